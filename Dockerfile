@@ -1,4 +1,4 @@
-# One build stage and a small image per program: docker build --target registry-server .
+# Build one of the images with: docker build --target registry-server .
 FROM rust:1.95-slim-bookworm AS build
 RUN apt-get update && apt-get install -y --no-install-recommends gcc g++ libc6-dev make && rm -rf /var/lib/apt/lists/*
 WORKDIR /src
@@ -15,7 +15,7 @@ WORKDIR /data
 FROM base AS registry-server
 COPY --from=build /src/target/dist/registry-server /src/target/dist/registryctl /usr/local/bin/
 EXPOSE 7070
-# The admin address uses plain HTTP even if --listen uses TLS.
+# The admin address serves plain HTTP even if --listen uses TLS.
 HEALTHCHECK --interval=5s --timeout=2s CMD curl -fsS http://127.0.0.1:7071/readyz
 ENTRYPOINT ["registry-server"]
 

@@ -1,37 +1,40 @@
-# The only entry. CI calls the same targets.
+# The entry for people and CI.
 
 CARGO ?= cargo
 # Most tests wait for processes and sockets, so each core runs two.
 TEST_THREADS := $(shell echo $$((2 * $$(nproc))))
 
-.PHONY: help demo up build test lint bench soak fuzz random-compositions mutants fmt docker-up
+.PHONY: help demo up build reference test lint bench soak fuzz random-compositions mutants fmt docker-up
 
-help: ## this list
+help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{ printf "  %-20s %s\n", $$1, $$2 }'
 
-demo: ## build, start everything, walk through it with real output, and stop
-	$(CARGO) build --release --bins
-	BIN=target/release examples/demo.sh
+demo: ## build, start all programs, show each feature with its output, and stop
+	$(CARGO) build --profile demo --bins
+	BIN=target/demo examples/demo.sh
 
-up: ## the same, and stay up until Ctrl-C
-	$(CARGO) build --release --bins
-	BIN=target/release examples/demo.sh --stay
+up: ## build, start all programs with the example, and run until Ctrl-C
+	$(CARGO) build --profile demo --bins
+	BIN=target/demo examples/demo.sh --stay
 
 build: ## debug binaries
 	$(CARGO) build --workspace --bins
 
-test: lint ## everything: lints, unit, property, store conformance, acceptance with real processes
+reference: ## generate docs/reference from the code
+	UPDATE_REFERENCE=1 $(CARGO) test --workspace --test docs --test reference --bin registryctl reference
+
+test: lint ## all tests: lints, unit, property, store conformance, acceptance with real processes
 	./.ci/postgres
 	./.ci/python
 	$(CARGO) build --workspace --bins
 	RUST_TEST_THREADS=$(or $(RUST_TEST_THREADS),$(TEST_THREADS)) $(CARGO) test --workspace --no-fail-fast
 
-lint: ## formatting, clippy without warnings, proto lint where npm is there
+lint: ## formatting, clippy, proto lint (if npm is installed)
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --workspace --all-targets -- -D warnings
 	./.ci/proto-lint
 
-bench: ## measure against peers and limits; prints and records to bench/README.md
+bench: ## measure against peers and budgets; records the results in bench/README.md
 	$(CARGO) build --profile dist --workspace --bins
 	target/dist/bench
 
@@ -42,11 +45,11 @@ soak: ## record and check histories under faults: make soak FOR=10m SEED=1
 fuzz: ## run each fuzz target for a minute (needs cargo-fuzz)
 	./.ci/fuzz
 
-random-compositions: ## compare the checker of compositions with runs: make random-compositions CASES=10000 FIRST=0
+random-compositions: ## compare findings of random compositions with their runs: make random-compositions CASES=10000 FIRST=0
 	COMPOSITIONS=$(or $(CASES),10000) FIRST=$(or $(FIRST),0) \
 	  $(CARGO) test --release --workspace --test compositions
 
-mutants: ## break the engine of compositions in every way cargo-mutants knows (hours): make mutants SHARD=0/3
+mutants: ## mutation tests of the composition engine (hours, needs cargo-mutants): make mutants SHARD=0/3
 	$(CARGO) mutants --package gateway-compose --shard $(or $(SHARD),0/1) --sharding round-robin \
 	  --cargo-arg=--lib
 	$(CARGO) mutants --package registry-core --file 'crates/registry-core/src/spec/eval/**' \

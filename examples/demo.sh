@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# Demonstrates the registry, the gateway and an agent with the real programs.
+# Shows the features of all programs with their output.
 #   BIN=DIR examples/demo.sh          runs all steps and stops the programs
 #   BIN=DIR examples/demo.sh --stay   registers the example and runs until Ctrl-C
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-BIN=$(cd "${BIN:-target/release}" && pwd)
+BIN=$(cd "${BIN:-target/demo}" && pwd)
 export PATH="$BIN:$PATH"
 work=$(mktemp -d)
 pids=()
@@ -15,7 +15,7 @@ finish() {
   for pid in "${pids[@]}"; do kill -TERM "$pid" 2>/dev/null || true; done
   wait 2>/dev/null || true
   if [ "$status" -ne 0 ]; then
-    echo "the demo failed; the ends of the logs:" >&2
+    echo "the demo failed; last lines of the logs:" >&2
     tail -n 5 "$work"/*.log >&2 || true
   fi
   rm -rf "$work"
@@ -25,7 +25,7 @@ trap finish EXIT
 trap 'exit 130' INT TERM
 
 step() { printf '\n\033[1m== %s\033[0m\n' "$*"; }
-# Prints a command in a form that can be pasted, then runs it.
+# Prints a command in a form that can be pasted, and runs it.
 show() {
   local word line=
   for word in "$@"; do
@@ -34,29 +34,29 @@ show() {
   printf '\033[2m$%s\033[0m\n' "$line"
   "$@"
 }
-# Runs a command that must fail with exit code 1: a rejection, not a broken connection.
-rejected() {
+# Runs a command that must be rejected (exit code 1), not fail to connect.
+refused() {
   local code=0
   show "$@" 2>&1 || code=$?
-  [ "$code" -eq 1 ] || { echo "expected exit code 1, got $code" >&2; return 1; }
+  [ "$code" -eq 1 ] || { echo "this command should be rejected, but its exit code is $code" >&2; return 1; }
 }
-# Lists the tools of an agent. The list must have one tool and must not have another.
+# Lists the tools of an agent, which must include one tool and must not include another.
 lists() { # AGENT WITH WITHOUT
   show "${client[@]}" "$1" list | tee "$work/list"
   grep -qw "$2" "$work/list" || { echo "$2 is missing in the list of $1" >&2; return 1; }
   if grep -v '^.\[2m' "$work/list" | grep -qw "$3"; then echo "$3 is in the list of $1" >&2; return 1; fi
 }
-# Starts a program and waits until it reports its address.
+# Starts a program and waits until it listens.
 start() { # NAME COMMAND...
   local name=$1; shift
   "$@" >"$work/$name.out" 2>>"$work/$name.log" &
   pids+=($!); started=$!
   for _ in $(seq 300); do
     if grep -q 'listening on' "$work/$name.out"; then cat "$work/$name.out"; return 0; fi
-    kill -0 "$started" 2>/dev/null || { echo "$name exited at start" >&2; return 1; }
+    kill -0 "$started" 2>/dev/null || { echo "$name ended at its start" >&2; return 1; }
     sleep 0.1
   done
-  echo "$name reported no address within 30 s" >&2; return 1
+  echo "$name does not listen" >&2; return 1
 }
 address() { sed -n 's|.*listening on http://\([^ ]*\).*|\1|p' "$work/$1.out"; }
 admin_of() { sed -n 's|.*listening for admin requests address=\([^ ]*\).*|http://\1|p' "$work/$1.log" | tail -1; }
@@ -80,45 +80,45 @@ admin=$(admin_of gateway)
 export REGISTRY_URL="http://$(address registry)"
 mcp="http://$(address gateway)/mcp"
 client=(demo-client --url "$mcp" --agent)
-strict='{"query": "gateway", "limit": 1, "minScore": 0.1}' # only the new version has minScore
-applied() { registryctl gateways --output json | grep -q "\"appliedRevision\": $1,"; }
+strict='{"query": "gateway", "limit": 1, "minScore": 0.1}' # minScore: only the new version has it
+applied() { registryctl fleet list --output json | grep -q "\"appliedRevision\": $1,"; }
 
 if ! $stay; then
-  step "An invalid file is rejected as a whole, with the position of each problem"
-  rejected registryctl apply -f crates/registry-core/tests/data/field-example.json --yes
+  step "An invalid file is rejected as a whole, with the places of its errors"
+  refused registryctl apply -f crates/registry-core/tests/data/field-example.json --yes
 fi
 
-step "Register the example: the plan, and one commit"
+step "Register the example: the plan and one commit"
 show registryctl apply -f examples/registry-v2.json --yes --message "the example"
 until_true applied 1
 
 if $stay; then
-  step "All programs are running: registry $REGISTRY_URL, gateway $mcp. Press Ctrl-C to stop them"
-  echo "try: target/release/demo-client --url $mcp --agent research-agent@2.1.0 list"
+  step "Running: registry $REGISTRY_URL, gateway $mcp. Ctrl-C stops all programs"
+  echo "try: target/demo/demo-client --url $mcp --agent research-agent@2.1.0 list"
   wait -n "${pids[@]}" || true
-  echo "a program exited unexpectedly" >&2
+  echo "a program ended unexpectedly" >&2
   exit 1
 fi
 
-step "Each agent sees only the tools that it declares"
+step "Each agent lists the tools that it declares"
 lists research-agent@2.1.0 search_documents create_task
 lists adk-demo-agent@1.0.0 create_task search_documents
 
-step "A call that succeeds"
+step "A successful call"
 show "${client[@]}" research-agent@2.1.0 call search_documents '{"query": "gateway", "limit": 1}'
 
-step "A call that is denied: research-agent does not declare create_task"
-rejected "${client[@]}" research-agent@2.1.0 call create_task '{"title": "x", "assignee": "u"}'
+step "A rejected call: research-agent does not declare create_task"
+refused "${client[@]}" research-agent@2.1.0 call create_task '{"title": "x", "assignee": "u"}'
 
 step "A new version reaches the gateway without a restart"
-rejected "${client[@]}" research-agent@2.2.0 call search_documents "$strict"
+refused "${client[@]}" research-agent@2.2.0 call search_documents "$strict"
 show registryctl apply -f examples/new-version.json --yes --message "a better search"
 until_true applied 2
 show "${client[@]}" research-agent@2.2.0 call search_documents "$strict"
 
-step "The history of changes, and the gateways that follow the registry"
+step "The log, and the gateways that follow"
 show registryctl log
-show registryctl gateways
+show registryctl fleet list
 
 order() { # ID TOKEN
   printf '{"orderId": "%s", "customerId": "c-1", "totalAmount": 40, "items": [{"productId": "prod-1", "quantity": 2}], "paymentMethod": {"type": "credit_card", "token": "%s"}, "shippingAddress": {"street": "1 Main St", "city": "London", "zipCode": "N1", "country": "GB"}}' "$1" "$2"
@@ -127,20 +127,20 @@ call() { show demo-client --url "$mcp" call "$@"; }
 in_stock() { demo-client --url "$mcp" call inventory_check '{"productId": "prod-1"}' | grep -o '"available":[0-9]*' | head -1; }
 saga_is() { registryctl gateway --admin "$admin" sagas | grep "$1" | grep -qw "$2"; }
 
-step "Composed tools: store a page, merge two searches, create a task and notify its assignee"
+step "Compositions: store a page, merge two searches, create a task and notify its assignee"
 call fetch_and_store '{"url": "https://example.com"}'
 call multi_search '{"query": "quantum computing"}'
 call create_task_and_notify '{"title": "Read the handbook", "assignee": "user-2"}'
 
 step "A saga: reserve, charge, ship. The payment is declined, and the reservation is released"
 before=$(in_stock); echo "in stock: $before"
-rejected demo-client --url "$mcp" call process_order "$(order o-1 tok_declined)"
-[ "$(in_stock)" = "$before" ] || { echo "the stock is still reserved" >&2; exit 1; }
+refused demo-client --url "$mcp" call process_order "$(order o-1 tok_declined)"
+[ "$(in_stock)" = "$before" ] || { echo "the reservation was not released" >&2; exit 1; }
 echo "in stock: $(in_stock)"
 call process_order "$(order o-2 tok_visa)"
 before=$(in_stock)
 
-step "The gateway is killed during a payment; after its restart, it compensates the order"
+step "The gateway is killed during a charge; after its restart it compensates the saga"
 demo-client --url "$mcp" call process_order "$(order o-3 tok_slow)" >/dev/null 2>&1 &
 until_true saga_is o-3 running
 kill -9 "$gateway_pid"; wait "$gateway_pid" 2>/dev/null || true
@@ -150,13 +150,13 @@ gateway_pid=$started
 admin=$(admin_of gateway)
 until_true saga_is o-3 compensated
 show registryctl gateway --admin "$admin" sagas
-[ "$(in_stock)" = "$before" ] || { echo "the stock is still reserved" >&2; exit 1; }
+[ "$(in_stock)" = "$before" ] || { echo "the reservation was not released" >&2; exit 1; }
 
-step "The registry stops; calls continue"
+step "The registry stops; calls still work"
 stop "$registry_pid"
 show "${client[@]}" research-agent@2.2.0 call search_documents "$strict"
 
-step "The gateway restarts without the registry and serves its verified copy"
+step "The gateway restarts without a registry and serves its verified cache"
 stop "$gateway_pid"
 start gateway gateway-agent --config "$work/gateway.yaml"
 lists research-agent@2.2.0 search_documents create_task

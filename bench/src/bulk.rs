@@ -1,8 +1,7 @@
-//! Registrations in batches of 1,000, beside a bare multi-row insert of the same rows on the same
-//! Postgres.
+//! Registrations in batches of 1,000, compared with a bare multi-row insert of the same rows on the
+//! same Postgres.
 //!
-//! Both sides get their input ready-made: the requests, and the rows with their canonical texts and
-//! digests.
+//! Input is prepared for both sides: the requests, and the rows with canonical texts and digests.
 
 use std::time::{Duration, Instant};
 
@@ -21,11 +20,10 @@ use crate::{
 
 const BATCH: usize = 1_000;
 
-/// Measures both stores, and the bare insert.
 pub(crate) async fn measure(report: &mut Report, seconds: u64) {
     let cluster = PrivateCluster::durable().await;
     let peer = cluster.create_database("bench_peer").await;
-    // A server makes the tables; then the peer has them to itself.
+    // A server creates the tables and stops.
     assert!(Registry::start_on(&peer).process.stop().success());
     let database = cluster.create_database("bench_bulk").await;
     let postgres = apply(&Registry::start_on(&database), seconds).await;
@@ -42,7 +40,7 @@ pub(crate) async fn measure(report: &mut Report, seconds: u64) {
     report.add_alone(path, format!("{sqlite:.0} rows/s"), "");
 }
 
-/// Adds up what the work of each batch takes, without its preparation.
+/// Sums up the time of each batch without its preparation.
 #[derive(Default)]
 struct Stopwatch {
     batches: usize,
@@ -58,7 +56,7 @@ impl Stopwatch {
         done
     }
 
-    /// The next batch, or nothing once the time is over.
+    /// The next batch, or `None` after the time is over.
     fn next(&self, seconds: u64) -> Option<Vec<registry_proto::v1::Change>> {
         let first = self.batches * BATCH;
         (self.spent.as_secs() < seconds)
@@ -81,7 +79,7 @@ async fn apply(registry: &Registry, seconds: u64) -> f64 {
     watch.rows_per_second()
 }
 
-/// One commit with its schemas, as bare statements: what the database alone can do.
+/// One commit with its schemas as plain statements: the limit of the database.
 const BARE: [&str; 3] = [
     "INSERT INTO commits (revision, author, committed_at, message, changes, chain, canonical)
      VALUES ($1, 'bench', now(), '', 1000, $2, $3)",

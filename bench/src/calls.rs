@@ -1,4 +1,4 @@
-//! tools/call: direct, through nginx, and through the gateway with everything on.
+//! `tools/call`: direct, through nginx, and through the gateway with all checks enabled.
 
 pub(crate) mod bridge;
 pub(crate) mod composed;
@@ -22,20 +22,20 @@ use crate::{
 };
 
 const MOST_TOOLS: usize = 10_000;
-/// Agents, and how many tools each declares.
+/// Agents with their numbers of declared tools.
 const AGENTS: [(&str, usize); 2] = [("small-agent", 10), ("bench-agent", 1_000)];
 
-/// Who does not say who it is, and sees all tools.
-const NOBODY: &str = "";
+/// A caller without an identity, which sees all tools.
+const ANONYMOUS: &str = "";
 
-/// Where requests go, and who works for them.
+/// The target of requests, and the processes whose CPU time counts.
 struct Hop<'a> {
     name: &'static str,
     url: String,
     cpu: Box<dyn Fn() -> f64 + 'a>,
 }
 
-/// One load on one hop, with the processor time that the hop itself took.
+/// The result of one load on one hop, with the CPU time of the hop.
 struct Measured {
     load: Load,
     cpu_us: f64,
@@ -53,7 +53,7 @@ pub(crate) async fn measure(report: &mut Report, seconds: u64) {
         more: String::new(),
     };
     let gateway = Gateway::start(&options);
-    wait_for_agent(&gateway).await;
+    wait_for_tools(&gateway, 1_000).await;
     let nginx = Nginx::start(&backend.process.address()).expect("nginx is installed");
     let hops = [
         Hop {
@@ -144,7 +144,7 @@ async fn drive(
     Measured { load, cpu_us }
 }
 
-/// One connection that sends the same request again and again.
+/// One connection that repeats the same request.
 #[derive(Clone)]
 struct Client {
     http: reqwest::Client,
@@ -170,7 +170,7 @@ impl Client {
             ("accept", "application/json, text/event-stream".to_owned()),
             ("content-type", "application/json".to_owned()),
         ];
-        if agent != NOBODY {
+        if agent != ANONYMOUS {
             headers.push(("x-agent-name", agent.to_owned()));
             headers.push(("x-agent-version", "1.0.0".to_owned()));
         }
@@ -202,7 +202,7 @@ impl Client {
     }
 }
 
-/// Opens a session, and gives its id where the server has one.
+/// Opens a session and returns its id, if the server uses sessions.
 async fn session(
     http: &reqwest::Client,
     url: &str,
@@ -228,7 +228,7 @@ async fn session(
     Some(id)
 }
 
-/// The benchmark's server, 10,000 tools beside its own, and agents that declare so many of them.
+/// Registers the benchmark's server, 10,000 more tools, and agents that declare them.
 async fn register(registry: &Registry) {
     let mut client = registry.client().await;
     let mut batches = sample::registry(MOST_TOOLS);
@@ -254,12 +254,12 @@ fn targets(backend: &str) -> String {
     format!("targets:\n{targets}")
 }
 
-async fn wait_for_agent(gateway: &Gateway) {
+async fn wait_for_tools(gateway: &Gateway, tools: usize) {
     gateway.ready().await;
     let url = gateway.mcp_url();
     let client = acceptance::ModernClient::agent(&url, "bench-agent", "1.0.0");
-    acceptance::eventually("the gateway knows the agent", || async {
-        client.tool_names().await.len() == 1_000
+    acceptance::eventually("the gateway lists the agent's tools", || async {
+        client.tool_names().await.len() == tools
     })
     .await;
 }

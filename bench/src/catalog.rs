@@ -1,4 +1,4 @@
-//! 100,000 entities: how long a full resync takes, and validating the same.
+//! Full resync and validation of 100,000 entities.
 
 use std::time::Instant;
 
@@ -13,7 +13,7 @@ use crate::{
 
 const TOOLS: usize = 99_000;
 
-/// Measures the snapshot over the wire, and reading and validating the same in one process.
+/// Measures the snapshot over the network, and parsing and validation in one process.
 pub(crate) async fn measure(report: &mut Report) {
     let registry = Registry::start();
     let begin = Instant::now();
@@ -34,7 +34,7 @@ pub(crate) async fn measure(report: &mut Report) {
     validation(report, &catalog);
 }
 
-/// Writes the catalog as a registry file, reads it back and validates all of it from nothing.
+/// Writes the catalog as a registry file, parses it and validates all of it.
 fn validation(report: &mut Report, catalog: &Catalog) {
     let bytes = registry_file::write_export(catalog);
     let begin = Instant::now();
@@ -56,7 +56,7 @@ fn validation(report: &mut Report, catalog: &Catalog) {
     let restored_in = begin.elapsed();
     assert_eq!(restored.digest(), catalog.digest(), "the same catalog");
     report.add_alone(
-        "loading the same as a verified cache",
+        "loading the same from a verified cache",
         format!("{:.2} s", restored_in.as_secs_f64()),
         "",
     );

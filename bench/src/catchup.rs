@@ -1,5 +1,5 @@
-//! A follower that missed commits: until it has verified and applied them, from memory and, after a
-//! restart of the server, from the log; beside etcd's watch from as old a revision.
+//! Catch-up of a follower: the time until missed commits are verified and applied, from memory, and
+//! from the log after a restart of the server. Compared with a watch of etcd from an old revision.
 
 use std::{collections::BTreeMap, time::Instant};
 
@@ -8,10 +8,9 @@ use futures_util::{StreamExt as _, stream};
 use registry_core::{Catalog, chain::Position};
 
 use crate::{
-    crowd,
     etcd::{self, Etcd},
     follow::Follower,
-    load,
+    followers, load,
     report::{Report, Row},
     sample,
 };
@@ -19,9 +18,9 @@ use crate::{
 const MISSED: [u64; 3] = [1, 100, 10_000];
 const HEAD: u64 = 10_000;
 const WRITERS: usize = 64;
-/// Each is measured so often; the median counts.
+/// Measurements per case; the median counts.
 const TIMES: usize = 5;
-/// About what a commit of the sample takes on the wire.
+/// Approximate size of a commit on the wire.
 const BYTES: usize = 700;
 
 /// Measures after 1, 100 and 10,000 missed commits.
@@ -65,10 +64,11 @@ async fn commit(registry: &Registry) {
     assert_eq!(registry.revision().await, HEAD);
 }
 
-/// The catalog as it was before each number of missed commits.
+/// The catalogs before each number of missed commits.
 async fn past(registry: &Registry, empty: &Catalog) -> Vec<Catalog> {
     let mut past = BTreeMap::from([(0, empty.clone())]);
-    let mut follower = Follower::open(registry.channel().await, Some(Position::of(empty))).await;
+    let mut follower =
+        Follower::open(registry.channel().await, Some(Position::of_catalog(empty))).await;
     let keep = |catalog: &Catalog| {
         let revision = catalog.revision().0;
         if MISSED.contains(&(HEAD - revision)) {
@@ -79,7 +79,7 @@ async fn past(registry: &Registry, empty: &Catalog) -> Vec<Catalog> {
     MISSED.iter().map(|missed| past[&(HEAD - missed)].clone()).collect()
 }
 
-/// How long it takes from each of these, in milliseconds.
+/// The catch-up time from each catalog, in milliseconds.
 async fn catch_up_all(registry: &Registry, past: &[Catalog]) -> Vec<f64> {
     let mut medians = Vec::new();
     for past in past {
@@ -87,7 +87,7 @@ async fn catch_up_all(registry: &Registry, past: &[Catalog]) -> Vec<f64> {
         for _ in 0..TIMES {
             let (channel, mut catalog) = (registry.channel().await, past.clone());
             let begin = Instant::now();
-            let mut follower = Follower::open(channel, Some(Position::of(past))).await;
+            let mut follower = Follower::open(channel, Some(Position::of_catalog(past))).await;
             follower.apply_until(&mut catalog, HEAD, |_| {}).await;
             load::record(&mut times, begin.elapsed());
         }
@@ -96,10 +96,10 @@ async fn catch_up_all(registry: &Registry, past: &[Catalog]) -> Vec<f64> {
     medians
 }
 
-/// The same of etcd, whose watchers only read.
+/// The same with etcd, whose watchers only read.
 async fn theirs() -> Option<Vec<f64>> {
     let etcd = Etcd::start().await?;
-    let channel = crowd::connections(&etcd.address, 1).await.remove(0);
+    let channel = followers::connections(&etcd.address, 1).await.remove(0);
     let puts = (0..HEAD).map(|number| {
         let channel = channel.clone();
         async move { etcd::put(&channel, &format!("/0/{number}"), &[b'x'; BYTES]).await }
@@ -111,7 +111,7 @@ async fn theirs() -> Option<Vec<f64>> {
         let first = last + 1 - i64::try_from(missed).expect("it fits");
         let mut times = load::histogram();
         for _ in 0..TIMES {
-            let channel = crowd::connections(&etcd.address, 1).await.remove(0);
+            let channel = followers::connections(&etcd.address, 1).await.remove(0);
             let (begin, mut seen) = (Instant::now(), 0);
             let mut watch = etcd::watch(&channel, "/0/", first).await;
             while seen < missed {

@@ -1,7 +1,7 @@
-//! etcd, the peer of the change stream: one process, its keys put and watched over gRPC.
+//! etcd as the peer of the change stream: one process, used over gRPC.
 //!
-//! The few messages that this takes are written out here with etcd's own numbers
-//! (`api/etcdserverpb/rpc.proto`). TLS, leases and compaction are not supported.
+//! The few messages are defined here with etcd's field numbers (`api/etcdserverpb/rpc.proto`). TLS,
+//! leases and compaction are not supported.
 
 use std::{
     net::TcpListener,
@@ -20,10 +20,10 @@ use tonic::{
 
 use crate::load;
 
-/// How many watches are opened at the same time.
+/// Watches that are opened concurrently.
 const AT_ONCE: usize = 100;
 
-/// A running etcd; ended when dropped.
+/// An etcd process, stopped when dropped.
 pub(crate) struct Etcd {
     child: Child,
     /// `http://127.0.0.1:PORT`.
@@ -32,7 +32,7 @@ pub(crate) struct Etcd {
 }
 
 impl Etcd {
-    /// Starts one with nothing in it; `None` where etcd is not installed.
+    /// Starts an empty etcd, if it is installed.
     pub(crate) async fn start() -> Option<Self> {
         let dir = tempfile::tempdir().expect("a temporary directory");
         let port = || Some(TcpListener::bind("127.0.0.1:0").ok()?.local_addr().ok()?.port());
@@ -67,12 +67,11 @@ impl Etcd {
         panic!("etcd does not answer at {}", self.address);
     }
 
-    /// Processor time that it has used, in seconds.
+    /// Used CPU time in seconds.
     pub(crate) fn cpu_seconds(&self) -> f64 {
         cpu_seconds(self.child.id())
     }
 
-    /// Its process id.
     pub(crate) fn id(&self) -> u32 {
         self.child.id()
     }
@@ -158,7 +157,7 @@ pub(crate) struct WatchResponse {
 }
 
 impl WatchResponse {
-    /// How many changes it brings.
+    /// The number of changes.
     pub(crate) fn events(&self) -> usize {
         self.events.len()
     }
@@ -185,19 +184,19 @@ async fn try_put(channel: &Channel, key: &str, value: &[u8]) -> Result<i64, toni
     Ok(done.header.unwrap_or_default().revision)
 }
 
-/// Stores a value; gives the revision.
+/// Stores a value and returns the revision.
 pub(crate) async fn put(channel: &Channel, key: &str, value: &[u8]) -> i64 {
     try_put(channel, key, value).await.expect("stored")
 }
 
-/// Stores the value under each key, in one transaction.
+/// Stores a value under each key in one transaction.
 pub(crate) async fn put_all(channel: &Channel, keys: &[String], value: &[u8]) {
     let put = |key: &String| RequestOp { put: Some(put_request(key, value)) };
     let request = TxnRequest { success: keys.iter().map(put).collect() };
     let _: Done = call(channel, "/etcdserverpb.KV/Txn", request).await.expect("stored");
 }
 
-/// Watches a prefix, from a revision or (0) from now on.
+/// Watches a prefix from a revision, or from now on (0).
 pub(crate) async fn watch(
     channel: &Channel,
     prefix: &str,
@@ -219,7 +218,7 @@ pub(crate) async fn watch(
     responses
 }
 
-/// Many watches, each a stream; they end when it is dropped.
+/// Watches with one stream each, closed when dropped.
 pub(crate) struct Watchers {
     arrivals: mpsc::UnboundedReceiver<Instant>,
     count: usize,
@@ -227,7 +226,7 @@ pub(crate) struct Watchers {
 }
 
 impl Watchers {
-    /// Opens watches on these connections, each of the prefix that `prefix` says.
+    /// Opens watches on these connections, each of one prefix.
     pub(crate) async fn open(
         connections: &[Channel],
         count: usize,
@@ -252,8 +251,7 @@ impl Watchers {
         Self { arrivals, count, _tasks: tasks }
     }
 
-    /// Puts and waits until all have heard of it, so many times; gives how long after the put each
-    /// of them did.
+    /// Repeats a put and waits for all watches. Returns the delay of each watch.
     pub(crate) async fn latencies(
         &mut self,
         puts: usize,

@@ -1,5 +1,5 @@
-//! From the apply to the moment when every follower was told of the commit, beside etcd's watch with
-//! as many watchers and the same payloads; and through a relay, beside the same without one.
+//! The time from an apply until every follower has the commit, compared with etcd watches of the
+//! same number and payload size, and through a relay compared with none.
 
 use std::time::Instant;
 
@@ -11,48 +11,48 @@ use tokio::sync::mpsc;
 use tonic::transport::Channel;
 
 use crate::{
-    crowd::{self, Crowd, Responses, SHARED},
     etcd::{self, Etcd, Watchers},
+    followers::{self, Followers, Responses, SHARED},
     load,
     report::{Report, Row},
     sample,
 };
 
-/// Commits to a crowd of thousands, and to a smaller one.
+/// Measured commits with thousands of followers, and with fewer.
 const FEW_COMMITS: usize = 30;
 const COMMITS: usize = 100;
-/// How many different scopes a crowd follows.
+/// The number of distinct scopes.
 const SCOPES: usize = 100;
 
-/// Measures at 1 to 10,000 streams, of everything and of a hundred scopes, and through a relay.
+/// Measures with 1 to 10,000 streams of everything and of a hundred scopes, and through a relay.
 pub(crate) async fn measure(report: &mut Report) {
     for streams in [1, 100, 1_000, 10_000] {
-        Crowded { streams, scopes: None }.beside_etcd(report).await;
+        FollowCase { streams, scopes: None }.beside_etcd(report).await;
     }
     for streams in [1_000, 10_000] {
-        Crowded { streams, scopes: Some(SCOPES) }.beside_etcd(report).await;
+        FollowCase { streams, scopes: Some(SCOPES) }.beside_etcd(report).await;
     }
     for scopes in [None, Some(SCOPES)] {
-        Crowded { streams: 1_000, scopes }.through_a_relay(report).await;
+        FollowCase { streams: 1_000, scopes }.through_a_relay(report).await;
     }
 }
 
-/// So many streams, of so many scopes or everything.
-struct Crowded {
+/// The number of streams, and of scopes, if any.
+struct FollowCase {
     streams: usize,
     scopes: Option<usize>,
 }
 
-/// What one side gave: how long it took, and the processor time for each message that was told.
-struct Told {
+/// Delivery times, and the CPU time per message.
+struct Delivery {
     latencies: Histogram<u64>,
     cpu_micros: f64,
     message_bytes: usize,
 }
 
-impl Told {
+impl Delivery {
     fn text(&self) -> String {
-        format!("{}, {:.0} µs CPU a message", load::quantiles(&self.latencies), self.cpu_micros)
+        format!("{}, {:.0} µs CPU per message", load::quantiles(&self.latencies), self.cpu_micros)
     }
 
     fn quantile(&self, quantile: f64) -> f64 {
@@ -60,7 +60,7 @@ impl Told {
     }
 }
 
-impl Crowded {
+impl FollowCase {
     async fn beside_etcd(&self, report: &mut Report) {
         let registry = Registry::start();
         let ours = self.ours(&registry, &registry).await;
@@ -77,7 +77,7 @@ impl Crowded {
         });
     }
 
-    /// The relay is all that the registry has to tell.
+    /// The relay is the registry's only follower.
     async fn through_a_relay(&self, report: &mut Report) {
         let (direct, registry) = (Registry::start(), Registry::start());
         let relay = registry.start_relay(&[]);
@@ -100,7 +100,7 @@ impl Crowded {
     fn path(&self) -> String {
         let of = self.scopes.map(|scopes| format!(", {scopes} scopes")).unwrap_or_default();
         let (streams, connections) = (self.streams, self.connections());
-        format!("apply sent → told to each of {streams} streams on {connections} connections{of}")
+        format!("apply → delivery to each of {streams} streams on {connections} connections{of}")
     }
 
     fn connections(&self) -> usize {
@@ -111,28 +111,28 @@ impl Crowded {
         if self.streams > 1_000 { FEW_COMMITS } else { COMMITS }
     }
 
-    /// From the registry's apply to what the followers of a server are told.
-    async fn ours(&self, registry: &Registry, server: &Registry) -> Told {
-        let connections = crowd::connections(&server.url(), self.connections()).await;
-        let scope = |number: usize| self.scopes.map(|scopes| crowd::scope(number % scopes));
-        let mut crowd = Crowd::open(&connections, self.streams, scope).await;
+    /// The delivery of the registry's commits to followers of a server.
+    async fn ours(&self, registry: &Registry, server: &Registry) -> Delivery {
+        let connections = followers::connections(&server.url(), self.connections()).await;
+        let scope = |number: usize| self.scopes.map(|scopes| followers::scope(number % scopes));
+        let mut followers = Followers::open(&connections, self.streams, scope).await;
         let mut client = registry.client().await;
         let (mut latencies, before) = (load::histogram(), server.process.cpu_seconds());
         for number in 1..=self.commits() {
             let request = match self.scopes {
                 None => sample::request(vec![sample::schema(number)]),
-                Some(scopes) => crowd::one_in_each(scopes, number),
+                Some(scopes) => followers::one_in_each(scopes, number),
             };
             let sent = Instant::now();
             client.apply(request).await.expect("accepted");
-            crowd.all_reach(number as u64, &mut latencies, sent).await;
+            followers.all_reach(number as u64, &mut latencies, sent).await;
         }
         let cpu_micros = self.micros_each(server.process.cpu_seconds() - before);
-        Told { latencies, cpu_micros, message_bytes: crowd.message_bytes }
+        Delivery { latencies, cpu_micros, message_bytes: followers.message_bytes }
     }
 
-    async fn theirs(&self, etcd: &Etcd, bytes: usize) -> Told {
-        let connections = crowd::connections(&etcd.address, self.connections()).await;
+    async fn theirs(&self, etcd: &Etcd, bytes: usize) -> Delivery {
+        let connections = followers::connections(&etcd.address, self.connections()).await;
         let groups = self.scopes.unwrap_or(1);
         let prefix = |number: usize| format!("/{}/", number % groups);
         let mut watchers = Watchers::open(&connections, self.streams, prefix).await;
@@ -144,7 +144,7 @@ impl Crowded {
         };
         let latencies = watchers.latencies(self.commits(), put).await;
         let cpu_micros = self.micros_each(etcd.cpu_seconds() - before);
-        Told { latencies, cpu_micros, message_bytes: bytes }
+        Delivery { latencies, cpu_micros, message_bytes: bytes }
     }
 
     #[expect(clippy::cast_precision_loss, reason = "counts fit a double")]
@@ -153,27 +153,27 @@ impl Crowded {
     }
 }
 
-/// A follower that does what a gateway does: verify, apply, acknowledge.
+/// A follower that verifies, applies and acknowledges like a gateway.
 pub(crate) struct Follower {
     requests: mpsc::Sender<v1::SyncRequest>,
     responses: Responses,
 }
 
 impl Follower {
-    /// Opens a stream on a connection of its own.
+    /// Opens a stream on a new connection.
     pub(crate) async fn connect(registry: &Registry) -> Self {
         Self::open(registry.channel().await, None).await
     }
 
-    /// Opens a stream on a connection that others may use too, from what is there already.
+    /// Opens a stream on a shared connection, from a position.
     pub(crate) async fn open(channel: Channel, position: Option<Position>) -> Self {
         let position = position.as_ref().map(Into::into);
         let hello = v1::Hello { gateway: "bench".to_owned(), position, ..v1::Hello::default() };
-        let (requests, responses) = crowd::open(channel, hello).await;
+        let (requests, responses) = followers::open(channel, hello).await;
         Self { requests, responses }
     }
 
-    /// Verifies and applies commits until the catalog is at a revision; `each` sees it after each.
+    /// Verifies and applies commits up to a revision. Calls `each` after each commit.
     pub(crate) async fn apply_until(
         &mut self,
         catalog: &mut Catalog,
@@ -188,10 +188,10 @@ impl Follower {
                 each(catalog);
             }
         }
-        crowd::acknowledge(&self.requests, revision).await;
+        followers::acknowledge(&self.requests, revision).await;
     }
 
-    /// Reads the whole snapshot and verifies it, as a gateway does.
+    /// Reads and verifies the snapshot like a gateway.
     pub(crate) async fn snapshot(mut self) -> Catalog {
         let (mut position, mut records) = (None, Vec::new());
         while let Some(response) = self.responses.message().await.expect("a sound stream") {

@@ -1,5 +1,4 @@
-//! Questions about the graph at 100,000 entities, over gRPC: exact get, closure, dependents, impact,
-//! resolve.
+//! Graph queries with 100,000 entities over gRPC: exact get, closure, dependents, impact, resolve.
 
 use acceptance::Registry;
 use registry_core::Key;
@@ -15,10 +14,10 @@ use crate::{
 
 const TOOLS: usize = 99_000;
 const CLIENTS: usize = 8;
-/// The tools of the agent whose closure is asked for.
+/// The number of tools of the queried agent.
 const DECLARED: usize = 100;
 
-/// Measures each question by itself.
+/// Measures each query separately.
 pub(crate) async fn measure(report: &mut Report, seconds: u64) {
     let registry = Registry::start();
     reads::apply_all(&registry, TOOLS).await;

@@ -1,5 +1,5 @@
-//! A registry of 100,000 entities on Postgres: releasing a tool into it under every rule, and the
-//! verification of its log.
+//! A registry with 100,000 entities on Postgres: releases under all rules, and verification of the
+//! log.
 
 use std::time::{Duration, Instant};
 
@@ -17,8 +17,8 @@ use crate::{
 const TOOLS: usize = 99_000;
 const FEW_TOOLS: usize = 1_000;
 
-/// Measures releases beside the same into a small registry, and the verification beside reading
-/// the same rows.
+/// Compares releases with those of a small registry, and the verification with reading the same
+/// rows.
 pub(crate) async fn measure(report: &mut Report, seconds: u64) {
     let cluster = PrivateCluster::durable().await;
     let small = Registry::start_on(&cluster.create_database("bench_small").await);
@@ -50,8 +50,8 @@ pub(crate) async fn measure(report: &mut Report, seconds: u64) {
     });
 }
 
-/// Each request is the next version of its client's server and of the tool that it serves, whose
-/// input the rules must find compatible with the version before.
+/// Each request releases the next version of its client's server and tool. The rules must find the
+/// tool's input compatible.
 async fn releases(registry: &Registry, clients: usize, seconds: u64) -> Load {
     let mut connections = Vec::new();
     for _ in 0..clients {
@@ -79,7 +79,7 @@ async fn verify(registry: &Registry) -> Duration {
     begin.elapsed()
 }
 
-/// How long the rows take that a verification has to read.
+/// The time to read the rows that a verification reads.
 async fn read_all(database: &str) -> (Duration, usize) {
     let mut connection = PgConnection::connect(database).await.expect("a connection");
     let begin = Instant::now();

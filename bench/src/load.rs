@@ -1,4 +1,4 @@
-//! Closed-loop load: some clients, each with one request at a time, for a while.
+//! Closed-loop load: each client has one request at a time.
 //!
 //! Open-loop arrival is not supported: the budgets describe closed-loop latency.
 
@@ -6,10 +6,10 @@ use std::time::{Duration, Instant};
 
 use hdrhistogram::Histogram;
 
-/// What a load gave.
+/// The result of a load.
 #[derive(Debug)]
 pub(crate) struct Load {
-    /// Answered requests a second.
+    /// Answered requests per second.
     pub(crate) per_second: f64,
     /// Answered requests.
     pub(crate) count: u64,
@@ -45,8 +45,8 @@ pub(crate) fn histogram() -> Histogram<u64> {
     Histogram::new_with_bounds(1, 60_000_000, 3).expect("sound bounds")
 }
 
-/// Runs one request loop for each client for so long. `request` makes one request; the number is
-/// the client's and the request's, unique in this load.
+/// Runs one request loop per client for this time. `request` makes one request; its numbers are the
+/// client and the request, unique in this load.
 #[expect(clippy::cast_precision_loss, reason = "counts of requests fit a double")]
 pub(crate) async fn run<C, F>(
     clients: Vec<C>,
@@ -82,7 +82,7 @@ where
     Load { per_second: count as f64 / begin.elapsed().as_secs_f64(), count, latencies }
 }
 
-/// Notes one latency.
+/// Records one latency.
 pub(crate) fn record(latencies: &mut Histogram<u64>, elapsed: Duration) {
     latencies.saturating_record(u64::try_from(elapsed.as_micros()).unwrap_or(u64::MAX));
 }

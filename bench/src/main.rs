@@ -1,4 +1,4 @@
-//! The benchmarks: each a ratio against a peer or a limit, both sides in the same run.
+//! Benchmarks: each compares a result with a peer or a limit, measured in the same run.
 //!
 //! `make bench` runs all of them and records the table in `bench/README.md`.
 
@@ -6,9 +6,9 @@ mod bulk;
 mod calls;
 mod catalog;
 mod catchup;
-mod crowd;
 mod etcd;
 mod follow;
+mod followers;
 mod graph;
 mod large;
 mod load;
@@ -26,51 +26,51 @@ use clap::{Parser, ValueEnum};
 
 use report::Report;
 
-/// Measures the registry and the gateway beside their peers.
+/// Benchmarks of the registry and the gateway, compared with their peers.
 #[derive(Debug, Parser)]
 struct Cli {
-    /// What to measure; nothing: everything. Only a run of everything is recorded in
-    /// bench/README.md, because results of different hours cannot be compared.
+    /// Sections to measure; default: all. Only a complete run is recorded in bench/README.md,
+    /// because results of different hours are not comparable.
     sections: Vec<Section>,
-    /// How long each load lasts, in seconds.
+    /// Duration of each load in seconds.
     #[arg(long, default_value_t = 5)]
     seconds: u64,
-    /// Only print; leave bench/README.md alone.
+    /// Print the results without recording them in bench/README.md.
     #[arg(long)]
     no_record: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Section {
-    /// Registrations a second, beside pgbench.
+    /// Registrations per second, compared with pgbench.
     Writes,
-    /// Registrations in batches, beside a bare insert.
+    /// Registrations in batches, compared with a bare insert.
     Bulk,
-    /// Exact gets a second.
+    /// Exact gets per second.
     Reads,
-    /// Questions about the graph at 100,000 entities.
+    /// Graph queries with 100,000 entities.
     Graph,
-    /// From the commit to each of 1 to 10,000 streams, beside etcd.
+    /// Delivery of commits to 1 to 10,000 streams, compared with etcd.
     Follow,
-    /// Catching up after missed commits, beside etcd.
+    /// Catch-up after missed commits, compared with etcd.
     Catchup,
-    /// Followers that do not read, and 10,000 that come back at once.
+    /// Followers that do not read, and 10,000 concurrent reconnections.
     Storm,
     /// 100,000 entities: snapshot, validation.
     Catalog,
     /// 100,000 entities on Postgres: releases under every rule, `audit verify`.
     Large,
-    /// Searches of 100,000 entities.
+    /// Searches over 100,000 entities.
     Search,
-    /// 100,000 entities: bills of materials.
+    /// Bills of materials with 100,000 entities.
     Sbom,
-    /// tools/call and tools/list: direct, through nginx, through the gateway.
+    /// `tools/call` and `tools/list`: direct, through nginx, through the gateway.
     Calls,
-    /// A gateway without a registry: its first call, and routing.
+    /// A gateway without a registry: first call and routing.
     Standalone,
-    /// tools/call through the stdio bridge, beside HTTP.
+    /// `tools/call` through the stdio bridge, compared with HTTP.
     Bridge,
-    /// Composed tools: a step, a scatter, a journaled step.
+    /// Compositions: a step, a scatter, a journaled step.
     Compositions,
     /// Memory of both processes, and the gateway's cold start.
     Memory,

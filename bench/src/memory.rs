@@ -1,4 +1,4 @@
-//! Memory of both processes, and how fast a gateway answers from a cold start.
+//! Memory of both processes, and the gateway's cold start.
 
 use std::time::{Duration, Instant};
 
@@ -6,9 +6,9 @@ use acceptance::{Gateway, GatewayOptions, ModernClient, Registry, process::resid
 use serde_json::json;
 
 use crate::{
-    crowd::{self, Crowd},
     etcd::{self, Etcd, Watchers},
     follow::Follower,
+    followers::{self, Followers},
     load, reads,
     report::{Report, Row},
     sample,
@@ -16,9 +16,9 @@ use crate::{
 
 const TOOLS: usize = 10_000;
 const STREAMS: usize = 1_000;
-/// What each stream is told before it is idle again.
+/// Commits that each stream receives before it is idle.
 const COMMITS: usize = 10;
-/// How long memory is given to come to rest.
+/// Time for memory to settle.
 const SETTLE: Duration = Duration::from_secs(2);
 
 /// Measures a gateway with 10,000 tools, its start from disk, and 1,000 idle streams.
@@ -75,8 +75,6 @@ async fn gateway(report: &mut Report) {
     );
 }
 
-/// A stream's own memory, and what it takes with the connection that a gateway has for it: before
-/// anything was told, and after some commits.
 /// Unreachable targets for the servers of `tools` tools. Only tools with a target are listed.
 fn targets(tools: usize) -> String {
     let target = |server: String| {
@@ -90,7 +88,7 @@ fn targets(tools: usize) -> String {
 async fn streams(report: &mut Report) {
     for (connections, what) in [(10, "100 on a connection"), (STREAMS, "a connection each")] {
         let registry = Registry::start();
-        // What the first commits and the first stream take is not the streams'.
+        // Excludes one-time allocations of the first commits and the first stream.
         let _warm = Follower::connect(&registry).await;
         let mut client = registry.client().await;
         for number in 1..=COMMITS {
@@ -98,13 +96,13 @@ async fn streams(report: &mut Report) {
         }
         tokio::time::sleep(SETTLE).await;
         let before = registry.process.resident_bytes();
-        let channels = crowd::connections(&registry.url(), connections).await;
-        let mut crowd = Crowd::open(&channels, STREAMS, |_| None).await;
+        let channels = followers::connections(&registry.url(), connections).await;
+        let mut followers = Followers::open(&channels, STREAMS, |_| None).await;
         tokio::time::sleep(SETTLE).await;
         let fresh = each(registry.process.resident_bytes().saturating_sub(before));
         for number in COMMITS + 1..=2 * COMMITS {
             client.apply(sample::request(vec![sample::schema(number)])).await.expect("accepted");
-            crowd.all_reach(number as u64, &mut load::histogram(), Instant::now()).await;
+            followers.all_reach(number as u64, &mut load::histogram(), Instant::now()).await;
         }
         tokio::time::sleep(SETTLE).await;
         let used = each(registry.process.resident_bytes().saturating_sub(before));
@@ -112,18 +110,18 @@ async fn streams(report: &mut Report) {
         report.add(Row {
             path: format!("registry memory per idle stream, {STREAMS} streams, {what}"),
             value: format!("{fresh:.1} KiB, after {COMMITS} commits {used:.1} KiB"),
-            beside: theirs.map(|kib| format!("etcd: {kib:.1} KiB a watch")).unwrap_or_default(),
+            beside: theirs.map(|kib| format!("etcd: {kib:.1} KiB per watch")).unwrap_or_default(),
             ratio: theirs.map(|kib| used / kib),
             budget: "≤ 16 KiB",
         });
     }
 }
 
-/// What a watch of etcd takes after as many changes.
+/// The memory of an etcd watch after as many changes.
 async fn watches(connections: usize) -> Option<f64> {
     let etcd = Etcd::start().await?;
     let before = resident_bytes(etcd.id());
-    let channels = crowd::connections(&etcd.address, connections).await;
+    let channels = followers::connections(&etcd.address, connections).await;
     let mut watchers = Watchers::open(&channels, STREAMS, |_| "/0/".to_owned()).await;
     let put = async |number| {
         etcd::put(&channels[0], &format!("/0/{number}"), &[b'x'; 700]).await;
@@ -133,7 +131,7 @@ async fn watches(connections: usize) -> Option<f64> {
     Some(each(resident_bytes(etcd.id()).saturating_sub(before)))
 }
 
-/// KiB for each stream.
+/// KiB per stream.
 #[expect(clippy::cast_precision_loss, reason = "sizes fit a double")]
 fn each(bytes: u64) -> f64 {
     bytes as f64 / 1024.0 / STREAMS as f64

@@ -1,7 +1,7 @@
-//! nginx as one plain reverse-proxy hop, the peer of the gateway.
+//! nginx as a plain reverse proxy, the peer of the gateway.
 //!
-//! The settings are those of an operator who tunes for small JSON requests. Without `tcp_nodelay` and
-//! with buffering, a body of 100 KiB waits 40 ms for a delayed acknowledgment.
+//! It is tuned for small JSON requests. Without `tcp_nodelay` and with buffering, a body of 100 KiB
+//! waits 40 ms for a delayed acknowledgment.
 
 use std::{
     fs,
@@ -14,7 +14,7 @@ use std::{
 use acceptance::process::cpu_seconds;
 use tempfile::TempDir;
 
-/// A running nginx; ended when dropped.
+/// An nginx process, stopped when dropped.
 #[derive(Debug)]
 pub(crate) struct Nginx {
     master: Child,
@@ -24,7 +24,7 @@ pub(crate) struct Nginx {
 }
 
 impl Nginx {
-    /// Starts one in front of an upstream; `None` where nginx is not installed.
+    /// Starts nginx in front of an upstream, if it is installed.
     pub(crate) fn start(upstream: &str) -> Option<Self> {
         let dir = tempfile::tempdir().expect("a temporary directory");
         let port = TcpListener::bind("127.0.0.1:0").ok()?.local_addr().ok()?.port();
@@ -77,7 +77,7 @@ impl Nginx {
         panic!("nginx does not answer: {log}");
     }
 
-    /// Processor time of its workers, in seconds.
+    /// CPU time of its workers in seconds.
     pub(crate) fn cpu_seconds(&self) -> f64 {
         let master = self.master.id();
         let path = format!("/proc/{master}/task/{master}/children");

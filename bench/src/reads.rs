@@ -12,7 +12,7 @@ use crate::{
 const TOOLS: usize = 10_000;
 pub(crate) const CLIENTS: usize = 64;
 
-/// Measures exact gets beside the same calls that find nothing (the cost of gRPC itself).
+/// Compares exact gets with calls that find nothing, which cost only gRPC.
 pub(crate) async fn measure(report: &mut Report, seconds: u64) {
     let registry = Registry::start();
     apply_all(&registry, TOOLS).await;
@@ -21,13 +21,12 @@ pub(crate) async fn measure(report: &mut Report, seconds: u64) {
     report.add(Row {
         path: format!("exact get over gRPC, {CLIENTS} clients, {TOOLS} tools"),
         value: found.text(),
-        beside: format!("a get of nothing: {:.0}/s", empty.per_second),
+        beside: format!("a get without a result: {:.0}/s", empty.per_second),
         ratio: Some(found.per_second / empty.per_second),
         budget: "≥ 20,000/s, no database query",
     });
 }
 
-/// Gets of 10,000 tools, one after the other.
 pub(crate) async fn gets(registry: &Registry, seconds: u64, version: &'static str) -> load::Load {
     let mut clients = Vec::new();
     for _ in 0..CLIENTS {
@@ -47,7 +46,7 @@ pub(crate) async fn gets(registry: &Registry, seconds: u64, version: &'static st
     .await
 }
 
-/// Registers a whole registry of the sample, in its batches.
+/// Registers the sample registry in batches.
 pub(crate) async fn apply_all(registry: &Registry, tools: usize) {
     let mut client = registry.client().await;
     for batch in sample::registry(tools) {

@@ -5,15 +5,15 @@ use std::{fmt::Write as _, fs};
 /// One measured path.
 #[derive(Debug)]
 pub(crate) struct Row {
-    /// What was measured.
+    /// The measured path.
     pub(crate) path: String,
-    /// What it gave.
+    /// The result.
     pub(crate) value: String,
-    /// What the peer or the limit gave in the same run.
+    /// The result of the peer or the limit in the same run.
     pub(crate) beside: String,
-    /// The ratio of the two, as the budget counts it.
+    /// The ratio as defined by the budget.
     pub(crate) ratio: Option<f64>,
-    /// The budget of the design.
+    /// The budget.
     pub(crate) budget: &'static str,
 }
 
@@ -25,13 +25,13 @@ const BEGIN: &str = "<!-- results: written by `make bench` -->";
 const END: &str = "<!-- end of results -->";
 
 impl Report {
-    /// Adds a result, and prints it at once.
+    /// Adds and prints a result.
     pub(crate) fn add(&mut self, row: Row) {
         println!("{}", line(&row));
         self.0.push(row);
     }
 
-    /// Adds a result that stands for itself.
+    /// Adds a result without a comparison.
     pub(crate) fn add_alone(
         &mut self,
         path: impl Into<String>,
@@ -45,7 +45,7 @@ impl Report {
     /// The results as a Markdown table.
     pub(crate) fn table(&self) -> String {
         let mut table = String::from(
-            "| path | measured | beside, same run | ratio | budget |\n|---|---|---|---|---|\n",
+            "| path | measured | compared with, same run | ratio | budget |\n|---|---|---|---|---|\n",
         );
         for row in &self.0 {
             table += &line(row);
@@ -54,7 +54,7 @@ impl Report {
         table
     }
 
-    /// Puts the table between the marks in `bench/README.md`.
+    /// Replaces the table in `bench/README.md`.
     pub(crate) fn record(&self) {
         let path = acceptance::root().join("bench/README.md");
         let readme = fs::read_to_string(&path).expect("bench/README.md");

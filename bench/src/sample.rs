@@ -1,11 +1,11 @@
-//! The entities that the benchmarks register: tools of ordinary size over shared schemas.
+//! Sample entities: tools of typical size with shared schemas.
 
 use registry_proto::v1;
 
-/// How many tools one server provides.
+/// The number of tools per server.
 pub(crate) const TOOLS_PER_SERVER: usize = 100;
 
-/// A shared schema with a handful of properties.
+/// A shared schema with some properties.
 pub(crate) fn schema(number: usize) -> v1::Change {
     let schema = format!(
         r#"{{"type":"object","properties":{{"query":{{"type":"string","minLength":1}},"limit":{{"type":"integer","minimum":1,"maximum":100,"default":10}},"tags":{{"type":"array","items":{{"type":"string"}}}},"variant":{{"const":{number}}}}},"required":["query"]}}"#
@@ -19,7 +19,7 @@ pub(crate) fn schema(number: usize) -> v1::Change {
     }))
 }
 
-/// A server that provides its share of the tools.
+/// A server with its tools.
 pub(crate) fn server(number: usize, tools: usize) -> v1::Change {
     let first = number * TOOLS_PER_SERVER;
     let provides = (first..tools.min(first + TOOLS_PER_SERVER))
@@ -52,16 +52,14 @@ pub(crate) fn tool(number: usize) -> v1::Change {
         name: tool_name(number),
         version: "1.0.0".to_owned(),
         title: Some(format!("Tool {number}")),
-        description: Some(format!(
-            "tool number {number} of the benchmark: answers what it is asked"
-        )),
+        description: Some(format!("tool number {number} of the benchmark: returns its argument")),
         implementation: Some(v1::tool::Implementation::Source(source)),
         input_schema: Some(r##"{"$ref":"#Query0:1.0.0"}"##.to_owned()),
         ..Default::default()
     }))
 }
 
-/// One release of a server and its only tool, which takes one more value than the release before.
+/// One release of a server and its tool, which accepts one more value than the previous release.
 pub(crate) fn release(name: &str, release: u64) -> Vec<v1::Change> {
     let (version, limit) = (format!("1.{release}.0"), release + 1);
     let provides = vec![v1::ToolProvision { tool: name.to_owned(), version: version.clone() }];
@@ -90,13 +88,13 @@ pub(crate) fn release(name: &str, release: u64) -> Vec<v1::Change> {
     vec![register(v1::entity::Kind::Server(server)), register(v1::entity::Kind::Tool(tool))]
 }
 
-/// The tools of the benchmark's own server, with the argument that each takes.
+/// The tools of the benchmark's server with their arguments.
 pub(crate) const OWN_TOOLS: [(&str, &str); 2] = [
     ("echo", r#"{"payload":{"type":"string"}},"required":["payload"]"#),
     ("count", r#"{"events":{"type":"integer"}},"required":["events"]"#),
 ];
 
-/// The benchmark's own server with its tools, as the demo backend runs it.
+/// The benchmark's server with its tools, which the demo backend runs.
 pub(crate) fn own() -> Vec<v1::Change> {
     let provision =
         |(tool, _): &(&str, _)| v1::ToolProvision { tool: (*tool).into(), version: "1.0.0".into() };
@@ -126,7 +124,7 @@ pub(crate) fn own() -> Vec<v1::Change> {
     std::iter::once(register(v1::entity::Kind::Server(server))).chain(tools).collect()
 }
 
-/// An agent that declares so many tools, the own ones among them.
+/// An agent with this number of declared tools, including those of the benchmark's server.
 pub(crate) fn agent(name: &str, tools: usize) -> v1::Change {
     let own = OWN_TOOLS.map(|(name, _)| name.to_owned());
     let names = (0..tools - own.len()).map(tool_name).chain(own);
@@ -157,8 +155,8 @@ pub(crate) fn agent(name: &str, tools: usize) -> v1::Change {
     }))
 }
 
-/// A registry of so many tools with their servers, in batches that can be applied in order: each
-/// batch holds whole servers, since a server and its tools refer to each other.
+/// A registry with this number of tools in consecutive batches. Each batch has complete servers,
+/// because a server and its tools refer to each other.
 pub(crate) fn registry(tools: usize) -> Vec<Vec<v1::Change>> {
     let servers: Vec<usize> = (0..tools.div_ceil(TOOLS_PER_SERVER)).collect();
     let mut batches = vec![vec![schema(0)]];
@@ -174,7 +172,6 @@ pub(crate) fn registry(tools: usize) -> Vec<Vec<v1::Change>> {
     batches
 }
 
-/// A batch as a request.
 pub(crate) fn request(changes: Vec<v1::Change>) -> v1::ApplyRequest {
     v1::ApplyRequest { changes, author: "bench".to_owned(), ..Default::default() }
 }

@@ -1,6 +1,6 @@
-//! Searching 100,000 entities over gRPC: a mix of what people type.
+//! Search over 100,000 entities over gRPC with typical queries.
 //!
-//! `crates/registry-search/tests/search` measures the quality of the order.
+//! `crates/registry-search/tests/search` measures the ranking.
 
 use std::time::{Duration, Instant};
 
@@ -86,7 +86,7 @@ const PLACES: [&str; 16] = [
     "travel",
 ];
 
-/// What people type: names, parts, questions, beginnings, typos, one letter, filters.
+/// Typical queries: names, parts of names, questions, prefixes, typos, single letters, filters.
 const QUERIES: [(&str, &str); 16] = [
     ("create_invoice_001040", ""),
     ("create invoice", ""),
@@ -106,7 +106,7 @@ const QUERIES: [(&str, &str); 16] = [
     ("validate certificate 12345", ""),
 ];
 
-/// Measures the mix with one client and with several.
+/// Measures all queries with one client and with several.
 pub(crate) async fn measure(report: &mut Report, seconds: u64) {
     let registry = Registry::start();
     fill(&registry).await;
@@ -129,7 +129,7 @@ pub(crate) async fn measure(report: &mut Report, seconds: u64) {
         budget: "p99 < 50 ms",
     });
     report.add_alone(
-        "search after the last batch of them: until the index has it",
+        "search after the last batch: time until indexed",
         format!("{:.1} ms", ready.as_secs_f64() * 1000.0),
         "",
     );
@@ -144,7 +144,7 @@ async fn searches(clients: Vec<DiscoveryServiceClient<Channel>>, seconds: u64) -
     .await
 }
 
-/// The slowest kind of query, so that a mean does not hide it.
+/// The slowest query, which a mean would hide.
 async fn each(report: &mut Report, mut client: DiscoveryServiceClient<Channel>) {
     let mut slowest = (Duration::ZERO, "");
     for (i, (query, _)) in QUERIES.iter().enumerate() {
@@ -182,7 +182,7 @@ async fn fill(registry: &Registry) {
     }
 }
 
-/// Gives a tool of the sample words of its own, by its number.
+/// Gives a sample tool distinct words.
 fn tell(tool: &mut v1::Tool) {
     let digits = tool.name.trim_start_matches(|c: char| !c.is_ascii_digit());
     let number: usize = digits.parse().unwrap_or(0);

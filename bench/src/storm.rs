@@ -1,5 +1,5 @@
-//! What many followers do to a server at once: some that do not read, and all that come back after
-//! a restart.
+//! Effects of many followers on a server: some that do not read, and all reconnecting after a
+//! restart.
 
 use std::{
     sync::{
@@ -19,8 +19,8 @@ use tokio::{task::JoinSet, time::sleep};
 use tonic::{Status, transport::Channel};
 
 use crate::{
-    crowd::{self, Crowd, SHARED},
     follow::Follower,
+    followers::{self, Followers, SHARED},
     load, reads,
     report::{Report, Row},
     sample,
@@ -29,14 +29,14 @@ use crate::{
 const READERS: usize = 1_000;
 const STALLED: usize = 100;
 const COMMITS: usize = 100;
-/// Of a document that fills the windows of a stream that is not read within a few commits.
+/// The size of a document that fills the window of an unread stream within a few commits.
 const BIG_BYTES: usize = 16 << 10;
 
 const RETURNING: usize = 10_000;
 const TOOLS: usize = 10_000;
-/// Commits that some of those who come back have missed.
+/// Missed commits of some reconnecting followers.
 const MISSED: usize = 50;
-/// As a gateway waits: longer each time, and never the same.
+/// Delays like those of a gateway: growing and random.
 const FIRST_WAIT: Duration = Duration::from_millis(100);
 const LONGEST_WAIT: Duration = Duration::from_secs(15);
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -51,21 +51,21 @@ async fn slow_readers(report: &mut Report) {
     let alone = told_beside(0).await;
     let beside = told_beside(STALLED).await;
     report.add(Row {
-        path: format!("told to each of {READERS} streams beside {STALLED} that do not read"),
+        path: format!("delivery to each of {READERS} streams, with {STALLED} stalled streams"),
         value: load::quantiles(&beside),
-        beside: format!("beside none: {}", load::quantiles(&alone)),
+        beside: format!("without them: {}", load::quantiles(&alone)),
         ratio: Some(load::quantile_ms(&beside, 0.99) / load::quantile_ms(&alone, 0.99)),
         budget: "about 1",
     });
 }
 
-/// How long those who read wait for each commit. The others have a connection each.
+/// The delivery times of reading followers. The stalled ones have one connection each.
 async fn told_beside(stalled: usize) -> Histogram<u64> {
     let registry = Registry::start();
-    let connections = crowd::connections(&registry.url(), READERS.div_ceil(SHARED)).await;
-    let mut readers = Crowd::open(&connections, READERS, |_| None).await;
+    let connections = followers::connections(&registry.url(), READERS.div_ceil(SHARED)).await;
+    let mut readers = Followers::open(&connections, READERS, |_| None).await;
     let mut idle = Vec::new();
-    for channel in crowd::connections(&registry.url(), stalled).await {
+    for channel in followers::connections(&registry.url(), stalled).await {
         idle.push(Follower::open(channel, None).await);
     }
     let mut client = registry.client().await;
@@ -89,14 +89,14 @@ fn big_schema(number: usize) -> v1::Change {
     v1::Change { change: Some(v1::change::Change::Register(entity)) }
 }
 
-/// What readers and writers feel meanwhile.
-struct Felt {
+/// Latencies of concurrent readers and writers.
+struct ObservedLatency {
     reads: Histogram<u64>,
     writes: Histogram<u64>,
     failed: usize,
 }
 
-impl Felt {
+impl ObservedLatency {
     fn text(&self) -> String {
         let (reads, writes) = (&self.reads, &self.writes);
         let of = |latencies: &Histogram<u64>| {
@@ -109,10 +109,10 @@ impl Felt {
 }
 
 async fn storm(report: &mut Report) {
-    // All of them have one address.
-    let mut registry = Registry::start_fresh(&["--max-address-connections", "20000"]);
+    // All followers have the same address.
+    let mut registry = Registry::start_fresh(&["--max-connections-per-address", "20000"]);
     reads::apply_all(&registry, TOOLS).await;
-    let (quiet, ()) = feel(&registry, 0, sleep(Duration::from_secs(3))).await;
+    let (quiet, ()) = observe(&registry, 0, sleep(Duration::from_secs(3))).await;
     let mut places = Vec::new();
     let mut client = registry.client().await;
     for number in 1..=MISSED {
@@ -125,14 +125,18 @@ async fn storm(report: &mut Report) {
     let there = Arc::new(AtomicUsize::new(0));
     let mut returning = JoinSet::new();
     for number in 0..RETURNING {
-        // Nine of ten were up to date; of the others one in ten has nothing.
+        // Nine of ten are up to date. Of the others, one in ten has no state.
         let position = match number % 100 {
             0 => None,
             behind @ 1..10 => Some(places[MISSED - 1 - behind * 5].clone()),
             _ => places.last().cloned(),
         };
-        let comes =
-            Returning { url: registry.url(), number, position, head: places[MISSED - 1].revision };
+        let comes = ReconnectingFollower {
+            url: registry.url(),
+            number,
+            position,
+            head: places[MISSED - 1].revision,
+        };
         returning.spawn(comes.run(there.clone()));
     }
     let all = async {
@@ -141,13 +145,13 @@ async fn storm(report: &mut Report) {
         }
         began.elapsed()
     };
-    let (felt, took) = feel(&registry, 1_000, all).await;
+    let (observed, took) = observe(&registry, 1_000, all).await;
     let peak = registry.process.peak_bytes();
     sleep(Duration::from_secs(2)).await;
     let after = registry.process.resident_bytes();
     report.add(Row {
         path: format!(
-            "{RETURNING} streams come back at once, a connection each, after a restart with {TOOLS} tools"
+            "{RETURNING} concurrent reconnections, one connection each, after a restart with {TOOLS} tools"
         ),
         value: format!(
             "all up to date after {:.1} s; {} MiB before, {} at most, {} after",
@@ -161,22 +165,24 @@ async fn storm(report: &mut Report) {
         budget: "",
     });
     report.add(Row {
-        path: "what is felt meanwhile".to_owned(),
-        value: felt.text(),
+        path: "latencies of other clients during that".to_owned(),
+        value: observed.text(),
         beside: format!("without them: {}", quiet.text()),
-        ratio: Some(load::quantile_ms(&felt.reads, 0.99) / load::quantile_ms(&quiet.reads, 0.99)),
+        ratio: Some(
+            load::quantile_ms(&observed.reads, 0.99) / load::quantile_ms(&quiet.reads, 0.99),
+        ),
         budget: "",
     });
 }
 
-/// Where the registry is, as a follower of it says.
+/// The registry's position, read by a follower.
 async fn place(registry: &Registry) -> v1::Position {
     let (_requests, mut responses) =
-        crowd::open(registry.channel().await, v1::Hello::default()).await;
+        followers::open(registry.channel().await, v1::Hello::default()).await;
     let mut place = None;
     while let Some(response) = responses.message().await.expect("a sound stream") {
         match response.message {
-            // It may be of an earlier revision, which others were sent before.
+            // A shared snapshot can be older.
             Some(Message::SnapshotBegin(begin)) => place = begin.position,
             Some(Message::Progress(v1::Progress { revision, chain, .. })) => {
                 let begun = place.expect("a snapshot began");
@@ -188,9 +194,13 @@ async fn place(registry: &Registry) -> v1::Position {
     panic!("the stream ended before its snapshot");
 }
 
-/// Reads and writes until something is done, in a thread that does nothing else: what waits here waits
-/// for the server.
-async fn feel<T>(registry: &Registry, base: usize, until: impl Future<Output = T>) -> (Felt, T) {
+/// Reads and writes until a future completes, on a separate thread, so that delays are those of the
+/// server.
+async fn observe<T>(
+    registry: &Registry,
+    base: usize,
+    until: impl Future<Output = T>,
+) -> (ObservedLatency, T) {
     let (url, stop) = (registry.url(), Arc::new(AtomicBool::new(false)));
     let stopped = stop.clone();
     let feeling = std::thread::spawn(move || {
@@ -200,18 +210,18 @@ async fn feel<T>(registry: &Registry, base: usize, until: impl Future<Output = T
             let reading = read(client.clone(), &stopped);
             let ((reads, no_reads), (writes, no_writes)) =
                 tokio::join!(reading, write(client, base, &stopped));
-            Felt { reads, writes, failed: no_reads + no_writes }
+            ObservedLatency { reads, writes, failed: no_reads + no_writes }
         })
     });
     let done = until.await;
     stop.store(true, Ordering::Relaxed);
-    let felt = tokio::task::spawn_blocking(|| feeling.join()).await.expect("it is waited for");
-    (felt.expect("it ends"), done)
+    let observed = tokio::task::spawn_blocking(|| feeling.join()).await.expect("it is waited for");
+    (observed.expect("it ends"), done)
 }
 
 type Client = RegistryServiceClient<Channel>;
 
-/// How long gets take, and how many failed.
+/// Latencies and failures of gets.
 async fn read(mut client: Client, stop: &AtomicBool) -> (Histogram<u64>, usize) {
     let (mut latencies, mut failed) = (load::histogram(), 0);
     while !stop.load(Ordering::Relaxed) {
@@ -229,7 +239,7 @@ async fn read(mut client: Client, stop: &AtomicBool) -> (Histogram<u64>, usize) 
     (latencies, failed)
 }
 
-/// How long applies take, and how many failed.
+/// Latencies and failures of applies.
 async fn write(mut client: Client, base: usize, stop: &AtomicBool) -> (Histogram<u64>, usize) {
     let (mut latencies, mut failed) = (load::histogram(), 0);
     for number in base.. {
@@ -245,19 +255,19 @@ async fn write(mut client: Client, base: usize, stop: &AtomicBool) -> (Histogram
     (latencies, failed)
 }
 
-/// A follower that comes back, and tries again as long as it has to.
-struct Returning {
+/// A follower that reconnects with retries.
+struct ReconnectingFollower {
     url: String,
     number: usize,
     position: Option<v1::Position>,
     head: u64,
 }
 
-impl Returning {
+impl ReconnectingFollower {
     async fn run(self, there: Arc<AtomicUsize>) {
         let mut wait = FIRST_WAIT;
         loop {
-            // What it says does not matter; a gateway tries again too.
+            // Retries after any error, like a gateway.
             let _: Result<(), Status> = self.follow(&there).await;
             sleep(wait.mul_f64(random(self.number))).await;
             wait = (wait * 2).min(LONGEST_WAIT);
@@ -298,7 +308,7 @@ impl Returning {
     }
 }
 
-/// Between a half and one and a half, the same in every run.
+/// A deterministic factor between 0.5 and 1.5.
 fn random(number: usize) -> f64 {
     let mixed = number.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 48;
     0.5 + f64::from(u32::try_from(mixed).unwrap_or_default()) / f64::from(u16::MAX)

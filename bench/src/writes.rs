@@ -1,5 +1,5 @@
-//! Registrations, one entity a request, beside pgbench with the same rows in one transaction each on
-//! the same Postgres.
+//! Registrations with one entity per request, compared with pgbench and the same rows in one
+//! transaction each on the same Postgres.
 
 use std::{fs, process::Command};
 
@@ -11,16 +11,15 @@ use crate::{
     sample,
 };
 
-/// Measures both stores, and the peer on the same Postgres.
 pub(crate) async fn measure(report: &mut Report, seconds: u64) {
     let cluster = PrivateCluster::durable().await;
     let peer = cluster.create_database("bench_peer").await;
-    // A server makes the tables; then the peer has them to itself.
+    // A server creates the tables and stops.
     assert!(Registry::start_on(&peer).process.stop().success());
     for clients in [1, 16, 64] {
         let sqlite = singles(&Registry::start(), clients, seconds).await;
         report.add_alone(
-            format!("register, one schema a request, {clients} clients, SQLite"),
+            format!("register, one schema per request, {clients} clients, SQLite"),
             sqlite.text(),
             "",
         );
@@ -28,9 +27,9 @@ pub(crate) async fn measure(report: &mut Report, seconds: u64) {
         let postgres = singles(&Registry::start_on(&database), clients, seconds).await;
         let pgbench = pgbench(&peer, clients, seconds);
         report.add(Row {
-            path: format!("register, one schema a request, {clients} clients, Postgres"),
+            path: format!("register, one schema per request, {clients} clients, Postgres"),
             value: postgres.text(),
-            beside: format!("pgbench, same rows, a transaction each: {pgbench:.0}/s"),
+            beside: format!("pgbench, same rows, one transaction each: {pgbench:.0}/s"),
             ratio: Some(postgres.per_second / pgbench),
             budget: "> 1 at 64 clients",
         });
@@ -50,7 +49,7 @@ async fn singles(registry: &Registry, clients: usize, seconds: u64) -> Load {
     .await
 }
 
-/// The rows of one registration, as pgbench inserts them.
+/// Inserts the rows of one registration with pgbench.
 const SCRIPT: &str = "
 \\set id random(1, 9000000000000000)
 BEGIN;
@@ -63,7 +62,7 @@ INSERT INTO changes (revision, ordinal, action, kind, name, version, digest)
 END;
 ";
 
-/// Transactions a second that pgbench reports.
+/// Transactions per second of pgbench.
 fn pgbench(database: &str, clients: usize, seconds: u64) -> f64 {
     let dir = tempfile::tempdir().expect("a temporary directory");
     let script = dir.path().join("register.sql");

@@ -6,14 +6,14 @@ use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
 
 use crate::clock::Clock;
-use crate::hosted::Hosted;
+use crate::hosted_server::HostedServer;
 use crate::servers;
 
-/// What to serve, and how.
+/// The arguments of the backend.
 #[derive(Debug, Parser)]
 #[command(
     version,
-    about = "Working MCP servers for the demo, the tests and the benchmarks",
+    about = "MCP servers for the demo, the tests and the benchmarks",
     after_help = after_help()
 )]
 pub struct Cli {
@@ -40,7 +40,7 @@ pub struct Cli {
     allowed_host: Vec<String>,
 }
 
-/// The transport that the command line asks for.
+/// The selected transport.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Mode {
     /// All servers, on this address.
@@ -50,7 +50,7 @@ pub enum Mode {
 }
 
 impl Cli {
-    /// Which transport to serve.
+    /// The transport to serve.
     pub fn mode(&self) -> Mode {
         match &self.stdio {
             Some(name) => Mode::Stdio(name.clone()),
@@ -75,7 +75,7 @@ fn parse_instant(text: &str) -> Result<OffsetDateTime, String> {
 }
 
 fn after_help() -> String {
-    let line = |server: &Hosted| {
+    let line = |server: &HostedServer| {
         let only = if server.offers_stdio() { "" } else { "  (HTTP only)" };
         format!("  {:<22}{}{only}\n", server.name(), server.path())
     };
@@ -91,7 +91,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn unknown_stdio_server_is_refused_with_the_known_ones() {
+    fn unknown_stdio_server_is_rejected_with_known_servers() {
         let error = Cli::try_parse_from(["demo-backend", "--stdio", "clock-server"]).unwrap_err();
         assert_eq!(error.exit_code(), 2);
         let text = error.to_string();

@@ -1,13 +1,13 @@
-//! The clock the servers read: real, or stopped by `--fixed-time`.
+//! The clock of the servers: real, or fixed by `--fixed-time`.
 
 use time::{OffsetDateTime, UtcOffset};
 
-/// Where the current time comes from.
+/// The source of the current time.
 #[derive(Debug, Clone, Copy)]
 pub enum Clock {
     /// The machine's clock.
     System,
-    /// One instant, for ever.
+    /// A fixed instant.
     Fixed(OffsetDateTime),
 }
 

@@ -13,21 +13,22 @@ use rmcp::transport::{StreamableHttpServerConfig, StreamableHttpService};
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
-use crate::hosted::Hosted;
+use crate::hosted_server::HostedServer;
 
-/// How long a call under way may take to finish once the process is told to stop.
+/// Time limit of running calls during shutdown.
 const DRAIN: Duration = Duration::from_millis(700);
 
-/// Serves until `stop`, then lets calls under way finish for a moment.
+/// Serves until `stop`, and then waits briefly for running calls.
 pub async fn serve(
     listener: TcpListener,
-    servers: Vec<Hosted>,
+    servers: Vec<HostedServer>,
     allowed_hosts: &[String],
     stop: CancellationToken,
 ) -> io::Result<()> {
     let app = router(servers, allowed_hosts, &stop);
     let listener = listener.tap_io(|stream| {
-        // Small answers should not wait for an acknowledgement; a socket that refuses still works.
+        // Small responses should not wait for an acknowledgment. A socket that rejects the option
+        // still works.
         let _ = stream.set_nodelay(true);
     });
     let served = axum::serve(listener, app).with_graceful_shutdown(stop.clone().cancelled_owned());
@@ -42,7 +43,11 @@ pub async fn serve(
 }
 
 /// The routes: one for each server, and `GET /healthz`.
-pub fn router(servers: Vec<Hosted>, allowed_hosts: &[String], stop: &CancellationToken) -> Router {
+pub fn router(
+    servers: Vec<HostedServer>,
+    allowed_hosts: &[String],
+    stop: &CancellationToken,
+) -> Router {
     let health = Router::new().route("/healthz", get(|| async { "ok\n" }));
     servers.into_iter().fold(health, |routes, server| {
         let mut config = StreamableHttpServerConfig::default()

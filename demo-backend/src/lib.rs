@@ -1,17 +1,17 @@
-//! Working MCP servers for the demo, the tests and the benchmarks: ten domains behind one address.
+//! MCP servers for the demo, the tests and the benchmarks: ten domains at one address.
 //!
-//! Everything lives in memory and ids are counters, so a run is repeatable. Persistence,
+//! All state is in memory, and ids are counters, so runs are repeatable. Persistence,
 //! authentication and outgoing network access are not supported.
 
 pub mod cli;
 pub mod clock;
-pub mod hosted;
+pub mod hosted_server;
 pub mod http;
 pub mod orders;
 pub mod page;
-pub mod refusal;
+pub mod records;
 pub mod relevance;
 pub mod search;
 pub mod servers;
-pub mod shelf;
 pub mod stdio;
+pub mod tool_error;

@@ -1,4 +1,4 @@
-//! The `demo-backend` binary: wiring only. What it serves is in the library.
+//! The `demo-backend` binary. The library contains the servers.
 
 use std::error::Error;
 use std::process::ExitCode;
@@ -16,7 +16,7 @@ fn main() -> ExitCode {
         Err(error) => return failed(&error),
     };
     let outcome = runtime.block_on(run(cli));
-    // A blocked read of standard input must not hold the process back.
+    // A blocked read of standard input must not delay the exit.
     runtime.shutdown_background();
     match outcome {
         Ok(()) => ExitCode::SUCCESS,

@@ -3,37 +3,37 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::refusal::Refusal;
+use crate::tool_error::ToolError;
 
 const MAX_LIMIT: u32 = 100;
 
-/// Which part of a list the caller wants.
+/// A part of a list.
 #[derive(Debug, Clone, Copy, Deserialize, JsonSchema)]
 pub struct Window {
-    /// How many to return at most.
+    /// Maximum number of items to return.
     #[serde(default = "default_limit")]
     #[schemars(range(min = 1, max = 100))]
     pub limit: u32,
-    /// How many to skip.
+    /// Number of items to skip.
     #[serde(default)]
     pub offset: u32,
 }
 
-/// What a page says about the whole list.
+/// Information about the whole list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Totals {
-    /// How many match, on all pages together.
+    /// Total number of matches on all pages.
     pub total_count: usize,
-    /// Whether there are more after this page.
+    /// Whether another page follows.
     pub has_more: bool,
 }
 
 impl Window {
-    /// The window's part of `items`.
-    pub fn cut<T>(self, items: impl IntoIterator<Item = T>) -> Result<(Vec<T>, Totals), Refusal> {
+    /// The part of `items` in the window.
+    pub fn cut<T>(self, items: impl IntoIterator<Item = T>) -> Result<(Vec<T>, Totals), ToolError> {
         if !(1..=MAX_LIMIT).contains(&self.limit) {
-            return Err(Refusal::invalid(format!(
+            return Err(ToolError::invalid(format!(
                 "limit is {}, expected 1 to {MAX_LIMIT}",
                 self.limit
             )));
@@ -66,14 +66,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn cuts_the_middle_and_says_what_is_left() {
+    fn page_returns_slice_and_remaining_count() {
         let (page, totals) = Window { limit: 2, offset: 1 }.cut(0..5).unwrap();
         assert_eq!(page, [1, 2]);
         assert_eq!(totals, Totals { total_count: 5, has_more: true });
     }
 
     #[test]
-    fn the_last_page_has_no_more() {
+    fn last_page_has_no_next_offset() {
         let (page, totals) = Window { limit: 2, offset: 3 }.cut(0..5).unwrap();
         assert_eq!((page.as_slice(), totals.has_more), ([3, 4].as_slice(), false));
         let (page, totals) = Window { limit: 2, offset: 9 }.cut(0..5).unwrap();
@@ -81,7 +81,7 @@ mod tests {
     }
 
     #[test]
-    fn a_limit_outside_of_the_schema_is_refused() {
+    fn limit_out_of_range_is_rejected() {
         assert!(Window { limit: 0, offset: 0 }.cut(0..1).is_err());
         assert!(Window { limit: 101, offset: 0 }.cut(0..1).is_err());
     }

@@ -1,4 +1,4 @@
-//! How well a text answers a query: rare words count more, titles count more than bodies.
+//! Relevance of texts for a query: rare words and titles count more.
 
 use std::collections::HashSet;
 
@@ -10,11 +10,11 @@ const SNIPPET_CHARS: usize = 160;
 /// The searchable text of one thing.
 #[derive(Debug, Clone, Copy)]
 pub struct Text<'a> {
-    /// Its title or name.
+    /// Title or name.
     pub title: &'a str,
     /// Its tags, if it has any.
     pub tags: &'a [String],
-    /// Everything else.
+    /// The rest of its text.
     pub body: &'a str,
 }
 
@@ -67,7 +67,7 @@ pub fn snippet(query: &str, body: &str) -> String {
     text
 }
 
-/// How much one term weighs in one text; more of it in the body counts more, ever less so.
+/// The weight of a term in a text, with diminishing returns for repetitions.
 fn weight(term: &str, text: &Text<'_>) -> f64 {
     if words(text.title).any(|word| word == term) {
         return TITLE_WEIGHT;
@@ -98,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn the_title_beats_the_body_and_no_match_is_zero() {
+    fn title_match_outranks_body_match() {
         let texts = [text("Other", "saga saga"), text("Saga", "x"), text("Other", "x")];
         let scores = score("saga", &texts);
         assert!((scores[1] - 1.0).abs() < f64::EPSILON, "{scores:?}");
@@ -107,19 +107,19 @@ mod tests {
     }
 
     #[test]
-    fn a_rare_word_counts_more_than_a_common_one() {
+    fn rare_word_scores_higher_than_common_word() {
         let texts = [text("common", ""), text("rare", ""), text("common", ""), text("common", "")];
         let scores = score("common rare", &texts);
         assert!(scores[1] > scores[0], "{scores:?}");
     }
 
     #[test]
-    fn a_query_without_words_scores_nothing() {
+    fn query_without_words_scores_zero() {
         assert_eq!(score(" ?! ", &[text("a", "b")]), [0.0]);
     }
 
     #[test]
-    fn the_snippet_shows_the_match() {
+    fn snippet_contains_match() {
         let body = format!("{} needle {}", "é ".repeat(300), "b ".repeat(300));
         let shown = snippet("NEEDLE", &body);
         assert!(shown.contains("needle") && shown.starts_with('…') && shown.ends_with('…'));

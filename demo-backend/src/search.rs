@@ -1,29 +1,29 @@
-//! Search results in one shape for documents and users, so that a composition can merge them.
+//! Search results with the same form for documents and users, so that a composition can merge them.
 
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::{Map, Value};
 
 use crate::page::{Totals, Window};
-use crate::refusal::Refusal;
 use crate::relevance::{self, Text};
+use crate::tool_error::ToolError;
 
 /// One thing that matched.
 #[derive(Debug, Clone, Serialize, JsonSchema)]
 pub struct SearchHit {
     /// Id of what matched, such as `doc-1` or `user-1`.
     pub id: String,
-    /// Its title or name.
+    /// Title or name.
     pub title: String,
     /// The part of its text that matched.
     pub snippet: String,
     /// Relevance, from 0 to 1.
     #[schemars(range(min = 0.0, max = 1.0))]
     pub score: f64,
-    /// Where it can be read.
+    /// URL of the item.
     #[schemars(extend("format" = "uri"))]
     pub url: String,
-    /// What else is known of it.
+    /// Additional metadata.
     pub metadata: Map<String, Value>,
 }
 
@@ -37,33 +37,33 @@ pub struct SearchResults {
     pub totals: Totals,
 }
 
-/// Something that can be found.
+/// An item to search.
 #[derive(Debug)]
 pub struct Candidate<'a> {
     /// Its id.
     pub id: &'a str,
     /// Its text.
     pub text: Text<'a>,
-    /// Where it can be read.
+    /// URL of the item.
     pub url: String,
-    /// What a hit says beside the text.
+    /// Metadata of a hit.
     pub metadata: Map<String, Value>,
 }
 
-/// What to look for.
+/// A search.
 #[derive(Debug, Clone, Copy)]
 pub struct Search<'a> {
-    /// The words.
+    /// The query.
     pub query: &'a str,
-    /// Hits below this are left out; those without any word always are.
+    /// Hits with a lower score are excluded, as are those without a matching word.
     pub min_score: f64,
-    /// Which part of the hits to return.
+    /// The page of hits to return.
     pub window: Window,
 }
 
 impl Search<'_> {
     /// Ranks the candidates and cuts the page.
-    pub fn run(self, candidates: Vec<Candidate<'_>>) -> Result<SearchResults, Refusal> {
+    pub fn run(self, candidates: Vec<Candidate<'_>>) -> Result<SearchResults, ToolError> {
         let texts: Vec<Text<'_>> = candidates.iter().map(|candidate| candidate.text).collect();
         let scores = relevance::score(self.query, &texts);
         let mut ranked: Vec<(f64, Candidate<'_>)> = scores
@@ -71,7 +71,7 @@ impl Search<'_> {
             .zip(candidates)
             .filter(|(score, _)| *score > 0.0 && *score >= self.min_score)
             .collect();
-        // Stable: equals stay in the order they were created in.
+        // A stable sort keeps equal hits in the order of creation.
         ranked.sort_by(|(a, _), (b, _)| b.total_cmp(a));
         let (page, totals) = self.window.cut(ranked)?;
         let results = page.into_iter().map(|(score, found)| self.hit(score, found)).collect();
@@ -113,14 +113,14 @@ mod tests {
     }
 
     #[test]
-    fn best_first_and_only_what_matches() {
+    fn results_are_matches_ordered_by_score() {
         let results = search(0.0, Window::default());
         assert_eq!(ids(&results), ["c", "b"]);
         assert_eq!(results.totals.total_count, 2);
     }
 
     #[test]
-    fn the_minimum_score_and_the_window_cut() {
+    fn minimum_score_and_window_limit_results() {
         assert_eq!(ids(&search(0.9, Window::default())), ["c"]);
         let second = search(0.0, Window { limit: 1, offset: 1 });
         assert_eq!((ids(&second), second.totals.has_more), (vec!["b"], false));

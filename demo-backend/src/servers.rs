@@ -1,5 +1,4 @@
-//! The servers of this process: the one list of them. Each file below is one server, with its
-//! tools, its state and its seed data.
+//! The servers of this process. Each module is one server with its tools, state and seed data.
 
 pub mod bench;
 pub mod bench_many;
@@ -15,35 +14,35 @@ pub mod time;
 pub mod users;
 
 use crate::clock::Clock;
-use crate::hosted::Hosted;
+use crate::hosted_server::HostedServer;
 
 /// Every server, with fresh state.
-pub fn all(clock: Clock) -> Vec<Hosted> {
+pub fn all(clock: Clock) -> Vec<HostedServer> {
     vec![
-        Hosted::new(documents::Documents::new(clock)),
-        Hosted::new(tasks::Tasks::new(clock)),
-        Hosted::new(users::Users),
-        Hosted::new(notifications::Notifications::new(clock)),
-        Hosted::new(fetch::Fetch),
-        Hosted::new(memory::Memory::new()),
-        Hosted::new(time::Time::new(clock)),
-        Hosted::new(inventory::Inventory::new()),
-        Hosted::new(payment::Payment::new()),
-        Hosted::new(shipping::Shipping::new(clock)),
-        Hosted::new(bench::Bench),
-        Hosted::new(bench_many::BenchMany),
+        HostedServer::new(documents::Documents::new(clock)),
+        HostedServer::new(tasks::Tasks::new(clock)),
+        HostedServer::new(users::Users),
+        HostedServer::new(notifications::Notifications::new(clock)),
+        HostedServer::new(fetch::Fetch),
+        HostedServer::new(memory::Memory::new()),
+        HostedServer::new(time::Time::new(clock)),
+        HostedServer::new(inventory::Inventory::new()),
+        HostedServer::new(payment::Payment::new()),
+        HostedServer::new(shipping::Shipping::new(clock)),
+        HostedServer::new(bench::Bench),
+        HostedServer::new(bench_many::BenchMany),
     ]
 }
 
 /// The server of this name, with fresh state.
-pub fn find(name: &str, clock: Clock) -> Option<Hosted> {
+pub fn find(name: &str, clock: Clock) -> Option<HostedServer> {
     all(clock).into_iter().find(|server| server.name() == name)
 }
 
 /// Names of the servers that `--stdio` offers.
 pub fn stdio_names() -> Vec<&'static str> {
     let servers = all(Clock::System);
-    servers.iter().filter(|server| server.offers_stdio()).map(Hosted::name).collect()
+    servers.iter().filter(|server| server.offers_stdio()).map(HostedServer::name).collect()
 }
 
 #[cfg(test)]
@@ -55,15 +54,15 @@ mod tests {
     #[test]
     fn names_paths_and_tools_are_distinct() {
         let servers = all(Clock::System);
-        let names: HashSet<_> = servers.iter().map(Hosted::name).collect();
-        let paths: HashSet<_> = servers.iter().map(Hosted::path).collect();
+        let names: HashSet<_> = servers.iter().map(HostedServer::name).collect();
+        let paths: HashSet<_> = servers.iter().map(HostedServer::path).collect();
         assert_eq!((names.len(), paths.len()), (12, 12));
-        let tools: Vec<_> = servers.iter().flat_map(Hosted::tools).map(|t| &t.name).collect();
+        let tools: Vec<_> = servers.iter().flat_map(HostedServer::tools).map(|t| &t.name).collect();
         assert_eq!(tools.iter().collect::<HashSet<_>>().len(), tools.len());
     }
 
     #[test]
-    fn every_tool_describes_itself_completely() {
+    fn tool_descriptions_are_complete() {
         for server in all(Clock::System) {
             for tool in server.tools() {
                 let annotations = tool.annotations.as_ref().expect("annotations");

@@ -7,16 +7,16 @@ use rmcp::service::ServerInitializeError;
 use rmcp::transport::stdio_pipes;
 use tokio_util::sync::CancellationToken;
 
-use crate::hosted::Hosted;
+use crate::hosted_server::HostedServer;
 
 /// Serves until the client closes standard input, or until `stop`.
-pub async fn serve(server: Hosted, stop: CancellationToken) -> Result<(), Box<dyn Error>> {
+pub async fn serve(server: HostedServer, stop: CancellationToken) -> Result<(), Box<dyn Error>> {
     match server.serve_with_ct(stdio_pipes(), stop).await {
         Ok(running) => {
             running.waiting().await?;
             Ok(())
         }
-        // The client left, or we were told to stop, before the first request.
+        // The client disconnected, or the process was stopped, before the first request.
         Err(ServerInitializeError::ConnectionClosed(_) | ServerInitializeError::Cancelled) => {
             Ok(())
         }

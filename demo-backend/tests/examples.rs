@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use demo_backend::clock::Clock;
-use demo_backend::hosted::Hosted;
+use demo_backend::hosted_server::HostedServer;
 use demo_backend::servers;
 use rmcp::model::Tool;
 use serde_json::{Map, Value};
@@ -43,11 +43,14 @@ impl Example {
     }
 
     /// Every tool with a source, and the tool that serves it.
-    fn sourced<'a>(&'a self, hosted: &'a [Hosted]) -> impl Iterator<Item = (&'a Value, &'a Tool)> {
+    fn sourced<'a>(
+        &'a self,
+        hosted_server: &'a [HostedServer],
+    ) -> impl Iterator<Item = (&'a Value, &'a Tool)> {
         let sourced = self.tools.iter().filter(|tool| tool.get("source").is_some());
         sourced.map(|tool| {
             let source = &tool["source"];
-            let server = hosted.iter().find(|server| server.name() == source["server"]);
+            let server = hosted_server.iter().find(|server| server.name() == source["server"]);
             let real = server
                 .expect("as the example has it")
                 .tools()
@@ -80,12 +83,12 @@ fn value(schema: &Map<String, Value>) -> Value {
 }
 
 #[test]
-fn what_a_server_provides_is_what_it_serves() {
-    let hosted = servers::all(Clock::System);
+fn server_serves_exactly_its_provided_tools() {
+    let hosted_server = servers::all(Clock::System);
     let mut described = Names::new();
     for server in example().servers {
         let name = text(&server, "name");
-        let real = hosted.iter().find(|real| real.name() == name).expect(name);
+        let real = hosted_server.iter().find(|real| real.name() == name).expect(name);
         let provided: Names = server["provides"]
             .as_array()
             .expect("as the example has it")
@@ -96,14 +99,14 @@ fn what_a_server_provides_is_what_it_serves() {
         assert_eq!(provided, served, "{name}");
         described.insert(name.to_owned());
     }
-    let all: Names = hosted.iter().map(|server| server.name().to_owned()).collect();
+    let all: Names = hosted_server.iter().map(|server| server.name().to_owned()).collect();
     assert_eq!(&all - &described, ["bench-many", "bench-server"].map(str::to_owned).into());
 }
 
 #[test]
-fn registered_arguments_are_understood_and_suffice() {
-    let (example, hosted) = (example(), servers::all(Clock::System));
-    for (tool, real) in example.sourced(&hosted) {
+fn registered_arguments_are_accepted() {
+    let (example, hosted_server) = (example(), servers::all(Clock::System));
+    for (tool, real) in example.sourced(&hosted_server) {
         let registered = example.resolve(&tool["inputSchema"]);
         let accepted = value(&real.input_schema);
         let unknown = &properties(registered) - &properties(&accepted);
@@ -116,9 +119,9 @@ fn registered_arguments_are_understood_and_suffice() {
 }
 
 #[test]
-fn promised_results_are_there() {
-    let (example, hosted) = (example(), servers::all(Clock::System));
-    for (tool, real) in example.sourced(&hosted) {
+fn results_match_output_schemas() {
+    let (example, hosted_server) = (example(), servers::all(Clock::System));
+    for (tool, real) in example.sourced(&hosted_server) {
         if tool.get("outputTransform").is_some() {
             continue;
         }
@@ -132,7 +135,7 @@ fn promised_results_are_there() {
 }
 
 #[test]
-fn every_tool_says_what_it_does_and_takes() {
+fn tools_have_descriptions_and_input_schemas() {
     for tool in example().tools {
         assert!(tool["description"].is_string(), "{}", tool["name"]);
         assert!(tool["inputSchema"].is_object(), "{}", tool["name"]);

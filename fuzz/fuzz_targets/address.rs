@@ -1,5 +1,4 @@
-//! Addresses of registries: reading never panics, and each server that is read can be connected to
-//! and has a host, a port, and nothing more.
+//! Registry addresses: parsing never panics, and each parsed server has a host, a port and no more.
 
 #![no_main]
 

@@ -1,4 +1,5 @@
-//! Agent cards: reading never panics, and what is made of a card is an agent, or a person is asked.
+//! Agent cards: parsing never panics, and the result is a valid agent, or a repair needs a
+//! decision.
 
 #![no_main]
 

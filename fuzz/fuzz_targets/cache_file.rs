@@ -1,4 +1,4 @@
-//! Cache files: reading never panics, and what is accepted is written back as a copy of itself.
+//! Cache files: parsing never panics, and an accepted file is written back unchanged.
 
 #![no_main]
 

@@ -1,4 +1,4 @@
-//! Documents of each kind: reading never panics, and what is read has one stable form.
+//! Documents of each kind: parsing never panics, and the canonical form is stable.
 
 #![no_main]
 

@@ -1,8 +1,7 @@
-//! Journals of caches: reading never panics, and what it leads to is a later state of the same
-//! registry that is written and read as itself.
+//! Cache journals: parsing never panics, and the result is a later state of the same registry that
+//! is written and read unchanged.
 //!
-//! Frames are given their checksums and their commits the chain hashes first, since a fuzzer guesses
-//! none.
+//! Checksums and chain hashes are computed first, because a fuzzer cannot guess them.
 
 #![no_main]
 
@@ -32,12 +31,12 @@ static FIXTURE: LazyLock<Fixture> = LazyLock::new(|| {
     let directory = std::env::temp_dir().join(format!("registry-fuzz-{}", std::process::id()));
     fs::create_dir_all(&directory).expect("a directory");
     let path = directory.join("cache.json");
-    fs::write(&path, write_export(&empty.attested(Some(attestation)))).expect("written");
+    fs::write(&path, write_export(&empty.with_attestation(Some(attestation)))).expect("written");
     let key = Checkpoint::verifier_key(&registry, &pair);
     Fixture { path, key, genesis: ChainHash::genesis(&registry) }
 });
 
-/// Bodies, each with its length in two bytes before it, as the frames of a journal.
+/// Splits the data into bodies with a length of two bytes, and frames them like a journal.
 fn framed(mut data: &[u8], mut chain: ChainHash) -> Vec<u8> {
     let mut out = Vec::new();
     while let Some((length, rest)) = data.split_first_chunk::<2>() {
@@ -50,7 +49,7 @@ fn framed(mut data: &[u8], mut chain: ChainHash) -> Vec<u8> {
         }
         let body = [chain.as_bytes().as_slice(), body].concat();
         out.extend_from_slice(&(body.len() as u32).to_le_bytes());
-        out.extend_from_slice(Digest::of(&body).as_bytes());
+        out.extend_from_slice(Digest::compute(&body).as_bytes());
         out.extend_from_slice(&body);
     }
     out
@@ -69,7 +68,7 @@ fuzz_target!(|data: &[u8]| {
     if catalog.revision().0 > 0 {
         let only_signed = Admission::default().signed_by(Some(key.clone()));
         drop(cache);
-        // Nothing of it is signed by the key, so what is served without it is not served with it.
+        // No frame is signed, so a gateway with the key must not serve it.
         let (signed, _) = Cache::open(path, only_signed).expect("a cache");
         assert_eq!(signed.current().revision().0, 0);
     }

@@ -1,5 +1,4 @@
-//! JSON-RPC bodies: parsing never panics, keeps its limits, and reads no message into what is not
-//! JSON.
+//! JSON-RPC bodies: parsing never panics, respects its limits, and accepts only JSON.
 
 #![no_main]
 

@@ -1,5 +1,5 @@
-//! Loose registry files: repairing never panics, what needs no person is valid, and what was
-//! repaired needs no second repair.
+//! Loose registry files: the repair never panics, is idempotent, and is valid if it needs no
+//! decision.
 
 #![no_main]
 

@@ -1,7 +1,7 @@
-//! Verifier keys, checkpoints and proofs: reading and checking never panic, and a checkpoint that is
-//! taken is the one that was signed.
+//! Verifier keys, checkpoints and proofs: parsing and verification never panic, and an accepted
+//! checkpoint equals the signed one.
 //!
-//! Each note is signed first, since a fuzzer guesses no signature.
+//! Each note is signed first, because a fuzzer cannot guess signatures.
 
 #![no_main]
 
@@ -17,7 +17,7 @@ static PAIR: LazyLock<Ed25519KeyPair> =
 static KEY: LazyLock<VerifierKey> =
     LazyLock::new(|| Checkpoint::verifier_key(&RegistryId::new("r"), &PAIR));
 
-/// This text as a note that the key signed.
+/// Signs this text as a note.
 fn signed(text: &str) -> String {
     let key = KEY.to_string();
     let mut parts = key.split('+');

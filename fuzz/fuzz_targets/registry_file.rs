@@ -1,4 +1,5 @@
-//! Registry files: reading and validating never panic, and every finding has a place in the file.
+//! Registry files: parsing and validation never panic, and every finding has a position in the
+//! file.
 
 #![no_main]
 

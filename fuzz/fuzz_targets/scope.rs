@@ -1,5 +1,4 @@
-//! Scopes, one root a line: reading never panics, what is read has one form in each notation, and
-//! looking for what it names never panics.
+//! Scopes with one root per line: parsing and lookup never panic, and each notation has one form.
 
 #![no_main]
 
@@ -33,9 +32,9 @@ static CATALOG: LazyLock<Catalog> = LazyLock::new(|| {
 
 fuzz_target!(|text: &str| {
     let roots: Vec<&str> = text.lines().collect();
-    let Ok(scope) = Scope::of_roots(&roots) else { return };
+    let Ok(scope) = Scope::from_roots(&roots) else { return };
     let written: Vec<String> = scope.roots().map(ToString::to_string).collect();
-    assert_eq!(Scope::of_roots(&written).as_ref(), Ok(&scope));
+    assert_eq!(Scope::from_roots(&written).as_ref(), Ok(&scope));
     assert_eq!(convert::scope(v1::Scope::from(&scope)).as_ref(), Ok(&scope));
     let json = serde_json::to_string(&scope).expect("texts");
     assert_eq!(serde_json::from_str::<Scope>(&json).expect("a scope"), scope);

@@ -1,4 +1,5 @@
-//! Compositions and projections: reading and projecting never panic, and every problem has a place.
+//! Compositions and projections: parsing and projection never panic, and every problem has a
+//! pointer.
 
 #![no_main]
 

@@ -1,7 +1,7 @@
-//! Messages of a Sync stream: decoding, reading and applying them never panics, what is read has one
-//! wire form, and whatever they lead to is written and read as itself.
+//! Sync messages: decoding, parsing and applying them never panics, messages have one wire form,
+//! and the result is written and read unchanged.
 //!
-//! Digests of documents and chain hashes are made to fit first, since a fuzzer guesses none.
+//! Digests and chain hashes are corrected first, because a fuzzer cannot guess them.
 
 #![no_main]
 
@@ -12,15 +12,15 @@ use prost::Message as _;
 use registry_core::{Attestation, Catalog, Digest, Record, RegistryId, Scope, Settings, chain::Position, registry_file::{read_export, write_export}};
 use registry_proto::{convert::{self, PartStep}, v1::{self, sync_response::Message}};
 
-/// What a follower holds.
-struct Held {
+/// The state of a follower.
+struct FollowerState {
     catalog: Catalog,
     snapshot: Option<(Position, Scope, Vec<Record>)>,
 }
 
 fn fitting(entities: &mut [v1::SnapshotEntity]) {
     for entity in entities {
-        entity.digest = Digest::of(&entity.document).as_bytes().to_vec().into();
+        entity.digest = Digest::compute(&entity.document).as_bytes().to_vec().into();
     }
 }
 
@@ -34,8 +34,8 @@ fn records(mut entities: Vec<v1::SnapshotEntity>) -> Option<Vec<Record>> {
     entities.into_iter().map(read).collect()
 }
 
-impl Held {
-    /// Takes a message, as far as it can be read.
+impl FollowerState {
+    /// Applies a message, if it is valid.
     fn take(&mut self, message: Message) -> Option<()> {
         match message {
             Message::SnapshotBegin(v1::SnapshotBegin { position, scope, .. }) => {
@@ -62,7 +62,7 @@ impl Held {
                     self.snapshot.take()?;
                 self.catalog = Catalog::restore(registry, revision, chain, records)
                     .with_settings(self.catalog.settings().clone())
-                    .as_part(Arc::new(scope));
+                    .with_scope(Arc::new(scope));
             }
             Message::Delta(mut delta) => {
                 let before = self.catalog.chain();
@@ -79,7 +79,7 @@ impl Held {
                 fitting(&mut step.entities);
                 let PartStep { position, scope, step, content } = convert::part_step(step).ok()?;
                 let place = (position.revision, position.chain);
-                let next = self.catalog.stepped(place, Arc::new(scope), step)?;
+                let next = self.catalog.with_delta(place, Arc::new(scope), step)?;
                 let _ = next.content_digest() == content;
                 self.catalog = next;
             }
@@ -95,14 +95,14 @@ impl Held {
 }
 
 fuzz_target!(|data: &[u8]| {
-    let mut held = Held { catalog: Catalog::empty(RegistryId::new("r")), snapshot: None };
+    let mut held = FollowerState { catalog: Catalog::empty(RegistryId::new("r")), snapshot: None };
     let mut rest = data;
     while let Ok(response) = v1::SyncResponse::decode_length_delimited(&mut rest) {
         let v1::SyncResponse { message, attestation } = response;
         let Some(()) = message.and_then(|message| held.take(message)) else { break };
         if let Some(signed) = attestation.and_then(|signed| Attestation::try_from(signed).ok()) {
             assert_eq!(Attestation::try_from(v1::Attestation::from(&signed)), Ok(signed));
-            held.catalog = held.catalog.attested(Some(signed));
+            held.catalog = held.catalog.with_attestation(Some(signed));
         }
         if rest.is_empty() {
             break;

@@ -82,7 +82,7 @@ fn check(config: &Config) {
 }
 
 /// Transparent huge pages would double the memory of this process without a gain in speed (see
-/// `docs/adr/0006-memory-before-huge-pages.md`).
+/// `docs/adr/0006-disable-transparent-huge-pages.md`).
 #[cfg(target_os = "linux")]
 fn keep_pages_small() {
     // Kernels without this setting ignore it.

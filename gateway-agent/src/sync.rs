@@ -73,7 +73,7 @@ impl Follow for GatewayFollower {
             gateway: self.name.clone(),
             gateway_version: env!("CARGO_PKG_VERSION").to_owned(),
             scope: (!wants_all).then(|| (&wanted).into()),
-            position: is_of_use.then(|| (&Position::of(&held)).into()),
+            position: is_of_use.then(|| (&Position::of_catalog(&held)).into()),
             content: content.unwrap_or_default().into(),
             ..Hello::default()
         }

@@ -1,4 +1,5 @@
-//! What an entity refers to and what is in a scope, by their definitions and by looking at everything.
+//! References of entities and contents of scopes, computed from their definitions over all
+//! documents.
 
 use std::collections::{BTreeMap, HashSet};
 
@@ -12,7 +13,7 @@ pub type Documents = BTreeMap<String, Value>;
 /// The SBOM extension of an agent's card.
 const SBOM: &str = "urn:agentgateway:sbom";
 
-/// What a document of an entity with this key refers to.
+/// The keys that a document refers to.
 pub fn edges(key: &str, document: &Value) -> Vec<String> {
     let mut found = Vec::new();
     match key.split('/').next() {
@@ -44,7 +45,6 @@ pub fn edges(key: &str, document: &Value) -> Vec<String> {
     found
 }
 
-/// The schemas that a JSON Schema refers to in the registry.
 fn schemas(schema: &Value, found: &mut Vec<String>) {
     match schema {
         Value::Object(members) => {
@@ -75,8 +75,8 @@ fn list(value: &Value) -> &[Value] {
     value.as_array().map_or(&[], Vec::as_slice)
 }
 
-/// What is in a scope: what its roots name, what that needs, and for a server among the roots the
-/// tools that it provides. No roots: everything.
+/// The entities in a scope: the roots, their dependencies, and the tools that root servers provide.
+/// No roots select everything.
 pub fn closure(entities: &Entities, documents: &Documents, roots: &[String]) -> Entities {
     if roots.is_empty() {
         return entities.clone();
@@ -103,7 +103,7 @@ pub fn closure(entities: &Entities, documents: &Documents, roots: &[String]) -> 
     found
 }
 
-/// Whether a root is about this entity itself.
+/// Whether a root selects this entity directly.
 fn names(root: &str, entity: &Entity, document: &Value) -> bool {
     let Some((name, _)) = entity.key.split_once('@') else { return false };
     if let Some(tag) = root.strip_prefix("tag:") {

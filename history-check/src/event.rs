@@ -1,15 +1,15 @@
-//! The format of a history: one JSON object a line.
+//! The format of a history: one JSON object per line.
 //!
 //! Every line has its number `n` (from 1, without gaps), the time `us` (microseconds on a monotonic
-//! clock since the start), the time `wall` (milliseconds since 1970), `who` saw it, and an `event` with
-//! its fields. A call is written before it is sent and its answer after it came, so that the order
-//! of lines is an order of real time: what is answered on a line was done before it, and what is
-//! called on a line is not done before it.
+//! clock since the start), the time `wall` (milliseconds since 1970), the observer `who`, and an
+//! `event` with its fields. A call is written before it is sent, and its answer after it arrived.
+//! So the order of lines is consistent with real time: an answered call took effect before the line
+//! of its answer, and not before the line of the call.
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::state::{Entity, Set};
+use crate::state::{Entity, SettingState};
 
 /// The version of this format.
 pub const FORMAT: u32 = 1;
@@ -17,13 +17,13 @@ pub const FORMAT: u32 = 1;
 /// One line.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Line {
-    /// Its number.
+    /// The revision of the commit.
     pub n: u64,
     /// Microseconds since the start, on a monotonic clock.
     pub us: u64,
     /// Milliseconds since 1970-01-01T00:00:00Z, on the recorder's wall clock.
     pub wall: u64,
-    /// Whose event it is: `writer-0`, `follower-2`, `gateway-1`, `server-0`, `relay-2`, `nemesis`,
+    /// The observer: `writer-0`, `follower-2`, `gateway-1`, `server-0`, `relay-2`, `nemesis`,
     /// `recorder`. Servers and relays are numbered together, servers first.
     pub who: String,
     /// What happened.
@@ -35,58 +35,58 @@ pub struct Line {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "event", rename_all = "camelCase", rename_all_fields = "camelCase")]
 pub enum Event {
-    /// The first line: from which seed the history is, and what that decided, for people.
+    /// The first line: the seed of the history and the plan that it produced.
     Begin {
         /// The version of the format.
         format: u32,
         /// The seed.
         seed: u64,
-        /// What it decided.
+        /// The plan as text, for people.
         plan: Vec<String>,
     },
     /// A client calls a server.
     Call {
-        /// Which call, to find its answer.
+        /// The number that links a call to its answer.
         op: u64,
-        /// Which server, or which relay.
+        /// The number of the server or relay.
         server: usize,
-        /// What is asked.
+        /// The request.
         #[serde(flatten)]
         request: Request,
     },
     /// The answer to a call.
     Answer {
-        /// To which call.
+        /// The number of the call.
         op: u64,
-        /// What it says.
+        /// The answer.
         #[serde(flatten)]
         answer: Answer,
     },
     /// A follower opens a stream.
     Hello {
-        /// At which server, or which relay.
+        /// The number of the server or relay.
         server: usize,
         /// The roots of its scope; none: everything.
         scope: Vec<String>,
-        /// After which revision it wants to go on.
+        /// The revision after which it resumes.
         position: Option<u64>,
-        /// Whether it says which content of its scope it has.
+        /// Whether it sends the digest of its scope's content.
         content: bool,
-        /// The line after which it held what it goes on from; absent: it begins with nothing.
+        /// The line after which it held the state to resume from; absent for an empty state.
         resumes: Option<u64>,
     },
-    /// A follower wants another scope on the same stream.
+    /// A follower changes its scope on the same stream.
     Rescope {
         /// The roots; none: everything.
         scope: Vec<String>,
     },
-    /// A follower received a message, could prove it, and holds what it leads to.
+    /// A follower received and verified a message, and applied it.
     Took {
         /// The message.
         #[serde(flatten)]
         message: Message,
     },
-    /// A follower received what it could not read or prove; it holds what it held before.
+    /// A follower rejected a message that it could not decode or verify, and kept its state.
     Refused {
         /// Why.
         reason: String,
@@ -96,44 +96,43 @@ pub enum Event {
         /// Why.
         reason: String,
     },
-    /// A program said that it listens; a gateway with the revision of the cache that it loaded.
+    /// A program reported that it listens; a gateway also reports the revision of its cache.
     Started {
         /// The revision; absent: none.
         revision: Option<u64>,
     },
-    /// A program was killed, and is gone.
+    /// A program was killed and has ended.
     Killed {},
-    /// A gateway said which revision it serves.
+    /// A gateway reported its revision.
     Serves {
-        /// Which.
+        /// The revision.
         revision: u64,
     },
-    /// A file of a gateway's cache was read. Only where `spoiled` is absent was it written by the
-    /// gateway alone.
+    /// A file of a gateway's cache was read. If `spoiled` is set, the nemesis has changed it.
     Cache {
         /// `registry-v2.json`, or the same with `.previous` or `.log`.
         file: String,
-        /// What was in it; of `.log`, in hexadecimal digits.
+        /// The content of the file; hexadecimal for `.log`.
         content: String,
         /// Whether the nemesis has changed its bytes.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         spoiled: bool,
     },
-    /// The nemesis did something.
+    /// The nemesis injected a fault.
     Fault {
-        /// What.
+        /// The fault.
         fault: String,
-        /// Whether, from here on, a network hands things on twice or in another order.
+        /// Whether a network may repeat or reorder data from here on.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         repeats: bool,
-        /// Whether, from here on, requests may reach a server once more, long after their answers.
+        /// Whether requests may reach a server again, long after their answers, from here on.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         resends: bool,
     },
-    /// Nothing is broken any more, and there was time to catch up: from here on, everybody who
-    /// follows has everything.
+    /// All faults have ended and all followers had time to catch up. From here on, each follower
+    /// must have everything.
     Settled {},
-    /// The log's registry, as the database of its servers, or of a relay, has it; its commits follow.
+    /// The head of a log in the database of the servers or of a relay. Its commits follow.
     Log {
         /// The registry's id.
         registry: String,
@@ -155,74 +154,74 @@ pub enum Event {
     },
 }
 
-/// What a client asks.
+/// A request of a client.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "request", rename_all = "camelCase", rename_all_fields = "camelCase")]
 pub enum Request {
-    /// To apply a batch.
+    /// Apply a batch.
     Apply {
-        /// The id by which retries are known.
+        /// The request id, which identifies retries.
         #[serde(skip_serializing_if = "Option::is_none")]
         id: Option<String>,
-        /// The revision that it is for.
+        /// The base revision.
         #[serde(skip_serializing_if = "Option::is_none")]
         base: Option<u64>,
-        /// Who asks.
+        /// The author.
         author: String,
-        /// What is wanted.
-        wanted: Vec<Wanted>,
-        /// What is to be set, as commits write it.
+        /// The requested changes.
+        wanted: Vec<RequestedChange>,
+        /// The requested settings, in the form of commits.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         settings: Vec<Value>,
     },
-    /// To read one entity.
+    /// Read one entity.
     Get {
-        /// Its key.
+        /// The key of the entity.
         key: String,
     },
-    /// To read all entities.
+    /// List all entities.
     List {},
 }
 
-/// One wanted change.
+/// A requested change.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Wanted {
-    /// Of what.
+pub struct RequestedChange {
+    /// The key of the entity.
     pub key: String,
     /// The digest of the document to register, or the lifecycle state to set.
     #[serde(flatten)]
-    pub change: WantedChange,
+    pub change: RequestedAction,
 }
 
-/// What is wanted of an entity.
+/// The kind of a requested change.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub enum WantedChange {
-    /// To be registered with a document of this digest.
+pub enum RequestedAction {
+    /// Register a document with this digest.
     Register(String),
-    /// To be in this lifecycle state.
+    /// Set this lifecycle state.
     State(String),
 }
 
-/// What a server answers.
+/// An answer of a server.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "answer", rename_all = "camelCase", rename_all_fields = "camelCase")]
 pub enum Answer {
-    /// The batch is applied.
+    /// The batch was applied.
     Applied {
-        /// The revision of its commit, or the present one where nothing changed.
+        /// The revision of the commit, or the current revision if nothing changed.
         revision: u64,
-        /// Whether there is a commit of it.
+        /// Whether a commit was made.
         committed: bool,
     },
     /// The entity.
     Found {
         /// The revision that was read.
         revision: u64,
-        /// What was found.
+        /// The entity that was found.
         entity: Entity,
     },
-    /// There is no such entity.
+    /// The entity does not exist.
     Absent {},
     /// All entities.
     Listed {
@@ -231,37 +230,37 @@ pub enum Answer {
         /// All of them.
         entities: Vec<Entity>,
     },
-    /// The server says that nothing was done, and why.
+    /// The server rejected the request.
     Refused {
         /// The machine-readable reason.
         reason: String,
     },
-    /// Nobody knows whether it was done.
+    /// The outcome is unknown.
     Unknown {
-        /// What is known.
+        /// The reason.
         reason: String,
     },
 }
 
-/// What a follower is told.
+/// A message to a follower.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "message", rename_all = "camelCase", rename_all_fields = "camelCase")]
 pub enum Message {
-    /// All that is in scope.
+    /// The complete content of the scope.
     Snapshot {
-        /// After which revision.
+        /// The revision of the content.
         revision: u64,
         /// The chain hash after it.
         chain: String,
         /// The roots of the scope; none: everything.
         scope: Vec<String>,
-        /// The oldest revision that the stream still has; absent: that is not why it is sent.
+        /// The oldest available revision, if the snapshot was sent because older ones are missing.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         oldest: Option<u64>,
         /// The entities.
         entities: Vec<Entity>,
-        /// What is set.
-        settings: Vec<Set>,
+        /// The settings.
+        settings: Vec<SettingState>,
     },
     /// One commit.
     Delta {
@@ -274,9 +273,9 @@ pub enum Message {
         /// The digests of its documents.
         documents: Vec<String>,
     },
-    /// What changes in scope.
+    /// A change of the scope's content.
     Step {
-        /// To which revision.
+        /// The revision after the step.
         revision: u64,
         /// The chain hash after it.
         chain: String,
@@ -287,7 +286,7 @@ pub enum Message {
         /// Keys of entities that leave.
         removed: Vec<String>,
     },
-    /// Nothing new up to here.
+    /// Nothing in scope changed up to this revision.
     Progress {
         /// The head.
         revision: u64,

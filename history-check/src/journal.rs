@@ -1,10 +1,8 @@
-//! The journal of a gateway's cache: its frames, from their definition.
-//!
-//! The signatures at the ends of frames are not checked.
+//! The frames of a cache journal, parsed by their definition. Signatures of frames are not checked.
 
 use crate::log::{bytes_of, digest, digits};
 
-/// The bytes of a length, of a digest, and of a signature with its time.
+/// Sizes in bytes of a length, a digest, and a signature with its time.
 const LENGTH: usize = 4;
 const HASH: usize = 32;
 const SIGNATURE: usize = 8 + 64;
@@ -20,7 +18,7 @@ pub(crate) struct Frame {
     pub(crate) documents: Vec<String>,
 }
 
-/// The frames up to the first one that is torn or spoiled.
+/// The frames before the first torn or damaged one.
 pub(crate) fn frames(hexadecimal: &str) -> Vec<Frame> {
     let bytes = bytes_of(hexadecimal).unwrap_or_default();
     let mut rest = bytes.as_slice();

@@ -11,7 +11,7 @@ use crate::{
     state::{Entities, State},
 };
 
-/// Who writes down the registry's log. The log of a relay is written down in the relay's name.
+/// The recorder of the registry's log. The log of a relay is recorded under the relay's name.
 pub const RECORDER: &str = "recorder";
 
 /// One commit.
@@ -25,9 +25,9 @@ pub struct Commit {
     pub chain: String,
     /// The canonical commit.
     pub canonical: String,
-    /// The digests of the documents that it came with.
+    /// The digests of the registered documents.
     pub documents: Vec<String>,
-    /// The canonical commit, parsed; null if it cannot be.
+    /// The parsed commit, or null if it is invalid.
     pub value: Value,
 }
 
@@ -43,12 +43,13 @@ pub struct Log {
     /// The documents by their digests.
     pub documents: Documents,
     states: Vec<State>,
-    /// The commits that could not be folded: line and reason. The states end before the first.
+    /// Commits that could not be applied, with line and reason. The states end before the first
+    /// one.
     pub unfit: Vec<(u64, String)>,
 }
 
 impl Log {
-    /// The log that a history has in this name; empty where it has none.
+    /// The log recorded under this name; empty if there is none.
     pub fn of(lines: &[Line], who: &str) -> Self {
         let mut log = Self { states: vec![State::default()], ..Self::default() };
         for line in lines.iter().filter(|line| line.who == who) {
@@ -97,24 +98,24 @@ impl Log {
         self.commits.len() as u64
     }
 
-    /// The state after a revision; `None`: the log does not have it.
+    /// The state after a revision, if the log has it.
     pub fn state(&self, revision: u64) -> Option<&State> {
         self.states.get(usize::try_from(revision).ok()?)
     }
 
-    /// What is in a scope after a revision.
+    /// The entities in a scope after a revision.
     pub fn part(&self, revision: u64, roots: &[String]) -> Option<Entities> {
         let state = self.state(revision)?;
         Some(closure::closure(&state.entities, &self.documents, roots))
     }
 
-    /// The commit with this number, by its place.
+    /// The commit with this revision.
     pub fn commit(&self, revision: u64) -> Option<&Commit> {
         let index = usize::try_from(revision).ok()?.checked_sub(1)?;
         self.commits.get(index)
     }
 
-    /// The chain hash after a revision, as the log says.
+    /// The recorded chain hash after a revision.
     pub fn chain(&self, revision: u64) -> Option<String> {
         match revision {
             0 => Some(genesis(&self.registry)),
@@ -122,7 +123,7 @@ impl Log {
         }
     }
 
-    /// Commits by their request ids.
+    /// Groups the commits by request id.
     pub fn by_request_id(&self) -> BTreeMap<&str, Vec<&Commit>> {
         let mut found: BTreeMap<&str, Vec<&Commit>> = BTreeMap::new();
         for commit in &self.commits {
@@ -134,7 +135,7 @@ impl Log {
     }
 }
 
-/// `sha256:` and the 64 digits of a digest over these bytes, one after the other.
+/// The SHA-256 of these bytes, concatenated, as `sha256:` and 64 digits.
 pub fn digest(parts: &[&[u8]]) -> String {
     let mut hash = Sha256::new();
     for part in parts {
@@ -143,7 +144,7 @@ pub fn digest(parts: &[&[u8]]) -> String {
     format!("sha256:{}", digits(&hash.finalize()))
 }
 
-/// Two hexadecimal digits a byte.
+/// Encodes bytes as hexadecimal digits.
 pub fn digits(bytes: &[u8]) -> String {
     let mut text = String::with_capacity(2 * bytes.len());
     for byte in bytes {
@@ -158,13 +159,13 @@ pub fn genesis(registry: &str) -> String {
     digest(&[b"registry:", registry.as_bytes()])
 }
 
-/// The chain hash after one more commit; `None`: the hash before it is none.
+/// The chain hash after one more commit, if the previous hash is valid.
 pub fn then(chain: &str, canonical: &str) -> Option<String> {
     let before = bytes_of(chain.strip_prefix("sha256:")?)?;
     Some(digest(&[&before, canonical.as_bytes()]))
 }
 
-/// The bytes that hexadecimal digits stand for.
+/// Decodes hexadecimal digits.
 pub(crate) fn bytes_of(digits: &str) -> Option<Vec<u8>> {
     let byte = |at: usize| u8::from_str_radix(digits.get(at..at + 2)?, 16).ok();
     (0..digits.len()).step_by(2).map(byte).collect()

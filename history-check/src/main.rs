@@ -1,23 +1,23 @@
-//! `history-check FILE...`: reads recorded histories, and says of each promise whether it was kept.
+//! `history-check FILE...` checks recorded histories and reports each violated invariant.
 //!
-//! Exit codes: 0, every promise was kept; 1, one was violated; 2, a file is no history.
+//! Exit codes: 0, all invariants hold; 1, an invariant is violated; 2, a file is not a history.
 
 use std::{fs, process::ExitCode};
 
 use history_check::{Event, History, VALIDATORS};
 
-/// The most violations of one promise that are shown.
+/// The maximum number of printed violations per invariant.
 const SHOWN: usize = 5;
 
 const USAGE: &str = "usage: history-check FILE...\n\nChecks recorded histories. Exit codes: 0, all \
-                     promises were kept; 1, one was violated; 2, a file cannot be read.";
+                     invariants hold; 1, one is violated; 2, a file is invalid.";
 
 fn main() -> ExitCode {
     let files: Vec<String> = std::env::args().skip(1).collect();
     if files.is_empty() || files.iter().any(|file| file.starts_with('-')) {
         eprintln!("{USAGE}");
-        let is_asked = files.iter().any(|file| file == "--help" || file == "-h");
-        return if is_asked { ExitCode::SUCCESS } else { ExitCode::from(2) };
+        let is_help = files.iter().any(|file| file == "--help" || file == "-h");
+        return if is_help { ExitCode::SUCCESS } else { ExitCode::from(2) };
     }
     let mut worst = 0;
     for file in &files {
@@ -44,7 +44,7 @@ fn report(file: &str, history: &History) -> u8 {
     for validator in VALIDATORS {
         let found = (validator.check)(history);
         let verdict = if found.is_empty() { "ok" } else { "VIOLATED" };
-        println!("  {:<13} {verdict:<9} {}", validator.name, validator.promise);
+        println!("  {:<13} {verdict:<9} {}", validator.name, validator.invariant);
         for violation in found.iter().take(SHOWN) {
             let lines: Vec<String> = violation.lines.iter().map(u64::to_string).collect();
             println!("    line {}: {}", lines.join(", "), violation.what);

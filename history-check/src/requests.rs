@@ -1,9 +1,9 @@
-//! The calls of a history with their answers, and which commit is of which.
+//! Calls with their answers, and the possible origins of each commit.
 
 use std::collections::{BTreeMap, HashMap};
 
 use crate::{
-    event::{Answer, Event, Line, Request, Wanted, WantedChange},
+    event::{Answer, Event, Line, Request, RequestedAction, RequestedChange},
     log::{Commit, Log},
 };
 
@@ -13,7 +13,7 @@ pub(crate) struct Call {
     pub(crate) line: u64,
     pub(crate) server: usize,
     pub(crate) request: Request,
-    /// The line of the answer, and what it says.
+    /// The line of the answer, and the answer.
     pub(crate) answer: Option<(u64, Answer)>,
 }
 
@@ -21,7 +21,7 @@ pub(crate) struct Call {
 #[derive(Debug, Default)]
 pub(crate) struct Requests {
     pub(crate) calls: Vec<Call>,
-    /// The commits by revision with the calls that could have made them.
+    /// The calls that could have made each commit, by revision.
     pub(crate) makers: BTreeMap<u64, Vec<usize>>,
 }
 
@@ -47,7 +47,7 @@ impl Requests {
         Self { calls, makers }
     }
 
-    /// Before this line the commit cannot have been made; `None`: nobody asked for it.
+    /// The earliest line of the commit: the first matching request. `None` if no request matches.
     pub(crate) fn earliest(&self, revision: u64) -> Option<u64> {
         let makers = self.makers.get(&revision)?;
         makers.iter().map(|index| self.calls[*index].line).min()
@@ -79,7 +79,7 @@ fn makers(calls: &[Call], log: &Log) -> BTreeMap<u64, Vec<usize>> {
     found
 }
 
-/// Whether a commit does, in order, nothing but what is wanted.
+/// Whether a commit contains exactly the requested changes, in order.
 pub(crate) fn asks_for(request: &Request, commit: &Commit) -> bool {
     let Request::Apply { wanted, settings, author, .. } = request else { return false };
     let mut open = wanted.iter();
@@ -91,15 +91,15 @@ pub(crate) fn asks_for(request: &Request, commit: &Commit) -> bool {
         && sets.iter().all(|change| set.any(|wanted| wanted == change))
 }
 
-fn is_of(change: &serde_json::Value, wanted: &Wanted) -> bool {
+fn is_of(change: &serde_json::Value, wanted: &RequestedChange) -> bool {
     let Ok(key) = crate::state::key_of(change) else { return false };
     let action = change["action"].as_str().unwrap_or_default();
     key == wanted.key
         && match &wanted.change {
-            WantedChange::Register(digest) => {
+            RequestedAction::Register(digest) => {
                 action == "register" && change["digest"] == digest.as_str()
             }
-            WantedChange::State(state) => {
+            RequestedAction::State(state) => {
                 action != "register" && crate::state::state_after(action) == Ok(state.as_str())
             }
         }

@@ -1,12 +1,11 @@
-//! What a registry holds after a revision, and the fold of a commit over it, from the JSON of the
-//! commit.
+//! The state of a registry after a revision, and the application of a commit from its JSON form.
 
 use std::{collections::BTreeMap, sync::Arc};
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-/// An entity, as a verified copy writes it.
+/// An entity in the format of the cache.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Entity {
@@ -14,45 +13,45 @@ pub struct Entity {
     pub key: String,
     /// The digest of its document.
     pub digest: String,
-    /// Who owned its name when it was registered.
+    /// The owner at registration.
     pub owner: String,
-    /// In which revision it was registered.
+    /// The revision of the registration.
     pub registered: u64,
-    /// When.
+    /// The time of the registration.
     pub registered_at: String,
-    /// Absent: active since it was registered.
+    /// The lifecycle; absent if active since registration.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lifecycle: Option<Lifecycle>,
 }
 
-/// Where an entity is in its life.
+/// The lifecycle of an entity.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Lifecycle {
     /// `active`, `deprecated` or `retired`.
     pub state: String,
-    /// What the last change said.
+    /// The notice of the last change.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub notice: Option<Value>,
     /// The revision of the last change.
     pub revision: u64,
-    /// When that was.
+    /// The time of the last change.
     pub changed_at: String,
 }
 
-/// What is set about names; as a verified copy writes it.
+/// Settings of a selector in the format of the cache.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Set {
-    /// About what.
+pub struct SettingState {
+    /// The selector.
     pub on: String,
-    /// Whether it takes no new versions.
+    /// Whether new versions are rejected.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub archived: bool,
-    /// Who owns it.
+    /// The owner.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub owner: Option<String>,
-    /// How compatible new versions have to be.
+    /// The compatibility mode of new versions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub compatibility: Option<String>,
     /// The revision of the last change.
@@ -62,17 +61,17 @@ pub struct Set {
 /// Entities by their keys.
 pub type Entities = BTreeMap<String, Arc<Entity>>;
 
-/// All that a registry holds after a revision.
+/// The state of a registry after a revision.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct State {
     /// The entities.
     pub entities: Entities,
-    /// What is set.
-    pub settings: BTreeMap<String, Set>,
+    /// The settings by selector.
+    pub settings: BTreeMap<String, SettingState>,
 }
 
 impl Entity {
-    /// Whether it is neither deprecated nor retired.
+    /// Whether the entity is neither deprecated nor retired.
     pub fn is_active(&self) -> bool {
         self.state() == "active"
     }
@@ -83,12 +82,12 @@ impl Entity {
     }
 }
 
-/// Why a commit cannot be folded.
-pub type Unfit = String;
+/// The reason that a commit cannot be applied.
+pub type ApplyError = String;
 
 impl State {
     /// The state after one more commit.
-    pub fn after(&self, commit: &Value) -> Result<Self, Unfit> {
+    pub fn after(&self, commit: &Value) -> Result<Self, ApplyError> {
         let mut next = self.clone();
         let revision = commit["revision"].as_u64().ok_or("a commit without a revision")?;
         let at = text(commit, "committedAt")?;
@@ -98,12 +97,12 @@ impl State {
             if action == "register" {
                 let entity = registered(&key, change, commit)?;
                 if next.entities.insert(key.clone(), Arc::new(entity)).is_some() {
-                    return Err(format!("it registers {key} a second time"));
+                    return Err(format!("it registers {key} again"));
                 }
                 continue;
             }
             let held = next.entities.get_mut(&key);
-            let held = held.ok_or_else(|| format!("it changes {key}, which is not there"))?;
+            let held = held.ok_or_else(|| format!("it changes {key}, which does not exist"))?;
             Arc::make_mut(held).lifecycle = Some(Lifecycle {
                 state: state_after(&action)?.to_owned(),
                 notice: notice(change),
@@ -117,7 +116,7 @@ impl State {
         Ok(next)
     }
 
-    fn set(&mut self, change: &Value, revision: u64) -> Result<(), Unfit> {
+    fn set(&mut self, change: &Value, revision: u64) -> Result<(), ApplyError> {
         let on = text(change, "on")?;
         let set = self.settings.entry(on.clone()).or_default();
         (set.on, set.revision) = (on, revision);
@@ -135,13 +134,13 @@ impl State {
 }
 
 /// The key of a commit's change.
-pub fn key_of(change: &Value) -> Result<String, Unfit> {
+pub fn key_of(change: &Value) -> Result<String, ApplyError> {
     let (kind, name) = (text(change, "kind")?, text(change, "name")?);
     Ok(format!("{kind}/{name}@{}", text(change, "version")?))
 }
 
-/// The lifecycle state that an action leads to.
-pub fn state_after(action: &str) -> Result<&'static str, Unfit> {
+/// The lifecycle state after an action.
+pub fn state_after(action: &str) -> Result<&'static str, ApplyError> {
     match action {
         "register" | "restore" => Ok("active"),
         "deprecate" => Ok("deprecated"),
@@ -150,7 +149,7 @@ pub fn state_after(action: &str) -> Result<&'static str, Unfit> {
     }
 }
 
-fn registered(key: &str, change: &Value, commit: &Value) -> Result<Entity, Unfit> {
+fn registered(key: &str, change: &Value, commit: &Value) -> Result<Entity, ApplyError> {
     let owner = change.get("owner").unwrap_or(&commit["author"]);
     Ok(Entity {
         key: key.to_owned(),
@@ -162,14 +161,14 @@ fn registered(key: &str, change: &Value, commit: &Value) -> Result<Entity, Unfit
     })
 }
 
-/// What a change says beside the key and the action.
+/// The members of a change other than key and action.
 fn notice(change: &Value) -> Option<Value> {
     let mut said: Map<String, Value> = change.as_object()?.clone();
     said.retain(|name, _| !["kind", "name", "version", "action"].contains(&name.as_str()));
     (!said.is_empty()).then_some(Value::Object(said))
 }
 
-fn text(value: &Value, name: &str) -> Result<String, Unfit> {
+fn text(value: &Value, name: &str) -> Result<String, ApplyError> {
     let text = value[name].as_str().ok_or_else(|| format!("`{name}` is missing in {value}"))?;
     Ok(text.to_owned())
 }

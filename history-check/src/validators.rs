@@ -1,4 +1,4 @@
-//! The validators: one for each promise. Each is a function from a history to what violates it.
+//! One validator per invariant. A validator is a function from a history to its violations.
 
 mod acknowledged;
 mod atomic;
@@ -15,12 +15,12 @@ mod unique;
 
 use crate::history::History;
 
-/// What shows that a promise was not kept.
+/// A violation of an invariant.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Violation {
-    /// The lines of the history that show it.
+    /// The relevant lines of the history.
     pub lines: Vec<u64>,
-    /// What is wrong.
+    /// A description of the violation.
     pub what: String,
 }
 
@@ -30,14 +30,14 @@ impl Violation {
     }
 }
 
-/// A promise, and how to look for what violates it.
+/// An invariant and its check.
 #[derive(Debug, Clone, Copy)]
 pub struct Validator {
-    /// Its name: one word.
+    /// The name, one word.
     pub name: &'static str,
-    /// What it looks for.
-    pub promise: &'static str,
-    /// Finds what violates it.
+    /// The invariant as a sentence.
+    pub invariant: &'static str,
+    /// Returns the violations.
     pub check: fn(&History) -> Vec<Violation>,
 }
 
@@ -45,62 +45,62 @@ pub struct Validator {
 pub const VALIDATORS: [Validator; 12] = [
     Validator {
         name: "chain",
-        promise: "the log has no gap, every seal is what its bytes give, and relays have the same",
+        invariant: "the log has no gaps, its hashes are correct, and relays have the same log",
         check: chain::check,
     },
     Validator {
         name: "ordered",
-        promise: "nobody who follows ever goes back, and every place is one of the log",
+        invariant: "no follower goes back, and every position is one of the log",
         check: ordered::check,
     },
     Validator {
         name: "unique",
-        promise: "no commit is told twice, and no request commits twice",
+        invariant: "no commit is delivered twice, and no request commits twice",
         check: unique::check,
     },
     Validator {
         name: "atomic",
-        promise: "a commit is applied and shown whole or not at all",
+        invariant: "commits are applied and shown atomically",
         check: atomic::check,
     },
     Validator {
         name: "reliable",
-        promise: "no commit is skipped, and in the end everybody has all of them",
+        invariant: "no commit is skipped, and all followers converge",
         check: reliable::check,
     },
     Validator {
         name: "resumable",
-        promise: "after any disconnect a stream goes on from what the follower has",
+        invariant: "after a disconnect, a stream resumes from the follower's state",
         check: resumable::check,
     },
     Validator {
         name: "bookmarkable",
-        promise: "progress is true, and what has not changed is not sent again",
+        invariant: "progress is correct, and unchanged content is not sent again",
         check: bookmarkable::check,
     },
     Validator {
         name: "filtered",
-        promise: "a scoped stream leads to exactly the closure of its scope, at every revision",
+        invariant: "a scoped stream delivers exactly the closure of its scope at every revision",
         check: filtered::check,
     },
     Validator {
         name: "linearizable",
-        promise: "writes take their places in real time, and each server reads its own answers",
+        invariant: "writes are ordered in real time, and each server reads its own answers",
         check: linearizable::check,
     },
     Validator {
         name: "references",
-        promise: "at no revision does anything refer to nothing, or to itself in a circle",
+        invariant: "references resolve and are acyclic at every revision",
         check: references::check,
     },
     Validator {
         name: "acknowledged",
-        promise: "what was acknowledged is in the log, what was refused is not, and nothing else is",
+        invariant: "the log has exactly the acknowledged batches, and no rejected one",
         check: acknowledged::check,
     },
     Validator {
         name: "caches",
-        promise: "what a gateway has on disk is a true past state, whatever happened to it",
+        invariant: "a gateway's files are correct past states after any fault",
         check: caches::check,
     },
 ];

@@ -1,4 +1,4 @@
-//! Calls of the registry's service, each written down before it is sent and after it is answered.
+//! Calls of the registry, each recorded before it is sent and after it is answered.
 
 use std::{sync::Arc, time::Duration};
 
@@ -15,15 +15,15 @@ use tonic::{
 use tonic_types::StatusExt as _;
 
 use crate::{
-    book::Book,
     entity::entity,
+    history_writer::HistoryWriter,
     server::Server,
-    world::{AUTHOR, Batch},
+    workload::{AUTHOR, Batch},
 };
 
-/// How long a client waits for an answer.
-const PATIENCE: Duration = Duration::from_secs(2);
-/// The reasons that leave open whether a write was done.
+/// Time limit of an answer.
+const TIMEOUT: Duration = Duration::from_secs(2);
+/// Reasons with an unknown outcome of the write.
 const OPEN: [&str; 4] = ["OUTCOME_UNKNOWN", "DEADLINE_EXCEEDED", "INTERNAL", "DATABASE_CORRUPT"];
 
 type Client = RegistryServiceClient<Channel>;
@@ -34,10 +34,10 @@ pub(crate) struct Caller {
     who: String,
     servers: Vec<Server>,
     clients: Vec<Option<Client>>,
-    book: Arc<Book>,
+    history: Arc<HistoryWriter>,
 }
 
-/// A batch with all that makes it a request.
+/// A batch with its request id and base revision.
 #[derive(Debug, Clone)]
 pub(crate) struct Submission {
     pub(crate) batch: Batch,
@@ -46,17 +46,15 @@ pub(crate) struct Submission {
 }
 
 impl Caller {
-    pub(crate) fn new(who: String, servers: &[Server], book: Arc<Book>) -> Self {
+    pub(crate) fn new(who: String, servers: &[Server], history: Arc<HistoryWriter>) -> Self {
         let clients = vec![None; servers.len()];
-        Self { who, servers: servers.to_vec(), clients, book }
+        Self { who, servers: servers.to_vec(), clients, history }
     }
 
-    /// How many servers there are.
     pub(crate) fn servers(&self) -> usize {
         self.servers.len()
     }
 
-    /// What one of them is called.
     pub(crate) fn name(&self, server: usize) -> &str {
         &self.servers[server].name
     }
@@ -108,9 +106,9 @@ impl Caller {
             loop {
                 let v1::ListResponse { records, revision, next_page_token } =
                     client.list(message.clone()).await?.into_inner();
-                // A page is of one revision; pages of several say nothing together.
+                // Pages of different revisions are not one list.
                 if *of.get_or_insert(revision) != revision {
-                    return Err(Status::unknown("another revision from page to page"));
+                    return Err(Status::unknown("the pages have different revisions"));
                 }
                 all.extend(records);
                 if next_page_token.is_empty() {
@@ -124,7 +122,7 @@ impl Caller {
         .await
     }
 
-    /// The revision that a server shows, beside the history.
+    /// The revision of a server, not recorded in the history.
     pub(crate) async fn revision(&mut self, server: usize) -> Option<u64> {
         let request = v1::ListRequest { page_size: 1, ..Default::default() };
         let listed = self.client(server).list(request).await;
@@ -141,23 +139,22 @@ impl Caller {
         send: impl AsyncFnOnce(Client) -> Result<Answer, Status>,
     ) -> Answer {
         let client = self.client(server);
-        let op = self.book.op();
-        self.book.note(&self.who, Event::Call { op, server, request });
+        let op = self.history.op();
+        self.history.note(&self.who, Event::Call { op, server, request });
         let answer = send(client).await.unwrap_or_else(|status| refusal(&status));
         if let Answer::Unknown { .. } = answer {
-            // Perhaps the connection stands half open.
+            // The connection may be half open.
             self.clients[server] = None;
         }
-        self.book.note(&self.who, Event::Answer { op, answer: answer.clone() });
+        self.history.note(&self.who, Event::Answer { op, answer: answer.clone() });
         answer
     }
 
     fn client(&mut self, server: usize) -> Client {
-        let address = &self.servers[server].ways.calls.address;
+        let address = &self.servers[server].links.calls.address;
         let connect = || {
             let endpoint = Endpoint::from_shared(format!("http://{address}"));
-            let endpoint =
-                endpoint.expect("an address").timeout(PATIENCE).connect_timeout(PATIENCE);
+            let endpoint = endpoint.expect("an address").timeout(TIMEOUT).connect_timeout(TIMEOUT);
             Client::new(endpoint.connect_lazy()).max_decoding_message_size(64 << 20)
         };
         self.clients[server].get_or_insert_with(connect).clone()
@@ -165,7 +162,7 @@ impl Caller {
 }
 
 fn read(record: v1::EntityRecord) -> Result<Record, Status> {
-    Record::try_from(record).map_err(|e| Status::unknown(format!("what came is no record: {e}")))
+    Record::try_from(record).map_err(|e| Status::unknown(format!("invalid record: {e}")))
 }
 
 fn refusal(status: &Status) -> Answer {

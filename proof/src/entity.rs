@@ -1,9 +1,8 @@
-//! What the registry's types hold, in the words of a history.
+//! Converts registry types to those of a history.
 
-use history_check::state::{Entity, Lifecycle, Set};
+use history_check::state::{Entity, Lifecycle, SettingState};
 use registry_core::{Catalog, LifecycleState, Record, Scope, Selector};
 
-/// An entity.
 pub(crate) fn entity(record: &Record) -> Entity {
     let Record { document, owner, registered, registered_at, lifecycle } = record;
     let is_untouched = lifecycle.state == LifecycleState::Active
@@ -29,18 +28,16 @@ pub(crate) fn entity(record: &Record) -> Entity {
     }
 }
 
-/// All entities of a catalog.
 pub(crate) fn entities(catalog: &Catalog) -> Vec<Entity> {
     catalog.iter().map(|(_, record)| entity(record)).collect()
 }
 
-/// All that is set in a catalog.
-pub(crate) fn settings(catalog: &Catalog) -> Vec<Set> {
+pub(crate) fn settings(catalog: &Catalog) -> Vec<SettingState> {
     catalog.settings().iter().map(|(on, set)| self::set(on, set)).collect()
 }
 
-fn set(on: &Selector, set: &registry_core::setting::Set) -> Set {
-    Set {
+fn set(on: &Selector, set: &registry_core::setting::SelectorSettings) -> SettingState {
+    SettingState {
         on: on.to_string(),
         archived: set.archived,
         owner: set.owner.clone(),
@@ -49,7 +46,7 @@ fn set(on: &Selector, set: &registry_core::setting::Set) -> Set {
     }
 }
 
-/// The roots of a scope; none: everything.
+/// The roots of a scope; empty for everything.
 pub(crate) fn roots(scope: &Scope) -> Vec<String> {
     match scope {
         Scope::Everything => Vec::new(),

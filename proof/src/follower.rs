@@ -1,5 +1,5 @@
-//! A follower: opens streams with random scopes at random points of its past, answers or does not,
-//! reads fast or not at all for a while, changes its scope, and goes away.
+//! A follower that opens streams with random scopes at random points of its past, acknowledges or
+//! not, reads slowly or pauses, changes its scope, and disconnects.
 
 use std::{sync::Arc, time::Duration};
 
@@ -17,14 +17,16 @@ use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Status, Streaming, transport::Endpoint};
 use tonic_types::StatusExt as _;
 
-use crate::{book::Book, entity::roots, holding::Holding, rng::Rng, server::Server, world::ROOTS};
+use crate::{
+    entity::roots, follower_state::FollowerState, history_writer::HistoryWriter, rng::Rng,
+    server::Server, workload::ROOTS,
+};
 
-/// A stream that says nothing for so long is dead.
+/// A stream without messages for this time is dead.
 const SILENCE: Duration = Duration::from_millis(1_500);
-/// The flow-control window of a follower that has little room, in bytes: whoever sends it more has to
-/// wait until it reads.
+/// The flow-control window of a slow follower, in bytes. A sender with more data must wait.
 const NARROW: u32 = 1024;
-/// How long it may take to open a stream.
+/// Time limit to open a stream.
 const OPENING: Duration = Duration::from_secs(2);
 
 /// A follower.
@@ -32,11 +34,11 @@ pub(crate) struct Follower {
     pub(crate) who: String,
     /// Servers and relays.
     pub(crate) servers: Vec<Server>,
-    pub(crate) book: Arc<Book>,
+    pub(crate) history: Arc<HistoryWriter>,
     pub(crate) rng: Rng,
-    /// Whether it is time to stay on a stream and catch up.
+    /// Whether to stay on a stream and catch up.
     pub(crate) calm: watch::Receiver<bool>,
-    /// At which revision it is.
+    /// The current revision.
     pub(crate) at: watch::Sender<u64>,
     pub(crate) past: Vec<(u64, Catalog)>,
 }
@@ -49,18 +51,18 @@ impl Follower {
         loop {
             let server = self.rng.below(self.servers.len());
             let reason = self.stream(server).await;
-            self.book.note(&self.who, Event::Ended { reason });
+            self.history.note(&self.who, Event::Ended { reason });
             let wait = self.rng.between(10, 200);
             sleep(Duration::from_millis(wait)).await;
         }
     }
 
-    /// One stream, from hello to its end; says why it ended.
+    /// Runs one stream and returns the reason of its end.
     async fn stream(&mut self, server: usize) -> String {
         let resumed = self.resumed();
         let scope = self.scope(resumed.as_ref().map(|(_, catalog)| catalog));
         let hello = self.hello(&scope, resumed.as_ref());
-        self.book.note(
+        self.history.note(
             &self.who,
             Event::Hello {
                 server,
@@ -73,13 +75,15 @@ impl Follower {
         let held = hello.position.as_ref().and(resumed).map(|(_, catalog)| catalog);
         let window = self.rng.chance(50).then_some(NARROW);
         match timeout(OPENING, self.open(server, hello, window)).await {
-            Ok(Ok((answers, stream))) => self.follow(Holding::of(held), &answers, stream).await,
+            Ok(Ok((answers, stream))) => {
+                self.follow(FollowerState::of(held), &answers, stream).await
+            }
             Ok(Err(status)) => shown(&status),
-            Err(_) => "the server does not answer".to_owned(),
+            Err(_) => "the server does not respond".to_owned(),
         }
     }
 
-    /// Where it goes on: mostly from where it is, sometimes from earlier, or from nothing.
+    /// The state to resume from: mostly the current one, sometimes an earlier one or none.
     fn resumed(&mut self) -> Option<(u64, Catalog)> {
         let latest = self.past.last().cloned();
         match self.rng.below(100) {
@@ -104,13 +108,13 @@ impl Follower {
         }
         let count = self.rng.between(1, 3);
         let chosen: Vec<&str> = (0..count).map(|_| *self.rng.pick(&ROOTS)).collect();
-        Scope::of_roots(&chosen).expect("roots")
+        Scope::from_roots(&chosen).expect("roots")
     }
 
     fn hello(&mut self, scope: &Scope, resumed: Option<&(u64, Catalog)>) -> Hello {
         let held = resumed.map(|(_, catalog)| catalog);
         let wants_all = *scope == Scope::Everything;
-        // From a part there is no way on to everything, and content counts for its own scope.
+        // A partial state cannot become complete, and content counts only for its own scope.
         let is_of_use = |held: &&Catalog| !wants_all || **held.scope() == Scope::Everything;
         let held = held.filter(is_of_use);
         let same = held.filter(|held| !wants_all && **held.scope() == *scope);
@@ -119,7 +123,7 @@ impl Follower {
             gateway: self.who.clone(),
             gateway_version: "0".to_owned(),
             scope: (!wants_all).then(|| scope.into()),
-            position: held.map(|held| (&Position::of(held)).into()),
+            position: held.map(|held| (&Position::of_catalog(held)).into()),
             content: content.unwrap_or_default().into(),
             observer: self.rng.chance(30),
             ..Hello::default()
@@ -132,14 +136,14 @@ impl Follower {
         hello: Hello,
         window: Option<u32>,
     ) -> Result<(Answers, Streaming<SyncResponse>), Status> {
-        let address = &self.servers[server].ways.streams.address;
+        let address = &self.servers[server].links.streams.address;
         let endpoint = Endpoint::from_shared(format!("http://{address}")).expect("an address");
         let lost = |e: tonic::transport::Error| Status::unavailable(e.to_string());
         let endpoint = endpoint.connect_timeout(OPENING).initial_stream_window_size(window);
         let channel = endpoint.connect().await.map_err(lost)?;
         let mut client = SyncServiceClient::new(channel).max_decoding_message_size(64 << 20);
         let (answers, requests) = mpsc::channel(16);
-        // There is room: it is the first.
+        // The channel is empty.
         let _ = answers.try_send(SyncRequest { message: Some(Message::Hello(hello)) });
         let stream = client.sync(ReceiverStream::new(requests)).await?.into_inner();
         Ok((answers, stream))
@@ -147,7 +151,7 @@ impl Follower {
 
     async fn follow(
         &mut self,
-        mut holding: Holding,
+        mut state: FollowerState,
         answers: &Answers,
         mut stream: Streaming<SyncResponse>,
     ) -> String {
@@ -157,17 +161,17 @@ impl Follower {
                 Ok(Ok(Some(response))) => response,
                 Ok(Ok(None)) => return "the server closed the stream".to_owned(),
                 Ok(Err(status)) => return shown(&status),
-                Err(_) => return "the server says nothing".to_owned(),
+                Err(_) => return "the server is silent".to_owned(),
             };
-            match holding.take(response) {
+            match state.take(response) {
                 Ok(None) => continue,
                 Ok(Some(message)) => {
-                    let line = self.book.note(&self.who, Event::Took { message });
-                    self.keep(line, &holding);
+                    let line = self.history.note(&self.who, Event::Took { message });
+                    self.keep(line, &state);
                 }
                 Err(reason) => {
-                    self.book.note(&self.who, Event::Refused { reason });
-                    return "something was refused".to_owned();
+                    self.history.note(&self.who, Event::Refused { reason });
+                    return "a message was rejected".to_owned();
                 }
             }
             self.acknowledge(answers);
@@ -176,14 +180,14 @@ impl Follower {
             }
             left -= 1;
             if left == 0 {
-                return "enough for now".to_owned();
+                return "the follower disconnected".to_owned();
             }
             self.dawdle(answers).await;
         }
     }
 
-    fn keep(&mut self, line: u64, holding: &Holding) {
-        if let Some(catalog) = &holding.catalog {
+    fn keep(&mut self, line: u64, state: &FollowerState) {
+        if let Some(catalog) = &state.catalog {
             self.past.push((line, catalog.clone()));
             self.at.send_replace(catalog.revision().0);
         }
@@ -197,13 +201,13 @@ impl Follower {
         let _ = answers.try_send(SyncRequest { message: Some(Message::Ack(ack)) });
     }
 
-    /// Sometimes reads nothing for a while, sometimes wants another scope.
+    /// Sometimes pauses reading, sometimes changes its scope.
     async fn dawdle(&mut self, answers: &Answers) {
         match self.rng.below(200) {
             0..4 => {
                 let scope = self.any_scope();
                 let request = SyncRequest { message: Some(Message::Scope((&scope).into())) };
-                self.book.note(&self.who, Event::Rescope { scope: roots(&scope) });
+                self.history.note(&self.who, Event::Rescope { scope: roots(&scope) });
                 let _ = answers.try_send(request);
             }
             4..8 => {

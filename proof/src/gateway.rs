@@ -1,5 +1,4 @@
-//! A gateway of a history: a real process with its cache on disk. What it says that it serves and
-//! what its cache holds are written down as they change.
+//! A gateway process with its cache on disk. Changes of its revision and cache are recorded.
 
 use std::{
     collections::HashSet,
@@ -17,9 +16,9 @@ use tokio::{
     time::sleep,
 };
 
-use crate::{book::Book, rng::Rng, spoil::Spoil};
+use crate::{corruption::Corruption, history_writer::HistoryWriter, rng::Rng};
 
-/// How often a gateway is looked at.
+/// The polling interval.
 const LOOK: Duration = Duration::from_millis(150);
 /// The files of a cache.
 const FILES: [&str; 2] = ["registry-v2.json", "registry-v2.json.previous"];
@@ -30,33 +29,33 @@ const JOURNAL: &str = "registry-v2.json.log";
 pub(crate) struct Gateway {
     pub(crate) name: String,
     pub(crate) dir: PathBuf,
-    book: Arc<Book>,
+    history: Arc<HistoryWriter>,
     state: Arc<Mutex<State>>,
-    /// The revisions that it serves and that it has on disk.
+    /// The served and the persisted revision.
     at: watch::Sender<(u64, u64)>,
 }
 
 #[derive(Debug, Default)]
 struct State {
     process: Option<Process>,
-    /// The last seen content of the cache.
+    /// The last recorded content of the cache.
     cache: String,
-    /// What the nemesis made of files; it may stay on the disk for a while.
+    /// Corrupted contents of files, which may stay on disk for a while.
     spoiled: HashSet<String>,
     served: u64,
 }
 
 impl Gateway {
-    /// Starts a gateway with these lines about its registry.
+    /// Starts a gateway with this registry configuration.
     pub(crate) async fn start(
         index: usize,
         dir: PathBuf,
-        (registry, book): (String, Arc<Book>),
+        (registry, history): (String, Arc<HistoryWriter>),
     ) -> Self {
         let name = format!("gateway-{index}");
         write_config(&dir, &name, &registry);
         let state = Arc::default();
-        let gateway = Self { name, dir, book, state, at: watch::Sender::new((0, 0)) };
+        let gateway = Self { name, dir, history, state, at: watch::Sender::new((0, 0)) };
         gateway.restart().await;
         gateway
     }
@@ -66,16 +65,17 @@ impl Gateway {
         self.dir.join("cache")
     }
 
-    /// `kill -9`; then its cache is looked at, spoiled, and looked at again.
-    pub(crate) async fn kill_9(&self, spoil: Spoil, rng: &mut Rng) {
+    /// Kills the gateway, records its cache, corrupts it, and records it again.
+    pub(crate) async fn kill_9(&self, corruption: Corruption, rng: &mut Rng) {
         let mut state = self.state.lock().await;
         let Some(mut process) = state.process.take() else { return };
         process.kill_9();
-        self.book.note(&self.name, Event::Killed {});
+        self.history.note(&self.name, Event::Killed {});
         for file in [FILES[0], FILES[1], JOURNAL] {
             let path = self.cache().join(file);
-            // Sometimes the copy before it is spoiled too.
-            let wanted = if file == FILES[0] || rng.chance(40) { spoil } else { Spoil::Nothing };
+            // Sometimes the previous file is corrupted too.
+            let wanted =
+                if file == FILES[0] || rng.chance(40) { corruption } else { Corruption::Nothing };
             let is_spoiled = wanted.file(&path, rng);
             let content = if file == JOURNAL { read_digits(&path) } else { read(&path) };
             if let Some(content) = content {
@@ -110,11 +110,11 @@ impl Gateway {
         };
         let process = spawn_blocking(start).await.expect("the gateway starts");
         let revision = loaded(&process.greeting);
-        self.book.note(&self.name, Event::Started { revision });
+        self.history.note(&self.name, Event::Started { revision });
         state.process = Some(process);
     }
 
-    /// Looks at it until it is dropped.
+    /// Polls the gateway until dropped.
     pub(crate) async fn watch(self) {
         let client = reqwest::Client::builder().timeout(Duration::from_secs(1)).build();
         let client = client.expect("a client");
@@ -124,7 +124,7 @@ impl Gateway {
         }
     }
 
-    /// The revisions that it serves and that it has on disk, as last seen.
+    /// The last recorded served and persisted revisions.
     pub(crate) fn at(&self) -> (u64, u64) {
         *self.at.borrow()
     }
@@ -136,7 +136,7 @@ impl Gateway {
         let Some((revision, persisted)) = revisions(client, &url).await else { return };
         if revision != state.served {
             state.served = revision;
-            self.book.note(&self.name, Event::Serves { revision });
+            self.history.note(&self.name, Event::Serves { revision });
         }
         if let Some(content) = read(&self.cache().join(FILES[0]))
             && content != state.cache
@@ -149,11 +149,11 @@ impl Gateway {
 
     fn note_cache(&self, file: &str, content: String, state: &State) {
         let (file, spoiled) = (file.to_owned(), state.spoiled.contains(&content));
-        self.book.note(&self.name, Event::Cache { file, content, spoiled });
+        self.history.note(&self.name, Event::Cache { file, content, spoiled });
     }
 }
 
-/// The revisions that a gateway serves and that it has on disk.
+/// Reads the served and the persisted revision.
 async fn revisions(client: &reqwest::Client, url: &str) -> Option<(u64, u64)> {
     let text = client.get(url).send().await.ok()?.text().await.ok()?;
     let number = |name: &str| {
@@ -163,12 +163,12 @@ async fn revisions(client: &reqwest::Client, url: &str) -> Option<(u64, u64)> {
     Some((number("gateway_catalog_revision")?, number("gateway_catalog_persisted_revision")?))
 }
 
-/// A file as text; `None`: it is not there.
+/// A file as text, if it exists.
 fn read(path: &Path) -> Option<String> {
     fs::read(path).ok().map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
 }
 
-/// A file in hexadecimal digits; `None`: it is not there.
+/// A file as hexadecimal digits, if it exists.
 fn read_digits(path: &Path) -> Option<String> {
     fs::read(path).ok().map(|bytes| digits(&bytes))
 }

@@ -1,14 +1,14 @@
-//! Records histories: real servers, gateways and a real Postgres, with writers, readers and
-//! followers, while a nemesis breaks what it can. One seed decides everything that is ours to decide;
-//! how the machine runs the threads is not.
+//! Records histories of real servers, gateways and Postgres, with writers, readers and followers,
+//! while a nemesis injects faults. One seed determines the plan; thread scheduling is not
+//! deterministic.
 
-pub mod book;
 mod caller;
-mod end;
+mod corruption;
 mod entity;
 mod follower;
+mod follower_state;
 mod gateway;
-mod holding;
+pub mod history_writer;
 mod link;
 mod nemesis;
 mod plan;
@@ -17,10 +17,10 @@ mod reader;
 mod rng;
 mod run;
 mod server;
+mod settle;
 mod shim;
 pub mod soak;
-mod spoil;
-mod world;
+mod workload;
 mod writer;
 
 pub use plan::Plan;

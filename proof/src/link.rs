@@ -1,6 +1,5 @@
-//! A TCP proxy in front of a server that breaks connections in every way that a network can: it
-//! refuses and cuts them, holds them up, lets them stand half open, and hands bytes on twice, in
-//! another order, or once more on a connection of their own.
+//! A TCP proxy in front of a server with network faults: it rejects, cuts and delays connections,
+//! keeps them half open, and repeats, reorders or replays data.
 
 use std::{
     io,
@@ -18,24 +17,24 @@ use tokio::{
     time::{sleep, timeout},
 };
 
-/// How the network is at the moment.
+/// The current condition of the network.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Weather {
+pub(crate) enum NetworkCondition {
     /// Every byte arrives at once.
     Fair,
-    /// No connection lives, none is made.
+    /// All connections are cut, and new ones are rejected.
     Severed,
-    /// Everything takes so many milliseconds longer.
+    /// All data is delayed by these milliseconds.
     Delayed(u64),
-    /// Connections stand, and nothing passes.
+    /// Connections stay open without data.
     Frozen,
-    /// What the server says is handed on twice.
+    /// Data of the server is repeated.
     Twice,
-    /// Of what the server says, each second piece is handed on before the first.
+    /// Every second chunk of the server is sent before the first.
     Swapped,
 }
 
-/// The most bytes of a connection that are kept to be said once more.
+/// The maximum number of bytes that are kept for a replay.
 const KEPT: usize = 64 * 1024;
 
 /// A proxy in front of one address.
@@ -44,22 +43,22 @@ pub(crate) struct Link {
     /// `127.0.0.1:PORT`.
     pub(crate) address: String,
     upstream: Arc<Mutex<String>>,
-    weather: watch::Sender<Weather>,
-    /// Goes up when all connections are to be cut.
+    condition: watch::Sender<NetworkCondition>,
+    /// Incremented to cut all connections.
     cuts: watch::Sender<u64>,
-    /// What the last client said first.
+    /// The first bytes of the last client.
     said: Arc<Mutex<Vec<u8>>>,
 }
 
 impl Link {
-    /// Starts a proxy on a free port; it leads nowhere yet.
+    /// Starts a proxy on a free port without an upstream.
     pub(crate) async fn start() -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
         let address = listener.local_addr().expect("a bound port").to_string();
         let link = Self {
             address,
             upstream: Arc::default(),
-            weather: watch::Sender::new(Weather::Fair),
+            condition: watch::Sender::new(NetworkCondition::Fair),
             cuts: watch::Sender::new(0),
             said: Arc::default(),
         };
@@ -73,25 +72,25 @@ impl Link {
         link
     }
 
-    /// Leads to this address from now on.
+    /// Sets the upstream address.
     pub(crate) fn lead_to(&self, upstream: &str) {
         upstream.clone_into(&mut lock(&self.upstream));
     }
 
-    /// Changes the weather, also for connections that stand.
-    pub(crate) fn turn(&self, weather: Weather) {
-        self.weather.send_replace(weather);
-        if weather == Weather::Severed {
+    /// Sets the condition of current and new connections.
+    pub(crate) fn set_condition(&self, condition: NetworkCondition) {
+        self.condition.send_replace(condition);
+        if condition == NetworkCondition::Severed {
             self.cut();
         }
     }
 
-    /// Cuts all connections that stand.
+    /// Cuts all connections.
     pub(crate) fn cut(&self) {
         self.cuts.send_modify(|cuts| *cuts += 1);
     }
 
-    /// Says once more, on a connection of its own, what the last client said first.
+    /// Replays the first bytes of the last client on a new connection.
     pub(crate) async fn replay(&self) -> io::Result<()> {
         let (upstream, said) = (lock(&self.upstream).clone(), lock(&self.said).clone());
         let mut server = TcpStream::connect(upstream).await?;
@@ -103,7 +102,7 @@ impl Link {
     }
 
     async fn serve(&self, client: TcpStream) {
-        if *self.weather.borrow() == Weather::Severed {
+        if *self.condition.borrow() == NetworkCondition::Severed {
             return;
         }
         let mut cuts = self.cuts.subscribe();
@@ -136,7 +135,7 @@ struct Pump {
 
 impl Pump {
     async fn run(self, mut from: OwnedReadHalf, mut to: OwnedWriteHalf) -> io::Result<()> {
-        let mut weather = self.link.weather.subscribe();
+        let mut condition = self.link.condition.subscribe();
         let mut buffer = vec![0; 16 * 1024];
         let mut held: Option<Vec<u8>> = None;
         loop {
@@ -148,20 +147,20 @@ impl Pump {
             if self.says == Side::Client {
                 self.remember(piece);
             }
-            while *weather.borrow_and_update() == Weather::Frozen {
-                weather.changed().await.map_err(io::Error::other)?;
+            while *condition.borrow_and_update() == NetworkCondition::Frozen {
+                condition.changed().await.map_err(io::Error::other)?;
             }
-            let now = *weather.borrow();
+            let now = *condition.borrow();
             match (now, self.says) {
-                (Weather::Delayed(milliseconds), _) => {
+                (NetworkCondition::Delayed(milliseconds), _) => {
                     sleep(Duration::from_millis(milliseconds)).await;
                     to.write_all(piece).await?;
                 }
-                (Weather::Twice, Side::Server) => {
+                (NetworkCondition::Twice, Side::Server) => {
                     to.write_all(piece).await?;
                     to.write_all(piece).await?;
                 }
-                (Weather::Swapped, Side::Server) => match held.take() {
+                (NetworkCondition::Swapped, Side::Server) => match held.take() {
                     None => held = Some(piece.to_vec()),
                     Some(first) => {
                         to.write_all(piece).await?;

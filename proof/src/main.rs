@@ -9,7 +9,7 @@ use proof::{
 };
 use registry_core::parse_duration;
 
-/// Records what real servers, gateways and followers do under faults, for history-check.
+/// Records histories of real servers, gateways and followers under faults, for history-check.
 #[derive(Debug, Parser)]
 struct Cli {
     #[command(subcommand)]
@@ -20,34 +20,34 @@ struct Cli {
 enum Command {
     /// Records the history of one seed into DIR/history.jsonl.
     Record {
-        /// What decides everything that is ours to decide.
+        /// Seed of the plan.
         #[arg(long)]
         seed: u64,
-        /// Where to.
+        /// Directory of the history.
         #[arg(long)]
         dir: PathBuf,
     },
-    /// Shows what a seed decides.
+    /// Prints the plan of a seed.
     Plan {
-        /// The seed.
+        /// Seed of the plan.
         #[arg(long)]
         seed: u64,
     },
-    /// Records and checks histories for a while; fails when one of them violates a promise.
+    /// Records and checks histories for a time; fails if one violates an invariant.
     Soak {
-        /// For how long histories are begun: 90s, 10m, 2h.
+        /// Time during which histories are started: 90s, 10m, 2h.
         #[arg(long = "for", value_parser = parse_duration)]
         lasts: Duration,
-        /// The first seed; the others follow on it.
+        /// First seed; the next histories use the following numbers.
         #[arg(long)]
         seed: u64,
-        /// At most so many.
+        /// Maximum number of histories.
         #[arg(long, default_value_t = u64::MAX)]
         histories: u64,
-        /// So many at once.
+        /// Number of concurrent histories.
         #[arg(long, default_value_t = 2)]
         at_once: usize,
-        /// Where histories are written; those that violate something stay there.
+        /// Directory of histories; those with violations are kept.
         #[arg(long, default_value = "target/histories")]
         dir: PathBuf,
     },

@@ -1,4 +1,4 @@
-//! Breaks what the plan says, when it says so, and mends it again.
+//! Injects the faults of a plan at their times, and ends them.
 
 mod disk;
 
@@ -13,10 +13,10 @@ use tokio::{
 };
 
 use crate::{
-    book::Book,
     gateway::Gateway,
-    link::{Link, Weather},
-    plan::{Fault, Plan, Planned, Way},
+    history_writer::HistoryWriter,
+    link::{Link, NetworkCondition},
+    plan::{ClientKind, Fault, Plan, Planned},
     postgres::Postgres,
     rng::Rng,
     server::Server,
@@ -24,24 +24,24 @@ use crate::{
 
 pub(crate) use disk::SmallDisk;
 
-/// How long the nemesis waits for a connection to a database that it may have paused itself.
-const PATIENCE: Duration = Duration::from_secs(1);
+/// Time limit of a connection to a database that the nemesis may have paused.
+const TIMEOUT: Duration = Duration::from_secs(1);
 
-/// What can be broken. A clone is the same.
+/// The processes and links with faults. Clones share them.
 #[derive(Debug, Clone)]
 pub(crate) struct Nemesis {
-    pub(crate) book: Arc<Book>,
-    /// The servers, and after them the relays.
+    pub(crate) history: Arc<HistoryWriter>,
+    /// The servers, followed by the relays.
     pub(crate) servers: Vec<Server>,
     pub(crate) gateways: Vec<Gateway>,
     pub(crate) postgres: Postgres,
     pub(crate) database: String,
-    /// What is done to Postgres is done one after another.
+    /// Serializes faults of Postgres.
     pub(crate) turn: Arc<Mutex<()>>,
 }
 
 impl Nemesis {
-    /// Runs the plan; returns when everything is mended.
+    /// Runs the plan and returns when all faults have ended.
     pub(crate) async fn run(self, plan: Plan, began: Instant) {
         let mut running = JoinSet::new();
         for (i, planned) in plan.faults.iter().cloned().enumerate() {
@@ -66,14 +66,17 @@ impl Nemesis {
 
     fn note(&self, fault: impl Into<String>) {
         let (repeats, resends) = (false, false);
-        self.book.note("nemesis", Event::Fault { fault: fault.into(), repeats, resends });
+        self.history.note("nemesis", Event::Fault { fault: fault.into(), repeats, resends });
     }
 
     fn begin(&self, fault: Fault, lasts: Duration) {
-        let repeats = matches!(fault, Fault::Network(_, _, Weather::Twice | Weather::Swapped));
-        let resends = matches!(fault, Fault::Replay(Way::Calls, _));
+        let repeats = matches!(
+            fault,
+            Fault::Network(_, _, NetworkCondition::Twice | NetworkCondition::Swapped)
+        );
+        let resends = matches!(fault, Fault::Replay(ClientKind::Calls, _));
         let fault = format!("{fault:?} for {} ms", lasts.as_millis());
-        self.book.note("nemesis", Event::Fault { fault, repeats, resends });
+        self.history.note("nemesis", Event::Fault { fault, repeats, resends });
     }
 
     async fn break_and_mend(&self, Planned { lasts, fault, .. }: Planned, mut rng: Rng) {
@@ -89,8 +92,8 @@ impl Nemesis {
                 sleep(lasts).await;
                 self.servers[server].signal("CONT").await;
             }
-            Fault::KillGateway(gateway, spoil) => {
-                self.gateways[gateway].kill_9(spoil, &mut rng).await;
+            Fault::KillGateway(gateway, corruption) => {
+                self.gateways[gateway].kill_9(corruption, &mut rng).await;
                 sleep(lasts).await;
                 self.gateways[gateway].restart().await;
             }
@@ -99,13 +102,13 @@ impl Nemesis {
                 sleep(lasts).await;
                 self.gateways[gateway].signal("CONT").await;
             }
-            Fault::Network(way, server, weather) => {
-                self.network((way, server), weather, lasts, rng.chance(50)).await;
+            Fault::Network(kind, server, condition) => {
+                self.network((kind, server), condition, lasts, rng.chance(50)).await;
             }
-            Fault::Cut(way, server) => self.link(way, server).cut(),
-            Fault::Replay(way, server) => {
-                if let Err(e) = self.link(way, server).replay().await {
-                    self.note(format!("nothing is replayed: {e}"));
+            Fault::Cut(kind, server) => self.link(kind, server).cut(),
+            Fault::Replay(kind, server) => {
+                if let Err(e) = self.link(kind, server).replay().await {
+                    self.note(format!("no data is replayed: {e}"));
                 }
             }
             Fault::FullDisk(gateway) => self.fill(&self.gateways[gateway].cache(), lasts).await,
@@ -118,27 +121,27 @@ impl Nemesis {
         self.note(format!("{fault:?} is over"));
     }
 
-    fn link(&self, way: Way, server: usize) -> &Link {
-        let ways = &self.servers[server].ways;
-        match way {
-            Way::Calls => &ways.calls,
-            Way::Streams => &ways.streams,
-            Way::Fleet => &ways.fleet,
-            Way::Relays => &ways.relays,
+    fn link(&self, kind: ClientKind, server: usize) -> &Link {
+        let links = &self.servers[server].links;
+        match kind {
+            ClientKind::Calls => &links.calls,
+            ClientKind::Streams => &links.streams,
+            ClientKind::Fleet => &links.fleet,
+            ClientKind::Relays => &links.relays,
         }
     }
 
     async fn network(
         &self,
-        (way, server): (Way, usize),
-        weather: Weather,
+        (kind, server): (ClientKind, usize),
+        condition: NetworkCondition,
         lasts: Duration,
         is_cut: bool,
     ) {
-        let link = self.link(way, server);
-        link.turn(weather);
+        let link = self.link(kind, server);
+        link.set_condition(condition);
         sleep(lasts).await;
-        link.turn(Weather::Fair);
+        link.set_condition(NetworkCondition::Fair);
         if is_cut {
             link.cut();
         }
@@ -167,27 +170,27 @@ impl Nemesis {
     }
 
     async fn connect(&self) -> Option<PgConnection> {
-        timeout(PATIENCE, PgConnection::connect(&self.database)).await.ok()?.ok()
+        timeout(TIMEOUT, PgConnection::connect(&self.database)).await.ok()?.ok()
     }
 
     async fn execute(&self, sql: &'static str) {
         if let Some(mut connection) = self.connect().await {
-            let _ = timeout(PATIENCE, raw_sql(sql).execute(&mut connection)).await;
+            let _ = timeout(TIMEOUT, raw_sql(sql).execute(&mut connection)).await;
         }
     }
 
-    /// A transaction that has the head row, and is rolled back.
+    /// Locks the head row in a transaction, which is then rolled back.
     async fn hold_head(&self, lasts: Duration) {
         let Some(mut connection) = self.connect().await else { return };
         let hold = raw_sql("BEGIN; SELECT revision FROM head FOR UPDATE");
-        let _ = timeout(PATIENCE, hold.execute(&mut connection)).await;
+        let _ = timeout(TIMEOUT, hold.execute(&mut connection)).await;
         sleep(lasts).await;
         let _ = connection.close_hard().await;
     }
 
     async fn fill(&self, cache: &Path, lasts: Duration) {
         if !disk::is_small(cache) {
-            self.note("no disk of its own can be mounted, so none is filled");
+            self.note("disks cannot be mounted, so none is filled");
             return;
         }
         disk::fill(cache);
@@ -197,7 +200,7 @@ impl Nemesis {
 
     async fn clock(&self, server: usize, seconds: i64, lasts: Duration) {
         let Some(shim) = self.servers[server].shim() else {
-            self.note("there is no C compiler, so no clock can be set");
+            self.note("without a C compiler, no clock is shifted");
             return;
         };
         shim.jump(seconds);

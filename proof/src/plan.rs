@@ -1,31 +1,31 @@
-//! What a seed decides: who takes part, how servers are set up, and what is broken when.
+//! The plan of a seed: participants, server configuration, and faults with their times.
 
 use std::time::Duration;
 
-use crate::{link::Weather, rng::Rng, spoil::Spoil, world::ROOTS};
+use crate::{corruption::Corruption, link::NetworkCondition, rng::Rng, workload::ROOTS};
 
 /// The plan of a history.
 #[derive(Debug, Clone)]
 pub struct Plan {
-    /// The seed that it is from.
+    /// The seed.
     pub seed: u64,
-    /// For how long is written and broken.
+    /// The duration of writes and faults.
     pub work: Duration,
     pub(crate) servers: usize,
-    /// The first follows the registry, each other one the relay before it. Where servers are told by numbers,
-    /// relays have those after them.
+    /// The number of relays. The first one follows the registry, and each other one follows the
+    /// previous relay. In lists of servers, relays come last.
     pub(crate) relays: usize,
-    /// How many of the servers the first relay knows.
+    /// The number of servers that the first relay knows.
     pub(crate) upstreams: usize,
     pub(crate) relay_flags: Vec<String>,
-    /// The scope of each gateway; none: everything.
+    /// The scope of each gateway; empty for everything.
     pub(crate) gateways: Vec<Vec<&'static str>>,
-    /// Which gateways follow the relays, not the servers.
+    /// Gateways that follow relays instead of servers.
     pub(crate) relayed: Vec<usize>,
     pub(crate) followers: usize,
     pub(crate) writers: usize,
     pub(crate) readers: usize,
-    /// Whether it begins with so much that gateways keep a journal beside their copies.
+    /// Whether the initial batch is so large that gateways use a journal.
     pub(crate) bulk: bool,
     /// The longest pause of a writer, in milliseconds.
     pub(crate) pause: u64,
@@ -41,34 +41,34 @@ pub(crate) struct Planned {
     pub(crate) fault: Fault,
 }
 
-/// Something that breaks.
+/// A fault.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Fault {
     KillServer(usize),
     PauseServer(usize),
-    KillGateway(usize, Spoil),
+    KillGateway(usize, Corruption),
     PauseGateway(usize),
     KillPostgres,
     PausePostgres,
     /// A transaction holds the head row.
     HoldHead,
-    /// All connections to the database are ended by it.
+    /// Postgres terminates all connections.
     TerminateBackends,
-    /// The network between clients of one sort and a server.
-    Network(Way, usize, Weather),
-    /// All connections are cut, once.
-    Cut(Way, usize),
-    /// What a client said is said once more on a connection of its own.
-    Replay(Way, usize),
+    /// A network condition between clients of one kind and a server.
+    Network(ClientKind, usize, NetworkCondition),
+    /// All connections are cut once.
+    Cut(ClientKind, usize),
+    /// The first bytes of a client are replayed on a new connection.
+    Replay(ClientKind, usize),
     /// The disk of a gateway's cache is full.
     FullDisk(usize),
-    /// A server's wall clock is so many seconds off.
+    /// The wall clock of a server is shifted by these seconds.
     Clock(usize, i64),
 }
 
-/// Whose connections to a server.
+/// The kind of clients of a server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Way {
+pub(crate) enum ClientKind {
     Calls,
     Streams,
     Fleet,
@@ -116,13 +116,14 @@ impl Plan {
     fn schedule(&mut self, fault: Fault, rng: &mut Rng) {
         let latest = u64::try_from(self.work.as_millis()).unwrap_or(u64::MAX);
         let at = Duration::from_millis(rng.between(100, latest));
-        // So long that a relay falls behind by more than servers wait for each other.
-        let longest = if let Fault::Network(Way::Relays, ..) = fault { 4_000 } else { 1_000 };
+        // Long enough for a relay to fall behind by more than servers wait for each other.
+        let longest =
+            if let Fault::Network(ClientKind::Relays, ..) = fault { 4_000 } else { 1_000 };
         let lasts = Duration::from_millis(rng.between(50, longest));
         self.faults.push(Planned { at, lasts, fault });
     }
 
-    /// Adds what has to do with relays, of which most histories have none.
+    /// Adds relays and their faults, which most histories do not have.
     fn with_relays(&mut self, mut rng: Rng) {
         self.relays = *rng.pick(&[0, 0, 0, 1, 1, 2]);
         self.upstreams = rng.below(self.servers) + 1;
@@ -137,7 +138,7 @@ impl Plan {
         }
     }
 
-    /// A plan whose history has something of everything.
+    /// A plan with all kinds of events.
     pub fn varied() -> Self {
         let planned = |at, lasts, fault| {
             let (at, lasts) = (Duration::from_millis(at), Duration::from_millis(lasts));
@@ -154,10 +155,10 @@ impl Plan {
             bulk: true,
             pause: 20,
             faults: vec![
-                planned(2_000, 300, Fault::Cut(Way::Streams, 0)),
+                planned(2_000, 300, Fault::Cut(ClientKind::Streams, 0)),
                 planned(3_000, 200, Fault::KillServer(0)),
                 planned(4_000, 200, Fault::KillServer(2)),
-                planned(5_000, 200, Fault::KillGateway(0, Spoil::Nothing)),
+                planned(5_000, 200, Fault::KillGateway(0, Corruption::Nothing)),
             ],
             ..Self::of(1)
         }
@@ -165,19 +166,24 @@ impl Plan {
 
     fn fault(&self, rng: &mut Rng) -> Fault {
         let (server, gateway) = (rng.below(self.servers), rng.below(self.gateways.len()));
-        let way = *rng.pick(&[Way::Calls, Way::Streams, Way::Streams, Way::Fleet]);
+        let kind = *rng.pick(&[
+            ClientKind::Calls,
+            ClientKind::Streams,
+            ClientKind::Streams,
+            ClientKind::Fleet,
+        ]);
         match rng.below(16) {
             0 | 1 => Fault::KillServer(server),
             2 => Fault::PauseServer(server),
-            3 | 4 => Fault::KillGateway(gateway, *rng.pick(&Spoil::ALL)),
+            3 | 4 => Fault::KillGateway(gateway, *rng.pick(&Corruption::ALL)),
             5 => Fault::PauseGateway(gateway),
             6 => Fault::KillPostgres,
             7 => Fault::PausePostgres,
             8 => Fault::HoldHead,
             9 => Fault::TerminateBackends,
-            10 | 11 => Fault::Network(way, server, weather(way, rng)),
-            12 => Fault::Cut(way, server),
-            13 => Fault::Replay(way, server),
+            10 | 11 => Fault::Network(kind, server, condition(kind, rng)),
+            12 => Fault::Cut(kind, server),
+            13 => Fault::Replay(kind, server),
             14 => Fault::FullDisk(gateway),
             _ => {
                 let seconds = *rng.pick(&[-86_400, -3_600, -5, 5, 3_600, 86_400]);
@@ -190,30 +196,32 @@ impl Plan {
         let number = rng.below(self.relays);
         let relay = self.servers + number;
         let upstream = if number == 0 { rng.below(self.upstreams) } else { relay - 1 };
-        let way = *rng.pick(&[Way::Calls, Way::Streams, Way::Fleet]);
+        let kind = *rng.pick(&[ClientKind::Calls, ClientKind::Streams, ClientKind::Fleet]);
         match rng.below(10) {
             0..3 => Fault::KillServer(relay),
             3 => Fault::PauseServer(relay),
-            4..7 => Fault::Network(Way::Relays, upstream, weather(Way::Relays, rng)),
-            7 => Fault::Cut(Way::Relays, upstream),
-            8 => Fault::Replay(Way::Relays, upstream),
-            _ => Fault::Network(way, relay, weather(way, rng)),
+            4..7 => {
+                Fault::Network(ClientKind::Relays, upstream, condition(ClientKind::Relays, rng))
+            }
+            7 => Fault::Cut(ClientKind::Relays, upstream),
+            8 => Fault::Replay(ClientKind::Relays, upstream),
+            _ => Fault::Network(kind, relay, condition(kind, rng)),
         }
     }
 
-    /// Whether the plan wants a clock that can be set at this server.
+    /// Whether the plan shifts the clock of this server.
     pub(crate) fn sets_clock(&self, server: usize) -> bool {
         self.faults
             .iter()
             .any(|planned| matches!(planned.fault, Fault::Clock(at, _) if at == server))
     }
 
-    /// Whether the plan wants a small disk for this gateway.
+    /// Whether the plan fills the disk of this gateway.
     pub(crate) fn fills_disk(&self, gateway: usize) -> bool {
         self.faults.iter().any(|planned| planned.fault == Fault::FullDisk(gateway))
     }
 
-    /// The plan in words, a line each.
+    /// The plan as text, one line per item.
     pub fn shown(&self) -> Vec<String> {
         let Self { servers, relays, gateways, followers, writers, readers, bulk, flags, .. } = self;
         let mut lines = vec![format!(
@@ -236,14 +244,18 @@ impl Plan {
     }
 }
 
-/// Bytes that arrive twice or swapped are no network's doing where requests go: TCP would mend them,
-/// and nothing but TLS could tell. Followers can tell, and have to.
-fn weather(way: Way, rng: &mut Rng) -> Weather {
-    let delayed = Weather::Delayed(rng.between(5, 120));
-    let of_any = [Weather::Severed, delayed, Weather::Frozen];
-    match (way, rng.below(5)) {
-        (Way::Streams | Way::Fleet | Way::Relays, 0) => Weather::Twice,
-        (Way::Streams | Way::Fleet | Way::Relays, 1) => Weather::Swapped,
+/// TCP repairs repeated and reordered bytes, and only TLS could detect them in requests. Followers
+/// must detect them.
+fn condition(kind: ClientKind, rng: &mut Rng) -> NetworkCondition {
+    let delayed = NetworkCondition::Delayed(rng.between(5, 120));
+    let of_any = [NetworkCondition::Severed, delayed, NetworkCondition::Frozen];
+    match (kind, rng.below(5)) {
+        (ClientKind::Streams | ClientKind::Fleet | ClientKind::Relays, 0) => {
+            NetworkCondition::Twice
+        }
+        (ClientKind::Streams | ClientKind::Fleet | ClientKind::Relays, 1) => {
+            NetworkCondition::Swapped
+        }
         _ => *rng.pick(&of_any),
     }
 }
@@ -261,11 +273,11 @@ fn flags(rng: &mut Rng) -> Vec<String> {
     let poll = rng.pick(&["200ms", "1s"]).to_string();
     let pairs = [
         ("--recent-commits", recent),
-        ("--keep-deltas", kept),
+        ("--retain-revisions", kept),
         ("--poll-interval", poll),
-        ("--progress-interval", "300ms".to_owned()),
+        ("--heartbeat-interval", "300ms".to_owned()),
         ("--database-timeout", "1s".to_owned()),
-        ("--lost-write-patience", "1s".to_owned()),
+        ("--write-outcome-timeout", "1s".to_owned()),
         ("--slow-reader-timeout", "1s".to_owned()),
         ("--log", "info".to_owned()),
     ];

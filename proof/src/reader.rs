@@ -1,20 +1,19 @@
-//! A reader: single entities and whole lists, from whichever server or relay.
+//! A reader of single entities and complete lists at any server or relay.
 
 use std::time::Duration;
 
 use registry_core::{Key, Kind};
 use tokio::time::{Instant, sleep};
 
-use crate::{caller::Caller, rng::Rng, world::Known};
+use crate::{caller::Caller, rng::Rng, workload::KnownKeys};
 
 pub(crate) struct Reader {
     pub(crate) caller: Caller,
-    pub(crate) known: Known,
+    pub(crate) known: KnownKeys,
     pub(crate) rng: Rng,
 }
 
 impl Reader {
-    /// Reads until then.
     pub(crate) async fn run(mut self, until: Instant) {
         while Instant::now() < until {
             let server = self.rng.below(self.caller.servers());
@@ -29,7 +28,7 @@ impl Reader {
         }
     }
 
-    /// Something known, or something that may be registered later.
+    /// A registered key, or one that may be registered later.
     fn key(&mut self) -> Key {
         let guess = self.rng.chance(20);
         let known = if guess { None } else { self.known.any(&mut self.rng) };

@@ -2,12 +2,12 @@
 //!
 //! The numbers are not cryptographically secure.
 
-/// A stream of numbers that its seed and its purpose decide.
+/// A deterministic sequence of a seed and a purpose.
 #[derive(Debug, Clone)]
 pub(crate) struct Rng(u64);
 
 impl Rng {
-    /// The numbers of one purpose of a seed.
+    /// The sequence of one purpose of a seed.
     pub(crate) fn of(seed: u64, purpose: &str) -> Self {
         let mut state = seed;
         for byte in purpose.bytes() {
@@ -35,7 +35,7 @@ impl Rng {
         low + self.next() % (high - low + 1)
     }
 
-    /// True in so many of a hundred.
+    /// True with this probability in percent.
     pub(crate) fn chance(&mut self, percent: u64) -> bool {
         self.next() % 100 < percent
     }

@@ -11,29 +11,29 @@ use history_check::{Event, event::FORMAT, log::RECORDER};
 use tokio::{sync::watch, task::JoinSet, time::Instant};
 
 use crate::{
-    book::{Book, Counts},
     caller::Caller,
-    end::{self, Crowd},
     follower::Follower,
     gateway::Gateway,
+    history_writer::{Counts, HistoryWriter},
     link::Link,
     nemesis::{Nemesis, SmallDisk},
     plan::Plan,
     postgres::Postgres,
     reader::Reader,
     rng::Rng,
-    server::{Server, Setup, Ways},
+    server::{Server, ServerLinks, Setup},
+    settle::{self, Participants},
     shim::Shim,
-    world::Known,
+    workload::KnownKeys,
     writer::Writer,
 };
 
 /// A recorded history.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Recorded {
-    /// What it has.
+    /// The counts.
     pub counts: Counts,
-    /// How long it took.
+    /// The duration.
     pub took: Duration,
 }
 
@@ -42,14 +42,14 @@ pub struct Recorded {
 pub async fn record(plan: &Plan, postgres: &Postgres, dir: &Path) -> io::Result<Recorded> {
     let began = Instant::now();
     std::fs::create_dir_all(dir)?;
-    let book = Arc::new(Book::create(&dir.join("history.jsonl"))?);
+    let history = Arc::new(HistoryWriter::create(&dir.join("history.jsonl"))?);
     let first = Event::Begin { format: FORMAT, seed: plan.seed, plan: plan.shown() };
-    book.note(RECORDER, first);
+    history.note(RECORDER, first);
     let database = postgres.create_database(&name_of(plan)).await;
-    let stage = Stage::set(plan, dir, (&database, &book)).await?;
+    let stage = Stage::set(plan, dir, (&database, &history)).await?;
     stage.play(plan, (postgres, &database)).await;
     stage.write_logs(&database).await;
-    Ok(Recorded { counts: book.finish()?, took: began.elapsed() })
+    Ok(Recorded { counts: history.finish()?, took: began.elapsed() })
 }
 
 fn name_of(plan: &Plan) -> String {
@@ -58,23 +58,22 @@ fn name_of(plan: &Plan) -> String {
     format!("history_{}_{}", plan.seed, NUMBER.fetch_add(1, Ordering::Relaxed))
 }
 
-/// All processes of a history.
 struct Stage {
-    book: Arc<Book>,
+    history: Arc<HistoryWriter>,
     servers: Vec<Server>,
     relays: Vec<Server>,
     gateways: Vec<Gateway>,
-    known: Known,
+    known: KnownKeys,
     told: watch::Sender<u64>,
     _disks: Vec<SmallDisk>,
 }
 
 impl Stage {
-    async fn set(plan: &Plan, dir: &Path, at: (&str, &Arc<Book>)) -> io::Result<Self> {
-        let (database, book) = at;
-        let servers = servers(plan, dir, database, book).await?;
-        let relays = relays(plan, dir, &servers, book).await?;
-        let key = end::key(database).await;
+    async fn set(plan: &Plan, dir: &Path, at: (&str, &Arc<HistoryWriter>)) -> io::Result<Self> {
+        let (database, history) = at;
+        let servers = servers(plan, dir, database, history).await?;
+        let relays = relays(plan, dir, &servers, history).await?;
+        let key = settle::key(database).await;
         let (mut gateways, mut disks) = (Vec::new(), Vec::new());
         for (i, scope) in plan.gateways.iter().enumerate() {
             let own = dir.join(format!("gateway-{i}"));
@@ -86,10 +85,10 @@ impl Stage {
             let own = own.canonicalize()?;
             let followed = if plan.relayed.contains(&i) { &relays } else { &servers };
             let registry = registry_of(followed, scope, (i == 0).then_some(&key));
-            gateways.push(Gateway::start(i, own, (registry, book.clone())).await);
+            gateways.push(Gateway::start(i, own, (registry, history.clone())).await);
         }
-        let (known, told) = (Known::default(), watch::Sender::new(0));
-        Ok(Self { book: book.clone(), servers, relays, gateways, known, told, _disks: disks })
+        let (known, told) = (KnownKeys::default(), watch::Sender::new(0));
+        Ok(Self { history: history.clone(), servers, relays, gateways, known, told, _disks: disks })
     }
 
     async fn play(&self, plan: &Plan, (postgres, database): (&Postgres, &str)) {
@@ -107,7 +106,7 @@ impl Stage {
         }
         self.work(plan, began + plan.work, &mut workers);
         let nemesis = Nemesis {
-            book: self.book.clone(),
+            history: self.history.clone(),
             servers: self.all(),
             gateways: self.gateways.clone(),
             postgres: postgres.clone(),
@@ -119,13 +118,13 @@ impl Stage {
             done.expect("who takes part ends by itself");
         }
         calm.send_replace(true);
-        let mut crowd = Crowd {
+        let mut participants = Participants {
             database: database.to_owned(),
             followers,
             gateways: self.gateways.clone(),
             caller: self.caller(RECORDER.to_owned(), &self.all()),
         };
-        crowd.settle(&self.book).await;
+        participants.settle(&self.history).await;
         onlookers.shutdown().await;
     }
 
@@ -135,14 +134,14 @@ impl Stage {
     }
 
     fn caller(&self, who: String, servers: &[Server]) -> Caller {
-        Caller::new(who, servers, self.book.clone())
+        Caller::new(who, servers, self.history.clone())
     }
 
     async fn write_logs(&self, database: &str) {
-        end::write_log(database, &self.book).await;
+        settle::write_log(database, &self.history).await;
         for relay in &self.relays {
             if let Some(copy) = relay.copy() {
-                end::write_copy(copy, &relay.name, &self.book).await;
+                settle::write_copy(copy, &relay.name, &self.history).await;
             }
         }
     }
@@ -169,9 +168,9 @@ impl Stage {
     fn follower(&self, plan: &Plan, index: usize, calm: watch::Receiver<bool>) -> Follower {
         let who = format!("follower-{index}");
         let rng = Rng::of(plan.seed, &who);
-        let (servers, book) = (self.all(), self.book.clone());
+        let (servers, history) = (self.all(), self.history.clone());
         let (at, past) = (watch::Sender::new(0), Vec::new());
-        Follower { who, servers, book, rng, calm, at, past }
+        Follower { who, servers, history, rng, calm, at, past }
     }
 }
 
@@ -179,7 +178,7 @@ async fn servers(
     plan: &Plan,
     dir: &Path,
     database: &str,
-    book: &Arc<Book>,
+    history: &Arc<HistoryWriter>,
 ) -> io::Result<Vec<Server>> {
     let mut servers = Vec::new();
     for index in 0..plan.servers {
@@ -188,26 +187,26 @@ async fn servers(
         let shim = library.map(|library| Shim::new(library, dir.join("clock")));
         let (database, flags) = (database.to_owned(), plan.flags.clone());
         let setup = Setup { dir, database, flags, follow: None, shim };
-        servers.push(Server::start(index, setup, book.clone()).await);
+        servers.push(Server::start(index, setup, history.clone()).await);
     }
     Ok(servers)
 }
 
-/// The relays: the first of some of the servers, each other one of the relay before it.
+/// Starts the relays: the first one follows some of the servers, each other one the previous relay.
 async fn relays(
     plan: &Plan,
     dir: &Path,
     servers: &[Server],
-    book: &Arc<Book>,
+    history: &Arc<HistoryWriter>,
 ) -> io::Result<Vec<Server>> {
     let mut relays: Vec<Server> = Vec::new();
     for index in plan.servers..plan.servers + plan.relays {
         let dir = own_dir(dir, &format!("relay-{index}"))?;
         let followed = relays.last().map_or(&servers[..plan.upstreams], std::slice::from_ref);
-        let follow = Some(addresses(followed, |ways| &ways.relays));
+        let follow = Some(addresses(followed, |links| &links.relays));
         let database = format!("sqlite:{}", dir.join("registry.db").display());
         let setup = Setup { dir, database, flags: plan.relay_flags.clone(), follow, shim: None };
-        relays.push(Server::start(index, setup, book.clone()).await);
+        relays.push(Server::start(index, setup, history.clone()).await);
     }
     Ok(relays)
 }
@@ -218,19 +217,19 @@ fn own_dir(dir: &Path, name: &str) -> io::Result<PathBuf> {
     dir.canonicalize()
 }
 
-/// Servers as those who follow name them.
-fn addresses(servers: &[Server], way: impl Fn(&Ways) -> &Link) -> String {
+/// The source URL of these servers.
+fn addresses(servers: &[Server], link: impl Fn(&ServerLinks) -> &Link) -> String {
     let addresses: Vec<&str> =
-        servers.iter().map(|server| way(&server.ways).address.as_str()).collect();
+        servers.iter().map(|server| link(&server.links).address.as_str()).collect();
     format!("grpc://{}", addresses.join(","))
 }
 
-/// What a gateway's configuration says about its registry.
+/// The registry configuration of a gateway.
 fn registry_of(servers: &[Server], scope: &[&str], key: Option<&String>) -> String {
     let quoted: Vec<String> = scope.iter().map(|root| format!("\"{root}\"")).collect();
     let of_scope = format!("  scope: [{}]\n", quoted.join(", "));
     let lines = [
-        Some(format!("  source: {}\n", addresses(servers, |ways| &ways.fleet))),
+        Some(format!("  source: {}\n", addresses(servers, |links| &links.fleet))),
         key.map(|key| format!("  key: {key}\n")),
         (!scope.is_empty()).then_some(of_scope),
     ];

@@ -1,5 +1,4 @@
-//! A registry server of a history, or a relay, which is one too: started, killed, paused and started
-//! again at the same address.
+//! A registry server or relay that is started, killed, paused and restarted at the same address.
 
 use std::{
     path::PathBuf,
@@ -15,14 +14,14 @@ use tokio::{
     time::sleep,
 };
 
-use crate::{book::Book, link::Link, shim::Shim};
+use crate::{history_writer::HistoryWriter, link::Link, shim::Shim};
 
-/// How long a server may take to start once nothing is in its way.
-const PATIENCE: Duration = Duration::from_secs(20);
+/// Time limit of a start without faults.
+const TIMEOUT: Duration = Duration::from_secs(20);
 
-/// The ways to a server, each through a proxy of its own.
+/// Separate proxies to a server for each kind of client.
 #[derive(Debug, Clone)]
-pub(crate) struct Ways {
+pub(crate) struct ServerLinks {
     /// For writers and readers.
     pub(crate) calls: Link,
     /// For followers.
@@ -33,24 +32,24 @@ pub(crate) struct Ways {
     pub(crate) relays: Link,
 }
 
-/// How a server is started.
+/// The configuration of a server.
 #[derive(Debug, Clone)]
 pub(crate) struct Setup {
     pub(crate) dir: PathBuf,
     pub(crate) database: String,
     pub(crate) flags: Vec<String>,
-    /// Of a relay: whose log it copies.
+    /// The source of a relay.
     pub(crate) follow: Option<String>,
     pub(crate) shim: Option<Shim>,
 }
 
-/// One server. A clone is the same one.
+/// One server. Clones share it.
 #[derive(Debug, Clone)]
 pub(crate) struct Server {
     pub(crate) name: String,
-    pub(crate) ways: Ways,
+    pub(crate) links: ServerLinks,
     setup: Setup,
-    book: Arc<Book>,
+    history: Arc<HistoryWriter>,
     running: Arc<Mutex<Running>>,
 }
 
@@ -61,8 +60,8 @@ pub(crate) struct Running {
 }
 
 impl Server {
-    pub(crate) async fn start(index: usize, setup: Setup, book: Arc<Book>) -> Self {
-        let ways = Ways {
+    pub(crate) async fn start(index: usize, setup: Setup, history: Arc<HistoryWriter>) -> Self {
+        let links = ServerLinks {
             calls: Link::start().await,
             streams: Link::start().await,
             fleet: Link::start().await,
@@ -71,17 +70,17 @@ impl Server {
         let running = Running { process: None, listen: "127.0.0.1:0".to_owned() };
         let running = Arc::new(Mutex::new(running));
         let kind = if setup.follow.is_some() { "relay" } else { "server" };
-        let server = Self { name: format!("{kind}-{index}"), ways, setup, book, running };
+        let server = Self { name: format!("{kind}-{index}"), links, setup, history, running };
         server.restart().await;
         server
     }
 
-    /// The shim under it, where there is one.
+    /// The clock shim, if any.
     pub(crate) fn shim(&self) -> Option<&Shim> {
         self.setup.shim.as_ref()
     }
 
-    /// The database of its own that a relay has.
+    /// The database of a relay.
     pub(crate) fn copy(&self) -> Option<&str> {
         self.setup.follow.as_ref().map(|_| self.setup.database.as_str())
     }
@@ -91,7 +90,7 @@ impl Server {
         let mut running = self.lock().await;
         if let Some(mut process) = running.process.take() {
             process.kill_9();
-            self.book.note(&self.name, Event::Killed {});
+            self.history.note(&self.name, Event::Killed {});
         }
     }
 
@@ -102,20 +101,20 @@ impl Server {
         }
     }
 
-    /// Starts it unless it runs; tries again while its database is away.
+    /// Starts the server if it is not running. Retries while its database is unavailable.
     pub(crate) async fn restart(&self) {
         let mut running = self.lock().await;
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + TIMEOUT;
         while running.process.is_none() {
             match self.spawn(running.listen.clone()).await {
                 Ok(process) => {
                     running.listen = process.address();
-                    let Ways { calls, streams, fleet, relays } = &self.ways;
-                    for way in [calls, streams, fleet, relays] {
-                        way.lead_to(&running.listen);
+                    let ServerLinks { calls, streams, fleet, relays } = &self.links;
+                    for link in [calls, streams, fleet, relays] {
+                        link.lead_to(&running.listen);
                     }
                     running.process = Some(process);
-                    self.book.note(&self.name, Event::Started { revision: None });
+                    self.history.note(&self.name, Event::Started { revision: None });
                 }
                 Err(e) if Instant::now() > deadline => panic!("{} never starts: {e}", self.name),
                 Err(_) => sleep(Duration::from_millis(100)).await,

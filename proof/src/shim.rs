@@ -1,7 +1,7 @@
-//! A wall clock that jumps: a small library that is put under a program and shifts what
-//! `clock_gettime` says by what a file says. The program itself is the one that is shipped.
+//! A wall clock that jumps: a preloaded library shifts `clock_gettime` by the offset in a file. The
+//! program itself is unchanged.
 //!
-//! The monotonic clock is not shifted: no administrator can set it.
+//! The monotonic clock is not shifted, because no administrator can set it.
 
 use std::{
     path::{Path, PathBuf},
@@ -18,7 +18,7 @@ pub(crate) struct Shim {
 }
 
 impl Shim {
-    /// Compiles the library into a directory; `None`: there is no C compiler.
+    /// Compiles the library into a directory, if a C compiler exists.
     pub(crate) fn compile(dir: &Path) -> Option<PathBuf> {
         let (source, library) = (dir.join("clock.c"), dir.join("clock.so"));
         std::fs::write(&source, SOURCE).ok()?;
@@ -27,19 +27,19 @@ impl Shim {
         cc.status().ok()?.success().then_some(library)
     }
 
-    /// A clock that is right for now.
+    /// A clock without an offset.
     pub(crate) fn new(library: PathBuf, offset: PathBuf) -> Self {
         let shim = Self { library, offset };
         shim.jump(0);
         shim
     }
 
-    /// Puts it under a program that is about to start.
+    /// Preloads the library for a command.
     pub(crate) fn put_under(&self, command: &mut Command) {
         command.env("LD_PRELOAD", &self.library).env("CLOCK_OFFSET_FILE", &self.offset);
     }
 
-    /// From now on the clock is so many seconds ahead, or behind.
+    /// Sets the offset in seconds.
     pub(crate) fn jump(&self, seconds: i64) {
         use std::io::Write as _;
         let open =

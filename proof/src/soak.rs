@@ -1,5 +1,5 @@
-//! Histories one after another, and a few at once, for a given time: each is recorded, checked, and
-//! told in a line.
+//! Records and checks histories for a given time, some of them concurrently, and prints one line
+//! for each.
 
 use std::{
     path::PathBuf,
@@ -15,22 +15,22 @@ use tokio::task::JoinSet;
 
 use crate::{Plan, Postgres, record};
 
-/// What to run.
+/// The parameters of a soak run.
 #[derive(Debug, Clone)]
 pub struct Soak {
-    /// The first seed; the others follow on it.
+    /// The first seed; the next histories use the following numbers.
     pub seed: u64,
-    /// How many histories at most.
+    /// The maximum number of histories.
     pub histories: u64,
-    /// After so long no other history is begun.
+    /// The time after which no history is started.
     pub lasts: Duration,
-    /// How many at once.
+    /// The number of concurrent histories.
     pub at_once: usize,
-    /// Where the histories are written. Only those that violate something are kept.
+    /// The directory of histories. Only those with violations are kept.
     pub dir: PathBuf,
 }
 
-/// What came of it.
+/// The result of a soak run.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Tally {
     /// Histories.
@@ -39,11 +39,11 @@ pub struct Tally {
     pub commits: u64,
     /// Events in all of them.
     pub events: u64,
-    /// What the nemesis did.
+    /// Injected faults.
     pub faults: u64,
-    /// The seeds of histories in which something was violated.
+    /// Seeds of histories with violations.
     pub violated: Vec<u64>,
-    /// The seeds of histories that could not be recorded.
+    /// Seeds of histories that could not be recorded.
     pub broken: Vec<u64>,
 }
 
@@ -67,7 +67,7 @@ pub async fn soak(soak: Soak) -> Tally {
                 match one.await {
                     Ok(of_one) => tally.add(of_one),
                     Err(e) => {
-                        println!("seed {seed}: the recorder broke: {e}");
+                        println!("seed {seed}: the recorder failed: {e}");
                         tally.broken.push(seed);
                         postgres = Postgres::start().await;
                     }
@@ -94,7 +94,7 @@ impl Tally {
     }
 }
 
-/// Records and checks one history, and says in a line what came of it.
+/// Records and checks one history, and prints its result.
 async fn one(seed: u64, postgres: Postgres, dir: PathBuf) -> Tally {
     let dir = dir.join(format!("seed-{seed}"));
     let _ = std::fs::remove_dir_all(&dir);
@@ -125,7 +125,7 @@ async fn one(seed: u64, postgres: Postgres, dir: PathBuf) -> Tally {
     Tally { histories: 1, commits, events, faults, violated, broken: Vec::new() }
 }
 
-/// The promises that are violated, each with what shows it first.
+/// The violated invariants, each with its first violation.
 pub fn verdict(text: &str) -> Vec<String> {
     let history = match History::parse(text) {
         Ok(history) => history,

@@ -1,5 +1,5 @@
-//! A writer: batches with request ids, through whichever server, and again until their outcome is
-//! known; some without an id, some for a base revision, some sent twice on purpose.
+//! A writer of batches with request ids, at any server, retried until the outcome is known. Some
+//! have no id, some a base revision, and some are sent twice.
 
 use std::time::Duration;
 
@@ -12,32 +12,31 @@ use tokio::{
 use crate::{
     caller::{Caller, Submission},
     rng::Rng,
-    world::{Known, World},
+    workload::{KnownKeys, Workload},
 };
 
-/// How often one request is tried.
+/// The number of attempts per request.
 const ATTEMPTS: usize = 6;
 
 pub(crate) struct Writer {
     pub(crate) index: usize,
     pub(crate) caller: Caller,
-    pub(crate) known: Known,
+    pub(crate) known: KnownKeys,
     pub(crate) rng: Rng,
-    /// Whether it begins with a big batch.
+    /// Whether the first batch is large.
     pub(crate) bulk: bool,
     /// The longest pause between two batches, in milliseconds.
     pub(crate) pause: u64,
-    /// The highest revision that anybody was told of.
+    /// The highest acknowledged revision.
     pub(crate) told: watch::Sender<u64>,
 }
 
 impl Writer {
-    /// Writes until then.
     pub(crate) async fn run(mut self, until: Instant) {
-        let mut world = World::new(self.index, self.known.clone());
+        let mut world = Workload::new(self.index, self.known.clone());
         let mut number = 0;
         if self.bulk {
-            let batch = World::bulk(&mut self.rng);
+            let batch = Workload::bulk(&mut self.rng);
             self.settle(&Submission { batch, id: Some("bulk".to_owned()), base: None }, until)
                 .await;
         }
@@ -53,7 +52,7 @@ impl Writer {
         }
     }
 
-    /// Sends a request until its outcome is known, or nobody may send it again.
+    /// Sends a request until its outcome is known or the time is over.
     async fn settle(&mut self, submission: &Submission, until: Instant) {
         for attempt in 0..ATTEMPTS {
             let server = self.rng.below(self.caller.servers());
@@ -84,7 +83,7 @@ impl Writer {
     }
 }
 
-/// Whether the same request may have another outcome, or has one that is not known.
+/// Whether the outcome is unknown, or a retry may have another one.
 fn is_worth_another(answer: &Answer) -> bool {
     match answer {
         Answer::Unknown { .. } => true,

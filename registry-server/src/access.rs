@@ -1,16 +1,16 @@
-//! Access: who is calling, whether that is so, and what they may do.
+//! Authentication and authorization of requests.
 //!
-//! `gate` stands before every route of gRPC and HTTP: it authenticates, asks the table in `needs`,
-//! limits the rate, and hands the [`Principal`] to the handlers.
+//! `gate` runs before every gRPC and HTTP route: it authenticates the caller, checks the required role and
+//! the rate limit, and passes the [`Principal`] to the handlers.
 
 mod certificates;
 mod denied;
 mod failures;
 mod name;
-pub(crate) mod needs;
 mod oidc;
 mod principal;
 mod rate;
+pub(crate) mod requirements;
 mod role;
 mod scope;
 mod secret;
@@ -25,7 +25,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use self::{failures::Ask, secret::PREFIX};
+use self::{failures::Lookup, secret::PREFIX};
 use crate::clock::Clock;
 use http::{HeaderMap, header::AUTHORIZATION};
 use tokio::time::sleep;
@@ -34,70 +34,70 @@ pub use certificates::{Certificates, ClientRule, InvalidClientRule};
 pub use denied::Denied;
 pub use failures::Failures;
 pub use name::is_personal;
-pub use needs::{Need, known_path};
 pub use oidc::{Oidc, OidcConfig, RoleRule};
 pub use principal::{Method, Principal};
 pub use rate::RateLimit;
+pub use requirements::{Requirement, known_path};
 pub use role::{InvalidRole, Role, Roles};
-pub use scope::{SCOPES, Scopes};
+pub use scope::{MAX_SCOPES, Scopes};
 pub use secret::TokenSecret;
 pub use settings::AccessConfig;
 pub use token::{InvalidToken, NewToken};
-pub use tokens::{Issued, LIVE, Tokens};
+pub use tokens::{Issued, MAX_ACTIVE_TOKENS, Tokens};
 
-/// Decides who may call what.
+/// Authenticates and authorizes requests.
 pub struct Access {
-    /// Whether nobody is asked who they are.
+    /// Whether authentication is disabled.
     pub is_open: bool,
-    /// Whether reads of the MCP registry API need nothing.
+    /// Whether reads of the MCP registry API requirement no authentication.
     pub is_mcp_public: bool,
     /// API tokens.
     pub tokens: Arc<Tokens>,
     /// Certificates of clients.
     pub certificates: Certificates,
-    /// Tokens of the identity provider.
+    /// Verifier for tokens of the identity provider.
     pub oidc: Option<Arc<Oidc>>,
-    /// How much a principal may ask; none: as much as it likes.
-    pub rate: Option<RateLimit<Caller>>,
-    /// How often each address may fail to prove who it is.
+    /// Rate limit of each caller; `None` disables it.
+    pub rate: Option<RateLimit<QuotaKey>>,
+    /// Rate limit of failed authentication attempts of each address.
     pub failures: Failures,
-    /// What time it is.
+    /// Clock for expiry times.
     pub clock: Arc<dyn Clock>,
 }
 
-/// Whose requests are counted together: by how it is authenticated, and its name.
-pub type Caller = (&'static str, Arc<str>);
+/// Key of quotas: the authentication method and the name of the principal.
+pub type QuotaKey = (&'static str, Arc<str>);
 
-/// What a call shows of its caller.
-pub(crate) struct Shown<'a> {
+/// Credentials of a request, before verification.
+pub(crate) struct PresentedCredentials<'a> {
     pub(crate) headers: &'a HeaderMap,
-    /// The certificate (DER) that TLS has proved.
+    /// Client certificate (DER), verified by TLS.
     pub(crate) certificate: Option<&'a [u8]>,
     pub(crate) address: Option<SocketAddr>,
 }
 
 impl Access {
-    /// Lets a call in, or not. `None`: nobody had to be anybody.
+    /// Authenticates and authorizes a request. Returns `None` if the route is public.
     pub(crate) async fn admit(
         &self,
-        need: Option<Need>,
-        shown: &Shown<'_>,
+        requirement: Option<Requirement>,
+        credentials: &PresentedCredentials<'_>,
     ) -> Result<Option<Principal>, Denied> {
         if self.is_open {
-            return Ok(Some(Principal::anonymous(shown.address)));
+            return Ok(Some(Principal::anonymous(credentials.address)));
         }
-        let need = need.ok_or(Denied::NoRule)?;
-        if need == Need::Nothing {
+        let requirement = requirement.ok_or(Denied::UnknownRoute)?;
+        if requirement == Requirement::None {
             return Ok(None);
         }
-        let ask = self.failures.ask(shown.address, Instant::now());
-        let failed = |denied| self.failures.note(shown.address, denied, Instant::now());
-        let principal = self.authenticate(shown, ask).await.map_err(failed)?;
+        let lookup = self.failures.lookup(credentials.address, Instant::now());
+        let failed = |denied| self.failures.record(credentials.address, denied, Instant::now());
+        let principal = self.authenticate(credentials, lookup).await.map_err(failed)?;
         if let Some(rate) = &self.rate {
-            rate.take(&principal.caller(), Instant::now()).map_err(Denied::Limited)?;
+            rate.take(&principal.rate_key(), Instant::now()).map_err(Denied::RateLimited)?;
         }
-        if let Need::OneOf(roles) = need
-            && !principal.roles.meets(roles)
+        if let Requirement::AnyRole(roles) = requirement
+            && !principal.roles.intersects(roles)
         {
             let name = principal.name.to_string();
             return Err(Denied::Forbidden { name, has: principal.roles, needs: roles });
@@ -105,9 +105,9 @@ impl Access {
         Ok(Some(principal))
     }
 
-    /// Waits until what proved a principal proves nothing any more: it is over, or was revoked.
+    /// Completes when the credential of the principal expires or is revoked.
     pub async fn ended(&self, principal: &Principal) {
-        let over = async {
+        let expiry = async {
             match principal.until {
                 Some(until) => {
                     let left = until.as_millis().saturating_sub(self.clock.now().as_millis());
@@ -118,36 +118,40 @@ impl Access {
         };
         match &principal.method {
             Method::Token(id) => tokio::select! {
-                () = over => {}
+                () = expiry => {}
                 () = self.tokens.ended(id) => {}
             },
-            Method::Open | Method::Certificate | Method::Oidc(_) | Method::Local => over.await,
+            Method::Open | Method::Certificate | Method::Oidc(_) | Method::Local => expiry.await,
         }
     }
 
-    /// A proof that fails is never replaced by a weaker one.
-    async fn authenticate(&self, shown: &Shown<'_>, ask: Ask) -> Result<Principal, Denied> {
-        let mut proofs = shown.headers.get_all(AUTHORIZATION).iter();
-        let Some(proof) = proofs.next() else {
-            let certificate = shown.certificate.ok_or(Denied::Missing)?;
+    /// Authenticates a request. An invalid token is never ignored in favor of a client certificate.
+    async fn authenticate(
+        &self,
+        credentials: &PresentedCredentials<'_>,
+        lookup: Lookup,
+    ) -> Result<Principal, Denied> {
+        let mut headers = credentials.headers.get_all(AUTHORIZATION).iter();
+        let Some(header) = headers.next() else {
+            let certificate = credentials.certificate.ok_or(Denied::Missing)?;
             let now = self.clock.now();
-            return self.certificates.principal(certificate, shown.address, now);
+            return self.certificates.principal(certificate, credentials.address, now);
         };
-        let invalid = |why: &str| Denied::Invalid(why.to_owned());
-        if proofs.next().is_some() {
+        let invalid = |reason: &str| Denied::Invalid(reason.to_owned());
+        if headers.next().is_some() {
             return Err(invalid("there are several authorization headers"));
         }
-        let proof = proof.to_str().map_err(|_| invalid("the header is not text"))?;
-        let (scheme, token) = proof.split_once(' ').ok_or_else(|| invalid("no scheme"))?;
+        let header = header.to_str().map_err(|_| invalid("the header is not text"))?;
+        let (scheme, token) = header.split_once(' ').ok_or_else(|| invalid("no scheme"))?;
         if !scheme.eq_ignore_ascii_case("bearer") {
             return Err(invalid("the scheme is not Bearer"));
         }
         let token = token.trim();
         match &self.oidc {
             Some(oidc) if !token.starts_with(PREFIX) => {
-                oidc.principal(token, shown.address, ask).await
+                oidc.principal(token, credentials.address, lookup).await
             }
-            _ => Ok(self.tokens.find(token, ask).await?.principal(shown.address)),
+            _ => Ok(self.tokens.find(token, lookup).await?.principal(credentials.address)),
         }
     }
 }

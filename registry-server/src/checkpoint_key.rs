@@ -1,8 +1,8 @@
-//! The key that signs checkpoints: read from its file, or made there at the first start.
+//! The key that signs checkpoints, read from a file or created at the first start.
 //!
-//! PKCS #8 in PEM, as `openssl genpkey -algorithm ed25519` writes it. The database remembers the
-//! public key, so that no other one signs by accident. Automatic key rotation is not supported: an
-//! operator adopts another key and informs the auditors.
+//! The file is PKCS #8 in PEM, the format of `openssl genpkey -algorithm ed25519`. The database stores the
+//! public key, so a server with a different key does not start. Automatic key rotation is not supported:
+//! an operator replaces the key and informs the auditors.
 
 use std::{
     fs::{self, OpenOptions},
@@ -23,104 +23,106 @@ use crate::store::{self, Store};
 const BEGIN: &str = "-----BEGIN PRIVATE KEY-----";
 const END: &str = "-----END PRIVATE KEY-----";
 
-/// Why there is no key.
+/// A key that cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The file cannot be read or written.
-    #[error("the checkpoint key {path:?} cannot be read or made: {reason}")]
+    /// A file that cannot be read or created.
+    #[error("cannot read or create the checkpoint key {path:?}: {reason}")]
     File {
         /// The file.
         path: PathBuf,
-        /// Why not.
+        /// The failure.
         reason: io::Error,
     },
-    /// The file holds something else.
+    /// A file with other content.
     #[error(
-        "{0:?} holds no Ed25519 private key in PEM (PKCS #8); openssl genpkey -algorithm ed25519 writes one"
+        "{0:?} is not an Ed25519 private key (PKCS #8, PEM); create one with `openssl genpkey -algorithm \
+         ed25519`"
     )]
-    NoKey(PathBuf),
-    /// Another key signed before.
+    Invalid(PathBuf),
+    /// A key other than the registered one.
     #[error(
-        "the checkpoint key {path:?} is not the one that signs for this registry: it is {ours}, auditors \
-         know {known}; name the file that the other servers of this database have \
-         (--checkpoint-key), or bring it back from a backup; only where it is lost, accept the new \
-         one with `registry-server checkpoint-key adopt`, and tell auditors"
+        "the checkpoint key {path:?} does not match this registry: its public key is {actual}, expected \
+         {expected}. Pass the key file of the other servers of this database (--checkpoint-key) or \
+         restore it from a backup. If the key is lost, run `registry-server checkpoint-key replace` \
+         and inform auditors"
     )]
     Other {
         /// The file.
         path: PathBuf,
-        /// Its public key.
-        ours: String,
-        /// The public key that the database remembers.
-        known: String,
+        /// Public key of the file.
+        actual: String,
+        /// Public key in the database.
+        expected: String,
     },
-    /// The database is a relay's, which signs nothing.
+    /// The database of a relay, which has no signing key.
     #[error(
-        "the database is a relay's copy of the registry {0}, whose log goes on elsewhere: start the server \
-         with --follow, or on a database of its own (--data-dir, --database); only where that registry is \
-         lost for good, make this copy the registry with `registry-server checkpoint-key adopt \
-         --promote-relay`"
+        "the database is a relay's copy of registry {0}. Start the server with --follow, or with another \
+         database (--data-dir, --database). If that registry is lost permanently, turn this copy into \
+         the registry with `registry-server checkpoint-key replace --promote-relay`"
     )]
     Relay(RegistryId),
-    /// The database.
+    /// A database failure.
     #[error(transparent)]
     Store(#[from] store::Error),
 }
 
-/// Reads the key, or makes one that only its owner may read. Several may do so at once: all get the
-/// same one.
+/// Reads the key, or creates one with mode 0600. Concurrent calls return the same key.
 pub fn open(path: &Path) -> Result<Ed25519KeyPair, Error> {
     let failed = |reason| Error::File { path: path.to_owned(), reason };
     let pem = match fs::read_to_string(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
-            if make(path).map_err(failed)? {
-                tracing::warn!(file.path = %path.display(), "made a new key that signs checkpoints");
+            if create(path).map_err(failed)? {
+                tracing::warn!(file.path = %path.display(), "created a new checkpoint key");
             }
             fs::read_to_string(path)
         }
         read => read,
     };
-    read(&pem.map_err(failed)?).ok_or_else(|| Error::NoKey(path.to_owned()))
+    read(&pem.map_err(failed)?).ok_or_else(|| Error::Invalid(path.to_owned()))
 }
 
-/// Refuses a database whose states another registry signs: with a key of its own it would be a second
-/// registry of that name.
-pub async fn refuse_relay(store: &Store) -> Result<(), Error> {
+/// Rejects the database of a relay. With its own key it would be a second registry with the same id.
+pub async fn reject_relay(store: &Store) -> Result<(), Error> {
     if store.is_relay().await? {
         return Err(Error::Relay(store.registry().clone()));
     }
     Ok(())
 }
 
-/// Refuses a key that is not the one by which the database's checkpoints are known.
-pub async fn recognise(store: &Store, path: &Path, pair: &Ed25519KeyPair) -> Result<(), Error> {
-    let ours = Checkpoint::verifier_key(store.registry(), pair).to_string();
-    let known = store.checkpoint_key(&ours).await?;
-    if known == ours {
+/// Registers the first key of a database, and rejects every other key later.
+pub async fn register_or_compare(
+    store: &Store,
+    path: &Path,
+    pair: &Ed25519KeyPair,
+) -> Result<(), Error> {
+    let actual = Checkpoint::verifier_key(store.registry(), pair).to_string();
+    let expected = store.checkpoint_key(&actual).await?;
+    if expected == actual {
         return Ok(());
     }
-    Err(Error::Other { path: path.to_owned(), ours, known })
+    Err(Error::Other { path: path.to_owned(), actual, expected })
 }
 
-/// Makes this the key by which the database's checkpoints are known; and what it was before.
-pub async fn adopt(store: &Store, pair: &Ed25519KeyPair) -> Result<(String, String), Error> {
-    let ours = Checkpoint::verifier_key(store.registry(), pair).to_string();
-    let before = store.checkpoint_key(&ours).await?;
-    store.replace_checkpoint_key(&ours).await?;
-    Ok((ours, before))
+/// Registers this key instead of the previous one. Returns both public keys, the new one first.
+pub async fn replace(store: &Store, pair: &Ed25519KeyPair) -> Result<(String, String), Error> {
+    let key = Checkpoint::verifier_key(store.registry(), pair).to_string();
+    let previous = store.checkpoint_key(&key).await?;
+    store.replace_checkpoint_key(&key).await?;
+    Ok((key, previous))
 }
 
-/// Writes a new key beside the file and links it to its place, so that there never is half a key.
-/// False: somebody else was first.
-fn make(path: &Path) -> io::Result<bool> {
+/// Writes a temporary file and links it to the path, so that a reader never sees a partial key. Returns
+/// false if another process created the key first.
+fn create(path: &Path) -> io::Result<bool> {
     let pair = Ed25519KeyPair::generate().map_err(io::Error::other)?;
     let der: Pkcs8V1Der<'_> = pair.as_der().map_err(io::Error::other)?;
-    let mut beside = path.as_os_str().to_owned();
-    beside.push(format!(".{}", Uuid::now_v7()));
+    let mut temporary = path.as_os_str().to_owned();
+    temporary.push(format!(".{}", Uuid::now_v7()));
     let linked =
-        write(Path::new(&beside), der.as_ref()).and_then(|()| fs::hard_link(&beside, path));
-    // It may not be there.
-    let _ = fs::remove_file(&beside);
+        write(Path::new(&temporary), der.as_ref()).and_then(|()| fs::hard_link(&temporary, path));
+    // The temporary file is missing if `write` failed early.
+    let _ = fs::remove_file(&temporary);
     match linked {
         Ok(()) => Ok(true),
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(false),
@@ -154,25 +156,25 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_key_is_made_once_and_kept() {
+    fn key_file_is_created_once() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("checkpoint.key");
-        let made = open(&path).unwrap();
+        let created = open(&path).unwrap();
         let read = open(&path).unwrap();
-        assert_eq!(made.public_key().as_ref(), read.public_key().as_ref());
+        assert_eq!(created.public_key().as_ref(), read.public_key().as_ref());
         #[cfg(unix)]
         {
             use std::os::unix::fs::PermissionsExt as _;
             assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
         }
         let files = fs::read_dir(directory.path()).unwrap().count();
-        assert_eq!(files, 1, "nothing is left beside it");
+        assert_eq!(files, 1, "no temporary file remains");
         fs::write(&path, "something else").unwrap();
-        assert!(matches!(open(&path), Err(Error::NoKey(_))));
+        assert!(matches!(open(&path), Err(Error::Invalid(_))));
         assert!(matches!(open(directory.path()), Err(Error::File { .. })));
     }
     #[test]
-    fn several_that_start_at_once_have_one_key() {
+    fn concurrent_starts_share_one_key() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("checkpoint.key");
         for _ in 0..20 {

@@ -1,14 +1,14 @@
-//! The wall clock, as a seam: tests say what time it is.
+//! The wall clock. Tests replace it.
 
 use registry_core::Timestamp;
 
-/// Says what time it is.
+/// Source of the current time.
 pub trait Clock: Send + Sync + 'static {
-    /// Now.
+    /// Current time.
     fn now(&self) -> Timestamp;
 }
 
-/// The machine's clock.
+/// Clock of the operating system.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct SystemClock;
 

@@ -1,7 +1,7 @@
 //! Parses flags and environment variables into the settings of the modules.
 //!
-//! Only this module reads the environment. Each flag has a default and an environment variable. A
-//! configuration file and changes at runtime are not supported.
+//! Only this module reads the environment. There is no configuration file, and settings do not change at
+//! runtime.
 
 mod authentication;
 mod command;
@@ -28,172 +28,209 @@ use crate::{
     telemetry::LogFormat,
 };
 
-/// The default database, in the data directory.
+/// File name of the default database in the data directory.
 const DATABASE: &str = "registry.db";
-/// The default key that signs checkpoints, in the data directory.
+/// File name of the default checkpoint key in the data directory.
 const CHECKPOINT_KEY: &str = "checkpoint.key";
 
-/// The registry service: one log, validated writes, a stream of every change.
+/// Registry service for MCP servers, tools and A2A agents
 ///
-/// Serves gRPC (with health and reflection) and HTTP (/livez, /readyz, /registry.json, and the API of
-/// MCP registries below /v0.1) on one port, and /metrics on the admin address. Ends with exit code 0 after a drain, 1 when it fails while serving, 2 for wrong
-/// usage, 3 when the database cannot be used.
+/// The server keeps an append-only log of validated commits and streams each commit to its followers.
+/// One port serves gRPC (with health and reflection), /registry.json, /livez, /readyz, and the MCP
+/// registry API below /v0.1. The admin address serves /metrics.
+///
+/// Exit codes: 0 after a drain, 1 for a failure while serving, 2 for invalid options or files, 3 for an
+/// unusable database.
 #[derive(Debug, Clone, Parser)]
-#[command(name = "registry-server", version)]
+#[command(
+    name = "registry-server",
+    version,
+    after_help = "Use --help for all options, with their limits and defaults."
+)]
 pub struct Config {
-    /// What to do instead of serving.
+    /// Administrative command to run instead of serving.
     #[command(subcommand)]
     pub command: Option<Command>,
 
-    /// The address to serve on; port 0 takes a free one.
-    #[arg(long, env = "REGISTRY_LISTEN", default_value = "127.0.0.1:7070")]
+    /// Address to serve on; port 0 selects a free port
+    #[arg(
+        long,
+        env = "REGISTRY_LISTEN",
+        default_value = "127.0.0.1:7070",
+        value_name = "HOST:PORT",
+        help_heading = "Listen"
+    )]
     pub listen: SocketAddr,
 
-    /// Ask nobody who they are, on whatever address: whoever reaches it may do everything.
-    #[arg(long, env = "REGISTRY_INSECURE")]
-    pub insecure: bool,
-
-    /// The database: `sqlite:PATH` or `postgres://…`, of which several servers may be named with
-    /// commas between. Default: registry.db in the data directory.
+    /// Database URL: sqlite:PATH or postgres://USER@HOST/NAME
+    ///
+    /// A Postgres URL may list several hosts, separated by commas; the server uses the primary. Default:
+    /// registry.db in the data directory.
     #[arg(
         long,
         global = true,
         env = "REGISTRY_DATABASE",
         value_name = "URL",
-        hide_env_values = true
+        hide_env_values = true,
+        help_heading = "Database"
     )]
     pub database: Option<Secret>,
 
-    /// Where the embedded database lives.
+    /// Directory of the SQLite database and of the checkpoint key
     #[arg(
         long,
         global = true,
         env = "REGISTRY_DATA_DIR",
         default_value = "./data",
-        value_name = "DIR"
+        value_name = "DIR",
+        help_heading = "Database"
     )]
     pub data_dir: PathBuf,
 
-    /// Create a new, empty SQLite database although its directory already has a checkpoint key.
-    /// Without this flag a missing database beside a key is an error, because the database was
-    /// probably lost or is not mounted.
-    #[arg(long, global = true, env = "REGISTRY_ALLOW_NEW_DATABASE")]
+    /// Create a SQLite database in a directory that already has a checkpoint key
+    ///
+    /// Without this flag, a missing database beside a key is an error, because the database was probably
+    /// lost or is not mounted.
+    #[arg(
+        long,
+        global = true,
+        env = "REGISTRY_ALLOW_NEW_DATABASE",
+        help_heading = "Database",
+        hide_short_help = true
+    )]
     pub allow_new_database: bool,
 
-    /// The key that signs checkpoints (Ed25519, PKCS #8 PEM), made at the first start. Servers of one
-    /// database share it. Default: checkpoint.key in the data directory.
-    #[arg(long, global = true, env = "REGISTRY_CHECKPOINT_KEY", value_name = "FILE")]
+    /// Ed25519 private key (PKCS #8, PEM) that signs checkpoints
+    ///
+    /// The first start creates a missing key. All servers of one database share it. Default:
+    /// checkpoint.key in the data directory.
+    #[arg(
+        long,
+        global = true,
+        env = "REGISTRY_CHECKPOINT_KEY",
+        value_name = "FILE",
+        help_heading = "Database"
+    )]
     pub checkpoint_key: Option<PathBuf>,
 
-    /// How log lines are written, on standard error.
-    #[arg(long, global = true, env = "REGISTRY_LOG_FORMAT", default_value = "text")]
+    /// Format of log lines on standard error
+    #[arg(
+        long,
+        global = true,
+        env = "REGISTRY_LOG_FORMAT",
+        default_value = "text",
+        value_name = "FORMAT",
+        help_heading = "Logging"
+    )]
     pub log_format: LogFormat,
 
-    /// What is logged: a level, or `target=level,…`.
+    /// Log filter: a level, or target=level pairs separated by commas
     #[arg(
         long,
         global = true,
         env = "REGISTRY_LOG",
         default_value = "info,sqlx=error",
-        value_name = "FILTER"
+        value_name = "FILTER",
+        help_heading = "Logging"
     )]
     pub log: String,
 
-    /// Who runs a command, for the trail.
+    /// Operating system user of an administrative command, recorded in access events.
     #[arg(long, global = true, hide = true, env = "USER", default_value = "local")]
     pub user: String,
 
-    /// Authentication.
+    /// Authentication, public reads and the rate limit.
     #[command(flatten)]
     pub access: AccessConfig,
 
-    /// TLS on the port.
+    /// TLS on the main port.
     #[command(flatten)]
     pub tls: TlsConfig,
 
-    /// The identity provider.
+    /// Identity provider (OIDC).
     #[command(flatten)]
     pub oidc: OidcConfig,
 
-    /// The namespace under which the MCP registry API serves servers that have none: a domain of
-    /// yours, backwards, like com.example.
+    /// Namespace that the MCP registry API adds to servers without one
+    ///
+    /// Use a reversed domain that you own, for example com.example.
     #[arg(
         long,
         env = "REGISTRY_MCP_NAMESPACE",
         default_value = "local.registry",
         value_name = "NAMESPACE",
-        help_heading = "MCP registry API"
+        help_heading = "MCP registry API",
+        hide_short_help = true
     )]
     pub mcp_namespace: Namespace,
 
-    /// The registry to follow.
+    /// Upstream registry of a relay.
     #[command(flatten)]
     pub relay: RelayConfig,
 
-    /// Sockets.
+    /// Limits and timeouts of connections and requests.
     #[command(flatten)]
     pub serve: ServeConfig,
 
-    /// Writes.
+    /// Limits and timeouts of writes.
     #[command(flatten)]
     pub registrar: RegistrarConfig,
 
-    /// Sync streams.
+    /// Limits and timeouts of Sync streams.
     #[command(flatten)]
     pub feed: FeedConfig,
 }
 
-/// Whether two paths name one directory. The empty path is the current one.
+/// Whether two paths name the same directory. The empty path is the current directory.
 fn is_same(a: &Path, b: &Path) -> bool {
     let real = |path: &Path| Path::new(".").join(path).canonicalize().ok();
     real(a).is_some_and(|a| Some(a) == real(b))
 }
 
-/// Why settings do not go together.
+/// An invalid combination of settings.
 #[derive(Debug, thiserror::Error)]
 pub enum InvalidConfig {
-    /// Without authentication, the network must not reach the server by accident.
+    /// An address beyond loopback without any way to authenticate.
     #[error(
-        "refusing to listen on {0}: nobody could prove who they are, so nobody or everybody could \
-         change the registry; make a first token with `registry-server token create --name NAME \
-         --role admin`, configure certificates (--tls-client-ca) or an identity provider \
-         (--oidc-issuer), or pass --insecure where something else guards the port"
+        "refusing to listen on {0} without authentication: create a token with `registry-server token \
+         create --name NAME --role admin`, configure client certificates (--tls-client-ca) or an \
+         identity provider (--oidc-issuer), or pass --insecure if the network restricts access"
     )]
     Exposed(SocketAddr),
-    /// Whoever listens on the way would learn the credentials.
+    /// An address beyond loopback without TLS.
     #[error(
-        "refusing to listen on {0} in plain text: credentials could be read on the way; give \
-         --tls-cert and --tls-key, or --plaintext where a proxy or a mesh before it speaks TLS"
+        "refusing to accept credentials on {0} in plain text: pass --tls-cert and --tls-key, or \
+         --plaintext if a proxy or a service mesh in front of the server terminates TLS"
     )]
     PlainText(SocketAddr),
-    /// The URL names no database; it is not repeated, because it may hold a password.
+    /// An invalid database URL. The message omits the URL, which may contain a password.
     #[error("{0}")]
     Database(#[from] InvalidDatabaseUrl),
-    /// The database is missing where its key still is.
+    /// A missing SQLite database beside the checkpoint key of an earlier one.
     #[error(
-        "refusing to create the new, empty database {database}: {key:?} beside it was made for an \
-         earlier one. Mount or restore that database, or name its place (--database, --data-dir); \
-         to start a new registry with this key, pass --allow-new-database once"
+        "refusing to create the empty database {database}: the checkpoint key {key:?} belongs to an \
+         earlier database. Mount or restore that database, or pass its location (--database, \
+         --data-dir). To start a new registry with this key, pass --allow-new-database once"
     )]
     LostDatabase {
-        /// The database.
+        /// The missing database.
         database: DatabaseUrl,
-        /// The key that signed for it.
+        /// The checkpoint key of the earlier database.
         key: PathBuf,
     },
-    /// The default database has no path that can be a URL.
-    #[error("the data directory {path:?} cannot be used: {reason}")]
+    /// An unusable data directory.
+    #[error("cannot use the data directory {path:?}: {reason}; choose another one with --data-dir")]
     DataDir {
         /// The directory.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The failure.
         reason: String,
     },
 }
 
 impl Config {
-    /// The database to open. Creates the data directory where it is needed and missing. Refuses to
-    /// create a database beside the key of an earlier one.
+    /// URL of the database. Creates a missing data directory if the database is in it. Rejects a missing
+    /// database beside the key of an earlier one.
     pub fn database(&self) -> Result<DatabaseUrl, InvalidConfig> {
         if self.database.is_none() {
             self.in_data_dir(DATABASE)?;
@@ -207,18 +244,19 @@ impl Config {
         }
     }
 
-    /// The checkpoint key in the directory of a SQLite database that is missing.
+    /// The checkpoint key in the directory of a missing SQLite database.
     fn orphaned_key(&self, database: &DatabaseUrl) -> Option<PathBuf> {
         let directory = database.missing_from()?;
         let key = match &self.checkpoint_key {
             Some(key) => key.clone(),
             None => self.data_dir.join(CHECKPOINT_KEY),
         };
-        let is_beside = key.exists() && key.parent().is_some_and(|of| is_same(of, directory));
+        let is_beside =
+            key.exists() && key.parent().is_some_and(|parent| is_same(parent, directory));
         is_beside.then_some(key)
     }
 
-    /// The database to use, wherever it is, if it is.
+    /// URL of the database, which may be missing.
     pub fn database_url(&self) -> Result<DatabaseUrl, InvalidConfig> {
         if let Some(url) = &self.database {
             return Ok(url.expose().parse()?);
@@ -227,7 +265,7 @@ impl Config {
         url.parse::<DatabaseUrl>().map_err(|e| self.unusable_data_dir(&e))
     }
 
-    /// The file of the key that signs checkpoints.
+    /// Path of the checkpoint key.
     pub fn checkpoint_key(&self) -> Result<PathBuf, InvalidConfig> {
         match &self.checkpoint_key {
             Some(path) => Ok(path.clone()),
@@ -235,7 +273,7 @@ impl Config {
         }
     }
 
-    /// A file in the data directory, which is made where it is missing.
+    /// A path in the data directory. Creates the directory if it is missing.
     fn in_data_dir(&self, file: &str) -> Result<PathBuf, InvalidConfig> {
         std::fs::create_dir_all(&self.data_dir).map_err(|e| self.unusable_data_dir(&e))?;
         Ok(self.data_dir.join(file))
@@ -255,7 +293,7 @@ mod tests {
     }
 
     #[test]
-    fn no_limit_is_zero_or_without_end_and_nothing_spins() {
+    fn limits_and_intervals_reject_zero_and_overflow() {
         for (flag, bad) in [
             ("--write-group", "0"),
             ("--write-queue", "18446744073709551615"),
@@ -263,29 +301,40 @@ mod tests {
             ("--max-message-bytes", "0"),
             ("--write-attempts", "0"),
             ("--poll-interval", "0s"),
-            ("--keepalive", "0ms"),
+            ("--keepalive-interval", "0ms"),
         ] {
-            let refused = Config::try_parse_from(["registry-server", flag, bad]).unwrap_err();
-            assert!(refused.to_string().contains(flag), "{refused}");
+            let error = Config::try_parse_from(["registry-server", flag, bad]).unwrap_err();
+            assert!(error.to_string().contains(flag), "{error}");
         }
     }
 
     #[test]
-    fn a_flag_is_listed_where_it_belongs() {
-        let command = <Config as clap::CommandFactory>::command();
-        let heading = |id: &str| {
-            let flag = command.get_arguments().find(|flag| flag.get_id() == id);
-            flag.and_then(clap::Arg::get_help_heading).unwrap_or_default().to_owned()
-        };
-        assert_eq!(heading("mcp_namespace"), "MCP registry API");
-        assert_eq!(heading("oidc_issuer"), "Identity provider (OIDC)");
+    fn options_have_heading_environment_variable_and_help() {
+        let mut command = <Config as clap::CommandFactory>::command();
+        command.build();
+        for option in command.get_arguments().filter(|option| !option.is_hide_set()) {
+            let id = option.get_id().as_str();
+            if matches!(id, "help" | "version") {
+                continue;
+            }
+            assert!(option.get_help_heading().is_some(), "{id} has no heading");
+            assert!(option.get_env().is_some(), "{id} has no environment variable");
+            let help = option.get_help().expect("a help text").to_string();
+            assert!(!help.ends_with('.') && !help.contains('\n'), "{id}: {help}");
+        }
     }
 
     #[test]
-    fn a_password_is_never_repeated() {
+    fn short_help_fits_one_screen() {
+        let help = <Config as clap::CommandFactory>::command().render_help().to_string();
+        assert!(help.lines().count() <= 50, "{help}");
+    }
+
+    #[test]
+    fn database_password_is_never_shown() {
         let config = parse(&["--database", "mysql://ann:s3cret@db/registry"]);
-        let refused = config.database().unwrap_err();
-        for text in [refused.to_string(), format!("{refused:?}"), format!("{config:?}")] {
+        let error = config.database().unwrap_err();
+        for text in [error.to_string(), format!("{error:?}"), format!("{config:?}")] {
             assert!(!text.contains("s3cret"), "{text}");
         }
         assert!(parse(&["--database", "postgres://ann:s3cret@db/registry"]).database().is_ok());

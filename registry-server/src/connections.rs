@@ -1,5 +1,5 @@
-//! Connections: bounded in number, in all and for each address, and closed where the client does not
-//! show its protocol in time. The protocols bound the time of requests and answers.
+//! Accepts connections, with limits in total and for each address, and closes connections whose client does
+//! not show its protocol in time. The protocols limit the time of requests and responses.
 
 mod settings;
 mod tls;
@@ -29,99 +29,114 @@ pub use tls::TlsConfig;
 
 use crate::{metrics, peer::Peer};
 
-/// How long a connection may take to show its protocol.
-const SILENCE: Duration = Duration::from_secs(10);
-/// Bytes that tell the protocol: the preface of HTTP/2 (RFC 9113 section 3.4).
+/// Time for a client to show its protocol.
+const PROTOCOL_TIMEOUT: Duration = Duration::from_secs(10);
+/// Bytes that identify the protocol: the HTTP/2 preface (RFC 9113, section 3.4).
 const PREFACE: usize = 24;
-/// How many new connections are served at the same time. When thousands come at once, the others
-/// wait, so that connections that are already served are not delayed.
-const NEW: usize = 256;
-/// The same for one address.
-const NEW_OF_ADDRESS: usize = NEW / 4;
-/// For how long a connection counts as new, if it says nothing.
+/// Maximum concurrent new connections. When thousands arrive at once, the rest wait, so that established
+/// connections are not delayed.
+const MAX_NEW: usize = 256;
+/// Maximum concurrent new connections of one address.
+const MAX_NEW_PER_ADDRESS: usize = MAX_NEW / 4;
+/// Time during which a silent connection counts as new.
 const NEW_FOR: Duration = Duration::from_millis(100);
-/// How long to wait when no connection can be accepted (no file descriptors, say).
-const BREATHER: Duration = Duration::from_millis(100);
+/// Delay after a failed accept, for example without free file descriptors.
+const ACCEPT_RETRY_DELAY: Duration = Duration::from_millis(100);
 
-/// The maximum numbers of open connections.
+/// Remedy for a failure to listen on an address.
+pub fn listen_remedy(error: &io::Error) -> &'static str {
+    match error.kind() {
+        io::ErrorKind::AddrInUse => "stop the other process or choose another port",
+        io::ErrorKind::AddrNotAvailable => "choose an address of this host",
+        io::ErrorKind::PermissionDenied => "choose a port above 1023",
+        _ => "choose another address",
+    }
+}
+
+/// Maximum open connections.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Limits {
-    /// Connections of all addresses. More wait in the kernel's queue.
+    /// Connections of all addresses. Further ones wait in the kernel's queue.
     pub(crate) all: usize,
-    /// Connections of one address. More are closed.
+    /// Connections of one address. Further ones are closed.
     pub(crate) per_address: usize,
 }
 
-/// Accepts connections. No connection waits for the handshake of another one.
+/// Accepts connections. A slow handshake does not delay other connections.
 pub(crate) fn connections(
     listener: TcpListener,
     limits: Limits,
     tls: Option<Acceptor>,
 ) -> impl Stream<Item = io::Result<Connection>> {
-    let room = Room::new(limits.all, AddressLimit::new(limits.per_address, NEW_OF_ADDRESS), NEW);
-    stream::unfold((listener, room), move |(listener, room)| {
+    let capacity = Capacity::new(
+        limits.all,
+        AddressLimit::new(limits.per_address, MAX_NEW_PER_ADDRESS),
+        MAX_NEW,
+    );
+    stream::unfold((listener, capacity), move |(listener, capacity)| {
         let tls = tls.clone();
         async move {
-            let (stream, address, place) = accept(&listener, &room).await?;
-            let new = Arc::clone(&room.new);
+            let (stream, address, permits) = accept(&listener, &capacity).await?;
+            let new = Arc::clone(&capacity.new);
             let opening = async move {
-                let place = place.begin(new).await?;
-                open((stream, address), place, tls, SILENCE).await
+                let permits = permits.begin(new).await?;
+                open((stream, address), permits, tls, PROTOCOL_TIMEOUT).await
             };
-            Some((opening, (listener, room)))
+            Some((opening, (listener, capacity)))
         }
     })
     .buffer_unordered(limits.all)
     .filter_map(|opened| ready(opened.map(Ok)))
 }
 
-/// How many connections there may be.
-struct Room {
-    places: Arc<Semaphore>,
+/// Permits for open and new connections.
+struct Capacity {
+    open: Arc<Semaphore>,
     addresses: AddressLimit,
     new: Arc<Semaphore>,
 }
 
-impl Room {
-    fn new(most: usize, addresses: AddressLimit, new: usize) -> Self {
-        let (places, new) = (Arc::new(Semaphore::new(most)), Arc::new(Semaphore::new(new)));
-        Self { places, addresses, new }
+impl Capacity {
+    fn new(max: usize, addresses: AddressLimit, new: usize) -> Self {
+        let (open, new) = (Arc::new(Semaphore::new(max)), Arc::new(Semaphore::new(new)));
+        Self { open, addresses, new }
     }
 }
 
-/// A connection's place in all counts.
-struct Place {
+/// Permits of one connection, released when it closes.
+struct Permits {
     _any: OwnedSemaphorePermit,
     address: AddressPlace,
-    /// While it is new: its turn in its address, and among all.
+    /// Permits of a new connection: of its address and of all addresses.
     new: Option<[OwnedSemaphorePermit; 2]>,
 }
 
-impl Place {
-    /// Waits for a turn as a new connection.
+impl Permits {
+    /// Waits for the permits of a new connection.
     async fn begin(mut self, new: Arc<Semaphore>) -> Option<Self> {
-        // The address first: the connections of one that wait take no turns from others.
+        // The permit of the address comes first, so that waiting connections of one address hold no
+        // permits that others need.
         self.new = Some([self.address.handshake().await?, new.acquire_owned().await.ok()?]);
         Some(self)
     }
 }
 
-/// A connection whose caller finishes the handshake in time.
+/// Completes the TLS handshake, or returns `None` if it fails or times out.
 async fn open(
     (stream, address): (TcpStream, SocketAddr),
-    mut place: Place,
+    mut permits: Permits,
     tls: Option<Acceptor>,
-    patience: Duration,
+    limit: Duration,
 ) -> Option<Connection> {
     let (address, local) = (Some(address), stream.local_addr().ok());
     let (stream, certificate) = match tls {
         None => (Socket::Plain(stream), None),
         Some(tls) => {
-            let mut handshake = pin!(timeout(patience, tls.accept(stream)));
+            let mut handshake = pin!(timeout(limit, tls.accept(stream)));
             let stream = if let Ok(done) = timeout(NEW_FOR, &mut handshake).await {
                 done
             } else {
-                place.new = None;
+                permits.new = None;
                 handshake.await
             };
             let stream = stream.ok()??;
@@ -130,48 +145,51 @@ async fn open(
             (Socket::Tls(Box::new(stream)), certificate)
         }
     };
-    let silence = Some(Silence { timer: Box::pin(sleep(NEW_FOR)), came: 0, patience });
+    let detection = Some(Detection { timer: Box::pin(sleep(NEW_FOR)), received: 0, limit });
     let peer = Peer { address, local, certificate };
-    Some(Connection { stream, peer, silence, place })
+    Some(Connection { stream, peer, detection, permits })
 }
 
-/// The next connection whose address has room for it. A shortage is logged once, not ten times a
-/// second.
-async fn accept(listener: &TcpListener, room: &Room) -> Option<(TcpStream, SocketAddr, Place)> {
-    let any = room.places.clone().acquire_owned().await.ok()?;
-    let mut is_told = false;
+/// Accepts the next connection and closes those above the limit of their address. Repeated failures are
+/// logged once.
+async fn accept(
+    listener: &TcpListener,
+    capacity: &Capacity,
+) -> Option<(TcpStream, SocketAddr, Permits)> {
+    let any = capacity.open.clone().acquire_owned().await.ok()?;
+    let mut is_logged = false;
     loop {
         match listener.accept().await {
             Ok((stream, address)) => {
-                let Some(of_address) = room.addresses.admit(address.ip()) else {
+                let Some(of_address) = capacity.addresses.admit(address.ip()) else {
                     metrics::connection_rejected();
                     continue;
                 };
-                // Without it answers wait for acknowledgements; where it fails they do.
+                // Avoids delays by Nagle's algorithm. A failure only costs latency.
                 let _ = stream.set_nodelay(true);
                 return Some((
                     stream,
                     address,
-                    Place { _any: any, address: of_address, new: None },
+                    Permits { _any: any, address: of_address, new: None },
                 ));
             }
             Err(e) => {
-                if !std::mem::replace(&mut is_told, true) {
-                    tracing::warn!("connections cannot be accepted: {e}; they wait");
+                if !std::mem::replace(&mut is_logged, true) {
+                    tracing::warn!("cannot accept connections, retrying: {e}");
                 }
-                sleep(BREATHER).await;
+                sleep(ACCEPT_RETRY_DELAY).await;
             }
         }
     }
 }
 
-/// What bytes go over.
+/// Transport of a connection.
 enum Socket {
     Plain(TcpStream),
     Tls(Box<TlsStream<TcpStream>>),
 }
 
-/// Calls a method of whichever socket it is.
+/// Calls a method of the socket.
 macro_rules! on_socket {
     ($connection:expr, $method:ident($($argument:expr),*)) => {
         match &mut $connection.stream {
@@ -181,22 +199,22 @@ macro_rules! on_socket {
     };
 }
 
-/// One connection and its place among those allowed.
+/// An open connection with its permits.
 pub(crate) struct Connection {
     stream: Socket,
     peer: Peer,
-    /// Until the protocol is known.
-    silence: Option<Silence>,
-    place: Place,
+    /// `None` once the protocol is known.
+    detection: Option<Detection>,
+    permits: Permits,
 }
 
-/// A connection whose caller has yet to say which protocol it speaks.
-struct Silence {
-    /// When it is no longer new; then, when it is given up.
+/// State of a connection until the client has sent enough bytes to identify its protocol.
+struct Detection {
+    /// First the end of the new state, then the protocol timeout.
     timer: Pin<Box<Sleep>>,
-    /// How many bytes came.
-    came: usize,
-    patience: Duration,
+    /// Received bytes.
+    received: usize,
+    limit: Duration,
 }
 
 impl Connected for Connection {
@@ -215,18 +233,18 @@ impl AsyncRead for Connection {
     ) -> Poll<io::Result<()>> {
         let before = buffer.filled().len();
         let read = on_socket!(self, poll_read(cx, buffer));
-        let Self { silence, place, .. } = &mut *self;
-        let Some(Silence { timer, came, patience }) = silence else { return read };
-        *came += buffer.filled().len() - before;
-        if *came >= PREFACE {
-            (*silence, place.new) = (None, None);
+        let Self { detection, permits, .. } = &mut *self;
+        let Some(Detection { timer, received, limit }) = detection else { return read };
+        *received += buffer.filled().len() - before;
+        if *received >= PREFACE {
+            (*detection, permits.new) = (None, None);
             return read;
         }
         if read.is_pending() && timer.as_mut().poll(cx).is_ready() {
-            if place.new.take().is_none() {
+            if permits.new.take().is_none() {
                 return Poll::Ready(Err(io::ErrorKind::TimedOut.into()));
             }
-            timer.as_mut().reset(Instant::now() + *patience);
+            timer.as_mut().reset(Instant::now() + *limit);
             cx.waker().wake_by_ref();
         }
         read
@@ -273,83 +291,90 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn no_more_than_allowed_are_open_at_once() {
+    async fn connection_limit_bounds_open_connections() {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let mut connections =
             std::pin::pin!(connections(listener, Limits { all: 1, per_address: 1 }, None));
         let _clients = [TcpStream::connect(address).await, TcpStream::connect(address).await];
         let first = connections.next().await.unwrap().unwrap();
-        let patience = Duration::from_millis(200);
-        assert!(timeout(patience, connections.next()).await.is_err());
+        let limit = Duration::from_millis(200);
+        assert!(timeout(limit, connections.next()).await.is_err());
         drop(first);
-        assert!(timeout(patience, connections.next()).await.is_ok());
+        assert!(timeout(limit, connections.next()).await.is_ok());
     }
 
-    fn room(places: usize, new: usize) -> Room {
-        Room::new(places, AddressLimit::new(places, new), new)
+    fn capacity(open: usize, new: usize) -> Capacity {
+        Capacity::new(open, AddressLimit::new(open, new), new)
     }
 
-    /// The next connection with its turn as a new one.
-    async fn begun(listener: &TcpListener, room: &Room) -> ((TcpStream, SocketAddr), Place) {
-        let (stream, address, place) = accept(listener, room).await.unwrap();
-        ((stream, address), place.begin(room.new.clone()).await.unwrap())
+    /// Accepts a connection and waits for its permits.
+    async fn begun(
+        listener: &TcpListener,
+        capacity: &Capacity,
+    ) -> ((TcpStream, SocketAddr), Permits) {
+        let (stream, address, permits) = accept(listener, capacity).await.unwrap();
+        ((stream, address), permits.begin(capacity.new.clone()).await.unwrap())
     }
 
     #[tokio::test]
     async fn connection_beyond_the_address_limit_is_closed() {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
-        let room = Room::new(9, AddressLimit::new(1, 1), 9);
+        let capacity = Capacity::new(9, AddressLimit::new(1, 1), 9);
         let mut clients = [(); 2].map(|()| std::net::TcpStream::connect(address).unwrap());
-        let first = accept(&listener, &room).await.unwrap();
-        assert!(timeout(NEW_FOR, accept(&listener, &room)).await.is_err());
-        assert_eq!(std::io::Read::read(&mut clients[1], &mut [0]).unwrap(), 0, "it is closed");
+        let first = accept(&listener, &capacity).await.unwrap();
+        assert!(timeout(NEW_FOR, accept(&listener, &capacity)).await.is_err());
+        assert_eq!(
+            std::io::Read::read(&mut clients[1], &mut [0]).unwrap(),
+            0,
+            "the server closed it"
+        );
         drop(first);
         let _client = std::net::TcpStream::connect(address).unwrap();
-        assert!(accept(&listener, &room).await.is_some());
+        assert!(accept(&listener, &capacity).await.is_some());
     }
 
     #[tokio::test]
-    async fn the_next_one_waits_until_one_has_said_something_but_not_for_long() {
+    async fn new_connection_waits_for_a_silent_one_briefly() {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let (address, room) = (listener.local_addr().unwrap(), room(9, 1));
-        for says_something in [true, false] {
+        let (address, capacity) = (listener.local_addr().unwrap(), capacity(9, 1));
+        for sends_bytes in [true, false] {
             let mut clients = Vec::new();
             for _ in 0..2 {
                 clients.push(TcpStream::connect(address).await.unwrap());
             }
-            let (stream, place) = begun(&listener, &room).await;
-            let mut connection = open(stream, place, None, SILENCE).await.unwrap();
-            let mut next = pin!(begun(&listener, &room));
+            let (stream, permits) = begun(&listener, &capacity).await;
+            let mut connection = open(stream, permits, None, PROTOCOL_TIMEOUT).await.unwrap();
+            let mut next = pin!(begun(&listener, &capacity));
             assert!(timeout(NEW_FOR, &mut next).await.is_err(), "it waits");
-            if says_something {
+            if sends_bytes {
                 clients[0].write_all(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n").await.unwrap();
             }
             let reading = tokio::spawn(async move {
                 let _ = connection.read_exact(&mut [0; PREFACE + 1]).await;
             });
-            assert!(timeout(SILENCE / 2, next).await.is_ok());
+            assert!(timeout(PROTOCOL_TIMEOUT / 2, next).await.is_ok());
             reading.abort();
         }
     }
 
     #[tokio::test]
-    async fn who_does_not_show_the_protocol_in_time_is_closed() {
+    async fn connection_without_protocol_is_closed() {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let (address, room) = (listener.local_addr().unwrap(), room(2, 2));
-        let patience = Duration::from_millis(100);
-        for (said, is_closed) in
+        let (address, capacity) = (listener.local_addr().unwrap(), capacity(2, 2));
+        let limit = Duration::from_millis(100);
+        for (sent, is_closed) in
             [(&b""[..], true), (b"PRI * HTTP", true), (b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", false)]
         {
             let mut client = TcpStream::connect(address).await.unwrap();
-            client.write_all(said).await.unwrap();
-            let (stream, place) = begun(&listener, &room).await;
-            let mut connection = open(stream, place, None, patience).await.unwrap();
-            let mut came = vec![0; said.len()];
-            connection.read_exact(&mut came).await.unwrap();
-            let more = timeout(NEW_FOR + patience * 3, connection.read_u8()).await;
-            assert_eq!(more.is_ok(), is_closed, "{said:?}: {more:?}");
+            client.write_all(sent).await.unwrap();
+            let (stream, permits) = begun(&listener, &capacity).await;
+            let mut connection = open(stream, permits, None, limit).await.unwrap();
+            let mut received = vec![0; sent.len()];
+            connection.read_exact(&mut received).await.unwrap();
+            let more = timeout(NEW_FOR + limit * 3, connection.read_u8()).await;
+            assert_eq!(more.is_ok(), is_closed, "{sent:?}: {more:?}");
         }
     }
 }

@@ -1,8 +1,7 @@
-//! CORS headers of the MCP registry API, on every response. Without them on errors, a web page could
-//! not read the errors.
+//! CORS headers of the MCP registry API on every response, including errors.
 //!
-//! Only `GET` is allowed, so a browser sends no change for another site's page. All origins are
-//! allowed, because the API demands it.
+//! The API specification requires access from all origins. Only `GET` is allowed, so pages of other sites
+//! cannot make changes.
 
 use axum::{
     extract::Request,
@@ -17,7 +16,7 @@ use axum::{
     response::{IntoResponse, Response},
 };
 
-const LEAVE: [(HeaderName, &str); 5] = [
+const HEADERS: [(HeaderName, &str); 5] = [
     (ACCESS_CONTROL_ALLOW_ORIGIN, "*"),
     (ACCESS_CONTROL_ALLOW_METHODS, "GET, OPTIONS"),
     (ACCESS_CONTROL_ALLOW_HEADERS, "Authorization, Content-Type"),
@@ -35,7 +34,7 @@ pub(crate) async fn cors(request: Request, next: Next) -> Response {
     response
 }
 
-/// Says on an answer that every web page may read it.
+/// Adds the headers to a response.
 pub(crate) fn allow(headers: &mut HeaderMap) {
-    headers.extend(LEAVE.map(|(name, value)| (name, HeaderValue::from_static(value))));
+    headers.extend(HEADERS.map(|(name, value)| (name, HeaderValue::from_static(value))));
 }

@@ -1,34 +1,34 @@
-//! The feed: every follower gets every commit, in order, once.
+//! Sync streams: every follower receives every commit once, in order.
 //!
-//! A stream keeps only its position. Missing commits come from the ring of recent commits, else from the
-//! log, else as a snapshot. One message is sent at a time, as fast as the follower reads. A follower that
-//! does not read is disconnected and resumes. A follower of a scope receives one step from the state that
-//! it holds to the current state. Streams share messages with their encoded form.
+//! A stream stores only its position. Missing commits come from the ring of recent commits, else from the
+//! log, else as a snapshot. A stream sends one message at a time, at the speed of the follower. A follower
+//! that does not read is disconnected and may resume. A follower of a scope receives one delta from its
+//! state to the current state. Streams share messages and their encoded form.
 
-mod admission;
-mod changes;
-mod contact;
+mod catalog_stream;
 mod error;
-mod follow;
-mod follow_scope;
-mod holders;
+mod fleet_writer;
 mod hub;
-mod memory;
+mod liveness;
 mod message;
 mod outbox;
 mod pages;
-mod pulse;
+mod pending_changes;
 mod recent;
+mod resume;
 mod retention;
-mod roster;
+mod scope_delta;
+mod scope_quotas;
+mod scope_stream;
 mod scopes;
+mod sender;
+mod sessions;
 mod settings;
-mod shared;
+mod shared_message;
+mod signer;
 mod snapshot;
-mod start;
-mod step;
-mod teller;
-mod voucher;
+mod stage_limits;
+mod upstream_contact;
 
 use std::{sync::Arc, time::Duration};
 
@@ -37,49 +37,49 @@ use registry_core::{Revision, Scope, Timestamp};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
-pub use contact::Contact;
 pub use error::Error;
+pub use fleet_writer::FleetWriter;
 pub use hub::{Hub, Passed};
-pub use memory::Memory;
-pub use message::{Delta, Hello, Message, Place, Signal};
+pub use message::{Delta, Heartbeat, Hello, Message, Signal};
 pub use outbox::Outgoing;
-pub use roster::{Roster, Slowest};
+pub use scope_delta::ScopeDelta;
+pub use sessions::{FollowerSessions, Slowest};
 pub use settings::FeedConfig;
-pub use shared::Shared;
-pub use snapshot::Piece;
-pub use step::Step;
-pub use voucher::{Said, Voucher, Witness, Word};
+pub use shared_message::SharedMessage;
+pub use signer::{ScopeSignature, ScopeSignatureSource, SignedState, StateSigner};
+pub use snapshot::SnapshotChunk;
+pub use upstream_contact::UpstreamContact;
 
-use crate::{access::Caller, clock::Clock, host::process_name, store::Store};
-use admission::Admission;
-use holders::{Hold, Holders};
+use crate::{access::QuotaKey, clock::Clock, host::process_name, store::Store};
+use liveness::Liveness;
 use pages::Pages;
-use pulse::Pulse;
 use retention::Retention;
-use roster::Seat;
-use scopes::Scopes;
-use shared::Reached;
-use teller::{Teller, Wants};
+use scope_quotas::{ScopeLease, ScopeQuotas};
+use scopes::ScopeChannels;
+use sender::{FollowerSender, RelayOptions};
+use sessions::FollowerSession;
+use shared_message::LastHeartbeat;
+use stage_limits::StageLimits;
 
-/// Everything that streams share.
+/// Shared state of all streams.
 pub struct Feed {
     hub: Arc<Hub>,
     store: Store,
     clock: Arc<dyn Clock>,
     config: FeedConfig,
-    roster: Roster,
-    scopes: Scopes,
-    holders: Holders,
+    sessions: FollowerSessions,
+    scopes: ScopeChannels,
+    quotas: ScopeQuotas,
     retention: Retention,
-    reached: Reached,
-    pulse: Pulse,
-    admission: Admission,
+    last_heartbeat: LastHeartbeat,
+    liveness: Liveness,
+    stages: StageLimits,
     pages: Pages,
     draining: CancellationToken,
 }
 
 impl Feed {
-    /// A feed without followers.
+    /// Creates a feed without followers.
     pub fn new(
         hub: Arc<Hub>,
         store: Store,
@@ -87,69 +87,74 @@ impl Feed {
         config: FeedConfig,
         draining: CancellationToken,
     ) -> Self {
-        let roster = Roster::new(config.max_streams, process_name().into(), clock.clone());
-        let scopes = Scopes::new(config.max_scopes);
-        let holders = Holders::new(config.caller_scopes());
+        let sessions =
+            FollowerSessions::new(config.max_streams, process_name().into(), clock.clone());
+        let scopes = ScopeChannels::new(config.max_scopes);
+        let quotas = ScopeQuotas::new(config.scopes_per_caller());
         let retention = Retention::new(&config);
         let now = clock.now();
-        let pulse = if store.is_shared() { Pulse::shared(now) } else { Pulse::alone(now) };
+        let liveness = if store.is_shared() {
+            Liveness::multi_server(now)
+        } else {
+            Liveness::single_server(now)
+        };
         Self {
             hub,
             store,
             clock,
             config,
-            roster,
+            sessions,
             scopes,
-            holders,
+            quotas,
             retention,
-            reached: Reached::default(),
-            pulse,
-            admission: Admission::default(),
+            last_heartbeat: LastHeartbeat::default(),
+            liveness,
+            stages: StageLimits::default(),
             pages: Pages::default(),
             draining,
         }
     }
 
-    /// Begins to forget commits by their age, where they are forgotten at all.
-    pub fn start_forgetting(self: &Arc<Self>) {
-        if let Some(age) = self.config.keep_deltas_for {
+    /// Starts the task that expires old commits for followers, if `--retain-duration` is set.
+    pub fn start_retention(self: &Arc<Self>) {
+        if let Some(age) = self.config.retain_duration {
             tokio::spawn(retention::run(self.clone(), age));
         }
     }
 
-    /// Whether what is served was the registry's latest state once; in a new relay that takes a while.
+    /// Whether the served state was confirmed as the registry's latest state. A new relay needs some time.
     pub fn is_synced(&self) -> bool {
         self.hub.catalog().attestation().is_some()
     }
 
-    /// The oldest revision whose commit followers can still have.
-    pub fn oldest_delta(&self) -> Revision {
-        let kept = self.retention.before(self.hub.catalog().revision());
-        kept.min(self.hub.begins_after()).next()
+    /// Oldest revision from which followers can resume without a snapshot.
+    pub fn oldest_retained(&self) -> Revision {
+        let retained = self.retention.before(self.hub.catalog().revision());
+        retained.min(self.hub.ring_start()).next()
     }
 
-    /// Who follows.
-    pub fn roster(&self) -> &Roster {
-        &self.roster
+    /// Connected followers.
+    pub fn sessions(&self) -> &FollowerSessions {
+        &self.sessions
     }
 
-    /// How many scopes are kept up to date for followers.
+    /// Number of scopes with followers.
     pub fn scopes(&self) -> usize {
         self.scopes.len()
     }
 
-    /// Since when a server must have been heard of to count as alive.
+    /// Time of the last heartbeat that a server needs to count as alive.
     pub fn alive_since(&self) -> Timestamp {
-        self.pulse.alive_since()
+        self.liveness.alive_since()
     }
 
-    /// How long a new stream may take to say hello.
+    /// Timeout of the first message of a stream.
     pub fn hello_timeout(&self) -> Duration {
         self.config.hello_timeout
     }
 
-    /// Takes on a follower, until `ended`: its credentials hold no more. What it is told comes out of
-    /// the stream that is given back; dropping that ends the following.
+    /// Accepts a follower until `ended` completes, when its credentials expire. Dropping the returned stream
+    /// disconnects the follower.
     pub async fn follow<S>(
         self: Arc<Self>,
         hello: Hello,
@@ -163,23 +168,29 @@ impl Feed {
             return Err(Error::Draining);
         }
         if !self.is_synced() {
-            return Err(Error::Syncing);
+            return Err(Error::RelayNotReady);
         }
-        let held = self.holders.hold(&hello.caller, &hello.scope)?;
-        let seat = self.roster.seat(&hello)?;
-        let start = start::decide(&self, &hello).await?;
-        let (outbox, outgoing) = outbox::pair(seat.clone());
-        let (scope, wanted) = watch::channel(hello.scope);
-        let wants = Wants { history: hello.history, signatures: hello.signatures };
+        let lease = self.quotas.acquire(&hello.caller, &hello.scope)?;
+        let session = self.sessions.open(&hello)?;
+        let start = resume::resume_point(&self, &hello).await?;
+        let (outbox, outgoing) = outbox::pair(session.clone());
+        let (scope, scope_changes) = watch::channel(hello.scope);
+        let options = RelayOptions { history: hello.history, signatures: hello.signatures };
         let caller = hello.caller.clone();
-        let listener =
-            Listener { feed: self.clone(), seat: seat.clone(), caller: hello.caller, held, scope };
-        let teller = Teller { feed: self, seat, outbox: outbox.clone(), wants, caller };
+        let handler = SignalHandler {
+            feed: self.clone(),
+            session: session.clone(),
+            caller: hello.caller,
+            lease,
+            scope,
+        };
+        let sender =
+            FollowerSender { feed: self, session, outbox: outbox.clone(), options, caller };
         tokio::spawn(async move {
             let signals = std::pin::pin!(signals);
             let end = tokio::select! {
-                end = follow::run(teller, start, wanted) => end,
-                end = listener.listen(signals) => end,
+                end = catalog_stream::run(sender, start, scope_changes) => end,
+                end = handler.run(signals) => end,
                 () = ended => Error::CredentialsEnded,
             };
             crate::metrics::stream_ended(end.label());
@@ -189,46 +200,47 @@ impl Feed {
     }
 }
 
-/// Notes what one follower says.
-struct Listener {
+/// Handles the messages of one follower.
+struct SignalHandler {
     feed: Arc<Feed>,
-    seat: Arc<Seat>,
-    caller: Caller,
-    held: Option<Hold>,
+    session: Arc<FollowerSession>,
+    caller: QuotaKey,
+    lease: Option<ScopeLease>,
     scope: watch::Sender<Scope>,
 }
 
-impl Listener {
-    /// For as long as it says something.
-    async fn listen<S>(mut self, mut signals: std::pin::Pin<&mut S>) -> Error
+impl SignalHandler {
+    /// Runs until a message ends the stream.
+    async fn run<S>(mut self, mut signals: std::pin::Pin<&mut S>) -> Error
     where
         S: Stream<Item = Result<Signal, Error>>,
     {
         while let Some(signal) = signals.next().await {
-            if let Err(end) = signal.and_then(|signal| self.note(signal)) {
+            if let Err(end) = signal.and_then(|signal| self.handle(signal)) {
                 return end;
             }
         }
-        // A follower may close its side after the hello and only listen.
+        // A follower may close its side after the hello and only receive.
         std::future::pending().await
     }
 
-    fn note(&mut self, signal: Signal) -> Result<(), Error> {
+    fn handle(&mut self, signal: Signal) -> Result<(), Error> {
         match &signal {
             Signal::Scope(scope) => {
-                self.held = None;
-                self.held = self.feed.holders.hold(&self.caller, scope)?;
+                self.lease = None;
+                self.lease = self.feed.quotas.acquire(&self.caller, scope)?;
                 self.scope.send_replace(scope.clone());
             }
             Signal::Nack(nack) => {
-                // It is of what comes after what the follower holds, which may be more than it was sent.
+                // A NACK refers to the revision after the state of the follower, which may be later than the last
+                // sent revision.
                 let head = self.feed.hub.catalog().revision();
                 if nack.revision > head.next() {
-                    return Err(Error::NotThere { refused: nack.revision, head });
+                    return Err(Error::InvalidNack { rejected: nack.revision, head });
                 }
             }
             Signal::Ack { .. } => {}
         }
-        self.seat.note(signal)
+        self.session.handle(signal)
     }
 }

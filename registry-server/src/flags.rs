@@ -1,13 +1,13 @@
-//! Parsers of flag values that several settings share.
+//! Parsers of option values.
 
 use clap::builder::RangedU64ValueParser;
 
-/// Parses a number from 1 to `most`.
-pub(crate) fn at_least_one(most: u64) -> RangedU64ValueParser<usize> {
-    RangedU64ValueParser::new().range(1..=most)
+/// Parses an integer from 1 to `max`.
+pub(crate) fn at_least_one(max: u64) -> RangedU64ValueParser<usize> {
+    RangedU64ValueParser::new().range(1..=max)
 }
 
-/// Parses a number from 0 to `most`.
-pub(crate) fn at_most(most: u64) -> RangedU64ValueParser<usize> {
-    RangedU64ValueParser::new().range(..=most)
+/// Parses an integer from 0 to `max`.
+pub(crate) fn at_most(max: u64) -> RangedU64ValueParser<usize> {
+    RangedU64ValueParser::new().range(..=max)
 }

@@ -1,4 +1,4 @@
-//! Authentication and authorization of every request whose path has a route.
+//! Authentication and authorization of every routed request.
 
 use std::sync::Arc;
 
@@ -14,24 +14,29 @@ use http::{
 };
 
 use crate::{
-    access::{Access, Denied, Shown, needs},
+    access::{Access, Denied, PresentedCredentials, requirements},
     cors, grpc,
     peer::Peer,
 };
 
 pub(crate) fn layer(router: Router, access: Arc<Access>) -> Router {
-    router.route_layer(from_fn_with_state(access, pass))
+    router.route_layer(from_fn_with_state(access, authorize))
 }
 
-async fn pass(State(access): State<Arc<Access>>, mut request: Request, next: Next) -> Response {
-    let need = needs::of(request.method(), request.uri().path(), access.is_mcp_public);
+async fn authorize(
+    State(access): State<Arc<Access>>,
+    mut request: Request,
+    next: Next,
+) -> Response {
+    let requirement =
+        requirements::requirement(request.method(), request.uri().path(), access.is_mcp_public);
     let peer = request.extensions().get::<Peer>();
-    let shown = Shown {
+    let credentials = PresentedCredentials {
         headers: request.headers(),
         certificate: peer.and_then(|peer| peer.certificate.as_deref().map(|der| &**der)),
         address: peer.and_then(|peer| peer.address),
     };
-    match access.admit(need, &shown).await {
+    match access.admit(requirement, &credentials).await {
         Ok(principal) => {
             if let Some(principal) = principal {
                 request.extensions_mut().insert(Arc::new(principal));
@@ -39,29 +44,32 @@ async fn pass(State(access): State<Arc<Access>>, mut request: Request, next: Nex
             next.run(request).await
         }
         Err(denied) => {
-            note(&denied, &shown, request.uri().path());
-            refuse(&denied, &request)
+            log(&denied, &credentials, request.uri().path());
+            reject(&denied, &request)
         }
     }
 }
 
-/// A call that shows nothing is no news; one that shows something wrong may be an attack.
-fn note(denied: &Denied, shown: &Shown<'_>, path: &str) {
-    let address = shown.address.map(|address| address.to_string()).unwrap_or_default();
+/// Logs a rejection for auditors. Missing credentials are routine; invalid ones may be an attack.
+fn log(denied: &Denied, credentials: &PresentedCredentials<'_>, path: &str) {
+    let address = credentials.address.map(|address| address.to_string()).unwrap_or_default();
     match denied {
-        Denied::Missing | Denied::Limited(_) | Denied::Failing(_) | Denied::NoRule => {
+        Denied::Missing
+        | Denied::RateLimited(_)
+        | Denied::TooManyFailures(_)
+        | Denied::UnknownRoute => {
             tracing::debug!(target: "audit", event = "denied", path, address, reason = %denied);
         }
-        Denied::Invalid(why) => {
-            tracing::info!(target: "audit", event = "denied", path, address, reason = why);
+        Denied::Invalid(reason) => {
+            tracing::info!(target: "audit", event = "denied", path, address, reason = reason);
         }
-        Denied::Forbidden { .. } | Denied::Unverifiable => {
+        Denied::Forbidden { .. } | Denied::TokensUnavailable => {
             tracing::info!(target: "audit", event = "denied", path, address, reason = %denied);
         }
     }
 }
 
-fn refuse(denied: &Denied, request: &Request) -> Response {
+fn reject(denied: &Denied, request: &Request) -> Response {
     let kind = request.headers().get(CONTENT_TYPE).map(HeaderValue::as_bytes);
     if kind.is_some_and(|kind| kind.starts_with(b"application/grpc")) {
         return grpc::denied(denied).into_http();
@@ -69,11 +77,11 @@ fn refuse(denied: &Denied, request: &Request) -> Response {
     let code = match denied {
         Denied::Missing | Denied::Invalid(_) => StatusCode::UNAUTHORIZED,
         Denied::Forbidden { .. } => StatusCode::FORBIDDEN,
-        Denied::NoRule => StatusCode::NOT_FOUND,
-        Denied::Unverifiable => StatusCode::SERVICE_UNAVAILABLE,
-        Denied::Limited(_) | Denied::Failing(_) => StatusCode::TOO_MANY_REQUESTS,
+        Denied::UnknownRoute => StatusCode::NOT_FOUND,
+        Denied::TokensUnavailable => StatusCode::SERVICE_UNAVAILABLE,
+        Denied::RateLimited(_) | Denied::TooManyFailures(_) => StatusCode::TOO_MANY_REQUESTS,
     };
-    let mut response = if request.uri().path().starts_with(needs::MCP_REGISTRY) {
+    let mut response = if request.uri().path().starts_with(requirements::MCP_REGISTRY) {
         problem(code, denied)
     } else {
         (code, format!("{denied}\n")).into_response()
@@ -82,14 +90,14 @@ fn refuse(denied: &Denied, request: &Request) -> Response {
     if code == StatusCode::UNAUTHORIZED {
         headers.insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
     }
-    if let Denied::Limited(wait) | Denied::Failing(wait) = denied {
+    if let Denied::RateLimited(wait) | Denied::TooManyFailures(wait) = denied {
         let seconds = wait.as_secs() + 1;
         headers.insert(RETRY_AFTER, seconds.into());
     }
     response
 }
 
-/// As the MCP registry API says no: in both forms that its clients read, also to web pages.
+/// Error format of the MCP registry API, with CORS headers for web pages.
 fn problem(code: StatusCode, denied: &Denied) -> Response {
     let detail = denied.to_string();
     let title = code.canonical_reason().unwrap_or_default();

@@ -1,15 +1,15 @@
-//! Names of this machine and of this process.
+//! Names of this host and this process.
 
 use uuid::Uuid;
 
-/// The kernel's host name. Each container has its own.
+/// Host name of the kernel; each container has its own.
 pub(crate) fn host_name() -> String {
     let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
     let host = if host.trim().is_empty() { "registry-server" } else { host.trim() };
     host.to_owned()
 }
 
-/// A name that no other process has: the host name and a random suffix.
+/// Unique name of this process: the host name and a random suffix.
 pub(crate) fn process_name() -> String {
     let host = host_name();
     let suffix = Uuid::now_v7().simple().to_string();

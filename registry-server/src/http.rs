@@ -1,5 +1,4 @@
-//! The HTTP surface: health, the exported catalog, and the API of MCP registries; on the admin address also
-//! metrics.
+//! HTTP routes: health checks, the exported catalog, the MCP registry API, and metrics on the admin address.
 
 mod etag;
 mod export;
@@ -20,7 +19,7 @@ use axum::{
 
 use crate::{app::App, grpc, metrics, registrar::Database};
 
-/// The routes, and what answers on all others.
+/// Routes of the main port, with a fallback for unknown paths.
 pub fn router(app: Arc<App>) -> Router {
     Router::new()
         .route("/livez", get(alive))
@@ -28,11 +27,11 @@ pub fn router(app: Arc<App>) -> Router {
         .route("/registry.json", get(export::registry_file))
         .route_layer(from_fn(guard::guard))
         .merge(mcp_registry::router())
-        .fallback(nothing_here)
+        .fallback(not_found)
         .with_state(app)
 }
 
-/// The routes of the admin address: for probes and scrapers.
+/// Routes of the admin address.
 pub fn admin(app: Arc<App>) -> Router {
     Router::new()
         .route("/livez", get(alive))
@@ -48,18 +47,18 @@ async fn alive() -> &'static str {
 
 async fn render_metrics(State(app): State<Arc<App>>) -> impl IntoResponse {
     metrics::observe(app.catalog().revision(), app.gateways.followers());
-    metrics::feed(app.feed.scopes(), app.feed.oldest_delta());
+    metrics::feed(app.feed.scopes(), app.feed.oldest_retained());
     metrics::database(app.registrar.database() == Database::Writable);
     let text = metrics::recorder().render();
     ([(header::CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")], text)
 }
 
-async fn nothing_here(request: Request) -> Response {
+async fn not_found(request: Request) -> Response {
     let kind = request.headers().get(header::CONTENT_TYPE).and_then(|kind| kind.to_str().ok());
     if kind.is_some_and(|kind| kind.starts_with("application/grpc")) {
         return grpc::unimplemented().into_http();
     }
-    let help = "not found; there are /livez, /readyz, /registry.json and /v0.1/servers, and /metrics on the \
-                admin address (--admin-listen)\n";
+    let help = "not found; this server has /livez, /readyz, /registry.json and /v0.1/servers, and /metrics on \
+                the admin address (--admin-listen)\n";
     (StatusCode::NOT_FOUND, help).into_response()
 }

@@ -1,4 +1,4 @@
-//! `registry-server checkpoint-key …`: which key signs this database's checkpoints.
+//! `registry-server checkpoint-key`: replaces the key that signs checkpoints.
 
 use std::{
     io::{self, Write as _},
@@ -13,39 +13,42 @@ use registry_server::{
     store::Store,
 };
 
-use super::{DATABASE, FAILED, USAGE};
+use super::{DATABASE, FAILED, USAGE, database_failure};
 
 type Failure = (u8, String);
 
-/// Does what the command says.
 pub(super) async fn run(
     config: &Config,
     command: CheckpointKeyCommand,
 ) -> Result<ExitCode, Failure> {
-    let CheckpointKeyCommand::Adopt { promote_relay } = command;
+    let CheckpointKeyCommand::Replace { promote_relay } = command;
     let url = config.database().map_err(|e| (USAGE, e.to_string()))?;
     let file = config.checkpoint_key().map_err(|e| (USAGE, e.to_string()))?;
-    let store = Store::open_beside(&url).await.map_err(|e| (DATABASE, e.to_string()))?;
-    let adopted = adopt(&store, &file, promote_relay).await;
+    let store = Store::open_existing(&url).await.map_err(|e| database_failure(&e))?;
+    let replaced = replace(&store, &file, promote_relay).await;
     store.close().await;
-    let (ours, before) = adopted.map_err(|e| failure(&e))?;
-    if ours == before {
-        eprintln!("this key signs for the registry already");
+    let (current, before) = replaced.map_err(|e| failure(&e))?;
+    if current == before {
+        eprintln!("the registry already uses this key");
     } else {
-        eprintln!("before, this key signed: {before}");
-        eprintln!("restart the servers with the new one, and tell auditors:");
+        eprintln!("previous key: {before}");
+        eprintln!("restart the servers with the new key and give it to auditors:");
     }
-    writeln!(io::stdout(), "{ours}")
+    writeln!(io::stdout(), "{current}")
         .map_err(|e| (FAILED, format!("cannot write the output: {e}")))?;
     Ok(ExitCode::SUCCESS)
 }
 
-async fn adopt(store: &Store, file: &Path, promote_relay: bool) -> Result<(String, String), Error> {
+async fn replace(
+    store: &Store,
+    file: &Path,
+    promote_relay: bool,
+) -> Result<(String, String), Error> {
     if !promote_relay {
-        // Before a key is made that signs nothing.
-        checkpoint_key::refuse_relay(store).await?;
+        // Before `open` creates a key file.
+        checkpoint_key::reject_relay(store).await?;
     }
-    checkpoint_key::adopt(store, &checkpoint_key::open(file)?).await
+    checkpoint_key::replace(store, &checkpoint_key::open(file)?).await
 }
 
 fn failure(error: &Error) -> Failure {

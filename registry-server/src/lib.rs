@@ -1,7 +1,7 @@
-//! The registry service: one log, validated writes, a stream of every change.
+//! The registry service: an append-only log, validated writes, and a stream of commits.
 //!
-//! `grpc` and `http` call the use cases in `app`; those write through the `registrar`, read the
-//! present from the `feed`'s hub and the past from the `store`.
+//! `grpc` and `http` call the use cases in `app`. Writes go through the `registrar`, reads of the current state
+//! use the hub of the `feed`, and reads of earlier states use the `store`.
 
 pub mod access;
 pub mod app;

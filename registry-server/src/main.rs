@@ -1,4 +1,4 @@
-//! Wiring: settings, logs, socket, signals.
+//! Entry point: settings, logging, listening socket and signals.
 
 mod keys;
 mod tokens;
@@ -7,8 +7,14 @@ use std::{io::Write as _, pin::pin, process::ExitCode, sync::Arc, time::Duration
 
 use clap::Parser as _;
 use registry_server::{
-    Config, Server, checkpoint_key, clock::SystemClock, config::Command, relay, server::Error,
-    store::Store, telemetry,
+    Config, Server, checkpoint_key,
+    clock::SystemClock,
+    config::Command,
+    connections::listen_remedy,
+    relay,
+    server::Error,
+    store::{self, Store},
+    telemetry,
 };
 use tokio::{
     net::TcpListener,
@@ -24,15 +30,15 @@ const USAGE: u8 = 2;
 const DATABASE: u8 = 3;
 
 fn main() -> ExitCode {
-    keep_pages_small();
-    allow_many_files();
+    disable_huge_pages();
+    raise_file_limit();
     let config = Config::parse();
     if let Err(e) = telemetry::start(&config.log, config.log_format) {
-        return fail(USAGE, &format!("--log {:?} is not a filter: {e}", config.log));
+        return fail(USAGE, &format!("invalid --log filter {:?}: {e}", config.log));
     }
     let runtime = match tokio::runtime::Runtime::new() {
         Ok(runtime) => runtime,
-        Err(e) => return fail(FAILED, &format!("the runtime cannot start: {e}")),
+        Err(e) => return fail(FAILED, &format!("cannot start the async runtime: {e}")),
     };
     let result = runtime.block_on(async {
         match config.command.clone() {
@@ -46,72 +52,74 @@ fn main() -> ExitCode {
     result.unwrap_or_else(|(code, message)| fail(code, &message))
 }
 
-/// Huge pages clear and hold 2 MiB where a connection needs a few KiB: they double the memory of a
-/// process like this one, and make it no faster (see `docs/adr/0006-memory-before-huge-pages.md`).
+/// Transparent huge pages allocate 2 MiB for connections that need a few KiB. They double the memory of
+/// this process without a gain in speed (`docs/adr/0006-disable-transparent-huge-pages.md`).
 #[cfg(target_os = "linux")]
-fn keep_pages_small() {
-    // A kernel that does not know the setting goes on as it did.
+fn disable_huge_pages() {
+    // Older kernels reject the setting; the process then runs with huge pages.
     let _ = nix::sys::prctl::set_thp_disable(true);
 }
 
 #[cfg(not(target_os = "linux"))]
-fn keep_pages_small() {}
+fn disable_huge_pages() {}
 
-/// Each connection is a file; the usual soft limit is far below what the system allows.
+/// Raises the soft limit of open files to the hard limit, because each connection is a file.
 #[cfg(target_os = "linux")]
-fn allow_many_files() {
+fn raise_file_limit() {
     use nix::sys::resource::{Resource, getrlimit, setrlimit};
-    if let Ok((_, most)) = getrlimit(Resource::RLIMIT_NOFILE) {
-        // Where it is refused, the limit stays, and the log says when it is reached.
-        let _ = setrlimit(Resource::RLIMIT_NOFILE, most, most);
+    if let Ok((_, hard)) = getrlimit(Resource::RLIMIT_NOFILE) {
+        // A failure keeps the limit; the server logs a warning when it runs out of files.
+        let _ = setrlimit(Resource::RLIMIT_NOFILE, hard, hard);
     }
 }
 
 #[cfg(not(target_os = "linux"))]
-fn allow_many_files() {}
+fn raise_file_limit() {}
 
-/// Creates or migrates the schema, as a server does that starts.
+/// Creates or migrates the schema. A starting server does the same.
 async fn migrate(config: &Config) -> Result<ExitCode, (u8, String)> {
     let url = config.database().map_err(|e| (USAGE, e.to_string()))?;
-    let store = Store::open(&url).await.map_err(|e| (DATABASE, e.to_string()))?;
+    let store = Store::open(&url).await.map_err(|e| database_failure(&e))?;
     store.close().await;
-    writeln!(std::io::stdout(), "{url} has schema version {}", Store::SCHEMA)
+    writeln!(std::io::stdout(), "schema version {} in {url}", Store::SCHEMA)
         .map_err(|e| (FAILED, format!("cannot write the output: {e}")))?;
     Ok(ExitCode::SUCCESS)
 }
 
 async fn run(config: Config) -> Result<ExitCode, (u8, String)> {
     let (stop, stop_now) =
-        stop_signals().map_err(|e| (FAILED, format!("signals cannot be caught: {e}")))?;
+        stop_signals().map_err(|e| (FAILED, format!("cannot install signal handlers: {e}")))?;
     let mut stop = pin!(stop);
     let listen = config.listen;
     let server = tokio::select! {
         server = Server::open(config, Arc::new(SystemClock)) => {
-            server.map_err(|e| (code(&e), e.to_string()))?
+            server.map_err(|e| startup_failure(&e))?
         }
-        // Nobody was served yet, so nothing is to be drained.
+        // No request has been accepted yet, so there is nothing to drain.
         () = &mut stop => {
-            tracing::info!("told to stop before it served anybody");
+            tracing::info!("stopped before the server was ready");
             return Ok(ExitCode::SUCCESS);
         }
     };
     let listening =
         async { TcpListener::bind(listen).await.and_then(|l| Ok((l.local_addr()?, l))) };
-    let (address, listener) =
-        listening.await.map_err(|e| (FAILED, format!("cannot listen on {listen}: {e}")))?;
-    // Whoever started the server reads this line; if nobody does, it serves all the same.
+    let (address, listener) = listening.await.map_err(|e| {
+        let remedy = listen_remedy(&e);
+        (FAILED, format!("cannot listen on {listen}: {e}; {remedy} (--listen)"))
+    })?;
+    // A closed standard output does not stop the server.
     let _ = writeln!(std::io::stdout(), "{}", server.banner(address));
     tokio::select! {
         drained = server.serve(listener, stop) => drained.map_err(|e| (code(&e), e.to_string()))?,
         () = stop_now => {
-            let message = "a second signal ended the drain; some callers were not answered";
+            let message = "a second signal interrupted the drain; some requests got no response";
             return Err((FAILED, message.to_owned()));
         }
     }
     Ok(ExitCode::SUCCESS)
 }
 
-/// Complete at the first and at the second SIGTERM or SIGINT.
+/// Futures that complete at the first and at the second SIGTERM or SIGINT.
 fn stop_signals() -> std::io::Result<(impl Future<Output = ()>, impl Future<Output = ()>)> {
     let mut terminate = signal(SignalKind::terminate())?;
     let mut interrupt = signal(SignalKind::interrupt())?;
@@ -145,8 +153,28 @@ fn code(error: &Error) -> u8 {
     }
 }
 
+/// A failed start. An unreachable database needs another remedy than one that is lost later.
+fn startup_failure(error: &Error) -> (u8, String) {
+    match error {
+        Error::Store(error)
+        | Error::Relay(relay::Error::Store(error))
+        | Error::CheckpointKey(checkpoint_key::Error::Store(error)) => database_failure(error),
+        other => (code(other), other.to_string()),
+    }
+}
+
+fn database_failure(error: &store::Error) -> (u8, String) {
+    let remedy = match error {
+        store::Error::Unavailable { .. } => {
+            "; check --database and that the database accepts connections"
+        }
+        _ => "",
+    };
+    (DATABASE, format!("{error}{remedy}"))
+}
+
 fn fail(code: u8, message: &str) -> ExitCode {
-    // Nobody may be reading standard error either.
+    // A closed standard error is not a failure.
     let _ = writeln!(std::io::stderr(), "registry-server: {message}");
     ExitCode::from(code)
 }

@@ -1,6 +1,6 @@
-//! What the server counts, for Prometheus. Each metric's help text stands beside its name.
+//! Metrics in Prometheus format. [`METRICS`] has the name, type, labels and help text of each one.
 //!
-//! Labels have few values: outcomes, codes, reasons, methods; never names, ids or addresses.
+//! Labels have few values: outcomes, codes, reasons and methods, never names, ids or addresses.
 
 use std::{
     sync::{Mutex, OnceLock, PoisonError},
@@ -8,49 +8,257 @@ use std::{
 };
 
 use metrics::{
-    Gauge, counter, describe_counter, describe_gauge, describe_histogram, gauge, histogram,
+    Counter, Gauge, Histogram, Label, counter, describe_counter, describe_gauge,
+    describe_histogram, gauge, histogram,
 };
 use metrics_exporter_prometheus::{Matcher, PrometheusBuilder, PrometheusHandle};
 use registry_core::{Action, Catalog, Diagnostic, Kind, Revision, SealedCommit};
 
-const APPLIES: &str = "registry_applies_total";
-const REFUSALS: &str = "registry_refusals_total";
-const REPEATS: &str = "registry_repeated_requests_total";
-const APPENDS: &str = "registry_append_seconds";
-const GROUPS: &str = "registry_append_commits";
-const COMMITS: &str = "registry_commits_total";
-const CHANGES: &str = "registry_changes_total";
-const REVISION: &str = "registry_revision";
-const ENTITIES: &str = "registry_entities";
-const CROWDED: &str = "registry_rejected_connections_total";
-const WRITABLE: &str = "registry_database_writable";
-const LISTENER_LOSSES: &str = "registry_listener_losses_total";
-const STREAMS: &str = "registry_streams";
-const SCOPES: &str = "registry_scopes";
-const OLDEST: &str = "registry_oldest_delta_revision";
-const LAG: &str = "registry_stream_lag_revisions_max";
-const LAG_SECONDS: &str = "registry_stream_lag_seconds_max";
-const REFUSING: &str = "registry_streams_refusing";
-const UPSTREAM: &str = "registry_relay_following";
-const WAITING: &str = "registry_streams_waiting";
-const ADMITTED: &str = "registry_streams_admitted";
-const STREAM_ENDS: &str = "registry_stream_ends_total";
-const SNAPSHOTS: &str = "registry_snapshots_total";
-const ENCODED: &str = "registry_sync_messages_encoded_total";
-const NACKS: &str = "registry_nacks_total";
-const REQUESTS: &str = "registry_request_seconds";
-const INDEXED: &str = "registry_search_index_seconds";
-const INDEX_SIZE: &str = "registry_search_index_entries";
-const INDEX_REVISION: &str = "registry_search_index_revision";
-const INDEX_FAILURES: &str = "registry_search_index_failures_total";
-const TLS: &str = "registry_tls_changes_total";
-const CERTIFICATES: &str = "registry_tls_refused_certificates_total";
-const ERRORS: &str = "registry_errors_total";
+/// A metric.
+#[derive(Debug, Clone, Copy)]
+pub struct Metric {
+    /// Name, with its unit and `_total` for counters.
+    pub name: &'static str,
+    /// Type.
+    pub kind: MetricKind,
+    /// Labels with their values.
+    pub labels: &'static [MetricLabel],
+    /// Help text.
+    pub help: &'static str,
+}
 
-/// How often samples are folded into histograms.
-const UPKEEP: Duration = Duration::from_secs(5);
+/// A label of a metric.
+#[derive(Debug, Clone, Copy)]
+pub struct MetricLabel {
+    /// Name.
+    pub name: &'static str,
+    /// Its values, or their definition.
+    pub values: &'static str,
+}
 
-/// The recorder of this process, installed on first use.
+/// Type of a metric.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum MetricKind {
+    /// A value that only increases.
+    Counter,
+    /// A value that increases and decreases.
+    Gauge,
+    /// A distribution of values.
+    Histogram,
+}
+
+impl MetricKind {
+    /// Name of the type in Prometheus.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Counter => "counter",
+            Self::Gauge => "gauge",
+            Self::Histogram => "histogram",
+        }
+    }
+}
+
+impl Metric {
+    const fn counter(name: &'static str, help: &'static str) -> Self {
+        Self { name, kind: MetricKind::Counter, labels: &[], help }
+    }
+
+    const fn gauge(name: &'static str, help: &'static str) -> Self {
+        Self { name, kind: MetricKind::Gauge, labels: &[], help }
+    }
+
+    const fn histogram(name: &'static str, help: &'static str) -> Self {
+        Self { name, kind: MetricKind::Histogram, labels: &[], help }
+    }
+
+    const fn labels(self, labels: &'static [MetricLabel]) -> Self {
+        Self { labels, ..self }
+    }
+
+    /// Labels with these values, in the order of [`Metric::labels`].
+    fn values<const N: usize>(&self, values: [&'static str; N]) -> Vec<Label> {
+        debug_assert_eq!(self.labels.len(), N, "{}", self.name);
+        let names = self.labels.iter().map(|label| label.name);
+        names.zip(values).map(|(name, value)| Label::from_static_parts(name, value)).collect()
+    }
+
+    fn count<const N: usize>(&self, values: [&'static str; N]) -> Counter {
+        counter!(self.name, self.values(values))
+    }
+
+    fn level<const N: usize>(&self, values: [&'static str; N]) -> Gauge {
+        gauge!(self.name, self.values(values))
+    }
+
+    fn distribution<const N: usize>(&self, values: [&'static str; N]) -> Histogram {
+        histogram!(self.name, self.values(values))
+    }
+
+    fn describe(&self) {
+        match self.kind {
+            MetricKind::Counter => describe_counter!(self.name, self.help),
+            MetricKind::Gauge => describe_gauge!(self.name, self.help),
+            MetricKind::Histogram => describe_histogram!(self.name, self.help),
+        }
+    }
+}
+
+const fn label(name: &'static str, values: &'static str) -> MetricLabel {
+    MetricLabel { name, values }
+}
+
+/// Defines the metrics and lists them in [`METRICS`].
+macro_rules! define_metrics {
+    ($($name:ident = $metric:expr;)*) => {
+        $(const $name: Metric = $metric;)*
+
+        /// All metrics of the server.
+        pub const METRICS: &[Metric] = &[$($name),*];
+    };
+}
+
+define_metrics! {
+    APPLY_REQUESTS = Metric::counter(
+        "registry_apply_requests_total",
+        "Apply requests by outcome, except dry runs",
+    )
+    .labels(&[label(
+        "outcome",
+        "committed, unchanged, rejected, base_revision, request_id_reused, queue_full, contended, \
+         database, unknown, relay, draining, internal",
+    )]);
+    FINDINGS = Metric::counter(
+        "registry_validation_findings_total",
+        "Errors found in rejected batches",
+    )
+    .labels(&[label("code", "diagnostic code")]);
+    REPLAYS = Metric::counter(
+        "registry_idempotent_replays_total",
+        "Retries that returned the result of an earlier request with the same request id",
+    );
+    APPEND_DURATION = Metric::histogram(
+        "registry_append_duration_seconds",
+        "Time to append a group of commits to the log",
+    )
+    .labels(&[label("outcome", "stored, conflict, request_id_taken, unknown, failed")]);
+    APPEND_GROUP_SIZE = Metric::histogram(
+        "registry_append_group_commits",
+        "Commits in one database transaction",
+    );
+    COMMITS = Metric::counter(
+        "registry_commits_total",
+        "Commits published by this server, including commits of other servers",
+    );
+    CHANGES = Metric::counter("registry_changes_total", "Entity changes in the published commits");
+    REVISION = Metric::gauge("registry_revision", "Revision that this server serves");
+    ENTITIES = Metric::gauge(
+        "registry_entities",
+        "Entities in the catalog",
+    )
+    .labels(&[label("kind", "schema, server, tool, agent")]);
+    CONNECTIONS_REJECTED = Metric::counter(
+        "registry_connections_rejected_total",
+        "Connections closed because of the limit of connections per address",
+    );
+    DATABASE_WRITABLE = Metric::gauge(
+        "registry_database_writable",
+        "1 if the database accepts writes, else 0",
+    );
+    LISTENER_LOSSES = Metric::counter(
+        "registry_database_listener_losses_total",
+        "Lost connections for database notifications of commits by other servers",
+    )
+    .labels(&[label("cause", "closed, silent")]);
+    STREAMS = Metric::gauge("registry_streams", "Connected followers");
+    SCOPES = Metric::gauge("registry_followed_scopes", "Distinct scopes with followers");
+    OLDEST_RETAINED = Metric::gauge(
+        "registry_oldest_retained_revision",
+        "Oldest revision from which followers can resume without a snapshot",
+    );
+    LAG_REVISIONS = Metric::gauge(
+        "registry_stream_max_lag_revisions",
+        "Revisions that the slowest follower has not applied",
+    );
+    LAG_SECONDS = Metric::gauge(
+        "registry_stream_max_lag_seconds",
+        "Time since the slowest follower fell behind",
+    );
+    STREAMS_REJECTING = Metric::gauge(
+        "registry_streams_rejecting",
+        "Followers that rejected the next revision",
+    );
+    RELAY_CONNECTED = Metric::gauge(
+        "registry_relay_connected",
+        "1 if this relay follows its upstream registry, else 0",
+    );
+    STAGE_WAITING = Metric::gauge(
+        "registry_stream_stage_waiting",
+        "Followers that wait for a permit of a stage",
+    )
+    .labels(&[label("stage", "log, snapshot, scope")]);
+    STAGE_ACTIVE = Metric::gauge(
+        "registry_stream_stage_active",
+        "Followers that hold a permit of a stage",
+    )
+    .labels(&[label("stage", "log, snapshot, scope")]);
+    STREAMS_ENDED = Metric::counter(
+        "registry_streams_ended_total",
+        "Ended Sync streams",
+    )
+    .labels(&[label("reason", "reason of the end")]);
+    SNAPSHOTS = Metric::counter(
+        "registry_snapshots_sent_total",
+        "Snapshots sent to followers",
+    )
+    .labels(&[label("reason", "compacted, other")]);
+    MESSAGES_ENCODED = Metric::counter(
+        "registry_sync_messages_encoded_total",
+        "Encoded Sync messages; followers share them",
+    )
+    .labels(&[label("kind", "message type")]);
+    NACKS = Metric::counter("registry_nacks_total", "Revisions rejected by followers");
+    REQUEST_DURATION = Metric::histogram(
+        "registry_request_duration_seconds",
+        "Time to the response; for streams, time to the first response",
+    )
+    .labels(&[label("method", "gRPC method or HTTP path")]);
+    INDEX_UPDATE_DURATION = Metric::histogram(
+        "registry_search_index_update_duration_seconds",
+        "Time to update the search index to the revision of the catalog",
+    );
+    INDEX_ENTRIES = Metric::gauge(
+        "registry_search_index_entries",
+        "Entries of the search index",
+    )
+    .labels(&[label("type", "terms, postings")]);
+    INDEX_REVISION = Metric::gauge(
+        "registry_search_index_revision",
+        "Revision of the search index",
+    );
+    INDEX_FAILURES = Metric::counter(
+        "registry_search_index_update_failures_total",
+        "Failed updates of the search index",
+    );
+    TLS_RELOADS = Metric::counter(
+        "registry_tls_reloads_total",
+        "Changes of TLS files",
+    )
+    .labels(&[label("outcome", "taken, refused")]);
+    CERTIFICATES_REJECTED = Metric::counter(
+        "registry_tls_client_certificates_rejected_total",
+        "TLS connections rejected because of the client certificate",
+    );
+    ERROR_RESPONSES = Metric::counter(
+        "registry_error_responses_total",
+        "Error responses of gRPC methods",
+    )
+    .labels(&[label("reason", "reason of the error")]);
+}
+
+/// Interval between calls that move samples into histograms.
+const UPKEEP_INTERVAL: Duration = Duration::from_secs(5);
+
+/// Recorder of this process, installed on first use.
 pub fn recorder() -> &'static PrometheusHandle {
     static RECORDER: OnceLock<PrometheusHandle> = OnceLock::new();
     RECORDER.get_or_init(|| {
@@ -58,155 +266,109 @@ pub fn recorder() -> &'static PrometheusHandle {
             [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 5.0, 30.0];
         let commits = [1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0, 256.0];
         let builder = PrometheusBuilder::new();
-        // Neither list is empty, which is all that is asked of buckets.
+        // Only an empty list of buckets is an error.
         let builder = builder.set_buckets(&seconds).expect("there are buckets");
-        let groups = Matcher::Full(GROUPS.to_owned());
+        let groups = Matcher::Full(APPEND_GROUP_SIZE.name.to_owned());
         let builder = builder.set_buckets_for_metric(groups, &commits).expect("there are buckets");
         let recorder = builder.build_recorder();
         let handle = recorder.handle();
-        // Somebody who embeds the server may have a recorder already; then that one counts.
+        // A program that embeds the server may have installed another recorder, which then stays.
         let _ = metrics::set_global_recorder(recorder);
-        describe();
-        keep_up(handle.clone());
+        METRICS.iter().for_each(Metric::describe);
+        run_upkeep(handle.clone());
         handle
     })
 }
 
-/// Folds what was measured into the histograms for as long as the process lives: until then every
-/// single sample is kept, and nobody may ever scrape.
-fn keep_up(handle: PrometheusHandle) {
+/// Moves samples into histograms for the lifetime of the process. Otherwise the recorder would keep every
+/// sample until the next scrape.
+fn run_upkeep(handle: PrometheusHandle) {
     std::thread::spawn(move || {
         loop {
-            std::thread::sleep(UPKEEP);
+            std::thread::sleep(UPKEEP_INTERVAL);
             handle.run_upkeep();
         }
     });
 }
 
-fn describe() {
-    describe_counter!(APPLIES, "Batches, by what became of them");
-    describe_counter!(REFUSALS, "Findings of refused batches, by code");
-    describe_counter!(REPEATS, "Retries that were answered with what the first request did");
-    describe_histogram!(APPENDS, "Time to append a group to the log, by outcome");
-    describe_histogram!(GROUPS, "Commits that shared one transaction");
-    describe_counter!(COMMITS, "Commits published by this server, whoever made them");
-    describe_counter!(CHANGES, "Changes of those commits");
-    describe_gauge!(REVISION, "The revision that this server serves");
-    describe_gauge!(ENTITIES, "Entities in the catalog, by kind");
-    describe_histogram!(INDEXED, "Time to bring the search index to the catalog's revision");
-    describe_gauge!(INDEX_SIZE, "Entries of the search index: terms and their places");
-    describe_gauge!(INDEX_REVISION, "The revision that searches are answered from");
-    describe_counter!(INDEX_FAILURES, "Updates and builds of the search index that failed");
-    describe_gauge!(WRITABLE, "1 while the database takes writes, else 0");
-    describe_counter!(LISTENER_LOSSES, "Lost connections that listened for other servers' commits");
-    describe_gauge!(STREAMS, "Followers connected to this server");
-    describe_gauge!(LAG, "Revisions that the slowest follower has yet to apply");
-    describe_gauge!(SCOPES, "Different scopes that are kept up to date for followers");
-    describe_gauge!(OLDEST, "Followers can have commits from this revision on; before, a snapshot");
-    describe_gauge!(LAG_SECONDS, "For how long the slowest follower has been behind");
-    describe_gauge!(REFUSING, "Followers that refuse the next revision");
-    describe_gauge!(UPSTREAM, "In a relay: 1 while the registry is followed, else 0");
-    describe_gauge!(WAITING, "Followers that wait for their turn, by what it is at");
-    describe_gauge!(ADMITTED, "Followers whose turn it is, by what it is at");
-    describe_counter!(STREAM_ENDS, "Ended streams, by reason");
-    describe_counter!(
-        SNAPSHOTS,
-        "Snapshots sent, by reason: what the follower lacks is compacted, or another"
-    );
-    describe_counter!(ENCODED, "Messages of Sync that were encoded, by kind; streams share them");
-    describe_counter!(NACKS, "Revisions that followers refused");
-    describe_histogram!(REQUESTS, "Time to answer a request, by method; of streams, to begin");
-    describe_counter!(TLS, "Changes of the files of TLS that were seen, by what became of them");
-    describe_counter!(CERTIFICATES, "Connections refused for the certificate of the client");
-    describe_counter!(
-        CROWDED,
-        "Connections closed because their address had as many as one address may have"
-    );
-    describe_counter!(ERRORS, "Failed requests, by reason");
-}
-
-/// A connection was closed because its address has too many.
 pub(crate) fn connection_rejected() {
-    counter!(CROWDED).increment(1);
+    CONNECTIONS_REJECTED.count([]).increment(1);
 }
 
-/// A batch was answered.
+/// Counts an apply request.
 pub(crate) fn applied(outcome: &'static str) {
-    counter!(APPLIES, "outcome" => outcome).increment(1);
+    APPLY_REQUESTS.count([outcome]).increment(1);
 }
 
-/// A batch was refused for these findings.
-pub(crate) fn refused(found: &[Diagnostic]) {
+/// Counts the errors of a rejected batch.
+pub(crate) fn rejected(found: &[Diagnostic]) {
     for diagnostic in found.iter().filter(|diagnostic| diagnostic.is_error()) {
-        counter!(REFUSALS, "code" => diagnostic.code.as_str()).increment(1);
+        FINDINGS.count([diagnostic.code.as_str()]).increment(1);
     }
 }
 
-/// A retry was recognized.
-pub(crate) fn repeated() {
-    counter!(REPEATS).increment(1);
+/// Counts a retry that returned an earlier result.
+pub(crate) fn replayed() {
+    REPLAYS.count([]).increment(1);
 }
 
-/// A group was appended, or not.
+/// Records an attempt to append a group of commits.
 pub(crate) fn appended(took: Duration, outcome: &'static str, commits: usize) {
-    histogram!(APPENDS, "outcome" => outcome).record(took);
-    histogram!(GROUPS).record(as_f64(commits as u64));
+    APPEND_DURATION.distribution([outcome]).record(took);
+    APPEND_GROUP_SIZE.distribution([]).record(as_f64(commits as u64));
 }
 
-/// Commits became visible.
+/// Records published commits.
 pub(crate) fn published(catalog: &Catalog, commits: &[SealedCommit]) {
-    counter!(COMMITS).increment(commits.len() as u64);
+    COMMITS.count([]).increment(commits.len() as u64);
     let changes: usize = commits.iter().map(|commit| commit.commit().changes.len()).sum();
-    counter!(CHANGES).increment(changes as u64);
-    gauge!(REVISION).set(as_f64(catalog.revision().0));
+    CHANGES.count([]).increment(changes as u64);
+    REVISION.level([]).set(as_f64(catalog.revision().0));
     follow(catalog, commits);
 }
 
-/// The search index reached this revision. `terms` and `places` are its size.
-pub(crate) fn indexed(revision: Revision, took: Duration, (terms, places): (usize, usize)) {
-    histogram!(INDEXED).record(took);
-    gauge!(INDEX_REVISION).set(as_f64(revision.0));
-    gauge!(INDEX_SIZE, "of" => "terms").set(as_f64(terms as u64));
-    gauge!(INDEX_SIZE, "of" => "places").set(as_f64(places as u64));
+/// Records the search index of a revision with its numbers of terms and postings.
+pub(crate) fn indexed(revision: Revision, took: Duration, (terms, postings): (usize, usize)) {
+    INDEX_UPDATE_DURATION.distribution([]).record(took);
+    INDEX_REVISION.level([]).set(as_f64(revision.0));
+    INDEX_ENTRIES.level(["terms"]).set(as_f64(terms as u64));
+    INDEX_ENTRIES.level(["postings"]).set(as_f64(postings as u64));
 }
 
-/// The search index could not be brought to the catalog's revision.
 pub(crate) fn index_failed() {
-    counter!(INDEX_FAILURES).increment(1);
+    INDEX_FAILURES.count([]).increment(1);
 }
 
-/// The database takes writes, or does not.
 pub(crate) fn database(is_writable: bool) {
-    gauge!(WRITABLE).set(f64::from(u8::from(is_writable)));
+    DATABASE_WRITABLE.level([]).set(f64::from(u8::from(is_writable)));
 }
 
-/// The connection that listens for other servers' commits was lost.
-pub(crate) fn listener_lost(how: &'static str) {
-    counter!(LISTENER_LOSSES, "how" => how).increment(1);
+pub(crate) fn listener_lost(cause: &'static str) {
+    LISTENER_LOSSES.count([cause]).increment(1);
 }
 
-/// The state of this server's followers.
+/// State of this server's followers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Followers {
-    /// The number of followers.
+    /// Number of followers.
     pub connected: usize,
-    /// The number of followers that reject the next revision.
-    pub refusing: usize,
-    /// Revisions that the slowest follower has yet to apply.
+    /// Number of followers that rejected the next revision.
+    pub rejecting: usize,
+    /// Revisions that the slowest follower has not applied.
     pub lag: u64,
-    /// Milliseconds since the slowest follower fell behind. It is a lower bound if the commit after
-    /// its revision is no longer in memory.
+    /// Milliseconds since the slowest follower fell behind; a lower bound if the next commit of that follower
+    /// is no longer in memory.
     pub lag_millis: u64,
 }
 
-/// Values that are computed for a scrape.
+/// Records values that are computed for a scrape.
 pub(crate) fn observe(revision: Revision, followers: Followers) {
-    gauge!(REVISION).set(as_f64(revision.0));
-    let Followers { connected, refusing, lag, lag_millis } = followers;
-    gauge!(STREAMS).set(as_f64(connected as u64));
-    gauge!(REFUSING).set(as_f64(refusing as u64));
-    gauge!(LAG).set(as_f64(lag));
-    gauge!(LAG_SECONDS).set(Duration::from_millis(lag_millis).as_secs_f64());
+    REVISION.level([]).set(as_f64(revision.0));
+    let Followers { connected, rejecting, lag, lag_millis } = followers;
+    STREAMS.level([]).set(as_f64(connected as u64));
+    STREAMS_REJECTING.level([]).set(as_f64(rejecting as u64));
+    LAG_REVISIONS.level([]).set(as_f64(lag));
+    LAG_SECONDS.level([]).set(Duration::from_millis(lag_millis).as_secs_f64());
 }
 
 /// Entities of each kind, in the order of [`Kind::ALL`].
@@ -214,8 +376,8 @@ pub(crate) fn observe(revision: Revision, followers: Followers) {
 struct Counts([usize; Kind::ALL.len()]);
 
 impl Counts {
-    /// Adds what these commits registered. All entities are counted only where that does not give the
-    /// catalog, as after a relay has skipped commits.
+    /// Adds the registrations of these commits. Counts all entities again if the total differs from the
+    /// catalog, for example after a relay has skipped commits.
     fn follow(&mut self, catalog: &Catalog, commits: &[SealedCommit]) {
         for change in commits.iter().flat_map(|commit| &commit.commit().changes) {
             let kind = Kind::ALL.iter().position(|kind| *kind == change.key.kind);
@@ -230,92 +392,81 @@ impl Counts {
         }
     }
 
-    fn show(&self) {
+    fn publish(&self) {
         for (kind, count) in Kind::ALL.iter().zip(self.0) {
-            gauge!(ENTITIES, "kind" => kind.as_str()).set(as_f64(count as u64));
+            ENTITIES.level([kind.as_str()]).set(as_f64(count as u64));
         }
     }
 }
 
 static COUNTS: Mutex<Counts> = Mutex::new(Counts([0; Kind::ALL.len()]));
 
-/// A catalog was read.
-pub(crate) fn count(catalog: &Catalog) {
+/// Records the entities of a loaded catalog.
+pub(crate) fn loaded(catalog: &Catalog) {
     follow(catalog, &[]);
 }
 
 fn follow(catalog: &Catalog, commits: &[SealedCommit]) {
     let mut counts = COUNTS.lock().unwrap_or_else(PoisonError::into_inner);
     counts.follow(catalog, commits);
-    counts.show();
+    counts.publish();
 }
 
-/// Scopes that are kept up to date, and the oldest commit that followers can have.
+/// Records the number of followed scopes and the oldest revision that followers can resume from.
 pub(crate) fn feed(scopes: usize, oldest: Revision) {
-    gauge!(SCOPES).set(as_f64(scopes as u64));
-    gauge!(OLDEST).set(as_f64(oldest.0));
+    SCOPES.level([]).set(as_f64(scopes as u64));
+    OLDEST_RETAINED.level([]).set(as_f64(oldest.0));
 }
 
-/// A relay follows its registry, or does not.
-pub(crate) fn upstream(is_followed: bool) {
-    gauge!(UPSTREAM).set(f64::from(u8::from(is_followed)));
+/// Records whether a relay follows its upstream registry.
+pub(crate) fn upstream(is_connected: bool) {
+    RELAY_CONNECTED.level([]).set(f64::from(u8::from(is_connected)));
 }
 
-/// Whether a follower's turn has come.
-#[derive(Debug, Clone, Copy)]
-pub(crate) enum Stage {
-    /// Others come first.
-    Waiting,
-    /// It has.
-    Admitted,
+/// Gauge of the followers that wait for a permit of a stage.
+pub(crate) fn stage_waiting(stage: &'static str) -> Gauge {
+    STAGE_WAITING.level([stage])
 }
 
-/// How many followers wait for, or have, their turn at some work.
-pub(crate) fn turns(stage: Stage, work: &'static str) -> Gauge {
-    match stage {
-        Stage::Waiting => gauge!(WAITING, "at" => work),
-        Stage::Admitted => gauge!(ADMITTED, "at" => work),
-    }
+/// Gauge of the followers that hold a permit of a stage.
+pub(crate) fn stage_active(stage: &'static str) -> Gauge {
+    STAGE_ACTIVE.level([stage])
 }
 
-/// A stream ended.
 pub(crate) fn stream_ended(reason: &'static str) {
-    counter!(STREAM_ENDS, "reason" => reason).increment(1);
+    STREAMS_ENDED.count([reason]).increment(1);
 }
 
-/// A snapshot was begun.
-pub(crate) fn snapshot(reason: &'static str) {
-    counter!(SNAPSHOTS, "reason" => reason).increment(1);
+pub(crate) fn snapshot_sent(reason: &'static str) {
+    SNAPSHOTS.count([reason]).increment(1);
 }
 
-/// A message of Sync was encoded.
+/// Counts an encoded Sync message.
 pub(crate) fn encoded(kind: &'static str) {
-    counter!(ENCODED, "kind" => kind).increment(1);
+    MESSAGES_ENCODED.count([kind]).increment(1);
 }
 
-/// A follower refused a revision.
 pub(crate) fn nack() {
-    counter!(NACKS).increment(1);
+    NACKS.count([]).increment(1);
 }
 
-/// The files of TLS have changed, and were taken or refused.
-pub(crate) fn tls_changed(outcome: &'static str) {
-    counter!(TLS, "outcome" => outcome).increment(1);
+/// Counts a change of TLS files.
+pub(crate) fn tls_reloaded(outcome: &'static str) {
+    TLS_RELOADS.count([outcome]).increment(1);
 }
 
-/// A client's certificate was refused.
-pub(crate) fn certificate_refused() {
-    counter!(CERTIFICATES).increment(1);
+pub(crate) fn certificate_rejected() {
+    CERTIFICATES_REJECTED.count([]).increment(1);
 }
 
-/// A request was answered.
+/// Records the duration of a request.
 pub(crate) fn requested(method: &'static str, took: Duration) {
-    histogram!(REQUESTS, "method" => method).record(took);
+    REQUEST_DURATION.distribution([method]).record(took);
 }
 
-/// A request failed.
+/// Counts an error response.
 pub(crate) fn failed(reason: &'static str) {
-    counter!(ERRORS, "reason" => reason).increment(1);
+    ERROR_RESPONSES.count([reason]).increment(1);
 }
 
 #[expect(clippy::cast_precision_loss, reason = "a count past 2^53 may lose its last digits")]
@@ -353,6 +504,16 @@ mod tests {
         assert_eq!(followed.0[schema], 3);
         let mut skipped = Counts::default();
         skipped.follow(&catalog, &commits[2..]);
-        assert_eq!(skipped.0[schema], 3, "the commits before are counted too");
+        assert_eq!(skipped.0[schema], 3, "earlier commits are counted too");
+    }
+
+    #[test]
+    fn metric_names_follow_prometheus_conventions() {
+        let mut names = std::collections::BTreeSet::new();
+        for Metric { name, kind, help, .. } in METRICS {
+            assert!(name.starts_with("registry_") && names.insert(name), "{name}");
+            assert_eq!(name.ends_with("_total"), *kind == MetricKind::Counter, "{name}");
+            assert!(!help.is_empty() && !help.ends_with('.'), "{name}: {help}");
+        }
     }
 }

@@ -1,16 +1,16 @@
-//! The ends of a connection, which handlers find in the extensions of a request.
+//! Connection information in the extensions of each request.
 
 use std::{net::SocketAddr, sync::Arc};
 
 use rustls::pki_types::CertificateDer;
 
-/// The two ends of a connection.
+/// Addresses and client certificate of a connection.
 #[derive(Debug, Clone)]
 pub(crate) struct Peer {
-    /// The caller's.
+    /// Address of the client.
     pub(crate) address: Option<SocketAddr>,
-    /// The server's.
+    /// Local address.
     pub(crate) local: Option<SocketAddr>,
-    /// The certificate that the caller showed, and TLS has proved.
+    /// Client certificate, verified by TLS.
     pub(crate) certificate: Option<Arc<CertificateDer<'static>>>,
 }

@@ -1,10 +1,9 @@
-//! The one writer of this server: takes what callers want changed, validates it, appends it to the
-//! log, publishes it and answers.
+//! The writer of this server: queues writes, validates them, appends them to the log, publishes them and
+//! returns the results.
 //!
-//! Writes that wait at the same time share one transaction, one commit each. Several servers may
-//! write the same log: whoever comes second reads the first one's commits and validates again. An
-//! answer is never ahead of the log: success only for what is stored, failure only for what is known
-//! not to be.
+//! Concurrent writes share a transaction, with one commit each (group commit). Several servers may write to
+//! the same log: on a conflict, the writer reads the other server's commits and validates again. A result is
+//! never ahead of the log: success means stored, and failure means not stored.
 
 mod answer;
 mod database;
@@ -22,7 +21,7 @@ use std::{sync::Arc, time::Duration};
 
 use registry_core::{
     Catalog, Diagnostic, Origin, Revision, SettingChange, Timestamp, limits,
-    rules::{self, Claimant, Plan, Proposed},
+    rules::{self, Author, Plan, Proposed},
 };
 use tokio::{
     sync::{Semaphore, mpsc, oneshot, watch},
@@ -43,45 +42,45 @@ use crate::{
     store::{self, CommitEvent, NewAccessEvent, Store},
 };
 
-/// How often expired request ids are deleted.
-const FORGET: Duration = Duration::from_hours(1);
+/// Interval between deletions of expired request ids.
+const REQUEST_EXPIRY_INTERVAL: Duration = Duration::from_hours(1);
 
-/// A batch that somebody wants committed.
+/// A batch to commit.
 #[derive(Debug, Clone)]
 pub struct Submission {
-    /// The wanted changes, in order.
+    /// Requested changes, in order.
     pub batch: Vec<Proposed>,
-    /// What is wanted of settings, in order, after the changes.
+    /// Requested settings, in order, applied after the changes.
     pub settings: Vec<SettingChange>,
-    /// Who wants them.
+    /// Name of the author.
     pub author: String,
-    /// How the author is known; `None`: not authenticated.
+    /// Authentication of the author; `None` without authentication.
     pub origin: Option<Origin>,
-    /// The address of the caller's end of the connection, for the trail of access alone.
+    /// Client address, recorded only in access events.
     pub address: String,
-    /// Under which rights they are wanted; `None`: nobody is told apart.
-    pub claimant: Option<Claimant>,
-    /// Why.
+    /// Write permissions of the author; `None` without authentication.
+    pub claimant: Option<Author>,
+    /// Commit message.
     pub message: String,
-    /// By which a retry is known.
+    /// Idempotency key that identifies retries.
     pub request_id: Option<String>,
-    /// The revision that the registry must be at.
+    /// Required revision of the registry; a mismatch rejects the batch.
     pub base_revision: Option<Revision>,
 }
 
 impl Submission {
-    /// Decides what it would do to a catalog, and whether its author may.
+    /// Computes the effect on a catalog and checks the permissions of the author.
     pub fn plan(&self, catalog: &Catalog) -> Plan {
         #[cfg(test)]
         assert!(self.message != PANICS, "a defect");
         let mut plan = rules::plan_with(catalog, &self.batch, &self.settings);
         if let Some(claimant) = &self.claimant {
-            rules::claim(catalog, claimant, &self.batch, &mut plan);
+            rules::authorize(catalog, claimant, &self.batch, &mut plan);
         }
         plan
     }
 
-    /// The line of its commit in the trail of access.
+    /// Access event of the commit.
     fn event(&self, revision: Revision, at: Timestamp) -> Option<CommitEvent> {
         let origin = self.origin.as_ref()?;
         let what = NewAccessEvent {
@@ -95,74 +94,75 @@ impl Submission {
     }
 }
 
-/// The message of a batch whose planning panics.
+/// Message of a test batch whose planning panics.
 #[cfg(test)]
 const PANICS: &str = "this batch panics";
 
-/// What became of a batch.
+/// Result of an accepted batch.
 #[derive(Debug, Clone)]
 pub struct Applied {
-    /// The revision of its commit, or the current one where it changed nothing.
+    /// Revision of the commit, or the current revision if the batch changed nothing.
     pub revision: Revision,
-    /// Whether there is a commit of it.
+    /// Whether the batch created a commit.
     pub committed: bool,
-    /// The batch as it was submitted.
+    /// The submitted batch.
     pub batch: Vec<Proposed>,
-    /// What each of its changes did, and the warnings.
+    /// Effect of each change, and warnings.
     pub plan: Plan,
 }
 
-/// Why a batch was not committed.
+/// A batch that was not committed.
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum Error {
-    /// Validation found errors.
-    #[error("the batch was refused: {}", summary(.0))]
+    /// Validation errors.
+    #[error("the batch is invalid: {}", summary(.0))]
     Refused(Vec<Diagnostic>),
-    /// The registry is not where the caller believes.
-    #[error("the batch wants the registry at revision {wanted}, it is at {current}")]
+    /// A base revision other than the current revision.
+    #[error("base_revision is {wanted} but the registry is at revision {current}")]
     BaseRevision {
-        /// Where the caller believes that it is.
+        /// Required revision.
         wanted: Revision,
-        /// Where it is.
+        /// Current revision.
         current: Revision,
     },
-    /// The request id belongs to another batch, or to somebody else.
-    #[error("the request id `{request_id}` was used for another request in revision {revision}")]
+    /// A request id of another batch.
+    #[error(
+        "request_id `{request_id}` was already used for another request, in revision {revision}"
+    )]
     RequestIdReused {
-        /// The id.
+        /// The request id.
         request_id: String,
-        /// The commit of that other batch.
+        /// Revision of the commit with this request id.
         revision: Revision,
     },
-    /// Too much is waiting already.
-    #[error("too many writes are waiting; try again later")]
+    /// A full write queue.
+    #[error("the write queue is full; retry later")]
     QueueFull,
-    /// Other servers came first, again and again.
-    #[error("other writers came first {attempts} times; try again")]
+    /// Conflicts with commits of other servers in every attempt.
+    #[error("write conflict: other servers committed first in {attempts} attempts; retry")]
     Contended {
-        /// How often it was tried.
+        /// Number of attempts.
         attempts: u32,
     },
-    /// The database takes no writes; nothing was written.
+    /// A database failure; the batch was not stored.
     #[error(transparent)]
     Database(store::Error),
-    /// The database was lost at a moment when the commit may have been stored or not.
-    #[error("the database was lost while committing; whether the batch was stored is unknown")]
-    OutcomeUnknown,
-    /// This server only has a copy of the log.
+    /// A database failure during the commit, with an unknown outcome.
     #[error(
-        "this server is a relay and takes no writes; send them to its registry: {upstream}, or, where that \
-         is a relay too, whom that follows"
+        "the database connection was lost during the commit; the batch may or may not be stored"
     )]
+    OutcomeUnknown,
+    /// A relay, which has a read-only copy of the log.
+    #[error("this server is a read-only relay; send writes to its registry: {upstream}")]
     Relay {
-        /// Where the registry is.
+        /// URL of the upstream registry.
         upstream: String,
     },
-    /// The server is shutting down; nothing was written.
+    /// A server that is shutting down; the batch was not stored.
     #[error("the server is shutting down")]
     Draining,
-    /// A bug.
-    #[error("the batch cannot be committed: {0}")]
+    /// A defect of the server.
+    #[error("internal error: {0}")]
     Internal(String),
 }
 
@@ -170,12 +170,12 @@ fn summary(diagnostics: &[Diagnostic]) -> String {
     let errors = diagnostics.iter().filter(|found| found.is_error()).count();
     match diagnostics.iter().find(|found| found.is_error()) {
         Some(first) if errors == 1 => first.to_string(),
-        Some(first) => format!("{errors} errors, the first is {first}"),
-        None => "no reason was found".to_owned(),
+        Some(first) => format!("{first}; and {} more", errors - 1),
+        None => "no findings".to_owned(),
     }
 }
 
-/// Where batches are submitted. Clones submit to the same writer.
+/// Handle of the writer. Clones share one queue.
 #[derive(Clone)]
 pub struct Registrar {
     queue: mpsc::Sender<Waiting>,
@@ -183,63 +183,63 @@ pub struct Registrar {
     database: watch::Receiver<Database>,
     hub: Arc<Hub>,
     closing: CancellationToken,
-    /// In a relay: where the registry is.
+    /// URL of the upstream registry, in a relay.
     upstream: Option<Arc<str>>,
     store: Store,
-    /// Longest that one statement of the database may take.
+    /// Timeout of one database statement.
     limit: Duration,
 }
 
-/// What the writer needs.
+/// Dependencies of the writer.
 pub struct Parts {
     /// The log.
     pub store: Store,
-    /// Where commits are published.
+    /// Publishes commits to readers and followers.
     pub hub: Arc<Hub>,
-    /// What time it is.
+    /// Clock for commit times.
     pub clock: Arc<dyn Clock>,
-    /// Its limits.
+    /// Limits and timeouts.
     pub config: RegistrarConfig,
 }
 
-/// Starts the writer. The task ends after [`Registrar::close`].
+/// Starts the writer task, which stops after [`Registrar::close`].
 pub async fn start(parts: Parts) -> Result<(Registrar, JoinHandle<()>), store::Error> {
     let (queue, waiting) = mpsc::channel(parts.config.write_queue.max(1));
-    let space = Arc::new(Semaphore::new(units(parts.config.write_queue_bytes)));
+    let space = Arc::new(Semaphore::new(permits(parts.config.write_queue_bytes)));
     let (sender, database) = watch::channel(Database::Writable);
     let hub = parts.hub.clone();
     let listener = listen::spawn(parts.store.clone(), hub.clone());
     let (store, limit) = (parts.store.clone(), parts.config.database_timeout);
-    let forgetting = forget_requests(parts.store.clone(), parts.clock.clone());
+    let expiry = expire_requests(parts.store.clone(), parts.clock.clone());
     let writer = Writer::new(parts, sender).await?;
     let closing = CancellationToken::new();
     let closed = closing.clone();
     let task = tokio::spawn(async move {
         writer.run(waiting, closed).await;
         listener.abort();
-        forgetting.abort();
+        expiry.abort();
     });
     Ok((Registrar { queue, space, database, hub, closing, upstream: None, store, limit }, task))
 }
 
-/// Deletes the ids of requests that are too old to be retried, now and every hour.
-fn forget_requests(store: Store, clock: Arc<dyn Clock>) -> JoinHandle<()> {
+/// Deletes expired request ids at startup and every hour.
+fn expire_requests(store: Store, clock: Arc<dyn Clock>) -> JoinHandle<()> {
     tokio::spawn(async move {
         loop {
-            if let Err(error) = store.forget_requests(clock.now()).await {
-                tracing::debug!(%error, "expired request ids were not deleted");
+            if let Err(error) = store.delete_expired_requests(clock.now()).await {
+                tracing::debug!(%error, "cannot delete expired request ids");
             }
-            sleep(FORGET).await;
+            sleep(REQUEST_EXPIRY_INTERVAL).await;
         }
     })
 }
 
-/// The registrar of a relay, which takes no writes; and what takes the registry's commits instead.
+/// Creates the registrar of a relay, which rejects writes, and the importer of upstream commits.
 pub async fn start_relay(
     parts: Parts,
     upstream: String,
 ) -> Result<(Registrar, Importer), store::Error> {
-    // Nobody ever waits in it.
+    // A relay never queues a write.
     let (queue, _) = mpsc::channel(1);
     let (space, hub) = (Arc::new(Semaphore::new(0)), parts.hub.clone());
     let (sender, database) = watch::channel(Database::Writable);
@@ -250,35 +250,35 @@ pub async fn start_relay(
 }
 
 impl Registrar {
-    /// Commits a batch, or says why not. A caller that stops waiting does not undo anything.
+    /// Commits a batch. A canceled caller does not cancel the commit.
     pub async fn apply(&self, submission: Submission) -> Result<Applied, Error> {
         if let Some(upstream) = &self.upstream {
             return Err(Error::Relay { upstream: upstream.to_string() });
         }
-        if let Some(reason) = self.database.borrow().refusal() {
+        if let Some(reason) = self.database.borrow().write_failure() {
             return Err(Error::Database(reason.clone()));
         }
         let (reply, answer) = oneshot::channel();
         let bytes = waiting::bytes(&submission);
-        // No queue will ever have room for it, so "try again later" would be wrong.
+        // A batch above the limit would never fit, so `QueueFull` would cause useless retries.
         if bytes > limits::BATCH_BYTES
-            && let Some(found) = rules::too_big(&submission.batch)
+            && let Some(found) = rules::exceeds_batch_limit(&submission.batch)
         {
             return Err(Error::Refused(vec![found]));
         }
-        let wanted = u32::try_from(units(bytes)).unwrap_or(u32::MAX);
+        let wanted = u32::try_from(permits(bytes)).unwrap_or(u32::MAX);
         let space = self.space.clone().try_acquire_many_owned(wanted);
         let space = space.map_err(|_| Error::QueueFull)?;
         self.queue.try_send(Waiting::new(submission, reply, space)).map_err(|e| match e {
             mpsc::error::TrySendError::Full(_) => Error::QueueFull,
             mpsc::error::TrySendError::Closed(_) => Error::Draining,
         })?;
-        // Without an answer, the writer ended at a moment that nobody knows.
+        // A missing result means that the writer stopped during the commit.
         answer.await.unwrap_or(Err(Error::OutcomeUnknown))
     }
 
-    /// Waits until this server shows every commit that is stored now. A relay shows only what its
-    /// registry has signed, and a server without its database only what it has in memory.
+    /// Waits until this server serves every commit that is stored now. A relay, and a server without its
+    /// database, serve what they have.
     pub async fn catch_up(&self) -> Result<(), Error> {
         if self.upstream.is_some() || !self.store.is_shared() {
             return Ok(());
@@ -294,23 +294,23 @@ impl Registrar {
         reached.map(drop).map_err(|_| {
             Error::Database(store::Error::Unavailable {
                 database: format!("of registry {}", self.store.registry()),
-                detail: format!("revision {head} was not read within {:?}", self.limit),
+                detail: format!("timed out after {:?} reading up to revision {head}", self.limit),
             })
         })
     }
 
-    /// Whether the database takes writes, as far as is known.
+    /// Last known state of the database.
     pub fn database(&self) -> Database {
         self.database.borrow().clone()
     }
 
-    /// Takes no more batches; the writer finishes what waits and ends.
+    /// Rejects further batches. The writer finishes the queued ones and stops.
     pub fn close(&self) {
         self.closing.cancel();
     }
 }
 
-/// Bytes in the units of the semaphore, which counts no further than an u32 in one step.
-fn units(bytes: usize) -> usize {
+/// Converts bytes to semaphore permits of 1 KiB, because one acquisition is limited to `u32::MAX`.
+fn permits(bytes: usize) -> usize {
     bytes.div_ceil(1024).max(1)
 }

@@ -1,15 +1,14 @@
-//! A relay: a server whose log is a copy of another one's. It serves reads and streams, and takes no
-//! writes.
+//! Relay: a read-only server whose log is a copy of an upstream registry's log.
 //!
-//! A commit is stored and served only after the chain and the registry's signature on a later state prove it.
-//! A server in between can therefore neither invent nor hide commits. A relay serves its copy while the
-//! registry is unreachable.
+//! A relay stores and serves a commit only after the chain and a signature of the registry on a later state
+//! verify it. A server in between can therefore neither insert nor hide commits. A relay serves its copy while
+//! the registry is unreachable.
 
+mod commit_buffer;
 mod copy;
 mod introduction;
+mod scope_signatures;
 mod settings;
-mod staging;
-mod witness;
 
 use std::{
     path::PathBuf,
@@ -26,135 +25,139 @@ use tokio_util::sync::CancellationToken;
 pub use settings::RelayConfig;
 
 use crate::{
-    feed::{Contact, Voucher, Witness},
+    feed::{ScopeSignatureSource, StateSigner, UpstreamContact},
     registrar::{self, Parts, Registrar},
     store::{self, Store},
 };
 
-/// Why a server cannot be a relay.
+/// A relay that cannot start.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The database has commits of a registry of its own, or another registry's.
+    /// A database with another key than the upstream registry.
     #[error(
-        "the database is not that of a relay of this registry: it is known by the key {known}, the \
-         registry to follow by {theirs}; give the relay a database of its own (--data-dir, --database)"
+        "the database belongs to a registry with the key {known}, but the upstream registry has the key \
+         {upstream}; use a new database for the relay (--data-dir, --database)"
     )]
     OtherKey {
-        /// The key that the database knows.
+        /// Public key in the database.
         known: String,
-        /// The key to follow.
-        theirs: String,
+        /// Public key of the upstream registry.
+        upstream: String,
     },
-    /// The database is that of a registry of its own.
+    /// A database of a registry, not of a relay.
     #[error(
-        "the database is not that of a relay: it is a registry of its own, known by the key {0}; give \
-         the relay a database of its own (--data-dir, --database)"
+        "the database belongs to a registry with the key {0}, not to a relay; use a new database for the \
+         relay (--data-dir, --database)"
     )]
     OwnRegistry(String),
-    /// The key that the database knows cannot be read.
-    #[error("the key {0:?} in the database cannot be read; give the relay a new database")]
+    /// An invalid key in the database.
+    #[error("invalid key {0:?} in the database; use a new database for the relay")]
     BadKey(String),
-    /// The address of the registry is invalid.
+    /// An invalid address of the upstream registry.
     #[error(
-        "`{0}` is no registry to follow; write grpc(s)://host:port, at most 16 of its servers with \
-         commas between"
+        "invalid upstream registry `{0}`: use grpc(s)://HOST:PORT, with at most 16 servers separated by \
+         commas"
     )]
     Address(String),
-    /// The token could be read on the network.
-    #[error("the token for {0} would go to another machine in plain text; use grpcs://")]
+    /// A token that would be sent without encryption.
+    #[error("refusing to send the token to {0} in plain text; use grpcs://")]
     PlainToken(String),
-    /// A file of the settings is unusable.
-    #[error("{path:?} cannot be used: {reason}")]
+    /// An unusable file of the settings.
+    #[error("cannot use {path:?}: {reason}")]
     File {
         /// The file.
         path: PathBuf,
-        /// The problem.
+        /// The failure.
         reason: String,
     },
-    /// The database.
+    /// A database failure.
     #[error(transparent)]
     Store(#[from] store::Error),
 }
 
-/// What makes a server a relay.
+/// State of a relay.
 #[derive(Clone)]
 pub struct Relay {
     follower: Arc<Follower>,
     key: Arc<VerifierKey>,
     name: Arc<str>,
     status: Arc<Mutex<Option<String>>>,
-    contact: Arc<Contact>,
-    /// Most bytes of commits that wait for the registry's signature.
-    max_unsigned_bytes: usize,
+    contact: Arc<UpstreamContact>,
+    /// Maximum bytes of commits without a signed state.
+    buffer_bytes: usize,
 }
 
 impl Relay {
-    /// Makes the store that of a relay: a new one waits for the registry, to hear which it is.
+    /// Turns the store into that of a relay. A new store waits for the registry to learn its id.
     pub async fn open(
         store: Store,
         follower: Follower,
         pinned: Option<VerifierKey>,
         name: String,
-        max_unsigned_bytes: usize,
+        buffer_bytes: usize,
     ) -> Result<(Self, Store), Error> {
         let store = if store.known_checkpoint_key().await?.is_some() {
             store
         } else {
             let key = match &pinned {
                 Some(key) => key.clone(),
-                None => introduction::ask(&follower, &name).await,
+                None => introduction::fetch_key(&follower, &name).await,
             };
-            store.adopt(&key.registry(), &key.to_string()).await?
+            store.set_upstream(&key.registry(), &key.to_string()).await?
         };
-        // Another server of the database may have been first, also as a registry.
+        // Another server may have initialized the database first, also as a registry.
         let known = store.known_checkpoint_key().await?.unwrap_or_default();
         if !store.is_relay().await? {
             return Err(Error::OwnRegistry(known));
         }
         let key = VerifierKey::from_str(&known).map_err(|_| Error::BadKey(known))?;
-        if let Some(theirs) = pinned.filter(|pinned| *pinned != key) {
-            return Err(Error::OtherKey { known: key.to_string(), theirs: theirs.to_string() });
+        if let Some(upstream) = pinned.filter(|pinned| *pinned != key) {
+            return Err(Error::OtherKey { known: key.to_string(), upstream: upstream.to_string() });
         }
-        let status = Arc::new(Mutex::new(Some("it was not heard of yet".to_owned())));
-        let contact = Arc::new(Contact::new(Duration::MAX));
+        let status = Arc::new(Mutex::new(Some("not connected yet".to_owned())));
+        let contact = Arc::new(UpstreamContact::new(Duration::MAX));
         let (follower, key, name) = (follower.into(), key.into(), name.into());
-        let relay = Self { follower, key, name, status, contact, max_unsigned_bytes };
+        let relay = Self { follower, key, name, status, contact, buffer_bytes };
         Ok((relay, store))
     }
 
-    /// The key of the registry.
+    /// Public key of the registry.
     pub fn key(&self) -> &Arc<VerifierKey> {
         &self.key
     }
 
-    /// Where the registry is, for people.
+    /// Addresses of the registry, for display.
     pub fn upstream(&self) -> String {
         self.follower.addresses.join(",")
     }
 
-    /// Why the registry is not followed at the moment, if it is not.
+    /// Reason why the registry is not followed at the moment, if any.
     pub fn problem(&self) -> Option<String> {
         self.status.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// What vouches for states: the registry's signatures, passed on.
-    pub fn voucher(&self, stop: CancellationToken) -> Voucher {
+    /// Signer that forwards the signatures of the registry.
+    pub fn signer(&self, stop: CancellationToken) -> StateSigner {
         let relay = self.clone();
-        let witness: Witness = Arc::new(move |scope| witness::follow(&relay, scope, stop.clone()));
-        Voucher::Upstream { witness, key: self.key.clone(), contact: self.contact.clone() }
+        let scope_signatures: ScopeSignatureSource =
+            Arc::new(move |scope| scope_signatures::follow(&relay, scope, stop.clone()));
+        StateSigner::Upstream {
+            scope_signatures,
+            key: self.key.clone(),
+            contact: self.contact.clone(),
+        }
     }
 
-    /// The latest state of what is stored on which the registry's signature was kept, with it. What
-    /// follows on it was stored in part only: it comes again.
-    pub async fn attested(
+    /// Latest stored state with a stored signature. Later commits were stored partially and are received again.
+    pub async fn latest_signed(
         &self,
         store: &Store,
         catalog: Catalog,
         now: Timestamp,
     ) -> Result<Catalog, Error> {
-        let mut kept = store.attestations().await?;
-        kept.sort_by_key(|(revision, _)| *revision);
-        while let Some((revision, kept)) = kept.pop() {
+        let mut stored = store.attestations().await?;
+        stored.sort_by_key(|(revision, _)| *revision);
+        while let Some((revision, stored)) = stored.pop() {
             let state = if revision == catalog.revision() {
                 catalog.clone()
             } else if revision > catalog.revision() {
@@ -164,20 +167,20 @@ impl Relay {
             } else {
                 continue;
             };
-            if kept.verify(&state, &self.key).is_ok() {
-                self.contact.heard(now.since(kept.time));
-                return Ok(state.attested(Some(kept)));
+            if stored.verify(&state, &self.key).is_ok() {
+                self.contact.record(now.since(stored.time));
+                return Ok(state.with_attestation(Some(stored)));
             }
         }
         if catalog.revision() > Revision(0) {
             tracing::warn!(
-                "no signature of the registry on what is held was kept; followers wait until the registry is there"
+                "no signature of the stored state is available; followers wait until the upstream registry is reachable"
             );
         }
         Ok(catalog)
     }
 
-    /// Follows the registry until it is stopped; and the registrar, which takes no writes.
+    /// Starts to follow the registry. Returns a registrar that rejects writes.
     pub async fn start(
         &self,
         parts: Parts,
@@ -190,15 +193,14 @@ impl Relay {
         Ok((registrar, tokio::spawn(async move { follower.run(copy, stop).await })))
     }
 
-    /// Notes how the registry's stream is.
-    fn note(&self, heard: StreamState<'_>) {
-        let now = match heard {
-            // The server between may be there, and its registry as silent as a stream that is dead.
+    /// Records the state of the stream from the registry.
+    fn record(&self, event: StreamState<'_>) {
+        let now = match event {
+            // A relay in between may be reachable while its own registry is not.
             StreamState::Live if self.contact.age() < self.follower.timing.silence => None,
-            StreamState::Live => Some(format!(
-                "{} is a relay too, and has not heard of the registry for a while",
-                self.upstream()
-            )),
+            StreamState::Live => {
+                Some(format!("{} is a relay that has lost its upstream registry", self.upstream()))
+            }
             StreamState::Nacked => return,
             StreamState::Down(reason)
             | StreamState::ScopeLimit(reason)
@@ -210,9 +212,9 @@ impl Relay {
             return;
         }
         match &now {
-            None => tracing::info!("following the registry"),
+            None => tracing::info!("following the upstream registry"),
             Some(reason) => tracing::warn!(
-                "the registry cannot be followed, what is held is served on: {reason}"
+                "cannot follow the upstream registry, serving the local copy: {reason}"
             ),
         }
         *status = now;

@@ -1,4 +1,4 @@
-//! The server: put together, served, drained.
+//! The lifecycle of the server: open, serve, drain.
 
 mod layers;
 
@@ -31,103 +31,103 @@ use crate::{
     checkpoint_key,
     clock::Clock,
     config::{Authentication, Config, InvalidConfig},
-    connections::{self, AdminListen, ServeConfig},
-    feed::{Feed, Hub, Memory, Voucher},
+    connections::{self, AdminListen, ServeConfig, listen_remedy},
+    feed::{Feed, FleetWriter, Hub, StateSigner},
     gate, grpc, http, metrics, registrar,
     relay::{self, Relay},
-    store::{self, Claim, Store},
+    store::{self, FileLock, Store},
 };
 
-/// Most documents of the MCP registry API that are checked at once.
+/// Maximum concurrent document validations of the MCP registry API.
 const VALIDATIONS: usize = 2;
 
-/// Connections to the admin address.
+/// Connection limits of the admin address.
 const ADMIN_CONNECTIONS: connections::Limits = connections::Limits { all: 256, per_address: 64 };
 
-/// Largest headers of a request.
+/// Maximum bytes of request headers.
 const MAX_HEADER_BYTES: u32 = 32 * 1024;
-/// How long it may take to note who has left.
-const LAST_NOTES: Duration = Duration::from_secs(3);
-/// What the last writes get even where connections took all the time.
-const LAST_WRITES: Duration = Duration::from_secs(1);
+/// Time to store the final state of the followers.
+const FLEET_FLUSH_TIMEOUT: Duration = Duration::from_secs(3);
+/// Minimum time for the last writes, even if open connections used up the drain timeout.
+const LAST_WRITES_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// Why the server does not start, or stopped.
+/// A failure at startup or while serving.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The settings.
+    /// Invalid settings.
     #[error(transparent)]
     Config(#[from] InvalidConfig),
-    /// A file of TLS.
+    /// An unusable TLS file.
     #[error(transparent)]
     Tls(#[from] registry_tls::InvalidFile),
-    /// A file of the identity provider's keys.
+    /// An unusable file with the identity provider's keys.
     #[error(transparent)]
     Oidc(#[from] registry_jwt::InvalidFile),
-    /// The key that signs checkpoints.
+    /// An unusable checkpoint key.
     #[error(transparent)]
     CheckpointKey(#[from] checkpoint_key::Error),
-    /// The registry to follow.
+    /// A relay that cannot start.
     #[error(transparent)]
     Relay(#[from] relay::Error),
-    /// The database, before anything is served.
+    /// An unusable database.
     #[error(transparent)]
     Store(#[from] store::Error),
-    /// The admin address.
-    #[error("cannot listen on the admin address {address}: {source}")]
+    /// An admin address that cannot be bound.
+    #[error("cannot listen on {address}: {source}; {} (--admin-listen)", listen_remedy(.source))]
     Admin {
         /// The address.
         address: SocketAddr,
-        /// Why not.
+        /// The failure.
         source: std::io::Error,
     },
-    /// The reflection service.
-    #[error("the API's description cannot be served: {0}")]
+    /// A failure of the gRPC reflection service.
+    #[error("cannot build the gRPC reflection service: {0}")]
     Reflection(#[from] tonic_reflection::server::Error),
-    /// The socket.
-    #[error("serving failed: {0}")]
+    /// A failure of the HTTP server.
+    #[error("the HTTP server failed: {0}")]
     Transport(#[from] tonic::transport::Error),
-    /// The writer ended although nobody stopped it.
-    #[error("the writer ended unexpectedly: {0}")]
+    /// A writer task that stopped without a request.
+    #[error("the writer task stopped unexpectedly: {0}")]
     Writer(String),
 }
 
-/// A server that has read its catalog and is ready to serve.
+/// A server with a loaded catalog, ready to serve.
 pub struct Server {
     app: Arc<App>,
     writer: JoinHandle<()>,
-    memory: Memory,
+    fleet_writer: FleetWriter,
     config: ServeConfig,
     tls: Option<Acceptor>,
     admin: Option<TcpListener>,
-    _claim: Claim,
+    _lock: FileLock,
 }
 
 impl Server {
-    /// Opens the database and reads the catalog.
+    /// Opens the database and loads the catalog.
     pub async fn open(config: Config, clock: Arc<dyn Clock>) -> Result<Self, Error> {
         metrics::recorder();
         let tls = config.tls.acceptor()?;
         let admin = open_admin(config.serve.admin_listen).await?;
         let database = config.database()?;
         let store = Store::open(&database).await?;
-        let claim = database.claim()?;
+        let lock = database.lock_file()?;
         let (store, relay) = open_relay(&config, store).await?;
         let tokens = Tokens::open(store.clone(), clock.clone()).await?;
         let access = Arc::new(open_access(&config, tokens, clock.clone()).await?);
         let catalog = store.load().await?;
         let draining = CancellationToken::new();
-        let (catalog, voucher, key) = if let Some(relay) = &relay {
-            let catalog = relay.attested(&store, catalog, clock.now()).await?;
+        let (catalog, signer, key) = if let Some(relay) = &relay {
+            let catalog = relay.latest_signed(&store, catalog, clock.now()).await?;
             let key = Key::Upstream { key: relay.key().clone(), address: relay.upstream() };
-            (catalog, relay.voucher(draining.clone()), key)
+            (catalog, relay.signer(draining.clone()), key)
         } else {
-            // Late: a server that does not start for another reason makes no key known.
+            // Last, so that a failed start does not register a key in the database.
             let key = open_key(&config, &store).await?;
-            (catalog, Voucher::Key(key.clone(), clock.clone()), Key::Own(key))
+            (catalog, StateSigner::Key(key.clone(), clock.clone()), Key::Own(key))
         };
-        metrics::count(&catalog);
-        let hub = Arc::new(Hub::new(catalog, &config.feed, voucher));
-        hub.recall(&store).await?;
+        metrics::loaded(&catalog);
+        let hub = Arc::new(Hub::new(catalog, &config.feed, signer));
+        hub.load_recent(&store).await?;
         let parts = registrar::Parts {
             store: store.clone(),
             hub: hub.clone(),
@@ -164,12 +164,12 @@ impl Server {
             namespace: config.mcp_namespace,
             draining,
         });
-        let memory = Memory::start(app.feed.clone());
-        app.feed.start_forgetting();
-        Ok(Self { app, writer, memory, config: config.serve, tls, admin, _claim: claim })
+        let fleet_writer = FleetWriter::start(app.feed.clone());
+        app.feed.start_retention();
+        Ok(Self { app, writer, fleet_writer, config: config.serve, tls, admin, _lock: lock })
     }
 
-    /// The line that says that the server is there.
+    /// Line for standard output that announces the address.
     pub fn banner(&self, address: SocketAddr) -> String {
         let scheme = if self.tls.is_some() { "https" } else { "http" };
         let (registry, revision) = (self.app.registry(), self.app.catalog().revision());
@@ -178,12 +178,12 @@ impl Server {
         )
     }
 
-    /// The address that serves metrics, where there is one.
+    /// Bound admin address, if enabled.
     pub fn admin_address(&self) -> Option<SocketAddr> {
         self.admin.as_ref()?.local_addr().ok()
     }
 
-    /// Serves until told to stop, then drains.
+    /// Serves until `shutdown` completes, then drains.
     pub async fn serve(
         mut self,
         listener: TcpListener,
@@ -191,11 +191,11 @@ impl Server {
     ) -> Result<(), Error> {
         let (services, health) = grpc::router(&self.app, self.limits()).await?;
         let routes = layers::join(services, http::router(self.app.clone()));
-        let routes = layers::around(gate::layer(routes, self.app.access.clone()));
+        let routes = layers::trace(gate::layer(routes, self.app.access.clone()));
         let refuse = CancellationToken::new();
         let limits = connections::Limits {
             all: self.config.max_connections,
-            per_address: self.config.address_connections(),
+            per_address: self.config.connections_per_address(),
         };
         let serving =
             self.transport().add_routes(Routes::from(routes)).serve_with_incoming_shutdown(
@@ -203,14 +203,14 @@ impl Server {
                 refuse.clone().cancelled_owned(),
             );
         let mut serving = std::pin::pin!(serving);
-        // It ends with this function: probes are answered while the callers' requests finish.
+        // Stops when this function returns, so that health checks work during the drain.
         let _admin = self.admin.take().map(|listener| self.serve_admin(listener));
         tokio::select! {
             served = &mut serving => return Ok(served?),
             ended = &mut self.writer => return Err(Error::Writer(describe(ended))),
             () = shutdown => {}
         }
-        tracing::info!("draining: finishing what has begun");
+        tracing::info!("draining: waiting for running requests");
         health.drain().await;
         self.app.draining.cancel();
         let notice = async {
@@ -223,18 +223,18 @@ impl Server {
         if let Ok(served) = drained {
             served?;
         } else {
-            tracing::warn!("some connections did not end in time and are cut");
+            tracing::warn!("drain timeout: closing the remaining connections");
         }
         self.app.registrar.close();
-        if timeout_at(limit.max(Instant::now() + LAST_WRITES), self.writer).await.is_err() {
-            tracing::error!("the last writes did not end in time; their callers were not answered");
+        if timeout_at(limit.max(Instant::now() + LAST_WRITES_TIMEOUT), self.writer).await.is_err() {
+            tracing::error!("drain timeout: the last writes got no response");
         }
-        self.memory.finish(LAST_NOTES).await;
+        self.fleet_writer.finish(FLEET_FLUSH_TIMEOUT).await;
         self.app.store.close().await;
         Ok(())
     }
 
-    /// Serves probes in a task that ends when the guard is dropped.
+    /// Serves the admin address in a task that stops when the guard is dropped.
     fn serve_admin(&self, listener: TcpListener) -> DropGuard {
         let stop = CancellationToken::new();
         let guard = stop.clone().drop_guard();
@@ -247,7 +247,7 @@ impl Server {
             );
         tokio::spawn(async move {
             if let Err(error) = serving.await {
-                tracing::error!(%error, "the admin address is no longer served");
+                tracing::error!(%error, "the server of the admin address stopped");
             }
         });
         guard
@@ -264,16 +264,17 @@ impl Server {
     fn transport(&self) -> Transport {
         Transport::builder()
             .accept_http1(true)
-            .max_concurrent_streams(self.config.max_connection_streams)
-            .http2_keepalive_interval(Some(self.config.keepalive))
-            .http2_keepalive_timeout(Some(self.config.keepalive))
+            .max_concurrent_streams(self.config.max_streams_per_connection)
+            .http2_keepalive_interval(Some(self.config.keepalive_interval))
+            .http2_keepalive_timeout(Some(self.config.keepalive_interval))
             .http2_max_header_list_size(MAX_HEADER_BYTES)
     }
 }
 
-/// Listens for probes and scrapers. Another server of the machine may have the default address.
-async fn open_admin(wanted: Option<AdminListen>) -> Result<Option<TcpListener>, Error> {
-    let (address, is_default) = match wanted {
+/// Binds the admin address. The default address may be in use by another server of the same host, which
+/// is a warning only.
+async fn open_admin(configured: Option<AdminListen>) -> Result<Option<TcpListener>, Error> {
+    let (address, is_default) = match configured {
         Some(AdminListen::None) => return Ok(None),
         Some(AdminListen::At(address)) => (address, false),
         None => (AdminListen::DEFAULT, true),
@@ -284,31 +285,31 @@ async fn open_admin(wanted: Option<AdminListen>) -> Result<Option<TcpListener>, 
         Err(error) if is_default => {
             tracing::warn!(
                 %address, %error,
-                "the default admin address cannot be used, so metrics are not served; set --admin-listen"
+                "cannot listen on the default admin address; metrics are disabled. Set --admin-listen"
             );
             return Ok(None);
         }
         Err(error) => return Err(failed(error)),
     };
     let address = listener.local_addr().map_err(failed)?;
-    tracing::info!(%address, "probes and metrics are served on the admin address");
+    tracing::info!(%address, "serving metrics and health checks on the admin address");
     Ok(Some(listener))
 }
 
-/// The key that signs, which the database knows.
+/// Loads the checkpoint key and compares it with the public key in the database.
 async fn open_key(config: &Config, store: &Store) -> Result<Arc<Ed25519KeyPair>, Error> {
-    checkpoint_key::refuse_relay(store).await?;
+    checkpoint_key::reject_relay(store).await?;
     let file = config.checkpoint_key()?;
     let key = Arc::new(checkpoint_key::open(&file)?);
-    checkpoint_key::recognise(store, &file, &key).await?;
+    checkpoint_key::register_or_compare(store, &file, &key).await?;
     Ok(key)
 }
 
-/// What makes this server a relay, if it is to be one.
+/// Connects a relay to its upstream registry; `None` without `--follow`.
 async fn open_relay(config: &Config, store: Store) -> Result<(Store, Option<Relay>), Error> {
     let Some(follower) = config.relay.follower()? else { return Ok((store, None)) };
     let pinned = config.relay.follow_key.clone();
-    let (name, most) = (config.relay.name(), config.relay.max_unsigned_bytes);
+    let (name, most) = (config.relay.name(), config.relay.relay_buffer_bytes);
     let (relay, store) = Relay::open(store, follower, pinned, name, most).await?;
     Ok((store, Some(relay)))
 }
@@ -323,14 +324,14 @@ async fn open_access(
     let is_open = config.authentication(issued)? == Authentication::Disabled;
     let address = config.listen;
     if is_open {
-        tracing::warn!(%address, "NOBODY IS ASKED WHO THEY ARE: whoever reaches this address may change the registry; `registry-server token create` makes a first token, and with one everybody is asked");
-    } else if issued != Issued::Live && !config.has_other_credentials() {
-        let why = match issued {
-            Issued::Ended => "every token has expired or was revoked",
-            _ => "there is no token yet",
+        tracing::warn!(%address, "AUTHENTICATION IS DISABLED: anyone who can reach this address has full access; create the first token with `registry-server token create` and restart");
+    } else if issued != Issued::Active && !config.has_other_credentials() {
+        let reason = match issued {
+            Issued::Inactive => "every token is expired or revoked",
+            _ => "the database has no token",
         };
         tracing::warn!(
-            "{why}, so nobody gets in; make one with `registry-server token create --name NAME --role admin`, on this database"
+            "no caller can authenticate: {reason}; create a token with `registry-server token create --name NAME --role admin` on this database"
         );
     }
     let AccessConfig { rate_limit, rate_burst, public_mcp_registry, .. } = config.access;
@@ -348,5 +349,5 @@ async fn open_access(
 }
 
 fn describe(ended: Result<(), tokio::task::JoinError>) -> String {
-    ended.map_or_else(|e| e.to_string(), |()| "its queue was closed".to_owned())
+    ended.map_or_else(|e| e.to_string(), |()| "the write queue was closed".to_owned())
 }

@@ -1,15 +1,14 @@
-//! The store: the log and the entities that it registers, in SQLite or Postgres.
+//! Storage of the log and the registered entities in SQLite or Postgres.
 //!
-//! [`Store::append`] is the only write. It moves the head and inserts everything in one transaction,
-//! so that what a reader sees is always whole commits in revision order. Everything that comes back
-//! has been proved: documents by their digest, commits by the chain.
+//! [`Store::append`] is the only write to the log. One transaction moves the head and inserts all rows, so
+//! readers see whole commits in revision order. Reads verify documents by their digest and commits by the
+//! chain.
 
-mod at;
 mod audit;
 mod backend;
 mod batch;
-mod claim;
 mod error;
+mod file_lock;
 mod gateways;
 mod key;
 mod listener;
@@ -22,6 +21,7 @@ mod relay;
 mod row;
 mod schema;
 mod sql;
+mod sql_timestamp;
 mod sqlite;
 mod tokens;
 mod url;
@@ -30,34 +30,33 @@ use std::time::Duration;
 
 use registry_core::{Catalog, ChainHash, RegistryId, Revision, SealedCommit, Timestamp};
 
-use at::At;
-pub use audit::{Finding, Findings, Known, Progress};
-pub use backend::Hold;
+pub use audit::{Finding, Findings, Progress, ServedState};
+pub use backend::HeadLock;
 use backend::{Backend, execute};
-use batch::{Made, retries_since};
-pub use claim::Claim;
+use batch::{CommitSource, retries_since};
 pub use error::{AppendError, Error};
-pub use gateways::{Beat, GatewayQuery, KnownGateway, Presence};
+pub use file_lock::FileLock;
+pub use gateways::{FleetHeartbeat, GatewayQuery, GatewayRecord, Presence};
 pub use listener::{Listener, Loss, Wake};
 pub use model::{
     About, CommitQuery, EntityEvent, HistoryQuery, Order, SettingEvent, StoredCommit,
     StoredCommitHeader, Subject,
 };
 pub use past::Past;
-use schema::Opening;
+use schema::SchemaMode;
+use sql_timestamp::SqlTimestamp;
 pub use tokens::{
-    AccessEvent, CommitEvent, NewAccessEvent, Revoked, StoredToken, TokenPlace, Which,
+    AccessEvent, CommitEvent, NewAccessEvent, Revoked, StoredToken, TokenCursor, TokenFilter,
 };
 use tokio::sync::mpsc;
 pub use url::{DatabaseUrl, InvalidDatabaseUrl};
 
-/// How long an operation may take before the database counts as unavailable: longer than the
-/// database's own limits, which know better what is wrong.
-const PATIENCE: Duration = Duration::from_secs(45);
-/// The same for [`Store::check`], which a readiness probe waits for.
-const CHECK: Duration = Duration::from_secs(2);
+/// Timeout of an operation. Longer than the timeouts of the database, whose errors have more detail.
+const OPERATION_TIMEOUT: Duration = Duration::from_secs(45);
+/// Timeout of [`Store::check`], which readiness probes wait for.
+const CHECK_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// A registry's database. Clones share its connections.
+/// Database of a registry. Clones share its connections.
 #[derive(Debug, Clone)]
 pub struct Store {
     registry: RegistryId,
@@ -65,87 +64,88 @@ pub struct Store {
 }
 
 impl Store {
-    /// Connects, creates or migrates the schema, and checks that the database is ours.
+    /// Connects, creates or migrates the schema, and checks that the database belongs to a registry.
     pub async fn open(url: &DatabaseUrl) -> Result<Self, Error> {
-        let (backend, registry) = Backend::open(url, Opening::Migrate).await?;
+        let (backend, registry) = Backend::open(url, SchemaMode::Migrate).await?;
         Ok(Self { registry, backend })
     }
 
-    /// As [`Store::open`], beside servers of another version: rejects a schema that is not this program's
-    /// and migrates nothing.
-    pub async fn open_beside(url: &DatabaseUrl) -> Result<Self, Error> {
-        let (backend, registry) = Backend::open(url, Opening::AsItIs).await?;
+    /// Connects like [`Store::open`] but never migrates, because servers of another version may be running.
+    /// Rejects any other schema version.
+    pub async fn open_existing(url: &DatabaseUrl) -> Result<Self, Error> {
+        let (backend, registry) = Backend::open(url, SchemaMode::Require).await?;
         Ok(Self { registry, backend })
     }
 
-    /// The schema version of this program.
+    /// Schema version of this program.
     pub const SCHEMA: i64 = schema::KNOWN;
 
-    /// Which registry this is: created with the database, never changed.
+    /// Id of the registry, created with the database and immutable.
     pub fn registry(&self) -> &RegistryId {
         &self.registry
     }
 
-    /// Whether other servers may append to it. A SQLite file has one server.
+    /// Whether several servers can append. A SQLite file has one server.
     pub fn is_shared(&self) -> bool {
         self.backend.is_shared()
     }
 
-    /// The current state, as one consistent read. Every document is proved by its digest.
+    /// Loads the current state as one consistent read. Verifies every document by its digest.
     pub async fn load(&self) -> Result<Catalog, Error> {
         read::load(&self.backend, &self.registry).await
     }
 
-    /// Appends these commits, which must follow on `expected`, in one transaction: all or none.
-    /// No commits are no work. An error of the kind `Unavailable` leaves open whether they were
-    /// stored; [`Store::commits_after`] or [`Store::find_request`] tells.
+    /// Appends commits after the revision `expected` in one transaction. After the error `Unavailable` the
+    /// outcome is unknown: [`Store::commits_after`] or [`Store::find_request`] tells whether they are stored.
     pub async fn append(
         &self,
         expected: Revision,
         commits: &[SealedCommit],
     ) -> Result<(), AppendError> {
-        self.append_holding(None, expected, commits, &[]).await
+        self.append_locked(None, expected, commits, &[]).await
     }
 
-    /// As [`Store::append`], for commits of another registry. Their request ids were judged there.
+    /// Appends commits of the upstream registry, whose request ids were checked there.
     pub async fn append_copy(
         &self,
         expected: Revision,
         commits: &[SealedCommit],
     ) -> Result<(), AppendError> {
-        self.within(PATIENCE, self.backend.append(None, expected, commits, Made::Elsewhere)).await
+        self.within(
+            OPERATION_TIMEOUT,
+            self.backend.append(None, expected, commits, CommitSource::Upstream),
+        )
+        .await
     }
 
-    /// As [`Store::append`], with the hold on the head, if there is one, and lines of the trail of access.
-    pub async fn append_holding(
+    /// Appends commits like [`Store::append`], with an optional lock on the head and with access events.
+    pub async fn append_locked(
         &self,
-        hold: Option<Hold>,
+        lock: Option<HeadLock>,
         expected: Revision,
         commits: &[SealedCommit],
         events: &[CommitEvent],
     ) -> Result<(), AppendError> {
-        let made = Made::Here(events);
-        self.within(PATIENCE, self.backend.append(hold, expected, commits, made)).await
+        let source = CommitSource::Local(events);
+        self.within(OPERATION_TIMEOUT, self.backend.append(lock, expected, commits, source)).await
     }
 
-    /// Waits until it is this server's turn to append, for one that keeps losing the race. `None`
-    /// where a database has one server.
-    pub async fn hold(&self) -> Result<Option<Hold>, Error> {
-        self.within(PATIENCE, self.backend.hold()).await
+    /// Locks the head row, for a server that lost several races. `None` if the database has only one server.
+    pub async fn lock_head(&self) -> Result<Option<HeadLock>, Error> {
+        self.within(OPERATION_TIMEOUT, self.backend.lock_head()).await
     }
 
-    /// The commits after a position, oldest first, each proved against the chain hash before it.
-    /// At most `limit`, and fewer where they have many changes: only an empty answer means that
-    /// there are no more.
+    /// Reads commits after a position, oldest first, and verifies each against the chain. Returns at most `limit`
+    /// commits, and fewer if they have many changes; only an empty page is the end.
     pub async fn commits_after(
         &self,
         position: (Revision, ChainHash),
         limit: usize,
     ) -> Result<Vec<SealedCommit>, Error> {
-        self.within(PATIENCE, read::commits_after(&self.backend, position, limit)).await
+        self.within(OPERATION_TIMEOUT, read::commits_after(&self.backend, position, limit)).await
     }
 
-    /// The commit that a request of an author made, if it made one and is not forgotten by now.
+    /// Finds the commit of a request, unless the request id has expired.
     pub async fn find_request(
         &self,
         author: &str,
@@ -153,119 +153,117 @@ impl Store {
         now: Timestamp,
     ) -> Result<Option<StoredCommitHeader>, Error> {
         let finding = read::find_request(&self.backend, (author, request_id), now);
-        self.within(PATIENCE, finding).await
+        self.within(OPERATION_TIMEOUT, finding).await
     }
 
-    /// Deletes the ids of requests that are too old to be retried now.
-    pub async fn forget_requests(&self, now: Timestamp) -> Result<(), Error> {
+    /// Deletes expired request ids.
+    pub async fn delete_expired_requests(&self, now: Timestamp) -> Result<(), Error> {
         let backend = &self.backend;
-        let since = At(retries_since(now));
-        self.within(PATIENCE, async { execute!(backend, sql::FORGET_REQUESTS, [since]) }).await
+        let since = SqlTimestamp(retries_since(now));
+        self.within(OPERATION_TIMEOUT, async {
+            execute!(backend, sql::DELETE_EXPIRED_REQUESTS, [since])
+        })
+        .await
     }
 
-    /// One commit, proved against the chain hash before it.
+    /// Reads one commit and verifies it against the previous chain hash.
     pub async fn commit(&self, revision: Revision) -> Result<Option<StoredCommit>, Error> {
-        self.within(PATIENCE, read::commit(&self.backend, &self.registry, revision)).await
+        self.within(OPERATION_TIMEOUT, read::commit(&self.backend, &self.registry, revision)).await
     }
 
-    /// Commits in the order asked for, with their changes. At most `limit`, and fewer where they
-    /// have many changes: only an empty answer means that there are no more.
+    /// Lists commits with their changes. Returns at most `limit` commits, and fewer if they have many changes;
+    /// only an empty page is the end.
     pub async fn list_commits(&self, query: &CommitQuery) -> Result<Vec<StoredCommit>, Error> {
-        self.within(PATIENCE, read::list_commits(&self.backend, &self.registry, query)).await
+        self.within(OPERATION_TIMEOUT, read::list_commits(&self.backend, &self.registry, query))
+            .await
     }
 
-    /// The changes of one name, or of one version of it, oldest first. Fewer than `limit` means
-    /// that there are no more.
+    /// Lists the changes of a name or of one version, oldest first. A page with fewer than `limit` items is the
+    /// last one.
     pub async fn entity_history(&self, query: &HistoryQuery) -> Result<Vec<EntityEvent>, Error> {
-        self.within(PATIENCE, read::entity_history(&self.backend, query)).await
+        self.within(OPERATION_TIMEOUT, read::entity_history(&self.backend, query)).await
     }
 
-    /// What was set about the name, oldest first; nothing of a version of it. Fewer than `limit`
-    /// means that there is no more.
+    /// Lists the settings of a name, oldest first. A page with fewer than `limit` items is the last one.
     pub async fn setting_history(&self, query: &HistoryQuery) -> Result<Vec<SettingEvent>, Error> {
-        self.within(PATIENCE, read::setting_history(&self.backend, query)).await
+        self.within(OPERATION_TIMEOUT, read::setting_history(&self.backend, query)).await
     }
 
-    /// The chain hash after a revision; `None`: there is no such commit.
+    /// Verified chain hash after a revision; `None` if the revision does not exist.
     pub async fn chain_after(&self, revision: Revision) -> Result<Option<ChainHash>, Error> {
-        self.within(PATIENCE, read::chain_after(&self.backend, &self.registry, revision)).await
+        self.within(OPERATION_TIMEOUT, read::chain_after(&self.backend, &self.registry, revision))
+            .await
     }
 
-    /// The stored head: the last revision of the log and the chain hash after it.
+    /// Stored head: the last revision and its chain hash.
     pub async fn head(&self) -> Result<(Revision, ChainHash), Error> {
-        self.within(PATIENCE, read::stored_head(&self.backend)).await
+        self.within(OPERATION_TIMEOUT, read::stored_head(&self.backend)).await
     }
 
-    /// The chain hash that is stored with a revision, without reading the commit; `None`: there is
-    /// no such commit.
+    /// Stored chain hash of a revision, without reading the commit; `None` if the revision does not exist.
     pub async fn stored_chain(&self, revision: Revision) -> Result<Option<ChainHash>, Error> {
-        self.within(PATIENCE, read::stored_chain(&self.backend, revision)).await
+        self.within(OPERATION_TIMEOUT, read::stored_chain(&self.backend, revision)).await
     }
 
-    /// What the log says of an earlier revision; `None`: there is no such commit.
+    /// State of the log at an earlier revision; `None` if the revision does not exist.
     pub async fn past(&self, revision: Revision) -> Result<Option<Past>, Error> {
-        self.within(PATIENCE, past::past(&self.backend, &self.registry, revision)).await
+        self.within(OPERATION_TIMEOUT, past::past(&self.backend, &self.registry, revision)).await
     }
 
-    /// The last revision at a time or before it; 0 before the first.
+    /// Last revision at or before a time; 0 before the first commit.
     pub async fn revision_at(&self, time: Timestamp) -> Result<Revision, Error> {
-        self.within(PATIENCE, past::revision_at(&self.backend, time)).await
+        self.within(OPERATION_TIMEOUT, past::revision_at(&self.backend, time)).await
     }
 
-    /// Proves everything that the database holds, and lists what does not fit. `told` hears how far
-    /// it is, and ends it by going away.
+    /// Verifies the whole database and lists mismatches. Sends its progress, and stops if the receiver is dropped.
     pub async fn verify(
         &self,
-        known: Known,
-        told: mpsc::Sender<Progress>,
+        known: ServedState,
+        progress: mpsc::Sender<Progress>,
     ) -> Result<(Progress, Findings), Error> {
-        audit::verify(&self.backend, &self.registry, known, told).await
+        audit::verify(&self.backend, &self.registry, known, progress).await
     }
 
-    /// A page of the chain hashes after a position, each proved by its commit's bytes; none at the
-    /// end.
+    /// Reads a page of verified chain hashes after a position; an empty page is the end.
     pub async fn chains_after(
         &self,
         position: (Revision, ChainHash),
     ) -> Result<Vec<ChainHash>, Error> {
-        self.within(PATIENCE, audit::chains_after(&self.backend, position)).await
+        self.within(OPERATION_TIMEOUT, audit::chains_after(&self.backend, position)).await
     }
 
-    /// The key that signs this registry's checkpoints, `NAME+HASH+KEY`: this one, where none is
-    /// known yet.
+    /// Public key of the registry's checkpoints. Stores `ours` if the database has none.
     pub async fn checkpoint_key(&self, ours: &str) -> Result<String, Error> {
-        self.within(PATIENCE, key::known(&self.backend, ours)).await
+        self.within(OPERATION_TIMEOUT, key::known(&self.backend, ours)).await
     }
 
-    /// Lets another key sign checkpoints from now on. A relay's copy becomes the registry by that.
+    /// Replaces the public key of the checkpoints. Turns a relay's copy into the registry.
     pub async fn replace_checkpoint_key(&self, new: &str) -> Result<(), Error> {
-        self.within(PATIENCE, key::replace(&self.backend, new)).await
+        self.within(OPERATION_TIMEOUT, key::replace(&self.backend, new)).await
     }
 
-    /// What wakes whoever follows the log. It holds a connection of its own.
+    /// Listener for commits of other servers, with a connection of its own.
     pub async fn listener(&self) -> Result<Listener, Error> {
-        self.within(PATIENCE, self.backend.listener()).await
+        self.within(OPERATION_TIMEOUT, self.backend.listener()).await
     }
 
-    /// Whether the database answers, as cheaply as that can be known.
+    /// Checks that the database answers.
     pub async fn check(&self) -> Result<(), Error> {
-        self.within(CHECK, read::check(&self.backend)).await
+        self.within(CHECK_TIMEOUT, read::check(&self.backend)).await
     }
 
-    /// Rejects a database whose file was deleted or replaced since it was opened. It reads no
-    /// database; Postgres has no such file.
+    /// Fails if the SQLite file was deleted or replaced since it was opened. Does not access the database.
     pub fn check_file(&self) -> Result<(), Error> {
         self.backend.check_file()
     }
 
-    /// Closes the connections, when nobody uses them any more; SQLite then folds its journal into
-    /// the file. Nothing is lost without it.
+    /// Waits for running operations and closes the connections. SQLite then merges its write-ahead log.
     pub async fn close(&self) {
-        // Whatever does not close in time is closed with the process.
-        let _ = tokio::time::timeout(CHECK, self.backend.close()).await;
+        // Connections that do not close in time are closed with the process.
+        let _ = tokio::time::timeout(CHECK_TIMEOUT, self.backend.close()).await;
     }
 
-    /// A database that hangs, or a network that swallows, must not hang its callers.
+    /// Applies a timeout, so that an unresponsive database or network does not block callers.
     async fn within<T, E: From<Error>>(
         &self,
         limit: Duration,
@@ -273,7 +271,7 @@ impl Store {
     ) -> Result<T, E> {
         tokio::time::timeout(limit, work).await.unwrap_or_else(|_| {
             let database = self.backend.name().to_owned();
-            let detail = format!("no answer within {} seconds", limit.as_secs());
+            let detail = format!("timed out after {} seconds", limit.as_secs());
             Err(Error::Unavailable { database, detail }.into())
         })
     }

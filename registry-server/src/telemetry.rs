@@ -1,4 +1,4 @@
-//! Log lines, on standard error. Export of traces is not supported.
+//! Logging to standard error. Export of traces is not supported.
 
 use std::io::{self, IsTerminal as _};
 
@@ -8,18 +8,18 @@ use tracing_subscriber::{EnvFilter, filter::ParseError, fmt};
 /// The format of log lines.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum LogFormat {
-    /// Lines for people.
+    /// Readable lines.
     Text,
     /// One JSON object per line.
     Json,
 }
 
-/// Starts logging; once a process.
+/// Starts logging. Call it once in a process.
 pub fn start(filter: &str, format: LogFormat) -> Result<(), ParseError> {
     let filter = EnvFilter::builder().parse(filter)?;
     let lines =
         fmt().with_env_filter(filter).with_writer(io::stderr).with_ansi(io::stderr().is_terminal());
-    // A second start keeps the first; only tests do that.
+    // Only tests call this twice; the first subscriber stays.
     let _ = match format {
         LogFormat::Text => lines.try_init(),
         LogFormat::Json => lines.json().flatten_event(true).try_init(),

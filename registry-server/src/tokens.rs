@@ -1,7 +1,7 @@
-//! `registry-server token …`: tokens, straight in the database.
+//! `registry-server token`: API tokens in the database.
 //!
-//! The text of a new token goes to standard output and nowhere else. JSON output is not supported:
-//! scripts use `registryctl token`.
+//! The secret of a new token is written to standard output only. Scripts that need JSON use
+//! `registryctl token`.
 
 use std::{
     io::{self, Write as _},
@@ -19,26 +19,25 @@ use registry_server::{
     },
     clock::{Clock as _, SystemClock},
     config::TokenCommand,
-    store::{self, Store, StoredToken, Which},
+    store::{self, Store, StoredToken, TokenFilter},
 };
 
-use super::{DATABASE, FAILED, USAGE};
+use super::{DATABASE, FAILED, USAGE, database_failure};
 
-/// How many tokens are read at once.
+/// Tokens per database query.
 const PAGE: usize = 1_000;
 
 type Failure = (u8, String);
 
-/// Does what the command says.
 pub(super) async fn run(config: &Config, command: TokenCommand) -> Result<ExitCode, Failure> {
     let url = config.database_url().map_err(|e| usage(&e))?;
     let is_new = url.is_missing();
     if is_new && !matches!(command, TokenCommand::Create { .. }) {
-        let help = "check --data-dir and --database, which are those of the server";
-        return Err((DATABASE, format!("there is no database {url}; {help}")));
+        let remedy = "pass the --data-dir or --database of the server";
+        return Err((DATABASE, format!("database {url} not found; {remedy}")));
     }
     let url = config.database().map_err(|e| usage(&e))?;
-    let store = Store::open_beside(&url).await.map_err(|e| (DATABASE, e.to_string()))?;
+    let store = Store::open_existing(&url).await.map_err(|e| database_failure(&e))?;
     let (by, now) = (Principal::local(&config.user), SystemClock.now());
     let done = match command {
         TokenCommand::Create { name, team, roles, scopes, expires } => {
@@ -46,44 +45,48 @@ pub(super) async fn run(config: &Config, command: TokenCommand) -> Result<ExitCo
                 team: team.unwrap_or_else(|| name.clone()),
                 name,
                 roles: roles.into_iter().collect(),
-                scopes: Scopes::read(&scopes).map_err(|e| usage(&e))?,
+                scopes: Scopes::parse_list(&scopes).map_err(|e| usage(&e))?,
                 expires_at: parse_expiry(&expires, now).map_err(|e| usage(&e))?,
             };
             let is_first = is_first(&store).await.map_err(|e| failure(&e.into()))?;
             let (secret, token) =
                 tokens::create(&store, &by, wanted, now).await.map_err(|e| failure(&e))?;
             if is_new {
-                eprintln!("made the database {url}; a server must use the same to know the token");
+                eprintln!("created the database {url}; start the server with the same database");
             } else if is_first {
                 eprintln!(
-                    "a server that runs without asking for tokens asks from its next start on: restart it"
+                    "restart running servers: they require authentication from the next start on"
                 );
             }
             let end = token.expires_at.map_or("never".to_owned(), |at| at.to_string());
-            eprintln!("token {} for {}; it expires: {end}; keep it now:", token.id, token.name);
+            eprintln!(
+                "created token {} for {}, expires {end}; copy the secret now, it is shown only once:",
+                token.id, token.name
+            );
             writeln!(io::stdout(), "{}", secret.expose())
         }
         TokenCommand::List { all } => {
-            let which = if all { Which::All } else { Which::Live(now) };
+            let which = if all { TokenFilter::All } else { TokenFilter::Active(now) };
             let tokens = all_pages(&store, which).await.map_err(|e| failure(&e))?;
             io::stdout().write_all(table(&tokens, now).as_bytes())
         }
         TokenCommand::Revoke { id } => {
             tokens::revoke(&store, &by, &id, now).await.map_err(|e| failure(&e))?;
-            writeln!(io::stdout(), "revoked {id}; every server refuses it within seconds")
+            writeln!(io::stdout(), "revoked {id}; every server rejects it within seconds")
         }
     };
     store.close().await;
     done.map(|()| ExitCode::SUCCESS).map_err(|e| (FAILED, format!("cannot write the output: {e}")))
 }
 
-/// Whether a server that runs on this database may be an open one: there was no token yet.
+/// Whether the database never had a token. Servers without other credentials then run without
+/// authentication.
 async fn is_first(store: &Store) -> Result<bool, store::Error> {
     let tokens = Tokens::open(store.clone(), Arc::new(SystemClock)).await?;
     Ok(tokens.issued().await? == Issued::Never)
 }
 
-async fn all_pages(store: &Store, which: Which) -> Result<Vec<StoredToken>, Error> {
+async fn all_pages(store: &Store, which: TokenFilter) -> Result<Vec<StoredToken>, Error> {
     let (mut all, mut next) = (Vec::new(), String::new());
     loop {
         let Page { items, next_page_token } = tokens::list(store, which, PAGE, &next).await?;
@@ -119,7 +122,7 @@ fn table(tokens: &[StoredToken], now: Timestamp) -> String {
         let state = match (&token.revoked, token.expires_at) {
             (Some(revoked), _) => format!("revoked by {}", revoked.by),
             (None, Some(at)) if at <= now => "expired".to_owned(),
-            (None, _) => "live".to_owned(),
+            (None, _) => "active".to_owned(),
         };
         let scopes = if token.scopes.is_empty() { "*" } else { &token.scopes };
         let StoredToken { id, name, team, roles, .. } = token;

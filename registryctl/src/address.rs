@@ -1,29 +1,39 @@
-//! Where the registry is, and whether TLS is spoken there.
+//! Addresses of registries.
 
 use std::{fmt, net::IpAddr, str::FromStr};
 
-/// The address of a registry, as a URL for tonic.
+/// The URL of a registry, with the scheme `http` or `https`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Address(String);
 
-/// Why a text is not an address.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum InvalidAddress {
-    /// Another scheme.
-    #[error("`{0}` is not a scheme of the registry; use https://, http://, grpcs:// or grpc://")]
+    #[error("unsupported scheme `{0}`; use https://, http://, grpcs:// or grpc://")]
     Scheme(String),
-    /// Not a URL with a host.
-    #[error("this is not of the form https://HOST:PORT")]
+    /// Not a URL with a host. The text is omitted: it may contain a password.
+    #[error("invalid address; write https://HOST:PORT, without user and password")]
     Form,
 }
 
 impl Address {
-    /// Whether TLS is spoken there.
     pub(crate) fn is_tls(&self) -> bool {
         self.0.starts_with("https://")
     }
 
-    /// Whether it is on this machine.
+    /// `HOST:PORT`, without the scheme.
+    pub(crate) fn authority(&self) -> &str {
+        let rest = self.0.split_once("://").map_or(&*self.0, |(_, rest)| rest);
+        rest.split(['/', '?']).next().unwrap_or_default()
+    }
+
+    /// The host, without the brackets of an IPv6 address, and the port or the default of the scheme.
+    pub(crate) fn host_and_port(&self) -> Option<(String, u16)> {
+        let uri = self.0.parse::<tonic::transport::Uri>().ok()?;
+        let host = uri.host()?.trim_start_matches('[').trim_end_matches(']').to_owned();
+        Some((host, uri.port_u16().unwrap_or(if self.is_tls() { 443 } else { 80 })))
+    }
+
+    /// Whether the host is this machine.
     pub(crate) fn is_loopback(&self) -> bool {
         let Ok(uri) = self.0.parse::<tonic::transport::Uri>() else { return false };
         let host = uri.host().unwrap_or_default();
@@ -45,12 +55,11 @@ impl FromStr for Address {
         };
         let url = format!("{scheme}://{}", rest.trim_end_matches('/'));
         let uri: Result<tonic::transport::Uri, _> = url.parse();
-        let is_fine = |authority: &http::uri::Authority| {
+        let is_valid = |authority: &http::uri::Authority| {
             !authority.host().is_empty() && !authority.as_str().contains('@')
         };
-        // What is wrong may be a password before the host, so it is not repeated.
         match uri {
-            Ok(uri) if uri.authority().is_some_and(is_fine) => Ok(Self(url)),
+            Ok(uri) if uri.authority().is_some_and(is_valid) => Ok(Self(url)),
             _ => Err(InvalidAddress::Form),
         }
     }
@@ -71,7 +80,7 @@ mod tests {
     }
 
     #[test]
-    fn takes_the_usual_forms_and_names_the_others() {
+    fn schemes_are_normalized_or_rejected() {
         for good in ["http://localhost:7070", "grpc://localhost:7070/", "localhost:7070"] {
             assert_eq!(address(good).to_string(), "http://localhost:7070");
         }
@@ -83,13 +92,15 @@ mod tests {
     }
 
     #[test]
-    fn knows_this_machine_and_tls() {
+    fn loopback_hosts_and_tls_are_recognized() {
         assert!(address("https://x").is_tls() && !address("http://x").is_tls());
-        for here in ["localhost:1", "http://127.0.0.1:1", "http://[::1]:1"] {
-            assert!(address(here).is_loopback(), "{here}");
+        assert_eq!(address("https://x:1/").authority(), "x:1");
+        assert_eq!(address("https://[::1]").host_and_port(), Some(("::1".to_owned(), 443)));
+        for local in ["localhost:1", "http://127.0.0.1:1", "http://[::1]:1"] {
+            assert!(address(local).is_loopback(), "{local}");
         }
-        for there in ["http://10.0.0.1:1", "http://localhost.example:1", "http://0.0.0.0:1"] {
-            assert!(!address(there).is_loopback(), "{there}");
+        for remote in ["http://10.0.0.1:1", "http://localhost.example:1", "http://0.0.0.0:1"] {
+            assert!(!address(remote).is_loopback(), "{remote}");
         }
     }
 }

@@ -1,8 +1,8 @@
-//! The files of one run as one batch, and the way back from a change to its place in a file.
+//! A batch of changes from input files, which maps findings back to locations in the files.
 
 use std::{collections::BTreeMap, path::PathBuf, sync::Arc};
 
-use mcp_registry::Found;
+use mcp_registry::LocatedDocument;
 use registry_core::{
     Code, Diagnostic,
     registry_file::{FileError, RegistryFile},
@@ -12,16 +12,17 @@ use serde_json::Value;
 
 use crate::{
     failure::Failure,
-    input::{self, Source, SyntaxError},
+    input::{self, Part, Source, SyntaxError},
     progress::Progress,
-    report::{Finding, Level, Place, Report},
+    report::{Finding, Level, Location, Report},
+    suggest,
 };
 
-/// What all files together want, and what is wrong with them.
+/// The changes of all files, and the findings of reading them.
 #[derive(Debug, Default)]
 pub(crate) struct Batch {
     proposals: Vec<Proposed>,
-    /// Of each proposal that is written in a file.
+    /// The origin of each proposal, if it comes from a file.
     origins: Vec<Option<Origin>>,
     sources: Vec<Arc<Source>>,
     findings: Vec<Finding>,
@@ -29,7 +30,7 @@ pub(crate) struct Batch {
     is_registry: bool,
 }
 
-/// Where a change comes from.
+/// The location of a change in a file.
 #[derive(Debug, Clone)]
 struct Origin {
     source: usize,
@@ -37,7 +38,7 @@ struct Origin {
 }
 
 impl Batch {
-    /// Reads files and directories. What is wrong inside of them is found in [`Batch::report`].
+    /// Reads files and directories. [`Batch::report`] returns the findings about their contents.
     pub(crate) fn read(names: &[PathBuf]) -> Result<Self, Failure> {
         let mut files = Vec::new();
         for name in names {
@@ -54,21 +55,21 @@ impl Batch {
         Ok(batch)
     }
 
-    /// Takes the MCP servers of a `server.json`, or of what an MCP registry answered.
-    pub(crate) fn of_server_json(source: Source) -> Self {
+    /// The MCP servers of a `server.json`, or of the response of an MCP registry.
+    pub(crate) fn from_server_json(source: Source) -> Self {
         let mut batch = Self::default();
         let source = Arc::new(source);
         batch.sources.push(Arc::clone(&source));
         let Some(value) = batch.value(&source) else { return batch };
         let mut diagnostics = Vec::new();
-        for Found { pointer, value, withdrawn } in mcp_registry::find(&value) {
+        for LocatedDocument { pointer, value, withdrawn } in mcp_registry::find(&value) {
             diagnostics.extend(withdrawn);
             let (document, found) = mcp_registry::imported(value);
-            let place = |found: Diagnostic| Diagnostic {
+            let in_document = |found: Diagnostic| Diagnostic {
                 pointer: format!("{pointer}{}", found.pointer),
                 ..found
             };
-            diagnostics.extend(found.into_iter().map(place));
+            diagnostics.extend(found.into_iter().map(in_document));
             if let Some(document) = document {
                 batch.origins.push(Some(Origin { source: 0, pointer }));
                 batch.proposals.push(Proposed::Register(Arc::new(document)));
@@ -79,7 +80,7 @@ impl Batch {
         batch
     }
 
-    /// What a source holds; if it is no JSON or YAML, that is a finding.
+    /// Parses a source. A syntax error becomes a finding.
     fn value(&mut self, source: &Arc<Source>) -> Option<Value> {
         match source.value() {
             Ok(value) => Some(value),
@@ -88,14 +89,15 @@ impl Batch {
                 let SyntaxError { position, message } = error;
                 let found = Diagnostic::error(Code::DocumentInvalid, "", message);
                 let found = Finding::from(&found.with_help(help));
-                self.findings.push(Finding { place: Some(Place::new(source, position)), ..found });
+                let location = Some(Location::new(source, position));
+                self.findings.push(Finding { location, ..found });
                 None
             }
         }
     }
 
-    /// Takes what an import made.
-    pub(crate) fn of(source: Source) -> Self {
+    /// The batch of one registry file.
+    pub(crate) fn from_source(source: Source) -> Self {
         let mut batch = Self::default();
         batch.add(source);
         batch
@@ -122,13 +124,13 @@ impl Batch {
         }
     }
 
-    /// What is wanted, in the order of the files.
+    /// The changes, in the order of the files.
     pub(crate) fn proposals(&self) -> &[Proposed] {
         &self.proposals
     }
 
-    /// The same with other proposals, each with its place among those of now if it has one.
-    pub(crate) fn replaced(
+    /// Replaces the proposals. An index of an old proposal keeps its origin.
+    pub(crate) fn with_proposals(
         mut self,
         proposals: impl IntoIterator<Item = (Option<usize>, Proposed)>,
     ) -> Self {
@@ -138,7 +140,7 @@ impl Batch {
         self
     }
 
-    /// What reading the files found, and these findings about the batch, each with its place.
+    /// The findings of reading the files and the given findings about the batch, with locations.
     pub(crate) fn report(&self, about_batch: Vec<Finding>) -> Report {
         let mut by_source: BTreeMap<usize, Vec<Finding>> = BTreeMap::new();
         let mut findings = self.findings.clone();
@@ -152,7 +154,7 @@ impl Batch {
             }
         }
         for (source, found) in by_source {
-            findings.extend(placed(&self.sources[source], found));
+            findings.extend(located(&self.sources[source], found));
         }
         if findings.iter().any(|found| found.severity == Level::Error) {
             findings.extend(self.remedy());
@@ -160,29 +162,57 @@ impl Batch {
         Report::new(findings)
     }
 
-    /// That the import repairs the only file. Of several files, one may need what another has.
+    /// A hint that `import` repairs the file. One of several files cannot be judged alone.
     fn remedy(&self) -> Option<Finding> {
         let [source] = &self.sources[..] else { return None };
         let value = source.value().ok().filter(|_| self.is_registry)?;
         let found = registry_import::remedy(&value, source.name())?;
-        Some(Finding { place: Some(Place::new(source, None)), ..Finding::from(&found) })
+        let location = Some(Location::new(source, None));
+        Some(Finding { location, ..Finding::from(&found) })
     }
 }
 
 fn in_file(source: &Arc<Source>, diagnostics: &[Diagnostic]) -> Vec<Finding> {
-    placed(source, diagnostics.iter().map(Finding::from).collect())
+    located(source, diagnostics.iter().map(Finding::from).collect())
 }
 
-/// Gives findings, whose pointers lead into the file, their positions.
-fn placed(source: &Arc<Source>, findings: Vec<Finding>) -> Vec<Finding> {
-    let pointers: Vec<_> = findings.iter().map(|found| found.pointer.as_str()).collect();
-    let positions = if pointers.is_empty() { Vec::new() } else { source.locate(&pointers) };
-    let place = |position| Some(Place::new(source, position));
+/// Adds locations and suggestions to findings whose pointers refer to the file.
+fn located(source: &Arc<Source>, findings: Vec<Finding>) -> Vec<Finding> {
+    let part = |found: &Finding| if is_unknown_field(found) { Part::Key } else { Part::Value };
+    let parts: Vec<_> = findings.iter().map(|found| (&*found.pointer, part(found))).collect();
+    let positions = if parts.is_empty() { Vec::new() } else { source.locate(&parts) };
+    let locations: Vec<_> =
+        positions.into_iter().map(|position| Location::new(source, position)).collect();
     findings
         .into_iter()
-        .zip(positions)
-        .map(|(found, position)| Finding { place: place(position), ..found })
+        .zip(locations)
+        .map(|(found, location)| {
+            let help = suggestion(&found, &location).or(found.help);
+            Finding { help, location: Some(location), ..found }
+        })
         .collect()
+}
+
+fn is_unknown_field(found: &Finding) -> bool {
+    found.message.starts_with("unknown field `")
+}
+
+/// The likely intention behind an unknown field or an incomplete version.
+fn suggestion(found: &Finding, location: &Location) -> Option<String> {
+    let (_, last) = found.pointer.rsplit_once('/')?;
+    if is_unknown_field(found) {
+        let help = found.help.as_deref()?;
+        let (_, fields) = help.rsplit_once(" are ")?;
+        let similar = suggest::closest(last, fields.split(", "))?;
+        return Some(format!("did you mean `{similar}`? {help}"));
+    }
+    if last != "version" || found.severity != Level::Error {
+        return None;
+    }
+    let token = location.token()?;
+    let written = token.trim_matches(['"', '\'']);
+    let version = suggest::complete_version(written).filter(|version| version != written)?;
+    Some(format!("write \"{version}\": a version has three numbers and is a string"))
 }
 
 #[cfg(test)]
@@ -207,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn a_finding_points_into_the_file_that_it_is_about() {
+    fn findings_have_locations_in_their_file() {
         let good = r#"{ "schemaVersion": "2.0", "schemas": [
             { "name": "A", "version": "1.0.0", "schema": { "type": "string" } } ] }"#;
         let bad = "schemaVersion: '2.0'\nservers:\n  - name: docs\n    version: 1.0.0\n    \
@@ -222,14 +252,28 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_registry_file_is_shown_where_it_breaks() {
+    fn invalid_files_have_locations_and_suggestions() {
         let text = report(&[
             ("a.json", "{ \"schemaVersion\": \"2.0\",\n  \"tools\": [ { \"nme\": \"x\" } ] }"),
             ("b.json", "{ \"schemaVersion\": "),
         ]);
         assert!(text.contains("unknown field `nme`"), "{text}");
-        assert!(text.contains("--> a.json:2:23\n"), "{text}");
+        assert!(text.contains("--> a.json:2:16\n"), "{text}");
+        assert!(text.contains("help: did you mean `name`? "), "{text}");
         assert!(text.contains("not valid JSON"), "{text}");
         assert!(text.contains("--> b.json:1:"), "{text}");
+    }
+
+    #[test]
+    fn incomplete_versions_are_completed() {
+        for (name, version) in [("a.yaml", "1.0"), ("a.yaml", "'1.0'"), ("a.yaml", "1")] {
+            let file =
+                format!("schemaVersion: '2.0'\nservers:\n  - name: a\n    version: {version}\n");
+            let text = report(&[(name, &file)]);
+            assert!(text.contains("help: write \"1.0.0\": "), "{version}: {text}");
+        }
+        let json = r#"{ "schemaVersion": "2.0", "servers": [{ "name": "a", "version": 1.20 }] }"#;
+        let text = report(&[("a.json", json)]);
+        assert!(text.contains("help: write \"1.20.0\": "), "{text}");
     }
 }

@@ -1,78 +1,76 @@
-//! The arguments: what the user can say, with its help.
-//!
-//! The environment is read here only, by clap.
+//! The command line arguments and their help. Only clap reads the environment.
 
 mod access;
 mod apply;
-mod at;
+mod as_of;
 mod audit;
 mod commit;
 mod compose;
 mod diff;
+mod drift;
 mod fleet;
 mod gateway;
 mod governance;
 mod graph;
+mod help;
 mod import;
 pub(crate) mod live;
 mod log;
+mod redacted;
 mod sbom;
 mod search;
 mod selector;
-mod unrepeated;
-mod verify;
 
 use std::path::PathBuf;
 
-use clap::{Args, Parser, Subcommand, ValueEnum, builder::FalseyValueParser};
+use clap::{Args, FromArgMatches as _, Parser, Subcommand, ValueEnum};
 use registry_core::{Kind, LifecycleState};
 
-pub(crate) use access::{AccessArgs, CreateTokenArgs, TokenCommand};
-pub(crate) use apply::{ApplyArgs, ApplyGuards, ApplyHow, PruneArgs};
-pub(crate) use at::AtArgs;
-pub(crate) use audit::{AccessTrailArgs, AuditCommand, CheckArgs, ExportTrailArgs, ProveArgs};
+pub(crate) use access::{AccessArgs, CreateTokenArgs, RevokeTokenArgs, TokenCommand};
+pub(crate) use apply::{ApplyArgs, ApplyOptions, ApplyPolicy, ConfirmArgs, PruneArgs};
+pub(crate) use as_of::AsOfArgs;
+pub(crate) use audit::{AccessLogArgs, AuditCommand, CheckArgs, ExportLogArgs, ProveArgs};
 pub(crate) use commit::CommitArgs;
 pub(crate) use compose::{ComposeCheckArgs, ComposeCommand, ComposeRunArgs};
-pub(crate) use diff::{Compared, DiffArgs};
-pub(crate) use fleet::{GatewaysArgs, Percent, RolloutCommand, RolloutStatusArgs, WaitArgs};
-pub(crate) use gateway::{GatewayArgs, GatewayCommand, SagasArgs, SagasCommand};
+pub(crate) use diff::{DiffArgs, DiffOperands};
+pub(crate) use drift::{DriftArgs, LiveTarget};
+pub(crate) use fleet::{
+    FleetCommand, FleetListArgs, Percent, RolloutCommand, RolloutStatusArgs, WaitArgs,
+};
+pub(crate) use gateway::{
+    AcceptArgs, ChangeTargetArgs, GatewayArgs, GatewayCommand, SagasArgs, SagasCommand,
+};
 pub(crate) use governance::{
-    ArchiveArgs, CompatibilityArgs, LifecycleArgs, NoticeArgs, RetireArgs, RevertArgs,
-    SettingsArgs, TransferArgs, Versions, WantedMode, WhyArgs,
+    ArchiveArgs, DeprecateArgs, LifecycleArgs, ModeArg, ReasonArgs, RetireArgs, RevertArgs,
+    SetCompatibilityArgs, SettingsArgs, TransferArgs, Versions,
 };
 pub(crate) use graph::{
     ImpactArgs, LockArgs, OutdatedArgs, PathsArgs, PlannedArgs, ResolveArgs, TreeArgs,
 };
 pub(crate) use import::{
     ImportA2aArgs, ImportArgs, ImportFrom, ImportMcpArgs, ImportMcpServersArgs, ImportRegistryArgs,
-    ImportResultArgs, ImportServerJsonArgs, ToolPrefix,
+    ImportResultArgs, ImportServerJsonArgs, ProgramEnvironment, ToolPrefix,
 };
-pub(crate) use log::{About, BlameArgs, HistoryArgs, LogArgs, ShowArgs, Subject};
-pub(crate) use sbom::{Sbom, SbomDiffArgs, SbomExportArgs, SbomSource, WhoHasArgs};
+pub(crate) use log::{BlameArgs, CommitFilter, EntityFilter, HistoryArgs, LogArgs, ShowArgs};
+pub(crate) use sbom::{SbomCommand, SbomDiffArgs, SbomExportArgs, SbomSource, WhereUsedArgs};
 pub(crate) use search::SearchArgs;
-pub(crate) use selector::{Entity, Name, VersionPair};
-pub(crate) use verify::{LiveTarget, VerifyArgs};
+pub(crate) use selector::{EntityArg, NameArg, VersionPair, parse_kind};
 
 use crate::address::Address;
 
-const EXIT_CODES: &str = "\
-Exit codes:
-  0  done
-  1  refused by validation, or the answer is no (not found, another base revision); for diff
-     --exit-code and sbom diff: something is different
-  2  wrong usage: arguments, or files that cannot be read or written
-  3  the registry, or the server that is asked, cannot be reached
-  4  it failed, or answered what cannot be understood
-  5  something would change (--dry-run --exit-code), or is outdated (outdated --exit-code)
-  6  too few gateways have applied the revision (--wait)
+const CONNECTION: &str = "Connection";
+const CREDENTIALS: &str = "Credentials";
+const OUTPUT: &str = "Output";
 
-Files are registry-v2 documents in JSON or YAML. Validation messages point into them by line and
-column. A directory stands for all .json, .yaml and .yml files directly in it, in the order of
-their names; `-` stands for standard input. However many files: one batch, one commit.";
+/// Parses the arguments of the process. Help, a usage error and `--version` end the process.
+pub(crate) fn parse() -> Arguments {
+    let matches = help::command().get_matches();
+    Arguments::from_arg_matches(&matches).unwrap_or_else(|e| e.exit())
+}
 
-/// Registers, reads and follows schemas, servers, tools and agents.
+/// The command line of the registry: register, read and follow schemas, servers, tools and agents
 #[derive(Debug, Parser)]
-#[command(name = "registryctl", version, after_help = EXIT_CODES, max_term_width = 100)]
+#[command(name = "registryctl", version)]
 pub(crate) struct Arguments {
     #[command(flatten)]
     pub(crate) globals: Globals,
@@ -80,60 +78,89 @@ pub(crate) struct Arguments {
     pub(crate) command: Command,
 }
 
-/// What every command takes.
+/// Options of every command. `-h` of a command omits them.
 #[derive(Debug, Args)]
 pub(crate) struct Globals {
-    /// Where the registry is: https://HOST:PORT, http://HOST:PORT or HOST:PORT; of several servers of
-    /// one registry, with commas between, the first that answers, and the next where one is lost
+    /// URL of the registry: https://HOST:PORT, http://HOST:PORT or HOST:PORT
+    ///
+    /// Several servers of one registry are separated by commas. The first that answers is used, and
+    /// the next one after a connection is lost.
     #[arg(
         long,
         global = true,
+        hide_short_help = true,
+        help_heading = CONNECTION,
         env = "REGISTRY_URL",
         value_name = "URL",
         default_value = "http://127.0.0.1:7070",
         value_delimiter = ',',
-        value_parser = unrepeated::unrepeated::<Address>()
+        value_parser = redacted::redacted::<Address>()
     )]
     pub(crate) registry: Vec<Address>,
+    /// Timeout of connecting
+    #[arg(
+        long,
+        global = true,
+        hide_short_help = true,
+        help_heading = CONNECTION,
+        value_name = "SECONDS",
+        default_value_t = 5
+    )]
+    pub(crate) connect_timeout: u16,
     #[command(flatten)]
     pub(crate) access: AccessArgs,
-    /// How long to wait for a connection
-    #[arg(long, global = true, value_name = "SECONDS", default_value_t = 5)]
-    pub(crate) connect_timeout: u16,
-    /// Tables for people, JSON for scripts; `tree`, `why`, `impact` and `compose check` also draw
-    #[arg(long, global = true, value_enum, value_name = "FORMAT", default_value = "table")]
+    /// Output format; `tree`, `why`, `impact` and `compose check` also draw graphs
+    #[arg(
+        long,
+        global = true,
+        hide_short_help = true,
+        help_heading = OUTPUT,
+        value_enum,
+        value_name = "FORMAT",
+        default_value = "table"
+    )]
     pub(crate) output: Output,
-    /// No colours; they are also off where the output is not a terminal
-    #[arg(long, global = true, env = "NO_COLOR", value_parser = FalseyValueParser::new())]
-    pub(crate) no_color: bool,
+    /// Disable colors; they are also disabled for NO_COLOR, TERM=dumb and output to a file
+    #[arg(long, global = true, hide_short_help = true, help_heading = OUTPUT)]
+    no_color: bool,
+    #[arg(long = "env-no-color", global = true, env = "NO_COLOR", hide = true, default_value = "")]
+    env_no_color: String,
+    #[arg(long = "env-term", global = true, env = "TERM", hide = true, default_value = "")]
+    env_term: String,
 }
 
-/// What the user may ask for.
+impl Globals {
+    /// Whether colors and progress bars are disabled. Any value of `NO_COLOR` counts
+    /// (<https://no-color.org>).
+    pub(crate) fn is_plain(&self) -> bool {
+        self.no_color || !self.env_no_color.is_empty() || self.env_term == "dumb"
+    }
+}
+
+/// An output format.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Output {
-    /// For people.
+    /// Tables for people
     Table,
-    /// For scripts; the field names are stable.
+    /// JSON for scripts, with stable field names
     Json,
-    /// A graph for Graphviz.
+    /// A graph for Graphviz
     Dot,
-    /// A graph for Mermaid, as in Markdown.
+    /// A graph for Mermaid, for example in Markdown
     Mermaid,
-    /// A graph as a picture.
+    /// A graph as an image
     Svg,
 }
 
-/// How results that are no pictures are written.
+/// The format of results other than graphs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Format {
-    /// For people.
     Table,
-    /// For scripts.
     Json,
 }
 
 impl Command {
-    /// Whether its result is a graph, which can be drawn.
+    /// Whether the result is a graph, which can be drawn.
     pub(crate) fn draws(&self) -> bool {
         matches!(self, Self::Tree(_) | Self::Why(_) | Self::Impact(_) | Self::Compose(_))
     }
@@ -141,203 +168,240 @@ impl Command {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    /// Register what files hold, as one commit, after showing the plan
+    /// Register the contents of files as one commit
     Apply(ApplyArgs),
+    /// Convert existing definitions into registry files
     Import(Box<ImportArgs>),
-    /// Compare live servers with what is registered, for CI
-    Verify(Box<VerifyArgs>),
-    /// Check files without a registry, with the code that the registry itself uses
+    /// Compare live servers with their registered definitions
+    Drift(Box<DriftArgs>),
+    /// Check files offline, with the rules of the registry
     Validate(ValidateArgs),
-    /// Check compositions and show what they do, or call one and show each step
+    /// Check compositions, or run one step by step
     #[command(subcommand)]
     Compose(ComposeCommand),
     /// Show one entity
     Get(GetArgs),
     /// List entities
     List(ListArgs),
-    /// Find entities by words of their names, descriptions, tags, skills and properties
+    /// Search entities by name, description, tag, skill and property
     Search(SearchArgs),
-    /// Show every change of one name and its settings, or of one version of it
+    /// Show every change of one name, or of one version
     History(HistoryArgs),
     /// List commits, newest first
     Log(LogArgs),
     /// Show one commit
     Show(ShowArgs),
-    /// Show the differences between two versions, or between two revisions of the registry
+    /// Compare two versions, or two revisions of the registry
     Diff(DiffArgs),
-    /// Show which version introduced each value of a document, who registered it, when and why
+    /// Show the version, author and commit that introduced each value of a document
     Blame(BlameArgs),
-    /// Show what an entity needs, or what needs it, as a tree
+    /// Show the dependencies or dependents of an entity as a tree
     Tree(TreeArgs),
-    /// Show the paths by which one entity needs another
+    /// Show the dependency paths between two entities
     Why(PathsArgs),
-    /// Show what would break if an entity were retired, deprecated or replaced; changes nothing
+    /// Show the dependents that a change would break
     Impact(ImpactArgs),
-    /// Show the exact versions that constraints mean
+    /// Resolve version constraints to exact versions
     Resolve(ResolveArgs),
-    /// Write a lock file: exact versions and digests of what a project requires, and of all that
-    /// this needs
+    /// Write a lock file with exact versions and digests
     Lock(LockArgs),
-    /// Show which locked requirements have newer versions, and what an upgrade would change and break
+    /// Show locked requirements with newer versions, and the effects of upgrades
     Outdated(OutdatedArgs),
-    /// Say whether a version can take the place of another: compatible, breaking, or undecided
-    Compat(CompatArgs),
+    /// Check the compatibility of two versions, or set the required compatibility
+    #[command(subcommand)]
+    Compatibility(CompatibilityCommand),
     /// Write the whole registry as one registry-v2 file
     Export(ExportArgs),
-    /// Bills of materials: what something consists of, and what contains it
+    /// Export, compare and search software bills of materials
     #[command(subcommand)]
-    Sbom(Sbom),
-    /// Prove the log, keep checkpoints of it, export it, and read the trail of tokens
+    Sbom(SbomCommand),
+    /// Verify, prove and export the commit log and the access log
     #[command(subcommand)]
     Audit(AuditCommand),
-    /// Follow the registry and print each commit as it is made
+    /// Print commits as they are made
     Watch(WatchArgs),
-    /// List the gateways that follow the registry or have followed it, and how far each of them is
-    Gateways(GatewaysArgs),
-    /// Look after one gateway: its targets, its configuration, its tools' contracts
+    /// Inspect the gateways that follow the registry
+    #[command(subcommand)]
+    Fleet(FleetCommand),
+    /// Administer one gateway: targets, configuration, contracts, sagas
     Gateway(Box<GatewayArgs>),
-    /// How far a revision has come among the gateways
+    /// Show how many gateways have applied a revision
     #[command(subcommand)]
     Rollout(RolloutCommand),
-    /// Mark an entity as deprecated: usable, but nobody should begin to depend on it
-    Deprecate(NoticeArgs),
-    /// Mark an entity as retired: new dependencies on it are refused
+    /// Deprecate an entity: it stays usable, and new dependencies get a warning
+    Deprecate(DeprecateArgs),
+    /// Retire an entity: new dependencies are rejected
     Retire(RetireArgs),
     /// Make a deprecated or retired entity active again
     Restore(LifecycleArgs),
-    /// Undo the changes of one revision in a new commit, after showing the plan
+    /// Undo the changes of one revision in a new commit
     Revert(RevertArgs),
-    /// Take no new versions of a name
+    /// Reject new versions of a name
     Archive(ArchiveArgs),
-    /// Take new versions of an archived name again
+    /// Accept new versions of an archived name again
     Unarchive(ArchiveArgs),
-    /// Give a name or a namespace to another owner
+    /// Change the owner of a name or a namespace
     Transfer(TransferArgs),
-    /// Set how compatible new versions have to be with earlier ones
-    Compatibility(CompatibilityArgs),
-    /// List what is set about names, namespaces and everything
+    /// List the settings of names, namespaces and the registry
     Settings(SettingsArgs),
-    /// Make, list and end API tokens
+    /// Create, list and revoke API tokens
     #[command(subcommand)]
     Token(TokenCommand),
-    /// Show who you are to the registry, and what you may do
+    /// Show the authenticated caller and its permissions
     Whoami,
-    /// Print a script that completes commands and options for a shell
+    /// Print a shell completion script
     Completions {
-        /// For which shell
+        /// The shell
         shell: clap_complete::Shell,
     },
 }
 
+/// Files of registry-v2 documents, as arguments or with `--file`.
+#[derive(Debug, Args)]
+pub(crate) struct FilesArgs {
+    /// Files, directories or `-` for standard input
+    ///
+    /// Files are JSON or YAML. A directory contributes its .json, .yaml and .yml files in the order
+    /// of their names, without subdirectories. All files together are one batch.
+    #[arg(value_name = "FILE|DIR", required_unless_present = "file_options")]
+    files: Vec<PathBuf>,
+    /// The same as the arguments; may be repeated
+    #[arg(long = "file", short, value_name = "FILE|DIR")]
+    file_options: Vec<PathBuf>,
+}
+
+impl FilesArgs {
+    /// All names: the arguments, then the options.
+    pub(crate) fn names(&self) -> Vec<PathBuf> {
+        self.files.iter().chain(&self.file_options).cloned().collect()
+    }
+}
+
 #[derive(Debug, Args)]
 pub(crate) struct ValidateArgs {
-    /// A file, a directory or `-`; may be given several times
-    #[arg(long = "file", short, value_name = "FILE|DIR", required = true)]
-    pub(crate) files: Vec<PathBuf>,
-    /// What is registered already: a file that `export` wrote, or any valid registry-v2 file
+    #[command(flatten)]
+    pub(crate) files: FilesArgs,
+    /// The registered entities: a file of `export`, or any valid registry-v2 file
     #[arg(long, value_name = "FILE")]
     pub(crate) against: Option<PathBuf>,
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct GetArgs {
+    /// KIND/NAME[@VERSION], or KIND NAME [VERSION]; without a version: the newest one
     #[command(flatten)]
-    pub(crate) entity: Entity,
-    /// Print the canonical document (RFC 8785), byte for byte what the digest covers
+    pub(crate) name: NameArg,
+    /// Print the canonical document (RFC 8785), which the digest covers
     #[arg(long)]
     pub(crate) document: bool,
     #[command(flatten)]
-    pub(crate) at: AtArgs,
+    pub(crate) as_of: AsOfArgs,
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct ListArgs {
     /// Only this kind: schema, server, tool or agent
+    #[arg(value_parser = parse_kind)]
     pub(crate) kind: Option<Kind>,
-    /// The same, as the other commands take it
-    #[arg(long = "kind", value_name = "KIND", conflicts_with = "kind")]
+    /// The same as the argument
+    #[arg(long = "kind", value_name = "KIND", conflicts_with = "kind", value_parser = parse_kind)]
     pub(crate) kind_option: Option<Kind>,
     /// Only this name
     #[arg(long)]
     pub(crate) name: Option<String>,
-    /// Only names that begin so
+    /// Only names with this prefix
     #[arg(long)]
     pub(crate) prefix: Option<String>,
-    /// Only this state: active, deprecated or retired; may be given several times
+    /// Only this state: active, deprecated or retired; may be repeated
     #[arg(long, value_name = "STATE")]
     pub(crate) lifecycle: Vec<LifecycleState>,
-    /// Only what this owner owns
+    /// Only entities of this owner
     #[arg(long)]
     pub(crate) owner: Option<String>,
     #[command(flatten)]
-    pub(crate) at: AtArgs,
+    pub(crate) as_of: AsOfArgs,
+}
+
+/// Compatibility of versions.
+#[derive(Debug, Subcommand)]
+pub(crate) enum CompatibilityCommand {
+    /// Check whether one version can replace another: compatible, breaking or undecided
+    Check(CheckCompatibilityArgs),
+    /// Set the compatibility that new versions must have with earlier ones
+    Set(SetCompatibilityArgs),
 }
 
 #[derive(Debug, Args)]
-pub(crate) struct CompatArgs {
+pub(crate) struct CheckCompatibilityArgs {
     #[command(flatten)]
     pub(crate) versions: VersionPair,
-    /// Whom the change must not break: users of the old version (backward), of the new one who
-    /// meet the old (forward), or both (full)
-    #[arg(long, value_enum, default_value = "backward")]
+    /// Direction of the check: backward, forward or full
+    #[arg(long, value_enum, default_value = "backward", hide_possible_values = true)]
     pub(crate) direction: Direction,
-    /// Look into this file, or these, before asking the registry; may be given several times
+    /// Read versions from these files before the registry; may be repeated
     #[arg(long = "file", short, value_name = "FILE|DIR")]
     pub(crate) files: Vec<PathBuf>,
 }
 
-/// In which direction versions are compared.
+/// A direction of compatibility.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Direction {
-    /// What worked with the old version works with the new one.
+    /// Users of the old version can use the new one
     Backward,
-    /// What works with the new version worked with the old one.
+    /// Users of the new version can use the old one
     Forward,
-    /// Both.
+    /// Both
     Full,
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct ExportArgs {
-    /// Write to this file instead of standard output; it is replaced only when all is there
+    /// Write to this file instead of standard output
+    ///
+    /// The file is replaced only after the complete export was received.
     #[arg(long, short = 'o', value_name = "FILE")]
     pub(crate) out: Option<PathBuf>,
-    /// Leave out what proves the copy (registry, revision, digests), for a file to edit by hand
+    /// Omit registry, revision and digests, for a file to edit by hand
     #[arg(long)]
     pub(crate) plain: bool,
     #[command(flatten)]
-    pub(crate) at: AtArgs,
+    pub(crate) as_of: AsOfArgs,
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct WatchArgs {
-    /// First print the commits after this revision
+    /// Print the existing commits after this revision first
     #[arg(long, value_name = "REVISION")]
     pub(crate) since: Option<u64>,
 }
 
 #[cfg(test)]
 mod tests {
-    use clap::CommandFactory as _;
-
     use super::*;
 
     #[test]
-    fn the_arguments_are_consistent() {
-        Arguments::command().debug_assert();
-    }
-
-    #[test]
-    fn an_entity_is_named_in_either_way() {
+    fn entity_arguments_have_two_forms() {
         let key = |arguments: &[&str]| {
-            let all = ["registryctl", "get"].iter().chain(arguments);
+            let all = ["registryctl", "tree"].iter().chain(arguments);
             let parsed = Arguments::try_parse_from(all).ok()?;
-            let Command::Get(get) = parsed.command else { return None };
-            get.entity.key().ok().map(|key| key.to_string())
+            let Command::Tree(tree) = parsed.command else { return None };
+            tree.entity.key().ok().map(|key| key.to_string())
         };
         assert_eq!(key(&["tools", "fetch", "1.0.0"]).unwrap(), "tool/fetch@1.0.0");
         assert_eq!(key(&["agent/team/fetch@1.0.0"]).unwrap(), "agent/team/fetch@1.0.0");
         assert_eq!(key(&["tool", "fetch"]), None);
         assert_eq!(key(&[]), None);
+    }
+
+    #[test]
+    fn no_color_and_dumb_terminals_disable_colors() {
+        for (term, no_color, expected) in
+            [("xterm", "", false), ("dumb", "", true), ("xterm", "0", true)]
+        {
+            let arguments =
+                ["registryctl", "--env-term", term, "--env-no-color", no_color, "whoami"];
+            let parsed = Arguments::try_parse_from(arguments).unwrap();
+            assert_eq!(parsed.globals.is_plain(), expected, "{term} {no_color}");
+        }
     }
 }

@@ -1,4 +1,4 @@
-//! The connection to the registry, and the limits of talking to it.
+//! The connection to the registry.
 
 use std::{future::Future, sync::Arc, time::Duration};
 
@@ -21,19 +21,21 @@ use crate::{
     cli::Globals,
     credentials::Credentials,
     failure::{Failure, root_cause},
+    retry::RetryRateLimited,
 };
 
-/// A channel on which every call shows who makes it.
-pub(crate) type Connection = InterceptedService<Channel, Credentials>;
+/// A channel that sends the credentials with every call.
+pub(crate) type Authenticated = InterceptedService<Channel, Credentials>;
+type Connection = RetryRateLimited<Authenticated>;
 
-/// The largest answer that is taken.
+/// Maximum size of a response.
 const ANSWER_BYTES: usize = 64 << 20;
-/// How long an answer may take.
-const PATIENCE: Duration = Duration::from_mins(1);
-/// Most entities or commits a page.
+/// Timeout of a call.
+const CALL_TIMEOUT: Duration = Duration::from_mins(1);
+/// Page size of entities and commits.
 pub(crate) const PAGE_SIZE: u32 = 500;
 
-/// A server of the registry, and how it is reached.
+/// A server of the registry.
 #[derive(Debug)]
 struct Server {
     address: Address,
@@ -41,36 +43,37 @@ struct Server {
     credentials: Credentials,
 }
 
-/// A connection to one registry, at one of its servers.
+/// A connection to one server of a registry.
 #[derive(Debug, Clone)]
 pub(crate) struct Client {
     servers: Arc<[Server]>,
-    /// Which of them is asked.
-    at: usize,
-    /// How long a connection, and the first answer over it, may take.
-    patience: Duration,
-    /// The registry's id, as far as that server says it.
+    /// Index of the connected server.
+    current: usize,
+    /// Timeout of connecting, and of the first response.
+    connect_timeout: Duration,
+    /// The id of the registry; known if there are several servers.
     registry: Option<String>,
     channel: Connection,
 }
 
 impl Client {
-    /// Connects to the first server that answers, or says at once why none does.
+    /// Connects to the first server that responds.
     pub(crate) async fn connect(globals: &Globals) -> Result<Self, Failure> {
         let servers = globals.registry.iter().map(|address| Server::new(address, globals));
         let servers: Arc<[Server]> = servers.collect::<Result<_, _>>()?;
-        Self::first_of(servers, 0, patience(globals)).await
+        Self::connect_from(servers, 0, connect_timeout(globals)).await
     }
 
-    /// Connects to the next server that answers, which must be of the same registry.
-    pub(crate) async fn elsewhere(&self) -> Result<Self, Failure> {
-        let next = Self::first_of(self.servers.clone(), self.at + 1, self.patience).await?;
+    /// Connects to the next server that responds. It must belong to the same registry.
+    pub(crate) async fn next_server(&self) -> Result<Self, Failure> {
+        let servers = self.servers.clone();
+        let next = Self::connect_from(servers, self.current + 1, self.connect_timeout).await?;
         match (&self.registry, &next.registry) {
-            (Some(ours), Some(other)) if ours != other => Err(Failure::Refused {
+            (Some(ours), Some(other)) if ours != other => Err(Failure::RequestRejected {
                 reason: "REGISTRY_MISMATCH".to_owned(),
                 message: format!(
-                    "{} is of the registry {other}, but {} is of {ours}: --registry takes \
-                     several servers of one registry",
+                    "{} belongs to the registry {other}, and {} to {ours}; --registry accepts \
+                     several servers of one registry only",
                     next.address(),
                     self.address()
                 ),
@@ -79,20 +82,19 @@ impl Client {
         }
     }
 
-    /// Whether there is another server to ask.
     pub(crate) fn has_others(&self) -> bool {
         self.servers.len() > 1
     }
 
-    /// The first that answers, from this one on.
-    async fn first_of(
+    /// Tries every server once, starting with the given index.
+    async fn connect_from(
         servers: Arc<[Server]>,
         first: usize,
-        patience: Duration,
+        connect_timeout: Duration,
     ) -> Result<Self, Failure> {
         let mut unreachable: Vec<(String, String)> = Vec::new();
-        for at in (first..first + servers.len()).map(|at| at % servers.len()) {
-            match Self::open(servers.clone(), at, patience).await {
+        for index in (first..first + servers.len()).map(|index| index % servers.len()) {
+            match Self::open(servers.clone(), index, connect_timeout).await {
                 Err(Failure::Unreachable { address, reason }) => {
                     unreachable.push((address, reason));
                 }
@@ -103,30 +105,35 @@ impl Client {
         Err(Failure::Unreachable { address: addresses.join(","), reason: reasons.join("; ") })
     }
 
-    async fn open(servers: Arc<[Server]>, at: usize, patience: Duration) -> Result<Self, Failure> {
-        let Server { address, endpoint, credentials } = &servers[at];
+    async fn open(
+        servers: Arc<[Server]>,
+        current: usize,
+        connect_timeout: Duration,
+    ) -> Result<Self, Failure> {
+        let Server { address, endpoint, credentials } = &servers[current];
         let unreachable = |reason: String| Failure::Unreachable {
             address: address.to_string(),
             reason: reason.to_lowercase(),
         };
         let channel = endpoint.connect().await.map_err(|e| unreachable(root_cause(&e)))?;
         let channel = InterceptedService::new(channel, credentials.clone());
-        let mut client = Self { at, patience, registry: None, channel, servers: servers.clone() };
-        // A connection alone says little: what accepts it may be no more than a port.
+        let channel = RetryRateLimited::new(channel);
+        let servers = servers.clone();
+        let mut client = Self { current, connect_timeout, registry: None, channel, servers };
+        // An accepted connection alone does not prove that a registry responds.
         if client.has_others() {
-            match timeout(patience, client.registry_id()).await {
+            match timeout(connect_timeout, client.registry_id()).await {
                 Ok(Err(failure @ Failure::Unreachable { .. })) => return Err(failure),
                 Ok(id) => client.registry = id.ok(),
                 Err(_) => {
-                    let seconds = patience.as_secs();
-                    return Err(unreachable(format!("no answer within {seconds} s")));
+                    let seconds = connect_timeout.as_secs();
+                    return Err(unreachable(format!("no response within {seconds} s")));
                 }
             }
         }
         Ok(client)
     }
 
-    /// Which registry answers, whatever else it says.
     async fn registry_id(&self) -> Result<String, Failure> {
         let kind = v1::Kind::Tool.into();
         let whatever = v1::Requirement { kind, name: "any".to_owned(), ..Default::default() };
@@ -139,7 +146,7 @@ impl Client {
     }
 
     fn address(&self) -> &Address {
-        &self.servers[self.at].address
+        &self.servers[self.current].address
     }
 
     pub(crate) fn access(&self) -> AccessServiceClient<Connection> {
@@ -174,18 +181,18 @@ impl Client {
         SyncServiceClient::new(self.channel.clone()).max_decoding_message_size(ANSWER_BYTES)
     }
 
-    /// The channel, for Sync streams.
-    pub(crate) fn connection(&self) -> Connection {
-        self.channel.clone()
+    /// The channel for Sync streams.
+    pub(crate) fn stream_channel(&self) -> Authenticated {
+        self.channel.inner().clone()
     }
 
-    /// The revision that the registry is at.
+    /// The current revision.
     pub(crate) async fn head(&self) -> Result<Revision, Failure> {
         let one = request(v1::ListRequest { page_size: 1, ..Default::default() });
         Ok(Revision(self.answer(self.registry().list(one)).await?.revision))
     }
 
-    /// Waits for the answer to one call.
+    /// The response of a call.
     pub(crate) async fn answer<T>(
         &self,
         call: impl Future<Output = Result<Response<T>, Status>>,
@@ -193,7 +200,7 @@ impl Client {
         call.await.map(Response::into_inner).map_err(|status| self.failure(&status))
     }
 
-    /// What a refused or failed call means.
+    /// The failure of a call.
     pub(crate) fn failure(&self, status: &Status) -> Failure {
         Failure::from_status(self.address(), status)
     }
@@ -201,7 +208,7 @@ impl Client {
 
 impl Server {
     fn new(address: &Address, globals: &Globals) -> Result<Self, Failure> {
-        let patience = patience(globals);
+        let connect_timeout = connect_timeout(globals);
         let (credentials, tls) = Credentials::read(&globals.access, address)?;
         let invalid = |e: tonic::transport::Error| Failure::usage(root_cause(&e));
         let endpoint = Endpoint::from_shared(address.to_string()).map_err(invalid)?;
@@ -210,22 +217,21 @@ impl Server {
             None => endpoint,
         };
         let endpoint = endpoint
-            .connect_timeout(patience)
-            .http2_keep_alive_interval(2 * patience)
-            .keep_alive_timeout(patience)
+            .connect_timeout(connect_timeout)
+            .http2_keep_alive_interval(2 * connect_timeout)
+            .keep_alive_timeout(connect_timeout)
             .keep_alive_while_idle(true);
         Ok(Self { address: address.clone(), endpoint, credentials })
     }
 }
 
-/// How long a connection may take.
-fn patience(globals: &Globals) -> Duration {
+fn connect_timeout(globals: &Globals) -> Duration {
     Duration::from_secs(globals.connect_timeout.into())
 }
 
-/// A request that says how long its answer may take.
+/// A request with the timeout of calls.
 pub(crate) fn request<T>(message: T) -> Request<T> {
     let mut request = Request::new(message);
-    request.set_timeout(PATIENCE);
+    request.set_timeout(CALL_TIMEOUT);
     request
 }

@@ -1,16 +1,17 @@
-//! The commands, one a file, and what each of them gets to work with.
+//! The commands, one per file.
 
 mod apply;
 mod audit;
 mod blame;
 mod commit;
-mod compat;
+mod compatibility;
 mod completions;
 mod compose;
 mod diff;
+mod drift;
 mod export;
+mod fleet;
 mod gateway;
-mod gateways;
 mod get;
 mod history;
 mod impact;
@@ -20,6 +21,7 @@ mod list;
 mod lock;
 mod locked;
 mod log;
+mod missing;
 mod outdated;
 mod resolve;
 mod revert;
@@ -31,7 +33,6 @@ mod settings;
 mod token;
 mod tree;
 mod validate;
-mod verify;
 mod watch;
 mod why;
 
@@ -40,15 +41,18 @@ use std::io::{self, Write as _};
 use serde_json::json;
 
 use crate::{
-    cli::{Arguments, Command, Format, Globals, Output, RolloutCommand},
+    cli::{
+        Arguments, Command, CompatibilityCommand, FleetCommand, Format, Globals, Output,
+        RolloutCommand,
+    },
     client::Client,
+    diagram::Diagram,
     failure::Failure,
-    picture::Picture,
     report::Report,
     screen::Screen,
 };
 
-/// What a command works with.
+/// The context of a command.
 pub(crate) struct Session {
     globals: Globals,
     screen: Screen,
@@ -60,21 +64,26 @@ impl Session {
     }
 }
 
-/// Runs the command that the arguments name.
-pub(crate) async fn run(arguments: Arguments) -> Result<(), Failure> {
-    let Arguments { globals, command } = arguments;
+/// Runs a command. A failure includes the likely cause of a failed connection or authentication.
+pub(crate) async fn run(Arguments { globals, command }: Arguments) -> Result<(), Failure> {
     let session = Session { screen: Screen::new(&globals), globals };
-    let session = &session;
-    let drawn = !matches!(session.globals.output, Output::Table | Output::Json);
-    if drawn && !command.draws() {
+    match dispatch(&session, command).await {
+        Ok(()) => Ok(()),
+        Err(failure) => Err(failure.explained().await),
+    }
+}
+
+async fn dispatch(session: &Session, command: Command) -> Result<(), Failure> {
+    let is_graph = !matches!(session.globals.output, Output::Table | Output::Json);
+    if is_graph && !command.draws() {
         let message =
-            "only tree, why, impact and compose check draw a graph; use --output table or json";
+            "only tree, why, impact and compose check draw graphs; use --output table or json";
         return Err(Failure::Usage(message.to_owned()));
     }
     match command {
         Command::Apply(args) => apply::run(session, args).await,
         Command::Import(args) => import::run(session, *args).await,
-        Command::Verify(args) => verify::run(session, *args).await,
+        Command::Drift(args) => drift::run(session, *args).await,
         Command::Validate(args) => validate::run(session, &args),
         Command::Compose(command) => compose::run(session, &command).await,
         Command::Get(args) => get::run(session, &args).await,
@@ -91,12 +100,17 @@ pub(crate) async fn run(arguments: Arguments) -> Result<(), Failure> {
         Command::Resolve(args) => resolve::run(session, &args).await,
         Command::Lock(args) => lock::run(session, &args).await,
         Command::Outdated(args) => outdated::run(session, &args).await,
-        Command::Compat(args) => compat::run(session, &args).await,
+        Command::Compatibility(CompatibilityCommand::Check(args)) => {
+            compatibility::run(session, &args).await
+        }
+        Command::Compatibility(CompatibilityCommand::Set(args)) => {
+            settings::set_compatibility(session, args).await
+        }
         Command::Export(args) => export::run(session, &args).await,
         Command::Sbom(command) => sbom::run(session, command).await,
         Command::Audit(command) => audit::run(session, command).await,
         Command::Watch(args) => watch::run(session, &args).await,
-        Command::Gateways(args) => gateways::run(session, args).await,
+        Command::Fleet(FleetCommand::List(args)) => fleet::run(session, args).await,
         Command::Gateway(args) => gateway::run(session, *args).await,
         Command::Rollout(RolloutCommand::Status(args)) => rollout::run(session, args).await,
         Command::Deprecate(args) => lifecycle::deprecate(session, args).await,
@@ -106,7 +120,6 @@ pub(crate) async fn run(arguments: Arguments) -> Result<(), Failure> {
         Command::Archive(args) => settings::archive(session, args, true).await,
         Command::Unarchive(args) => settings::archive(session, args, false).await,
         Command::Transfer(args) => settings::transfer(session, args).await,
-        Command::Compatibility(args) => settings::compatibility(session, args).await,
         Command::Settings(args) => settings::list(session, &args).await,
         Command::Token(command) => token::run(session, command).await,
         Command::Whoami => token::who_am_i(session).await,
@@ -114,39 +127,39 @@ pub(crate) async fn run(arguments: Arguments) -> Result<(), Failure> {
     }
 }
 
-/// Above this Mermaid shows an error instead, unless the site that shows it says other (`maxEdges`).
-const MERMAID_ARROWS: usize = 500;
+/// The default limit of Mermaid (`maxEdges`).
+const MERMAID_EDGES: usize = 500;
 
-/// Writes a picture in the form that the user asked for.
-fn draw(session: &Session, picture: &Picture) -> Result<(), Failure> {
-    let arrows = picture.arrows();
-    if matches!(session.globals.output, Output::Mermaid) && arrows > MERMAID_ARROWS {
+/// Writes a diagram in the requested format.
+fn draw(session: &Session, diagram: &Diagram) -> Result<(), Failure> {
+    let edges = diagram.edge_count();
+    if matches!(session.globals.output, Output::Mermaid) && edges > MERMAID_EDGES {
         eprintln!(
-            "note: Mermaid refuses more than {MERMAID_ARROWS} arrows unless its site allows more \
-             (maxEdges), and these are {arrows}; --output svg or dot draws them"
+            "note: the diagram has {edges} edges, and Mermaid rejects more than {MERMAID_EDGES} \
+             unless `maxEdges` is raised; use --output svg or dot"
         );
     }
-    session.screen.bytes(picture.write(session.globals.output).as_bytes())
+    session.screen.bytes(diagram.write(session.globals.output).as_bytes())
 }
 
-/// Shows findings to people; scripts get them as part of a result.
+/// Prints findings on standard error. JSON results contain them instead.
 fn show_findings(screen: Screen, report: &Report) {
-    // When standard error is gone, the exit code has to do.
+    // If standard error is closed, only the exit code remains.
     let _ = io::stderr().write_all(report.render(screen.errors).as_bytes());
 }
 
-/// Refuses a batch in which there are errors, and shows them.
-fn refuse_errors(screen: Screen, report: &Report) -> Result<(), Failure> {
-    if report.has_errors() { Err(refused(screen, report)) } else { Ok(()) }
+/// Rejects a batch with errors, and prints them.
+fn reject_errors(screen: Screen, report: &Report) -> Result<(), Failure> {
+    if report.has_errors() { Err(rejected_batch(screen, report)) } else { Ok(()) }
 }
 
-/// Shows why the registry refuses a batch, and gives the failure that says so.
-fn refused(screen: Screen, report: &Report) -> Failure {
-    let summary = format!("refused: {}; nothing was changed", report.counts());
+/// Prints the findings of a rejected batch, and returns the failure.
+fn rejected_batch(screen: Screen, report: &Report) -> Failure {
+    let summary = format!("rejected: {}; nothing was changed", report.counts());
     rejected(screen, report, summary)
 }
 
-/// Shows findings with which a command ends, and gives the failure that sums them up.
+/// Prints findings, and returns the failure that summarizes them.
 fn rejected(screen: Screen, report: &Report, summary: String) -> Failure {
     match screen.format {
         Format::Table => show_findings(screen, report),

@@ -1,8 +1,8 @@
-//! What comparing two versions found, for people and for scripts.
+//! The result of comparing two versions.
 
-use registry_core::graph::Compared;
+use registry_core::graph::ReplacementComparison;
 use registry_proto::v1;
-use schema_compat::compatibility::{Difference, Doubt, Side};
+use schema_compat::compatibility::{Difference, Side, UndecidedCheck};
 use serde::Serialize;
 use serde_json::Value;
 
@@ -12,7 +12,6 @@ use crate::{
     style::Paint,
 };
 
-/// A comparison.
 #[derive(Debug, Serialize)]
 pub(crate) struct ComparisonView {
     /// `identical`, `compatible`, `undecided` or `breaking`.
@@ -21,22 +20,22 @@ pub(crate) struct ComparisonView {
     doubts: Vec<DoubtView>,
 }
 
-/// Something that breaks.
+/// A breaking difference.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 struct DifferenceView {
     keyword: Option<String>,
     pointer: String,
-    /// Where the keyword itself is, when that is elsewhere.
+    /// The location of the keyword, if it differs from the pointer.
     elsewhere: Option<String>,
-    /// A value that one version accepts and the other refuses.
+    /// A value that one version accepts and the other rejects.
     #[serde(skip_serializing_if = "Option::is_none")]
     instance: Option<Value>,
-    refused_by: &'static str,
+    rejected_by: &'static str,
     message: String,
 }
 
-/// Something that could not be decided.
+/// A comparison that could not be decided.
 #[derive(Debug, Serialize)]
 struct DoubtView {
     pointer: String,
@@ -44,7 +43,7 @@ struct DoubtView {
 }
 
 impl ComparisonView {
-    /// What breaks and what is open, as a table; nothing where there is nothing.
+    /// Prints the breaking and undecided differences as a table.
     pub(crate) fn show(&self, screen: Screen) -> Result<(), Failure> {
         if self.differences.is_empty() && self.doubts.is_empty() {
             return Ok(());
@@ -60,24 +59,24 @@ impl ComparisonView {
     }
 }
 
-impl From<&Compared> for ComparisonView {
-    fn from(Compared { old, new, found }: &Compared) -> Self {
+impl From<&ReplacementComparison> for ComparisonView {
+    fn from(ReplacementComparison { old, new, found }: &ReplacementComparison) -> Self {
         let difference = |difference: &Difference| DifferenceView {
-            keyword: difference.demand.keyword().map(str::to_owned),
+            keyword: difference.assertion.keyword().map(str::to_owned),
             pointer: difference.pointer.clone(),
-            elsewhere: difference.elsewhere.clone(),
+            elsewhere: difference.referenced_location.clone(),
             instance: difference.instance.clone(),
-            refused_by: refused_by(difference.refused_by == Side::Old),
+            rejected_by: rejected_by(difference.rejected_by == Side::Old),
             message: difference.explain(old, new),
         };
-        let doubt = |Doubt { pointer, reason }: &Doubt| DoubtView {
+        let doubt = |UndecidedCheck { pointer, reason }: &UndecidedCheck| DoubtView {
             pointer: pointer.clone(),
             reason: reason.clone(),
         };
         Self {
             outcome: found.outcome().as_str(),
             differences: found.differences.iter().map(difference).collect(),
-            doubts: found.doubts.iter().map(doubt).collect(),
+            doubts: found.undecided_checks.iter().map(doubt).collect(),
         }
     }
 }
@@ -102,8 +101,8 @@ impl From<v1::Comparison> for ComparisonView {
                 elsewhere,
             } = difference;
             let instance = instance.and_then(|text| serde_json::from_str(&text).ok());
-            let refused_by = refused_by(refused_by_old);
-            DifferenceView { keyword, pointer, elsewhere, instance, refused_by, message }
+            let rejected_by = rejected_by(refused_by_old);
+            DifferenceView { keyword, pointer, elsewhere, instance, rejected_by, message }
         };
         let doubt = |v1::SchemaDoubt { pointer, reason }| DoubtView { pointer, reason };
         Self {
@@ -114,6 +113,6 @@ impl From<v1::Comparison> for ComparisonView {
     }
 }
 
-fn refused_by(old: bool) -> &'static str {
+fn rejected_by(old: bool) -> &'static str {
     if old { "old" } else { "new" }
 }

@@ -1,6 +1,6 @@
-//! What the user shows to the registry: a token with every call, a certificate with the connection.
+//! Credentials of the caller: an API token for every call, a client certificate for the connection.
 //!
-//! A token goes over TLS, or to this machine, or not at all.
+//! The token is sent over TLS or to this machine only, unless --allow-insecure-token is set.
 
 use std::{fmt, fs, path::Path};
 
@@ -13,28 +13,33 @@ use tonic::{
 
 use crate::{address::Address, cli::AccessArgs, failure::Failure};
 
-/// What goes with every call.
+/// The `authorization` header of every call.
 #[derive(Clone)]
 pub(crate) struct Credentials(Option<MetadataValue<Ascii>>);
 
 impl Credentials {
-    /// Reads what the arguments name, and how to speak TLS where that is spoken.
+    /// Reads the credentials, and the TLS configuration of an address with TLS.
     pub(crate) fn read(
         args: &AccessArgs,
         address: &Address,
     ) -> Result<(Self, Option<ClientTlsConfig>), Failure> {
         let token = args.token()?;
-        if token.is_some() && !address.is_tls() && !address.is_loopback() && !args.plaintext_token {
+        let is_private = address.is_tls() || address.is_loopback();
+        if token.is_some() && !is_private && !args.allow_insecure_token {
             return Err(Failure::Usage(format!(
-                "the token is not sent to {address} in plain text: whoever listens on the way \
-                 would have it; use https://, or --plaintext-token where the network is trusted"
+                "the token would be sent to {address} unencrypted; use https://, or \
+                 --allow-insecure-token on a trusted network"
             )));
         }
         let value = token.map(|token| {
             let mut value: MetadataValue<Ascii> =
                 format!("Bearer {}", token.expose()).parse().map_err(|_| {
-                    // It is not repeated, because it is a secret.
-                    Failure::Usage("the token has characters that no token has".to_owned())
+                    // The token is a secret, so the message omits it.
+                    Failure::Usage(
+                        "the token contains characters that are not allowed in a header; check \
+                         REGISTRY_TOKEN or --token-file"
+                            .to_owned(),
+                    )
                 })?;
             value.set_sensitive(true);
             Ok::<_, Failure>(value)

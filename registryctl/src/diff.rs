@@ -1,6 +1,6 @@
-//! The structural difference of two JSON values: where, what was there, what is there now.
+//! The structural differences of two JSON values.
 //!
-//! An item of an array that comes or goes changes none of the others. Moves are not detected.
+//! Added and removed items of an array do not change the others. Moves are not detected.
 
 use std::collections::BTreeSet;
 
@@ -9,15 +9,14 @@ use schema_compat::pointer::pointer_join;
 use serde::Serialize;
 use serde_json::Value;
 
-/// One difference.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub(crate) struct Difference {
-    /// JSON pointer into the new value; of what is gone, into the old one.
+    /// JSON pointer into the new value; for removed values, into the old one.
     pub(crate) pointer: String,
-    /// What was there; nothing: it is new.
+    /// The old value; `None`: added.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) old: Option<Value>,
-    /// What is there; nothing: it is gone.
+    /// The new value; `None`: removed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) new: Option<Value>,
 }
@@ -30,7 +29,7 @@ pub(crate) fn diff(old: &Value, new: &Value) -> Vec<Difference> {
     found
 }
 
-/// Compares what is at a pointer of the old value with what is at one of the new value.
+/// Compares the values at a pointer into the old value and at one into the new value.
 fn compare(
     (was, is): (String, String),
     (old, new): (Option<&Value>, Option<&Value>),
@@ -68,7 +67,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn says_where_what_was_and_what_is() {
+    fn differences_have_pointers_and_values() {
         let old = json!({ "a/b": 1, "list": [1, 2, 3], "gone": null, "deep": { "same": [] } });
         let new = json!({ "a/b": 2, "list": [1, 4], "new": {}, "deep": { "same": [] } });
         let found: Vec<_> = diff(&old, &new)

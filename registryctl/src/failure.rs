@@ -1,4 +1,4 @@
-//! What can go wrong, and the exit code that each of it ends with.
+//! Errors of commands, and their exit codes.
 
 mod status;
 
@@ -13,94 +13,77 @@ use std::{
 use registry_proto::v1;
 
 use crate::{
+    diagnose,
     input::Unreadable,
     report::{Finding, Report},
-    style::{Paint, Style, printable_lines},
+    style::{Paint, Style, printable, printable_lines},
 };
 
-/// Why a command did not do what it was asked.
+/// The error of a command.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Failure {
-    /// The arguments contradict each other or cannot be read.
+    /// Invalid arguments.
     #[error("{0}")]
     Usage(String),
     /// A file cannot be read or written.
     #[error("cannot {action} {}: {reason}", .path.display())]
     File {
-        /// What was tried: `read`, `write`.
+        /// The failed action, such as `read` or `write`.
         action: &'static str,
-        /// Which file.
         path: PathBuf,
-        /// Why it failed.
         reason: String,
     },
-    /// Standard output cannot be written.
     #[error("cannot write the output: {0}")]
     Output(io::Error),
-    /// The program cannot start.
     #[error("cannot start: {0}")]
     Runtime(io::Error),
-    /// No connection, or it broke.
+    /// The connection failed or was lost.
     #[error("cannot reach the registry at {address}: {reason}")]
-    Unreachable {
-        /// Where it should be.
-        address: String,
-        /// Why not.
-        reason: String,
-    },
-    /// No connection to a live server, or it broke.
-    #[error("cannot ask {target}: {reason}")]
-    LiveUnreachable {
-        /// Which server.
-        target: String,
-        /// Why not.
-        reason: String,
-    },
-    /// A live server says what cannot be used.
-    #[error("what {target} says cannot be used: {reason}")]
-    LiveAnswer {
-        /// Which server.
-        target: String,
-        /// Why not.
-        reason: String,
-    },
-    /// Validation refused it; the findings have been shown.
+    Unreachable { address: String, reason: String },
+    /// The connection to a live server failed or was lost.
+    #[error("cannot reach {target}: {reason}")]
+    LiveUnreachable { target: String, reason: String },
+    /// A live server sent an invalid response.
+    #[error("invalid response from {target}: {reason}")]
+    InvalidLiveResponse { target: String, reason: String },
+    /// Rejected by validation, after the findings were printed.
     #[error("{0}")]
     Rejected(String),
-    /// What was compared is different, which has been shown.
+    /// A comparison found differences, after they were printed.
     #[error("there are differences")]
     Different,
-    /// Validation refused it; the findings have not been shown.
-    #[error("refused by validation")]
+    /// Rejected by validation; the findings are not printed yet.
+    #[error("rejected by validation")]
     Invalid(Vec<v1::Diagnostic>),
-    /// Something would change or could, and the caller asked for an exit code that says so.
+    /// A change is pending, and the caller asked for an exit code.
     #[error("{0}")]
     WouldChange(String),
-    /// Too few gateways have applied what was waited for.
+    /// Too few gateways have applied a revision.
     #[error("{0}")]
     NotRolledOut(String),
-    /// The answer is no.
+    /// The registry rejected the request.
     #[error("{message}")]
-    Refused {
-        /// The registry's machine-readable reason.
+    RequestRejected {
+        /// The machine-readable reason.
         reason: String,
-        /// What it says.
         message: String,
     },
     /// The registry failed.
     #[error("the registry failed ({code}): {message}")]
     Server {
-        /// The gRPC code and the registry's machine-readable reason.
+        /// The machine-readable reason, or the gRPC code.
         code: String,
-        /// What it says.
         message: String,
     },
-    /// The registry's answer cannot be understood, or does not prove itself.
-    #[error("the registry's answer cannot be used: {0}")]
-    Answer(String),
+    /// The registry sent an invalid response, or one whose proof failed.
+    #[error("invalid response from the registry: {0}")]
+    InvalidResponse(String),
+    /// Another failure with its remedy.
+    #[error("{failure}")]
+    WithHelp { failure: Box<Failure>, help: String },
 }
 
-/// The registry's reasons that pass.
+/// The registry's reasons for which a retry may succeed.
 const TRANSIENT: [&str; 8] = [
     "CONTENTION",
     "DRAINING",
@@ -112,7 +95,7 @@ const TRANSIENT: [&str; 8] = [
     "WRITE_QUEUE_FULL",
 ];
 
-/// The registry's reasons that another server of it may not have.
+/// The registry's reasons that concern one server only.
 const OF_ONE_SERVER: [&str; 3] = ["DATABASE_NEWER", "DATABASE_UNAVAILABLE", "READ_ONLY"];
 
 impl From<Unreadable> for Failure {
@@ -126,81 +109,94 @@ impl Failure {
         Self::Usage(reason.to_string())
     }
 
-    /// A file that cannot be read.
     pub(crate) fn unreadable(path: &Path, reason: impl fmt::Display) -> Self {
         Self::File { action: "read", path: path.to_owned(), reason: reason.to_string() }
     }
 
-    pub(crate) fn answer(reason: impl fmt::Display) -> Self {
-        Self::Answer(reason.to_string())
+    pub(crate) fn invalid_response(reason: impl fmt::Display) -> Self {
+        Self::InvalidResponse(reason.to_string())
     }
 
     pub(crate) fn exit_code(&self) -> u8 {
         match self {
-            Self::Rejected(_) | Self::Different | Self::Invalid(_) | Self::Refused { .. } => 1,
+            Self::Rejected(_)
+            | Self::Different
+            | Self::Invalid(_)
+            | Self::RequestRejected { .. } => 1,
             Self::Output(e) if e.kind() == io::ErrorKind::BrokenPipe => 0,
             Self::Usage(_) | Self::File { .. } | Self::Output(_) | Self::Runtime(_) => 2,
             Self::Unreachable { .. } | Self::LiveUnreachable { .. } => 3,
             Self::WouldChange(_) => 5,
             Self::NotRolledOut(_) => 6,
-            Self::Server { .. } | Self::Answer(_) | Self::LiveAnswer { .. } => 4,
+            Self::Server { .. } | Self::InvalidResponse(_) | Self::InvalidLiveResponse { .. } => 4,
+            Self::WithHelp { failure, .. } => failure.exit_code(),
         }
     }
 
-    /// Whether the same request may succeed a little later.
+    /// Whether a retry may succeed.
     pub(crate) fn is_transient(&self) -> bool {
         let reason = match self {
             Self::Unreachable { .. } => return true,
-            Self::Server { code: reason, .. } | Self::Refused { reason, .. } => reason,
+            Self::Server { code: reason, .. } | Self::RequestRejected { reason, .. } => reason,
             _ => return false,
         };
         TRANSIENT.contains(&reason.as_str())
     }
 
-    /// Whether another server of the registry may do what this one does not.
-    pub(crate) fn is_of_one_server(&self) -> bool {
+    /// Whether the request may succeed at another server of the registry.
+    pub(crate) fn is_server_specific(&self) -> bool {
         matches!(self, Self::Server { code, .. } if OF_ONE_SERVER.contains(&code.as_str()))
     }
 
-    /// Whether a write may have been stored all the same.
-    pub(crate) fn leaves_outcome_open(&self) -> bool {
+    /// Whether a write may have been committed.
+    pub(crate) fn is_outcome_unknown(&self) -> bool {
         match self {
             Self::Unreachable { .. } => true,
             Self::Server { code, .. } => {
-                ["DEADLINE_EXCEEDED", "OUTCOME_UNKNOWN"].iter().any(|open| code.contains(open))
+                ["DEADLINE_EXCEEDED", "OUTCOME_UNKNOWN"].iter().any(|name| code.contains(name))
             }
             _ => false,
         }
     }
 
-    /// The same with what a child process said last on its standard error.
-    pub(crate) fn with_last_words(self, said: &str) -> Self {
-        let with = |reason: String| match said {
+    /// Adds the last output of a child process on its standard error.
+    pub(crate) fn with_stderr(self, stderr: &str) -> Self {
+        let with = |reason: String| match stderr {
             "" => reason,
-            said => format!("{reason}; it said: {}", said.replace(['\n', '\r'], " | ")),
+            text => format!("{reason}; stderr: {}", text.replace(['\n', '\r'], " | ")),
         };
         match self {
             Self::LiveUnreachable { target, reason } => {
                 Self::LiveUnreachable { target, reason: with(reason) }
             }
-            Self::LiveAnswer { target, reason } => {
-                Self::LiveAnswer { target, reason: with(reason) }
+            Self::InvalidLiveResponse { target, reason } => {
+                Self::InvalidLiveResponse { target, reason: with(reason) }
             }
             other => other,
         }
     }
 
-    fn help(&self) -> Option<&'static str> {
-        match self {
-            Self::Unreachable { .. } => Some(
-                "does a registry listen there? --registry URL or REGISTRY_URL says where it is",
-            ),
-            _ => None,
-        }
+    pub(crate) fn with_help(self, help: String) -> Self {
+        Self::WithHelp { failure: Box::new(self), help }
     }
 
-    /// Says what went wrong and gives the exit code.
-    pub(crate) fn end(self, style: Style) -> ExitCode {
+    /// Adds the likely cause of a failed connection or authentication.
+    pub(crate) async fn explained(self) -> Self {
+        let help = match &self {
+            Self::Unreachable { address, reason } => diagnose::remedy(address, reason).await,
+            Self::RequestRejected { reason, .. } if reason == "CREDENTIALS_MISSING" => {
+                "set REGISTRY_TOKEN, or pass --token-file FILE or --client-cert".to_owned()
+            }
+            Self::RequestRejected { reason, .. } if reason == "CREDENTIALS_INVALID" => {
+                "check REGISTRY_TOKEN, --token-file or --client-cert".to_owned()
+            }
+            _ => return self,
+        };
+        self.with_help(help)
+    }
+
+    /// Prints the error and returns the exit code.
+    pub(crate) fn report(self, style: Style) -> ExitCode {
         let code = self.exit_code();
         if code == 0 || matches!(self, Self::Different) {
             return ExitCode::from(code);
@@ -211,16 +207,19 @@ impl Failure {
             }
             _ => String::new(),
         };
-        let help = self.help().map(|help| format!("  = help: {help}\n")).unwrap_or_default();
+        let help = match &self {
+            Self::WithHelp { help, .. } => format!("  = help: {}\n", printable(help)),
+            _ => String::new(),
+        };
         let head = style.paint(Paint::Bad, "error");
         let text = format!("{findings}{head}: {}\n{help}", printable_lines(&self.to_string()));
-        // When standard error is gone too, the exit code has to do.
+        // If standard error is closed, only the exit code remains.
         let _ = io::stderr().write_all(text.as_bytes());
         ExitCode::from(code)
     }
 }
 
-/// The innermost cause of an error: `connection refused`, not `transport error`.
+/// The innermost cause of an error: `connection refused` instead of `transport error`.
 pub(crate) fn root_cause(error: &(dyn Error + 'static)) -> String {
     let mut cause = error;
     while let Some(source) = cause.source() {

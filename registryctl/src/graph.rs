@@ -1,4 +1,4 @@
-//! Answers about the graph, as the commands show them.
+//! The dependency graph in the output of commands.
 
 use registry_core::LifecycleState;
 use registry_proto::{convert, v1};
@@ -6,7 +6,6 @@ use serde::Serialize;
 
 use crate::view::{KeyView, LifecycleView};
 
-/// An entity of the graph.
 #[derive(Debug, Clone, Serialize)]
 pub(crate) struct Node {
     #[serde(flatten)]
@@ -17,7 +16,7 @@ pub(crate) struct Node {
 }
 
 impl Node {
-    /// `tool/fetch@1.0.0`, and its lifecycle if it is not active.
+    /// The key, and the lifecycle unless it is active.
     pub(crate) fn label(&self) -> String {
         match self.lifecycle {
             "active" => self.key.to_string(),
@@ -34,23 +33,22 @@ impl From<v1::GraphNode> for Node {
     }
 }
 
-/// A part of the graph.
 #[derive(Debug, Clone)]
 pub(crate) struct Graph {
     pub(crate) nodes: Vec<Node>,
-    /// For each node, how many steps it is from where the walk began.
+    /// The distance of each node from the start.
     pub(crate) depths: Vec<u32>,
     pub(crate) edges: Vec<Edge>,
     pub(crate) total: u64,
     pub(crate) truncated: bool,
 }
 
-/// A direct dependency, between positions.
+/// A direct dependency between the nodes with these indexes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Edge {
-    /// What needs the other.
+    /// The dependent.
     pub(crate) from: usize,
-    /// What is needed.
+    /// The dependency.
     pub(crate) to: usize,
     pub(crate) relation: &'static str,
 }
@@ -79,7 +77,7 @@ fn relation_text(number: i32) -> &'static str {
     }
 }
 
-/// The version that a requirement means.
+/// The version that a requirement resolves to.
 #[derive(Debug, Clone, Serialize)]
 pub(crate) struct Resolved {
     #[serde(flatten)]

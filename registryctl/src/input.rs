@@ -1,5 +1,5 @@
-//! Files that the user names: read with a limit, parsed as JSON or YAML, and kept as text so that
-//! findings can point into them.
+//! Input files: read with a limit, parsed as JSON or YAML, and kept as text, so that findings can show
+//! their lines.
 
 mod json;
 mod lines;
@@ -16,10 +16,9 @@ use std::{
 use lines::Lines;
 use serde_json::Value;
 
-/// The largest file that is read.
+/// Maximum size of a file.
 pub(crate) const FILE_BYTES: u64 = 64 << 20;
 
-/// A file that cannot be read.
 #[derive(Debug)]
 pub(crate) struct Unreadable {
     pub(crate) path: PathBuf,
@@ -32,7 +31,7 @@ impl Unreadable {
     }
 }
 
-/// A position in a text, both from 1; columns count characters.
+/// A position in a text. Lines and columns start at 1; columns count characters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Position {
     pub(crate) line: usize,
@@ -45,6 +44,13 @@ enum Syntax {
     Yaml,
 }
 
+/// The part of a member that a finding concerns.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Part {
+    Key,
+    Value,
+}
+
 /// The text of one file.
 #[derive(Debug)]
 pub(crate) struct Source {
@@ -54,7 +60,7 @@ pub(crate) struct Source {
     lines: OnceLock<Lines>,
 }
 
-/// A text that is not JSON or not YAML.
+/// Invalid JSON or YAML.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct SyntaxError {
     pub(crate) position: Option<Position>,
@@ -73,7 +79,7 @@ impl SyntaxError {
 }
 
 impl Source {
-    /// Reads a file; `-` is standard input.
+    /// Reads a file, or standard input for `-`.
     pub(crate) fn read(path: &Path) -> Result<Self, Unreadable> {
         if path == Path::new("-") {
             let text = read_text(&mut io::stdin().lock(), path)?;
@@ -88,8 +94,8 @@ impl Source {
         Ok(Self::new(path.display().to_string(), text, syntax))
     }
 
-    /// A text of JSON that was made here.
-    pub(crate) fn made(name: &str, text: String) -> Self {
+    /// Generated JSON, with a name for messages.
+    pub(crate) fn generated(name: &str, text: String) -> Self {
         Self::new(name.to_owned(), text, Syntax::Json)
     }
 
@@ -98,15 +104,14 @@ impl Source {
     }
 
     fn lines(&self) -> &Lines {
-        self.lines.get_or_init(|| Lines::of(&self.text))
+        self.lines.get_or_init(|| Lines::new(&self.text))
     }
 
-    /// What the file is called.
+    /// The path, or `<stdin>`.
     pub(crate) fn name(&self) -> &str {
         &self.name
     }
 
-    /// The file's text.
     pub(crate) fn text(&self) -> &str {
         &self.text
     }
@@ -116,7 +121,7 @@ impl Source {
         self.lines().line(&self.text, line)
     }
 
-    /// The value that the text stands for.
+    /// Parses the text.
     pub(crate) fn value(&self) -> Result<Value, SyntaxError> {
         match self.syntax {
             Syntax::Json => json::parse(&self.text),
@@ -124,23 +129,23 @@ impl Source {
         }
     }
 
-    /// Where the values at these JSON pointers begin; for what is not there, where the innermost
-    /// value around it begins.
-    pub(crate) fn locate(&self, pointers: &[&str]) -> Vec<Option<Position>> {
+    /// The start of the keys or values at these JSON pointers. A missing value has the position of the
+    /// innermost value around it.
+    pub(crate) fn locate(&self, parts: &[(&str, Part)]) -> Vec<Option<Position>> {
         match self.syntax {
-            Syntax::Json => json::locate(&self.text, pointers).map_or_else(
-                || vec![None; pointers.len()],
+            Syntax::Json => json::locate(&self.text, parts).map_or_else(
+                || vec![None; parts.len()],
                 |bytes| {
                     let positions = self.lines().positions(&self.text, &bytes);
                     positions.into_iter().map(Some).collect()
                 },
             ),
-            Syntax::Yaml => yaml::locate(&self.text, pointers),
+            Syntax::Yaml => yaml::locate(&self.text, parts),
         }
     }
 }
 
-/// The files that a name stands for: itself, or what lies directly in the directory.
+/// The file itself, or the files directly in a directory, by name.
 pub(crate) fn expand(path: &Path) -> Result<Vec<PathBuf>, Unreadable> {
     if !path.is_dir() {
         return Ok(vec![path.to_owned()]);
@@ -153,7 +158,7 @@ pub(crate) fn expand(path: &Path) -> Result<Vec<PathBuf>, Unreadable> {
         }
     }
     if files.is_empty() {
-        return Err(Unreadable::new(path, "there is no .json, .yaml or .yml file in it"));
+        return Err(Unreadable::new(path, "the directory has no .json, .yaml or .yml file"));
     }
     files.sort();
     Ok(files)
@@ -167,14 +172,14 @@ fn read_text(reader: &mut impl Read, path: &Path) -> Result<String, Unreadable> 
     let mut bytes = Vec::new();
     reader.take(FILE_BYTES + 1).read_to_end(&mut bytes).map_err(|e| Unreadable::new(path, e))?;
     if bytes.len() as u64 > FILE_BYTES {
-        return Err(Unreadable::new(path, format!("it has more than {} MiB", FILE_BYTES >> 20)));
+        return Err(Unreadable::new(path, format!("larger than {} MiB", FILE_BYTES >> 20)));
     }
     let text = String::from_utf8(bytes)
-        .map_err(|e| Unreadable::new(path, format!("it is not UTF-8: {}", e.utf8_error())))?;
+        .map_err(|e| Unreadable::new(path, format!("not valid UTF-8: {}", e.utf8_error())))?;
     Ok(text.strip_prefix('\u{feff}').map(str::to_owned).unwrap_or(text))
 }
 
-/// The members of a JSON pointer (RFC 6901), unescaped.
+/// The segments of a JSON pointer (RFC 6901), unescaped.
 fn segments(pointer: &str) -> impl Iterator<Item = String> {
     pointer.split('/').skip(1).map(|segment| segment.replace("~1", "/").replace("~0", "~"))
 }

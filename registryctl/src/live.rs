@@ -1,14 +1,14 @@
 //! Reads from live servers: the tools of MCP servers and the cards of agents.
 //!
 //! Servers are untrusted. Time, pages, tools and bytes are limited. Redirects and proxies are not used. A
-//! child process ends with its process group. Responses are only data.
+//! child process is killed with its process group.
 
 mod child;
 mod http;
 mod mcp;
 mod page;
 mod raw;
-mod words;
+mod shell_words;
 
 use std::{
     collections::BTreeMap,
@@ -19,50 +19,49 @@ use std::{
 };
 
 pub(crate) use http::get_json;
-pub(crate) use mcp::{Found, ask, ask_for_all};
+pub(crate) use mcp::{FeatureCounts, list_features, list_tools};
 use registry_import::mcp_servers::{Expanded, McpServer, Transport};
 use tokio::{sync::oneshot, time::timeout};
 
 use crate::{
     cli::live::{Header, LiveArgs, Variable},
     failure::Failure,
-    flow::{self, quoted},
     input::Source,
+    yaml_flow::{self, quoted},
 };
 
-/// Most pages of one list.
+/// Maximum number of pages of a list.
 const PAGES: usize = 100;
-/// Most bytes of one answer, and of all pages together.
+/// Maximum size of a response, and of all pages together, in bytes.
 const BYTES: usize = 16 << 20;
 
 /// The variable of `LiveArgs::bearer_token`.
 const BEARER_VARIABLE: &str = "MCP_BEARER_TOKEN";
 
-/// Where a live server is.
+/// The endpoint of a live server.
 #[derive(Debug, Clone)]
-pub(crate) enum Place {
-    /// Behind HTTP.
+pub(crate) enum Endpoint {
     Http(String),
-    /// A program to start, with its arguments.
+    /// A program with its arguments.
     Program(Vec<String>),
 }
 
-/// A live server and how it is reached.
+/// A live server.
 #[derive(Debug, Clone)]
 pub(crate) struct Target {
-    place: Place,
+    endpoint: Endpoint,
     headers: Vec<Header>,
     bearer: Option<String>,
     bearer_file: Option<PathBuf>,
     env: BTreeMap<String, String>,
-    /// The variables that the user sets, a part of `env`.
+    /// The names of `--env`.
     variables: Vec<String>,
     cwd: Option<PathBuf>,
-    patience: Duration,
-    /// The setting of `patience`, in messages.
-    limit: &'static str,
+    timeout: Duration,
+    /// The name of the timeout setting in messages.
+    timeout_setting: &'static str,
     /// The name in messages.
-    shown: String,
+    display_name: String,
 }
 
 /// A target of the gateway's configuration.
@@ -73,24 +72,23 @@ pub(crate) struct GatewayTarget {
     pub(crate) variables: Vec<String>,
 }
 
-impl Place {
-    /// A URL.
+impl Endpoint {
     pub(crate) fn url(text: &str) -> Result<Self, Failure> {
         http::check(text)?;
         Ok(Self::Http(text.to_owned()))
     }
 
-    /// A command line, with quotes as in a shell.
+    /// Parses a command line with the quotes of a shell.
     pub(crate) fn command(text: &str) -> Result<Self, Failure> {
-        let words = words::split(text).map_err(Failure::usage)?;
+        let words = shell_words::split(text).map_err(Failure::usage)?;
         if words.is_empty() {
-            return Err(Failure::Usage("the command is empty; name the program to start".into()));
+            return Err(Failure::Usage("the command is empty; write PROGRAM ARGUMENTS".into()));
         }
         Ok(Self::Program(words))
     }
 
-    /// The name in messages. A query may be a secret.
-    fn shown(&self) -> String {
+    /// The name in messages, without the query, which may contain a secret.
+    fn display_name(&self) -> String {
         match self {
             Self::Http(url) => without_query(url).to_owned(),
             Self::Program(words) => words[0].clone(),
@@ -98,7 +96,7 @@ impl Place {
     }
 }
 
-/// The variable for the value of a header: `X_API_KEY` for `X-Api-Key`.
+/// The variable for the value of a header, such as `X_API_KEY` for `X-Api-Key`.
 fn variable_of(header: &str) -> String {
     let character = |c: char| if c.is_ascii_alphanumeric() { c.to_ascii_uppercase() } else { '_' };
     let name: String = header.chars().map(character).collect();
@@ -112,87 +110,88 @@ fn references(pairs: &BTreeMap<String, String>) -> String {
     format!("{{ {} }}", pairs.join(", "))
 }
 
-/// A URL up to its query, which may be secret, or its fragment.
+/// A URL without query, which may contain a secret, and fragment.
 pub(crate) fn without_query(url: &str) -> &str {
     url.split(['?', '#']).next().unwrap_or_default()
 }
 
 impl Target {
-    pub(crate) fn new(place: Place, args: &LiveArgs) -> Result<Self, Failure> {
+    pub(crate) fn new(endpoint: Endpoint, args: &LiveArgs) -> Result<Self, Failure> {
         let bearer = match &args.bearer_file {
             Some(path) => Some(Source::read(path)?.text().trim().to_owned()),
             None => args.bearer_token.clone(),
         };
-        let own = [("PATH", &args.program_path), ("HOME", &args.program_home)];
+        let own = [("PATH", &args.program.path), ("HOME", &args.program.home)];
         let own = own.into_iter().filter(|(_, value)| !value.is_empty());
         let own = own.map(|(name, value)| (name.to_owned(), value.clone()));
-        let wished = args.env.iter().cloned().map(|Variable { name, value }| (name, value));
+        let variables = args.env.iter().cloned().map(|Variable { name, value }| (name, value));
         Ok(Self {
-            shown: place.shown(),
-            place,
+            display_name: endpoint.display_name(),
+            endpoint,
             headers: args.header.clone(),
             bearer,
             bearer_file: args.bearer_file.clone(),
-            env: own.chain(wished).collect(),
+            env: own.chain(variables).collect(),
             variables: args.env.iter().map(|variable| variable.name.clone()).collect(),
             cwd: args.cwd.clone(),
-            patience: Duration::from_secs(args.timeout.into()),
-            limit: "--timeout",
+            timeout: Duration::from_secs(args.timeout.into()),
+            timeout_setting: "--timeout",
         })
     }
 
-    /// A server of an MCP client's file. A program gets `PATH`, `HOME` and its own variables.
-    pub(crate) fn of_server(server: &McpServer, own: BTreeMap<String, String>) -> Self {
+    /// A server of an MCP client's configuration. A program gets `PATH`, `HOME` and its own variables.
+    pub(crate) fn for_server(server: &McpServer, own: BTreeMap<String, String>) -> Self {
         let values = |pairs: &BTreeMap<String, Expanded>| -> Vec<(String, String)> {
             pairs.iter().map(|(name, text)| (name.clone(), text.value.clone())).collect()
         };
-        let (place, headers, env, cwd) = match &server.transport {
+        let (endpoint, headers, env, cwd) = match &server.transport {
             Transport::Http { url, headers } => {
                 let header = |(name, value)| Header { name, value };
                 let headers = values(headers).into_iter().map(header).collect();
-                (Place::Http(url.clone()), headers, BTreeMap::new(), None)
+                (Endpoint::Http(url.clone()), headers, BTreeMap::new(), None)
             }
             Transport::Stdio { command, args, env, cwd } => {
                 let words = iter::once(command).chain(args).cloned().collect();
                 let env = own.into_iter().chain(values(env)).collect();
-                (Place::Program(words), Vec::new(), env, cwd.clone())
+                (Endpoint::Program(words), Vec::new(), env, cwd.clone())
             }
         };
-        // The expanded form may be a secret.
+        // The expanded value may be a secret.
         let is_secret =
             server.expanded_fields.iter().any(|name| name == "url" || name == "command");
-        let shown = if is_secret { "the server".to_owned() } else { place.shown() };
+        let display_name =
+            if is_secret { "the server".to_owned() } else { endpoint.display_name() };
         Self {
-            place,
+            endpoint,
             headers,
             bearer: None,
             bearer_file: None,
             env,
             variables: Vec::new(),
             cwd,
-            patience: server.timeout * 2,
-            limit: "`timeout` of the server",
-            shown,
+            timeout: server.timeout * 2,
+            timeout_setting: "`timeout` of the server",
+            display_name,
         }
     }
 
-    /// The names of the headers given by the user, without the secret values.
+    /// The names of the headers from the arguments, without their values.
     pub(crate) fn header_names(&self) -> Vec<String> {
         let bearer = self.bearer.iter().map(|_| "Authorization".to_owned());
         let own = self.headers.iter().map(|header| header.name.clone());
         bearer.chain(own).collect()
     }
 
-    /// The target of a server for the gateway. Values of headers and variables become references, and
-    /// the query of a URL is omitted: they may be secrets.
+    /// The gateway's target for a server. Header and variable values become references, and the query of a
+    /// URL is omitted: they may contain secrets.
     pub(crate) fn gateway_target(&self, server: &str, version: &str) -> GatewayTarget {
         let mut variables = Vec::new();
-        let transport = match &self.place {
-            Place::Http(url) => {
+        let transport = match &self.endpoint {
+            Endpoint::Http(url) => {
                 let mut headers = BTreeMap::new();
                 for Header { name, .. } in &self.headers {
                     let variable = variable_of(name);
-                    headers.insert(quoted(name), format!("env: {}", flow::name(&variable)));
+                    headers.insert(quoted(name), format!("env: {}", yaml_flow::name(&variable)));
                     variables.push(variable);
                 }
                 if self.bearer.is_some() {
@@ -212,11 +211,12 @@ impl Target {
                     format!("http: {url}, headers: {}", references(&headers))
                 }
             }
-            Place::Program(words) => {
+            Endpoint::Program(words) => {
                 variables.clone_from(&self.variables);
-                // A program of the gateway gets PATH alone.
+                // The gateway passes only PATH to a program.
                 let names = iter::once("HOME").chain(self.variables.iter().map(String::as_str));
-                let env = names.map(|name| (quoted(name), format!("env: {}", flow::name(name))));
+                let env =
+                    names.map(|name| (quoted(name), format!("env: {}", yaml_flow::name(name))));
                 let arguments: Vec<_> = words[1..].iter().map(|word| quoted(word)).collect();
                 let mut program = vec![
                     format!("command: {}", quoted(&words[0])),
@@ -228,8 +228,8 @@ impl Target {
                 format!("stdio: {{ {} }}", program.join(", "))
             }
         };
-        let (server, version) = (flow::name(server), quoted(version));
-        let timeout = self.patience.as_millis();
+        let (server, version) = (yaml_flow::name(server), quoted(version));
+        let timeout = self.timeout.as_millis();
         let text = format!(
             "{{ server: {server}, version: {version}, {transport}, timeout: {timeout}ms }}"
         );
@@ -237,41 +237,40 @@ impl Target {
     }
 
     fn unreachable(&self, reason: impl Into<String>) -> Failure {
-        Failure::LiveUnreachable { target: self.shown.clone(), reason: reason.into() }
+        Failure::LiveUnreachable { target: self.display_name.clone(), reason: reason.into() }
     }
 
-    /// It took longer than the user waits.
-    pub(crate) fn late(&self) -> Failure {
-        let (seconds, limit) = (self.patience.as_secs(), self.limit);
-        self.unreachable(format!("it did not say everything in {seconds} s; raise {limit}"))
+    pub(crate) fn timed_out(&self) -> Failure {
+        let (seconds, setting) = (self.timeout.as_secs(), self.timeout_setting);
+        self.unreachable(format!("timeout after {seconds} s; raise {setting}"))
     }
 
-    /// As much time as the user gives to everything that is done with the server.
-    pub(crate) fn patience(&self) -> Duration {
-        self.patience
+    /// The timeout of all requests together.
+    pub(crate) fn timeout(&self) -> Duration {
+        self.timeout
     }
 
-    /// Works on what the server said for as long as there is time since `started`: what it says
-    /// may cost much. Work that is too late goes on in its thread until the process ends.
-    pub(crate) async fn work<T: Send + 'static>(
+    /// Processes a response in a thread, up to the timeout since `started`: untrusted responses may be
+    /// expensive. After a timeout, the thread runs until the process ends.
+    pub(crate) async fn process<T: Send + 'static>(
         &self,
         started: Instant,
-        work: impl FnOnce() -> T + Send + 'static,
+        process: impl FnOnce() -> T + Send + 'static,
     ) -> Result<T, Failure> {
         let (send, done) = oneshot::channel();
-        // If nobody waits any more, nobody needs it.
-        thread::spawn(move || send.send(work()).ok());
-        let (seconds, limit) = (self.patience.as_secs(), self.limit);
-        match timeout(self.patience.saturating_sub(started.elapsed()), done).await {
-            Ok(Ok(made)) => Ok(made),
-            Ok(Err(_)) => Err(self.lies("working on it failed")),
-            Err(_) => Err(self
-                .lies(format!("asking and working on it takes over {seconds} s; raise {limit}"))),
+        // After a timeout, the receiver is gone.
+        thread::spawn(move || send.send(process()).ok());
+        let (seconds, setting) = (self.timeout.as_secs(), self.timeout_setting);
+        match timeout(self.timeout.saturating_sub(started.elapsed()), done).await {
+            Ok(Ok(result)) => Ok(result),
+            Ok(Err(_)) => Err(self.invalid_response("processing failed")),
+            Err(_) => Err(self.invalid_response(format!(
+                "processing exceeds the timeout of {seconds} s; raise {setting}"
+            ))),
         }
     }
 
-    /// It answers, but not with what can be used.
-    pub(crate) fn lies(&self, reason: impl Into<String>) -> Failure {
-        Failure::LiveAnswer { target: self.shown.clone(), reason: reason.into() }
+    pub(crate) fn invalid_response(&self, reason: impl Into<String>) -> Failure {
+        Failure::InvalidLiveResponse { target: self.display_name.clone(), reason: reason.into() }
     }
 }

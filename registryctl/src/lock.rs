@@ -11,29 +11,29 @@ use serde_json::Value;
 
 use crate::{
     failure::Failure,
-    input::{Source, SyntaxError},
+    input::{Part, Source, SyntaxError},
 };
 
-/// The form of the lock file that this version reads and writes.
-const FORM: u32 = 1;
+/// The supported version of the lock file format.
+const FORMAT: u32 = 1;
 
-/// A lock file. Everything in it is sorted, so that the same lock is the same bytes.
+/// A lock file. Its maps are sorted, so that equal locks have equal bytes.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(crate) struct Lock {
     #[serde(rename = "lockVersion")]
-    form: u32,
-    /// The id of the registry.
+    format: u32,
+    /// Id of the registry.
     pub(crate) registry: String,
-    /// The revision at which the versions were chosen.
+    /// The revision of the resolution.
     pub(crate) revision: u64,
-    /// `tool/fetch` → what was required, and what it meant.
+    /// Locked requirements by `KIND/NAME`.
     pub(crate) requirements: BTreeMap<String, Locked>,
-    /// `tool/fetch@1.2.3` → digest: what is required and all that it needs.
+    /// Digests of the required entities and all their dependencies, by `KIND/NAME@VERSION`.
     pub(crate) entities: BTreeMap<String, String>,
 }
 
-/// A requirement and what it meant.
+/// A constraint and its resolved version.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Locked {
@@ -48,17 +48,17 @@ impl Lock {
         requirements: BTreeMap<String, Locked>,
         entities: BTreeMap<String, String>,
     ) -> Self {
-        Self { form: FORM, registry, revision, requirements, entities }
+        Self { format: FORMAT, registry, revision, requirements, entities }
     }
 
-    /// Reads a lock file that must be there.
+    /// Reads a lock file that must exist.
     pub(crate) fn read(path: &Path) -> Result<Self, Failure> {
         Self::find(path)?.ok_or_else(|| {
-            unreadable(path, "it is not there; `registryctl lock` writes it".to_owned())
+            unreadable(path, "no such file; `registryctl lock` writes it".to_owned())
         })
     }
 
-    /// Reads a lock file, if it is there.
+    /// Reads a lock file, if it exists.
     pub(crate) fn find(path: &Path) -> Result<Option<Self>, Failure> {
         match fs::metadata(path) {
             Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(None),
@@ -68,34 +68,33 @@ impl Lock {
         let lock: Self = serde_json::from_str(source.text()).map_err(|e| {
             unreadable(path, format!("{e}; restore it, or delete it and lock again"))
         })?;
-        if lock.form != FORM {
-            let found = lock.form;
+        if lock.format != FORMAT {
+            let found = lock.format;
             return Err(unreadable(
                 path,
-                format!("it has the form {found}, and this version reads {FORM}"),
+                format!("`lockVersion` is {found}; this program supports {FORMAT}"),
             ));
         }
-        if let Some((key, problem)) = lock.entities.iter().find_map(unreadable_entity) {
+        if let Some((key, problem)) = lock.entities.iter().find_map(invalid_entity) {
             let problem = format!("`{key}` in `entities`: {problem}; restore it, or lock again");
             return Err(unreadable(path, problem));
         }
         Ok(Some(lock))
     }
 
-    /// The file's bytes.
     pub(crate) fn write(&self) -> Vec<u8> {
-        // A lock is texts and numbers, all of which serialize.
+        // Strings and numbers always serialize.
         let mut bytes = serde_json::to_vec_pretty(self).unwrap_or_default();
         bytes.push(b'\n');
         bytes
     }
 
-    /// Whether both lock the same, whenever they were made.
+    /// Whether both have the same contents, apart from the revision.
     pub(crate) fn is_same(&self, other: &Self) -> bool {
         Self { revision: other.revision, ..self.clone() } == *other
     }
 
-    /// The version that is locked for a requirement, if it still meets it.
+    /// The locked version of a requirement, if it still matches.
     pub(crate) fn keeps(&self, required: &Requirement) -> Option<Version> {
         let locked = self.requirements.get(&name_of(required))?;
         let version = Version::parse(&locked.version).ok()?;
@@ -103,8 +102,8 @@ impl Lock {
     }
 }
 
-/// What is wrong with a line of the entities.
-fn unreadable_entity<'a>((key, digest): (&'a String, &String)) -> Option<(&'a str, String)> {
+/// The problem of an invalid entity.
+fn invalid_entity<'a>((key, digest): (&'a String, &String)) -> Option<(&'a str, String)> {
     let problem = match (key.parse::<Key>(), Digest::parse(digest)) {
         (Ok(_), Ok(_)) => return None,
         (Err(e), _) => e.to_string(),
@@ -113,12 +112,12 @@ fn unreadable_entity<'a>((key, digest): (&'a String, &String)) -> Option<(&'a st
     Some((key, problem))
 }
 
-/// `tool/fetch`.
+/// `KIND/NAME`.
 pub(crate) fn name_of(required: &Requirement) -> String {
     format!("{}/{}", required.kind, required.name)
 }
 
-/// Reads what a project requires: for each kind, names and constraints.
+/// Reads a requirements file: names and constraints by kind.
 pub(crate) fn read_requirements(path: &Path) -> Result<Vec<Requirement>, Failure> {
     let source = Source::read(path)?;
     let value = source.value().map_err(|SyntaxError { position, message }| {
@@ -126,11 +125,11 @@ pub(crate) fn read_requirements(path: &Path) -> Result<Vec<Requirement>, Failure
         unreadable(path, format!("{message}{place}"))
     })?;
     let at = |pointer: &str| {
-        let position = source.locate(&[pointer]).into_iter().flatten().next();
+        let position = source.locate(&[(pointer, Part::Value)]).into_iter().flatten().next();
         position.map(|p| format!(" at line {}, column {}", p.line, p.column)).unwrap_or_default()
     };
     let wrong = |pointer: &str, problem: String| unreadable(path, problem + &at(pointer));
-    let form = "it is no object of schemas, servers, tools and agents";
+    let form = "not an object; write {\"tools\": {\"NAME\": \"^1.0\"}}";
     let Value::Object(kinds) = &value else { return Err(wrong("", form.to_owned())) };
     let mut required = Vec::new();
     for (section, names) in kinds.iter().filter(|(section, _)| *section != "$comment") {
@@ -138,7 +137,7 @@ pub(crate) fn read_requirements(path: &Path) -> Result<Vec<Requirement>, Failure
         let kind = section.strip_suffix('s').and_then(|kind| kind.parse::<Kind>().ok());
         let (Some(kind), Value::Object(names)) = (kind, names) else {
             let problem = format!(
-                "`{section}` must be schemas, servers, tools or agents, with an object of names \
+                "`{section}` must be `schemas`, `servers`, `tools` or `agents`, with an object of names \
                  and constraints"
             );
             return Err(wrong(&pointer, problem));
@@ -146,14 +145,14 @@ pub(crate) fn read_requirements(path: &Path) -> Result<Vec<Requirement>, Failure
         for (name, constraint) in names {
             let pointer = pointer_join(&pointer, name);
             let Value::String(constraint) = constraint else {
-                return Err(wrong(&pointer, format!("the constraint of `{name}` is no string")));
+                return Err(wrong(&pointer, format!("the constraint of `{name}` is not a string")));
             };
             let requirement = Requirement::parse(kind, name, constraint);
             required.push(requirement.map_err(|e| wrong(&pointer, e.to_string()))?);
         }
     }
     if required.is_empty() {
-        return Err(wrong("", "it requires nothing".to_owned()));
+        return Err(wrong("", "the file has no requirements".to_owned()));
     }
     Ok(required)
 }
@@ -168,8 +167,8 @@ mod tests {
 
     use super::*;
 
-    /// Texts out of the words of both files, which get further than random bytes.
-    fn nearly() -> impl Strategy<Value = Vec<u8>> {
+    /// Sequences of the tokens of both formats.
+    fn tokens() -> impl Strategy<Value = Vec<u8>> {
         let words = "{ } [ ] : , \"tools\" \"agents\" \"a\" \"^1\" \"latest\" \"lockVersion\" 1 \
              \"registry\" \"revision\" \"requirements\" \"entities\" \"constraint\" \"version\" null";
         let words = select(words.split_whitespace().collect::<Vec<_>>());
@@ -180,8 +179,8 @@ mod tests {
         #![proptest_config(ProptestConfig::with_cases(256))]
 
         #[test]
-        fn whatever_the_files_hold_they_are_read_or_refused(
-            bytes in prop_oneof![vec(any::<u8>(), 0..256), nearly()],
+        fn arbitrary_files_are_read_or_rejected(
+            bytes in prop_oneof![vec(any::<u8>(), 0..256), tokens()],
         ) {
             let dir = tempfile::tempdir().unwrap();
             for name in ["a.json", "a.yaml"] {
@@ -208,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn requirements_are_names_and_constraints_by_kind() {
+    fn requirements_are_read_by_kind() {
         let json = r#"{ "tools": { "fetch": "^1.2" }, "agents": { "team/x": "latest" } }"#;
         let mut read = requirements("r.json", json).unwrap();
         read.sort();
@@ -218,20 +217,20 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_named_with_its_place() {
+    fn invalid_requirements_have_positions() {
         let wrong = |text| requirements("r.json", text).unwrap_err();
         let bad = wrong("{\n \"tools\": {\n  \"a\": \"newest\" } }");
-        assert!(bad.contains("`newest` is no version constraint"), "{bad}");
+        assert!(bad.contains("`newest` is not a version constraint"), "{bad}");
         assert!(bad.contains("at line 3"), "{bad}");
         assert!(wrong(r#"{ "gadgets": {} }"#).contains("`gadgets` must be"));
-        assert!(wrong(r#"{ "tools": { "a": 1 } }"#).contains("`a` is no string"));
-        assert!(wrong("[]").contains("no object"));
-        assert!(wrong("{}").contains("requires nothing"));
+        assert!(wrong(r#"{ "tools": { "a": 1 } }"#).contains("`a` is not a string"));
+        assert!(wrong("[]").contains("not an object"));
+        assert!(wrong("{}").contains("has no requirements"));
         assert!(wrong("{").contains("not valid JSON"));
     }
 
     #[test]
-    fn a_lock_reads_back_as_it_was_written_and_strangers_are_refused() {
+    fn lock_files_round_trip() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("registry.lock");
         assert!(Lock::find(&path).unwrap().is_none());
@@ -240,7 +239,7 @@ mod tests {
             "id".to_owned(),
             7,
             BTreeMap::from([("tool/a".to_owned(), locked)]),
-            BTreeMap::from([("tool/a@1.2.0".to_owned(), Digest::of(b"a").to_string())]),
+            BTreeMap::from([("tool/a@1.2.0".to_owned(), Digest::compute(b"a").to_string())]),
         );
         fs::write(&path, lock.write()).unwrap();
         assert_eq!(Lock::read(&path).unwrap(), lock);
@@ -251,7 +250,7 @@ mod tests {
             fs::write(&path, bad).unwrap();
             assert!(Lock::read(&path).is_err(), "{bad}");
         }
-        fs::write(&path, Lock { form: 2, ..lock }.write()).unwrap();
-        assert!(Lock::read(&path).unwrap_err().to_string().contains("it has the form 2"));
+        fs::write(&path, Lock { format: 2, ..lock }.write()).unwrap();
+        assert!(Lock::read(&path).unwrap_err().to_string().contains("`lockVersion` is 2"));
     }
 }

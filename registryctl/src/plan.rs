@@ -1,4 +1,4 @@
-//! What a batch does, change by change, and in one line.
+//! The plan of a batch.
 
 use std::collections::BTreeSet;
 
@@ -11,7 +11,7 @@ use crate::{
     view::{KeyView, short_digest},
 };
 
-/// One wanted change and its effect.
+/// A change and its effect.
 #[derive(Debug, Clone, Serialize)]
 pub(crate) struct PlannedChange {
     #[serde(flatten)]
@@ -21,7 +21,6 @@ pub(crate) struct PlannedChange {
     digest: String,
 }
 
-/// What a change does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 enum Effect {
@@ -30,7 +29,7 @@ enum Effect {
     Retire,
     Restore,
     Unchanged,
-    /// Of a newer registry.
+    /// An effect of a newer registry.
     Unknown,
 }
 
@@ -79,7 +78,6 @@ impl From<v1::PlannedChange> for PlannedChange {
     }
 }
 
-/// The plan of a batch.
 #[derive(Debug, Clone, Serialize)]
 #[serde(transparent)]
 pub(crate) struct Plan(Vec<PlannedChange>);
@@ -89,12 +87,12 @@ impl Plan {
         Self(changes.into_iter().map(PlannedChange::from).collect())
     }
 
-    /// How many changes do something.
+    /// The number of changes with an effect.
     pub(crate) fn effective(&self) -> usize {
         self.0.iter().filter(|change| change.effect != Effect::Unchanged).count()
     }
 
-    /// The keys of the entities that no change has an effect on.
+    /// The keys of entities without a change that has an effect.
     pub(crate) fn unchanged(&self) -> BTreeSet<String> {
         let is_unchanged = |change: &&PlannedChange| change.effect == Effect::Unchanged;
         let (unchanged, changed): (Vec<_>, Vec<_>) = self.0.iter().partition(is_unchanged);
@@ -140,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn a_plan_is_a_table_with_marks_and_counts() {
+    fn plans_are_printed_as_tables_with_counts() {
         let digest = format!("sha256:{}", "ab".repeat(32));
         let plan = Plan::new(vec![
             change("tool/find@1.0.0", v1::Effect::Register, &digest),

@@ -1,10 +1,20 @@
-//! Progress of long work, on standard error and only where that is a terminal.
+//! Progress of long work on standard error, if that is a terminal.
 
-use std::time::Duration;
+use std::{
+    sync::atomic::{AtomicBool, Ordering},
+    time::Duration,
+};
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
-/// A bar or a spinner; it clears itself when it is dropped.
+static IS_DISABLED: AtomicBool = AtomicBool::new(false);
+
+/// Disables progress for the whole process.
+pub(crate) fn disable() {
+    IS_DISABLED.store(true, Ordering::Relaxed);
+}
+
+/// A bar or a spinner, cleared on drop.
 pub(crate) struct Progress(ProgressBar);
 
 impl Progress {
@@ -30,13 +40,12 @@ impl Progress {
         Self(bar)
     }
 
-    /// So much is done, of so much by now.
+    /// Sets the finished and the total amount.
     pub(crate) fn set(&self, done: u64, total: u64) {
         self.0.set_length(total);
         self.0.set_position(done);
     }
 
-    /// So much more is done.
     pub(crate) fn advance(&self, by: u64) {
         self.0.inc(by);
     }
@@ -48,7 +57,11 @@ impl Drop for Progress {
     }
 }
 
-/// Hidden by indicatif itself where standard error is not a terminal.
+/// Standard error. If it is not a terminal, indicatif hides the progress.
 fn stderr() -> ProgressDrawTarget {
-    ProgressDrawTarget::stderr()
+    if IS_DISABLED.load(Ordering::Relaxed) {
+        ProgressDrawTarget::hidden()
+    } else {
+        ProgressDrawTarget::stderr()
+    }
 }

@@ -1,4 +1,4 @@
-//! Findings of validation, as people read them: a line each for what, where, the source and help.
+//! Findings of validation.
 
 mod render;
 
@@ -19,21 +19,19 @@ use crate::{
 pub(crate) struct Finding {
     pub(crate) code: String,
     pub(crate) severity: Level,
-    /// `tool/fetch@1.0.0`, if it is about an entity.
+    /// The entity, such as `tool/fetch@1.0.0`.
     pub(crate) entity: Option<String>,
-    /// JSON pointer into the entity or, where a file is known, into the file.
+    /// JSON pointer into the file, if one is known, or into the entity.
     pub(crate) pointer: String,
     pub(crate) message: String,
     pub(crate) help: Option<String>,
-    /// Where it is in a file.
     #[serde(flatten)]
-    pub(crate) place: Option<Place>,
-    /// The index of the change in the batch.
+    pub(crate) location: Option<Location>,
+    /// Index of the change in the batch.
     #[serde(skip)]
     pub(crate) change: Option<usize>,
 }
 
-/// How bad a finding is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Level {
@@ -41,9 +39,9 @@ pub(crate) enum Level {
     Warning,
 }
 
-/// A place in a file.
+/// A location in a file.
 #[derive(Debug, Clone, Serialize)]
-pub(crate) struct Place {
+pub(crate) struct Location {
     pub(crate) file: String,
     pub(crate) line: Option<usize>,
     pub(crate) column: Option<usize>,
@@ -51,7 +49,7 @@ pub(crate) struct Place {
     source: Arc<Source>,
 }
 
-impl Place {
+impl Location {
     pub(crate) fn new(source: &Arc<Source>, position: Option<Position>) -> Self {
         Self {
             file: source.name().to_owned(),
@@ -61,9 +59,16 @@ impl Place {
         }
     }
 
-    /// The line of the file.
+    /// The text of the line.
     fn text(&self) -> Option<&str> {
         self.source.line(self.line?)
+    }
+
+    /// The key or scalar at the location, as written.
+    pub(crate) fn token(&self) -> Option<String> {
+        let (text, column) = (self.text()?, self.column?);
+        let width = render::token_width(text, column);
+        Some(text.chars().skip(column - 1).take(width).collect())
     }
 }
 
@@ -80,13 +85,13 @@ impl From<&Diagnostic> for Finding {
             pointer: pointer.clone(),
             message: message.clone(),
             help: help.clone(),
-            place: None,
+            location: None,
             change: *change,
         }
     }
 }
 
-/// Also what a newer registry finds: its codes are shown as they are.
+/// Codes of a newer registry are kept as they are.
 impl From<&v1::Diagnostic> for Finding {
     fn from(found: &v1::Diagnostic) -> Self {
         let v1::Diagnostic { code, severity, entity, change, pointer, message, help } = found;
@@ -98,20 +103,20 @@ impl From<&v1::Diagnostic> for Finding {
             pointer: pointer.clone(),
             message: message.clone(),
             help: help.clone(),
-            place: None,
+            location: None,
             change: change.and_then(|index| usize::try_from(index).ok()),
         }
     }
 }
 
-/// A key as text, whatever it holds.
+/// A key as text, also if it is invalid.
 pub(crate) fn key_text(key: &v1::EntityKey) -> String {
     let v1::EntityKey { kind, name, version } = key;
     let kind = convert::kind(*kind).map_or("unknown", registry_core::Kind::as_str);
     format!("{kind}/{name}@{version}")
 }
 
-/// The most findings that are shown to people at once.
+/// Maximum number of printed findings.
 const SHOWN: usize = 100;
 
 /// Findings, errors first.
@@ -138,7 +143,7 @@ impl Report {
         self.findings.iter().filter(|found| found.severity == level).count()
     }
 
-    /// `2 errors, 1 warning`; nothing if there are none.
+    /// `2 errors, 1 warning`; empty without findings.
     pub(crate) fn counts(&self) -> String {
         let count = |level, one: &str| match self.count(level) {
             0 => None,
@@ -149,13 +154,13 @@ impl Report {
         counts.into_iter().flatten().collect::<Vec<_>>().join(", ")
     }
 
-    /// The findings as text, with an empty line after each; of very many only the first.
+    /// The first findings as text, with an empty line after each.
     pub(crate) fn render(&self, style: Style) -> String {
         let shown = self.findings.iter().take(SHOWN);
         let text: String = shown.map(|found| render::finding(found, style)).collect();
         match self.findings.len().saturating_sub(SHOWN) {
             0 => text,
-            more => format!("{text}and {more} more findings; --output json has all\n\n"),
+            more => format!("{text}and {more} more findings; --output json lists all\n\n"),
         }
     }
 }
@@ -167,7 +172,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn errors_come_first_and_very_many_are_cut() {
+    fn reports_list_errors_first_and_are_limited() {
         let warning = Diagnostic::warning(Code::SchemaUnused, "", "unused");
         let error = Diagnostic::error(Code::SourceUnknown, "", "unknown");
         let mut found = vec![Finding::from(&warning); SHOWN + 4];
@@ -176,6 +181,6 @@ mod tests {
         assert_eq!(report.counts(), "1 error, 104 warnings");
         let text = report.render(Style::Plain);
         assert!(text.starts_with("error[source-unknown]: unknown\n"), "{text}");
-        assert!(text.ends_with("and 5 more findings; --output json has all\n\n"), "{text}");
+        assert!(text.ends_with("and 5 more findings; --output json lists all\n\n"), "{text}");
     }
 }

@@ -1,4 +1,4 @@
-//! Standard output: tables for people, JSON for scripts, and a reader that may leave early.
+//! Standard output: tables, JSON and raw bytes.
 
 use std::io::{self, Write as _};
 
@@ -11,7 +11,7 @@ use crate::{
     style::{Paint, Style, printable},
 };
 
-/// Where and how results are written.
+/// The format and colors of the output.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Screen {
     pub(crate) format: Format,
@@ -23,43 +23,41 @@ pub(crate) struct Screen {
 impl Screen {
     pub(crate) fn new(globals: &Globals) -> Self {
         let (style, errors) =
-            (Style::for_stdout(globals.no_color), Style::for_stderr(globals.no_color));
+            (Style::for_stdout(globals.is_plain()), Style::for_stderr(globals.is_plain()));
         let format = if globals.output == Output::Json { Format::Json } else { Format::Table };
         Self { format, style, errors }
     }
 
-    /// Writes one line.
     pub(crate) fn line(self, text: &str) -> Result<(), Failure> {
         self.bytes(format!("{text}\n").as_bytes())
     }
 
-    /// Writes bytes as they are.
+    /// Writes bytes unchanged.
     #[expect(clippy::unused_self, reason = "all output goes through the screen")]
     pub(crate) fn bytes(self, bytes: &[u8]) -> Result<(), Failure> {
         let mut out = io::stdout().lock();
         out.write_all(bytes).and_then(|()| out.flush()).map_err(Failure::Output)
     }
 
-    /// Writes a result for scripts, indented.
+    /// Writes indented JSON.
     pub(crate) fn json(self, value: &impl Serialize) -> Result<(), Failure> {
-        // What is written holds texts, numbers and JSON only.
+        // Strings, numbers and JSON always serialize.
         let text = serde_json::to_string_pretty(value).unwrap_or_default();
         self.line(&text)
     }
 
-    /// Writes a result for scripts on one line.
+    /// Writes JSON on one line.
     pub(crate) fn json_line(self, value: &impl Serialize) -> Result<(), Failure> {
         let text = serde_json::to_string(value).unwrap_or_default();
         self.line(&text)
     }
 
-    /// Writes a table.
     pub(crate) fn table(self, table: &TextTable) -> Result<(), Failure> {
         self.bytes(table.render(self.style).as_bytes())
     }
 }
 
-/// A table without lines: a heading and rows, each perhaps in a colour.
+/// A table without borders. Rows may have a color.
 pub(crate) struct TextTable {
     table: Table,
     paints: Vec<Option<Paint>>,
@@ -90,7 +88,7 @@ impl TextTable {
         self.paints.push(paint);
     }
 
-    /// The table as text; colours are put on whole lines, because they would confuse the widths.
+    /// The table as text. Whole lines are colored: escape sequences in cells would change widths.
     pub(crate) fn render(&self, style: Style) -> String {
         let paints = std::iter::once(Some(Paint::Strong)).chain(self.paints.iter().copied());
         let mut text = String::new();
@@ -108,11 +106,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn tables_are_plain_columns() {
+    fn tables_align_columns_and_escape_cells() {
         let mut table = TextTable::new(&["KIND", "NAME"]);
         table.row(["tool", "größe"]);
         table.painted(Paint::Good, ["agent", "x\ny"]);
-        assert_eq!(table.render(Style::Plain), "KIND   NAME\ntool   größe\nagent  x\u{fffd}y\n");
-        assert!(table.render(Style::Coloured).ends_with("\x1b[32magent  x\u{fffd}y\x1b[0m\n"));
+        assert_eq!(table.render(Style::Plain), "KIND   NAME\ntool   größe\nagent  x\\ny\n");
+        assert!(table.render(Style::Colored).ends_with("\x1b[32magent  x\\ny\x1b[0m\n"));
     }
 }

@@ -1,4 +1,4 @@
-//! Colors, and texts that are safe to print.
+//! Colors, and escapes for untrusted texts.
 
 use std::{
     borrow::Cow,
@@ -6,44 +6,43 @@ use std::{
     io::{IsTerminal as _, stderr, stdout},
 };
 
-/// Whether a stream gets colours.
+use registry_core::text::is_hidden;
+
+/// Whether a stream gets colors.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Style {
-    /// A terminal, and the user did not object.
-    Coloured,
-    /// Anything else.
+    Colored,
     Plain,
 }
 
-/// What a colour is for.
+/// The meaning of a color.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Paint {
-    /// Errors, removals.
+    /// Errors and removals.
     Bad,
-    /// Warnings, changes.
+    /// Warnings and changes.
     Careful,
     /// Additions.
     Good,
-    /// Line numbers, arrows.
+    /// Line numbers and arrows.
     Frame,
     /// Headings.
     Strong,
-    /// What matters less.
+    /// Secondary text.
     Dim,
-    /// What a search has found in a text.
+    /// The match of a search.
     Match,
 }
 
 impl Style {
-    pub(crate) fn for_stdout(no_color: bool) -> Self {
-        if stdout().is_terminal() && !no_color { Self::Coloured } else { Self::Plain }
+    pub(crate) fn for_stdout(is_plain: bool) -> Self {
+        if stdout().is_terminal() && !is_plain { Self::Colored } else { Self::Plain }
     }
 
-    pub(crate) fn for_stderr(no_color: bool) -> Self {
-        if stderr().is_terminal() && !no_color { Self::Coloured } else { Self::Plain }
+    pub(crate) fn for_stderr(is_plain: bool) -> Self {
+        if stderr().is_terminal() && !is_plain { Self::Colored } else { Self::Plain }
     }
 
-    /// The text in a colour, or as it is.
     pub(crate) fn paint(self, paint: Paint, text: impl fmt::Display) -> String {
         let code = match paint {
             Paint::Bad => "1;31",
@@ -55,39 +54,35 @@ impl Style {
             Paint::Match => "1;36",
         };
         match self {
-            Self::Coloured => format!("\x1b[{code}m{text}\x1b[0m"),
+            Self::Colored => format!("\x1b[{code}m{text}\x1b[0m"),
             Self::Plain => text.to_string(),
         }
     }
 }
 
-/// The text without control characters, so that what others registered cannot steer a terminal.
+/// The text with escapes such as `\u{200b}` for control characters and invisible characters. Registered
+/// texts are untrusted: they must not control the terminal or look like other texts.
 pub(crate) fn printable(text: &str) -> Cow<'_, str> {
-    let harmless = |c: char| !c.is_control() && !is_bidi_control(c);
-    if text.chars().all(harmless) {
+    let is_visible = |c: char| !c.is_control() && !is_hidden(c);
+    if text.chars().all(is_visible) {
         return text.into();
     }
-    text.chars()
-        .map(|c| {
-            if c == '\t' {
-                ' '
-            } else if harmless(c) {
-                c
-            } else {
-                '\u{fffd}'
-            }
-        })
-        .collect()
+    let mut escaped = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c {
+            '\t' => escaped.push(' '),
+            '\n' => escaped.push_str("\\n"),
+            '\r' => escaped.push_str("\\r"),
+            c if is_visible(c) => escaped.push(c),
+            c => escaped.extend(c.escape_unicode()),
+        }
+    }
+    escaped.into()
 }
 
-/// The lines of a text, each without control characters.
+/// The lines of a text, each without control characters and invisible characters.
 pub(crate) fn printable_lines(text: &str) -> String {
     text.lines().map(printable).collect::<Vec<_>>().join("\n")
-}
-
-/// Characters that change the order in which a line is shown.
-fn is_bidi_control(c: char) -> bool {
-    matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
 
 #[cfg(test)]
@@ -95,11 +90,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nothing_printed_can_steer_the_terminal() {
+    fn control_and_invisible_characters_are_escaped() {
         assert_eq!(printable("plain größe"), "plain größe");
-        assert_eq!(printable("a\x1b[2Jb\tc\u{202e}d"), "a\u{fffd}[2Jb c\u{fffd}d");
-        assert_eq!(printable_lines("a\n  b\x1bc\r\n"), "a\n  b\u{fffd}c");
+        let text = "a\x1b[2Jb\tc\u{202e}d\u{200b}e\nf";
+        assert_eq!(printable(text), r"a\u{1b}[2Jb c\u{202e}d\u{200b}e\nf");
+        assert_eq!(printable_lines("a\n  b\x1bc\r\n"), "a\n  b\\u{1b}c");
+    }
+
+    #[test]
+    fn plain_style_has_no_escape_sequences() {
         assert_eq!(Style::Plain.paint(Paint::Bad, "x"), "x");
-        assert_eq!(Style::Coloured.paint(Paint::Dim, "x"), "\x1b[2mx\x1b[0m");
+        assert_eq!(Style::Colored.paint(Paint::Dim, "x"), "\x1b[2mx\x1b[0m");
     }
 }

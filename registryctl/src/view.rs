@@ -1,5 +1,4 @@
-//! What the reading commands show: the fields of `--output json`, which are stable, and the same
-//! as text.
+//! The output of read commands. The fields of `--output json` are stable.
 
 mod commit;
 mod gateway;
@@ -16,7 +15,7 @@ pub(crate) use commit::{ChangeView, CommitView, EventView, OriginView};
 pub(crate) use gateway::{GatewayView, span};
 pub(crate) use token::{AccessEventView, TokenView, roles};
 
-/// What names an entity.
+/// The key of an entity.
 #[derive(Debug, Clone, Serialize)]
 pub(crate) struct KeyView {
     pub(crate) kind: String,
@@ -38,7 +37,7 @@ impl From<v1::EntityKey> for KeyView {
     }
 }
 
-/// An entity as the registry keeps it.
+/// A registered entity.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct RecordView {
@@ -69,16 +68,16 @@ pub(crate) struct LifecycleView {
 }
 
 impl LifecycleView {
-    /// Everything that the last change said, on one line.
-    pub(crate) fn said(&self) -> String {
-        let said = [&self.message, &self.replacement, &self.sunset, &self.forced];
-        parts(said).collect::<Vec<_>>().join("; ")
+    /// The reasons of the last change, on one line.
+    pub(crate) fn reasons(&self) -> String {
+        let reasons = [&self.message, &self.replacement, &self.sunset, &self.forced];
+        parts(reasons).collect::<Vec<_>>().join("; ")
     }
 }
 
-/// A reason, a replacement, a sunset and why something was forced, as far as they are there.
-fn parts(said: [&Option<String>; 4]) -> impl Iterator<Item = String> {
-    let named = ["", "use ", "until ", "forced: "].into_iter().zip(said);
+/// The present ones of message, replacement, sunset and force reason, with labels.
+fn parts(reasons: [&Option<String>; 4]) -> impl Iterator<Item = String> {
+    let named = ["", "replacement: ", "sunset: ", "forced: "].into_iter().zip(reasons);
     let parts = named.filter_map(|(name, part)| part.as_ref().map(|part| format!("{name}{part}")));
     parts.filter(|part| !part.is_empty())
 }
@@ -98,7 +97,7 @@ impl From<v1::EntityRecord> for RecordView {
     fn from(record: v1::EntityRecord) -> Self {
         let v1::EntityRecord {
             key,
-            entity: _, // the canonical document below says the same
+            entity: _, // the document has the same content
             digest,
             owner,
             registered_revision,
@@ -124,8 +123,7 @@ fn key_text(key: v1::EntityKey) -> String {
     KeyView::from(key).to_string()
 }
 
-/// A setting as the canonical commit has it; of one that this version does not know, only what it is
-/// about.
+/// A change of settings. Of a setting of a newer registry, only the target is known.
 #[derive(Debug, Clone, Serialize)]
 #[serde(untagged)]
 pub(crate) enum SettingView {
@@ -149,18 +147,18 @@ impl fmt::Display for SettingView {
     }
 }
 
-/// RFC 3339; `None` for a time that was not sent or cannot be written.
+/// RFC 3339. `None`: missing or out of range.
 fn time_text(time: Option<prost_types::Timestamp>) -> Option<String> {
     convert::read_timestamp(time?).ok().map(|time| time.to_string())
 }
 
-/// The first twelve digits of a digest.
+/// The first twelve hexadecimal digits of a digest.
 pub(crate) fn short_digest(digest: &str) -> &str {
     let digits = digest.strip_prefix("sha256:").unwrap_or(digest);
     digits.get(..12).unwrap_or(digits)
 }
 
-/// A JSON value on one line, cut where it is long.
+/// A JSON value on one line, cut at 60 characters.
 pub(crate) fn short_value(value: &Value) -> String {
     const LONGEST: usize = 60;
     let text = value.to_string();

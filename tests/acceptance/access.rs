@@ -1,10 +1,10 @@
-//! Who may call what: every method of every service that is served, and what is shown to it.
+//! Access control: required roles of every served method, tokens, TLS, ownership, and streams.
 
-mod bad_tokens;
 mod command_line;
 mod database_tls;
-mod every_rpc;
 pub(crate) mod identity_provider;
+mod invalid_tokens;
+mod method_roles;
 mod ownership;
 mod start;
 mod streams;

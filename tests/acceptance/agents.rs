@@ -1,5 +1,5 @@
-//! Agents as steps of compositions: an agent made with the official A2A SDK, in each version of the
-//! protocol, behind a gateway that follows a registry.
+//! A2A agents as composition steps. The agent uses the official A2A SDK in each protocol version,
+//! behind a gateway that follows a registry.
 
 use std::{fs, path::PathBuf, process::Command, sync::Arc};
 
@@ -18,7 +18,7 @@ struct Scene {
     _dir: TempDir,
 }
 
-fn here(file: &str) -> PathBuf {
+fn fixture(file: &str) -> PathBuf {
     root().join("tests/acceptance/agents").join(file)
 }
 
@@ -27,15 +27,15 @@ impl Scene {
         Self::with(version, "admin: 127.0.0.1:0\n").await
     }
 
-    /// `more` is the rest of the gateway's configuration.
+    /// `more` is appended to the gateway's configuration.
     async fn with(version: &str, more: &str) -> Self {
         let dir = tempfile::tempdir().expect("a directory");
         let notes = dir.path().join("notes");
         let mut command: Command = official().python();
-        command.arg(here("agent.py")).arg(version).arg(&notes);
+        command.arg(fixture("agent.py")).arg(version).arg(&notes);
         let agent = Process::run("agent", dir.path(), command).expect("the agent starts");
         let registry = Registry::start();
-        registry.apply_file(&here("registry.json"));
+        registry.apply_file(&fixture("registry.json"));
         let gateway = Gateway::start(&GatewayOptions {
             source: registry.url().replace("http", "grpc"),
             targets: format!(
@@ -47,7 +47,7 @@ impl Scene {
         });
         gateway.ready().await;
         let client = Arc::new(ModernClient::anonymous(&gateway.mcp_url()));
-        eventually("the catalog is there", || async { client.tools().await.len() == 8 }).await;
+        eventually("the catalog is loaded", || async { client.tools().await.len() == 8 }).await;
         Self { client, gateway, notes, _registry: registry, _agent: agent, _dir: dir }
     }
 
@@ -63,7 +63,7 @@ impl Scene {
         answer.text().to_owned()
     }
 
-    /// How many tasks the agent was told to stop.
+    /// The number of tasks that the agent canceled.
     fn canceled(&self) -> usize {
         self.noted("canceled")
     }
@@ -75,7 +75,7 @@ impl Scene {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn skills_are_steps_like_tools_in_both_versions_of_the_protocol() {
+async fn skill_steps_run_in_both_protocol_versions() {
     for version in ["1.0", "0.3"] {
         let scene = Scene::start(version).await;
         let report = scene.value("report", json!({ "topic": "tea" })).await;
@@ -83,7 +83,8 @@ async fn skills_are_steps_like_tools_in_both_versions_of_the_protocol() {
         let targets = scene.gateway.targets().await;
         assert!(targets.contains(&format!("a2a-{version}")), "{targets}");
 
-        // The composition takes what its first skill takes, and the skill is held to what it gives.
+        // The composition accepts the input of its first skill, and the skill's result is
+        // validated.
         let refused = scene.client.call("report", json!({ "subject": "tea" })).await;
         assert!(refused.is_tool_error() && refused.text().contains("topic"), "{refused:?}");
         let otherwise = scene.failure("answers", json!({ "any": 1 })).await;
@@ -97,7 +98,7 @@ async fn skills_are_steps_like_tools_in_both_versions_of_the_protocol() {
             "compensated"
         );
 
-        // What is text stays as it is, and who gives only files has done its work.
+        // Text results stay unchanged, and a result with only files is a success.
         assert_eq!(scene.value("costs", json!({ "text": "tea" })).await, "1.10");
         let undone = scene.client.call("pictures", json!({ "text": "a cat" })).await;
         assert_eq!(
@@ -113,15 +114,15 @@ async fn skills_are_steps_like_tools_in_both_versions_of_the_protocol() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_nobody_waits_for_any_more_is_canceled_at_the_agent() {
+async fn abandoned_task_is_canceled_at_agent() {
     for version in ["1.0", "0.3"] {
         let scene = Scene::start(version).await;
         let asks = scene.failure("asks", json!({ "text": "a poster" })).await;
         assert!(asks.contains("input-required") && asks.contains("which colour?"), "{asks}");
-        eventually("it is told", || async { scene.canceled() == 1 }).await;
+        eventually("the failure is logged", || async { scene.canceled() == 1 }).await;
         let late = scene.failure("patient", json!({ "text": "hurry" })).await;
         assert!(late.contains("no result in 500 ms"), "{late}");
-        eventually("it is told", || async { scene.canceled() == 2 }).await;
+        eventually("the failure is logged", || async { scene.canceled() == 2 }).await;
     }
 }
 

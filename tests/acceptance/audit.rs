@@ -1,7 +1,7 @@
-//! What auditors do: verify the log, keep checkpoints, prove commits, export the trail.
+//! Tasks of auditors: verify the log, keep checkpoints, prove commits, export the trail.
 
-mod meddling;
-mod rows;
+mod edited_rows;
+mod triggers;
 
 use std::path::Path;
 
@@ -16,24 +16,32 @@ fn filled(database: &Database) -> Registry {
     let registry = Registry::start_on(&database.url());
     registry.apply_example();
     registry.apply_file(&root().join("examples/new-version.json"));
-    registry.run(&["deprecate", "tool/fetch@1.2.3", "--message", "slow", "--sunset", "2027-01-31"]);
+    registry.run(&[
+        "deprecate",
+        "--yes",
+        "tool/fetch@1.2.3",
+        "--message",
+        "slow",
+        "--sunset",
+        "2027-01-31",
+    ]);
     registry
 }
 
 #[tokio::test]
-async fn a_sound_log_is_verified() {
+async fn intact_log_passes_verification() {
     for database in Database::both().await {
         let registry = filled(&database);
-        registry.run(&["transfer", "tool/fetch", "web-team"]);
-        assert!(registry.run(&["audit", "verify"]).starts_with("sound: 4 commits"));
+        registry.run(&["transfer", "--yes", "tool/fetch", "web-team"]);
+        assert!(registry.run(&["audit", "verify"]).starts_with("verified: 4 commits"));
     }
 }
 
 #[tokio::test]
-async fn the_log_takes_no_edits_from_the_service_itself() {
+async fn database_rejects_edits_of_log() {
     for database in Database::both().await {
         let registry = filled(&database);
-        registry.run(&["archive", "tool/fetch"]);
+        registry.run(&["archive", "--yes", "tool/fetch"]);
         for sql in [
             "UPDATE commits SET author = 'x'",
             "DELETE FROM commits",
@@ -47,7 +55,7 @@ async fn the_log_takes_no_edits_from_the_service_itself() {
     }
 }
 
-/// What `audit verify` finds.
+/// The findings of `audit verify`.
 fn findings(registry: &Registry) -> Vec<(String, String)> {
     let verified = registry.ctl(&["audit", "verify", "--output", "json"]);
     assert_eq!(verified.code, 1, "{verified:?}");
@@ -58,7 +66,7 @@ fn findings(registry: &Registry) -> Vec<(String, String)> {
 }
 
 #[tokio::test]
-async fn nothing_is_signed_over_an_edited_log() {
+async fn edited_log_is_never_signed() {
     for database in Database::both().await {
         let registry = filled(&database);
         database.save().await;
@@ -74,7 +82,7 @@ async fn nothing_is_signed_over_an_edited_log() {
             }
             database.restore().await;
         }
-        // The end was cut off behind the server, which still serves it.
+        // The end of the log is deleted from the database. The server still serves it from memory.
         let cut = "DELETE FROM commits WHERE revision = 3; UPDATE head SET revision = 2";
         database.tamper(cut).await;
         let refused = registry.ctl(&["audit", "checkpoint"]);
@@ -84,9 +92,9 @@ async fn nothing_is_signed_over_an_edited_log() {
     }
 }
 
-/// A table is locked, so that the verification waits for longer than this test takes.
+/// A locked table makes the verification wait longer than this test runs.
 #[tokio::test]
-async fn a_verification_ends_with_its_caller() {
+async fn verification_stops_when_caller_disconnects() {
     let database = acceptance::postgres::database().await;
     let registry = Registry::start_on(database.url());
     registry.apply_example();
@@ -106,7 +114,7 @@ async fn a_verification_ends_with_its_caller() {
 }
 
 #[tokio::test]
-async fn servers_of_one_database_sign_with_one_key() {
+async fn servers_on_one_database_share_signing_key() {
     let database = acceptance::postgres::database().await;
     let registry = Registry::start_on(database.url());
     let known = registry.run(&["audit", "key"]);
@@ -118,8 +126,8 @@ async fn servers_of_one_database_sign_with_one_key() {
     let refused = server(database.url(), &flags);
     assert_eq!(refused.status.code(), Some(2), "{refused:?}");
     let why = String::from_utf8_lossy(&refused.stderr).into_owned();
-    assert!(why.contains(known.trim()) && why.contains("checkpoint-key adopt"), "{why}");
-    let adopted = server(database.url(), &["checkpoint-key", "adopt", "--checkpoint-key", other]);
+    assert!(why.contains(known.trim()) && why.contains("checkpoint-key replace"), "{why}");
+    let adopted = server(database.url(), &["checkpoint-key", "replace", "--checkpoint-key", other]);
     assert!(adopted.status.success(), "{adopted:?}");
     let process = acceptance::Process::start("registry-server", dir.path(), |command| {
         command.args(flags).args(["--database", database.url(), "--data-dir"]).arg(dir.path());
@@ -131,7 +139,7 @@ async fn servers_of_one_database_sign_with_one_key() {
 }
 
 #[tokio::test]
-async fn a_commit_is_proven_without_the_registry() {
+async fn commit_is_proven_offline() {
     for database in Database::both().await {
         let mut registry = filled(&database);
         let dir = tempdir().expect("a directory");
@@ -139,7 +147,7 @@ async fn a_commit_is_proven_without_the_registry() {
         let [key, old, proof] = ["key", "old", "proof"].map(path);
         std::fs::write(&key, registry.run(&["audit", "key"])).expect("written");
         std::fs::write(&old, registry.run(&["audit", "checkpoint"])).expect("written");
-        registry.run(&["restore", "tool/fetch@1.2.3"]);
+        registry.run(&["restore", "--yes", "tool/fetch@1.2.3"]);
         registry.process.kill_9();
         registry.restart();
         registry.run(&["audit", "prove", "2", "--since", "3", "-o", &proof]);
@@ -164,7 +172,7 @@ async fn a_commit_is_proven_without_the_registry() {
     }
 }
 
-/// The path of a copy of a proof with one text changed.
+/// Writes a copy of a proof with one text changed, and returns its path.
 fn edited(proof: &str, dir: &Path, from: &str, to: &str) -> String {
     let text = std::fs::read_to_string(proof).expect("a proof");
     assert!(text.contains(from), "{text}");
@@ -174,7 +182,7 @@ fn edited(proof: &str, dir: &Path, from: &str, to: &str) -> String {
 }
 
 #[tokio::test]
-async fn the_log_is_asked_by_author_entity_and_time() {
+async fn log_is_filtered_by_author_entity_and_time() {
     for database in Database::both().await {
         let registry = filled(&database);
         let revisions = |arguments: &[&str]| -> Vec<u64> {
@@ -199,13 +207,13 @@ async fn the_log_is_asked_by_author_entity_and_time() {
 }
 
 #[tokio::test]
-async fn what_is_set_about_a_name_belongs_to_its_history() {
+async fn settings_are_part_of_name_history() {
     for database in Database::both().await {
         let registry = filled(&database);
-        registry.run(&["transfer", "tool/fetch", "web-team"]);
-        registry.run(&["transfer", "tool/get_user", "data-team"]);
-        registry.run(&["archive", "tool/fetch"]);
-        registry.run(&["restore", "tool/fetch@1.2.3"]);
+        registry.run(&["transfer", "--yes", "tool/fetch", "web-team"]);
+        registry.run(&["transfer", "--yes", "tool/get_user", "data-team"]);
+        registry.run(&["archive", "--yes", "tool/fetch"]);
+        registry.run(&["restore", "--yes", "tool/fetch@1.2.3"]);
         let read = |arguments: &[&str]| -> Vec<Value> {
             let listed = registry.run(&[arguments, &["--output", "json"]].concat());
             serde_json::from_str(&listed).expect("JSON")
@@ -217,8 +225,8 @@ async fn what_is_set_about_a_name_belongs_to_its_history() {
         assert_eq!(revisions(&read(&["log", "tool/fetch@1.2.3"])), [7, 3, 1]);
         assert_eq!(revisions(&read(&["log", "tool"])), [7, 6, 5, 4, 3, 2, 1]);
         assert_eq!(revisions(&read(&["log", "schema"])), [2, 1]);
-        registry.run(&["transfer", "acme/*", "web-team"]);
-        registry.run(&["transfer", "acme.*", "web-team"]);
+        registry.run(&["transfer", "--yes", "acme/*", "web-team"]);
+        registry.run(&["transfer", "--yes", "acme.*", "web-team"]);
         assert_eq!(revisions(&read(&["log", "acme/*", "--author", "anonymous"])), [8]);
         assert_eq!(revisions(&read(&["log", "acme.*"])), [9]);
         assert_eq!(revisions(&read(&["log", "*"])), [0_u64; 0]);
@@ -250,10 +258,10 @@ async fn what_is_set_about_a_name_belongs_to_its_history() {
 }
 
 #[tokio::test]
-async fn settings_are_shown_as_the_commit_has_them() {
+async fn log_shows_settings_of_commit() {
     for database in Database::both().await {
         let registry = filled(&database);
-        registry.run(&["transfer", "acme/*", "web-team"]);
+        registry.run(&["transfer", "--yes", "acme/*", "web-team"]);
         let expected = json!([{"on": "acme/*", "owner": "web-team"}]);
         let shown = registry.run(&["show", "4", "--output", "json"]);
         assert_eq!(serde_json::from_str::<Value>(&shown).expect("JSON")["settings"], expected);
@@ -263,7 +271,7 @@ async fn settings_are_shown_as_the_commit_has_them() {
 }
 
 #[tokio::test]
-async fn the_trail_is_a_commit_a_line() {
+async fn audit_export_has_one_line_per_commit() {
     for database in Database::both().await {
         let registry = filled(&database);
         let trail = registry.run(&["audit", "export"]);

@@ -1,5 +1,5 @@
-//! `gateway-agent stdio`: official clients over stdio in both eras, in front of a running gateway and
-//! of an embedded one, and over faults of either side.
+//! `gateway-agent stdio`: official clients over stdio in both eras, with a running and an embedded
+//! gateway, and faults on either side.
 
 use std::{
     fs,
@@ -19,14 +19,14 @@ use acceptance::{
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use crate::conformance::{Everything, here, official, run};
+use crate::conformance::{Everything, fixture, official, run};
 
-/// How long an answer may take.
+/// Time limit of a response.
 const ANSWER: Duration = Duration::from_secs(30);
-/// How long silence must last to count as such.
+/// The duration without a message that counts as silence.
 const SILENCE: Duration = Duration::from_millis(300);
 
-/// A server whose calls take as long as they say, in seconds.
+/// A server whose calls take the requested time, in seconds.
 const SLOW: &str = r#"
 answer() { printf '{"jsonrpc":"2.0","id":%s,"result":%s}\n' "$id" "$1"; }
 while IFS= read -r line; do id=${line#*\"id\":}; id=${id%%,*}; case $line in
@@ -37,7 +37,6 @@ while IFS= read -r line; do id=${line#*\"id\":}; id=${id%%,*}; case $line in
 esac; done
 "#;
 
-/// A gateway in front of that server.
 async fn slow_gateway(more: &str) -> (Gateway, GatewayOptions, TempDir) {
     let dir = tempfile::tempdir().expect("a directory");
     let catalog = dir.path().join("registry.json");
@@ -81,7 +80,7 @@ impl Bridge {
         Self::start_with(era, arguments, |_| {})
     }
 
-    /// Starts it in `/`, as some clients do.
+    /// Starts the bridge in `/`, as some clients do.
     fn start_with(
         era: &'static str,
         arguments: &[&str],
@@ -127,7 +126,7 @@ impl Bridge {
         self.write(&format!("{message}\n"));
     }
 
-    /// Sends `initialize` where the era has it.
+    /// Sends `initialize` in the legacy era.
     fn open(&mut self) -> Value {
         if self.era == MODERN {
             self.request(0, "server/discover", json!({}));
@@ -146,7 +145,7 @@ impl Bridge {
         self.request(id, "tools/call", json!({ "name": "wait", "arguments": arguments }));
     }
 
-    /// The response with this id; notifications before it are skipped.
+    /// Skips notifications before the response with this id.
     fn response(&self, id: u64) -> Value {
         loop {
             let message = self.lines.recv_timeout(ANSWER);
@@ -163,7 +162,7 @@ impl Bridge {
         self.response(id)["result"]["content"][0]["text"] == "done"
     }
 
-    /// Waits until it ends by itself.
+    /// Waits until the bridge exits.
     fn wait(&mut self) -> ExitStatus {
         let deadline = Instant::now() + ANSWER;
         loop {
@@ -184,29 +183,29 @@ impl Drop for Bridge {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn official_clients_find_everything_over_the_bridge() {
+async fn official_clients_use_all_features_over_bridge() {
     let everything = Everything::with_one_era_servers().await;
     let program = binary("gateway-agent").display().to_string();
     let config = everything.gateway.config().display().to_string();
     let remote = json!([program, "stdio", "--gateway", everything.gateway.mcp_url()]);
-    // The running gateway has the cache of this configuration.
+    // The running gateway holds the cache of this configuration.
     let embedded = json!([program, "stdio", "--config", config]);
     for command in [remote, embedded] {
         for sdk in ["first", "legacy", "modern"] {
-            let mut client = official().node(&here("client.mjs"));
+            let mut client = official().node(&fixture("client.mjs"));
             client.arg(official().modules()).args([sdk, &command.to_string()]);
             run(client);
         }
         for era in ["legacy", "modern"] {
             let mut client = official().python();
-            client.arg(here("client.py")).args([era, &command.to_string()]);
+            client.arg(fixture("client.py")).args([era, &command.to_string()]);
             run(client);
         }
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn killed_gateway_comes_back_to_the_same_client() {
+async fn client_survives_gateway_restart() {
     let (mut gateway, options, _dir) = slow_gateway("").await;
     let mut clients = [LEGACY, MODERN].map(|era| Bridge::to(era, &gateway));
     for client in &mut clients {
@@ -244,13 +243,13 @@ async fn killed_gateway_comes_back_to_the_same_client() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn session_of_a_replaced_gateway_is_opened_again() {
+async fn session_is_reopened_at_replaced_gateway() {
     let (mut gateway, options, _dir) = slow_gateway("").await;
     let mut client = Bridge::to(LEGACY, &gateway);
     client.open();
     assert!(client.is_done(1));
     gateway.process.kill_9();
-    // Without its key, the gateway does not know the sessions of before.
+    // Without its key, the gateway cannot open earlier sessions.
     let mut key = gateway.cache().into_os_string();
     key.push(".key");
     fs::remove_file(key).expect("the key of the gateway");
@@ -263,7 +262,7 @@ async fn session_of_a_replaced_gateway_is_opened_again() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn cancelled_calls_end_at_the_gateway() {
+async fn canceled_calls_end_at_gateway() {
     let (gateway, _options, _dir) = slow_gateway("").await;
     for (count, era) in [(1, LEGACY), (2, MODERN)] {
         let mut client = Bridge::to(era, &gateway);
@@ -284,7 +283,7 @@ async fn cancelled_calls_end_at_the_gateway() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn unreachable_gateway_is_waited_for_and_reported() {
+async fn unreachable_gateway_is_retried_and_reported() {
     let (gateway, options, _dir) = slow_gateway("").await;
     let address = gateway.address.clone();
     drop(gateway);
@@ -300,7 +299,7 @@ async fn unreachable_gateway_is_waited_for_and_reported() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn gateway_that_requires_a_token_gets_it() {
+async fn bridge_sends_token_to_gateway() {
     let key = "8f14e45fceea167a5a36dedd4bea2543";
     let dir = tempfile::tempdir().expect("a directory");
     let file = dir.path().join("token");
@@ -328,7 +327,7 @@ async fn gateway_that_requires_a_token_gets_it() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn two_bridges_serve_the_same_configuration() {
+async fn two_bridges_share_one_configuration() {
     let (gateway, _options, _dir) = slow_gateway("").await;
     let dir = tempfile::tempdir().expect("a directory");
     let config = dir.path().join("gateway.yaml");
@@ -362,7 +361,7 @@ async fn two_bridges_serve_the_same_configuration() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn bridge_ends_at_signals_and_at_the_end_of_input() {
+async fn bridge_exits_on_signal_and_end_of_input() {
     let (gateway, _options, _dir) = slow_gateway("").await;
     let config = gateway.config().display().to_string();
     for arguments in [["--gateway", &gateway.mcp_url()], ["--config", &config]] {
@@ -378,7 +377,7 @@ async fn bridge_ends_at_signals_and_at_the_end_of_input() {
         }
         let mut client = Bridge::start(LEGACY, &arguments);
         client.open();
-        // The last line has no end.
+        // The last line has no line feed.
         client.write(r#"{"jsonrpc":"2.0","id":1,"method":"ping"}"#);
         client.input = None;
         assert!(client.response(1)["result"].is_object());
@@ -387,7 +386,7 @@ async fn bridge_ends_at_signals_and_at_the_end_of_input() {
 }
 
 #[test]
-fn invalid_arguments_of_the_bridge_are_named() {
+fn invalid_bridge_arguments_are_reported() {
     let dir = tempfile::tempdir().expect("a directory");
     let missing = dir.path().join("missing").display().to_string();
     for (arguments, text) in [
@@ -413,7 +412,7 @@ fn init(directory: &Path, arguments: &[&str]) -> (Option<i32>, String, String) {
 }
 
 #[test]
-fn config_init_writes_a_file_that_is_checked() {
+fn config_init_writes_valid_file() {
     let dir = tempfile::tempdir().expect("a directory");
     let (code, output, log) = init(dir.path(), &[]);
     assert_eq!((code, output.as_str()), (Some(0), ""), "{log}");

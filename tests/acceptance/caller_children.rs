@@ -1,12 +1,12 @@
-//! A child process for each caller, where that is configured: who shares one, and that all are gone
-//! with the gateway, however it ends.
+//! One child process per caller, where configured: which callers share a process, and that all
+//! processes end with the gateway, however it ends.
 
 use std::{fs, path::Path, time::Duration};
 
 use acceptance::{Gateway, GatewayOptions, ModernClient, eventually};
 use serde_json::json;
 
-/// A server that says which process it is.
+/// A server that returns its process id.
 const SERVER: &str = r#"
 answer() { printf '{"jsonrpc":"2.0","id":%s,"result":%s}\n' "$id" "$1"; }
 while IFS= read -r line; do id=${line#*\"id\":}; id=${id%%,*}; case $line in
@@ -28,12 +28,11 @@ async fn gateway(dir: &Path) -> Gateway {
         more: String::new(),
     });
     gateway.ready().await;
-    eventually("the child is up", || async { gateway.process.stderr().contains("upstream is up") })
-        .await;
+    gateway.upstreams_up(1).await;
     gateway
 }
 
-/// Which process answers a caller.
+/// The process that answers a caller.
 async fn pid(gateway: &Gateway, agent: &str) -> u32 {
     let url = gateway.mcp_url();
     let client = match agent {
@@ -49,7 +48,7 @@ fn is_alive(pid: u32) -> bool {
 }
 
 #[tokio::test]
-async fn agents_have_children_of_their_own_and_none_outlives_the_gateway() {
+async fn agents_have_separate_child_processes() {
     for signal in ["TERM", "KILL"] {
         let dir = tempfile::tempdir().expect("a directory");
         let mut gateway = gateway(dir.path()).await;
@@ -57,7 +56,7 @@ async fn agents_have_children_of_their_own_and_none_outlives_the_gateway() {
         let first = pid(&gateway, "team/one").await;
         let second = pid(&gateway, "team/two").await;
         assert!(shared != first && first != second && second != shared);
-        assert_eq!(pid(&gateway, "").await, shared, "who proves nothing shares one");
+        assert_eq!(pid(&gateway, "").await, shared, "unauthenticated callers share a child");
         assert_eq!(pid(&gateway, "team/one").await, first);
         let third = pid(&gateway, "team/three").await;
         assert!(!is_alive(second) && is_alive(first), "the one that was idle longest is gone");

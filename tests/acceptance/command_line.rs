@@ -1,4 +1,4 @@
-//! `registryctl` as its users call it: each command once, with its exit code.
+//! `registryctl`: each command once, with its exit code.
 
 use std::{
     io::{BufRead as _, BufReader},
@@ -7,7 +7,7 @@ use std::{
 
 use acceptance::{Registry, binary, root};
 
-/// A registry with the example and its second version.
+/// A registry with the example and a second version.
 fn two_versions() -> Registry {
     let registry = Registry::start();
     registry.apply_example();
@@ -16,7 +16,7 @@ fn two_versions() -> Registry {
 }
 
 #[test]
-fn files_are_validated_without_a_registry() {
+fn validation_needs_no_registry() {
     let ctl = |arguments: &[&str]| {
         let mut command = Command::new(binary("registryctl"));
         command.args(arguments).current_dir(root()).env("REGISTRY_URL", "http://127.0.0.1:1");
@@ -25,7 +25,7 @@ fn files_are_validated_without_a_registry() {
     assert_eq!(ctl(&["validate", "-f", "examples/registry-v2.json"]), Some(0));
     let field = "crates/registry-core/tests/data/field-example.json";
     assert_eq!(ctl(&["validate", "-f", field]), Some(1));
-    // By itself it refers to what is not there; against the example it does not.
+    // Validated alone, the file has unresolved references. Validated with the example, it has none.
     let new = ["validate", "-f", "examples/new-version.json"];
     assert_eq!(ctl(&new), Some(1));
     assert_eq!(ctl(&[&new[..], &["--against", "examples/registry-v2.json"]].concat()), Some(0));
@@ -33,7 +33,7 @@ fn files_are_validated_without_a_registry() {
 }
 
 #[test]
-fn what_is_registered_is_shown_in_every_way() {
+fn registered_entity_is_shown_in_every_format() {
     let registry = two_versions();
     assert!(registry.run(&["get", "tool/fetch@1.2.3"]).contains("fetch-server"));
     let listed = registry.run(&["list", "tool"]);
@@ -44,7 +44,7 @@ fn what_is_registered_is_shown_in_every_way() {
     let commit = registry.run(&["show", "2"]);
     assert!(commit.contains("SearchQuery") && !commit.contains("SearchFilters"), "{commit}");
     assert!(registry.run(&["export"]).contains("\"schemaVersion\""));
-    assert!(registry.run(&["gateways"]).contains("revision 2"));
+    assert!(registry.run(&["fleet", "list"]).contains("revision 2"));
     assert_eq!(registry.ctl(&["get", "tool/nobody@1.0.0"]).code, 1);
     assert_eq!(registry.ctl(&["rollout", "status", "2"]).code, 0);
     let ahead = registry.ctl(&["rollout", "status", "99"]);
@@ -53,13 +53,13 @@ fn what_is_registered_is_shown_in_every_way() {
 }
 
 #[test]
-fn a_lifecycle_goes_there_and_back_and_the_history_has_it() {
+fn lifecycle_changes_are_recorded_in_history() {
     let registry = two_versions();
     let tool = "tool/get_webpage@1.0.0";
-    registry.run(&["deprecate", tool, "--message", "use fetch"]);
+    registry.run(&["deprecate", "--yes", tool, "--message", "use fetch"]);
     assert!(registry.run(&["get", tool]).contains("use fetch"));
-    registry.run(&["retire", tool, "--force", "a test"]);
-    registry.run(&["restore", tool]);
+    registry.run(&["retire", "--yes", tool, "--force", "a test"]);
+    registry.run(&["restore", "--yes", tool]);
     let history = registry.run(&["history", tool]);
     for action in ["register", "deprecate", "retire", "restore"] {
         assert!(history.contains(action), "{action} is missing:\n{history}");
@@ -68,7 +68,7 @@ fn a_lifecycle_goes_there_and_back_and_the_history_has_it() {
 }
 
 #[test]
-fn a_watcher_sees_what_was_and_each_commit_as_it_is_made() {
+fn watch_prints_history_and_new_commits() {
     let registry = Registry::start();
     registry.apply_example();
     let mut watcher = Command::new(binary("registryctl"))
@@ -91,7 +91,7 @@ fn a_watcher_sees_what_was_and_each_commit_as_it_is_made() {
 }
 
 #[test]
-fn every_shell_gets_its_completions() {
+fn completions_exist_for_every_shell() {
     for shell in ["bash", "elvish", "fish", "powershell", "zsh"] {
         let output = Command::new(binary("registryctl")).args(["completions", shell]).output();
         let output = output.expect("registryctl runs");

@@ -1,5 +1,5 @@
-//! Compatibility at the front door: what breaks is refused with an example, a new major version is
-//! not, and `compat` says the same about any two versions.
+//! Compatibility checks: breaking changes are rejected with an example, new major versions are
+//! accepted, and `compat` gives the same result for any two versions.
 
 use std::{fs, path::PathBuf};
 
@@ -7,20 +7,20 @@ use acceptance::Registry;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-/// A registry with a composed tool of one version, and a place for files.
-struct Shop {
+/// A registry with one version of a composed tool, and a directory for files.
+struct Scene {
     registry: Registry,
     dir: TempDir,
 }
 
-impl Shop {
+impl Scene {
     fn open() -> Self {
-        let shop = Self {
+        let scene = Self {
             registry: Registry::start(),
             dir: tempfile::tempdir().expect("a temporary directory"),
         };
-        shop.registry.apply_file(&shop.file(&order("1.0.0", &json!({ "type": "string" }))));
-        shop
+        scene.registry.apply_file(&scene.file(&order("1.0.0", &json!({ "type": "string" }))));
+        scene
     }
 
     fn file(&self, schema: &Value) -> PathBuf {
@@ -44,39 +44,42 @@ fn order(version: &str, note: &Value) -> Value {
 }
 
 #[tokio::test]
-async fn a_breaking_version_is_refused_with_an_example_and_a_major_one_is_not() {
-    let shop = Shop::open();
+async fn breaking_change_needs_major_version() {
+    let scene = Scene::open();
     let short = json!({ "type": "string", "maxLength": 3 });
-    let (code, answer) = shop.apply(&order("1.1.0", &short));
+    let (code, answer) = scene.apply(&order("1.1.0", &short));
     assert_eq!(code, 1, "{answer}");
     let found = answer["diagnostics"].as_array().unwrap();
     let found = found.iter().find(|d| d["code"] == "breaking-change").expect("the finding");
     assert_eq!(found["severity"], "error");
     assert!(found["pointer"].as_str().unwrap().ends_with("/schema/properties/note/maxLength"));
     let message = found["message"].as_str().unwrap();
-    assert!(message.contains("`maxLength` refuses what 1.0.0 allows: {\"note\":\""), "{message}");
+    assert!(
+        message.contains("`maxLength` rejects a value that 1.0.0 accepts: {\"note\":\""),
+        "{message}"
+    );
     assert!(found["help"].as_str().unwrap().contains("2.0.0"), "{found}");
-    assert_eq!(shop.registry.revision().await, 1, "nothing may be stored");
+    assert_eq!(scene.registry.revision().await, 1, "nothing may be stored");
 
     let named = json!({ "type": "string", "minLength": 1, "pattern": "^[a-z0-9-]+$" });
-    let (code, answer) = shop.apply(&order("1.0.1", &named));
+    let (code, answer) = scene.apply(&order("1.0.1", &named));
     assert_eq!(code, 1, "{answer}");
 
-    let (code, answer) = shop.apply(&order("2.0.0", &short));
+    let (code, answer) = scene.apply(&order("2.0.0", &short));
     assert_eq!(code, 0, "{answer}");
-    let (code, answer) = shop.apply(&order("1.1.0", &json!({ "type": ["string", "null"] })));
+    let (code, answer) = scene.apply(&order("1.1.0", &json!({ "type": ["string", "null"] })));
     assert_eq!(code, 0, "{answer}");
-    assert_eq!(shop.registry.revision().await, 3);
+    assert_eq!(scene.registry.revision().await, 3);
 }
 
 #[test]
-fn what_cannot_be_decided_is_registered_with_a_warning() {
-    let shop = Shop::open();
+fn undecided_compatibility_is_warned() {
+    let scene = Scene::open();
     let pattern = |version: &str, pattern: &str| {
         order(version, &json!({ "type": "string", "pattern": pattern }))
     };
-    assert_eq!(shop.apply(&pattern("3.0.0", "^(a|b)$")).0, 0);
-    let (code, answer) = shop.apply(&pattern("3.1.0", "^[ab]$"));
+    assert_eq!(scene.apply(&pattern("3.0.0", "^(a|b)$")).0, 0);
+    let (code, answer) = scene.apply(&pattern("3.1.0", "^[ab]$"));
     assert_eq!(code, 0, "{answer}");
     assert!(answer.to_string().contains("compatibility-undecided"), "{answer}");
 }
@@ -87,40 +90,51 @@ fn compat_says_so_about_registered_versions_and_files() {
     shop.apply(&order("2.0.0", &json!({ "type": "integer" })));
     shop.apply(&order("1.1.0", &json!({ "type": ["string", "null"] })));
     let ctl = |arguments: &[&str]| shop.registry.ctl(arguments);
-    let wider = ctl(&["compat", "schema", "Order", "1.0.0", "1.1.0"]);
+    let wider = ctl(&["compatibility", "check", "schema", "Order", "1.0.0", "1.1.0"]);
     assert_eq!(
         (wider.code, wider.stdout.trim()),
         (0, "schema/Order@1.0.0 -> schema/Order@1.1.0: compatible")
     );
-    let forward = ctl(&["compat", "schema/Order", "1.0.0", "1.1.0", "--direction", "forward"]);
+    let forward = ctl(&[
+        "compatibility",
+        "check",
+        "schema/Order",
+        "1.0.0",
+        "1.1.0",
+        "--direction",
+        "forward",
+    ]);
     assert_eq!(forward.code, 1, "{forward:?}");
     assert!(forward.stdout.contains("`type` of 1.0.0"), "{forward:?}");
-    let broken = "schema/Order@1.0.0 breaks what schema/Order@1.1.0 promises";
+    let broken = "schema/Order@1.1.0 is not forward compatible with schema/Order@1.0.0";
     assert!(forward.stderr.contains(broken), "{forward:?}");
-    let broken = ["compat", "schema/Order@1.0.0", "schema/Order@2.0.0", "--output", "json"];
+    let broken =
+        ["compatibility", "check", "schema/Order@1.0.0", "schema/Order@2.0.0", "--output", "json"];
     let broken = ctl(&broken);
     assert_eq!(broken.code, 1, "{broken:?}");
     let answer: Value = serde_json::from_str(&broken.stdout).unwrap();
     assert_eq!(answer["outcome"], "breaking");
     assert_eq!(answer["differences"][0]["pointer"], "/schema/properties/note/type");
     assert!(answer["differences"][0]["instance"]["note"].is_string(), "{answer}");
-    let same = ctl(&["compat", "schema", "Order", "1.0.0", "1.0.0"]);
+    let same = ctl(&["compatibility", "check", "schema", "Order", "1.0.0", "1.0.0"]);
     assert!(same.success() && same.stdout.contains("identical"), "{same:?}");
 
     let draft = shop.file(&order("1.2.0", &json!({ "type": "null" }))).display().to_string();
-    let draft = ctl(&["compat", "schema", "Order", "1.1.0", "1.2.0", "--file", &draft]);
+    let draft =
+        ctl(&["compatibility", "check", "schema", "Order", "1.1.0", "1.2.0", "--file", &draft]);
     assert_eq!(draft.code, 1, "{draft:?}");
-    let invalid = shop.file(&order("1.2.0", &json!({ "type": "string", "pattern": "(?=a)" })));
+    let invalid = scene.file(&order("1.2.0", &json!({ "type": "string", "pattern": "(?=a)" })));
     let invalid = invalid.display().to_string();
-    let invalid = ctl(&["compat", "schema", "Order", "1.1.0", "1.2.0", "--file", &invalid]);
+    let invalid =
+        ctl(&["compatibility", "check", "schema", "Order", "1.1.0", "1.2.0", "--file", &invalid]);
     assert!(invalid.stderr.contains("without look-around"), "{invalid:?}");
-    assert_eq!(ctl(&["compat", "schema", "Order", "1.0.0", "9.0.0"]).code, 1);
-    assert_eq!(ctl(&["compat", "schema/Order@1.0.0", "tool/x@1.0.0"]).code, 2);
+    assert_eq!(ctl(&["compatibility", "check", "schema", "Order", "1.0.0", "9.0.0"]).code, 1);
+    assert_eq!(ctl(&["compatibility", "check", "schema/Order@1.0.0", "tool/x@1.0.0"]).code, 2);
 }
 
 #[tokio::test]
-async fn a_schema_that_doubles_itself_is_refused_at_once() {
-    let shop = Shop::open();
+async fn exponential_schema_is_rejected_quickly() {
+    let scene = Scene::open();
     let link = |i: usize| match i {
         0 => json!({ "type": "string" }),
         i => {
@@ -131,10 +145,10 @@ async fn a_schema_that_doubles_itself_is_refused_at_once() {
     let defs: serde_json::Map<_, _> = (0..=60).map(|i| (format!("d{i}"), link(i))).collect();
     let schema = json!({ "$ref": "#/$defs/d60", "$defs": defs });
     let bomb = json!({ "name": "Bomb", "version": "1.0.0", "schema": schema });
-    let (code, answer) = shop.apply(&bomb);
+    let (code, answer) = scene.apply(&bomb);
     assert_eq!(code, 1, "{answer}");
     let found = &answer["diagnostics"][0];
     assert_eq!(found["code"], "schema-invalid");
     assert!(found["message"].as_str().unwrap().contains("more than 10000 ways"), "{found}");
-    assert_eq!(shop.registry.revision().await, 1);
+    assert_eq!(scene.registry.revision().await, 1);
 }

@@ -9,7 +9,7 @@ use acceptance::{CtlOutput, Registry, ctl};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-/// The marked end of the line of YAML that a finding names.
+/// Marks the end of the YAML line that a finding names.
 const MARK: &str = "# <-";
 /// The binding of `x` in a composition of [`two_steps`].
 const X: &str = "/pipeline/steps/1/input/construct/fields/x";
@@ -180,7 +180,7 @@ fn check_given(given: &Value, path: &str, x: Value, expected: &[(&str, &str)]) -
 
 /// The example that a message ends with.
 fn example(messages: &[String]) -> Value {
-    let (_, example) = messages[0].split_once(" refuses ").expect("an example");
+    let (_, example) = messages[0].split_once(" rejects ").expect("an example");
     serde_json::from_str(example).unwrap_or_else(|e| panic!("{e}: {messages:?}"))
 }
 
@@ -205,7 +205,7 @@ fn yaml_caret_points_at_binding() {
 }
 
 #[test]
-fn registry_rejects_composition_that_never_fits() {
+fn registry_rejects_composition_with_certain_mismatch() {
     let tools = [("give", gives(object(json!({ "n": text() })))), ("take", takes(integer()))];
     let yaml = Tools { tools: &tools, own: json!({}) }.yaml(&two_steps("{ tool: give }", "$.n"));
     let registry = Registry::start();
@@ -256,7 +256,7 @@ fn operation_after_merge_is_rejected() {
 }
 
 #[test]
-fn coalesce_of_wrong_type_is_rejected() {
+fn coalesce_with_wrong_type_is_rejected() {
     let tools =
         [("give", gives(object(json!({ "m": { "type": ["integer", "null"] }, "n": integer() }))))];
     let a = after_give("{ schemaMap: { mappings: { y: { coalesce: { paths: [$.m, $.n] } } } } }");
@@ -315,7 +315,7 @@ fn limit_above_max_items_is_warned() {
 }
 
 #[test]
-fn fail_fast_position_of_another_target_is_rejected() {
+fn fail_fast_position_of_wrong_target_is_rejected() {
     let a = gather(TWO, "[]", true);
     let tools = two_objects();
     let has = |name: &str| json!({ "type": "object", "required": [name] });
@@ -340,7 +340,7 @@ fn timeout_result_includes_its_fallback() {
 }
 
 #[test]
-fn input_schema_of_first_tool_is_implied() {
+fn input_schema_defaults_to_first_tool() {
     let first = takes_all(object(json!({ "name": text() })));
     let tools = [("first", first), ("take", takes(text()))];
     let spec = |path: &str| {
@@ -409,7 +409,7 @@ fn undecided_schema_silences_no_other_field() {
 }
 
 #[test]
-fn wildcard_of_one_match_is_warned() {
+fn wildcard_with_one_match_is_warned() {
     let given = |more: Value| object(json!({ "items": list(text(), more) }));
     let array = || json!({ "type": "array" });
     check_given(&given(json!({ "minItems": 1 })), "$.items[*]", array(), WARNING);
@@ -509,11 +509,11 @@ fn example_binds_one_value_to_both() {
     let takes = json!({ "type": "object", "required": ["x", "y"], "anyOf": [
         member("x", json!({ "const": "" })), member("y", json!({ "minLength": 1 }))] });
     let found = one_path_twice(takes, &whole);
-    assert!(!found[0].contains("refuses") && found[0].contains("undecided"), "{found:?}");
+    assert!(!found[0].contains("rejects") && found[0].contains("undecided"), "{found:?}");
 }
 
 #[test]
-fn dead_letter_tool_that_never_fits_is_rejected() {
+fn dead_letter_tool_with_mismatch_is_rejected() {
     let spec = |tool: &str| {
         format!(
             "deadLetter:
@@ -532,7 +532,7 @@ fn dead_letter_tool_that_never_fits_is_rejected() {
 }
 
 #[test]
-fn timeout_fallback_that_never_fits_is_rejected() {
+fn timeout_fallback_with_mismatch_is_rejected() {
     let spec = |tool: &str| {
         format!(
             "timeout:

@@ -10,7 +10,7 @@ use futures_util::future::join_all;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use crate::liar::{self, Liar};
+use crate::scripted_server::{self, ScriptedServer};
 
 /// The tools of the server. `give` returns its argument `value`, `wait` never answers, `fail` fails.
 const TOOLS: [&str; 4] = ["give", "wait", "fail", "undo"];
@@ -22,7 +22,7 @@ struct Scene {
     gateway: Gateway,
     calls: Arc<Mutex<Vec<(String, Value)>>>,
     _registry: Registry,
-    _liar: Liar,
+    _server: ScriptedServer,
     _dir: TempDir,
 }
 
@@ -31,7 +31,7 @@ impl Scene {
     async fn start(compositions: &[(&str, Value)]) -> Self {
         let calls = Arc::<Mutex<Vec<(String, Value)>>>::default();
         let log = Arc::clone(&calls);
-        let liar = Liar::start(liar::tools(&TOOLS, move |params| {
+        let server = ScriptedServer::start(scripted_server::tools(&TOOLS, move |params| {
             let (name, arguments) = (params["name"].as_str()?, params["arguments"].clone());
             let value = arguments["value"].to_string();
             log.lock().expect("not poisoned").push((name.to_owned(), arguments));
@@ -50,17 +50,14 @@ impl Scene {
             source: format!("grpc://{}", registry.address),
             targets: format!(
                 "targets: [{{ server: s, version: 1.0.0, http: \"{}\" }}]\n",
-                liar.url
+                server.url
             ),
             runtime: None,
             more: String::new(),
         });
         gateway.ready().await;
-        eventually("the server is reached", || async {
-            gateway.process.stderr().contains("upstream is up")
-        })
-        .await;
-        Self { gateway, calls, _registry: registry, _liar: liar, _dir: dir }
+        gateway.upstreams_up(1).await;
+        Self { gateway, calls, _registry: registry, _server: server, _dir: dir }
     }
 
     fn client(&self) -> ModernClient {
@@ -272,7 +269,7 @@ async fn saga_cut_off_by_limit_reports_timeout() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn saga_left_by_its_caller_reports_cancelled() {
+async fn saga_of_disconnected_caller_reports_canceled() {
     let scene = Scene::start(&[("left", endless("left", &json!({})))]).await;
     let client = scene.client();
     tokio::select! {

@@ -6,8 +6,8 @@ use acceptance::{
 use serde_json::{Value, json};
 
 use crate::{
-    conformance::{here, official, run},
-    page,
+    conformance::{fixture, official, run},
+    documented_commands,
 };
 
 async fn scene() -> (Registry, Backend, Gateway) {
@@ -37,7 +37,7 @@ fn order(id: &str, token: &str) -> Value {
 }
 
 #[tokio::test]
-async fn the_example_s_compositions_run() {
+async fn example_compositions_run() {
     let (_registry, _backend, gateway) = scene().await;
     let client = ModernClient::anonymous(&gateway.mcp_url());
     eventually("the servers are reached", || async {
@@ -52,7 +52,7 @@ async fn the_example_s_compositions_run() {
     let stored = value("fetch_and_store", json!({ "url": "https://example.com" })).await;
     assert_eq!(stored["title"], "Example Domain");
 
-    page::shows("docs/compositions.md", &gateway);
+    documented_commands::assert_output("docs/compositions.md", &gateway);
     let found = value("multi_search", json!({ "query": "quantum computing" })).await;
     let ids: Vec<_> =
         found["results"].as_array().expect("a list").iter().map(|r| &r["id"]).collect();
@@ -66,7 +66,7 @@ async fn the_example_s_compositions_run() {
 }
 
 #[tokio::test]
-async fn an_order_completes_or_leaves_nothing_behind() {
+async fn order_completes_or_is_compensated() {
     let (_registry, _backend, gateway) = scene().await;
     let client = ModernClient::anonymous(&gateway.mcp_url());
     let stock = async || {
@@ -81,7 +81,7 @@ async fn an_order_completes_or_leaves_nothing_behind() {
     let declined = client.call("process_order", order("o-1", "tok_declined")).await;
     assert!(declined.is_tool_error(), "{declined:?}");
     assert!(declined.text().contains("the saga failed at `charge_payment`"), "{declined:?}");
-    assert_eq!(stock().await, before, "what was reserved is released");
+    assert_eq!(stock().await, before, "all reservations are released");
 
     let done = client.call("process_order", order("o-2", "tok_ok")).await;
     assert!(!done.is_tool_error(), "{done:?}");
@@ -104,7 +104,7 @@ async fn failed_composition_raises_no_exception_in_typescript() {
     .await;
     for sdk in ["first", "legacy", "modern"] {
         let order = order(&format!("o-{sdk}"), "tok_declined").to_string();
-        let mut call = official().node(&here("call.mjs"));
+        let mut call = official().node(&fixture("call.mjs"));
         call.arg(official().modules()).args([sdk, &gateway.mcp_url(), "process_order", &order]);
         let result: Value = serde_json::from_str(&run(call)).expect("a result");
         assert_eq!(result["isError"], true, "{sdk}: {result}");
@@ -118,14 +118,14 @@ async fn failed_composition_raises_no_exception_in_typescript() {
 const NOWHERE: &str = "http://127.0.0.1:1";
 
 #[test]
-fn compositions_are_checked_and_drawn_without_a_registry() {
+fn compositions_are_checked_and_drawn_offline() {
     let example = ["compose", "check", "-f", "examples/registry-v2.json"];
     let checked = ctl(NOWHERE, &example);
     assert!(checked.success(), "{checked:?}");
     for line in [
-        "multi_search (as registered: may destroy something)",
+        "multi_search (annotations: destructive)",
         "    gather: scatterGather of 2, 5000 ms",
-        "    charge_payment undone by: payment_refund",
+        "    charge_payment compensated by: payment_refund",
         "valid: 5 compositions\n",
     ] {
         assert!(checked.stdout.contains(line), "{checked:?}");
@@ -135,14 +135,14 @@ fn compositions_are_checked_and_drawn_without_a_registry() {
     };
     let mermaid = one("mermaid").stdout;
     assert!(
-        mermaid.contains("flowchart") && mermaid.contains("charge_payment undone by"),
+        mermaid.contains("flowchart") && mermaid.contains("charge_payment compensated by"),
         "{mermaid}"
     );
     assert!(one("svg").stdout.starts_with("<svg"));
     let all = ctl(NOWHERE, &[&example[..], &["--output", "svg"]].concat());
-    assert!(!all.success() && all.stderr.contains("a picture is of one: --tool NAME"), "{all:?}");
+    assert!(!all.success() && all.stderr.contains("use --tool NAME"), "{all:?}");
     let none = ctl(NOWHERE, &[&example[..], &["--tool", "process_orders"]].concat());
-    assert!(!none.success() && none.stderr.contains("is called `process_orders`"), "{none:?}");
+    assert!(!none.success() && none.stderr.contains("named `process_orders`"), "{none:?}");
 }
 
 /// Runs `command` on the example with another binding for the title of `fetch_and_store`.
@@ -151,8 +151,7 @@ fn with_title(command: &[&str], binding: Value) -> CtlOutput {
     let text = std::fs::read_to_string(acceptance::root().join("examples/registry-v2.json"));
     let mut registry: Value = serde_json::from_str(&text.expect("a file")).expect("JSON");
     let tools = registry["tools"].as_array_mut().expect("a list");
-    let tool =
-        tools.iter_mut().find(|tool| tool["name"] == "fetch_and_store").expect("it is there");
+    let tool = tools.iter_mut().find(|tool| tool["name"] == "fetch_and_store").expect("it exists");
     let fields = &mut tool["spec"]["pipeline"]["steps"][1]["input"]["construct"]["fields"];
     fields["title"] = binding;
     let file = dir.path().join("registry.json");
@@ -162,7 +161,7 @@ fn with_title(command: &[&str], binding: Value) -> CtlOutput {
 }
 
 #[test]
-fn mismatch_is_refused_at_its_binding() {
+fn mismatch_is_reported_at_its_binding() {
     for command in [&["compose", "check"][..], &["validate"]] {
         let checked = with_title(command, json!({ "constant": 7 }));
         assert_eq!(checked.code, 1, "{checked:?}");
@@ -196,7 +195,7 @@ fn misspelled_path_is_reported_with_a_suggestion() {
 
 /// A schema with an identity or a recursive part is checked like any other.
 #[test]
-fn mismatch_is_refused_despite_identity_and_recursion() {
+fn mismatch_is_found_despite_identity_and_recursion() {
     let n = |of: &str, id: &str| {
         json!({ "$id": format!("https://example.com/{id}"), "type": "object", "required": ["n"],
             "properties": { "n": { "type": of }, "tree": { "$ref": "#/$defs/tree" } },
@@ -241,7 +240,7 @@ fn json_nested_too_deep_is_reported_as_such() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_composition_is_called_from_the_command_line() {
+async fn composition_runs_from_command_line() {
     let (_registry, _backend, gateway) = scene().await;
     let client = ModernClient::anonymous(&gateway.mcp_url());
     eventually("the servers are reached", || async {

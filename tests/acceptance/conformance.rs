@@ -1,8 +1,6 @@
-//! The official conformance suite, the official SDKs and the Inspector against the gateway.
-//!
-//! Everything official is fetched from the indexes of Python and npm at the versions in
-//! `conformance/`; nothing of it is changed. The suite's authorization scenarios are not run (see
-//! docs/conformance.md).
+//! The official conformance suite, SDKs and Inspector against the gateway. They are installed
+//! unchanged from PyPI and npm at the versions in `conformance/`. The suite's authorization
+//! scenarios are not run (see docs/conformance.md).
 
 mod clients;
 mod everything;
@@ -12,12 +10,12 @@ mod sdks;
 
 use std::{collections::BTreeMap, fs, process::Command};
 
-pub(crate) use everything::{Everything, here, official};
+pub(crate) use everything::{Everything, fixture, official};
 pub(crate) use mcp_remote::Remote;
 pub(crate) use sdks::run;
 
-/// One run of a requirement set: what it printed, and the line of its summary for each scenario,
-/// such as `✓ tools-list: 4 passed, 0 failed`.
+/// One run of a requirement set: its output, and the summary line of each scenario, such as `✓
+/// tools-list: 4 passed, 0 failed`.
 struct Run {
     output: String,
     lines: BTreeMap<String, String>,
@@ -45,8 +43,8 @@ impl Run {
         line.starts_with('✓')
     }
 
-    /// How many of the scored scenarios pass, and how many there are. Which are scored, the suite
-    /// says by listing those that are not.
+    /// The numbers of passed and of all scored scenarios. The suite lists the scenarios that it
+    /// does not score.
     fn scored(&self) -> (usize, usize) {
         let (_, rest) = self.output.split_once("Not scored for").unwrap_or_default();
         let unscored = |scenario: &str| {
@@ -57,15 +55,14 @@ impl Run {
     }
 }
 
-/// The suite's command line.
 fn suite() -> Command {
     official().node(&official().modules().join("@modelcontextprotocol/conformance/dist/index.js"))
 }
 
-/// The scenarios in which fewer checks may pass through the gateway than directly, one a line with
-/// its revision; why is in the comment above each.
+/// The scenarios that may pass fewer checks through the gateway than directly, one per line with
+/// its revision. A comment above each gives the reason.
 fn expected_differences() -> Vec<String> {
-    let file = fs::read_to_string(here("expected-differences.txt")).expect("the list");
+    let file = fs::read_to_string(fixture("expected-differences.txt")).expect("the list");
     let lines = file.lines().map(str::trim);
     lines.filter(|line| !line.is_empty() && !line.starts_with('#')).map(str::to_owned).collect()
 }
@@ -76,7 +73,7 @@ async fn passes_what_the_server_passes(revision: &str, scored: usize) {
     assert_eq!(direct.scored(), (scored, scored), "directly:\n{}", direct.output);
     let through = Run::of(&everything.gateway.mcp_url(), revision);
     assert_eq!(through.scored(), (scored, scored), "through the gateway:\n{}", through.output);
-    // Line by line: as many checks pass, too.
+    // Each scenario must pass at least as many checks.
     let lost = |(scenario, line): &(&String, &String)| {
         Run::passes(line) && through.lines.get(*scenario) != Some(*line)
     };
@@ -88,11 +85,11 @@ async fn passes_what_the_server_passes(revision: &str, scored: usize) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_gateway_conforms_to_2025_11_25_as_the_server_does() {
+async fn gateway_conforms_to_2025_11_25_like_server() {
     passes_what_the_server_passes("2025-11-25", 30).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_gateway_conforms_to_2026_07_28_as_the_server_does() {
+async fn gateway_conforms_to_2026_07_28_like_server() {
     passes_what_the_server_passes("2026-07-28", 37).await;
 }

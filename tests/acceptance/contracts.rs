@@ -1,5 +1,5 @@
-//! Upstreams that change what they say of their tools: what is quarantined, what lifts that, what a
-//! restart and a damaged file of pins do to it, and what is only told.
+//! Upstreams that change their tool definitions: quarantine and its end, restarts, damaged pin
+//! files, and warnings.
 
 use std::{
     path::PathBuf,
@@ -13,14 +13,14 @@ use acceptance::{Gateway, GatewayOptions, ModernClient, Registry, eventually, mc
 use serde_json::{Value, json};
 
 use crate::{
-    liar::{self, Liar},
-    world::World,
+    deployment::Deployment,
+    scripted_server::{self, ScriptedServer},
 };
 
-/// An upstream whose tools a test changes while it runs. A call of `poke` is answered with 500, on
-/// which a gateway asks for the list again.
+/// An upstream whose tools a test changes at run time. It answers a call of `poke` with 500, which
+/// makes the gateway request the tool list again.
 struct Upstream {
-    liar: Liar,
+    server: ScriptedServer,
     tools: Arc<Mutex<Value>>,
     calls: Arc<AtomicUsize>,
 }
@@ -41,25 +41,25 @@ impl Upstream {
                 called.fetch_add(1, Ordering::SeqCst);
                 let content = json!({ "content": [], "structuredContent": { "sum": "three" } });
                 let answer = json!({ "jsonrpc": "2.0", "id": request["id"], "result": content });
-                return Some(liar::json_answer(&answer));
+                return Some(scripted_server::json_answer(&answer));
             }
             let tools = listed.lock().expect("not poisoned").clone();
-            liar::pages("2025-11-25", vec![json!({ "tools": tools })])(head, body)
+            scripted_server::pages("2025-11-25", vec![json!({ "tools": tools })])(head, body)
         };
-        Self { liar: Liar::start(Arc::new(script)).await, tools, calls }
+        Self { server: ScriptedServer::start(Arc::new(script)).await, tools, calls }
     }
 
-    /// How many calls of other tools than `poke` it has seen.
+    /// The number of calls of tools other than `poke`.
     fn calls(&self) -> usize {
         self.calls.load(Ordering::SeqCst)
     }
 }
 
-/// What is registered: `open` leaves everything to its server, `fixed` leaves nothing.
+/// The registered tools: `open` registers no optional field, `fixed` registers all.
 fn registered() -> Value {
     let tool = |name: &str| {
         json!({ "name": name, "version": "1.0.0",
-            "source": { "server": "liar", "serverVersion": "1.0.0", "tool": name } })
+            "source": { "server": "scripted", "serverVersion": "1.0.0", "tool": name } })
     };
     let mut fixed = tool("fixed");
     fixed["description"] = json!("Adds numbers");
@@ -67,7 +67,7 @@ fn registered() -> Value {
     fixed["annotations"] = json!({ "readOnlyHint": true });
     let provides =
         ["open", "fixed", "poke"].map(|tool| json!({ "tool": tool, "version": "1.0.0" }));
-    let server = json!({ "name": "liar", "version": "1.0.0", "provides": provides });
+    let server = json!({ "name": "scripted", "version": "1.0.0", "provides": provides });
     json!({ "schemaVersion": "2.0", "servers": [server],
         "tools": [tool("open"), fixed, tool("poke")] })
 }
@@ -76,7 +76,7 @@ fn schema() -> Value {
     json!({ "type": "object", "properties": { "a": { "type": "number" } } })
 }
 
-/// What the upstream lists at first: all as it is registered.
+/// The upstream's first tool list, equal to the registration.
 fn listed() -> Value {
     let tool = |name: &str| {
         json!({ "name": name, "description": "Adds numbers", "inputSchema": schema(),
@@ -97,10 +97,12 @@ impl Stage {
     async fn start(runtime: &str) -> Self {
         let (registry, upstream) = (Registry::start(), Upstream::start(listed()).await);
         let dir = tempfile::tempdir().expect("a directory");
-        let url = &upstream.liar.url;
+        let url = &upstream.server.url;
         let options = GatewayOptions {
             source: format!("grpc://{}", registry.address),
-            targets: format!("targets:\n  - {{ server: liar, version: 1.0.0, http: \"{url}\" }}\n"),
+            targets: format!(
+                "targets:\n  - {{ server: scripted, version: 1.0.0, http: \"{url}\" }}\n"
+            ),
             runtime: Some(runtime.to_owned()),
             more: String::new(),
         };
@@ -135,7 +137,7 @@ impl Stage {
         .await;
     }
 
-    /// Changes what the upstream says of a tool, and has the gateway look.
+    /// Changes a tool definition at the upstream and triggers a new list.
     async fn change(&self, tool: usize, member: &str, value: Value) {
         self.upstream.tools.lock().expect("not poisoned")[tool][member] = value;
         self.poke().await;
@@ -169,7 +171,7 @@ fn refused(answer: &Answer) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_definition_that_changes_is_quarantined_until_a_new_version_is_registered() {
+async fn changed_definition_is_quarantined_until_registered() {
     let mut stage = Stage::start("{ contractDrift: quarantine }").await;
     assert!(!stage.client().call("open", json!({})).await.is_tool_error());
     assert_eq!(stage.upstream.calls(), 1);
@@ -192,7 +194,7 @@ async fn a_definition_that_changes_is_quarantined_until_a_new_version_is_registe
     stage.change(0, "annotations", json!({ "readOnlyHint": true, "destructiveHint": true })).await;
     stage.lists(&["fixed", "poke"]).await;
 
-    // What is known of it, it knows without its upstream.
+    // The gateway knows the definition without its upstream.
     stage.gateway.process.kill_9();
     let kept = std::mem::replace(&mut *stage.upstream.tools.lock().expect("tools"), json!("none"));
     let options = stage.options.clone();
@@ -215,13 +217,13 @@ async fn a_definition_that_changes_is_quarantined_until_a_new_version_is_registe
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_registered_is_the_contract_from_the_first_look_on() {
+async fn registered_definition_is_contract_from_first_list() {
     let stage = Stage::start("{ contractDrift: quarantine }").await;
     let stricter = json!({ "type": "object", "properties": { "a": { "type": "integer" } } });
     stage.change(1, "inputSchema", stricter).await;
     stage.lists(&["open", "poke"]).await;
     stage.metric("gateway_contract_drift{part=\"inputSchema\",class=\"breaking\"} 1").await;
-    // A gateway that has never seen it otherwise is not fooled.
+    // A gateway without pins accepts the current definition.
     let fresh = Gateway::start(&stage.options);
     fresh.ready().await;
     let client = ModernClient::anonymous(&fresh.mcp_url());
@@ -234,7 +236,7 @@ async fn what_is_registered_is_the_contract_from_the_first_look_on() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn pins_that_were_torn_or_edited_accept_nothing() {
+async fn damaged_pin_file_accepts_no_definition() {
     let mut stage = Stage::start("{ contractDrift: quarantine }").await;
     stage.change(0, "description", json!("Something else")).await;
     stage.lists(&["fixed", "poke"]).await;
@@ -247,13 +249,13 @@ async fn pins_that_were_torn_or_edited_accept_nothing() {
         let options = stage.options.clone();
         stage.gateway.restart(&options);
         stage.gateway.ready().await;
-        // Of `fixed` everything is registered, so nothing about it is in doubt.
+        // All of `fixed` is registered, so it cannot drift.
         stage.lists(&["fixed"]).await;
         refused(&stage.client().call("open", json!({})).await);
         assert!(stage.gateway.process.stderr().contains("the pin file is rejected"));
         stage.metric("gateway_contract_drift{part=\"description\",class=\"unknown\"} 2").await;
     }
-    // What is registered from now on was never otherwise.
+    // A newly registered definition has no earlier pin.
     let mut next = registered();
     next["servers"] = json!([]);
     next["tools"] = json!([next["tools"][0]]);
@@ -263,7 +265,7 @@ async fn pins_that_were_torn_or_edited_accept_nothing() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn by_default_drift_is_told_and_single_tools_may_be_quarantined() {
+async fn drift_is_warned_and_quarantine_is_per_tool() {
     let stage = Stage::start(
         "{ tools: [{ tool: open, contractDrift: quarantine }, { tool: no-such-tool }] }",
     )
@@ -287,15 +289,15 @@ async fn by_default_drift_is_told_and_single_tools_may_be_quarantined() {
 }
 
 #[tokio::test]
-async fn what_is_checked_of_a_tool_goes_before_what_is_checked_of_all() {
+async fn tool_validation_overrides_global_validation() {
     let bad = || json!({ "query": 7 });
     for (all, one, is_refused) in [("ignore", "deny", true), ("deny", "ignore", false)] {
         for selector in ["search_documents", "search_documents@1.0.0"] {
             let runtime = format!(
                 "{{ inputValidation: {all}, tools: [{{ tool: {selector}, inputValidation: {one} }}] }}"
             );
-            let world = World::with_runtime(Some(&runtime)).await;
-            let client = world.agent("research-agent", "2.1.0");
+            let deployment = Deployment::with_runtime(Some(&runtime)).await;
+            let client = deployment.agent("research-agent", "2.1.0");
             let answer = client.call("search_documents", bad()).await;
             let by_gateway = |answer: &Answer, place: &str| {
                 answer.message.to_string().contains("Invalid arguments")

@@ -1,21 +1,21 @@
-//! The gateway's own credentials at upstreams: secrets in files, tokens by client credentials, and
-//! tokens in exchange for those of callers, which go nowhere else.
+//! Credentials of the gateway at upstreams: secrets in files, tokens by client credentials, and
+//! exchanged tokens of callers.
 
+mod client_credentials;
 mod exchange;
-mod far_side;
-mod own;
 mod secrets;
+mod upstream;
 
 use acceptance::{Gateway, GatewayOptions, ModernClient, eventually, mcp::Answer};
 use reqwest::header::{HeaderMap, HeaderValue};
 use serde_json::json;
 
-use self::far_side::{Tokens, Upstream};
+use self::upstream::{TokenEndpoint, Upstream};
 
-/// The gateway's secret at the token endpoint; encoding it matters.
+/// The gateway's secret at the token endpoint. It has characters that need encoding.
 const SECRET: &str = "s3cret/ of+gateway";
 
-/// A gateway with one target, which is at its best with everything that it could log in its log.
+/// A gateway with one target and its most verbose log.
 fn gateway(upstream: &Upstream, target: &str, more: &str) -> Gateway {
     let example = acceptance::root().join("examples/registry-v2.json");
     let url = &upstream.url;
@@ -30,16 +30,15 @@ fn gateway(upstream: &Upstream, target: &str, more: &str) -> Gateway {
     Gateway::start_with(&options, &["--log", "trace"])
 }
 
-/// The `auth` of a target.
-fn auth(grant: &str, tokens: &Tokens, more: &str) -> String {
+fn auth(grant: &str, tokens: &TokenEndpoint, more: &str) -> String {
     let (url, client) = (&tokens.url, "clientId: \"gate way\"");
     format!(
         "auth: {{ {grant}: {{ tokenUrl: \"{url}\", {client}, clientSecret: \"{SECRET}\", {more} }} }}"
     )
 }
 
-/// A client that shows this token.
-fn bearing(gateway: &Gateway, token: &str) -> ModernClient {
+/// A client with this access token.
+fn with_token(gateway: &Gateway, token: &str) -> ModernClient {
     let mut value = HeaderValue::try_from(format!("Bearer {token}")).expect("a header");
     value.set_sensitive(true);
     let headers = HeaderMap::from_iter([(reqwest::header::AUTHORIZATION, value)]);
@@ -51,13 +50,13 @@ async fn fetch(client: &ModernClient) -> Answer {
     client.call("fetch", json!({ "url": "https://example.com/" })).await
 }
 
-/// Waits until the gateway has its catalog and has listed the upstream's tools: either may be first.
+/// Waits for the catalog and the upstream's tool list, in either order.
 async fn is_up(gateway: &Gateway) {
     gateway.ready().await;
     eventually("the upstream is up", || async { gateway.targets().await.contains("\"up\"") }).await;
 }
 
-/// Nothing that the gateway shows to anybody has one of these in it.
+/// Asserts that no output of the gateway contains one of these secrets.
 async fn assert_kept(gateway: &Gateway, secrets: &[&str]) {
     let page =
         async |url: String| reqwest::get(url).await.expect("an answer").text().await.expect("text");

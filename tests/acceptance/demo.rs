@@ -1,11 +1,11 @@
-//! `make demo`'s script, with the binaries at hand.
+//! `make demo`'s script, with the built programs.
 
 use std::process::Command;
 
 use acceptance::{binary, root};
 
 #[test]
-fn the_demo_runs_to_its_end() {
+fn demo_script_succeeds() {
     let bin = binary("registry-server");
     let bin = bin.parent().expect("a directory");
     let output = Command::new("bash")

@@ -1,15 +1,15 @@
-//! What the gateway shows and lets through: scoped lists, permits, validation, virtual tools.
+//! Enforcement at the gateway: scoped lists, permits, validation, virtual tools.
 
 use serde_json::json;
 
-use crate::world::World;
+use crate::deployment::Deployment;
 
 #[tokio::test]
-async fn each_agent_sees_exactly_what_it_declared() {
-    let world = World::start().await;
-    let research = world.agent("research-agent", "2.1.0").tool_names().await;
+async fn agent_lists_exactly_its_declared_tools() {
+    let deployment = Deployment::start().await;
+    let research = deployment.agent("research-agent", "2.1.0").tool_names().await;
     assert_eq!(research, ["create_entities", "fetch", "search_documents"]);
-    let adk = world.agent("adk-demo-agent", "1.0.0").tool_names().await;
+    let adk = deployment.agent("adk-demo-agent", "1.0.0").tool_names().await;
     assert!(adk.contains(&"create_task".to_owned()), "{adk:?}");
     assert!(!adk.contains(&"fetch".to_owned()), "{adk:?}");
     assert!(adk.contains(&"process_order".to_owned()), "{adk:?}");
@@ -17,9 +17,9 @@ async fn each_agent_sees_exactly_what_it_declared() {
 }
 
 #[tokio::test]
-async fn a_declared_tool_works() {
-    let world = World::start().await;
-    let answer = world
+async fn agent_calls_declared_tool() {
+    let deployment = Deployment::start().await;
+    let answer = deployment
         .agent("research-agent", "2.1.0")
         .call("fetch", json!({ "url": "https://example.com/" }))
         .await;
@@ -29,9 +29,9 @@ async fn a_declared_tool_works() {
 }
 
 #[tokio::test]
-async fn a_tool_over_stdio_works_beside_the_others() {
-    let world = World::start().await;
-    let client = world.agent("claude-demo-agent", "1.0.0");
+async fn stdio_tool_is_called() {
+    let deployment = Deployment::start().await;
+    let client = deployment.agent("claude-demo-agent", "1.0.0");
     let calls = (0..20).map(|_| client.call("get_current_time", json!({ "timezone": "UTC" })));
     for answer in futures_util::future::join_all(calls).await {
         assert!(!answer.is_tool_error(), "{answer:?}");
@@ -39,9 +39,9 @@ async fn a_tool_over_stdio_works_beside_the_others() {
 }
 
 #[tokio::test]
-async fn deny_answers_an_undeclared_tool_exactly_as_an_unknown_one() {
-    let world = World::with_runtime(Some("{ undeclaredDependency: deny }")).await;
-    let client = world.agent("research-agent", "2.1.0");
+async fn denied_tool_is_indistinguishable_from_unknown_tool() {
+    let deployment = Deployment::with_runtime(Some("{ undeclaredDependency: deny }")).await;
+    let client = deployment.agent("research-agent", "2.1.0");
     let undeclared = client.call("create_task", json!({ "title": "x" })).await;
     let unknown = client.call("create_tusk", json!({ "title": "x" })).await;
     assert_eq!(undeclared.error_code(), -32602);
@@ -53,22 +53,22 @@ async fn deny_answers_an_undeclared_tool_exactly_as_an_unknown_one() {
 }
 
 #[tokio::test]
-async fn warn_lets_an_undeclared_tool_through_and_audits_it() {
-    let world = World::with_runtime(Some("{ undeclaredDependency: warn }")).await;
-    let answer = world.agent("research-agent", "2.1.0").call("list_tasks", json!({})).await;
+async fn undeclared_call_is_served_and_audited_under_warn() {
+    let deployment = Deployment::with_runtime(Some("{ undeclaredDependency: warn }")).await;
+    let answer = deployment.agent("research-agent", "2.1.0").call("list_tasks", json!({})).await;
     assert!(!answer.is_tool_error(), "{answer:?}");
-    let log = world.gateway.process.stderr();
+    let log = deployment.gateway.process.stderr();
     let audited =
         log.lines().any(|l| l.contains("audit") && l.contains("list_tasks") && l.contains("warn"));
     assert!(audited, "{log}");
 }
 
 #[tokio::test]
-async fn unknown_callers_see_all_or_nothing_as_configured() {
-    let allowed = World::start().await;
+async fn unknown_callers_see_configured_tools() {
+    let allowed = Deployment::start().await;
     assert!(allowed.anonymous().tool_names().await.len() > 20);
     assert!(allowed.agent("nobody", "1.0.0").tool_names().await.len() > 20);
-    let denied = World::with_runtime(Some("{ unknownCaller: deny }")).await;
+    let denied = Deployment::with_runtime(Some("{ unknownCaller: deny }")).await;
     assert!(denied.anonymous().tool_names().await.is_empty());
     let call = denied.anonymous().call("list_tasks", json!({})).await;
     assert_eq!(call.error_code(), -32602);
@@ -79,9 +79,10 @@ async fn unknown_callers_see_all_or_nothing_as_configured() {
 async fn input_validation_has_three_modes() {
     let bad = json!({ "query": 7 });
     for (mode, refused_by_gateway) in [("deny", true), ("warn", false), ("ignore", false)] {
-        let world = World::with_runtime(Some(&format!("{{ inputValidation: {mode} }}"))).await;
+        let deployment =
+            Deployment::with_runtime(Some(&format!("{{ inputValidation: {mode} }}"))).await;
         let answer =
-            world.agent("research-agent", "2.1.0").call("search_documents", bad.clone()).await;
+            deployment.agent("research-agent", "2.1.0").call("search_documents", bad.clone()).await;
         let names_pointer = answer.message.to_string().contains("/query");
         if refused_by_gateway {
             assert!(answer.is_tool_error(), "{mode}: {answer:?}");
@@ -89,15 +90,15 @@ async fn input_validation_has_three_modes() {
         } else {
             assert!(!names_pointer, "{mode}: the upstream answers: {answer:?}");
         }
-        let audited = world.gateway.process.stderr().contains("search_documents");
+        let audited = deployment.gateway.process.stderr().contains("search_documents");
         assert!(audited, "{mode}: a call leaves an audit event");
     }
 }
 
 #[tokio::test]
-async fn hidden_fields_are_neither_shown_nor_accepted_and_defaults_are_filled() {
-    let world = World::start().await;
-    let client = world.agent("claude-demo-agent", "1.0.0");
+async fn hidden_fields_are_rejected_and_defaults_applied() {
+    let deployment = Deployment::start().await;
+    let client = deployment.agent("claude-demo-agent", "1.0.0");
     let tools = client.tools().await;
     let note = tools.iter().find(|t| t["name"] == "create_note").expect("the virtual tool");
     assert!(note["inputSchema"]["properties"].get("chunkOverlap").is_none(), "{note}");
@@ -113,8 +114,8 @@ async fn hidden_fields_are_neither_shown_nor_accepted_and_defaults_are_filled() 
 
 #[tokio::test]
 async fn schemas_are_self_contained_for_clients() {
-    let world = World::start().await;
-    let tools = world.anonymous().tools().await;
+    let deployment = Deployment::start().await;
+    let tools = deployment.anonymous().tools().await;
     for tool in &tools {
         let schema = &tool["inputSchema"];
         assert_eq!(schema["type"], "object", "{tool}");

@@ -1,11 +1,11 @@
-//! The registry over plain HTTP, and gateways that live from a file.
+//! The registry over plain HTTP, and gateways that load files.
 
 use acceptance::{Backend, Gateway, GatewayOptions, ModernClient, Registry, root};
 use reqwest::StatusCode;
 use serde_json::Value;
 
 #[tokio::test]
-async fn registry_json_has_its_point_in_history_as_its_etag() {
+async fn registry_json_etag_identifies_revision() {
     let registry = Registry::start();
     registry.apply_example();
     let url = format!("{}/registry.json", registry.url());
@@ -22,9 +22,9 @@ async fn registry_json_has_its_point_in_history_as_its_etag() {
     assert!(again.bytes().await.unwrap().is_empty());
 }
 
-/// A page whose name leads to 127.0.0.1 is kept out; its browser says the page's name.
+/// DNS rebinding: the browser sends the host name of the page.
 #[tokio::test]
-async fn over_loopback_a_page_of_another_name_may_not_read() {
+async fn foreign_host_name_is_rejected_over_loopback() {
     let registry = Registry::start();
     let read = |host: &'static str| {
         let url = format!("{}/registry.json", registry.url());
@@ -58,7 +58,7 @@ async fn probes_and_metrics_answer() {
 }
 
 #[tokio::test]
-async fn an_export_can_be_applied_to_another_registry() {
+async fn export_is_applied_to_another_registry() {
     let (first, second) = (Registry::start(), Registry::start());
     first.apply_example();
     let dir = tempfile::tempdir().unwrap();
@@ -75,12 +75,12 @@ async fn an_export_can_be_applied_to_another_registry() {
 }
 
 #[tokio::test]
-async fn a_gateway_with_a_pinned_key_lives_from_an_export() {
+async fn gateway_with_pinned_key_serves_signed_export() {
     let registry = Registry::start();
     registry.apply_example();
-    // What the stream begins with from here on is of this revision, and signed.
+    // Streams that start from here on begin at this revision, which is signed.
     registry.run(&["export"]);
-    registry.run(&["archive", "schema/SearchQuery"]);
+    registry.run(&["archive", "--yes", "schema/SearchQuery"]);
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("export.json");
     registry.run(&["export", "-o", file.to_str().unwrap()]);
@@ -102,20 +102,20 @@ async fn serves_the_example(source: String) {
 }
 
 #[tokio::test]
-async fn a_gateway_lives_from_a_file() {
+async fn gateway_serves_registry_file() {
     let file = root().join("examples/registry-v2.json");
     serves_the_example(format!("file://{}", file.display())).await;
 }
 
 #[tokio::test]
-async fn a_gateway_polls_registry_json() {
+async fn gateway_polls_registry_json() {
     let registry = Registry::start();
     registry.apply_example();
     serves_the_example(format!("{}/registry.json", registry.url())).await;
 }
 
 #[tokio::test]
-async fn a_web_page_cannot_reach_the_api() {
+async fn web_page_cannot_reach_api() {
     let registry = Registry::start();
     let url = format!("{}/registry.v1.RegistryService/Apply", registry.url());
     let post = |headers: &[(&'static str, &'static str)]| {

@@ -1,15 +1,17 @@
-//! Faults: processes killed with -9, connections cut, databases that go away.
+//! Faults: killed processes, broken connections, unavailable databases.
 
 use std::time::Duration;
 
 use acceptance::{FaultProxy, Gateway, GatewayOptions, Registry};
 
-use crate::hammer::{Hammer, followed_without_a_gap, nothing_lost_nothing_torn, pair};
+use crate::concurrent_writers::{
+    ConcurrentWriters, assert_followed_without_gap, assert_no_commit_lost, pair,
+};
 
 #[tokio::test]
-async fn a_server_killed_among_a_thousand_applies_loses_nothing() {
+async fn killed_server_loses_no_acknowledged_commit() {
     let mut registry = Registry::start();
-    let writer = Hammer::start(&[registry.url()], 1, 1_000);
+    let writer = ConcurrentWriters::start(&[registry.url()], 1, 1_000);
     let mut kills_among_them = 0;
     for _ in 0..4 {
         writer.progresses(20).await;
@@ -20,11 +22,11 @@ async fn a_server_killed_among_a_thousand_applies_loses_nothing() {
     assert!(kills_among_them > 0, "the writer was done before the first kill");
     let acknowledged = writer.finish().await;
     assert_eq!(acknowledged.revisions.len(), 1_000, "every apply is acknowledged in the end");
-    nothing_lost_nothing_torn(&registry, &acknowledged).await;
+    assert_no_commit_lost(&registry, &acknowledged).await;
 }
 
 #[tokio::test]
-async fn a_second_signal_ends_a_drain_that_does_not_end() {
+async fn second_signal_ends_drain() {
     use tokio::io::AsyncWriteExt as _;
     let mut registry = Registry::start();
     let mut stuck = tokio::net::TcpStream::connect(&registry.address).await.expect("connected");
@@ -38,9 +40,9 @@ async fn a_second_signal_ends_a_drain_that_does_not_end() {
     assert!(registry.process.stderr().contains("a second signal"));
 }
 
-/// Whoever opens connections and says nothing takes file descriptors, but not the server.
+/// Silent connections use up file descriptors.
 #[tokio::test]
-async fn a_server_out_of_file_descriptors_goes_on_when_there_are_some_again() {
+async fn server_recovers_from_exhausted_file_descriptors() {
     let registry = Registry::start();
     let pid = registry.process.id().to_string();
     let limited =
@@ -51,7 +53,7 @@ async fn a_server_out_of_file_descriptors_goes_on_when_there_are_some_again() {
         silent.push(tokio::net::TcpStream::connect(&registry.address).await.expect("queued"));
     }
     acceptance::eventually("the server notices", || async {
-        registry.process.stderr().contains("connections cannot be accepted")
+        registry.process.stderr().contains("cannot accept connections")
     })
     .await;
     drop(silent);
@@ -59,7 +61,7 @@ async fn a_server_out_of_file_descriptors_goes_on_when_there_are_some_again() {
 }
 
 #[tokio::test]
-async fn a_gateway_cut_off_at_random_bytes_ends_with_the_same_catalog() {
+async fn gateway_converges_after_connection_cuts() {
     let registry = Registry::start();
     let proxy = FaultProxy::start(&registry.address).await;
     let options = GatewayOptions {
@@ -72,13 +74,13 @@ async fn a_gateway_cut_off_at_random_bytes_ends_with_the_same_catalog() {
     let gateway = Gateway::start(&options);
     let mut client = registry.client().await;
     for i in 0..120 {
-        // Cuts fall into the handshake, the snapshot and the deltas, at ever other bytes.
+        // Cuts hit the handshake, the snapshot and the deltas at different bytes.
         proxy.cut_after(150 + (i as u64 * 7_919) % 6_000);
         client.apply(pair("Only", i)).await.expect("accepted");
         tokio::time::sleep(Duration::from_millis(15)).await;
     }
     proxy.heal();
-    followed_without_a_gap(&gateway, &registry).await;
+    assert_followed_without_gap(&gateway, &registry).await;
     assert!(proxy.cuts() > 3, "connections were cut: {}", proxy.cuts());
     let metrics = reqwest::get(format!("http://{}/metrics", gateway.address)).await;
     let metrics = metrics.expect("metrics").text().await.expect("text");
@@ -86,7 +88,7 @@ async fn a_gateway_cut_off_at_random_bytes_ends_with_the_same_catalog() {
 }
 
 #[tokio::test]
-async fn a_database_that_cannot_be_used_is_explained() {
+async fn unusable_database_is_reported() {
     let dir = tempfile::tempdir().unwrap();
     let not_a_database = dir.path().join("text.db");
     std::fs::write(&not_a_database, "this is a letter, not a database. ".repeat(200)).unwrap();

@@ -1,5 +1,4 @@
-//! The fleet: who follows and who has followed, on whichever server, and how far a revision has come
-//! among them.
+//! The fleet: current and former followers of all servers, and the rollout of revisions.
 
 use std::time::Duration;
 
@@ -23,9 +22,9 @@ fn gateway(name: &str, registry: &Registry) -> Gateway {
     })
 }
 
-/// What a server lists of the gateway of this name; null: nothing.
+/// The listed gateway with this name, or null.
 fn listed(registry: &Registry, name: &str) -> Value {
-    let Value::Array(all) = registry.json(&["gateways", "--prefix", name]) else {
+    let Value::Array(all) = registry.json(&["fleet", "list", "--prefix", name]) else {
         panic!("no list")
     };
     assert!(all.len() < 2, "{all:?}");
@@ -42,7 +41,7 @@ async fn is_listed(registry: &Registry, name: &str, state: &str, applied: u64) {
 }
 
 #[tokio::test]
-async fn a_gateway_is_listed_while_it_follows_and_remembered_whoever_is_killed() {
+async fn gateway_is_listed_during_and_after_connection() {
     for database in Database::both().await {
         let mut registry = Registry::start_on(&database.url());
         registry.apply_example();
@@ -81,17 +80,17 @@ async fn a_gateway_is_listed_while_it_follows_and_remembered_whoever_is_killed()
             assert_eq!(remembered[field], gone[field], "{field}");
         }
         let names = |flag: &str| {
-            let listed = registry.run(&["gateways", flag]);
+            let listed = registry.run(&["fleet", "list", flag]);
             ["killed", "lives"].map(|name| listed.contains(name))
         };
         assert_eq!((names("--gone"), names("--connected")), ([true, false], [false, true]));
-        let behind = registry.run(&["gateways", "--behind", "2"]);
+        let behind = registry.run(&["fleet", "list", "--behind", "2"]);
         assert!(behind.contains("killed") && !behind.contains("lives"), "{behind}");
     }
 }
 
 #[tokio::test]
-async fn servers_of_one_database_list_each_others_gateways() {
+async fn servers_on_one_database_list_all_gateways() {
     let database = postgres::database().await;
     let (left, mut right) =
         (Registry::start_on(database.url()), Registry::start_on(database.url()));
@@ -110,7 +109,7 @@ async fn servers_of_one_database_list_each_others_gateways() {
 }
 
 #[tokio::test]
-async fn without_the_database_followers_are_listed_and_what_happens_is_noted_later() {
+async fn gateways_are_listed_without_database() {
     let mut cluster = postgres::PrivateCluster::durable().await;
     let url = cluster.create_database("fleet").await;
     let registry = Registry::start_on(&url);
@@ -122,14 +121,14 @@ async fn without_the_database_followers_are_listed_and_what_happens_is_noted_lat
     is_listed(&registry, "comes", "connected", 1).await;
     leaves.process.kill_9();
     is_listed(&registry, "leaves", "gone", 1).await;
-    let listed = registry.ctl(&["gateways"]);
+    let listed = registry.ctl(&["fleet", "list"]);
     assert!(listed.stderr.contains("the registry cannot read its database"), "{listed:?}");
     let waited = registry.ctl(&["rollout", "status", "1", "--wait", "--timeout", "1s"]);
     assert_eq!(waited.code, 6, "others may be missing: {waited:?}");
     assert!(waited.stderr.contains("the registry cannot read its database"), "{waited:?}");
     cluster.restart().await;
     acceptance::eventually("the database is read again", || async {
-        registry.ctl(&["gateways"]).stderr.is_empty()
+        registry.ctl(&["fleet", "list"]).stderr.is_empty()
     })
     .await;
     registry.run(&["rollout", "status", "1", "--wait", "--timeout", "1m"]);
@@ -138,7 +137,7 @@ async fn without_the_database_followers_are_listed_and_what_happens_is_noted_lat
     is_listed(&other, "leaves", "gone", 1).await;
 }
 
-/// A follower that takes the first revision and refuses the next one, for ever.
+/// A follower that applies the first revision and rejects the next one.
 async fn refuse(registry: &Registry) -> mpsc::Sender<v1::SyncRequest> {
     let (says, said) = mpsc::channel(16);
     let say = |message| v1::SyncRequest { message: Some(message) };
@@ -176,7 +175,7 @@ async fn refuse(registry: &Registry) -> mpsc::Sender<v1::SyncRequest> {
 }
 
 #[tokio::test]
-async fn who_refuses_a_revision_is_shown_and_ends_the_waiting_for_it() {
+async fn rejected_revision_ends_rollout_wait() {
     for database in Database::both().await {
         let registry = Registry::start_on(&database.url());
         registry.apply_example();
@@ -187,14 +186,14 @@ async fn who_refuses_a_revision_is_shown_and_ends_the_waiting_for_it() {
         let half = ["apply", "-f", NEWER, "--yes", "--wait", "50%"];
         assert!(registry.run(&half).contains("revision 2: 1 of 2 connected gateways"));
         acceptance::eventually("the refusal is known", || async {
-            listed(&registry, "stubborn")["refusal"]["revision"] == 2
+            listed(&registry, "stubborn")["rejection"]["revision"] == 2
         })
         .await;
         let status = registry.run(&["rollout", "status", "2"]);
         let lines = [
-            "revision 2: 1 of 2 connected gateways have applied it, 1 refuses it",
+            "revision 2: 1 of 2 connected gateways have applied it, 1 rejects it",
             "revision 2: it does not fit",
-            "stubborn says:",
+            "Findings of stubborn:",
             "error[source-unknown]: there is no such server here",
         ];
         for line in lines {
@@ -203,18 +202,18 @@ async fn who_refuses_a_revision_is_shown_and_ends_the_waiting_for_it() {
         assert!(!status.contains("willing"), "{status}");
         let failed = registry.ctl(&["rollout", "status", "2", "--wait", "95%"]);
         assert_eq!(failed.code, 6, "{failed:?}");
-        let why = "revision 2: 1 of 2 connected gateways have applied it, 95% are wanted: too many \
-                   refuse it; stubborn refuses revision 2: it does not fit";
+        let why = "revision 2: 1 of 2 connected gateways have applied it, 95% required: too many \
+                   gateways reject it; stubborn rejects revision 2: it does not fit";
         assert!(failed.stderr.contains(why), "{failed:?}");
         assert!(failed.stdout.contains("source-unknown"), "{failed:?}");
-        // Nothing to change, and still not there.
+        // An unchanged batch also waits for the rollout.
         let again = ["apply", "-f", NEWER, "--yes", "--wait", "--output", "json"];
         let failed = registry.ctl(&again);
         let outcome: Value = serde_json::from_str(&failed.stdout).expect("one result");
         assert_eq!((failed.code, &outcome["committed"]), (6, &false.into()), "{failed:?}");
         let behind = &outcome["rollout"]["behind"];
         assert_eq!(behind[0]["gateway"], "stubborn", "{outcome}");
-        let found = &behind[0]["refusal"]["diagnostics"][0];
+        let found = &behind[0]["rejection"]["diagnostics"][0];
         assert_eq!(
             (&found["code"], &found["pointer"]),
             (&"source-unknown".into(), &"/source".into())
@@ -223,7 +222,7 @@ async fn who_refuses_a_revision_is_shown_and_ends_the_waiting_for_it() {
 }
 
 #[tokio::test]
-async fn a_gateway_says_what_it_refuses_and_why() {
+async fn gateway_reports_findings_of_rejected_revision() {
     let registry = Registry::start();
     registry.apply_example();
     let proxy = FaultProxy::start(&registry.address).await;
@@ -234,13 +233,13 @@ async fn a_gateway_says_what_it_refuses_and_why() {
         more: "name: deceived\n".to_owned(),
     });
     is_listed(&registry, "deceived", "connected", 1).await;
-    // In the document of a schema.
-    proxy.falsify("Words to look for");
+    // This text is part of a schema document.
+    proxy.falsify("Search words");
     registry.run(&["apply", "-f", NEWER, "--yes"]);
     // While it comes again it may be there twice.
-    let deceived = || registry.json(&["gateways", "--prefix", "deceived"])[0].take();
-    acceptance::eventually("it is known", || async { !deceived()["refusal"].is_null() }).await;
-    let refusal = deceived()["refusal"].take();
+    let deceived = || registry.json(&["fleet", "list", "--prefix", "deceived"])[0].take();
+    acceptance::eventually("it is known", || async { !deceived()["rejection"].is_null() }).await;
+    let refusal = deceived()["rejection"].take();
     let found = &refusal["diagnostics"][0];
     assert_eq!(refusal["revision"], 2, "{refusal}");
     assert_eq!(refusal["diagnostics"].as_array().map(Vec::len), Some(1), "{refusal}");
@@ -255,24 +254,24 @@ async fn a_gateway_says_what_it_refuses_and_why() {
         "{refusal}"
     );
     let why = found["message"].as_str().expect("a text");
-    assert!(why.starts_with("the document's bytes have the digest sha256:"), "{refusal}");
+    assert!(why.starts_with("document digest mismatch: computed sha256:"), "{refusal}");
     proxy.falsify("");
     acceptance::eventually("it is well again", || async {
         let now = deceived();
-        now["appliedRevision"] == 2 && now["refusal"].is_null()
+        now["appliedRevision"] == 2 && now["rejection"].is_null()
     })
     .await;
 }
 
 #[tokio::test]
-async fn an_apply_waits_until_the_gateways_have_it_and_says_so_when_they_do_not() {
+async fn apply_waits_for_gateways() {
     for database in Database::both().await {
         let mut registry = Registry::start_on(&database.url());
         let alone = ["apply", "-f", EXAMPLE, "--yes", "--wait", "--timeout", "1s"];
         let waited = registry.ctl(&alone);
         assert_eq!(waited.code, 6, "{waited:?}");
         assert!(waited.stdout.contains("applied: the registry is at revision 1"), "{waited:?}");
-        assert!(waited.stderr.contains("100% are wanted: no gateway is connected"), "{waited:?}");
+        assert!(waited.stderr.contains("100% required: no gateway is connected"), "{waited:?}");
         let (first, _second) = (gateway("first", &registry), gateway("second", &registry));
         for name in ["first", "second"] {
             is_listed(&registry, name, "connected", 1).await;
@@ -285,11 +284,11 @@ async fn an_apply_waits_until_the_gateways_have_it_and_says_so_when_they_do_not(
             assert_eq!(listed(&registry, name)["appliedRevision"], 2, "it is true when it is said");
         }
         first.process.signal("STOP");
-        registry.run(&["deprecate", "tool/get_webpage@1.0.0", "--message", "use fetch"]);
+        registry.run(&["deprecate", "--yes", "tool/get_webpage@1.0.0", "--message", "use fetch"]);
         let stopped = registry.ctl(&["rollout", "status", "3", "--wait", "--timeout", "2s"]);
         assert_eq!(stopped.code, 6, "{stopped:?}");
-        let why = "revision 3: 1 of 2 connected gateways have applied it, 100% are wanted: they \
-                   have not within 2 s";
+        let why = "revision 3: 1 of 2 connected gateways have applied it, 100% required: \
+                   timeout after 2 s";
         assert!(stopped.stderr.contains(why), "{stopped:?}");
         registry.run(&["rollout", "status", "3", "--wait", "50%"]);
         let url = registry.url();
@@ -300,7 +299,7 @@ async fn an_apply_waits_until_the_gateways_have_it_and_says_so_when_they_do_not(
         registry.restart();
         is_listed(&registry, "second", "connected", 3).await;
         tokio::time::sleep(Duration::from_secs(2)).await;
-        assert!(!waiting.is_finished(), "who was cut off by the restart is waited for");
+        assert!(!waiting.is_finished(), "disconnected gateways are waited for");
         first.process.signal("CONT");
         let waited = waiting.await.expect("it ends");
         assert!(waited.stdout.contains("2 of 2 connected gateways have applied it"), "{waited:?}");
@@ -310,7 +309,7 @@ async fn an_apply_waits_until_the_gateways_have_it_and_says_so_when_they_do_not(
 }
 
 #[tokio::test]
-async fn who_may_not_see_the_gateways_is_told_before_anything_is_applied() {
+async fn missing_auditor_role_fails_before_apply() {
     let guarded = Guarded::start(&[]);
     let token = guarded.token("ci", "docs", "publisher");
     let apply = ["apply", "-f", EXAMPLE, "--yes", "--wait", "--token", &token];
@@ -322,7 +321,7 @@ async fn who_may_not_see_the_gateways_is_told_before_anything_is_applied() {
 }
 
 #[test]
-fn a_rehearsal_has_nothing_to_wait_for() {
+fn dry_run_rejects_wait() {
     let registry = Registry::start();
     let refused = registry.ctl(&["apply", "-f", EXAMPLE, "--dry-run", "--wait"]);
     assert_eq!(refused.code, 2, "{refused:?}");

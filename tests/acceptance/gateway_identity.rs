@@ -1,6 +1,6 @@
 //! Authentication of a gateway's callers: tokens, keys, certificates and headers of trusted hops.
 
-mod audited;
+mod audit;
 pub(crate) mod issuer;
 mod reload;
 mod tokens;
@@ -13,7 +13,7 @@ use acceptance::{
 use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
 use serde_json::json;
 
-/// A gateway with the example, this `identity` block and more, where nobody unknown may call.
+/// A gateway with the example and this `identity` block that denies unknown callers.
 fn gateway(backend: &Backend, identity: &str, more: &str) -> Gateway {
     Gateway::start(&options(backend, identity, more))
 }
@@ -28,8 +28,8 @@ fn options(backend: &Backend, identity: &str, more: &str) -> GatewayOptions {
     }
 }
 
-/// A client that sends these headers with each request.
-fn with(gateway: &Gateway, headers: &[(&str, &str)]) -> ModernClient {
+/// A client with these request headers.
+fn client_with_headers(gateway: &Gateway, headers: &[(&str, &str)]) -> ModernClient {
     let header = |(name, value): &(&str, &str)| {
         let name: HeaderName = name.parse().expect("a name");
         (name, HeaderValue::from_str(value).expect("a value"))
@@ -40,10 +40,10 @@ fn with(gateway: &Gateway, headers: &[(&str, &str)]) -> ModernClient {
 }
 
 pub(crate) fn bearing(gateway: &Gateway, token: &str) -> ModernClient {
-    with(gateway, &[("authorization", &format!("Bearer {token}"))])
+    client_with_headers(gateway, &[("authorization", &format!("Bearer {token}"))])
 }
 
-/// Waits until the gateway serves the research agent its three tools.
+/// Waits until the gateway lists the three tools of the research agent.
 async fn is_research_agent(client: &ModernClient) {
     acceptance::eventually("the agent is known", || async {
         let answer = client.request("tools/list", json!({})).await.expect("an answer");
@@ -56,7 +56,7 @@ async fn list(client: &ModernClient) -> Answer {
     client.request("tools/list", json!({})).await.expect("an answer")
 }
 
-/// Whether this answer says that a credential is wrong, in HTTP and in JSON-RPC.
+/// Asserts a rejected credential, in HTTP and in JSON-RPC.
 fn assert_refused(what: &str, answer: &Answer) {
     assert_eq!(answer.status, 401, "{what}: {answer:?}");
     assert!(answer.challenge.contains("error=\"invalid_token\""), "{what}: {answer:?}");
@@ -68,7 +68,7 @@ const DIGEST: &str = "27541a7f468cc290d0991bcc4c27f2433319fdcceb7267b7d837119af9
 const KEY: &str = "the-key-of-the-research-agent";
 
 #[tokio::test]
-async fn a_key_is_the_agent_that_it_was_given_to() {
+async fn api_key_identifies_its_agent() {
     let backend = Backend::start();
     let dir = tempfile::tempdir().expect("a directory");
     let file = dir.path().join("key");
@@ -79,17 +79,17 @@ async fn a_key_is_the_agent_that_it_was_given_to() {
         file.display()
     );
     let gateway = gateway(&backend, &format!("{{ apiKeys: {keys}, required: true }}"), "");
-    is_research_agent(&with(&gateway, &[("x-api-key", KEY)])).await;
+    is_research_agent(&client_with_headers(&gateway, &[("x-api-key", KEY)])).await;
     is_research_agent(&bearing(&gateway, KEY)).await;
-    let unknown = list(&with(&gateway, &[("x-api-key", "another key")])).await;
+    let unknown = list(&client_with_headers(&gateway, &[("x-api-key", "another key")])).await;
     assert_eq!(unknown.result()["tools"], json!([]), "an agent that is not registered");
     for wrong in ["x", DIGEST, ""] {
-        assert_refused(wrong, &list(&with(&gateway, &[("x-api-key", wrong)])).await);
+        assert_refused(wrong, &list(&client_with_headers(&gateway, &[("x-api-key", wrong)])).await);
         assert_refused(wrong, &list(&bearing(&gateway, wrong)).await);
     }
     let both = [("x-api-key", KEY), ("authorization", "Bearer x")];
-    assert_refused("two credentials", &list(&with(&gateway, &both)).await);
-    let nothing = list(&with(&gateway, &[("x-agent-name", "research-agent")])).await;
+    assert_refused("two credentials", &list(&client_with_headers(&gateway, &both)).await);
+    let nothing = list(&client_with_headers(&gateway, &[("x-agent-name", "research-agent")])).await;
     assert_eq!((nothing.status, &*nothing.challenge), (401, "Bearer"));
     let document = format!("{}/.well-known/oauth-protected-resource", gateway.url());
     assert_eq!(reqwest::get(document).await.expect("an answer").status(), 404, "no tokens");
@@ -97,7 +97,7 @@ async fn a_key_is_the_agent_that_it_was_given_to() {
 }
 
 #[tokio::test]
-async fn a_certificate_names_the_agent_before_headers_do() {
+async fn certificate_overrides_identity_headers() {
     let (authority, backend) = (Authority::new(), Backend::start());
     let server = authority.server();
     let tls = format!(
@@ -127,26 +127,26 @@ async fn a_certificate_names_the_agent_before_headers_do() {
 }
 
 #[tokio::test]
-async fn headers_are_believed_from_trusted_hops_only() {
+async fn identity_headers_are_accepted_only_from_trusted_hops() {
     let backend = Backend::start();
     let agent = [("x-agent-name", "research-agent"), ("x-agent-version", "2.1.0")];
     for hops in ["[10.0.0.0/8, \"::1\"]", "[127.0.0.2]"] {
         let identity = format!("{{ trustHeaders: true, trustedProxies: {hops} }}");
         let gateway = gateway(&backend, &identity, "");
         gateway.ready().await;
-        let answer = list(&with(&gateway, &agent)).await;
+        let answer = list(&client_with_headers(&gateway, &agent)).await;
         assert_eq!(answer.result()["tools"], json!([]), "{hops}");
     }
     for hops in ["[127.0.0.0/8]", "[10.0.0.1, 127.0.0.1]"] {
         let gateway =
             gateway(&backend, &format!("{{ trustedProxies: {hops}, required: true }}"), "");
-        is_research_agent(&with(&gateway, &agent)).await;
-        assert_eq!(list(&with(&gateway, &[])).await.status, 401);
+        is_research_agent(&client_with_headers(&gateway, &agent)).await;
+        assert_eq!(list(&client_with_headers(&gateway, &[])).await.status, 401);
     }
 }
 
 #[test]
-fn settings_that_prove_nothing_are_refused_at_the_start() {
+fn ineffective_identity_settings_are_rejected() {
     let dir = tempfile::tempdir().expect("a directory");
     let file = dir.path().join("gateway.yaml");
     let jwt = "issuer: i, audience: a";

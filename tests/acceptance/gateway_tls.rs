@@ -15,7 +15,7 @@ fn text(path: &Path) -> &str {
     path.to_str().expect("UTF-8")
 }
 
-/// `certFile` and `keyFile`, for a flow mapping.
+/// `certFile` and `keyFile` as members of a flow mapping.
 fn pair(Files { certificate, key }: &Files) -> String {
     format!("certFile: {}, keyFile: {}", text(certificate), text(key))
 }
@@ -32,12 +32,12 @@ fn gateway(targets: &str, tls: &str) -> Gateway {
     })
 }
 
-/// An agent that comes with this HTTP client.
+/// A client of the research agent over this HTTP client.
 fn agent(gateway: &Gateway, http: reqwest::Client) -> ModernClient {
     ModernClient::agent(&gateway.mcp_url(), "research-agent", "2.1.0").over(http)
 }
 
-/// Waits until the agent is served its tools and can call one.
+/// Waits until the agent lists its tools and can call one.
 async fn works(agent: &ModernClient) {
     acceptance::eventually("tools are listed and called", || async {
         let Ok(listed) = agent.request("tools/list", json!({})).await else { return false };
@@ -47,7 +47,7 @@ async fn works(agent: &ModernClient) {
     .await;
 }
 
-/// Calls a tool of the document service.
+/// Whether a call of the document service succeeds.
 async fn is_answered(agent: &ModernClient) -> bool {
     let called = agent.call("search_documents", json!({ "query": "gateway" })).await;
     called.message["result"]["content"].is_array() && !called.is_tool_error()

@@ -1,5 +1,5 @@
-//! `apply --prune` and `--on-conflict`: a directory is the truth for what it manages, and for
-//! nothing else. On both databases.
+//! `apply --prune` and `--on-conflict`, on both databases: a directory is the source of truth for
+//! the entities that it manages.
 
 use std::{fs, path::Path};
 
@@ -18,7 +18,7 @@ fn server(name: &str, manager: &str) -> Value {
         "metadata": { "managedBy": manager }, "provides": [{ "tool": name, "version": "1.0.0" }] })
 }
 
-/// Writes one file a tool, with its server.
+/// Writes one file per tool, with its server.
 fn write(dir: &Path, names: &[&str], manager: &str) {
     let _ = fs::remove_dir_all(dir);
     fs::create_dir_all(dir).expect("a directory");
@@ -35,7 +35,7 @@ fn apply(registry: &Registry, dir: &Path, more: &[&str]) -> CtlOutput {
 }
 
 fn prune(registry: &Registry, dir: &Path, more: &[&str]) -> CtlOutput {
-    apply(registry, dir, &[&["--prune", "--source", SOURCE], more].concat())
+    apply(registry, dir, &[&["--prune", "--managed-by", SOURCE], more].concat())
 }
 
 fn state(registry: &Registry, key: &str) -> String {
@@ -50,7 +50,7 @@ fn a_directory_is_the_truth_for_what_it_manages(registry: &Registry) {
     let (ours, theirs) = (dir.path().join("ours"), dir.path().join("theirs"));
     write(&theirs, &["other"], "git.example/other");
     assert!(apply(registry, &theirs, &[]).success());
-    // The same source's label under another owner is not ours either.
+    // The same source label under another owner is not managed.
     write(&theirs, &["foreign"], SOURCE);
     let foreign = theirs.to_str().expect("UTF-8");
     let done = registry.ctl(&["apply", "-f", foreign, "--yes", "--author", "team-b"]);
@@ -59,7 +59,7 @@ fn a_directory_is_the_truth_for_what_it_manages(registry: &Registry) {
     write(&ours, &["a", "b", "c"], SOURCE);
     let first = prune(registry, &ours, &[]);
     assert!(first.success() && first.stdout.contains("plan: 6 register"), "{first:?}");
-    // Somebody outside depends on c.
+    // An unmanaged agent depends on c.
     let agent = json!({ "schemaVersion": "2.0", "agents": [{
         "name": "outside", "version": "1.0.0", "description": "d", "url": "u",
         "protocolVersion": "0.3", "defaultInputModes": [], "defaultOutputModes": [], "skills": [],
@@ -91,17 +91,17 @@ fn a_directory_is_the_truth_for_what_it_manages(registry: &Registry) {
     ] {
         assert_eq!(state(registry, key), expected, "{key}");
     }
-    // Nothing is left to do until the agent has moved.
+    // Nothing changes until the agent has moved.
     let again = prune(registry, &ours, &["--dry-run", "--exit-code"]);
     assert!(again.success(), "{again:?}");
-    assert!(registry.ctl(&["retire", "agent/outside@1.0.0"]).success());
+    assert!(registry.ctl(&["retire", "--yes", "agent/outside@1.0.0"]).success());
     let rest = prune(registry, &ours, &[]);
     assert!(rest.success() && rest.stdout.contains("2 retire"), "{rest:?}");
 
-    // What would retire everything, or could never be pruned, is refused.
+    // Batches that would retire everything, or could never be pruned, are rejected.
     write(&ours, &["a"], "git.example/typo");
     let unmarked = prune(registry, &ours, &[]);
-    assert!(unmarked.code == 1 && unmarked.stderr.contains("does not say that"), "{unmarked:?}");
+    assert!(unmarked.code == 1 && unmarked.stderr.contains("is not managed by"), "{unmarked:?}");
     write(&ours, &[], SOURCE);
     fs::write(ours.join("empty.json"), "{ \"schemaVersion\": \"2.0\" }").expect("written");
     let empty = prune(registry, &ours, &[]);
@@ -110,17 +110,17 @@ fn a_directory_is_the_truth_for_what_it_manages(registry: &Registry) {
 }
 
 #[test]
-fn a_directory_is_the_truth_on_sqlite() {
+fn directory_is_source_of_truth_on_sqlite() {
     a_directory_is_the_truth_for_what_it_manages(&Registry::start());
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_directory_is_the_truth_on_postgres() {
+async fn directory_is_source_of_truth_on_postgres() {
     let database = postgres::database().await;
     a_directory_is_the_truth_for_what_it_manages(&Registry::start_on(database.url()));
 }
 
-/// Writes the schema that the source has in its state of now.
+/// Writes the schema in its current version.
 fn write_schema(dir: &Path, version: &str) {
     fs::create_dir_all(dir).expect("a directory");
     let file = json!({ "schemaVersion": "2.0", "schemas": [{
@@ -130,7 +130,7 @@ fn write_schema(dir: &Path, version: &str) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_rollback_of_the_files_restores_what_pruning_retired() {
+async fn rolled_back_files_restore_pruned_entities() {
     for database in Database::both().await {
         let registry = Registry::start_on(&database.url());
         let dir = tempfile::tempdir().expect("a directory");
@@ -161,9 +161,9 @@ async fn a_rollback_of_the_files_restores_what_pruning_retired() {
             states(["retired", "retired", "active"]);
         }
         // What somebody retired on purpose stays so, and that is said.
-        assert!(registry.ctl(&["retire", "schema/Web@1.0.1", "-m", "leaks"]).success());
+        assert!(registry.ctl(&["retire", "--yes", "schema/Web@1.0.1", "-m", "leaks"]).success());
         let held = prune(&registry, &new, &[]);
-        let said = "held: schema/Web@1.0.1 stays retired (leaks)";
+        let said = "held: schema/Web@1.0.1 was explicitly set to retired (leaks)";
         assert!(held.success() && held.stdout.contains(said), "{held:?}");
         states(["retired", "retired", "retired"]);
         let held = prune(&registry, &new, &["--output", "json"]);
@@ -173,7 +173,7 @@ async fn a_rollback_of_the_files_restores_what_pruning_retired() {
 }
 
 #[test]
-fn conflicts_are_refused_left_out_or_get_new_versions() {
+fn conflicts_follow_on_conflict_option() {
     let registry = Registry::start();
     let dir = tempfile::tempdir().expect("a directory");
     write(dir.path(), &["a"], SOURCE);
@@ -186,7 +186,7 @@ fn conflicts_are_refused_left_out_or_get_new_versions() {
     let refused = apply(&registry, dir.path(), &[]);
     assert!(refused.code == 1 && refused.stderr.contains("already-registered"), "{refused:?}");
     let skipped = apply(&registry, dir.path(), &["--on-conflict", "skip"]);
-    assert!(skipped.success() && skipped.stdout.contains("left out"), "{skipped:?}");
+    assert!(skipped.success() && skipped.stdout.contains("skipped"), "{skipped:?}");
     assert!(skipped.stdout.contains("nothing to change"), "{skipped:?}");
     let bumped = apply(&registry, dir.path(), &["--on-conflict", "bump", "--output", "json"]);
     let outcome: Value = serde_json::from_str(&bumped.stdout).expect("JSON");
@@ -194,6 +194,6 @@ fn conflicts_are_refused_left_out_or_get_new_versions() {
     let document = registry.ctl(&["get", "tool/a@1.0.1", "--document"]).stdout;
     let document: Value = serde_json::from_str(&document).expect("JSON");
     assert_eq!(document["source"]["serverVersion"], "1.0.1");
-    let again = apply(&registry, dir.path(), &["--on-conflict", "bump"]);
-    assert!(again.stdout.contains("nothing to change"), "{again:?}");
+    let again = apply(&registry, dir.path(), &["--on-conflict", "bump", "--output", "json"]);
+    assert_eq!(again.json()["committed"], false, "{again:?}");
 }

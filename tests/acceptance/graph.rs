@@ -1,4 +1,4 @@
-//! Dependencies, impact and exact versions at the front door, on SQLite and on Postgres.
+//! Dependencies, impact and version resolution, on SQLite and Postgres.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -23,7 +23,7 @@ fn texts(nodes: &[v1::GraphNode]) -> Vec<String> {
     nodes.iter().map(text).collect()
 }
 
-/// The same questions for both databases.
+/// The same queries for both databases.
 async fn answers(registry: &Registry) {
     registry.apply_example();
     registry.apply_file(&root().join("examples/new-version.json"));
@@ -51,12 +51,12 @@ async fn answers(registry: &Registry) {
 }
 
 #[tokio::test]
-async fn the_graph_is_the_same_on_sqlite() {
+async fn graph_queries_work_on_sqlite() {
     answers(&Registry::start()).await;
 }
 
 #[tokio::test]
-async fn the_graph_is_the_same_on_postgres() {
+async fn graph_queries_work_on_postgres() {
     let database = postgres::database().await;
     answers(&Registry::start_on(database.url())).await;
 }
@@ -66,7 +66,7 @@ async fn constraints_are_resolved_at_one_revision() {
     let registry = Registry::start();
     registry.apply_example();
     registry.apply_file(&root().join("examples/new-version.json"));
-    assert!(registry.ctl(&["deprecate", "schema/SearchQuery@1.1.0"]).success());
+    assert!(registry.ctl(&["deprecate", "--yes", "schema/SearchQuery@1.1.0"]).success());
     let mut client = registry.graph().await;
     let ask = |constraint: &str, name: &str| v1::Requirement {
         kind: v1::Kind::Schema.into(),
@@ -83,7 +83,7 @@ async fn constraints_are_resolved_at_one_revision() {
     let answer = client.resolve(request.clone()).await.expect("an answer").into_inner();
     assert_eq!(answer.revision, 3);
     let outcomes: Vec<_> = answer.resolutions.into_iter().filter_map(|r| r.outcome).collect();
-    let [Outcome::Resolved(active), Outcome::Resolved(old), none, nobody] = outcomes.as_slice()
+    let [Outcome::Resolved(active), Outcome::Resolved(old), none, missing] = outcomes.as_slice()
     else {
         panic!("{outcomes:?}")
     };
@@ -94,7 +94,7 @@ async fn constraints_are_resolved_at_one_revision() {
     let Outcome::Unresolved(none) = none else { panic!("{none:?}") };
     assert_eq!(none.candidates.len(), 2);
     assert!(none.message.contains("1.0.0 does not match"), "{none:?}");
-    assert!(matches!(nobody, Outcome::Unresolved(nobody) if nobody.total == 0));
+    assert!(matches!(missing, Outcome::Unresolved(missing) if missing.total == 0));
     let refused = client.resolve(v1::ResolveRequest { partial: false, ..request }).await;
     let refused = refused.expect_err("two are not met");
     assert_eq!(refused.code(), Code::NotFound);
@@ -103,7 +103,7 @@ async fn constraints_are_resolved_at_one_revision() {
 }
 
 #[tokio::test]
-async fn bad_questions_are_refused_by_name() {
+async fn invalid_graph_queries_are_rejected() {
     let registry = Registry::start();
     registry.apply_example();
     let mut client = registry.graph().await;
@@ -129,7 +129,7 @@ async fn bad_questions_are_refused_by_name() {
     };
     let request = v1::ResolveRequest { requirements: vec![requirement], partial: true, at: None };
     let refused = client.resolve(request).await.expect_err("no constraint");
-    assert!(refused.message().contains("`newest` is no version constraint"), "{refused:?}");
+    assert!(refused.message().contains("`newest` is not a version constraint"), "{refused:?}");
     let plan = Plan::Lifecycle(v1::LifecycleState::Active.into());
     let request = v1::ImpactRequest { key: Some(key(BOSS)), plan: Some(plan), limit: 0, at: None };
     let refused = client.impact(request).await.expect_err("no plan");
@@ -140,7 +140,7 @@ async fn bad_questions_are_refused_by_name() {
 }
 
 #[tokio::test]
-async fn ten_thousand_dependents_are_a_bounded_answer() {
+async fn impact_of_ten_thousand_dependents_is_bounded() {
     const MANY: usize = 10_000;
     let registry = Registry::start();
     let mut client = registry.client().await;
@@ -191,10 +191,10 @@ fn shown(registry: &Registry, arguments: &[&str], code: i32) -> String {
 }
 
 #[test]
-fn people_get_trees_paths_and_tables() {
+fn command_line_prints_trees_paths_and_tables() {
     let registry = Registry::start();
     registry.apply_example();
-    assert!(registry.ctl(&["deprecate", "agent/research-agent@2.1.0"]).success());
+    assert!(registry.ctl(&["deprecate", "--yes", "agent/research-agent@2.1.0"]).success());
     insta::assert_snapshot!("tree", shown(&registry, &["tree", BOSS], 0));
     let dependents = ["tree", QUERY, "--dependents", "--depth", "2"];
     insta::assert_snapshot!("tree-dependents", shown(&registry, &dependents, 0));
@@ -203,11 +203,11 @@ fn people_get_trees_paths_and_tables() {
     assert_eq!(shown(&registry, &["why", QUERY, BOSS], 1), "");
     insta::assert_snapshot!("impact", shown(&registry, &["impact", QUERY], 1));
     assert!(shown(&registry, &["impact", QUERY, "--deprecate"], 0).contains("0 of 7"));
-    let missing = registry.ctl(&["tree", "tool/nobody@1.0.0"]);
+    let missing = registry.ctl(&["tree", "tool/missing@1.0.0"]);
     assert_eq!(missing.code, 1, "{missing:?}");
 }
 
-/// Which entity needs which, in a graph for Graphviz.
+/// The edges of a Graphviz graph.
 fn lines(drawn: &str) -> BTreeSet<(&str, &str)> {
     let labels: BTreeMap<&str, &str> = drawn
         .lines()
@@ -220,7 +220,7 @@ fn lines(drawn: &str) -> BTreeSet<(&str, &str)> {
 }
 
 #[test]
-fn graphs_are_drawn_in_three_forms() {
+fn graphs_are_drawn_in_three_formats() {
     let registry = Registry::start();
     registry.apply_example();
     for output in ["dot", "mermaid", "svg"] {
@@ -243,20 +243,20 @@ fn graphs_are_drawn_in_three_forms() {
 }
 
 #[test]
-fn a_picture_of_an_impact_shows_lifecycles_and_says_what_it_lacks() {
+fn impact_picture_shows_lifecycles_and_truncation() {
     let registry = Registry::start();
     registry.apply_example();
-    assert!(registry.ctl(&["deprecate", QUERY, "--message", "r"]).success());
+    assert!(registry.ctl(&["deprecate", "--yes", QUERY, "--message", "r"]).success());
     let drawn = shown(&registry, &["impact", QUERY, "--output", "dot"], 1);
     assert!(drawn.contains(&format!("\"{QUERY} (deprecated)\"")), "{drawn}");
     for output in ["dot", "mermaid", "svg"] {
         let cut = registry.ctl(&["impact", QUERY, "--limit", "1", "--output", output]);
-        assert!(cut.stderr.contains("note: 1 of 7 dependents are shown"), "{cut:?}");
+        assert!(cut.stderr.contains("truncated to 1 of 7 dependents"), "{cut:?}");
     }
 }
 
 #[test]
-fn more_arrows_than_mermaid_draws_are_said() {
+fn excess_mermaid_edges_are_noted() {
     let registry = Registry::start();
     let schema = |name: String, schema: serde_json::Value| serde_json::json!({ "name": name, "version": "1.0.0", "schema": schema });
     let user = |i: usize| schema(format!("U{i}"), serde_json::json!({ "$ref": "#Q:1.0.0" }));
@@ -271,12 +271,12 @@ fn more_arrows_than_mermaid_draws_are_said() {
     for (output, is_said) in [("mermaid", true), ("svg", false)] {
         let drawn = registry.ctl(&[&tree[..], &[output]].concat());
         assert!(drawn.success(), "{drawn:?}");
-        assert_eq!(drawn.stderr.contains("and these are 501"), is_said, "{}", drawn.stderr);
+        assert_eq!(drawn.stderr.contains("has 501 edges"), is_said, "{}", drawn.stderr);
     }
 }
 
 #[test]
-fn a_new_version_is_tried_on_its_dependents() {
+fn planned_version_is_checked_against_dependents() {
     let registry = Registry::start();
     registry.apply_example();
     registry.apply_file(&root().join("examples/new-version.json"));
@@ -300,7 +300,7 @@ fn a_new_version_is_tried_on_its_dependents() {
     assert_eq!(registry.ctl(&["resolve", "tool/fetch@^"]).code, 2);
 }
 
-/// `In` takes texts; one tool takes it as arguments, an agent calls that tool.
+/// The schema `In` accepts texts. One tool uses it for its arguments, and an agent calls that tool.
 const USERS: &str = r##"{ "schemaVersion": "2.0",
   "schemas": [{ "name": "In", "version": "1.0.0",
     "schema": { "type": "object", "properties": { "a": { "type": "string" } } } }],
@@ -352,16 +352,16 @@ fn what_a_schema_breaks_is_shown_with_a_value(registry: &Registry) {
     assert!(comparison["differences"][0]["instance"]["a"].is_string(), "{comparison}");
     assert_eq!(broken["affected"][0]["findings"][0]["code"], "breaking-change");
     let table = shown(registry, &["impact", "schema/In@1.0.0", "--change", other], 1);
-    assert!(table.contains("`type` refuses what 1.0.0 allows: {\"a\":"), "{table}");
+    assert!(table.contains("`type` rejects a value that 1.0.0 accepts: {\"a\":"), "{table}");
 }
 
 #[test]
-fn what_a_schema_breaks_is_shown_with_a_value_on_sqlite() {
+fn broken_dependents_have_counterexample_on_sqlite() {
     what_a_schema_breaks_is_shown_with_a_value(&Registry::start());
 }
 
 #[tokio::test]
-async fn what_a_schema_breaks_is_shown_with_a_value_on_postgres() {
+async fn broken_dependents_have_counterexample_on_postgres() {
     let database = postgres::database().await;
     what_a_schema_breaks_is_shown_with_a_value(&Registry::start_on(database.url()));
 }

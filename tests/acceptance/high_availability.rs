@@ -1,10 +1,10 @@
-//! High availability: servers are replaced, databases restart, hang and fail over, connections die in
-//! silence, and no acknowledged commit and no delta is lost.
+//! High availability: servers are replaced, databases restart, hang and fail over, connections die
+//! silently, and no acknowledged commit and no delta is lost.
 
 mod clients;
 mod database;
 mod failover;
-mod listening;
+mod listener;
 mod servers;
 
 use std::time::{Duration, Instant};
@@ -12,9 +12,9 @@ use std::time::{Duration, Instant};
 use acceptance::{Gateway, GatewayOptions, Registry};
 use tokio::task::JoinHandle;
 
-use crate::world::readiness;
+use crate::deployment::readiness;
 
-/// A gateway that knows these servers, in this order.
+/// A gateway with these servers as its source, in this order.
 fn gateway_of(servers: &[&Registry]) -> Gateway {
     let addresses: Vec<&str> = servers.iter().map(|server| server.address.as_str()).collect();
     let source = format!("grpc://{}", addresses.join(","));
@@ -22,7 +22,7 @@ fn gateway_of(servers: &[&Registry]) -> Gateway {
     Gateway::start(&GatewayOptions { source, targets, runtime: None, more })
 }
 
-/// One metric's value; `None`: there is no such line.
+/// The value of a metric, or `None`.
 async fn metric(address: &str, name: &str) -> Option<f64> {
     let answer = reqwest::get(format!("http://{address}/metrics")).await.expect("it answers");
     let text = answer.text().await.expect("text");
@@ -30,8 +30,7 @@ async fn metric(address: &str, name: &str) -> Option<f64> {
     line.map(|value| value.parse().expect("a number"))
 }
 
-/// Watches a gateway until the task is aborted, or asked by `stop`: the longest time without a live
-/// stream.
+/// Watches a gateway until stopped, and records the longest time without a live stream.
 struct Watch {
     task: JoinHandle<Duration>,
     stop: tokio::sync::oneshot::Sender<()>,

@@ -1,5 +1,4 @@
-//! What was there then, what has changed since, and where each value comes from: over gRPC and by
-//! the command line, on both databases.
+//! Past states, differences and blame, over gRPC and the command line, on both databases.
 
 use std::time::Duration;
 
@@ -11,20 +10,28 @@ use tokio::time::timeout;
 use tonic::{Code, Status};
 use tonic_types::StatusExt as _;
 
-use crate::hammer::pair;
+use crate::concurrent_writers::pair;
 
-/// One commit each, beginning with revision 1.
+/// One commit each, starting at revision 1.
 const COMMITS: [&[&str]; 7] = [
     &["apply", "-f", "examples/registry-v2.json", "--yes", "--message", "the example"],
     &["apply", "-f", "examples/new-version.json", "--yes", "--message", "better search"],
-    &["deprecate", "tool/get_webpage@1.0.0", "--message", "slow", "--sunset", "2027-01-31"],
-    &["transfer", "tool/fetch", "web-team"],
-    &["archive", "schema/SearchQuery"],
-    &["restore", "tool/get_webpage@1.0.0"],
-    &["unarchive", "schema/SearchQuery"],
+    &[
+        "deprecate",
+        "--yes",
+        "tool/get_webpage@1.0.0",
+        "--message",
+        "slow",
+        "--sunset",
+        "2027-01-31",
+    ],
+    &["transfer", "--yes", "tool/fetch", "web-team"],
+    &["archive", "--yes", "schema/SearchQuery"],
+    &["restore", "--yes", "tool/get_webpage@1.0.0"],
+    &["unarchive", "--yes", "schema/SearchQuery"],
 ];
 
-/// Parts an export from the signature that only the latest state has.
+/// Separates an export from its signature, which only the latest state has.
 fn unsigned(export: &str) -> (String, Option<&str>) {
     let Some((before, rest)) = export.split_once(",\n\"attestation\":") else {
         return (export.to_owned(), None);
@@ -33,7 +40,7 @@ fn unsigned(export: &str) -> (String, Option<&str>) {
     (format!("{before}{rest}"), Some(signature))
 }
 
-/// The registry after all commits, on each database.
+/// A registry with all commits, on each database.
 async fn filled() -> Vec<(Database, Registry)> {
     let start = |database: Database| {
         let registry = Registry::start_on(&database.url());
@@ -46,7 +53,7 @@ async fn filled() -> Vec<(Database, Registry)> {
 }
 
 #[tokio::test]
-async fn an_export_of_the_past_is_what_was_exported_then() {
+async fn past_export_equals_original_export() {
     for database in Database::both().await {
         let mut registry = Registry::start_on(&database.url());
         let everything = |registry: &Registry, at: &[&str]| {
@@ -90,7 +97,7 @@ async fn an_export_of_the_past_is_what_was_exported_then() {
     }
 }
 
-/// `change what` of each difference.
+/// Action and subject of each difference.
 fn outline(compared: &Value) -> Vec<String> {
     let differences = compared["differences"].as_array().expect("a list");
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
@@ -137,7 +144,7 @@ async fn two_revisions_are_compared() {
         let owner = &both["differences"][1];
         assert_eq!((&owner["old"]["owner"], &owner["new"]["owner"]), (&me, &"web-team".into()));
 
-        // What came and went again is no difference; what remains is.
+        // Changes that were reverted are not differences.
         assert_eq!(outline(&compared("2..")), ["settings tool/fetch"]);
         assert_eq!(outline(&registry.json(&["diff", "4..7", "schema"])), [""; 0]);
         assert_eq!(outline(&compared("0..1")).len(), 77);
@@ -146,7 +153,7 @@ async fn two_revisions_are_compared() {
 }
 
 #[tokio::test]
-async fn differences_are_shown_to_people_and_counted() {
+async fn diff_prints_and_counts_changes() {
     for (_database, registry) in filled().await {
         let shown = registry.run(&["diff", "1..5"]);
         for line in [
@@ -154,7 +161,7 @@ async fn differences_are_shown_to_people_and_counted() {
             "    compared with schema/SearchQuery@1.0.0",
             "    + /schema/properties/minScore  {\"default\":0,",
             "    ~ /version  \"1.0.0\" -> \"1.1.0\"",
-            "~ tool/get_webpage@1.0.0  active -> deprecated in revision 3: slow; until 2027-01-31",
+            "~ tool/get_webpage@1.0.0  active -> deprecated in revision 3: slow; sunset: 2027-01-31",
             "~ schema/SearchQuery  archived",
             "~ tool/fetch  owner: ",
             "revision 1 to revision 5: 4 registered, 1 with another lifecycle, 2 with other settings",
@@ -176,7 +183,7 @@ async fn differences_are_shown_to_people_and_counted() {
 }
 
 #[tokio::test]
-async fn a_comparison_is_filtered_reversed_and_of_times() {
+async fn diff_supports_filters_reversal_and_times() {
     for (_database, registry) in filled().await {
         let of = |arguments: &[&str]| outline(&registry.json(&[&["diff"], arguments].concat()));
         assert_eq!(of(&["1..5", "tool"]).len(), 3, "two tools and the owner of a third one");
@@ -208,7 +215,7 @@ fn reason(status: &Status) -> String {
 }
 
 #[tokio::test]
-async fn pages_of_a_comparison_are_of_the_same_two_revisions() {
+async fn diff_pages_use_same_revisions() {
     for (_database, registry) in filled().await {
         let mut client = registry.history().await;
         let all = v1::CompareRevisionsRequest {
@@ -234,7 +241,7 @@ async fn pages_of_a_comparison_are_of_the_same_two_revisions() {
         let open = v1::CompareRevisionsRequest { to: None, page_size: 1, ..all.clone() };
         let first = client.compare_revisions(open.clone()).await.unwrap().into_inner();
         assert_eq!((first.from_revision, first.to_revision), (1, 7));
-        registry.run(&["archive", "tool/fetch"]);
+        registry.run(&["archive", "--yes", "tool/fetch"]);
         let token = first.next_page_token;
         let moved = v1::CompareRevisionsRequest { page_token: token.clone(), ..open.clone() };
         let refused = client.compare_revisions(moved).await.unwrap_err();
@@ -266,7 +273,7 @@ async fn pages_of_a_comparison_are_of_the_same_two_revisions() {
 }
 
 #[tokio::test]
-async fn each_value_is_blamed_on_the_version_that_introduced_it() {
+async fn blame_names_introducing_version() {
     for (_database, registry) in filled().await {
         let blame = |arguments: &[&str]| registry.json(&[&["blame"], arguments].concat());
         let of = |blamed: &Value, pointer: &str| {
@@ -334,13 +341,13 @@ async fn blame_is_paged() {
 }
 
 #[tokio::test]
-async fn the_log_says_why_and_is_read_as_it_was() {
+async fn log_shows_reasons_at_past_revision() {
     for (_database, registry) in filled().await {
         let log = registry.run(&["log"]);
         let line = |revision: &str| {
             log.lines().find(|line| line.starts_with(revision)).expect("a line").to_owned()
         };
-        assert!(line("3 ").ends_with("  slow; until 2027-01-31"), "{log}");
+        assert!(line("3 ").ends_with("  slow; sunset: 2027-01-31"), "{log}");
         assert!(line("2 ").ends_with("better search"), "{log}");
         let revisions = |arguments: &[&str]| -> Vec<u64> {
             let commits = registry.json(arguments);
@@ -357,7 +364,7 @@ async fn the_log_says_why_and_is_read_as_it_was() {
     }
 }
 
-/// How long a read may take that waits for nothing.
+/// Time limit of a read that waits for nothing.
 const PROMPT: Duration = Duration::from_secs(5);
 
 #[tokio::test]

@@ -1,4 +1,4 @@
-//! Callers and upstreams that mean harm, or have lost their wits, against a real gateway process.
+//! Hostile and faulty callers and upstreams against a real gateway process.
 
 mod callers;
 mod cancel;
@@ -9,7 +9,7 @@ mod upstreams;
 
 use std::{sync::Arc, time::Duration};
 
-use acceptance::{Gateway, GatewayOptions, eventually};
+use acceptance::{Gateway, GatewayOptions};
 use gateway_testkit::McpServer;
 use serde_json::{Value, json};
 use tokio::{
@@ -18,30 +18,30 @@ use tokio::{
     time::timeout,
 };
 
-use crate::liar::{self, Liar, Script};
+use crate::scripted_server::{self, Script, ScriptedServer};
 
 pub(crate) const MODERN: &str = "2026-07-28";
 pub(crate) const LEGACY: &str = "2025-11-25";
 
-/// What a far side does with a call: the head, the message, and what it answers.
+/// The raw reply of the upstream to a call, given the head and the message.
 pub(crate) type Call = Arc<dyn Fn(&str, &Value) -> Option<String> + Send + Sync>;
 
-/// A gateway in front of one far side, which has the tool `fetch`.
+/// A gateway in front of one upstream with the tool `fetch`.
 pub(crate) struct Scene {
     pub(crate) gateway: Gateway,
-    pub(crate) liar: Liar,
+    pub(crate) server: ScriptedServer,
 }
 
 impl Scene {
     pub(crate) async fn start(version: &'static str, more: &str, call: Call) -> Self {
         let mcp = if version == MODERN { McpServer::modern() } else { McpServer::legacy() };
-        let liar = Liar::mcp(mcp.with_tools(FETCH), calls(call)).await;
-        let gateway = gateway(&format!("http: \"{}\"", liar.url), more).await;
-        Self { gateway, liar }
+        let server = ScriptedServer::mcp(mcp.with_tools(FETCH), calls(call)).await;
+        let gateway = gateway(&format!("http: \"{}\"", server.url), more).await;
+        Self { gateway, server }
     }
 }
 
-/// A gateway with the example's catalog, whose fetch server is there.
+/// A gateway with the example's catalog and a running fetch server.
 async fn gateway(transport: &str, more: &str) -> Gateway {
     let example = acceptance::root().join("examples/registry-v2.json");
     let gateway = Gateway::start(&GatewayOptions {
@@ -51,34 +51,30 @@ async fn gateway(transport: &str, more: &str) -> Gateway {
         more: more.to_owned(),
     });
     gateway.ready().await;
-    eventually("the far side is up", || async {
-        gateway.process.stderr().contains("upstream is up")
-    })
-    .await;
+    gateway.upstreams_up(1).await;
     gateway
 }
 
-/// The list with the tool `fetch`.
+/// A tool list with `fetch`.
 const FETCH: &str = r#"[{"name":"fetch","inputSchema":{}}]"#;
 
-/// The replies to calls, and the refusal of unknown methods.
+/// Replies to calls, and to unknown methods with an error.
 fn calls(call: Call) -> Script {
     Arc::new(move |head, body| {
         let message: Value = serde_json::from_str(body).ok()?;
         match message["method"].as_str() {
             Some("tools/call") => call(head, &message),
-            _ if head.starts_with("POST") => Some(liar::status("404 Not Found")),
-            _ => Some(liar::status("405 Method Not Allowed")),
+            _ if head.starts_with("POST") => Some(scripted_server::status("404 Not Found")),
+            _ => Some(scripted_server::status("405 Method Not Allowed")),
         }
     })
 }
 
-/// The response with this result to a message.
 pub(crate) fn result_of(message: &Value, result: &Value) -> Value {
     json!({ "jsonrpc": "2.0", "id": message["id"], "result": result })
 }
 
-/// What a page is that was fetched.
+/// The result of a fetched page.
 pub(crate) fn page() -> Value {
     json!({ "resultType": "complete", "content": [{ "type": "text", "text": "a page" }],
         "structuredContent": { "url": "http://x/", "title": "t", "text": "a page" } })
@@ -91,7 +87,7 @@ fn modern_call(url: &str) -> Value {
             "io.modelcontextprotocol/clientCapabilities": {} } } })
 }
 
-/// The head of a complete modern call, without what says how long the body is.
+/// The head of a complete modern call, without the length of the body.
 const CALL_HEAD: &str = "POST /mcp HTTP/1.1\r\nHost: localhost\r\n\
     Accept: application/json, text/event-stream\r\nContent-Type: application/json\r\n\
     Mcp-Protocol-Version: 2026-07-28\r\nMcp-Method: tools/call\r\nMcp-Name: fetch\r\n";
@@ -100,8 +96,8 @@ async fn connect(gateway: &Gateway) -> TcpStream {
     TcpStream::connect(&gateway.address).await.expect("a connection")
 }
 
-/// Everything that comes back over a connection on which these bytes are sent: until the gateway
-/// closes it, or says nothing for a while. Whether it closed it comes along.
+/// Sends bytes on a connection. Returns everything received until the gateway closes it or is
+/// silent for a while, and whether it closed it.
 async fn exchange(gateway: &Gateway, bytes: &[u8]) -> (String, bool) {
     let mut stream = connect(gateway).await;
     let _ = stream.write_all(bytes).await; // it may have had enough before the end
@@ -119,7 +115,7 @@ async fn read_all(stream: &mut TcpStream) -> (String, bool) {
     }
 }
 
-/// The status of an answer as it came over the wire.
+/// The HTTP status of a raw response.
 fn status(answer: &str) -> u16 {
     let code = answer.strip_prefix("HTTP/1.1 ").and_then(|rest| rest.get(..3)?.parse().ok());
     code.unwrap_or_else(|| panic!("no answer: {answer:?}"))

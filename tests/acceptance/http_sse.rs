@@ -6,14 +6,14 @@ use acceptance::{Gateway, GatewayOptions, ModernClient, Process, ctl, eventually
 use serde_json::json;
 use tempfile::TempDir;
 
-use crate::conformance::{here, official};
+use crate::conformance::{fixture, official};
 
-const NAME: &str = "the upstream uses HTTP+SSE (2024-11-05), which is not supported";
+const NAME: &str = "uses HTTP+SSE (2024-11-05), which is not supported";
 
 /// A server of the first TypeScript SDK, and its URL.
 fn server(dir: &TempDir) -> (Process, String) {
     let mut command = Command::new(official().node_path());
-    command.arg(here("http-sse.mjs")).arg(official().modules());
+    command.arg(fixture("http-sse.mjs")).arg(official().modules());
     let server = Process::run("http-sse", dir.path(), command).unwrap_or_else(|e| panic!("{e}"));
     let url = format!("http://{}/sse", server.address());
     (server, url)

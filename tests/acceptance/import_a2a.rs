@@ -1,11 +1,11 @@
-//! `registryctl import a2a`: cards of small servers, where cards are and where they are not.
+//! `registryctl import a2a`: agent cards of local servers.
 
 use std::sync::Arc;
 
 use acceptance::{Registry, ctl};
 use serde_json::{Value, json};
 
-use crate::liar::{self, Liar, Script};
+use crate::scripted_server::{self, Script, ScriptedServer};
 
 fn card() -> Value {
     json!({
@@ -18,17 +18,17 @@ fn card() -> Value {
     })
 }
 
-/// Gives the card at one path only.
+/// Serves the card at one path only.
 fn at(path: &'static str) -> Script {
     Arc::new(move |head, _| {
         let is_here = head.starts_with(&format!("GET {path} "));
         let missing = || "HTTP/1.1 404 Not Found\r\ncontent-length: 0\r\n\r\n".to_owned();
-        Some(if is_here { liar::json_answer(&card()) } else { missing() })
+        Some(if is_here { scripted_server::json_answer(&card()) } else { missing() })
     })
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_card_is_found_and_registered_with_what_it_depends_on() {
+async fn card_is_registered_with_dependencies() {
     let registry = Registry::start();
     registry.apply_example();
     for path in [
@@ -37,7 +37,7 @@ async fn a_card_is_found_and_registered_with_what_it_depends_on() {
         "/.well-known/agent-card.json",
         "/.well-known/agent.json",
     ] {
-        let server = Liar::start(at(path)).await;
+        let server = ScriptedServer::start(at(path)).await;
         let done = registry.ctl(&["import", "a2a", &server.url, "--apply", "--yes"]);
         assert!(done.success(), "{path}: {done:?}");
         assert!(done.stderr.contains("`Research Agent` is a title"), "{done:?}");
@@ -50,34 +50,34 @@ async fn a_card_is_found_and_registered_with_what_it_depends_on() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_address_of_a_card_is_asked_with_its_query() {
-    let server = Liar::start(at("/mcp/card.json?key=S")).await;
+async fn card_url_query_is_sent() {
+    let server = ScriptedServer::start(at("/mcp/card.json?key=S")).await;
     let url = format!("{}/card.json?key=S", server.url);
     let done = ctl("http://127.0.0.1:1", &["import", "a2a", &url]);
     assert!(done.success() && done.stdout.contains("Research-Agent"), "{done:?}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_no_card_is_an_error() {
+async fn invalid_card_is_rejected() {
     for (script, expected) in [
-        (at("/elsewhere"), "there is no card"),
+        (at("/elsewhere"), "no card: neither"),
         (liar::text("HTTP/1.1 200 OK\r\n\r\n{ \"name\": "), "not valid JSON"),
         (liar::text("HTTP/1.1 200 OK\r\n\r\n{ \"name\": 1, \"name\": 2 }"), "not valid JSON"),
         (liar::text("HTTP/1.1 302 Found\r\nlocation: http://127.0.0.1:1/\r\n\r\n"), "302"),
         (liar::text("HTTP/1.1 500 Oops\r\n\r\n"), "500"),
-        (liar::silent(), "did not say everything in 2 s"),
+        (liar::silent(), "timeout after 2 s"),
         (
             Arc::new(|_: &str, _: &str| {
                 Some(format!("HTTP/1.1 200 OK\r\n\r\n{}", " ".repeat(17 << 20)))
             }) as Script,
-            "more than 16 MiB",
+            "exceeds 16 MiB",
         ),
     ] {
-        let server = Liar::start(script).await;
+        let server = ScriptedServer::start(script).await;
         let failed = ctl("http://127.0.0.1:1", &["import", "a2a", &server.url, "--timeout", "2"]);
         assert!(matches!(failed.code, 3 | 4), "{expected}: {failed:?}");
         assert!(failed.stderr.contains(expected), "{expected}: {failed:?}");
     }
     let odd = ctl("http://127.0.0.1:1", &["import", "a2a", "ftp://x"]);
-    assert!(odd.code == 2 && odd.stderr.contains("is not a URL"), "{odd:?}");
+    assert!(odd.code == 2 && odd.stderr.contains("invalid URL"), "{odd:?}");
 }

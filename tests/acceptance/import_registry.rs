@@ -1,4 +1,4 @@
-//! `registryctl import registry`: the file of the field, and files of version 1.
+//! `registryctl import registry`: the field example, and files of version 1.
 
 use acceptance::{Backend, Gateway, GatewayOptions, ModernClient, Registry, ctl, eventually};
 use serde_json::{Value, json};
@@ -6,13 +6,13 @@ use serde_json::{Value, json};
 const FIELD: &str = "crates/registry-core/tests/data/field-example.json";
 
 #[test]
-fn the_field_s_own_file_is_repaired_registered_and_read_back() {
+fn field_example_is_repaired_and_registered() {
     let registry = Registry::start();
     let refused = registry.ctl(&["apply", "-f", FIELD, "--yes"]);
     assert_eq!(refused.code, 1, "{refused:?}");
     let done = registry.ctl(&["import", "registry", FIELD, "--apply", "--yes"]);
     assert!(done.success(), "{done:?}");
-    assert!(done.stderr.contains("5 repaired, 0 to look at"), "{done:?}");
+    assert!(done.stderr.contains("5 repaired, 0 to review"), "{done:?}");
     assert!(done.stderr.contains("the tool get_user@1.0.0 is not in the file"), "{done:?}");
     let got = registry.ctl(&["get", "tool/get_user@1.0.0", "--document"]).stdout;
     let got: Value = serde_json::from_str(&got).expect("a document");
@@ -21,7 +21,7 @@ fn the_field_s_own_file_is_repaired_registered_and_read_back() {
 }
 
 #[test]
-fn version_1_is_written_for_review_and_then_valid() {
+fn version_1_file_is_converted_to_valid_file() {
     let dir = tempfile::tempdir().expect("a directory");
     let (old, new) = (dir.path().join("old.yaml"), dir.path().join("new.json"));
     let text = "tools:\n  - $comment: '=== search ==='\n  - name: search\n    source: { target: backend, tool: find }\n";
@@ -43,7 +43,7 @@ fn version_1_is_written_for_review_and_then_valid() {
 }
 
 #[test]
-fn every_repair_of_a_big_file_is_listed_and_counted() {
+fn repairs_of_large_file_are_listed_and_counted() {
     let dir = tempfile::tempdir().expect("a directory");
     let path = dir.path().join("x.json");
     let tools: Vec<_> =
@@ -55,12 +55,12 @@ fn every_repair_of_a_big_file_is_listed_and_counted() {
     let count = scripted["repairs"].as_array().expect("a list").len();
     assert!(count > 1_200, "{count}");
     assert_eq!(scripted["unlisted"], json!({ "person": 0, "import": 0 }));
-    let more = format!("and {} more; --output json has all\n{count} repaired, 0 to", count - 100);
+    let more = format!("and {} more; --output json lists all\n{count} repaired, 0 to", count - 100);
     assert!(shown.stderr.contains(&more), "{more}: {shown:?}");
 }
 
 #[test]
-fn what_is_no_file_is_an_error() {
+fn unreadable_file_is_rejected() {
     let dir = tempfile::tempdir().expect("a directory");
     let nowhere = "http://127.0.0.1:1";
     for (text, code) in [("{ \"tools\": [,] }", 2), ("7", 1), ("{}", 1)] {
@@ -72,7 +72,7 @@ fn what_is_no_file_is_an_error() {
     assert_eq!(ctl(nowhere, &["import", "registry", "/no/such/file"]).code, 2);
 }
 
-/// The files of the migration phases of the registry's design, filled in.
+/// The files of the migration phases of the registry v2 design, completed.
 fn migration_phases() -> [Value; 3] {
     let query = json!({ "name": "SearchQuery", "version": "1.0.0", "schema": { "type": "object",
         "properties": { "query": { "type": "string" } }, "required": ["query"] } });
@@ -95,7 +95,7 @@ fn migration_phases() -> [Value; 3] {
     ]
 }
 
-/// The file of the first phase as the design writes it: its tool has no source.
+/// The file of phase 1 as the design shows it: its tool has no source.
 fn first_phase_as_written() -> Value {
     let mut phase = migration_phases()[0].clone();
     phase["tools"] = json!([{ "name": "search", "inputSchema": { "$ref": "#SearchQuery:1.0.0" } }]);
@@ -103,7 +103,7 @@ fn first_phase_as_written() -> Value {
 }
 
 #[test]
-fn first_phase_as_written_names_import_and_missing_source() {
+fn phase_one_file_without_source_is_rejected() {
     let dir = tempfile::tempdir().expect("a directory");
     let path = dir.path().join("phase-1.json");
     let path = path.to_str().expect("UTF-8");
@@ -117,12 +117,12 @@ fn first_phase_as_written_names_import_and_missing_source() {
         assert_eq!(refused.code, 1, "{refused:?}");
         let remedy = format!("registryctl import registry {path} --apply");
         assert_eq!(refused.stderr.matches(&remedy).count(), 1, "{refused:?}");
-        let counted = "repairs it in 1 place, and 1 remains to look at";
+        let counted = "repairs it in 1 place, and 1 remains to review";
         assert!(refused.stderr.contains(counted), "{refused:?}");
     }
     let partly = registry.ctl(&["import", "registry", path, "--apply", "--yes"]);
     assert_eq!(partly.code, 1, "{partly:?}");
-    assert!(partly.stderr.contains("1 repaired, 1 to look at"), "{partly:?}");
+    assert!(partly.stderr.contains("1 repaired, 1 to review"), "{partly:?}");
     assert!(
         partly.stderr.contains("a tool needs exactly one of `source` and `spec`"),
         "{partly:?}"
@@ -131,12 +131,12 @@ fn first_phase_as_written_names_import_and_missing_source() {
     phase["tools"][0]["source"] = json!({ "target": "backend" });
     std::fs::write(path, phase.to_string()).expect("written");
     let done = registry.ctl(&["import", "registry", path, "--apply", "--yes"]);
-    assert!(done.success() && done.stderr.contains(" repaired, 0 to look at"), "{done:?}");
+    assert!(done.success() && done.stderr.contains(" repaired, 0 to review"), "{done:?}");
     assert!(registry.ctl(&["get", "tool/search@1.0.0"]).success());
 }
 
 #[test]
-fn migration_files_name_the_import_that_repairs_them() {
+fn migration_files_name_repairing_import() {
     let dir = tempfile::tempdir().expect("a directory");
     for (i, phase) in migration_phases().iter().enumerate() {
         let path = dir.path().join(format!("phase-{}.json", i + 1));
@@ -148,13 +148,13 @@ fn migration_files_name_the_import_that_repairs_them() {
         assert_eq!(refused.stderr.matches(&remedy).count(), 1, "phase {}: {refused:?}", i + 1);
         let registry = Registry::start();
         let done = registry.ctl(&["import", "registry", path, "--apply", "--yes"]);
-        assert!(done.success() && done.stderr.contains(" repaired, 0 to look at"), "{done:?}");
+        assert!(done.success() && done.stderr.contains(" repaired, 0 to review"), "{done:?}");
         assert!(registry.ctl(&["get", "tool/search@1.0.0"]).success());
     }
 }
 
 #[tokio::test]
-async fn gateway_names_the_import_for_migration_files() {
+async fn gateway_names_import_for_migration_files() {
     let dir = tempfile::tempdir().expect("a directory");
     let path = dir.path().join("registry.json");
     let nothing = json!({ "schemaVersion": "2.0" });
@@ -178,7 +178,7 @@ async fn gateway_names_the_import_for_migration_files() {
     }
 }
 
-/// A composition that calls backend tools by their servers, from the file to its result.
+/// A composition that names backend tools by their servers, from the file to its result.
 #[tokio::test(flavor = "multi_thread")]
 async fn steps_with_servers_are_imported_and_run() {
     let (registry, backend, dir) =
@@ -210,7 +210,7 @@ async fn steps_with_servers_are_imported_and_run() {
     std::fs::write(&path, file.to_string()).expect("written");
     let path = path.to_str().expect("UTF-8");
     let done = registry.ctl(&["import", "registry", path, "--apply", "--yes"]);
-    assert!(done.success() && done.stderr.contains(" repaired, 0 to look at"), "{done:?}");
+    assert!(done.success() && done.stderr.contains(" repaired, 0 to review"), "{done:?}");
     for expected in [
         "`store` of a `cache`",
         "a pipeline with an `output`",
@@ -280,19 +280,19 @@ fn steps_call_the_tool_version_of_their_server() {
         (&[unknown], "`search` of the server `docs@9.0.0`, which no tool of the file is"),
     ] {
         let refused = import(calls);
-        assert!(!refused.success() && refused.stderr.contains(" 1 to look at"), "{refused:?}");
+        assert!(!refused.success() && refused.stderr.contains(" 1 to review"), "{refused:?}");
         assert!(refused.stderr.contains(expected), "{expected}: {refused:?}");
         assert!(!registry.ctl(&["get", "tool/both@1.0.0"]).success(), "nothing is registered");
     }
     let done = import(&[of("docs")]);
-    assert!(done.success() && done.stderr.contains(" 0 to look at"), "{done:?}");
+    assert!(done.success() && done.stderr.contains(" 0 to review"), "{done:?}");
     let got = registry.ctl(&["get", "tool/both@1.0.0", "--document"]).stdout;
     let got: Value = serde_json::from_str(&got).expect("a document");
     assert_eq!(got["depends"], json!([{ "type": "tool", "name": "search", "version": "1.0.0" }]));
 }
 
 #[test]
-fn all_problems_of_a_file_are_listed_in_one_run() {
+fn all_problems_are_listed_in_one_run() {
     let dir = tempfile::tempdir().expect("a directory");
     let path = dir.path().join("loose.json");
     let step = |operation: &str| json!({ "id": "a", "operation": operation });

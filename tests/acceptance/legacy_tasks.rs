@@ -3,11 +3,11 @@
 
 use std::{path::Path, process::Command};
 
-use acceptance::{Gateway, GatewayOptions, ModernClient, Process, PythonEnvironment, eventually};
+use acceptance::{Gateway, GatewayOptions, ModernClient, Process, PythonEnvironment};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use crate::conformance::{here, official, run};
+use crate::conformance::{fixture, official, run};
 
 const TOOLS: [&str; 3] = ["slow", "confirm", "endless"];
 
@@ -21,7 +21,7 @@ struct Scene {
 impl Scene {
     async fn start(is_stdio: bool) -> Self {
         let dir = tempfile::tempdir().expect("a directory");
-        let arguments = [here("tasks.mjs"), official().modules()];
+        let arguments = [fixture("tasks.mjs"), official().modules()];
         let (server, transport) = if is_stdio {
             let [script, modules] = &arguments;
             let child = json!({ "command": official().node_path(),
@@ -41,7 +41,7 @@ impl Scene {
 
     /// Runs a client with this name, which checks its tasks, and returns their ids.
     fn client(&self, name: &str) -> Vec<String> {
-        let mut client = official().node(&here("task-client.mjs"));
+        let mut client = official().node(&fixture("task-client.mjs"));
         client.arg(official().modules()).args([&self.gateway.mcp_url(), name]);
         serde_json::from_str(&run(client)).expect("ids")
     }
@@ -61,10 +61,7 @@ async fn gateway(dir: &TempDir, tools: &[&str], transport: &Value) -> Gateway {
         more: String::new(),
     });
     gateway.ready().await;
-    eventually("the server is up", || async {
-        gateway.process.stderr().contains("upstream is up")
-    })
-    .await;
+    gateway.upstreams_up(1).await;
     gateway
 }
 
@@ -77,7 +74,7 @@ fn registry(names: &[&str]) -> Value {
         json!({ "name": tool, "version": "1.0.0", "description": "Works", "source": source })
     };
     let mut tools: Vec<_> = names.iter().map(tool).collect();
-    // A step cannot be a task, so no client is shown this composition.
+    // A step cannot be a task, so this composition is hidden from all clients.
     let steps = [json!({ "id": "one", "operation": { "tool": { "name": "confirm" } } })];
     let depends = [json!({ "type": "tool", "name": "confirm", "version": "1.0.0" })];
     tools.push(json!({ "name": "composed", "version": "1.0.0", "description": "Composes",
@@ -131,12 +128,12 @@ async fn tasks_work_between_official_clients_and_servers() {
 #[tokio::test(flavor = "multi_thread")]
 async fn tasks_work_between_python_clients_and_servers() {
     let place = Path::new(env!("CARGO_TARGET_TMPDIR")).join("official/2025");
-    let python = PythonEnvironment::of(&here("requirements-2025.txt"), &place);
+    let python = PythonEnvironment::of(&fixture("requirements-2025.txt"), &place);
     let dir = tempfile::tempdir().expect("a directory");
-    let child = json!({ "command": python.program("python"), "args": [here("tasks.py")] });
+    let child = json!({ "command": python.program("python"), "args": [fixture("tasks.py")] });
     let gateway = gateway(&dir, &["confirm"], &json!({ "stdio": child })).await;
     let mut client = python.python();
-    client.arg(here("task_client.py")).arg(gateway.mcp_url());
+    client.arg(fixture("task_client.py")).arg(gateway.mcp_url());
     run(client);
 }
 
@@ -161,7 +158,7 @@ async fn required_task_is_hidden_from_clients_without_tasks() {
     assert_eq!(answer.error_code(), -32601, "{answer:?}");
     let answer = older.ask("tools/call", call("confirm")).await;
     assert_eq!(answer["error"]["code"], -32601, "{answer}");
-    // A parameter of a revision that the client does not speak changes nothing.
+    // A parameter of a revision that the client does not speak is ignored.
     let mut augmented = call("slow");
     augmented["task"] = json!({ "ttl": 1000 });
     let answer = older.ask("tools/call", augmented).await;
@@ -180,7 +177,7 @@ async fn task_ids_belong_to_their_callers() {
     let id = task["taskId"].as_str().expect("an id").to_owned();
     let got = session.ask("tasks/get", json!({ "taskId": id })).await;
     assert_eq!(got["result"]["taskId"], json!(id), "{got}");
-    // One letter less is an id that never was.
+    // A truncated id is unknown.
     let never = json!({ "taskId": &id[..id.len() - 1] });
     for method in ["tasks/get", "tasks/result", "tasks/cancel"] {
         let answer = session.ask(method, never.clone()).await;

@@ -6,12 +6,11 @@ use std::{fs, path::Path, process::Command};
 use acceptance::{Registry, binary, eventually};
 use serde_json::{Value, json};
 
-/// The file of a registry's database.
 fn file(registry: &Registry) -> &str {
     registry.database().strip_prefix("sqlite:").expect("a SQLite database")
 }
 
-/// Registers one more schema; false where the registry rejects it.
+/// Registers one more schema. Returns false if the registry rejects it.
 fn write(registry: &Registry, name: &str) -> (bool, String) {
     let document = json!({ "schemaVersion": "2.0", "schemas": [{ "name": name, "version": "1.0.0", "schema": {} }] });
     let batch = Path::new(file(registry)).with_file_name("batch.json");
@@ -78,7 +77,7 @@ async fn writes_are_rejected_after_the_journal_is_deleted() {
     let problem = ready["problem"].as_str().expect("a text");
     assert!(problem.contains(&format!("{journal} was deleted or moved")), "{problem}");
     assert_eq!(registry.revision().await, 1, "reads go on");
-    // The server still has the journal open, and completes the database file when it stops.
+    // The server still has the journal open, and completes the database file on shutdown.
     assert!(registry.process.stop().success());
     registry.restart();
     assert_eq!(registry.revision().await, 1);
@@ -86,7 +85,7 @@ async fn writes_are_rejected_after_the_journal_is_deleted() {
 }
 
 #[test]
-fn lost_database_beside_its_key_stops_every_start() {
+fn missing_database_beside_key_prevents_start() {
     let dir = tempfile::tempdir().expect("a directory");
     let database = format!("sqlite:{}", dir.path().join("registry.db").display());
     let mut registry = Registry::start_with(&database, &[]);
@@ -101,7 +100,7 @@ fn lost_database_beside_its_key_stops_every_start() {
         command.output().expect("it runs")
     };
     let create = ["token", "create", "--name", "a", "--role", "admin"];
-    for arguments in [&["--log", "info"][..], &["checkpoint-key", "adopt"], &create] {
+    for arguments in [&["--log", "info"][..], &["checkpoint-key", "replace"], &create] {
         let output = run(arguments);
         let error = String::from_utf8_lossy(&output.stderr);
         assert_eq!(output.status.code(), Some(2), "{arguments:?}: {error}");

@@ -1,4 +1,4 @@
-//! MCP Apps of npm through the gateway: callers get what the servers send.
+//! MCP Apps of npm through the gateway: callers receive the definitions and results of the servers.
 
 use std::{
     io::{BufRead as _, BufReader, Write as _},
@@ -26,7 +26,7 @@ fn program(package: &str) -> [String; 3] {
     [text(official().node_path()), text(script), "--stdio".to_owned()]
 }
 
-/// The raw results of these requests to a server of its own.
+/// The raw results of these requests, sent directly to a server.
 fn directly(package: &str, requests: &[(&str, Value)]) -> Vec<Box<RawValue>> {
     let [node, script, stdio] = program(package);
     let mut command = Command::new(node);
@@ -60,7 +60,7 @@ fn items(result: &str, list: &str) -> Vec<String> {
     items.iter().map(|item| item.get().to_owned()).collect()
 }
 
-/// What `import mcp` makes of a server: its registry file, and the printed target of the gateway.
+/// The registry file and the printed gateway target of `import mcp`.
 fn imported(name: &str, package: &str, flags: &[&str]) -> (Value, String) {
     let command = program(package).map(|word| format!("'{word}'")).join(" ");
     let arguments = ["import", "mcp", "--stdio", &command, "--name", name];
@@ -70,7 +70,7 @@ fn imported(name: &str, package: &str, flags: &[&str]) -> (Value, String) {
     (serde_json::from_str(&out.stdout).expect("a registry file"), format!("{target}\n"))
 }
 
-/// A gateway over these entities, once it has reached all targets.
+/// A gateway with these entities and targets, ready to call all of them.
 async fn gateway(dir: &TempDir, file: &Value, targets: &[String]) -> (Gateway, GatewayOptions) {
     let path = dir.path().join("registry.json");
     std::fs::write(&path, file.to_string()).expect("the registry file is written");
@@ -82,10 +82,7 @@ async fn gateway(dir: &TempDir, file: &Value, targets: &[String]) -> (Gateway, G
     };
     let gateway = Gateway::start(&options);
     gateway.ready().await;
-    eventually("the servers are up", || async {
-        gateway.process.stderr().matches("upstream is up").count() >= targets.len()
-    })
-    .await;
+    gateway.upstreams_up(targets.len()).await;
     (gateway, options)
 }
 
@@ -109,7 +106,7 @@ async fn ask(client: &ModernClient, method: &str, params: Value) -> acceptance::
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn apps_are_served_as_their_servers_serve_them() {
+async fn apps_are_served_unchanged() {
     let (file, targets) = all_imported();
     let (mut tools, mut resources) = (Vec::new(), Vec::new());
     for (_, package) in APPS {
@@ -123,7 +120,7 @@ async fn apps_are_served_as_their_servers_serve_them() {
     let (gateway, _) = gateway(&dir, &file, &targets).await;
     let client = ModernClient::anonymous(&gateway.mcp_url());
 
-    // Byte by byte, except for the registered version.
+    // Equal bytes, except for the registered version.
     let listed = ask(&client, "tools/list", json!({})).await;
     let version = r#""registry/version":"1.0.0""#;
     let same = |tool: String| {
@@ -153,16 +150,16 @@ async fn apps_are_served_as_their_servers_serve_them() {
     }
 }
 
-/// A text without the present time, as `get-time` writes it: digits are zeros.
+/// A text with digits replaced by zeros, because `get-time` returns the current time.
 fn timeless(text: &str, tool: &str) -> String {
     let zero = |c: char| if c.is_ascii_digit() { '0' } else { c };
     if tool == "get-time" { text.chars().map(zero).collect() } else { text.to_owned() }
 }
 
-/// Byte by byte as before 2026-07-28. Results of that version have `resultType`, and name the program
-/// that answers.
+/// Equal bytes for clients before 2026-07-28. Newer results also have `resultType` and name the
+/// responding program.
 #[tokio::test(flavor = "multi_thread")]
-async fn app_calls_return_what_servers_return() {
+async fn app_calls_return_server_results() {
     let (file, targets) = all_imported();
     let dir = tempfile::tempdir().expect("a directory");
     let (gateway, _) = gateway(&dir, &file, &targets).await;
@@ -198,7 +195,7 @@ async fn app_calls_return_what_servers_return() {
     }
 }
 
-/// A registered server with one tool, whose definition is the server's own.
+/// A registered server with one tool that registers no optional field.
 fn budget(name: &str) -> (Value, Value) {
     let tool = format!("budget_{name}");
     let server = json!({ "name": name, "version": "1.0.0", "exposes": ["resources"],
@@ -208,7 +205,7 @@ fn budget(name: &str) -> (Value, Value) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn interfaces_of_two_servers_are_told_apart() {
+async fn app_interfaces_of_two_servers_are_distinct() {
     let ((one, one_tool), (two, two_tool)) = (budget("one"), budget("two"));
     let file =
         json!({ "schemaVersion": "2.0", "servers": [one, two], "tools": [one_tool, two_tool] });
@@ -237,7 +234,7 @@ async fn interfaces_of_two_servers_are_told_apart() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn import_prints_what_it_found_and_exposes_it() {
+async fn import_prints_and_exposes_features() {
     let command = program("server-basic-vanillajs").map(|word| format!("'{word}'")).join(" ");
     let import = |flags: &[&str]| {
         let arguments = ["import", "mcp", "--stdio", &command, "--name", "basic"];

@@ -1,4 +1,4 @@
-//! The API of MCP registries, as its clients see it over HTTP, and the commands that feed it.
+//! The MCP registry API over HTTP, and the commands that write to it.
 
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 
@@ -19,7 +19,7 @@ use serde_json::{Value, json};
 const OFFICIAL: &str = "io.modelcontextprotocol.registry/official";
 const OURS: &str = "local.registry/entity";
 
-/// A registry, and what it answers over HTTP.
+/// A registry and its HTTP API.
 struct Api {
     registry: Registry,
     url: String,
@@ -66,7 +66,7 @@ impl Api {
     }
 
     fn of(registry: Registry) -> Self {
-        // A refusal may end its connection, which must not be taken for another request.
+        // A rejection may close its connection, which another request must not reuse.
         let client = reqwest::Client::builder().pool_max_idle_per_host(0).build().unwrap();
         Self { url: registry.url(), registry, client }
     }
@@ -95,19 +95,18 @@ impl Api {
         self.send("PATCH", path, &json, &body.to_string()).await
     }
 
-    /// Publishes a server; it must be accepted.
     async fn publish(&self, name: &str, version: &str) {
         let answer = self.post("/v0.1/publish", &server(name, version)).await;
         assert_eq!(answer.status, 200, "{answer:?}");
     }
 }
 
-/// A small `server.json`.
+/// A minimal `server.json`.
 fn server(name: &str, version: &str) -> Value {
     json!({ "name": name, "version": version, "description": "Does what it says" })
 }
 
-/// A `server.json` with everything that the format has.
+/// A `server.json` with all optional members.
 fn complete(name: &str, version: &str) -> Value {
     let input = json!({
         "name": "API_KEY", "description": "A key", "isRequired": true, "isSecret": true,
@@ -140,7 +139,7 @@ fn complete(name: &str, version: &str) -> Value {
     })
 }
 
-/// What is wrong with a served document by the schema that the tests have.
+/// Schema violations of a served document.
 fn invalid(server: &Value) -> Vec<String> {
     static SCHEMA: LazyLock<jsonschema::Validator> = LazyLock::new(|| {
         let path = root().join("crates/mcp-registry/tests/data/server.schema.json");

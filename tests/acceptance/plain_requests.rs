@@ -1,14 +1,14 @@
-//! Requests as scripts send them: the commands in `docs/mcp.md`, and a `POST` of one message without
-//! any header of MCP.
+//! Requests of scripts: the commands in `docs/mcp.md`, and a `POST` of one message without MCP
+//! headers.
 
 use std::process::Command;
 
 use acceptance::root;
 use serde_json::{Value, json};
 
-use crate::world::World;
+use crate::deployment::Deployment;
 
-/// The text between the fences of the shell blocks with `curl` in `docs/mcp.md`.
+/// The shell blocks with `curl` in `docs/mcp.md`.
 fn documented_scripts() -> Vec<String> {
     let page = std::fs::read_to_string(root().join("docs/mcp.md")).expect("the page");
     let blocks = page.split("```sh\n").skip(1).filter_map(|rest| rest.split("```").next());
@@ -17,11 +17,11 @@ fn documented_scripts() -> Vec<String> {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn documented_curl_commands_list_and_call() {
-    let world = World::start().await;
+    let deployment = Deployment::start().await;
     let scripts = documented_scripts();
     assert_eq!(scripts.len(), 3, "a plain request, a session, a stateless request");
     for script in scripts {
-        let script = script.replace("127.0.0.1:7080", &world.gateway.address);
+        let script = script.replace("127.0.0.1:7080", &deployment.gateway.address);
         let mut shell = Command::new("sh");
         shell.args(["-euc", &script]).env("NO_PROXY", "127.0.0.1");
         let output = shell.output().expect("the shell runs");
@@ -32,10 +32,10 @@ async fn documented_curl_commands_list_and_call() {
     }
 }
 
-/// The status and the message that come back for one message with these headers.
-async fn post(world: &World, headers: &[(&str, &str)], message: &Value) -> (u16, Value) {
+/// The status and message of a response to one message with these headers.
+async fn post(deployment: &Deployment, headers: &[(&str, &str)], message: &Value) -> (u16, Value) {
     let mut request = reqwest::Client::new()
-        .post(world.gateway.mcp_url())
+        .post(deployment.gateway.mcp_url())
         .header("content-type", "application/json")
         .body(message.to_string());
     for (name, value) in headers {
@@ -50,32 +50,32 @@ async fn post(world: &World, headers: &[(&str, &str)], message: &Value) -> (u16,
 
 #[tokio::test]
 async fn plain_request_is_served_without_session() {
-    let world = World::start().await;
+    let deployment = Deployment::start().await;
     let message = |method: &str, params: Value| json!({ "jsonrpc": "2.0", "id": 1, "method": method, "params": params });
     let list = message("tools/list", json!({}));
     for accept in [&[][..], &[("accept", "application/json")], &[("accept", "*/*")]] {
-        let (status, listed) = post(&world, accept, &list).await;
+        let (status, listed) = post(&deployment, accept, &list).await;
         let tools = listed["result"]["tools"].as_array().expect("tools");
         assert!(status == 200 && tools.iter().any(|tool| tool["name"] == "fetch"), "{listed}");
         assert!(listed["result"].get("resultType").is_none(), "as before 2026-07-28");
     }
     let agent = [("x-agent-name", "research-agent"), ("x-agent-version", "2.1.0")];
-    let (_, scoped) = post(&world, &agent, &list).await;
-    let (_, all) = post(&world, &[], &list).await;
+    let (_, scoped) = post(&deployment, &agent, &list).await;
+    let (_, all) = post(&deployment, &[], &list).await;
     let count = |listed: &Value| listed["result"]["tools"].as_array().expect("tools").len();
     assert!(count(&scoped) < count(&all), "an agent sees its own tools: {scoped}");
     let arguments = json!({ "timezone": "Europe/Berlin" });
-    // A progress token does not make an event stream of the answer.
+    // A progress token alone does not select an event stream.
     let call = json!({ "name": "get_current_time", "arguments": arguments,
         "_meta": { "progressToken": 7 } });
-    let (status, called) = post(&world, &[], &message("tools/call", call)).await;
+    let (status, called) = post(&deployment, &[], &message("tools/call", call)).await;
     assert_eq!(status, 200);
     assert!(called["result"]["structuredContent"].is_object(), "{called}");
 }
 
 #[tokio::test]
 async fn other_requests_without_session_are_rejected() {
-    let world = World::start().await;
+    let deployment = Deployment::start().await;
     let message = |method: &str| json!({ "jsonrpc": "2.0", "id": 1, "method": method });
     let session = ("mcp-session-id", "unknown");
     let both = ("accept", "application/json, text/event-stream");
@@ -86,7 +86,7 @@ async fn other_requests_without_session_are_rejected() {
         (&[both, ("mcp-method", "tools/list")], "tools/list", 400),
         (&[both, session], "tools/list", 404),
     ] {
-        let (status, answer) = post(&world, headers, &message(method)).await;
+        let (status, answer) = post(&deployment, headers, &message(method)).await;
         assert_eq!(status, expected, "{headers:?} {method}: {answer}");
         assert!(answer["error"]["message"].is_string(), "{answer}");
     }

@@ -1,4 +1,4 @@
-//! Registering: what is accepted, what is refused, and what is said about it.
+//! Registration: accepted and rejected batches, and their messages.
 
 use acceptance::{Registry, root};
 use serde_json::{Value, json};
@@ -7,7 +7,7 @@ fn field_example() -> String {
     root().join("crates/registry-core/tests/data/field-example.json").display().to_string()
 }
 
-/// The tools that the field's own example provides but never registers, by pointer in the file.
+/// The tools that the field example provides but does not register, by pointer in the file.
 const UNREGISTERED: [(&str, &str); 5] = [
     ("get_user", "/servers/2/provides/1"),
     ("create_relations", "/servers/5/provides/2"),
@@ -17,7 +17,7 @@ const UNREGISTERED: [(&str, &str); 5] = [
 ];
 
 #[tokio::test]
-async fn the_field_example_is_refused_with_exactly_five_errors() {
+async fn field_example_is_rejected_with_five_errors() {
     let registry = Registry::start();
     let refused = registry.ctl(&["apply", "-f", &field_example(), "--yes", "--output", "json"]);
     assert_eq!(refused.code, 1, "{refused:?}");
@@ -35,7 +35,7 @@ async fn the_field_example_is_refused_with_exactly_five_errors() {
 }
 
 #[tokio::test]
-async fn the_refusal_points_into_the_file_for_people() {
+async fn validation_errors_point_into_file() {
     let registry = Registry::start();
     let file = field_example();
     let refused = registry.ctl(&["apply", "-f", &file, "--yes"]);
@@ -50,7 +50,7 @@ async fn the_refusal_points_into_the_file_for_people() {
 }
 
 #[tokio::test]
-async fn the_complete_example_is_one_commit_and_applying_it_again_is_none() {
+async fn repeated_apply_creates_no_commit() {
     let registry = Registry::start();
     registry.apply_example();
     assert_eq!(registry.revision().await, 1);
@@ -62,7 +62,7 @@ async fn the_complete_example_is_one_commit_and_applying_it_again_is_none() {
 }
 
 #[tokio::test]
-async fn a_dry_run_shows_the_plan_and_stores_nothing() {
+async fn dry_run_shows_plan_and_stores_nothing() {
     let registry = Registry::start();
     let plan = registry.ctl(&["apply", "-f", "examples/registry-v2.json", "--dry-run"]);
     assert!(plan.success(), "{plan:?}");
@@ -71,7 +71,7 @@ async fn a_dry_run_shows_the_plan_and_stores_nothing() {
 }
 
 #[tokio::test]
-async fn without_yes_and_without_a_terminal_nothing_is_applied() {
+async fn apply_without_terminal_needs_yes() {
     let registry = Registry::start();
     let asked = registry.ctl(&["apply", "-f", "examples/registry-v2.json"]);
     assert!(!asked.success(), "{asked:?}");
@@ -80,7 +80,7 @@ async fn without_yes_and_without_a_terminal_nothing_is_applied() {
 }
 
 #[tokio::test]
-async fn registered_content_never_changes() {
+async fn registered_content_is_immutable() {
     let registry = Registry::start();
     registry.apply_example();
     let dir = tempfile::tempdir().unwrap();
@@ -96,11 +96,12 @@ async fn registered_content_never_changes() {
 }
 
 #[tokio::test]
-async fn lifecycle_changes_are_commits_and_show_in_history() {
+async fn lifecycle_changes_appear_in_history() {
     let registry = Registry::start();
     registry.apply_example();
     let key = "tool/get_webpage@1.0.0";
-    let deprecated = registry.ctl(&["deprecate", key, "--message", "use fetch", "--author", "ada"]);
+    let deprecated =
+        registry.ctl(&["deprecate", "--yes", key, "--message", "use fetch", "--author", "ada"]);
     assert!(deprecated.success(), "{deprecated:?}");
     let history = registry.ctl(&["history", "tool", "get_webpage", "--output", "json"]);
     assert!(history.stdout.contains("deprecate"), "{}", history.stdout);
@@ -110,7 +111,7 @@ async fn lifecycle_changes_are_commits_and_show_in_history() {
 }
 
 #[tokio::test]
-async fn what_is_not_there_is_a_clear_negative() {
+async fn missing_entity_exits_with_not_found() {
     let registry = Registry::start();
     let missing = registry.ctl(&["get", "tool/nothing@1.0.0"]);
     assert_eq!(missing.code, 1, "{missing:?}");

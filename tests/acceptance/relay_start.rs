@@ -1,4 +1,4 @@
-//! What becomes a relay and what does not: a database is a registry's or a relay's, and says which.
+//! Start of relays: a database belongs to a registry or to a relay, and records which.
 
 use std::{
     fs,
@@ -8,7 +8,7 @@ use std::{
 
 use acceptance::{Registry, binary, eventually, process::signal_process, root};
 
-/// A server that is to end by itself.
+/// Runs a server that exits by itself.
 fn run(arguments: &[&str]) -> (i32, String) {
     let ended = Command::new(binary("registry-server"))
         .args(["--listen", "127.0.0.1:0"])
@@ -27,7 +27,7 @@ fn text(path: &Path) -> &str {
 }
 
 #[tokio::test]
-async fn a_new_relay_that_waits_for_its_registry_ends_when_it_is_told() {
+async fn waiting_relay_exits_on_signal() {
     let dir = tempfile::tempdir().expect("a directory");
     let log = dir.path().join("log");
     for signal in ["TERM", "INT"] {
@@ -39,24 +39,22 @@ async fn a_new_relay_that_waits_for_its_registry_ends_when_it_is_told() {
             .spawn()
             .expect("it starts");
         let logged = || fs::read_to_string(&log).expect("a log");
-        eventually("it waits", || async {
-            logged().contains("waiting for the registry to say which it is")
-        })
-        .await;
+        eventually("it waits", || async { logged().contains("waiting for the upstream registry") })
+            .await;
         signal_process(waiting.id(), signal);
         let status = waiting.wait().expect("it ends");
         assert_eq!(status.code(), Some(0), "{}", logged());
-        assert!(logged().contains("told to stop before it served anybody"), "{}", logged());
+        assert!(logged().contains("stopped before the server was ready"), "{}", logged());
     }
 }
 
 #[tokio::test]
-async fn a_relays_copy_becomes_a_registry_only_when_that_is_asked_for() {
+async fn relay_database_is_promoted_only_explicitly() {
     let registry = Registry::start();
     registry.apply_example();
     let mut relay = registry.start_relay(&["--follow-name", "near"]);
     eventually("the relay has it", || async { relay.revision().await == 1 }).await;
-    let listed = registry.json(&["gateways"]);
+    let listed = registry.json(&["fleet", "list"]);
     assert_eq!(
         (listed[0]["gateway"].as_str(), listed.as_array().map(Vec::len)),
         (Some("near"), Some(1))
@@ -66,11 +64,11 @@ async fn a_relays_copy_becomes_a_registry_only_when_that_is_asked_for() {
     let dir = tempfile::tempdir().expect("a directory");
     let key: PathBuf = dir.path().join("new.key");
     let database = ["--database", relay.database(), "--checkpoint-key", text(&key)];
-    let adopt = [&["checkpoint-key", "adopt"][..], &database].concat();
+    let adopt = [&["checkpoint-key", "replace"][..], &database].concat();
     for refused in [&database[..], &adopt] {
         let (code, said) = run(refused);
         assert_eq!(code, 2, "{refused:?}: {said}");
-        for words in ["is a relay's copy of the registry", "--follow", "--promote-relay"] {
+        for words in ["is a relay's copy of registry", "--follow", "--promote-relay"] {
             assert!(said.contains(words), "{refused:?}: {said}");
         }
         assert!(!key.exists(), "{refused:?} makes no key");
@@ -83,18 +81,18 @@ async fn a_relays_copy_becomes_a_registry_only_when_that_is_asked_for() {
 }
 
 #[test]
-fn a_registry_of_its_own_is_no_relay() {
+fn registry_database_is_rejected_by_relay() {
     let registry = Registry::start();
     registry.apply_example();
     let mut own = Registry::start();
     own.process.stop();
     let follow = format!("grpc://{}", registry.address);
     let (code, said) = run(&["--database", own.database(), "--follow", &follow]);
-    assert!(code == 2 && said.contains("it is a registry of its own, known by the key"), "{said}");
+    assert!(code == 2 && said.contains("not to a relay"), "{said}");
 }
 
 #[test]
-fn what_a_relay_cannot_read_is_refused_at_its_start() {
+fn unreadable_relay_files_are_rejected() {
     let dir = tempfile::tempdir().expect("a directory");
     let data = ["--data-dir", text(dir.path()), "--follow", "grpc://127.0.0.1:1"];
     for flag in ["--follow-token-file", "--follow-ca"] {

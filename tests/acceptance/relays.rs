@@ -1,10 +1,10 @@
-//! Relays: copies of the log that serve reads and streams, and cannot lie to who knows the registry's
-//! key.
+//! Relays: replicas of the log that serve reads and streams, and cannot forge states for followers
+//! with the registry's key.
 
-mod between;
-mod distrust;
-mod room;
-mod storing;
+mod scope_limits;
+mod staging;
+mod sync_proxy;
+mod verification;
 
 use std::{fs, path::Path, process::Command};
 
@@ -16,27 +16,26 @@ use registry_core::{
     registry_file::{read_export, write_export},
 };
 
-use crate::world::{gateway_revision, readiness};
+use crate::deployment::{gateway_revision, readiness};
 
-/// The key that a registry's signatures are checked with.
+/// The public key of a registry's signatures.
 fn key_of(registry: &Registry) -> String {
     registry.run(&["audit", "key"]).trim().to_owned()
 }
 
-/// A gateway that follows this server.
-fn following(server: &Registry, more: &str) -> GatewayOptions {
+fn following_options(server: &Registry, more: &str) -> GatewayOptions {
     let source = format!("grpc://{}\n  {more}", server.address);
     let (targets, more) = (unreachable_targets(), String::new());
     GatewayOptions { source, targets, runtime: None, more }
 }
 
-/// One that serves only what this key has signed.
-fn pinned(server: &Registry, key: &str, more: &str) -> GatewayOptions {
-    following(server, &format!("key: {key}\n  {more}"))
+/// A gateway that serves only states signed by this key.
+fn pinned_options(server: &Registry, key: &str, more: &str) -> GatewayOptions {
+    following_options(server, &format!("key: {key}\n  {more}"))
 }
 
 async fn reaches(gateway: &Gateway, revision: u64) {
-    acceptance::eventually("the gateway is there", || async {
+    acceptance::eventually("the gateway is connected", || async {
         gateway_revision(gateway).await == Some(revision)
     })
     .await;
@@ -45,14 +44,14 @@ async fn reaches(gateway: &Gateway, revision: u64) {
 const AGENT: &str = "scope: [\"agent/research-agent@*\"]";
 
 #[tokio::test]
-async fn a_tree_of_relays_serves_what_its_registry_has_and_takes_no_writes() {
+async fn relays_serve_registry_state_and_reject_writes() {
     let registry = Registry::start();
     registry.apply_example();
     let key = key_of(&registry);
     let near = registry.start_relay(&["--follow-key", &key]);
     let far = near.start_relay(&[]);
-    let whole = Gateway::start(&pinned(&far, &key, ""));
-    let part = Gateway::start(&pinned(&far, &key, AGENT));
+    let whole = Gateway::start(&pinned_options(&far, &key, ""));
+    let part = Gateway::start(&pinned_options(&far, &key, AGENT));
     reaches(&whole, 1).await;
     reaches(&part, 1).await;
 
@@ -67,11 +66,8 @@ async fn a_tree_of_relays_serves_what_its_registry_has_and_takes_no_writes() {
         assert_eq!(far.run(question), registry.run(question), "{question:?}");
     }
     let file = root().join("examples/registry-v2.json");
-    let refused = far.ctl(&["deprecate", "tool/fetch@1.2.3"]);
-    assert!(
-        refused.stderr.contains("is a relay and takes no writes") && !refused.success(),
-        "{refused:?}"
-    );
+    let refused = far.ctl(&["deprecate", "--yes", "tool/fetch@1.2.3"]);
+    assert!(refused.stderr.contains("is a read-only relay") && !refused.success(), "{refused:?}");
     assert!(refused.stderr.contains(&near.address), "{refused:?}");
     let unsigned = far.ctl(&["audit", "key"]);
     let there = format!("--registry http://{}", near.address);
@@ -83,22 +79,23 @@ async fn a_tree_of_relays_serves_what_its_registry_has_and_takes_no_writes() {
 }
 
 #[tokio::test]
-async fn a_relay_goes_on_without_its_registry_and_starts_without_it() {
+async fn relay_works_without_registry() {
     let mut registry = Registry::start();
     registry.apply_example();
     let key = key_of(&registry);
     let mut relay = registry.start_relay(&[]);
-    let part = Gateway::start(&pinned(&relay, &key, AGENT));
+    let part = Gateway::start(&pinned_options(&relay, &key, AGENT));
     reaches(&part, 1).await;
     registry.process.kill_9();
-    // Its registry is gone, and a new follower wants everything, another what was followed before.
+    // Without its registry, the relay serves a new follower of everything, and scopes that were
+    // followed before.
     for more in ["", AGENT] {
-        let new = Gateway::start(&pinned(&relay, &key, more));
+        let new = Gateway::start(&pinned_options(&relay, &key, more));
         reaches(&new, 1).await;
     }
     relay.process.kill_9();
     relay.restart();
-    let new = Gateway::start(&pinned(&relay, &key, ""));
+    let new = Gateway::start(&pinned_options(&relay, &key, ""));
     reaches(&new, 1).await;
     acceptance::eventually("the relay says that its registry is away", || async {
         readiness(&relay.address).await.1["status"] == "degraded"
@@ -110,8 +107,8 @@ async fn a_relay_goes_on_without_its_registry_and_starts_without_it() {
     reaches(&part, 2).await;
 }
 
-/// A server that has the registry's whole log, but not its key.
-fn forger(original: &Registry, dir: &Path) -> Registry {
+/// A server with the registry's whole log, but another signing key.
+fn forging_server(original: &Registry, dir: &Path) -> Registry {
     let file = dir.join("registry.db");
     let copy = format!("VACUUM INTO '{}'", file.display());
     let run = |program: &Path, arguments: &[&str]| {
@@ -129,27 +126,27 @@ fn forger(original: &Registry, dir: &Path) -> Registry {
     let key = key.to_str().expect("text");
     run(
         &binary("registry-server"),
-        &["checkpoint-key", "adopt", "--database", &database, "--checkpoint-key", key],
+        &["checkpoint-key", "replace", "--database", &database, "--checkpoint-key", key],
     );
     Registry::start_on(&database)
 }
 
 #[tokio::test]
-async fn nobody_without_the_key_can_invent_or_hide_anything() {
+async fn forged_and_omitted_content_is_rejected() {
     let registry = Registry::start();
     registry.apply_example();
     let key = key_of(&registry);
     let dir = tempfile::tempdir().expect("a directory");
-    let forger = forger(&registry, dir.path());
+    let forger = forging_server(&registry, dir.path());
     forger.apply_file(&root().join("examples/new-version.json"));
 
-    // A fresh gateway takes nothing from it, and one that knows the truth stays there.
-    let fresh = Gateway::start(&pinned(&forger, &key, ""));
-    let mut honest = Gateway::start(&pinned(&registry, &key, ""));
+    // A new gateway accepts nothing from it, and a gateway with the registry's state keeps it.
+    let fresh = Gateway::start(&pinned_options(&forger, &key, ""));
+    let mut honest = Gateway::start(&pinned_options(&registry, &key, ""));
     reaches(&honest, 1).await;
     honest.process.stop();
-    honest.restart(&pinned(&forger, &key, ""));
-    let scoped = Gateway::start(&pinned(&forger, &key, AGENT));
+    honest.restart(&pinned_options(&forger, &key, ""));
+    let scoped = Gateway::start(&pinned_options(&forger, &key, AGENT));
     for gateway in [&fresh, &honest, &scoped] {
         acceptance::eventually("what the forger says is refused", || async {
             gateway.process.stderr().contains("is not signed by")
@@ -158,25 +155,25 @@ async fn nobody_without_the_key_can_invent_or_hide_anything() {
     }
     assert_eq!(gateway_revision(&honest).await, Some(1));
     assert_eq!(gateway_revision(&fresh).await.unwrap_or(0), 0);
-    // So does a relay.
+    // A relay rejects it too.
     let mut relay = registry.start_relay(&[]);
     acceptance::eventually("the relay has it", || async { relay.revision().await == 1 }).await;
     relay.process.stop();
     let follow = format!("grpc://{}", forger.address);
     let fooled = Registry::start_with(relay.database(), &["--follow", &follow]);
     acceptance::eventually("the relay refuses", || async {
-        readiness(&fooled.admin_address()).await.1.to_string().contains("is known by the key")
+        readiness(&fooled.admin_address()).await.1.to_string().contains("has the key")
     })
     .await;
     assert_eq!(fooled.revision().await, 1);
 }
 
 #[tokio::test]
-async fn a_cache_that_was_edited_with_all_its_digests_is_not_served() {
+async fn edited_cache_with_matching_digests_is_rejected() {
     let mut registry = Registry::start();
     registry.apply_example();
     let key = key_of(&registry);
-    let options = pinned(&registry, &key, "");
+    let options = pinned_options(&registry, &key, "");
     let mut gateway = Gateway::start(&options);
     reaches(&gateway, 1).await;
     acceptance::eventually("it is on disk", || async { gateway.cache().exists() }).await;
@@ -184,19 +181,19 @@ async fn a_cache_that_was_edited_with_all_its_digests_is_not_served() {
     gateway.process.stop();
     let bytes = fs::read(gateway.cache()).expect("a cache");
     let true_one = read_export(&bytes).expect("an export");
-    // One entity less: everything in the file fits together but the signature.
+    // One entity is removed. The file is consistent except for its signature.
     let records: Vec<Record> =
         true_one.iter().skip(1).map(|(_, record)| (**record).clone()).collect();
     let (revision, chain) = (true_one.revision(), true_one.chain());
     let forged = Catalog::restore(true_one.registry().clone(), revision, chain, records)
-        .attested(true_one.attestation().copied());
+        .with_attestation(true_one.attestation().copied());
     read_export(&write_export(&forged)).expect("its digests fit");
     fs::write(gateway.cache(), write_export(&forged)).expect("written");
     let _ = fs::remove_file(gateway.cache().with_extension("json.previous"));
     gateway.restart(&options);
     assert_eq!(readiness(&gateway.address).await.0, 503);
     assert_eq!(gateway_revision(&gateway).await.unwrap_or(0), 0);
-    // With what it wrote itself it starts.
+    // The gateway starts with its own unedited cache.
     gateway.process.stop();
     fs::write(gateway.cache(), bytes).expect("written");
     gateway.restart(&options);

@@ -1,8 +1,8 @@
-//! Sagas whose gateway is killed outright, at every line of their journal: whatever was reserved is
-//! released or committed, once.
+//! The gateway is killed at every record of a saga's journal: each reservation is released or
+//! committed exactly once.
 
-mod ledger;
 mod operators;
+mod order_backend;
 
 use std::time::Duration;
 
@@ -11,22 +11,21 @@ use gateway_testkit::McpServer;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use self::ledger::{Ledger, When};
-use crate::liar::Liar;
+use self::order_backend::{OrderBackend, When};
+use crate::scripted_server::ScriptedServer;
 
-/// A gateway with one saga, `order`, and the server that keeps its ledger.
+/// A gateway with one saga, `order`, and the backend of its tools.
 struct Scene {
     gateway: Gateway,
     options: GatewayOptions,
-    ledger: Ledger,
-    _liar: Liar,
+    backend: OrderBackend,
+    _server: ScriptedServer,
     _dir: TempDir,
 }
 
-/// A tool of the ledger's server.
 fn tool(name: &str) -> Value {
     json!({ "name": name, "version": "1.0.0", "description": name, "inputSchema": { "type": "object" },
-        "source": { "server": "ledger", "serverVersion": "1.0.0", "tool": name } })
+        "source": { "server": "backend", "serverVersion": "1.0.0", "tool": name } })
 }
 
 fn step(id: &str, action: &str, undo: &str) -> Value {
@@ -55,34 +54,34 @@ fn registry() -> Value {
     let mut tools: Vec<_> = names.iter().map(|name| tool(name)).collect();
     tools.push(order);
     json!({ "schemaVersion": "2.0", "schemas": [], "agents": [], "tools": tools,
-        "servers": [{ "name": "ledger", "version": "1.0.0", "provides": provides }] })
+        "servers": [{ "name": "backend", "version": "1.0.0", "provides": provides }] })
 }
 
 impl Scene {
     async fn start() -> Self {
-        let ledger = Ledger::default();
-        let liar = Liar::mcp(McpServer::modern(), ledger.script()).await;
+        let backend = OrderBackend::default();
+        let server = ScriptedServer::mcp(McpServer::modern(), backend.script()).await;
         let dir = tempfile::tempdir().expect("a directory");
         let file = dir.path().join("registry.json");
         std::fs::write(&file, registry().to_string()).expect("written");
         let options = GatewayOptions {
             source: format!("file://{}", file.display()),
             targets: format!(
-                "targets: [{{ server: ledger, version: 1.0.0, http: \"{}\" }}]\n",
-                liar.url
+                "targets: [{{ server: backend, version: 1.0.0, http: \"{}\" }}]\n",
+                server.url
             ),
             runtime: None,
             more: "admin: 127.0.0.1:0\n".to_owned(),
         };
         let gateway = Gateway::start(&options);
-        let scene = Self { gateway, options, ledger, _liar: liar, _dir: dir };
+        let scene = Self { gateway, options, backend, _server: server, _dir: dir };
         scene.up().await;
         scene
     }
 
     async fn up(&self) {
         self.gateway.ready().await;
-        eventually("the ledger is reached", || async {
+        eventually("the backend is reached", || async {
             self.gateway.targets().await.contains(r#""state":"up""#)
         })
         .await;
@@ -92,7 +91,7 @@ impl Scene {
         ModernClient::anonymous(&self.gateway.mcp_url())
     }
 
-    /// Calls the saga; its gateway is killed meanwhile.
+    /// Calls the saga while its gateway is killed.
     async fn order_until_killed(&mut self, arguments: Value) {
         let client = self.client();
         let call = client.request("tools/call", json!({ "name": "order", "arguments": arguments }));
@@ -119,7 +118,7 @@ impl Scene {
     }
 }
 
-/// Every call that the saga makes, in order, when its last step fails or not.
+/// Every call of the saga in order, and whether the last step fails.
 const CALLS: [(&str, bool); 8] = [
     ("reserve apples", false),
     ("reserve pears", false),
@@ -132,27 +131,27 @@ const CALLS: [(&str, bool); 8] = [
 ];
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_gateway_that_is_killed_at_any_point_undoes_the_saga_once() {
+async fn killed_gateway_compensates_saga_once() {
     for (call, fails) in CALLS {
         for when in [When::Before, When::After] {
             let told = format!("killed at `{call}` {when:?} its effect, failing: {fails}");
             let mut scene = Scene::start().await;
-            scene.ledger.kill(scene.gateway.process.id(), (call, when));
+            scene.backend.kill(scene.gateway.process.id(), (call, when));
             scene.order_until_killed(json!({ "order": 7, "fails": fails })).await;
             scene.restart().await;
             eventually(&told, || async { scene.status().await == "compensated" }).await;
-            scene.ledger.check_undone(&told);
+            scene.backend.check_undone(&told);
 
-            // What was undone may be done again, and then it is done once.
+            // A compensated saga can run again.
             let again = scene.client().call("order", json!({ "order": 7 })).await;
             assert!(!again.is_tool_error(), "{told}: {again:?}");
-            scene.ledger.check_committed(&told);
+            scene.backend.check_committed(&told);
         }
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_has_completed_is_complete_after_a_crash_and_not_done_again() {
+async fn completed_saga_is_not_repeated_after_crash() {
     let mut scene = Scene::start().await;
     let order = json!({ "order": "a-1" });
     let first = scene.client().call("order", order.clone()).await;
@@ -160,13 +159,13 @@ async fn what_has_completed_is_complete_after_a_crash_and_not_done_again() {
     scene.gateway.process.kill_9();
     scene.restart().await;
     assert_eq!(scene.status().await, "completed");
-    let calls = scene.ledger.calls();
+    let calls = scene.backend.calls();
     let second = scene.client().call("order", order).await;
     assert_eq!(second.result()["structuredContent"], first.result()["structuredContent"]);
-    assert_eq!(scene.ledger.calls(), calls);
+    assert_eq!(scene.backend.calls(), calls);
 }
 
-/// 1234567890123456789 and its successor are one double.
+/// 1234567890123456789 and its successor are equal as doubles.
 #[tokio::test(flavor = "multi_thread")]
 async fn large_ids_name_two_sagas_across_restart() {
     let mut scene = Scene::start().await;
@@ -176,10 +175,10 @@ async fn large_ids_name_two_sagas_across_restart() {
     let order = |id: u64| json!({ "order": id });
     let (large, next) = (1_234_567_890_123_456_789, 1_234_567_890_123_456_790);
     assert!(!alice.call("order", order(large)).await.is_tool_error());
-    let calls = scene.ledger.calls();
+    let calls = scene.backend.calls();
     let second = bob.call("order", order(next)).await;
     assert!(!second.is_tool_error(), "{second:?}");
-    assert_eq!(scene.ledger.calls(), 2 * calls, "another id is another saga");
+    assert_eq!(scene.backend.calls(), 2 * calls, "another id is another saga");
     let instances = async |scene: &Scene| {
         let sagas = scene.sagas().await["sagas"].clone();
         let each = sagas.as_array().expect("a list").iter();
@@ -198,29 +197,29 @@ async fn large_ids_name_two_sagas_across_restart() {
             ModernClient::anonymous(&scene.gateway.mcp_url()).call("order", order(id)).await;
         assert!(!again.is_tool_error(), "{again:?}");
     }
-    assert_eq!(scene.ledger.calls(), 2 * calls, "a completed saga is not done again");
+    assert_eq!(scene.backend.calls(), 2 * calls, "a completed saga is not done again");
     let inexact = json!({ "order": 1e20 });
     let refused = scene.client().call("order", inexact).await;
     assert!(refused.text().contains("pass it as a string"), "{refused:?}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn who_comes_while_a_saga_is_undone_waits_for_that() {
+async fn caller_waits_for_running_compensation() {
     let mut scene = Scene::start().await;
-    scene.ledger.kill(scene.gateway.process.id(), ("commit all", When::Before));
+    scene.backend.kill(scene.gateway.process.id(), ("commit all", When::Before));
     scene.order_until_killed(json!({ "order": 7 })).await;
-    scene.ledger.be_slow(Duration::from_millis(500));
+    scene.backend.be_slow(Duration::from_millis(500));
     scene.restart().await;
     let answer = scene.client().call("order", json!({ "order": 7 })).await;
     assert!(answer.is_tool_error(), "{answer:?}");
     assert!(answer.text().contains("the gateway was stopped in the middle"), "{answer:?}");
-    scene.ledger.check_undone("by who waits");
+    scene.backend.check_undone("by the waiting caller");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_torn_journal_goes_on_and_a_damaged_one_is_told() {
+async fn torn_journal_continues_and_damage_is_reported() {
     let mut scene = Scene::start().await;
-    scene.ledger.kill(scene.gateway.process.id(), ("commit all", When::After));
+    scene.backend.kill(scene.gateway.process.id(), ("commit all", When::After));
     scene.order_until_killed(json!({ "order": 7 })).await;
     let mut journal = scene.gateway.cache().into_os_string();
     journal.push(".sagas");
@@ -229,7 +228,7 @@ async fn a_torn_journal_goes_on_and_a_damaged_one_is_told() {
     std::fs::write(&journal, &bytes).expect("written");
     scene.restart().await;
     eventually("it is undone", || async { scene.status().await == "compensated" }).await;
-    scene.ledger.check_undone("torn");
+    scene.backend.check_undone("torn");
     assert!(scene.gateway.process.stderr().contains("journal is torn"));
     assert_eq!(scene.sagas().await["damagedLines"], 0);
 

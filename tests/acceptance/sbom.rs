@@ -1,6 +1,5 @@
-//! Bills of materials: valid by independent validators, exact, the same again; and the reverse.
-//!
-//! The validators come from Python's package index with the official schemas in them, pinned in
+//! Bills of materials: validity by independent validators, completeness, reproducibility, and the
+//! reverse lookup. The validators are Python packages with the official schemas, pinned in
 //! `sbom/requirements.txt`.
 
 use std::{
@@ -15,15 +14,15 @@ use tonic::Code;
 
 const FORMATS: [&str; 4] = ["cyclonedx-1.6", "cyclonedx-1.7", "spdx-2.3", "spdx-3.0"];
 
-fn here(file: &str) -> PathBuf {
+fn fixture(file: &str) -> PathBuf {
     root().join("tests/acceptance/sbom").join(file)
 }
 
-/// The example, its second version, and metadata of every sort.
+/// Registers the example, its second version, and entities with all kinds of metadata.
 fn fill(registry: &Registry) {
     registry.apply_example();
     registry.apply_file(&root().join("examples/new-version.json"));
-    registry.apply_file(&here("odd.json"));
+    registry.apply_file(&fixture("odd.json"));
 }
 
 fn export(registry: &Registry, root: &str, format: &str) -> String {
@@ -34,18 +33,18 @@ fn json(text: &str) -> Value {
     serde_json::from_str(text).expect("JSON")
 }
 
-/// What the validators find about these files, and whether they found nothing.
+/// The report of the validators about these files, and whether all are valid.
 fn judge(files: &[PathBuf]) -> (bool, String) {
     let target = Path::new(env!("CARGO_TARGET_TMPDIR"));
-    let environment = PythonEnvironment::of(&here("requirements.txt"), target);
-    let output = environment.python().arg(here("validate.py")).args(files).output();
+    let environment = PythonEnvironment::of(&fixture("requirements.txt"), target);
+    let output = environment.python().arg(fixture("validate.py")).args(files).output();
     let output = output.expect("Python runs");
     let said = [output.stdout, output.stderr].concat();
     (output.status.success(), String::from_utf8_lossy(&said).into_owned())
 }
 
 #[test]
-fn independent_validators_find_nothing_wrong() {
+fn bills_pass_independent_validators() {
     let dir = tempfile::tempdir().expect("a directory");
     let roots = [
         "--all",
@@ -74,9 +73,9 @@ fn independent_validators_find_nothing_wrong() {
     assert_eq!(judge(&files), (true, String::new()));
 }
 
-/// Without this, a validator that takes anything would look like a valid bill.
+/// A validator that accepts everything would make every bill valid.
 #[test]
-fn the_validators_find_what_is_wrong() {
+fn validators_reject_invalid_bills() {
     let dir = tempfile::tempdir().expect("a directory");
     let registry = Registry::start();
     fill(&registry);
@@ -115,7 +114,7 @@ fn the_validators_find_what_is_wrong() {
 }
 
 #[test]
-fn a_bill_has_digests_licences_suppliers_services_and_edges() {
+fn bill_has_digests_licenses_suppliers_and_edges() {
     let registry = Registry::start();
     fill(&registry);
     let bill = json(&export(&registry, "agent/team/odd-agent@1.0.0", "cyclonedx-1.6"));
@@ -166,9 +165,9 @@ fn what_holds_on(database: Option<&str>) {
     assert_eq!(take(&registry, &[]), first, "after a restart the bytes are others");
     registry.apply_file(&root().join("examples/new-version.json"));
     let replacement = ["--replacement", "tool/get_webpage@1.0.0", "--sunset", "2027-01-31"];
-    let deprecate = ["deprecate", "tool/fetch@1.2.3", "--message", "old"];
+    let deprecate = ["deprecate", "--yes", "tool/fetch@1.2.3", "--message", "old"];
     registry.run(&[&deprecate[..], &replacement].concat());
-    registry.run(&["transfer", "tool/fetch", "web-team"]);
+    registry.run(&["transfer", "--yes", "tool/fetch", "web-team"]);
     let now = take(&registry, &[]);
     assert_ne!(now, first);
     for said in ["web-team", "2027-01-31", "tool/get_webpage@1.0.0", "deprecated"] {
@@ -191,7 +190,7 @@ fn what_holds_on(database: Option<&str>) {
 fn who_had_it_then(registry: &Registry) {
     let has = |at: &str| {
         registry
-            .run(&["sbom", "who-has", "schema/SearchFilters@1.0.0", "--at", at])
+            .run(&["sbom", "where-used", "schema/SearchFilters@1.0.0", "--at", at])
             .contains("schema/SearchQuery@1.1.0")
     };
     assert!(has("2") && !has("1"));
@@ -202,26 +201,26 @@ fn who_had_it_then(registry: &Registry) {
 }
 
 #[test]
-fn the_same_revision_gives_the_same_bytes_on_sqlite() {
+fn bill_is_reproducible_on_sqlite() {
     what_holds_on(None);
 }
 
 #[tokio::test]
-async fn the_same_revision_gives_the_same_bytes_on_postgres() {
+async fn bill_is_reproducible_on_postgres() {
     let database = postgres::database().await;
     let url = database.url().to_owned();
     tokio::task::spawn_blocking(move || what_holds_on(Some(&url))).await.expect("it holds");
 }
 
 #[tokio::test]
-async fn what_does_not_exist_has_no_bill_and_no_holders() {
+async fn missing_entity_has_no_bill() {
     let registry = Registry::start();
     registry.apply_example();
     let missing = registry.ctl(&["sbom", "export", "tool/fetch@9.9.9"]);
     assert_eq!((missing.code, missing.stdout.as_str()), (1, ""));
     let wanted = "tool/fetch@9.9.9 is not registered at revision 1; registered versions: 1.2.3";
     assert!(missing.stderr.contains(wanted), "{missing:?}");
-    let nobody = registry.ctl(&["sbom", "who-has", "tool/nobody"]);
+    let nobody = registry.ctl(&["sbom", "where-used", "tool/nobody"]);
     assert!(nobody.code == 1 && nobody.stderr.contains("no version of that name is"), "{nobody:?}");
     for usage in [
         &["sbom", "export"][..],
@@ -244,16 +243,16 @@ async fn what_does_not_exist_has_no_bill_and_no_holders() {
 }
 
 #[tokio::test]
-async fn who_has_a_tool_is_told_with_the_path() {
+async fn holders_are_listed_with_paths() {
     let registry = Registry::start();
     fill(&registry);
-    let who_has = ["sbom", "who-has", "tool/fetch@1.2.3", "--output", "json"];
+    let who_has = ["sbom", "where-used", "tool/fetch@1.2.3", "--output", "json"];
     for (kind, one) in
         [("agent", "agent/research-agent@2.1.0"), ("server", "server/fetch-server@1.2.3")]
     {
         let found = json(&registry.run(&[&who_has[..], &["--kind", kind]].concat()));
         let holders: BTreeSet<&str> =
-            found.as_array().expect("a list").iter().filter_map(|h| h["holder"].as_str()).collect();
+            found.as_array().expect("a list").iter().filter_map(|h| h["user"].as_str()).collect();
         // Whoever has it in its bill, and nobody else.
         let listed = registry.run(&["list", kind, "--output", "json"]);
         for entity in json(&listed).as_array().expect("a list") {
@@ -264,7 +263,7 @@ async fn who_has_a_tool_is_told_with_the_path() {
         }
         assert!(holders.contains(one), "{holders:?}");
     }
-    let table = registry.run(&["sbom", "who-has", "schema/SearchFilters"]);
+    let table = registry.run(&["sbom", "where-used", "schema/SearchFilters"]);
     assert!(table.contains(" → schema/SearchQuery@1.0.0 → schema/SearchFilters@1.0.0"), "{table}");
     pages_have_all_of_it(&registry).await;
 }
@@ -305,7 +304,7 @@ fn bills_are_compared_across_files_formats_and_versions() {
     let same = registry.ctl(&["sbom", "diff", old, "all"]);
     assert_eq!((same.code, same.stdout.as_str()), (0, ""), "{same:?}");
     registry.apply_file(&root().join("examples/new-version.json"));
-    registry.run(&["deprecate", "tool/fetch@1.2.3"]);
+    registry.run(&["deprecate", "--yes", "tool/fetch@1.2.3"]);
     let changed = registry.ctl(&["sbom", "diff", old, "all"]);
     assert_eq!((changed.code, changed.stderr.as_str()), (1, ""));
     let has = |start: &str, end: &str| {

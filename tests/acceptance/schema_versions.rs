@@ -1,10 +1,10 @@
-//! Schema versions: the commands of `registry-server` that migrate a database, and those that do not.
+//! Database schema versions: commands of `registry-server` that migrate, and commands that do not.
 
 use acceptance::{Database, access::server};
 
 const VERSION: &str = "SELECT max(version) FROM _sqlx_migrations";
 
-/// Runs a command of `registry-server` that must be rejected because of the schema: its error.
+/// Runs a command that is rejected because of the schema version, and returns its error.
 fn rejected(database: &Database, arguments: &[&str]) -> String {
     let output = server(&database.url(), arguments);
     let error = String::from_utf8_lossy(&output.stderr).into_owned();
@@ -13,9 +13,9 @@ fn rejected(database: &Database, arguments: &[&str]) -> String {
 }
 
 #[tokio::test]
-async fn maintenance_commands_reject_other_schemas_and_migrate_nothing() {
+async fn maintenance_commands_reject_other_schema_versions() {
     let create = ["token", "create", "--name", "a", "--role", "admin"];
-    let commands = [&["token", "list"][..], &create, &["checkpoint-key", "adopt"]];
+    let commands = [&["token", "list"][..], &create, &["checkpoint-key", "replace"]];
     for database in Database::both().await {
         assert!(server(&database.url(), &["migrate"]).status.success());
         let known = database.number(VERSION).await;
@@ -24,9 +24,9 @@ async fn maintenance_commands_reject_other_schemas_and_migrate_nothing() {
         database.execute(&older).await.expect("it is deleted");
         for command in commands {
             let error = rejected(&database, command);
-            let found = format!("has schema version {}, this program {known}", known - 1);
+            let found = format!("has schema version {} but this program has {known}", known - 1);
             assert!(error.contains(&found), "{error}");
-            assert!(error.contains("migrate it with `registry-server migrate`"), "{error}");
+            assert!(error.contains("run `registry-server migrate`"), "{error}");
         }
         assert_eq!(database.number(VERSION).await, known - 1, "nothing was migrated");
         let newer = "INSERT INTO _sqlx_migrations
@@ -35,7 +35,7 @@ async fn maintenance_commands_reject_other_schemas_and_migrate_nothing() {
         database.execute(newer).await.expect("it is inserted");
         for command in commands {
             let error = rejected(&database, command);
-            assert!(error.contains("use the registry-server that serves it"), "{error}");
+            assert!(error.contains("use the version of registry-server that serves"), "{error}");
             assert!(!error.contains("`registry-server migrate`"), "{error}");
         }
     }
@@ -48,7 +48,7 @@ async fn migrate_creates_the_schema_and_ends() {
             let output = server(&database.url(), &["migrate"]);
             let printed = String::from_utf8_lossy(&output.stdout).into_owned();
             assert!(output.status.success(), "{output:?}");
-            let version = format!("has schema version {}", database.number(VERSION).await);
+            let version = format!("schema version {}", database.number(VERSION).await);
             assert!(printed.contains(&version), "{printed}");
         }
         let rows = database.number("SELECT count(*) FROM registry").await;

@@ -1,4 +1,4 @@
-//! A gateway that follows only what its agents need.
+//! A gateway that follows only the part of the registry that its agents need.
 
 use std::fs;
 
@@ -20,13 +20,13 @@ fn scoped(registry: &Registry, scope: &str) -> String {
     format!("grpc://{}\n  {scope}", registry.address)
 }
 
-/// The documents in the copy on disk, with the revision, once there are so many of a kind.
+/// The cached documents and revision, once the cache has this many entities of a kind.
 async fn copy_with(gateway: &Gateway, kind: &str, count: usize) -> Value {
     let read = || {
         let text = fs::read_to_string(gateway.cache()).unwrap_or_default();
         serde_json::from_str::<Value>(&text).unwrap_or_default()
     };
-    acceptance::eventually("the copy on disk has what is in scope", || async {
+    acceptance::eventually("the cache has the scope's content", || async {
         read()[kind].as_array().is_some_and(|list| list.len() == count)
     })
     .await;
@@ -43,7 +43,7 @@ fn names(copy: &Value, kind: &str) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn a_gateway_holds_what_its_agents_need_and_nothing_else() {
+async fn scoped_gateway_holds_only_needed_entities() {
     let registry = Registry::start();
     registry.apply_example();
     let mut gateway = start(scoped(&registry, "scope: [\"agent/research-agent@*\"]"));
@@ -56,7 +56,7 @@ async fn a_gateway_holds_what_its_agents_need_and_nothing_else() {
     let agent = ModernClient::agent(&gateway.mcp_url(), "research-agent", "2.1.0");
     assert_eq!(agent.tool_names().await, ["create_entities", "fetch", "search_documents"]);
 
-    // A new version of the agent enters with all that it needs.
+    // A new version of the agent enters the scope with its dependencies.
     registry.apply_file(&root().join("examples/new-version.json"));
     let copy = copy_with(&gateway, "agents", 2).await;
     assert_eq!(names(&copy, "agents"), ["research-agent@2.1.0", "research-agent@2.2.0"]);
@@ -64,10 +64,10 @@ async fn a_gateway_holds_what_its_agents_need_and_nothing_else() {
     assert!(newer.tool_names().await.contains(&"search_documents".to_owned()));
 
     // What is not active any more leaves.
-    registry.run(&["deprecate", "agent/research-agent@2.1.0", "--message", "use 2.2.0"]);
+    registry.run(&["deprecate", "--yes", "agent/research-agent@2.1.0", "--message", "use 2.2.0"]);
     copy_with(&gateway, "agents", 1).await;
 
-    // The copy is used without the registry.
+    // The cache is used without the registry.
     let source = scoped(&registry, "scope: [\"agent/research-agent@*\"]");
     drop(registry);
     gateway.process.kill_9();
@@ -78,7 +78,7 @@ async fn a_gateway_holds_what_its_agents_need_and_nothing_else() {
 }
 
 #[tokio::test]
-async fn the_scope_is_read_anew_when_its_file_changes() {
+async fn scope_file_is_reloaded() {
     let registry = Registry::start();
     registry.apply_example();
     let directory = tempfile::tempdir().expect("a directory");
@@ -100,7 +100,7 @@ async fn the_scope_is_read_anew_when_its_file_changes() {
 }
 
 #[test]
-fn a_scope_that_is_none_is_refused_at_the_start() {
+fn invalid_scope_is_rejected() {
     let directory = tempfile::tempdir().expect("a directory");
     for (scope, problem) in [
         ("scope: [\"agent/a\"]", "`agent/a` is not a root of a scope"),

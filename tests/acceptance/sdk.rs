@@ -1,4 +1,4 @@
-//! The official MCP SDK as a client of the gateway, in both protocol eras.
+//! The official Rust MCP SDK as a client of the gateway, in both eras.
 
 use std::{
     collections::HashMap,
@@ -20,9 +20,9 @@ use rmcp::{
 };
 use serde_json::json;
 
-use crate::world::World;
+use crate::deployment::Deployment;
 
-/// Counts the notifications that its list of tools changed.
+/// Counts `list_changed` notifications.
 #[derive(Debug, Clone, Default)]
 struct Listener(Arc<AtomicUsize>);
 
@@ -37,7 +37,7 @@ fn modern() -> ClientLifecycleMode {
 }
 
 fn transport(
-    world: &World,
+    deployment: &Deployment,
     agent: &'static str,
     version: &'static str,
 ) -> StreamableHttpClientTransport<reqwest::Client> {
@@ -45,26 +45,26 @@ fn transport(
         (HeaderName::from_static("x-agent-name"), HeaderValue::from_static(agent)),
         (HeaderName::from_static("x-agent-version"), HeaderValue::from_static(version)),
     ]);
-    let config = StreamableHttpClientTransportConfig::with_uri(world.gateway.mcp_url())
+    let config = StreamableHttpClientTransportConfig::with_uri(deployment.gateway.mcp_url())
         .custom_headers(headers);
     StreamableHttpClientTransport::from_config(config)
 }
 
 async fn connect(
-    world: &World,
+    deployment: &Deployment,
     listener: &Listener,
     lifecycle: ClientLifecycleMode,
 ) -> RunningService<RoleClient, Listener> {
     listener
         .clone()
-        .serve_with_lifecycle(transport(world, "claude-demo-agent", "1.0.0"), lifecycle)
+        .serve_with_lifecycle(transport(deployment, "claude-demo-agent", "1.0.0"), lifecycle)
         .await
         .expect("the official client connects")
 }
 
 async fn lists_and_calls(lifecycle: ClientLifecycleMode) {
-    let world = World::start().await;
-    let client = connect(&world, &Listener::default(), lifecycle).await;
+    let deployment = Deployment::start().await;
+    let client = connect(&deployment, &Listener::default(), lifecycle).await;
     let tools = client.list_all_tools().await.expect("tools");
     let names: Vec<_> = tools.iter().map(|tool| tool.name.as_ref()).collect();
     assert!(names.contains(&"fetch") && !names.contains(&"create_task"), "{names:?}");
@@ -80,17 +80,17 @@ async fn lists_and_calls(lifecycle: ClientLifecycleMode) {
 }
 
 #[tokio::test]
-async fn a_client_of_2026_07_28_lists_and_calls() {
+async fn client_of_2026_07_28_lists_and_calls() {
     lists_and_calls(modern()).await;
 }
 
 #[tokio::test]
-async fn a_client_of_2025_11_25_lists_and_calls() {
+async fn client_of_2025_11_25_lists_and_calls() {
     lists_and_calls(ClientLifecycleMode::Initialize).await;
 }
 
 #[tokio::test]
-async fn a_client_that_probes_finds_the_newer_era() {
+async fn probing_client_selects_modern_era() {
     let automatic = ClientLifecycleMode::Auto {
         preferred_versions: vec![ProtocolVersion::V_2026_07_28],
         legacy_version: Some(ProtocolVersion::V_2025_11_25),
@@ -98,11 +98,11 @@ async fn a_client_that_probes_finds_the_newer_era() {
     lists_and_calls(automatic).await;
 }
 
-/// Waits for the client's stream of notifications, which it opens in the background. Changes before
-/// that are not sent.
-async fn has_stream(world: &World) {
+/// Waits for the client's notification stream, which the SDK opens in the background. Earlier
+/// changes are not sent.
+async fn has_stream(deployment: &Deployment) {
     acceptance::eventually("the client has a stream", || async {
-        let url = format!("{}/metrics", world.gateway.url());
+        let url = format!("{}/metrics", deployment.gateway.url());
         let metrics = reqwest::get(url).await.expect("metrics").text().await.expect("text");
         metrics.lines().any(|line| line == "gateway_event_streams 1")
     })
@@ -110,13 +110,14 @@ async fn has_stream(world: &World) {
 }
 
 #[tokio::test]
-async fn a_legacy_client_is_told_when_its_tools_change() {
-    let world = World::start().await;
+async fn legacy_client_is_notified_of_tool_changes() {
+    let deployment = Deployment::start().await;
     let listener = Listener::default();
-    let client = connect(&world, &listener, ClientLifecycleMode::Initialize).await;
+    let client = connect(&deployment, &listener, ClientLifecycleMode::Initialize).await;
     client.list_all_tools().await.expect("tools");
     has_stream(&world).await;
-    let retired = world.registry.ctl(&["retire", "tool/get_webpage@1.0.0", "--force", "a test"]);
+    let retired =
+        world.registry.ctl(&["retire", "--yes", "tool/get_webpage@1.0.0", "--force", "a test"]);
     assert!(retired.success(), "{retired:?}");
     acceptance::eventually("the client hears of it", || async {
         listener.0.load(Ordering::SeqCst) > 0
@@ -127,12 +128,13 @@ async fn a_legacy_client_is_told_when_its_tools_change() {
 }
 
 #[tokio::test]
-async fn a_modern_client_is_told_when_its_tools_change() {
-    let world = World::start().await;
-    let client = connect(&world, &Listener::default(), modern()).await;
+async fn modern_client_is_notified_of_tool_changes() {
+    let deployment = Deployment::start().await;
+    let client = connect(&deployment, &Listener::default(), modern()).await;
     let wanted = SubscriptionFilter::builder().tools_list_changed().build();
     let mut subscription = client.peer().listen(wanted).await.expect("a subscription");
-    let retired = world.registry.ctl(&["retire", "tool/get_webpage@1.0.0", "--force", "a test"]);
+    let retired =
+        world.registry.ctl(&["retire", "--yes", "tool/get_webpage@1.0.0", "--force", "a test"]);
     assert!(retired.success(), "{retired:?}");
     let notification = tokio::time::timeout(Duration::from_secs(10), subscription.next())
         .await
@@ -145,17 +147,19 @@ async fn a_modern_client_is_told_when_its_tools_change() {
 }
 
 #[tokio::test]
-async fn a_change_elsewhere_disturbs_nobody() {
-    let world = World::start().await;
+async fn unrelated_change_sends_no_notification() {
+    let deployment = Deployment::start().await;
     let listener = Listener::default();
-    let client = connect(&world, &listener, ClientLifecycleMode::Initialize).await;
+    let client = connect(&deployment, &listener, ClientLifecycleMode::Initialize).await;
     client.list_all_tools().await.expect("tools");
     has_stream(&world).await;
-    let retired = world.registry.ctl(&["retire", "tool/list_users@1.0.0", "--force", "a test"]);
+    let retired =
+        world.registry.ctl(&["retire", "--yes", "tool/list_users@1.0.0", "--force", "a test"]);
     assert!(retired.success(), "{retired:?}");
-    world.caught_up().await;
+    deployment.caught_up().await;
     // The client receives the notifications in order, and the second change is its own.
-    let retired = world.registry.ctl(&["retire", "tool/get_webpage@1.0.0", "--force", "a test"]);
+    let retired =
+        world.registry.ctl(&["retire", "--yes", "tool/get_webpage@1.0.0", "--force", "a test"]);
     assert!(retired.success(), "{retired:?}");
     acceptance::eventually("the client hears of it", || async {
         listener.0.load(Ordering::SeqCst) > 0

@@ -1,5 +1,5 @@
-//! Sessions of clients before 2026-07-28 over faults: a gateway that is killed, replicas, connections
-//! that drop in the middle of a call.
+//! Sessions of clients before 2026-07-28 under faults: killed gateways, replicas, and connections
+//! that drop during a call.
 
 use std::{
     os::unix::fs::PermissionsExt as _,
@@ -18,10 +18,10 @@ pub(crate) use crate::hostile::page;
 use crate::{
     conformance::official,
     hostile::{MODERN, Scene, result_of},
-    liar::{HUNG_UP, json_answer},
+    scripted_server::{HUNG_UP, json_answer},
 };
 
-/// A client of one session, by whichever address.
+/// A client of one session at any address.
 pub(crate) struct Client {
     http: reqwest::Client,
     session: String,
@@ -63,14 +63,14 @@ impl Client {
         request.send().await.expect("the gateway answers")
     }
 
-    /// The HTTP status and the message that comes back.
+    /// Returns the HTTP status and the message of the response.
     async fn ask(&self, url: &str, message: &Value) -> (u16, Value) {
         let answer = self.post(url, message).await;
         let status = answer.status().as_u16();
         (status, answer.json().await.expect("JSON"))
     }
 
-    /// The events after an event: the status and the whole text.
+    /// Resumes after an event; returns the status and the raw text.
     async fn resume(&self, url: &str, event: &str) -> (u16, String) {
         let request = self.with_headers(self.http.get(url)).header("last-event-id", event);
         let answer = request.send().await.expect("the gateway answers");
@@ -99,7 +99,7 @@ async fn session_continues_after_kill_and_restart() {
         tools.map(|tool| tool["name"].to_string()).collect()
     };
     assert_eq!(names(&before), names(&after));
-    // The list may have changed meanwhile, so the gateway announces a change.
+    // The list may have changed, so the gateway announces a change.
     let stranger = Client::open(&url).await;
     gateway.process.kill_9();
     gateway.restart(&options);
@@ -116,7 +116,7 @@ async fn session_continues_after_kill_and_restart() {
     assert_eq!(mode & 0o777, 0o600);
 }
 
-/// The era is that of the version header, else that of the session, and only then `Mcp-Method` decides.
+/// The version header selects the era, then the session, then `Mcp-Method`.
 #[tokio::test]
 async fn session_id_outranks_method_header() {
     let backend = Backend::start();
@@ -176,7 +176,7 @@ async fn replicas_share_sessions_by_key_file() {
     let list = request("tools/list", &json!({}));
     let (status, listed) = client.ask(&other.mcp_url(), &list).await;
     assert_eq!(status, 200, "{listed}");
-    // The operator rotates: the new key seals, the earlier one still opens.
+    // Key rotation: the new key seals, and the old key still opens.
     std::fs::write(&file, format!("{new}\n{old}\n")).expect("the keys are written");
     one.process.stop();
     one.restart(&options);
@@ -186,19 +186,19 @@ async fn replicas_share_sessions_by_key_file() {
     assert_eq!(later.ask(&one.mcp_url(), &list).await.0, 200);
 }
 
-/// A far side whose calls wait until the test lets one go, and then give this result.
+/// An upstream whose calls wait until the test releases them, and then return this result.
 pub(crate) async fn waiting(result: Value) -> (Scene, Sender<()>) {
     let (release, released) = channel();
     let released = Mutex::new(released);
     let call = Arc::new(move |_: &str, message: &Value| {
-        // `Err`: the test is over.
+        // `Err`: the test ended.
         let _ = released.lock().expect("not poisoned").recv();
         Some(json_answer(&result_of(message, &result)))
     });
     (Scene::start(MODERN, "", call).await, release)
 }
 
-/// Calls, and drops the connection once the first event came; gives its id.
+/// Starts a call, and drops the connection after the first event. Returns the id of that event.
 pub(crate) async fn drop_in_the_middle(client: &Client, url: &str) -> String {
     let mut answer = client.post(url, &fetch()).await;
     assert_eq!(answer.headers()["content-type"], "text/event-stream");
@@ -216,7 +216,7 @@ pub(crate) async fn drop_in_the_middle(client: &Client, url: &str) -> String {
     }
 }
 
-/// The number of calls that the gateway finished.
+/// Waits until the gateway has finished this number of calls.
 async fn finished(scene: &Scene, count: usize) {
     eventually("the call finishes", || async {
         scene.gateway.process.stderr().matches("outcome=\"ok\"").count() == count
@@ -225,11 +225,11 @@ async fn finished(scene: &Scene, count: usize) {
 }
 
 fn calls(scene: &Scene) -> usize {
-    scene.liar.seen().matches("\"method\":\"tools/call\"").count()
+    scene.server.seen().matches("\"method\":\"tools/call\"").count()
 }
 
 #[tokio::test]
-async fn dropped_call_is_resumed_and_answered_once() {
+async fn dropped_call_is_resumed_once() {
     let (scene, release) = waiting(page()).await;
     let url = scene.gateway.mcp_url();
     let client = Client::open(&url).await;
@@ -257,10 +257,10 @@ async fn dropped_call_is_resumed_and_answered_once() {
         assert_eq!(resumed.1.matches("\"result\"").count(), 1, "{resumed:?}");
         let last = resumed.1.lines().filter_map(|line| line.strip_prefix("id: ")).next_back();
         let (status, rest) = client.resume(&url, last.expect("the answer has an id")).await;
-        assert_eq!((status, rest.as_str()), (200, ""), "nothing comes twice");
+        assert_eq!((status, rest.as_str()), (200, ""), "no event is repeated");
         assert_eq!(calls(&scene), before + 1, "the far side is called once");
     }
-    assert!(!scene.liar.seen().contains(HUNG_UP), "no call was cancelled");
+    assert!(!scene.server.seen().contains(HUNG_UP), "no call was cancelled");
     let event = drop_in_the_middle(&client, &url).await;
     let (stream, _) = event.rsplit_once('-').expect("an event's number");
     let (status, told) = client.resume(&url, &format!("{stream}-7")).await;
@@ -270,7 +270,7 @@ async fn dropped_call_is_resumed_and_answered_once() {
     assert!(status == 400 && told.contains("Last-Event-ID"), "{told}");
 }
 
-/// A page of 4.5 MB. Three of them fit into the quota of one caller.
+/// A result of 4.5 MB. Three of them fit into the quota of one caller.
 fn large() -> Value {
     let mut page = page();
     page["content"][0]["text"] = "x".repeat(4_500_000).into();
@@ -278,7 +278,7 @@ fn large() -> Value {
 }
 
 #[tokio::test]
-async fn delivered_answers_give_way_to_others() {
+async fn delivered_responses_are_evicted_first() {
     let (scene, release) = waiting(large()).await;
     let url = scene.gateway.mcp_url();
     let (one, other) = (Client::open(&url).await, Client::open(&url).await);
@@ -297,7 +297,7 @@ async fn delivered_answers_give_way_to_others() {
 }
 
 #[tokio::test]
-async fn kept_answers_count_against_one_address() {
+async fn kept_responses_are_limited_per_address() {
     let (scene, release) = waiting(large()).await;
     let url = scene.gateway.mcp_url();
     let one = Client::open(&url).await;
@@ -323,7 +323,7 @@ async fn kept_answers_count_against_one_address() {
 }
 
 #[tokio::test]
-async fn dropped_call_can_be_cancelled() {
+async fn dropped_call_can_be_canceled() {
     let (scene, _release) = waiting(page()).await;
     let url = scene.gateway.mcp_url();
     let client = Client::open(&url).await;

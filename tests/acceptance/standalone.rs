@@ -1,10 +1,10 @@
-//! `gateway-agent --mcp-servers FILE`: official MCP servers of npm and Python in front of clients without
-//! a registry, and the way from there to a registry.
+//! `gateway-agent --mcp-servers FILE`: official MCP servers of npm and Python without a registry,
+//! and the import into a registry.
 
-mod broken;
 mod clients;
-mod importing;
-mod reloading;
+mod faulty_servers;
+mod import;
+mod reload;
 
 use std::{
     collections::BTreeSet,
@@ -17,13 +17,13 @@ use acceptance::{ModernClient, Process, eventually};
 use serde_json::{Map, Value, json};
 use tempfile::TempDir;
 
-use crate::conformance::{here, official};
+use crate::conformance::{fixture, official};
 
-/// A gateway of a file of MCP servers, and its directory.
+/// A gateway with a servers file, and its directory.
 struct Standalone {
     gateway: Process,
     dir: TempDir,
-    /// Where the log of the last start begins.
+    /// The position of the last start in the log.
     log_start: usize,
 }
 
@@ -90,7 +90,7 @@ fn pypi(module: &str) -> Value {
     json!({ "command": official().python_path(), "args": ["-m", module] })
 }
 
-/// The servers over stdio: `think` of npm speaks 2025-11-25, `time` and `git` of Python 2026-07-28.
+/// stdio servers: `think` of npm speaks 2025-11-25; `time` and `git` of Python speak 2026-07-28.
 fn over_stdio(dir: &Path) -> Vec<(&'static str, Value)> {
     let dir = dir.display().to_string();
     vec![
@@ -106,7 +106,7 @@ fn over_stdio(dir: &Path) -> Vec<(&'static str, Value)> {
 fn everything_of_npm(dir: &Path) -> (Process, Value) {
     let script = "@modelcontextprotocol/server-everything/dist/index.js";
     let port = free_port();
-    // It greets on standard error.
+    // The server prints its greeting to standard error.
     let mut command = Command::new("sh");
     command.args(["-c", "exec \"$@\" 2>&1", "sh"]).arg(official().node_path());
     command.arg(official().modules().join(script)).arg("streamableHttp");
@@ -119,7 +119,7 @@ fn everything_of_npm(dir: &Path) -> (Process, Value) {
 fn everything_of_pypi(dir: &Path) -> (Process, Value) {
     let mut command: Command = official().python();
     let sources = official().sources().join("examples/servers/everything-server");
-    command.arg(here("everything.py")).env("PYTHONPATH", sources);
+    command.arg(fixture("everything.py")).env("PYTHONPATH", sources);
     let server = Process::run("everything-server", dir, command).unwrap_or_else(|e| panic!("{e}"));
     let url = format!("http://{}/mcp", server.address());
     (server, json!({ "url": url }))
@@ -130,7 +130,7 @@ fn free_port() -> u16 {
     listener.local_addr().expect("an address").port()
 }
 
-/// The form of Claude Desktop, Claude Code and Cursor.
+/// The format of Claude Desktop, Claude Code and Cursor.
 fn mcp_servers(servers: impl IntoIterator<Item = (&'static str, Value)>) -> Value {
     let servers: Map<_, _> = servers.into_iter().map(|(n, s)| (n.to_owned(), s)).collect();
     json!({ "mcpServers": servers })
@@ -146,7 +146,7 @@ fn list(servers: impl IntoIterator<Item = (&'static str, Value)>) -> Value {
 }
 
 #[tokio::test]
-async fn servers_of_npm_and_pypi_are_served_from_all_forms_of_the_file() {
+async fn npm_and_pypi_servers_are_served() {
     let dir = tempfile::tempdir().expect("a directory");
     let (_npm, over_http) = everything_of_npm(dir.path());
     let (_pypi, modern) = everything_of_pypi(dir.path());
@@ -192,7 +192,7 @@ async fn servers_of_npm_and_pypi_are_served_from_all_forms_of_the_file() {
 }
 
 #[tokio::test]
-async fn restarted_gateway_serves_what_it_discovered_while_servers_are_gone() {
+async fn restarted_gateway_serves_discovered_tools() {
     let dir = tempfile::tempdir().expect("a directory");
     let (mut server, over_http) = everything_of_npm(dir.path());
     let file = mcp_servers([("files", npm("filesystem", &["/"])), ("http", over_http)]);
@@ -213,7 +213,7 @@ async fn restarted_gateway_serves_what_it_discovered_while_servers_are_gone() {
 }
 
 #[tokio::test]
-async fn killed_child_is_started_again() {
+async fn killed_child_is_restarted() {
     let standalone =
         Standalone::start(&mcp_servers([("think", npm("sequential-thinking", &[]))]), &[]);
     let thought = json!({ "thought": "t", "nextThoughtNeeded": false, "thoughtNumber": 1, "totalThoughts": 1 });
@@ -233,7 +233,7 @@ async fn killed_child_is_started_again() {
     assert!(standalone.log().contains("restarting a child process"));
 }
 
-/// The processes that guard a gateway's children, and the gateway itself.
+/// The guard processes of a gateway's children, and the gateway itself.
 fn guards(gateway: u32) -> String {
     let found = Command::new("pgrep").args(["--parent", &gateway.to_string()]).output();
     let found = String::from_utf8(found.expect("pgrep runs").stdout).expect("numbers");
@@ -241,13 +241,13 @@ fn guards(gateway: u32) -> String {
 }
 
 #[tokio::test]
-async fn server_without_auto_start_is_connected_at_its_first_call() {
+async fn lazy_server_connects_at_first_call() {
     let mut lazy = npm("sequential-thinking", &[]);
     lazy["autoStart"] = false.into();
     let file = mcp_servers([("think", lazy), ("time", pypi("mcp_server_time"))]);
     let mut standalone = Standalone::start(&file, &[]);
     eventually("its tools are discovered", || standalone.has("sequentialthinking")).await;
-    // From now on its tools are known.
+    // Its tools are known after the first call.
     standalone.gateway.stop();
     standalone.restart(&[]);
     assert!(standalone.has("sequentialthinking").await);

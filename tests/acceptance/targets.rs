@@ -1,4 +1,4 @@
-//! Upstreams that die: what callers and operators are told, how soon, and that they come back.
+//! Failing upstreams: errors for callers, status for operators, detection time, and recovery.
 
 mod routing;
 
@@ -34,7 +34,7 @@ async fn target(admin: &str) -> Value {
 }
 
 #[tokio::test]
-async fn a_server_that_dies_is_noticed_told_and_picked_up_again() {
+async fn restarted_server_is_reconnected() {
     let backend = Backend::start();
     let proxy = FaultProxy::start(&backend.process.address()).await;
     let (gateway, admin) = scene(&proxy).await;

@@ -1,13 +1,14 @@
-//! Virtual tools: another name, other arguments, another result; what docs/virtual-tools.md says, in
-//! both eras, with the demo servers behind it.
+//! Virtual tools as in docs/virtual-tools.md: renamed tools, changed arguments and projected
+//! results, in both eras with the demo servers.
 
 use acceptance::{Backend, Gateway, GatewayOptions, ModernClient, ctl, eventually, root};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use crate::page;
+use crate::documented_commands;
 
-/// A gateway with the example's own configuration, but for the addresses; `changed` is the registry.
+/// A gateway with the example's configuration and test addresses. `changed` edits the registry
+/// file.
 async fn example(backend: &Backend, changed: impl FnOnce(&mut Value)) -> (Gateway, TempDir) {
     let dir = tempfile::tempdir().expect("a directory");
     let text = std::fs::read_to_string(root().join("examples/virtual-tools.json")).expect("a file");
@@ -18,7 +19,7 @@ async fn example(backend: &Backend, changed: impl FnOnce(&mut Value)) -> (Gatewa
     let config = std::fs::read_to_string(root().join("examples/virtual-tools.yaml")).expect("one");
     let config = config.replace("127.0.0.1:7090", &backend.process.address());
     let block = |name: &str| {
-        let start = config.find(&format!("\n{name}:")).expect("the block is there") + 1;
+        let start = config.find(&format!("\n{name}:")).expect("the block exists") + 1;
         let end = config[start..].find("\n\n").map_or(config.len(), |end| start + end + 1);
         config[start..end].to_owned()
     };
@@ -31,7 +32,7 @@ async fn example(backend: &Backend, changed: impl FnOnce(&mut Value)) -> (Gatewa
     });
     gateway.ready().await;
     let client = ModernClient::anonymous(&gateway.mcp_url());
-    eventually("what is inherited is known", || async {
+    eventually("inherited members are known", || async {
         let tools = client.tools().await;
         tools.iter().all(|tool| tool.get("annotations").is_some())
     })
@@ -40,14 +41,14 @@ async fn example(backend: &Backend, changed: impl FnOnce(&mut Value)) -> (Gatewa
 }
 
 #[tokio::test]
-async fn every_command_of_the_page_shows_what_the_page_says_in_both_eras() {
+async fn documented_commands_print_documented_output() {
     let backend = Backend::start();
     let (gateway, _dir) = example(&backend, |_| {}).await;
-    page::shows("docs/virtual-tools.md", &gateway);
+    documented_commands::assert_output("docs/virtual-tools.md", &gateway);
 }
 
 #[tokio::test]
-async fn the_page_s_tools_are_those_of_the_example() {
+async fn documented_tools_match_example() {
     let page = std::fs::read_to_string(root().join("docs/virtual-tools.md")).expect("a page");
     let text = std::fs::read_to_string(root().join("examples/virtual-tools.json")).expect("a file");
     let plain = |text: &str| text.split_whitespace().collect::<String>();
@@ -56,7 +57,7 @@ async fn the_page_s_tools_are_those_of_the_example() {
         let block = block.split("\n```").next().unwrap_or_default();
         for part in block.split('…') {
             let part = plain(part);
-            // An excerpt begins and ends where the page needs it to.
+            // Excerpts in the page may start and end anywhere.
             let part = part.trim_matches(['{', '}', ',']);
             assert!(example.contains(part), "not in the example: {part}");
             parts += 1;
@@ -66,7 +67,7 @@ async fn the_page_s_tools_are_those_of_the_example() {
 }
 
 #[tokio::test]
-async fn what_a_document_leaves_open_is_the_upstreams() {
+async fn missing_fields_default_to_upstream() {
     let backend = Backend::start();
     let (gateway, _dir) = example(&backend, |_| {}).await;
     let direct = format!("http://{}/fetch/mcp", backend.process.address());
@@ -92,7 +93,7 @@ async fn what_a_document_leaves_open_is_the_upstreams() {
 }
 
 #[tokio::test]
-async fn a_nested_hidden_field_has_its_value_whatever_the_caller_sends_beside_it() {
+async fn nested_hidden_field_keeps_its_default() {
     let backend = Backend::start();
     let (gateway, _dir) = example(&backend, |_| {}).await;
     let client = ModernClient::anonymous(&gateway.mcp_url());
@@ -118,7 +119,7 @@ async fn a_nested_hidden_field_has_its_value_whatever_the_caller_sends_beside_it
         let answer = client.call("search_handbook", arguments).await;
         assert!(answer.is_tool_error() && answer.text().contains("/filters/"), "{answer:?}");
     }
-    // What is no object has no place for the hidden part.
+    // A value that is not an object cannot contain the hidden member.
     for filters in [json!("tags"), json!([{ "tags": ["research"] }])] {
         let arguments = json!({ "query": "gateway", "filters": filters });
         assert!(client.call("search_handbook", arguments).await.is_tool_error());
@@ -126,7 +127,7 @@ async fn a_nested_hidden_field_has_its_value_whatever_the_caller_sends_beside_it
 }
 
 #[tokio::test]
-async fn a_variable_without_a_value_fails_the_call_and_is_named() {
+async fn undefined_variable_fails_call() {
     let backend = Backend::start();
     let rename = |registry: &mut Value| {
         registry["tools"][2]["source"]["defaults"]["filters"]["tags"] = json!(["${PATH}"]);
@@ -141,7 +142,7 @@ async fn a_variable_without_a_value_fails_the_call_and_is_named() {
 }
 
 #[tokio::test]
-async fn a_projection_that_does_not_fit_shows_nothing_and_is_audited() {
+async fn failed_projection_returns_nothing_and_is_audited() {
     let backend = Backend::start();
     let multiply = |registry: &mut Value| {
         let wild = "[*,*]".repeat(40);
@@ -165,13 +166,13 @@ async fn a_projection_that_does_not_fit_shows_nothing_and_is_audited() {
         audited.contains("invalid-output") && audited.contains("/mappings/missing"),
         "{audited}"
     );
-    // An error of the tool itself is told.
+    // An error of the tool itself is returned.
     let refused = client.call("page_card", json!({ "url": "https://nowhere" })).await;
     assert!(refused.text().contains("known pages"), "{refused:?}");
 }
 
 #[test]
-fn old_forms_are_read_and_contradictions_refused() {
+fn legacy_fields_are_read_and_contradictions_rejected() {
     let dir = tempfile::tempdir().expect("a directory");
     let file = dir.path().join("registry.json");
     let validated = |tool: Value| {
@@ -193,7 +194,7 @@ fn old_forms_are_read_and_contradictions_refused() {
     let mut both = old;
     both["server"] = json!("other");
     let refused = validated(tool(both, json!({})));
-    assert!(refused.stderr.contains("`target` says `s`, but `server` says `other`"), "{refused:?}");
+    assert!(refused.stderr.contains("`target` is `s`, but `server` is `other`"), "{refused:?}");
     let new = json!({ "server": "s", "serverVersion": "1.0.0", "tool": "t", "hideFields": ["m"] });
     let refused = validated(tool(new, beside));
     assert!(refused.stderr.contains("inside `source` and beside it"), "{refused:?}");

@@ -1,4 +1,4 @@
-//! Web pages as clients: preflight requests of browsers, and the headers that pages may read.
+//! Web pages as clients: CORS preflight requests, and readable response headers.
 
 use acceptance::{Backend, Gateway, GatewayOptions, mcp::LEGACY, root};
 use http::HeaderMap;
@@ -27,7 +27,7 @@ impl Site {
         Self { gateway, _backend: backend, options }
     }
 
-    /// The response to the preflight request of a page that wants to `POST`.
+    /// The response to the preflight request of a page that will `POST`.
     async fn preflight(&self, path: &str, origin: &str) -> HeaderMap {
         let asked = "content-type,authorization,mcp-protocol-version,mcp-param-region";
         let request = reqwest::Client::new()
@@ -64,7 +64,7 @@ fn initialize() -> Value {
 }
 
 #[tokio::test]
-async fn page_of_allowed_origin_may_call() {
+async fn allowed_origin_may_call() {
     let site = Site::start().await;
     let asked = site.preflight("/mcp", PAGE).await;
     assert_eq!(text(&asked, "access-control-allow-origin"), PAGE);
@@ -88,7 +88,7 @@ async fn page_of_allowed_origin_may_call() {
 }
 
 #[tokio::test]
-async fn page_of_other_origin_may_not_call() {
+async fn other_origin_may_not_call() {
     let site = Site::start().await;
     for origin in ["https://evil.example", "http://localhost:3000", "null"] {
         let asked = site.preflight("/mcp", origin).await;
@@ -111,7 +111,7 @@ async fn page_of_other_origin_may_not_call() {
 }
 
 #[tokio::test]
-async fn trailing_slash_makes_no_difference() {
+async fn trailing_slash_is_ignored() {
     let site = Site::start().await;
     let asked = site.preflight("/mcp/", PAGE).await;
     assert_eq!(text(&asked, "access-control-allow-origin"), PAGE);

@@ -1,4 +1,4 @@
-//! Registries that ask who is calling, and tokens for them.
+//! Registries with authentication, and tokens for them.
 
 use std::process::{Command, Output};
 
@@ -11,48 +11,48 @@ use tonic::{
 
 use crate::{Registry, binary};
 
-/// A database and what is in it before a server is started: a token.
+/// A registry with authentication, and its database.
 #[derive(Debug)]
 pub struct Guarded {
-    /// The server.
+    /// The server process.
     pub registry: Registry,
     /// `sqlite:…` or `postgres://…`.
     pub database: String,
-    /// The text of a token with the role admin, of `root` in the team `platform`.
+    /// A token of `root` in team `platform` with role admin.
     pub admin: String,
     _dir: Option<TempDir>,
 }
 
 impl Guarded {
-    /// A fresh registry on SQLite.
+    /// Starts a registry on a new SQLite database.
     pub fn start(flags: &[&str]) -> Self {
         let dir = tempfile::tempdir().expect("a temporary directory");
         let database = format!("sqlite:{}", dir.path().join("registry.db").display());
         Self { _dir: Some(dir), ..Self::start_on(&database, flags) }
     }
 
-    /// A registry on this database.
+    /// Starts a registry on this database.
     pub fn start_on(database: &str, flags: &[&str]) -> Self {
         let admin = create_token(database, "root", "platform", "admin");
         let registry = Registry::start_with(database, flags);
         Self { registry, database: database.to_owned(), admin, _dir: None }
     }
 
-    /// Makes a token in the database: its text.
+    /// Creates a token in the database and returns its text.
     pub fn token(&self, name: &str, team: &str, role: &str) -> String {
         create_token(&self.database, name, team, role)
     }
 
-    /// A connection on which every call carries this token.
+    /// Connects with this token on every call.
     pub async fn channel(&self, token: &str) -> Authorized {
         InterceptedService::new(self.registry.channel().await, Bearer(token.to_owned()))
     }
 }
 
-/// A connection on which every call carries a token.
+/// A channel that sends a token with every call.
 pub type Authorized = InterceptedService<Channel, Bearer>;
 
-/// Adds a token to every call.
+/// Adds a bearer token to every call.
 #[derive(Debug, Clone)]
 pub struct Bearer(pub String);
 
@@ -64,7 +64,7 @@ impl Interceptor for Bearer {
     }
 }
 
-/// Makes a token with one role: its text.
+/// Creates a token with one role and returns its text.
 pub fn create_token(database: &str, name: &str, team: &str, role: &str) -> String {
     let output =
         server(database, &["token", "create", "--name", name, "--team", team, "--role", role]);

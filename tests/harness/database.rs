@@ -1,30 +1,30 @@
-//! A registry's database, of either sort, with a way behind the service's back.
+//! Databases of both kinds, with direct SQL access beside the service.
 
 use sqlx::{Connection as _, PgConnection, SqliteConnection};
 use tempfile::TempDir;
 
 use crate::postgres;
 
-/// What the log is made of.
+/// The tables of the log.
 const TABLES: [&str; 6] = ["registry", "head", "commits", "changes", "setting_changes", "entities"];
 
-/// A fresh database.
+/// A new database.
 #[derive(Debug)]
 pub enum Database {
-    /// A file.
+    /// A SQLite file.
     Sqlite(TempDir),
-    /// A database of a private cluster.
+    /// A database in a private Postgres cluster.
     Postgres(postgres::TestDatabase),
 }
 
 impl Database {
-    /// One of each sort: what holds at the front door holds on both.
+    /// One database of each kind.
     pub async fn both() -> [Self; 2] {
         let dir = tempfile::tempdir().expect("a temporary directory");
         [Self::Sqlite(dir), Self::Postgres(postgres::database().await)]
     }
 
-    /// The URL that the server takes.
+    /// The URL for `--database`.
     pub fn url(&self) -> String {
         match self {
             Self::Sqlite(dir) => format!("sqlite:{}", dir.path().join("registry.db").display()),
@@ -32,7 +32,7 @@ impl Database {
         }
     }
 
-    /// Runs SQL on it, as somebody who has the service's own rights.
+    /// Runs SQL with the service's own rights.
     pub async fn execute(&self, sql: &str) -> Result<(), sqlx::Error> {
         let sql = sqlx::AssertSqlSafe(sql.to_owned());
         match self {
@@ -47,7 +47,7 @@ impl Database {
         }
     }
 
-    /// One number that a query gives.
+    /// Returns the number that a query selects.
     pub async fn number(&self, sql: &str) -> i64 {
         let sql = sqlx::AssertSqlSafe(sql.to_owned());
         let number = match self {
@@ -65,26 +65,26 @@ impl Database {
         number.expect("it is a number")
     }
 
-    /// Takes away what keeps the log from being edited.
+    /// Drops the triggers that protect the log.
     pub async fn disarm(&self) {
         let (disarm, _) = self.triggers().await;
         self.execute(&disarm).await.expect("the owner of tables may drop triggers");
     }
 
-    /// Runs SQL past what keeps the log from being edited, which is there again afterwards.
+    /// Runs SQL without the triggers that protect the log, and restores them.
     pub async fn tamper(&self, sql: &str) {
         let (disarm, arm) = self.triggers().await;
         let sql = format!("BEGIN; {disarm}; {sql}; {arm}; COMMIT");
         self.execute(&sql).await.unwrap_or_else(|e| panic!("{sql}: {e}"));
     }
 
-    /// Keeps a copy of its tables, for [`Database::restore`].
+    /// Saves a copy of the tables for [`Database::restore`].
     pub async fn save(&self) {
         let copy = |table| format!("CREATE TABLE saved_{table} AS SELECT * FROM {table};");
         self.execute(&TABLES.map(copy).concat()).await.expect("tables can be copied");
     }
 
-    /// Brings back what was kept.
+    /// Restores the saved tables.
     pub async fn restore(&self) {
         let restore = |table| {
             format!("DELETE FROM {table}; INSERT INTO {table} SELECT * FROM saved_{table};")
@@ -92,7 +92,7 @@ impl Database {
         self.tamper(&TABLES.map(restore).concat()).await;
     }
 
-    /// What takes the triggers away, and what brings them back.
+    /// SQL that drops the triggers, and SQL that creates them.
     async fn triggers(&self) -> (String, String) {
         match self {
             Self::Sqlite(_) => {

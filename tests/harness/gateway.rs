@@ -13,15 +13,15 @@ use crate::{
     registry::CtlOutput,
 };
 
-/// The ten demo servers in one process.
+/// A process with all demo servers.
 #[derive(Debug)]
 pub struct Backend {
-    /// The running process.
+    /// The backend process.
     pub process: Process,
     _dir: TempDir,
 }
 
-/// The registered servers with their paths at the demo backend.
+/// Registered servers with their versions and paths at the demo backend.
 pub const SERVERS: [(&str, &str, &str); 11] = [
     ("document-service", "1.2.0", "documents"),
     ("document-service", "1.3.0", "documents"),
@@ -37,7 +37,7 @@ pub const SERVERS: [(&str, &str, &str); 11] = [
 ];
 
 impl Backend {
-    /// Starts it on a free port.
+    /// Starts the backend on a free port.
     pub fn start() -> Self {
         let dir = tempfile::tempdir().expect("a temporary directory");
         let process = Process::start("demo-backend", dir.path(), |command| {
@@ -46,7 +46,7 @@ impl Backend {
         Self { process, _dir: dir }
     }
 
-    /// The gateway's `targets` for all its servers; the time server runs over stdio.
+    /// The `targets` block for all servers; the time server runs over stdio.
     pub fn targets(&self) -> String {
         let address = self.process.address();
         let target = |(server, version, path)| {
@@ -63,8 +63,8 @@ impl Backend {
     }
 }
 
-/// The gateway's `targets` for all its servers, at an address where no server listens: their tools
-/// are listed, and calls fail.
+/// A `targets` block for all servers at an address without a listener. Their tools are listed, and
+/// calls fail.
 pub fn unreachable_targets() -> String {
     let names: BTreeSet<_> = SERVERS.into_iter().map(|(server, ..)| server).collect();
     let target = |server| {
@@ -74,7 +74,7 @@ pub fn unreachable_targets() -> String {
     format!("targets:\n{targets}")
 }
 
-/// What makes a gateway: parts of its YAML.
+/// Parts of a gateway's configuration.
 #[derive(Debug, Clone)]
 pub struct GatewayOptions {
     /// `registry.source`.
@@ -87,7 +87,7 @@ pub struct GatewayOptions {
     pub more: String,
 }
 
-/// A gateway and what it needs to be started again as the same one.
+/// A gateway that can be restarted with the same address and cache.
 #[derive(Debug)]
 pub struct Gateway {
     /// The running process.
@@ -103,12 +103,12 @@ impl Gateway {
         Self::start_with(options, &[])
     }
 
-    /// The same with more arguments.
+    /// Starts a gateway with additional arguments.
     pub fn start_with(options: &GatewayOptions, arguments: &[&str]) -> Self {
         Self::start_in(options, (arguments, &[]))
     }
 
-    /// The same with more arguments and environment variables.
+    /// Starts a gateway with additional arguments and environment variables.
     pub fn start_in(
         options: &GatewayOptions,
         (arguments, variables): (&[&str], &[(&str, &str)]),
@@ -120,18 +120,18 @@ impl Gateway {
         Self { process, address, dir }
     }
 
-    /// Starts it again: same address, same cache, perhaps another configuration.
+    /// Restarts the gateway with the same address and cache, and this configuration.
     pub fn restart(&mut self, options: &GatewayOptions) {
         write_config(self.dir.path(), &self.address, options);
         self.process = spawn(self.dir.path(), (&[], &[]));
     }
 
-    /// Writes another configuration, which the running gateway takes over.
+    /// Writes another configuration, which the running gateway reloads.
     pub fn configure(&self, options: &GatewayOptions) {
         write_config(self.dir.path(), "127.0.0.1:0", options);
     }
 
-    /// What `--check` says about its configuration.
+    /// The output of `--check` with its configuration.
     pub fn check(&self) -> CtlOutput {
         let checked = Command::new(binary("gateway-agent"))
             .arg("--config")
@@ -142,7 +142,7 @@ impl Gateway {
         checked.into()
     }
 
-    /// `http://127.0.0.1:PORT` of the admin address, as it says in its log.
+    /// The URL of the admin address, read from the log.
     pub fn admin_url(&self) -> String {
         let log = self.process.stderr();
         let line = log.lines().rfind(|line| line.contains("listening for admin requests"));
@@ -150,24 +150,24 @@ impl Gateway {
         format!("http://{}", address.trim())
     }
 
-    /// What `/admin/targets` says.
+    /// The response of `/admin/targets`.
     pub async fn targets(&self) -> String {
         let answer = reqwest::get(format!("{}/admin/targets", self.admin_url())).await;
         answer.expect("an answer").text().await.expect("text")
     }
 
-    /// The MCP endpoint.
+    /// The URL of the MCP endpoint.
     pub fn mcp_url(&self) -> String {
         format!("{}/mcp", self.url())
     }
 
-    /// `http(s)://127.0.0.1:PORT`, as it says itself.
+    /// The base URL, with the scheme of the first output line.
     pub fn url(&self) -> String {
         let scheme = if self.process.greeting.contains("https://") { "https" } else { "http" };
         format!("{scheme}://{}", self.address)
     }
 
-    /// Waits until it has a catalog.
+    /// Waits until the gateway is ready.
     pub async fn ready(&self) {
         let url = format!("http://{}/readyz", self.address);
         crate::eventually("the gateway has a catalog", || async {
@@ -176,12 +176,28 @@ impl Gateway {
         .await;
     }
 
-    /// The configuration file.
+    /// Waits until at least this number of targets is up.
+    pub async fn upstreams_up(&self, count: usize) {
+        let url = format!("{}/metrics", self.url());
+        crate::eventually(&format!("{count} targets are up"), || async {
+            let Ok(response) = reqwest::get(&url).await else { return false };
+            let text = response.text().await.unwrap_or_default();
+            let is_up = |line: &&str| {
+                line.starts_with("gateway_target_state{")
+                    && line.contains("state=\"up\"")
+                    && line.ends_with(" 1")
+            };
+            text.lines().filter(is_up).count() >= count
+        })
+        .await;
+    }
+
+    /// The path of the configuration file.
     pub fn config(&self) -> PathBuf {
         self.dir.path().join("gateway.yaml")
     }
 
-    /// The cache file.
+    /// The path of the cache file.
     pub fn cache(&self) -> PathBuf {
         self.dir.path().join("cache/registry-v2.json")
     }

@@ -1,4 +1,4 @@
-//! The harness of the front-door tests: the real programs as processes, their clients, a private
+//! Harness of the acceptance tests: the real programs as processes, their clients, a private
 //! Postgres, and a proxy that breaks connections.
 
 pub mod access;
@@ -24,12 +24,12 @@ pub use registry::{CtlOutput, Registry, ctl};
 
 use std::time::{Duration, Instant};
 
-/// Polls a condition until it holds; panics with `what` after a minute.
+/// Polls a condition for up to a minute, and panics with `what` after that.
 pub async fn eventually<F: Future<Output = bool>>(what: &str, condition: impl FnMut() -> F) {
     eventually_within(Duration::from_mins(1), what, condition).await;
 }
 
-/// The same with another time limit.
+/// Polls a condition with another time limit.
 pub async fn eventually_within<F: Future<Output = bool>>(
     limit: Duration,
     what: &str,

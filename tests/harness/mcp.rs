@@ -1,13 +1,13 @@
-//! Raw MCP requests of both protocol eras: what exactly goes over the wire, and what comes back.
+//! Raw MCP requests of both eras, with access to the exact bytes.
 
 use serde_json::{Value, json};
 
-/// The stateless era.
+/// The revision of the stateless era.
 pub const MODERN: &str = "2026-07-28";
-/// The era of sessions.
+/// The revision of the session-based era.
 pub const LEGACY: &str = "2025-11-25";
 
-/// A client of the stateless era that says which agent it is.
+/// A modern client that sends its agent name in headers.
 #[derive(Debug, Clone)]
 pub struct ModernClient {
     http: reqwest::Client,
@@ -17,26 +17,26 @@ pub struct ModernClient {
     capabilities: Value,
 }
 
-/// An answer: HTTP status and JSON-RPC message.
+/// A response with HTTP status and JSON-RPC message.
 #[derive(Debug)]
 pub struct Answer {
     /// The HTTP status.
     pub status: u16,
-    /// `WWW-Authenticate`, or nothing.
+    /// The header `WWW-Authenticate`, or empty.
     pub challenge: String,
     /// The JSON-RPC message, or null.
     pub message: Value,
-    /// The same as it was sent.
+    /// The message as raw text.
     pub text: String,
 }
 
 impl Answer {
-    /// The result; there must be one.
+    /// The result. Panics without one.
     pub fn result(&self) -> &Value {
         self.message.get("result").unwrap_or_else(|| panic!("no result in {self:?}"))
     }
 
-    /// The error code; there must be one.
+    /// The error code. Panics without one.
     pub fn error_code(&self) -> i64 {
         self.message["error"]["code"].as_i64().unwrap_or_else(|| panic!("no error in {self:?}"))
     }
@@ -53,34 +53,34 @@ impl Answer {
 }
 
 impl ModernClient {
-    /// A client that does not say who it is.
+    /// A client without an identity.
     pub fn anonymous(url: &str) -> Self {
         let (http, url) = (reqwest::Client::new(), url.to_owned());
         Self { http, url, agent: None, program: None, capabilities: json!({}) }
     }
 
-    /// A client of a registered agent.
+    /// A client that sends the headers of a registered agent.
     pub fn agent(url: &str, name: &str, version: &str) -> Self {
         let agent = Some((name.to_owned(), version.to_owned()));
         Self { agent, ..Self::anonymous(url) }
     }
 
-    /// The same over another HTTP client.
+    /// Uses another HTTP client.
     pub fn over(self, http: reqwest::Client) -> Self {
         Self { http, ..self }
     }
 
-    /// The same with this name and version in `clientInfo`.
+    /// Sends this name and version in `clientInfo`.
     pub fn introduced_as(self, name: &str, version: &str) -> Self {
         Self { program: Some(json!({ "name": name, "version": version })), ..self }
     }
 
-    /// The same with these capabilities.
+    /// Sends these client capabilities.
     pub fn declaring(self, capabilities: Value) -> Self {
         Self { capabilities, ..self }
     }
 
-    /// Sends one request with all headers that the specification demands.
+    /// Sends one request with all headers that the specification requires.
     pub async fn request(&self, method: &str, params: Value) -> Result<Answer, reqwest::Error> {
         let mut params = params;
         let mut meta = json!({
@@ -117,7 +117,7 @@ impl ModernClient {
         Ok(Answer { status, challenge: challenge.unwrap_or_default(), message, text })
     }
 
-    /// The names of the tools that it is shown, over all pages, sorted.
+    /// The sorted names of all listed tools.
     pub async fn tool_names(&self) -> Vec<String> {
         let mut names = Vec::new();
         for tool in self.tools().await {
@@ -127,7 +127,7 @@ impl ModernClient {
         names
     }
 
-    /// The tools that it is shown, over all pages.
+    /// All listed tools.
     pub async fn tools(&self) -> Vec<Value> {
         let (mut tools, mut params) = (Vec::new(), json!({}));
         loop {
@@ -149,7 +149,7 @@ impl ModernClient {
     }
 }
 
-/// The data of the last event of a stream, or the whole text where it is no stream.
+/// The data of the last event of a stream, or the whole text of another response.
 fn last_event(text: &str) -> &str {
     text.lines().rev().find_map(|line| line.strip_prefix("data:")).unwrap_or(text)
 }

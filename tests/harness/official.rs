@@ -1,8 +1,7 @@
 //! The official MCP programs at pinned versions: the Python SDK with the programs of its source
-//! distribution, Node, and what `npm ci` installs: the conformance suite, the TypeScript SDKs, the
-//! Inspector. They are fetched once, from the indexes of Python and npm, and kept below `target/`.
-//!
-//! Node and npm of the machine are not used: both come with the Python packages.
+//! distribution, Node, and the npm packages: conformance suite, TypeScript SDKs, Inspector. They
+//! are downloaded once from PyPI and npm, and kept below `target/`. Node and npm come with the
+//! Python packages, so the versions of the machine are not used.
 
 use std::{
     fs,
@@ -16,10 +15,10 @@ use crate::{
     python::{PythonEnvironment, succeed},
 };
 
-/// The release of the Python SDK; the same as in `requirements.txt`.
+/// The release of the Python SDK, equal to that in `requirements.txt`.
 const SDK: &str = "mcp-2.3.0";
 
-/// Everything that is installed.
+/// The installed programs.
 #[derive(Debug)]
 pub struct Official {
     python: PythonEnvironment,
@@ -27,7 +26,7 @@ pub struct Official {
 }
 
 impl Official {
-    /// All of it below this directory; what is not there yet is fetched.
+    /// Installs missing programs below this directory.
     pub fn get(target: &Path) -> &'static Self {
         static INSTALLED: OnceLock<Official> = OnceLock::new();
         INSTALLED.get_or_init(|| {
@@ -41,17 +40,17 @@ impl Official {
         })
     }
 
-    /// The Python that has the SDK.
+    /// A Python interpreter with the SDK.
     pub fn python(&self) -> Command {
         self.python.python()
     }
 
-    /// Where that Python is.
+    /// The path of that interpreter.
     pub fn python_path(&self) -> PathBuf {
         self.python.program("python")
     }
 
-    /// Node itself, not the script that starts it: so that it gets signals.
+    /// The Node binary itself, so that signals reach it instead of a wrapper script.
     pub fn node_path(&self) -> PathBuf {
         let lib = self.dir.join("python/lib");
         let versions = fs::read_dir(lib).expect("the environment has a library");
@@ -61,7 +60,7 @@ impl Official {
         nodes.find(|node| node.is_file()).expect("Node is in the environment")
     }
 
-    /// Node with a script.
+    /// A command that runs a script with Node.
     pub fn node(&self, script: &Path) -> Command {
         let mut node = Command::new(self.node_path());
         node.arg(script);
@@ -73,7 +72,7 @@ impl Official {
         self.dir.join("npm/node_modules")
     }
 
-    /// The Python SDK's sources, with its examples and what its own conformance tests use.
+    /// The sources of the Python SDK, with its examples and conformance fixtures.
     pub fn sources(&self) -> PathBuf {
         self.dir.join(SDK)
     }
@@ -93,7 +92,7 @@ impl Official {
         fs::rename(fresh.path().join(SDK), self.sources()).expect("the sources are kept");
     }
 
-    /// As [`PythonEnvironment::of`]: anew when the lock file has changed.
+    /// Like [`PythonEnvironment::of`], reinstalls after a change of the lock file.
     fn install_modules(&self) {
         let (from, to) = (folder().join("npm"), self.dir.join("npm"));
         let wanted = fs::read_to_string(from.join("package-lock.json")).expect("a lock file");
@@ -112,7 +111,7 @@ impl Official {
     }
 }
 
-/// Where the pinned versions are committed.
+/// The directory with the pinned versions.
 fn folder() -> PathBuf {
     root().join("tests/acceptance/conformance")
 }

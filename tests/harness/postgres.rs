@@ -1,7 +1,6 @@
-//! A real Postgres for tests: the server of `DATABASE_URL`, or a private cluster of our own.
-//!
-//! A private cluster lives in a temporary directory, listens on a Unix socket and a loopback port,
-//! and ends with the test process, however that ends.
+//! A real Postgres for tests: the server of `DATABASE_URL`, or a private cluster. The private
+//! cluster uses a temporary directory, a Unix socket and a loopback port, and ends with the test
+//! process.
 
 mod binaries;
 mod certificates;
@@ -18,7 +17,7 @@ use sqlx::{AssertSqlSafe, ConnectOptions as _, Connection as _, postgres::PgConn
 pub use cluster::{Fsync, PrivateCluster};
 pub use standby::Replication;
 
-/// A database of its own for one test; dropped at the end.
+/// A database for one test, dropped at its end.
 #[derive(Debug)]
 pub struct TestDatabase {
     admin_url: String,
@@ -26,8 +25,8 @@ pub struct TestDatabase {
     url: String,
 }
 
-/// An empty database, on the server of `DATABASE_URL` if that is set, else on a private cluster
-/// that all tests of this process share.
+/// Creates an empty database on the server of `DATABASE_URL`, or on a private cluster that all
+/// tests of this process share.
 pub async fn database() -> TestDatabase {
     static NUMBER: AtomicU32 = AtomicU32::new(0);
     let admin_url = admin_url().await;
@@ -39,14 +38,14 @@ pub async fn database() -> TestDatabase {
 }
 
 impl TestDatabase {
-    /// Where it is: `postgres://…`.
+    /// The URL `postgres://…`.
     pub fn url(&self) -> &str {
         &self.url
     }
 }
 
 impl Drop for TestDatabase {
-    /// Best effort: a test that failed because the server is gone should not fail twice.
+    /// Best effort: a test that failed because of a missing server should not fail twice.
     fn drop(&mut self) {
         let sql = format!("DROP DATABASE IF EXISTS \"{}\" WITH (FORCE)", self.name);
         let url = self.admin_url.clone();
@@ -90,7 +89,7 @@ async fn truth(url: &str, sql: &str) -> Result<bool, sqlx::Error> {
     Ok(answer)
 }
 
-/// The same server, another database.
+/// Replaces the database in a URL.
 fn with_database(url: &str, name: &str) -> String {
     let (address, query) = url.split_once('?').map_or((url, None), |(a, q)| (a, Some(q)));
     let authority = address.find("://").map_or(0, |at| at + 3);

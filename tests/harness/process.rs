@@ -1,4 +1,4 @@
-//! A program of this workspace as a child process: started, awaited, signalled, ended.
+//! A program of this workspace as a child process: start, wait, signal, stop.
 
 use std::{
     fs::File,
@@ -10,9 +10,9 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// How long a program may take to say that it listens.
+/// Time limit until a program reports its address.
 const START: Duration = Duration::from_mins(1);
-/// How long a program may take to end after SIGTERM.
+/// Time limit between SIGTERM and exit.
 const STOP: Duration = Duration::from_secs(30);
 
 /// A running program; killed when dropped.
@@ -21,11 +21,11 @@ pub struct Process {
     name: String,
     child: Child,
     stderr: PathBuf,
-    /// The line in which it said that it listens.
+    /// The first output line, with the address.
     pub greeting: String,
 }
 
-/// Where the programs of this workspace are: beside the running test or benchmark.
+/// The path of a program of this workspace, beside the running test or benchmark.
 pub fn binary(name: &str) -> PathBuf {
     let running = std::env::current_exe().expect("the running program has a path");
     let profile = running
@@ -43,14 +43,14 @@ pub fn root() -> PathBuf {
 }
 
 impl Process {
-    /// Starts a program and waits until it prints a line with `listening on`. Its standard error
-    /// goes to a file in `dir`, which is shown when something goes wrong.
+    /// Starts a program and waits for a line with `listening on`. Its standard error goes to a file
+    /// in `dir`, which is printed on failures.
     pub fn start(name: &str, dir: &Path, configure: impl FnOnce(&mut Command)) -> Self {
         Self::try_start(name, dir, configure).unwrap_or_else(|e| panic!("{e}"))
     }
 
-    /// As [`Process::start`]; a program that ends before it listens is an error with its status
-    /// and its standard error.
+    /// Like [`Process::start`]. A program that exits before it listens is an error with its status
+    /// and standard error.
     pub fn try_start(
         name: &str,
         dir: &Path,
@@ -61,7 +61,7 @@ impl Process {
         Self::run(name, dir, command)
     }
 
-    /// As [`Process::try_start`], with any program.
+    /// Like [`Process::try_start`], for any program.
     pub fn run(name: &str, dir: &Path, mut command: Command) -> Result<Self, String> {
         let stderr = dir.join(format!("{name}.stderr.log"));
         let log = File::options().create(true).append(true).open(&stderr).expect("a log file");
@@ -88,29 +88,29 @@ impl Process {
         self.child.id()
     }
 
-    /// What it wrote to standard error so far.
+    /// The standard error so far.
     pub fn stderr(&self) -> String {
         std::fs::read_to_string(&self.stderr).unwrap_or_default()
     }
 
-    /// Sends a signal, as `kill -SIGNAL`.
+    /// Sends a signal, like `kill -SIGNAL`.
     pub fn signal(&self, signal: &str) {
         signal_process(self.id(), signal);
     }
 
-    /// `kill -9`, and waits until it is gone.
+    /// Kills the process and waits for its end.
     pub fn kill_9(&mut self) {
         self.child.kill().expect("SIGKILL is delivered");
         self.child.wait().expect("a child can be awaited");
     }
 
-    /// SIGTERM; it must end by itself.
+    /// Sends SIGTERM and waits for the exit.
     pub fn stop(&mut self) -> ExitStatus {
         self.signal("TERM");
         self.wait(STOP)
     }
 
-    /// Waits until it ends by itself.
+    /// Waits until the process exits.
     pub fn wait(&mut self, within: Duration) -> ExitStatus {
         let deadline = Instant::now() + within;
         loop {
@@ -127,23 +127,23 @@ impl Process {
         }
     }
 
-    /// Resident memory in bytes, from `/proc`.
+    /// Resident memory in bytes.
     pub fn resident_bytes(&self) -> u64 {
         resident_bytes(self.id())
     }
 
-    /// The most resident memory that it has had, in bytes, from `/proc`.
+    /// Peak resident memory in bytes.
     pub fn peak_bytes(&self) -> u64 {
         memory(self.id(), "VmHWM:")
     }
 
-    /// Processor time used so far, user and system, in seconds, from `/proc`.
+    /// User and system processor time in seconds.
     pub fn cpu_seconds(&self) -> f64 {
         cpu_seconds(self.id())
     }
 }
 
-/// Resident memory of a process in bytes, from `/proc`.
+/// Resident memory of a process in bytes.
 pub fn resident_bytes(id: u32) -> u64 {
     memory(id, "VmRSS:")
 }
@@ -156,9 +156,9 @@ fn memory(id: u32, what: &str) -> u64 {
     kibibytes * 1024
 }
 
-/// Processor time that a process has used, user and system, in seconds.
+/// User and system processor time of a process in seconds.
 pub fn cpu_seconds(id: u32) -> f64 {
-    /// Ticks a second in `/proc/PID/stat`; fixed at 100 on Linux.
+    /// Ticks per second in `/proc/PID/stat`, fixed at 100 on Linux.
     const TICKS: f64 = 100.0;
     let stat = std::fs::read_to_string(format!("/proc/{id}/stat")).expect("a running process");
     let (_, fields) = stat.rsplit_once(')').expect("the command ends with a parenthesis");
@@ -171,13 +171,13 @@ pub fn cpu_seconds(id: u32) -> f64 {
     ticks / TICKS
 }
 
-/// Sends a signal to any process, as `kill -SIGNAL`.
+/// Sends a signal to any process, like `kill -SIGNAL`.
 pub fn signal_process(id: u32, signal: &str) {
     let status = Command::new("kill").args([&format!("-{signal}"), &id.to_string()]).status();
     assert!(status.expect("kill runs").success(), "kill -{signal} {id}");
 }
 
-/// The first line of output that says `listening on`; the rest is drained in the background.
+/// The first output line with `listening on`. A thread reads the rest.
 fn first_line(stdout: ChildStdout) -> Option<String> {
     let (sender, receiver) = mpsc::channel();
     thread::spawn(move || {

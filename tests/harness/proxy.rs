@@ -1,7 +1,4 @@
-//! A TCP proxy between two real programs that cuts connections at chosen bytes, leaves them half open,
-//! or changes a text on its way, on purpose.
-//!
-//! Delays and reordering are not supported.
+//! A TCP proxy that cuts connections at chosen bytes, leaves them half open, or changes a text.
 
 use std::{
     net::SocketAddr,
@@ -17,20 +14,20 @@ use tokio::{
     sync::watch,
 };
 
-/// A proxy that forwards to one address; connections can be cut after some bytes.
+/// A proxy to one address that can break its connections.
 #[derive(Debug, Clone)]
 pub struct FaultProxy {
     address: SocketAddr,
-    /// How many bytes from the server each new connection may carry; `u64::MAX`: all.
+    /// Bytes from the server per connection; `u64::MAX` is unlimited.
     budget: Arc<AtomicU64>,
     cuts: Arc<AtomicU64>,
-    /// Whether the first cut is the end of all connections.
+    /// Whether the first cut ends all connections.
     is_fatal: Arc<AtomicBool>,
-    /// Where connections lead.
+    /// The upstream address.
     upstream: watch::Sender<String>,
-    /// How many times answers were swallowed.
+    /// The number of times responses were dropped.
     swallows: Arc<AtomicU64>,
-    /// Which text from the server is changed; empty: none.
+    /// The text from the server to change; empty for none.
     falsified: Arc<Mutex<Vec<u8>>>,
 }
 
@@ -62,36 +59,37 @@ impl FaultProxy {
         self.address.to_string()
     }
 
-    /// Every connection from now on is cut after this many bytes from the server.
+    /// Cuts every new connection after this many bytes from the server.
     pub fn cut_after(&self, bytes: u64) {
         self.budget.store(bytes, Ordering::SeqCst);
     }
 
-    /// The same, and once one is cut, none carries anything any more until it heals.
+    /// Cuts like [`Self::cut_after`]. After the first cut, no connection works until
+    /// [`Self::heal`].
     pub fn fail_after(&self, bytes: u64) {
         self.is_fatal.store(true, Ordering::SeqCst);
         self.cut_after(bytes);
     }
 
-    /// Cuts what there is; later connections lead elsewhere.
+    /// Cuts all connections and changes the upstream address.
     pub fn lead_to(&self, upstream: &str) {
         self.upstream.send_replace(upstream.to_owned());
     }
 
-    /// Connections from now on are left alone.
+    /// Stops cutting connections.
     pub fn heal(&self) {
         self.is_fatal.store(false, Ordering::SeqCst);
         self.cut_after(u64::MAX);
     }
 
-    /// Nothing more comes back over the connections that there are now, and they stay open; later
-    /// ones are left alone.
+    /// Drops all further responses on the current connections and keeps them open. New connections
+    /// work.
     pub fn swallow_answers(&self) {
         self.swallows.fetch_add(1, Ordering::SeqCst);
     }
 
-    /// From now on the first letter of this text, wherever it comes from the server in one piece, gets
-    /// the other case; an empty text: nothing is changed any more.
+    /// Changes the case of the first letter of this text from the server, if it arrives in one
+    /// piece. An empty text ends this.
     pub fn falsify(&self, text: &str) {
         text.as_bytes().clone_into(&mut self.falsified.lock().expect("not poisoned"));
     }
@@ -106,7 +104,7 @@ impl FaultProxy {
         }
     }
 
-    /// How many connections were cut.
+    /// The number of cut connections.
     pub fn cuts(&self) -> u64 {
         self.cuts.load(Ordering::SeqCst)
     }

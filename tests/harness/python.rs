@@ -1,6 +1,4 @@
-//! Python programs from the package index, in an environment of their own that is made once.
-//!
-//! `make test` installs Python.
+//! Python packages in a virtual environment that is created once. `make test` installs Python.
 
 use std::{
     fs,
@@ -15,12 +13,12 @@ pub struct PythonEnvironment {
     dir: PathBuf,
 }
 
-/// Only one test makes an environment at a time.
+/// Allows one test at a time to create an environment.
 static MAKING: Mutex<()> = Mutex::new(());
 
 impl PythonEnvironment {
-    /// The environment with the packages of a requirements file, below `dir`; made if it is not
-    /// there yet, and anew when the file has changed.
+    /// The environment of a requirements file, below `dir`. Created if it is missing or the file
+    /// has changed.
     pub fn of(requirements: &Path, dir: &Path) -> Self {
         let _alone = MAKING.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         let wanted = fs::read_to_string(requirements).expect("a requirements file");
@@ -41,18 +39,18 @@ impl PythonEnvironment {
         environment
     }
 
-    /// Its interpreter.
+    /// The interpreter.
     pub fn python(&self) -> Command {
         Command::new(self.program("python"))
     }
 
-    /// Where a program of one of its packages is.
+    /// The path of a program of a package.
     pub fn program(&self, name: &str) -> PathBuf {
         self.dir.join("bin").join(name)
     }
 }
 
-/// Runs a command that prepares something; it must succeed.
+/// Runs a setup command that must succeed.
 pub(crate) fn succeed(command: &mut Command, why: &str) {
     let Output { status, stdout, stderr } =
         command.output().unwrap_or_else(|e| panic!("{why}: {command:?}: {e}"));

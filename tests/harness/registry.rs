@@ -1,4 +1,4 @@
-//! A real `registry-server` process, its clients, and the command line against it.
+//! A real `registry-server` process, its gRPC clients, and `registryctl`.
 
 use std::{
     path::{Path, PathBuf},
@@ -16,7 +16,7 @@ use tonic::transport::Channel;
 
 use crate::process::{Process, binary, root};
 
-/// A registry server and what it needs to be started again as the same one.
+/// A registry server that can be restarted with the same address and database.
 #[derive(Debug)]
 pub struct Registry {
     /// The running process.
@@ -30,12 +30,12 @@ pub struct Registry {
 }
 
 impl Registry {
-    /// Starts a fresh registry on SQLite in a directory of its own.
+    /// Starts a registry on a new SQLite database.
     pub fn start() -> Self {
         Self::start_fresh(&[])
     }
 
-    /// The same with flags.
+    /// Starts a registry on a new SQLite database with flags.
     pub fn start_fresh(flags: &[&str]) -> Self {
         let dir = tempfile::tempdir().expect("a temporary directory");
         let database = format!("sqlite:{}", dir.path().join("registry.db").display());
@@ -43,26 +43,26 @@ impl Registry {
         Self::start_at("127.0.0.1:0", (&database, flags), path, Some(dir))
     }
 
-    /// Starts a registry on a database that is there already.
+    /// Starts a registry on an existing database.
     pub fn start_on(database: &str) -> Self {
         let dir = tempfile::tempdir().expect("a temporary directory");
         let path = dir.path().to_path_buf();
         Self::start_at("127.0.0.1:0", (database, &[]), path, Some(dir))
     }
 
-    /// The same with more flags.
+    /// Starts a registry on an existing database with flags.
     pub fn start_with(database: &str, flags: &[&str]) -> Self {
         let dir = tempfile::tempdir().expect("a temporary directory");
         let path = dir.path().to_path_buf();
         Self::start_at("127.0.0.1:0", (database, flags), path, Some(dir))
     }
 
-    /// Starts a relay of it, with a database of its own.
+    /// Starts a relay of this registry with its own database.
     pub fn start_relay(&self, flags: &[&str]) -> Self {
         Self::start_relay_of(&self.address, flags)
     }
 
-    /// Starts a relay of what is at these addresses, with a database of its own.
+    /// Starts a relay of these addresses with its own database.
     pub fn start_relay_of(addresses: &str, flags: &[&str]) -> Self {
         let dir = tempfile::tempdir().expect("a temporary directory");
         let database = format!("sqlite:{}", dir.path().join("registry.db").display());
@@ -87,7 +87,7 @@ impl Registry {
         Self { process, address, database: database.to_owned(), dir, flags, _owned: owned }
     }
 
-    /// Starts it again after a kill or a stop: same address, same database.
+    /// Restarts the server with the same address and database.
     pub fn restart(&mut self) {
         self.process = Process::start("registry-server", &self.dir, |command| {
             configure(command, &self.address, &self.database, &self.dir);
@@ -100,29 +100,29 @@ impl Registry {
         &self.database
     }
 
-    /// `http://127.0.0.1:PORT`, or `https://`.
+    /// The base URL.
     pub fn url(&self) -> String {
         let scheme = if self.process.greeting.contains("https://") { "https" } else { "http" };
         format!("{scheme}://{}", self.address)
     }
 
-    /// `127.0.0.1:PORT` of its probes and metrics.
+    /// The admin address, read from the log.
     pub fn admin_address(&self) -> String {
         let log = self.process.stderr();
-        // After a restart, the last line is of the running process.
+        // After a restart, the last line belongs to the running process.
         let mut lines = log.lines().rev().filter(|line| line.contains("on the admin address"));
         let line = lines.next().expect("it logs its admin address");
         let (_, address) = line.split_once("address=").expect("an address");
         address.trim().to_owned()
     }
 
-    /// The text of its metrics.
+    /// The metrics as text.
     pub async fn metrics(&self) -> String {
         let url = format!("http://{}/metrics", self.admin_address());
         reqwest::get(url).await.expect("it answers").text().await.expect("text")
     }
 
-    /// A connection.
+    /// Connects to the server.
     pub async fn channel(&self) -> Channel {
         Channel::from_shared(self.url())
             .expect("an address")
@@ -156,37 +156,37 @@ impl Registry {
         SyncServiceClient::new(self.channel().await).max_decoding_message_size(64 << 20)
     }
 
-    /// A client of the service of bills of materials.
+    /// A client of the SBOM service.
     pub async fn sbom(&self) -> SbomServiceClient<Channel> {
         SbomServiceClient::new(self.channel().await)
     }
 
-    /// Runs `registryctl` against it, from the root of the checkout.
+    /// Runs `registryctl` with this registry in the root of the checkout.
     pub fn ctl(&self, arguments: &[&str]) -> CtlOutput {
         ctl(&self.url(), arguments)
     }
 
-    /// What `registryctl` prints; it must succeed.
+    /// Runs `registryctl`, which must succeed, and returns standard output.
     pub fn run(&self, arguments: &[&str]) -> String {
         let output = self.ctl(arguments);
         assert!(output.success(), "{arguments:?}: {output:?}");
         output.stdout
     }
 
-    /// What `registryctl` prints with `--output json`; it must succeed.
+    /// Runs `registryctl` with `--output json`, which must succeed.
     pub fn json(&self, arguments: &[&str]) -> serde_json::Value {
         let shown = self.run(&[arguments, &["--output", "json"]].concat());
         serde_json::from_str(&shown).unwrap_or_else(|e| panic!("{e}: {shown}"))
     }
 
-    /// Registers a registry file; it must be accepted.
+    /// Applies a registry file, which must succeed.
     pub fn apply_file(&self, file: &Path) {
         let file = file.to_str().expect("a UTF-8 path");
         let applied = self.ctl(&["apply", "-f", file, "--yes"]);
         assert!(applied.success(), "apply {file}:\n{}\n{}", applied.stdout, applied.stderr);
     }
 
-    /// Registers the complete example; it must be accepted.
+    /// Applies the example, which must succeed.
     pub fn apply_example(&self) {
         self.apply_file(&root().join("examples/registry-v2.json"));
     }
@@ -200,14 +200,14 @@ impl Registry {
 
 fn configure(command: &mut Command, listen: &str, database: &str, dir: &Path) {
     command.env("REGISTRY_CHECKPOINT_KEY", checkpoint_key(database));
-    // Shorter than a test waits for the end of a process.
+    // Less than the time limit of a test for an exit.
     command.env("REGISTRY_DRAIN_TIMEOUT", "20s");
     command.env("REGISTRY_ADMIN_LISTEN", "127.0.0.1:0");
     command.args(["--listen", listen, "--database", database]).arg("--data-dir").arg(dir);
 }
 
-/// The key that the servers of a database share: beside the file of SQLite, or one for every
-/// Postgres of the tests, beside the running program.
+/// The checkpoint key of a database: beside a SQLite file, or one for all Postgres databases of the
+/// test run.
 pub fn checkpoint_key(database: &str) -> PathBuf {
     let beside = match database.strip_prefix("sqlite:") {
         Some(file) => PathBuf::from(file),
@@ -216,7 +216,7 @@ pub fn checkpoint_key(database: &str) -> PathBuf {
     beside.with_file_name("checkpoint.key")
 }
 
-/// What a run of `registryctl` gave.
+/// The output of `registryctl`.
 #[derive(Debug)]
 pub struct CtlOutput {
     /// The exit code.
@@ -228,7 +228,12 @@ pub struct CtlOutput {
 }
 
 impl CtlOutput {
-    /// Whether it ended with 0.
+    /// Standard output as JSON. Panics if it is not JSON.
+    pub fn json(&self) -> serde_json::Value {
+        serde_json::from_str(&self.stdout).unwrap_or_else(|e| panic!("{e}: {self:?}"))
+    }
+
+    /// Whether the exit code is 0.
     pub fn success(&self) -> bool {
         self.code == 0
     }
@@ -244,7 +249,7 @@ impl From<Output> for CtlOutput {
     }
 }
 
-/// Runs `registryctl` against a registry, from the root of the checkout.
+/// Runs `registryctl` with a registry URL in the root of the checkout.
 pub fn ctl(registry: &str, arguments: &[&str]) -> CtlOutput {
     Command::new(binary("registryctl"))
         .args(["--registry", registry])

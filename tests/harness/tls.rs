@@ -1,4 +1,4 @@
-//! A certificate authority for a test, and files of what it signs.
+//! A certificate authority for tests, and the files that it signs.
 
 use std::{
     fs,
@@ -14,25 +14,25 @@ use rcgen::{
 };
 use tempfile::TempDir;
 
-/// An authority, and a directory for its files.
+/// An authority with a directory for its files.
 pub struct Authority {
     issuer: Issuer<'static, KeyPair>,
     dir: TempDir,
-    /// Its certificate (PEM).
+    /// The path of its certificate (PEM).
     pub ca: PathBuf,
 }
 
-/// A certificate and its key (PEM).
+/// Paths of a certificate and its key (PEM).
 #[derive(Debug, Clone)]
 pub struct Files {
-    /// The certificate.
+    /// The path of the certificate.
     pub certificate: PathBuf,
-    /// Its key.
+    /// The path of the key.
     pub key: PathBuf,
 }
 
 impl Authority {
-    /// A new one.
+    /// Creates an authority.
     pub fn new() -> Self {
         let mut params = CertificateParams::new(Vec::new()).expect("no names");
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
@@ -45,13 +45,13 @@ impl Authority {
         Self { issuer: Issuer::new(params, key), dir, ca }
     }
 
-    /// A certificate for a server on this machine.
+    /// Signs a server certificate for this machine.
     pub fn server(&self) -> Files {
         let names = vec!["localhost".to_owned(), "127.0.0.1".to_owned()];
         self.sign("server", CertificateParams::new(names).expect("names"))
     }
 
-    /// A certificate for a client of this name: a SPIFFE id, or a common name.
+    /// Signs a client certificate for a SPIFFE id or a common name.
     pub fn client(&self, name: &str) -> Files {
         let mut params = CertificateParams::new(Vec::new()).expect("no names");
         if !name.to_lowercase().starts_with("spiffe://") {
@@ -63,14 +63,14 @@ impl Authority {
         self.sign(&file_of(name), params)
     }
 
-    /// A certificate for a client of this common name, whatever it looks like.
+    /// Signs a client certificate for a common name of any form.
     pub fn common_name(&self, name: &str) -> Files {
         let mut params = CertificateParams::new(Vec::new()).expect("no names");
         params.distinguished_name.push(DnType::CommonName, name);
         self.sign(&file_of(name), params)
     }
 
-    /// A certificate for a client of this common name that expires after this time.
+    /// Signs a client certificate with this validity.
     #[expect(clippy::disallowed_methods, reason = "TLS compares it with the time of the machine")]
     pub fn short_lived(&self, name: &str, validity: Duration) -> Files {
         let mut params = CertificateParams::new(Vec::new()).expect("no names");
@@ -79,7 +79,7 @@ impl Authority {
         self.sign(&file_of(name), params)
     }
 
-    /// Writes which clients' certificates are not good any more (CRL, PEM), and gives the file.
+    /// Writes a revocation list (PEM) of these clients and returns its path.
     pub fn revoke(&self, names: &[&str]) -> PathBuf {
         let revoked = |name: &&str| RevokedCertParams {
             serial_number: serial(&file_of(name)),
@@ -101,12 +101,12 @@ impl Authority {
         path
     }
 
-    /// A client over HTTPS that trusts this authority alone, and shows no certificate.
+    /// An HTTPS client that trusts only this authority and has no certificate.
     pub fn trusting(&self) -> reqwest::Client {
         self.client_builder().build().expect("a client")
     }
 
-    /// The same, with a certificate.
+    /// An HTTPS client with a certificate.
     pub fn trusting_as(&self, Files { certificate, key }: &Files) -> reqwest::Client {
         let read = |path| fs::read(path).expect("a file");
         let identity = [read(certificate), read(key)].concat();
@@ -132,11 +132,12 @@ impl Authority {
     }
 }
 
-/// Certificates as Kubernetes mounts them: links through one directory, which is exchanged at once.
+/// Certificates as Kubernetes mounts them: symbolic links through one directory, which is replaced
+/// atomically.
 pub struct Mounted(TempDir);
 
 impl Mounted {
-    /// Those of a server of this authority.
+    /// Mounts the server certificate of this authority.
     pub fn new(authority: &Authority) -> Self {
         let mounted = Self(tempfile::tempdir().expect("a temporary directory"));
         for file in ["tls.crt", "tls.key", "ca.crt"] {
@@ -146,12 +147,12 @@ impl Mounted {
         mounted
     }
 
-    /// `tls.crt`, `tls.key` or `ca.crt`.
+    /// The path of `tls.crt`, `tls.key` or `ca.crt`.
     pub fn path(&self, file: &str) -> PathBuf {
         self.0.path().join(file)
     }
 
-    /// Exchanges all of them at once.
+    /// Replaces all files atomically.
     pub fn exchange(&self, authority: &Authority) {
         let new = tempfile::tempdir_in(self.0.path()).expect("a directory").keep();
         let Files { certificate, key } = authority.server();
@@ -168,7 +169,7 @@ fn file_of(name: &str) -> String {
     name.replace(['/', ':'], "-")
 }
 
-/// The end of its name: a serial number has 20 bytes at most.
+/// A serial number has at most 20 bytes, so this uses the end of the name.
 fn serial(file: &str) -> SerialNumber {
     SerialNumber::from_slice(&file.as_bytes()[file.len().saturating_sub(16)..])
 }

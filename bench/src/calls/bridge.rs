@@ -1,12 +1,11 @@
-//! Calls through `gateway-agent stdio`, to a running gateway and to an embedded one, beside the same
-//! calls over HTTP.
+//! Calls through `gateway-agent stdio`, with a running and an embedded gateway, compared with HTTP.
 
 use acceptance::{Backend, Gateway, GatewayOptions, ModernClient, Registry, binary, eventually};
 use serde_json::json;
 use tokio::process::Command;
 
 use super::{
-    Hop, MODERN, NOBODY, drive,
+    ANONYMOUS, Hop, MODERN, drive,
     stdio::{Conversation, through},
 };
 use crate::{
@@ -48,11 +47,11 @@ pub(crate) async fn measure(report: &mut Report, seconds: u64) {
     ];
     for connections in [1, 16] {
         let request = (MODERN, "tools/call", params.clone());
-        let direct = drive(&hop, connections, seconds, (NOBODY, request)).await.load;
+        let direct = drive(&hop, connections, seconds, (ANONYMOUS, request)).await.load;
         for (name, arguments) in ways {
             let mut command = Command::new(binary("gateway-agent"));
             let conversation = Conversation::start(command.arg("stdio").args(arguments));
-            // The embedded gateway needs a moment for its upstream.
+            // The embedded gateway connects to its upstream first.
             while !conversation.call(&params).await.contains("xxx") {}
             let load = through(conversation, connections, seconds, &params).await;
             let added = load.quantile_ms(0.5) - direct.quantile_ms(0.5);

@@ -1,5 +1,5 @@
-//! Composed tools: what a step, an 8-way scatter and a journaled step cost beyond the calls that
-//! they make.
+//! Compositions: the cost of a step, an 8-way scatter and a journaled step in addition to their
+//! calls.
 
 use std::{
     fs::OpenOptions,
@@ -12,18 +12,18 @@ use acceptance::{Backend, Gateway, GatewayOptions, mcp::MODERN};
 use futures_util::future::join_all;
 use serde_json::{Value, json};
 
-use super::{Client, NOBODY};
+use super::{ANONYMOUS, Client};
 use crate::{
     load,
     report::{Report, Row},
 };
 
-/// Steps of what is measured.
+/// Steps of the measured pipelines.
 const STEPS: usize = 9;
 /// Targets of the scatter.
 const TARGETS: usize = 8;
 
-/// A gateway with compositions of the benchmark's echo, and that echo itself.
+/// A gateway with compositions of the echo tool, and the echo server.
 struct Scene {
     gateway: Gateway,
     backend: Backend,
@@ -87,12 +87,12 @@ impl Scene {
         Self { gateway, backend, _dir: dir }
     }
 
-    /// A connection on which a tool of the gateway is called.
+    /// A client of a tool of the gateway.
     async fn tool(&self, tool: &str) -> Vec<Client> {
         vec![client(&self.gateway.mcp_url(), tool).await]
     }
 
-    /// So many connections to the server itself.
+    /// Clients of the server itself.
     async fn direct(&self, at_once: usize) -> Vec<Client> {
         let url = format!("http://{}/bench/mcp", self.backend.process.address());
         let mut clients = Vec::new();
@@ -103,11 +103,11 @@ impl Scene {
     }
 }
 
-/// Clients that call at once, so many times in a row.
+/// Concurrent clients, and the number of consecutive calls.
 type Turn = (Vec<Client>, usize);
 
-/// The median times that these take in milliseconds. They are made in turns, so that what else the
-/// machine does meets them alike; of several clients, the slowest counts.
+/// Median times in milliseconds. The cases take turns, so that other load on the machine affects
+/// them equally. With several clients, the slowest counts.
 async fn medians<const N: usize>(turns: [Turn; N], seconds: u64) -> [f64; N] {
     let alone = Duration::from_secs(seconds);
     let measuring = tokio::spawn(async move {
@@ -130,12 +130,12 @@ async fn medians<const N: usize>(turns: [Turn; N], seconds: u64) -> [f64; N] {
 
 async fn client(url: &str, tool: &str) -> Client {
     let params = json!({ "name": tool, "arguments": { "payload": "x".repeat(1024) } });
-    let client = Client::new(url, NOBODY, (MODERN, "tools/call"), &params).await;
+    let client = Client::new(url, ANONYMOUS, (MODERN, "tools/call"), &params).await;
     client.once().await;
     client
 }
 
-/// Measures compositions with one caller: what is sought is a latency, not a rate.
+/// Measures latencies with one caller.
 pub(crate) async fn measure(report: &mut Report, seconds: u64) {
     let scene = Scene::start().await;
     let turns = [
@@ -147,9 +147,9 @@ pub(crate) async fn measure(report: &mut Report, seconds: u64) {
     let [direct_1, direct_9, one, nine] = medians(turns, seconds).await;
     let (direct, step) = ((direct_9 - direct_1) / 8.0, (nine - one) / 8.0);
     report.add(Row {
-        path: "a step of a pipeline, 1 KiB: what it takes beyond the call that it makes".to_owned(),
+        path: "a step of a pipeline, 1 KiB: overhead in addition to its call".to_owned(),
         value: format!("{:.0} µs of {:.0}", (step - direct) * 1e3, step * 1e3),
-        beside: format!("the call, made directly as many times in a row: {:.0} µs", direct * 1e3),
+        beside: format!("the same number of direct calls: {:.0} µs", direct * 1e3),
         ratio: Some(step / direct),
         budget: "≤ 50 µs",
     });
@@ -158,7 +158,7 @@ pub(crate) async fn measure(report: &mut Report, seconds: u64) {
     report.add(Row {
         path: "an 8-way scatter, 1 KiB each".to_owned(),
         value: format!("{scatter:.2} ms"),
-        beside: format!("the slowest of 8 calls at once, made directly: {slowest:.2} ms"),
+        beside: format!("the slowest of 8 concurrent direct calls: {slowest:.2} ms"),
         ratio: Some(scatter / slowest),
         budget: "slowest + 0.3 ms",
     });
@@ -167,16 +167,16 @@ pub(crate) async fn measure(report: &mut Report, seconds: u64) {
     let journaled = (saga - nine) / 9.0;
     let flush = flushes(scene.gateway.cache().parent().expect("a directory"));
     report.add(Row {
-        path: "a step of a saga, 1 KiB, journaled: what it takes beyond a step of a pipeline"
+        path: "a journaled step of a saga, 1 KiB: overhead in addition to a pipeline step"
             .to_owned(),
         value: format!("{:.0} µs", journaled * 1e3),
-        beside: format!("appending as much and flushing it: {:.0} µs", flush * 1e3),
+        beside: format!("appending and flushing the same bytes: {:.0} µs", flush * 1e3),
         ratio: Some(journaled / flush),
         budget: "",
     });
 }
 
-/// The median of what one line of a journal takes on this disk, in milliseconds.
+/// The median time to flush one journal record to this disk, in milliseconds.
 fn flushes(dir: &Path) -> f64 {
     let path = dir.join("flushed");
     let mut file = OpenOptions::new().create(true).append(true).open(&path).expect("a file");

@@ -1,5 +1,5 @@
-//! A gateway without a registry: its first call, and calls of one of many servers beside calls of one
-//! server.
+//! A gateway without a registry: the first call, and calls of one of many servers compared with one
+//! of one server.
 
 use std::{
     path::Path,
@@ -9,14 +9,14 @@ use std::{
 use acceptance::{Backend, ModernClient, Process};
 use serde_json::{Map, Value, json};
 
-use super::{Hop, MODERN, NOBODY, drive};
+use super::{ANONYMOUS, Hop, MODERN, drive};
 use crate::report::{Report, Row};
 
 /// The servers in the larger file. Each has three tools.
 const SERVERS: usize = 17;
-/// Calls at once.
+/// Concurrent calls.
 const CONNECTIONS: usize = 16;
-/// How often both gateways are measured, in turns.
+/// The number of alternating measurements.
 const TURNS: usize = 5;
 
 /// Measures the first call of a new and of a restarted gateway, and routing.
@@ -82,7 +82,8 @@ async fn routing(report: &mut Report, seconds: u64) {
                 cpu: Box::new(|| gateway.cpu_seconds()),
             };
             let request = (MODERN, "tools/call", params.clone());
-            let measured = drive(&hop, CONNECTIONS, seconds.div_ceil(2), (NOBODY, request)).await;
+            let measured =
+                drive(&hop, CONNECTIONS, seconds.div_ceil(2), (ANONYMOUS, request)).await;
             cpu.push(measured.cpu_us);
         }
     }

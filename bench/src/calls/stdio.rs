@@ -1,5 +1,4 @@
-//! Calls of a child over its standard streams: written to it directly, and through the gateway,
-//! which reaches callers over HTTP.
+//! Calls of a child process over stdio: direct, and through the gateway over HTTP.
 
 use std::{
     collections::HashMap,
@@ -18,7 +17,7 @@ use tokio::{
     sync::{mpsc, oneshot},
 };
 
-use super::{Hop, MODERN, drive, wait_for_agent};
+use super::{Hop, MODERN, drive, wait_for_tools};
 use crate::{
     load::{self, Load},
     report::{Report, Row},
@@ -36,7 +35,8 @@ pub(super) async fn measure(report: &mut Report, registry: &Registry, seconds: u
         runtime: Some("{ inputValidation: deny, undeclaredDependency: deny }".to_owned()),
         more: String::new(),
     });
-    wait_for_agent(&gateway).await;
+    // The other servers have no target here, so their tools are not listed.
+    wait_for_tools(&gateway, 2).await;
     let hop = Hop {
         name: "gateway before a child",
         url: gateway.mcp_url(),
@@ -50,7 +50,7 @@ pub(super) async fn measure(report: &mut Report, registry: &Registry, seconds: u
         report.add(Row {
             path: format!("tools/call of a child over stdio, 1 KiB, {connections} at once"),
             value: format!("gateway {}, {:.0} µs CPU", through.load.text(), through.cpu_us),
-            beside: format!("written to the child directly: {}", direct.text()),
+            beside: format!("direct to the child: {}", direct.text()),
             ratio: Some(through.load.per_second / direct.per_second),
             budget: "",
         });
@@ -63,7 +63,7 @@ async fn direct(connections: usize, seconds: u64, params: &Value) -> Load {
     through(conversation, connections, seconds, params).await
 }
 
-/// Calls over one pair of standard streams, this many at once.
+/// This number of concurrent calls over one stdio connection.
 pub(super) async fn through(
     conversation: Conversation,
     connections: usize,
@@ -80,7 +80,7 @@ pub(super) async fn through(
     .await
 }
 
-/// One child with several requests under way.
+/// A child process with concurrent requests.
 pub(super) struct Conversation {
     _child: Child,
     next: AtomicU64,

@@ -1,4 +1,4 @@
-//! A million calls: what the gateway's memory is after the first tenth of them, and after all.
+//! The gateway's memory during a million calls: after the first tenth, and at the end.
 
 use acceptance::Gateway;
 use serde_json::json;

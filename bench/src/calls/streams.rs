@@ -1,4 +1,4 @@
-//! Calls whose upstream reports progress 100 times: events a second, direct, through nginx without
+//! Calls with 100 progress notifications: events per second direct, through nginx without
 //! buffering, and through the gateway.
 
 use serde_json::json;
@@ -21,7 +21,7 @@ pub(super) async fn measure(report: &mut Report, hops: &[Hop<'_>; 3], seconds: u
     report.add(Row {
         path: format!("calls that report progress {EVENTS} times, {CONNECTIONS} connections"),
         value: format!(
-            "gateway {}, {:.1} µs CPU an event",
+            "gateway {}, {:.1} µs CPU per event",
             gateway.load.text(),
             gateway.cpu_us / f64::from(EVENTS)
         ),

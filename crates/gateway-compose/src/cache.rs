@@ -94,6 +94,6 @@ impl Run {
         let mut each = paths.iter().zip(&keys);
         let missing = each.find(|(_, key)| key.iter().all(Value::is_null)).map(|(path, _)| path);
         let exact = exact_bytes(&json!([owner, keys]));
-        Ok((exact.map(|bytes| Digest::of(&bytes)), missing))
+        Ok((exact.map(|bytes| Digest::compute(&bytes)), missing))
     }
 }

@@ -8,7 +8,7 @@ use futures_util::{
 };
 use registry_core::spec::{
     MapEach, Operation, Pipeline, ScatterGather, ScatterTarget,
-    eval::{self, Scope, describe_kind},
+    eval::{self, BindingContext, describe_kind},
 };
 use serde_json::Value;
 use tokio::time::{Instant, sleep_until};
@@ -36,7 +36,7 @@ impl Run {
             let failed = |failure: Failure| failure.with_effects(done);
             let given = match &step.input {
                 Some(binding) => {
-                    let scope = Scope { input, steps: &results, error: None };
+                    let scope = BindingContext { input, steps: &results, error: None };
                     Cow::Owned(
                         self.resolve_binding((binding, "input"), scope, &at).map_err(failed)?,
                     )
@@ -139,7 +139,7 @@ impl Run {
         let at = target_path(at, i);
         let given = match &target.input {
             Some(binding) => {
-                let scope = Scope { input, steps: &BTreeMap::new(), error: None };
+                let scope = BindingContext { input, steps: &BTreeMap::new(), error: None };
                 Cow::Owned(self.resolve_binding((binding, "input"), scope, &at)?)
             }
             None => Cow::Borrowed(input),

@@ -11,7 +11,7 @@ use registry_core::{
     Key,
     spec::{
         Binding, Operation, Spec,
-        eval::{self, Budget, Scope},
+        eval::{self, BindingContext, Budget},
     },
 };
 use serde_json::Value;
@@ -209,7 +209,7 @@ impl Run {
     pub(super) fn resolve_binding(
         &self,
         (binding, what): (&Binding, &'static str),
-        scope: Scope<'_>,
+        scope: BindingContext<'_>,
         at: &str,
     ) -> Result<Value, Failure> {
         let value: Result<Value, eval::Error> = binding.resolve(scope, &mut self.eval_budget());

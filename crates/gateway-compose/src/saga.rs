@@ -177,7 +177,7 @@ impl SagaExecution {
                 let is_unknown = failure.effects() > Effects::None;
                 SagaFailure { step: Some(i), failure, is_unknown }
             };
-            let scope = eval::Scope { input: &input, steps: &results, error: None };
+            let scope = eval::BindingContext { input: &input, steps: &results, error: None };
             let given = match &step.input {
                 Some(binding) => {
                     run.resolve_binding((binding, "input"), scope, &at).map_err(fail)?
@@ -198,7 +198,7 @@ impl SagaExecution {
         let Some(binding) = &self.saga.output else {
             return Ok(Value::Object(results.into_iter().collect()));
         };
-        let scope = eval::Scope { input: &input, steps: &results, error: None };
+        let scope = eval::BindingContext { input: &input, steps: &results, error: None };
         run.resolve_binding((binding, "output"), scope, &self.at).map_err(SagaFailure::between)
     }
 
@@ -260,7 +260,7 @@ impl SagaExecution {
             Some(binding) => {
                 let steps = history.results(&self.saga);
                 let input = &history.began().input;
-                let scope = eval::Scope { input, steps: &steps, error: history.error() };
+                let scope = eval::BindingContext { input, steps: &steps, error: history.error() };
                 Cow::Owned(self.run.resolve_binding((binding, "compensateInput"), scope, at)?)
             }
             None => Cow::Borrowed(history.input(i).unwrap_or(&Value::Null)),

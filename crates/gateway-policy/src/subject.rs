@@ -36,7 +36,7 @@ impl SubjectToken {
 
     /// The digest of the token.
     pub fn digest(&self) -> Digest {
-        Digest::of(self.token.as_bytes())
+        Digest::compute(self.token.as_bytes())
     }
 }
 

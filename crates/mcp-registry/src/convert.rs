@@ -1,7 +1,7 @@
-//! Between a `server.json` and a server entity.
+//! Conversion between a `server.json` and a server entity.
 //!
-//! An entity that was registered by hand need not fit the format: what does not fit is cut or left
-//! out, so that clients never see an invalid document.
+//! A manually registered entity need not conform to the format. Invalid parts are truncated or
+//! omitted, so that clients always receive a valid document.
 
 use registry_core::{
     decode::Problems,
@@ -12,13 +12,13 @@ use registry_core::{
     name::Name,
     server_json::{self, METADATA_KEY},
 };
-use schema_compat::pointer::At;
+use schema_compat::pointer::Location;
 use serde_json::{Map, Value};
 
-use super::{SCHEMA, ServerDetail};
+use crate::detail::{SCHEMA, ServerDetail};
 
 impl ServerDetail {
-    /// The entity that keeps this document. Reading has made sure that the name is one of ours.
+    /// The entity that stores this document. Parsing has checked the name.
     pub fn to_server(&self) -> Option<Server> {
         let ServerDetail { name, description, version, more } = self;
         let rest = Value::Object(more.clone());
@@ -33,8 +33,8 @@ impl ServerDetail {
         })
     }
 
-    /// The document of an entity, under the name by which it is served.
-    pub fn of(server: &Server, name: &str) -> Self {
+    /// The document of an entity with its served name.
+    pub fn from_server(server: &Server, name: &str) -> Self {
         let rest = server.metadata.as_ref().and_then(|metadata| metadata.get(METADATA_KEY));
         let mut more: Map<_, _> = rest.and_then(Value::as_object).map(fitting).unwrap_or_default();
         more.insert("$schema".to_owned(), SCHEMA.into());
@@ -47,7 +47,7 @@ impl ServerDetail {
     }
 }
 
-/// What a client is told that the server does.
+/// The description shown to clients.
 pub(super) fn description(server: &Server) -> String {
     let text = server.description.as_deref().unwrap_or_default();
     match text.trim() {
@@ -67,14 +67,14 @@ fn fitting(rest: &Map<String, Value>) -> Map<String, Value> {
             return Some((name.clone(), server_json::without_nulls(value)?));
         };
         let problems = Problems::default();
-        let kept = check(&problems, value, At::ROOT);
+        let kept = check(&problems, value, Location::ROOT);
         let is_valid = !problems.into_vec().iter().any(Diagnostic::is_error);
         Some((name.clone(), kept.filter(|_| is_valid)?))
     };
     rest.iter().filter_map(check).collect()
 }
 
-/// A text of at most so many characters, cut between words.
+/// A text of at most this many characters, truncated between words.
 pub(super) fn shortened(text: &str, most: usize) -> String {
     if text.chars().count() <= most {
         return text.to_owned();
@@ -96,7 +96,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn texts_are_cut_between_words() {
+    fn shortened_truncates_between_words() {
         assert_eq!(shortened("as it is", 8), "as it is");
         assert_eq!(shortened("one two three", 9), "one two…");
         assert_eq!(shortened("one two three", 8), "one two…");

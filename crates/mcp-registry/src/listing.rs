@@ -1,7 +1,7 @@
-//! Which versions of servers a client sees, in which order, and which of them is the latest.
+//! The server versions that clients see, their order, and the latest version.
 //!
-//! Everything is read from one catalog. Where a page ended is a place in the order of names and
-//! versions, not a count, so what is registered meanwhile neither repeats nor hides anything.
+//! All data comes from one catalog. A cursor is a position in the order of names and versions
+//! instead of a count, so that concurrent registrations neither repeat nor hide entries.
 
 use std::{borrow::Cow, iter::Peekable, sync::Arc};
 
@@ -17,69 +17,68 @@ use registry_core::{
 };
 use serde::{Deserialize, Serialize};
 
-use super::served::Namespace;
+use crate::namespace::Namespace;
 
-/// A page ends here even where it is not full, in bytes of documents.
+/// Maximum size of a page in bytes of documents.
 const PAGE_BYTES: usize = 3 << 20;
 
-/// The version that stands for the latest one.
+/// The version alias of the latest version.
 const LATEST: &str = "latest";
 
-/// Which versions.
+/// A filter of versions.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Filter {
-    /// Only those whose name or description has this text, in lower case.
+    /// Only servers whose name or description contains this text, in lower case.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub search: Option<String>,
     /// Only this version of each server: exact, or `latest`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub version: Option<String>,
-    /// Only those that changed then or later.
+    /// Only versions changed at or after this time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub updated_since: Option<Timestamp>,
-    /// Also those that are deleted.
+    /// Whether deleted versions are included.
     pub include_deleted: bool,
 }
 
-/// Where a page ended.
+/// The position at the end of a page.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Place {
+pub struct Cursor {
     /// The last name.
     pub name: String,
-    /// Its last version.
+    /// The last version of that name.
     pub version: Version,
 }
 
 /// One version of a server.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Entry {
-    /// The name by which it is served.
+    /// The served name.
     pub name: String,
-    /// What is registered.
+    /// The registered entity.
     pub record: Arc<Record>,
-    /// Whether it is the one that `latest` stands for.
+    /// Whether it is the latest version.
     pub is_latest: bool,
-    /// When anything of it last changed, also when it may have become the latest one, or stopped
-    /// being that.
+    /// The time of the last change, including a change of whether it is the latest version.
     pub changed_at: Timestamp,
 }
 
-/// A part of a list.
+/// A page of a list.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Page {
-    /// In the order of names and versions.
+    /// The entries, ordered by name and version.
     pub entries: Vec<Entry>,
-    /// Where to go on, unless that was all.
-    pub next: Option<Place>,
+    /// The cursor of the next page, if there is one.
+    pub next: Option<Cursor>,
 }
 
-/// The versions of a name in the order in which `latest` stands for them, the highest last: those
-/// that are not deleted, releases before pre-releases, by semver.
+/// The order of versions for `latest`, highest last: versions that are not deleted, then releases,
+/// then semver precedence.
 type Rank<'a> = (bool, bool, &'a Version);
 
-/// All versions of a server together.
+/// All versions of a server.
 struct Versions<'a> {
-    /// Each with when anything of it last changed.
+    /// The versions with the times of their last changes.
     ranked: Vec<(Rank<'a>, Timestamp)>,
 }
 
@@ -91,14 +90,14 @@ pub struct Listing<'a> {
 }
 
 impl<'a> Versions<'a> {
-    /// `None` without any.
+    /// `None` if there are no versions.
     fn new(records: impl Iterator<Item = &'a Arc<Record>>) -> Option<Self> {
         let ranked = records.map(|record| (rank(record), record.lifecycle.changed_at));
         let mut ranked: Vec<_> = ranked.collect();
         ranked.sort_unstable();
         let newest = ranked.iter().map(|(_, changed_at)| *changed_at).max()?;
-        // While one of those above it was there it was not the latest: it was that no later than
-        // when the first of them came. The latest may have become that by any change.
+        // A version stopped being the latest when the first higher one appeared. The current latest
+        // may have become so by any change.
         let mut first_above = None;
         for (_, changed_at) in ranked.iter_mut().rev() {
             let own = *changed_at;
@@ -140,7 +139,7 @@ impl Entry {
 }
 
 impl Filter {
-    fn takes(&self, entry: &Entry) -> bool {
+    fn matches(&self, entry: &Entry) -> bool {
         (self.include_deleted || !entry.is_deleted())
             && self.updated_since.is_none_or(|since| entry.changed_at >= since)
             && match self.version.as_deref() {
@@ -157,13 +156,13 @@ impl Filter {
 }
 
 impl<'a> Listing<'a> {
-    /// The servers of this catalog; those without a namespace are served under this one.
+    /// The servers of this catalog. Servers without a namespace are served under this one.
     pub fn new(catalog: &'a Catalog, namespace: &'a Namespace) -> Self {
         Self { catalog, namespace }
     }
 
-    /// The versions after a place that a filter takes.
-    pub fn page(&self, filter: &Filter, after: Option<&Place>, limit: usize) -> Page {
+    /// The versions after a cursor that match a filter.
+    pub fn page(&self, filter: &Filter, after: Option<&Cursor>, limit: usize) -> Page {
         let (mut entries, mut bytes) = (Vec::<Entry>::new(), 0);
         let mut shown = None;
         for (served, record) in self.in_order(after).by_ref() {
@@ -173,14 +172,15 @@ impl<'a> Listing<'a> {
             }
             let Some((_, Some(versions))) = &shown else { continue };
             let entry = Entry::new(&served, record, versions);
-            if !filter.takes(&entry) {
+            if !filter.matches(&entry) {
                 continue;
             }
             bytes += record.document.bytes().len();
             if entries.len() == limit || (bytes > PAGE_BYTES && !entries.is_empty()) {
-                let next = entries
-                    .last()
-                    .map(|last| Place { name: last.name.clone(), version: last.version().clone() });
+                let next = entries.last().map(|last| Cursor {
+                    name: last.name.clone(),
+                    version: last.version().clone(),
+                });
                 return Page { entries, next };
             }
             entries.push(entry);
@@ -188,7 +188,7 @@ impl<'a> Listing<'a> {
         Page { entries, next: None }
     }
 
-    /// All versions of a server, the newest registration first.
+    /// All versions of a server, by descending registration.
     pub fn versions(&self, served: &str, include_deleted: bool) -> Vec<Entry> {
         let Some(name) = self.namespace.entity(self.catalog, served) else { return Vec::new() };
         let Some(together) = self.together(&name) else { return Vec::new() };
@@ -217,8 +217,8 @@ impl<'a> Listing<'a> {
         (include_deleted || !entry.is_deleted()).then_some(entry)
     }
 
-    /// The versions of a name together. `latest` stands for the highest that is not deleted, a
-    /// release before any pre-release; where all are deleted, the highest of those.
+    /// The versions of a name. The latest is the highest that is not deleted, with releases above
+    /// pre-releases; if all are deleted, the highest of them.
     fn together<'n>(&self, name: &'n Name) -> Option<Versions<'n>>
     where
         'a: 'n,
@@ -226,7 +226,7 @@ impl<'a> Listing<'a> {
         Versions::new(self.catalog.versions(Kind::Server, name).map(|(_, record)| record))
     }
 
-    /// The same, unless the name is served for another entity.
+    /// The versions, unless the name is served for another entity.
     fn together_as<'n>(&self, name: &'n Name, served: &str) -> Option<Versions<'n>>
     where
         'a: 'n,
@@ -238,9 +238,9 @@ impl<'a> Listing<'a> {
         }
     }
 
-    /// The versions after a place, by the names that clients know. Names without a namespace all
-    /// get the same one, so each half is in order already.
-    fn in_order(&self, after: Option<&Place>) -> InOrder<'a> {
+    /// The versions after a cursor by served name. All names without a namespace get the same one,
+    /// so each half is already ordered.
+    fn in_order(&self, after: Option<&Cursor>) -> InOrder<'a> {
         let bare = after.and_then(|place| {
             let (namespace, rest) = place.name.split_once('/')?;
             (namespace == self.namespace.to_string()).then_some(rest)
@@ -265,11 +265,11 @@ impl<'a> Listing<'a> {
         InOrder { named, bare: half(false, bare) }
     }
 
-    /// The server entities after one of this name; all, if it cannot be the name of an entity.
+    /// The server entities after one with this name; all if it is not a valid name.
     fn from(
         &self,
         name: Option<&str>,
-        after: Option<&Place>,
+        after: Option<&Cursor>,
     ) -> Box<dyn Iterator<Item = (&'a Key, &'a Arc<Record>)> + 'a> {
         let name = name.and_then(|name| Name::parse(Kind::Server, name).ok());
         match name.zip(after) {
@@ -285,7 +285,7 @@ impl<'a> Listing<'a> {
 
 type Records<'a> = Box<dyn Iterator<Item = (Cow<'a, str>, &'a Arc<Record>)> + 'a>;
 
-/// Two halves, each in order, as one.
+/// Merges two ordered halves.
 struct InOrder<'a> {
     named: Peekable<Records<'a>>,
     bare: Peekable<Records<'a>>,

@@ -1,7 +1,7 @@
-//! Reading a `server.json`: strict about what clients rely on, kind about what they ignore.
+//! Parsing of a `server.json`: strict on members that clients rely on, lenient on others.
 //!
-//! Members that the format does not know are kept, with a warning: the format grows, and its schema
-//! allows them. `null` is as good as absent, also deep inside.
+//! Unknown members are preserved with a warning, because the format grows and its schema allows
+//! them. `null` counts as absent at any depth.
 
 use registry_core::{
     decode::{Fields, Problems},
@@ -14,22 +14,27 @@ use registry_core::{
     text::clean,
     version::Version,
 };
-use schema_compat::pointer::{At, escape};
+use schema_compat::pointer::{Location, escape};
 use serde_json::{Map, Value};
 
-use super::{OFFICIAL_META, SCHEMA, ServerDetail, Status, older, served::misfit};
+use crate::{
+    detail::{OFFICIAL_META, SCHEMA, ServerDetail},
+    legacy,
+    namespace::invalid_reason,
+    response::Status,
+};
 
-/// What reading gave: the document, unless there are errors, and everything that was found.
+/// The result of parsing: the document, unless there are errors, and all findings.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Reading {
-    /// The document, if nothing is wrong with it.
+    /// The document if there are no errors.
     pub detail: Option<ServerDetail>,
-    /// Errors and warnings, each with its JSON pointer.
+    /// Errors and warnings with JSON pointers.
     pub findings: Vec<Diagnostic>,
 }
 
 impl ServerDetail {
-    /// Reads a `server.json`; every problem is reported, each at its pointer.
+    /// Parses a `server.json` and reports every problem at its pointer.
     pub fn read(value: &Value) -> Reading {
         let problems = Problems::default();
         let read = read(&problems, value);
@@ -40,8 +45,8 @@ impl ServerDetail {
 }
 
 fn read(problems: &Problems, value: &Value) -> Option<ServerDetail> {
-    let fields = problems.object(value, At::ROOT)?;
-    hidden(problems, value, At::ROOT);
+    let fields = problems.object(value, Location::ROOT)?;
+    hidden(problems, value, Location::ROOT);
     let name = name(problems, &fields);
     let description = server_json::text(&fields, "description", limits::MCP_TEXT_CHARACTERS);
     fields.require("description");
@@ -63,10 +68,10 @@ fn read(problems: &Problems, value: &Value) -> Option<ServerDetail> {
     Some(ServerDetail { name: name?, description: description?, version: version?, more })
 }
 
-/// A text must be what a person sees of it, and what people read of a server is of one line.
-fn hidden(problems: &Problems, value: &Value, at: At<'_>) {
+/// Rejects invisible characters, and line breaks in single-line texts.
+fn hidden(problems: &Problems, value: &Value, at: Location<'_>) {
     let refuse = |at, what: &str| {
-        let message = format!("{what} has control characters or others that nobody sees");
+        let message = format!("{what} has control or invisible characters");
         problems.invalid(at, message, "remove them");
     };
     match value {
@@ -102,7 +107,7 @@ fn has_control(text: &str) -> bool {
 fn name(problems: &Problems, fields: &Fields<'_>) -> Option<String> {
     let at = fields.at("name");
     let name = problems.name(Kind::Server, fields.require("name")?, at)?;
-    if let Some(why) = misfit(&name) {
+    if let Some(why) = invalid_reason(&name) {
         let found = Diagnostic::error(Code::NameInvalid, at.to_string(), why);
         problems.push(found.with_help(
             "write a reverse-DNS namespace, one `/` and a name, like `com.example/docs`",
@@ -116,21 +121,23 @@ fn version(problems: &Problems, fields: &Fields<'_>) -> Option<Version> {
     if fields.get("version").is_none() && fields.raw("version_detail").is_some() {
         let help = "this is the format from before September 2025: write `version`, and all names \
                     in camelCase, or let `registryctl import server-json` convert it";
-        let message = "the required field `version` is missing; `version_detail` is not read";
+        let message = "the required field `version` is missing; `version_detail` is not supported";
         problems.invalid(fields.here(), message, help);
         return None;
     }
     fields.version("version")
 }
 
-/// Which schema the document claims does not matter, but one of another format is a mistake.
+/// Any version of the schema is accepted, but a schema of another format is an error.
 fn schema(problems: &Problems, fields: &Fields<'_>) {
     let at = fields.at("$schema");
     let Some(value) = fields.get("$schema") else { return };
     match problems.string(value, at) {
         None | Some(SCHEMA) => {}
         Some(text) if text.ends_with("/server.schema.json") => {
-            let message = format!("written for another schema, read by that of 2025-12-11: {text}");
+            let message = format!(
+                "the document declares the schema {text}, but is parsed with that of 2025-12-11"
+            );
             problems.warn(at, message, format!("write {SCHEMA}"));
         }
         Some(text) => {
@@ -140,8 +147,8 @@ fn schema(problems: &Problems, fields: &Fields<'_>) {
     }
 }
 
-/// The server entity of a `server.json`, unless there are errors, and everything that was found;
-/// the pointers lead into the `server.json`.
+/// The server entity of a `server.json`, unless there are errors, and all findings with JSON
+/// pointers into the `server.json`.
 pub fn document(value: &Value) -> (Option<Document>, Vec<Diagnostic>) {
     let Reading { detail, mut findings } = ServerDetail::read(value);
     let server = detail.and_then(|detail| detail.to_server());
@@ -159,9 +166,9 @@ pub fn document(value: &Value) -> (Option<Document>, Vec<Diagnostic>) {
     }
 }
 
-/// As [`document`], also for the format from before September 2025, which is converted.
+/// Like [`document`], but also converts the format from before September 2025.
 pub fn imported(value: &Value) -> (Option<Document>, Vec<Diagnostic>) {
-    match older::converted(value) {
+    match legacy::converted(value) {
         None => document(value),
         Some((value, converted)) => {
             let (document, mut found) = document(&value);
@@ -171,20 +178,20 @@ pub fn imported(value: &Value) -> (Option<Document>, Vec<Diagnostic>) {
     }
 }
 
-/// The documents of a file: a `server.json`, or what an MCP registry answers with.
+/// A document in a file: a `server.json`, or the response of an MCP registry.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Found<'a> {
-    /// Where it is.
+pub struct LocatedDocument<'a> {
+    /// JSON pointer of the document.
     pub pointer: String,
     /// The document.
     pub value: &'a Value,
-    /// A warning where the registry that answered with it says that nobody should use it.
+    /// A warning if the registry of the response marks the document as deprecated or deleted.
     pub withdrawn: Option<Diagnostic>,
 }
 
-impl<'a> Found<'a> {
-    /// The document of what a registry answers with, or the document itself.
-    fn of(item: &'a Value, pointer: &str) -> Self {
+impl<'a> LocatedDocument<'a> {
+    /// The document in a response, or the document itself.
+    fn new(item: &'a Value, pointer: &str) -> Self {
         let (value, at) = match item.get("server") {
             Some(server @ Value::Object(_)) => (server, "/server"),
             _ => (item, ""),
@@ -199,35 +206,36 @@ fn withdrawn(item: &Value, pointer: &str) -> Option<Diagnostic> {
         return None;
     }
     let status: String = status.chars().take(64).collect();
-    let message = format!("the registry that answered with it says that it is `{status}`");
+    let message = format!("the source registry marks the server as `{status}`");
     let at = format!("{pointer}/_meta/{}/status", escape(OFFICIAL_META));
     let found = Diagnostic::warning(Code::DocumentInvalid, at, message);
     Some(
-        found.with_help("it is read as active: leave it out, or deprecate or retire it afterwards"),
+        found
+            .with_help("it is imported as active; remove it, or deprecate or retire it afterwards"),
     )
 }
 
-/// Finds the documents of a file: the file itself, the one of a `ServerResponse`, or all of a
-/// `ServerList` or of a bare list.
-pub fn find(value: &Value) -> Vec<Found<'_>> {
+/// Finds the documents of a file: the file itself, the one in a `ServerResponse`, or all in a
+/// `ServerList` or a plain list.
+pub fn find(value: &Value) -> Vec<LocatedDocument<'_>> {
     if let Value::Array(all) = value {
         let all = all.iter().enumerate();
-        return all.map(|(i, item)| Found::of(item, &format!("/{i}"))).collect();
+        return all.map(|(i, item)| LocatedDocument::new(item, &format!("/{i}"))).collect();
     }
     let list = value.get("servers").and_then(Value::as_array);
     match list.filter(|_| !value.get("server").is_some_and(Value::is_object)) {
-        None => vec![Found::of(value, "")],
+        None => vec![LocatedDocument::new(value, "")],
         Some(servers) => {
             let servers = servers.iter().enumerate();
-            servers.map(|(i, item)| Found::of(item, &format!("/servers/{i}"))).collect()
+            servers.map(|(i, item)| LocatedDocument::new(item, &format!("/servers/{i}"))).collect()
         }
     }
 }
 
-/// A warning where a list of a registry goes on behind its page.
+/// A warning if a list of a registry continues on another page.
 pub fn more_pages(value: &Value) -> Option<Diagnostic> {
     let cursor = value.pointer("/metadata/nextCursor")?.as_str().filter(|c| !c.is_empty())?;
-    let message = "the list goes on: this is one page of it";
+    let message = "the list is incomplete: the file has only one page";
     let found = Diagnostic::warning(Code::DocumentInvalid, "/metadata/nextCursor", message);
     Some(found.with_help(format!("import the next page too, with cursor={cursor}")))
 }
@@ -239,7 +247,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_a_registry_has_withdrawn_is_said() {
+    fn withdrawn_server_gets_warning() {
         let answered = |status: &str| json!({ "server": {}, "_meta": { OFFICIAL_META: { "status": status } } });
         let list =
             json!({ "servers": [answered("active"), answered("deleted"), { "server": {} }] });
@@ -250,7 +258,7 @@ mod tests {
         let [said] = &said[..] else { panic!("{said:?}") };
         let at = "/servers/1/_meta/io.modelcontextprotocol.registry~1official/status";
         assert_eq!(said.pointer, at);
-        assert!(said.message.ends_with("says that it is `deleted`"), "{said:?}");
+        assert!(said.message.ends_with("marks the server as `deleted`"), "{said:?}");
         let one = answered("deprecated");
         let [one] = &find(&one)[..] else { panic!("{one}") };
         assert!(one.pointer == "/server" && one.withdrawn.is_some(), "{one:?}");

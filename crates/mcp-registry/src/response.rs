@@ -1,4 +1,4 @@
-//! What the MCP registry API answers with.
+//! Responses of the MCP registry API.
 
 use std::{fmt, str::FromStr};
 
@@ -11,52 +11,52 @@ use registry_core::{
 };
 use serde::{Serialize, Serializer};
 
-use super::{ServerDetail, convert, listing::Entry};
+use crate::{convert, detail::ServerDetail, listing::Entry};
 
-/// One version of a server, with what the registry knows of it.
+/// One version of a server with the registry's metadata.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct ServerResponse {
     /// The document.
     pub server: ServerDetail,
-    /// What the registry adds.
+    /// The registry's metadata.
     #[serde(rename = "_meta")]
     pub meta: Meta,
 }
 
-/// What the registry adds to a document, by who defines it.
+/// Metadata of the registry, by namespace.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Meta {
-    /// What the API defines.
+    /// Metadata defined by the API.
     #[serde(rename = "io.modelcontextprotocol.registry/official")]
     pub official: OfficialMeta,
-    /// What only this registry has.
+    /// Metadata specific to this registry.
     #[serde(rename = "local.registry/entity")]
-    pub ours: OurMeta,
+    pub ours: RegistryMeta,
 }
 
-/// The lifecycle of a version, in the API's words.
+/// The lifecycle of a version in terms of the API.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct OfficialMeta {
     /// The status.
     pub status: Status,
-    /// Why, in at most 500 characters.
+    /// The reason, in at most 500 characters.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub status_message: Option<String>,
-    /// When the status was last changed.
+    /// The time of the last status change.
     pub status_changed_at: Timestamp,
-    /// When the version was registered.
+    /// The time of registration.
     pub published_at: Timestamp,
-    /// When anything of it last changed; of an immutable document that is its status.
+    /// The time of the last change. Documents are immutable, so only the status changes.
     pub updated_at: Timestamp,
-    /// Whether it is the one version that `latest` stands for.
+    /// Whether it is the latest version.
     pub is_latest: bool,
 }
 
-/// What only this registry has: which entity it is, and which tools it provides.
+/// Metadata specific to this registry: the entity and its tools.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct OurMeta {
-    /// The entity: `server/docs@1.0.0`.
+pub struct RegistryMeta {
+    /// The key of the entity: `server/docs@1.0.0`.
     pub entity: String,
     /// The digest of its canonical document.
     pub digest: Digest,
@@ -64,10 +64,10 @@ pub struct OurMeta {
     pub revision: Revision,
     /// The tool versions that it provides.
     pub tools: Vec<Provision>,
-    /// The entity to use instead: `server/docs@2.0.0`.
+    /// The recommended replacement: `server/docs@2.0.0`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub replacement: Option<String>,
-    /// The day from which nobody should count on it.
+    /// The sunset date: the server may be removed on or after this day (UTC).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sunset: Option<Date>,
 }
@@ -75,18 +75,18 @@ pub struct OurMeta {
 /// The status of a version.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Status {
-    /// In use.
+    /// Without restrictions.
     Active,
-    /// Usable, but nobody should begin to.
+    /// Usable, but discouraged.
     Deprecated,
-    /// Not shown unless asked for.
+    /// Hidden unless requested.
     Deleted,
 }
 
 impl Status {
     const ALL: [Self; 3] = [Self::Active, Self::Deprecated, Self::Deleted];
 
-    /// The status in lower case: `active`.
+    /// The name in lower case: `active`.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Active => "active",
@@ -116,7 +116,7 @@ impl From<Status> for LifecycleState {
     }
 }
 
-/// A text that is not a status.
+/// The text is not a status.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("`{0}` is not a status; the statuses are active, deprecated and deleted")]
 pub struct InvalidStatus(String);
@@ -147,35 +147,35 @@ impl Serialize for Status {
 pub struct ServerList {
     /// The versions.
     pub servers: Vec<ServerResponse>,
-    /// What is to know of the page.
+    /// The metadata of the page.
     pub metadata: ListMetadata,
 }
 
-/// How many versions there are on a page, and where the next one is.
+/// The size of a page and its continuation.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ListMetadata {
-    /// How many are on this page.
+    /// The number of versions on this page.
     pub count: usize,
-    /// Where to go on; absent at the end.
+    /// The cursor of the next page; absent on the last one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub next_cursor: Option<String>,
 }
 
 impl ServerList {
-    /// A page.
+    /// A page of these versions.
     pub fn new(servers: Vec<ServerResponse>, next_cursor: Option<String>) -> Self {
         Self { metadata: ListMetadata { count: servers.len(), next_cursor }, servers }
     }
 }
 
-/// The versions of a server whose status was changed together.
+/// The versions of a server after a common status change.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct VersionsUpdated {
-    /// How many.
+    /// The number of versions.
     pub updated_count: usize,
-    /// As they are now.
+    /// The versions after the change.
     pub servers: Vec<ServerResponse>,
 }
 
@@ -183,7 +183,9 @@ impl From<&Entry> for ServerResponse {
     fn from(entry: &Entry) -> Self {
         let Entry { name, record, is_latest, changed_at } = entry;
         let (server, tools) = match record.document.entity() {
-            Entity::Server(server) => (ServerDetail::of(server, name), server.provides.clone()),
+            Entity::Server(server) => {
+                (ServerDetail::from_server(server, name), server.provides.clone())
+            }
             _ => unreachable!("entries are servers"),
         };
         let status = Status::from(record.lifecycle.state);
@@ -192,13 +194,13 @@ impl From<&Entry> for ServerResponse {
             status,
             status_message: reason
                 .filter(|reason| !reason.is_empty())
-                .map(|reason| convert::shortened(reason, super::REASON_CHARACTERS)),
+                .map(|reason| convert::shortened(reason, crate::detail::REASON_CHARACTERS)),
             status_changed_at: record.lifecycle.changed_at,
             published_at: record.registered_at,
             updated_at: *changed_at,
             is_latest: *is_latest,
         };
-        let ours = OurMeta {
+        let ours = RegistryMeta {
             entity: record.document.key().to_string(),
             digest: record.document.digest(),
             revision: record.registered,

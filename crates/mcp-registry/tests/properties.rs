@@ -1,5 +1,5 @@
-//! The MCP registry API: pages show each version once, in order; what is imported is served as it
-//! came; whatever is registered, what is served is valid.
+//! Pages contain each version once and in order, imports are served unchanged, and every registered
+//! server is served as a valid document.
 
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 
@@ -25,7 +25,7 @@ const NAMES: [&str; 8] = [
     "zz/b",
 ];
 
-/// Each wish is a commit of its own, so each has its own time.
+/// Each wish is a separate commit with its own time.
 fn catalog(wishes: &[Wish]) -> Catalog {
     let mut catalog = empty();
     for wish in wishes {
@@ -67,7 +67,7 @@ fn filter() -> impl Strategy<Value = Filter> {
     })
 }
 
-/// All that a filter takes, found without pages.
+/// All entries that match a filter, without paging.
 fn all(catalog: &Catalog, filter: &Filter) -> Vec<Entry> {
     let listing = Listing::new(catalog, &NAMESPACE);
     let names = catalog.of_kind(Kind::Server).filter_map(|(key, _)| {
@@ -98,7 +98,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(512))]
 
     #[test]
-    fn pages_show_each_version_once_and_in_order(
+    fn pages_contain_each_version_once_in_order(
         wishes in vec(wish(), 0..30), filter in filter(), limits in vec(1..4_usize, 1..8),
     ) {
         let catalog = catalog(&wishes);
@@ -118,7 +118,7 @@ proptest! {
     }
 
     #[test]
-    fn every_name_has_exactly_one_latest_and_all_that_is_listed_is_found(
+    fn each_name_has_exactly_one_latest_version(
         wishes in vec(wish(), 0..30),
     ) {
         let catalog = catalog(&wishes);
@@ -140,7 +140,7 @@ proptest! {
     }
 
     #[test]
-    fn what_is_answered_otherwise_than_before_counts_as_changed(wishes in vec(wish(), 0..30)) {
+    fn changed_response_has_later_changed_at(wishes in vec(wish(), 0..30)) {
         let mut catalog = empty();
         let everything = Filter { include_deleted: true, ..Filter::default() };
         let list = |catalog: &Catalog| {
@@ -161,7 +161,7 @@ proptest! {
     }
 
     #[test]
-    fn what_is_imported_is_served_as_it_came(document in server_json()) {
+    fn import_is_served_unchanged(document in server_json()) {
         let reading = ServerDetail::read(&document);
         prop_assert!(reading.detail.is_some(), "{:?}", reading.findings);
         let entity = Entity::Server(reading.detail.unwrap().to_server().unwrap());
@@ -175,7 +175,7 @@ proptest! {
     }
 
     #[test]
-    fn a_description_is_taken_by_its_length_in_characters(
+    fn description_length_counts_characters(
         text in "[a-zäß😀]{90,110}", title in "[a-zäß😀]{90,110}",
     ) {
         let document = json!({
@@ -195,7 +195,7 @@ proptest! {
     }
 
     #[test]
-    fn what_is_taken_is_valid_when_it_is_served(
+    fn accepted_document_is_served_valid(
         document in server_json(), at in any::<usize>(), with in json(),
     ) {
         let reading = ServerDetail::read(&damaged(&document, at, &with));
@@ -208,7 +208,7 @@ proptest! {
     }
 
     #[test]
-    fn whatever_is_registered_is_valid_when_it_is_served(
+    fn every_registered_server_is_served_valid(
         document in server_json(), at in any::<usize>(), with in json(), text in ".{0,300}",
     ) {
         let rest = damaged(&document, at, &with);

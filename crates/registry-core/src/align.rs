@@ -1,8 +1,8 @@
-//! Which items of two arrays belong together: an item that comes or goes moves the ones after it, and
-//! does not change them.
+//! Alignment of two arrays: pairs the items that correspond, so that an insertion or removal does
+//! not mark every later item as changed.
 //!
-//! Items that are the same on both sides are a longest common subsequence; what is between them is
-//! paired by its place.
+//! Equal items are matched by a longest common subsequence. The items between two matches are
+//! paired by index.
 
 use std::{collections::HashMap, ops::Range};
 
@@ -10,37 +10,36 @@ use serde_json::Value;
 
 use crate::limits;
 
-/// The indices of an item in the old array and in the new one; where it is only in one, one of them.
+/// Indices of an item in the old and the new array. An added or removed item has only one.
 pub type Pair = (Option<usize>, Option<usize>);
 
-/// Aligns the arrays of two documents, one after the other.
+/// Aligns pairs of arrays within one budget of comparisons.
 #[derive(Debug)]
 pub struct Aligner {
-    /// How many pairs of items may still be looked at.
+    /// Remaining item comparisons.
     left: usize,
-    is_by_place: bool,
+    is_positional: bool,
 }
 
 impl Default for Aligner {
     fn default() -> Self {
-        Self::of(limits::ALIGNED_PAIRS)
+        Self::with_budget(limits::ALIGNED_PAIRS)
     }
 }
 
 impl Aligner {
-    /// One that looks at so many pairs of items in all.
-    pub fn of(pairs: usize) -> Self {
-        Self { left: pairs, is_by_place: false }
+    /// An aligner that makes at most this many item comparisons in total.
+    pub fn with_budget(pairs: usize) -> Self {
+        Self { left: pairs, is_positional: false }
     }
 
-    /// Whether items of the last two arrays were paired by their place, because it would have taken
-    /// too many looks.
-    pub fn is_by_place(&self) -> bool {
-        self.is_by_place
+    /// Whether the last two arrays were paired by index because the budget did not suffice.
+    pub fn is_positional(&self) -> bool {
+        self.is_positional
     }
 
-    /// Pairs the items of two arrays, in the order of both. What would take more looks than are left
-    /// is paired by its place.
+    /// Pairs the items of two arrays in the order of both. Falls back to pairing by index when the
+    /// remaining budget does not suffice.
     pub fn align(&mut self, old: &[Value], new: &[Value]) -> Vec<Pair> {
         let front = old.iter().zip(new).take_while(|(old, new)| old == new).count();
         let ends = old[front..].iter().rev().zip(new[front..].iter().rev());
@@ -48,7 +47,7 @@ impl Aligner {
         let (olds, news) = (front..old.len() - back, front..new.len() - back);
         let anchors = (0..front).map(|at| (at, at));
         let left = self.left.checked_sub(olds.len().saturating_mul(news.len()));
-        self.is_by_place = left.is_none();
+        self.is_positional = left.is_none();
         let middle = if let Some(left) = left {
             self.left = left;
             common(&old[olds.clone()], &new[news.clone()])
@@ -69,16 +68,14 @@ impl Aligner {
     }
 }
 
-/// Pairs what is between two items that are the same.
 fn between(olds: Range<usize>, news: Range<usize>, pairs: &mut Vec<Pair>) {
     let longer = olds.len().max(news.len());
     let padded = |range: Range<usize>| range.map(Some).chain(std::iter::repeat(None));
     pairs.extend(padded(olds).zip(padded(news)).take(longer));
 }
 
-/// The places of a longest common subsequence.
 fn common(old: &[Value], new: &[Value]) -> Vec<(usize, usize)> {
-    // Items are compared often, so each gets a number first.
+    // Comparing numbers instead of values makes the quadratic part cheap.
     let mut numbers = HashMap::new();
     let mut number = |item| {
         let next = numbers.len();
@@ -86,7 +83,7 @@ fn common(old: &[Value], new: &[Value]) -> Vec<(usize, usize)> {
     };
     let old: Vec<usize> = old.iter().map(&mut number).collect();
     let new: Vec<usize> = new.iter().map(&mut number).collect();
-    // How long it is of what begins at these places.
+    // `longest[i][j]`: length of the longest common subsequence of `old[i..]` and `new[j..]`.
     let mut longest = vec![vec![0_u32; new.len() + 1]; old.len() + 1];
     for i in (0..old.len()).rev() {
         for j in (0..new.len()).rev() {
@@ -104,7 +101,7 @@ fn common(old: &[Value], new: &[Value]) -> Vec<(usize, usize)> {
             places.push((i, j));
             (i, j) = (i + 1, j + 1);
         } else if without_new > without_old || (without_new == without_old && j <= i) {
-            // Of several, the one nearest to the same places.
+            // Among equal candidates, the one closest to the diagonal is chosen.
             j += 1;
         } else {
             i += 1;
@@ -119,7 +116,6 @@ mod tests {
 
     use super::*;
 
-    /// The pairs as `old:new`.
     fn aligned(old: &str, new: &str) -> String {
         let items = |text: &str| text.chars().map(|c| json!(c.to_string())).collect::<Vec<_>>();
         let show = |at: Option<usize>| at.map(|at| at.to_string()).unwrap_or_default();
@@ -129,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_the_same_stays_together() {
+    fn align_pairs_equal_items() {
         for (old, new, pairs) in [
             ("", "", ""),
             ("xyz", "wxyz", ":0 0:1 1:2 2:3"),
@@ -147,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn too_many_differences_in_a_document_are_paired_by_their_place() {
+    fn align_over_budget_pairs_by_index() {
         let numbers = |from: usize, many: usize| (from..from + many).map(|n| json!(n)).collect();
         let mut aligner = Aligner::default();
         let mut first = |old: &[Value], new: &[Value]| aligner.align(old, new).first().copied();

@@ -1,9 +1,9 @@
-//! Attestations: the registry's signed word that a state is its latest one at a time.
+//! Attestations: the registry's signature that a state was its latest one at a given time.
 //!
-//! Signed is a text that whoever holds the state can make again: the registry, the revision, the
-//! chain hash after it, the scope, the digest of the content, and the time. So neither a server in
-//! between nor a file on disk can add, change or leave out anything. The key is that of checkpoints
-//! ([`crate::checkpoint`]); no text is both.
+//! The signed statement covers the registry, revision, chain hash, scope, content digest and
+//! time. Each holder of the state can rebuild it, so a relay or a cache file cannot add, change or
+//! omit anything. The signing key is the checkpoint key ([`crate::checkpoint`]); the two text
+//! formats cannot be confused.
 
 use aws_lc_rs::signature::Ed25519KeyPair;
 
@@ -15,27 +15,27 @@ use crate::{
     timestamp::Timestamp,
 };
 
-/// The registry's word on a state.
+/// The registry's signature over a state.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Attestation {
-    /// When it was the latest state.
+    /// When the state was the latest one.
     pub time: Timestamp,
     /// The Ed25519 signature.
     pub signature: [u8; 64],
 }
 
-/// Why an attestation is of no use.
+/// The signature of an attestation does not match the state and key.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
     "revision {revision} of registry {registry} is not signed by {key}: it was changed on the way or on \
      disk, or another key signs for that registry"
 )]
-pub struct NotAttested {
-    /// The registry that it claims to be.
+pub struct AttestationMismatch {
+    /// The registry that the state claims to belong to.
     registry: String,
-    /// Its revision.
+    /// The revision of the state.
     revision: u64,
-    /// The key that should have signed it.
+    /// The name of the expected signing key.
     key: String,
 }
 
@@ -48,7 +48,7 @@ impl Attestation {
     ) -> Self {
         let signature = pair.sign(statement.text(time).as_bytes());
         let mut bytes = [0; 64];
-        // Ed25519 signatures have 64 bytes (RFC 8032, section 5.1.6).
+        // An Ed25519 signature has 64 bytes (RFC 8032, section 5.1.6).
         bytes.copy_from_slice(signature.as_ref());
         Self { time, signature: bytes }
     }
@@ -58,12 +58,12 @@ impl Attestation {
         &self,
         statement: &Statement<'_>,
         key: &VerifierKey,
-    ) -> Result<(), NotAttested> {
+    ) -> Result<(), AttestationMismatch> {
         let text = statement.text(self.time);
         if key.is_of(statement.registry) && key.has_signed(text.as_bytes(), &self.signature) {
             return Ok(());
         }
-        Err(NotAttested {
+        Err(AttestationMismatch {
             registry: statement.registry.to_string(),
             revision: statement.revision.0,
             key: key.to_string(),
@@ -71,26 +71,26 @@ impl Attestation {
     }
 }
 
-/// What is signed of a state.
+/// The signed fields of a state.
 #[derive(Debug, Clone, Copy)]
 pub struct Statement<'a> {
-    /// Whose state it is.
+    /// The registry that owns the state.
     pub registry: &'a RegistryId,
-    /// After which revision.
+    /// The revision of the state.
     pub revision: Revision,
-    /// The chain hash after it.
+    /// The chain hash after that revision.
     pub chain: ChainHash,
-    /// Of which part.
+    /// The subset of the registry that the state contains.
     pub scope: &'a Scope,
-    /// The digest of what is in it.
+    /// The digest of its entities and settings.
     pub content: Digest,
 }
 
 impl Statement<'_> {
-    /// Its second line is no number, which that of a checkpoint is.
+    /// The second line is not a number, unlike the second line of a checkpoint.
     fn text(&self, time: Timestamp) -> String {
         let Self { registry, revision, chain, scope, content } = self;
-        // A list of texts always is JSON, and has no line breaks in it.
+        // A list of strings always serializes to JSON without line breaks.
         let scope = serde_json::to_string(scope).unwrap_or_default();
         format!(
             "registry/{registry}\nstate\nrevision {revision}\nchain {chain}\nscope {scope}\ncontent \

@@ -1,10 +1,10 @@
-//! Which version introduced each value of a document.
+//! Blame: the version that introduced each value of a document.
 //!
-//! The versions of a name are taken in the order in which they were registered; those of one commit
-//! by version. A value comes from the version since which it has been the same, at the same
-//! place, in every version up to the document's. So a patch of an older line that takes back what
-//! a newer line had changed introduces it anew. Items of an array that others come before stay the
-//! same (`align.rs`).
+//! Versions of a name are ordered by registration, and those of one commit by version. A value
+//! originates in the earliest version since which it is unchanged at the same location, up to the
+//! document's version. A patch of an older line that reverts a change of a newer line therefore
+//! counts as its origin. Array items keep their origin when others are inserted before them
+//! (`align.rs`).
 
 use std::{cmp::Reverse, collections::HashMap, sync::Arc};
 
@@ -21,23 +21,24 @@ use crate::{
     version::Version,
 };
 
-/// A value of a document: a text, a number, `true`, `false`, `null`, or an empty object or array.
+/// A leaf of a document with its origin: a string, a number, `true`, `false`, `null`, or an empty
+/// object or array.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Line {
-    /// Where it is.
+pub struct BlamedValue {
+    /// JSON pointer of the value.
     pub pointer: String,
-    /// What is there.
+    /// The value itself.
     pub value: Value,
-    /// The version that introduced it, by its place in what [`versions`] gave.
+    /// Index, in the result of [`versions`], of the version that introduced the value.
     pub origin: usize,
-    /// Perhaps it was introduced earlier still: older versions were not read, because there is more
-    /// of them than [`limits::BLAME_BYTES`], or it is in an array that was not aligned with the
-    /// older one, which takes more than what is left of [`limits::BLAMED_PAIRS`].
-    pub or_earlier: bool,
+    /// The value may be older than `origin`. Either older versions were not read because they
+    /// exceed [`limits::BLAME_BYTES`], or the value is in an array that exceeds the remaining
+    /// budget of [`limits::BLAMED_PAIRS`] comparisons.
+    pub at_or_before: bool,
 }
 
-/// A version of a name and all that were registered before it, last first; without a version, the
-/// one that was registered last. Empty: there is none.
+/// The given version of a name and all versions registered before it, latest first. Without a
+/// version, it starts at the latest registration. The result is empty if there is none.
 pub fn versions<'a>(
     catalog: &'a Catalog,
     (kind, name): (Kind, &'a Name),
@@ -52,28 +53,31 @@ pub fn versions<'a>(
     wanted.map_or_else(Vec::new, |wanted| found.split_off(wanted))
 }
 
-/// Says where the values of the first document come from, in the order of their pointers. The
-/// others are the versions before it, last first.
-pub fn blame(versions: &[&Arc<Record>]) -> Vec<Line> {
+/// Returns the leaves of the first document, by pointer, with their origins. The other documents
+/// are its predecessors, latest first.
+pub fn blame(versions: &[&Arc<Record>]) -> Vec<BlamedValue> {
     blame_within((limits::BLAME_BYTES, limits::BLAMED_PAIRS), versions)
 }
 
-fn blame_within((most_bytes, pairs): (usize, usize), versions: &[&Arc<Record>]) -> Vec<Line> {
+fn blame_within(
+    (most_bytes, pairs): (usize, usize),
+    versions: &[&Arc<Record>],
+) -> Vec<BlamedValue> {
     let Some((last, earlier)) = versions.split_first() else { return Vec::new() };
     let mut newer = read(&last.document);
     let mut lines = Vec::new();
     collect(String::new(), &newer, &mut lines);
-    // Which lines go further back, and where they are in the version that was read last.
+    // Index of each leaf whose origin is still open, and its pointer in the version read last.
     let mut open: Vec<(usize, String)> =
         lines.iter().map(|line| line.pointer.clone()).enumerate().collect();
-    let (mut bytes, mut aligner) = (0, Aligner::of(pairs));
+    let (mut bytes, mut aligner) = (0, Aligner::with_budget(pairs));
     for (origin, record) in (1..).zip(earlier) {
         let (older, mut same) = (read(&record.document), HashMap::new());
         unchanged((String::new(), String::new()), (&newer, &older), &mut aligner, &mut same);
         bytes += record.document.bytes().len();
         if bytes > most_bytes {
             for (line, _) in open {
-                lines[line].or_earlier = true;
+                lines[line].at_or_before = true;
             }
             break;
         }
@@ -83,7 +87,7 @@ fn blame_within((most_bytes, pairs): (usize, usize), versions: &[&Arc<Record>]) 
                 let before = same.remove(&pointer)?;
                 match before {
                     Some(_) => lines[line].origin = origin,
-                    None => lines[line].or_earlier = true,
+                    None => lines[line].at_or_before = true,
                 }
                 Some((line, before?))
             })
@@ -97,11 +101,11 @@ fn blame_within((most_bytes, pairs): (usize, usize), versions: &[&Arc<Record>]) 
 }
 
 fn read(document: &Document) -> Value {
-    // A document is canonical JSON, proved by its digest.
+    // The digest has proved that these bytes are canonical JSON.
     serde_json::from_slice(document.bytes()).unwrap_or_default()
 }
 
-fn collect(pointer: String, value: &Value, lines: &mut Vec<Line>) {
+fn collect(pointer: String, value: &Value, lines: &mut Vec<BlamedValue>) {
     match value {
         Value::Object(members) if !members.is_empty() => {
             for (name, value) in members {
@@ -113,12 +117,17 @@ fn collect(pointer: String, value: &Value, lines: &mut Vec<Line>) {
                 collect(format!("{pointer}/{i}"), value, lines);
             }
         }
-        value => lines.push(Line { pointer, value: value.clone(), origin: 0, or_earlier: false }),
+        value => lines.push(BlamedValue {
+            pointer,
+            value: value.clone(),
+            origin: 0,
+            at_or_before: false,
+        }),
     }
 }
 
-/// Where the values of a version were in the older one, for those that are the same; `None` where
-/// that would take too many looks to say.
+/// The pointers of this version's values in the older version, for the unchanged ones. `None` marks
+/// values that exceed the comparison budget.
 fn unchanged(
     (pointer, before): (String, String),
     (newer, older): (&Value, &Value),
@@ -135,7 +144,7 @@ fn unchanged(
         }
         (Value::Array(newer), Value::Array(older)) if !newer.is_empty() => {
             let pairs = aligner.align(older, newer);
-            if aligner.is_by_place() {
+            if aligner.is_positional() {
                 let mut lines = Vec::new();
                 newer
                     .iter()

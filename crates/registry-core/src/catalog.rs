@@ -1,14 +1,14 @@
 //! The catalog: the state of the registry after a revision, as an immutable value.
 //!
-//! [`Catalog::apply`] is the only fold over the log; servers, gateways, the command line and the
-//! tests all use it. Cloning shares structure and is cheap.
+//! [`Catalog::apply`] is the only fold over the log. Servers, gateways, the command line and the
+//! tests all use it. A clone shares structure and is cheap.
 
 mod apply;
 mod attested;
 mod compare;
 mod content;
+mod delta;
 mod digest;
-mod part;
 mod past;
 
 use std::{
@@ -22,7 +22,7 @@ use serde_json::Value;
 
 pub use apply::ApplyError;
 pub use compare::{EntityDifference, SettingDifference};
-pub use part::Step;
+pub use delta::CatalogDelta;
 
 use content::Content;
 
@@ -41,18 +41,18 @@ use crate::{
     version::Version,
 };
 
-/// An entity in the catalog.
+/// A registered entity with its owner and lifecycle.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Record {
-    /// The document.
+    /// The canonical document.
     pub document: Arc<Document>,
-    /// Who owned its name when it was registered.
+    /// Owner of the name at the time of registration.
     pub owner: Arc<str>,
-    /// In which revision.
+    /// The revision that registered it.
     pub registered: Revision,
-    /// When.
+    /// The time of that commit.
     pub registered_at: Timestamp,
-    /// Its lifecycle.
+    /// The current lifecycle state.
     pub lifecycle: Lifecycle,
 }
 
@@ -70,17 +70,17 @@ pub struct Catalog {
     revision: Revision,
     chain: ChainHash,
     records: OrdMap<Key, Arc<Record>>,
-    /// (what is referred to, what refers to it): one set, because a set for each key would cost
-    /// more than the entities themselves.
+    /// Pairs of (dependency, dependent). One set costs less memory than a set per key, which would
+    /// exceed the entities themselves.
     dependents: OrdSet<(Key, Key)>,
     settings: Settings,
     scope: Arc<Scope>,
-    /// What the content digest is of, once somebody has asked for it.
+    /// The tree of the content digest, built on first use.
     content: OnceLock<Content>,
     attestation: Option<Attestation>,
 }
 
-/// Who vouches for it makes no difference.
+/// Attestations do not affect equality.
 impl PartialEq for Catalog {
     fn eq(&self, other: &Self) -> bool {
         let Self { registry, revision, chain, records, dependents, settings, scope, .. } = self;
@@ -91,7 +91,7 @@ impl PartialEq for Catalog {
 }
 
 impl Catalog {
-    /// The empty registry.
+    /// The catalog of revision 0.
     pub fn empty(registry: RegistryId) -> Self {
         let chain = ChainHash::genesis(&registry);
         let (records, dependents) = (OrdMap::new(), OrdSet::new());
@@ -108,8 +108,8 @@ impl Catalog {
         }
     }
 
-    /// A catalog from a snapshot: all records at a revision and its chain hash. Whoever calls it
-    /// has verified the snapshot's digest.
+    /// Restores a catalog from a snapshot: all records at a revision with its chain hash. The
+    /// caller has verified the snapshot's digest.
     pub fn restore(
         registry: RegistryId,
         revision: Revision,
@@ -123,12 +123,12 @@ impl Catalog {
         catalog
     }
 
-    /// The same catalog with these settings instead of its own.
+    /// Replaces the settings.
     pub fn with_settings(self, settings: Settings) -> Self {
         Self { settings, content: OnceLock::new(), ..self }
     }
 
-    /// The same without these entities, for a look at what would be; no revision is ever so.
+    /// The catalog without these entities, for hypothetical changes. Its revision stays the same.
     pub(crate) fn without<'a>(&self, keys: impl IntoIterator<Item = &'a Key>) -> Self {
         let mut rest = self.clone();
         for key in keys {
@@ -139,12 +139,12 @@ impl Catalog {
         rest
     }
 
-    /// Which registry.
+    /// The registry's id.
     pub fn registry(&self) -> &RegistryId {
         &self.registry
     }
 
-    /// After which revision.
+    /// The revision of the last applied commit.
     pub fn revision(&self) -> Revision {
         self.revision
     }
@@ -154,43 +154,43 @@ impl Catalog {
         self.chain
     }
 
-    /// When the last commit was made, if it changed an entity; settings keep no time. Looks at every
-    /// entity.
+    /// The time of the last commit that changed an entity, or `None` without entities. Settings
+    /// carry no time. Cost: linear in the number of entities.
     pub fn committed_at(&self) -> Option<Timestamp> {
         let lifecycles = self.records.values().map(|record| &record.lifecycle);
         let mut last = lifecycles.filter(|lifecycle| lifecycle.revision == self.revision);
         last.next().map(|lifecycle| lifecycle.changed_at)
     }
 
-    /// The registry's signed word that this is its state.
+    /// The registry's signature over this state, if it has one.
     pub fn attestation(&self) -> Option<&Attestation> {
         self.attestation.as_ref()
     }
 
-    /// The same with the registry's word on it. Whoever relies on that has verified it.
+    /// Attaches an attestation, which the caller has verified.
     #[must_use]
-    pub fn attested(self, attestation: Option<Attestation>) -> Self {
+    pub fn with_attestation(self, attestation: Option<Attestation>) -> Self {
         Self { attestation, ..self }
     }
 
-    /// Which part of the registry this is.
+    /// The subset of the registry that this catalog contains.
     pub fn scope(&self) -> &Arc<Scope> {
         &self.scope
     }
 
-    /// The same as the part of a registry that is in this scope. Whoever calls it has verified that.
+    /// Marks the catalog as the subset selected by this scope, which the caller has verified.
     #[must_use]
-    pub fn as_part(self, scope: Arc<Scope>) -> Self {
+    pub fn with_scope(self, scope: Arc<Scope>) -> Self {
         Self { scope, attestation: None, ..self }
     }
 
-    /// What is set about names, namespaces and everything.
+    /// Settings of names, namespaces and the whole registry.
     pub fn settings(&self) -> &Settings {
         &self.settings
     }
 
-    /// Who owns a name: whoever it was given to, else whoever registered it first, else whoever its
-    /// namespace was given to. `None`: it is free.
+    /// The owner of a name, or `None` if the name is unclaimed. An explicitly set owner takes
+    /// precedence over the first registrant, and that one over the owner of the namespace.
     pub fn owner(&self, kind: Kind, name: &Name) -> Option<Arc<str>> {
         let first = || self.versions(kind, name).min_by_key(|(_, record)| record.registered);
         if let Some(owner) = self.settings.owner_by_name(kind, name) {
@@ -202,18 +202,18 @@ impl Catalog {
         }
     }
 
-    /// Who owns the name of something registered.
+    /// The current owner of a record's name.
     pub fn owner_of<'a>(&'a self, record: &'a Record) -> &'a str {
         let Key { kind, name, .. } = record.document.key();
         self.settings.owner_by_name(*kind, name).unwrap_or(&record.owner)
     }
 
-    /// How many entities there are.
+    /// The number of entities.
     pub fn len(&self) -> usize {
         self.records.len()
     }
 
-    /// Whether there are none.
+    /// Whether the catalog has no entities.
     pub fn is_empty(&self) -> bool {
         self.records.is_empty()
     }
@@ -223,20 +223,20 @@ impl Catalog {
         self.records.get(key)
     }
 
-    /// The registered JSON Schema with this name.
+    /// The JSON Schema registered under this name.
     pub fn json_schema(&self, name: &SchemaName) -> Option<&Value> {
-        match self.find(&Key::of_schema(name)?)?.document.entity() {
+        match self.find(&Key::for_schema(name)?)?.document.entity() {
             Entity::Schema(schema) => Some(&schema.schema),
             _ => None,
         }
     }
 
-    /// All entities, by kind, name and version.
+    /// All entities, ordered by kind, name and version.
     pub fn iter(&self) -> impl Iterator<Item = (&Key, &Arc<Record>)> {
         self.records.iter()
     }
 
-    /// The entities after this key, in the order of [`Catalog::iter`]; `None`: all.
+    /// The entities after this key in the order of [`Catalog::iter`]; all of them for `None`.
     pub fn after<'a>(
         &'a self,
         key: Option<&Key>,
@@ -260,7 +260,7 @@ impl Catalog {
             .take_while(move |(key, _)| key.kind == kind && key.name == *name)
     }
 
-    /// The highest active version of a name; a release before any pre-release.
+    /// The highest active version of a name. Any release ranks above all pre-releases.
     pub fn newest_active<'a>(&'a self, kind: Kind, name: &'a Name) -> Option<&'a Arc<Record>> {
         self.versions(kind, name)
             .filter(|(_, record)| record.is_active())
@@ -277,7 +277,7 @@ impl Catalog {
         self.records.range((Bound::Included(first), Bound::Unbounded))
     }
 
-    /// What refers directly to this key, whether or not the key itself is registered.
+    /// The direct dependents of this key, even if the key itself is not registered.
     pub fn dependents<'a>(&'a self, key: &'a Key) -> impl Iterator<Item = &'a Key> {
         let first = (key.clone(), Key::lowest());
         self.dependents
@@ -288,8 +288,8 @@ impl Catalog {
 }
 
 impl Position {
-    /// The position of a catalog.
-    pub fn of(catalog: &Catalog) -> Self {
+    /// The position of this catalog in its registry's log.
+    pub fn of_catalog(catalog: &Catalog) -> Self {
         Self {
             registry: catalog.registry().clone(),
             revision: catalog.revision(),

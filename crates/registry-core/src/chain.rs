@@ -1,4 +1,4 @@
-//! Positions in the log: the registry, the revision, and the hash that seals it.
+//! Positions in the log: registry, revision and chain hash.
 
 use std::{fmt, sync::Arc};
 
@@ -7,14 +7,14 @@ use sha2::{Digest as _, Sha256};
 
 use crate::document::Digest;
 
-/// The number of a commit: 1, 2, 3 … without gaps. 0 is the empty registry.
+/// The sequence number of a commit: 1, 2, 3 … without gaps. 0 is the empty registry.
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize,
 )]
 pub struct Revision(pub u64);
 
 impl Revision {
-    /// The revision after this one.
+    /// The successor of this revision.
     pub fn next(self) -> Self {
         Self(self.0 + 1)
     }
@@ -26,13 +26,13 @@ impl fmt::Display for Revision {
     }
 }
 
-/// The identity of a registry: a UUID that the store receives when it is created.
+/// The identity of a registry: a UUID that its store assigns at creation.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct RegistryId(Arc<str>);
 
 impl RegistryId {
-    /// Takes the id as the store keeps it.
+    /// Wraps an id read from the store or the wire; the format is not checked.
     pub fn new(id: impl Into<Arc<str>>) -> Self {
         Self(id.into())
     }
@@ -49,24 +49,24 @@ impl fmt::Display for RegistryId {
     }
 }
 
-/// The hash that seals a commit and everything before it.
+/// The hash over a commit and all commits before it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct ChainHash(Digest);
 
 impl ChainHash {
-    /// The hash before the first commit.
+    /// The hash before the first commit, derived from the registry's id.
     pub fn genesis(registry: &RegistryId) -> Self {
-        Self(Digest::of(format!("registry:{registry}").as_bytes()))
+        Self(Digest::compute(format!("registry:{registry}").as_bytes()))
     }
 
-    /// The hash after one more commit.
+    /// The hash after appending a commit with these canonical bytes.
     pub fn then(&self, commit: &[u8]) -> Self {
         let hash = Sha256::new().chain_update(self.0.as_bytes()).chain_update(commit).finalize();
         Self(Digest::from_bytes(hash.into()))
     }
 
-    /// From the raw 32 bytes.
+    /// Wraps the raw 32 bytes.
     pub fn from_bytes(bytes: [u8; 32]) -> Self {
         Self(Digest::from_bytes(bytes))
     }
@@ -86,10 +86,10 @@ impl fmt::Display for ChainHash {
 /// A position in the log of one registry.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Position {
-    /// Which registry.
+    /// The registry's id.
     pub registry: RegistryId,
-    /// After which revision.
+    /// The revision of the last commit up to here.
     pub revision: Revision,
-    /// The chain hash after it.
+    /// The chain hash after that revision.
     pub chain: ChainHash,
 }

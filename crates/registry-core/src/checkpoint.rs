@@ -1,8 +1,8 @@
-//! Checkpoints: the registry's signed word about where its log is.
+//! Checkpoints: the registry's signed statement of its log position.
 //!
-//! A checkpoint is a note as of C2SP (signed-note, tlog-checkpoint): the origin
-//! `registry/<id>`, the revision as the size of the Merkle tree, its root, the chain hash and the
-//! time, signed with Ed25519. A kept checkpoint reveals a changed history.
+//! A checkpoint is a C2SP note (signed-note, tlog-checkpoint) with the origin `registry/<id>`,
+//! the revision as the tree size, the Merkle root, the chain hash and the time, signed with
+//! Ed25519. A stored checkpoint reveals a rewritten history.
 
 use std::str::FromStr;
 
@@ -18,56 +18,56 @@ use crate::{
     timestamp::Timestamp,
 };
 
-/// The algorithm byte of Ed25519 in a note's keys.
+/// The signature algorithm byte of Ed25519 in a note's keys.
 const ED25519_NOTE: u8 = 1;
-/// The dash that begins a signature line.
+/// The em dash that starts a signature line.
 const DASH: &str = "\u{2014} ";
 
-/// Where the log was at a time.
+/// The position and Merkle root of a log at a time.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Checkpoint {
-    /// Which registry.
+    /// The registry's id.
     pub registry: RegistryId,
-    /// The last revision.
+    /// The revision of the last commit, which is the size of the Merkle tree.
     pub revision: Revision,
-    /// The root of the Merkle tree over the log up to it.
+    /// The root of the Merkle tree over the commits up to that revision.
     pub root: Node,
-    /// The chain hash after it.
+    /// The chain hash after that revision.
     pub chain: ChainHash,
-    /// When it was signed.
+    /// The time of signing.
     pub time: Timestamp,
 }
 
-/// Why a text is not a checkpoint, or not one that this key signed.
+/// A text is not a valid checkpoint signed by the expected key.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidCheckpoint {
-    /// A line is missing or cannot be read.
-    #[error("the checkpoint has no {0} where it belongs")]
+    /// A line is missing or malformed.
+    #[error("the checkpoint has no {0} in the expected line")]
     Form(&'static str),
-    /// Nobody with this key signed it.
+    /// No signature line names the expected key.
     #[error("the checkpoint has no signature by the key {0}")]
     NotSigned(String),
-    /// The signature is not over this text.
-    #[error("the signature does not fit: the checkpoint was changed, or another key signed it")]
+    /// The signature does not match the text.
+    #[error("invalid checkpoint signature: the text was changed or another key signed it")]
     Signature,
-    /// Two registries share a key, and it is of the other one.
-    #[error("the checkpoint is of registry/{registry}, the key of {key}")]
+    /// The checkpoint belongs to another registry that uses the same key.
+    #[error("the checkpoint belongs to registry/{registry}, but the key to {key}")]
     OtherRegistry {
-        /// Of which registry the checkpoint is.
+        /// The registry of the checkpoint.
         registry: RegistryId,
         /// The name of the key.
         key: String,
     },
 }
 
-/// Why a text is not a verifier key.
+/// The text is not a verifier key.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
     "`{0}` is not a verifier key of the form NAME+HASH+KEY, as `registryctl audit key` prints it"
 )]
 pub struct InvalidVerifierKey(String);
 
-/// The public key that checkpoints are checked with: `NAME+HASH+KEY`.
+/// A public key that verifies checkpoints: `NAME+HASH+KEY`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct VerifierKey {
     name: String,
@@ -75,17 +75,17 @@ pub struct VerifierKey {
 }
 
 impl VerifierKey {
-    /// The registry that it is known as the key of.
+    /// The registry named by the key.
     pub fn registry(&self) -> RegistryId {
         RegistryId::new(self.name.strip_prefix("registry/").unwrap_or(&self.name))
     }
 
-    /// Whether it is known as the key of this registry.
+    /// Whether the key's name is that of this registry.
     pub fn is_of(&self, registry: &RegistryId) -> bool {
         self.name == Checkpoint::origin(registry)
     }
 
-    /// Whether a signature over a text is by it.
+    /// Whether the signature over this text is by this key.
     pub(crate) fn has_signed(&self, text: &[u8], signature: &[u8]) -> bool {
         UnparsedPublicKey::new(&ED25519, &self.key).verify(text, signature).is_ok()
     }
@@ -135,14 +135,14 @@ impl Checkpoint {
         format!("registry/{registry}")
     }
 
-    /// The text that is signed.
+    /// The signed text of the note.
     fn text(&self) -> String {
         let Self { registry, revision, root, chain, time } = self;
         let (origin, root) = (Self::origin(registry), BASE64.encode(root));
         format!("{origin}\n{revision}\n{root}\nchain {chain}\ntime {time}\n")
     }
 
-    /// The key under which the checkpoints of a registry are known.
+    /// The verifier key for the checkpoints of a registry.
     pub fn verifier_key(registry: &RegistryId, pair: &Ed25519KeyPair) -> VerifierKey {
         VerifierKey { name: Self::origin(registry), key: pair.public_key().as_ref().to_vec() }
     }
@@ -155,7 +155,7 @@ impl Checkpoint {
         format!("{text}\n{DASH}{} {}\n", key.name, BASE64.encode(signature))
     }
 
-    /// Reads a note that this key signed.
+    /// Verifies a note with this key and parses it.
     pub fn verify(note: &str, key: &VerifierKey) -> Result<Self, InvalidCheckpoint> {
         let form = InvalidCheckpoint::Form;
         if note.len() > limits::CHECKPOINT_BYTES {
@@ -179,7 +179,7 @@ impl Checkpoint {
         Ok(checkpoint)
     }
 
-    /// Reads the text of a note, without proving anything.
+    /// Parses the text of a note without verifying a signature.
     fn read(text: &str) -> Result<Self, InvalidCheckpoint> {
         let form = InvalidCheckpoint::Form;
         let mut lines = text.lines();
@@ -225,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_signed_reads_back_and_nothing_else_does() {
+    fn checkpoint_verifies_only_unmodified_note() {
         let note = checkpoint().sign(&pair(1));
         assert!(note.starts_with("registry/0198c0de\n42\nBwcHBwcH"), "{note}");
         assert_eq!(Checkpoint::verify(&note, &key(1)), Ok(checkpoint()));
@@ -240,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn a_key_that_two_registries_share_speaks_for_one() {
+    fn shared_key_verifies_only_own_registry() {
         let registry = RegistryId::new("another");
         let note = Checkpoint { registry: registry.clone(), ..checkpoint() }.sign(&pair(1));
         let theirs = Checkpoint::verifier_key(&registry, &pair(1));
@@ -253,12 +253,12 @@ mod tests {
         let found = Checkpoint::verify(&line(&key(1)), &key(1)).unwrap_err();
         assert_eq!(
             found.to_string(),
-            "the checkpoint is of registry/another, the key of registry/0198c0de"
+            "the checkpoint belongs to registry/another, but the key to registry/0198c0de"
         );
     }
 
     #[test]
-    fn a_verifier_key_reads_back_and_notices_a_typing_mistake() {
+    fn verifier_key_round_trips_and_detects_typos() {
         let text = key(1).to_string();
         assert_eq!(text.parse::<VerifierKey>().unwrap(), key(1));
         for bad in ["", "a+b", &text.replace("registry", "registri"), &text[..text.len() - 4]] {

@@ -1,8 +1,8 @@
-//! The log: commits of changes, each sealed to all before it by a chain hash.
+//! The log: commits of changes, each chained to its predecessors by a hash.
 //!
 //! `chain(n) = SHA-256(chain(n-1) ‖ canonical commit n)`, and `chain(0)` is derived from the
-//! registry's id, so two registries never share a chain. A commit lists its changes by digest:
-//! a copy without some of the documents can still verify the chain.
+//! registry's id, so two registries never share a chain. A commit lists its changes by digest, so a
+//! copy without some of the documents can still verify the chain.
 
 mod change;
 
@@ -21,52 +21,53 @@ use crate::{
     timestamp::Timestamp,
 };
 
-/// An atomic batch of changes: applied whole or not at all.
+/// An atomic batch of changes.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Commit {
-    /// Its number.
+    /// Its sequence number.
     pub revision: Revision,
-    /// Who made it.
+    /// The authenticated principal, or the name that an unauthenticated caller gave.
     pub author: String,
     /// When the server accepted it.
     pub committed_at: Timestamp,
-    /// Why, in the author's words.
+    /// The author's explanation.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub message: String,
-    /// The author's own id of the request, by which a retry is known.
+    /// The author's idempotency key, which identifies retries.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub request_id: Option<String>,
-    /// The digest of what was asked for under that id, and by whom: a retry asks for the same.
+    /// The digest of the request and its author. A retry with the same id must have the same
+    /// digest.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub request_digest: Option<Digest>,
-    /// By which way its author came. Absent: nobody was authenticated.
+    /// The authentication of the author; absent if authentication was disabled.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub origin: Option<Origin>,
-    /// What it changes, in order.
+    /// Entity changes in order.
     pub changes: Vec<Change>,
-    /// What it sets, in order, after its changes.
+    /// Setting changes in order, applied after the entity changes.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub settings: Vec<SettingChange>,
 }
 
-/// How the author of a commit was authenticated.
+/// The authentication of a commit's author.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Origin {
-    /// What proved it: `token 3f9a12c04b7d`, `certificate`, `oidc https://issuer.example`.
+    /// The credential: `token 3f9a12c04b7d`, `certificate` or `oidc https://issuer.example`.
     pub method: String,
-    /// The team for which the author acted.
+    /// The team that the author acted for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub team: Option<String>,
-    /// The address of the caller's end of the connection, without its port. Only commits of earlier
-    /// servers have one. The trail of access has the addresses of new commits.
+    /// The IP address of the caller. Only commits of earlier servers have one; the access log has
+    /// the addresses of new commits.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub address: Option<String>,
 }
 
-/// A commit with the canonical bytes that the chain covers, the chain hash after it, and the
-/// documents of the entities that it registers, in the order of its changes.
+/// A commit with its canonical bytes, the chain hash after it, and the documents of the registered
+/// entities in the order of its changes.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SealedCommit {
     commit: Commit,
@@ -75,58 +76,58 @@ pub struct SealedCommit {
     documents: Vec<Arc<Document>>,
 }
 
-/// Why bytes are not the commit that they should be.
+/// Bytes do not verify as the expected commit.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum InvalidCommit {
     /// The bytes are not a commit.
-    #[error("the commit cannot be read: {0}")]
+    #[error("cannot parse the commit: {0}")]
     Unreadable(String),
-    /// The bytes are what the chain covers, and have what this version does not know.
-    #[error("a newer version made the commit ({0}); upgrade this program")]
+    /// The chain hash matches, but the commit has fields that this version does not know.
+    #[error("the commit has content of a newer version ({0}); upgrade this program")]
     Newer(String),
-    /// The bytes, after the previous chain hash, do not give the chain hash that was promised.
-    #[error("the chain breaks at revision {revision}: it gives {actual}, not {expected}")]
+    /// The bytes do not produce the expected chain hash.
+    #[error("chain hash mismatch at revision {revision}: computed {actual}, expected {expected}")]
     Chain {
-        /// The revision that the bytes claim.
+        /// The revision in the bytes.
         revision: Revision,
-        /// What was promised.
+        /// The expected chain hash.
         expected: ChainHash,
-        /// What the bytes give.
+        /// The computed chain hash.
         actual: ChainHash,
     },
-    /// A registered document is missing, superfluous or another one.
-    #[error("revision {revision} does not come with the document of {key}")]
+    /// A registered document is missing or another document is in its place.
+    #[error("revision {revision} lacks the document of {key}")]
     Document {
-        /// The revision.
+        /// The commit's revision.
         revision: Revision,
         /// The entity without its document.
         key: Key,
     },
-    /// More documents than registered entities.
-    #[error("revision {revision} comes with {extra} documents that it does not register")]
+    /// There are more documents than registrations.
+    #[error("revision {revision} has {extra} documents that it does not register")]
     Superfluous {
-        /// The revision.
+        /// The commit's revision.
         revision: Revision,
-        /// How many are too many.
+        /// The number of surplus documents.
         extra: usize,
     },
 }
 
 impl SealedCommit {
-    /// Seals a new commit after the given chain hash.
+    /// Seals a new commit onto the given chain hash.
     pub fn seal(
         previous: &ChainHash,
         commit: Commit,
         documents: Vec<Arc<Document>>,
     ) -> Result<Self, InvalidCommit> {
-        // A commit is strings, numbers and lists of them, all of which serialize.
+        // A commit consists only of serializable strings, numbers and lists.
         let value = serde_json::to_value(&commit).expect("a commit is always JSON");
         let bytes = Bytes::from(canonical_bytes(&value));
         let chain = previous.then(&bytes);
         Self { commit, bytes, chain, documents }.with_matching_documents()
     }
 
-    /// Takes a commit from the store or a stream, and proves it against the chain hash before it.
+    /// Verifies a commit from the store or a stream against the chain hash before it.
     pub fn verify(
         previous: &ChainHash,
         bytes: Bytes,
@@ -146,7 +147,7 @@ impl SealedCommit {
         Self { commit, bytes, chain: expected, documents }.with_matching_documents()
     }
 
-    /// Reads the canonical bytes of a commit, without proving anything.
+    /// Parses the canonical bytes of a commit without verification.
     pub fn parse(bytes: &[u8]) -> Result<Commit, InvalidCommit> {
         serde_json::from_slice(bytes).map_err(|e| InvalidCommit::Unreadable(e.to_string()))
     }
@@ -166,12 +167,12 @@ impl SealedCommit {
         }
     }
 
-    /// The commit itself.
+    /// The commit.
     pub fn commit(&self) -> &Commit {
         &self.commit
     }
 
-    /// Its number.
+    /// The commit's revision.
     pub fn revision(&self) -> Revision {
         self.commit.revision
     }
@@ -181,20 +182,20 @@ impl SealedCommit {
         &self.bytes
     }
 
-    /// The chain hash after it.
+    /// The chain hash after this commit.
     pub fn chain(&self) -> ChainHash {
         self.chain
     }
 
-    /// The documents that it registers, in the order of its changes.
+    /// The documents of the registered entities in the order of the changes.
     pub fn documents(&self) -> &[Arc<Document>] {
         &self.documents
     }
 }
 
-/// The first character that a message of a commit or of a lifecycle change must not have: databases
-/// and terminals do not take control characters, but for tabs and line breaks.
-pub fn unfit_for_message(text: &str) -> Option<char> {
+/// The first character that is not allowed in the message of a commit or lifecycle change: a
+/// control character other than a tab or line break. Databases and terminals cannot handle those.
+pub fn invalid_message_char(text: &str) -> Option<char> {
     text.chars().find(|c| c.is_control() && !matches!(c, '\t' | '\n' | '\r'))
 }
 

@@ -1,44 +1,44 @@
-//! Compatibility of two versions of an entity: part by part, each in the direction of its values.
+//! Compatibility of two versions of an entity, schema by schema, in the direction of data flow.
 //!
-//! A new version may accept more input and give less output. The schema of a schema entity counts as
-//! input. Servers promise no schema, and callers of an agent do not see its dependencies. The rule
-//! `breaking-change` decides which versions are compared.
+//! A new version may accept more input and return less output. The schema of a schema entity
+//! counts as input. Servers promise no schema, and the dependencies of an agent are invisible to
+//! its callers. The rule `breaking-change` selects the versions to compare.
 
 mod mode;
 
 use std::sync::LazyLock;
 
 use schema_compat::{
-    compatibility::{Budget, Demand, Difference, Doubt, Side, Verdict, covers},
+    compatibility::{Assertion, Budget, Difference, Side, UndecidedCheck, Verdict, covers},
     name::{Definition, SchemaName},
 };
 use serde_json::{Value, json};
 
-pub use mode::{Direction, InvalidMode, Mode};
+pub use mode::{CompatibilityDirection, InvalidMode, Mode};
 
 use crate::{
     entity::{Entity, Implementation, Skill, Tool},
     reference::Key,
 };
 
-/// Gives registered schemas by their keys.
+/// Looks up registered schemas by key.
 pub type Resolve<'a> = &'a dyn Fn(&Key) -> Option<&'a Entity>;
 
-/// The result of a comparison, as one word.
+/// The overall result of a comparison.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Outcome {
-    /// The schemas are the same.
+    /// The schemas are equal.
     Identical,
-    /// Different, and nothing that is promised breaks.
+    /// The schemas differ without a breaking change.
     Compatible,
-    /// Neither compatibility nor a break was found.
+    /// Compatibility could be neither proved nor refuted.
     Undecided,
-    /// Something that is promised breaks.
+    /// At least one promise is broken.
     Breaking,
 }
 
 impl Outcome {
-    /// The word: `compatible`.
+    /// The serialized name: `compatible`.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Identical => "identical",
@@ -52,33 +52,33 @@ impl Outcome {
 /// The findings of a comparison of two versions of one entity.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Comparison {
-    /// Whether all schemas are the same, word for word.
+    /// Whether all schemas are equal as JSON.
     pub is_identical: bool,
-    /// What breaks.
+    /// Breaking changes with counterexamples.
     pub differences: Vec<Difference>,
-    /// The undecided parts.
-    pub doubts: Vec<Doubt>,
+    /// Checks that could not be decided.
+    pub undecided_checks: Vec<UndecidedCheck>,
 }
 
 impl Comparison {
     /// The findings of a comparison with itself.
     pub(crate) fn identical() -> Self {
-        Self { is_identical: true, differences: Vec::new(), doubts: Vec::new() }
+        Self { is_identical: true, differences: Vec::new(), undecided_checks: Vec::new() }
     }
 
     fn add(&mut self, verdict: Verdict) {
         match verdict {
             Verdict::Yes => {}
             Verdict::No(difference) => self.differences.push(difference),
-            Verdict::Undecided(doubt) => self.doubts.push(doubt),
+            Verdict::Undecided(doubt) => self.undecided_checks.push(doubt),
         }
     }
 
-    /// The result as one word.
+    /// The overall result.
     pub fn outcome(&self) -> Outcome {
         if !self.differences.is_empty() {
             Outcome::Breaking
-        } else if !self.doubts.is_empty() {
+        } else if !self.undecided_checks.is_empty() {
             Outcome::Undecided
         } else if self.is_identical {
             Outcome::Identical
@@ -88,7 +88,7 @@ impl Comparison {
     }
 }
 
-/// Whether values go to the entity or come from it.
+/// The direction of data flow through a schema.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Flow {
     In,
@@ -97,23 +97,23 @@ enum Flow {
 
 /// One schema of an entity.
 struct Part<'a> {
-    /// The member that has it, in the object at `holder`.
+    /// The member that contains the schema, in the object at `holder`.
     name: &'static str,
-    /// What holds it, by a name that stays the same in every version.
+    /// Identifies the holder by a name that is stable across versions.
     id: &'a str,
-    /// JSON pointer of the object that has the member.
+    /// JSON pointer of the object with the member.
     holder: String,
     flow: Flow,
     promise: Promise<'a>,
 }
 
-/// What is promised where a schema may be.
+/// The promise made by a schema member, present or absent.
 #[derive(Clone, Copy, PartialEq)]
 enum Promise<'a> {
     Schema(&'a Value),
-    /// No schema: every value that may be there at all.
+    /// No schema: every possible value.
     Anything(&'static Value),
-    /// No schema: whatever the server behind the tool takes.
+    /// No schema: the upstream server's own schema applies.
     Upstream,
 }
 
@@ -124,16 +124,18 @@ static ANY_OBJECT: LazyLock<Value> = LazyLock::new(|| json!({ "type": "object" }
 pub fn compare<'a>(
     old: &'a Entity,
     new: &'a Entity,
-    direction: Direction,
+    direction: CompatibilityDirection,
     resolve: Resolve<'a>,
     budget: &mut Budget,
 ) -> Comparison {
     let mut found = Comparison::identical();
     let (olds, news) = (parts(old), parts(new));
-    let directions: &[Direction] = match direction {
-        Direction::Full => &[Direction::Backward, Direction::Forward],
-        Direction::Backward => &[Direction::Backward],
-        Direction::Forward => &[Direction::Forward],
+    let directions: &[CompatibilityDirection] = match direction {
+        CompatibilityDirection::Full => {
+            &[CompatibilityDirection::Backward, CompatibilityDirection::Forward]
+        }
+        CompatibilityDirection::Backward => &[CompatibilityDirection::Backward],
+        CompatibilityDirection::Forward => &[CompatibilityDirection::Forward],
     };
     skills(old, new, directions, &mut found);
     hidden(old, new, &mut found);
@@ -155,26 +157,27 @@ impl<'a> Part<'a> {
     fn compare(
         &self,
         old: &Self,
-        direction: Direction,
+        direction: CompatibilityDirection,
         resolve: Resolve<'a>,
         budget: &mut Budget,
     ) -> Verdict {
         let (Some(before), Some(after)) = (old.schema(), self.schema()) else {
             let reason = format!(
-                "one of the versions has no `{}`: what it takes is the server's affair",
+                "one of the versions has no `{}`, so the upstream server's schema applies",
                 self.name
             );
-            return Verdict::Undecided(Doubt { pointer: self.pointer(), reason });
+            return Verdict::Undecided(UndecidedCheck { pointer: self.pointer(), reason });
         };
         let (at_old, at_new) = (old.pointer(), self.pointer());
         let (before, after) = ((before, at_old.as_str()), (after, at_new.as_str()));
-        let definition = |name: &SchemaName| match resolve(&Key::of_schema(name)?)? {
+        let definition = |name: &SchemaName| match resolve(&Key::for_schema(name)?)? {
             Entity::Schema(schema) => {
                 Some(Definition { schema: &schema.schema, pointer: "/schema" })
             }
             _ => None,
         };
-        let is_new_wider = (self.flow == Flow::In) == (direction == Direction::Backward);
+        let is_new_wider =
+            (self.flow == Flow::In) == (direction == CompatibilityDirection::Backward);
         if is_new_wider {
             covers(before, after, Side::New, &definition, budget)
         } else {
@@ -189,7 +192,7 @@ impl<'a> Part<'a> {
         }
     }
 
-    /// Where the schema is, or would be.
+    /// JSON pointer of the schema, or of its would-be location.
     fn pointer(&self) -> String {
         match self.promise {
             Promise::Schema(_) => format!("{}/{}", self.holder, self.name),
@@ -208,14 +211,14 @@ fn parts(entity: &Entity) -> Vec<Part<'_>> {
             promise: Promise::Schema(&schema.schema),
         }],
         Entity::Server(_) => Vec::new(),
-        Entity::Tool(tool) => of_tool(tool),
+        Entity::Tool(tool) => tool_parts(tool),
         Entity::Agent(agent) => {
-            agent.skills.iter().enumerate().flat_map(|(i, skill)| of_skill(i, skill)).collect()
+            agent.skills.iter().enumerate().flat_map(|(i, skill)| skill_parts(i, skill)).collect()
         }
     }
 }
 
-fn of_tool(tool: &Tool) -> Vec<Part<'_>> {
+fn tool_parts(tool: &Tool) -> Vec<Part<'_>> {
     let no_input = match tool.implementation {
         Implementation::Source(_) => Promise::Upstream,
         Implementation::Spec(_) => Promise::Anything(&ANY_OBJECT),
@@ -227,7 +230,7 @@ fn of_tool(tool: &Tool) -> Vec<Part<'_>> {
         .into()
 }
 
-fn of_skill<'a>(index: usize, skill: &'a Skill) -> Vec<Part<'a>> {
+fn skill_parts<'a>(index: usize, skill: &'a Skill) -> Vec<Part<'a>> {
     let promise = |schema: &'a Option<Value>| {
         schema.as_ref().map_or(Promise::Anything(&ANYTHING), Promise::Schema)
     };
@@ -244,25 +247,32 @@ fn of_skill<'a>(index: usize, skill: &'a Skill) -> Vec<Part<'a>> {
         .into()
 }
 
-/// Skills that only one of the versions has.
-fn skills(old: &Entity, new: &Entity, directions: &[Direction], found: &mut Comparison) {
+/// Reports skills that exist in only one of the versions.
+fn skills(
+    old: &Entity,
+    new: &Entity,
+    directions: &[CompatibilityDirection],
+    found: &mut Comparison,
+) {
     let (Entity::Agent(old), Entity::Agent(new)) = (old, new) else { return };
     for direction in directions {
-        let (given, wanted, refused_by) = match direction {
-            Direction::Forward => (new, old, Side::Old),
-            Direction::Backward | Direction::Full => (old, new, Side::New),
+        let (given, wanted, rejected_by) = match direction {
+            CompatibilityDirection::Forward => (new, old, Side::Old),
+            CompatibilityDirection::Backward | CompatibilityDirection::Full => {
+                (old, new, Side::New)
+            }
         };
         for skill in &given.skills {
             if wanted.skill(&skill.id).is_none() {
                 let index = given.skills.iter().position(|other| other.id == skill.id);
-                let index = index.filter(|_| refused_by == Side::Old);
+                let index = index.filter(|_| rejected_by == Side::Old);
                 let pointer = index.map_or("/skills".to_owned(), |i| format!("/skills/{i}"));
                 found.differences.push(Difference {
-                    demand: Demand::Part(format!("the skill `{}`", skill.id)),
+                    assertion: Assertion::Part(format!("the skill `{}`", skill.id)),
                     pointer,
-                    elsewhere: None,
+                    referenced_location: None,
                     instance: None,
-                    refused_by,
+                    rejected_by,
                 });
             }
         }
@@ -271,7 +281,7 @@ fn skills(old: &Entity, new: &Entity, directions: &[Direction], found: &mut Comp
     found.is_identical &= ids(&old.skills) == ids(&new.skills);
 }
 
-/// Arguments that callers may send in one version only.
+/// Reports arguments that callers may send in only one version.
 fn hidden(old: &Entity, new: &Entity, found: &mut Comparison) {
     let hidden = |entity: &Entity| match entity {
         Entity::Tool(tool) => {
@@ -284,10 +294,11 @@ fn hidden(old: &Entity, new: &Entity, found: &mut Comparison) {
     };
     if hidden(old) != hidden(new) {
         found.is_identical = false;
-        found.doubts.push(Doubt {
+        found.undecided_checks.push(UndecidedCheck {
             pointer: "/source".to_owned(),
-            reason: "`hideFields` differ: which arguments callers may send is not in the schemas"
-                .to_owned(),
+            reason:
+                "`hideFields` differs, and the schemas do not say which arguments callers may send"
+                    .to_owned(),
         });
     }
 }

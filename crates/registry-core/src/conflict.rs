@@ -1,4 +1,5 @@
-//! A batch that meets other content under its keys: refused, left out, or given new versions.
+//! Conflicts: a batch whose keys are registered with other content is rejected, reduced or given
+//! new versions.
 
 mod change;
 mod same;
@@ -19,74 +20,74 @@ use crate::{
     reference::Key,
     rewrite::rewritten,
     rules::Proposed,
-    version::{Change, Version},
+    version::{ReleaseChange, Version},
 };
 
-/// What to do when a key is registered with other content.
+/// The strategy for keys that are registered with other content.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum OnConflict {
-    /// Let the registry refuse the batch.
+    /// Leave the batch unchanged; the registry rejects it.
     #[default]
     Fail,
-    /// Leave out what is in conflict.
+    /// Remove conflicting changes.
     Skip,
-    /// Give it a new version, and rewrite what refers to it in the batch.
+    /// Assign a new version, and update references to it within the batch.
     Bump,
 }
 
-/// What became of a conflict.
+/// The resolution of one conflict.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Settlement {
-    /// It was left out.
+pub enum Resolution {
+    /// The change was removed.
     Skipped(Key),
-    /// It got another version: a new one or, where the same content is registered, that one.
+    /// The entity has another version: a new one, or a registered one with the same content.
     Bumped {
-        /// The key in the batch.
+        /// The key in the original batch.
         from: Key,
-        /// The key instead.
+        /// The key after the version bump.
         to: Key,
     },
 }
 
-/// A batch whose conflicts are settled; each change with its place in the batch before.
+/// A batch without conflicts. Each change has its index in the original batch.
 #[derive(Debug, Default)]
-pub struct Settled {
-    /// The changes.
+pub struct ResolvedBatch {
+    /// The remaining changes.
     pub changes: Vec<(usize, Proposed)>,
-    /// What was done.
-    pub settlements: Vec<Settlement>,
+    /// The resolved conflicts.
+    pub resolutions: Vec<Resolution>,
 }
 
-/// There is no version after the newest one of a name: its numbers are the last of 64 bits.
+/// The newest version of a name has no successor because its numbers are at the 64-bit maximum.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
     "{key} is registered with other content, and no version comes after {newest}: \
      give it a free version yourself, below that"
 )]
 pub struct NoNextVersion {
-    /// What is in conflict.
+    /// The conflicting key.
     pub key: Key,
-    /// The version that none comes after.
+    /// The newest registered version.
     pub newest: Version,
 }
 
-/// Settles the conflicts of a batch with what is registered.
-pub fn settle(
+/// Resolves the conflicts of a batch with the catalog.
+pub fn resolve_conflicts(
     catalog: &Catalog,
     batch: &[Proposed],
     how: OnConflict,
-) -> Result<Settled, NoNextVersion> {
+) -> Result<ResolvedBatch, NoNextVersion> {
     match how {
-        OnConflict::Fail => Ok(Settled {
+        OnConflict::Fail => Ok(ResolvedBatch {
             changes: batch.iter().cloned().enumerate().collect(),
-            settlements: Vec::new(),
+            resolutions: Vec::new(),
         }),
         OnConflict::Skip => Ok(skip(catalog, batch)),
-        OnConflict::Bump => Bump::new(catalog, batch).settle(),
+        OnConflict::Bump => Bump::new(catalog, batch).resolve(),
     }
 }
 
-fn skip(catalog: &Catalog, batch: &[Proposed]) -> Settled {
+fn skip(catalog: &Catalog, batch: &[Proposed]) -> ResolvedBatch {
     let conflicts: BTreeSet<&Key> = batch
         .iter()
         .filter_map(|proposed| match proposed {
@@ -95,9 +96,9 @@ fn skip(catalog: &Catalog, batch: &[Proposed]) -> Settled {
         })
         .collect();
     let kept = |(_, proposed): &(usize, Proposed)| !conflicts.contains(proposed.key());
-    Settled {
+    ResolvedBatch {
         changes: batch.iter().cloned().enumerate().filter(kept).collect(),
-        settlements: conflicts.into_iter().cloned().map(Settlement::Skipped).collect(),
+        resolutions: conflicts.into_iter().cloned().map(Resolution::Skipped).collect(),
     }
 }
 
@@ -107,7 +108,7 @@ fn is_other(catalog: &Catalog, document: &Document) -> bool {
     registered.is_some_and(|record| record.document.digest() != document.digest())
 }
 
-/// New versions for what is in conflict, until nothing is.
+/// Assigns new versions until no conflict remains.
 struct Bump<'a> {
     catalog: &'a Catalog,
     batch: &'a [Proposed],
@@ -115,17 +116,17 @@ struct Bump<'a> {
     budget: Budget,
 }
 
-/// The batch with all versions that were given so far, by its own keys.
+/// The batch with all versions assigned so far, by original key.
 type Documents<'a> = BTreeMap<&'a Key, Arc<Document>>;
 
 impl<'a> Bump<'a> {
     fn new(catalog: &'a Catalog, batch: &'a [Proposed]) -> Self {
-        Self { catalog, batch, renamed: BTreeMap::new(), budget: Budget::of_batch() }
+        Self { catalog, batch, renamed: BTreeMap::new(), budget: Budget::for_batch() }
     }
 
-    fn settle(mut self) -> Result<Settled, NoNextVersion> {
+    fn resolve(mut self) -> Result<ResolvedBatch, NoNextVersion> {
         self.find_the_same();
-        // Each round gives at least one more key its version for good, or is the last.
+        // Each round assigns the final version to at least one more key, or is the last.
         loop {
             let documents = self.documents();
             let conflicts: Vec<_> = documents
@@ -136,12 +137,13 @@ impl<'a> Bump<'a> {
             if conflicts.is_empty() {
                 return Ok(self.settled(&documents));
             }
-            // What a schema leads to gets its version first: then no reference means two things.
+            // The schemas that a schema refers to get their versions first, so that references stay
+            // consistent.
             let waiting: BTreeSet<&Key> = conflicts.iter().map(|(key, _)| key).collect();
             let ready = |(key, _): &&(Key, Arc<Document>)| !leads_to(key, &documents, &waiting);
             let mut ready: Vec<_> = conflicts.iter().filter(ready).collect();
             if ready.is_empty() {
-                // A circle of schemas, which the registry refuses.
+                // A cycle of schemas, which the registry rejects.
                 ready = conflicts.iter().collect();
             }
             for (key, document) in ready {
@@ -151,8 +153,8 @@ impl<'a> Bump<'a> {
         }
     }
 
-    /// Finds those whose content is registered under a later version already: for all that are
-    /// concerned that is supposed where it can be, and those for which it is wrong fall out.
+    /// Finds entities whose content is already registered under a later version. All candidates are
+    /// assumed to match; mismatches are eliminated until the assumption is consistent.
     fn find_the_same(&mut self) {
         for (key, versions) in Same::new(self.catalog, self.batch).find() {
             if let Some(newest) = versions.last()
@@ -190,11 +192,12 @@ impl<'a> Bump<'a> {
             return Arc::clone(document);
         }
         let value = rewritten(document, &self.renamed);
-        // Only versions differ; should that be too much, the registry says so of the original.
+        // Only versions change. If the result exceeds a limit, the registry reports that for the
+        // original.
         Document::parse(document.key().kind, &value).map_or_else(|_| Arc::clone(document), Arc::new)
     }
 
-    /// A free version after the newest one, by what has changed since that.
+    /// The first free version after the newest one, chosen by the kind of change.
     fn next(
         &mut self,
         key: &Key,
@@ -207,7 +210,7 @@ impl<'a> Bump<'a> {
                 let change = self.change(&record.document, document, documents);
                 (newest.version.clone().max(key.version.clone()), change)
             }
-            None => (key.version.clone(), Change::Words),
+            None => (key.version.clone(), ReleaseChange::Editorial),
         };
         loop {
             let Some(next) = version.next(change) else {
@@ -220,17 +223,17 @@ impl<'a> Bump<'a> {
             if !is_taken {
                 return Ok(to);
             }
-            (version, change) = (next, Change::Words);
+            (version, change) = (next, ReleaseChange::Editorial);
         }
     }
 
-    /// What has changed since a registered version; what it refers to has its version already.
+    /// The change since a registered version. References already have their final versions.
     fn change(
         &mut self,
         registered: &Document,
         document: &Document,
         documents: &Documents<'_>,
-    ) -> Change {
+    ) -> ReleaseChange {
         let now: BTreeMap<&Key, &Key> = self.renamed.iter().map(|(from, to)| (to, from)).collect();
         let (catalog, budget) = (self.catalog, &mut self.budget);
         let resolve = |key: &Key| {
@@ -242,7 +245,7 @@ impl<'a> Bump<'a> {
         change::between(registered.entity(), document.entity(), &resolve, budget)
     }
 
-    fn settled(self, documents: &Documents<'_>) -> Settled {
+    fn settled(self, documents: &Documents<'_>) -> ResolvedBatch {
         let mut changes = Vec::new();
         for (i, proposed) in self.batch.iter().enumerate() {
             let change = match proposed {
@@ -258,12 +261,12 @@ impl<'a> Bump<'a> {
             };
             changes.push((i, change));
         }
-        let bumped = self.renamed.into_iter().map(|(from, to)| Settlement::Bumped { from, to });
-        Settled { changes, settlements: bumped.collect() }
+        let bumped = self.renamed.into_iter().map(|(from, to)| Resolution::Bumped { from, to });
+        ResolvedBatch { changes, resolutions: bumped.collect() }
     }
 }
 
-/// Whether the schemas that this one refers to, directly or through others, are waiting themselves.
+/// Whether a referenced schema, direct or transitive, is still waiting for its version.
 fn leads_to(key: &Key, documents: &Documents<'_>, waiting: &BTreeSet<&Key>) -> bool {
     let schemas = |key: &Key| {
         let edges = documents.get(key).map(|document| document.edges()).unwrap_or_default();

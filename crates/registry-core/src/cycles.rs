@@ -1,12 +1,12 @@
-//! Circles in a directed graph, in time proportional to its size.
+//! Cycle detection in a directed graph in linear time.
 //!
-//! Nodes are indices into a list of successors. Strongly connected components are found by
-//! Kosaraju's two passes; each circular one is shown by one path.
+//! Nodes are indices into a list of successors. Kosaraju's algorithm finds the strongly
+//! connected components; each cyclic one is represented by one path.
 
 use std::collections::{HashMap, VecDeque};
 
-/// One path for each set of nodes that reach each other: it starts and ends with the smallest node
-/// of the set and is a shortest one through it.
+/// One cycle for each cyclic strongly connected component: a shortest path from the smallest node
+/// of the component back to itself.
 pub fn cycles(successors: &[Vec<usize>]) -> Vec<Vec<usize>> {
     let component = components(successors);
     let mut shown = vec![false; successors.len()];
@@ -21,7 +21,7 @@ pub fn cycles(successors: &[Vec<usize>]) -> Vec<Vec<usize>> {
     found
 }
 
-/// For each node, the representative of its strongly connected component.
+/// The representative of each node's strongly connected component.
 fn components(successors: &[Vec<usize>]) -> Vec<usize> {
     let mut predecessors = vec![Vec::new(); successors.len()];
     for (node, nexts) in successors.iter().enumerate() {
@@ -42,7 +42,7 @@ fn components(successors: &[Vec<usize>]) -> Vec<usize> {
     component.into_iter().map(Option::unwrap_or_default).collect()
 }
 
-/// The nodes in the order in which a depth-first search leaves them.
+/// The nodes in finishing order of a depth-first search.
 fn finishing_order(successors: &[Vec<usize>]) -> Vec<usize> {
     let mut seen = vec![false; successors.len()];
     let mut order = Vec::with_capacity(successors.len());
@@ -66,9 +66,9 @@ fn finishing_order(successors: &[Vec<usize>]) -> Vec<usize> {
     order
 }
 
-/// The shortest path from a node back to itself, inside of its component.
+/// The shortest path from a node back to itself within its component.
 fn path_back(successors: &[Vec<usize>], component: &[usize], start: usize) -> Option<Vec<usize>> {
-    // Not a list: it must cost no more than the component is big.
+    // A map keeps the cost proportional to the component instead of the graph.
     let mut came_from = HashMap::new();
     let mut waiting = VecDeque::from([start]);
     while let Some(node) = waiting.pop_front() {
@@ -102,26 +102,26 @@ mod tests {
     use super::*;
 
     #[test]
-    fn shows_one_path_for_each_circle() {
+    fn cycles_returns_one_path_per_component() {
         let graph = [vec![1], vec![2, 3], vec![0], vec![4], vec![3], vec![5], vec![0]];
         assert_eq!(cycles(&graph), [vec![0, 1, 2, 0], vec![3, 4, 3], vec![5, 5]]);
         assert_eq!(cycles(&[vec![1], vec![2], vec![]]), Vec::<Vec<usize>>::new());
     }
 
     #[test]
-    fn the_path_is_a_shortest_one() {
+    fn cycles_returns_shortest_path() {
         let graph = [vec![5, 1], vec![2], vec![3], vec![4], vec![0], vec![6], vec![0]];
         assert_eq!(cycles(&graph), [vec![0, 5, 6, 0]]);
     }
 
     #[test]
-    fn long_chains_neither_overflow_nor_take_long() {
+    fn cycles_handles_long_chains() {
         let chain: Vec<_> = (0..100_000).map(|i| vec![(i + 1) % 100_000]).collect();
         assert_eq!(cycles(&chain)[0].len(), 100_001);
     }
 
     #[test]
-    fn many_nodes_without_circles_cost_little() {
+    fn cycles_is_linear_without_cycles() {
         assert_eq!(cycles(&vec![Vec::new(); 1_000_000]), Vec::<Vec<usize>>::new());
     }
 }

@@ -1,11 +1,11 @@
-//! Strict reading of JSON: all problems of a document at once, each with its JSON pointer.
+//! Strict reading of JSON that reports all problems of a document, each with its JSON pointer.
 //!
-//! serde stops at the first problem and does not know pointers, hence these combinators. `$comment`
-//! is allowed in every object.
+//! serde stops at the first problem and does not track pointers, hence these combinators.
+//! `$comment` is allowed in every object.
 
 use std::cell::RefCell;
 
-use schema_compat::pointer::At;
+use schema_compat::pointer::Location;
 use serde_json::{Map, Value};
 
 use crate::{
@@ -21,7 +21,7 @@ use crate::{
 pub struct Problems(RefCell<Vec<Diagnostic>>);
 
 impl Problems {
-    /// Adds a problem, unless there are very many already.
+    /// Adds a problem. Problems beyond the limit are dropped.
     pub fn push(&self, diagnostic: Diagnostic) {
         let mut found = self.0.borrow_mut();
         if found.len() < limits::PROBLEMS {
@@ -29,32 +29,32 @@ impl Problems {
         }
     }
 
-    /// A `document-invalid` at this place.
-    pub fn invalid(&self, at: At<'_>, message: impl Into<String>, help: impl Into<String>) {
+    /// Adds a `document-invalid` error at this location.
+    pub fn invalid(&self, at: Location<'_>, message: impl Into<String>, help: impl Into<String>) {
         self.push(
             Diagnostic::error(Code::DocumentInvalid, at.to_string(), message).with_help(help),
         );
     }
 
-    /// A warning at this place.
-    pub fn warn(&self, at: At<'_>, message: impl Into<String>, help: impl Into<String>) {
+    /// Adds a `document-invalid` warning at this location.
+    pub fn warn(&self, at: Location<'_>, message: impl Into<String>, help: impl Into<String>) {
         self.push(
             Diagnostic::warning(Code::DocumentInvalid, at.to_string(), message).with_help(help),
         );
     }
 
-    /// Whether there are no problems.
+    /// Whether no problem was reported.
     pub fn is_empty(&self) -> bool {
         self.0.borrow().is_empty()
     }
 
-    /// All problems, in the order of their discovery.
+    /// All problems in the order of discovery.
     pub fn into_vec(self) -> Vec<Diagnostic> {
         self.0.into_inner()
     }
 
-    /// Reads a value as an object.
-    pub fn object<'a>(&'a self, value: &'a Value, at: At<'a>) -> Option<Fields<'a>> {
+    /// Reads a value as an object; reports any other type.
+    pub fn object<'a>(&'a self, value: &'a Value, at: Location<'a>) -> Option<Fields<'a>> {
         if let Value::Object(map) = value {
             Some(Fields { map, at, problems: self, known: RefCell::default() })
         } else {
@@ -63,23 +63,23 @@ impl Problems {
         }
     }
 
-    /// A text of at most [`limits::TEXT_BYTES`] bytes.
-    pub fn string<'a>(&self, value: &'a Value, at: At<'_>) -> Option<&'a str> {
+    /// Reads a string of at most [`limits::TEXT_BYTES`] bytes.
+    pub fn string<'a>(&self, value: &'a Value, at: Location<'_>) -> Option<&'a str> {
         let Value::String(text) = value else {
             self.wrong_type(value, at, "a string");
             return None;
         };
         if text.len() > limits::TEXT_BYTES {
             let message =
-                format!("{} bytes of text, {} are allowed", text.len(), limits::TEXT_BYTES);
+                format!("the text has {} bytes; the maximum is {}", text.len(), limits::TEXT_BYTES);
             self.invalid(at, message, "shorten it, or move it into `metadata`");
             return None;
         }
         Some(text)
     }
 
-    /// A valid name of an entity of this kind.
-    pub fn name(&self, kind: Kind, value: &Value, at: At<'_>) -> Option<Name> {
+    /// Reads a valid name for this kind of entity.
+    pub fn name(&self, kind: Kind, value: &Value, at: Location<'_>) -> Option<Name> {
         match Name::parse(kind, self.string(value, at)?) {
             Ok(name) => Some(name),
             Err(e) => {
@@ -90,8 +90,8 @@ impl Problems {
         }
     }
 
-    /// An exact version.
-    pub fn version(&self, value: &Value, at: At<'_>) -> Option<Version> {
+    /// Reads an exact version.
+    pub fn version(&self, value: &Value, at: Location<'_>) -> Option<Version> {
         match Version::parse(self.string(value, at)?) {
             Ok(version) => Some(version),
             Err(e) => {
@@ -102,36 +102,40 @@ impl Problems {
         }
     }
 
-    /// Reads each item of an array; a wrong one is reported and left out.
+    /// Reads each item of an array. Invalid items are reported and omitted.
     pub fn items<T>(
         &self,
         value: &Value,
-        at: At<'_>,
-        mut read: impl FnMut(&Value, At<'_>) -> Option<T>,
+        at: Location<'_>,
+        mut read: impl FnMut(&Value, Location<'_>) -> Option<T>,
     ) -> Vec<T> {
         let Value::Array(items) = value else {
             self.wrong_type(value, at, "an array");
             return Vec::new();
         };
         if items.len() > limits::LIST_ITEMS {
-            let message = format!("{} items, {} are allowed", items.len(), limits::LIST_ITEMS);
+            let message = format!(
+                "the list has {} items; the maximum is {}",
+                items.len(),
+                limits::LIST_ITEMS
+            );
             self.invalid(at, message, "split the document");
             return Vec::new();
         }
         items.iter().enumerate().filter_map(|(i, item)| read(item, at.index(i))).collect()
     }
 
-    /// Reports a value of another type than expected.
-    pub fn wrong_type(&self, value: &Value, at: At<'_>, expected: &str) {
+    /// Reports a value of an unexpected type.
+    pub fn wrong_type(&self, value: &Value, at: Location<'_>, expected: &str) {
         let message = format!("expected {expected}, got {}", describe(value));
         self.invalid(at, message, format!("write {expected}"));
     }
 }
 
-/// The members of one object, and which of them were asked for.
+/// The members of one object. Members that were not read are reported as unknown.
 pub struct Fields<'a> {
     map: &'a Map<String, Value>,
-    at: At<'a>,
+    at: Location<'a>,
     problems: &'a Problems,
     known: RefCell<Vec<&'static str>>,
 }
@@ -142,22 +146,22 @@ impl<'a> Fields<'a> {
         self.problems
     }
 
-    /// The object's own place.
-    pub fn here(&self) -> At<'a> {
+    /// The location of the object.
+    pub fn here(&self) -> Location<'a> {
         self.at
     }
 
-    /// The pointer of a member.
-    pub fn at(&'a self, name: &'static str) -> At<'a> {
+    /// The location of a member.
+    pub fn at(&'a self, name: &'static str) -> Location<'a> {
         self.at.member(name)
     }
 
-    /// A member that may be absent; `null` counts as absent.
+    /// An optional member; `null` counts as absent.
     pub fn get(&self, name: &'static str) -> Option<&'a Value> {
         self.raw(name).filter(|value| !value.is_null())
     }
 
-    /// A member as it is written, `null` too.
+    /// An optional member as written, including `null`.
     pub fn raw(&self, name: &'static str) -> Option<&'a Value> {
         let mut known = self.known.borrow_mut();
         if !known.contains(&name) {
@@ -166,7 +170,7 @@ impl<'a> Fields<'a> {
         self.map.get(name)
     }
 
-    /// A member that must be there.
+    /// A required member; reports its absence.
     pub fn require(&self, name: &'static str) -> Option<&'a Value> {
         let found = self.get(name);
         if found.is_none() {
@@ -176,17 +180,17 @@ impl<'a> Fields<'a> {
         found
     }
 
-    /// A text, if the field is present.
+    /// An optional string.
     pub fn optional_string(&'a self, name: &'static str) -> Option<String> {
         self.problems.string(self.get(name)?, self.at(name)).map(str::to_owned)
     }
 
-    /// A text. A missing field is a problem.
+    /// A required string.
     pub fn required_string(&'a self, name: &'static str) -> Option<String> {
         self.problems.string(self.require(name)?, self.at(name)).map(str::to_owned)
     }
 
-    /// A boolean, if the field is present.
+    /// An optional boolean.
     pub fn optional_bool(&'a self, name: &'static str) -> Option<bool> {
         let value = self.get(name)?;
         if value.as_bool().is_none() {
@@ -195,23 +199,23 @@ impl<'a> Fields<'a> {
         value.as_bool()
     }
 
-    /// A boolean. A missing field is a problem.
+    /// A required boolean.
     pub fn required_bool(&'a self, name: &'static str) -> Option<bool> {
         self.require(name)?;
         self.optional_bool(name)
     }
 
-    /// A valid name of an entity of this kind. A missing field is a problem.
+    /// A required name of an entity of this kind.
     pub fn name(&'a self, kind: Kind, name: &'static str) -> Option<Name> {
         self.problems.name(kind, self.require(name)?, self.at(name))
     }
 
-    /// An exact version. A missing field is a problem.
+    /// A required exact version.
     pub fn version(&'a self, name: &'static str) -> Option<Version> {
         self.problems.version(self.require(name)?, self.at(name))
     }
 
-    /// An open JSON object (metadata, defaults …), kept as it is.
+    /// An optional open JSON object (`metadata`, `defaults` …), preserved unchanged.
     pub fn open_object(&'a self, name: &'static str) -> Option<Map<String, Value>> {
         let value = self.get(name)?;
         if let Value::Object(map) = value {
@@ -222,7 +226,7 @@ impl<'a> Fields<'a> {
         }
     }
 
-    /// A JSON Schema: an object or a boolean, kept as it is.
+    /// An optional JSON Schema (an object or a boolean), preserved unchanged.
     pub fn json_schema(&'a self, name: &'static str) -> Option<Value> {
         let value = self.get(name)?;
         if matches!(value, Value::Object(_) | Value::Bool(_)) {
@@ -237,11 +241,11 @@ impl<'a> Fields<'a> {
         }
     }
 
-    /// A list that may be absent.
+    /// An optional list.
     pub fn list<T>(
         &'a self,
         name: &'static str,
-        read: impl FnMut(&Value, At<'_>) -> Option<T>,
+        read: impl FnMut(&Value, Location<'_>) -> Option<T>,
     ) -> Vec<T> {
         match self.get(name) {
             Some(value) => self.problems.items(value, self.at(name), read),
@@ -249,19 +253,19 @@ impl<'a> Fields<'a> {
         }
     }
 
-    /// A list of texts, empty if the field is missing.
+    /// A list of strings; empty if absent.
     pub fn strings(&'a self, name: &'static str) -> Vec<String> {
         self.list(name, |value, at| self.problems.string(value, at).map(str::to_owned))
     }
 
-    /// The members that nobody asked for.
+    /// The members that were not read.
     pub fn unknown(&self) -> Vec<&'a str> {
         let known = self.known.borrow();
         let is_unknown = |name: &&str| *name != "$comment" && !known.contains(name);
         self.map.keys().map(String::as_str).filter(is_unknown).collect()
     }
 
-    /// Ends the reading: every member that nobody asked for is unknown.
+    /// Reports every member that was not read as an unknown field.
     pub fn finish(self) {
         for name in self.unknown() {
             let message = format!("unknown field `{}`", name.chars().take(64).collect::<String>());
@@ -271,7 +275,7 @@ impl<'a> Fields<'a> {
     }
 }
 
-/// What a JSON value is, for an error message; long texts are cut.
+/// Describes a JSON value for an error message; long strings are truncated.
 pub fn describe(value: &Value) -> String {
     match value {
         Value::Null => "null".to_owned(),
@@ -286,7 +290,7 @@ pub fn describe(value: &Value) -> String {
     }
 }
 
-/// What kind of value it is, without the value.
+/// The JSON type of a value with its article.
 pub fn describe_kind(value: &Value) -> &'static str {
     match value {
         Value::Null => "null",

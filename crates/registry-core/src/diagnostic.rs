@@ -1,15 +1,15 @@
-//! What validation says: a stable code, a severity, where, what, and what to do.
+//! Findings of validation: a stable code, a severity, a location, a message and a remedy.
 
 use std::fmt;
 
-use crate::reference::Key;
+use crate::{reference::Key, visible::escape_invisible};
 
-/// How bad it is. An error keeps a batch out; a warning goes with it.
+/// The severity of a finding. An error rejects the batch; a warning does not.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Severity {
-    /// Worth knowing.
+    /// The batch is accepted.
     Warning,
-    /// Refused.
+    /// The batch is rejected.
     Error,
 }
 
@@ -24,7 +24,7 @@ impl fmt::Display for Severity {
 
 macro_rules! codes {
     ($($(#[doc = $doc:literal])+ $variant:ident = $text:literal,)+) => {
-        /// The stable, machine-readable name of a finding; a contract with every client.
+        /// The stable, machine-readable code of a finding. Codes are part of the API.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
         pub enum Code { $($(#[doc = $doc])+ $variant,)+ }
 
@@ -32,7 +32,7 @@ macro_rules! codes {
             /// All codes.
             pub const ALL: &'static [Self] = &[$(Self::$variant,)+];
 
-            /// The code as clients see it.
+            /// The serialized name.
             pub const fn as_str(self) -> &'static str {
                 match self { $(Self::$variant => $text,)+ }
             }
@@ -41,21 +41,21 @@ macro_rules! codes {
 }
 
 codes! {
-    /// A name with characters or a length that are not allowed.
+    /// A name with invalid characters or an invalid length.
     NameInvalid = "name-invalid",
-    /// A version that is not exact semver.
+    /// A version that is not an exact semantic version.
     VersionInvalid = "version-invalid",
-    /// A missing, unknown or wrongly typed field; a size, depth or number out of bounds.
+    /// A missing, unknown or wrongly typed field, or an exceeded size, depth or number limit.
     DocumentInvalid = "document-invalid",
-    /// The same key with other content.
+    /// The key is registered with other content.
     AlreadyRegistered = "already-registered",
-    /// A change to something that is not registered.
+    /// A change of a key that is not registered.
     NotRegistered = "not-registered",
     /// A JSON Schema that does not compile.
     SchemaInvalid = "schema-invalid",
     /// A `$ref` to a schema that is not registered.
     SchemaUnresolved = "schema-unresolved",
-    /// Schemas that refer to each other in a circle.
+    /// A cycle of schema references.
     SchemaCycle = "schema-cycle",
     /// A server provides a tool version that is not registered.
     ProvisionUnknown = "provision-unknown",
@@ -63,47 +63,47 @@ codes! {
     SourceUnknown = "source-unknown",
     /// A tool's source does not provide it.
     SourceNotProvided = "source-not-provided",
-    /// A tool name that another server has, too.
+    /// A tool name that another server also provides.
     ToolNameShared = "tool-name-shared",
     /// A tool with both or neither of `source` and `spec`.
     ImplementationAmbiguous = "implementation-ambiguous",
     /// A dependency that is not registered.
     DependencyUnknown = "dependency-unknown",
-    /// A dependency on an agent without a skill, or with one that it does not have.
+    /// A dependency on an agent without a skill, or on a skill that the agent does not have.
     DependencySkillUnknown = "dependency-skill-unknown",
-    /// A circle of dependencies.
+    /// A cycle of dependencies.
     DependencyCycle = "dependency-cycle",
-    /// A composition uses what it does not declare.
+    /// A composition uses a tool or agent that it does not declare.
     DependencyUndeclared = "dependency-undeclared",
     /// A dependency on two versions of one name.
     DependencyAmbiguous = "dependency-ambiguous",
-    /// A composition that breaks the grammar.
+    /// A composition that violates the grammar.
     CompositionInvalid = "composition-invalid",
-    /// A value in a composition never fits its place (error), or may not fit (warning).
+    /// A value in a composition that never (error) or not always (warning) matches its schema.
     CompositionMismatch = "composition-mismatch",
-    /// An `x-mcp-header` annotation that breaks the MCP rules.
+    /// An `x-mcp-header` annotation that violates the MCP specification.
     HeaderAnnotationInvalid = "header-annotation-invalid",
-    /// A dependency on something deprecated (warning) or retired (error).
+    /// A dependency on a deprecated (warning) or retired (error) entity.
     DeprecatedDependency = "deprecated-dependency",
-    /// A part of a server's `metadata.serverJson` that MCP clients could not take.
+    /// A part of a server's `metadata.serverJson` that MCP clients would reject.
     ServerJsonInvalid = "server-json-invalid",
-    /// A replacement that is not registered, or cannot be one.
+    /// A replacement that is not registered or not suitable.
     ReplacementUnknown = "replacement-unknown",
-    /// Something active depends on what is to be retired.
+    /// A retirement of an entity that active entities depend on.
     StillNeeded = "still-needed",
-    /// A new version of a name that is archived.
+    /// A new version of an archived name.
     NameArchived = "name-archived",
-    /// A setting that cannot be.
+    /// An invalid setting.
     SettingInvalid = "setting-invalid",
-    /// A version that breaks what an earlier one of its compatibility line promises.
+    /// A version that is incompatible with an earlier one of its compatibility line.
     BreakingChange = "breaking-change",
-    /// A version of which it could not be decided whether it breaks an earlier one.
+    /// A version whose compatibility with an earlier one could not be decided.
     CompatibilityUndecided = "compatibility-undecided",
     /// A name that belongs to another team.
     NotOwner = "not-owner",
-    /// A name outside of the scopes that the caller was given.
+    /// A name outside of the caller's scopes.
     OutsideScope = "outside-scope",
-    /// A schema that nothing refers to.
+    /// A schema without references to it.
     SchemaUnused = "schema-unused",
 }
 
@@ -113,27 +113,27 @@ impl fmt::Display for Code {
     }
 }
 
-/// One finding.
+/// One finding of validation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Diagnostic {
-    /// What kind of finding.
+    /// The stable code.
     pub code: Code,
-    /// How bad.
+    /// Error or warning.
     pub severity: Severity,
-    /// The entity that it is about, when its name and version could be read.
+    /// The affected entity, if its name and version could be read.
     pub entity: Option<Key>,
-    /// The index of the change in the proposed batch, when there is one.
+    /// The index of the change in the batch, if there is one.
     pub change: Option<usize>,
     /// JSON pointer (RFC 6901) into the entity's document.
     pub pointer: String,
-    /// What is wrong, naming the offending value.
+    /// The problem, including the offending value.
     pub message: String,
-    /// What to do about it.
+    /// The remedy.
     pub help: Option<String>,
 }
 
 impl Diagnostic {
-    /// An error at a pointer of a document.
+    /// An error at a JSON pointer of a document. Invisible characters of the message are escaped.
     pub fn error(code: Code, pointer: impl Into<String>, message: impl Into<String>) -> Self {
         Self {
             code,
@@ -141,30 +141,30 @@ impl Diagnostic {
             entity: None,
             change: None,
             pointer: pointer.into(),
-            message: message.into(),
+            message: escape_invisible(message),
             help: None,
         }
     }
 
-    /// A warning at a pointer of a document.
+    /// A warning at a JSON pointer of a document. Invisible characters of the message are escaped.
     pub fn warning(code: Code, pointer: impl Into<String>, message: impl Into<String>) -> Self {
         Self { severity: Severity::Warning, ..Self::error(code, pointer, message) }
     }
 
-    /// Adds what to do about it.
+    /// Adds the remedy.
     pub fn with_help(mut self, help: impl Into<String>) -> Self {
-        self.help = Some(help.into());
+        self.help = Some(escape_invisible(help));
         self
     }
 
-    /// Says which change of the batch, and which entity, it is about.
-    pub fn about(mut self, change: usize, entity: &Key) -> Self {
+    /// Adds the index of the change and the affected entity.
+    pub fn for_change(mut self, change: usize, entity: &Key) -> Self {
         self.change = Some(change);
         self.entity = Some(entity.clone());
         self
     }
 
-    /// Whether it keeps the batch out.
+    /// Whether it rejects the batch.
     pub fn is_error(&self) -> bool {
         self.severity == Severity::Error
     }

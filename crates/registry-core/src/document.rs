@@ -1,14 +1,14 @@
-//! An entity as it is stored: its canonical bytes (RFC 8785) and their SHA-256 digest.
+//! An entity as stored: its canonical bytes (RFC 8785) and their SHA-256 digest.
 //!
-//! Two front ends that build the same entity get the same bytes, so equality of digests is
-//! equality of content.
+//! Equal entities have equal bytes regardless of their source syntax, so equal digests mean equal
+//! content.
 
 mod canonical;
 
 use std::{fmt, sync::OnceLock};
 
 use bytes::Bytes;
-use schema_compat::pointer::At;
+use schema_compat::pointer::Location;
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _};
 use serde_json::Value;
 use sha2::{Digest as _, Sha256};
@@ -29,18 +29,18 @@ use crate::{
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Digest([u8; 32]);
 
-/// A text that is not a digest.
+/// The text is not a digest.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("`{0}` is not of the form sha256:<64 lower-case hex digits>")]
 pub struct InvalidDigest(String);
 
 impl Digest {
-    /// The digest of these bytes.
-    pub fn of(bytes: &[u8]) -> Self {
+    /// The SHA-256 of these bytes.
+    pub fn compute(bytes: &[u8]) -> Self {
         Self(Sha256::digest(bytes).into())
     }
 
-    /// From the raw 32 bytes.
+    /// Wraps the raw 32 bytes.
     pub fn from_bytes(bytes: [u8; 32]) -> Self {
         Self(bytes)
     }
@@ -50,7 +50,7 @@ impl Digest {
         &self.0
     }
 
-    /// Parses what `Display` writes.
+    /// Parses the format of `Display`.
     pub fn parse(text: &str) -> Result<Self, InvalidDigest> {
         let invalid = || InvalidDigest(text.chars().take(80).collect());
         let digits = text.strip_prefix("sha256:").ok_or_else(invalid)?.as_bytes();
@@ -107,9 +107,9 @@ impl<'de> Deserialize<'de> for Digest {
 
 /// One immutable entity with its canonical form.
 ///
-/// What comes proved from a store, a stream or a cache is read once to see that it is an entity,
-/// and again only when somebody looks at it: most of a big registry is never looked at, and an
-/// entity takes ten times the memory of its bytes.
+/// A verified document from a store, stream or cache is parsed once for validation, and again on
+/// first access. Most documents of a large registry are never accessed, and a parsed entity takes
+/// ten times the memory of its bytes.
 #[derive(Debug, Clone)]
 pub struct Document {
     key: Key,
@@ -119,70 +119,73 @@ pub struct Document {
     entity: OnceLock<Entity>,
 }
 
-/// Equal bytes are equal documents.
+/// Equality of bytes.
 impl PartialEq for Document {
     fn eq(&self, other: &Self) -> bool {
         self.key == other.key && self.digest == other.digest && self.bytes == other.bytes
     }
 }
 
-/// So that one and the same document in two places is equal at a glance.
+/// Lets shared documents compare by pointer first.
 impl Eq for Document {}
 
-/// Why stored or received bytes are not the document that they should be.
+/// Stored or received bytes do not verify as the expected document.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum InvalidDocument {
-    /// The bytes do not have the digest that names them.
-    #[error("the document's bytes have the digest {actual}, not {expected}")]
+    /// The digest of the bytes is not the expected one.
+    #[error("document digest mismatch: computed {actual}, expected {expected}")]
     Digest {
-        /// What was promised.
+        /// The expected digest.
         expected: Digest,
-        /// What the bytes have.
+        /// The computed digest.
         actual: Digest,
     },
     /// The bytes are not JSON.
     #[error("the document is not JSON: {0}")]
     Json(String),
-    /// The JSON is not an entity of that kind.
+    /// The JSON is not an entity of the expected kind.
     #[error("the document is not of the kind {kind}: {}", .problems.first().map_or_else(String::new, ToString::to_string))]
     Entity {
-        /// The kind that was expected.
+        /// The expected kind.
         kind: Kind,
-        /// Everything that is wrong with it.
+        /// All problems of the document.
         problems: Vec<Diagnostic>,
     },
 }
 
 impl Document {
-    /// The canonical document of an entity. Fails where the entity breaks a size, depth or number
-    /// limit.
+    /// The canonical document of an entity. Fails if it exceeds a limit of size, depth or numbers.
     pub fn new(entity: Entity) -> Result<Self, Vec<Diagnostic>> {
         let value = entity.to_value();
         let problems = Problems::default();
-        check_bounds(&problems, &value, At::ROOT, 1);
+        check_bounds(&problems, &value, Location::ROOT, 1);
         let bytes = canonical_bytes(&value);
         if bytes.len() > limits::DOCUMENT_BYTES {
             let (size, limit) = (bytes.len(), limits::DOCUMENT_BYTES);
-            let message = format!("the document has {size} bytes, {limit} are allowed");
-            problems.invalid(At::ROOT, message, "move shared parts into schemas of their own");
+            let message = format!("the document has {size} bytes; the maximum is {limit}");
+            problems.invalid(
+                Location::ROOT,
+                message,
+                "move shared parts into schemas of their own",
+            );
         }
         if !problems.is_empty() {
             return Err(problems.into_vec());
         }
         let entity = if has_whole_float(&value) { reread(entity.kind(), &bytes)? } else { entity };
         let key = entity.key();
-        let (digest, edges) = (Digest::of(&bytes), edges(&entity).into());
+        let (digest, edges) = (Digest::compute(&bytes), edges(&entity).into());
         Ok(Self { key, digest, bytes: bytes.into(), edges, entity: OnceLock::from(entity) })
     }
 
-    /// Reads an entity of this kind from JSON, with every problem that it has.
+    /// Parses an entity of this kind from JSON and reports all problems.
     pub fn parse(kind: Kind, value: &Value) -> Result<Self, Vec<Diagnostic>> {
         Self::new(Entity::parse(kind, value)?)
     }
 
-    /// Takes canonical bytes from the store, a stream or a cache, and proves them by their digest.
+    /// Verifies canonical bytes from a store, stream or cache against their digest.
     pub fn verify(kind: Kind, bytes: Bytes, expected: Digest) -> Result<Self, InvalidDocument> {
-        let actual = Digest::of(&bytes);
+        let actual = Digest::compute(&bytes);
         if actual != expected {
             return Err(InvalidDocument::Digest { expected, actual });
         }
@@ -191,20 +194,20 @@ impl Document {
         Ok(Self { key, digest: actual, bytes, edges, entity: OnceLock::new() })
     }
 
-    /// The same without its entity, which is read again when somebody looks at it.
+    /// The same document without its parsed entity, which is parsed again on first access.
     #[must_use]
-    pub fn unread(&self) -> Self {
+    pub fn without_entity(&self) -> Self {
         let Self { key, digest, bytes, edges, entity: _ } = self;
         let (key, bytes, edges) = (key.clone(), bytes.clone(), edges.clone());
         Self { key, digest: *digest, bytes, edges, entity: OnceLock::new() }
     }
 
-    /// What it is called.
+    /// The entity's key.
     pub fn key(&self) -> &Key {
         &self.key
     }
 
-    /// SHA-256 of the canonical bytes.
+    /// The SHA-256 of the canonical bytes.
     pub fn digest(&self) -> Digest {
         self.digest
     }
@@ -214,15 +217,15 @@ impl Document {
         &self.bytes
     }
 
-    /// The entity itself.
+    /// The entity, parsed on first access.
     pub fn entity(&self) -> &Entity {
         self.entity.get_or_init(|| {
-            // Immutable bytes that were read before can be read again.
+            // These bytes were parsed successfully before.
             read(self.key.kind, &self.bytes).expect("a proved document is an entity")
         })
     }
 
-    /// Every key that the entity refers to, in the order of its document.
+    /// The keys of all references of the entity, in document order.
     pub fn edges(&self) -> &[Key] {
         &self.edges
     }
@@ -234,8 +237,8 @@ fn read(kind: Kind, bytes: &[u8]) -> Result<Entity, InvalidDocument> {
     Entity::parse(kind, &value).map_err(|problems| InvalidDocument::Entity { kind, problems })
 }
 
-/// Reports nesting and numbers that other JSON readers could not take.
-fn check_bounds(problems: &Problems, value: &Value, at: At<'_>, depth: usize) {
+/// Reports nesting and numbers that other JSON parsers could not handle.
+fn check_bounds(problems: &Problems, value: &Value, at: Location<'_>, depth: usize) {
     if depth > limits::DOCUMENT_DEPTH {
         let message = format!("nested deeper than {} levels", limits::DOCUMENT_DEPTH);
         problems.invalid(at, message, "flatten it, or move parts into schemas of their own");
@@ -253,14 +256,15 @@ fn check_bounds(problems: &Problems, value: &Value, at: At<'_>, depth: usize) {
             }
         }
         Value::Number(number) if !is_exact(number) => {
-            let message = format!("the number {number} is beyond ±2^53 and would lose digits");
+            let message =
+                format!("the number {number} is outside of ±2^53 and would lose precision");
             problems.invalid(at, message, "write it as a string");
         }
         _ => {}
     }
 }
 
-/// Whether there is a number like `1.0` or `-0.0`, whose canonical form is that of an integer.
+/// Whether there is a number like `1.0` or `-0.0`, whose canonical form is an integer.
 fn has_whole_float(value: &Value) -> bool {
     match value {
         Value::Number(number) => {
@@ -272,14 +276,15 @@ fn has_whole_float(value: &Value) -> bool {
     }
 }
 
-/// The entity as everybody else reads it from its canonical bytes.
+/// The entity as parsed from its canonical bytes.
 fn reread(kind: Kind, bytes: &[u8]) -> Result<Entity, Vec<Diagnostic>> {
     let value = parse_json(bytes).map_err(|error| vec![error.into()])?;
     Entity::parse(kind, &value)
 }
 
-/// A fraction is as exact as its writer could make it; what is beyond ±2^53 is always whole, and
-/// `1e17` has the canonical form `100000000000000000`.
+/// Whether the canonical form preserves the number. Fractions are as exact as their writer could
+/// make them. Numbers beyond ±2^53 are always integers: `1e17` has the canonical form
+/// `100000000000000000`.
 fn is_exact(number: &serde_json::Number) -> bool {
     #[expect(clippy::cast_precision_loss, reason = "a power of two")]
     const LARGEST: f64 = limits::SAFE_INTEGER as f64;
@@ -289,20 +294,20 @@ fn is_exact(number: &serde_json::Number) -> bool {
     }
 }
 
-/// A text that is not JSON, writes a name twice in one object, or nests too deep.
+/// The text is not valid JSON, repeats a member name, or is nested too deep.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{reason} at line {line} column {column}")]
 pub struct InvalidJson {
-    /// The text in words: `not valid JSON: …`, or `JSON nested deeper than … levels`.
+    /// The problem: `not valid JSON: …` or `JSON nested deeper than … levels`.
     pub reason: String,
-    /// In which line, from 1.
+    /// Line number, starting at 1.
     pub line: usize,
-    /// At which byte of the line, from 1; 0 stands for the end of the line before.
+    /// Byte offset in the line, starting at 1; 0 means the end of the previous line.
     pub column: usize,
 }
 
 impl InvalidJson {
-    /// The remedy.
+    /// The remedy for every such error.
     pub const HELP: &str = "correct the text at that line and column";
 }
 
@@ -312,14 +317,14 @@ impl From<InvalidJson> for Diagnostic {
     }
 }
 
-/// Parses JSON text into a value. A name that is written twice in one object is refused.
+/// Parses JSON text. A repeated member name in one object is an error.
 pub fn parse_json(bytes: &[u8]) -> Result<Value, InvalidJson> {
     serde_json::from_slice(bytes).map(|Strict(value)| value).map_err(|e| {
         let (line, column) = (e.line(), e.column());
         let text = e.to_string();
         let place = format!(" at line {line} column {column}");
         let reason = match text.strip_suffix(&place).unwrap_or(&text) {
-            // Valid JSON, which `serde_json` reads only so far.
+            // Valid JSON whose depth exceeds the limit of `serde_json`.
             "recursion limit exceeded" => {
                 format!("JSON nested deeper than {} levels", limits::JSON_DEPTH)
             }

@@ -1,15 +1,17 @@
-//! Durations as people write them: `250ms`, `10s`, `5m`, `2h`.
+//! Durations in human notation: `250ms`, `10s`, `5m`, `2h`.
 
 use std::time::Duration;
 
-/// A text that is no such duration.
+use crate::visible::escape_invisible;
+
+/// The text is not a valid duration.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidDuration {
-    /// Not a whole number with a unit, or too long.
+    /// The text is not a whole number with a unit, or the duration is too long.
     #[error("`{0}` is not a duration such as 250ms, 10s, 5m or 2h")]
     Malformed(String),
-    /// None at all, where some time must pass.
-    #[error("`{0}` is no time at all; write a duration such as 250ms, 10s, 5m or 2h")]
+    /// The duration is zero, but must be positive.
+    #[error("`{0}` is zero; write a positive duration such as 250ms, 10s, 5m or 2h")]
     Zero(String),
 }
 
@@ -17,7 +19,7 @@ pub enum InvalidDuration {
 pub fn parse_duration(text: &str) -> Result<Duration, InvalidDuration> {
     let digits = text.bytes().take_while(u8::is_ascii_digit).count();
     let (number, unit) = text.split_at(digits);
-    let invalid = || InvalidDuration::Malformed(text.to_owned());
+    let invalid = || InvalidDuration::Malformed(escape_invisible(text));
     let number: u64 = number.parse().map_err(|_| invalid())?;
     let millis = match unit {
         "ms" => 1,
@@ -29,10 +31,14 @@ pub fn parse_duration(text: &str) -> Result<Duration, InvalidDuration> {
     number.checked_mul(millis).map(Duration::from_millis).ok_or_else(invalid)
 }
 
-/// As [`parse_duration`], for what must take some time: nothing may spin.
-pub fn parse_wait(text: &str) -> Result<Duration, InvalidDuration> {
+/// Like [`parse_duration`], but rejects zero, which would make a loop spin.
+pub fn parse_positive_duration(text: &str) -> Result<Duration, InvalidDuration> {
     let duration = parse_duration(text)?;
-    if duration.is_zero() { Err(InvalidDuration::Zero(text.to_owned())) } else { Ok(duration) }
+    if duration.is_zero() {
+        Err(InvalidDuration::Zero(escape_invisible(text)))
+    } else {
+        Ok(duration)
+    }
 }
 
 #[cfg(test)]
@@ -40,7 +46,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn reads_the_four_units_and_nothing_else() {
+    fn parse_duration_accepts_four_units() {
         assert_eq!(parse_duration("250ms"), Ok(Duration::from_millis(250)));
         assert_eq!(parse_duration("10s"), Ok(Duration::from_secs(10)));
         assert_eq!(parse_duration("5m"), Ok(Duration::from_mins(5)));
@@ -49,10 +55,10 @@ mod tests {
         for bad in
             ["", "10", "s", "1.5s", "-1s", "10 s", "1d", "5\u{fc}"].into_iter().chain(too_long)
         {
-            let refused = parse_wait(bad).unwrap_err().to_string();
+            let refused = parse_positive_duration(bad).unwrap_err().to_string();
             assert_eq!(refused, format!("`{bad}` is not a duration such as 250ms, 10s, 5m or 2h"));
         }
         assert_eq!(parse_duration("0s"), Ok(Duration::ZERO));
-        assert!(parse_wait("0s").unwrap_err().to_string().contains("no time at all"));
+        assert!(parse_positive_duration("0s").unwrap_err().to_string().contains("is zero"));
     }
 }

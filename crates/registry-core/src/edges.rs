@@ -1,6 +1,6 @@
-//! What an entity refers to: the edges of the dependency graph, typed by relation.
+//! References of an entity: the edges of the dependency graph, typed by relation.
 
-use schema_compat::pointer::At;
+use schema_compat::pointer::Location;
 use serde_json::Value;
 
 use crate::{
@@ -9,22 +9,21 @@ use crate::{
     reference::{Key, each_reference},
 };
 
-/// How one entity refers to another.
+/// The way one entity refers to another.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Relation {
     /// A server provides a tool version.
     Provides,
-    /// A tool is done by a server.
+    /// A tool's implementation is a tool of a server.
     Source,
-    /// A composition or an agent declares that it uses a tool or an agent.
+    /// A composition or an agent declares a dependency on a tool or an agent.
     Depends,
     /// A JSON Schema refers to a registered schema.
     Schema,
 }
 
 impl Relation {
-    /// How an entity of one kind refers to one of another: the kinds tell, so that nobody need
-    /// read the document for it.
+    /// The relation between two kinds. The kinds determine it, so the document need not be parsed.
     pub fn between(from: Kind, to: Kind) -> Self {
         match (from, to) {
             (Kind::Server, _) => Self::Provides,
@@ -38,22 +37,22 @@ impl Relation {
 /// One edge of the graph.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Reference {
-    /// How it refers.
+    /// The kind of reference.
     pub relation: Relation,
-    /// To what.
+    /// The entity referred to.
     pub key: Key,
-    /// JSON pointer of the place in the referring document.
+    /// JSON pointer of the reference in the referring document.
     pub pointer: String,
 }
 
-/// Every key that the entity refers to, in the order of its document.
+/// The keys of all references of the entity, in document order.
 pub fn edges(entity: &Entity) -> Vec<Key> {
     let mut keys = Vec::new();
     each_edge(entity, &mut |_, key, _| keys.push(key.clone()));
     keys
 }
 
-/// Every reference of the entity with its relation and place, in the order of its document.
+/// All references of the entity with relation and pointer, in document order.
 pub fn references(entity: &Entity) -> Vec<Reference> {
     let mut found = Vec::new();
     each_edge(entity, &mut |relation, key, at| {
@@ -62,61 +61,63 @@ pub fn references(entity: &Entity) -> Vec<Reference> {
     found
 }
 
-type Found<'f> = &'f mut dyn FnMut(Relation, &Key, At<'_>);
+type Visit<'f> = &'f mut dyn FnMut(Relation, &Key, Location<'_>);
 
-fn each_edge(entity: &Entity, found: Found<'_>) {
+fn each_edge(entity: &Entity, found: Visit<'_>) {
     match entity {
-        Entity::Schema(schema) => in_schema(&schema.schema, At::ROOT.member("schema"), found),
-        Entity::Server(server) => of_server(server, found),
-        Entity::Tool(tool) => of_tool(tool, found),
-        Entity::Agent(agent) => of_agent(agent, found),
+        Entity::Schema(schema) => {
+            schema_edges(&schema.schema, Location::ROOT.member("schema"), found)
+        }
+        Entity::Server(server) => server_edges(server, found),
+        Entity::Tool(tool) => tool_edges(tool, found),
+        Entity::Agent(agent) => agent_edges(agent, found),
     }
 }
 
-fn of_server(server: &Server, found: Found<'_>) {
-    let list = At::ROOT.member("provides");
+fn server_edges(server: &Server, found: Visit<'_>) {
+    let list = Location::ROOT.member("provides");
     for (i, provision) in server.provides.iter().enumerate() {
         let key = Key::new(Kind::Tool, provision.tool.clone(), provision.version.clone());
         found(Relation::Provides, &key, list.index(i));
     }
 }
 
-fn of_tool(tool: &Tool, found: Found<'_>) {
+fn tool_edges(tool: &Tool, found: Visit<'_>) {
     if let Some(source) = tool.source() {
-        found(Relation::Source, &source.server_key(), At::ROOT.member("source"));
+        found(Relation::Source, &source.server_key(), Location::ROOT.member("source"));
     }
-    of_depends(&tool.depends, At::ROOT.member("depends"), found);
+    dependency_edges(&tool.depends, Location::ROOT.member("depends"), found);
     for (name, schema) in
         [("inputSchema", &tool.input_schema), ("outputSchema", &tool.output_schema)]
     {
         if let Some(schema) = schema {
-            in_schema(schema, At::ROOT.member(name), found);
+            schema_edges(schema, Location::ROOT.member(name), found);
         }
     }
 }
 
-fn of_agent(agent: &Agent, found: Found<'_>) {
-    let skills = At::ROOT.member("skills");
+fn agent_edges(agent: &Agent, found: Visit<'_>) {
+    let skills = Location::ROOT.member("skills");
     for (i, skill) in agent.skills.iter().enumerate() {
         let at = skills.index(i);
         for (name, schema) in
             [("inputSchema", &skill.input_schema), ("outputSchema", &skill.output_schema)]
         {
             if let Some(schema) = schema {
-                in_schema(schema, at.member(name), found);
+                schema_edges(schema, at.member(name), found);
             }
         }
     }
-    agent.each_dependency_list(&mut |depends, at| of_depends(depends, at, found));
+    agent.each_dependency_list(&mut |depends, at| dependency_edges(depends, at, found));
 }
 
-fn of_depends(depends: &[Dependency], at: At<'_>, found: Found<'_>) {
+fn dependency_edges(depends: &[Dependency], at: Location<'_>, found: Visit<'_>) {
     for (i, dependency) in depends.iter().enumerate() {
         found(Relation::Depends, &dependency.key(), at.index(i));
     }
 }
 
-fn in_schema(schema: &Value, at: At<'_>, found: Found<'_>) {
+fn schema_edges(schema: &Value, at: Location<'_>, found: Visit<'_>) {
     each_reference(schema, at, &mut |key, _, at| {
         if let Ok(key) = key {
             found(Relation::Schema, key, at);

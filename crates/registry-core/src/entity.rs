@@ -1,15 +1,15 @@
-//! The documents of the four kinds: what they hold and how they are read and written.
+//! The documents of the four kinds: fields, parsing and serialization.
 //!
-//! Normal form: `$comment` members of the documents' own objects are dropped and optional fields
-//! that are empty are left out, so that an entity has one form whichever way it came in. Open JSON
-//! (schemas, `metadata`, `spec`, `defaults` …) is kept as it is.
+//! Normal form: `$comment` members of the documents' own objects and empty optional fields are
+//! omitted, so that an entity has one form regardless of its source syntax. Open JSON (schemas,
+//! `metadata`, `spec`, `defaults` …) is preserved unchanged.
 
 pub mod agent;
 pub mod schema;
 pub mod server;
 pub mod tool;
 
-use schema_compat::pointer::At;
+use schema_compat::pointer::Location;
 use serde::Serialize;
 use serde_json::Value;
 
@@ -17,7 +17,7 @@ pub use agent::{Agent, Capabilities, Extension, ExtensionParams, Provider, Skill
 pub use schema::Schema;
 pub use server::{Exposure, Provision, Server};
 pub use tool::{
-    Dependency, DependencyTarget, Effect, Hints, Implementation, TaskSupport, Tool, ToolSource,
+    Dependency, DependencyTarget, Hints, Implementation, TaskSupport, Tool, ToolEffect, ToolSource,
 };
 
 use crate::{
@@ -25,10 +25,10 @@ use crate::{
     version::Version,
 };
 
-/// The member of `metadata` that names the managing source of a document.
+/// The member of `metadata` that names the source that manages a document.
 pub const MANAGED_BY: &str = "managedBy";
 
-/// One entity of any kind.
+/// An entity of any kind.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(untagged)]
 pub enum Entity {
@@ -43,15 +43,17 @@ pub enum Entity {
 }
 
 impl Entity {
-    /// Reads an entity strictly; every problem is reported, each at its pointer.
+    /// Parses an entity strictly and reports every problem at its pointer.
     pub fn parse(kind: Kind, value: &Value) -> Result<Self, Vec<Diagnostic>> {
         let problems = Problems::default();
         let read = match kind {
-            Kind::Schema => Schema::read(&problems, value, At::ROOT).map(Self::Schema),
-            Kind::Server => Server::read(&problems, value, At::ROOT).map(Self::Server),
-            Kind::Tool => Tool::read(&problems, value, At::ROOT).map(|t| Self::Tool(Box::new(t))),
+            Kind::Schema => Schema::read(&problems, value, Location::ROOT).map(Self::Schema),
+            Kind::Server => Server::read(&problems, value, Location::ROOT).map(Self::Server),
+            Kind::Tool => {
+                Tool::read(&problems, value, Location::ROOT).map(|t| Self::Tool(Box::new(t)))
+            }
             Kind::Agent => {
-                Agent::read(&problems, value, At::ROOT).map(|a| Self::Agent(Box::new(a)))
+                Agent::read(&problems, value, Location::ROOT).map(|a| Self::Agent(Box::new(a)))
             }
         };
         match read {
@@ -60,7 +62,7 @@ impl Entity {
         }
     }
 
-    /// What kind it is.
+    /// The kind of the entity.
     pub fn kind(&self) -> Kind {
         match self {
             Self::Schema(_) => Kind::Schema,
@@ -70,7 +72,7 @@ impl Entity {
         }
     }
 
-    /// The tool, if it is one.
+    /// The tool, if the entity is one.
     pub fn as_tool(&self) -> Option<&Tool> {
         match self {
             Self::Tool(tool) => Some(tool),
@@ -78,7 +80,7 @@ impl Entity {
         }
     }
 
-    /// Its name.
+    /// The name of the entity.
     pub fn name(&self) -> &Name {
         match self {
             Self::Schema(schema) => &schema.name,
@@ -88,7 +90,7 @@ impl Entity {
         }
     }
 
-    /// Its version.
+    /// The exact version of the entity.
     pub fn version(&self) -> &Version {
         match self {
             Self::Schema(schema) => &schema.version,
@@ -98,7 +100,7 @@ impl Entity {
         }
     }
 
-    /// Its description, if it has one.
+    /// The description, if there is one.
     pub fn description(&self) -> Option<&str> {
         match self {
             Self::Schema(schema) => schema.description.as_deref(),
@@ -108,7 +110,7 @@ impl Entity {
         }
     }
 
-    /// Its open information, if it has any.
+    /// The open metadata, if there is any.
     pub fn metadata(&self) -> Option<&serde_json::Map<String, Value>> {
         match self {
             Self::Schema(schema) => schema.metadata.as_ref(),
@@ -118,14 +120,14 @@ impl Entity {
         }
     }
 
-    /// Its identity.
+    /// The kind, name and version.
     pub fn key(&self) -> Key {
         Key::new(self.kind(), self.name().clone(), self.version().clone())
     }
 
-    /// Its JSON in normal form.
+    /// The JSON in normal form.
     pub fn to_value(&self) -> Value {
-        // Entities hold strings, JSON values and lists of them, all of which serialize.
+        // Entities consist only of serializable strings, JSON values and lists.
         serde_json::to_value(self).expect("an entity is always JSON")
     }
 }

@@ -1,13 +1,13 @@
-//! Until when something is valid, as people write it: `12h`, `90d`, a time, or `never`.
+//! Expiry times in human notation: `12h`, `90d`, a time, or `never`.
 
 use crate::timestamp::Timestamp;
 
-/// A text that says no such thing.
+/// The text is not a valid expiry, or the time is in the past.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("`{0}` is no time to come; write 12h, 90d, a time like 2027-01-31T00:00:00Z, or never")]
+#[error("`{0}` is not a future time; write 12h, 90d, a time like 2027-01-31T00:00:00Z, or never")]
 pub struct InvalidExpiry(String);
 
-/// Reads it; `None` is never.
+/// Parses an expiry relative to `now`. `None` means never.
 pub fn parse_expiry(text: &str, now: Timestamp) -> Result<Option<Timestamp>, InvalidExpiry> {
     let invalid = || InvalidExpiry(text.chars().take(64).collect());
     if text == "never" {
@@ -34,7 +34,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn reads_spans_times_and_never_and_nothing_else() {
+    fn parse_expiry_accepts_spans_times_and_never() {
         let now = Timestamp::from_millis(1_000);
         let read = |text| parse_expiry(text, now);
         assert_eq!(read("never"), Ok(None));

@@ -1,28 +1,28 @@
-//! Reports of followers: the state of their copy on disk, and refused revisions.
+//! Reports of followers: the state of their disk cache, and rejected revisions.
 
 use crate::{chain::Revision, diagnostic::Diagnostic};
 
-/// State of the copy on a follower's disk.
+/// The state of a follower's disk cache.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub enum CacheState {
-    /// Not reported.
+    /// The follower has not reported it.
     #[default]
     Unknown,
-    /// The copy is written.
+    /// The cache is up to date.
     Ok,
-    /// The copy cannot be written, and the reason.
+    /// The cache cannot be written, with the reason.
     Failing(String),
-    /// The follower keeps no copy.
+    /// The follower has no cache.
     None,
 }
 
-/// A follower refused a revision and keeps what it has.
+/// A follower rejected a revision and keeps its previous state.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Nack {
-    /// Which revision.
+    /// The rejected revision.
     pub revision: Revision,
-    /// The message for people.
+    /// The reason, for people.
     pub message: String,
-    /// Findings, where there are any.
+    /// Findings of validation, if there are any.
     pub diagnostics: Vec<Diagnostic>,
 }

@@ -1,10 +1,10 @@
-//! Questions about who needs whom: closure, dependents, paths, impact, cycles.
+//! Queries on the dependency graph: closure, dependents, paths, impact and cycles.
 //!
-//! An agent needs the tools and agents that it declares; a tool its source server, what it
-//! declares, and its schemas; a schema the schemas that it refers to. A server needs nothing: that
-//! it provides a tool says what it can do, so closures do not spread through `provides`.
-//! All of it costs in proportion to what is reached, and reads no document but those that impact
-//! moves: entities keep their edges.
+//! An agent depends on the tools and agents that it declares. A tool depends on its source server,
+//! its declared dependencies and its schemas, and a schema on the schemas that it refers to. A
+//! server depends on nothing: `provides` is an offer, so closures do not follow it.
+//! The cost is proportional to the entities reached. Entities keep their edges, so only impact
+//! analysis parses documents.
 
 mod impact;
 mod paths;
@@ -14,21 +14,20 @@ mod scratch;
 
 use std::collections::BTreeSet;
 
-pub use impact::{Affected, Compared, Effect, Impact, Planned, impact};
+pub use impact::{Affected, Effect, HypotheticalChange, Impact, ReplacementComparison, impact};
 pub use paths::{Paths, paths};
 pub use reach::{Direction, Reach, Reached};
 
 use crate::{catalog::Catalog, reference::Key};
 
-/// Everything that the roots need, themselves included, as far as it is registered.
+/// The registered roots and all their registered dependencies, direct and transitive.
 pub fn closure<'a>(catalog: &Catalog, roots: impl IntoIterator<Item = &'a Key>) -> BTreeSet<Key> {
-    Reach::of(catalog, roots, Direction::Dependencies, None).into_keys().collect()
+    Reach::from_roots(catalog, roots, Direction::Dependencies, None).into_keys().collect()
 }
 
-/// Everything that needs this key, directly or through others: what breaks when it goes. The key
-/// itself is not in it.
+/// All direct and transitive dependents of this key, without the key itself.
 pub fn dependents(catalog: &Catalog, key: &Key) -> BTreeSet<Key> {
-    Reach::of(catalog, [key], Direction::Dependents, None).into_keys().skip(1).collect()
+    Reach::from_roots(catalog, [key], Direction::Dependents, None).into_keys().skip(1).collect()
 }
 
 #[cfg(test)]

@@ -1,12 +1,12 @@
-//! Reading JSON text, stricter than serde: a name that is written twice in one object is an error
-//! instead of the last one silently winning.
+//! Strict deserialization of JSON text: a repeated member name is an error, where serde keeps the
+//! last value.
 
 use std::fmt;
 
 use serde::de::{Deserialize, Deserializer, Error, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Number, Value};
 
-/// A JSON value without repeated names.
+/// A JSON value without repeated member names.
 pub(crate) struct Strict(pub(crate) Value);
 
 impl<'de> Deserialize<'de> for Strict {
@@ -65,7 +65,7 @@ impl<'de> Visitor<'de> for StrictVisitor {
         while let Some(name) = members.next_key::<String>()? {
             if map.contains_key(&name) {
                 let name: String = name.chars().take(64).collect();
-                return Err(A::Error::custom(format!("`{name}` is written twice in one object")));
+                return Err(A::Error::custom(format!("`{name}` occurs twice in one object")));
             }
             let Strict(value) = members.next_value()?;
             map.insert(name, value);

@@ -1,10 +1,12 @@
-//! The kinds of entity.
+//! Kinds of entities.
 
 use std::{fmt, str::FromStr};
 
 use serde::{Deserialize, Serialize};
 
-/// The kinds of entity, ordered by their dependencies.
+use crate::visible::escape_invisible;
+
+/// The kinds of entities in the order of their dependencies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Kind {
@@ -12,14 +14,14 @@ pub enum Kind {
     Schema,
     /// An MCP server and the tools that it provides.
     Server,
-    /// A tool: real, virtual or composed.
+    /// A real, virtual or composed tool.
     Tool,
     /// An A2A agent and its dependencies.
     Agent,
 }
 
 impl Kind {
-    /// All kinds, in order.
+    /// All kinds in order.
     pub const ALL: [Self; 4] = [Self::Schema, Self::Server, Self::Tool, Self::Agent];
 
     /// The kind in lower case: `tool`.
@@ -32,7 +34,7 @@ impl Kind {
         }
     }
 
-    /// Whether names of this kind may carry a `namespace/` part.
+    /// Whether names of this kind may have a `namespace/` prefix.
     pub fn has_namespaces(self) -> bool {
         matches!(self, Self::Server | Self::Agent)
     }
@@ -44,7 +46,7 @@ impl fmt::Display for Kind {
     }
 }
 
-/// A text that names no kind.
+/// The text is not a kind.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("`{0}` is not a kind; the kinds are schema, server, tool and agent")]
 pub struct InvalidKind(String);
@@ -56,6 +58,6 @@ impl FromStr for Kind {
         Self::ALL
             .into_iter()
             .find(|kind| kind.as_str() == text || text.strip_suffix('s') == Some(kind.as_str()))
-            .ok_or_else(|| InvalidKind(text.to_owned()))
+            .ok_or_else(|| InvalidKind(escape_invisible(text)))
     }
 }

@@ -4,12 +4,11 @@
 //! Everything here is a pure function of its arguments, without I/O, async code, clocks, randomness
 //! or wire formats. The server, the gateway and the command line share it.
 
-/// The name of this crate in `rules::testing`, which `registry-fixtures` shares.
+/// Lets `rules::testing`, which `registry-fixtures` also compiles, refer to this crate by name.
 #[cfg(test)]
 extern crate self as registry_core;
 
 pub mod align;
-pub mod at;
 pub mod attestation;
 pub mod blame;
 pub mod catalog;
@@ -36,7 +35,7 @@ pub mod live;
 pub mod merkle;
 pub mod name;
 pub mod parallel;
-pub mod part;
+pub mod point_in_time;
 pub mod proof;
 pub mod prune;
 pub mod reference;
@@ -46,6 +45,7 @@ mod rewrite;
 pub mod rules;
 pub mod schema_inline;
 pub mod scope;
+pub mod scoped_catalog;
 pub mod secret;
 pub mod server_json;
 pub mod setting;
@@ -56,7 +56,6 @@ pub mod tool_schema;
 pub mod version;
 pub mod visible;
 
-pub use at::At;
 pub use attestation::Attestation;
 pub use catalog::{Catalog, Record};
 pub use chain::{ChainHash, RegistryId, Revision};
@@ -64,11 +63,12 @@ pub use checkpoint::Checkpoint;
 pub use commit::{Action, Change, Commit, Origin, SealedCommit};
 pub use diagnostic::{Code, Diagnostic, Severity};
 pub use document::{Digest, Document};
-pub use duration::{InvalidDuration, parse_duration, parse_wait};
+pub use duration::{InvalidDuration, parse_duration, parse_positive_duration};
 pub use entity::Entity;
 pub use kind::Kind;
 pub use lifecycle::{Lifecycle, LifecycleState, Notice};
 pub use name::Name;
+pub use point_in_time::PointInTime;
 pub use reference::{Key, SchemaRef};
 pub use registry_file::RegistryFile;
 pub use scope::Scope;

@@ -1,5 +1,4 @@
-//! Where an entity is in its life: active, deprecated or retired, and what those who use it are
-//! told about it.
+//! The lifecycle of an entity (active, deprecated or retired) and its notice for users.
 
 use std::{fmt, str::FromStr, sync::Arc};
 
@@ -9,16 +8,17 @@ use crate::{
     chain::Revision,
     reference::Key,
     timestamp::{Date, Timestamp},
+    visible::escape_invisible,
 };
 
-/// Whether an entity may be used.
+/// The lifecycle state of an entity.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum LifecycleState {
-    /// In use.
+    /// Without restrictions.
     Active,
-    /// Usable; new dependencies get a warning.
+    /// Usable; new dependencies cause a warning.
     Deprecated,
-    /// New dependencies are refused.
+    /// New dependencies are rejected.
     Retired,
 }
 
@@ -39,7 +39,7 @@ impl fmt::Display for LifecycleState {
     }
 }
 
-/// A text that is not a lifecycle state.
+/// The text is not a lifecycle state.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("`{0}` is not a lifecycle state; the states are active, deprecated and retired")]
 pub struct InvalidLifecycleState(String);
@@ -51,60 +51,60 @@ impl FromStr for LifecycleState {
         [Self::Active, Self::Deprecated, Self::Retired]
             .into_iter()
             .find(|state| state.as_str() == text)
-            .ok_or_else(|| InvalidLifecycleState(text.to_owned()))
+            .ok_or_else(|| InvalidLifecycleState(escape_invisible(text)))
     }
 }
 
-/// What a deprecation or a retirement tells those who use the entity.
+/// The message of a deprecation or retirement for users of the entity.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Notice {
-    /// Why, in the author's words.
+    /// The author's reason.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
-    /// What to use instead; it was registered when the notice was given.
+    /// The recommended replacement, which was registered at the time of the notice.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub replacement: Option<Key>,
-    /// The day from which nobody should count on it.
+    /// The sunset date: the entity may be removed on or after this day (UTC).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sunset: Option<Date>,
-    /// Why it was retired although something active depends on it.
+    /// The reason for retiring it despite active dependents.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub forced: Option<String>,
 }
 
 impl Notice {
-    /// A notice that gives a reason, or none.
-    pub fn saying(message: Option<&str>) -> Self {
+    /// A notice with an optional reason and nothing else.
+    pub fn with_message(message: Option<&str>) -> Self {
         Self { message: message.map(str::to_owned), ..Self::default() }
     }
 
-    /// Whether it says nothing.
+    /// Whether no field is set.
     pub fn is_empty(&self) -> bool {
         *self == Self::default()
     }
 
-    /// Its free text, in bytes.
+    /// The size of the free text in bytes.
     pub fn text_bytes(&self) -> usize {
         [&self.message, &self.forced].into_iter().flatten().map(String::len).sum()
     }
 }
 
-/// Where an entity is in its life; changes of it are commits, but never touch the document.
+/// The lifecycle of an entity. Commits change it without touching the document.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Lifecycle {
     /// The state.
     pub state: LifecycleState,
-    /// What the last change said; `None`: nothing.
+    /// The notice of the last change; `None` if it had none.
     pub notice: Option<Arc<Notice>>,
-    /// The revision of the last change (at first, of the registration).
+    /// The revision of the last change, initially of the registration.
     pub revision: Revision,
-    /// When that was.
+    /// The time of the last change.
     pub changed_at: Timestamp,
 }
 
 impl Lifecycle {
-    /// A lifecycle state with what was said about it.
+    /// A lifecycle state with a notice.
     pub fn new(
         state: LifecycleState,
         notice: Notice,
@@ -114,32 +114,32 @@ impl Lifecycle {
         Self { state, notice, revision, changed_at }
     }
 
-    /// The lifecycle of what was just registered.
+    /// The lifecycle of a newly registered entity.
     pub fn active(since: (Revision, Timestamp)) -> Self {
         Self::new(LifecycleState::Active, Notice::default(), since)
     }
 
-    /// The reason that the last change gave.
+    /// The reason given by the last change.
     pub fn message(&self) -> Option<&str> {
         self.notice.as_ref()?.message.as_deref()
     }
 
-    /// What to use instead.
+    /// The recommended replacement.
     pub fn replacement(&self) -> Option<&Key> {
         self.notice.as_ref()?.replacement.as_ref()
     }
 
-    /// The day from which nobody should count on it.
+    /// The sunset date.
     pub fn sunset(&self) -> Option<Date> {
         self.notice.as_ref()?.sunset
     }
 
-    /// Why it was retired although something active depends on it.
+    /// The reason for retiring it despite active dependents.
     pub fn forced(&self) -> Option<&str> {
         self.notice.as_ref()?.forced.as_deref()
     }
 
-    /// Whether the last change led here and said just this.
+    /// Whether this is the lifecycle after a change to this state with this notice.
     pub fn is(&self, state: LifecycleState, notice: &Notice) -> bool {
         self.state == state
             && match &self.notice {

@@ -1,8 +1,8 @@
-//! A live server against what is registered of it: each difference, and what it means.
+//! Comparison of a live server with its registration, with a class for each difference.
 //!
-//! What is not registered of a tool (a schema, a description) is the upstream's by definition and
-//! cannot differ; its texts are inspected too. Not compared are `icons`, the input schema of
-//! a tool that hides fields, and the output schema of a tool that transforms its output.
+//! A property of a tool that is not registered (a schema, a description) is defined by the upstream
+//! and cannot differ, but its texts are inspected. `icons`, the input schema of a tool that hides
+//! fields, and the output schema of a tool that transforms its output are not compared.
 
 mod texts;
 mod tool;
@@ -18,87 +18,87 @@ use crate::{
     entity::{Entity, Exposure, Server, Tool},
     kind::Kind,
     lifecycle::LifecycleState,
-    name::name_of,
+    name::closest_name,
     reference::Key,
     schema_inline,
     text::Sign,
-    version::version_of,
+    version::closest_version,
 };
 
 /// The answers of a live server.
 #[derive(Debug, Clone, Default)]
 pub struct LiveServer {
-    /// Its `serverInfo`.
+    /// The `serverInfo` of the server.
     pub info: Value,
-    /// Its tools, all pages, in their order.
+    /// The tools of all pages in order.
     pub tools: Vec<Value>,
-    /// The invalid definitions, by their places, with the reasons.
+    /// Invalid tool definitions by index, with the reasons.
     pub unread: BTreeMap<usize, String>,
-    /// Its features other than tools.
+    /// Supported features other than tools.
     pub features: Vec<Exposure>,
 }
 
-/// What a difference means.
+/// The severity of a difference.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Class {
-    /// Words, for people.
+    /// A change of texts for people.
     Cosmetic,
-    /// More than before.
+    /// An extension.
     Compatible,
-    /// Neither compatible nor breaking could be shown.
+    /// Compatibility could not be decided.
     Undecided,
-    /// Words that speak to the model, or hide something.
+    /// A change of texts that may instruct the model or hide something.
     Suspicious,
     /// Callers may fail.
     Breaking,
 }
 
-/// One difference between a live server and the registry.
+/// A difference between a live server and its registration.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Difference {
-    /// What it means.
+pub struct LiveDifference {
+    /// The severity.
     pub class: Class,
-    /// The tool, by its name at the server; empty: the server itself.
+    /// The tool's name on the server; empty for the server itself.
     pub tool: String,
-    /// Where in the tool: `/description`.
+    /// JSON pointer into the tool: `/description`.
     pub pointer: String,
-    /// The keyword of a schema that makes the difference.
+    /// The schema keyword that differs.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub keyword: Option<String>,
-    /// A value that shows it: one side accepts it, the other refuses it.
+    /// A counterexample: a value that only one side accepts.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub instance: Option<Value>,
-    /// What differs.
+    /// A description of the difference.
     pub what: String,
-    /// What made it suspicious.
+    /// The reasons for the class `suspicious`.
     #[serde(skip_serializing_if = "BTreeSet::is_empty")]
     pub signs: BTreeSet<Sign>,
 }
 
-impl Difference {
+impl LiveDifference {
     fn new(class: Class, tool: &str, pointer: &str, what: impl Into<String>) -> Self {
         let (tool, pointer, what) = (tool.to_owned(), pointer.to_owned(), what.into());
         Self { class, tool, pointer, keyword: None, instance: None, what, signs: BTreeSet::new() }
     }
 }
 
-/// A server that is not registered.
+/// The server is not registered.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0} is not registered")]
 pub struct NotRegistered(pub Key);
 
-/// Compares a live server with the registered one of this key; the worst differences first.
+/// Compares a live server with its registration; the most severe differences come first.
 pub fn compare(
     catalog: &Catalog,
     server: &Key,
     live: &LiveServer,
-) -> Result<Vec<Difference>, NotRegistered> {
+) -> Result<Vec<LiveDifference>, NotRegistered> {
     let record = catalog.find(server).ok_or_else(|| NotRegistered(server.clone()))?;
     let Entity::Server(registered) = record.document.entity() else {
         return Err(NotRegistered(server.clone()));
     };
-    let (budget, forms) = (Budget::of_batch(), schema_inline::Budget::of_server());
+    let (budget, forms) = (Budget::for_batch(), schema_inline::InlineBudget::for_server());
     let mut comparison = Comparison { catalog, server, budget, forms, found: Vec::new() };
     comparison.server(registered, live);
     let mut found = comparison.found;
@@ -106,10 +106,10 @@ pub fn compare(
     Ok(found)
 }
 
-/// Compares one live tool with one that is registered of it, whoever provides it.
-pub fn compare_tool(catalog: &Catalog, registered: &Tool, live: &Value) -> Vec<Difference> {
+/// Compares a live tool with a registered tool that has it as its source.
+pub fn compare_tool(catalog: &Catalog, registered: &Tool, live: &Value) -> Vec<LiveDifference> {
     let Some(source) = registered.source() else { return Vec::new() };
-    let (budget, forms) = (Budget::of_one(), schema_inline::Budget::of_server());
+    let (budget, forms) = (Budget::for_pair(), schema_inline::InlineBudget::for_server());
     let server = &source.server_key();
     let mut comparison = Comparison { catalog, server, budget, forms, found: Vec::new() };
     comparison.tool(registered, live);
@@ -120,20 +120,25 @@ struct Comparison<'a> {
     catalog: &'a Catalog,
     server: &'a Key,
     budget: Budget,
-    forms: schema_inline::Budget,
-    found: Vec<Difference>,
+    forms: schema_inline::InlineBudget,
+    found: Vec<LiveDifference>,
 }
 
 impl<'a> Comparison<'a> {
     fn add(&mut self, class: Class, tool: &str, pointer: &str, what: impl Into<String>) {
-        self.found.push(Difference::new(class, tool, pointer, what));
+        self.found.push(LiveDifference::new(class, tool, pointer, what));
     }
 
     fn server(&mut self, registered: &Server, live: &LiveServer) {
         let said = live.info.get("version").and_then(Value::as_str).unwrap_or_default();
-        if version_of(said).is_some_and(|version| version != registered.version) {
+        if closest_version(said).is_some_and(|version| version != registered.version) {
             let version = said.chars().take(64).collect::<String>();
-            self.add(Class::Cosmetic, "", "/version", format!("it says that it is {version}"));
+            self.add(
+                Class::Cosmetic,
+                "",
+                "/version",
+                format!("the server reports the version {version}"),
+            );
         }
         self.presented(registered, live);
         let expected = self.expected(registered);
@@ -141,39 +146,39 @@ impl<'a> Comparison<'a> {
         for (i, tool) in live.tools.iter().enumerate() {
             let name = tool.get("name").and_then(Value::as_str);
             if let Some(reason) = live.unread.get(&i) {
-                let what = format!("it is not as MCP has tools: {reason}");
+                let what = format!("invalid MCP tool definition: {reason}");
                 let at = if name.is_none() { format!("/tools/{i}") } else { String::new() };
                 self.add(Class::Breaking, name.unwrap_or_default(), &at, what);
             }
             let Some(name) = name else { continue };
             if by_name.insert(name, tool).is_some() {
-                self.add(Class::Breaking, name, "/name", "the server has two tools of this name");
+                self.add(Class::Breaking, name, "/name", "the server has two tools with this name");
             }
         }
         for (name, tools) in &expected {
             match by_name.get(name.as_str()) {
                 Some(live) => self.tools(tools, live),
                 None if tools.iter().all(|(_, is_retired)| *is_retired) => {}
-                None => self.add(Class::Breaking, name, "", "the server does not have it"),
+                None => self.add(Class::Breaking, name, "", "the server does not have this tool"),
             }
         }
         for (name, tool) in by_name {
             if !expected.contains_key(name) {
-                self.add(Class::Compatible, name, "", "it is not registered");
+                self.add(Class::Compatible, name, "", "the tool is not registered");
                 self.words_of(tool, name);
             }
         }
     }
 
-    /// Compares how the server names itself with its registered name, of which the namespace is
-    /// ours, and looks at what it says of itself.
+    /// Compares the server's self-reported name with its registered name without the namespace, and
+    /// inspects its texts.
     fn presented(&mut self, registered: &Server, live: &LiveServer) {
         let said = live.info.get("name").and_then(Value::as_str).unwrap_or_default();
-        let name = name_of(Kind::Server, said);
+        let name = closest_name(Kind::Server, said);
         let bare = |name: &str| name.rsplit('/').next().unwrap_or_default().to_owned();
         if name.is_none_or(|name| bare(name.as_str()) != bare(registered.name.as_str())) {
             let name = said.chars().take(64).collect::<String>();
-            self.add(Class::Cosmetic, "", "/name", format!("it says that its name is {name}"));
+            self.add(Class::Cosmetic, "", "/name", format!("the server reports the name {name}"));
         }
         for field in ["title", "description"] {
             let said = live.info.get(field).filter(|said| {
@@ -183,8 +188,8 @@ impl<'a> Comparison<'a> {
         }
     }
 
-    /// Compares a live tool with every tool that is registered of it; what differs from several of
-    /// them in the same way is said once.
+    /// Compares a live tool with each registered tool that has it as its source. Equal differences
+    /// are reported once.
     fn tools(&mut self, registered: &[(&Tool, bool)], live: &Value) {
         let start = self.found.len();
         for (tool, _) in registered {
@@ -197,8 +202,8 @@ impl<'a> Comparison<'a> {
         }
     }
 
-    /// The registered tools that the server provides, by their names at the server, and whether
-    /// they are retired. Several may be views of one tool there.
+    /// The registered tools by their names on the server, and whether they are retired. Several may
+    /// have the same upstream tool.
     fn expected(&self, registered: &Server) -> BTreeMap<String, Vec<(&'a Tool, bool)>> {
         let mut expected = BTreeMap::<_, Vec<_>>::new();
         for provision in &registered.provides {

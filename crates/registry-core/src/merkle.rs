@@ -1,17 +1,17 @@
-//! The Merkle tree over the log. A short proof shows that a commit is in it, or that a
-//! later log continues an earlier one.
+//! The Merkle tree over the log. Short proofs show that the log contains a commit (inclusion) or
+//! continues an earlier log (consistency).
 //!
-//! As RFC 9162 section 2.1: leaf `n` is the chain hash after revision `n + 1`. The tree is computed from the
-//! chain hashes, which the log has, and is not stored.
+//! The construction is that of RFC 9162 section 2.1; leaf `n` is the chain hash after revision
+//! `n + 1`. The tree is computed from the chain hashes in the log and is not stored.
 
 use sha2::{Digest as _, Sha256};
 
 use crate::chain::ChainHash;
 
-/// A node of the tree.
+/// A node hash.
 pub type Node = [u8; 32];
 
-/// The hash of a commit's leaf.
+/// The leaf hash of a commit.
 pub fn leaf(chain: &ChainHash) -> Node {
     Sha256::new().chain_update([0]).chain_update(chain.as_bytes()).finalize().into()
 }
@@ -20,8 +20,8 @@ fn parent(left: &Node, right: &Node) -> Node {
     Sha256::new().chain_update([1]).chain_update(left).chain_update(right).finalize().into()
 }
 
-/// A tree that keeps the root of each complete subtree: 64 bytes a leaf. Roots and proofs of any of its sizes
-/// take logarithmic time.
+/// A tree that caches the root of each complete subtree, at 64 bytes per leaf. Roots and proofs of
+/// all its sizes take logarithmic time.
 #[derive(Debug, Clone, Default)]
 pub struct Tree {
     /// The leaves, then the roots of each 2, 4, 8 … leaves.
@@ -29,17 +29,17 @@ pub struct Tree {
 }
 
 impl Tree {
-    /// How many leaves it has.
+    /// The number of leaves.
     pub fn len(&self) -> usize {
         self.levels.first().map_or(0, Vec::len)
     }
 
-    /// Whether it has none.
+    /// Whether it has no leaves.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// The leaf of an index.
+    /// The leaf hash at this index.
     pub fn leaf(&self, index: usize) -> Option<&Node> {
         self.levels.first()?.get(index)
     }
@@ -60,20 +60,21 @@ impl Tree {
         }
     }
 
-    /// Removes the leaves after the first `size`.
+    /// Removes all leaves after the first `size`.
     pub fn truncate(&mut self, size: usize) {
         for (level, nodes) in self.levels.iter_mut().enumerate() {
             nodes.truncate(size.checked_shr(u32::try_from(level).unwrap_or(u32::MAX)).unwrap_or(0));
         }
     }
 
-    /// The root over the first `size` leaves; of none, the hash of nothing. `None`: there are fewer.
+    /// The root over the first `size` leaves, or `None` if there are fewer. The root of zero leaves
+    /// is the hash of the empty string.
     pub fn root(&self, size: usize) -> Option<Node> {
         (size <= self.len()).then(|| self.root_of(0, size))
     }
 
-    /// The nodes on the path from a leaf to the root over the first `size` leaves. Nothing for a leaf that
-    /// is not there.
+    /// The inclusion proof of a leaf in the tree of the first `size` leaves. Empty if the leaf does
+    /// not exist.
     pub fn inclusion(&self, index: usize, size: usize) -> Vec<Node> {
         let mut path = Vec::new();
         if size > self.len() || index >= size {
@@ -94,7 +95,7 @@ impl Tree {
         path
     }
 
-    /// The nodes that show that the first `old` of `size` leaves are what an older root was over.
+    /// The consistency proof between the trees of the first `old` and the first `size` leaves.
     pub fn consistency(&self, old: usize, size: usize) -> Vec<Node> {
         let mut path = Vec::new();
         if old == 0 || old >= size || size > self.len() {
@@ -111,7 +112,7 @@ impl Tree {
                 (start, length) = (start + at, length - at);
             }
         }
-        // The verifier knows the root of the older tree if it is this subtree.
+        // The verifier already has this node if it is the root of the old tree.
         if start > 0 {
             path.push(self.root_of(start, length));
         }
@@ -119,7 +120,8 @@ impl Tree {
         path
     }
 
-    /// The root over leaves that begin where a complete subtree of at least their number does.
+    /// The root over `length` leaves from `start`, where a complete subtree of at least that size
+    /// starts.
     fn root_of(&self, start: usize, length: usize) -> Node {
         if length == 0 {
             return Sha256::digest(b"").into();
@@ -141,12 +143,12 @@ impl FromIterator<Node> for Tree {
     }
 }
 
-/// The largest power of two below a number of leaves; at least two leaves.
+/// The largest power of two smaller than the number of leaves, which is at least two.
 fn split(leaves: usize) -> usize {
     leaves.next_power_of_two() / 2
 }
 
-/// The root of a leaf and its path; `None`: the path does not fit the tree.
+/// The root computed from a leaf and its inclusion proof; `None` if the proof has the wrong length.
 pub fn root_of_inclusion(leaf: Node, index: u64, size: u64, path: &[Node]) -> Option<Node> {
     if index >= size {
         return None;
@@ -171,7 +173,8 @@ pub fn root_of_inclusion(leaf: Node, index: u64, size: u64, path: &[Node]) -> Op
     (last == 0).then_some(node)
 }
 
-/// The older and the newer root of a path; `None`: it does not fit the trees.
+/// The old and new root computed from a consistency proof; `None` if the proof has the wrong
+/// length.
 pub fn roots_of_consistency(
     old_root: Node,
     old: u64,
@@ -214,7 +217,7 @@ mod tests {
     use super::*;
     use crate::document::Digest;
 
-    /// The root over leaves; of none, the hash of nothing.
+    /// The definition of the root.
     fn root(leaves: &[Node]) -> Node {
         match leaves {
             [] => Sha256::digest(b"").into(),
@@ -226,7 +229,7 @@ mod tests {
         }
     }
 
-    /// The nodes that lead from a leaf to the root. Nothing for a leaf that is not there.
+    /// The definition of the inclusion proof.
     fn inclusion(leaves: &[Node], index: usize) -> Vec<Node> {
         if leaves.len() <= 1 || index >= leaves.len() {
             return Vec::new();
@@ -242,7 +245,7 @@ mod tests {
         path
     }
 
-    /// The nodes that show that the first `old` leaves are what an older root was over.
+    /// The definition of the consistency proof.
     fn consistency(leaves: &[Node], old: usize) -> Vec<Node> {
         if old == 0 || old >= leaves.len() {
             return Vec::new();
@@ -250,7 +253,6 @@ mod tests {
         subproof(leaves, old, Whole::Yes)
     }
 
-    /// Whether the leaves so far are all of the older tree.
     #[derive(Clone, Copy, PartialEq, Eq)]
     enum Whole {
         Yes,
@@ -273,11 +275,11 @@ mod tests {
     }
 
     fn leaves(count: usize) -> Vec<Node> {
-        (0..count).map(|i| *Digest::of(&i.to_be_bytes()).as_bytes()).collect()
+        (0..count).map(|i| *Digest::compute(&i.to_be_bytes()).as_bytes()).collect()
     }
 
     #[test]
-    fn cached_tree_agrees_with_its_definition() {
+    fn cached_tree_matches_definition() {
         let all = leaves(70);
         let mut tree: Tree = all.iter().copied().collect();
         tree.truncate(65);
@@ -301,12 +303,12 @@ mod tests {
         assert_eq!((tree.len(), tree.root(71)), (70, None));
     }
 
-    /// Of a tree of a million leaves, each proof needs some 20 hashes and no walk over the leaves.
+    /// In a tree of a million leaves, each proof needs about 20 hashes.
     #[test]
     fn root_of_any_size_takes_logarithmic_time() {
         let size = (1 << 20) - 1;
         let tree: Tree =
-            (0..size as u64).map(|i| *Digest::of(&i.to_be_bytes()).as_bytes()).collect();
+            (0..size as u64).map(|i| *Digest::compute(&i.to_be_bytes()).as_bytes()).collect();
         let began = std::time::Instant::now();
         for less in 0..200 {
             assert!(tree.root(size - less).is_some());
@@ -315,9 +317,9 @@ mod tests {
         }
     }
 
-    /// RFC 9162 defines the root by recursion; for perfect trees it is this simple.
+    /// RFC 9162 defines the root recursively; this is the equivalent for perfect trees.
     #[test]
-    fn the_root_of_a_perfect_tree_is_built_level_by_level() {
+    fn root_of_perfect_tree_matches_levels() {
         let mut level = leaves(8);
         let expected = root(&level);
         while level.len() > 1 {
@@ -331,7 +333,7 @@ mod tests {
     }
 
     #[test]
-    fn every_leaf_of_every_tree_has_its_proof_and_no_other() {
+    fn inclusion_proof_verifies_only_its_leaf() {
         for size in 1..40_usize {
             let leaves = leaves(size);
             let root = root(&leaves);
@@ -355,7 +357,7 @@ mod tests {
     }
 
     #[test]
-    fn every_tree_continues_every_smaller_one_and_no_other() {
+    fn consistency_proof_verifies_only_prefixes() {
         let all = leaves(40);
         for new in 1..all.len() {
             for old in 1..new {

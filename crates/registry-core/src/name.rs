@@ -1,75 +1,75 @@
-//! The names of entities: parsed once, then known to be good.
+//! Validated names of entities.
 
 use std::{fmt, sync::Arc};
 
 use serde::Serialize;
 
-use crate::kind::Kind;
+use crate::{kind::Kind, visible::escape_invisible};
 
 const LONGEST: usize = 128;
-/// With a namespace, as long as the MCP registry allows names of servers.
+/// With a namespace: the limit of the MCP registry for server names.
 const LONGEST_WITH_NAMESPACE: usize = 200;
 
-/// An entity's name: 1 to 128 of `[A-Za-z0-9_.-]`, but not `.` or `..`; servers and agents may
-/// carry one `namespace/` part before it, and have at most 200 characters then.
+/// An entity's name: 1 to 128 of `[A-Za-z0-9_.-]`, but not `.` or `..`. Names of servers and agents
+/// may have a `namespace/` prefix, and then at most 200 characters.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 pub struct Name(Arc<str>);
 
-/// Why a text is not a name.
+/// A text is not a valid name.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidName {
-    /// Nothing, or nothing before or after the slash.
-    #[error("a name must have at least one character in each part, got `{0}`")]
+    /// The name, or a part of it, is empty.
+    #[error("the name `{0}` has an empty part")]
     Empty(String),
-    /// Longer than 128 characters or, with a namespace, 200.
-    #[error("a name may have at most {most} characters, `{start}…` has {length}")]
+    /// The name exceeds 128 characters or, with a namespace, 200.
+    #[error("the name `{start}…` has {length} characters; the maximum is {most}")]
     TooLong {
         /// The first characters of the name.
         start: String,
-        /// Its whole length in characters.
+        /// The length in characters.
         length: usize,
-        /// How long it may be.
+        /// The maximum length.
         most: usize,
     },
-    /// A part that is `.` or `..`, which URIs and paths read as a step and not as a name.
+    /// A part is `.` or `..`, which URIs and paths interpret as navigation.
     #[error("`{part}` is not allowed as a part of the name `{name}`")]
     Dots {
         /// The part.
         part: String,
-        /// The whole name.
+        /// The whole name with invisible characters escaped.
         name: String,
     },
-    /// A character outside of the allowed set.
-    #[error("`{character}` is not allowed in the name `{name}`")]
+    /// A character is not in the allowed set.
+    #[error("`{}` is not allowed in the name `{name}`", escape_invisible(*.character))]
     Character {
-        /// The first character that is not allowed.
+        /// The first invalid character.
         character: char,
-        /// The whole name.
+        /// The whole name with invisible characters escaped.
         name: String,
     },
-    /// A namespace where the kind has none, or more than one.
+    /// The name has more slashes than its kind allows.
     #[error("the {kind} name `{name}` has too many `/`: {slashes}")]
     Namespace {
-        /// The kind of entity that was to be named.
+        /// The kind of the entity.
         kind: Kind,
-        /// The whole name.
+        /// The whole name with invisible characters escaped.
         name: String,
-        /// How many slashes it has.
+        /// The number of slashes.
         slashes: usize,
     },
 }
 
 impl InvalidName {
-    /// What to do about it.
+    /// The remedy.
     pub fn help(&self) -> &'static str {
         match self {
             Self::Namespace { kind: Kind::Server | Kind::Agent, .. } => {
                 "write at most one namespace, like `team/name`"
             }
-            Self::Namespace { .. } => "only servers and agents may carry a `namespace/` part",
+            Self::Namespace { .. } => "only servers and agents may have a `namespace/` prefix",
             Self::Dots { .. } => "use at least one letter, digit, `_` or `-`",
             _ => {
-                "use 1 to 128 of the characters A-Z a-z 0-9 _ . -, of servers and agents up to 200 \
+                "use 1 to 128 of the characters A-Z a-z 0-9 _ . -; for servers and agents up to 200 \
                  with their namespace"
             }
         }
@@ -83,27 +83,30 @@ impl Name {
         let has_namespace = kind.has_namespaces() && slashes > 0;
         let most = if has_namespace { LONGEST_WITH_NAMESPACE } else { LONGEST };
         if length > most {
-            let start = text.chars().take(32).collect();
+            let start = escape_invisible(text.chars().take(32).collect::<String>());
             return Err(InvalidName::TooLong { start, length, most });
         }
         if slashes > usize::from(kind.has_namespaces()) {
-            return Err(InvalidName::Namespace { kind, name: text.to_owned(), slashes });
+            return Err(InvalidName::Namespace { kind, name: escape_invisible(text), slashes });
         }
         for part in text.split('/') {
             if part.is_empty() {
-                return Err(InvalidName::Empty(text.to_owned()));
+                return Err(InvalidName::Empty(escape_invisible(text)));
             }
             if matches!(part, "." | "..") {
-                return Err(InvalidName::Dots { part: part.to_owned(), name: text.to_owned() });
+                return Err(InvalidName::Dots {
+                    part: part.to_owned(),
+                    name: escape_invisible(text),
+                });
             }
             if let Some(character) = part.chars().find(|c| !is_allowed(*c)) {
-                return Err(InvalidName::Character { character, name: text.to_owned() });
+                return Err(InvalidName::Character { character, name: escape_invisible(text) });
             }
         }
         Ok(Self(text.into()))
     }
 
-    /// A name before every other; only for ranges.
+    /// The lower bound of all names, for range queries only.
     pub(crate) fn lowest() -> Self {
         Self("".into())
     }
@@ -114,8 +117,8 @@ impl Name {
     }
 }
 
-/// The valid name closest to a text; `None` if no character of it can be kept.
-pub fn name_of(kind: Kind, text: &str) -> Option<Name> {
+/// The valid name closest to a text; `None` if no character of it is valid.
+pub fn closest_name(kind: Kind, text: &str) -> Option<Name> {
     if let Ok(name) = Name::parse(kind, text) {
         return Some(name);
     }
@@ -166,7 +169,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn accepts_what_the_rule_allows() {
+    fn parse_accepts_valid_names() {
         for good in ["a", "search_documents", "A.b-c_9", &"x".repeat(128)] {
             assert_eq!(Name::parse(Kind::Tool, good).unwrap().as_str(), good);
         }
@@ -176,9 +179,9 @@ mod tests {
     }
 
     #[test]
-    fn refuses_the_rest_and_names_the_culprit() {
+    fn parse_rejects_invalid_names_with_reason() {
         let refused = |kind, text: &str| Name::parse(kind, text).unwrap_err().to_string();
-        assert!(refused(Kind::Tool, "").contains("at least one character"));
+        assert!(refused(Kind::Tool, "").contains("has an empty part"));
         assert!(refused(Kind::Tool, "a b").contains("` ` is not allowed in the name `a b`"));
         assert!(refused(Kind::Tool, "acme/docs").ends_with("has too many `/`: 1"));
         assert!(refused(Kind::Server, "a/b/c").ends_with("has too many `/`: 2"));
@@ -187,15 +190,15 @@ mod tests {
         assert!(refused(Kind::Agent, "./x").contains("`.` is not allowed as a part"));
         assert!(Name::parse(Kind::Schema, "...").is_ok());
         assert!(refused(Kind::Schema, "größe").contains("`ö`"));
-        assert!(refused(Kind::Tool, &"x".repeat(129)).contains("at most 128 characters"));
+        assert!(refused(Kind::Tool, &"x".repeat(129)).contains("the maximum is 128"));
         assert!(refused(Kind::Server, &"x".repeat(129)).contains("has 129"));
         let long = format!("com.example/{}", "n".repeat(189));
-        assert!(refused(Kind::Server, &long).contains("at most 200 characters"));
+        assert!(refused(Kind::Server, &long).contains("the maximum is 200"));
     }
 
     #[test]
-    fn names_are_kept_or_brought_to_the_rules() {
-        let name = |kind, text| name_of(kind, text).map(|name| name.to_string());
+    fn name_of_sanitizes_text() {
+        let name = |kind, text| closest_name(kind, text).map(|name| name.to_string());
         assert_eq!(name(Kind::Tool, "read_file").as_deref(), Some("read_file"));
         assert_eq!(name(Kind::Tool, "files/read file!").as_deref(), Some("files_read_file"));
         assert_eq!(name(Kind::Server, "My Server (beta)").as_deref(), Some("My-Server-beta"));

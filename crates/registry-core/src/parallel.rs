@@ -1,11 +1,11 @@
-//! The same work on many items, on all cores: proving and validating big files and batches.
+//! Parallel map over all cores, for verifying and validating large files and batches.
 
 use std::{num::NonZero, panic::resume_unwind, thread};
 
-/// Below this many items the caller does the work alone.
+/// Below this number of items, threads cost more than they save.
 const MANY: usize = 64;
 
-/// What `work` makes of each item, in their order.
+/// Applies `work` to each item and preserves their order. Panics propagate to the caller.
 pub fn map<T: Send, R: Send>(mut items: Vec<T>, work: impl Fn(T) -> R + Sync) -> Vec<R> {
     // Counting the cores reads files.
     let cores = || thread::available_parallelism().map_or(1, NonZero::get);
@@ -37,7 +37,7 @@ mod tests {
     use super::{MANY, map};
 
     #[test]
-    fn every_item_is_worked_on_once_and_the_order_stays() {
+    fn map_preserves_order() {
         for count in [0, 1, MANY - 1, MANY, MANY + 1, 1_000] {
             let doubled = map((0..count).collect(), |item| 2 * item);
             assert_eq!(doubled, (0..count).map(|item| 2 * item).collect::<Vec<_>>());
@@ -46,7 +46,7 @@ mod tests {
 
     #[test]
     #[should_panic(expected = "not this one")]
-    fn a_panic_reaches_the_caller() {
+    fn map_propagates_panics() {
         map((0..MANY).collect(), |item| assert!(item != MANY - 1, "not this one"));
     }
 }

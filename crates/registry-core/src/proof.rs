@@ -1,5 +1,4 @@
-//! A proof that a commit is in the log, and that the log continues an earlier checkpoint. Checked
-//! without the registry.
+//! Offline-verifiable proof that the log contains a commit and continues an earlier checkpoint.
 
 use serde::{Deserialize, Serialize};
 
@@ -11,76 +10,80 @@ use crate::{
     merkle::{self, Node},
 };
 
-/// What shows that a commit is in the log.
+/// A proof that the log contains a commit.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Proof {
-    /// The signed checkpoint that it leads to.
+    /// The signed checkpoint of the tree.
     pub checkpoint: String,
     /// The chain hash before the commit.
     pub previous_chain: ChainHash,
     /// The canonical commit.
     pub commit: String,
-    /// The nodes from the commit's leaf to the checkpoint's root.
+    /// The inclusion proof from the commit's leaf to the checkpoint's root.
     pub inclusion: Vec<Digest>,
-    /// The nodes that show that the log continues an earlier checkpoint. Empty: not asked for.
+    /// The consistency proof with an earlier checkpoint; empty if none was requested.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub consistency: Vec<Digest>,
 }
 
-/// What a sound proof shows.
+/// The verified content of a proof.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Proven {
-    /// The commit that is in the log.
+pub struct VerifiedProof {
+    /// The commit in the log.
     pub commit: Commit,
-    /// The registry's word.
+    /// The verified checkpoint.
     pub checkpoint: Checkpoint,
     /// The earlier checkpoint that the log continues.
     pub since: Option<Checkpoint>,
 }
 
-/// Why a proof shows nothing.
+/// A proof is invalid.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
-pub enum Unproven {
-    /// The checkpoint.
+pub enum InvalidProof {
+    /// The checkpoint is invalid.
     #[error(transparent)]
     Checkpoint(#[from] InvalidCheckpoint),
-    /// The commit.
+    /// The commit is invalid.
     #[error(transparent)]
     Commit(#[from] InvalidCommit),
-    /// The path leads elsewhere.
+    /// The inclusion proof does not match the checkpoint's root.
     #[error("revision {revision} is not in the log of the checkpoint at revision {head}")]
     NotIncluded {
-        /// Of the commit.
+        /// The commit's revision.
         revision: Revision,
-        /// Of the checkpoint.
+        /// The checkpoint's revision.
         head: Revision,
     },
-    /// The earlier checkpoint is another registry's, or later.
+    /// The earlier checkpoint belongs to another registry or is newer.
     #[error(
-        "the earlier checkpoint is of registry {registry} at revision {revision}, which this one cannot continue"
+        "the earlier checkpoint (registry {registry}, revision {revision}) is not a predecessor of this checkpoint"
     )]
     OtherLog {
-        /// Which registry.
+        /// The registry of the earlier checkpoint.
         registry: String,
-        /// At which revision.
+        /// The revision of the earlier checkpoint.
         revision: Revision,
     },
-    /// The log was rewritten.
+    /// The consistency proof does not match the roots.
     #[error(
         "the log at revision {head} does not continue the checkpoint at revision {since}: it was rewritten, or the proof was made for another one"
     )]
     NotContinued {
-        /// Of the earlier checkpoint.
+        /// The revision of the earlier checkpoint.
         since: Revision,
-        /// Of the later one.
+        /// The revision of the later checkpoint.
         head: Revision,
     },
 }
 
 impl Proof {
-    /// Checks the proof with the registry's key and, if there is one, an earlier checkpoint.
-    pub fn check(&self, key: &VerifierKey, since: Option<&str>) -> Result<Proven, Unproven> {
+    /// Verifies the proof with the registry's key and, if given, against an earlier checkpoint.
+    pub fn check(
+        &self,
+        key: &VerifierKey,
+        since: Option<&str>,
+    ) -> Result<VerifiedProof, InvalidProof> {
         let checkpoint = Checkpoint::verify(&self.checkpoint, key)?;
         let commit = SealedCommit::parse(self.commit.as_bytes())?;
         let (revision, head) = (commit.revision, checkpoint.revision);
@@ -89,10 +92,10 @@ impl Proof {
         let path = nodes(&self.inclusion);
         let root = index.and_then(|at| merkle::root_of_inclusion(leaf, at, head.0, &path));
         if root != Some(checkpoint.root) {
-            return Err(Unproven::NotIncluded { revision, head });
+            return Err(InvalidProof::NotIncluded { revision, head });
         }
         let since = since.map(|note| self.continued(&checkpoint, note, key)).transpose()?;
-        Ok(Proven { commit, checkpoint, since })
+        Ok(VerifiedProof { commit, checkpoint, since })
     }
 
     fn continued(
@@ -100,19 +103,19 @@ impl Proof {
         checkpoint: &Checkpoint,
         note: &str,
         key: &VerifierKey,
-    ) -> Result<Checkpoint, Unproven> {
+    ) -> Result<Checkpoint, InvalidProof> {
         let since = Checkpoint::verify(note, key)?;
         let (old, new) = (since.revision, checkpoint.revision);
         if since.registry != checkpoint.registry || old > new {
             let registry = since.registry.to_string();
-            return Err(Unproven::OtherLog { registry, revision: old });
+            return Err(InvalidProof::OtherLog { registry, revision: old });
         }
         let is_same = old == new && since.root == checkpoint.root;
         let path = nodes(&self.consistency);
         let roots = merkle::roots_of_consistency(since.root, old.0, new.0, &path);
-        // Every log continues the empty one.
+        // Every log continues the empty log.
         if old != Revision(0) && !is_same && roots != Some((since.root, checkpoint.root)) {
-            return Err(Unproven::NotContinued { since: old, head: new });
+            return Err(InvalidProof::NotContinued { since: old, head: new });
         }
         Ok(since)
     }
@@ -137,7 +140,7 @@ mod tests {
     }
 
     impl Log {
-        fn of(length: u64, message: &str) -> Self {
+        fn with_length(length: u64, message: &str) -> Self {
             let mut chains = vec![ChainHash::genesis(&RegistryId::new("r"))];
             let mut commits = Vec::new();
             for n in 1..=length {
@@ -185,32 +188,35 @@ mod tests {
     }
 
     #[test]
-    fn every_commit_is_proven_and_a_changed_one_is_not() {
-        let log = Log::of(11, "n");
+    fn proof_verifies_only_original_commit() {
+        let log = Log::with_length(11, "n");
         for revision in 1..=11 {
             let proof = log.prove(revision, 0);
             let proven = proof.check(&log.key(), None).unwrap();
             assert_eq!(proven.commit.revision.0, revision as u64);
             let commit = proof.commit.replace("n ", "m ");
             let forged = Proof { commit, ..proof };
-            assert!(matches!(forged.check(&log.key(), None), Err(Unproven::NotIncluded { .. })));
+            assert!(matches!(
+                forged.check(&log.key(), None),
+                Err(InvalidProof::NotIncluded { .. })
+            ));
         }
     }
 
     #[test]
-    fn a_rewritten_log_does_not_continue_what_was_signed() {
-        let (log, other) = (Log::of(9, "n"), Log::of(9, "rewritten"));
+    fn proof_rejects_rewritten_log() {
+        let (log, other) = (Log::with_length(9, "n"), Log::with_length(9, "rewritten"));
         for since in 0..=9 {
             let note = log.checkpoint(since);
             let proven = log.prove(3, since).check(&log.key(), Some(&note)).unwrap();
             assert_eq!(proven.since.unwrap().revision.0, since as u64);
             if since > 0 {
                 let rewritten = other.prove(3, since).check(&log.key(), Some(&note));
-                assert!(matches!(rewritten, Err(Unproven::NotContinued { .. })), "{since}");
+                assert!(matches!(rewritten, Err(InvalidProof::NotContinued { .. })), "{since}");
             }
         }
-        let ahead = Log::of(12, "n").checkpoint(12);
+        let ahead = Log::with_length(12, "n").checkpoint(12);
         let found = log.prove(3, 0).check(&log.key(), Some(&ahead));
-        assert!(matches!(found, Err(Unproven::OtherLog { .. })));
+        assert!(matches!(found, Err(InvalidProof::OtherLog { .. })));
     }
 }

@@ -1,10 +1,11 @@
-//! Pruning: what a source managed and no longer has is retired; what it has again is restored.
+//! Pruning: retires entities that a source no longer contains, and restores those it contains
+//! again.
 //!
-//! A document says in `metadata.managedBy` from which source it is managed. Pruned is only what
-//! says so, has the right owner, and is not in the batch; nobody else's entities are ever touched.
-//! What something outside still needs is deprecated instead, and retired by a later run, when that
-//! has moved. Restored is only what pruning itself retired or deprecated, which its notice shows: what
-//! somebody retired on purpose stays so.
+//! `metadata.managedBy` of a document names its managing source. Only entities with that source and
+//! owner that are missing from the batch are pruned. An entity with dependents outside of the
+//! source is deprecated instead, and retired by a later run once they are gone. Only entities that
+//! pruning itself retired or deprecated, which their notice shows, are restored. A deliberate
+//! retirement stays.
 
 use std::collections::BTreeSet;
 
@@ -21,33 +22,33 @@ use crate::{
     rules::Proposed,
 };
 
-/// Whose entities are pruned.
+/// The selection of entities that may be pruned.
 #[derive(Debug, Clone, Copy)]
 pub struct Managed<'a> {
-    /// What `metadata.managedBy` says.
+    /// The value of `metadata.managedBy`.
     pub source: &'a str,
-    /// Who owns them.
+    /// The owner of the entities.
     pub owner: &'a str,
 }
 
-/// Why a batch is not what a source has.
+/// A batch is not the complete content of a source.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidSource {
-    /// Pruning by it would retire everything.
+    /// No document names the source, so pruning would retire all of its entities.
     #[error(
-        "nothing in the files is managed by `{0}`, so everything that it managed would be retired"
+        "no document in the files has `managedBy` `{0}`, so all entities of that source would be retired"
     )]
     Empty(String),
-    /// Documents that could never be pruned.
+    /// Some documents do not name the source, so they could never be pruned.
     #[error(
-        "{first}{} does not say that `{source_name}` manages it; \
+        "{first}{} is not managed by `{source_name}`; \
          add \"metadata\": {{ \"managedBy\": \"{source_name}\" }}",
         and_more(*more)
     )]
     Unmarked {
-        /// The first of them.
+        /// The first such document.
         first: Key,
-        /// How many more there are.
+        /// The number of further ones.
         more: usize,
         /// The source.
         source_name: String,
@@ -58,17 +59,16 @@ fn and_more(more: usize) -> String {
     if more == 0 { String::new() } else { format!(" (and {more} more)") }
 }
 
-/// What makes a registry as its source is, beside what the files themselves say.
+/// The changes, beyond those in the files, that make the registry match its source.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Pruning {
-    /// What retires, or at least deprecates, what the source no longer has, and restores what it
-    /// has again.
+    /// Retirements or deprecations of removed entities, and restorations of returned ones.
     pub changes: Vec<Proposed>,
-    /// What the source has, and somebody else than pruning deprecated or retired; it stays so.
+    /// Entities of the source that were deprecated or retired by other means, and stay so.
     pub held: Vec<Key>,
 }
 
-/// Compares what a source has with what is registered as managed by it.
+/// Compares a source with the registered entities that it manages.
 pub fn prune(
     catalog: &Catalog,
     batch: &[Proposed],
@@ -107,9 +107,9 @@ pub fn prune(
 }
 
 impl Managed<'_> {
-    /// What pruning says of what it deprecates or retires, and nothing else does.
+    /// The notice of pruning, which identifies its deprecations and retirements.
     fn notice(self) -> Notice {
-        Notice::saying(Some(&format!("no longer in {}", self.source)))
+        Notice::with_message(Some(&format!("no longer in {}", self.source)))
     }
 }
 
@@ -117,8 +117,8 @@ fn set(key: &Key, state: LifecycleState, notice: Notice) -> Proposed {
     Proposed::SetLifecycle { key: key.clone(), state, notice }
 }
 
-/// What is kept and no longer active: by pruning, and by somebody. What the files themselves give a
-/// lifecycle is neither.
+/// The present but inactive entities: those that pruning changed, and those changed by other means.
+/// Entities whose lifecycle is set by the files belong to neither.
 fn inactive<'a>(
     catalog: &Catalog,
     batch: &[Proposed],
@@ -139,7 +139,7 @@ fn inactive<'a>(
     (pruned.into_iter().map(key).collect(), held.into_iter().map(key).collect())
 }
 
-/// From where a document is managed.
+/// The managing source of a document.
 fn source_of(document: &Document) -> Option<&str> {
     let metadata = match document.entity() {
         Entity::Schema(schema) => &schema.metadata,
@@ -154,7 +154,7 @@ fn is_managed(catalog: &Catalog, record: &Record, managed: Managed<'_>) -> bool 
     catalog.owner_of(record) == managed.owner && source_of(&record.document) == Some(managed.source)
 }
 
-/// What of it something needs that stays: directly, or through what is kept for that reason.
+/// The entities with remaining dependents, direct or through other kept entities.
 fn still_needed<'a>(
     catalog: &'a Catalog,
     gone: &BTreeSet<&'a Key>,
@@ -164,12 +164,13 @@ fn still_needed<'a>(
         let state = catalog.find(key).map(|record| record.lifecycle.state);
         state.is_some_and(|state| state != LifecycleState::Retired)
     };
-    // What was retired by force, and something still in use needs, is needed too.
+    // An entity that was retired by force and is needed by an active one keeps its own
+    // dependencies.
     let leads_on = |key: &Key| {
-        let reach = Reach::of(catalog, [key], Direction::Dependents, None);
+        let reach = Reach::from_roots(catalog, [key], Direction::Dependents, None);
         reach.nodes().iter().any(|node| is_in_use(&node.key) && !gone.contains(&node.key))
     };
-    // A server's `provides` is an offer.
+    // `provides` of a server is an offer, not a dependency.
     let stays = |key: &&Key| key.kind != Kind::Server && (is_in_use(key) || leads_on(key));
     let offers = |document: &&Document| document.key().kind != Kind::Server;
     let in_batch: BTreeSet<&Key> = batch.filter(offers).flat_map(Document::edges).collect();
@@ -237,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_gone_is_retired_and_nothing_else() {
+    fn prune_retires_only_removed_entities() {
         let before = catalog(&world());
         assert_eq!(pruned(&before, &world()[..4]), <[&str; 0]>::default());
         assert_eq!(pruned(&before, &world()[1..4]), ["schema/Old@1.0.0 retired"]);
@@ -254,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_needed_outside_is_deprecated_until_it_is_free() {
+    fn prune_deprecates_entities_with_outside_dependents() {
         let depends = json!([{ "type": "tool", "name": "read", "version": "1.0.0" }]);
         let before = catalog(&[world(), vec![agent("outside", &depends)]].concat());
         let batch = [marked(&schema("New", &json!({})))];
@@ -270,11 +271,11 @@ mod tests {
     }
 
     #[test]
-    fn what_pruning_retired_comes_back_with_the_files_and_nothing_else_does() {
+    fn prune_restores_only_pruned_entities() {
         let managed = Managed { source: "git/a", owner: "" };
         let (schema, read) = ("schema/Old@1.0.0".parse().unwrap(), "tool/read@1.0.0".parse());
         let (find, docs) = ("tool/find@1.0.0".parse().unwrap(), "server/docs@1.0.0".parse());
-        let on_purpose = Notice::saying(Some("leaks"));
+        let on_purpose = Notice::with_message(Some("leaks"));
         let gone = [
             set(&schema, LifecycleState::Retired, managed.notice()),
             set(&docs.unwrap(), LifecycleState::Deprecated, managed.notice()),
@@ -289,20 +290,20 @@ mod tests {
         let owner = before.iter().next().map(|(_, record)| record.owner.to_string()).unwrap();
         let managed = Managed { source: "git/a", owner: &owner };
         assert_eq!(prune(&before, &world()[..4], managed).unwrap().held, [find]);
-        // What the files say themselves counts.
+        // A lifecycle in the files takes precedence.
         let batch = [&world()[..4], &[set(&schema, LifecycleState::Deprecated, Notice::default())]];
         let changes = prune(&before, &batch.concat(), managed).unwrap().changes;
         assert!(changes.iter().all(|change| *change.key() != schema), "{changes:?}");
     }
 
     #[test]
-    fn another_owner_s_and_unmarked_documents_are_refused_or_left() {
+    fn prune_ignores_other_owners_and_rejects_unmarked() {
         let before = catalog(&world());
         let managed = Managed { source: "git/a", owner: "somebody else" };
         assert_eq!(prune(&before, &world()[..1], managed), Ok(Pruning::default()));
         let error = prune(&before, &world(), managed).unwrap_err().to_string();
-        assert!(error.starts_with("server/other@1.0.0 (and 1 more) does not say"), "{error}");
+        assert!(error.starts_with("server/other@1.0.0 (and 1 more) is not managed by"), "{error}");
         let error = prune(&before, &[], managed).unwrap_err().to_string();
-        assert!(error.contains("everything that it managed would be retired"), "{error}");
+        assert!(error.contains("all entities of that source would be retired"), "{error}");
     }
 }

@@ -1,8 +1,8 @@
-//! Keys of entities, and the `#Name:1.0.0` shorthand of references inside schemas.
+//! Keys of entities, and the shorthand `#Name:1.0.0` for references inside of schemas.
 
 use std::{fmt, str::FromStr};
 
-use schema_compat::{json_schema::each_object_at, name::SchemaName, pointer::At};
+use schema_compat::{json_schema::each_object_at, name::SchemaName, pointer::Location};
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _};
 use serde_json::Value;
 
@@ -10,54 +10,55 @@ use crate::{
     kind::{InvalidKind, Kind},
     name::{InvalidName, Name},
     version::{InvalidVersion, Version},
+    visible::escape_invisible,
 };
 
-/// The identity of an entity: kind, name and exact version. Ordered by those, in that order.
+/// The identity of an entity: kind, name and exact version, ordered in this sequence.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Key {
-    /// What kind of entity.
+    /// The kind of entity.
     pub kind: Kind,
-    /// Its name.
+    /// The name of the entity.
     pub name: Name,
-    /// Its exact version.
+    /// The exact version.
     pub version: Version,
 }
 
-/// Why a text is not a key.
+/// A text is not a valid key.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidKey {
-    /// Not of the form `kind/name@version`.
+    /// It is not of the form `kind/name@version`.
     #[error("`{0}` is not of the form kind/name@version, like tool/fetch@1.2.3")]
     Form(String),
-    /// The kind part.
+    /// The kind is invalid.
     #[error(transparent)]
     Kind(#[from] InvalidKind),
-    /// The name part.
+    /// The name is invalid.
     #[error(transparent)]
     Name(#[from] InvalidName),
-    /// The version part.
+    /// The version is invalid.
     #[error(transparent)]
     Version(#[from] InvalidVersion),
 }
 
 impl Key {
-    /// Puts a key together from parsed parts.
+    /// A key of parsed parts.
     pub fn new(kind: Kind, name: Name, version: Version) -> Self {
         Self { kind, name, version }
     }
 
-    /// A key before every other; only for ranges.
+    /// The lower bound of all keys, for range queries only.
     pub(crate) fn lowest() -> Self {
         Self::new(Kind::Schema, Name::lowest(), Version::lowest())
     }
 
-    /// The name of a schema in JSON Schemas.
+    /// The name of a schema as used in JSON Schemas.
     pub(crate) fn schema_name(&self) -> SchemaName {
         SchemaName::new(self.name.as_str(), self.version.to_string())
     }
 
-    /// The key of a schema that a JSON Schema names; `None` if the name or the version is invalid.
-    pub fn of_schema(name: &SchemaName) -> Option<Self> {
+    /// The key of a schema named in a JSON Schema; `None` if the name or version is invalid.
+    pub fn for_schema(name: &SchemaName) -> Option<Self> {
         Self::parse(Kind::Schema, name.name(), name.version()).ok()
     }
 
@@ -71,7 +72,7 @@ impl FromStr for Key {
     type Err = InvalidKey;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let form = || InvalidKey::Form(text.to_owned());
+        let form = || InvalidKey::Form(escape_invisible(text));
         let (kind, rest) = text.split_once('/').ok_or_else(form)?;
         let (name, version) = rest.rsplit_once('@').ok_or_else(form)?;
         Self::parse(kind.parse()?, name, version)
@@ -102,24 +103,24 @@ impl<'de> Deserialize<'de> for Key {
     }
 }
 
-/// A reference to a registered schema inside a JSON Schema: `{"$ref": "#SearchQuery:1.0.0"}`.
+/// A reference to a registered schema inside of a JSON Schema: `{"$ref": "#SearchQuery:1.0.0"}`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SchemaRef(Key);
 
 impl SchemaRef {
-    /// Reads a `$ref` value. `None`: it is an ordinary reference (`#/$defs/x`, `#anchor`), which
-    /// is the JSON Schema's own affair. `Some(Err)`: it is meant for us, but wrong.
+    /// Parses a `$ref` value. `None` means an ordinary JSON Schema reference (`#/$defs/x`,
+    /// `#anchor`). `Some(Err)` means an invalid reference to a registered schema.
     pub fn parse(reference: &str) -> Option<Result<Self, InvalidKey>> {
         let name = SchemaName::parse(reference)?;
         Some(Key::parse(Kind::Schema, name.name(), name.version()).map(Self))
     }
 
-    /// The schema that is meant.
+    /// The key of the referenced schema.
     pub fn key(&self) -> &Key {
         &self.0
     }
 
-    /// A reference to this schema as it is written.
+    /// The `$ref` value for this schema.
     pub(crate) fn text_of(key: &Key) -> String {
         format!("#{}:{}", key.name, key.version)
     }
@@ -131,11 +132,11 @@ impl fmt::Display for SchemaRef {
     }
 }
 
-/// Receives the key of a reference, its text, and its place.
-type FoundReference<'f> = &'f mut dyn FnMut(Result<&Key, InvalidKey>, &str, At<'_>);
+/// Receives the key of a reference, its text and its location.
+type VisitReference<'f> = &'f mut dyn FnMut(Result<&Key, InvalidKey>, &str, Location<'_>);
 
-/// Calls `found` for every reference to a registered schema, with the place of the `$ref`.
-pub(crate) fn each_reference(schema: &Value, at: At<'_>, found: FoundReference<'_>) {
+/// Calls `found` for every reference to a registered schema with the location of the `$ref`.
+pub(crate) fn each_reference(schema: &Value, at: Location<'_>, found: VisitReference<'_>) {
     each_object_at(schema, at, &mut |map, at| {
         if let Some(Value::String(text)) = map.get("$ref") {
             match SchemaRef::parse(text) {
@@ -147,7 +148,7 @@ pub(crate) fn each_reference(schema: &Value, at: At<'_>, found: FoundReference<'
     });
 }
 
-/// The key of a schema that consists of one reference to a registered schema.
+/// The key of a schema that consists of nothing but a reference to a registered schema.
 pub fn pure_reference(schema: &Value) -> Option<Key> {
     let map = schema.as_object()?;
     let text = map.get("$ref")?.as_str()?;
@@ -163,7 +164,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn keys_read_back_as_they_print() {
+    fn key_round_trips_through_text() {
         for text in ["tool/fetch@1.2.3", "server/acme/docs@1.0.0-rc.1", "schema/A@0.0.1"] {
             assert_eq!(text.parse::<Key>().unwrap().to_string(), text);
         }
@@ -174,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn only_our_references_are_ours() {
+    fn schema_ref_ignores_ordinary_references() {
         assert_eq!(SchemaRef::parse("#A:1.0.0").unwrap().unwrap().to_string(), "#A:1.0.0");
         assert!(SchemaRef::parse("#/$defs/a:b").is_none());
         assert!(SchemaRef::parse("#anchor").is_none());
@@ -183,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn only_a_bare_reference_is_pure() {
+    fn pure_reference_requires_bare_ref() {
         assert!(pure_reference(&json!({ "$ref": "#A:1.0.0", "$comment": "x" })).is_some());
         assert!(pure_reference(&json!({ "$ref": "#A:1.0.0", "title": "x" })).is_none());
         assert!(pure_reference(&json!({ "$ref": "#/$defs/a" })).is_none());

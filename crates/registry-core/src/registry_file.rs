@@ -1,8 +1,9 @@
-//! The registry-v2.json document: what teams write, and what caches and exports hold.
+//! The registry-v2.json document: the source format of teams, and the format of caches and exports.
 //!
-//! [`RegistryFile::parse`] reads what a team wants registered (v2; v1 with warnings that say how
-//! to migrate). [`write`] gives the same form back. [`write_export`] adds what makes the file a
-//! verified copy of a registry at a revision, and [`read_export`] proves it before it is used.
+//! [`RegistryFile::parse`] reads the entities that a team wants to register (version 2; version 1
+//! with warnings on how to migrate). [`write`] writes the same format. [`write_export`] adds the
+//! members that make the file a verifiable copy of a registry at a revision, and [`read_export`]
+//! verifies it.
 
 mod export;
 mod read;
@@ -16,7 +17,7 @@ pub use write::write;
 
 use crate::{diagnostic::Diagnostic, document::parse_json, rules::Proposed};
 
-/// A registry file that was read: what it wants changed, and where each wish is written.
+/// A parsed registry file: the proposed changes and their locations in the file.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct RegistryFile {
     proposals: Vec<Proposed>,
@@ -24,42 +25,42 @@ pub struct RegistryFile {
     warnings: Vec<Diagnostic>,
 }
 
-/// A file that is not a registry file; every problem, each at its pointer into the file.
+/// The file is not a valid registry file.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[error("not a registry file: {}", .diagnostics.first().map_or_else(String::new, ToString::to_string))]
 pub struct FileError {
-    /// Everything that is wrong; pointers lead into the file, `change` is absent.
+    /// All problems with JSON pointers into the file; `change` is absent.
     pub diagnostics: Vec<Diagnostic>,
 }
 
 impl RegistryFile {
-    /// Reads JSON text.
+    /// Parses JSON text.
     pub fn parse(bytes: &[u8]) -> Result<Self, FileError> {
         let value = parse_json(bytes).map_err(|e| FileError { diagnostics: vec![e.into()] })?;
         Self::from_value(&value)
     }
 
-    /// Reads a value, whatever text it came from.
+    /// Parses a JSON value of any source syntax.
     pub fn from_value(value: &Value) -> Result<Self, FileError> {
         read::read(value)
     }
 
-    /// What the file wants changed, in its order: dependencies may come later than what needs them.
+    /// The proposed changes in file order. Dependencies may come after their dependents.
     pub fn proposals(&self) -> &[Proposed] {
         &self.proposals
     }
 
-    /// What reading found that does not keep the file out; pointers lead into the file.
+    /// Warnings with JSON pointers into the file.
     pub fn warnings(&self) -> &[Diagnostic] {
         &self.warnings
     }
 
-    /// The pointer of the entity that a change is about: `/servers/2`.
+    /// The pointer of the entity of a change: `/servers/2`.
     pub fn pointer(&self, change: usize) -> Option<&str> {
         self.pointers.get(change).map(String::as_str)
     }
 
-    /// Where in the file a finding is: the entity's pointer and the finding's own.
+    /// The pointer of a finding in the file: the pointer of its entity followed by its own.
     pub fn locate(&self, found: &Diagnostic) -> String {
         let entity = found.change.and_then(|change| self.pointer(change)).unwrap_or_default();
         format!("{entity}{}", found.pointer)

@@ -1,9 +1,9 @@
-//! Which exact version a constraint means: `^1.2`, `~1.2.3`, `>=1, <2`, `1.x`, `latest`, or an exact
-//! version.
+//! Resolution of version constraints to exact versions: `^1.2`, `~1.2.3`, `>=1, <2`, `1.x`,
+//! `latest`, or an exact version.
 //!
-//! Ranges are Cargo's. The newest active version that fits is the answer; a deprecated one only
-//! where no active one fits. A retired version is meant only by its exact version, a pre-release
-//! only by a constraint that names one of the same release.
+//! Ranges have the semantics of Cargo. The result is the newest matching active version, or the
+//! newest matching deprecated one if no active version matches. Retired versions match only
+//! exactly. Pre-releases match only constraints that name a pre-release of the same release.
 
 mod unresolved;
 
@@ -11,7 +11,7 @@ use std::{fmt, str::FromStr, sync::Arc};
 
 use semver::VersionReq;
 
-pub use unresolved::{Candidate, LeftOut, Unresolved};
+pub use unresolved::{Candidate, MismatchReason, Unresolved};
 
 use crate::{
     catalog::{Catalog, Record},
@@ -21,9 +21,10 @@ use crate::{
     name::{InvalidName, Name},
     reference::Key,
     version::Version,
+    visible::escape_invisible,
 };
 
-/// Which versions would do.
+/// A version constraint.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Constraint {
     text: String,
@@ -37,10 +38,10 @@ enum Wanted {
     Range(VersionReq),
 }
 
-/// Why a text is not a constraint.
+/// A text is not a version constraint.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "`{text}` is no version constraint: {reason}; write an exact version, a range like `^1.2`, \
+    "`{text}` is not a version constraint: {reason}; write an exact version, a range like `^1.2`, \
      `~1.2.3`, `>=1, <2` or `1.x`, or `latest`"
 )]
 pub struct InvalidConstraint {
@@ -57,25 +58,25 @@ impl FromStr for Constraint {
             return Err(InvalidConstraint { text: text.chars().take(32).collect(), reason });
         }
         let text = text.trim();
-        // `=1.2.3` is an exact version too.
+        // `=1.2.3` is an exact version, too.
         let version = text.strip_prefix('=').map_or(text, str::trim_start);
         let wanted = match (text, Version::parse(version)) {
             ("latest", _) => Wanted::Latest,
             (_, Ok(version)) => Wanted::Exact(version),
             ("", _) => {
-                let reason = "it is empty".to_owned();
+                let reason = "the text is empty".to_owned();
                 return Err(InvalidConstraint { text: String::new(), reason });
             }
-            (_, Err(_)) => VersionReq::parse(text)
-                .map(Wanted::Range)
-                .map_err(|e| InvalidConstraint { text: text.to_owned(), reason: e.to_string() })?,
+            (_, Err(_)) => VersionReq::parse(text).map(Wanted::Range).map_err(|e| {
+                InvalidConstraint { text: escape_invisible(text), reason: e.to_string() }
+            })?,
         };
         Ok(Self { text: text.to_owned(), wanted })
     }
 }
 
 impl Constraint {
-    /// This version and no other.
+    /// Exactly this version.
     fn exact(version: Version) -> Self {
         Self { text: version.to_string(), wanted: Wanted::Exact(version) }
     }
@@ -88,12 +89,12 @@ impl fmt::Display for Constraint {
 }
 
 impl Constraint {
-    /// The newest version of all, as `latest` means it.
+    /// The newest version: `latest`.
     pub fn latest() -> Self {
         Self { text: "latest".to_owned(), wanted: Wanted::Latest }
     }
 
-    /// Whether it means this version, lifecycle apart.
+    /// Whether the constraint matches this version, regardless of lifecycle.
     pub fn admits(&self, version: &Version) -> bool {
         match &self.wanted {
             Wanted::Latest => !version.is_prerelease(),
@@ -102,7 +103,7 @@ impl Constraint {
         }
     }
 
-    /// Whether it names a pre-release of this version's release, and so means some of them.
+    /// Whether the constraint names a pre-release of the release of this version.
     fn names_prerelease_of(&self, version: &Version) -> bool {
         let Wanted::Range(range) = &self.wanted else { return false };
         let version = version.semver();
@@ -114,48 +115,48 @@ impl Constraint {
         })
     }
 
-    /// Whether it means one version and no other.
+    /// Whether the constraint matches exactly one version.
     pub fn is_exact(&self) -> bool {
         matches!(self.wanted, Wanted::Exact(_))
     }
 }
 
-/// What somebody needs: a name, and which versions of it would do.
+/// A dependency requirement: a name and a version constraint.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Requirement {
-    /// Its kind.
+    /// The kind of entity.
     pub kind: Kind,
-    /// Its name.
+    /// The name of the entity.
     pub name: Name,
-    /// Which versions would do.
+    /// The version constraint.
     pub constraint: Constraint,
 }
 
-/// Why a text is not a requirement.
+/// A text is not a requirement.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidRequirement {
-    /// Not of the form `kind/name@constraint`.
+    /// It is not of the form `kind/name@constraint`.
     #[error("`{0}` is not of the form kind/name@constraint, like tool/fetch@^1.2")]
     Form(String),
-    /// The kind part.
+    /// The kind is invalid.
     #[error(transparent)]
     Kind(#[from] InvalidKind),
-    /// The name part.
+    /// The name is invalid.
     #[error(transparent)]
     Name(#[from] InvalidName),
-    /// The constraint part.
+    /// The constraint is invalid.
     #[error(transparent)]
     Constraint(#[from] InvalidConstraint),
 }
 
 impl Requirement {
-    /// What asks for this version and no other.
-    pub fn exactly(key: &Key) -> Self {
+    /// The requirement of exactly this version.
+    pub fn exact(key: &Key) -> Self {
         let Key { kind, name, version } = key.clone();
         Self { kind, name, constraint: Constraint::exact(version) }
     }
 
-    /// Parses the parts of a requirement; no constraint is `latest`.
+    /// Parses the parts of a requirement; an empty constraint means `latest`.
     pub fn parse(kind: Kind, name: &str, constraint: &str) -> Result<Self, InvalidRequirement> {
         let constraint =
             if constraint.is_empty() { Constraint::latest() } else { constraint.parse()? };
@@ -167,7 +168,7 @@ impl FromStr for Requirement {
     type Err = InvalidRequirement;
 
     fn from_str(text: &str) -> Result<Self, InvalidRequirement> {
-        let form = || InvalidRequirement::Form(text.to_owned());
+        let form = || InvalidRequirement::Form(escape_invisible(text));
         let (kind, rest) = text.split_once('/').ok_or_else(form)?;
         match rest.split_once('@') {
             Some((_, "")) => Err(form()),
@@ -183,14 +184,14 @@ impl fmt::Display for Requirement {
     }
 }
 
-/// The exact version that a requirement means in this catalog.
+/// Resolves a requirement to the record of an exact version.
 pub fn resolve<'a>(
     catalog: &'a Catalog,
     required: &'a Requirement,
 ) -> Result<&'a Arc<Record>, Box<Unresolved>> {
     let Requirement { kind, name, constraint } = required;
     let (mut active, mut deprecated, mut retired) = (None, None, None);
-    // Lowest first, so the last of each is its newest.
+    // Versions ascend, so the last match of each state is the newest.
     for (_, record) in
         catalog.versions(*kind, name).filter(|(key, _)| constraint.admits(&key.version))
     {

@@ -1,4 +1,4 @@
-//! A document with other versions: its own, and those that it refers to.
+//! Rewriting of a document with other versions of itself and its references.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +12,7 @@ use crate::{
     reference::{Key, SchemaRef},
 };
 
-/// The document's JSON with every key that is renamed under its new version.
+/// The document's JSON with each renamed key replaced by its new one.
 pub(crate) fn rewritten(document: &Document, renamed: &BTreeMap<Key, Key>) -> Value {
     let mut value = document.entity().to_value();
     let kind = document.key().kind;
@@ -54,7 +54,7 @@ fn items(list: Option<&mut Value>) -> impl Iterator<Item = &mut Value> {
 struct Names<'a>(&'a BTreeMap<Key, Key>);
 
 impl Names<'_> {
-    /// Renews the version beside a name.
+    /// Updates the version next to a name.
     fn version(&self, value: &mut Value, kind: Kind, (name, version): (&str, &str)) {
         let text = |field: &str| value.get(field).and_then(Value::as_str).unwrap_or_default();
         let Ok(key) = Key::parse(kind, text(name), text(version)) else { return };

@@ -1,8 +1,8 @@
 //! Validation: a pure function of a catalog and proposed changes.
 //!
-//! The same code runs at registration in the server, at start-up in a gateway and offline in the
-//! command line. It costs in proportion to the batch and its neighbourhood, never to the size of
-//! the registry: entities are immutable and references exact, so what was valid stays valid.
+//! The same code runs in the server at registration, in a gateway at startup, and offline in the
+//! command line. Its cost is proportional to the batch and its direct neighbors, not to the
+//! registry: entities are immutable and references exact, so valid entities stay valid.
 
 mod ambiguity;
 mod archived;
@@ -32,7 +32,7 @@ mod tool_name;
 
 use std::sync::Arc;
 
-pub use ownership::{Claimant, claim};
+pub use ownership::{Author, authorize};
 use proposal::Proposal;
 use schema_graph::SchemaGraph;
 use settings::plan_settings;
@@ -48,24 +48,24 @@ use crate::{
     setting::SettingChange,
 };
 
-/// A change that somebody wants.
+/// A proposed change.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Proposed {
-    /// Register this document.
+    /// Registers a document.
     Register(Arc<Document>),
-    /// Change the lifecycle of something registered (or registered by the same batch).
+    /// Changes the lifecycle of an entity that is registered, possibly by the same batch.
     SetLifecycle {
-        /// Of what.
+        /// The key of the entity.
         key: Key,
-        /// To which state.
+        /// The new state.
         state: LifecycleState,
-        /// Why, and what to use instead. Of deprecations and retirements only.
+        /// The reason and the replacement; only for deprecations and retirements.
         notice: Notice,
     },
 }
 
 impl Proposed {
-    /// What it is about.
+    /// The key of the changed entity.
     pub fn key(&self) -> &Key {
         match self {
             Self::Register(document) => document.key(),
@@ -73,7 +73,7 @@ impl Proposed {
         }
     }
 
-    /// What it registers, if it does.
+    /// The document of a registration.
     pub fn document(&self) -> Option<&Arc<Document>> {
         match self {
             Self::Register(document) => Some(document),
@@ -90,20 +90,20 @@ impl Proposed {
     }
 }
 
-/// What a batch would do.
+/// The effect of a batch.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Plan {
-    /// For each proposed change, in order: the change of the log, or `None` where it would change
-    /// nothing (equal content, or the lifecycle state that it has).
+    /// The log change of each proposed change, in order. `None` if it changes nothing: equal
+    /// content, or the current lifecycle state.
     pub effects: Vec<Option<Change>>,
-    /// The wanted settings that would change something, in order.
+    /// The effective settings in order.
     pub settings: Vec<SettingChange>,
-    /// Everything that validation found, errors first.
+    /// All findings of validation, errors first.
     pub diagnostics: Vec<Diagnostic>,
 }
 
 impl Plan {
-    /// Whether the batch may be committed.
+    /// Whether there are no errors, so that the batch may be committed.
     pub fn is_acceptable(&self) -> bool {
         !self.diagnostics.iter().any(Diagnostic::is_error)
     }
@@ -113,21 +113,21 @@ impl Plan {
         self.changes().next().is_none() && self.settings.is_empty()
     }
 
-    /// The changes that would be committed.
+    /// The changes to commit.
     pub fn changes(&self) -> impl Iterator<Item = &Change> {
         self.effects.iter().flatten()
     }
 }
 
-/// Decides what a batch would do to a catalog, and everything that is wrong with it.
+/// Validates a batch and determines its effect on a catalog.
 pub fn plan(catalog: &Catalog, batch: &[Proposed]) -> Plan {
-    match too_big(batch) {
+    match exceeds_batch_limit(batch) {
         Some(found) => Plan { effects: Vec::new(), settings: Vec::new(), diagnostics: vec![found] },
-        None => checked(catalog, batch, Scope::Request),
+        None => checked(catalog, batch, BatchOrigin::Request),
     }
 }
 
-/// As [`plan`], with settings, which take effect after the changes.
+/// Like [`plan`], with settings, which take effect after the changes.
 pub fn plan_with(catalog: &Catalog, batch: &[Proposed], settings: &[SettingChange]) -> Plan {
     let mut plan = plan(catalog, batch);
     let (settings, found) = plan_settings(catalog, settings);
@@ -137,40 +137,40 @@ pub fn plan_with(catalog: &Catalog, batch: &[Proposed], settings: &[SettingChang
     plan
 }
 
-/// What is wrong with a batch that is too big for one request.
-pub fn too_big(batch: &[Proposed]) -> Option<Diagnostic> {
+/// Reports a batch that exceeds a limit for one request.
+pub fn exceeds_batch_limit(batch: &[Proposed]) -> Option<Diagnostic> {
     let bytes = batch.iter().map(Proposed::document_bytes).sum::<usize>();
     let patterns = parallel::map(batch.iter().collect(), Proposed::patterns).iter().sum::<usize>();
     let what = if batch.len() > limits::BATCH_CHANGES {
-        format!("{} changes, {} are allowed", batch.len(), limits::BATCH_CHANGES)
+        format!("{} changes; the maximum is {}", batch.len(), limits::BATCH_CHANGES)
     } else if bytes > limits::BATCH_BYTES {
-        format!("{bytes} bytes of documents, {} are allowed", limits::BATCH_BYTES)
+        format!("{bytes} bytes of documents; the maximum is {}", limits::BATCH_BYTES)
     } else if patterns > limits::BATCH_PATTERNS {
-        format!("{patterns} patterns in its schemas, {} are allowed", limits::BATCH_PATTERNS)
+        format!("{patterns} patterns in its schemas; the maximum is {}", limits::BATCH_PATTERNS)
     } else {
         return None;
     };
     let found = Diagnostic::error(Code::DocumentInvalid, "", format!("the batch has {what}"));
-    Some(found.with_help("apply it in several batches, dependencies first"))
+    Some(found.with_help("split it into several batches, dependencies first"))
 }
 
-/// As [`plan`], for a batch of any size: a whole file at start-up, not a request. Its versions are
-/// not compared with each other, and what it retires may be in use: that was decided when it was
-/// registered.
+/// Like [`plan`], but for a complete registry of any size, such as a file at startup. Versions are
+/// not compared with each other, and retired entities may have dependents, because the original
+/// registration decided both.
 pub fn validate(catalog: &Catalog, batch: &[Proposed]) -> Plan {
-    checked(catalog, batch, Scope::File)
+    checked(catalog, batch, BatchOrigin::File)
 }
 
-/// What a batch is.
+/// The origin of a batch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Scope {
-    /// Changes that somebody wants now.
+enum BatchOrigin {
+    /// Changes requested by a client.
     Request,
-    /// All that a registry holds.
+    /// The complete content of a registry.
     File,
 }
 
-fn checked(catalog: &Catalog, batch: &[Proposed], scope: Scope) -> Plan {
+fn checked(catalog: &Catalog, batch: &[Proposed], origin: BatchOrigin) -> Plan {
     let mut diagnostics = Vec::new();
     let effects = effect::effects(catalog, batch, &mut diagnostics);
     let proposal = Proposal::new(catalog, batch);
@@ -179,19 +179,19 @@ fn checked(catalog: &Catalog, batch: &[Proposed], scope: Scope) -> Plan {
         source::check(&proposal, new, &mut diagnostics);
         dependency::check(&proposal, new, &mut diagnostics);
         ambiguity::check(new, &mut diagnostics);
-        lifecycle::check(&proposal, new, scope, &mut diagnostics);
+        lifecycle::check(&proposal, new, origin, &mut diagnostics);
         composition::check(new, &mut diagnostics);
         server_json::check(new, &mut diagnostics);
         archived::check(catalog, new, &mut diagnostics);
     }
     lifecycle::check_restored(&proposal, &mut diagnostics);
     still_needed::check(&proposal, &mut diagnostics);
-    let schemas = SchemaGraph::of(&proposal);
+    let schemas = SchemaGraph::new(&proposal);
     schema::check(&proposal, &schemas, &mut diagnostics);
     header::check(&proposal, &schemas, &mut diagnostics);
     cycle::check(&proposal, &mut diagnostics);
     servable::check(&proposal, &schemas, &mut diagnostics);
-    if scope == Scope::Request {
+    if origin == BatchOrigin::Request {
         composition::check_depth(&proposal, &mut diagnostics);
         for active in proposal.new.iter().chain(&proposal.restored) {
             tool_name::check(&proposal, active, &mut diagnostics);
@@ -203,7 +203,7 @@ fn checked(catalog: &Catalog, batch: &[Proposed], scope: Scope) -> Plan {
     Plan { effects, settings: Vec::new(), diagnostics }
 }
 
-/// Puts findings in the order in which everybody gets them.
+/// Sorts findings into their documented order.
 fn errors_first(found: &mut [Diagnostic]) {
     found.sort_by_key(|d| (std::cmp::Reverse(d.severity), d.change));
 }

@@ -1,46 +1,46 @@
-//! A schema with what it refers to written in place: a normal form, by which two schemas that
-//! divide the same content differently are seen to be the same.
+//! Inlining of references: a normal form in which schemas with the same content are equal,
+//! regardless of how they use definitions.
 //!
-//! Equal normal forms accept the same values; the form itself is for comparing, not for
-//! validating: a `$ref` with siblings holds its target as an object.
+//! Equal normal forms accept the same values. The form is for comparison only and not for
+//! validation: a `$ref` with siblings contains its target as an object.
 
 use std::collections::BTreeSet;
 
 use schema_compat::{
-    json_schema::{Holds, each_object, holds, reference_of},
+    json_schema::{MemberContent, each_object, member_content, reference_of},
     pointer::pointer_join,
 };
 use serde_json::{Map, Value};
 
 use crate::reference::{Key, SchemaRef};
 
-/// Most values that the normal form may have: references can multiply.
+/// Maximum number of values in a normal form, because references can multiply.
 const VALUES: usize = 200_000;
-/// Most values that the normal forms of all schemas of one server may have.
+/// Maximum number of values in the normal forms of all schemas of one server.
 const VALUES_OF_SERVER: usize = 1_000_000;
-/// Most references within references.
+/// Maximum nesting of references.
 const DEPTH: usize = 64;
 
-/// Gives the JSON Schema of a registered schema.
+/// Looks up the JSON Schema of a registered schema.
 pub type Resolve<'a> = &'a dyn Fn(&Key) -> Option<&'a Value>;
 
-/// What normal forms that are made together may cost: references can multiply in each of them.
+/// A shared limit for several normal forms, because references can multiply in each of them.
 #[derive(Debug)]
-pub struct Budget {
-    /// Values of normal forms.
+pub struct InlineBudget {
+    /// Remaining values.
     left: usize,
 }
 
-impl Budget {
-    /// What all tools of one server may cost.
-    pub fn of_server() -> Self {
+impl InlineBudget {
+    /// The limit for all tools of one server.
+    pub fn for_server() -> Self {
         Self { left: VALUES_OF_SERVER }
     }
 }
 
-/// The normal form of a schema; `None` where it would be too big, needs what is not there, or the
-/// budget is used up.
-pub fn inlined(schema: &Value, resolve: Resolve<'_>, budget: &mut Budget) -> Option<Value> {
+/// The normal form of a schema; `None` if it is too large, a reference is unresolved, or the budget
+/// is exhausted.
+pub fn inlined(schema: &Value, resolve: Resolve<'_>, budget: &mut InlineBudget) -> Option<Value> {
     let given = VALUES.min(budget.left);
     let mut inliner = Inliner { resolve, left: given, open: Vec::new() };
     let form = inliner.resource(schema);
@@ -48,23 +48,23 @@ pub fn inlined(schema: &Value, resolve: Resolve<'_>, budget: &mut Budget) -> Opt
     form
 }
 
-/// What a reference becomes.
+/// The replacement of a reference.
 enum Reference {
-    /// What it stands for.
+    /// The inlined target.
     Is(Value),
-    /// It stays: a circle, or nothing that is known here.
+    /// The reference stays, because it is recursive or unknown.
     Stays,
 }
 
 struct Inliner<'a> {
     resolve: Resolve<'a>,
     left: usize,
-    /// The references that are being written in place: which schema, and where in it.
+    /// The references being inlined: schema and pointer.
     open: Vec<(*const Value, String)>,
 }
 
 impl Inliner<'_> {
-    /// A schema that is a document of its own.
+    /// Inlines a schema that is a document of its own.
     fn resource(&mut self, root: &Value) -> Option<Value> {
         let mut form = self.schema(root, root)?;
         if let Value::Object(map) = &mut form {
@@ -101,9 +101,9 @@ impl Inliner<'_> {
             if form.contains_key(name) {
                 continue;
             }
-            let value = match (holds(name), value) {
-                (Holds::Data, _) => value.clone(),
-                (Holds::Named, Value::Object(named)) => self.named(named, root)?,
+            let value = match (member_content(name), value) {
+                (MemberContent::Data, _) => value.clone(),
+                (MemberContent::Named, Value::Object(named)) => self.named(named, root)?,
                 _ => self.schema(value, root)?,
             };
             form.insert(name.clone(), value);
@@ -117,14 +117,14 @@ impl Inliner<'_> {
         named.iter().map(member).collect::<Option<Map<_, _>>>().map(Value::Object)
     }
 
-    /// What a reference stands for; `None`: it cannot be known.
+    /// The replacement of a reference; `None` if it is unresolved.
     fn target(&mut self, reference: &str, root: &Value) -> Option<Reference> {
         if let Some(registered) = SchemaRef::parse(reference) {
             let key = registered.ok()?;
             let schema = (self.resolve)(key.key())?;
             return self.within(schema, "", |inliner| inliner.resource(schema));
         }
-        let Some(pointer) = reference.strip_prefix('#').and_then(pointer_of) else {
+        let Some(pointer) = reference.strip_prefix('#').and_then(fragment_pointer) else {
             return Some(Reference::Stays);
         };
         let Some(target) = root.pointer(&pointer) else { return Some(Reference::Stays) };
@@ -151,7 +151,7 @@ impl Inliner<'_> {
     }
 }
 
-/// Removes the definitions to which no reference is left: only circles need theirs.
+/// Removes unreferenced definitions. Only recursive ones are still needed.
 fn remove_unused(schema: &mut Map<String, Value>) {
     let definitions = ["$defs", "definitions"].map(|keyword| (keyword, schema.remove(keyword)));
     let mut waiting = Vec::new();
@@ -184,13 +184,13 @@ fn remove_unused(schema: &mut Map<String, Value>) {
 fn local_references(schema: &Value, found: &mut Vec<String>) {
     each_object(schema, &mut |map| {
         let fragment = reference_of(map).and_then(|text| text.strip_prefix('#'));
-        let pointer = fragment.and_then(pointer_of);
+        let pointer = fragment.and_then(fragment_pointer);
         found.extend(pointer.map(|pointer| format!("#{pointer}")));
     });
 }
 
-/// The JSON pointer that a reference's fragment stands for; `None` for an anchor.
-pub fn pointer_of(fragment: &str) -> Option<String> {
+/// The JSON pointer in a fragment; `None` for an anchor.
+pub fn fragment_pointer(fragment: &str) -> Option<String> {
     if !fragment.is_empty() && !fragment.starts_with('/') {
         return None;
     }
@@ -215,7 +215,7 @@ mod tests {
     use super::*;
 
     fn form_of(schema: &Value, resolve: Resolve<'_>) -> Option<Value> {
-        inlined(schema, resolve, &mut Budget::of_server())
+        inlined(schema, resolve, &mut InlineBudget::for_server())
     }
 
     fn bomb() -> Value {
@@ -229,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn references_are_written_in_place() {
+    fn inline_replaces_references() {
         let point = json!({ "$schema": "http://json-schema.org/draft-07/schema#",
             "properties": { "x": { "$ref": "#/definitions/N" } },
             "definitions": { "N": { "type": "number" } } });
@@ -248,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn circles_stay_and_growth_is_bounded() {
+    fn inline_keeps_recursion_and_limits_growth() {
         let list = json!({ "$defs": { "L": { "properties": { "next": { "$ref": "#/$defs/L" } } } },
             "$ref": "#/$defs/L" });
         let form = form_of(&list, &|_| None).unwrap();
@@ -261,9 +261,9 @@ mod tests {
     }
 
     #[test]
-    fn many_bombs_cost_no_more_than_the_budget_together() {
+    fn inline_budget_is_shared() {
         let bomb = bomb();
-        let mut budget = Budget::of_server();
+        let mut budget = InlineBudget::for_server();
         for _ in 0..VALUES_OF_SERVER / VALUES {
             assert_eq!(inlined(&bomb, &|_| None, &mut budget), None);
         }

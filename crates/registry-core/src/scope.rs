@@ -1,4 +1,4 @@
-//! Scopes: the parts of a catalog that gateways follow, as data. [`crate::part`] applies them to catalogs.
+//! Scopes: selections of entities that gateways follow. [`crate::scoped_catalog`] applies them to catalogs.
 
 mod root;
 
@@ -10,37 +10,37 @@ pub use root::{InvalidRoot, Root};
 
 use crate::limits;
 
-/// The part of a catalog that a gateway needs.
+/// The selection of entities that a gateway needs.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub enum Scope {
     /// The whole catalog.
     #[default]
     Everything,
-    /// These roots and everything that they need. What is not registered yet is in scope as soon
-    /// as it is.
+    /// These roots with all their dependencies. A root that is not registered yet comes into scope
+    /// with its registration.
     Roots(BTreeSet<Root>),
 }
 
-/// Why some texts are not a scope.
+/// A list of texts is not a scope.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidScope {
-    /// Nothing at all.
-    #[error("a scope has at least one root; leave the scope out to follow everything")]
+    /// The list is empty.
+    #[error("the scope has no roots; omit it to follow everything")]
     Empty,
-    /// Too much.
+    /// There are too many roots.
     #[error(
-        "the scope has {0} roots, {limit} are allowed; name a namespace or a tag instead",
+        "the scope has {0} roots; the maximum is {limit}; name a namespace or a tag instead",
         limit = limits::SCOPE_ROOTS
     )]
     TooMany(usize),
-    /// One of them.
+    /// A root is invalid.
     #[error(transparent)]
     Root(#[from] InvalidRoot),
 }
 
 impl Scope {
-    /// The scope of these roots.
-    pub fn of_roots<T: AsRef<str>>(texts: &[T]) -> Result<Self, InvalidScope> {
+    /// Parses a scope from the texts of its roots.
+    pub fn from_roots<T: AsRef<str>>(texts: &[T]) -> Result<Self, InvalidScope> {
         if texts.is_empty() {
             return Err(InvalidScope::Empty);
         }
@@ -51,7 +51,7 @@ impl Scope {
         Ok(Self::Roots(roots.collect::<Result<_, InvalidRoot>>()?))
     }
 
-    /// The texts of its roots; none: everything.
+    /// The roots; none for the whole catalog.
     pub fn roots(&self) -> impl Iterator<Item = &Root> {
         let roots = match self {
             Self::Everything => None,
@@ -61,7 +61,7 @@ impl Scope {
     }
 }
 
-/// The texts of the roots; everything is none of them.
+/// Serializes as the list of roots, which is empty for the whole catalog.
 impl Serialize for Scope {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_seq(self.roots().map(ToString::to_string))
@@ -74,7 +74,7 @@ impl<'de> Deserialize<'de> for Scope {
         if roots.is_empty() {
             return Ok(Self::Everything);
         }
-        Self::of_roots(&roots).map_err(D::Error::custom)
+        Self::from_roots(&roots).map_err(D::Error::custom)
     }
 }
 

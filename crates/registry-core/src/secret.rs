@@ -1,13 +1,13 @@
-//! A text that must not be printed, not even where it is wrong.
+//! Strings that must not be printed, even if invalid.
 
 use std::{convert::Infallible, fmt, str::FromStr};
 
-/// A text that may hold a password or a token.
+/// A string that may contain a password or token. `Debug` redacts it.
 #[derive(Clone)]
 pub struct Secret(String);
 
 impl Secret {
-    /// The text itself.
+    /// The plain value.
     pub fn expose(&self) -> &str {
         &self.0
     }

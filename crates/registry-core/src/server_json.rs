@@ -1,10 +1,10 @@
 //! The members of a `server.json`, the MCP registry's description of a server, that a server entity
-//! keeps in its metadata. Each member is validated and kept unchanged. Packages and remotes are not
-//! fetched.
+//! keeps in its metadata. Each member is validated and preserved unchanged. Packages and remotes
+//! are not fetched.
 
 mod argument;
 
-use schema_compat::pointer::At;
+use schema_compat::pointer::Location;
 use serde_json::{Map, Value};
 
 use self::argument::{arguments, inputs, variables};
@@ -15,15 +15,15 @@ use crate::{
     limits,
 };
 
-/// The member of a server entity's metadata that holds the rest of its `server.json`.
+/// The member of a server's metadata with the remaining members of its `server.json`.
 pub const METADATA_KEY: &str = "serverJson";
-/// The one member of a `server.json`'s `_meta` that is kept.
+/// The only preserved member of `_meta` in a `server.json`.
 pub const PUBLISHER_META: &str = "io.modelcontextprotocol.registry/publisher-provided";
 
-/// Checks a part and gives what is kept of it.
-pub type Check = fn(&Problems, &Value, At<'_>) -> Option<Value>;
+/// Validates a member and returns the preserved part.
+pub type Check = fn(&Problems, &Value, Location<'_>) -> Option<Value>;
 
-/// The members of a `server.json` beside name, description and version.
+/// The members of a `server.json` other than name, description and version.
 pub const PARTS: &[(&str, Check)] = &[
     ("title", title),
     ("repository", repository),
@@ -34,13 +34,13 @@ pub const PARTS: &[(&str, Check)] = &[
     ("_meta", meta),
 ];
 
-/// The registries of packages that clients know.
+/// The package registries that clients support.
 const REGISTRY_TYPES: [&str; 6] = ["npm", "pypi", "cargo", "oci", "nuget", "mcpb"];
 const ICON_TYPES: [&str; 5] =
     ["image/png", "image/jpeg", "image/jpg", "image/svg+xml", "image/webp"];
 
-/// A copy without members that are `null`; nothing is left of an object or a list that is empty
-/// then, so that what is kept is kept the same when it is read again.
+/// A copy without `null` members. Objects and lists that become empty are removed, so that the
+/// result is stable when parsed again.
 pub fn without_nulls(value: &Value) -> Option<Value> {
     fn deep(value: &Value) -> Value {
         match value {
@@ -62,7 +62,7 @@ pub fn without_nulls(value: &Value) -> Option<Value> {
     (!is_empty).then_some(kept)
 }
 
-/// Warns of members that the format does not know, and gives them.
+/// Warns of members that are not in the format, and returns them.
 pub fn warn_unknown<'a>(fields: &Fields<'a>) -> Vec<&'a str> {
     let unknown = fields.unknown();
     for name in &unknown {
@@ -73,30 +73,30 @@ pub fn warn_unknown<'a>(fields: &Fields<'a>) -> Vec<&'a str> {
         } else {
             "check the spelling"
         };
-        let message = format!("`{shown}` is not part of the format; it is kept as it is");
+        let message = format!("`{shown}` is not part of the format; it is preserved unchanged");
         fields.problems().warn(at.member(name), message, help);
     }
     unknown
 }
 
-/// A text with at least one character and at most so many.
+/// A string of 1 to `most` characters.
 pub fn text(fields: &Fields<'_>, name: &'static str, most: usize) -> Option<String> {
     let at = fields.at(name);
     let text = fields.problems().string(fields.get(name)?, at)?;
     let length = text.chars().count();
     if text.trim().is_empty() {
-        fields.problems().invalid(at, format!("`{name}` is empty"), "write at least a word");
+        fields.problems().invalid(at, format!("`{name}` is empty"), "write a text");
         return None;
     }
     if length > most {
-        let message = format!("`{name}` has {length} characters, {most} are allowed");
+        let message = format!("`{name}` has {length} characters; the maximum is {most}");
         fields.problems().invalid(at, message, "shorten it");
         return None;
     }
     Some(text.to_owned())
 }
 
-/// One of some words.
+/// A string from a fixed list.
 fn word(fields: &Fields<'_>, name: &'static str, words: &[&str]) {
     let Some(value) = fields.get(name) else { return };
     if !value.as_str().is_some_and(|text| words.contains(&text)) {
@@ -105,20 +105,20 @@ fn word(fields: &Fields<'_>, name: &'static str, words: &[&str]) {
     }
 }
 
-/// A whole URL; what is in braces is a variable.
-fn url(problems: &Problems, value: &Value, at: At<'_>, schemes: &[&str]) {
+/// An absolute URL, which may contain variables in braces.
+fn url(problems: &Problems, value: &Value, at: Location<'_>, schemes: &[&str]) {
     let Some(text) = problems.string(value, at) else { return };
     let rest = schemes.iter().find_map(|scheme| text.strip_prefix(scheme)?.strip_prefix("://"));
     let is_host = |rest: &str| !rest.is_empty() && !rest.starts_with(['/', ':', '?', '#']);
     let is_foreign = |c: char| c.is_whitespace() || c.is_control() || "<>\"\\^`".contains(c);
     if !rest.is_some_and(is_host) || text.contains(is_foreign) {
         let shown: String = text.chars().take(80).collect();
-        let help = format!("write a whole URL that begins with {}://", schemes.join(":// or "));
-        problems.invalid(at, format!("`{shown}` is not such a URL"), help);
+        let help = format!("write an absolute URL starting with {}://", schemes.join(":// or "));
+        problems.invalid(at, format!("`{shown}` is not a valid URL"), help);
     }
 }
 
-/// A URL that may be absent.
+/// An optional URL.
 fn optional_url(fields: &Fields<'_>, name: &'static str) {
     if let Some(value) = fields.get(name) {
         url(fields.problems(), value, fields.at(name), &WEB);
@@ -127,24 +127,24 @@ fn optional_url(fields: &Fields<'_>, name: &'static str) {
 
 const WEB: [&str; 2] = ["https", "http"];
 
-fn title(problems: &Problems, value: &Value, at: At<'_>) -> Option<Value> {
+fn title(problems: &Problems, value: &Value, at: Location<'_>) -> Option<Value> {
     let text = problems.string(value, at)?;
     let length = text.chars().count();
     if text.trim().is_empty() || length > limits::MCP_TEXT_CHARACTERS {
         let most = limits::MCP_TEXT_CHARACTERS;
-        let message = format!("`title` has {length} characters, 1 to {most} are allowed");
-        problems.invalid(at, message, "shorten it, or leave it out");
+        let message = format!("`title` has {length} characters; it must have 1 to {most}");
+        problems.invalid(at, message, "shorten or remove it");
     }
     Some(value.clone())
 }
 
-fn website(problems: &Problems, value: &Value, at: At<'_>) -> Option<Value> {
+fn website(problems: &Problems, value: &Value, at: Location<'_>) -> Option<Value> {
     url(problems, value, at, &WEB);
     without_nulls(value)
 }
 
-/// Live documents have `{}` here, which says nothing.
-fn repository(problems: &Problems, value: &Value, at: At<'_>) -> Option<Value> {
+/// Published documents may have an empty object here, which is treated as absent.
+fn repository(problems: &Problems, value: &Value, at: Location<'_>) -> Option<Value> {
     let fields = problems.object(value, at)?;
     let kept = without_nulls(value)?;
     fields.require("url");
@@ -157,7 +157,7 @@ fn repository(problems: &Problems, value: &Value, at: At<'_>) -> Option<Value> {
     Some(kept)
 }
 
-fn icons(problems: &Problems, value: &Value, at: At<'_>) -> Option<Value> {
+fn icons(problems: &Problems, value: &Value, at: Location<'_>) -> Option<Value> {
     problems.items(value, at, |value, at| {
         let fields = problems.object(value, at)?;
         if let Some(value) = fields.require("src") {
@@ -185,16 +185,16 @@ fn icons(problems: &Problems, value: &Value, at: At<'_>) -> Option<Value> {
     without_nulls(value)
 }
 
-fn packages(problems: &Problems, value: &Value, at: At<'_>) -> Option<Value> {
+fn packages(problems: &Problems, value: &Value, at: Location<'_>) -> Option<Value> {
     problems.items(value, at, |value, at| package(problems, value, at));
     without_nulls(value)
 }
 
-fn package(problems: &Problems, value: &Value, at: At<'_>) -> Option<()> {
+fn package(problems: &Problems, value: &Value, at: Location<'_>) -> Option<()> {
     let fields = &problems.object(value, at)?;
     let registry = fields.required_string("registryType")?;
     if !REGISTRY_TYPES.contains(&registry.as_str()) {
-        let message = format!("`{registry}` is not a registry of packages that clients know");
+        let message = format!("`{registry}` is not a package registry that clients support");
         problems.warn(at.member("registryType"), message, REGISTRY_TYPES.join(", "));
     }
     optional_url(fields, "registryBaseUrl");
@@ -207,7 +207,7 @@ fn package(problems: &Problems, value: &Value, at: At<'_>) -> Option<()> {
     match hash {
         None if registry == "mcpb" => {
             let message =
-                "the required field `fileSha256` is missing: clients check the file by it";
+                "the required field `fileSha256` is missing; clients verify the file with it";
             problems.invalid(at, message, "add the file's SHA-256");
         }
         Some(hash) if !is_hash(&hash) => {
@@ -234,18 +234,18 @@ fn package_version(problems: &Problems, fields: &Fields<'_>) {
         || version.contains(" - ")
         || version.split('.').any(|part| matches!(part, "x" | "X" | "*"));
     if version.is_empty() || version == "latest" || is_range {
-        let message = format!("`{version}` is not the version of one package");
+        let message = format!("`{version}` is not an exact package version");
         problems.invalid(fields.at("version"), message, "write an exact version, like `1.0.2`");
     }
 }
 
-fn remotes(problems: &Problems, value: &Value, at: At<'_>) -> Option<Value> {
+fn remotes(problems: &Problems, value: &Value, at: Location<'_>) -> Option<Value> {
     problems
         .items(value, at, |value, at| transport(problems, value, at, &["streamable-http", "sse"]));
     without_nulls(value)
 }
 
-fn transport(problems: &Problems, value: &Value, at: At<'_>, types: &[&str]) -> Option<()> {
+fn transport(problems: &Problems, value: &Value, at: Location<'_>, types: &[&str]) -> Option<()> {
     let fields = problems.object(value, at)?;
     fields.require("type");
     word(&fields, "type", types);
@@ -263,14 +263,15 @@ fn transport(problems: &Problems, value: &Value, at: At<'_>, types: &[&str]) -> 
     Some(())
 }
 
-/// Of `_meta`, only what the publisher provides is kept; the rest is the registries' own.
-fn meta(problems: &Problems, value: &Value, at: At<'_>) -> Option<Value> {
+/// Only publisher data is preserved in `_meta`; the rest is set by the registries.
+fn meta(problems: &Problems, value: &Value, at: Location<'_>) -> Option<Value> {
     let fields = problems.object(value, at)?;
     let publisher = fields.get(PUBLISHER_META);
     for name in fields.unknown() {
         let shown: String = name.chars().take(64).collect();
-        let message = format!("`{shown}` is left out: of `_meta`, only `{PUBLISHER_META}` is kept");
-        problems.warn(at.member(name), message, "move it there");
+        let message =
+            format!("`{shown}` is omitted; only `{PUBLISHER_META}` is preserved in `_meta`");
+        problems.warn(at.member(name), message, "move it into that member");
     }
     let at = at.member(PUBLISHER_META);
     let publisher = publisher?;
@@ -280,19 +281,20 @@ fn meta(problems: &Problems, value: &Value, at: At<'_>) -> Option<Value> {
         let most = limits::MCP_PUBLISHER_BYTES;
         problems.invalid(
             at,
-            format!("{size} bytes of JSON, {most} are allowed"),
-            "keep less there",
+            format!("the value has {size} bytes of JSON; the maximum is {most}"),
+            "shorten it",
         );
     }
     Some(Value::Object(Map::from_iter([(PUBLISHER_META.to_owned(), publisher.clone())])))
 }
 
-/// The metadata of an entity that cannot be served, with the reasons; the pointers are into its document.
-pub fn misfits(server: &Server) -> Vec<Diagnostic> {
+/// The reasons why a server cannot be listed in the MCP registry API, with pointers into its
+/// document.
+pub fn unlistable_parts(server: &Server) -> Vec<Diagnostic> {
     let rest = server.metadata.as_ref().and_then(|metadata| metadata.get(METADATA_KEY));
     let Some(rest) = rest else { return Vec::new() };
     let problems = Problems::default();
-    let metadata = At::ROOT;
+    let metadata = Location::ROOT;
     let metadata = metadata.member("metadata");
     let at = metadata.member(METADATA_KEY);
     if problems.object(rest, at).is_some() {
@@ -312,7 +314,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_left_without_nulls_is_left_again() {
+    fn without_nulls_is_idempotent() {
         for (value, kept) in [
             (json!({ "a": null }), None),
             (json!([]), None),

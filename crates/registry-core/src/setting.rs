@@ -1,8 +1,8 @@
-//! Settings: what the log says about names instead of entities. Whether a name is archived, who
-//! owns a name or a namespace, and how compatible new versions have to be.
+//! Settings of names, namespaces and the whole registry: archived names, owners, and compatibility
+//! modes.
 //!
-//! A setting is made by a commit like any other change, so it has an author, a reason and a place
-//! in the chain. The most specific one holds: of the name, of the longest namespace, of everything.
+//! Settings are changed by commits, so they have an author, a reason and a position in the chain.
+//! The most specific setting applies: that of the name, of the longest namespace, or of everything.
 
 use std::{fmt, ops::Bound, str::FromStr, sync::Arc};
 
@@ -14,36 +14,37 @@ use crate::{
     compatibility::Mode,
     kind::{InvalidKind, Kind},
     name::{InvalidName, Name},
+    visible::escape_invisible,
 };
 
-/// What a setting is about. Ordered from the widest to the narrowest.
+/// The target of a setting, ordered from the widest to the narrowest.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Selector {
     /// Every name: `*`.
     Everything,
-    /// Every name that begins so, in upper or lower case, its last character (`/` or `.`) included:
-    /// `team/*`, `com.example.*`. The latter is about `com.example/…` too. Kept in lower case.
+    /// Every name with this prefix, ignoring case: `team/*`, `com.example.*`. The latter includes
+    /// `com.example/…`. The prefix is stored in lower case with its final `/` or `.`.
     Namespace(Arc<str>),
     /// One name of one kind: `tool/fetch`.
     Name(Kind, Name),
 }
 
-/// Why a text is not a selector.
+/// A text is not a selector.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidSelector {
-    /// Neither `*`, nor a namespace, nor `kind/name`.
+    /// It has none of the forms.
     #[error("`{0}` is not a selector; write *, team/*, com.example.* or kind/name like tool/fetch")]
     Form(String),
-    /// The kind part.
+    /// The kind is invalid.
     #[error(transparent)]
     Kind(#[from] InvalidKind),
-    /// The name part.
+    /// The name is invalid.
     #[error(transparent)]
     Name(#[from] InvalidName),
 }
 
 impl Selector {
-    /// Whether it is about this name.
+    /// Whether the selector covers this name.
     pub fn covers(&self, kind: Kind, name: &Name) -> bool {
         match self {
             Self::Everything => true,
@@ -52,7 +53,7 @@ impl Selector {
         }
     }
 
-    /// Whether it is about everything that another one is about.
+    /// Whether the selector covers everything that another one covers.
     pub fn includes(&self, other: &Self) -> bool {
         match (self, other) {
             (Self::Everything, _) => true,
@@ -68,7 +69,8 @@ impl FromStr for Selector {
     type Err = InvalidSelector;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let form = || InvalidSelector::Form(text.chars().take(160).collect());
+        let form =
+            || InvalidSelector::Form(escape_invisible(text.chars().take(160).collect::<String>()));
         if text == "*" {
             return Ok(Self::Everything);
         }
@@ -106,24 +108,24 @@ impl<'de> Deserialize<'de> for Selector {
     }
 }
 
-/// What is set.
+/// A value that can be set.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Setting {
-    /// Whether the name takes no new versions. Of names only.
+    /// Whether the name accepts no new versions; only for names.
     Archived(bool),
-    /// Who owns the name, or every new name of the namespace.
+    /// The owner of the name, or of every new name in the namespace.
     Owner(String),
-    /// How compatible new versions have to be; `None`: as the next wider setting says.
+    /// The required compatibility of new versions; `None` inherits the next wider setting.
     Compatibility(Option<Mode>),
 }
 
 /// One setting of a commit.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SettingChange {
-    /// What it is about.
+    /// The selector whose setting changes.
     pub on: Selector,
-    /// What is set.
+    /// The new value.
     #[serde(flatten)]
     pub setting: Setting,
 }
@@ -141,30 +143,30 @@ impl fmt::Display for SettingChange {
     }
 }
 
-/// All that is set about one selector.
+/// All settings of one selector.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Set {
-    /// Whether the name takes no new versions.
+pub struct SelectorSettings {
+    /// Whether the name accepts no new versions.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub archived: bool,
-    /// Who owns it.
+    /// The owner.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub owner: Option<String>,
-    /// How compatible new versions have to be.
+    /// The required compatibility of new versions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub compatibility: Option<Mode>,
     /// The revision of the last change.
     pub revision: Revision,
 }
 
-/// The settings after a revision. Cloning shares structure.
+/// The settings after a revision. A clone shares structure.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Settings(OrdMap<Selector, Set>);
+pub struct Settings(OrdMap<Selector, SelectorSettings>);
 
 impl Settings {
-    /// Settings from a snapshot.
-    pub fn restore(sets: impl IntoIterator<Item = (Selector, Set)>) -> Self {
+    /// Restores settings from a snapshot.
+    pub fn restore(sets: impl IntoIterator<Item = (Selector, SelectorSettings)>) -> Self {
         Self(sets.into_iter().collect())
     }
 
@@ -180,7 +182,7 @@ impl Settings {
         self.0.insert(on.clone(), set);
     }
 
-    /// Whether a change would change something.
+    /// Whether a change would have an effect.
     pub fn would_change(&self, SettingChange { on, setting }: &SettingChange) -> bool {
         let set = self.0.get(on);
         match setting {
@@ -190,13 +192,13 @@ impl Settings {
         }
     }
 
-    /// Whether a name takes no new versions.
+    /// Whether a name accepts no new versions.
     pub fn is_archived(&self, kind: Kind, name: &Name) -> bool {
         self.0.get(&Selector::Name(kind, name.clone())).is_some_and(|set| set.archived)
     }
 
-    /// How compatible new versions of a name have to be: as is set for itself, for its longest
-    /// namespace, or for everything.
+    /// The compatibility mode of a name: its own, that of its longest namespace, or that of
+    /// everything.
     pub fn compatibility(&self, kind: Kind, name: &Name) -> Mode {
         let mode = |on: Selector| self.0.get(&on)?.compatibility;
         mode(Selector::Name(kind, name.clone()))
@@ -205,35 +207,38 @@ impl Settings {
             .unwrap_or_default()
     }
 
-    /// Who was made the owner of this very name. `None`: nobody; then whoever registered it first
-    /// owns it.
+    /// The assigned owner of exactly this name; `None` if none was assigned, so that the first
+    /// registrant owns it.
     pub fn owner_by_name(&self, kind: Kind, name: &Name) -> Option<&str> {
         self.0.get(&Selector::Name(kind, name.clone()))?.owner.as_deref()
     }
 
-    /// Who was made the owner of a namespace, or of the longest one around it.
+    /// The assigned owner of a namespace, or of the longest one that contains it.
     pub fn owner_of_namespace(&self, prefix: &str) -> Option<&str> {
         let owner = |on: Selector| self.0.get(&on)?.owner.as_deref();
         namespaces(prefix).find_map(owner)
     }
 
-    /// What is set about this very selector.
-    pub fn get(&self, on: &Selector) -> Option<&Set> {
+    /// The settings of exactly this selector.
+    pub fn get(&self, on: &Selector) -> Option<&SelectorSettings> {
         self.0.get(on)
     }
 
-    /// What is set, by selector.
-    pub fn iter(&self) -> impl Iterator<Item = (&Selector, &Set)> {
+    /// All settings by selector.
+    pub fn iter(&self) -> impl Iterator<Item = (&Selector, &SelectorSettings)> {
         self.0.iter()
     }
 
-    /// What is set about the selectors after this one; `None`: about all.
-    pub fn after(&self, on: Option<&Selector>) -> impl Iterator<Item = (&Selector, &Set)> {
+    /// The settings after this selector; all of them for `None`.
+    pub fn after(
+        &self,
+        on: Option<&Selector>,
+    ) -> impl Iterator<Item = (&Selector, &SelectorSettings)> {
         let first = on.map_or(Bound::Unbounded, |on| Bound::Excluded(on.clone()));
         self.0.range((first, Bound::Unbounded))
     }
 
-    /// How many selectors something was set about.
+    /// The number of selectors with settings.
     pub fn len(&self) -> usize {
         self.0.len()
     }
@@ -244,7 +249,7 @@ impl Settings {
     }
 }
 
-/// Whether a name, or a namespace, is in a namespace.
+/// Whether a name or namespace is within a namespace.
 fn is_within(text: &str, namespace: &str) -> bool {
     let (start, end) = namespace.split_at(namespace.len().saturating_sub(1));
     let rest = text.get(..start.len()).filter(|begin| begin.eq_ignore_ascii_case(start));
@@ -252,7 +257,8 @@ fn is_within(text: &str, namespace: &str) -> bool {
     next.is_some_and(|c| end.starts_with(c) || (c == '/' && end == "."))
 }
 
-/// The namespaces around a name, or a namespace and those around it: the longest first.
+/// The namespaces that contain a name, longest first; includes the text itself if it is a
+/// namespace.
 pub(crate) fn namespaces(text: &str) -> impl Iterator<Item = Selector> + use<> {
     let (length, text) = (text.len(), text.to_ascii_lowercase());
     let ending_at = move |end: usize| {

@@ -1,8 +1,9 @@
 //! Compositions: the typed grammar of a tool's `spec` and `outputTransform`.
 //!
-//! Reading is strict: unknown fields, unknown or later steps, bad paths and values out of bounds
-//! are `composition-invalid`, all at once and each at its pointer. `$comment` is allowed anywhere.
-//! What is pure of running one (projections, bindings, predicates, aggregation) is in [`eval`].
+//! Parsing is strict: unknown fields, unknown or later steps, invalid paths and values out of
+//! bounds are reported as `composition-invalid`, all of them and each at its pointer. `$comment` is
+//! allowed anywhere. [`eval`] has the pure parts of execution: projections, bindings, predicates
+//! and aggregation.
 
 mod backoff;
 mod binding;
@@ -22,7 +23,7 @@ pub mod types;
 
 use std::sync::Arc;
 
-use schema_compat::pointer::At;
+use schema_compat::pointer::Location;
 use serde_json::Value;
 
 pub use backoff::Backoff;
@@ -47,48 +48,48 @@ use read::Reader;
 /// One pattern of a composition.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Spec {
-    /// Steps one after the other.
+    /// Sequential steps.
     Pipeline(Pipeline),
-    /// Several targets at once, their results aggregated.
+    /// Parallel targets whose results are aggregated.
     ScatterGather(ScatterGather),
-    /// Keeps the items of an array that match.
+    /// Selection of the matching items of an array.
     Filter(Filter),
-    /// Builds an object from parts of the input.
+    /// Construction of an object from parts of the input.
     SchemaMap(Mappings),
-    /// One operation for each item of an array.
+    /// One operation per item of an array.
     MapEach(MapEach),
-    /// Steps with compensation. Shared, because one goes on after whoever began it.
+    /// Steps with compensation. Shared, because a saga outlives the request that started it.
     Saga(Arc<Saga>),
-    /// Again after a failure.
+    /// Repetition after a failure.
     Retry(Retry),
-    /// Not longer than this.
+    /// A time limit.
     Timeout(Timeout),
-    /// Remembers successes for a while. Shared, because one is renewed beside what asks for it.
+    /// Caching of successful results. Shared, because an entry may be refreshed in the background.
     Cache(Arc<Cache>),
-    /// Not twice with the same key.
+    /// Deduplication of calls with the same key.
     Idempotent(Idempotent),
-    /// Stops calling what keeps failing.
+    /// Suspension of calls to a failing target.
     CircuitBreaker(CircuitBreaker),
-    /// Hands failures to a tool.
+    /// Delivery of failures to a tool.
     DeadLetter(DeadLetter),
-    /// Keeps large payloads elsewhere.
+    /// External storage of large payloads.
     ClaimCheck(ClaimCheck),
 }
 
-/// A composition that was read: its pattern and what it uses.
+/// A parsed composition: its pattern and the called targets.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Composition {
     /// The outermost pattern.
     pub spec: Spec,
-    /// Every tool and agent that it uses, with the place in the spec.
+    /// Every called tool and agent with its location in the spec.
     pub uses: Vec<Use>,
 }
 
 impl Composition {
-    /// Reads a tool's `spec`; every problem is reported, each at its pointer inside of the spec.
+    /// Parses a tool's `spec`. Reports every problem at its pointer inside of the spec.
     pub fn parse(spec: &Value) -> Result<Self, Vec<Diagnostic>> {
         let reader = Reader::default();
-        let spec = Spec::read(&reader, spec, At::ROOT);
+        let spec = Spec::read(&reader, spec, Location::ROOT);
         let (uses, problems) = reader.into_parts();
         match spec {
             Some(spec) if problems.is_empty() => Ok(Self { spec, uses }),
@@ -96,26 +97,26 @@ impl Composition {
         }
     }
 
-    /// The tools and agents in the readable parts of a `spec`.
-    pub fn uses_of(spec: &Value) -> Vec<Use> {
+    /// The tools and agents called in the valid parts of a `spec`.
+    pub fn collect_uses(spec: &Value) -> Vec<Use> {
         let reader = Reader::default();
-        let _ = Spec::read(&reader, spec, At::ROOT);
+        let _ = Spec::read(&reader, spec, Location::ROOT);
         reader.into_parts().0
     }
 }
 
 impl Spec {
-    /// Reads a tool's `spec`; every problem is reported, each at its pointer inside of the spec.
+    /// Parses a tool's `spec`. Reports every problem at its pointer inside of the spec.
     pub fn parse(spec: &Value) -> Result<Self, Vec<Diagnostic>> {
         Composition::parse(spec).map(|composition| composition.spec)
     }
 }
 
 impl Mappings {
-    /// Reads a tool's `outputTransform`: `{ "mappings": { … } }`.
+    /// Parses a tool's `outputTransform`: `{ "mappings": { … } }`.
     pub fn parse(transform: &Value) -> Result<Self, Vec<Diagnostic>> {
         let reader = Reader::default();
-        let mappings = Self::read(&reader, transform, At::ROOT);
+        let mappings = Self::read(&reader, transform, Location::ROOT);
         let (_, problems) = reader.into_parts();
         match mappings {
             Some(mappings) if problems.is_empty() => Ok(mappings),
@@ -125,7 +126,7 @@ impl Mappings {
 }
 
 impl Spec {
-    /// The operations that it is made of, not those within them.
+    /// The direct operations of the pattern, without nested ones.
     pub fn operations(&self) -> Vec<&Operation> {
         match self {
             Self::Filter(_) | Self::SchemaMap(_) => Vec::new(),
@@ -153,7 +154,7 @@ impl Spec {
     }
 }
 
-/// The patterns by the names that they have in JSON.
+/// The names of the patterns in JSON.
 pub const PATTERNS: &[&str] = &[
     "pipeline",
     "scatterGather",
@@ -171,7 +172,7 @@ pub const PATTERNS: &[&str] = &[
 ];
 
 impl Spec {
-    fn read(reader: &Reader, value: &Value, at: At<'_>) -> Option<Self> {
+    fn read(reader: &Reader, value: &Value, at: Location<'_>) -> Option<Self> {
         let _nested = reader.nested(at)?;
         let (name, body) = reader.variant(value, at, "pattern", PATTERNS)?;
         let at = at.member(name);

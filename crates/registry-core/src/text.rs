@@ -1,7 +1,7 @@
-//! Texts that a model or a terminal will read: hidden characters, and phrases that instruct the
+//! Inspection of texts for models and terminals: hidden characters, and phrases that instruct the
 //! model instead of describing a tool.
 //!
-//! The signs are heuristics for English. They ask a person to look and prove nothing.
+//! The signs are heuristics for English. They call for a review and prove nothing.
 
 mod signs;
 
@@ -9,17 +9,17 @@ use serde_json::Value;
 
 pub use signs::{Sign, mentioned, phrases, signs};
 
-/// A text without what nobody can see in it.
+/// A text without invisible characters.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Cleaned {
-    /// What is left: what a person sees.
+    /// The visible text.
     pub text: String,
-    /// How many hidden characters and escape sequences were removed.
+    /// The number of removed hidden characters and escape sequences.
     pub removed: usize,
 }
 
-/// Removes terminal escape sequences, control characters, and characters that take no space or
-/// change the order of a line.
+/// Removes terminal escape sequences, control characters, and characters that have no width or
+/// change the direction of a line.
 pub fn clean(text: &str) -> Cleaned {
     let (mut kept, mut removed) = (String::with_capacity(text.len()), 0);
     let mut rest = text.chars();
@@ -38,13 +38,13 @@ pub fn clean(text: &str) -> Cleaned {
     Cleaned { text: kept, removed }
 }
 
-/// What follows a terminal's escape sequence (ECMA-48) of which the first character was read.
+/// Skips a terminal escape sequence (ECMA-48) whose first character has been read.
 fn after_escape(introducer: char, rest: &str) -> &str {
     let body = match (introducer, rest.strip_prefix('[')) {
         ('\u{9b}', _) => rest,
         (_, Some(body)) => body,
         (_, None) => {
-            // A command string ends with BEL or ESC \; anything else is one character long.
+            // A command string ends with BEL or ESC \; any other sequence has one more character.
             let Some(string) = rest.strip_prefix([']', 'P', '_', '^', 'X']) else {
                 return rest.strip_prefix(|c: char| c.is_ascii()).unwrap_or(rest);
             };
@@ -58,7 +58,7 @@ fn after_escape(introducer: char, rest: &str) -> &str {
     body[end..].strip_prefix(|c: char| matches!(c, '@'..='~')).unwrap_or(&body[end..])
 }
 
-/// Joiners between letters of other scripts and in emoji are spelling.
+/// Whether this is a joiner that is part of the spelling, as in some scripts and emoji.
 fn is_joiner_in_script(before: Option<char>, character: char, rest: &str) -> bool {
     let other = |c: char| !c.is_ascii() && !is_hidden(c);
     matches!(character, '\u{200c}' | '\u{200d}')
@@ -66,7 +66,7 @@ fn is_joiner_in_script(before: Option<char>, character: char, rest: &str) -> boo
         && rest.chars().next().is_some_and(other)
 }
 
-/// Visits every text of a value: its strings, and the names of its members.
+/// Visits every string of a value, including member names.
 pub fn each_text(value: &Value, visit: &mut dyn FnMut(&str)) {
     match value {
         Value::String(text) => visit(text),
@@ -81,7 +81,7 @@ pub fn each_text(value: &Value, visit: &mut dyn FnMut(&str)) {
     }
 }
 
-/// Whether a character cannot be seen, or changes how others are seen.
+/// Whether a character is invisible or changes the display of others.
 pub fn is_hidden(character: char) -> bool {
     if matches!(character, '\n' | '\r' | '\t') {
         return false;
@@ -118,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_person_sees_is_left() {
+    fn clean_keeps_visible_text() {
         for plain in ["", "Reads a file.\n\tThen more.", "größe 検索 👩‍💻 می‌خواهم ✔️"]
         {
             assert_eq!(cleaned(plain), (plain.to_owned(), 0), "{plain:?}");
@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_hidden_goes() {
+    fn clean_removes_hidden_characters() {
         for (text, kept, removed) in [
             ("a\u{1b}[31mred\u{1b}[0m", "ared", 2),
             ("a\u{1b}]8;;http://x\u{7}link\u{1b}]8;;\u{1b}\\", "alink", 2),

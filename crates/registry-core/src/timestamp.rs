@@ -1,34 +1,36 @@
-//! A point in time, as it is written into commits: UTC with milliseconds; and a day.
+//! Times with millisecond precision in UTC, and dates.
 
 use std::{fmt, str::FromStr, time::Duration};
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _};
 use time::{OffsetDateTime, format_description::well_known::Rfc3339, macros::format_description};
 
-/// Milliseconds since 1970-01-01T00:00:00Z, leap seconds ignored.
+use crate::visible::escape_invisible;
+
+/// Milliseconds since 1970-01-01T00:00:00Z without leap seconds.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Timestamp(i64);
 
-/// Why a text is not a timestamp.
+/// The text is not a valid timestamp.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("`{0}` is not a time of the form 2026-01-31T12:00:00Z between the years 1 and 9999")]
 pub struct InvalidTimestamp(String);
 
-/// The last millisecond that RFC 3339 can write: 9999-12-31T23:59:59.999Z.
+/// The latest time that RFC 3339 can represent: 9999-12-31T23:59:59.999Z.
 const LATEST: i64 = 253_402_300_799_999;
-/// The first: 0001-01-01T00:00:00Z.
+/// The earliest supported time: 0001-01-01T00:00:00Z.
 const EARLIEST: i64 = -62_135_596_800_000;
 
 impl Timestamp {
     /// 1970-01-01T00:00:00Z.
     pub const EPOCH: Self = Self(0);
 
-    /// From milliseconds since the epoch; outside of the years 1 to 9999 it is clamped.
+    /// Converts milliseconds since the epoch; clamps to the years 1 to 9999.
     pub fn from_millis(millis: i64) -> Self {
         Self(millis.clamp(EARLIEST, LATEST))
     }
 
-    /// How long after another time this is; none at all, if it is before.
+    /// The duration since an earlier time; zero if `earlier` is later.
     pub fn since(self, earlier: Self) -> Duration {
         let millis = self.0.saturating_sub(earlier.0);
         Duration::from_millis(u64::try_from(millis).unwrap_or_default())
@@ -39,7 +41,7 @@ impl Timestamp {
         self.0
     }
 
-    /// Parses RFC 3339; anything finer than a millisecond is cut off.
+    /// Parses RFC 3339 and truncates to milliseconds.
     pub fn parse(text: &str) -> Result<Self, InvalidTimestamp> {
         let time = OffsetDateTime::parse(text, &Rfc3339)
             .map_err(|_| InvalidTimestamp(text.chars().take(64).collect()))?;
@@ -48,7 +50,7 @@ impl Timestamp {
             .ok()
             .filter(|millis| (EARLIEST..=LATEST).contains(millis))
             .map(Self)
-            .ok_or_else(|| InvalidTimestamp(text.to_owned()))
+            .ok_or_else(|| InvalidTimestamp(escape_invisible(text)))
     }
 }
 
@@ -90,11 +92,11 @@ impl<'de> Deserialize<'de> for Timestamp {
     }
 }
 
-/// A day of the Gregorian calendar, in UTC: `2026-12-31`.
+/// A day of the Gregorian calendar in UTC: `2026-12-31`.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Date(time::Date);
 
-/// Why a text is not a date.
+/// The text is not a valid date.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("`{0}` is not a date of the form 2026-12-31")]
 pub struct InvalidDate(String);
@@ -141,7 +143,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn dates_are_days_that_exist() {
+    fn date_accepts_only_existing_days() {
         assert_eq!("2028-02-29".parse::<Date>().unwrap().to_string(), "2028-02-29");
         for bad in ["2027-02-29", "2026-1-1", "01.02.2026", "0000-01-01", "2026-01-01T00:00:00Z"] {
             assert!(bad.parse::<Date>().is_err(), "{bad}");
@@ -149,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn reads_back_what_it_prints() {
+    fn timestamp_round_trips_through_text() {
         for millis in [0, 1, -1, 1_795_300_000_123, EARLIEST, LATEST] {
             let printed = Timestamp::from_millis(millis).to_string();
             assert_eq!(Timestamp::parse(&printed).unwrap().as_millis(), millis, "{printed}");

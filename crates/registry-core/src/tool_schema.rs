@@ -1,6 +1,6 @@
-//! The schemas of a tool as gateways serve them: self-contained, and without hidden arguments.
+//! The schemas of a tool as gateways serve them: self-contained and without hidden arguments.
 //!
-//! They are made here, so that the registry can refuse what no gateway could serve.
+//! This is part of the core so that the registry can reject schemas that gateways cannot serve.
 
 pub mod bundle;
 pub mod hide;
@@ -24,20 +24,20 @@ pub fn output(tool: &Tool, resolve: Resolve<'_>) -> Option<Result<Value, Unresol
     Some(bundle(tool.output_schema.as_ref()?, resolve))
 }
 
-/// The arguments of a tool that callers neither see nor may send.
+/// The hidden arguments of a tool.
 pub fn hidden(tool: &Tool) -> Vec<HiddenField> {
     let fields = tool.source().map_or(&[][..], |source| &source.hide_fields);
     fields.iter().map(|text| HiddenField::parse(text)).collect()
 }
 
-/// A self-contained input schema as callers may see it.
+/// A self-contained input schema without hidden arguments.
 pub fn for_callers(mut schema: Value, hidden: &[HiddenField]) -> Value {
     say_object(&mut schema);
     hide(&mut schema, hidden);
     schema
 }
 
-/// Arguments are an object, and MCP wants the schema to say so.
+/// Adds `type: object`, which MCP requires for arguments.
 fn say_object(schema: &mut Value) {
     match schema {
         Value::Object(map) => {
@@ -48,8 +48,8 @@ fn say_object(schema: &mut Value) {
     }
 }
 
-/// The schemas of a tool that are served otherwise than they are registered, with their members.
-/// What refers to nothing is left out.
+/// The schemas of a tool whose served form differs from the registered one, with their pointers.
+/// Schemas with unresolved references are omitted.
 pub(crate) fn changed(tool: &Tool, resolve: Resolve<'_>) -> Vec<(&'static str, Value)> {
     let served = [
         ("/inputSchema", &tool.input_schema, input(tool, resolve)),
@@ -62,7 +62,7 @@ pub(crate) fn changed(tool: &Tool, resolve: Resolve<'_>) -> Vec<(&'static str, V
     served.collect()
 }
 
-/// Whether a tool's schemas compile however they are put together with others that are plain.
+/// Whether a tool's schemas compile in any combination with other plain schemas.
 pub(crate) fn are_plain(tool: &Tool) -> bool {
     tool.input_schema.iter().chain(&tool.output_schema).all(is_plain)
 }

@@ -1,19 +1,19 @@
-//! Exact semantic versions: what is stored never contains a range or an alias.
+//! Exact semantic versions. Ranges and aliases are never stored.
 
 use std::fmt;
 
 use serde::{Serialize, Serializer};
 
-use crate::limits;
+use crate::{limits, visible::escape_invisible};
 
-/// What a new release changes for those who use an earlier one.
+/// The effect of a new release on users of an earlier one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Change {
-    /// Nothing that is promised: words, or the same promise said otherwise.
-    Words,
-    /// More than before; those who rely on it may go on.
+pub enum ReleaseChange {
+    /// No change of promises, such as changed texts or an equivalent schema.
+    Editorial,
+    /// An extension that existing users can adopt.
     Compatible,
-    /// Those who rely on it may fail.
+    /// Existing users may fail.
     Breaking,
 }
 
@@ -21,7 +21,7 @@ pub enum Change {
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Version(semver::Version);
 
-/// Why a text is not an exact version.
+/// The text is not an exact version.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("`{text}` is not an exact semantic version: {reason}")]
 pub struct InvalidVersion {
@@ -30,7 +30,7 @@ pub struct InvalidVersion {
 }
 
 impl InvalidVersion {
-    /// What to do about it.
+    /// The remedy.
     pub fn help(&self) -> &'static str {
         "write major.minor.patch, like `1.4.0`; ranges, `*` and `latest` are not stored"
     }
@@ -42,49 +42,49 @@ impl Version {
         if text.len() > limits::VERSION_BYTES {
             let start = text.chars().take(32).collect::<String>() + "…";
             let reason = format!("longer than {} bytes", limits::VERSION_BYTES);
-            return Err(InvalidVersion { text: start, reason });
+            return Err(InvalidVersion { text: escape_invisible(start), reason });
         }
         semver::Version::parse(text)
             .map(Self)
-            .map_err(|e| InvalidVersion { text: text.to_owned(), reason: e.to_string() })
+            .map_err(|e| InvalidVersion { text: escape_invisible(text), reason: e.to_string() })
     }
 
-    /// The version before every other (`0.0.0-0`).
+    /// The lowest version (`0.0.0-0`), for range queries only.
     pub(crate) fn lowest() -> Self {
         let mut lowest = semver::Version::new(0, 0, 0);
         lowest.pre = semver::Prerelease::new("0").unwrap_or_default();
         Self(lowest)
     }
 
-    /// The next release after a change of this kind (semver sections 4 and 6 to 8): what breaks
-    /// begins the next line; below 1.0.0 all else is a patch. `None`: the numbers, of 64 bits, have
-    /// come to their end.
-    pub fn next(&self, change: Change) -> Option<Self> {
+    /// The next release after a change of this kind (semver sections 4 and 6 to 8). A breaking
+    /// change starts the next line; below 1.0.0 any other change is a patch. Returns `None` if a
+    /// 64-bit number would overflow.
+    pub fn next(&self, change: ReleaseChange) -> Option<Self> {
         let semver::Version { major, minor, patch, .. } = self.0;
         let next = match change {
-            Change::Breaking => return self.next_breaking(),
-            Change::Compatible if major > 0 => {
+            ReleaseChange::Breaking => return self.next_breaking(),
+            ReleaseChange::Compatible if major > 0 => {
                 semver::Version::new(major, minor.checked_add(1)?, 0)
             }
-            Change::Compatible | Change::Words => {
+            ReleaseChange::Compatible | ReleaseChange::Editorial => {
                 semver::Version::new(major, minor, patch.checked_add(1)?)
             }
         };
         Some(Self(next))
     }
 
-    /// For constraints, which are read by the same library.
+    /// The underlying value, for version constraints of the same library.
     pub(crate) fn semver(&self) -> &semver::Version {
         &self.0
     }
 
-    /// The release that a pre-release leads to; of a release, itself.
+    /// The release of a pre-release; a release itself.
     pub(crate) fn release(&self) -> Self {
         Self(semver::Version::new(self.0.major, self.0.minor, self.0.patch))
     }
 
-    /// Releases with the same line promise to be compatible (semver 2.0.0): one major version, below
-    /// 1.0.0 one minor version, below 0.1.0 one version.
+    /// The compatibility line (semver 2.0.0): the major version, below 1.0.0 the minor version,
+    /// below 0.1.0 the exact version.
     pub fn line(&self) -> (u64, u64, u64) {
         match (self.0.major, self.0.minor, self.0.patch) {
             (0, 0, patch) => (0, 0, patch),
@@ -93,7 +93,7 @@ impl Version {
         }
     }
 
-    /// The first version of the next line, if there is a number for it.
+    /// The first version of the next line; `None` on overflow.
     pub fn next_breaking(&self) -> Option<Self> {
         Some(Self(match self.line() {
             (0, 0, patch) => semver::Version::new(0, 0, patch.checked_add(1)?),
@@ -109,7 +109,7 @@ impl Version {
 }
 
 /// The exact version closest to a text: `v1.2` is `1.2.0`, `2026.01.05` is `2026.1.5`.
-pub fn version_of(text: &str) -> Option<Version> {
+pub fn closest_version(text: &str) -> Option<Version> {
     let text = text.trim();
     if let Ok(version) = Version::parse(text) {
         return Some(version);
@@ -152,7 +152,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_exact_versions_parse() {
+    fn parse_accepts_only_exact_versions() {
         for good in ["0.0.0", "1.2.3", "1.0.0-rc.1", "1.0.0+build.7"] {
             assert_eq!(Version::parse(good).unwrap().to_string(), good);
         }
@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn the_next_version_says_what_has_changed() {
+    fn next_version_matches_kind_of_change() {
         let next =
             |text: &str, change| Version::parse(text).unwrap().next(change).unwrap().to_string();
         for (version, words, compatible, breaking) in [
@@ -177,21 +177,22 @@ mod tests {
             ("0.0.3", "0.0.4", "0.0.4", "0.0.4"),
             ("0.0.0", "0.0.1", "0.0.1", "0.0.1"),
         ] {
-            let all = [Change::Words, Change::Compatible, Change::Breaking];
+            let all =
+                [ReleaseChange::Editorial, ReleaseChange::Compatible, ReleaseChange::Breaking];
             assert_eq!(all.map(|change| next(version, change)), [words, compatible, breaking]);
         }
     }
 
     #[test]
-    fn only_what_breaks_leaves_the_line_and_always_does() {
+    fn only_breaking_change_starts_new_line() {
         for version in ["1.2.3", "10.0.0", "0.2.3", "0.1.0", "0.0.3", "0.0.0"] {
             let version = Version::parse(version).unwrap();
             let next = |change| version.next(change).unwrap();
-            assert_ne!(next(Change::Breaking).line(), version.line());
-            assert_eq!(Some(next(Change::Breaking)), version.next_breaking());
-            // Each version below 0.1.0 is a line by itself.
+            assert_ne!(next(ReleaseChange::Breaking).line(), version.line());
+            assert_eq!(Some(next(ReleaseChange::Breaking)), version.next_breaking());
+            // Each version below 0.1.0 is a line of its own.
             let stays = version.line().0 > 0 || version.line().1 > 0;
-            for change in [Change::Words, Change::Compatible] {
+            for change in [ReleaseChange::Editorial, ReleaseChange::Compatible] {
                 assert_eq!(next(change).line() == version.line(), stays, "{version}");
                 assert!(next(change) > version);
             }
@@ -199,16 +200,16 @@ mod tests {
     }
 
     #[test]
-    fn the_last_number_has_no_next() {
+    fn next_of_maximum_version_is_none() {
         let last = Version::parse(&format!("1.0.{}", u64::MAX)).unwrap();
-        assert_eq!(last.next(Change::Words), None);
-        assert_eq!(last.next(Change::Compatible), Version::parse("1.1.0").ok());
+        assert_eq!(last.next(ReleaseChange::Editorial), None);
+        assert_eq!(last.next(ReleaseChange::Compatible), Version::parse("1.1.0").ok());
         let last = Version::parse(&format!("{}.0.0", u64::MAX)).unwrap();
-        assert_eq!((last.next(Change::Breaking), last.next_breaking()), (None, None));
+        assert_eq!((last.next(ReleaseChange::Breaking), last.next_breaking()), (None, None));
     }
 
     #[test]
-    fn compatibility_lines_are_those_of_semver() {
+    fn line_follows_semver() {
         let version = |text: &str| Version::parse(text).unwrap();
         assert_eq!(version("1.2.3").line(), version("1.0.0").line());
         assert_eq!(version("0.2.3").line(), version("0.2.0").line());
@@ -220,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn order_is_semver_precedence() {
+    fn version_orders_by_semver_precedence() {
         let mut versions: Vec<_> =
             ["1.10.0", "1.2.0", "1.10.0-rc.1"].iter().map(|v| Version::parse(v).unwrap()).collect();
         versions.sort();
@@ -228,8 +229,8 @@ mod tests {
     }
 
     #[test]
-    fn versions_are_exact_or_made_so() {
-        let version = |text: &str| version_of(text).map(|version| version.to_string());
+    fn version_of_normalizes_text() {
+        let version = |text: &str| closest_version(text).map(|version| version.to_string());
         for (text, expected) in [
             ("1.2.3", "1.2.3"),
             ("v1.2.3-rc.1", "1.2.3-rc.1"),

@@ -1,4 +1,4 @@
-//! The registry file that the field publishes, as it is: read and validated.
+//! A published registry file of the field, read and validated unmodified.
 
 use registry_core::{Catalog, Kind, RegistryFile, RegistryId, Severity, Spec, rules};
 use serde_json::Value;
@@ -6,7 +6,7 @@ use serde_json::Value;
 const EXAMPLE: &[u8] = include_bytes!("data/field-example.json");
 
 #[test]
-fn the_field_example_lacks_exactly_five_provisions() {
+fn field_example_has_expected_findings() {
     let file = RegistryFile::parse(EXAMPLE).unwrap();
     assert_eq!(file.warnings(), []);
     let plan = rules::plan(&Catalog::empty(RegistryId::new("test")), file.proposals());
@@ -41,20 +41,20 @@ fn the_field_example_lacks_exactly_five_provisions() {
     assert_eq!(
         warnings,
         [
-            // The composition accepts more than its first step does.
-            "input of step \"fetch_content\": \"maxLength\" may refuse $.maxLength in the input of the \
-             composition: `type` refuses {}",
-            // It promises results under other names than the skill that it ends with.
-            "result: \"executiveSummary\" may refuse $.executiveSummary in the result of \
-             \"summarize\": `type` refuses \"\"",
-            "result: \"research\" may refuse $.research in the result of \"summarize\": `type` \
-             refuses \"\"",
+            // The composition accepts larger values than its first step.
+            "input of step \"fetch_content\": \"maxLength\" may reject $.maxLength in the input of the \
+             composition: `type` rejects {}",
+            // It promises results under other names than its last skill returns.
+            "result: \"executiveSummary\" may reject $.executiveSummary in the result of \
+             \"summarize\": `type` rejects \"\"",
+            "result: \"research\" may reject $.research in the result of \"summarize\": `type` \
+             rejects \"\"",
         ]
     );
 }
 
 #[test]
-fn the_compositions_of_the_field_example_follow_the_grammar() {
+fn field_example_compositions_are_valid() {
     let file: Value = serde_json::from_slice(EXAMPLE).unwrap();
     let specs: Vec<_> =
         file["tools"].as_array().unwrap().iter().filter_map(|tool| tool.get("spec")).collect();
@@ -65,7 +65,7 @@ fn the_compositions_of_the_field_example_follow_the_grammar() {
 }
 
 #[test]
-fn everything_in_the_field_example_is_proposed() {
+fn field_example_proposes_every_entity() {
     let file = RegistryFile::parse(EXAMPLE).unwrap();
     let count = |kind| file.proposals().iter().filter(|p| p.key().kind == kind).count();
     assert_eq!(Kind::ALL.map(count), [12, 10, 27, 5]);

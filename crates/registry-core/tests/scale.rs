@@ -1,4 +1,4 @@
-//! How long big inputs take. Ignored by default: run it in release, with `--nocapture`.
+//! Time measurements with large inputs; ignored by default.
 //!
 //! `cargo test --release -p registry-core --test scale -- --ignored --nocapture`.
 
@@ -20,7 +20,7 @@ use serde_json::{Value, json};
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
-/// How long it keeps this thread's processor busy, so that a busy machine does not matter.
+/// Measures the CPU time of this thread, which is independent of other load.
 fn timed<T>(what: &str, work: impl FnOnce() -> T) -> (T, Duration) {
     let (start, busy) = (Instant::now(), busy());
     let done = work();
@@ -30,7 +30,7 @@ fn timed<T>(what: &str, work: impl FnOnce() -> T) -> (T, Duration) {
     (done, took)
 }
 
-/// The time that Linux says this thread has run.
+/// The CPU time of this thread according to Linux.
 fn busy() -> Option<Duration> {
     let text = std::fs::read_to_string("/proc/thread-self/schedstat").ok()?;
     Some(Duration::from_nanos(text.split(' ').next()?.parse().ok()?))
@@ -40,7 +40,7 @@ fn document(kind: Kind, value: &Value) -> Proposed {
     Proposed::Register(Arc::new(Document::parse(kind, value).unwrap()))
 }
 
-/// A tool with a schema of its own, of five properties.
+/// A tool with a schema of five properties.
 fn tool(i: usize, server: usize) -> Proposed {
     let schema = json!({
         "type": "object",
@@ -70,7 +70,7 @@ fn server(server: usize, tools: impl Iterator<Item = usize>) -> Proposed {
     document(Kind::Server, &json!({ "name": name, "version": "1.0.0", "provides": provides }))
 }
 
-/// Servers of 100 tools each.
+/// Servers with 100 tools each.
 fn batch(tools: usize) -> Vec<Proposed> {
     let servers = (0..tools.div_ceil(100)).map(|s| server(s, s * 100..tools.min((s + 1) * 100)));
     servers.chain((0..tools).map(|i| tool(i, i / 100))).collect()
@@ -97,7 +97,7 @@ fn applied(batch: &[Proposed]) -> Catalog {
 
 #[test]
 #[ignore = "measures; run in release"]
-fn a_batch_of_a_thousand_tools() {
+fn batch_of_thousand_tools() {
     let batch = batch(1_000);
     let empty = Catalog::empty(RegistryId::new("scale"));
     let (first, _) = timed("plan 1,000 tools (first, meta-schema cold)", || plan(&empty, &batch));
@@ -108,7 +108,7 @@ fn a_batch_of_a_thousand_tools() {
 
 #[test]
 #[ignore = "measures; run in release"]
-fn a_hundred_thousand_entities() {
+fn catalog_of_hundred_thousand_entities() {
     let (batch, _) = timed("build documents", || batch(100_000));
     let (catalog, _) = timed("validate and apply", || applied(&batch));
     let (bytes, _) = timed("write export", || write_export(&catalog));
@@ -122,6 +122,6 @@ fn a_hundred_thousand_entities() {
     let (file, _) = timed("read file", || RegistryFile::parse(&plain).unwrap());
     let empty = Catalog::empty(RegistryId::new("scale"));
     timed("validate file", || assert!(validate(&empty, file.proposals()).is_acceptable()));
-    // What proves and indexes everything costs little more than reading it at all.
+    // Verification and indexing cost little more than parsing.
     assert!(took < 2 * plain_took, "{took:?}");
 }

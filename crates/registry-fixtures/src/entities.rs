@@ -1,7 +1,7 @@
-//! Small entities, a catalog of them, and diagnostics as text.
+//! Builders of small entities and catalogs, and diagnostics as text.
 //!
-//! The unit tests of `registry-core` include this file as a module, because they need the types of the
-//! crate that is being tested.
+//! The unit tests of `registry-core` include this file as a module, because they need the types of
+//! the crate under test.
 
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ pub fn register(kind: Kind, value: &Value) -> Proposed {
     Proposed::Register(Arc::new(Document::parse(kind, value).unwrap()))
 }
 
-/// A schema.
+/// A schema entity with version 1.0.0.
 pub fn schema(name: &str, schema: &Value) -> Proposed {
     register(Kind::Schema, &json!({ "name": name, "version": "1.0.0", "schema": schema }))
 }
@@ -32,14 +32,14 @@ pub fn server(name: &str, provides: &[&str]) -> Proposed {
     register(Kind::Server, &json!({ "name": name, "version": "1.0.0", "provides": provides }))
 }
 
-/// A tool with these members beside its name and version.
+/// A tool with these additional members.
 pub fn tool(name: &str, members: Value) -> Proposed {
     let mut tool = json!({ "name": name, "version": "1.0.0" });
     merge(&mut tool, members);
     register(Kind::Tool, &tool)
 }
 
-/// The tool of this name of a server.
+/// A tool whose source is the tool with the same name on a server.
 pub fn source_tool(name: &str, server: &str) -> Proposed {
     let source = json!({ "server": server, "serverVersion": "1.0.0", "tool": name });
     tool(name, json!({ "source": source }))
@@ -57,9 +57,9 @@ pub fn agent(name: &str, depends: &Value) -> Proposed {
     register(Kind::Agent, &card)
 }
 
-/// A lifecycle change.
+/// A lifecycle change with an optional message.
 pub fn set(key: &str, state: LifecycleState, message: Option<&str>) -> Proposed {
-    set_with(key, state, Notice::saying(message))
+    set_with(key, state, Notice::with_message(message))
 }
 
 /// A lifecycle change with this notice.
@@ -67,7 +67,7 @@ pub fn set_with(key: &str, state: LifecycleState, notice: Notice) -> Proposed {
     Proposed::SetLifecycle { key: key.parse().unwrap(), state, notice }
 }
 
-/// The same entity with these members too.
+/// The same registration with these members added or replaced.
 pub fn with(proposed: &Proposed, members: Value) -> Proposed {
     let Proposed::Register(document) = proposed else { panic!("not a registration") };
     let mut value = document.entity().to_value();
@@ -75,12 +75,12 @@ pub fn with(proposed: &Proposed, members: Value) -> Proposed {
     register(document.key().kind, &value)
 }
 
-/// The same entity with another name.
+/// The same registration with another name.
 pub fn renamed(proposed: &Proposed, name: &str) -> Proposed {
     with(proposed, json!({ "name": name }))
 }
 
-/// The same entity with another version.
+/// The same registration with another version.
 pub fn versioned(proposed: &Proposed, version: &str) -> Proposed {
     with(proposed, json!({ "version": version }))
 }
@@ -90,7 +90,7 @@ fn merge(value: &mut Value, members: Value) {
     value.as_object_mut().unwrap().extend(members);
 }
 
-/// A catalog with these changes in its first revision, right or wrong.
+/// A catalog with these changes as its first revision, whether valid or not.
 pub fn catalog(registered: &[Proposed]) -> Catalog {
     let mut catalog = Catalog::empty(RegistryId::new("test"));
     let effects = plan(&catalog, registered).effects;
@@ -109,19 +109,19 @@ pub fn catalog(registered: &[Proposed]) -> Catalog {
     catalog
 }
 
-/// All findings, one a line: `severity[code] entity at "pointer": message (help)`.
+/// All findings, one per line: `severity[code] entity at "pointer": message (help)`.
 pub fn found(registered: &[Proposed], batch: &[Proposed]) -> String {
     lines(&plan(&catalog(registered), batch).diagnostics)
 }
 
-/// The findings of one code.
+/// The findings with one code.
 pub fn found_of(code: Code, registered: &[Proposed], batch: &[Proposed]) -> String {
     let mut found = plan(&catalog(registered), batch).diagnostics;
     found.retain(|diagnostic| diagnostic.code == code);
     lines(&found)
 }
 
-/// Diagnostics, one a line.
+/// Formats diagnostics, one per line.
 pub fn lines(found: &[Diagnostic]) -> String {
     let line = |d: &Diagnostic| match &d.help {
         Some(help) => format!("{d} ({help})"),

@@ -1,4 +1,4 @@
-//! Registries for the tests of other crates.
+//! Test registries for other crates.
 
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 

@@ -1,9 +1,9 @@
-//! Random JSON values, and random damage to them.
+//! Random JSON values, and random modifications of them.
 
 use proptest::{collection::vec, prelude::*};
 use serde_json::Value;
 
-/// Any JSON value, a few levels deep.
+/// A random JSON value with a few levels.
 pub fn json() -> impl Strategy<Value = Value> {
     let number = prop_oneof![
         any::<i64>().prop_map(Value::from),
@@ -24,7 +24,7 @@ pub fn json() -> impl Strategy<Value = Value> {
     })
 }
 
-/// The value with one part replaced; `at` chooses the part.
+/// The value with one part replaced, which `at` selects.
 pub fn damaged(value: &Value, at: usize, with: &Value) -> Value {
     let mut pointers = Vec::new();
     collect(value, String::new(), &mut pointers);

@@ -1,4 +1,4 @@
-//! Random registries. The set of names is small, so entities often refer to each other.
+//! Random registries. The set of names is small, so that entities often refer to each other.
 
 use std::sync::Arc;
 
@@ -10,12 +10,12 @@ use registry_core::{
 };
 use serde_json::{Value, json};
 
-/// One wish of a random history.
+/// One proposed change of a random history.
 #[derive(Debug, Clone)]
 pub enum Wish {
-    /// A document of this kind.
+    /// Registers a document of this kind.
     Register(Kind, Value),
-    /// A lifecycle state, with a message.
+    /// Sets a lifecycle state with a message.
     SetLifecycle(Key, LifecycleState, Option<String>),
 }
 
@@ -29,7 +29,7 @@ impl Wish {
             Self::SetLifecycle(key, state, message) => Some(Proposed::SetLifecycle {
                 key: key.clone(),
                 state: *state,
-                notice: Notice::saying(message.as_deref()),
+                notice: Notice::with_message(message.as_deref()),
             }),
         }
     }
@@ -145,7 +145,7 @@ pub fn empty() -> Catalog {
     Catalog::empty(RegistryId::new("00000000-0000-7000-8000-000000000000"))
 }
 
-/// The commit of a batch, with or without errors; `None` if the batch changes nothing.
+/// The commit of a batch, valid or not; `None` if the batch changes nothing.
 pub fn commit(catalog: &Catalog, wishes: &[Wish]) -> Option<SealedCommit> {
     let batch: Vec<_> = wishes.iter().filter_map(Wish::proposed).collect();
     let effects = plan(catalog, &batch).effects;
@@ -173,7 +173,7 @@ pub fn commit(catalog: &Catalog, wishes: &[Wish]) -> Option<SealedCommit> {
         .then(|| SealedCommit::seal(&catalog.chain(), commit, documents).unwrap())
 }
 
-/// The catalog of one batch, with or without errors.
+/// The catalog after one batch, valid or not.
 pub fn catalog(wishes: &[Wish]) -> Catalog {
     let mut catalog = empty();
     if let Some(sealed) = commit(&catalog, wishes) {

@@ -152,7 +152,7 @@ impl Card {
 
     fn name(&mut self, said: Option<&Value>) -> Option<Name> {
         let text = said.and_then(Value::as_str).unwrap_or_default();
-        let name = names::name_of(Kind::Agent, text);
+        let name = names::closest_name(Kind::Agent, text);
         match &name {
             Some(name) if name.as_str() == text => {}
             Some(name) => {

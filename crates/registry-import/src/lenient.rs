@@ -140,7 +140,7 @@ impl LenientFile<'_> {
     /// Whether the version of the file is known. Newer versions may differ in meaning.
     fn read_version(&mut self, said: Option<&Value>) -> bool {
         let at = "/schemaVersion";
-        let ours = names::version_of("2.0").expect("a constant that is a version");
+        let ours = names::closest_version("2.0").expect("a constant that is a version");
         let said = match said {
             Some(Value::String(said)) => said.clone(),
             None | Some(Value::Null) => String::new(),
@@ -148,7 +148,7 @@ impl LenientFile<'_> {
         };
         let what = "this is not marked as a registry file of version 2";
         let how = "\"schemaVersion\": \"2.0\" is written";
-        match names::version_of(&said).map(|version| version.cmp(&ours)) {
+        match names::closest_version(&said).map(|version| version.cmp(&ours)) {
             Some(Ordering::Equal) if said == "2.0" => {}
             Some(Ordering::Greater) => {
                 let what = format!("a registry file of version {}, newer than 2.0", quoted(&said));

@@ -134,7 +134,7 @@ fn version(info: &Value, options: &ServerImportOptions, repairs: &mut Repairs) -
     }
     let said = info.get("version").and_then(Value::as_str).unwrap_or_default();
     let pointer = "/serverInfo/version";
-    if let Some(version) = names::version_of(said) {
+    if let Some(version) = names::closest_version(said) {
         if version.to_string() != said {
             let what = format!("{} is not an exact version", quoted(said));
             repairs.made(pointer, what, format!("{version} is used"));
@@ -144,7 +144,7 @@ fn version(info: &Value, options: &ServerImportOptions, repairs: &mut Repairs) -
     let what = format!("{} is not a semantic version", quoted(said));
     let how = format!("{FIRST_VERSION} is used; change it with --version");
     repairs.made(pointer, what, how);
-    names::version_of(FIRST_VERSION).expect("a constant that is a version")
+    names::closest_version(FIRST_VERSION).expect("a constant that is a version")
 }
 
 fn name(info: &Value, options: &ServerImportOptions, repairs: &mut Repairs) -> Option<Name> {
@@ -152,7 +152,7 @@ fn name(info: &Value, options: &ServerImportOptions, repairs: &mut Repairs) -> O
         return Some(name.clone());
     }
     let said = info.get("name").and_then(Value::as_str).unwrap_or_default();
-    let (pointer, name) = ("/serverInfo/name", names::name_of(Kind::Server, said));
+    let (pointer, name) = ("/serverInfo/name", names::closest_name(Kind::Server, said));
     match &name {
         Some(name) if name.as_str() == said => {}
         Some(name) => {
@@ -237,7 +237,7 @@ impl Common {
             return Some(name.to_string());
         }
         let wanted = format!("{}{said}", self.naming.prefix);
-        let Some(name) = names::name_of(Kind::Tool, &wanted) else {
+        let Some(name) = names::closest_name(Kind::Tool, &wanted) else {
             let what = format!("{} cannot be used as a tool's name", quoted(said));
             self.repairs.needed(format!("{pointer}/name"), what, "the tool was left out");
             return None;

@@ -23,7 +23,7 @@ use std::{
 };
 
 use jsonc_parser::{CollectOptions, ParseOptions, ast, common::Ranged as _, parse_to_ast};
-use registry_core::{Kind, Name, name::name_of};
+use registry_core::{Kind, Name, name::closest_name};
 
 use self::server::Entry;
 pub use self::{
@@ -199,7 +199,7 @@ pub fn parse(
     let mut labels: BTreeMap<Name, String> = BTreeMap::new();
     for entry in entries {
         let Some(label) = reader.label(&entry) else { continue };
-        let Some(name) = name_of(Kind::Server, &label) else {
+        let Some(name) = closest_name(Kind::Server, &label) else {
             let message = format!("`{label}` has no letter or digit; give the server another name");
             reader.problem(&entry.place, message);
             continue;

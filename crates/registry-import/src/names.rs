@@ -5,7 +5,7 @@ use serde_json::Value;
 
 use super::{Repairs, repair::quoted};
 
-pub(super) use registry_core::{name::name_of, version::version_of};
+pub(super) use registry_core::{name::closest_name, version::closest_version};
 
 /// The problem of a name without a usable part.
 pub(super) fn no_name(said: Option<&Value>, whose: &str) -> String {
@@ -30,7 +30,7 @@ pub(super) fn exact_version(
     instead: &str,
 ) -> String {
     let text = version_text(said);
-    let (exact, is_version) = match version_of(&text) {
+    let (exact, is_version) = match closest_version(&text) {
         Some(version) => (version.to_string(), true),
         None => (instead.to_owned(), false),
     };

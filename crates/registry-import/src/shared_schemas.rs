@@ -19,7 +19,7 @@ use names::Names;
 use registry_core::{
     kind::Kind,
     reference::{Key, SchemaRef},
-    schema_inline::{Budget, inlined},
+    schema_inline::{InlineBudget, inlined},
     version::Version,
 };
 use schema_compat::json_schema::each_object;
@@ -54,7 +54,7 @@ pub(crate) fn shared(tools: Vec<Value>, prefix: &str, version: &Version) -> Shar
 fn put_back(mut tools: Vec<Value>, holders: &[Holder], names: Names) -> SharedSchemas {
     let bodies = names.into_bodies();
     let resolve = |key: &Key| bodies.get(&key.name.to_string()).map(|(_, schema)| schema);
-    let mut budget = Budget::of_server();
+    let mut budget = InlineBudget::for_server();
     for holder in holders {
         let field = &mut tools[holder.tool][holder.field];
         if *field == holder.schema {

@@ -119,7 +119,7 @@ proptest! {
         }).collect();
         for (said, document) in tools.iter().zip(&imported.draft.tools) {
             let Ok(before) = compile(&said["inputSchema"], &|_| None) else { continue };
-            let resolve = |name: &SchemaName| schemas.get(&Key::of_schema(name)?).copied();
+            let resolve = |name: &SchemaName| schemas.get(&Key::for_schema(name)?).copied();
             // Schemas beyond the registry's limits are dropped and reported.
             let Some(kept) = document.get("inputSchema") else {
                 prop_assert!(!imported.repairs.is_empty());

@@ -1,30 +1,30 @@
-//! What is different between two bills.
+//! Differences between two bills of materials.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{Entry, Inventory};
+use crate::read::{Entry, Inventory};
 
-/// What changed about one thing.
+/// A kind of difference.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Change {
-    /// Only the newer bill lists it.
+    /// Only the newer bill lists the component.
     Added,
-    /// Only the older bill lists it.
+    /// Only the older bill lists the component.
     Removed,
-    /// Another version of it.
+    /// The version differs.
     Version,
-    /// The same version with another content.
+    /// The version is the same, but the content differs.
     Digest,
-    /// Another licence.
+    /// The license differs.
     License,
-    /// Another supplier.
+    /// The supplier differs.
     Supplier,
-    /// Another state in the registry.
+    /// The lifecycle state differs.
     Lifecycle,
 }
 
 impl Change {
-    /// The change as one word: `added`.
+    /// The serialized name: `added`.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Added => "added",
@@ -38,21 +38,21 @@ impl Change {
     }
 }
 
-/// One difference.
+/// A difference between two bills.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Difference {
-    /// Of what: `tool/fetch`.
+    /// The name of the component: `tool/fetch`.
     pub name: String,
-    /// What changed.
+    /// The kind of difference.
     pub change: Change,
-    /// What it was; versions, where it was removed.
+    /// The old value; for removed components their versions.
     pub old: Option<String>,
-    /// What it is; versions, where it was added.
+    /// The new value; for added components their versions.
     pub new: Option<String>,
 }
 
-/// All differences, by name. A name with one version gone and one new one has changed its version;
-/// with more of them, which of the old ones became which of the new ones is nobody's knowledge.
+/// All differences by name. A name with one removed and one added version has a changed version.
+/// With several of them, the correspondence is unknown, so they are reported as removed and added.
 pub fn compare(old: &Inventory, new: &Inventory) -> Vec<Difference> {
     let mut found = Vec::new();
     let (old, new) = (by_name(old), by_name(new));

@@ -1,27 +1,29 @@
-//! A bill as CycloneDX 1.6 or 1.7 JSON.
+//! Output as CycloneDX 1.6 or 1.7 JSON.
 //!
-//! Servers and agents are services, tools and schemas components; `bom-ref`s are the entities' keys.
-//! A root that is a service also stands in `metadata.component`, as the application that it is,
-//! because only components may stand there. Licences are always expressions or names, never `id`s:
-//! each version of the format knows only the identifiers of its day.
+//! Servers and agents are services, tools and schemas are components. A `bom-ref` is the key of an
+//! entity. A root that is a service also occurs in `metadata.component` as an application, because
+//! only components are allowed there. Licenses are always expressions or names, never `id`s,
+//! because each format version has its own list of identifiers.
 
 use std::io;
 
 use registry_core::{catalog::Record, kind::Kind, reference::Key};
 use serde::Serialize;
 
-use super::{
-    Bill, Format, HASHES, id,
+use crate::{
+    bill::{Bill, HASHES},
+    format::Format,
+    id,
     item::Item,
     license::License,
     metadata::Supplier,
     stream::{self, Each},
 };
 
-/// The `bom-ref` of what the bill is about, where that is not one of the components.
+/// The `bom-ref` of the subject if it is not one of the components.
 pub(super) const SUBJECT: &str = "subject";
 
-/// The property that has the digest of a service, which has no hashes.
+/// The property with the digest of a service, because services have no hashes.
 pub(super) const DIGEST: &str = "registry:digest";
 
 #[derive(Serialize)]
@@ -152,7 +154,7 @@ pub(super) fn write(bill: &Bill, format: Format, out: impl io::Write) -> io::Res
     let version = format.as_str().trim_start_matches("cyclonedx-");
     let is_service = |record: &&_| is_service(key_of(record));
     let is_subject = |record: &&_| bill.root.as_ref() == Some(key_of(record));
-    let item = |record| Item::of(&bill.catalog, record);
+    let item = |record| Item::new(&bill.catalog, record);
     let components = || {
         let records = bill.records.iter().map(|r| &**r);
         records.filter(move |r| !is_service(r) && !is_subject(r)).map(|r| component(item(r)))
@@ -205,12 +207,12 @@ fn metadata(bill: &Bill) -> Metadata {
     }
 }
 
-/// What the bill is about, as a component.
+/// The subject of the bill as a component.
 fn subject(bill: &Bill) -> Component {
     let root = bill.records.iter().find(|record| bill.root.as_ref() == Some(key_of(record)));
     match root {
         Some(root) => {
-            let component = component(Item::of(&bill.catalog, root));
+            let component = component(Item::new(&bill.catalog, root));
             if !is_service(key_of(root)) {
                 return component;
             }
@@ -272,7 +274,7 @@ fn service(item: Item) -> Service {
     }
 }
 
-/// The namespace and the name within it.
+/// The namespace of a name and the name within it.
 fn names(key: &Key) -> (Option<String>, String) {
     match key.name.as_str().split_once('/') {
         Some((group, name)) => (Some(group.to_owned()), name.to_owned()),
@@ -301,13 +303,13 @@ fn references(item: &Item) -> Vec<Reference> {
     found.into_iter().flatten().collect()
 }
 
-/// One entry for the subject, unless it is one of the components, and one for each entity.
+/// One entry for the subject, unless it is one of the components, and one per entity.
 fn dependencies(bill: &Bill) -> impl Iterator<Item = Dependency> {
     let texts = |keys: Vec<&Key>| keys.into_iter().map(ToString::to_string).collect::<Vec<_>>();
     let is_apart = bill.root.as_ref().is_none_or(is_service);
     let subject = is_apart.then(|| Dependency {
         of: SUBJECT.to_owned(),
-        depends_on: Some(texts(bill.tops())),
+        depends_on: Some(texts(bill.subjects())),
         provides: None,
     });
     let entries = bill.records.iter().map(move |record| {

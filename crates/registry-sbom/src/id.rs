@@ -1,19 +1,20 @@
-//! Identifiers that the formats want, derived from what they name: never random.
+//! Identifiers required by the formats, derived deterministically from the content.
 
 use std::fmt::Write as _;
 
 use registry_core::{document::Digest, reference::Key, timestamp::Timestamp};
 
-use super::{Bill, Format};
+use crate::{bill::Bill, format::Format};
 
-/// The UUID of a bill in a form: of version 8 (RFC 9562), from SHA-256 over the registry, the
-/// revision with its chain hash, the root and the form.
+/// The UUID of a bill in a format: version 8 (RFC 9562), from a SHA-256 over the registry, the
+/// revision with its chain hash, the root and the format.
 pub(super) fn uuid(bill: &Bill, format: Format) -> String {
     let Bill { catalog, .. } = bill;
     let (registry, revision, chain) = (catalog.registry(), catalog.revision(), catalog.chain());
     let root = bill.root.as_ref().map(ToString::to_string).unwrap_or_default();
-    let digest =
-        Digest::of(format!("sbom\n{registry}\n{revision}\n{chain}\n{root}\n{format}").as_bytes());
+    let digest = Digest::compute(
+        format!("sbom\n{registry}\n{revision}\n{chain}\n{root}\n{format}").as_bytes(),
+    );
     let mut bytes = [0; 16];
     bytes.copy_from_slice(&digest.as_bytes()[..16]);
     bytes[6] = bytes[6] & 0x0f | 0x80;
@@ -23,34 +24,34 @@ pub(super) fn uuid(bill: &Bill, format: Format) -> String {
         if matches!(i, 4 | 6 | 8 | 10) {
             text.push('-');
         }
-        // Writing into a string cannot fail.
+        // Writing to a string cannot fail.
         let _ = write!(text, "{byte:02x}");
     }
     text
 }
 
-/// 16 hex digits that stand for a text.
+/// 16 hex digits of the hash of a text.
 pub(super) fn short_hash(text: &str) -> String {
-    let digest = Digest::of(text.as_bytes()).to_string();
+    let digest = Digest::compute(text.as_bytes()).to_string();
     digest.trim_start_matches("sha256:").chars().take(16).collect()
 }
 
-/// The SHA-256 of an entity's document as bare hex digits.
+/// The SHA-256 of an entity's document as hex digits.
 pub(super) fn hex(digest: Digest) -> String {
     digest.to_string().trim_start_matches("sha256:").to_owned()
 }
 
-/// A time as SPDX writes it: whole seconds.
+/// A time in whole seconds, as SPDX requires.
 pub(super) fn seconds(time: Timestamp) -> String {
     let text = time.to_string();
     format!("{}Z", text.split('.').next().unwrap_or_default())
 }
 
-/// What begins every SPDX 2.3 identifier.
+/// The prefix of every SPDX 2.3 identifier.
 const SPDX_REF: &str = "SPDXRef-";
 
-/// The SPDX 2.3 identifier of an entity. It allows letters, digits, `.` and `-` only, so `-` is
-/// written twice, and any other character as `-` and two hex digits.
+/// The SPDX 2.3 identifier of an entity. Only letters, digits, `.` and `-` are allowed, so `-` is
+/// doubled, and any other character is encoded as `-` and two hex digits.
 pub(super) fn spdx_ref(key: &Key) -> String {
     let mut id = SPDX_REF.to_owned();
     for character in key.to_string().chars() {
@@ -66,7 +67,7 @@ pub(super) fn spdx_ref(key: &Key) -> String {
     id
 }
 
-/// The entity that [`spdx_ref`] wrote.
+/// Decodes the result of [`spdx_ref`].
 pub(super) fn read_spdx_ref(id: &str) -> Option<Key> {
     let mut rest = id.strip_prefix(SPDX_REF)?;
     let mut text = String::new();
@@ -91,7 +92,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn spdx_identifiers_are_allowed_and_read_back() {
+    fn spdx_identifier_is_valid_and_round_trips() {
         for text in ["tool/a_b@1.0.0-rc.1+x", "server/io.acme/do-cs@1.2.3", "schema/-2F@0.0.1"] {
             let key: Key = text.parse().unwrap();
             let id = spdx_ref(&key);

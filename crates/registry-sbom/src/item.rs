@@ -1,4 +1,4 @@
-//! One entity as a bill shows it, whatever the form.
+//! An entity of a bill, independent of the format.
 
 use registry_core::{
     catalog::{Catalog, Record},
@@ -9,14 +9,13 @@ use registry_core::{
 };
 use serde_json::{Map, Value};
 
-use super::{
+use crate::{
     license::License,
     metadata::{Metadata, Supplier, TEXT_BYTES},
     purl,
     url::is_web_address,
 };
 
-/// One entity of a bill.
 #[derive(Debug, Clone)]
 pub(super) struct Item {
     pub(super) key: Key,
@@ -26,19 +25,20 @@ pub(super) struct Item {
     pub(super) supplier: Option<Supplier>,
     pub(super) purl: String,
     pub(super) endpoints: Vec<String>,
-    /// Whether its callers must say who they are; nothing: it is not known.
+    /// Whether callers must authenticate; `None` if unknown.
     pub(super) authenticated: Option<bool>,
     pub(super) repository: Option<String>,
     pub(super) website: Option<String>,
-    /// What the formats have no place for, by name.
+    /// Properties without a field in the formats, by name.
     pub(super) properties: Vec<(String, String)>,
 }
 
 impl Item {
-    /// Reads a record.
-    pub(super) fn of(catalog: &Catalog, record: &Record) -> Self {
-        // Read for this bill only: an entity that is kept takes ten times the memory of its bytes.
-        let document = record.document.unread();
+    /// Converts a record.
+    pub(super) fn new(catalog: &Catalog, record: &Record) -> Self {
+        // Parsed for this bill only, because a cached entity takes ten times the memory of its
+        // bytes.
+        let document = record.document.without_entity();
         let entity = document.entity();
         let metadata = Metadata(entity.metadata());
         let mut item = Self {
@@ -47,12 +47,17 @@ impl Item {
             description: entity.description().map(str::to_owned),
             license: metadata.license(),
             supplier: metadata.supplier(),
-            purl: purl::of(metadata, catalog.registry(), document.key(), document.digest()),
+            purl: purl::package_url(
+                metadata,
+                catalog.registry(),
+                document.key(),
+                document.digest(),
+            ),
             endpoints: metadata.endpoints(),
             authenticated: None,
             repository: metadata.repository(),
             website: metadata.website(),
-            properties: of_record(catalog, record),
+            properties: record_properties(catalog, record),
         };
         match entity {
             Entity::Tool(tool) => item.add_tool(tool),
@@ -108,14 +113,15 @@ impl Item {
     }
 }
 
-/// Whether every alternative among the requirements names a scheme; an empty one means anybody.
+/// Whether every alternative of the requirements names a scheme. An empty alternative allows
+/// anonymous access.
 fn requires_someone(security: &[Value]) -> bool {
     let names_one =
         |requirement: &Value| requirement.as_object().is_some_and(|r| !Map::is_empty(r));
     !security.is_empty() && security.iter().all(names_one)
 }
 
-fn of_record(catalog: &Catalog, record: &Record) -> Vec<(String, String)> {
+fn record_properties(catalog: &Catalog, record: &Record) -> Vec<(String, String)> {
     let named = |name: &str, value: String| (format!("registry:{name}"), value);
     let Lifecycle { state, notice, .. } = &record.lifecycle;
     let mut found = vec![

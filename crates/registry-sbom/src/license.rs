@@ -1,30 +1,30 @@
-//! Licences as the metadata names them: an SPDX expression, or just a name.
+//! Licenses in metadata: an SPDX expression, or a name.
 
 use spdx::{
     AdditionItem, Expression, LicenseItem, ParseMode,
     identifiers::{EXCEPTIONS, LICENSES},
 };
 
-use super::id;
+use crate::id;
 
-/// What the metadata says about the licence.
+/// The license of an entity.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum License {
-    /// A valid SPDX licence expression of listed licences and `LicenseRef-…`.
+    /// A valid SPDX license expression of listed licenses and `LicenseRef-…`.
     Expression(String),
     /// Any other text.
     Name(String),
 }
 
-/// SPDX's own rules; licences that its list calls deprecated (`GPL-2.0`, `GPL-2.0+`) are still on it.
+/// The rules of SPDX; deprecated licenses (`GPL-2.0`, `GPL-2.0+`) are still listed.
 const MODE: ParseMode =
     ParseMode { allow_deprecated: true, allow_postfix_plus_on_gpl: true, ..ParseMode::STRICT };
 
-/// How SPDX writes that nothing is said.
+/// SPDX's value for an unspecified license.
 const NOTHING_SAID: &str = "NOASSERTION";
 
 impl License {
-    /// Reads what the metadata says; nothing where it says that it does not say.
+    /// Parses a license; `None` if the text means unspecified.
     pub(super) fn read(text: &str) -> Option<Self> {
         let written = rewritten(text);
         if written == NOTHING_SAID {
@@ -39,7 +39,7 @@ impl License {
         })
     }
 
-    /// The licence as SPDX 2.3 writes it, where a name needs an id.
+    /// The license in SPDX 2.3, where a name needs an id.
     pub(super) fn spdx2(&self) -> String {
         match self {
             Self::Expression(expression) => expression.clone(),
@@ -47,7 +47,7 @@ impl License {
         }
     }
 
-    /// Every `LicenseRef-…` in it with the text that is known of it.
+    /// Every `LicenseRef-…` with its known text.
     pub(super) fn references(&self) -> Vec<(String, &str)> {
         match self {
             Self::Name(name) => vec![(self.spdx2(), name)],
@@ -64,8 +64,8 @@ impl License {
     }
 }
 
-/// The text with identifiers as the list spells them, whatever their case here (SPDX 2.3, annex D),
-/// operators in capitals, and space as SPDX writes it.
+/// The expression with identifiers spelled as in the list, ignoring case (SPDX 2.3, annex D),
+/// operators in upper case, and normalized spaces.
 fn rewritten(text: &str) -> String {
     let spaced = text.replace('(', " ( ").replace(')', " ) ");
     let words: Vec<_> = spaced.split_whitespace().map(respelled).collect();
@@ -83,16 +83,16 @@ fn respelled(word: &str) -> String {
     format!("{spelling}{plus}")
 }
 
-/// What stands for the text of a licence that the registry has only the name of.
+/// The placeholder for the text of a license that is known only by name.
 pub(super) const UNKNOWN_TEXT: &str = "The registry does not hold the text of this licence.";
 
-/// `GPL-2.0-only+`, which contradicts itself.
+/// Whether the expression is contradictory, like `GPL-2.0-only+`.
 fn is_contradiction(word: &str) -> bool {
     word.ends_with("-only+")
 }
 
-/// Whether it refers to no other document, names each of its own references, says something about
-/// each part, and has only listed exceptions: SPDX 2.3 knows no others.
+/// Whether the expression refers to no other document, names its own references, specifies each
+/// part, and has only listed exceptions. SPDX 2.3 allows no others.
 fn is_self_contained(expression: &Expression) -> bool {
     expression.requirements().all(|requirement| {
         let license = match &requirement.req.license {
@@ -118,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn expressions_are_told_from_names() {
+    fn expressions_are_distinguished_from_names() {
         for good in [
             "MIT",
             "Apache-2.0 OR MIT",
@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_listed_gets_a_reference() {
+    fn unlisted_license_gets_reference() {
         let name = License::read("proprietary").unwrap();
         assert!(name.spdx2().starts_with("LicenseRef-"));
         assert_eq!(name.references(), [(name.spdx2(), "proprietary")]);
@@ -175,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn what_asserts_nothing_is_no_licence() {
+    fn noassertion_is_absent_license() {
         assert_eq!(License::read("NOASSERTION"), None);
         assert_eq!(License::read(" noAssertion "), None);
     }

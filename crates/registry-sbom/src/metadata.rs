@@ -1,20 +1,20 @@
-//! What a bill reads from an entity's open `metadata`: licence, supplier, addresses, packages.
+//! The parts of an entity's open `metadata` that bills use: license, supplier, URLs and packages.
 //!
-//! The keys are those of `package.json` and of MCP's `server.json`. Whatever has another type, is
-//! empty, too long or has control characters counts as absent.
+//! The keys are those of `package.json` and of MCP's `server.json`. Values with another type, empty
+//! or too long values, and those with control characters count as absent.
 
 use serde_json::{Map, Value};
 
-use super::{license::License, url::is_web_address};
+use crate::{license::License, url::is_web_address};
 
-/// Longest text that a bill takes from an entity's metadata, in bytes.
+/// Maximum size of a text from metadata in bytes.
 pub(super) const TEXT_BYTES: usize = 1024;
 
-/// An entity's metadata, as far as bills read it.
+/// The metadata of an entity.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Metadata<'a>(pub(super) Option<&'a Map<String, Value>>);
 
-/// Who supplies an entity.
+/// The supplier of an entity.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Supplier {
     pub(super) name: String,
@@ -22,14 +22,14 @@ pub(super) struct Supplier {
 }
 
 impl Supplier {
-    /// A supplier, if the texts can be used.
+    /// A supplier, if the texts are valid.
     pub(super) fn new(name: &str, url: Option<&str>) -> Option<Self> {
         let url = url.and_then(usable).filter(|url| is_web_address(url)).map(str::to_owned);
         Some(Self { name: usable(name)?.to_owned(), url })
     }
 }
 
-/// A package of a package registry, as `server.json` names it.
+/// A package of a package registry, as in `server.json`.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Package<'a> {
     pub(super) registry: &'a str,
@@ -39,7 +39,7 @@ pub(super) struct Package<'a> {
 }
 
 impl<'a> Metadata<'a> {
-    /// The member itself, or that of the `server.json` that an import kept.
+    /// The member itself, or that of an imported `server.json`.
     fn get(self, name: &str) -> Option<&'a Value> {
         let members = self.0?;
         members.get(name).or_else(|| members.get("serverJson")?.get(name))
@@ -57,7 +57,7 @@ impl<'a> Metadata<'a> {
         License::read(self.text("license")?)
     }
 
-    /// `supplier`: a name, or an object with `name` and perhaps `url`.
+    /// `supplier`: a name, or an object with `name` and optionally `url`.
     pub(super) fn supplier(self) -> Option<Supplier> {
         match self.get("supplier")? {
             Value::Object(supplier) => {
@@ -68,7 +68,7 @@ impl<'a> Metadata<'a> {
         }
     }
 
-    /// `repository`: an address, or an object with `url`.
+    /// `repository`: a URL, or an object with `url`.
     pub(super) fn repository(self) -> Option<String> {
         match self.get("repository")? {
             Value::Object(repository) => address(repository.get("url")?),
@@ -86,7 +86,7 @@ impl<'a> Metadata<'a> {
         remotes.into_iter().flatten().filter_map(|remote| address(remote.get("url")?)).collect()
     }
 
-    /// The one entry of `packages`; of several none is *the* package.
+    /// The only entry of `packages`. With several, none of them identifies the entity.
     pub(super) fn package(self) -> Option<Package<'a>> {
         let [package] = self.get("packages")?.as_array()?.as_slice() else { return None };
         let get = |name| package.get(name).and_then(text);
@@ -104,7 +104,7 @@ fn text(value: &Value) -> Option<&str> {
     value.as_str().and_then(usable)
 }
 
-/// The text without space around it, unless nothing is left, or too much, or what steers a screen.
+/// The trimmed text, unless it is empty, too long, or has control characters.
 fn usable(text: &str) -> Option<&str> {
     let text = text.trim();
     let fits = !text.is_empty() && text.len() <= TEXT_BYTES;
@@ -122,7 +122,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn odd_values_count_as_absent() {
+    fn invalid_values_count_as_absent() {
         let long = "x".repeat(TEXT_BYTES + 1);
         for odd in
             [json!(7), json!(null), json!([]), json!({}), json!(" "), json!("a\nb"), json!(long)]
@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn both_ways_of_writing_are_read() {
+    fn both_notations_are_supported() {
         let read = |value: Value| {
             let metadata = Metadata(value.as_object());
             (metadata.supplier(), metadata.repository(), metadata.endpoints())

@@ -1,15 +1,15 @@
-//! Package URLs (ECMA-427): the one that the metadata gives, that of its one package, or a generic
-//! one that names the registry.
+//! Package URLs (ECMA-427): the one given in metadata, that of the only package, or a generic one
+//! that names the registry.
 
 use std::{fmt::Write as _, str::FromStr as _};
 
 use packageurl::PackageUrl;
 use registry_core::{chain::RegistryId, document::Digest, reference::Key};
 
-use super::metadata::{Metadata, Package};
+use crate::metadata::{Metadata, Package};
 
-/// The package URL of an entity, in canonical form.
-pub(super) fn of(
+/// The package URL of an entity in canonical form.
+pub(super) fn package_url(
     metadata: Metadata<'_>,
     registry: &RegistryId,
     key: &Key,
@@ -17,19 +17,19 @@ pub(super) fn of(
 ) -> String {
     let given = metadata.text("purl").and_then(read);
     given
-        .or_else(|| metadata.package().and_then(of_package))
+        .or_else(|| metadata.package().and_then(from_package))
         .unwrap_or_else(|| generic(registry, key, digest))
 }
 
-/// A given package URL in canonical form, if it is one.
+/// A given package URL in canonical form, if it is valid.
 fn read(text: &str) -> Option<String> {
     let read = |text: &str| PackageUrl::from_str(text).ok().map(canonical);
     let canonical = read(&lowered(read(text)?))?;
-    // What does not read back is not worth handing on.
+    // A URL that does not round-trip is ignored.
     (read(&canonical)? == canonical).then_some(canonical)
 }
 
-/// Types whose names and namespaces have no case, beside those that the library knows.
+/// Types with case-insensitive names and namespaces that the library does not know.
 const CASELESS: [&str; 5] =
     ["pkg:alpm/", "pkg:bitnami/", "pkg:gitlab/", "pkg:luarocks/", "pkg:pub/"];
 
@@ -41,8 +41,8 @@ fn lowered(mut purl: String) -> String {
     purl
 }
 
-/// The canonical form has no empty version, and leaves only letters, digits and `.-_~:` as they are,
-/// beside what separates; the library leaves a few more.
+/// The canonical form has no empty version and encodes all characters except letters, digits,
+/// `.-_~:` and separators. The library leaves some more unencoded.
 fn canonical(mut purl: PackageUrl<'_>) -> String {
     if purl.version() == Some("") {
         purl.without_version();
@@ -57,7 +57,7 @@ fn canonical(mut purl: PackageUrl<'_>) -> String {
             '&' if part == '?' => text.push(c),
             '/' if part != '@' => text.push(c),
             '!' | '$' | '&' | '\'' | '(' | ')' | '*' | ',' | '/' => {
-                // Writing into a string cannot fail.
+                // Writing to a string cannot fail.
                 let _ = write!(text, "%{:02X}", u32::from(c));
             }
             _ => text.push(c),
@@ -66,7 +66,8 @@ fn canonical(mut purl: PackageUrl<'_>) -> String {
     text
 }
 
-/// The registries that `server.json` means by their types; other ones would be other packages.
+/// The default registries of the package types in `server.json`; in other registries, names denote
+/// other packages.
 const HOMES: [(&str, &str, &str); 5] = [
     ("npm", "npm", "https://registry.npmjs.org"),
     ("pypi", "pypi", "https://pypi.org"),
@@ -75,13 +76,13 @@ const HOMES: [(&str, &str, &str); 5] = [
     ("oci", "oci", "https://docker.io"),
 ];
 
-fn of_package(package: Package<'_>) -> Option<String> {
+fn from_package(package: Package<'_>) -> Option<String> {
     let (_, ty, home) = HOMES.into_iter().find(|(name, ..)| *name == package.registry)?;
     if package.base_url.is_some_and(|base| base.trim_end_matches('/') != home) {
         return None;
     }
     if ty == "oci" {
-        return of_image(package.identifier, package.version);
+        return from_image(package.identifier, package.version);
     }
     let (namespace, name) = match package.identifier.rsplit_once('/') {
         Some((namespace, name)) => (Some(namespace), name),
@@ -97,9 +98,10 @@ fn of_package(package: Package<'_>) -> Option<String> {
     read(&purl.to_string())
 }
 
-/// `ghcr.io/acme/docs:1.0`, perhaps with a digest: the name is the last part, the digest the version.
-/// Without a tag the package's own version is one. An image that names no host is Docker Hub's.
-fn of_image(image: &str, version: Option<&str>) -> Option<String> {
+/// Parses `ghcr.io/acme/docs:1.0`, optionally with a digest: the name is the last part, the digest
+/// the version. Without a tag, the package's own version is used. An image without a host is on
+/// Docker Hub.
+fn from_image(image: &str, version: Option<&str>) -> Option<String> {
     let (image, digest) = match image.split_once('@') {
         Some((image, digest)) => (image, Some(digest)),
         None => (image, None),
@@ -113,7 +115,7 @@ fn of_image(image: &str, version: Option<&str>) -> Option<String> {
     };
     let mut purl = PackageUrl::new("oci", name.to_ascii_lowercase()).ok()?;
     purl.add_qualifier("repository_url", format!("{home}{path}/{name}")).ok()?;
-    // A digest in the place of the version is no tag.
+    // A digest in place of the version is not a tag.
     let (digest, tag) = match tag {
         Some(version) if version.contains(':') => (digest.or(Some(version)), None),
         tag => (digest, tag),
@@ -127,7 +129,7 @@ fn of_image(image: &str, version: Option<&str>) -> Option<String> {
     read(&purl.to_string())
 }
 
-/// `pkg:generic/tool/fetch@1.2.3?checksum=sha256:…&registry.id=…`
+/// The form is `pkg:generic/tool/fetch@1.2.3?checksum=sha256:…&registry.id=…`.
 fn generic(registry: &RegistryId, key: &Key, digest: Digest) -> String {
     let (namespace, name) = match key.name.as_str().split_once('/') {
         Some((namespace, name)) => (format!("{}/{namespace}", key.kind), name),
@@ -141,7 +143,7 @@ fn generic(registry: &RegistryId, key: &Key, digest: Digest) -> String {
         purl.add_qualifier("registry.id", registry.as_str())?;
         Ok::<_, packageurl::Error>(canonical(purl))
     };
-    // A key has a name, and the rest is allowed for generic packages.
+    // A key has a name, and all other parts are allowed for generic packages.
     build().expect("a generic package URL can name any entity")
 }
 
@@ -154,12 +156,12 @@ mod tests {
     fn purl(metadata: &serde_json::Value) -> String {
         let key = "server/io.acme/docs@1.0.0+b".parse().unwrap();
         let registry = RegistryId::new("a b/c");
-        of(Metadata(metadata.as_object()), &registry, &key, Digest::from_bytes([0xab; 32]))
+        package_url(Metadata(metadata.as_object()), &registry, &key, Digest::from_bytes([0xab; 32]))
     }
 
     /// Examples of the specification and of its published tests.
     #[test]
-    fn given_package_urls_become_canonical() {
+    fn given_package_url_is_canonicalized() {
         let given = |text: &str| purl(&json!({ "purl": text }));
         for (text, canonical) in [
             ("pkg:bitbucket/birkenfeld/pygments-main@244fd47e07d1014f0aed9c", None),
@@ -209,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn the_one_package_names_the_entity() {
+    fn single_package_identifies_entity() {
         let of = |package: serde_json::Value| purl(&json!({ "packages": [package] }));
         let npm = json!({ "registryType": "npm", "identifier": "@acme/docs", "version": "1.2.3" });
         assert_eq!(of(npm.clone()), "pkg:npm/%40acme/docs@1.2.3");
@@ -239,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn a_generic_one_names_the_registry() {
+    fn generic_package_url_names_registry() {
         let expected = format!(
             "pkg:generic/server/io.acme/docs@1.0.0%2Bb?checksum=sha256:{}&registry.id=a%20b%2Fc",
             "ab".repeat(32)

@@ -1,42 +1,45 @@
-//! Reads a bill in any of the formats, as far as comparing needs it.
+//! Parsing of bills in any format, as far as comparison needs it.
 //!
-//! Bills of others are read too: what is not named by a key of ours goes by its group and name.
+//! Bills of other tools are supported: a component without a key of this registry is identified by
+//! group and name.
 
 use std::collections::BTreeMap;
 
 use registry_core::reference::Key;
 use serde_json::{Map, Value};
 
-use super::{cyclonedx, id};
+use crate::{cyclonedx, id};
 
-/// What a bill lists: entries by name and version.
+/// The components of a bill by name and version.
 pub type Inventory = BTreeMap<(String, String), Entry>;
 
-/// What a bill says of one thing, beside its name and version.
+/// The properties of a component.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Entry {
-    /// Its SHA-256, in hex digits.
+    /// The SHA-256 in hex digits.
     pub digest: Option<String>,
-    /// Its licence.
+    /// The license.
     pub license: Option<String>,
-    /// Who supplies it.
+    /// The supplier.
     pub supplier: Option<String>,
-    /// Its state in the registry.
+    /// The lifecycle state in the registry.
     pub lifecycle: Option<String>,
 }
 
-/// A text that is not a bill of materials.
+/// The text is not a bill of materials.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidBill {
-    /// Not JSON.
+    /// It is not JSON.
     #[error("not JSON: {0}")]
     Json(String),
-    /// JSON, but not of a known format.
-    #[error("neither CycloneDX (`bomFormat`) nor SPDX 2 (`spdxVersion`) nor SPDX 3 (`@graph`)")]
+    /// It is JSON, but not a known format.
+    #[error(
+        "unknown format: neither CycloneDX (`bomFormat`) nor SPDX 2 (`spdxVersion`) nor SPDX 3 (`@graph`)"
+    )]
     Format,
 }
 
-/// Reads a bill.
+/// Parses a bill.
 pub fn read(bytes: &[u8]) -> Result<Inventory, InvalidBill> {
     let bill: Value =
         serde_json::from_slice(bytes).map_err(|e| InvalidBill::Json(e.to_string()))?;
@@ -59,7 +62,7 @@ fn owned(value: &Value) -> Option<String> {
     value.as_str().map(str::to_owned)
 }
 
-/// Name and version: of our key where there is one.
+/// The name and version of a component: from its key if it has one.
 fn identity(key: Option<Key>, thing: &Value, version: &str) -> (String, String) {
     if let Some(Key { kind, name, version }) = key {
         return (format!("{kind}/{name}"), version.to_string());

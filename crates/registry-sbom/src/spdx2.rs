@@ -1,22 +1,24 @@
-//! A bill as SPDX 2.3 JSON.
+//! Output as SPDX 2.3 JSON.
 //!
-//! Every entity is a package; what SPDX has no field for stands in its `comment`, one
-//! `name=value` a line. A server *contains* the tools that it provides.
+//! Every entity is a package. Properties without a field in SPDX are in its `comment`, one
+//! `name=value` per line. A server *contains* the tools that it provides.
 
 use std::{cell::RefCell, collections::BTreeMap, io};
 
 use registry_core::kind::Kind;
 use serde::Serialize;
 
-use super::{
-    Bill, Format, id,
+use crate::{
+    bill::Bill,
+    format::Format,
+    id,
     item::Item,
     license::{self, License},
     stream::{self, Each},
 };
 
 const DOCUMENT: &str = "SPDXRef-DOCUMENT";
-/// The package that stands for the whole registry; no entity's identifier has no `-2F` in it.
+/// The package of the whole registry; the identifier of an entity always contains `-2F`.
 const REGISTRY: &str = "SPDXRef-Registry";
 const UNKNOWN: &str = "NOASSERTION";
 
@@ -33,7 +35,7 @@ struct Document<P, L, R> {
     comment: String,
     creation_info: CreationInfo,
     packages: P,
-    // Known only once the packages are written.
+    // Known only after the packages are written.
     has_extracted_licensing_infos: L,
     relationships: R,
 }
@@ -107,12 +109,12 @@ pub(super) fn write(bill: &Bill, out: impl io::Write) -> io::Result<()> {
     let found = RefCell::new(BTreeMap::new());
     let packages = || {
         let entities = bill.records.iter().map(|record| {
-            let item = Item::of(&bill.catalog, record);
+            let item = Item::new(&bill.catalog, record);
             let references = item.license.iter().flat_map(License::references);
             for (id, text) in references {
                 let mut found = found.borrow_mut();
                 let known: &mut String = found.entry(id).or_default();
-                // An expression may have the id that a name was given.
+                // An expression may contain the id assigned to a name.
                 if known.is_empty() || text != license::UNKNOWN_TEXT {
                     text.clone_into(known);
                 }
@@ -128,7 +130,7 @@ pub(super) fn write(bill: &Bill, out: impl io::Write) -> io::Result<()> {
         id: DOCUMENT,
         name: bill.name(),
         namespace: format!("urn:uuid:{}", id::uuid(bill, Format::Spdx23)),
-        comment: bill.about(),
+        comment: bill.describe_source(),
         creation_info: CreationInfo {
             created: id::seconds(bill.time),
             creators: [format!("Tool: registry-{}", env!("CARGO_PKG_VERSION"))],
@@ -141,7 +143,7 @@ pub(super) fn write(bill: &Bill, out: impl io::Write) -> io::Result<()> {
 }
 
 fn package(item: Item) -> Package {
-    // One a line, so a value may not bring lines of its own.
+    // Each property is one line, so line breaks in values are escaped.
     let line = |text: &str| text.replace('\\', "\\\\").replace('\n', "\\n");
     let properties = item.properties.iter().map(|(name, value)| format!("{name}={}", line(value)));
     let external_refs = external_refs(&item);
@@ -169,7 +171,7 @@ fn package(item: Item) -> Package {
     }
 }
 
-/// What stands in parentheses at the end is an e-mail address; a name with some of its own gets an
+/// SPDX interprets parentheses at the end as an email address, so a name with parentheses gets an
 /// empty one.
 fn organization(name: &str) -> String {
     let address = if name.contains(['(', ')']) { " ()" } else { "" };
@@ -223,13 +225,13 @@ fn relationships(bill: &Bill) -> impl Iterator<Item = Relationship> {
     described(bill).into_iter().chain(edges)
 }
 
-/// What the document is about.
+/// The subjects of the document.
 fn described(bill: &Bill) -> Vec<Relationship> {
     if let Some(root) = &bill.root {
         return vec![relate(DOCUMENT, "DESCRIBES", id::spdx_ref(root))];
     }
     let mut found = vec![relate(DOCUMENT, "DESCRIBES", REGISTRY.to_owned())];
-    let tops = bill.tops().into_iter();
+    let tops = bill.subjects().into_iter();
     found.extend(tops.map(|key| relate(REGISTRY, "CONTAINS", id::spdx_ref(key))));
     found
 }

@@ -1,8 +1,8 @@
-//! A bill as SPDX 3.0.1 JSON-LD: a graph of elements, of the profiles core, software, simple
+//! Output as SPDX 3.0.1 JSON-LD: a graph of elements of the profiles core, software, simple
 //! licensing and extension.
 //!
-//! An element's id is the bill's UUID and the entity's key. What SPDX has no property for stands in
-//! its extension for CycloneDX properties.
+//! The id of an element consists of the bill's UUID and the entity's key. Properties without a
+//! field in SPDX are in its extension for CycloneDX properties.
 
 mod element;
 
@@ -12,8 +12,10 @@ use element::{Element, Names, Relation};
 use registry_core::kind::Kind;
 use serde::Serialize;
 
-use super::{
-    Bill, Format, id,
+use crate::{
+    bill::Bill,
+    format::Format,
+    id,
     item::Item,
     license::License,
     metadata::Supplier,
@@ -28,7 +30,7 @@ struct Document<G> {
     graph: G,
 }
 
-/// What several packages share, and is therefore written once, after them.
+/// Elements shared by several packages, written once after them.
 #[derive(Default)]
 struct Shared {
     suppliers: BTreeSet<String>,
@@ -41,7 +43,7 @@ pub(super) fn write(bill: &Bill, out: impl io::Write) -> io::Result<()> {
     let graph = || {
         let head = element::head(bill, &names);
         let packages = bill.records.iter().flat_map(|record| {
-            let item = Item::of(&bill.catalog, record);
+            let item = Item::new(&bill.catalog, record);
             let mut found = Vec::with_capacity(3);
             let mut shared = shared.borrow_mut();
             if let Some(Supplier { name, .. }) = &item.supplier {
@@ -62,7 +64,7 @@ pub(super) fn write(bill: &Bill, out: impl io::Write) -> io::Result<()> {
             found.insert(0, element::package(&names, item));
             found
         });
-        // Chained lazily: by then every package has been written.
+        // Evaluated lazily, after every package has been written.
         let rest = std::iter::once_with(|| rest(&names, &shared.borrow())).flatten();
         head.into_iter().chain(packages).chain(rest)
     };

@@ -1,10 +1,10 @@
-//! Lists that are made while they are written, so that a big bill is never held in memory.
+//! Lists that are serialized lazily, so that a large bill is never held in memory.
 
 use std::io;
 
 use serde::{Serialize, Serializer};
 
-/// A list from a function that gives its items anew.
+/// A list produced by a function that returns a new iterator.
 pub(super) struct Each<F>(pub(super) F);
 
 impl<F, I> Serialize for Each<F>
@@ -17,7 +17,7 @@ where
     }
 }
 
-/// Writes a value as indented JSON and a final line end.
+/// Writes a value as indented JSON with a final line break.
 pub(super) fn write(value: &impl Serialize, mut out: impl io::Write) -> io::Result<()> {
     serde_json::to_writer_pretty(&mut out, value)?;
     out.write_all(b"\n")

@@ -1,17 +1,17 @@
-//! Small examples in each format as snapshots, closures, and reading bills back.
+//! Snapshots of small bills in each format.
 
 use registry_core::{Catalog, Key, LifecycleState, Timestamp};
 use registry_fixtures::entities::{agent, catalog, schema, server, set, source_tool, tool, with};
 use serde_json::{Value, json};
 
-use super::{Bill, Change, Format, compare, holders, read};
+use crate::{Bill, Change, Format, compare, consumers, read};
 
 fn on(kind: &str, name: &str) -> Value {
     let skill = (kind == "agent").then_some("work");
     json!({ "type": kind, "name": name, "version": "1.0.0", "skill": skill })
 }
 
-/// Every kind, every relation, and metadata of every sort.
+/// A registry with every kind, every relation, and all sorts of metadata.
 fn registry() -> Catalog {
     let inner = schema("Inner", &json!({ "type": "object" }));
     let read = json!({
@@ -50,13 +50,13 @@ fn registry() -> Catalog {
 
 fn bill(root: Option<&str>) -> Bill {
     let root = root.map(|root| root.parse::<Key>().unwrap());
-    Bill::of(&registry(), Timestamp::from_millis(1_700_000_000_123), root.as_ref()).unwrap()
+    Bill::build(&registry(), Timestamp::from_millis(1_700_000_000_123), root.as_ref()).unwrap()
 }
 
 fn text(bill: &Bill, format: Format) -> String {
     let mut bytes = Vec::new();
     bill.write(format, &mut bytes).unwrap();
-    // The version of this crate is the one thing that may change by itself.
+    // The version of this crate changes independently.
     String::from_utf8(bytes).unwrap().replace(env!("CARGO_PKG_VERSION"), "VERSION")
 }
 
@@ -65,7 +65,7 @@ fn keys(root: &str) -> Vec<String> {
 }
 
 #[test]
-fn a_bill_has_what_the_root_needs_and_what_a_server_offers() {
+fn bill_contains_dependencies_and_provided_tools() {
     assert_eq!(
         keys("agent/boss@1.0.0"),
         [
@@ -85,11 +85,11 @@ fn a_bill_has_what_the_root_needs_and_what_a_server_offers() {
     assert_eq!(keys("schema/Inner@1.0.0"), ["schema/Inner@1.0.0"]);
     assert_eq!(bill(None).keys().count(), registry().len());
     let nobody = "agent/nobody@1.0.0".parse().unwrap();
-    assert!(Bill::of(&registry(), Timestamp::from_millis(0), Some(&nobody)).is_none());
+    assert!(Bill::build(&registry(), Timestamp::from_millis(0), Some(&nobody)).is_none());
 }
 
 #[test]
-fn an_agent_in_each_format() {
+fn agent_bill_matches_snapshot_in_each_format() {
     for format in Format::ALL {
         insta::assert_snapshot!(
             format!("agent-{format}"),
@@ -99,12 +99,12 @@ fn an_agent_in_each_format() {
 }
 
 #[test]
-fn a_tool_is_the_component_that_its_bill_is_about() {
+fn tool_is_subject_of_its_bill() {
     insta::assert_snapshot!(text(&bill(Some("tool/write@1.0.0")), Format::CycloneDx16));
 }
 
 #[test]
-fn everything_is_about_what_nothing_else_needs() {
+fn full_bill_describes_top_level_entities() {
     for format in [Format::CycloneDx17, Format::Spdx23] {
         let written: Value = serde_json::from_str(&text(&bill(None), format)).unwrap();
         let tops = ["schema/Unused@1.0.0", "tool/write@1.0.0", "agent/boss@1.0.0"];
@@ -116,7 +116,7 @@ fn everything_is_about_what_nothing_else_needs() {
 }
 
 #[test]
-fn every_bill_has_its_own_identifier() {
+fn bill_identifiers_are_unique() {
     let roots = [None, Some("agent/boss@1.0.0"), Some("agent/worker@1.0.0")];
     let ids: std::collections::BTreeSet<String> = roots
         .iter()
@@ -126,7 +126,7 @@ fn every_bill_has_its_own_identifier() {
 }
 
 #[test]
-fn all_formats_read_back_as_the_same() {
+fn all_formats_parse_to_same_inventory() {
     for root in [None, Some("agent/boss@1.0.0"), Some("tool/read@1.0.0")] {
         let bill = bill(root);
         let [first, rest @ ..] = Format::ALL.map(|f| read(text(&bill, f).as_bytes()).unwrap());
@@ -144,13 +144,13 @@ fn all_formats_read_back_as_the_same() {
 }
 
 #[test]
-fn the_name_of_a_licence_stays_where_another_has_its_id() {
+fn license_name_is_kept_despite_id_collision() {
     let named = |name: &str, license: &str| {
         with(&schema(name, &json!(true)), json!({ "metadata": { "license": license } }))
     };
     let id = "LicenseRef-9049697da52b7e0e";
     let catalog = catalog(&[named("A", "proprietary"), named("B", id)]);
-    let bill = Bill::of(&catalog, Timestamp::from_millis(0), None).unwrap();
+    let bill = Bill::build(&catalog, Timestamp::from_millis(0), None).unwrap();
     let mut written = Vec::new();
     bill.write(Format::Spdx23, &mut written).unwrap();
     let written: Value = serde_json::from_slice(&written).unwrap();
@@ -163,7 +163,7 @@ fn the_name_of_a_licence_stays_where_another_has_its_id() {
 }
 
 #[test]
-fn bills_differ_by_name_version_and_what_is_said() {
+fn compare_reports_each_kind_of_difference() {
     let foreign = |components: Value| {
         let bill = json!({ "bomFormat": "CycloneDX", "components": components });
         read(bill.to_string().as_bytes()).unwrap()
@@ -203,9 +203,9 @@ fn bills_differ_by_name_version_and_what_is_said() {
 }
 
 #[test]
-fn holders_come_with_their_shortest_path() {
+fn consumers_have_shortest_paths() {
     let of = |key: &str| {
-        let found = holders(&registry(), &key.parse().unwrap());
+        let found = consumers(&registry(), &key.parse().unwrap());
         found.after(None).map(|holder| format!("{:?}", holder.path)).collect::<Vec<_>>()
     };
     assert_eq!(
@@ -220,7 +220,7 @@ fn holders_come_with_their_shortest_path() {
     assert_eq!(of("tool/write@1.0.0"), ["[server/files@1.0.0, tool/write@1.0.0]"]);
     assert_eq!(of("agent/boss@1.0.0"), Vec::<String>::new());
     let catalog = registry();
-    let inner = holders(&catalog, &"schema/Inner@1.0.0".parse().unwrap());
+    let inner = consumers(&catalog, &"schema/Inner@1.0.0".parse().unwrap());
     let last = "agent/boss@1.0.0".parse().unwrap();
     let rest: Vec<_> = inner.after(Some(&last)).map(|holder| holder.key.to_string()).collect();
     assert_eq!(rest, ["agent/worker@1.0.0"]);

@@ -1,11 +1,11 @@
-//! Which texts are addresses that may stand in a bill.
+//! Validation of URLs for bills.
 //!
-//! Only plain web addresses: the formats want URIs, and an address with a user or a password in it
-//! does not belong into a file that is passed around.
+//! Only plain web addresses are accepted: the formats require URIs, and a URL with credentials must
+//! not be published.
 
 use std::net::Ipv6Addr;
 
-/// Whether it is an `http` or `https` address by RFC 3986, without a user.
+/// Whether it is an `http` or `https` URL by RFC 3986 without user information.
 pub(super) fn is_web_address(text: &str) -> bool {
     let rest = text.strip_prefix("https://").or_else(|| text.strip_prefix("http://"));
     let Some(rest) = rest else { return false };
@@ -49,7 +49,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_plain_web_addresses_are_addresses() {
+    fn only_plain_web_addresses_are_accepted() {
         for good in [
             "https://example.com",
             "http://localhost:8080/mcp",

@@ -1,5 +1,5 @@
-//! Bills of random registries are exact, closed, reproducible and readable. The acceptance tests
-//! validate bills against the official schemas.
+//! Bills of random registries are exact, closed, reproducible and parsable. The acceptance tests
+//! validate bills with the official schemas.
 
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 
@@ -8,18 +8,18 @@ use std::collections::BTreeSet;
 use proptest::{collection::vec, option, prelude::*};
 use registry_core::{Catalog, Key, Kind, Timestamp};
 use registry_fixtures::world::{Wish, catalog, commit, empty, registration, wish};
-use registry_sbom::{Bill, Format, holders, read};
+use registry_sbom::{Bill, Format, consumers, read};
 use serde_json::Value;
 
 fn write(catalog: &Catalog, root: Option<&Key>, format: Format) -> Vec<u8> {
     let mut bytes = Vec::new();
-    let bill = Bill::of(catalog, Timestamp::from_millis(0), root).unwrap();
+    let bill = Bill::build(catalog, Timestamp::from_millis(0), root).unwrap();
     bill.write(format, &mut bytes).unwrap();
     bytes
 }
 
-/// Adds keys that anything in the set refers to, until there are none; a server refers to what it
-/// provides only where it is the root.
+/// Adds all referenced keys until nothing changes. The tools of a server are added only if it is
+/// the root.
 fn brute_force(catalog: &Catalog, root: &Key) -> BTreeSet<Key> {
     let mut found = BTreeSet::from([root.clone()]);
     loop {
@@ -37,7 +37,7 @@ fn brute_force(catalog: &Catalog, root: &Key) -> BTreeSet<Key> {
     }
 }
 
-/// What a CycloneDX bill lists by `bom-ref`, and every reference in its dependency graph.
+/// The entries of a CycloneDX bill by `bom-ref`, and every reference in its dependency graph.
 fn refs(bytes: &[u8]) -> (Vec<String>, Vec<String>, Vec<String>) {
     let bill: Value = serde_json::from_slice(bytes).unwrap();
     let list = |value: &Value| value.as_array().cloned().unwrap_or_default();
@@ -50,7 +50,7 @@ fn refs(bytes: &[u8]) -> (Vec<String>, Vec<String>, Vec<String>) {
     let targets = |entry: &Value| -> Vec<String> {
         let targets = [list(&entry["dependsOn"]), list(&entry["provides"])].concat();
         let unique: BTreeSet<_> = targets.iter().map(text).collect();
-        assert_eq!(unique.len(), targets.len(), "a reference stands there twice: {entry}");
+        assert_eq!(unique.len(), targets.len(), "duplicate reference: {entry}");
         unique.into_iter().collect()
     };
     let targets = entries.iter().flat_map(targets).collect();
@@ -61,13 +61,13 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(48))]
 
     #[test]
-    fn a_bill_is_the_closure_and_its_edges_stay_within_it(batch in vec(registration(), 0..24)) {
+    fn bill_is_closure_with_internal_edges(batch in vec(registration(), 0..24)) {
         let catalog = catalog(&batch);
         for (root, _) in catalog.iter() {
             let bytes = write(&catalog, Some(root), Format::CycloneDx16);
             let (listed, of, targets) = refs(&bytes);
             let unique: BTreeSet<_> = listed.iter().cloned().collect();
-            prop_assert_eq!(unique.len(), listed.len(), "a bom-ref stands there twice");
+            prop_assert_eq!(unique.len(), listed.len(), "duplicate bom-ref");
             let things = unique.iter().filter(|text| *text != "subject");
             let things: BTreeSet<Key> = things.map(|text| text.parse().unwrap()).collect();
             prop_assert_eq!(things, brute_force(&catalog, root));
@@ -79,7 +79,7 @@ proptest! {
     }
 
     #[test]
-    fn every_format_says_the_same_and_the_same_again(
+    fn formats_agree_and_are_reproducible(
         batch in vec(registration(), 0..16),
         root in option::of(any::<prop::sample::Index>()),
     ) {
@@ -94,9 +94,9 @@ proptest! {
         }
     }
 
-    /// A catalog is a value: what happens later cannot reach a bill of an earlier revision.
+    /// A catalog is a value, so later commits cannot affect an earlier bill.
     #[test]
-    fn later_commits_change_no_earlier_bill(history in vec(vec(wish(), 0..6), 1..8)) {
+    fn later_commits_do_not_change_earlier_bill(history in vec(vec(wish(), 0..6), 1..8)) {
         let mut catalog = empty();
         let mut taken: Vec<(Catalog, Vec<u8>)> = Vec::new();
         for wishes in &history {
@@ -111,11 +111,11 @@ proptest! {
     }
 
     #[test]
-    fn holders_are_those_whose_bills_list_it(batch in vec(registration(), 0..20)) {
+    fn consumers_are_entities_whose_bills_list_target(batch in vec(registration(), 0..20)) {
         let catalog = catalog(&batch);
         let keys: Vec<_> = catalog.iter().map(|(key, _)| key.clone()).collect();
         for target in &keys {
-            let found = holders(&catalog, target);
+            let found = consumers(&catalog, target);
             for holder in found.after(None) {
                 prop_assert_eq!((&holder.path[0], holder.path.last()), (&holder.key, Some(target)));
                 for step in holder.path.windows(2) {
@@ -132,7 +132,7 @@ proptest! {
     }
 
     #[test]
-    fn no_metadata_breaks_a_bill(metadata in metadata()) {
+    fn arbitrary_metadata_yields_valid_bill(metadata in metadata()) {
         let mut value = serde_json::json!({ "name": "a", "version": "1.0.0", "provides": [] });
         value["metadata"] = metadata;
         let catalog = catalog(&[Wish::Register(Kind::Server, value)]);
@@ -142,7 +142,7 @@ proptest! {
     }
 }
 
-/// Metadata with the keys that bills read, and values of any type.
+/// Metadata with the keys used by bills, and values of any type.
 fn metadata() -> impl Strategy<Value = Value> {
     let text = prop_oneof![
         "\\PC{0,12}",

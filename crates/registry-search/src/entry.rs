@@ -1,35 +1,34 @@
-//! One entity of the index: its record, and whether it stands for its name.
+//! An indexed entity, and whether it represents its name in results.
 
 use std::sync::Arc;
 
 use registry_core::{catalog::Record, kind::Kind, lifecycle::LifecycleState};
 
-/// An entity of the index.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Entry {
     pub(super) record: Arc<Record>,
     pub(super) kind: Kind,
     pub(super) state: LifecycleState,
-    /// Whether it is the newest version of its name in its state.
+    /// Whether it is the newest version of its name in its lifecycle state.
     newest: bool,
-    /// Which states versions of its name have.
+    /// The lifecycle states of all versions of its name.
     states: States,
 }
 
 impl Entry {
-    /// An entity before its name was looked at.
+    /// An entity whose rank among its versions is not computed yet.
     pub(super) fn new(record: Arc<Record>) -> Self {
         let (kind, state) = (record.document.key().kind, record.lifecycle.state);
         Self { record, kind, state, newest: false, states: States::default() }
     }
 
-    /// Whether it is the newest version of its name in its state.
+    /// Whether it is the newest version of its name in its lifecycle state.
     pub(super) fn is_newest(&self) -> bool {
         self.newest
     }
 
-    /// Whether it stands for its name among versions in the wanted states: the newest of the best
-    /// state that there is.
+    /// Whether it represents its name among versions in the requested states: the newest one in the
+    /// best available state.
     pub(super) fn represents(&self, wanted: States) -> bool {
         let better = LifecycleState::Active..self.state;
         let is_best =
@@ -46,7 +45,7 @@ const STATES: [LifecycleState; 3] =
 pub(super) struct States([bool; 3]);
 
 impl States {
-    pub(super) fn of(states: impl IntoIterator<Item = LifecycleState>) -> Self {
+    pub(super) fn new(states: impl IntoIterator<Item = LifecycleState>) -> Self {
         let mut set = Self::default();
         states.into_iter().for_each(|state| set.0[state as usize] = true);
         set
@@ -57,9 +56,9 @@ impl States {
     }
 }
 
-/// Says for all versions of one name which of them stand for it.
+/// Determines the representative versions of one name.
 pub(super) fn rank_versions(versions: &mut [Entry]) {
-    let states = States::of(versions.iter().map(|entry| entry.state));
+    let states = States::new(versions.iter().map(|entry| entry.state));
     let newest = STATES.map(|state| {
         let of_state = versions.iter().enumerate().filter(|(_, entry)| entry.state == state);
         of_state.max_by_key(|(_, entry)| rank(&entry.record)).map(|(i, _)| i)
@@ -70,7 +69,7 @@ pub(super) fn rank_versions(versions: &mut [Entry]) {
     }
 }
 
-/// A release before any pre-release, as in [`registry_core::Catalog::newest_active`].
+/// Any release ranks above all pre-releases, as in [`registry_core::Catalog::newest_active`].
 fn rank(record: &Record) -> (bool, &registry_core::Version) {
     let version = &record.document.key().version;
     (!version.is_prerelease(), version)

@@ -1,8 +1,8 @@
-//! The filters of a search, worked out once: sets of entities for what the graph and tags say, and
-//! a look at the entry for the rest.
+//! The filters of a search, evaluated once: sets of entities for graph and tag filters, and a check
+//! per entry for the others.
 //!
-//! What something provides, depends on or is used by is read from direct references only; what
-//! leads there through others is the business of [`registry_core::graph`].
+//! The filters on provided tools, dependencies and users consider only direct references;
+//! [`registry_core::graph`] handles transitive ones.
 
 use std::collections::BTreeSet;
 
@@ -10,29 +10,30 @@ use registry_core::{
     kind::Kind, lifecycle::LifecycleState, name::Name, reference::Key, version::Version,
 };
 
-use super::{
-    Index, Query, Target, Versions,
+use crate::{
     entry::{Entry, States},
+    index::Index,
     postings::Doc,
+    query::{Query, Target, Versions},
     terms::tag_term,
 };
 
-/// What a search lets through.
 pub(super) struct Filter<'a> {
     index: &'a Index,
     query: &'a Query,
     states: States,
-    /// What the graph and tags leave, in order; `None`: everything.
+    /// The entities that satisfy the graph and tag filters, in order; `None` if there are none of
+    /// these filters.
     among: Option<Vec<Doc>>,
 }
 
 impl<'a> Filter<'a> {
     pub(super) fn new(index: &'a Index, query: &'a Query) -> Self {
         let states = match query.lifecycle.as_slice() {
-            [] => States::of([LifecycleState::Active, LifecycleState::Deprecated]),
-            wanted => States::of(wanted.iter().copied()),
+            [] => States::new([LifecycleState::Active, LifecycleState::Deprecated]),
+            wanted => States::new(wanted.iter().copied()),
         };
-        let tags = query.tags.iter().map(|tag| index.docs_of(&tag_term(tag)));
+        let tags = query.tags.iter().map(|tag| index.docs_with(&tag_term(tag)));
         let graph = [
             query.provides.as_ref().map(|tool| index.users(tool, |kind| kind == Kind::Server)),
             query.depends_on.as_ref().map(|key| index.users(key, |kind| kind != Kind::Server)),
@@ -45,12 +46,12 @@ impl<'a> Filter<'a> {
         Self { index, query, states, among }
     }
 
-    /// The entities that the graph and tags leave; `None`: all.
+    /// The entities that satisfy the graph and tag filters; `None` for all.
     pub(super) fn among(&self) -> Option<&[Doc]> {
         self.among.as_deref()
     }
 
-    /// The entity, if the filters let it through.
+    /// The entity, if it satisfies the filters.
     pub(super) fn pass(&self, doc: Doc) -> Option<&'a Entry> {
         let Query { kinds, owner, versions, .. } = self.query;
         let entry = self.index.entry(doc)?;
@@ -71,7 +72,7 @@ impl<'a> Filter<'a> {
 }
 
 impl Index {
-    /// What refers directly to a target, of some kinds.
+    /// The direct users of a target with certain kinds.
     fn users(&self, target: &Target, wanted: impl Fn(Kind) -> bool) -> Vec<Doc> {
         let mut users = BTreeSet::new();
         for key in self.keys_of(target) {
@@ -80,7 +81,7 @@ impl Index {
         self.docs(&users)
     }
 
-    /// What a target refers to directly. What a server provides is no part of it.
+    /// The direct references of a target, without the tools that a server provides.
     fn parts(&self, target: &Target) -> Vec<Doc> {
         let keys = self.keys_of(target).into_iter().filter(|key| key.kind != Kind::Server);
         let mut parts = BTreeSet::new();
@@ -99,7 +100,7 @@ impl Index {
     }
 
     fn docs(&self, keys: &BTreeSet<Key>) -> Vec<Doc> {
-        let mut docs: Vec<Doc> = keys.iter().filter_map(|key| self.doc_of(key)).collect();
+        let mut docs: Vec<Doc> = keys.iter().filter_map(|key| self.find_doc(key)).collect();
         docs.sort_unstable();
         docs
     }

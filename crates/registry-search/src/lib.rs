@@ -1,207 +1,28 @@
-//! Full-text search over the catalog: an index in memory that follows the log.
+//! Full-text search over the catalog with an in-memory index that follows the log.
 //!
-//! Documents never change, so their words are only ever added; what does change (lifecycle, which
-//! version stands for a name) is kept beside them and worked out anew for the names that a commit
-//! touches. Versions of the index share almost everything. Entities are numbered in the order of
-//! registration, then of their keys, so that two indexes of one catalog answer alike however they
-//! came about.
+//! Documents are immutable, so their words are only ever added. Mutable properties (lifecycle, and
+//! the version that represents a name) are stored separately and recomputed for the names that a
+//! commit affects. Index versions share structure. Entities are numbered by registration and key,
+//! so that two indexes of one catalog give equal results regardless of their history.
 
+mod edit_distance;
 mod entry;
 mod filter;
+mod index;
 pub mod limits;
-mod near;
 mod page;
 mod postings;
 mod query;
 mod rank;
 mod snippet;
 mod terms;
-mod text;
-mod weigh;
-mod words;
-
-use std::{
-    collections::{BTreeSet, HashMap},
-    sync::Arc,
-};
-
-use imbl::Vector;
-use registry_core::{
-    catalog::{Catalog, Record},
-    chain::Revision,
-    parallel,
-    reference::Key,
-};
-
-use self::{
-    entry::{Entry, rank_versions},
-    postings::{Doc, MOST, Posting, Postings, Term},
-    terms::{Terms, name_term},
-};
-
-pub use self::{
-    query::{Found, Hit, InvalidTarget, Place, Query, Target, Total, Versions},
-    snippet::Highlight,
-    text::Field,
-};
-
-/// So many new entities are worked on at once: their words take more room than their postings.
-const AT_ONCE: usize = 2_048;
-
-/// The searchable form of a catalog.
-#[derive(Debug, Clone)]
-pub struct Index {
-    catalog: Catalog,
-    terms: Terms,
-    postings: Postings,
-    entries: Vector<Entry>,
-}
-
-impl Index {
-    /// The index of a catalog.
-    pub fn build(catalog: &Catalog) -> Self {
-        let mut index = Self::empty(catalog);
-        index.advance(catalog);
-        index
-    }
-
-    fn empty(catalog: &Catalog) -> Self {
-        let catalog = Catalog::empty(catalog.registry().clone());
-        let (terms, postings) = (Terms::default(), Postings::default());
-        Self { catalog, terms, postings, entries: Vector::new() }
-    }
-
-    /// Follows the catalog to a later revision, at a cost in proportion to what changed.
-    pub fn advance(&mut self, catalog: &Catalog) {
-        let head = self.catalog.revision();
-        let Some(changed) = catalog.changed_since(&self.catalog) else {
-            *self = Self::build(catalog);
-            return;
-        };
-        let (mut new, old): (Vec<_>, Vec<_>) =
-            changed.into_iter().partition(|record| record.registered > head);
-        new.sort_by(|a, b| {
-            let place = |r: &Arc<Record>| (r.registered, r.document.key().clone());
-            place(a).cmp(&place(b))
-        });
-        let touched: BTreeSet<String> =
-            new.iter().chain(&old).map(|record| name_term(record.document.key())).collect();
-        self.add(new);
-        self.catalog = catalog.clone();
-        for name in touched {
-            self.look_at_name(&name);
-        }
-    }
-
-    /// The same for an earlier revision: what was there then, as it was then.
-    pub fn rewound(&self, catalog: &Catalog) -> Self {
-        let head = catalog.revision();
-        let mut index = Self { catalog: catalog.clone(), entries: Vector::new(), ..self.clone() };
-        let mut names = BTreeSet::new();
-        for entry in &self.entries {
-            // Numbers go by registration, so that all later ones are new since.
-            if entry.record.registered > head {
-                break;
-            }
-            let key = entry.record.document.key();
-            let record = catalog.find(key).unwrap_or(&entry.record);
-            index.entries.push_back(Entry::new(record.clone()));
-            names.insert(name_term(key));
-        }
-        for name in &names {
-            index.look_at_name(name);
-        }
-        index
-    }
-
-    fn add(&mut self, new: Vec<Arc<Record>>) {
-        let mut rest = new;
-        while !rest.is_empty() {
-            let later = rest.split_off(rest.len().min(AT_ONCE));
-            let these = std::mem::replace(&mut rest, later);
-            let weighed = parallel::map(these, |record| (weigh::terms(&record), record));
-            let (mut postings, mut numbers) = (Vec::new(), HashMap::new());
-            for (terms, record) in weighed {
-                let Some(doc) = Doc::try_from(self.entries.len()).ok() else { break };
-                if self.entries.len() >= MOST {
-                    break;
-                }
-                let known = terms.into_iter().filter_map(|(term, weight)| {
-                    Some(Posting::new(self.number_of(term, &mut numbers)?, doc, weight))
-                });
-                postings.extend(known);
-                self.entries.push_back(Entry::new(record));
-            }
-            self.postings.add(postings);
-        }
-    }
-
-    /// The number of a term. Many are in many entities, so those of late are at hand.
-    fn number_of(&mut self, term: String, late: &mut HashMap<String, Term>) -> Option<Term> {
-        if let Some(number) = late.get(&term) {
-            return Some(*number);
-        }
-        let number = self.terms.intern(&term)?;
-        late.insert(term, number);
-        Some(number)
-    }
-
-    /// Works out anew which versions stand for a name.
-    fn look_at_name(&mut self, name: &str) {
-        let docs = self.docs_of(name);
-        let entries = docs.iter().filter_map(|doc| self.entry(*doc));
-        let mut versions: Vec<Entry> = entries
-            .map(|entry| {
-                let now = self.catalog.find(entry.record.document.key());
-                Entry::new(now.unwrap_or(&entry.record).clone())
-            })
-            .collect();
-        rank_versions(&mut versions);
-        for (doc, version) in docs.into_iter().zip(versions) {
-            if self.entry(doc) != Some(&version) {
-                self.entries.set(doc as usize, version);
-            }
-        }
-    }
-
-    /// The entities that have a term, by number.
-    fn docs_of(&self, term: &str) -> Vec<Doc> {
-        let Some(term) = self.terms.find(term) else { return Vec::new() };
-        let mut docs: Vec<Doc> =
-            self.postings.of(term, self.end()).flatten().map(|posting| posting.doc()).collect();
-        docs.sort_unstable();
-        docs
-    }
-
-    fn doc_of(&self, key: &Key) -> Option<Doc> {
-        let is_it = |doc: &Doc| self.entry(*doc).is_some_and(|e| e.record.document.key() == key);
-        self.docs_of(&name_term(key)).into_iter().find(is_it)
-    }
-
-    fn entry(&self, doc: Doc) -> Option<&Entry> {
-        self.entries.get(doc as usize)
-    }
-
-    /// The number after the last entity's.
-    fn end(&self) -> Doc {
-        Doc::try_from(self.entries.len()).unwrap_or(Doc::MAX)
-    }
-
-    /// After which revision.
-    pub fn revision(&self) -> Revision {
-        self.catalog.revision()
-    }
-
-    /// The catalog that is searched.
-    pub fn catalog(&self) -> &Catalog {
-        &self.catalog
-    }
-
-    /// How many terms and postings there are, for metrics.
-    pub fn size(&self) -> (usize, usize) {
-        (self.terms.len(), self.postings.len())
-    }
-}
-
 #[cfg(test)]
 mod tests;
+mod text;
+mod weights;
+mod words;
+
+pub use index::Index;
+pub use query::{Cursor, Hit, InvalidTarget, Query, ResultPage, Target, Total, Versions};
+pub use snippet::Highlight;
+pub use text::Field;

@@ -1,4 +1,4 @@
-//! One page of results: matching, filtering, ordering, and where the next page begins.
+//! Pages of results: matching, filtering, ordering and cursors.
 
 use std::{
     cmp::Reverse,
@@ -7,20 +7,21 @@ use std::{
 
 use registry_core::{lifecycle::LifecycleState, version::Version};
 
-use super::{
-    Found, Hit, Index, Place, Query, Total,
+use crate::limits;
+use crate::{
     entry::Entry,
     filter::Filter,
+    index::Index,
     postings::Doc,
-    rank::{Scored, Wanted},
+    query::{Cursor, Hit, Query, ResultPage, Total},
+    rank::{QueryTerms, Scored},
     snippet::highlights,
     terms::{Terms, name_term},
 };
-use crate::limits;
 
 impl Index {
-    /// The results after a place, so many of them at most.
-    pub fn search(&self, query: &Query, after: Option<Place>, size: usize) -> Found {
+    /// The results after a cursor, at most `size`.
+    pub fn search(&self, query: &Query, after: Option<Cursor>, size: usize) -> ResultPage {
         let filter = Filter::new(self, query);
         if query.text.trim().is_empty() {
             self.list(&filter, after, size)
@@ -29,9 +30,15 @@ impl Index {
         }
     }
 
-    /// What matches, the best first.
-    fn rank(&self, query: &Query, filter: &Filter<'_>, after: Option<Place>, size: usize) -> Found {
-        let wanted = Wanted::read(self, &query.text);
+    /// Matching entities, best first.
+    fn rank(
+        &self,
+        query: &Query,
+        filter: &Filter<'_>,
+        after: Option<Cursor>,
+        size: usize,
+    ) -> ResultPage {
+        let wanted = QueryTerms::read(self, &query.text);
         let (matching, is_all) = wanted.scores();
         let scored = matching.into_iter().filter_map(|Scored { doc, score }| {
             Some(Scored { doc, score: score * standing(filter.pass(doc)?) })
@@ -39,7 +46,7 @@ impl Index {
         let mut scored: Vec<_> = scored.collect();
         let total =
             if is_all { Total::Exactly(scored.len()) } else { Total::AtLeast(scored.len()) };
-        if let Some(Place { score, doc }) = after {
+        if let Some(Cursor { score, doc }) = after {
             scored.retain(|result| order(*result) > (Reverse(score), Reverse(doc)));
         }
         let is_more = scored.len() > size;
@@ -57,17 +64,17 @@ impl Index {
             let highlights = highlights(&record, &terms);
             Some(Hit { record, score: *score, place: place(*result), highlights })
         });
-        Found { hits: hits.collect(), total, next }
+        ResultPage { hits: hits.collect(), total, next }
     }
 
-    /// What the filters let through, by name.
-    fn list(&self, filter: &Filter<'_>, after: Option<Place>, size: usize) -> Found {
+    /// Entities that satisfy the filters, by name.
+    fn list(&self, filter: &Filter<'_>, after: Option<Cursor>, size: usize) -> ResultPage {
         let after = after.and_then(|place| self.entry(place.doc));
         let after = after.map(|entry| entry.record.document.key());
         let from = after.map_or(Terms::FIRST_NAME.to_owned(), name_term);
         let mut names: Box<dyn Iterator<Item = (String, Vec<Doc>)>> = match filter.among() {
             Some(docs) => Box::new(self.by_name(docs).into_iter().skip_while(|(n, _)| *n < from)),
-            None => Box::new(self.terms.names(&from).map(|n| (n.to_owned(), self.docs_of(n)))),
+            None => Box::new(self.terms.names(&from).map(|n| (n.to_owned(), self.docs_with(n)))),
         };
         let (mut hits, mut count, mut is_more, mut last) = (Vec::new(), 0, false, None);
         for (name, docs) in names.by_ref().take(limits::SEARCH_NAMES) {
@@ -81,7 +88,7 @@ impl Index {
                     hits.extend(entry.map(|entry| Hit {
                         record: entry.record.clone(),
                         score: 0.0,
-                        place: Place { score: 0, doc },
+                        place: Cursor { score: 0, doc },
                         highlights: Vec::new(),
                     }));
                 } else {
@@ -91,8 +98,8 @@ impl Index {
         }
         let is_cut = names.next().is_some();
         let total = if is_cut { Total::AtLeast(count) } else { Total::Exactly(count) };
-        let next = last.filter(|_| is_cut || is_more).map(|doc| Place { score: 0, doc });
-        Found { hits, total, next }
+        let next = last.filter(|_| is_cut || is_more).map(|doc| Cursor { score: 0, doc });
+        ResultPage { hits, total, next }
     }
 
     fn by_name(&self, docs: &[Doc]) -> BTreeMap<String, Vec<Doc>> {
@@ -105,7 +112,7 @@ impl Index {
         names
     }
 
-    /// Versions of one name, the newest first.
+    /// Versions of one name, newest first.
     fn versions(&self, docs: Vec<Doc>) -> Vec<(&Version, Doc)> {
         let version = |doc| Some((&self.entry(doc)?.record.document.key().version, doc));
         let mut versions: Vec<_> = docs.into_iter().filter_map(version).collect();
@@ -114,18 +121,17 @@ impl Index {
     }
 }
 
-/// The best first; of equal ones the latest registered. No score is below zero, so that their bits
-/// are in their order.
+/// Best first, and equal scores by latest registration. Scores are never negative, so their bit
+/// patterns have the same order.
 fn order(result: Scored) -> (Reverse<u32>, Reverse<Doc>) {
     (Reverse(result.score.to_bits()), Reverse(result.doc))
 }
 
-fn place(Scored { doc, score }: Scored) -> Place {
-    Place { score: score.to_bits(), doc }
+fn place(Scored { doc, score }: Scored) -> Cursor {
+    Cursor { score: score.to_bits(), doc }
 }
 
-/// What is left of a score: nobody should begin to use what is deprecated or retired, or a version
-/// that has a newer one.
+/// A factor that demotes deprecated and retired entities, and versions that have a newer one.
 fn standing(entry: &Entry) -> f32 {
     let of_state = match entry.state {
         LifecycleState::Active => 1.0,

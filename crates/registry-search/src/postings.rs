@@ -1,22 +1,22 @@
-//! Which term is in which entity, and how much it weighs there.
+//! Postings: the terms of each entity with their weights.
 //!
-//! Eight bytes each, in a few sorted runs that versions of the index share; the runs grow
-//! geometrically, so that an addition costs in proportion to itself, times the logarithm of all.
-//! Documents never change, so nothing is ever taken out.
+//! A posting has eight bytes. Postings are stored in a few sorted runs that index versions share.
+//! Runs grow geometrically, so the cost of an addition is proportional to its size times the
+//! logarithm of the total. Documents are immutable, so nothing is ever removed.
 
 use std::sync::Arc;
 
-/// The number of a term.
+/// The id of a term.
 pub(super) type Term = u32;
-/// The number of an entity, in the order of registration.
+/// The number of an entity in registration order.
 pub(super) type Doc = u32;
 
-/// How many terms and how many entities there can be: their numbers take 24 bits.
+/// Maximum number of terms and of entities; their ids have 24 bits.
 pub(super) const MOST: usize = 1 << 24;
-/// A run is merged into the one before unless that one is so many times longer.
+/// A run is merged into its predecessor unless that is this many times longer.
 const GROWTH: usize = 4;
 
-/// One term in one entity: from the top, 24 bits of term, 24 of entity, 16 of weight.
+/// One term in one entity: 24 bits of term, 24 of entity and 16 of weight, from the top.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Posting(u64);
 
@@ -40,10 +40,9 @@ impl Posting {
     }
 }
 
-/// All postings.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Postings {
-    /// Each sorted; none is more than a fraction of the one before.
+    /// Sorted runs; each is at most a fraction of its predecessor.
     runs: Vec<Arc<Vec<Posting>>>,
 }
 
@@ -64,8 +63,8 @@ impl Postings {
         self.runs.push(Arc::new(new));
     }
 
-    /// The postings of a term in the entities before this one: a few slices, each by entity.
-    pub(super) fn of(&self, term: Term, end: Doc) -> impl Iterator<Item = &[Posting]> {
+    /// The postings of a term in entities before `end`: a few slices, each ordered by entity.
+    pub(super) fn of_term(&self, term: Term, end: Doc) -> impl Iterator<Item = &[Posting]> {
         let bounds = (Posting::first_of(term, 0), Posting::first_of(term, end));
         self.runs.iter().filter_map(move |run| {
             let start = run.partition_point(|posting| *posting < bounds.0);
@@ -75,12 +74,12 @@ impl Postings {
         })
     }
 
-    /// In how many entities before this one a term is.
+    /// The number of entities before `end` that contain a term.
     pub(super) fn count(&self, term: Term, end: Doc) -> usize {
-        self.of(term, end).map(<[Posting]>::len).sum()
+        self.of_term(term, end).map(<[Posting]>::len).sum()
     }
 
-    /// How many there are.
+    /// The number of postings.
     pub(super) fn len(&self) -> usize {
         self.runs.iter().map(|run| run.len()).sum()
     }
@@ -110,7 +109,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_added_in_parts_is_found_as_a_whole() {
+    fn postings_added_in_parts_are_found() {
         let mut postings = Postings::default();
         for doc in 0..1_000 {
             postings.add(vec![Posting::new(7, doc, 3), Posting::new(doc % 5, doc, 1)]);
@@ -120,7 +119,7 @@ mod tests {
         assert_eq!(postings.len(), 2_000);
         let docs = |term, end| {
             let mut docs: Vec<_> =
-                postings.of(term, end).flatten().map(|p| (p.doc(), p.weight())).collect();
+                postings.of_term(term, end).flatten().map(|p| (p.doc(), p.weight())).collect();
             docs.sort_unstable();
             docs
         };

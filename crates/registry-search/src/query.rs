@@ -1,4 +1,4 @@
-//! What is asked of the index, and what it answers.
+//! Queries and results.
 
 use std::{fmt, str::FromStr, sync::Arc};
 
@@ -11,53 +11,53 @@ use registry_core::{
     version::Version,
 };
 
-use super::Highlight;
+use crate::Highlight;
 
-/// A search: words, and filters that must all let an entity through.
+/// A query: words, and filters that must all be satisfied.
 #[derive(Debug, Clone, Default)]
 pub struct Query {
-    /// The words. Empty: everything that the filters let through, by name.
+    /// The words; if empty, all entities that satisfy the filters, by name.
     pub text: String,
-    /// Only these kinds; none: all.
+    /// Only these kinds; empty for all.
     pub kinds: Vec<Kind>,
-    /// Only this owner's.
+    /// Only entities of this owner.
     pub owner: Option<String>,
-    /// Only what has all these tags, whatever their case.
+    /// Only entities with all these tags, ignoring case.
     pub tags: Vec<String>,
-    /// Only these states; none: active and deprecated.
+    /// Only these lifecycle states; empty for active and deprecated.
     pub lifecycle: Vec<LifecycleState>,
     /// Only servers that provide this tool.
     pub provides: Option<Target>,
-    /// Only what refers to this directly: its users.
+    /// Only entities that refer directly to this one.
     pub depends_on: Option<Target>,
-    /// Only what this refers to directly: its parts.
+    /// Only entities that this one refers to directly.
     pub used_by: Option<Target>,
-    /// Which versions of a name.
+    /// The versions of a name to return.
     pub versions: Versions,
 }
 
-/// Which versions of a name are found.
+/// The versions of a name to return.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Versions {
-    /// The newest one in the best of the wanted states: active, then deprecated, then retired.
+    /// The newest version in the best requested state: active, then deprecated, then retired.
     #[default]
     Newest,
-    /// Each by itself.
+    /// Each version separately.
     All,
 }
 
 /// One version of a name, or all of them: `tool/fetch@1.2.3` or `tool/fetch`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Target {
-    /// The kind.
+    /// The kind of entity.
     pub kind: Kind,
-    /// The name.
+    /// The name of the entity.
     pub name: Name,
-    /// The version; none: each.
+    /// The version; `None` for all.
     pub version: Option<Version>,
 }
 
-/// Not of the form of a target.
+/// The text is not a target.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}; write kind/name or kind/name@version")]
 pub struct InvalidTarget(InvalidKey);
@@ -87,46 +87,46 @@ impl fmt::Display for Target {
     }
 }
 
-/// A place in the order of results, after which the next page begins.
+/// A position in the order of results, after which the next page starts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Place {
+pub struct Cursor {
     /// The bits of the score.
     pub score: u32,
     /// The number of the entity.
     pub doc: u32,
 }
 
-/// How many match.
+/// The number of matches.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Total {
-    /// So many.
+    /// The exact number.
     Exactly(usize),
-    /// So many, and perhaps more.
+    /// A lower bound.
     AtLeast(usize),
 }
 
 /// A page of results.
 #[derive(Debug)]
-pub struct Found {
-    /// The best first; equal ones: the latest registered first. Without words: by name, then kind,
-    /// newest version first.
+pub struct ResultPage {
+    /// The results, best first, and equal scores by latest registration. Without words: by name,
+    /// kind and descending version.
     pub hits: Vec<Hit>,
-    /// How many there are on all pages; of a page of a list without words that is not the first
-    /// one, how many from there on.
+    /// The number of matches on all pages. For a later page of a list without words, the number
+    /// from that page on.
     pub total: Total,
-    /// Where the next page begins, if there is one.
-    pub next: Option<Place>,
+    /// The cursor of the next page, if there is one.
+    pub next: Option<Cursor>,
 }
 
 /// One result.
 #[derive(Debug)]
 pub struct Hit {
-    /// What was found.
+    /// The matching entity.
     pub record: Arc<Record>,
-    /// How well it matches; higher is better, comparable within one search only.
+    /// The score; higher is better. Scores are comparable only within one query.
     pub score: f32,
-    /// Its place among the results.
-    pub place: Place,
-    /// Where it matches, the most telling fields first, at most one text a field.
+    /// The position among the results.
+    pub place: Cursor,
+    /// The matching texts, most significant fields first, at most one per field.
     pub highlights: Vec<Highlight>,
 }

@@ -1,64 +1,63 @@
-//! The score of each entity for the words of a search.
+//! Scoring of entities for the words of a query.
 //!
-//! Each word counts by how rare it is and by its best match in the entity: as it stands, as the
-//! beginning of a longer word (the last word, and words that are nowhere), or nearly (only where
-//! the others find nothing). What matches more of the words comes before what matches one of them
-//! well.
+//! Each word contributes by its rarity and its best match in the entity: exact, as a prefix (the
+//! last word, and words without an exact match), or fuzzy (only without other matches). Entities
+//! that match more words rank above those that match one word well.
 
-use super::{
-    Index,
-    postings::{Doc, Term},
-    weigh::ONE,
-    words::{self, Piece},
-};
 use crate::limits;
+use crate::{
+    index::Index,
+    postings::{Doc, Term},
+    weights::ONE,
+    words::{self, Token},
+};
 
-/// The weight at which more of it counts half.
+/// The weight with half of the maximum contribution.
 const SATURATION: f32 = 3.0;
-/// How much missing words take away, as an exponent of the part that is there.
+/// The penalty for missing words, as an exponent of the matched part.
 const COVERAGE: f32 = 1.5;
-/// What a word counts that only begins like the term, at most.
+/// The maximum contribution of a prefix match.
 const BEGINNING: f32 = 0.7;
-/// What a word counts that is only nearly the term.
+/// The contribution of a fuzzy match.
 const NEARLY: f32 = 0.8;
-/// What words count that are written together, beside the words themselves.
+/// The contribution of adjacent words that match as one compound.
 const TOGETHER: f32 = 0.8;
 
-/// The words of a search, each with the terms that it stands for.
-pub(super) struct Wanted<'a> {
+/// The words of a query with their matching terms.
+pub(super) struct QueryTerms<'a> {
     index: &'a Index,
     words: Vec<Word<'a>>,
-    /// Whether the words stand for all that they could.
+    /// Whether all matching terms of the words are included.
     is_whole: bool,
 }
 
-/// How many terms a search may still look at, and whether all that it wanted were among them.
-struct Room {
+/// The remaining term visits of a query, and whether they sufficed.
+struct ExpansionLimit {
     steps: usize,
     was_enough: bool,
 }
 
 struct Word<'a> {
     terms: Vec<(&'a str, Term, f32)>,
-    /// In how many entities its terms are, at most.
+    /// The number of entities with its terms, as an upper bound.
     count: usize,
-    /// Whether an entity without it lacks something.
+    /// Whether a missing match lowers the score.
     is_needed: bool,
 }
 
-/// An entity and its score.
+/// An entity with its score.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Scored {
     pub(super) doc: Doc,
     pub(super) score: f32,
 }
 
-impl<'a> Wanted<'a> {
+impl<'a> QueryTerms<'a> {
     pub(super) fn read(index: &'a Index, text: &str) -> Self {
-        let Asked { words, together } = Asked::read(text);
+        let QueryWords { words, together } = QueryWords::read(text);
         let last = words.len().saturating_sub(1);
         let is_typing = text.ends_with(char::is_alphanumeric);
-        let mut room = Room { steps: limits::SEARCH_STEPS, was_enough: true };
+        let mut room = ExpansionLimit { steps: limits::SEARCH_STEPS, was_enough: true };
         let words = words.iter().enumerate().map(|(i, word)| {
             let terms = index.expand(word, is_typing && i == last, &mut room);
             Word::new(index, terms, true)
@@ -72,21 +71,21 @@ impl<'a> Wanted<'a> {
         Self { index, words, is_whole: room.was_enough }
     }
 
-    /// The terms that a match may have.
+    /// The terms that a match may contain.
     pub(super) fn terms(&self) -> impl Iterator<Item = &'a str> {
         self.words.iter().flat_map(|word| word.terms.iter().map(|(term, ..)| *term))
     }
 
-    /// Every entity that matches, with its score, and whether all could be looked at.
+    /// Every matching entity with its score, and whether all could be visited.
     pub(super) fn scores(&self) -> (Vec<Scored>, bool) {
         let end = self.index.end();
-        let mut tally = Tally::new(end as usize);
+        let mut tally = Accumulator::new(end as usize);
         let (mut left, mut all) = (limits::SEARCH_POSTINGS, 0.0);
         for word in &self.words {
             let rarity = rarity(word.count, end as usize);
             all += if word.is_needed { rarity } else { 0.0 };
             for (_, term, factor) in &word.terms {
-                for posting in self.index.postings.of(*term, end).flatten() {
+                for posting in self.index.postings.of_term(*term, end).flatten() {
                     if left == 0 {
                         break;
                     }
@@ -101,18 +100,18 @@ impl<'a> Wanted<'a> {
     }
 }
 
-/// The words of a text as they were asked for.
-struct Asked {
+/// The words of a query text.
+struct QueryWords {
     words: Vec<String>,
-    /// Neighbours written together, as names may be.
+    /// Compounds of adjacent words, which may be names.
     together: Vec<String>,
 }
 
-impl Asked {
+impl QueryWords {
     fn read(text: &str) -> Self {
         let (mut all, mut together): (Vec<String>, Vec<String>) = Default::default();
         words::each(text, &mut |piece, _, word| {
-            let list = if piece == Piece::Part { &mut all } else { &mut together };
+            let list = if piece == Token::Part { &mut all } else { &mut together };
             if list.len() < limits::SEARCH_WORDS && !list.iter().any(|other| other == word) {
                 list.push(word.to_owned());
             }
@@ -124,7 +123,7 @@ impl Asked {
         together.sort();
         together.dedup();
         let telling: Vec<_> = all.iter().filter(|word| !words::is_stop(word)).cloned().collect();
-        // Who types the beginning of a word may have typed a whole one on the way.
+        // A partially typed word may be a stop word.
         let words = if telling.is_empty() { all } else { telling };
         Self { words, together }
     }
@@ -146,12 +145,17 @@ impl Index {
         self.terms.get(word).filter(|(_, term)| self.count(*term) > 0)
     }
 
-    /// The terms that a word stands for, with what each counts.
-    fn expand(&self, word: &str, is_beginning: bool, room: &mut Room) -> Vec<(&str, Term, f32)> {
+    /// The terms matching a word, with their contributions.
+    fn expand(
+        &self,
+        word: &str,
+        is_beginning: bool,
+        room: &mut ExpansionLimit,
+    ) -> Vec<(&str, Term, f32)> {
         let stem = words::stem(word);
         let mut terms: Vec<_> = self.known(&stem).map(|(t, n)| (t, n, 1.0)).into_iter().collect();
         if is_beginning || terms.is_empty() {
-            terms.extend(self.longer(word, room).filter(|(term, ..)| **term != *stem));
+            terms.extend(self.prefix_matches(word, room).filter(|(term, ..)| **term != *stem));
         }
         if terms.is_empty() {
             let counts = |term| self.count(term) > 0;
@@ -163,9 +167,13 @@ impl Index {
         terms
     }
 
-    /// The terms that begin with a word; each counts the more, the less it lacks.
-    fn longer(&self, word: &str, room: &mut Room) -> impl Iterator<Item = (&str, Term, f32)> {
-        let mut all = self.terms.beginning_with(word);
+    /// The terms with a prefix; a longer remainder contributes less.
+    fn prefix_matches(
+        &self,
+        word: &str,
+        room: &mut ExpansionLimit,
+    ) -> impl Iterator<Item = (&str, Term, f32)> {
+        let mut all = self.terms.with_prefix(word);
         let most = limits::SEARCH_BEGINNINGS.min(room.steps);
         let terms: Vec<_> = all.by_ref().take(most).collect();
         room.steps -= terms.len();
@@ -183,7 +191,7 @@ fn length(word: &str) -> f32 {
     word.chars().count() as f32
 }
 
-/// How many letters may be wrong; none in numbers, where each says something else.
+/// The number of allowed edits; zero for numbers, because any edit changes their meaning.
 fn allowed(word: &str) -> usize {
     match word.chars().count() {
         _ if word.contains(|c: char| c.is_ascii_digit()) => 0,
@@ -193,26 +201,26 @@ fn allowed(word: &str) -> usize {
     }
 }
 
-/// How much a word tells that so many of all entities have.
+/// The inverse document frequency of a word.
 #[expect(clippy::cast_precision_loss, reason = "a logarithm needs no more")]
 fn rarity(count: usize, all: usize) -> f32 {
     let (count, all) = (count.min(all) as f32, all as f32);
     (1.0 + (all - count + 0.5) / (count + 0.5)).ln()
 }
 
-/// What the words add up to, by entity.
-struct Tally {
+/// Accumulates the scores of words by entity.
+struct Accumulator {
     touched: Vec<Doc>,
     /// The best match of the current word.
     best: Vec<f32>,
     score: Vec<f32>,
-    /// The rarity of the words that were found.
+    /// The rarity of the matched words.
     covered: Vec<f32>,
-    /// What the current word has touched.
+    /// The entities matched by the current word.
     current: Vec<Doc>,
 }
 
-impl Tally {
+impl Accumulator {
     fn new(entities: usize) -> Self {
         let none = || vec![0.0; entities];
         let (touched, current) = (Vec::new(), Vec::new());
@@ -242,7 +250,8 @@ impl Tally {
         let Self { touched, score, covered, .. } = self;
         let scored = touched.into_iter().map(|doc| {
             let at = doc as usize;
-            // What is only written together, like `rollback` for `roll back`, has all its words.
+            // An entity that matches only a compound, like `rollback` for `roll back`, has all
+            // words.
             let part = if covered[at] == 0.0 { 1.0 } else { covered[at] / all };
             Scored { doc, score: score[at] * part.powf(COVERAGE) }
         });

@@ -1,4 +1,4 @@
-//! Where a result matches: for each field the text that matches most, and what in it does.
+//! Highlights of results: the best matching text of each field with the matching ranges.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -8,30 +8,30 @@ use std::{
 use registry_core::catalog::Record;
 use serde_json::Value;
 
-use super::{
+use crate::{
     text::{self, Field},
-    words::{self, Piece},
+    words::{self, Token},
 };
 
-/// Longer texts are cut to about so many bytes around what matches.
+/// Approximate maximum size of a text in bytes; longer ones are truncated around the match.
 const LONGEST: usize = 160;
-/// So much of it may come before the first match.
+/// Maximum size of the text before the first match in bytes.
 const BEFORE: usize = 40;
-/// What stands for what was cut off.
+/// The ellipsis for truncated text.
 const CUT: &str = "…";
 
-/// A text of a field that matches.
+/// A matching text of a field.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Highlight {
-    /// The field.
+    /// The matching field.
     pub field: Field,
-    /// The text, cut with `…` where it is long.
+    /// The text, truncated with `…` if long.
     pub text: String,
-    /// What of the text matches, in bytes, in order and apart.
+    /// The matching byte ranges of the text, ordered and disjoint.
     pub ranges: Vec<Range<usize>>,
 }
 
-/// Where an entity has any of these terms.
+/// The matches of these terms in an entity.
 pub(super) fn highlights(record: &Record, terms: &BTreeSet<&str>) -> Vec<Highlight> {
     let document = &record.document;
     let value: Value = serde_json::from_slice(document.bytes()).unwrap_or_default();
@@ -52,8 +52,8 @@ fn matches(text: &str, terms: &BTreeSet<&str>) -> Vec<Range<usize>> {
         if !terms.contains(&*words::stem(word)) {
             return;
         }
-        // What is joined comes after its parts, and covers them.
-        if piece == Piece::Joined {
+        // A compound comes after its parts and covers them.
+        if piece == Token::Joined {
             ranges.retain(|range| range.start < place.start);
         }
         ranges.push(place);
@@ -84,7 +84,7 @@ fn cut(field: Field, text: &str, ranges: Vec<Range<usize>>) -> Highlight {
     Highlight { field, text: shown, ranges }
 }
 
-/// A place a little before the first match where a word begins.
+/// The start of a word shortly before the first match.
 fn space_after(text: &str, first: usize) -> usize {
     if first <= BEFORE {
         return 0;
@@ -106,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn short_texts_are_shown_whole() {
+    fn short_texts_are_not_truncated() {
         let (text, marked) = shown("Search documents", &["document"]);
         assert_eq!((&*text, &*marked), ("Search documents", &["documents".to_owned()][..]));
         let (_, marked) = shown("a read_file tool", &["readfil", "fil", "tool"]);
@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn long_texts_are_cut_around_what_matches() {
+    fn long_texts_are_truncated_around_match() {
         let text = format!("{} needle {}", "größer ".repeat(60), "ähnlich ".repeat(60));
         let (shown, marked) = shown(&text, &["needl"]);
         assert!(shown.starts_with("…größer ") && shown.ends_with("ähnlich…"), "{shown}");

@@ -1,33 +1,33 @@
-//! The dictionary: every term in order, found exactly, by its beginning, or nearly.
+//! The term dictionary with exact, prefix and fuzzy lookup.
 //!
-//! Besides words it holds whole names (`!`) and tags (`#`), so that all versions of a name and all
-//! holders of a tag are one list. No word begins so, and all words come later.
+//! It also contains whole names (with the prefix `!`) and tags (`#`), so that all versions of a
+//! name and all entities with a tag form one posting list. These prefixes sort before all words.
 
 use std::{ops::Bound, sync::Arc};
 
 use imbl::OrdMap;
 use registry_core::{kind::Kind, reference::Key};
 
-use super::{
-    near::{Near, Verdict},
+use crate::{
+    edit_distance::{EditDistance, Verdict},
     postings::{MOST, Term},
 };
 
 const TAGS: &str = "#";
-/// Where words begin: with digits.
+/// Words start with digits in the sort order.
 const WORDS: &str = "0";
-/// Longer tags are cut, in characters.
+/// Maximum length of a tag in characters; longer ones are truncated.
 const LONGEST_TAG: usize = 64;
 
-/// The terms and their numbers.
+/// The terms with their ids.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Terms(OrdMap<Arc<str>, Term>);
 
 impl Terms {
-    /// What the terms of names begin with; they all come after it.
+    /// The prefix of terms for names; all of them sort after it.
     pub(super) const FIRST_NAME: &str = "!";
 
-    /// The number of a term; a new one for a new term. None, once there are too many.
+    /// The id of a term, which is added if new; `None` if there are too many.
     pub(super) fn intern(&mut self, term: &str) -> Option<Term> {
         if let Some(number) = self.0.get(term) {
             return Some(*number);
@@ -37,18 +37,18 @@ impl Terms {
         Some(number)
     }
 
-    /// The number of a term.
+    /// The id of a term.
     pub(super) fn find(&self, term: &str) -> Option<Term> {
         self.0.get(term).copied()
     }
 
-    /// A term as the dictionary keeps it, with its number.
+    /// A term as stored in the dictionary, with its id.
     pub(super) fn get(&self, term: &str) -> Option<(&str, Term)> {
         self.0.get_key_value(term).map(|(term, number)| (&**term, *number))
     }
 
-    /// The words that begin so, in order, without the word itself.
-    pub(super) fn beginning_with(&self, prefix: &str) -> impl Iterator<Item = (&str, Term)> {
+    /// The words with this prefix in order, without the word itself.
+    pub(super) fn with_prefix(&self, prefix: &str) -> impl Iterator<Item = (&str, Term)> {
         let range = (Bound::Excluded(prefix), Bound::Unbounded);
         let terms = self.0.range::<_, str>(range).map(|(term, number)| (&**term, *number));
         terms.take_while(move |(term, _)| term.starts_with(prefix))
@@ -61,8 +61,8 @@ impl Terms {
         terms.take_while(|term| term.starts_with(Self::FIRST_NAME))
     }
 
-    /// The words that count and are nearly this one, if so many edits are allowed: one edit away, or
-    /// else two and with the same first letter, because there is too much to look at otherwise.
+    /// The significant words within this edit distance: one edit, or two edits with the same first
+    /// letter, which limits the search.
     pub(super) fn near(
         &self,
         word: &str,
@@ -73,7 +73,7 @@ impl Terms {
         let first = word.chars().next().map(String::from).unwrap_or_default();
         let walks = [(1, ""), (2, first.as_str())];
         for (edits, prefix) in walks.into_iter().filter(|(edits, _)| *edits <= most) {
-            let mut found = self.walk(Near::new(word, edits), prefix, steps);
+            let mut found = self.walk(EditDistance::new(word, edits), prefix, steps);
             found.retain(|(_, term)| counts(*term));
             if !found.is_empty() {
                 return found;
@@ -82,8 +82,8 @@ impl Terms {
         Vec::new()
     }
 
-    /// The words with this beginning that are near, as far as the steps go.
-    fn walk(&self, mut near: Near, prefix: &str, steps: &mut usize) -> Vec<(&str, Term)> {
+    /// The words with this prefix that match, as far as the step limit allows.
+    fn walk(&self, mut near: EditDistance, prefix: &str, steps: &mut usize) -> Vec<(&str, Term)> {
         let mut found = Vec::new();
         let mut seek = Bound::Included(WORDS.max(prefix).to_owned());
         while *steps > 0 {
@@ -105,13 +105,13 @@ impl Terms {
         found
     }
 
-    /// How many there are.
+    /// The number of terms.
     pub(super) fn len(&self) -> usize {
         self.0.len()
     }
 }
 
-/// The term of all versions of a name; in the order of names, then kinds.
+/// The term of all versions of a name, ordered by name and kind.
 pub(super) fn name_term(key: &Key) -> String {
     let Key { kind, name, version: _ } = key;
     let rank = match kind {
@@ -123,7 +123,7 @@ pub(super) fn name_term(key: &Key) -> String {
     format!("{}{name}\u{1}{rank}", Terms::FIRST_NAME)
 }
 
-/// The term of a tag, whatever its case.
+/// The term of a tag, which ignores case.
 pub(super) fn tag_term(tag: &str) -> String {
     let tag = tag.trim().to_lowercase();
     format!("{TAGS}{}", tag.chars().take(LONGEST_TAG).collect::<String>())

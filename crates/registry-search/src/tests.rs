@@ -1,5 +1,3 @@
-//! The index by itself, on small catalogs.
-
 use std::sync::Arc;
 
 use registry_core::{
@@ -8,7 +6,7 @@ use registry_core::{
 };
 use serde_json::{Value, json};
 
-use super::{Field, Found, Index, Query, Total, Versions};
+use super::{Field, Index, Query, ResultPage, Total, Versions};
 use crate::limits;
 
 fn catalog(tools: &[Value]) -> Catalog {
@@ -42,7 +40,7 @@ fn tool(name: &str, version: &str, description: &str) -> Value {
     })
 }
 
-fn search(index: &Index, text: &str) -> Found {
+fn search(index: &Index, text: &str) -> ResultPage {
     index.search(&Query { text: text.to_owned(), ..Query::default() }, None, 100)
 }
 
@@ -57,7 +55,7 @@ fn names(index: &Index, text: &str) -> Vec<String> {
 }
 
 #[test]
-fn a_name_is_represented_by_its_newest_version_in_the_best_state() {
+fn newest_version_in_best_state_represents_name() {
     let versions = ["1.0.0", "1.1.0", "2.0.0-rc.1"].map(|version| tool("fetch", version, "gets"));
     let mut catalog = catalog(&versions);
     let mut index = Index::build(&catalog);
@@ -70,7 +68,7 @@ fn a_name_is_represented_by_its_newest_version_in_the_best_state() {
         found(&index, &Query { text, lifecycle, ..Query::default() })
     };
     let deprecate = || Action::Deprecate(Notice::default());
-    assert_eq!(newest(None, &[]), ["tool/fetch@1.1.0"], "a release before any pre-release");
+    assert_eq!(newest(None, &[]), ["tool/fetch@1.1.0"], "a release ranks above pre-releases");
     assert_eq!(newest(Some(("tool/fetch@1.1.0", deprecate())), &[]), ["tool/fetch@1.0.0"]);
     assert_eq!(newest(None, &[LifecycleState::Deprecated]), ["tool/fetch@1.1.0"]);
     assert_eq!(newest(Some(("tool/fetch@1.0.0", deprecate())), &[]), ["tool/fetch@2.0.0-rc.1"]);
@@ -85,7 +83,7 @@ fn a_name_is_represented_by_its_newest_version_in_the_best_state() {
 }
 
 #[test]
-fn words_match_by_parts_beginnings_and_nearly() {
+fn words_match_by_part_prefix_and_fuzzily() {
     let index = Index::build(&catalog(&[
         tool("readCalendarEvents", "1.0.0", "Lists the events of a day"),
         tool("roll_back", "1.0.0", "Undoes release 2024"),
@@ -101,14 +99,14 @@ fn words_match_by_parts_beginnings_and_nearly() {
     for far in ["2025", "rno", "roq", "clander2", "the of a", "…", "zzzzzzzzzzzz"] {
         assert_eq!(names(&index, far), [""; 0], "{far}");
     }
-    // A word that is there is not taken for another; one that ends is no beginning.
+    // An exact match excludes fuzzy ones, and a completed word is not a prefix.
     assert_eq!(names(&index, "rain"), ["weather"]);
     assert_eq!(names(&index, "r").len(), 3);
     assert_eq!(names(&index, "back roll "), ["roll_back"]);
 }
 
 #[test]
-fn all_that_a_beginning_stands_for_is_found_or_said_to_be_more() {
+fn prefix_match_is_complete_or_total_is_lower_bound() {
     let of = |count: usize| {
         let tools: Vec<_> = (0..count).map(|i| tool(&format!("zeta{i:04}"), "1.0.0", "")).collect();
         search(&Index::build(&catalog(&tools)), "zeta").total
@@ -119,7 +117,7 @@ fn all_that_a_beginning_stands_for_is_found_or_said_to_be_more() {
 }
 
 #[test]
-fn what_matches_all_words_comes_first() {
+fn match_of_all_words_ranks_first() {
     let index = Index::build(&catalog(&[
         tool("invoice", "1.0.0", "invoice invoice invoice"),
         tool("book", "1.0.0", "cancels an invoice"),
@@ -129,7 +127,7 @@ fn what_matches_all_words_comes_first() {
 }
 
 #[test]
-fn highlights_name_the_field_and_the_place() {
+fn highlights_report_field_and_ranges() {
     let mut value = tool("send_mail", "1.0.0", "Sends a mail to somebody");
     value["metadata"] = json!({ "tags": ["chat", "Mails"] });
     value["inputSchema"] = json!({ "properties": { "mailBody": { "description": "as text" } } });
@@ -142,14 +140,14 @@ fn highlights_name_the_field_and_the_place() {
         (Field::Name, "mail"),
         (Field::Tag, "Mails"),
         (Field::Description, "mail"),
-        // The last word may be the beginning of a longer one, which this is.
+        // The last word is also matched as a prefix.
         (Field::Property, "mailBody"),
     ];
     assert_eq!(shown.collect::<Vec<_>>(), expected.map(|(field, text)| (field, text.to_owned())));
 }
 
 #[test]
-fn hostile_queries_end_soon_and_count_no_more_than_they_may() {
+fn hostile_queries_are_limited() {
     let tools: Vec<_> = (0..300)
         .map(|i| tool(&format!("t{i}"), "1.0.0", &format!("word{i} w{} common text", i % 7)))
         .collect();
@@ -169,7 +167,7 @@ fn hostile_queries_end_soon_and_count_no_more_than_they_may() {
         let found = search(&index, &hostile);
         assert!(found.hits.len() <= 100);
     }
-    // A document of very many words is found by the first of them.
+    // A document with too many words is found only by the first ones.
     let many = (0..1_200).map(|i| format!("q{i}")).collect::<Vec<_>>().join(" ");
     let mut big = tool("big", "1.0.0", &many);
     let properties =

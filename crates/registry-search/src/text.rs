@@ -1,35 +1,34 @@
-//! What of an entity is searched, field by field.
+//! The searchable texts of an entity by field.
 //!
-//! Read from the canonical JSON and not from the parsed entity, which documents keep once they have
-//! been read.
+//! They are read from the canonical JSON instead of the parsed entity, which documents would cache.
 
 use registry_core::reference::Key;
 use serde_json::Value;
 
-/// A field of an entity that is searched.
+/// A searchable field of an entity.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Field {
     /// The name.
     Name,
-    /// A tool's title.
+    /// The title of a tool.
     Title,
-    /// A tag: of the metadata, or of a skill.
+    /// A tag of the metadata or of a skill.
     Tag,
-    /// The id or the name of an agent's skill.
+    /// The id or name of an agent's skill.
     Skill,
     /// The description.
     Description,
-    /// The name of a property in a JSON Schema of the entity.
+    /// The name of a property in a JSON Schema.
     Property,
     /// The description or an example of a skill, or the description of a property.
     Detail,
-    /// A name that belongs to it: a tool that the server provides, the server of a tool, who runs
-    /// an agent; and the kind itself.
+    /// A related name: a provided tool, the server of a tool, or the provider of an agent; and the
+    /// kind itself.
     Related,
 }
 
 impl Field {
-    /// All fields, the most telling first.
+    /// All fields, most significant first.
     pub const ALL: [Self; 8] = [
         Self::Name,
         Self::Title,
@@ -41,7 +40,7 @@ impl Field {
         Self::Related,
     ];
 
-    /// The field in lower case: `name`.
+    /// The name in lower case: `name`.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Name => "name",
@@ -56,10 +55,10 @@ impl Field {
     }
 }
 
-type Found<'f> = &'f mut dyn FnMut(Field, &str);
+type Visit<'f> = &'f mut dyn FnMut(Field, &str);
 
-/// Calls `found` with each text of the entity, the most telling fields first.
-pub(super) fn each(key: &Key, document: &Value, found: Found<'_>) {
+/// Calls `found` with each text of the entity, most significant fields first.
+pub(super) fn each(key: &Key, document: &Value, found: Visit<'_>) {
     found(Field::Name, key.name.as_str());
     string(&document["title"], Field::Title, found);
     strings(&document["metadata"]["tags"], Field::Tag, found);
@@ -87,13 +86,13 @@ pub(super) fn each(key: &Key, document: &Value, found: Found<'_>) {
     }
 }
 
-fn string(value: &Value, field: Field, found: Found<'_>) {
+fn string(value: &Value, field: Field, found: Visit<'_>) {
     if let Value::String(text) = value {
         found(field, text);
     }
 }
 
-fn strings(value: &Value, field: Field, found: Found<'_>) {
+fn strings(value: &Value, field: Field, found: Visit<'_>) {
     for item in list(value) {
         string(item, field, found);
     }
@@ -103,9 +102,8 @@ fn list(value: &Value) -> &[Value] {
     value.as_array().map_or(&[], Vec::as_slice)
 }
 
-/// The names of all properties of a schema, however deep, and their descriptions. Documents have a
-/// limited depth.
-fn in_schema(schema: &Value, found: Found<'_>) {
+/// The names and descriptions of all nested properties of a schema. Documents have limited depth.
+fn in_schema(schema: &Value, found: Visit<'_>) {
     match schema {
         Value::Object(members) => {
             for (name, member) in members {

@@ -1,14 +1,14 @@
-//! The words of a text: identifiers are split, and also kept whole.
+//! Tokenization: identifiers are split and additionally kept whole.
 //!
-//! `jira_createTicket` is `jira`, `create`, `ticket` and, joined, `jiracreateticket`, so that it is
-//! found by its parts, by its beginning, and written together.
+//! `jira_createTicket` yields `jira`, `create`, `ticket` and the compound `jiracreateticket`, so
+//! that it is found by its parts, by a prefix, and as one word.
 
 use std::{borrow::Cow, ops::Range};
 
-/// Longer words are cut, so that no term is longer than this many characters.
+/// Maximum length of a term in characters; longer words are truncated.
 const LONGEST: usize = 64;
 
-/// Words that say nothing about what is wanted.
+/// Stop words.
 const STOP: [&str; 46] = [
     "a", "all", "an", "and", "any", "are", "as", "at", "be", "by", "can", "do", "does", "for",
     "from", "has", "have", "how", "i", "in", "is", "it", "its", "me", "my", "not", "of", "on",
@@ -16,22 +16,22 @@ const STOP: [&str; 46] = [
     "which", "who", "why", "with", "you",
 ];
 
-/// How a word stands in its text.
+/// The kind of a token.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Piece {
+pub(super) enum Token {
     /// A word, or a part of an identifier.
     Part,
-    /// All parts of an identifier together.
+    /// All parts of an identifier as one compound.
     Joined,
 }
 
-/// Whether a word says nothing about what is wanted.
+/// Whether a word is a stop word.
 pub(super) fn is_stop(word: &str) -> bool {
     STOP.binary_search(&word).is_ok()
 }
 
-/// Calls `found` with each word in lower case and its place in the text.
-pub(super) fn each(text: &str, found: &mut dyn FnMut(Piece, Range<usize>, &str)) {
+/// Calls `found` with each word in lower case and its range in the text.
+pub(super) fn each(text: &str, found: &mut dyn FnMut(Token, Range<usize>, &str)) {
     let mut rest = 0;
     while let Some(start) = text[rest..].find(char::is_alphanumeric).map(|at| rest + at) {
         let end = chunk_end(text, start);
@@ -40,7 +40,7 @@ pub(super) fn each(text: &str, found: &mut dyn FnMut(Piece, Range<usize>, &str))
     }
 }
 
-/// Where the identifier ends that begins here: single connectors between letters are part of it.
+/// The end of the identifier that starts here. Single connectors between letters are part of it.
 fn chunk_end(text: &str, start: usize) -> usize {
     let mut chars = text[start..].char_indices().peekable();
     while let Some((at, c)) = chars.next() {
@@ -57,7 +57,7 @@ fn is_connector(c: char) -> bool {
     matches!(c, '_' | '-' | '.' | '\'' | '’')
 }
 
-fn in_chunk(text: &str, chunk: Range<usize>, found: &mut dyn FnMut(Piece, Range<usize>, &str)) {
+fn in_chunk(text: &str, chunk: Range<usize>, found: &mut dyn FnMut(Token, Range<usize>, &str)) {
     let (mut joined, mut parts) = (String::new(), 0);
     for part in parts_of(text, chunk.clone()) {
         let is_genitive = &text[part.clone()] == "s" && text[..part.start].ends_with(['\'', '’']);
@@ -65,16 +65,16 @@ fn in_chunk(text: &str, chunk: Range<usize>, found: &mut dyn FnMut(Piece, Range<
             continue;
         }
         let word = lower(&text[part.clone()]);
-        found(Piece::Part, part, &word);
+        found(Token::Part, part, &word);
         joined.push_str(&word);
         parts += 1;
     }
     if parts > 1 {
-        found(Piece::Joined, chunk, &cut(joined));
+        found(Token::Joined, chunk, &cut(joined));
     }
 }
 
-/// The parts of an identifier: between connectors, and where upper case begins a word.
+/// The parts of an identifier: between connectors, and at changes from lower to upper case.
 fn parts_of(text: &str, chunk: Range<usize>) -> Vec<Range<usize>> {
     let chars: Vec<(usize, char)> =
         text[chunk.clone()].char_indices().map(|(at, c)| (chunk.start + at, c)).collect();
@@ -109,8 +109,8 @@ fn cut(mut word: String) -> String {
     word
 }
 
-/// The word without the ending of a plural, and without what plurals change: `queries` and `query`
-/// are both `queri`.
+/// The word without a plural ending and the changes that plurals cause: `queries` and `query` both
+/// yield `queri`.
 pub(super) fn stem(word: &str) -> Cow<'_, str> {
     let is_plain = word.len() > 3 && word.bytes().all(|byte| byte.is_ascii_lowercase());
     if !is_plain {
@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn identifiers_are_split_and_kept() {
+    fn identifiers_are_split_and_kept_whole() {
         assert_eq!(words("jira_createTicket"), ["jira", "create", "ticket", "jiracreateticket"]);
         assert_eq!(words("parseHTTPHeader2"), ["parse", "http", "header2", "parsehttpheader2"]);
         assert_eq!(words("acme/docs.read"), ["acme", "docs", "read", "docsread"]);
@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn plurals_and_singulars_meet() {
+    fn stem_unifies_singular_and_plural() {
         for (one, many) in [
             ("query", "queries"),
             ("invoice", "invoices"),
@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn stop_words_are_sorted_for_the_search() {
+    fn stop_words_are_sorted() {
         assert!(STOP.is_sorted());
     }
 }

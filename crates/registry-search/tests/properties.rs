@@ -12,7 +12,7 @@ use proptest::{
 };
 use registry_core::{Catalog, Key, Kind, LifecycleState, Record};
 use registry_fixtures::world::{self, Wish, wish};
-use registry_search::{Found, Index, Query, Target, Total, Versions};
+use registry_search::{Index, Query, ResultPage, Target, Total, Versions};
 
 const STATES: [LifecycleState; 3] =
     [LifecycleState::Active, LifecycleState::Deprecated, LifecycleState::Retired];
@@ -43,15 +43,15 @@ prop_compose! {
     }
 }
 
-/// What a search gives, in its order.
-fn seen(found: &Found) -> Vec<(String, u32)> {
+/// The results in order.
+fn seen(found: &ResultPage) -> Vec<(String, u32)> {
     let seen = |hit: &registry_search::Hit| {
         (format!("{} {:?}", hit.record.document.key(), hit.highlights), hit.score.to_bits())
     };
     found.hits.iter().map(seen).collect()
 }
 
-fn keys(found: &Found) -> BTreeSet<Key> {
+fn keys(found: &ResultPage) -> BTreeSet<Key> {
     found.hits.iter().map(|hit| hit.record.document.key().clone()).collect()
 }
 
@@ -60,7 +60,7 @@ fn is_target(target: &Target, key: &Key) -> bool {
     key.kind == *kind && key.name == *name && version.as_ref().is_none_or(|v| key.version == *v)
 }
 
-/// Whether the filters let a record through, by looking at everything.
+/// Whether the filters accept a record, by exhaustive evaluation.
 fn passes(catalog: &Catalog, query: &Query, record: &Record) -> bool {
     let key = record.document.key();
     let default = [LifecycleState::Active, LifecycleState::Deprecated];
@@ -73,7 +73,8 @@ fn passes(catalog: &Catalog, query: &Query, record: &Record) -> bool {
     let best = catalog.versions(key.kind, &key.name).map(|(_, record)| record);
     let best = best.filter(|record| is_wanted(record)).min_by_key(|record| rank(record));
     let edges = record.document.edges();
-    // Any version means any that is registered; the rules let nothing refer to others.
+    // A target without a version matches any registered version; references to others are rejected
+    // by the rules.
     let is_known = |target: &Target, k: &Key| target.version.is_some() || catalog.find(k).is_some();
     let refers = |target: &Option<Target>, from_server: bool| {
         target.as_ref().is_none_or(|target| {
@@ -101,14 +102,14 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
     #[test]
-    fn an_index_that_followed_answers_as_one_made_anew(history in history(), query in query()) {
+    fn advanced_index_equals_rebuilt_index(history in history(), query in query()) {
         let mut catalog = world::empty();
         let mut index = Index::build(&catalog);
         let mut past = Vec::new();
         for wishes in &history {
             if let Some(sealed) = world::commit(&catalog, wishes) {
                 catalog.apply(&sealed).unwrap();
-                // Every second one comes together with the next.
+                // Every second revision is applied together with the next.
                 if catalog.revision().0.is_multiple_of(2) {
                     index.advance(&catalog);
                 }
@@ -118,7 +119,7 @@ proptest! {
         index.advance(&catalog);
         for catalog in past.iter().chain([&catalog]) {
             let anew = seen(&Index::build(catalog).search(&query, None, 100));
-            prop_assert_eq!(&seen(&index.rewound(catalog).search(&query, None, 100)), &anew);
+            prop_assert_eq!(&seen(&index.rewind_to(catalog).search(&query, None, 100)), &anew);
             if catalog.revision() == index.revision() {
                 prop_assert_eq!(seen(&index.search(&query, None, 100)), anew);
             }
@@ -126,7 +127,7 @@ proptest! {
     }
 
     #[test]
-    fn filters_let_through_what_a_look_at_everything_does(
+    fn filters_match_exhaustive_evaluation(
         wishes in vec(vec(wish(), 5..30), 1..4),
         query in query(),
     ) {
@@ -145,7 +146,7 @@ proptest! {
             prop_assert_eq!(keys(&found), all);
             return Ok(());
         }
-        // Words leave some of what the filters let through, and the same whatever the filters.
+        // The words select the same entities regardless of the filters.
         let every = Query { text: query.text.clone(), versions: Versions::All, ..Query::default() };
         let every = Query { lifecycle: STATES.to_vec(), ..every };
         let matching = keys(&index.search(&every, None, 1_000));
@@ -153,7 +154,7 @@ proptest! {
     }
 
     #[test]
-    fn pages_are_one_list_in_parts(
+    fn pages_concatenate_to_full_list(
         wishes in vec(vec(wish(), 5..30), 1..4),
         query in query(),
         size in 1_usize..5,
@@ -180,7 +181,7 @@ proptest! {
     }
 
     #[test]
-    fn no_query_panics(text in any::<String>(), wishes in vec(wish(), 1..20)) {
+    fn arbitrary_query_never_panics(text in any::<String>(), wishes in vec(wish(), 1..20)) {
         let index = Index::build(&world::catalog(&wishes));
         let found = index.search(&Query { text, ..Query::default() }, None, 10);
         for highlight in found.hits.iter().flat_map(|hit| &hit.highlights) {

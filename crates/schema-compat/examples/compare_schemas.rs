@@ -1,9 +1,8 @@
-//! Compares successive versions of published JSON Schemas and counts the answers; what
-//! `docs/compatibility.md` says about real schemas was counted by it.
+//! Compares successive versions of published JSON Schemas and counts the verdicts; the source of
+//! the numbers in `docs/compatibility.md`.
 //!
 //! `cargo run -p schema-compat --example compare_schemas -- DIR…`: each directory has one
-//! subdirectory a version, and in it any `.json` files; `tests/real-schemas.sh` makes such
-//! directories.
+//! subdirectory per version with `.json` files, as created by `tests/real-schemas.sh`.
 
 #![expect(clippy::unwrap_used, reason = "a tool for developers may panic")]
 
@@ -20,7 +19,7 @@ use schema_compat::{
 };
 use serde_json::{Value, json};
 
-/// Files with more definitions than this are compared definition by definition.
+/// Files with more definitions are compared definition by definition.
 const MANY_DEFINITIONS: usize = 40;
 
 #[derive(Default)]
@@ -64,7 +63,7 @@ fn versions(dir: &Path) -> Vec<PathBuf> {
     found.into_iter().map(|(_, path)| path).collect()
 }
 
-/// The schemas that both versions have and that differ.
+/// The schemas that exist in both versions and differ.
 fn pairs(old: &Path, new: &Path) -> Vec<(String, Value, Value)> {
     let (old, new) = (schemas(old, old), schemas(new, new));
     let both = old.into_iter().filter_map(|(name, old)| {
@@ -87,7 +86,7 @@ fn schemas(root: &Path, dir: &Path) -> BTreeMap<String, Value> {
                 .iter()
                 .any(|n| value.get(*n).is_some())
         {
-            // Some name no dialect that there is.
+            // Some schemas name a dialect that does not exist.
             if !value["$schema"].as_str().is_some_and(|dialect| dialect.contains("draft")) {
                 value["$schema"] = "http://json-schema.org/draft-07/schema#".into();
             }
@@ -129,7 +128,7 @@ fn compare(name: &str, old: &Value, new: &Value, count: &mut Count) {
     {
         let start = Instant::now();
         let nothing = |_: &_| None;
-        let verdict = covers((given, ""), (wanted, ""), side, &nothing, &mut Budget::of_one());
+        let verdict = covers((given, ""), (wanted, ""), side, &nothing, &mut Budget::for_pair());
         let took = start.elapsed();
         (count.slowest, count.total) = (count.slowest.max(took), count.total + took);
         let outcome = match verdict {

@@ -1,31 +1,31 @@
-//! Whether one JSON Schema accepts every value that another accepts. The comparison is about the
-//! values, not about how the schemas are written.
+//! Decides whether one JSON Schema accepts every value that another accepts, independent of how the
+//! schemas are written.
 //!
-//! The answers are sound: "yes" is a proof over all values, and "no" comes with a value about which
-//! real validators of the two schemas disagree. Otherwise the answer is "undecided". Every
-//! comparison is a pure function with a counted budget.
+//! Verdicts are sound: "yes" is a proof over all values, and "no" comes with a counterexample
+//! confirmed by the validators of both schemas. Otherwise the verdict is "undecided". Every
+//! comparison is a pure function with a budget of steps.
 
 mod arena;
 mod arrays;
 mod cases;
-mod circle;
+mod cycle;
 mod decide;
 mod empty;
+mod equality;
 mod eval;
-mod given;
 mod logic;
 mod lower;
 mod names;
 mod objects;
 mod prover;
-mod refusing;
 mod regex;
+mod rejection;
 mod rules;
-mod same;
 mod sample;
 mod scalars;
-mod texts;
+mod strings;
 mod unevaluated;
+mod value_set;
 
 use std::fmt;
 
@@ -38,43 +38,43 @@ use crate::{
     name::{Definition, SchemaName},
 };
 
-/// Longest example that a message shows, in characters.
+/// Maximum length of a counterexample in a message in characters.
 const EXAMPLE: usize = 200;
 
-/// Gives named schemas.
+/// Looks up named schemas.
 pub type Resolve<'a> = &'a dyn Fn(&SchemaName) -> Option<Definition<'a>>;
 
-/// The steps that comparisons may still take together.
+/// The remaining steps of a series of comparisons.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Budget(usize);
 
 impl Budget {
-    /// What comparing two versions may take: two schemas of each, both ways.
-    pub fn of_one() -> Self {
+    /// The budget for two versions with two schemas each, compared in both directions.
+    pub fn for_pair() -> Self {
         Self(4 * limits::COMPARISON_STEPS)
     }
 
-    /// The steps for all comparisons of one batch.
-    pub fn of_batch() -> Self {
+    /// The budget for all comparisons of one batch.
+    pub fn for_batch() -> Self {
         Self(limits::BATCH_COMPARISON_STEPS)
     }
 
-    /// A number of steps.
-    pub fn of(steps: usize) -> Self {
+    /// A budget with this number of steps.
+    pub fn with_steps(steps: usize) -> Self {
         Self(steps)
     }
 
-    /// The share of one of `parts` that still need steps, at least `least` steps.
+    /// The share of one of `parts` remaining comparisons, at least `least` steps.
     pub fn divided(&self, parts: usize, least: usize) -> Self {
         Self((self.0 / parts.max(1)).max(least))
     }
 
-    /// Takes the steps that a share has spent.
+    /// Deducts the steps that a share has used.
     pub fn take_spent(&mut self, (share, left): (&Self, &Self)) {
         self.0 = self.0.saturating_sub(share.0 - left.0);
     }
 
-    /// Whether nothing is left.
+    /// Whether the budget is exhausted.
     pub fn is_spent(&self) -> bool {
         self.0 == 0
     }
@@ -83,7 +83,7 @@ impl Budget {
         self.0.min(limits::COMPARISON_STEPS)
     }
 
-    /// Takes steps; a step is at most about a microsecond.
+    /// Deducts steps; a step takes at most about a microsecond.
     pub fn spend(&mut self, steps: usize) {
         self.0 = self.0.saturating_sub(steps.max(1));
     }
@@ -92,27 +92,27 @@ impl Budget {
 /// Whether one JSON Schema accepts everything that another accepts.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Verdict {
-    /// It does, for every value.
+    /// It accepts every such value.
     Yes,
-    /// It does not, and here is a value.
+    /// It rejects a value, which is included.
     No(Difference),
-    /// Neither was found.
-    Undecided(Doubt),
+    /// Neither was proved.
+    Undecided(UndecidedCheck),
 }
 
-/// What refuses a value, or is missing.
+/// The cause of a rejection: a keyword, a schema or a missing part.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Demand {
-    /// A keyword of JSON Schema.
+pub enum Assertion {
+    /// A JSON Schema keyword.
     Keyword(&'static str),
-    /// All of a schema: it is `false`, or it is not known which keyword it is.
+    /// A whole schema: `false`, or the keyword is unknown.
     Schema,
-    /// A part that is missing, in words.
+    /// A missing part, described in words.
     Part(String),
 }
 
-impl Demand {
-    /// The keyword, if it is one.
+impl Assertion {
+    /// The keyword, if there is one.
     pub fn keyword(&self) -> Option<&'static str> {
         match self {
             Self::Keyword(keyword) => Some(keyword),
@@ -121,7 +121,7 @@ impl Demand {
     }
 }
 
-impl fmt::Display for Demand {
+impl fmt::Display for Assertion {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Keyword(keyword) => write!(f, "`{keyword}`"),
@@ -131,47 +131,48 @@ impl fmt::Display for Demand {
     }
 }
 
-/// Where and how two versions differ.
+/// A difference between two versions, with its location.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Difference {
-    /// What refuses the value, or is missing.
-    pub demand: Demand,
-    /// JSON pointer into the new document; to the `$ref` where it leads out of the document.
+    /// The rejecting keyword, or the missing part.
+    pub assertion: Assertion,
+    /// JSON pointer into the new document; to the `$ref` if the keyword is in another document.
     pub pointer: String,
-    /// Where the keyword itself is, when that is elsewhere: `in schema/A@1.0.0 at /schema/type`, or
-    /// `at /outputSchema/type` of the old version.
-    pub elsewhere: Option<String>,
-    /// A value that the one accepts and the other refuses; absent where no value is concerned.
+    /// The location of the keyword in another document or version:
+    /// `in schema/A@1.0.0 at /schema/type`, or `at /outputSchema/type` of the old version.
+    pub referenced_location: Option<String>,
+    /// A value that one version accepts and the other rejects; absent for missing parts.
     pub instance: Option<Value>,
-    /// Whether it is the new version that refuses the value, or the old one.
-    pub refused_by: Side,
+    /// The version that rejects the value.
+    pub rejected_by: Side,
 }
 
 impl Difference {
-    /// What refuses an example, and the example; where there is one.
+    /// Describes the counterexample, if there is one.
     pub fn example(&self) -> Option<String> {
-        let Self { demand, instance, .. } = self;
-        instance.as_ref().map(|value| format!("{demand} refuses {}", shortened(value)))
+        let Self { assertion, instance, .. } = self;
+        instance.as_ref().map(|value| format!("{assertion} rejects {}", shortened(value)))
     }
 
-    /// What it means, in words for people; `old` and `new` are what the two are called.
+    /// Describes the difference; `old` and `new` name the versions.
     pub fn explain(&self, old: &dyn fmt::Display, new: &dyn fmt::Display) -> String {
-        let Self { demand, elsewhere, instance, refused_by, .. } = self;
-        let place = elsewhere.as_ref().map(|place| format!(" ({place})")).unwrap_or_default();
-        match (instance.as_ref().map(shortened), refused_by) {
+        let Self { assertion, referenced_location, instance, rejected_by, .. } = self;
+        let place =
+            referenced_location.as_ref().map(|place| format!(" ({place})")).unwrap_or_default();
+        match (instance.as_ref().map(shortened), rejected_by) {
             (Some(value), Side::New) => {
-                format!("{demand}{place} refuses what {old} allows: {value}")
+                format!("{assertion}{place} rejects a value that {old} accepts: {value}")
             }
             (Some(value), Side::Old) => {
-                format!("{demand} of {old}{place} refuses what {new} allows: {value}")
+                format!("{assertion} of {old}{place} rejects a value that {new} accepts: {value}")
             }
-            (None, Side::New) => format!("{demand} of {old} is gone"),
-            (None, Side::Old) => format!("{demand} is not in {old}"),
+            (None, Side::New) => format!("{assertion} of {old} was removed"),
+            (None, Side::Old) => format!("{assertion} is not in {old}"),
         }
     }
 }
 
-/// A value on one line, cut where it is long.
+/// A value on one line, truncated if long.
 pub fn shortened(value: &Value) -> String {
     let text = value.to_string();
     match text.char_indices().nth(EXAMPLE) {
@@ -180,21 +181,21 @@ pub fn shortened(value: &Value) -> String {
     }
 }
 
-/// Where and why two versions could not be compared to the end.
+/// A comparison without a verdict, with location and reason.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Doubt {
+pub struct UndecidedCheck {
     /// JSON pointer into the new document.
     pub pointer: String,
-    /// Why.
+    /// The reason.
     pub reason: String,
 }
 
 /// One of the two versions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Side {
-    /// The earlier one.
+    /// The earlier version.
     Old,
-    /// The later one.
+    /// The later version.
     New,
 }
 

@@ -1,44 +1,46 @@
-//! Walking a JSON Schema: its subschemas, and its references to named schemas.
+//! Traversal of a JSON Schema: its subschemas, and its references to named schemas.
 //!
-//! Members that hold data (`const`, `enum`, `default`, `examples`) are not schemas and are skipped;
-//! the names in `properties` and the like are names, not keywords.
+//! Members with data (`const`, `enum`, `default`, `examples`) are skipped. Names in `properties`
+//! and similar members are not keywords.
 
 use serde_json::{Map, Value};
 
-use crate::{name::SchemaName, pointer::At};
+use crate::{name::SchemaName, pointer::Location};
 
-/// What a member of a schema object holds.
+/// The content of a member of a schema object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Holds {
-    /// Schemas under names that are no keywords.
+pub enum MemberContent {
+    /// Schemas under names that are not keywords.
     Named,
-    /// Data that only looks like a schema.
+    /// Data that may look like a schema.
     Data,
-    /// A schema, a list of them, or a keyword's plain value.
+    /// A schema, a list of schemas, or the plain value of a keyword.
     Other,
 }
 
-/// The keywords that lead elsewhere.
+/// The keywords with references.
 const REFERENCES: [&str; 3] = ["$ref", "$dynamicRef", "$recursiveRef"];
 
-/// What the member with this name holds.
-pub fn holds(name: &str) -> Holds {
+/// The content of the member with this name.
+pub fn member_content(name: &str) -> MemberContent {
     match name {
         "properties" | "patternProperties" | "$defs" | "definitions" | "dependentSchemas"
-        | "dependencies" => Holds::Named,
-        "const" | "enum" | "default" | "examples" => Holds::Data,
-        _ => Holds::Other,
+        | "dependencies" => MemberContent::Named,
+        "const" | "enum" | "default" | "examples" => MemberContent::Data,
+        _ => MemberContent::Other,
     }
 }
 
-/// Visits what is directly in a schema, or in a list of them, and may be a schema or a list of them.
+/// Visits the direct subschemas of a schema, or of a list of schemas.
 pub fn each_part<'a>(value: &'a Value, visit: &mut dyn FnMut(&'a Value)) {
     match value {
         Value::Object(map) => {
             for (name, value) in map {
-                match (holds(name), value) {
-                    (Holds::Data, _) => {}
-                    (Holds::Named, Value::Object(named)) => named.values().for_each(&mut *visit),
+                match (member_content(name), value) {
+                    (MemberContent::Data, _) => {}
+                    (MemberContent::Named, Value::Object(named)) => {
+                        named.values().for_each(&mut *visit)
+                    }
                     _ => visit(value),
                 }
             }
@@ -48,7 +50,7 @@ pub fn each_part<'a>(value: &'a Value, visit: &mut dyn FnMut(&'a Value)) {
     }
 }
 
-/// Whether anything in a schema leads elsewhere.
+/// Whether a schema contains references.
 pub fn has_references(schema: &Value) -> bool {
     let mut found = false;
     each_object(schema, &mut |map| {
@@ -59,22 +61,22 @@ pub fn has_references(schema: &Value) -> bool {
 
 /// Visits every schema object, outermost first.
 pub fn each_object(schema: &Value, visit: &mut dyn FnMut(&Map<String, Value>)) {
-    each_object_at(schema, At::ROOT, &mut |map, _| visit(map));
+    each_object_at(schema, Location::ROOT, &mut |map, _| visit(map));
 }
 
-/// As [`each_object`], with the place of each.
+/// Like [`each_object`], with the location of each.
 pub fn each_object_at(
     schema: &Value,
-    at: At<'_>,
-    visit: &mut dyn FnMut(&Map<String, Value>, At<'_>),
+    at: Location<'_>,
+    visit: &mut dyn FnMut(&Map<String, Value>, Location<'_>),
 ) {
     match schema {
         Value::Object(map) => {
             visit(map, at);
             for (name, value) in map {
-                match (holds(name), value) {
-                    (Holds::Data, _) => {}
-                    (Holds::Named, Value::Object(named)) => {
+                match (member_content(name), value) {
+                    (MemberContent::Data, _) => {}
+                    (MemberContent::Named, Value::Object(named)) => {
                         let at = at.member(name);
                         for (name, value) in named {
                             each_object_at(value, at.member(name), visit);
@@ -93,15 +95,15 @@ pub fn each_object_at(
     }
 }
 
-/// A copy of a schema in which every schema object went through `change`, innermost first.
+/// A copy of a schema with `change` applied to every schema object, innermost first.
 pub fn map_objects(schema: &Value, change: &mut dyn FnMut(&mut Map<String, Value>)) -> Value {
     match schema {
         Value::Object(map) => {
             let mut copy = Map::new();
             for (name, value) in map {
-                let value = match (holds(name), value) {
-                    (Holds::Data, _) => value.clone(),
-                    (Holds::Named, Value::Object(named)) => {
+                let value = match (member_content(name), value) {
+                    (MemberContent::Data, _) => value.clone(),
+                    (MemberContent::Named, Value::Object(named)) => {
                         let copied = named.iter().map(|(n, v)| (n.clone(), map_objects(v, change)));
                         Value::Object(copied.collect())
                     }
@@ -119,8 +121,12 @@ pub fn map_objects(schema: &Value, change: &mut dyn FnMut(&mut Map<String, Value
     }
 }
 
-/// Calls `found` for every reference to a named schema, with the place of the `$ref`.
-pub fn each_reference(schema: &Value, at: At<'_>, found: &mut dyn FnMut(SchemaName, At<'_>)) {
+/// Calls `found` for every reference to a named schema with the location of the `$ref`.
+pub fn each_reference(
+    schema: &Value,
+    at: Location<'_>,
+    found: &mut dyn FnMut(SchemaName, Location<'_>),
+) {
     each_object_at(schema, at, &mut |map, at| {
         if let Some(Value::String(text)) = map.get("$ref")
             && let Some(name) = SchemaName::parse(text)
@@ -130,14 +136,14 @@ pub fn each_reference(schema: &Value, at: At<'_>, found: &mut dyn FnMut(SchemaNa
     });
 }
 
-/// The `$ref` of a schema object. An empty one leads to the whole resource, as `#` does, and is `#`.
+/// The `$ref` of a schema object. An empty one is equivalent to `#` and returned as such.
 pub fn reference_of(map: &Map<String, Value>) -> Option<&str> {
     let text = map.get("$ref")?.as_str()?;
     Some(if text.is_empty() { "#" } else { text })
 }
 
-/// The schema with its references to registered schemas as the URIs that the compiler knows, and
-/// empty ones, which it does not follow, as `#`.
+/// The schema with its named references replaced by the URIs known to the compiler, and empty ones,
+/// which it does not support, by `#`.
 pub fn with_uris(schema: &Value, uri_of: &dyn Fn(&SchemaName) -> String) -> Value {
     map_objects(schema, &mut |map| {
         let Some(Value::String(text)) = map.get_mut("$ref") else { return };
@@ -157,14 +163,14 @@ mod tests {
 
     fn references(schema: &Value) -> Vec<String> {
         let mut found = Vec::new();
-        each_reference(schema, At::ROOT, &mut |name, at| {
+        each_reference(schema, Location::ROOT, &mut |name, at| {
             found.push(format!("{at} {}", name.reference()));
         });
         found
     }
 
     #[test]
-    fn finds_references_at_any_depth_with_their_place() {
+    fn each_reference_reports_location_at_any_depth() {
         let schema = json!({
             "$defs": { "a/b": { "$ref": "#A:1.0.0" } },
             "items": [{ "anyOf": [{ "$ref": "#B:2.0.0" }, { "$ref": "#/$defs/a" }] }],

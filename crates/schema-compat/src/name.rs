@@ -12,12 +12,13 @@ pub struct SchemaName {
 }
 
 impl SchemaName {
-    /// A name of its parts.
+    /// A name from its parts.
     pub fn new(name: impl Into<String>, version: impl Into<String>) -> Self {
         Self { name: name.into(), version: version.into() }
     }
 
-    /// Reads the value of a `$ref`. `None`: it is an ordinary reference (`#/$defs/x`, `#anchor`).
+    /// Parses the value of a `$ref`. Returns `None` for an ordinary reference (`#/$defs/x`,
+    /// `#anchor`).
     pub fn parse(reference: &str) -> Option<Self> {
         let body = reference.strip_prefix('#')?;
         if body.starts_with('/') {
@@ -42,14 +43,14 @@ impl SchemaName {
         format!("#{}:{}", self.name, self.version)
     }
 
-    /// The absolute URI of the schema without an `$id` once it is compiled. A relative `$id` is
-    /// resolved against it, so versions do not share a URI.
+    /// The absolute URI of a compiled schema without `$id`. A relative `$id` is resolved against
+    /// it, so versions do not share URIs.
     pub fn uri(&self) -> String {
         format!("registry:/{}/{}/", self.name, self.version)
     }
 }
 
-/// As messages show it: `schema/Name@1.0.0`.
+/// Formats as `schema/Name@1.0.0` for messages.
 impl fmt::Display for SchemaName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "schema/{}@{}", self.name, self.version)
@@ -61,6 +62,6 @@ impl fmt::Display for SchemaName {
 pub struct Definition<'a> {
     /// The schema.
     pub schema: &'a serde_json::Value,
-    /// JSON pointer to the schema in the document that it is part of.
+    /// JSON pointer of the schema in its document.
     pub pointer: &'static str,
 }

@@ -2,10 +2,10 @@
 
 use std::fmt;
 
-/// A place in a document, kept on the stack and only written out when something is wrong there.
+/// A location in a document as a stack-allocated path, formatted only when a problem is reported.
 #[derive(Clone, Copy)]
-pub struct At<'a> {
-    parent: Option<&'a At<'a>>,
+pub struct Location<'a> {
+    parent: Option<&'a Location<'a>>,
     step: Step<'a>,
 }
 
@@ -16,28 +16,28 @@ enum Step<'a> {
     Index(usize),
 }
 
-impl<'a> At<'a> {
-    /// The document itself.
+impl<'a> Location<'a> {
+    /// The root of the document.
     pub const ROOT: Self = Self { parent: None, step: Step::Root };
 
-    /// A member of this object.
-    pub fn member(&'a self, name: &'a str) -> At<'a> {
-        At { parent: Some(self), step: Step::Member(name) }
+    /// A member of the object at this location.
+    pub fn member(&'a self, name: &'a str) -> Location<'a> {
+        Location { parent: Some(self), step: Step::Member(name) }
     }
 
-    /// An item of this array.
-    pub fn index(&'a self, index: usize) -> At<'a> {
-        At { parent: Some(self), step: Step::Index(index) }
+    /// An item of the array at this location.
+    pub fn index(&'a self, index: usize) -> Location<'a> {
+        Location { parent: Some(self), step: Step::Index(index) }
     }
 
     /// Another member of the same object.
-    pub fn beside(self, name: &'a str) -> At<'a> {
-        At { step: Step::Member(name), ..self }
+    pub fn sibling(self, name: &'a str) -> Location<'a> {
+        Location { step: Step::Member(name), ..self }
     }
 }
 
-/// As a JSON pointer (RFC 6901).
-impl fmt::Display for At<'_> {
+/// Formats as a JSON pointer (RFC 6901).
+impl fmt::Display for Location<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if let Some(parent) = self.parent {
             fmt::Display::fmt(parent, f)?;
@@ -55,7 +55,7 @@ pub fn escape(name: &str) -> String {
     name.replace('~', "~0").replace('/', "~1")
 }
 
-/// Joins a JSON pointer and one more member name.
+/// Appends a member name to a JSON pointer.
 pub fn pointer_join(pointer: &str, member: &str) -> String {
     format!("{pointer}/{}", escape(member))
 }

@@ -1,6 +1,6 @@
-//! Compiling JSON Schemas and validating values with them: the only user of the schema library.
+//! Compilation of JSON Schemas and validation of values; the only user of the schema library.
 //!
-//! The caller resolves references to named schemas; nothing is ever fetched. Patterns run on a
+//! The caller resolves references to named schemas; nothing is fetched. Patterns run on a
 //! linear-time engine with a size limit.
 
 mod identity;
@@ -28,46 +28,46 @@ use crate::{
     json_schema::{each_object_at, each_reference, with_uris},
     limits,
     name::SchemaName,
-    pointer::At,
+    pointer::Location,
 };
 
-/// A compiled JSON Schema; cheap to use from many threads.
+/// A compiled JSON Schema, which can be used concurrently.
 #[derive(Debug)]
 pub struct Validator {
     compiled: jsonschema::Validator<Metered>,
-    /// Of the biggest regular expression.
+    /// The number of states of the largest regular expression.
     states: usize,
-    /// Most bytes of the schema that one error copies (`not`, patterns, names).
+    /// Maximum size of schema parts that one error copies (`not`, patterns, names), in bytes.
     quoted: usize,
 }
 
-/// One place where a value breaks its schema.
+/// A location where a value violates its schema.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Violation {
     /// JSON pointer into the value.
     pub pointer: String,
-    /// What is wrong there.
+    /// The violation.
     pub message: String,
 }
 
-/// Longest pointer of a violation, in bytes.
+/// Maximum size of the pointer of a violation in bytes.
 const POINTER_BYTES: usize = 1024;
-/// Bytes that all errors of one value may take, beside one byte for each byte of its text.
+/// Maximum size of all errors of one value in bytes, in addition to one byte per byte of its text.
 const ERRORS_BYTES: usize = 1 << 20;
-/// Most errors, those inside of alternatives included.
+/// Maximum number of errors, including those inside of alternatives.
 const ERRORS: usize = 1_000;
-/// Bytes of one error without its pointer and its quotes.
+/// Size of one error without its pointer and quotes, in bytes.
 const ERROR_BYTES: usize = 1024;
 
 impl Validator {
-    /// Checks a value; reports at most [`limits::VIOLATIONS`] of what is wrong with it. A value
-    /// that takes more than [`limits::VALIDATION_STEPS`] is refused too.
+    /// Validates a value and reports at most [`limits::VIOLATIONS`] violations. A value that takes
+    /// more than [`limits::VALIDATION_STEPS`] is invalid, too.
     pub fn validate(&self, instance: &Value) -> Result<(), Vec<Violation>> {
         read(instance, |instance| self.check(instance))
             .unwrap_or_else(|unreadable| Err(vec![unreadable.into()]))
     }
 
-    /// Checks a JSON text in memory and time proportional to its length.
+    /// Validates a JSON text in memory and time proportional to its length.
     pub fn check(&self, instance: &Instance<'_>) -> Result<(), Vec<Violation>> {
         match self.outcome(instance) {
             Ok(true) => Ok(()),
@@ -76,7 +76,7 @@ impl Validator {
         }
     }
 
-    /// As [`Self::check`], but `None` if it takes more than this many steps.
+    /// Like [`Self::check`], but returns `None` if it takes more than this many steps.
     pub fn check_within(
         &self,
         instance: &Instance<'_>,
@@ -90,26 +90,26 @@ impl Validator {
         (!is_stopped).then_some(Err(violations))
     }
 
-    /// Whether a value fits, without saying why not.
+    /// Whether a value is valid.
     pub fn is_valid(&self, instance: &Value) -> bool {
         self.accepts(instance) == Some(true)
     }
 
-    /// Whether a value fits; `None` if finding out takes more than [`limits::VALIDATION_STEPS`].
+    /// Whether a value is valid; `None` if validation takes more than [`limits::VALIDATION_STEPS`].
     pub fn accepts(&self, instance: &Value) -> Option<bool> {
         read(instance, |instance| self.outcome(instance)).ok()?.ok()
     }
 
     fn outcome(&self, instance: &Instance<'_>) -> Result<bool, Stopped> {
         let check = || self.compiled.is_valid(Counted::root(instance));
-        // Big values may take more; few are, so only what takes long is measured.
+        // Large values get more steps. They are rare, so only long validations measure the size.
         within(limits::VALIDATION_STEPS, self.states, check)
             .or_else(|_| within(steps_for(instance), self.states, check))
     }
 
-    /// The library collects all errors before it returns the first one. So the value itself stops the
-    /// collection, as soon as the errors take a fixed amount of memory and one byte per byte of text.
-    /// The second result is whether the steps ran out before.
+    /// The library collects all errors before it returns the first one. The value itself therefore
+    /// stops the collection once the errors exceed a fixed size plus one byte per byte of text. The
+    /// second result is whether the steps were exhausted before.
     fn violations(&self, instance: &Instance<'_>, steps: u64) -> (Vec<Violation>, bool) {
         let each = ERROR_BYTES + self.quoted + instance.error_bytes();
         let most = ((ERRORS_BYTES + instance.bytes()) / each).clamp(1, ERRORS);
@@ -118,11 +118,11 @@ impl Validator {
         let seen = errors.filter(problem::is_seen).take(limits::VIOLATIONS);
         let violation = |error: jsonschema::ValidationError<'_>| Violation {
             pointer: problem::cut(error.instance_path().as_str(), POINTER_BYTES),
-            message: problem::of_value(&error, instance),
+            message: problem::violation_message(&error, instance),
         };
         let mut found: Vec<_> = seen.map(violation).collect();
         if found.is_empty() {
-            let message = "it does not fit the schema, in too many ways to say how; simplify the \
+            let message = "the value violates the schema in too many ways to report; simplify the \
                            schema or send less";
             found.push(Violation { pointer: String::new(), message: message.to_owned() });
         }
@@ -142,7 +142,7 @@ impl From<Unreadable> for Violation {
     }
 }
 
-/// The steps that validating this value may take.
+/// The number of steps allowed for this value.
 fn steps_for(instance: &Instance<'_>) -> u64 {
     let values = u64::try_from(instance.values()).unwrap_or(u64::MAX);
     limits::VALIDATION_STEPS.saturating_add(values.saturating_mul(limits::VALIDATION_STEPS_EACH))
@@ -150,17 +150,17 @@ fn steps_for(instance: &Instance<'_>) -> u64 {
 
 fn too_costly(instance: &Instance<'_>, Stopped(slot): Stopped) -> Violation {
     let message = format!(
-        "checking it takes more than {} steps: the schema applies to this value too often; \
+        "validation exceeds {} steps because the schema applies to this value too often; \
          simplify the schema or send less",
         steps_for(instance)
     );
     Violation { pointer: problem::cut(&instance.pointer(slot), POINTER_BYTES), message }
 }
 
-/// Most bytes of a schema that one error copies: a `not`, a pattern or a name.
+/// Maximum size in bytes of a schema part that one error copies: a `not`, a pattern or a name.
 fn most_quoted(schema: &Value) -> usize {
     let mut most = 0;
-    each_object_at(schema, At::ROOT, &mut |map, _| {
+    each_object_at(schema, Location::ROOT, &mut |map, _| {
         let quoted = ["not", "pattern"].iter().filter_map(|keyword| map.get(*keyword));
         let names = map.get("required").and_then(Value::as_array).into_iter().flatten();
         most = quoted.chain(names).map(tree_bytes).max().unwrap_or(0).max(most);
@@ -168,7 +168,7 @@ fn most_quoted(schema: &Value) -> usize {
     most
 }
 
-/// About how much memory a value takes.
+/// The approximate memory usage of a value.
 fn tree_bytes(value: &Value) -> usize {
     const NODE: usize = 128;
     NODE + match value {
@@ -181,7 +181,7 @@ fn tree_bytes(value: &Value) -> usize {
     }
 }
 
-/// Compiles a schema; `resolve` gives the JSON Schema of a registered schema.
+/// Compiles a schema; `resolve` returns the JSON Schema of a registered schema.
 pub fn compile<'a>(
     schema: &Value,
     resolve: &dyn Fn(&SchemaName) -> Option<&'a Value>,
@@ -202,12 +202,12 @@ pub fn compile<'a>(
     let states = all().map(states::most_states).max().unwrap_or(0);
     let quoted = all().map(most_quoted).max().unwrap_or(0);
     let compiled =
-        build(schema, draft, &needed).map_err(|e| problem::of_build(schema, draft, &e))?;
+        build(schema, draft, &needed).map_err(|e| problem::from_build(schema, draft, &e))?;
     Ok(Validator { compiled, states, quoted })
 }
 
-/// What is wrong with a schema where another refers to it, while all that it refers to allows
-/// anything: its URI is another one there than where it is compiled itself.
+/// The problems of a schema that occur only when another schema refers to it, because its URI then
+/// differs. Referenced schemas are replaced by ones that allow anything.
 pub fn problems_if_referred_to(schema: &Value) -> Vec<InvalidSchema> {
     // No registered schema has this URI.
     let (uri, anything) = ("registry:/-/-/", &Value::Bool(true));
@@ -215,7 +215,7 @@ pub fn problems_if_referred_to(schema: &Value) -> Vec<InvalidSchema> {
     let built = needed(schema, &|_| Some(anything)).and_then(|mut needed| {
         needed.insert(uri.to_owned(), schema);
         build(&reference, Draft::Draft202012, &needed)
-            .map_err(|e| problem::of_build(schema, draft(schema), &e))
+            .map_err(|e| problem::from_build(schema, draft(schema), &e))
     });
     let referred = |problem: InvalidSchema| {
         let pointer = problem.pointer().to_owned();
@@ -243,7 +243,7 @@ fn build(
     if needed.is_empty() {
         return options.with_registry(&SPECIFICATIONS).build(&with_uris(schema));
     }
-    // Each by its own dialect; the registry builder would read all of them by one.
+    // Each resource has its own dialect; the registry builder would use one for all.
     let resources = needed.iter().map(|(base, needed)| {
         let uri = &uris[&**base];
         (uri, identity::resource(with_uris(needed), uri))
@@ -252,12 +252,12 @@ fn build(
     options.with_registry(&registry).build(&with_uris(schema))
 }
 
-/// The dialect that a schema asks for, 2020-12 unless it says other.
+/// The dialect of a schema; 2020-12 by default.
 fn draft(schema: &Value) -> Draft {
     Draft::Draft202012.detect(schema)
 }
 
-/// An `$id` that two of the documents have which are compiled together.
+/// Reports an `$id` that occurs in two documents that are compiled together.
 fn same_id_in(schema: &Value, needed: &Needed<'_>) -> Option<InvalidSchema> {
     if needed.is_empty() {
         return None;
@@ -267,10 +267,10 @@ fn same_id_in(schema: &Value, needed: &Needed<'_>) -> Option<InvalidSchema> {
     same_id(ids.iter().map(Vec::as_slice))
 }
 
-/// Every `$schema`, also of a part, that names no dialect which is known here.
+/// Reports every unsupported `$schema`, including those of subschemas.
 fn unknown_dialects(schema: &Value) -> Vec<InvalidSchema> {
     let mut found = Vec::new();
-    each_object_at(schema, At::ROOT, &mut |map, at| {
+    each_object_at(schema, Location::ROOT, &mut |map, at| {
         if let Some(declared) = map.get("$schema")
             && !is_dialect(declared)
         {
@@ -290,17 +290,19 @@ fn is_dialect(declared: &Value) -> bool {
         )
 }
 
-/// Registered schemas, each by the URI that its key gives it.
+/// Registered schemas by the URIs derived from their names.
 type Needed<'a> = BTreeMap<String, &'a Value>;
 
-/// Every registered schema that this one needs; with all that are missing.
+/// All registered schemas that this one refers to, or all missing ones.
 fn needed<'a>(
     schema: &Value,
     resolve: &dyn Fn(&SchemaName) -> Option<&'a Value>,
 ) -> Result<Needed<'a>, Vec<InvalidSchema>> {
     let mut missing = Vec::new();
     let mut waiting = VecDeque::new();
-    each_reference(schema, At::ROOT, &mut |name, at| waiting.push_back((name, at.to_string())));
+    each_reference(schema, Location::ROOT, &mut |name, at| {
+        waiting.push_back((name, at.to_string()))
+    });
     let mut found = BTreeMap::new();
     while let Some((name, pointer)) = waiting.pop_front() {
         let uri = name.uri();
@@ -311,7 +313,9 @@ fn needed<'a>(
             missing.push(InvalidSchema::unresolved(pointer, &name.reference()));
             continue;
         };
-        each_reference(schema, At::ROOT, &mut |name, _| waiting.push_back((name, pointer.clone())));
+        each_reference(schema, Location::ROOT, &mut |name, _| {
+            waiting.push_back((name, pointer.clone()))
+        });
         found.insert(uri, schema);
         if found.len() > limits::SCHEMA_REFERENCES {
             missing.push(InvalidSchema::TooManyReferences);
@@ -321,16 +325,16 @@ fn needed<'a>(
     if missing.is_empty() { Ok(found) } else { Err(missing) }
 }
 
-/// Each pattern takes time and memory to compile, however short it is.
+/// Each pattern takes time and memory to compile, regardless of its length.
 fn too_many_patterns(schema: &Value) -> Option<InvalidSchema> {
     let patterns = patterns(schema);
     (patterns > limits::SCHEMA_PATTERNS).then_some(InvalidSchema::TooManyPatterns { patterns })
 }
 
-/// How many regular expressions a schema has.
+/// The number of regular expressions in a schema.
 pub fn patterns(schema: &Value) -> usize {
     let mut patterns = 0;
-    each_object_at(schema, At::ROOT, &mut |map, _| {
+    each_object_at(schema, Location::ROOT, &mut |map, _| {
         patterns += usize::from(map.contains_key("pattern"));
         patterns += map.get("patternProperties").and_then(Value::as_object).map_or(0, Map::len);
     });

@@ -1,4 +1,4 @@
-//! The memory of a validation is a small multiple of the text, for any schema and any value.
+//! The memory usage of a validation is a small multiple of the text for any schema and value.
 
 #![cfg(target_os = "linux")]
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
@@ -12,7 +12,7 @@ use serde_json::{Map, Value, json, value::RawValue};
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 const TEXT: usize = 1 << 20;
-/// Most bytes of memory for each byte of text.
+/// Maximum memory per byte of text.
 const TIMES: usize = 16;
 /// Memory that does not depend on the text.
 const BASE: usize = 16 << 20;
@@ -84,7 +84,7 @@ fn texts() -> Vec<String> {
 }
 
 #[test]
-fn memory_is_a_small_multiple_of_the_text() {
+fn memory_is_small_multiple_of_text() {
     let compiled: Vec<_> = schemas()
         .into_iter()
         .map(|schema| (compile(&schema, &|_| None).expect("a schema"), schema))

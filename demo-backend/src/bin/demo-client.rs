@@ -1,6 +1,6 @@
-//! An agent on the command line: lists and calls tools through a gateway with the official SDK.
+//! An agent on the command line that lists and calls tools through a gateway with the official SDK.
 //!
-//! For the demo and for trying things out.
+//! It is meant for demos and experiments.
 
 use std::{collections::HashMap, process::ExitCode};
 
@@ -26,7 +26,7 @@ struct Cli {
     /// The MCP endpoint.
     #[arg(long, default_value = "http://127.0.0.1:7080/mcp")]
     url: String,
-    /// Who to be: NAME@VERSION of a registered agent.
+    /// Identity of the client: NAME@VERSION of a registered agent.
     #[arg(long)]
     agent: Option<String>,
     /// Speak the session-based protocol of 2025-11-25 instead of 2026-07-28.
@@ -38,13 +38,13 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Lists the tools that this agent is shown.
+    /// Lists the tools of this agent.
     List,
     /// Calls one tool.
     Call {
-        /// The tool's name.
+        /// Name of the tool.
         tool: String,
-        /// Its arguments: a JSON object.
+        /// Arguments as a JSON object.
         #[arg(default_value = "{}")]
         arguments: String,
     },

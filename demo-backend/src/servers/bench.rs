@@ -8,8 +8,8 @@ use rmcp::{RoleServer, tool, tool_router};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::hosted::Domain;
-use crate::refusal::Refusal;
+use crate::hosted_server::Domain;
+use crate::tool_error::ToolError;
 
 const MAX_BYTES: usize = 16 * 1024 * 1024;
 const MAX_EVENTS: u32 = 10_000;
@@ -65,7 +65,7 @@ impl Bench {
         Json(payload)
     }
 
-    /// Report progress so many times, and then how often.
+    /// Report progress this many times, and return the number.
     #[tool(annotations(
         title = "Count",
         read_only_hint = true,
@@ -76,14 +76,14 @@ impl Bench {
     async fn count(
         Parameters(CountRequest { events }): Parameters<CountRequest>,
         context: RequestContext<RoleServer>,
-    ) -> Result<Json<CountRequest>, Refusal> {
+    ) -> Result<Json<CountRequest>, ToolError> {
         if events > MAX_EVENTS {
-            return Err(Refusal::invalid(format!("events is {events}, at most {MAX_EVENTS}")));
+            return Err(ToolError::invalid(format!("events is {events}, at most {MAX_EVENTS}")));
         }
         if let Some(token) = context.meta.get_progress_token() {
             for event in 1..=events {
                 let progress = ProgressNotificationParam::new(token.clone(), event.into());
-                // Whoever called may be gone.
+                // The caller may have disconnected.
                 let _ = context.peer.notify_progress(progress).await;
             }
         }
@@ -98,9 +98,11 @@ impl Bench {
         idempotent_hint = true,
         open_world_hint = false
     ))]
-    fn bulk(Parameters(BulkRequest { bytes }): Parameters<BulkRequest>) -> Result<String, Refusal> {
+    fn bulk(
+        Parameters(BulkRequest { bytes }): Parameters<BulkRequest>,
+    ) -> Result<String, ToolError> {
         if bytes > MAX_BYTES {
-            return Err(Refusal::invalid(format!("bytes is {bytes}, at most {MAX_BYTES}")));
+            return Err(ToolError::invalid(format!("bytes is {bytes}, at most {MAX_BYTES}")));
         }
         Ok("x".repeat(bytes))
     }

@@ -1,4 +1,4 @@
-//! `bench-many`: a server with 1,000 tools, for measuring lists; never registered, HTTP only.
+//! `bench-many`: a server with 1,000 tools for list benchmarks, never registered, HTTP only.
 
 use std::sync::Arc;
 
@@ -7,7 +7,7 @@ use rmcp::handler::server::tool::ToolRouter;
 use rmcp::model::{CallToolResult, Tool, ToolAnnotations};
 use serde_json::json;
 
-use crate::hosted::Domain;
+use crate::hosted_server::Domain;
 
 const TOOLS: usize = 1_000;
 

@@ -15,17 +15,17 @@ use self::model::{
 };
 use self::query::SearchDocuments;
 use crate::clock::Clock;
-use crate::hosted::Domain;
+use crate::hosted_server::Domain;
 use crate::page::Window;
-use crate::refusal::Refusal;
+use crate::records::{Records, lock};
 use crate::search::SearchResults;
-use crate::shelf::{Shelf, lock};
+use crate::tool_error::ToolError;
 
 /// The document server.
 #[derive(Debug)]
 pub struct Documents {
     clock: Clock,
-    documents: Mutex<Shelf<Document>>,
+    documents: Mutex<Records<Document>>,
 }
 
 impl Documents {
@@ -60,7 +60,7 @@ impl Documents {
     fn search_documents(
         &self,
         Parameters(request): Parameters<SearchDocuments>,
-    ) -> Result<Json<SearchResults>, Refusal> {
+    ) -> Result<Json<SearchResults>, ToolError> {
         request.filters.check()?;
         let documents = lock(&self.documents);
         let candidates = documents
@@ -82,9 +82,9 @@ impl Documents {
     fn create_document(
         &self,
         Parameters(new): Parameters<CreateDocument>,
-    ) -> Result<Json<Document>, Refusal> {
+    ) -> Result<Json<Document>, ToolError> {
         if new.title.trim().is_empty() {
-            return Err(Refusal::invalid("title is empty"));
+            return Err(ToolError::invalid("title is empty"));
         }
         let chunk_count = chunk_count(&new.content, new.chunk_size, new.chunk_overlap)?;
         let now = self.clock.timestamp();
@@ -113,9 +113,9 @@ impl Documents {
     fn get_document(
         &self,
         Parameters(DocumentId { id }): Parameters<DocumentId>,
-    ) -> Result<Json<Document>, Refusal> {
+    ) -> Result<Json<Document>, ToolError> {
         let documents = lock(&self.documents);
-        let document = documents.find(&id).ok_or_else(|| Refusal::not_found("document", &id))?;
+        let document = documents.find(&id).ok_or_else(|| ToolError::not_found("document", &id))?;
         Ok(Json(document.clone()))
     }
 
@@ -130,7 +130,7 @@ impl Documents {
     fn list_documents(
         &self,
         Parameters(window): Parameters<Window>,
-    ) -> Result<Json<DocumentList>, Refusal> {
+    ) -> Result<Json<DocumentList>, ToolError> {
         let documents = lock(&self.documents);
         let (page, totals) = window.cut(documents.iter())?;
         let documents = page.into_iter().map(DocumentSummary::from).collect();

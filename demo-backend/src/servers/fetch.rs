@@ -7,8 +7,8 @@ use rmcp::{tool, tool_router};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::hosted::Domain;
-use crate::refusal::Refusal;
+use crate::hosted_server::Domain;
+use crate::tool_error::ToolError;
 
 /// The fetch server. Its pages are constants.
 #[derive(Debug, Clone, Copy)]
@@ -48,7 +48,7 @@ const PAGES: [Page; 4] = [
     },
 ];
 
-/// What to fetch.
+/// The page to fetch.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct FetchRequest {
@@ -64,7 +64,7 @@ pub struct FetchRequest {
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct FetchedPage {
-    /// The address it was asked for by.
+    /// The requested URL.
     #[schemars(extend("format" = "uri"))]
     pub url: String,
     /// Its title.
@@ -99,7 +99,9 @@ impl Fetch {
         idempotent_hint = true,
         open_world_hint = true
     ))]
-    fn fetch(Parameters(request): Parameters<FetchRequest>) -> Result<Json<FetchedPage>, Refusal> {
+    fn fetch(
+        Parameters(request): Parameters<FetchRequest>,
+    ) -> Result<Json<FetchedPage>, ToolError> {
         let wanted = request.url.split('#').next().unwrap_or_default().trim_end_matches('/');
         let Some(page) = PAGES.iter().find(|page| page.url == wanted) else {
             return Err(unknown(&request.url));
@@ -116,22 +118,22 @@ impl Fetch {
     }
 }
 
-fn unknown(url: &str) -> Refusal {
+fn unknown(url: &str) -> ToolError {
     let known: Vec<&str> = PAGES.iter().map(|page| page.url).collect();
-    Refusal::new("not_found", format!("cannot fetch {url:?}; known pages: {}", known.join(", ")))
+    ToolError::new("not_found", format!("cannot fetch {url:?}; known pages: {}", known.join(", ")))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn fetch(url: &str, max_length: Option<usize>) -> Result<FetchedPage, Refusal> {
+    fn fetch(url: &str, max_length: Option<usize>) -> Result<FetchedPage, ToolError> {
         let request = FetchRequest { url: url.to_owned(), max_length };
         Fetch::fetch(Parameters(request)).map(|page| page.0)
     }
 
     #[test]
-    fn a_known_page_comes_with_its_title() {
+    fn known_page_has_its_title() {
         let page = fetch("https://example.com/", None).unwrap();
         assert_eq!((page.title.as_str(), page.truncated), ("Example Domain", false));
         assert_eq!(page.url, "https://example.com/");
@@ -139,17 +141,17 @@ mod tests {
     }
 
     #[test]
-    fn the_maximum_length_cuts() {
+    fn maximum_length_truncates_content() {
         let page = fetch("https://example.com/mcp", Some(10)).unwrap();
         assert_eq!((page.content.as_str(), page.truncated), ("The Model ", true));
     }
 
     #[test]
-    fn anything_else_is_refused_with_the_known_pages() {
+    fn unknown_page_is_rejected_with_known_pages() {
         for url in ["https://example.net/", "http://127.0.0.1/", "file:///etc/passwd", ""] {
-            let refusal = fetch(url, None).unwrap_err();
-            assert_eq!(refusal.code, "not_found");
-            assert!(refusal.message.contains("https://example.com/mcp"), "{}", refusal.message);
+            let error = fetch(url, None).unwrap_err();
+            assert_eq!(error.code, "not_found");
+            assert!(error.message.contains("https://example.com/mcp"), "{}", error.message);
         }
     }
 }

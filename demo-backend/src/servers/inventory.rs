@@ -12,15 +12,15 @@ use rmcp::{tool, tool_router};
 use self::model::{
     Check, Line, ProductStock, Release, Released, Reservation, ReservationStatus, Reserve, Stock,
 };
-use crate::hosted::Domain;
-use crate::orders::Which;
-use crate::refusal::Refusal;
-use crate::shelf::{Shelf, lock};
+use crate::hosted_server::Domain;
+use crate::orders::RecordSelector;
+use crate::records::{Records, lock};
+use crate::tool_error::ToolError;
 
 /// The inventory server.
 #[derive(Debug)]
 pub struct Inventory {
-    reservations: Mutex<Shelf<Reservation>>,
+    reservations: Mutex<Records<Reservation>>,
 }
 
 /// Id, name and how many are on hand.
@@ -34,7 +34,7 @@ const PRODUCTS: [(&str, &str, u64); 4] = [
 impl Inventory {
     /// A server with all stock available.
     pub fn new() -> Self {
-        Self { reservations: Mutex::new(Shelf::new("res")) }
+        Self { reservations: Mutex::new(Records::new("res")) }
     }
 }
 
@@ -58,7 +58,7 @@ impl Domain for Inventory {
 
 #[tool_router]
 impl Inventory {
-    /// Set stock aside for an order: all of its items, or nothing.
+    /// Reserve stock for all items of an order, or for none.
     #[tool(annotations(
         title = "Reserve inventory",
         read_only_hint = false,
@@ -69,13 +69,13 @@ impl Inventory {
     fn inventory_reserve(
         &self,
         Parameters(Reserve { order_id, items }): Parameters<Reserve>,
-    ) -> Result<Json<Reservation>, Refusal> {
+    ) -> Result<Json<Reservation>, ToolError> {
         let wanted = quantities(&items)?;
         let mut ledger = lock(&self.reservations);
         for (product_id, quantity) in wanted {
             let available = stock_of(&ledger, product_id)?.available;
             if available < quantity {
-                return Err(Refusal::new(
+                return Err(ToolError::new(
                     "out_of_stock",
                     format!("{quantity} of {product_id} wanted, {available} available"),
                 ));
@@ -87,7 +87,7 @@ impl Inventory {
         Ok(Json(reservation.clone()))
     }
 
-    /// Give reserved stock back, by reservation or by order; doing it again changes nothing.
+    /// Release reserved stock by reservation or order. Repeated calls change nothing.
     #[tool(annotations(
         title = "Release inventory",
         read_only_hint = false,
@@ -98,12 +98,13 @@ impl Inventory {
     fn inventory_release(
         &self,
         Parameters(release): Parameters<Release>,
-    ) -> Result<Json<Released>, Refusal> {
+    ) -> Result<Json<Released>, ToolError> {
         let Release { reservation_id, order_id } = release;
-        let which = Which { id: reservation_id.as_deref(), order_id: order_id.as_deref() };
+        let selector =
+            RecordSelector { id: reservation_id.as_deref(), order_id: order_id.as_deref() };
         let mut ledger = lock(&self.reservations);
         let mut released = Released { reservations: Vec::new(), changed: 0 };
-        for reservation in which.select(&mut ledger)? {
+        for reservation in selector.select(&mut ledger)? {
             if reservation.status == ReservationStatus::Reserved {
                 reservation.status = ReservationStatus::Released;
                 released.changed += 1;
@@ -113,7 +114,7 @@ impl Inventory {
         Ok(Json(released))
     }
 
-    /// Look at the stock and at the reservations that hold it.
+    /// List the stock and its reservations.
     #[tool(annotations(
         title = "Check inventory",
         read_only_hint = true,
@@ -124,7 +125,7 @@ impl Inventory {
     fn inventory_check(
         &self,
         Parameters(check): Parameters<Check>,
-    ) -> Result<Json<Stock>, Refusal> {
+    ) -> Result<Json<Stock>, ToolError> {
         let ledger = lock(&self.reservations);
         let products = match &check.product_id {
             Some(product_id) => vec![stock_of(&ledger, product_id)?],
@@ -140,14 +141,14 @@ impl Inventory {
 }
 
 /// How many of each product the lines ask for together.
-fn quantities(items: &[Line]) -> Result<BTreeMap<&str, u64>, Refusal> {
+fn quantities(items: &[Line]) -> Result<BTreeMap<&str, u64>, ToolError> {
     if items.is_empty() {
-        return Err(Refusal::invalid("items is empty"));
+        return Err(ToolError::invalid("items is empty"));
     }
     let mut quantities = BTreeMap::new();
     for line in items {
         if line.quantity == 0 {
-            return Err(Refusal::invalid(format!("quantity of {} is 0", line.product_id)));
+            return Err(ToolError::invalid(format!("quantity of {} is 0", line.product_id)));
         }
         let sum: &mut u64 = quantities.entry(line.product_id.as_str()).or_default();
         *sum = sum.saturating_add(line.quantity);
@@ -155,14 +156,14 @@ fn quantities(items: &[Line]) -> Result<BTreeMap<&str, u64>, Refusal> {
     Ok(quantities)
 }
 
-fn stock_of(ledger: &Shelf<Reservation>, product_id: &str) -> Result<ProductStock, Refusal> {
+fn stock_of(ledger: &Records<Reservation>, product_id: &str) -> Result<ProductStock, ToolError> {
     let product = PRODUCTS.iter().find(|(id, ..)| *id == product_id);
     product
         .map(|product| stock(ledger, product))
-        .ok_or_else(|| Refusal::new("unknown_product", format!("no product {product_id:?}")))
+        .ok_or_else(|| ToolError::new("unknown_product", format!("no product {product_id:?}")))
 }
 
-fn stock(ledger: &Shelf<Reservation>, product: &(&str, &str, u64)) -> ProductStock {
+fn stock(ledger: &Records<Reservation>, product: &(&str, &str, u64)) -> ProductStock {
     let (id, name, on_hand) = *product;
     let reserved = ledger
         .iter()

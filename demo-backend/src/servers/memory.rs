@@ -9,9 +9,9 @@ use rmcp::handler::server::wrapper::{Json, Parameters};
 use rmcp::{tool, tool_router};
 
 use self::model::{Entities, Entity, Graph, Relation, Relations};
-use crate::hosted::Domain;
-use crate::refusal::Refusal;
-use crate::shelf::lock;
+use crate::hosted_server::Domain;
+use crate::records::lock;
+use crate::tool_error::ToolError;
 
 /// The memory server.
 #[derive(Debug)]
@@ -20,7 +20,7 @@ pub struct Memory {
 }
 
 impl Memory {
-    /// A server that knows two entities and one relation.
+    /// A server with two entities and one relation.
     pub fn new() -> Self {
         let entity = |name: &str, observation: &str| Entity {
             name: name.to_owned(),
@@ -73,7 +73,7 @@ impl Memory {
         Json(lock(&self.graph).clone())
     }
 
-    /// Add entities; names that exist already are left as they are and not returned.
+    /// Add entities. Existing names stay unchanged and are not returned.
     #[tool(annotations(
         title = "Create entities",
         read_only_hint = false,
@@ -84,9 +84,9 @@ impl Memory {
     fn create_entities(
         &self,
         Parameters(new): Parameters<Entities>,
-    ) -> Result<Json<Entities>, Refusal> {
+    ) -> Result<Json<Entities>, ToolError> {
         if new.entities.iter().any(|entity| entity.name.is_empty()) {
-            return Err(Refusal::invalid("an entity has an empty name"));
+            return Err(ToolError::invalid("an entity has an empty name"));
         }
         let mut graph = lock(&self.graph);
         let mut created = Vec::new();
@@ -99,7 +99,7 @@ impl Memory {
         Ok(Json(Entities { entities: created }))
     }
 
-    /// Connect entities that exist; all or none; relations that exist already are not returned.
+    /// Connect existing entities, all or none. Existing relations are not returned.
     #[tool(annotations(
         title = "Create relations",
         read_only_hint = false,
@@ -110,11 +110,11 @@ impl Memory {
     fn create_relations(
         &self,
         Parameters(new): Parameters<Relations>,
-    ) -> Result<Json<Relations>, Refusal> {
+    ) -> Result<Json<Relations>, ToolError> {
         let mut graph = lock(&self.graph);
         for end in new.relations.iter().flat_map(|relation| [&relation.from, &relation.to]) {
             if !graph.knows(end) {
-                return Err(Refusal::not_found("entity", end));
+                return Err(ToolError::not_found("entity", end));
             }
         }
         let mut created = Vec::new();
@@ -142,14 +142,14 @@ mod tests {
         server.create_entities(Parameters(new)).map(|made| made.0.entities.len()).unwrap()
     }
 
-    fn relate(server: &Memory, from: &str, to: &str) -> Result<usize, Refusal> {
+    fn relate(server: &Memory, from: &str, to: &str) -> Result<usize, ToolError> {
         let relation = Relation { from: from.into(), to: to.into(), relation_type: "knows".into() };
         let new = Relations { relations: vec![relation] };
         server.create_relations(Parameters(new)).map(|made| made.0.relations.len())
     }
 
     #[test]
-    fn an_entity_is_created_once() {
+    fn entity_is_created_once() {
         let server = Memory::new();
         assert_eq!(entities(&server, &["a", "b", "a", "registry"]), 2);
         assert_eq!(entities(&server, &["a"]), 0);
@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn a_relation_needs_both_ends_and_is_created_once() {
+    fn relation_needs_both_ends_and_is_created_once() {
         let server = Memory::new();
         assert_eq!(relate(&server, "registry", "ghost").unwrap_err().code, "not_found");
         assert_eq!(relate(&server, "registry", "gateway"), Ok(1));

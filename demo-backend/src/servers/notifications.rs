@@ -10,21 +10,21 @@ use rmcp::{tool, tool_router};
 
 use self::model::{GetNotifications, Notification, NotificationList, SendNotification};
 use crate::clock::Clock;
-use crate::hosted::Domain;
-use crate::refusal::Refusal;
-use crate::shelf::{Shelf, lock};
+use crate::hosted_server::Domain;
+use crate::records::{Records, lock};
+use crate::tool_error::ToolError;
 
 /// The notification server.
 #[derive(Debug)]
 pub struct Notifications {
     clock: Clock,
-    outbox: Mutex<Shelf<Notification>>,
+    outbox: Mutex<Records<Notification>>,
 }
 
 impl Notifications {
     /// A server with an empty outbox.
     pub fn new(clock: Clock) -> Self {
-        Self { clock, outbox: Mutex::new(Shelf::new("notif")) }
+        Self { clock, outbox: Mutex::new(Records::new("notif")) }
     }
 }
 
@@ -52,9 +52,9 @@ impl Notifications {
     fn send_notification(
         &self,
         Parameters(new): Parameters<SendNotification>,
-    ) -> Result<Json<Notification>, Refusal> {
+    ) -> Result<Json<Notification>, ToolError> {
         if new.user_id.is_empty() {
-            return Err(Refusal::invalid("userId is empty"));
+            return Err(ToolError::invalid("userId is empty"));
         }
         let sent_at = self.clock.timestamp();
         let mut outbox = lock(&self.outbox);
@@ -80,7 +80,7 @@ impl Notifications {
     fn get_notifications(
         &self,
         Parameters(wanted): Parameters<GetNotifications>,
-    ) -> Result<Json<NotificationList>, Refusal> {
+    ) -> Result<Json<NotificationList>, ToolError> {
         let outbox = lock(&self.outbox);
         let matching = outbox.iter().filter(|sent| {
             sent.user_id == wanted.user_id
@@ -104,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn a_user_reads_only_what_was_sent_to_them() {
+    fn user_reads_only_own_notifications() {
         let server = Notifications::new(Clock::System);
         for (user, channel) in [("user-1", "email"), ("user-2", "sms"), ("user-1", "in_app")] {
             let new = json!({ "userId": user, "subject": "s", "body": "b", "channel": channel });
@@ -118,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn an_unknown_channel_does_not_parse() {
+    fn unknown_channel_is_rejected() {
         let new = json!({ "userId": "u", "subject": "s", "body": "b", "channel": "pigeon" });
         assert!(serde_json::from_value::<SendNotification>(new).is_err());
     }

@@ -11,29 +11,29 @@ use rmcp::handler::server::wrapper::{Json, Parameters};
 use rmcp::{tool, tool_router};
 
 use self::model::{Authorization, Charge, Refund, Refunded, Transaction, TransactionStatus};
-use crate::hosted::Domain;
-use crate::orders::{OrderRecord, Which};
-use crate::refusal::Refusal;
-use crate::shelf::{Shelf, lock};
+use crate::hosted_server::Domain;
+use crate::orders::{OrderRecord, RecordSelector};
+use crate::records::{Records, lock};
+use crate::tool_error::ToolError;
 
 /// A token that is never charged.
 const DECLINED: &str = "tok_declined";
-/// A token that is charged, and whose refund is then refused.
+/// A token that is charged, but whose refund fails.
 const REFUND_FAILS: &str = "tok_refund_fails";
 
 /// A token that is charged at once, and answered only after [`DELAY`].
 const SLOW: &str = "tok_slow";
-/// How long that takes.
+/// The delay of a slow payment.
 const DELAY: Duration = Duration::from_secs(3);
 
 /// The payment server. `tok_declined` is never charged, `tok_refund_fails` is never refunded,
 /// `tok_slow` is answered after three seconds, and every other token works at once.
 #[derive(Debug)]
 pub struct Payment {
-    transactions: Mutex<Shelf<Record>>,
+    transactions: Mutex<Records<Record>>,
 }
 
-/// What the server keeps: a transaction and the token it was charged to, which it never tells.
+/// A transaction and its token, which is never returned.
 #[derive(Debug)]
 struct Record {
     transaction: Transaction,
@@ -51,10 +51,10 @@ impl OrderRecord for Record {
 impl Payment {
     /// A server without transactions.
     pub fn new() -> Self {
-        Self { transactions: Mutex::new(Shelf::new("txn")) }
+        Self { transactions: Mutex::new(Records::new("txn")) }
     }
 
-    fn charge(&self, charge: Charge) -> Result<Transaction, Refusal> {
+    fn charge(&self, charge: Charge) -> Result<Transaction, ToolError> {
         charge.check()?;
         let mut ledger = lock(&self.transactions);
         let record = ledger.add(|id| Record {
@@ -91,7 +91,7 @@ impl Domain for Payment {
 
 #[tool_router]
 impl Payment {
-    /// Charge an order; every call charges anew.
+    /// Charge an order. Every call makes a new charge.
     #[tool(annotations(
         title = "Charge payment",
         read_only_hint = false,
@@ -102,7 +102,7 @@ impl Payment {
     async fn payment_charge(
         &self,
         Parameters(charge): Parameters<Charge>,
-    ) -> Result<Json<Transaction>, Refusal> {
+    ) -> Result<Json<Transaction>, ToolError> {
         let is_slow = charge.payment_method.token == SLOW;
         let charged = self.charge(charge)?;
         if is_slow {
@@ -111,7 +111,7 @@ impl Payment {
         Ok(Json(charged))
     }
 
-    /// Refund in full, by transaction or by order; doing it again changes nothing.
+    /// Refund in full by transaction or order. Repeated calls change nothing.
     #[tool(annotations(
         title = "Refund payment",
         read_only_hint = false,
@@ -122,13 +122,14 @@ impl Payment {
     fn payment_refund(
         &self,
         Parameters(Refund { transaction_id, order_id }): Parameters<Refund>,
-    ) -> Result<Json<Refunded>, Refusal> {
-        let which = Which { id: transaction_id.as_deref(), order_id: order_id.as_deref() };
+    ) -> Result<Json<Refunded>, ToolError> {
+        let selector =
+            RecordSelector { id: transaction_id.as_deref(), order_id: order_id.as_deref() };
         let mut ledger = lock(&self.transactions);
-        let mut records = which.select(&mut ledger)?;
+        let mut records = selector.select(&mut ledger)?;
         if let Some(record) = records.iter().find(|record| record.token == REFUND_FAILS) {
             let id = &record.transaction.transaction_id;
-            return Err(Refusal::new("refund_failed", format!("cannot refund {id}")));
+            return Err(ToolError::new("refund_failed", format!("cannot refund {id}")));
         }
         let mut changed = 0;
         for record in &mut records {
@@ -141,7 +142,7 @@ impl Payment {
         Ok(Json(Refunded { transactions, changed }))
     }
 
-    /// Say whether a charge would go through, and what the order has paid so far; charges nothing.
+    /// Check whether a charge would succeed, without charging. Returns earlier transactions too.
     #[tool(annotations(
         title = "Authorize payment",
         read_only_hint = true,
@@ -150,7 +151,7 @@ impl Payment {
         open_world_hint = false
     ))]
     fn payment_authorize(&self, Parameters(charge): Parameters<Charge>) -> Json<Authorization> {
-        let reason = charge.check().err().map(|refusal| refusal.message);
+        let reason = charge.check().err().map(|error| error.message);
         let ledger = lock(&self.transactions);
         let transactions = ledger
             .iter()
@@ -164,14 +165,14 @@ impl Payment {
 }
 
 impl Charge {
-    fn check(&self) -> Result<(), Refusal> {
+    fn check(&self) -> Result<(), ToolError> {
         if !self.amount.is_finite() || self.amount < 0.0 {
-            return Err(Refusal::invalid(format!("amount is {}", self.amount)));
+            return Err(ToolError::invalid(format!("amount is {}", self.amount)));
         }
         if self.payment_method.token == DECLINED {
             let order = &self.order_id;
             let message = format!("the payment for order {order:?} was declined");
-            return Err(Refusal::new("payment_declined", message));
+            return Err(ToolError::new("payment_declined", message));
         }
         Ok(())
     }

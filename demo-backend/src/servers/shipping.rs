@@ -9,27 +9,27 @@ use rmcp::handler::server::wrapper::{Json, Parameters};
 use rmcp::{tool, tool_router};
 use time::Duration;
 
-use self::model::{Cancelled, Create, Shipment, ShipmentStatus, Tracked, WhichShipment};
+use self::model::{Cancelled, Create, Shipment, ShipmentSelector, ShipmentStatus, Tracked};
 use crate::clock::Clock;
-use crate::hosted::Domain;
-use crate::refusal::Refusal;
-use crate::shelf::{Shelf, lock};
+use crate::hosted_server::Domain;
+use crate::records::{Records, lock};
+use crate::tool_error::ToolError;
 
 const TRANSIT: Duration = Duration::days(3);
-/// A postal code that nobody delivers to.
+/// A postal code without delivery.
 const UNDELIVERABLE: &str = "00000";
 
 /// The shipping server. Nothing ships to the postal code 00000.
 #[derive(Debug)]
 pub struct Shipping {
     clock: Clock,
-    shipments: Mutex<Shelf<Shipment>>,
+    shipments: Mutex<Records<Shipment>>,
 }
 
 impl Shipping {
     /// A server without shipments.
     pub fn new(clock: Clock) -> Self {
-        Self { clock, shipments: Mutex::new(Shelf::new("track")) }
+        Self { clock, shipments: Mutex::new(Records::new("track")) }
     }
 }
 
@@ -58,10 +58,10 @@ impl Shipping {
     fn shipping_create(
         &self,
         Parameters(Create { order_id, address, items }): Parameters<Create>,
-    ) -> Result<Json<Shipment>, Refusal> {
+    ) -> Result<Json<Shipment>, ToolError> {
         if address.zip_code == UNDELIVERABLE {
-            let message = format!("nobody delivers to the postal code {UNDELIVERABLE}");
-            return Err(Refusal::new("undeliverable", message));
+            let message = format!("no delivery to the postal code {UNDELIVERABLE}");
+            return Err(ToolError::new("undeliverable", message));
         }
         let arrival = (self.clock.now() + TRANSIT).date().to_string();
         let mut ledger = lock(&self.shipments);
@@ -76,7 +76,7 @@ impl Shipping {
         Ok(Json(shipment.clone()))
     }
 
-    /// Cancel shipments, by tracking number or by order; doing it again changes nothing.
+    /// Cancel shipments by tracking number or order. Repeated calls change nothing.
     #[tool(annotations(
         title = "Cancel shipment",
         read_only_hint = false,
@@ -86,11 +86,11 @@ impl Shipping {
     ))]
     fn shipping_cancel(
         &self,
-        Parameters(which): Parameters<WhichShipment>,
-    ) -> Result<Json<Cancelled>, Refusal> {
+        Parameters(selector): Parameters<ShipmentSelector>,
+    ) -> Result<Json<Cancelled>, ToolError> {
         let mut ledger = lock(&self.shipments);
         let mut cancelled = Cancelled { shipments: Vec::new(), changed: 0 };
-        for shipment in which.which().select(&mut ledger)? {
+        for shipment in selector.selector().select(&mut ledger)? {
             if shipment.status == ShipmentStatus::Created {
                 shipment.status = ShipmentStatus::Cancelled;
                 cancelled.changed += 1;
@@ -100,7 +100,7 @@ impl Shipping {
         Ok(Json(cancelled))
     }
 
-    /// Track shipments, by tracking number or by order.
+    /// Track shipments by tracking number or order.
     #[tool(annotations(
         title = "Track shipment",
         read_only_hint = true,
@@ -110,10 +110,10 @@ impl Shipping {
     ))]
     fn shipping_track(
         &self,
-        Parameters(which): Parameters<WhichShipment>,
-    ) -> Result<Json<Tracked>, Refusal> {
+        Parameters(selector): Parameters<ShipmentSelector>,
+    ) -> Result<Json<Tracked>, ToolError> {
         let mut ledger = lock(&self.shipments);
-        let found = which.which().select(&mut ledger)?;
+        let found = selector.selector().select(&mut ledger)?;
         Ok(Json(Tracked {
             shipments: found.into_iter().map(|shipment| shipment.clone()).collect(),
         }))

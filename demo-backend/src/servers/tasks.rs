@@ -10,21 +10,21 @@ use rmcp::{tool, tool_router};
 
 use self::model::{CreateTask, ListTasks, Status, Task, TaskId, TaskList};
 use crate::clock::Clock;
-use crate::hosted::Domain;
-use crate::refusal::Refusal;
-use crate::shelf::{Shelf, lock};
+use crate::hosted_server::Domain;
+use crate::records::{Records, lock};
+use crate::tool_error::ToolError;
 
 /// The task server.
 #[derive(Debug)]
 pub struct Tasks {
     clock: Clock,
-    tasks: Mutex<Shelf<Task>>,
+    tasks: Mutex<Records<Task>>,
 }
 
 impl Tasks {
     /// A server without tasks.
     pub fn new(clock: Clock) -> Self {
-        Self { clock, tasks: Mutex::new(Shelf::new("task")) }
+        Self { clock, tasks: Mutex::new(Records::new("task")) }
     }
 }
 
@@ -41,7 +41,7 @@ impl Domain for Tasks {
 
 #[tool_router]
 impl Tasks {
-    /// Create a task, for somebody or for nobody yet.
+    /// Create a task, with or without an assignee.
     #[tool(annotations(
         title = "Create task",
         read_only_hint = false,
@@ -49,9 +49,12 @@ impl Tasks {
         idempotent_hint = false,
         open_world_hint = false
     ))]
-    fn create_task(&self, Parameters(new): Parameters<CreateTask>) -> Result<Json<Task>, Refusal> {
+    fn create_task(
+        &self,
+        Parameters(new): Parameters<CreateTask>,
+    ) -> Result<Json<Task>, ToolError> {
         if new.title.trim().is_empty() {
-            return Err(Refusal::invalid("title is empty"));
+            return Err(ToolError::invalid("title is empty"));
         }
         let created_at = self.clock.timestamp();
         let mut tasks = lock(&self.tasks);
@@ -79,7 +82,7 @@ impl Tasks {
     fn list_tasks(
         &self,
         Parameters(wanted): Parameters<ListTasks>,
-    ) -> Result<Json<TaskList>, Refusal> {
+    ) -> Result<Json<TaskList>, ToolError> {
         let tasks = lock(&self.tasks);
         let (tasks, totals) =
             wanted.window.cut(tasks.iter().filter(|task| wanted.admits(task)).cloned())?;
@@ -97,9 +100,9 @@ impl Tasks {
     fn complete_task(
         &self,
         Parameters(TaskId { id }): Parameters<TaskId>,
-    ) -> Result<Json<Task>, Refusal> {
+    ) -> Result<Json<Task>, ToolError> {
         let mut tasks = lock(&self.tasks);
-        let task = tasks.find_mut(&id).ok_or_else(|| Refusal::not_found("task", &id))?;
+        let task = tasks.find_mut(&id).ok_or_else(|| ToolError::not_found("task", &id))?;
         if task.status == Status::Open {
             task.status = Status::Completed;
             task.completed_at = Some(self.clock.timestamp());
@@ -130,7 +133,7 @@ mod tests {
         list.tasks.into_iter().map(|task| task.title).collect()
     }
 
-    fn complete(server: &Tasks, id: &str) -> Result<Task, Refusal> {
+    fn complete(server: &Tasks, id: &str) -> Result<Task, ToolError> {
         server.complete_task(Parameters(TaskId { id: id.into() })).map(|task| task.0)
     }
 

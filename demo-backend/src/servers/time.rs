@@ -9,8 +9,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::clock::{Clock, offset_text, rfc3339};
-use crate::hosted::Domain;
-use crate::refusal::Refusal;
+use crate::hosted_server::Domain;
+use crate::tool_error::ToolError;
 
 /// The time server.
 #[derive(Debug, Clone, Copy)]
@@ -18,7 +18,7 @@ pub struct Time {
     clock: Clock,
 }
 
-/// Where to tell the time.
+/// The time zone.
 #[derive(Debug, Deserialize, JsonSchema)]
 pub struct CurrentTimeRequest {
     /// An IANA zone such as Europe/Berlin, or an offset such as +02:00.
@@ -29,7 +29,7 @@ pub struct CurrentTimeRequest {
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct CurrentTime {
-    /// The zone that was asked for.
+    /// The requested time zone.
     pub timezone: String,
     /// The local time with its offset.
     #[schemars(extend("format" = "date-time"))]
@@ -63,7 +63,7 @@ impl Domain for Time {
 
 #[tool_router]
 impl Time {
-    /// Tell the current time in a time zone.
+    /// Get the current time in a time zone.
     #[tool(annotations(
         title = "Get current time",
         read_only_hint = true,
@@ -74,7 +74,7 @@ impl Time {
     fn get_current_time(
         &self,
         Parameters(request): Parameters<CurrentTimeRequest>,
-    ) -> Result<Json<CurrentTime>, Refusal> {
+    ) -> Result<Json<CurrentTime>, ToolError> {
         let now = self.clock.now();
         let (offset, is_dst) = zone::offset_at(&request.timezone, now)?;
         let local = now.to_offset(offset);
@@ -94,7 +94,7 @@ mod tests {
 
     use super::*;
 
-    fn tell(timezone: &str) -> Result<CurrentTime, Refusal> {
+    fn tell(timezone: &str) -> Result<CurrentTime, ToolError> {
         let server = Time::new(Clock::Fixed(datetime!(2026-07-05 23:30 UTC)));
         let request = CurrentTimeRequest { timezone: timezone.to_owned() };
         server.get_current_time(Parameters(request)).map(|told| told.0)
@@ -110,9 +110,9 @@ mod tests {
     }
 
     #[test]
-    fn an_unknown_zone_is_refused_with_the_known_ones() {
-        let refusal = tell("Mars/Olympus").unwrap_err();
-        assert_eq!(refusal.code, "unknown_timezone");
-        assert!(refusal.message.contains("Asia/Tokyo"), "{}", refusal.message);
+    fn unknown_time_zone_is_rejected_with_known_zones() {
+        let error = tell("Mars/Olympus").unwrap_err();
+        assert_eq!(error.code, "unknown_timezone");
+        assert!(error.message.contains("Asia/Tokyo"), "{}", error.message);
     }
 }

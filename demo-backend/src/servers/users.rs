@@ -7,11 +7,11 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, json};
 
-use crate::hosted::Domain;
+use crate::hosted_server::Domain;
 use crate::page::{Totals, Window};
-use crate::refusal::Refusal;
 use crate::relevance::Text;
 use crate::search::{Candidate, Search, SearchResults};
+use crate::tool_error::ToolError;
 
 /// The user server. Its people are constants.
 #[derive(Debug, Clone, Copy)]
@@ -27,7 +27,7 @@ pub struct User {
     /// Address for mail.
     #[schemars(extend("format" = "email"))]
     pub email: &'static str,
-    /// What the person does.
+    /// The occupation of the person.
     pub role: &'static str,
     /// A few sentences about the person.
     pub bio: &'static str,
@@ -83,7 +83,7 @@ pub struct UserId {
 pub struct SearchUsers {
     /// The words to look for.
     pub query: String,
-    /// Which part of the hits to return.
+    /// The page of hits to return.
     #[serde(flatten)]
     pub window: Window,
 }
@@ -119,7 +119,7 @@ impl Users {
         idempotent_hint = true,
         open_world_hint = false
     ))]
-    fn list_users(Parameters(window): Parameters<Window>) -> Result<Json<UserList>, Refusal> {
+    fn list_users(Parameters(window): Parameters<Window>) -> Result<Json<UserList>, ToolError> {
         let (users, totals) = window.cut(USERS)?;
         Ok(Json(UserList { users, totals }))
     }
@@ -132,9 +132,9 @@ impl Users {
         idempotent_hint = true,
         open_world_hint = false
     ))]
-    fn get_user(Parameters(UserId { id }): Parameters<UserId>) -> Result<Json<User>, Refusal> {
+    fn get_user(Parameters(UserId { id }): Parameters<UserId>) -> Result<Json<User>, ToolError> {
         let user = USERS.into_iter().find(|user| user.id == id);
-        user.map(Json).ok_or_else(|| Refusal::not_found("user", &id))
+        user.map(Json).ok_or_else(|| ToolError::not_found("user", &id))
     }
 
     /// Find users whose bio answers a query; the results have the shape of a document search.
@@ -147,7 +147,7 @@ impl Users {
     ))]
     fn search_users_by_bio(
         Parameters(request): Parameters<SearchUsers>,
-    ) -> Result<Json<SearchResults>, Refusal> {
+    ) -> Result<Json<SearchResults>, ToolError> {
         let SearchUsers { query, window } = request;
         let candidates = USERS.iter().map(User::candidate).collect();
         Search { query: &query, min_score: 0.0, window }.run(candidates).map(Json)
@@ -174,7 +174,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn finds_the_person_whose_bio_matches() {
+    fn search_finds_user_by_bio() {
         let request = SearchUsers { query: "quantum error".into(), window: Window::default() };
         let found = Users::search_users_by_bio(Parameters(request)).map(|found| found.0).unwrap();
         assert_eq!(found.results.len(), 1);
@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn reads_one_user_and_refuses_a_stranger() {
+    fn unknown_user_is_rejected() {
         let get = |id: &str| Users::get_user(Parameters(UserId { id: id.into() }));
         assert_eq!(get("user-2").map(|user| user.0.name).unwrap(), "Bo Mensah");
         assert_eq!(get("user-6").err().unwrap().code, "not_found");

@@ -59,7 +59,7 @@ pub(super) fn append(
     }
     let length = u32::try_from(body.len()).map_err(|_| JournalError::Form)?;
     out.extend_from_slice(&length.to_le_bytes());
-    out.extend_from_slice(Digest::of(&body).as_bytes());
+    out.extend_from_slice(Digest::compute(&body).as_bytes());
     out.extend_from_slice(&body);
     Ok(())
 }
@@ -91,7 +91,7 @@ fn take_frame(rest: &mut Bytes) -> Result<Bytes, JournalError> {
         return Err(JournalError::Torn);
     }
     let body = rest.split_to(length);
-    if Digest::of(&body).as_bytes().as_slice() != header {
+    if Digest::compute(&body).as_bytes().as_slice() != header {
         return Err(JournalError::Checksum);
     }
     Ok(body)
@@ -126,7 +126,7 @@ fn apply(catalog: &mut Catalog, mut body: Bytes) -> Result<(), JournalError> {
     }
     let sealed = SealedCommit::verify(&catalog.chain(), bytes, chain, documents)?;
     catalog.apply(&sealed)?;
-    *catalog = catalog.clone().attested(attestation);
+    *catalog = catalog.clone().with_attestation(attestation);
     Ok(())
 }
 

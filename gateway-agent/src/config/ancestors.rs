@@ -18,7 +18,7 @@ pub(super) fn for_children(file: &Path) -> io::Result<Option<String>> {
 }
 
 fn extended(ancestors: Option<String>, file: &Path) -> io::Result<Option<String>> {
-    let own = Digest::of(file.canonicalize()?.as_os_str().as_encoded_bytes()).to_string();
+    let own = Digest::compute(file.canonicalize()?.as_os_str().as_encoded_bytes()).to_string();
     let ancestors = ancestors.unwrap_or_default();
     if ancestors.split(SEPARATOR).any(|digest| digest == own) {
         return Ok(None);

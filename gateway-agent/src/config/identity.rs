@@ -3,7 +3,7 @@
 use std::{fs, net::IpAddr, path::PathBuf, str::FromStr as _, time::Duration};
 
 use ipnet::IpNet;
-use registry_core::{Digest, parse_wait};
+use registry_core::{Digest, parse_positive_duration};
 use registry_follow::Credentials;
 use registry_jwt::{ASYMMETRIC, Algorithm, Settings, Source};
 
@@ -116,7 +116,7 @@ fn jwt(section: Section<'_>) -> Option<JwtConfig> {
         .require("jwks", "set it to the issuer's key set: https://… or a file")
         .and_then(|field| field.parse(keys));
     let algorithms = section.parsed("algorithms", algorithm);
-    let skew = section.find("clockSkew").and_then(|field| field.parse(parse_wait));
+    let skew = section.find("clockSkew").and_then(|field| field.parse(parse_positive_duration));
     let claim = |name| section.find(name).and_then(|field| field.text());
     let agent_claims = section.find("agentClaim").map(|field| (field.texts(), field));
     if let Some((Some(claims), field)) = &agent_claims
@@ -201,7 +201,11 @@ fn api_key(item: &Field<'_>) -> Option<ApiKeyConfig> {
 fn digest_of(path: &str) -> Result<Digest, String> {
     let text = fs::read_to_string(path).map_err(|e| format!("cannot read {path}: {e}"))?;
     let key = text.trim();
-    if key.is_empty() { Err(format!("{path} is empty")) } else { Ok(Digest::of(key.as_bytes())) }
+    if key.is_empty() {
+        Err(format!("{path} is empty"))
+    } else {
+        Ok(Digest::compute(key.as_bytes()))
+    }
 }
 
 fn certificates(section: Section<'_>) -> CertificatesConfig {

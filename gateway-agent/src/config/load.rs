@@ -12,7 +12,7 @@ use gateway_policy::{Access, RuntimeValidation, ToolValidation, ValidationMode};
 use gateway_upstream::UpstreamLimits;
 use registry_core::{
     checkpoint::{InvalidVerifierKey, VerifierKey},
-    parse_duration, parse_wait,
+    parse_duration, parse_positive_duration,
 };
 use registry_tls::ServerFiles;
 
@@ -240,7 +240,7 @@ fn registry(
     let key = key(problems, &section, args);
     let credentials = credentials::read_section(problems, &section, args, source.as_ref());
     let scope = scope::read(&section, args, source.as_ref());
-    let poll = section.find("pollInterval").and_then(|field| field.parse(parse_wait));
+    let poll = section.find("pollInterval").and_then(|field| field.parse(parse_positive_duration));
     let poll_interval = poll.unwrap_or(DEFAULT_POLL);
     let max_staleness = staleness::read(&section);
     let validation = section.section("validation");

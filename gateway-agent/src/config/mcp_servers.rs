@@ -148,7 +148,7 @@ fn origin(transport: &TransportConfig) -> Digest {
             json!([command, args, cwd]).to_string()
         }
     };
-    Digest::of(text.as_bytes())
+    Digest::compute(text.as_bytes())
 }
 
 fn secrets(pairs: BTreeMap<String, Expanded>) -> BTreeMap<String, SecretSource> {

@@ -24,7 +24,7 @@ pub(super) fn read(section: &Section<'_>, args: &Args, source: Option<&Source>) 
             Err("`scope` and `scopeFile` are both set; remove one of them".to_owned())
         }
         (None, Some(file)) => ScopeConfig::read(file),
-        (Some(roots), None) => Scope::of_roots(&roots).map_err(|e| format!("`scope`: {e}")),
+        (Some(roots), None) => Scope::from_roots(&roots).map_err(|e| format!("`scope`: {e}")),
         (None, None) => Ok(Scope::Everything),
     };
     let scope = scope.map_err(|e| section.problem(e)).unwrap_or_default();

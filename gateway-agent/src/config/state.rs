@@ -28,7 +28,7 @@ fn directory(args: &Args) -> String {
     let servers = args.mcp_servers.clone().and_then(canonical);
     let parts = [canonical(args.file()), args.registry.clone(), servers];
     let identity = parts.map(Option::unwrap_or_default).join("\n");
-    let digest = Digest::of(identity.as_bytes()).to_string();
+    let digest = Digest::compute(identity.as_bytes()).to_string();
     digest.trim_start_matches("sha256:").chars().take(DIGITS).collect()
 }
 

@@ -13,7 +13,7 @@ use gateway_upstream::{
     redact_url,
 };
 use http::{HeaderName, HeaderValue, Uri};
-use registry_core::{Kind, Name, Version, entity::Exposure, parse_wait};
+use registry_core::{Kind, Name, Version, entity::Exposure, parse_positive_duration};
 
 use super::{
     auth,
@@ -87,7 +87,7 @@ fn target(item: &Field<'_>) -> Option<TargetConfig> {
     let prefix = prefix.map(|field| field.parse(self::prefix));
     let exposes = (!is_agent).then(|| section.find("exposes")).flatten();
     let exposes = exposes.map(|field| exposures(&field));
-    let timeout = section.find("timeout").and_then(|field| field.parse(parse_wait));
+    let timeout = section.find("timeout").and_then(|field| field.parse(parse_positive_duration));
     let auto_start = section.switch("autoStart", true);
     let transport = if is_agent { over_http(&section) } else { transport(&section) };
     section.finish();

@@ -242,7 +242,7 @@ fn invalid_options_are_rejected() {
         ("registry: { source: grpc://h:1/path }", "must be grpc(s)://host:port"),
         ("registry: { source: 'http://' }", "is not a URL"),
         ("registry: { source: 'file://' }", "names no file"),
-        ("registry: { source: 'grpc://h:1', pollInterval: 0s }", "`0s` is no time at all"),
+        ("registry: { source: 'grpc://h:1', pollInterval: 0s }", "`0s` is zero"),
         (
             "registry: { source: 'grpc://h:1', maxStaleness: { tools: 1 } }",
             "registry.maxStaleness.tools: `1` is not a duration",

@@ -213,9 +213,9 @@ impl<'a> Comparison<'a> {
         let schemas = super::schemas_of(self.catalog, self.document);
         let mut digests = self.document.digest().as_bytes().to_vec();
         digests.extend(schemas.iter().flat_map(|schema| *schema.digest().as_bytes()));
-        let live = self.live.map(|live| Digest::of(live.get().as_bytes()));
+        let live = self.live.map(|live| Digest::compute(live.get().as_bytes()));
         let (is_listed, is_provisional) = (self.tools.is_some(), self.is_provisional);
-        ComparisonInputs { documents: Digest::of(&digests), is_listed, is_provisional, live }
+        ComparisonInputs { documents: Digest::compute(&digests), is_listed, is_provisional, live }
     }
 
     pub(super) fn compare(&self) -> ComparisonResult {

@@ -95,7 +95,7 @@ impl Fingerprint {
     pub fn from_definition(definition: &RawValue) -> Self {
         let Ok(members) = Object::parse(definition) else {
             // Its members are ambiguous, so all parts have the digest of the whole text.
-            let whole = Digest::of(definition.get().as_bytes());
+            let whole = Digest::compute(definition.get().as_bytes());
             return Self(DefinitionPart::ALL.into_iter().map(|part| (part, whole)).collect());
         };
         let digest = |part: DefinitionPart| {
@@ -108,7 +108,7 @@ impl Fingerprint {
     /// The digest of all parts.
     pub fn digest(&self) -> Digest {
         let parts = self.0.iter().map(|(part, digest)| format!("{} {digest}\n", part.as_str()));
-        Digest::of(parts.collect::<String>().as_bytes())
+        Digest::compute(parts.collect::<String>().as_bytes())
     }
 
     /// The fingerprint without parts that earlier releases ignored.
@@ -134,10 +134,10 @@ impl Fingerprint {
 fn digest_of(text: &str) -> Digest {
     match parse_json(text.as_bytes()) {
         Ok(value) => digest_of_value(&value),
-        Err(_) => Digest::of(text.as_bytes()),
+        Err(_) => Digest::compute(text.as_bytes()),
     }
 }
 
 pub(super) fn digest_of_value(value: &Value) -> Digest {
-    Digest::of(&canonical_bytes(value))
+    Digest::compute(&canonical_bytes(value))
 }

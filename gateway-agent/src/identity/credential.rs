@@ -50,7 +50,7 @@ pub(super) fn of_certificate(rules: &CertificatesConfig, shown: &PeerCertificate
 
 /// Finds an API key, comparing all in constant time.
 pub(super) fn of_key(config: &AuthenticationConfig, key: &str) -> Option<Credential> {
-    let shown = Digest::of(key.as_bytes());
+    let shown = Digest::compute(key.as_bytes());
     let (mut place, mut is_found) = (0_u64, Choice::from(0));
     for (i, known) in (0_u64..).zip(&config.api_keys) {
         let is_it = shown.as_bytes().ct_eq(known.digest.as_bytes());
@@ -145,7 +145,7 @@ mod tests {
         let key = |text: &str| ApiKeyConfig {
             agent: text.to_owned(),
             version: None,
-            digest: Digest::of(text.as_bytes()),
+            digest: Digest::compute(text.as_bytes()),
             scopes: Vec::new(),
         };
         let api_keys = ["a", "b", "c"].map(key).to_vec();

@@ -65,7 +65,7 @@ pub(super) fn digest(body: &[u8]) -> Option<Digest> {
         .filter(|(name, _)| is_compared(name))
         .map(|(name, raw)| (name, read(raw).unwrap_or_else(|| raw.get().into())))
         .collect();
-    serde_json::to_vec(&params).ok().map(|text| Digest::of(&text))
+    serde_json::to_vec(&params).ok().map(|text| Digest::compute(&text))
 }
 
 /// Continues a held request.

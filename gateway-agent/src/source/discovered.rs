@@ -395,7 +395,7 @@ fn errors(draft: &Draft) -> Vec<Diagnostic> {
 
 /// The digest of a registration's inputs besides the lists.
 fn stamp(origin: Digest, has_prefix: bool) -> String {
-    Digest::of(format!("{origin} {has_prefix}").as_bytes()).to_string()
+    Digest::compute(format!("{origin} {has_prefix}").as_bytes()).to_string()
 }
 
 /// A server's registration in a discovered catalog.

@@ -34,7 +34,7 @@ impl ContentLoader {
         let (cache, last) = (self.feed.cache.clone(), self.last);
         let (name, catalog_verifier) = (self.name.clone(), self.feed.catalog_verifier.clone());
         let taking = tokio::task::spawn_blocking(move || {
-            let digest = Digest::of(&bytes);
+            let digest = Digest::compute(&bytes);
             let is_new = last != Some(digest);
             (
                 digest,

@@ -60,7 +60,7 @@ impl ScopeConfig {
         let lines = text.lines().map(str::trim);
         let roots: Vec<_> =
             lines.filter(|line| !line.is_empty() && !line.starts_with('#')).collect();
-        Scope::of_roots(&roots).map_err(|e| format!("{name}: {e}"))
+        Scope::from_roots(&roots).map_err(|e| format!("{name}: {e}"))
     }
 }
 

@@ -188,7 +188,7 @@ impl Incoming {
             let sent = delta.clone();
             let (catalog, sealed) = next(&held, delta)
                 .map_err(|e| refused(e).with(findings::of_delta(&held, &sent)))?;
-            let catalog = catalog.attested(attestation);
+            let catalog = catalog.with_attestation(attestation);
             if attestation.is_some() {
                 catalog_verifier.verify_signature(&catalog).map_err(|e| refused(e.to_string()))?;
             }
@@ -227,7 +227,7 @@ impl Incoming {
         let is_large = is_large || held.len() >= BLOCKING_DOCUMENTS;
         let catalog_verifier = self.catalog_verifier.clone();
         let verify_signature = move || {
-            let catalog = stepped(&held, step, claimed)?.attested(attestation);
+            let catalog = stepped(&held, step, claimed)?.with_attestation(attestation);
             let lacks = || startup::missing(&catalog);
             catalog_verifier
                 .verify_signature(&catalog)
@@ -269,7 +269,7 @@ impl Incoming {
             // Computed once here, and shared by later copies.
             held.content_digest();
         }
-        let catalog = held.at(revision, chain).attested(attestation);
+        let catalog = held.at(revision, chain).with_attestation(attestation);
         self.catalog_verifier.verify_signature(&catalog).map_err(|e| refused(&e))?;
         if moves {
             self.signed_at = attestation.map(|signed| signed.time);
@@ -314,7 +314,7 @@ fn stepped(held: &Catalog, step: PartStep, claimed: Revision) -> Result<Catalog,
         return Err(refused(&"a scoped step, but the catalog is complete"));
     }
     let place = (position.revision, position.chain);
-    let stepped = held.stepped(place, Arc::new(scope), step);
+    let stepped = held.with_delta(place, Arc::new(scope), step);
     let stepped = stepped.ok_or_else(|| refused(&"it removes an unknown entity"))?;
     let actual = stepped.content_digest();
     if actual != content {

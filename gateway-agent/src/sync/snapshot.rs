@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use registry_core::{
-    Attestation, Catalog, Record, Scope, Selector, Settings, chain::Position, setting::Set,
+    Attestation, Catalog, Record, Scope, Selector, Settings, chain::Position,
+    setting::SelectorSettings,
 };
 use registry_proto::{
     convert,
@@ -22,7 +23,7 @@ pub(super) struct PartialSnapshot {
     /// The announced numbers of entities and settings.
     announced: (u64, u64),
     records: Vec<Record>,
-    settings: Vec<(Selector, Set)>,
+    settings: Vec<(Selector, SelectorSettings)>,
 }
 
 impl PartialSnapshot {
@@ -68,8 +69,8 @@ impl PartialSnapshot {
         let restoring = run_blocking(move || {
             let catalog = Catalog::restore(registry, revision, chain, self.records)
                 .with_settings(Settings::restore(self.settings))
-                .as_part(Arc::new(self.scope))
-                .attested(signed.0);
+                .with_scope(Arc::new(self.scope))
+                .with_attestation(signed.0);
             let actual = catalog.digest();
             let problem = if catalog.len() as u64 != announced {
                 format!("{} entities instead of {announced}", catalog.len())

@@ -81,7 +81,7 @@ impl Composed {
         let facts = parts.iter().map(|(target, part)| (target.clone(), facts(part))).collect();
         Some(Self {
             plan: Arc::new(Plan::new(spec, facts)),
-            hints: Hints::of_all(served_tools().map(|served| hints::of_part(served))),
+            hints: Hints::combined(served_tools().map(|served| hints::of_part(served))),
             is_read_only: served_tools().all(|served| served.is_read_only()),
             is_repeatable: served_tools().all(|served| served.is_repeatable()),
             missing_target: served_tools().find_map(|served| served.missing_target()).cloned(),

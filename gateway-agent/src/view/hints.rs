@@ -9,7 +9,7 @@ use super::ServedTool;
 /// Returns the registered hints, or those of the upstream's definition.
 pub(super) fn of_part(part: &ServedTool) -> Hints {
     if let Some(annotations) = &part.tool().annotations {
-        return Hints::of_annotations(annotations);
+        return Hints::from_annotations(annotations);
     }
     if let Some(composed) = part.composed() {
         return composed.hints();

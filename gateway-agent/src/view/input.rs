@@ -27,7 +27,7 @@ pub struct ServedSchema {
 
 impl ServedSchema {
     fn new(text: String) -> Self {
-        Self { digest: Digest::of(text.as_bytes()), text: text.into_boxed_str() }
+        Self { digest: Digest::compute(text.as_bytes()), text: text.into_boxed_str() }
     }
 
     /// Whether the top-level type is `object`, as older protocol versions require.

@@ -43,7 +43,7 @@ fn told(found: &[Diagnostic]) -> Vec<String> {
 /// A document and a commit with the given bytes.
 fn promising(history: &History, bytes: &[u8]) -> Vec<SyncResponse> {
     let good = history.commit(HELD + 1);
-    let (old, new) = (good.documents()[0].digest().to_string(), Digest::of(bytes).to_string());
+    let (old, new) = (good.documents()[0].digest().to_string(), Digest::compute(bytes).to_string());
     let commit = String::from_utf8(good.bytes().to_vec()).expect("JSON").replace(&old, &new);
     let documents = vec![bytes.to_vec().into()];
     vec![delta(Delta { commit: commit.into(), documents, ..good.into() })]

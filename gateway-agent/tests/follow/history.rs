@@ -59,7 +59,7 @@ impl History {
             let key = Key::parse(Kind::Schema, &format!("S{}", revision.0 - 1), "1.0.0");
             changes.push(Change {
                 key: key.expect("a key"),
-                action: Action::Deprecate(Notice::saying(Some("old"))),
+                action: Action::Deprecate(Notice::with_message(Some("old"))),
             });
         }
         let commit = Commit {
@@ -118,18 +118,18 @@ pub(crate) fn delta(delta: Delta) -> SyncResponse {
 
 /// Progress without new commits.
 pub(crate) fn progress(catalog: &Catalog) -> SyncResponse {
-    response(Message::Progress(Progress::from(&Position::of(catalog))))
+    response(Message::Progress(Progress::from(&Position::of_catalog(catalog))))
 }
 
 /// Progress of a relay that lost its registry this long ago.
 pub(crate) fn old_progress(catalog: &Catalog, age_ms: u64) -> SyncResponse {
-    let progress = Progress { age_ms, ..Progress::from(&Position::of(catalog)) };
+    let progress = Progress { age_ms, ..Progress::from(&Position::of_catalog(catalog)) };
     response(Message::Progress(progress))
 }
 
 /// The start of a snapshot.
 pub(crate) fn begin(catalog: &Catalog) -> SyncResponse {
-    let position = Some((&Position::of(catalog)).into());
+    let position = Some((&Position::of_catalog(catalog)).into());
     let (entities, settings) = (catalog.len() as u64, catalog.settings().len() as u64);
     let (scope, oldest_revision) = (None, 0);
     response(Message::SnapshotBegin(SnapshotBegin {

@@ -56,15 +56,15 @@ type Case = (&'static str, Vec<SyncResponse>, &'static str);
 fn bad_deltas(history: &History) -> Vec<Case> {
     let other = History::new("other", HELD + 1);
     vec![
-        ("chain", changed(history, |d| d.chain = flipped(&d.chain, 0)), "the chain breaks"),
+        ("chain", changed(history, |d| d.chain = flipped(&d.chain, 0)), "chain hash mismatch"),
         ("short chain", changed(history, |d| d.chain = d.chain.slice(1..)), "has 32 bytes"),
         ("commit", changed(history, |d| d.commit = flipped(&d.commit, 30)), ""),
-        ("no commit", changed(history, |d| d.commit = Bytes::new()), "cannot be read"),
+        ("no commit", changed(history, |d| d.commit = Bytes::new()), "cannot parse the commit"),
         ("garbage", changed(history, |d| d.commit = Bytes::from_static(b"\xff\0{")), "cannot be"),
         (
             "document",
             changed(history, |d| d.documents[0] = flipped(&d.documents[0], 9)),
-            "the document's bytes have the digest",
+            "document digest mismatch",
         ),
         ("no document", changed(history, |d| d.documents.clear()), "comes with 0 documents"),
         (
@@ -73,9 +73,9 @@ fn bad_deltas(history: &History) -> Vec<Case> {
             "comes with 2 documents",
         ),
         ("claim", changed(history, |d| d.revision += 1), "carries the commit of revision"),
-        ("gap", history.deltas(HELD + 1, HELD + 2), "the chain breaks"),
-        ("repetition", history.deltas(HELD - 1, HELD), "the chain breaks"),
-        ("other registry", other.deltas(HELD, HELD + 1), "the chain breaks"),
+        ("gap", history.deltas(HELD + 1, HELD + 2), "chain hash mismatch"),
+        ("repetition", history.deltas(HELD - 1, HELD), "chain hash mismatch"),
+        ("other registry", other.deltas(HELD, HELD + 1), "chain hash mismatch"),
         ("skipped", resealed(history, |c, _| c.revision.0 += 5), "cannot follow revision 4"),
         (
             "registered twice",
@@ -83,7 +83,7 @@ fn bad_deltas(history: &History) -> Vec<Case> {
                 c.changes.push(c.changes[0].clone());
                 documents.push(documents[0].clone());
             }),
-            "which exists already",
+            "which is already registered",
         ),
         (
             "change of what is not there",
@@ -91,7 +91,7 @@ fn bad_deltas(history: &History) -> Vec<Case> {
                 documents.clear();
                 c.changes[0].action = Action::Retire(Notice::default());
             }),
-            "which does not exist",
+            "which is not registered",
         ),
     ]
 }
@@ -141,7 +141,7 @@ fn bad_snapshots(history: &History) -> Vec<Case> {
 fn bad_places(history: &History) -> Vec<Case> {
     let mut forked = History::new("r", HELD - 1);
     forked.grow(99);
-    let mut overtaking = Progress::from(&Position::of(history.at(HELD)));
+    let mut overtaking = Progress::from(&Position::of_catalog(history.at(HELD)));
     overtaking.content = history.at(HELD - 1).content_digest().as_bytes().to_vec().into();
     vec![
         ("nothing", vec![SyncResponse::default()], "without content"),

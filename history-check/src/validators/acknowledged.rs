@@ -1,7 +1,7 @@
-//! The log has what was acknowledged, lacks what was refused, and has nothing that nobody asked for.
+//! Acknowledged batches are in the log, rejected ones are not, and every commit was requested.
 //!
-//! A request is all calls with its id: one of them may have been done although another was refused
-//! or never answered.
+//! A request consists of all calls with its id: one of them can succeed although another one was
+//! rejected or never answered.
 
 use std::collections::BTreeMap;
 
@@ -16,7 +16,7 @@ pub(super) fn check(history: &History) -> Vec<Violation> {
     let mut found = Vec::new();
     for commit in &history.log.commits {
         if !history.requests.makers.contains_key(&commit.revision) {
-            let what = format!("nobody asked for revision {}", commit.revision);
+            let what = format!("no request matches revision {}", commit.revision);
             found.push(Violation::new([commit.line], what));
         }
     }
@@ -31,14 +31,13 @@ pub(super) fn check(history: &History) -> Vec<Violation> {
     let resent = |line: &&crate::Line| matches!(line.event, Event::Fault { resends: true, .. });
     let resent = history.lines.iter().rev().find(resent).map_or(0, |line| line.n);
     for (id, calls) in by_id {
-        // A refusal is not remembered, so a request that comes once more may be right by then.
+        // Rejections are not stored, so a repeated request can succeed later.
         let is_refused = |call: &&Call| matches!(&call.answer, Some((line, Answer::Refused { .. })) if *line > resent);
         if let Some(commits) = committed.get(id)
             && calls.iter().all(is_refused)
         {
             let lines = calls.iter().map(|call| call.line).chain(commits.iter().map(|c| c.line));
-            found
-                .push(Violation::new(lines, format!("the request {id} was refused, and is there")));
+            found.push(Violation::new(lines, format!("the rejected request {id} is in the log")));
         }
         let revisions = calls.iter().filter_map(|call| match &call.answer {
             Some((line, Answer::Applied { revision, committed: true })) => Some((*revision, *line)),
@@ -46,14 +45,14 @@ pub(super) fn check(history: &History) -> Vec<Violation> {
         });
         let revisions: BTreeMap<u64, u64> = revisions.collect();
         if revisions.len() > 1 {
-            let what = format!("the request {id} got several revisions: {:?}", revisions.keys());
+            let what = format!("the request {id} has several revisions: {:?}", revisions.keys());
             found.push(Violation::new(revisions.into_values(), what));
         }
     }
     found
 }
 
-/// An acknowledged commit that is not in the log where it was said to be.
+/// An acknowledged commit that is missing at its revision.
 fn lost(history: &History, call: &Call) -> Option<Violation> {
     let Some((line, Answer::Applied { revision, committed: true })) = &call.answer else {
         return None;
@@ -65,6 +64,6 @@ fn lost(history: &History, call: &Call) -> Option<Violation> {
     if history.log.commit(*revision).is_some_and(is_its) {
         return None;
     }
-    let what = format!("it was acknowledged as revision {revision}, which is not in the log");
+    let what = format!("it was acknowledged as revision {revision}, which is missing in the log");
     Some(Violation::new([call.line, *line], what))
 }

@@ -1,4 +1,4 @@
-//! Commits are whole: on the way to a follower, in what it holds, and in what a server lists.
+//! Commits are atomic: in messages to followers, in their states, and in the lists of servers.
 
 use super::Violation;
 use crate::{
@@ -20,7 +20,7 @@ pub(super) fn check(history: &History) -> Vec<Violation> {
                 let is_same =
                     |c: &crate::log::Commit| c.canonical == *canonical && c.documents == *documents;
                 if !commit.is_some_and(is_same) {
-                    wrong(format!("the delta of revision {revision} is not the log's commit"));
+                    wrong(format!("the delta of revision {revision} differs from the log"));
                 }
             }
             if let Some(reason) = &after.broken {
@@ -28,7 +28,7 @@ pub(super) fn check(history: &History) -> Vec<Violation> {
             }
             let is_whole = || history.log.state(after.revision) == Some(&*after.state);
             if after.scope.is_empty() && !is_whole() {
-                wrong(format!("what it holds is not the state after revision {}", after.revision));
+                wrong(format!("its state differs from revision {}", after.revision));
             }
         }
     }
@@ -46,7 +46,7 @@ fn listings(history: &History) -> Vec<Violation> {
             state.entities.values().map(|entity| &**entity).eq(listed.iter().copied())
         });
         if !is_state {
-            let what = format!("the list is not the state after revision {revision}");
+            let what = format!("the list differs from revision {revision}");
             found.push(Violation::new([call.line, *line], what));
         }
     }

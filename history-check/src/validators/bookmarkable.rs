@@ -1,10 +1,10 @@
-//! Progress says the truth, and by it a quiet follower resumes without being sent anything.
+//! Progress messages are correct, and a follower resumes from one without a transfer of content.
 
 use super::Violation;
 use crate::{
     event::{Event, Message},
-    held::Moment,
     history::History,
+    replica::FollowerEvent,
 };
 
 pub(super) fn check(history: &History) -> Vec<Violation> {
@@ -22,20 +22,23 @@ pub(super) fn check(history: &History) -> Vec<Violation> {
             };
             if let Message::Progress { revision, chain } = message {
                 if history.log.chain(*revision).as_ref() != Some(chain) {
-                    wrong(&[moment.line], format!("progress to {revision}, which is nowhere"));
+                    wrong(
+                        &[moment.line],
+                        format!("progress to revision {revision}, which is not in the log"),
+                    );
                 }
                 let before = moment.before.as_ref();
                 let passes = before.filter(|b| b.scope.is_empty() && b.revision != *revision);
                 if let Some(before) = passes {
-                    let what = format!("progress passes over {} to {revision}", before.revision);
+                    let what = format!("progress skips from {} to {revision}", before.revision);
                     wrong(&[moment.line], what);
                 }
                 if before.is_none() {
-                    wrong(&[moment.line], "progress, but nothing is held".to_owned());
+                    wrong(&[moment.line], "progress without a state".to_owned());
                 }
             }
             if let Some(hello) = hello.filter(|hello| is_sent_again(history, hello, moment)) {
-                let what = "what it holds has not changed, and is sent again".to_owned();
+                let what = "unchanged content was sent again".to_owned();
                 wrong(&[hello.line, moment.line], what);
             }
         }
@@ -43,8 +46,8 @@ pub(super) fn check(history: &History) -> Vec<Violation> {
     found
 }
 
-/// Whether the first message to a follower of a scope, which said what it has, brings the same.
-fn is_sent_again(history: &History, hello: &Moment, moment: &Moment) -> bool {
+/// Whether the first message repeats content that the follower reported to have.
+fn is_sent_again(history: &History, hello: &FollowerEvent, moment: &FollowerEvent) -> bool {
     let Event::Hello { scope, content: true, .. } = &hello.event else { return false };
     let (Some(held), Some(after)) = (&hello.after, &moment.after) else { return false };
     let is_progress = matches!(&moment.event, Event::Took { message: Message::Progress { .. } });

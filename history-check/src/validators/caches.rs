@@ -1,8 +1,8 @@
-//! The files of a gateway's cache are true past states, and after a restart it begins with one of
-//! them.
+//! The files of a gateway's cache are correct past states, and a restarted gateway begins with one
+//! of them.
 //!
-//! A file whose bytes the nemesis changed may be anything, but is begun with only where it is true all the
-//! same. Signatures are not checked.
+//! A file that the nemesis changed may contain anything, but is loaded only if it is correct.
+//! Signatures are not checked.
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap},
@@ -17,15 +17,15 @@ use crate::{
     event::Event,
     history::History,
     journal::{Frame, frames},
-    state::{Entities, Entity, Set},
+    state::{Entities, Entity, SettingState},
 };
 
 /// The file of a journal.
 const JOURNAL: &str = "registry-v2.json.log";
 
-/// What counts of a verified copy.
+/// The checked members of a cache file.
 #[derive(Deserialize)]
-struct Copy {
+struct CacheCopy {
     registry: String,
     revision: u64,
     chain: String,
@@ -33,7 +33,7 @@ struct Copy {
     #[serde(default)]
     scope: Vec<String>,
     #[serde(default)]
-    settings: Vec<Set>,
+    settings: Vec<SettingState>,
     #[serde(default)]
     schemas: Vec<Value>,
     #[serde(default)]
@@ -46,11 +46,11 @@ struct Copy {
 
 pub(super) fn check(history: &History) -> Vec<Violation> {
     let mut found = Vec::new();
-    let mut usable: HashMap<&str, Usable> = HashMap::new();
+    let mut usable: HashMap<&str, LoadableRevisions> = HashMap::new();
     for line in &history.lines {
         let who = line.who.as_str();
         match &line.event {
-            Event::Killed {} => drop(usable.insert(who, Usable::default())),
+            Event::Killed {} => drop(usable.insert(who, LoadableRevisions::default())),
             Event::Cache { file, content, spoiled } => {
                 let usable = usable.entry(who).or_default();
                 usable.lines.push(line.n);
@@ -66,7 +66,7 @@ pub(super) fn check(history: &History) -> Vec<Violation> {
             Event::Started { revision: Some(revision) } if who.starts_with("gateway-") => {
                 let usable = usable.remove(who).unwrap_or_default();
                 if !usable.revisions.contains(revision) {
-                    let what = format!("{who} begins with {revision}, which no good file has");
+                    let what = format!("{who} loaded revision {revision}, which no valid file has");
                     found.push(Violation::new(usable.lines.into_iter().chain([line.n]), what));
                 }
             }
@@ -76,18 +76,18 @@ pub(super) fn check(history: &History) -> Vec<Violation> {
     found
 }
 
-/// What a gateway may begin with: the revisions that its files have, and the lines that say so.
+/// The revisions that a gateway may load, with the lines of their files.
 #[derive(Default)]
-struct Usable {
+struct LoadableRevisions {
     revisions: BTreeSet<u64>,
     lines: Vec<u64>,
 }
 
-/// What is wrong with a copy; if nothing is, it may be begun with.
-fn copy(history: &History, content: &str, usable: &mut Usable) -> Option<String> {
-    let copy: Copy = match serde_json::from_str(content) {
+/// A defect of a cache file. Without one, its revision may be loaded.
+fn copy(history: &History, content: &str, usable: &mut LoadableRevisions) -> Option<String> {
+    let copy: CacheCopy = match serde_json::from_str(content) {
         Ok(copy) => copy,
-        Err(e) => return Some(format!("it cannot be read: {e}")),
+        Err(e) => return Some(format!("it is not valid: {e}")),
     };
     let problem = problem(history, &copy);
     if problem.is_none() {
@@ -96,8 +96,8 @@ fn copy(history: &History, content: &str, usable: &mut Usable) -> Option<String>
     problem
 }
 
-/// What is wrong with a journal; where it follows on a copy, it may be begun with.
-fn journal(history: &History, content: &str, usable: &mut Usable) -> Option<String> {
+/// A defect of a journal. Without one, its revisions may be loaded after a matching file.
+fn journal(history: &History, content: &str, usable: &mut LoadableRevisions) -> Option<String> {
     for Frame { chain, canonical, documents } in frames(content) {
         let commit: Value = serde_json::from_str(&canonical).unwrap_or_default();
         let revision = commit["revision"].as_u64().unwrap_or_default();
@@ -105,7 +105,7 @@ fn journal(history: &History, content: &str, usable: &mut Usable) -> Option<Stri
             commit.canonical == canonical && commit.chain == chain && commit.documents == documents
         });
         if !is_true {
-            return Some(format!("its journal has a commit {revision}, which is not the log's"));
+            return Some(format!("its journal has a commit {revision} that differs from the log"));
         }
         if usable.revisions.contains(&(revision.saturating_sub(1))) {
             usable.revisions.insert(revision);
@@ -114,29 +114,30 @@ fn journal(history: &History, content: &str, usable: &mut Usable) -> Option<Stri
     None
 }
 
-fn problem(history: &History, copy: &Copy) -> Option<String> {
+fn problem(history: &History, copy: &CacheCopy) -> Option<String> {
     let (log, at) = (&history.log, copy.revision);
     if copy.registry != log.registry {
-        return Some(format!("it is of the registry {}", copy.registry));
+        return Some(format!("it belongs to registry {}", copy.registry));
     }
     if log.chain(at).as_ref() != Some(&copy.chain) {
-        return Some(format!("it is at {at} with a chain hash of nowhere"));
+        return Some(format!("its chain hash at revision {at} is not one of the log"));
     }
     let records = copy.records.iter().map(|entity| (entity.key.clone(), Arc::new(entity.clone())));
     let records: Entities = records.collect();
     let expected = log.part(at, &copy.scope)?;
     if let Some(key) = differs(&expected, &records) {
-        return Some(format!("{key} is not as it was at {at}"));
+        return Some(format!("{key} differs from the state at revision {at}"));
     }
     let documents = [&copy.schemas, &copy.servers, &copy.tools, &copy.agents];
     let documents = documents.into_iter().flatten();
     let of_records = copy.records.iter().map(|entity| log.documents.get(&entity.digest));
     if !of_records.eq(documents.map(Some)) {
-        return Some("its documents are not those of its records".to_owned());
+        return Some("its documents do not match its records".to_owned());
     }
     let state = log.state(at)?;
     let settings = copy.settings.iter().map(|set| (set.on.clone(), set.clone()));
     let is_whole = copy.scope.is_empty();
     let expected = if is_whole { state.settings.clone() } else { BTreeMap::new() };
-    (expected != settings.collect()).then(|| format!("its settings are not those at {at}"))
+    (expected != settings.collect())
+        .then(|| format!("its settings differ from those at revision {at}"))
 }

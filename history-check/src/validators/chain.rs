@@ -1,4 +1,4 @@
-//! The log's own seals, computed anew from its bytes; and the logs of relays, which are the same.
+//! The hashes of the log, recomputed from its bytes, and the logs of relays, which must be equal.
 
 use super::Violation;
 use crate::{
@@ -10,34 +10,34 @@ pub(super) fn check(history: &History) -> Vec<Violation> {
     let log = &history.log;
     let mut found = Vec::new();
     if log.registry.is_empty() {
-        found.push(Violation::new([], "the history ends without the log"));
+        found.push(Violation::new([], "the history has no log"));
     }
     let mut chain = genesis(&log.registry);
     for (i, commit) in log.commits.iter().enumerate() {
         let mut wrong = |what: String| found.push(Violation::new([commit.line], what));
         let (expected, at) = (i as u64 + 1, commit.revision);
         if at != expected || commit.value["revision"] != expected {
-            wrong(format!("revision {expected} was to come, the log has {at}"));
+            wrong(format!("expected revision {expected}, the log has {at}"));
         }
         match then(&chain, &commit.canonical) {
             Some(sealed) if sealed == commit.chain => {}
-            _ => wrong(format!("the chain hash of revision {at} is not that of its commit")),
+            _ => wrong(format!("the chain hash of revision {at} does not match its commit")),
         }
         chain.clone_from(&commit.chain);
         if registered(commit) != commit.documents {
-            wrong(format!("the documents of revision {at} are not those that it names"));
+            wrong(format!("the documents of revision {at} do not match its digests"));
         }
     }
     let (line, revision, head) = &log.head;
     if *revision != log.last() || *head != chain {
-        found.push(Violation::new([*line], "the head is not the last commit of the log"));
+        found.push(Violation::new([*line], "the head is not the last commit"));
     }
     found.extend(copies(history));
     found.extend(log.unfit.iter().map(|(line, why)| Violation::new([*line], why.as_str())));
     found
 }
 
-/// The logs of relays, byte by byte.
+/// Compares the logs of relays byte by byte.
 fn copies(history: &History) -> Vec<Violation> {
     let log = &history.log;
     let mut found = Vec::new();
@@ -46,12 +46,12 @@ fn copies(history: &History) -> Vec<Violation> {
         let mut wrong =
             |line: u64, what: String| found.push(Violation::new([line], format!("{relay} {what}")));
         if copy.registry != log.registry {
-            wrong(*line, format!("ends with a log of the registry `{}`", copy.registry));
+            wrong(*line, format!("has a log of registry `{}`", copy.registry));
         }
         if (revision, chain) != (&log.head.1, &log.head.2) || copy.last() != log.last() {
             wrong(
                 *line,
-                format!("ends at {revision} with {} commits, not as the log", copy.last()),
+                format!("ends at revision {revision} with {} commits, unlike the log", copy.last()),
             );
         }
         for (copied, commit) in copy.commits.iter().zip(&log.commits) {
@@ -60,7 +60,10 @@ fn copies(history: &History) -> Vec<Violation> {
                 (revision, chain, canonical, documents)
             };
             if what(copied) != what(commit) {
-                wrong(copied.line, format!("has another commit {} than the log", commit.revision));
+                wrong(
+                    copied.line,
+                    format!("has a commit {} that differs from the log", commit.revision),
+                );
             }
         }
     }

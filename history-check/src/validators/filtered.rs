@@ -1,14 +1,14 @@
-//! A scoped stream leads, message by message, to the closure of its scope and nothing else.
+//! Each message of a scoped stream results in exactly the closure of its scope.
 
 use super::Violation;
-use crate::{held::Held, history::History, state::Entities};
+use crate::{history::History, replica::Replica, state::Entities};
 
 pub(super) fn check(history: &History) -> Vec<Violation> {
     let mut found = Vec::new();
     for following in &history.followers {
         for (moment, _, after) in following.taken() {
             if !moment.asked.contains(&after.scope) {
-                let what = format!("{} gets a scope that it did not ask for", following.who);
+                let what = format!("{} received a scope that it did not request", following.who);
                 found.push(Violation::new([moment.line], what));
             }
             if after.scope.is_empty() {
@@ -23,18 +23,19 @@ pub(super) fn check(history: &History) -> Vec<Violation> {
     found
 }
 
-fn problem(history: &History, held: &Held) -> Option<String> {
+fn problem(history: &History, held: &Replica) -> Option<String> {
     let at = held.revision;
     let Some(expected) = history.log.part(at, &held.scope) else {
         return Some(format!("the log has no revision {at}"));
     };
     if !held.state.settings.is_empty() {
-        return Some("a part of a registry has no settings".to_owned());
+        return Some("a scoped state has no settings".to_owned());
     }
-    differs(&expected, &held.state.entities).map(|key| format!("{key} is not as it was at {at}"))
+    differs(&expected, &held.state.entities)
+        .map(|key| format!("{key} differs from the state at revision {at}"))
 }
 
-/// The first key whose entity is not the same in both.
+/// The first key with different entities.
 pub(super) fn differs<'a>(left: &'a Entities, right: &'a Entities) -> Option<&'a str> {
     let mut keys = left.keys().chain(right.keys());
     keys.find(|key| left.get(*key) != right.get(*key)).map(String::as_str)

@@ -1,14 +1,13 @@
-//! Writes take their places in the log in real time. Every answer is of the log at a revision that
-//! had been asked for by then, and each server shows what it has answered before.
+//! Writes are ordered in real time. Every answer reflects the log at an already requested revision,
+//! and each server reads its own earlier answers.
 //!
-//! Another server may show it later: all of them are promised to show it in the end, which `reliable`
-//! looks at.
+//! Another server may lag. `reliable` checks that all of them converge.
 
 use std::collections::HashMap;
 
 use super::Violation;
 use crate::{
-    event::{Answer, Request, Wanted, WantedChange},
+    event::{Answer, Request, RequestedAction, RequestedChange},
     history::History,
     requests::Call,
     state::State,
@@ -28,14 +27,15 @@ pub(super) fn check(history: &History) -> Vec<Violation> {
                 });
                 let is_asked = matches!(&call.request, Request::Get { key } if *key == entity.key);
                 let wrong = !is_so || !is_asked;
-                wrong.then(|| format!("{} was not so at revision {revision}", entity.key))
+                wrong.then(|| format!("{} differs from revision {revision}", entity.key))
             }
             _ => None,
         };
         let ahead = revision_of(answer).filter(|revision| {
             *revision > 0 && history.requests.earliest(*revision).is_none_or(|first| first > line)
         });
-        let ahead = ahead.map(|revision| format!("revision {revision} is read before it is made"));
+        let ahead =
+            ahead.map(|revision| format!("revision {revision} was read before its request"));
         let problems = problem.into_iter().chain(ahead);
         found.extend(problems.map(|what| Violation::new([call.line, line], what)));
     }
@@ -60,7 +60,7 @@ fn revision_of(answer: &Answer) -> Option<u64> {
     }
 }
 
-/// What was acknowledged before another write was asked for has a lower revision.
+/// A write acknowledged before another one was requested has a lower revision.
 fn real_time(history: &History) -> Vec<Violation> {
     let mut known: Vec<(u64, u64)> = answered(history)
         .filter_map(|(_, line, answer)| Some((line, revision_of(answer)?)))
@@ -76,7 +76,7 @@ fn real_time(history: &History) -> Vec<Violation> {
         let until = known.partition_point(|(line, _)| *line < first);
         let later = known[..until].iter().find(|(_, known)| *known >= revision);
         if let Some((line, known)) = later {
-            let what = format!("revision {known} was known before {revision} was asked for");
+            let what = format!("revision {known} was known before the request of {revision}");
             found.push(Violation::new([*line, first], what));
         }
     }
@@ -85,26 +85,29 @@ fn real_time(history: &History) -> Vec<Violation> {
 
 fn applied(history: &History, call: &Call, (revision, committed): (u64, bool)) -> Option<String> {
     let Request::Apply { base, wanted, .. } = &call.request else {
-        return Some("a read is answered as a write".to_owned());
+        return Some("a read has the answer of a write".to_owned());
     };
     let Some(state) = history.log.state(revision) else {
         return Some(format!("the log has no revision {revision}"));
     };
     if let Some(wanted) = wanted.iter().find(|wanted| !holds(state, wanted)) {
-        return Some(format!("{} is not as wanted after revision {revision}", wanted.key));
+        return Some(format!(
+            "{} does not match the request after revision {revision}",
+            wanted.key
+        ));
     }
     let stated = base.filter(|base| committed && base + 1 != revision);
-    stated.map(|base| format!("it was for revision {base}, and became {revision}"))
+    stated.map(|base| format!("its base was revision {base}, and it became {revision}"))
 }
 
-fn holds(state: &State, Wanted { key, change }: &Wanted) -> bool {
+fn holds(state: &State, RequestedChange { key, change }: &RequestedChange) -> bool {
     state.entities.get(key).is_some_and(|held| match change {
-        WantedChange::Register(digest) => held.digest == *digest,
-        WantedChange::State(state) => held.state() == state,
+        RequestedAction::Register(digest) => held.digest == *digest,
+        RequestedAction::State(state) => held.state() == state,
     })
 }
 
-/// Each server shows at least what it has answered before it was asked.
+/// Each server's answers never go back.
 fn own_answers(history: &History) -> Vec<Violation> {
     let mut by_server: HashMap<usize, Vec<(u64, u64)>> = HashMap::new();
     for (call, line, answer) in answered(history) {
@@ -114,7 +117,6 @@ fn own_answers(history: &History) -> Vec<Violation> {
     }
     for answers in by_server.values_mut() {
         answers.sort_unstable();
-        // The highest so far.
         answers.iter_mut().fold(0, |highest, (_, revision)| {
             *revision = highest.max(*revision);
             *revision
@@ -131,13 +133,14 @@ fn own_answers(history: &History) -> Vec<Violation> {
             (Request::Get { key }, Answer::Absent {}) => {
                 history.log.state(known).is_some_and(|state| state.entities.contains_key(key))
             }
-            // A retry is answered with the revision of the first attempt.
+            // A retry returns the revision of the first attempt.
             (Request::Apply { .. }, Answer::Applied { committed: true, .. }) => false,
             _ => revision_of(answer).is_some_and(|revision| revision < known),
         };
         if is_behind {
             let server = call.server;
-            let what = format!("server {server} has shown revision {known}, and shows less");
+            let what =
+                format!("server {server} has shown revision {known}, and shows an older one");
             found.push(Violation::new([before, call.line, line], what));
         }
     }

@@ -1,5 +1,5 @@
-//! Nobody who follows goes back, and nobody is anywhere but at a place of the log. The log's own times
-//! never go back either, whatever the clocks of its servers do.
+//! No follower goes back, and each follower's state is a state of the log. The times in the log
+//! never decrease, regardless of server clocks.
 
 use std::collections::HashMap;
 
@@ -12,7 +12,10 @@ pub(super) fn check(history: &History) -> Vec<Violation> {
         let [before, after] = two else { continue };
         let time = |commit: &Commit| commit.value["committedAt"].as_str().map(str::to_owned);
         if time(before) > time(after) {
-            let what = format!("revision {} is older than the one before it", after.revision);
+            let what = format!(
+                "the time of revision {} is before that of its predecessor",
+                after.revision
+            );
             found.push(Violation::new([before.line, after.line], what));
         }
     }
@@ -21,17 +24,20 @@ pub(super) fn check(history: &History) -> Vec<Violation> {
             let mut wrong = |what| found.push(Violation::new([moment.line], what));
             let at = after.revision;
             if let Some(before) = moment.before.as_ref().filter(|before| before.revision > at) {
-                wrong(format!("{} is led from {} back to {at}", following.who, before.revision));
+                wrong(format!("{} went back from {} to {at}", following.who, before.revision));
             }
             if history.log.chain(at).as_ref() != Some(&after.chain) {
-                wrong(format!("{} is led to {at} with a chain hash of nowhere", following.who));
+                wrong(format!(
+                    "{} reached {at} with a chain hash that is not in the log",
+                    following.who
+                ));
             }
         }
     }
     found
 }
 
-/// What gateways say that they serve.
+/// Checks the revisions that gateways report.
 fn gateways(history: &History) -> Vec<Violation> {
     let mut served: HashMap<&str, (u64, u64)> = HashMap::new();
     let mut found = Vec::new();
@@ -43,11 +49,11 @@ fn gateways(history: &History) -> Vec<Violation> {
                 if let Some((at, before)) = served.insert(who, (line.n, revision))
                     && before > revision
                 {
-                    let what = format!("{who} goes from {before} back to {revision}");
+                    let what = format!("{who} went back from {before} to {revision}");
                     found.push(Violation::new([at, line.n], what));
                 }
                 if revision > history.log.last() {
-                    let what = format!("{who} serves {revision}, which the log does not have");
+                    let what = format!("{who} serves revision {revision}, which is not in the log");
                     found.push(Violation::new([line.n], what));
                 }
             }

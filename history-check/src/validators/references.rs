@@ -1,7 +1,7 @@
-//! References lead somewhere, and never back, at every revision.
+//! All references resolve and are acyclic at every revision.
 //!
-//! What a server provides is left out of circles: a tool and the server that it comes from name each
-//! other. Lifecycles are not checked: a retired entity still exists.
+//! References from servers to tools are ignored in cycles, because a tool and its server refer to
+//! each other. Lifecycles are not checked: a retired entity still exists.
 
 use std::collections::{BTreeMap, HashSet};
 
@@ -26,8 +26,8 @@ pub(super) fn check(history: &History) -> Vec<Violation> {
         for key in &new {
             let dangling = edges_of[key].iter().find(|target| !edges_of.contains_key(*target));
             let dangling =
-                dangling.map(|target| format!("{key} refers to {target}, which is not there"));
-            let circle = leads_back(key, &edges_of).then(|| format!("{key} needs itself"));
+                dangling.map(|target| format!("{key} refers to {target}, which does not exist"));
+            let circle = leads_back(key, &edges_of).then(|| format!("{key} depends on itself"));
             for what in dangling.into_iter().chain(circle) {
                 found.push(Violation::new([commit.line], what));
             }

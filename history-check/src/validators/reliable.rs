@@ -1,4 +1,4 @@
-//! No commit is skipped, and when all is well again everybody has all of them.
+//! No commit is skipped, and after the faults all followers have all commits.
 //!
 //! The validator has no time limit: the recorder waits, and reports when it gives up.
 
@@ -18,14 +18,14 @@ pub(super) fn check(history: &History) -> Vec<Violation> {
             let held = moment.before.as_ref().map(|before| before.revision);
             if held.is_none_or(|held| held + 1 < *revision) {
                 let after = held.map_or("nothing".to_owned(), |held| format!("revision {held}"));
-                let what = format!("{}: after {after} comes revision {revision}", following.who);
+                let what = format!("{}: revision {revision} follows {after}", following.who);
                 found.push(Violation::new([moment.line], what));
             }
         }
     }
     match history.settled() {
         Some(settled) => found.extend(at_the_end(history, settled)),
-        None => found.push(Violation::new([], "not everybody caught up in time")),
+        None => found.push(Violation::new([], "not all participants caught up in time")),
     }
     found
 }
@@ -37,7 +37,7 @@ fn at_the_end(history: &History, settled: u64) -> Vec<Violation> {
         let last = following.moments.iter().rev().find(|moment| moment.line < settled);
         let at = last.and_then(|last| last.after.as_ref()).map(|held| held.revision);
         if at != Some(head) {
-            let what = format!("{} holds {at:?} in the end, not {head}", following.who);
+            let what = format!("{} ends at {at:?}, not {head}", following.who);
             found.push(Violation::new(last.map(|last| last.line), what));
         }
     }
@@ -49,14 +49,14 @@ fn at_the_end(history: &History, settled: u64) -> Vec<Violation> {
     }
     for (who, (line, revision)) in served {
         if revision != head {
-            let what = format!("{who} serves {revision} in the end, not {head}");
+            let what = format!("{who} ends at revision {revision}, not {head}");
             found.push(Violation::new([line], what));
         }
     }
     for call in history.requests.calls.iter().filter(|call| call.line > settled) {
         let is_at_head = |answer: &Answer| matches!(answer, Answer::Listed { revision, .. } if *revision == head);
         if !call.answer.as_ref().is_some_and(|(_, answer)| is_at_head(answer)) {
-            let what = format!("server {} does not show revision {head} in the end", call.server);
+            let what = format!("server {} never shows revision {head}", call.server);
             found.push(Violation::new([call.line], what));
         }
     }

@@ -1,13 +1,13 @@
-//! A stream goes on from what its follower has.
+//! A stream resumes from the state of its follower.
 
 use super::Violation;
 use crate::{
     event::{Event, Message},
-    held::{Held, Moment},
     history::History,
+    replica::{FollowerEvent, Replica},
 };
 
-/// With these a server says that the follower's past is not the registry's.
+/// Reasons that reject a follower with another past.
 const OTHER_PAST: [&str; 2] = ["CHAIN_MISMATCH", "REGISTRY_MISMATCH"];
 
 pub(super) fn check(history: &History) -> Vec<Violation> {
@@ -18,7 +18,7 @@ pub(super) fn check(history: &History) -> Vec<Violation> {
             match &moment.event {
                 Event::Hello { .. } => hello = Some(moment),
                 Event::Ended { reason } if OTHER_PAST.iter().any(|past| reason.contains(past)) => {
-                    let what = format!("{} may not resume: {reason}", following.who);
+                    let what = format!("{} was not allowed to resume: {reason}", following.who);
                     found.push(Violation::new(
                         hello.map(|h| h.line).into_iter().chain([moment.line]),
                         what,
@@ -39,26 +39,26 @@ pub(super) fn check(history: &History) -> Vec<Violation> {
     found
 }
 
-/// What is wrong with the first message after a hello.
-fn first(hello: &Moment, message: &Message) -> Option<String> {
+/// A defect of the first message after a hello.
+fn first(hello: &FollowerEvent, message: &Message) -> Option<String> {
     let Event::Hello { scope, position, .. } = &hello.event else { return None };
     let Some(position) = position else {
         let is_snapshot = matches!(message, Message::Snapshot { .. });
-        return (!is_snapshot).then(|| "it has nothing, and gets no snapshot".to_owned());
+        return (!is_snapshot).then(|| "it has no state, and got no snapshot".to_owned());
     };
-    let held: &Held = hello.after.as_ref()?;
+    let held: &Replica = hello.after.as_ref()?;
     if held.revision != *position {
-        return Some(format!("it says that it has {position}, and has {}", held.revision));
+        return Some(format!("it reported revision {position}, and has {}", held.revision));
     }
     match message {
         Message::Delta { revision, .. } if *revision != position + 1 => {
-            Some(format!("it has {position}, and the stream goes on with {revision}"))
+            Some(format!("it has revision {position}, and the stream continued with {revision}"))
         }
         Message::Snapshot { revision, .. } if scope.is_empty() && revision == position => {
-            Some(format!("it has {position} already, and gets all of it again"))
+            Some(format!("it has revision {position}, and received it again"))
         }
         Message::Snapshot { oldest: Some(oldest), .. } if position + 1 >= *oldest => {
-            Some(format!("it has {position}, and is refused {oldest} and what follows on it"))
+            Some(format!("it has revision {position}, and did not receive {oldest} and later ones"))
         }
         _ => None,
     }

@@ -1,7 +1,7 @@
-//! Nothing happens twice: no commit for a follower, no commit of a request.
+//! No follower receives a commit twice, and no request makes two commits.
 //!
-//! A step that leads to where its follower is already does nothing; that is no violation where the
-//! network may have repeated it.
+//! A step to the follower's current state has no effect, and is no violation if the network may
+//! repeat data.
 
 use super::Violation;
 use crate::{
@@ -19,7 +19,7 @@ pub(super) fn check(history: &History) -> Vec<Violation> {
             match message {
                 Message::Delta { revision, .. } if *revision <= before.revision => {
                     let who = &following.who;
-                    let what = format!("{who} is told revision {revision} a second time");
+                    let what = format!("{who} received revision {revision} twice");
                     found.push(Violation::new([moment.line], what));
                 }
                 Message::Step { put, .. } => {
@@ -27,7 +27,7 @@ pub(super) fn check(history: &History) -> Vec<Violation> {
                     let again = put.iter().find(|e| is_held(&e.key).is_some_and(|h| **h == **e));
                     let is_networks = moment.line > repeating && moment.after == moment.before;
                     if let Some(entity) = again.filter(|_| !is_networks) {
-                        let what = format!("{} is sent {} again", following.who, entity.key);
+                        let what = format!("{} received {} again", following.who, entity.key);
                         found.push(Violation::new([moment.line], what));
                     }
                 }

@@ -1,6 +1,4 @@
-//! A small disk in memory, which can be filled.
-//!
-//! Mounting must be permitted; there is no fallback.
+//! A small in-memory disk that can be filled. Mounting must be permitted; there is no fallback.
 
 use std::{
     fs,
@@ -8,7 +6,7 @@ use std::{
     process::{Command, Stdio},
 };
 
-/// Room for a cache, the copy before it, one that is being written, and a journal.
+/// Enough for a cache, the previous one, a temporary one, and a journal.
 const SIZE: &str = "size=16m";
 const FILLER: &str = "filler";
 
@@ -17,7 +15,7 @@ const FILLER: &str = "filler";
 pub(crate) struct SmallDisk(PathBuf);
 
 impl SmallDisk {
-    /// Mounts a disk over an empty directory; `None`: that is not permitted here.
+    /// Mounts a disk over an empty directory, if permitted.
     pub(crate) fn mount(dir: &Path) -> Option<Self> {
         let mut mount = Command::new("mount");
         mount.args(["-t", "tmpfs", "-o", SIZE, "tmpfs"]).arg(dir).stderr(Stdio::null());
@@ -37,7 +35,7 @@ pub(super) fn is_small(dir: &Path) -> bool {
     mounts.lines().any(|line| line.split(' ').nth(1) == dir.to_str())
 }
 
-/// Takes all the room that is left.
+/// Fills the disk.
 pub(super) fn fill(dir: &Path) {
     use std::io::Write as _;
     let Ok(mut filler) = fs::File::create(dir.join(FILLER)) else { return };
@@ -45,7 +43,7 @@ pub(super) fn fill(dir: &Path) {
     while filler.write_all(&block).is_ok() {}
 }
 
-/// Gives the room back.
+/// Frees the space.
 pub(super) fn empty(dir: &Path) {
     let _ = fs::remove_file(dir.join(FILLER));
 }

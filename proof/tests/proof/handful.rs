@@ -1,13 +1,13 @@
-//! A handful of seeds. Which faults they have, `proof plan --seed N` shows.
+//! Histories of some seeds. `proof plan --seed N` prints their faults.
 
 use std::time::Duration;
 
 use proof::soak::{Soak, soak};
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_handful_of_histories_keeps_every_promise() {
+async fn sampled_histories_satisfy_all_invariants() {
     let dir = tempfile::tempdir().expect("a temporary directory");
-    // Kept where something is violated, for whoever reads the failure.
+    // Kept for analysis after a failure.
     let path = dir.keep();
     let lasts = Duration::from_secs(40);
     let soaked = soak(Soak { seed: 1, histories: 8, lasts, at_once: 2, dir: path.clone() }).await;

@@ -1,5 +1,5 @@
-//! The proof proves: histories of real processes under faults keep every promise, and each validator
-//! catches a history that does not.
+//! Histories of real processes under faults satisfy all invariants, and each validator detects
+//! histories that do not.
 
 mod handful;
 mod mutated;

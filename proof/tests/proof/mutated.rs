@@ -1,5 +1,4 @@
-//! Each validator catches what it is for: a really recorded history passes, and each mutation of it
-//! is caught by the validator that it names.
+//! A recorded history passes, and the named validator detects each mutation of it.
 
 use std::path::Path;
 
@@ -8,14 +7,14 @@ use proof::{Plan, Postgres, record};
 
 use crate::mutations::{MUTATIONS, Mutation};
 
-/// Room between lines for what a mutation adds.
+/// The distance of line numbers, so that a mutation can insert lines.
 const ROOM: u64 = 10;
-/// A history may have no place for a mutation; then another one is recorded.
+/// A mutation may not apply to a history. Then another one is recorded.
 const HISTORIES: usize = 4;
 
 #[tokio::test(flavor = "multi_thread")]
-async fn each_validator_catches_what_it_is_for() {
-    // Kept where this fails, for whoever reads the failure.
+async fn validators_detect_their_mutations() {
+    // Kept for analysis after a failure.
     let dir = tempfile::tempdir().expect("a temporary directory").keep();
     let postgres = Postgres::start().await;
     let mut open: Vec<&Mutation> = MUTATIONS.iter().collect();
@@ -36,7 +35,8 @@ async fn each_validator_catches_what_it_is_for() {
     std::fs::remove_dir_all(&dir).expect("a directory of our own");
 }
 
-/// Tries mutations of a history, which itself has to pass; gives those that have no place in it.
+/// Applies mutations to a history, which must pass unchanged. Returns the mutations that do not
+/// apply.
 fn not_placed<'a>(file: &Path, mutations: Vec<&'a Mutation>) -> Vec<&'a Mutation> {
     let text = std::fs::read_to_string(file).expect("it is there");
     let lines = with_room(History::parse(&text).expect("a history").lines);

@@ -1,4 +1,4 @@
-//! Histories that never were: each is a real one with one thing changed.
+//! Mutations: each changes one thing in a recorded history.
 
 mod relays;
 
@@ -15,57 +15,57 @@ use serde_json::{Value, json};
 const JOURNAL: &str = "registry-v2.json.log";
 
 type Lines = Vec<Line>;
-/// Changes a history; `None`: there is nothing like that in it.
+/// Changes a history. Returns `None` if the mutation does not apply.
 type Mutate = fn(&mut Lines, &Log) -> Option<()>;
 
-/// The validator that must catch it, what it does, and how.
+/// The validator that must detect the mutation, its description, and the change.
 pub(crate) type Mutation = (&'static str, &'static str, Mutate);
 
 pub(crate) const MUTATIONS: &[Mutation] = &[
     ("chain", "change the author of a commit", other_author),
     ("chain", "swap two commits", swapped_commits),
-    ("chain", "end a relay's log a commit earlier", relays::short_copy),
-    ("chain", "leave a commit out of a relay's log", relays::headless_copy),
+    ("chain", "remove the last commit of a relay's log", relays::short_copy),
+    ("chain", "remove a commit of a relay's log", relays::headless_copy),
     ("chain", "change a commit of a relay's log", relays::forged_copy),
     ("chain", "change a chain hash of a relay's log", relays::forged_seal),
     ("chain", "give a relay the log of another registry", relays::copy_of_another),
     ("chain", "lose a relay's log", relays::no_copy),
-    ("ordered", "lead a follower back", led_back),
-    ("ordered", "let a gateway serve less than before", served_less),
-    ("ordered", "lead to a chain hash of nowhere", chain_of_nowhere),
-    ("ordered", "date a commit back", dated_back),
-    ("unique", "tell a delta twice", delta_twice),
+    ("ordered", "move a follower back", led_back),
+    ("ordered", "move a gateway back", served_less),
+    ("ordered", "use an unknown chain hash", chain_of_nowhere),
+    ("ordered", "backdate a commit", dated_back),
+    ("unique", "repeat a delta", delta_twice),
     ("unique", "commit a request twice", request_twice),
-    ("atomic", "tell only a part of a commit", split_delta),
-    ("atomic", "leave an entity out of a list", short_list),
+    ("atomic", "split a commit", split_delta),
+    ("atomic", "remove an entity of a list", short_list),
     ("reliable", "drop a delta", dropped_delta),
     ("reliable", "lose a follower's last message", never_caught_up),
     ("reliable", "never settle", never_settled),
-    ("reliable", "leave a relay behind in the end", relays::left_behind),
-    ("resumable", "begin anew for whoever missed nothing", begun_anew),
-    ("resumable", "refuse a true past", refused_past),
-    ("resumable", "say that commits are gone which are there", never_compacted),
-    ("bookmarkable", "tell progress past a commit", progress_past),
-    ("bookmarkable", "tell progress to nowhere", progress_to_nowhere),
-    ("filtered", "send what is beyond the scope", beyond_scope),
-    ("filtered", "leave out a part of a step", short_step),
-    ("linearizable", "read what is stale", stale_read),
-    ("linearizable", "read what is not yet asked for", early_read),
-    ("linearizable", "hide what was shown", relays::hidden_by_server),
-    ("linearizable", "hide at a relay what it has shown", relays::hidden_by_relay),
-    ("linearizable", "read at a relay what never was", relays::invented_by_relay),
-    ("references", "let a tool refer to nothing", dangling),
-    ("references", "let an agent need itself", circle),
+    ("reliable", "leave a relay behind", relays::left_behind),
+    ("resumable", "send a snapshot to an up-to-date follower", begun_anew),
+    ("resumable", "reject a valid past", refused_past),
+    ("resumable", "report available commits as compacted", never_compacted),
+    ("bookmarkable", "report progress past a commit", progress_past),
+    ("bookmarkable", "report progress to an unknown revision", progress_to_nowhere),
+    ("filtered", "send an entity outside of the scope", beyond_scope),
+    ("filtered", "remove a part of a step", short_step),
+    ("linearizable", "read a stale state", stale_read),
+    ("linearizable", "read a later state", early_read),
+    ("linearizable", "return an older state", relays::hidden_by_server),
+    ("linearizable", "return an older state at a relay", relays::hidden_by_relay),
+    ("linearizable", "return an invalid state at a relay", relays::invented_by_relay),
+    ("references", "add a dangling reference", dangling),
+    ("references", "add a cyclic dependency", circle),
     ("acknowledged", "lose an acknowledged commit", lost_commit),
-    ("acknowledged", "refuse what is done", refused_yet_done),
-    ("acknowledged", "do what nobody asked for", unasked),
+    ("acknowledged", "reject an applied request", refused_yet_done),
+    ("acknowledged", "apply a batch without a request", unasked),
     ("caches", "forge an owner in a cache", forged_cache),
     ("caches", "forge the revision of a cache", forged_revision),
     ("caches", "forge a journal", forged_journal),
-    ("caches", "begin with a spoiled cache", spoiled_start),
+    ("caches", "load a corrupted cache", spoiled_start),
 ];
 
-/// The first line that fits.
+/// The first matching line.
 fn place(lines: &Lines, fits: impl Fn(&Line) -> bool) -> Option<usize> {
     lines.iter().position(fits)
 }
@@ -99,7 +99,7 @@ fn swapped_commits(lines: &mut Lines, _: &Log) -> Option<()> {
     Some(())
 }
 
-/// Two messages, one right after the other on one stream of a follower, that fit.
+/// Two consecutive messages of one stream that match.
 fn successive(lines: &Lines, fits: impl Fn(&Message, &Message) -> bool) -> Option<(usize, usize)> {
     let mut last: HashMap<&str, usize> = HashMap::new();
     for (at, line) in lines.iter().enumerate() {
@@ -333,7 +333,7 @@ fn early_read(lines: &mut Lines, log: &Log) -> Option<()> {
     })
 }
 
-/// Changes a document of the log, and its digest wherever it is named.
+/// Changes a document of the log, and its digest everywhere.
 fn edit_document(
     lines: &mut Lines,
     fits: impl Fn(&Value) -> bool,
@@ -432,7 +432,7 @@ fn forged_revision(lines: &mut Lines, _: &Log) -> Option<()> {
     })
 }
 
-/// A journal of one commit that never was, with a true checksum.
+/// A journal with a forged commit and a valid checksum.
 fn forged_journal(lines: &mut Lines, _: &Log) -> Option<()> {
     lines.iter_mut().find_map(|line| match &mut line.event {
         Event::Cache { file, content, spoiled: false } => {

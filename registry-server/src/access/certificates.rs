@@ -1,7 +1,6 @@
-//! Who a client's certificate is: its SPIFFE id or the common name of its subject, and what the
-//! settings say of that name.
+//! Principals of client certificates: maps a SPIFFE id or a common name to a team and roles.
 //!
-//! TLS has proved the certificate before, also that it was not revoked.
+//! TLS has verified the certificate and its revocation status before.
 
 use std::{net::SocketAddr, str::FromStr};
 
@@ -10,31 +9,32 @@ use registry_tls::{Holder, SPIFFE, is_like_spiffe};
 
 use super::{
     Denied, InvalidRole, Method, Principal, Role, Roles, Scopes,
-    name::{is_personal, misfit},
+    name::{invalid_reason, is_personal},
 };
 
-/// Longest name, in bytes.
+/// Maximum bytes of a name.
 const NAME_BYTES: usize = 256;
 
-/// What is known of the holders of certificates.
+/// Rules for client certificates.
 #[derive(Debug, Clone, Default)]
 pub struct Certificates(Vec<ClientRule>);
 
 impl Certificates {
-    /// By these rules.
+    /// Creates the set from the configured rules.
     pub fn new(rules: Vec<ClientRule>) -> Self {
         Self(rules)
     }
 
-    /// The holder of this certificate (DER). An open connection may outlive its certificate.
+    /// Returns the principal of a certificate (DER). Checks the expiry, because a connection may outlive its
+    /// certificate.
     pub(super) fn principal(
         &self,
         certificate: &[u8],
         address: Option<SocketAddr>,
         now: Timestamp,
     ) -> Result<Principal, Denied> {
-        let shown =
-            read(certificate).map_err(|why| Denied::Invalid(format!("certificate: {why}")))?;
+        let shown = read(certificate)
+            .map_err(|reason| Denied::Invalid(format!("certificate: {reason}")))?;
         let Holder { name, is_spiffe, until_seconds } = shown;
         let until = Timestamp::from_millis(until_seconds.saturating_mul(1000));
         if until <= now {
@@ -66,8 +66,8 @@ impl Certificates {
 
 fn read(certificate: &[u8]) -> Result<Holder, String> {
     let holder = Holder::read(certificate)?;
-    match misfit(&holder.name, NAME_BYTES) {
-        Some(why) => Err(format!("its name {why}")),
+    match invalid_reason(&holder.name, NAME_BYTES) {
+        Some(reason) => Err(format!("its name {reason}")),
         None => Ok(holder),
     }
 }
@@ -96,15 +96,15 @@ impl ClientRule {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidClientRule {
     /// A part is missing.
-    #[error("`{0}` is not of the form NAME=TEAM:ROLE[,ROLE…]")]
+    #[error("invalid rule `{0}`: use NAME=TEAM:ROLE[,ROLE…]")]
     Form(String),
-    /// A SPIFFE id with no scheme or another one, or cut within it.
-    #[error("`{0}` begins like a SPIFFE id, and not with {SPIFFE}")]
+    /// A SPIFFE id with an invalid or incomplete scheme.
+    #[error("invalid SPIFFE id in `{0}`: it must start with {SPIFFE}")]
     Scheme(String),
     /// A team name reserved for a single person.
-    #[error("the team `{0}` begins like the teams of persons, which only the server gives")]
+    #[error("invalid team `{0}`: the prefix `user:` is reserved for personal teams")]
     Personal(String),
-    /// A role.
+    /// An unknown role.
     #[error(transparent)]
     Role(#[from] InvalidRole),
 }
@@ -141,7 +141,7 @@ mod tests {
         assert_eq!((&*rule.name, rule.is_prefix), ("spiffe://prod/gateways/", true));
         assert_eq!(
             (&*rule.team, rule.roles),
-            ("platform", Roles::of(&[Role::Gateway, Role::Reader]))
+            ("platform", Roles::new(&[Role::Gateway, Role::Reader]))
         );
         for bad in [
             "",

@@ -1,45 +1,45 @@
-//! Why a call is not let in.
+//! Rejections of requests by authentication, authorization and rate limits.
 //!
-//! What the caller hears never tells whether a token exists; what is wrong with it goes to the log.
+//! Messages to clients do not reveal whether a token exists. The log has the details.
 
 use std::time::Duration;
 
 use super::Roles;
 
-/// Why a call is not let in.
+/// A rejected request.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Denied {
-    /// It shows nothing.
-    #[error("who is calling? send `authorization: Bearer TOKEN`, or a client certificate")]
+    /// A request without credentials.
+    #[error("authentication required: send `authorization: Bearer TOKEN` or a client certificate")]
     Missing,
-    /// What it shows proves nothing; why is for the log.
-    #[error("the credentials are not valid: unknown, expired, revoked or not for this server")]
+    /// Invalid credentials, with the reason for the log.
+    #[error("invalid, expired or revoked credentials")]
     Invalid(String),
-    /// The database has been away for too long.
-    #[error("tokens cannot be checked, because the database has not answered for too long")]
-    Unverifiable,
-    /// It may not do this.
-    #[error("`{name}` may not do this: it has {}, and needs one of {needs}", shown(*.has))]
+    /// Token data that is too old, because the database is unavailable.
+    #[error("cannot verify the token: the database is unavailable")]
+    TokensUnavailable,
+    /// A principal without a required role.
+    #[error("permission denied: `{name}` has {}, but this method requires one of {needs}", shown(*.has))]
     Forbidden {
-        /// Who.
+        /// Name of the principal.
         name: String,
-        /// What it may do.
+        /// Roles of the principal.
         has: Roles,
-        /// Any of which would do.
+        /// Roles that the method accepts.
         needs: Roles,
     },
-    /// Nobody said who may call this, so it is as if it were not there.
+    /// A method or path without an access rule.
     #[error("not found")]
-    NoRule,
-    /// Too many requests.
-    #[error("too many requests; try again in {} ms", .0.as_millis() + 1)]
-    Limited(Duration),
-    /// Too many credentials from its address were not valid, and this one is not either.
+    UnknownRoute,
+    /// A request above the rate limit, with the time until the next one is accepted.
+    #[error("rate limit exceeded; retry in {} ms", .0.as_millis() + 1)]
+    RateLimited(Duration),
+    /// Invalid credentials after too many failures from the same address.
     #[error(
-        "the credentials are not valid, nor were too many before them from this address; try again in {} ms",
+        "invalid credentials; too many failed attempts from this address, retry in {} ms",
         .0.as_millis() + 1
     )]
-    Failing(Duration),
+    TooManyFailures(Duration),
 }
 
 fn shown(roles: Roles) -> String {

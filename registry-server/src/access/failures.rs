@@ -1,8 +1,8 @@
-//! How often each address may fail to prove who it is.
+//! Rate limit of failed authentication attempts of each address.
 //!
-//! Past that, what fails there is answered by when to come again: it makes nobody look at the
-//! database or ask the identity provider, and writes no line of log. What is valid still passes,
-//! because many callers may share an address (a proxy, a mesh), and nobody guesses 256 random bits.
+//! Above the limit, a failed attempt causes no database query, no request to the identity provider and no
+//! log line. Valid credentials still work, because many callers may share an address behind a proxy, and
+//! tokens have 256 random bits.
 
 use std::{
     net::{IpAddr, Ipv6Addr, SocketAddr},
@@ -14,48 +14,54 @@ use registry_tls::client_network;
 
 use super::{Denied, RateLimit};
 
-/// Failures a second that each address may go on with.
-const PER_SECOND: NonZeroU32 = NonZeroU32::MIN;
-/// Failures of an address before that rate holds.
+/// Failed attempts per second of an address.
+const FAILURES_PER_SECOND: NonZeroU32 = NonZeroU32::MIN;
+/// Failed attempts of an address before the rate applies.
 const BURST: NonZeroU32 = NonZeroU32::MIN.saturating_add(59);
 
-/// The failures of each address.
+/// Counts the failed attempts of each address.
 #[derive(Debug)]
 pub struct Failures(RateLimit<IpAddr>);
 
-/// Whether somebody else may be asked about what is not known here.
+/// Whether authentication may query the database or the identity provider for unknown credentials.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Ask {
-    /// Yes.
-    Yes,
-    /// No: the caller has failed too often.
-    No,
+pub(super) enum Lookup {
+    /// Queries are allowed.
+    Allowed,
+    /// Only local data is used, because the address has failed too often.
+    LocalOnly,
 }
 
 impl Default for Failures {
     fn default() -> Self {
-        Self(RateLimit::new(PER_SECOND, BURST))
+        Self(RateLimit::new(FAILURES_PER_SECOND, BURST))
     }
 }
 
 impl Failures {
-    /// Whether a caller at this address is worth asking somebody else.
-    pub(super) fn ask(&self, address: Option<SocketAddr>, now: Instant) -> Ask {
-        if self.0.has_room(&network(address), now) { Ask::Yes } else { Ask::No }
+    /// Whether authentication of a caller at this address may query other systems.
+    pub(super) fn lookup(&self, address: Option<SocketAddr>, now: Instant) -> Lookup {
+        if self.0.has_room(&network(address), now) { Lookup::Allowed } else { Lookup::LocalOnly }
     }
 
-    /// Notes a failure, and gives what the caller hears: the same, or when to come again.
-    pub(super) fn note(&self, address: Option<SocketAddr>, denied: Denied, now: Instant) -> Denied {
+    /// Records a failed attempt. Returns the error for the caller: the same one, or a rate limit error.
+    pub(super) fn record(
+        &self,
+        address: Option<SocketAddr>,
+        denied: Denied,
+        now: Instant,
+    ) -> Denied {
         match denied {
-            Denied::Invalid(_) => {
-                self.0.take(&network(address), now).map_or_else(Denied::Failing, |()| denied)
-            }
+            Denied::Invalid(_) => self
+                .0
+                .take(&network(address), now)
+                .map_or_else(Denied::TooManyFailures, |()| denied),
             _ => denied,
         }
     }
 }
 
-/// Whose failures they are. Callers without an address are all one.
+/// Address whose failures are counted together. Callers without an address share one counter.
 pub(super) fn network(address: Option<SocketAddr>) -> IpAddr {
     address.map_or(Ipv6Addr::UNSPECIFIED.into(), |address| client_network(address.ip()))
 }
@@ -71,19 +77,19 @@ mod tests {
     }
 
     #[test]
-    fn who_fails_too_often_hears_when_to_come_again_and_nobody_else_does() {
+    fn failure_limit_applies_to_one_network() {
         let (failures, now) = (Failures::default(), Instant::now());
         let invalid = || Denied::Invalid("a test".to_owned());
         let (bad, good) = (Some(at("2001:db8::1")), Some(at("2001:db8:0:1::1")));
         for _ in 0..BURST.get() {
-            assert_eq!(failures.ask(bad, now), Ask::Yes);
-            assert_eq!(failures.note(bad, invalid(), now), invalid());
+            assert_eq!(failures.lookup(bad, now), Lookup::Allowed);
+            assert_eq!(failures.record(bad, invalid(), now), invalid());
         }
-        assert_eq!(failures.ask(Some(at("2001:db8::2")), now), Ask::No);
+        assert_eq!(failures.lookup(Some(at("2001:db8::2")), now), Lookup::LocalOnly);
         let second = Duration::from_secs(1);
-        assert_eq!(failures.note(bad, invalid(), now), Denied::Failing(second));
-        assert_eq!(failures.note(bad, Denied::Missing, now), Denied::Missing);
-        assert_eq!(failures.note(good, invalid(), now), invalid());
-        assert_eq!(failures.note(bad, invalid(), now + second), invalid());
+        assert_eq!(failures.record(bad, invalid(), now), Denied::TooManyFailures(second));
+        assert_eq!(failures.record(bad, Denied::Missing, now), Denied::Missing);
+        assert_eq!(failures.record(good, invalid(), now), invalid());
+        assert_eq!(failures.record(bad, invalid(), now + second), invalid());
     }
 }

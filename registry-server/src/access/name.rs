@@ -1,35 +1,35 @@
-//! The names of principals and of teams, whoever says them: what a person reads must be what is there.
+//! Names of principals and teams. A name must have no hidden characters.
 
-use registry_core::visible::hides_something;
+use registry_core::visible::has_invisible_characters;
 
-/// The name of whoever calls an open server.
+/// Name of a principal when authentication is disabled.
 pub(super) const ANONYMOUS: &str = "anonymous";
-/// What the teams of single persons begin with. Only the server gives such a team, so that nobody
-/// becomes a team by being called like it.
+/// Prefix of personal teams. Only the server assigns such a team, so a token or certificate cannot claim the
+/// team of another person.
 const PERSONAL: &str = "user:";
 
-/// The team of somebody who has none.
+/// Personal team of a principal without a team.
 pub(super) fn personal_team(name: &str) -> String {
     format!("{PERSONAL}{name}")
 }
 
-/// Whether a team is somebody's own.
+/// Whether the name is that of a personal team.
 pub fn is_personal(team: &str) -> bool {
     team.get(..PERSONAL.len()).is_some_and(|start| start.eq_ignore_ascii_case(PERSONAL))
 }
 
-/// Why a text is no name of a principal or a team; as the end of "it …".
-pub(super) fn misfit(text: &str, most_bytes: usize) -> Option<&'static str> {
+/// Why a text is not a valid name of a principal or team, as a predicate ("is empty").
+pub(super) fn invalid_reason(text: &str, max_bytes: usize) -> Option<&'static str> {
     if text.is_empty() {
         Some("is empty")
-    } else if text.len() > most_bytes {
+    } else if text.len() > max_bytes {
         Some("is too long")
-    } else if hides_something(text) {
-        Some("has control characters, spaces or others that nobody sees")
+    } else if has_invisible_characters(text) {
+        Some("has spaces at its ends, control or invisible characters")
     } else if text.contains('*') {
         Some("has a `*`")
     } else if text == ANONYMOUS {
-        Some("is the name of whoever is not authenticated")
+        Some("is reserved for unauthenticated callers")
     } else {
         None
     }
@@ -40,9 +40,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_name_is_what_a_person_reads() {
+    fn name_rejects_hidden_characters() {
         for good in ["ann", "ann@x", "gr\u{f6}\u{df}e", "Ann Smith", "spiffe://td/a"] {
-            assert_eq!(misfit(good, 64), None, "{good}");
+            assert_eq!(invalid_reason(good, 64), None, "{good}");
         }
         let hidden = [
             "a\u{202e}b",
@@ -56,12 +56,12 @@ mod tests {
             "a\u{2800}",
         ];
         for bad in hidden.into_iter().chain(["", "anonymous", "gw-*", "0123456789", "a\u{1b}[1m"]) {
-            assert!(misfit(bad, 9).is_some(), "{bad:?}");
+            assert!(invalid_reason(bad, 9).is_some(), "{bad:?}");
         }
     }
 
     #[test]
-    fn a_personal_team_is_known_however_it_is_written() {
+    fn personal_team_prefix_ignores_case() {
         assert!(is_personal(&personal_team("docs")) && is_personal("USER:docs"));
         assert!(!is_personal("users") && !is_personal("docs") && !is_personal("us\u{e9}r:"));
     }

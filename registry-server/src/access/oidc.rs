@@ -1,4 +1,4 @@
-//! Tokens of an identity provider: from a proven one to a principal.
+//! Principals of tokens from an identity provider.
 
 mod claims;
 mod settings;
@@ -10,20 +10,20 @@ use registry_jwt::{ASYMMETRIC, InvalidFile, Settings, Source, UnknownKey, Verifi
 use serde_json::Value;
 
 use self::claims::Claims;
-use super::{Denied, Principal, failures::Ask};
+use super::{Denied, Principal, failures::Lookup};
 pub use settings::{OidcConfig, RoleRule};
 
-/// How far clocks may be apart.
+/// Tolerated difference between the clocks.
 const SKEW: Duration = Duration::from_secs(30);
 
-/// An identity provider.
+/// Verifier of tokens from an identity provider.
 pub struct Oidc {
     claims: Claims,
     verifier: Arc<Verifier>,
 }
 
 impl Oidc {
-    /// By these settings; `None` where they name no issuer.
+    /// Creates the verifier; `None` without a configured issuer.
     pub async fn open(config: &OidcConfig) -> Result<Option<Arc<Self>>, InvalidFile> {
         let Some(issuer) = config.oidc_issuer.clone() else { return Ok(None) };
         let file = config.oidc_jwks_file.clone().map(Source::File);
@@ -37,26 +37,27 @@ impl Oidc {
             skew: SKEW,
         };
         let verifier = Verifier::open(settings).await?;
-        Ok(Some(Arc::new(Self { claims: Claims::of(config), verifier })))
+        Ok(Some(Arc::new(Self { claims: Claims::new(config), verifier })))
     }
 
-    /// Whoever this token is for. What is wrong with it is for the log only.
+    /// Verifies a token. The log has the details of a failure.
     pub(super) async fn principal(
         &self,
         token: &str,
         address: Option<SocketAddr>,
-        ask: Ask,
+        lookup: Lookup,
     ) -> Result<Principal, Denied> {
-        let invalid = |why: String| Denied::Invalid(format!("jwt: {why}"));
-        let unknown = if ask == Ask::Yes { UnknownKey::Refetch } else { UnknownKey::Reject };
+        let invalid = |reason: String| Denied::Invalid(format!("jwt: {reason}"));
+        let unknown =
+            if lookup == Lookup::Allowed { UnknownKey::Refetch } else { UnknownKey::Reject };
         let claims = self.verifier.verify(token, unknown).await.map_err(invalid)?;
         let principal = self.claims.principal(&claims, address).map_err(invalid)?;
         Ok(Principal { until: end(&claims), ..principal })
     }
 }
 
-/// Until when a token is taken.
-#[expect(clippy::cast_possible_truncation, reason = "a time past all others is the last there is")]
+/// Expiry of a token, including the tolerated clock difference.
+#[expect(clippy::cast_possible_truncation, reason = "a later time saturates")]
 fn end(claims: &Value) -> Option<Timestamp> {
     let expires = claims.get("exp").and_then(Value::as_f64)?;
     Some(Timestamp::from_millis(((expires + SKEW.as_secs_f64()) * 1000.0) as i64))

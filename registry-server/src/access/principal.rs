@@ -1,28 +1,27 @@
-//! Who is calling, once that is proved.
+//! Authenticated callers.
 
 use std::{fmt, net::SocketAddr, sync::Arc};
 
-use registry_core::{Timestamp, commit::Origin, rules::Claimant};
+use registry_core::{Timestamp, commit::Origin, rules::Author};
 
-use super::{Caller, Role, Roles, Scopes, failures::network, name::ANONYMOUS};
+use super::{QuotaKey, Role, Roles, Scopes, failures::network, name::ANONYMOUS};
 
-/// How a principal was authenticated.
+/// Authentication method of a principal.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Method {
-    /// Not at all: the server is open.
+    /// None: authentication is disabled.
     Open,
-    /// By the API token with this id.
+    /// API token with this id.
     Token(Arc<str>),
-    /// By a client certificate.
+    /// Client certificate.
     Certificate,
-    /// By a token of the identity provider with this issuer.
+    /// Token of the identity provider with this issuer.
     Oidc(Arc<str>),
-    /// By having the database: the `token` command on the server's machine.
+    /// Access to the database: an administrative command on the server's host.
     Local,
 }
 
 impl Method {
-    /// One word for it, without the token's id.
     fn word(&self) -> &'static str {
         match self {
             Self::Open => "open",
@@ -35,7 +34,7 @@ impl Method {
 }
 
 impl fmt::Display for Method {
-    /// `token 3f9a12c04b7d`, `certificate` …
+    /// Formats the method with its id, for example `token 3f9a12c04b7d` or `certificate`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Token(id) => write!(f, "token {id}"),
@@ -45,32 +44,32 @@ impl fmt::Display for Method {
     }
 }
 
-/// Somebody who may call.
+/// An authenticated caller, or the anonymous one if authentication is disabled.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Principal {
-    /// The name that commits get as their author.
+    /// Name, recorded as the author of commits.
     pub name: Arc<str>,
-    /// The team that owns what it registers.
+    /// Team that owns the registered entities.
     pub team: Arc<str>,
-    /// What it may do.
+    /// Granted roles.
     pub roles: Roles,
-    /// What it may write, within what its team owns.
+    /// Names that the principal may write, within those of its team.
     pub scopes: Scopes,
-    /// How it was authenticated.
+    /// Authentication method.
     pub method: Method,
-    /// From where.
+    /// Client address.
     pub address: Option<SocketAddr>,
-    /// Until when that is proved; none: until it is revoked.
+    /// Expiry of the credential; `None` if only revocation ends it.
     pub until: Option<Timestamp>,
 }
 
 impl Principal {
-    /// Whoever calls an open server.
+    /// Principal of every caller if authentication is disabled.
     pub fn anonymous(address: Option<SocketAddr>) -> Self {
         Self { roles: Roles::ALL, address, ..Self::plain(ANONYMOUS, Method::Open) }
     }
 
-    /// Whoever runs a command on the server's own database.
+    /// Principal of an administrative command.
     pub fn local(user: &str) -> Self {
         Self { roles: Roles::ALL, ..Self::plain(user, Method::Local) }
     }
@@ -81,46 +80,46 @@ impl Principal {
         Self { name, team, roles, scopes, method, address: None, until: None }
     }
 
-    /// Whose requests its own are counted with.
-    pub fn caller(&self) -> Caller {
+    /// Key of the rate limit.
+    pub fn rate_key(&self) -> QuotaKey {
         (self.method.word(), self.name.clone())
     }
 
-    /// Whose scopes its own are counted with: where nobody is told apart, those of its network.
-    pub fn holder(&self) -> Caller {
+    /// Key of the scope quota: the principal, or the client's network if authentication is disabled.
+    pub fn scope_quota_key(&self) -> QuotaKey {
         if self.is_authenticated() {
-            return self.caller();
+            return self.rate_key();
         }
         (self.method.word(), network(self.address).to_string().into())
     }
 
-    /// Whether it may do everything.
+    /// Whether the principal has the admin role.
     pub fn is_admin(&self) -> bool {
         self.roles.has(Role::Admin)
     }
 
-    /// Whether the server knows who it is.
+    /// Whether the principal was authenticated.
     pub fn is_authenticated(&self) -> bool {
         self.method != Method::Open
     }
 
-    /// The origin that commits seal; none without authentication. The log is immutable, so it contains no
-    /// address.
+    /// Origin to record in commits; `None` without authentication. It has no address, because the log is
+    /// immutable.
     pub fn origin(&self) -> Option<Origin> {
         let method = self.is_authenticated().then(|| self.method.to_string())?;
         Some(Origin { method, team: Some(self.team.to_string()), address: None })
     }
 
-    /// Under which rights it writes; none where nobody is told apart.
-    pub fn claimant(&self) -> Option<Claimant> {
-        self.is_authenticated().then(|| Claimant {
+    /// Write permissions; `None` without authentication.
+    pub fn claimant(&self) -> Option<Author> {
+        self.is_authenticated().then(|| Author {
             team: self.team.clone(),
             scopes: self.scopes.selectors().clone(),
             is_admin: self.is_admin(),
         })
     }
 
-    /// The address as text, without its port; empty where there is none.
+    /// Client address without its port; empty if unknown.
     pub fn address_text(&self) -> String {
         self.address.map(|address| address.ip().to_canonical().to_string()).unwrap_or_default()
     }
@@ -131,8 +130,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn whoever_is_called_alike_elsewhere_is_another_caller() {
-        let by = |method| Principal::plain("rd", method).caller();
+    fn quota_key_separates_authentication_methods() {
+        let by = |method| Principal::plain("rd", method).rate_key();
         let token = by(Method::Token("3f9a12c04b7d".into()));
         assert_eq!(token, by(Method::Token("000000000000".into())), "a second token of its own");
         assert_ne!(token, by(Method::Oidc("https://id.example".into())));

@@ -1,7 +1,7 @@
-//! How much one caller may do: a steady rate with a burst on top (GCRA), per server.
+//! Rate limit of each caller (GCRA): a steady rate with a burst, per server.
 //!
-//! For each caller one moment is kept: when its bucket will be full again. Limits across servers are
-//! not supported: each server counts its own requests. Open streams are not limited.
+//! The state of a caller is one time: when its bucket is full again. Limits across servers and limits of
+//! open streams are not supported.
 
 use std::{
     collections::HashMap,
@@ -11,29 +11,29 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// Most callers that are remembered. Past that, those are forgotten whose bucket is full, and
-/// everybody where that leaves more than half: nobody pays for a crowd of others.
+/// Maximum callers in memory. Above it, callers with a full bucket are removed; if more than half remain,
+/// all are removed. Many distinct callers therefore cannot block others.
 const CALLERS: usize = 10_000;
 
-/// A rate for each caller; `K` tells them apart.
+/// Rate limit with a bucket for each key `K`.
 #[derive(Debug)]
 pub struct RateLimit<K> {
-    /// What one request takes.
+    /// Time that one request adds.
     interval: Duration,
-    /// How far ahead of the steady rate a caller may be.
+    /// Maximum time that a bucket may be ahead of the steady rate.
     tolerance: Duration,
     full_at: Mutex<HashMap<K, Instant>>,
 }
 
 impl<K: Clone + Eq + Hash> RateLimit<K> {
-    /// So many requests a second, and so many at once.
+    /// Creates a limit of `per_second` requests with bursts of `burst` requests.
     pub fn new(per_second: NonZeroU32, burst: NonZeroU32) -> Self {
         let interval = Duration::from_secs(1) / per_second.get();
         let tolerance = interval * (burst.get() - 1);
         Self { interval, tolerance, full_at: Mutex::default() }
     }
 
-    /// Takes one request, or says when to come again.
+    /// Takes one request from the bucket, or returns the time until the next one is accepted.
     pub fn take(&self, caller: &K, now: Instant) -> Result<(), Duration> {
         let mut full_at = self.lock();
         if full_at.len() >= CALLERS && !full_at.contains_key(caller) {
@@ -51,7 +51,7 @@ impl<K: Clone + Eq + Hash> RateLimit<K> {
         Ok(())
     }
 
-    /// Whether a request could be taken now.
+    /// Whether the bucket has room for a request.
     pub fn has_room(&self, caller: &K, now: Instant) -> bool {
         self.lock().get(caller).is_none_or(|full| self.wait(*full, now).is_zero())
     }
@@ -61,7 +61,7 @@ impl<K: Clone + Eq + Hash> RateLimit<K> {
     }
 
     fn lock(&self) -> MutexGuard<'_, HashMap<K, Instant>> {
-        // The map is whole even if somebody panicked beside it.
+        // The map is consistent even if another thread panicked.
         self.full_at.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -76,7 +76,7 @@ mod tests {
     }
 
     #[test]
-    fn a_burst_passes_then_the_steady_rate_and_nobody_pays_for_another() {
+    fn burst_passes_then_steady_rate_applies() {
         let limit = limit(10, 3);
         let (ann, bob) = ("ann", "bob");
         let start = Instant::now();
@@ -94,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_remembered_is_bounded_and_a_crowd_locks_nobody_out() {
+    fn memory_is_bounded_without_blocking_callers() {
         let limit = limit(1, 1);
         let start = Instant::now();
         for caller in 0..5 * CALLERS {
@@ -104,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn whose_bucket_is_full_is_forgotten_first() {
+    fn full_buckets_are_removed_first() {
         let limit = limit(1, 1);
         let start = Instant::now();
         for caller in 1..CALLERS {

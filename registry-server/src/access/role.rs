@@ -1,20 +1,20 @@
-//! What a principal may do, in five words.
+//! Roles of principals.
 
 use std::{fmt, str::FromStr};
 
-/// A role.
+/// A set of permissions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 #[repr(u8)]
 pub enum Role {
-    /// Reads what is registered, and its history.
+    /// Reads entities and history.
     Reader = 1,
-    /// Also registers and changes what its team owns.
+    /// Reads, and writes entities of its team.
     Publisher = 2,
-    /// Reads, and sees who follows and who did what.
+    /// Reads, and lists gateways and access events.
     Auditor = 4,
-    /// Follows the registry to serve agents.
+    /// Follows the log to serve agents.
     Gateway = 8,
-    /// Everything, also tokens.
+    /// Has all permissions, including token management.
     Admin = 16,
 }
 
@@ -23,7 +23,7 @@ impl Role {
     pub const ALL: [Self; 5] =
         [Self::Reader, Self::Publisher, Self::Auditor, Self::Gateway, Self::Admin];
 
-    /// The role as it is written.
+    /// Name of the role in tokens, settings and messages.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Reader => "reader",
@@ -35,9 +35,9 @@ impl Role {
     }
 }
 
-/// A text that is no role.
+/// An unknown role name.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("`{0}` is no role; there are reader, publisher, auditor, gateway and admin")]
+#[error("unknown role `{0}`; use reader, publisher, auditor, gateway or admin")]
 pub struct InvalidRole(String);
 
 impl FromStr for Role {
@@ -49,18 +49,18 @@ impl FromStr for Role {
     }
 }
 
-/// A set of roles. As text: their names with spaces between.
+/// A set of roles, written as names separated by spaces.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Roles(u8);
 
 impl Roles {
-    /// None.
+    /// No role.
     pub const NONE: Self = Self(0);
     /// Every role there is.
-    pub const ALL: Self = Self::of(&Role::ALL);
+    pub const ALL: Self = Self::new(&Role::ALL);
 
-    /// The set of these.
-    pub const fn of(roles: &[Role]) -> Self {
+    /// Creates a set.
+    pub const fn new(roles: &[Role]) -> Self {
         let (mut bits, mut i) = (0, 0);
         while i < roles.len() {
             bits |= roles[i] as u8;
@@ -69,22 +69,22 @@ impl Roles {
         Self(bits)
     }
 
-    /// Whether this role is in it.
+    /// Whether the set contains the role.
     pub fn has(self, role: Role) -> bool {
-        self.meets(Self(role as u8))
+        self.intersects(Self(role as u8))
     }
 
-    /// Whether one of these is in it.
-    pub fn meets(self, others: Self) -> bool {
+    /// Whether the sets have a common role.
+    pub fn intersects(self, others: Self) -> bool {
         self.0 & others.0 != 0
     }
 
-    /// Whether it has none.
+    /// Whether the set is empty.
     pub fn is_empty(self) -> bool {
         self.0 == 0
     }
 
-    /// The roles, in one order.
+    /// Iterates in the order of [`Role::ALL`].
     pub fn iter(self) -> impl Iterator<Item = Role> {
         Role::ALL.into_iter().filter(move |role| self.has(*role))
     }
@@ -116,11 +116,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_set_is_its_names() {
-        let some = Roles::of(&[Role::Admin, Role::Reader]);
+    fn roles_parse_from_their_display_form() {
+        let some = Roles::new(&[Role::Admin, Role::Reader]);
         assert_eq!(some.to_string(), "reader admin");
         assert_eq!("admin  reader".parse(), Ok(some));
-        assert!(some.has(Role::Admin) && !some.has(Role::Gateway) && !Roles::NONE.meets(some));
+        assert!(some.has(Role::Admin) && !some.has(Role::Gateway) && !Roles::NONE.intersects(some));
         assert!("reader root".parse::<Roles>().unwrap_err().to_string().contains("`root`"));
         assert_eq!(Roles::ALL.iter().count(), 5);
     }

@@ -1,13 +1,13 @@
-//! What a principal may write, within what its team owns.
+//! Scopes: the names that a principal may write, within those of its team.
 
 use std::{fmt, str::FromStr, sync::Arc};
 
 use registry_core::{Selector, setting::InvalidSelector};
 
-/// Most selectors of one principal.
-pub const SCOPES: usize = 32;
+/// Maximum selectors of one principal.
+pub const MAX_SCOPES: usize = 32;
 
-/// Selectors of names; none: everything. As text, in the database: with spaces between.
+/// Selectors of names; an empty list allows all names. The database stores them separated by spaces.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Scopes(Arc<[Selector]>);
 
@@ -17,24 +17,24 @@ impl Scopes {
         &self.0
     }
 
-    /// What somebody asked for, each selector by itself: an empty one is none, and not everything.
+    /// Parses one selector per item. An empty item is an error, so it cannot widen the scopes.
     ///
     /// # Errors
     ///
-    /// The first that is not a selector.
-    pub fn read(selectors: &[String]) -> Result<Self, InvalidSelector> {
+    /// Returns the first invalid selector.
+    pub fn parse_list(selectors: &[String]) -> Result<Self, InvalidSelector> {
         selectors.iter().map(|text| text.parse()).collect::<Result<_, _>>().map(Self)
     }
 
-    /// The first of them that these others do not reach; none: they reach all.
-    pub fn beyond(&self, others: &Self) -> Option<Selector> {
+    /// Returns the first selector that `others` do not include; `None` if they include all.
+    pub fn first_outside(&self, others: &Self) -> Option<Selector> {
         if others.0.is_empty() {
             return None;
         }
-        let is_beyond = |one: &&Selector| !others.0.iter().any(|other| other.includes(one));
+        let is_outside = |one: &&Selector| !others.0.iter().any(|other| other.includes(one));
         let everything = [Selector::Everything];
         let these = if self.0.is_empty() { &everything[..] } else { &self.0[..] };
-        these.iter().find(is_beyond).cloned()
+        these.iter().find(is_outside).cloned()
     }
 }
 
@@ -58,10 +58,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_not_one_selector_is_refused_and_does_not_widen() {
+    fn invalid_selector_is_rejected_and_never_widens() {
         let read = |texts: &[&str]| {
             let texts: Vec<_> = texts.iter().map(|text| (*text).to_owned()).collect();
-            Scopes::read(&texts).map(|scopes| scopes.to_string())
+            Scopes::parse_list(&texts).map(|scopes| scopes.to_string())
         };
         for wrong in [&[""][..], &[" "], &["docs/*", ""], &["docs/* server/fetch"], &["\u{a0}"]] {
             assert!(read(wrong).is_err(), "{wrong:?}");
@@ -71,7 +71,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_beyond_other_scopes_is_found() {
+    fn first_outside_finds_the_first_selector_outside() {
         let scopes = |text: &str| text.parse::<Scopes>().unwrap();
         for (these, others, beyond) in [
             ("", "docs/*", Some("*")),
@@ -86,7 +86,7 @@ mod tests {
             ("", "", None),
             ("docs/*", "", None),
         ] {
-            let found = scopes(these).beyond(&scopes(others)).map(|found| found.to_string());
+            let found = scopes(these).first_outside(&scopes(others)).map(|found| found.to_string());
             assert_eq!(found.as_deref(), beyond, "{these} within {others}");
         }
     }

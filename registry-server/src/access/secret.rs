@@ -1,7 +1,7 @@
 //! The text of an API token: `rgy_`, its id, and 256 random bits with a checksum.
 //!
-//! The id is public. The whole text is shown once, in the response that creates the token. Secret scanners
-//! match `rgy_[0-9a-f]{12}_[0-9a-f]{72}` and verify the checksum without a request.
+//! The id is public. The response that creates the token is the only one with the secret. Secret scanners
+//! match `rgy_[0-9a-f]{12}_[0-9a-f]{72}` and verify the checksum locally.
 
 use std::fmt::{self, Write as _};
 
@@ -9,29 +9,29 @@ use registry_core::Digest;
 use rustls::crypto::{GetRandomFailed, aws_lc_rs};
 use subtle::ConstantTimeEq as _;
 
-/// What every token begins with.
+/// Prefix of every token.
 pub(super) const PREFIX: &str = "rgy_";
 const ID: usize = 12;
 const RANDOM: usize = 64;
 const CHECK: usize = 8;
 
-/// A token's text, in the hands of its owner.
+/// Secret text of an API token.
 #[derive(Clone, PartialEq, Eq)]
 pub struct TokenSecret(String);
 
-/// A text that is no token.
+/// A text that is not a token.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidSecret {
-    /// Not of the form.
-    #[error("it is not of the form of a token")]
+    /// A text in another format.
+    #[error("invalid token format")]
     Form,
-    /// Mistyped, cut short or made up.
-    #[error("its checksum is wrong")]
+    /// A mistyped or truncated token.
+    #[error("invalid token checksum")]
     Checksum,
 }
 
 impl TokenSecret {
-    /// A new one.
+    /// Creates a random token.
     pub fn generate() -> Result<Self, GetRandomFailed> {
         let mut random = [0; ID / 2 + RANDOM / 2];
         aws_lc_rs::default_provider().secure_random.fill(&mut random)?;
@@ -41,7 +41,7 @@ impl TokenSecret {
         Ok(Self(body + &check))
     }
 
-    /// Takes a text that has the form and the checksum of a token.
+    /// Parses a token and verifies its checksum.
     pub fn parse(text: &str) -> Result<Self, InvalidSecret> {
         let rest = text.strip_prefix(PREFIX).ok_or(InvalidSecret::Form)?;
         let is_hex = |part: &str, length| {
@@ -59,22 +59,22 @@ impl TokenSecret {
         }
     }
 
-    /// The part that may be shown.
+    /// Public id.
     pub fn id(&self) -> &str {
         &self.0[PREFIX.len()..PREFIX.len() + ID]
     }
 
-    /// What is stored of it.
+    /// Digest stored in the database.
     pub fn digest(&self) -> Digest {
-        Digest::of(self.0.as_bytes())
+        Digest::compute(self.0.as_bytes())
     }
 
-    /// Whether this digest is of this text; takes the same time wherever they differ.
+    /// Whether the digest matches, compared in constant time.
     pub fn matches(&self, digest: &Digest) -> bool {
         self.digest().as_bytes().ct_eq(digest.as_bytes()).into()
     }
 
-    /// The text itself, for its owner.
+    /// Secret text, for the response that creates the token.
     pub fn expose(&self) -> &str {
         &self.0
     }
@@ -87,12 +87,12 @@ impl fmt::Debug for TokenSecret {
 }
 
 fn checksum(body: &str) -> String {
-    hex(&Digest::of(body.as_bytes()).as_bytes()[..CHECK / 2])
+    hex(&Digest::compute(body.as_bytes()).as_bytes()[..CHECK / 2])
 }
 
 fn hex(bytes: &[u8]) -> String {
     bytes.iter().fold(String::with_capacity(bytes.len() * 2), |mut text, byte| {
-        // Writing to a string cannot fail.
+        // Writing to a `String` cannot fail.
         let _ = write!(text, "{byte:02x}");
         text
     })
@@ -105,7 +105,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_token_is_known_by_its_form_and_hides_itself() {
+    fn generated_token_parses_and_hides_its_secret() {
         let secret = TokenSecret::generate().unwrap();
         let text = secret.expose();
         assert_eq!(text.len(), 89);
@@ -113,12 +113,12 @@ mod tests {
         assert_eq!(secret.id(), &text[4..16]);
         assert_ne!(secret, TokenSecret::generate().unwrap());
         assert!(!format!("{secret:?}").contains(&text[17..]));
-        assert!(secret.matches(&Digest::of(text.as_bytes())));
-        assert!(!secret.matches(&Digest::of(b"another")));
+        assert!(secret.matches(&Digest::compute(text.as_bytes())));
+        assert!(!secret.matches(&Digest::compute(b"another")));
     }
 
     #[test]
-    fn one_changed_character_is_found_without_asking_anybody() {
+    fn checksum_detects_every_single_character_change() {
         let text = TokenSecret::generate().unwrap().expose().to_owned();
         for at in 0..text.len() {
             let other = if text.as_bytes()[at] == b'0' { "1" } else { "0" };

@@ -6,28 +6,51 @@ use clap::Args;
 
 /// Authentication, public reads and the rate limit.
 #[derive(Debug, Clone, Args)]
-#[command(next_help_heading = "Access")]
+#[command(next_help_heading = "Authentication")]
 pub struct AccessConfig {
-    /// Require authentication on loopback too. Other addresses, and registries where a token was ever
-    /// created, always require it.
+    /// Disable authentication: anyone who can connect has full access
+    ///
+    /// Applies to every address, including non-loopback addresses.
+    #[arg(long, env = "REGISTRY_INSECURE")]
+    pub insecure: bool,
+
+    /// Require authentication on loopback addresses too
+    ///
+    /// Other addresses always require it, and so does a registry that ever had a token.
     #[arg(long, env = "REGISTRY_REQUIRE_AUTH", conflicts_with = "insecure")]
     pub require_auth: bool,
 
-    /// Accept credentials in plain text on addresses other than loopback, because a proxy or a mesh
-    /// in front of the server terminates TLS.
-    #[arg(long, env = "REGISTRY_PLAINTEXT")]
+    /// Accept credentials without TLS on non-loopback addresses
+    ///
+    /// Only for a server behind a proxy or a service mesh that terminates TLS.
+    #[arg(long, env = "REGISTRY_PLAINTEXT", hide_short_help = true)]
     pub plaintext: bool,
 
-    /// Serve reads of /v0.1 (the MCP registry API) without authentication, because some of its
-    /// clients cannot send a token.
-    #[arg(long, env = "REGISTRY_PUBLIC_MCP_REGISTRY")]
+    /// Serve reads of /v0.1 (the MCP registry API) without authentication
+    ///
+    /// Some clients of that API cannot send a token.
+    #[arg(long, env = "REGISTRY_PUBLIC_MCP_REGISTRY", hide_short_help = true)]
     pub public_mcp_registry: bool,
 
-    /// Requests per second of one principal at this server; 0: unlimited.
-    #[arg(long, env = "REGISTRY_RATE_LIMIT", default_value_t = 500)]
+    /// Requests per second of one principal on this server; 0 disables the limit
+    #[arg(
+        long,
+        env = "REGISTRY_RATE_LIMIT",
+        default_value_t = 500,
+        value_name = "REQUESTS",
+        help_heading = "Limits",
+        hide_short_help = true
+    )]
     pub rate_limit: u32,
 
-    /// Burst of requests that a principal may make above that rate.
-    #[arg(long, env = "REGISTRY_RATE_BURST", default_value = "1000")]
+    /// Requests that a principal may send at once above the rate limit
+    #[arg(
+        long,
+        env = "REGISTRY_RATE_BURST",
+        default_value = "1000",
+        value_name = "REQUESTS",
+        help_heading = "Limits",
+        hide_short_help = true
+    )]
     pub rate_burst: NonZeroU32,
 }

@@ -1,4 +1,4 @@
-//! A token as the server works with it: checked when it is made, and when it is read.
+//! API tokens: validation of new ones and conversion of stored ones.
 
 use std::{net::SocketAddr, sync::Arc};
 
@@ -6,61 +6,61 @@ use axum::BoxError;
 use registry_core::{Digest, Timestamp};
 
 use super::{
-    Method, Principal, Roles, SCOPES, Scopes,
+    MAX_SCOPES, Method, Principal, Roles, Scopes,
     name::{ANONYMOUS, is_personal},
 };
 use crate::store::StoredToken;
 
-/// Longest name of a principal or a team, in bytes.
+/// Maximum bytes of the name of a principal or team.
 const NAME_BYTES: usize = 128;
 
-/// A token that is wanted.
+/// Parameters of a token to create.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NewToken {
-    /// Who will hold it.
+    /// Name of the principal.
     pub name: String,
-    /// The team that owns what it registers.
+    /// Team that owns the registered entities.
     pub team: String,
-    /// What it may do.
+    /// Granted roles.
     pub roles: Roles,
-    /// What it may write.
+    /// Names that the token may write.
     pub scopes: Scopes,
-    /// Until when.
+    /// Expiry; `None` never expires.
     pub expires_at: Option<Timestamp>,
 }
 
-/// Why a token is not made.
+/// Invalid parameters of a token.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidToken {
-    /// A name or a team with other characters, or too long.
-    #[error("{field}: `{text}` is not 1 to {NAME_BYTES} of the characters A-Z a-z 0-9 _ . - @ : /")]
+    /// A name or team with invalid characters, or too long.
+    #[error(
+        "{field}: `{text}` is invalid; use 1 to {NAME_BYTES} of the characters A-Z a-z 0-9 _ . - @ : /"
+    )]
     Name {
-        /// Which of the two.
+        /// `name` or `team`.
         field: &'static str,
-        /// What was given.
+        /// The invalid value, truncated.
         text: String,
     },
-    /// The name of nobody.
-    #[error("name: `{ANONYMOUS}` is the name of whoever is not authenticated; take another")]
+    /// The reserved name of unauthenticated callers.
+    #[error("name: `{ANONYMOUS}` is reserved for unauthenticated callers; use another name")]
     Anonymous,
-    /// The team of a single person.
-    #[error(
-        "team: `{0}` begins like the teams of persons, which only the server gives; take another"
-    )]
+    /// A reserved personal team.
+    #[error("team: `{0}` is invalid; the prefix `user:` is reserved for personal teams")]
     Personal(String),
     /// No role.
     #[error("roles: a token needs at least one role")]
     Roles,
     /// Too many scopes.
-    #[error("scopes: there are {0}, at most {SCOPES} are allowed")]
+    #[error("scopes: there are {0}, at most {MAX_SCOPES} are allowed")]
     Scopes(usize),
-    /// It would never be valid.
+    /// An expiry in the past.
     #[error("expires_at: {0} is not in the future")]
     Expired(Timestamp),
 }
 
 impl NewToken {
-    /// Checks it.
+    /// Validates the parameters.
     pub fn check(&self, now: Timestamp) -> Result<(), InvalidToken> {
         for (field, text) in [("name", &self.name), ("team", &self.team)] {
             if !is_name(text) {
@@ -73,20 +73,20 @@ impl NewToken {
             _ if self.name == ANONYMOUS => Err(InvalidToken::Anonymous),
             _ if is_personal(&self.team) => Err(InvalidToken::Personal(self.team.clone())),
             _ if self.roles.is_empty() => Err(InvalidToken::Roles),
-            _ if scopes > SCOPES => Err(InvalidToken::Scopes(scopes)),
+            _ if scopes > MAX_SCOPES => Err(InvalidToken::Scopes(scopes)),
             Some(at) if at <= now => Err(InvalidToken::Expired(at)),
             _ => Ok(()),
         }
     }
 }
 
-/// Whether a text can be the name of a principal or of a team.
+/// Whether a text is a valid name of a principal or team.
 pub(super) fn is_name(text: &str) -> bool {
     let is_allowed = |c: u8| c.is_ascii_alphanumeric() || b"_.-@:/".contains(&c);
     !text.is_empty() && text.len() <= NAME_BYTES && text.bytes().all(is_allowed)
 }
 
-/// A token that lives.
+/// An active token in memory.
 #[derive(Debug)]
 pub(super) struct Token {
     pub(super) digest: Digest,
@@ -96,7 +96,7 @@ pub(super) struct Token {
 }
 
 impl Token {
-    /// Whoever holds it, calling from there.
+    /// Principal of a request with this token.
     pub(super) fn principal(&self, address: Option<SocketAddr>) -> Principal {
         Principal { address, ..self.principal.clone() }
     }
@@ -105,7 +105,7 @@ impl Token {
 impl TryFrom<StoredToken> for Token {
     type Error = BoxError;
 
-    /// A newer server may know more roles, or other selectors.
+    /// Fails for roles and selectors of a newer version.
     fn try_from(stored: StoredToken) -> Result<Self, BoxError> {
         let StoredToken { id, digest, name, team, roles, scopes, expires_at, last_used_at, .. } =
             stored;

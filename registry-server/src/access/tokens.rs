@@ -1,9 +1,8 @@
-//! The tokens that live, in memory: read again every [`FRESH`], so that a revocation on any server
-//! holds everywhere within that time, and a call costs no query.
+//! In-memory cache of the active tokens, reloaded every [`REFRESH_INTERVAL`], so that authentication needs
+//! no query and a revocation applies on every server within that time.
 //!
-//! Without the database the last known tokens go on for [`TRUST`]; then nobody is let in by one. A
-//! token that is not known makes one look at the database, a few times a second at most, whoever
-//! asks.
+//! If the database is unavailable, cached tokens stay valid for [`MAX_STALENESS`]. An unknown token causes a
+//! reload, at most once per [`LOOKUP_INTERVAL`] for all callers.
 
 use std::{
     collections::HashMap,
@@ -19,145 +18,144 @@ use tokio::{
     time::sleep,
 };
 
-use super::{Denied, TokenSecret, failures::Ask, token::Token};
+use super::{Denied, TokenSecret, failures::Lookup, token::Token};
 use crate::{
     clock::Clock,
-    store::{self, Store, StoredToken, TokenPlace, Which},
+    store::{self, Store, StoredToken, TokenCursor, TokenFilter},
 };
 
-/// How often the tokens are read.
-const FRESH: Duration = Duration::from_secs(2);
-/// How long they are believed without the database.
-const TRUST: Duration = Duration::from_hours(1);
-/// How often a token that is not known may make the server look.
-const LOOK: Duration = Duration::from_millis(250);
-/// Most tokens that live at once.
-pub const LIVE: usize = 2_000;
-/// How exactly the last use is kept.
-const USE_MILLIS: i64 = 60 * 60 * 1000;
+/// Interval between reloads.
+const REFRESH_INTERVAL: Duration = Duration::from_secs(2);
+/// Maximum age of the cache while the database is unavailable.
+const MAX_STALENESS: Duration = Duration::from_hours(1);
+/// Minimum time between reloads caused by unknown tokens.
+const LOOKUP_INTERVAL: Duration = Duration::from_millis(250);
+/// Maximum active tokens.
+pub const MAX_ACTIVE_TOKENS: usize = 2_000;
+/// Resolution of the stored time of last use.
+const LAST_USE_MILLIS: i64 = 60 * 60 * 1000;
 
-/// Whether tokens were ever made.
+/// Whether the registry has or had tokens.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Issued {
-    /// Never.
+    /// It never had one.
     Never,
-    /// All have expired or were revoked.
-    Ended,
-    /// There are some that live.
-    Live,
+    /// All tokens are expired or revoked.
+    Inactive,
+    /// At least one token is active.
+    Active,
 }
 
-/// The tokens that live.
+/// Cache of the active tokens.
 pub struct Tokens {
     store: Store,
     clock: Arc<dyn Clock>,
-    known: ArcSwap<Known>,
-    /// Told when tokens were known and are no more.
-    gone: watch::Sender<()>,
-    /// When somebody last began to look; held while looking.
-    looked: Mutex<Instant>,
+    known: ArcSwap<Snapshot>,
+    /// Notified when a token is removed from the cache.
+    removed: watch::Sender<()>,
+    /// Start of the last lookup; locked during a lookup.
+    last_lookup: Mutex<Instant>,
     used: StdMutex<HashMap<String, Timestamp>>,
 }
 
-struct Known {
+struct Snapshot {
     by_id: HashMap<String, Arc<Token>>,
     read: Instant,
 }
 
 impl Tokens {
-    /// Reads them, and keeps reading for as long as they are used.
+    /// Loads the tokens and starts the periodic reload, which stops when the cache is dropped.
     pub async fn open(store: Store, clock: Arc<dyn Clock>) -> Result<Arc<Self>, store::Error> {
         let known = read(&store, clock.now()).await?;
-        let looked = Mutex::new(known.read);
+        let last_lookup = Mutex::new(known.read);
         let known = ArcSwap::from_pointee(known);
-        let (gone, used) = (watch::Sender::new(()), StdMutex::default());
-        let tokens = Arc::new(Self { store, clock, known, gone, looked, used });
-        tokio::spawn(keep_fresh(Arc::downgrade(&tokens)));
+        let (removed, used) = (watch::Sender::new(()), StdMutex::default());
+        let tokens = Arc::new(Self { store, clock, known, removed, last_lookup, used });
+        tokio::spawn(reload_periodically(Arc::downgrade(&tokens)));
         Ok(tokens)
     }
 
-    /// Whether there are some, or were. What the trail says counts too.
+    /// Whether the registry has or had tokens, including those in access events.
     pub async fn issued(&self) -> Result<Issued, store::Error> {
         if !self.known.load().by_id.is_empty() {
-            return Ok(Issued::Live);
+            return Ok(Issued::Active);
         }
-        let tokens = self.store.tokens(Which::All, &TokenPlace::start(), 1).await?;
+        let tokens = self.store.tokens(TokenFilter::All, &TokenCursor::start(), 1).await?;
         let is_new = tokens.is_empty() && !self.store.had_tokens().await?;
-        Ok(if is_new { Issued::Never } else { Issued::Ended })
+        Ok(if is_new { Issued::Never } else { Issued::Inactive })
     }
 
-    /// The token of this text. What is wrong with it is for the log only.
-    pub(super) async fn find(&self, text: &str, ask: Ask) -> Result<Arc<Token>, Denied> {
+    /// Finds a token by its secret. The log has the details of a failure.
+    pub(super) async fn find(&self, text: &str, lookup: Lookup) -> Result<Arc<Token>, Denied> {
         let secret = TokenSecret::parse(text).map_err(|e| Denied::Invalid(e.to_string()))?;
         let id = secret.id();
-        let invalid = |why: &str| Denied::Invalid(format!("the token {id} {why}"));
-        if ask == Ask::Yes && !self.known.load().by_id.contains_key(id) {
-            self.look().await;
+        let invalid = |reason: &str| Denied::Invalid(format!("the token {id} {reason}"));
+        if lookup == Lookup::Allowed && !self.known.load().by_id.contains_key(id) {
+            self.look_up().await;
         }
         let known = self.known.load();
-        if known.read.elapsed() > TRUST {
-            return Err(Denied::Unverifiable);
+        if known.read.elapsed() > MAX_STALENESS {
+            return Err(Denied::TokensUnavailable);
         }
         let token = known.by_id.get(id).ok_or_else(|| invalid("is unknown or revoked"))?;
         if !secret.matches(&token.digest) {
-            return Err(invalid("has another text"));
+            return Err(invalid("has a wrong secret"));
         }
         let now = self.clock.now();
         if token.expires_at.is_some_and(|at| at <= now) {
             return Err(invalid("has expired"));
         }
-        self.note_use(id, token, now);
+        self.record_use(id, token, now);
         Ok(token.clone())
     }
 
-    /// Reads the tokens now, after a change of them for example.
+    /// Reloads the tokens.
     pub async fn refresh(&self) -> Result<(), store::Error> {
-        self.take(read(&self.store, self.clock.now()).await?);
+        self.install(read(&self.store, self.clock.now()).await?);
         Ok(())
     }
 
-    /// Takes what was read. A reading that began later stays: this one may lack a revocation.
-    fn take(&self, reading: Known) {
+    /// Replaces the snapshot, unless the current one is newer: an older one may lack a revocation.
+    fn install(&self, reading: Snapshot) {
         let reading = Arc::new(reading);
-        let later = |known: &Arc<Known>| {
+        let later = |known: &Arc<Snapshot>| {
             if known.read > reading.read { known.clone() } else { reading.clone() }
         };
         let before = self.known.rcu(later);
         let is_taken = before.read <= reading.read;
         if is_taken && before.by_id.keys().any(|id| !reading.by_id.contains_key(id)) {
-            self.gone.send_replace(());
+            self.removed.send_replace(());
         }
     }
 
-    /// Waits until a token is no more.
+    /// Completes when the token is no longer active.
     pub(super) async fn ended(&self, id: &str) {
-        let mut gone = self.gone.subscribe();
+        let mut removed = self.removed.subscribe();
         while self.known.load().by_id.contains_key(id) {
-            // The sender is there as long as this is.
-            let _ = gone.changed().await;
+            // The sender lives as long as `self`.
+            let _ = removed.changed().await;
         }
     }
 
-    /// Reads them, a little later where somebody has just done so. Whoever waited meanwhile is
-    /// served by the same reading.
-    async fn look(&self) {
-        let came = Instant::now();
-        let mut looked = self.looked.lock().await;
-        if *looked > came {
+    /// Reloads the tokens for an unknown one. Concurrent callers share one reload.
+    async fn look_up(&self) {
+        let started = Instant::now();
+        let mut last_lookup = self.last_lookup.lock().await;
+        if *last_lookup > started {
             return;
         }
-        sleep(LOOK.saturating_sub(looked.elapsed())).await;
-        *looked = Instant::now();
-        // Without the database, what is known has to do.
+        sleep(LOOKUP_INTERVAL.saturating_sub(last_lookup.elapsed())).await;
+        *last_lookup = Instant::now();
+        // Without the database, the cached tokens remain in use.
         let _ = self.refresh().await;
     }
 
-    fn note_use(&self, id: &str, token: &Token, now: Timestamp) {
-        let is_noted = |at: Option<&Timestamp>| {
-            at.is_some_and(|at| now.as_millis() - at.as_millis() < USE_MILLIS)
+    fn record_use(&self, id: &str, token: &Token, now: Timestamp) {
+        let is_recorded = |at: Option<&Timestamp>| {
+            at.is_some_and(|at| now.as_millis() - at.as_millis() < LAST_USE_MILLIS)
         };
-        if !is_noted(token.last_used_at.as_ref()) {
-            // The map is whole even if somebody panicked beside it.
+        if !is_recorded(token.last_used_at.as_ref()) {
+            // The map is consistent even if another thread panicked.
             let mut used = self.used.lock().unwrap_or_else(PoisonError::into_inner);
             if !used.contains_key(id) {
                 used.insert(id.to_owned(), now);
@@ -165,44 +163,49 @@ impl Tokens {
         }
     }
 
-    async fn write_uses(&self) {
+    async fn flush_uses(&self) {
         let used = mem::take(&mut *self.used.lock().unwrap_or_else(PoisonError::into_inner));
         if used.is_empty() {
             return;
         }
         let used: Vec<_> = used.into_iter().collect();
-        if let Err(error) = self.store.note_token_use(&used).await {
-            // The next use is noted instead.
-            tracing::debug!(%error, "the last use of tokens was not noted");
+        if let Err(error) = self.store.record_token_use(&used).await {
+            // The next use records a time again.
+            tracing::debug!(%error, "cannot store the last use of tokens");
         }
     }
 }
 
-async fn keep_fresh(tokens: Weak<Tokens>) {
+async fn reload_periodically(tokens: Weak<Tokens>) {
     loop {
-        sleep(FRESH).await;
+        sleep(REFRESH_INTERVAL).await;
         let Some(tokens) = tokens.upgrade() else { return };
-        tokens.write_uses().await;
+        tokens.flush_uses().await;
         if let Err(error) = tokens.refresh().await {
-            tracing::debug!(%error, "the tokens were not read; those that are known go on");
+            tracing::debug!(%error, "cannot reload the tokens; cached tokens remain in use");
         }
     }
 }
 
-async fn read(store: &Store, now: Timestamp) -> Result<Known, store::Error> {
+async fn read(store: &Store, now: Timestamp) -> Result<Snapshot, store::Error> {
     let read = Instant::now();
-    let stored = store.tokens(Which::Live(now), &TokenPlace::start(), LIVE).await?;
+    let stored =
+        store.tokens(TokenFilter::Active(now), &TokenCursor::start(), MAX_ACTIVE_TOKENS).await?;
     let mut by_id = HashMap::with_capacity(stored.len());
     for token in stored {
         let StoredToken { id, .. } = &token;
         let id = id.clone();
         match Token::try_from(token) {
             Ok(token) => drop(by_id.insert(id, Arc::new(token))),
-            // Here the token is none.
-            Err(error) => tracing::warn!(token.id = id, error, "a token cannot be used here"),
+            // A token of a newer version is unknown to this server.
+            Err(error) => tracing::warn!(
+                token.id = id,
+                error,
+                "ignoring a token with unknown roles or scopes"
+            ),
         }
     }
-    Ok(Known { by_id, read })
+    Ok(Snapshot { by_id, read })
 }
 
 #[cfg(test)]
@@ -221,7 +224,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn late_reading_does_not_undo_a_revocation() {
+    async fn stale_reload_keeps_a_revocation() {
         let directory = tempfile::tempdir().unwrap();
         let url = DatabaseUrl::sqlite(directory.path().join("registry.db"));
         let store = Store::open(&url).await.unwrap();
@@ -239,13 +242,13 @@ mod tests {
             revoked: None,
             last_used_at: None,
         };
-        assert!(store.insert_token(&token, &event(), LIVE).await.unwrap());
+        assert!(store.insert_token(&token, &event(), MAX_ACTIVE_TOKENS).await.unwrap());
         let tokens = Tokens::open(store.clone(), Arc::new(SystemClock)).await.unwrap();
-        assert!(tokens.find(secret.expose(), Ask::No).await.is_ok());
+        assert!(tokens.find(secret.expose(), Lookup::LocalOnly).await.is_ok());
         let early = read(&store, SystemClock.now()).await.unwrap();
         assert!(store.revoke_token(secret.id(), &event()).await.unwrap());
         tokens.refresh().await.unwrap();
-        tokens.take(early);
-        assert!(tokens.find(secret.expose(), Ask::No).await.is_err(), "it stays revoked");
+        tokens.install(early);
+        assert!(tokens.find(secret.expose(), Lookup::LocalOnly).await.is_err(), "it stays revoked");
     }
 }

@@ -42,7 +42,7 @@ impl Writes {
         let result = self.registrar.apply(submission).await;
         metrics::applied(outcome(&result));
         if let Err(Error::Refused(found)) = &result {
-            metrics::refused(found);
+            metrics::rejected(found);
         }
         result
     }
@@ -72,7 +72,7 @@ fn outcome(result: &Result<Applied, Error>) -> &'static str {
     match result {
         Ok(Applied { committed: true, .. }) => "committed",
         Ok(_) => "unchanged",
-        Err(Error::Refused(_)) => "refused",
+        Err(Error::Refused(_)) => "rejected",
         Err(Error::BaseRevision { .. }) => "base_revision",
         Err(Error::RequestIdReused { .. }) => "request_id_reused",
         Err(Error::QueueFull) => "queue_full",

@@ -22,7 +22,7 @@ use super::{NoCommit, run_blocking};
 use crate::{
     clock::Clock,
     feed::Hub,
-    store::{self, Findings, Known, Progress, Store},
+    store::{self, Findings, Progress, ServedState, Store},
 };
 
 /// How long a stored commit may take to be served.
@@ -129,7 +129,7 @@ impl Auditor {
     ) -> Result<(Progress, Findings), store::Error> {
         let catalog = self.hub.catalog();
         let head = (catalog.revision(), catalog.chain());
-        let known = Known { head, key: self.verifier_key() };
+        let known = ServedState { head, key: self.verifier_key() };
         let (progress, mut findings) = self.store.verify(known, told).await?;
         if !self.store.is_shared() {
             self.find_foreign(progress.revision, &mut findings).await;

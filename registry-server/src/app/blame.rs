@@ -6,8 +6,8 @@ use std::{
 };
 
 use registry_core::{
-    At, Catalog, Key, Kind, Name, Record, Revision, Version,
-    blame::{self, Line},
+    Catalog, Key, Kind, Name, PointInTime, Record, Revision, Version,
+    blame::{self, BlamedValue},
     limits,
 };
 
@@ -24,7 +24,7 @@ pub struct Question {
     /// The version; `None`: the one that was registered last.
     pub version: Option<Version>,
     /// Among what was registered then.
-    pub at: Option<At>,
+    pub at: Option<PointInTime>,
 }
 
 /// A page of explained values.
@@ -33,7 +33,7 @@ pub struct Explained {
     /// Of which version.
     pub key: Key,
     /// The values; `origin` is a place in `origins`.
-    pub lines: Vec<Line>,
+    pub lines: Vec<BlamedValue>,
     /// What was registered, and by which commit.
     pub origins: Vec<(Arc<Record>, StoredCommit)>,
     /// Where to go on; empty at the end.
@@ -76,7 +76,7 @@ pub async fn blame(
 }
 
 impl Question {
-    fn lines(&self, catalog: &Catalog) -> (Vec<Arc<Record>>, Vec<Line>) {
+    fn lines(&self, catalog: &Catalog) -> (Vec<Arc<Record>>, Vec<BlamedValue>) {
         let versions = blame::versions(catalog, (self.kind, &self.name), self.version.as_ref());
         let lines = blame::blame(&versions);
         (versions.into_iter().cloned().collect(), lines)
@@ -91,9 +91,9 @@ impl Question {
 }
 
 /// How many lines go into one answer: at least one.
-fn fitting(lines: &[Line], size: usize) -> usize {
+fn fitting(lines: &[BlamedValue], size: usize) -> usize {
     let (mut bytes, mut origins) = (0, BTreeSet::new());
-    let fits = |line: &&Line| {
+    let fits = |line: &&BlamedValue| {
         let is_first = bytes == 0;
         if origins.insert(line.origin) {
             bytes += limits::MESSAGE_BYTES;

@@ -5,7 +5,7 @@ use std::{
     sync::{Arc, Mutex, PoisonError},
 };
 
-use registry_core::{At, Catalog, Revision, Timestamp};
+use registry_core::{Catalog, PointInTime, Revision, Timestamp};
 use tokio::sync::OnceCell;
 
 use super::{ReadError, run_blocking, turns::Turns};
@@ -45,7 +45,7 @@ impl Catalogs {
     }
 
     /// The catalog at a point in history. `None` is the present.
-    pub async fn at(&self, at: Option<At>) -> Result<Arc<Catalog>, ReadError> {
+    pub async fn at(&self, at: Option<PointInTime>) -> Result<Arc<Catalog>, ReadError> {
         let now = self.now();
         let wanted = self.revision_until(now.revision(), at).await?;
         if wanted == now.revision() {
@@ -56,19 +56,25 @@ impl Catalogs {
     }
 
     /// The revision at a point in history. `None` is the present.
-    pub async fn revision_at(&self, at: Option<At>) -> Result<Revision, ReadError> {
+    pub async fn revision_at(&self, at: Option<PointInTime>) -> Result<Revision, ReadError> {
         self.revision_until(self.now().revision(), at).await
     }
 
-    async fn revision_until(&self, head: Revision, at: Option<At>) -> Result<Revision, ReadError> {
+    async fn revision_until(
+        &self,
+        head: Revision,
+        at: Option<PointInTime>,
+    ) -> Result<Revision, ReadError> {
         match at {
             None => Ok(head),
-            Some(At::Revision(wanted)) if wanted > head => Err(ReadError::Ahead { wanted, head }),
-            Some(At::Revision(revision)) => Ok(revision),
-            Some(At::Time(wanted)) if wanted > end_of_day(self.clock.now()) => {
+            Some(PointInTime::Revision(wanted)) if wanted > head => {
+                Err(ReadError::Ahead { wanted, head })
+            }
+            Some(PointInTime::Revision(revision)) => Ok(revision),
+            Some(PointInTime::Time(wanted)) if wanted > end_of_day(self.clock.now()) => {
                 Err(ReadError::Future { wanted, now: self.clock.now() })
             }
-            Some(At::Time(time)) => Ok(self.store.revision_at(time).await?.min(head)),
+            Some(PointInTime::Time(time)) => Ok(self.store.revision_at(time).await?.min(head)),
         }
     }
 

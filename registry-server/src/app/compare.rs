@@ -7,9 +7,9 @@
 use std::sync::Arc;
 
 use registry_core::{
-    At, Catalog, Key, Record, Selector,
+    Catalog, Key, PointInTime, Record, Selector,
     catalog::{EntityDifference, SettingDifference},
-    setting::Set,
+    setting::SelectorSettings,
 };
 
 use super::{Catalogs, ReadError, page, run_blocking};
@@ -19,9 +19,9 @@ use crate::store::About;
 #[derive(Debug, Clone)]
 pub struct Comparison {
     /// As it was then.
-    pub from: At,
+    pub from: PointInTime,
     /// As it was then; `None`: now.
-    pub to: Option<At>,
+    pub to: Option<PointInTime>,
     /// Only this.
     pub about: Option<About>,
 }
@@ -43,9 +43,9 @@ pub enum Difference {
         /// About what.
         on: Selector,
         /// What was set, and who owned the name.
-        old: (Set, Option<Arc<str>>),
+        old: (SelectorSettings, Option<Arc<str>>),
         /// What is set, and who owns the name.
-        new: (Set, Option<Arc<str>>),
+        new: (SelectorSettings, Option<Arc<str>>),
     },
 }
 
@@ -163,7 +163,9 @@ impl Walk {
             Selector::Name(kind, name) => catalog.owner(*kind, name),
             Selector::Everything | Selector::Namespace(_) => None,
         };
-        let side = |set: Option<&Set>, catalog| (set.cloned().unwrap_or_default(), owner(catalog));
+        let side = |set: Option<&SelectorSettings>, catalog| {
+            (set.cloned().unwrap_or_default(), owner(catalog))
+        };
         let (old, new) = (side(old, &self.from), side(new, &self.to));
         Difference::Setting { on: on.clone(), old, new }
     }

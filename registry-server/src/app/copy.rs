@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use registry_core::{At, Catalog, Digest, Record, Selector, setting::Set};
+use registry_core::{Catalog, Digest, PointInTime, Record, Selector, setting::SelectorSettings};
 
 use super::{
     Catalogs, ReadError,
@@ -29,11 +29,15 @@ pub enum Part {
     /// An entity.
     Entity(Arc<Record>),
     /// What is set about a name, a namespace or everything.
-    Setting(Selector, Set),
+    Setting(Selector, SelectorSettings),
 }
 
 /// Copies a part of a catalog.
-pub async fn copy(catalogs: &Catalogs, at: Option<At>, token: &str) -> Result<Copied, ReadError> {
+pub async fn copy(
+    catalogs: &Catalogs,
+    at: Option<PointInTime>,
+    token: &str,
+) -> Result<Copied, ReadError> {
     let catalog = catalogs.at(at).await?;
     let mark = format!("copy {}", catalog.revision());
     let place = page::cursor(&mark, token, read_place)?;

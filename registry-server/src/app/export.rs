@@ -28,7 +28,7 @@ struct Cached {
     used: Option<Instant>,
 }
 
-/// Which point in history a file is of: after a restore, a revision may come again.
+/// TokenFilter point in history a file is of: after a restore, a revision may come again.
 type Point = (Revision, ChainHash);
 
 impl Export {

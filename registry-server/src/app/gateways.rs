@@ -16,13 +16,13 @@ use crate::{
     clock::Clock,
     feed::{Feed, Hub, Passed, Slowest},
     metrics::Followers,
-    store::{GatewayQuery, KnownGateway, Presence, Store},
+    store::{GatewayQuery, GatewayRecord, Presence, Store},
 };
 
 /// How long the database may take before followers of this server have to do.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// Which gateways to list.
+/// TokenFilter gateways to list.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Wanted {
     /// Only those.
@@ -37,7 +37,7 @@ pub struct Wanted {
 #[derive(Debug)]
 pub struct Gateway {
     /// What is known of it.
-    pub known: KnownGateway,
+    pub known: GatewayRecord,
     /// How many revisions it has yet to apply.
     pub lag: u64,
     /// For how long it has been behind, in milliseconds; `None`: that cannot be said.
@@ -84,7 +84,7 @@ impl Gateways {
         let after = page::cursor(&mark, token, read)?;
         let (found, is_live_only) = self.find(wanted, after.unwrap_or_default(), size + 1).await;
         let place =
-            |last: &(Place, KnownGateway)| serde_json::to_string(&last.0).unwrap_or_default();
+            |last: &(Place, GatewayRecord)| serde_json::to_string(&last.0).unwrap_or_default();
         let (items, more) = page::fill(found.into_iter(), size, |(_, known)| bytes(known));
         let next_page_token = page::next(&mark, &items, more, place);
         let head = self.hub.catalog().revision();
@@ -95,9 +95,9 @@ impl Gateways {
 
     /// The followers of this server, for the metrics.
     pub fn followers(&self) -> Followers {
-        let roster = self.feed.roster();
+        let sessions = self.feed.sessions();
         let (head, now) = (self.hub.catalog().revision(), self.clock.now());
-        let Slowest { applied, begun_at, refusing } = roster.slowest();
+        let Slowest { applied, begun_at, rejecting } = sessions.slowest();
         let passed = match applied.map(|applied| self.hub.passed(applied)) {
             Some(Passed::At(at)) => Some(at),
             Some(Passed::Earlier) => self.hub.oldest(),
@@ -107,8 +107,8 @@ impl Gateways {
         let applied = if begun_at.is_some() { Revision(0) } else { applied.unwrap_or(head) };
         let since = passed.into_iter().chain(begun_at).min();
         Followers {
-            connected: roster.len(),
-            refusing,
+            connected: sessions.len(),
+            rejecting,
             lag: head.0.saturating_sub(applied.0),
             lag_millis: since.map(|at| millis(at, now)).unwrap_or_default(),
         }
@@ -120,29 +120,29 @@ impl Gateways {
         Wanted { presence, prefix, behind }: Wanted,
         (gateway, principal, past): Place,
         limit: usize,
-    ) -> (Vec<(Place, KnownGateway)>, bool) {
-        let roster = self.feed.roster();
+    ) -> (Vec<(Place, GatewayRecord)>, bool) {
+        let sessions = self.feed.sessions();
         let mut query = GatewayQuery {
             after: (gateway, principal),
             prefix,
             behind,
             presence,
-            except: roster.server().to_owned(),
+            except: sessions.server().to_owned(),
             alive_since: self.feed.alive_since(),
             limit,
         };
-        let place = |known: &KnownGateway, number| -> Place {
+        let place = |known: &GatewayRecord, number| -> Place {
             (known.gateway.clone(), known.principal.clone(), number)
         };
         // Most lists of who is connected to the only server do not need it.
-        let here = LazyLock::new(|| roster.names());
-        let since = |known: &KnownGateway| {
+        let here = LazyLock::new(|| sessions.names());
+        let since = |known: &GatewayRecord| {
             here.get(&(known.gateway.clone(), known.principal.clone())).copied()
         };
         // This order does not miss a follower that disconnects meanwhile.
-        let page = roster.page(&query, past).into_iter();
+        let page = sessions.page(&query, past).into_iter();
         let mut found: BTreeMap<_, _> = page.map(|(n, known)| (place(&known, n), known)).collect();
-        for known in roster.leavers(&query) {
+        for known in sessions.departed(&query) {
             let mut same = found.range(place(&known, 0)..=place(&known, u64::MAX));
             if same.next().is_none() && since(&known).is_none() {
                 found.insert(place(&known, 0), known);
@@ -173,12 +173,12 @@ impl Gateways {
     }
 
     /// Adds how far behind each is.
-    async fn with_lags(&self, head: Revision, known: Vec<KnownGateway>) -> Vec<Gateway> {
+    async fn with_lags(&self, head: Revision, known: Vec<GatewayRecord>) -> Vec<Gateway> {
         let now = self.clock.now();
         let behind: BTreeSet<_> =
             known.iter().map(|known| known.applied).filter(|applied| *applied < head).collect();
         let passed = self.passed_at(behind).await;
-        let gateway = |known: KnownGateway| {
+        let gateway = |known: GatewayRecord| {
             let lag = head.0.saturating_sub(known.applied.0);
             let since = match known.applied {
                 Revision(0) => Some(&known.connected_at),
@@ -208,7 +208,7 @@ impl Gateways {
 }
 
 /// About what a gateway takes on a page.
-fn bytes(KnownGateway { nack, .. }: &KnownGateway) -> usize {
+fn bytes(GatewayRecord { nack, .. }: &GatewayRecord) -> usize {
     let nack = nack.as_ref().map_or(0, |nack| {
         let found = nack.diagnostics.iter();
         let found = found.map(|f| f.message.len() + f.pointer.len() + page::OUTLINE_BYTES);

@@ -5,8 +5,8 @@
 use std::sync::Arc;
 
 use registry_core::{
-    At, Catalog, Document, Key, Kind, Name, Record, Version,
-    graph::{self, Direction, Impact, Planned, Reach},
+    Catalog, Document, Key, Kind, Name, PointInTime, Record, Version,
+    graph::{self, Direction, HypotheticalChange, Impact, Reach},
     limits,
 };
 
@@ -38,14 +38,14 @@ pub enum Error {
 pub struct Walk {
     /// From which entities.
     pub keys: Vec<Key>,
-    /// Which way.
+    /// TokenFilter way.
     pub direction: Direction,
     /// Most steps away.
     pub deepest: Option<usize>,
     /// Most entities in the answer.
     pub most: usize,
     /// When; `None`: now.
-    pub at: Option<At>,
+    pub at: Option<PointInTime>,
 }
 
 /// What a walk reached.
@@ -75,7 +75,7 @@ pub async fn walk(catalogs: &Catalogs, walk: Walk) -> Result<Walked, Error> {
 impl Walk {
     fn on(&self, catalog: Arc<Catalog>) -> Walked {
         let Self { keys, direction, deepest, most, at: _ } = self;
-        let reach = Reach::of(&catalog, keys, *direction, *deepest);
+        let reach = Reach::from_roots(&catalog, keys, *direction, *deepest);
         let steps = reach.steps(&catalog, *most);
         let mut edges = Vec::new();
         for (at, nexts) in steps.iter().enumerate() {
@@ -114,7 +114,7 @@ pub struct Why {
     /// The maximum number of paths in the answer.
     pub most: usize,
     /// The point in history; `None` is the present.
-    pub at: Option<At>,
+    pub at: Option<PointInTime>,
 }
 
 /// Finds the shortest paths by which one entity needs another.
@@ -152,17 +152,19 @@ pub async fn impact(
     key: Key,
     plan: Plan,
     most: usize,
-    at: Option<At>,
+    at: Option<PointInTime>,
 ) -> Result<(Impact, Arc<Catalog>), Error> {
     let catalog = catalogs.at(at).await?;
     registered(&catalog, &key)?;
     let planned = match plan {
-        Plan::Retire => Planned::Retire,
-        Plan::Deprecate => Planned::Deprecate,
-        Plan::Document(document) => Planned::Change(replacing(&key, Arc::from(document))?),
+        Plan::Retire => HypotheticalChange::Retire,
+        Plan::Deprecate => HypotheticalChange::Deprecate,
+        Plan::Document(document) => {
+            HypotheticalChange::Replace(replacing(&key, Arc::from(document))?)
+        }
         Plan::Version(version) => {
             let new = Key { version, ..key.clone() };
-            Planned::Change(registered(&catalog, &new)?.document.clone())
+            HypotheticalChange::Replace(registered(&catalog, &new)?.document.clone())
         }
     };
     let imagine = move || (graph::impact(&catalog, &key, &planned, most), catalog);

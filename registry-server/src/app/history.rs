@@ -1,6 +1,6 @@
 //! Read the log: commits, one commit, and what happened to one entity.
 
-use registry_core::{At, Kind, Name, Revision, Timestamp, Version};
+use registry_core::{Kind, Name, PointInTime, Revision, Timestamp, Version};
 
 use super::{
     Catalogs, NoCommit, ReadError,
@@ -10,7 +10,7 @@ use crate::store::{
     CommitQuery, EntityEvent, HistoryQuery, Order, SettingEvent, Store, StoredCommit, Subject,
 };
 
-/// Which commits.
+/// TokenFilter commits.
 #[derive(Debug, Clone)]
 pub struct ListCommits {
     /// In which order.
@@ -26,7 +26,7 @@ pub struct ListCommits {
     /// Only at this time or before it.
     pub until: Option<Timestamp>,
     /// As the log was then.
-    pub at: Option<At>,
+    pub at: Option<PointInTime>,
 }
 
 /// Lists commits.
@@ -115,7 +115,7 @@ pub struct Entity {
     /// The version; `None`: all versions.
     pub version: Option<Version>,
     /// The point in history where the answer ends; `None` is the present.
-    pub at: Option<At>,
+    pub at: Option<PointInTime>,
 }
 
 /// Lists the changes of a name, or of one version of it.

@@ -4,11 +4,11 @@
 
 use std::sync::Arc;
 
-use registry_core::{At, Catalog, Key, Kind, LifecycleState, Name, Record};
+use registry_core::{Catalog, Key, Kind, LifecycleState, Name, PointInTime, Record};
 
 use super::{Catalogs, ReadError, page, run_blocking};
 
-/// Which entities.
+/// TokenFilter entities.
 #[derive(Debug, Clone, Default)]
 pub struct ListQuery {
     /// Only this kind.
@@ -24,7 +24,7 @@ pub struct ListQuery {
     /// Whether the canonical documents are wanted beside the entities.
     pub with_documents: bool,
     /// As they were then.
-    pub at: Option<At>,
+    pub at: Option<PointInTime>,
 }
 
 /// A page of entities.

@@ -157,7 +157,7 @@ fn whole(query: &str, cursor: &str) -> String {
 
 fn fingerprint(query: &str) -> [u8; FINGERPRINT] {
     let mut mark = [0; FINGERPRINT];
-    mark.copy_from_slice(&Digest::of(query.as_bytes()).as_bytes()[..FINGERPRINT]);
+    mark.copy_from_slice(&Digest::compute(query.as_bytes()).as_bytes()[..FINGERPRINT]);
     mark
 }
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use registry_core::{
-    At, Record, Revision,
+    PointInTime, Record, Revision,
     resolve::{Requirement, Unresolved, resolve},
 };
 
@@ -49,7 +49,7 @@ pub async fn all(
     catalogs: &Catalogs,
     requirements: Vec<Requirement>,
     mode: Mode,
-    at: Option<At>,
+    at: Option<PointInTime>,
 ) -> Result<(Resolutions, Revision), Error> {
     let catalog = catalogs.at(at).await?;
     let revision = catalog.revision();

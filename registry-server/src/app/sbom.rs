@@ -7,7 +7,7 @@
 use std::{io, time::Duration};
 
 use bytes::Bytes;
-use registry_core::{At, Catalog, Key, Revision, Timestamp};
+use registry_core::{Catalog, Key, PointInTime, Revision, Timestamp};
 use registry_sbom::{Bill, Format};
 use tokio::{
     runtime::Handle,
@@ -69,7 +69,7 @@ pub struct Wanted {
     /// The format.
     pub format: Format,
     /// The point in history; `None` is the present.
-    pub at: Option<At>,
+    pub at: Option<PointInTime>,
 }
 
 /// Begins to write the bill of an entity or of the whole registry.
@@ -94,7 +94,7 @@ pub async fn export(
     let out = Out { part: Vec::new(), sender, runtime: Handle::current(), end };
     tokio::task::spawn_blocking(move || {
         // Found above, in the same catalog.
-        let Some(bill) = Bill::of(&catalog, time, root.as_ref()) else { return };
+        let Some(bill) = Bill::build(&catalog, time, root.as_ref()) else { return };
         write(&bill, format, out, turn);
     });
     Ok(Parts { revision, receiver })

@@ -9,8 +9,8 @@ use std::{
     time::{Duration, Instant},
 };
 
-use registry_core::{At, Catalog, Revision};
-use registry_search::{Hit, Index, Place, Query, Total};
+use registry_core::{Catalog, PointInTime, Revision};
+use registry_search::{Cursor, Hit, Index, Query, Total};
 use tokio::{
     sync::watch,
     task::{JoinError, spawn_blocking},
@@ -53,7 +53,7 @@ pub struct Searched {
 #[derive(Debug, Clone, Copy)]
 pub struct PageWanted<'a> {
     /// As it was then.
-    pub at: Option<At>,
+    pub at: Option<PointInTime>,
     /// Most results.
     pub size: usize,
     /// Where to go on; empty: at the beginning.
@@ -82,8 +82,8 @@ impl Searcher {
     ) -> Result<Searched, ReadError> {
         let PageWanted { at, size, token, with_documents } = wanted;
         let mark = format!("search {query:?} {at:?}");
-        let from = page::cursor(&mark, token, Cursor::read)?;
-        let at = from.as_ref().map(|from| At::Revision(from.revision)).or(at);
+        let from = page::cursor(&mark, token, PageToken::read)?;
+        let at = from.as_ref().map(|from| PointInTime::Revision(from.revision)).or(at);
         let index = self.index_at(catalogs, at).await?;
         let revision = index.revision();
         let (searched, place) = (index.clone(), from.as_ref().map(|from| from.place));
@@ -94,7 +94,7 @@ impl Searcher {
             found.hits.truncate(room);
             found.next = found.hits.last().map(|last| last.place);
         }
-        let next = found.next.map(|place| Cursor { revision, total, place });
+        let next = found.next.map(|place| PageToken { revision, total, place });
         if next.is_some() {
             self.keep(&index);
         }
@@ -104,8 +104,12 @@ impl Searcher {
     }
 
     /// The index at a point in history: a cached one, or the latest one without later changes.
-    async fn index_at(&self, catalogs: &Catalogs, at: Option<At>) -> Result<Arc<Index>, ReadError> {
-        if let Some(At::Revision(revision)) = at
+    async fn index_at(
+        &self,
+        catalogs: &Catalogs,
+        at: Option<PointInTime>,
+    ) -> Result<Arc<Index>, ReadError> {
+        if let Some(PointInTime::Revision(revision)) = at
             && let Some(kept) = self.kept(revision)
         {
             return Ok(kept);
@@ -115,7 +119,7 @@ impl Searcher {
         if at.is_none() || latest.revision() <= catalog.revision() {
             return Ok(latest);
         }
-        let index = run_blocking(move || Arc::new(latest.rewound(&catalog))).await?;
+        let index = run_blocking(move || Arc::new(latest.rewind_to(&catalog))).await?;
         self.keep(&index);
         Ok(index)
     }
@@ -238,15 +242,15 @@ fn fitting(hits: &[Hit], with_documents: bool) -> usize {
 
 /// Where a further page begins: in which revision, how many results its first page told of, and
 /// after which place.
-struct Cursor {
+struct PageToken {
     revision: Revision,
     total: Total,
-    place: Place,
+    place: Cursor,
 }
 
-impl Cursor {
+impl PageToken {
     fn write(&self) -> String {
-        let Self { revision, total, place: Place { score, doc } } = self;
+        let Self { revision, total, place: Cursor { score, doc } } = self;
         let (count, more) = match total {
             Total::Exactly(count) => (count, ""),
             Total::AtLeast(count) => (count, "+"),
@@ -261,7 +265,7 @@ impl Cursor {
             Some(count) => Total::AtLeast(count.parse().ok()?),
             None => Total::Exactly(total.parse().ok()?),
         };
-        let place = Place { score: score.parse().ok()?, doc: doc.parse().ok()? };
+        let place = Cursor { score: score.parse().ok()?, doc: doc.parse().ok()? };
         Some(Self { revision: Revision(revision.parse().ok()?), total, place })
     }
 }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use registry_core::{At, Catalog, Selector, setting::Set};
+use registry_core::{Catalog, PointInTime, Selector, setting::SelectorSettings};
 
 use super::{Catalogs, ReadError, page};
 
@@ -10,7 +10,7 @@ use super::{Catalogs, ReadError, page};
 #[derive(Debug)]
 pub struct Listed {
     /// In the order of their selectors.
-    pub settings: Vec<(Selector, Set)>,
+    pub settings: Vec<(Selector, SelectorSettings)>,
     /// Where to go on; empty at the end.
     pub next_page_token: String,
     /// What was read.
@@ -20,7 +20,7 @@ pub struct Listed {
 /// Lists settings.
 pub async fn list(
     catalogs: &Catalogs,
-    at: Option<At>,
+    at: Option<PointInTime>,
     size: usize,
     token: &str,
 ) -> Result<Listed, ReadError> {

@@ -6,8 +6,8 @@ use registry_core::{Selector, Timestamp};
 
 use super::page::{self, InvalidPage, Page};
 use crate::{
-    access::{InvalidToken, LIVE, NewToken, Principal, Scopes, TokenSecret},
-    store::{self, AccessEvent, NewAccessEvent, Store, StoredToken, TokenPlace, Which},
+    access::{InvalidToken, MAX_ACTIVE_TOKENS, NewToken, Principal, Scopes, TokenSecret},
+    store::{self, AccessEvent, NewAccessEvent, Store, StoredToken, TokenCursor, TokenFilter},
 };
 
 /// Why a token was not made or ended.
@@ -30,7 +30,7 @@ pub enum Error {
         beyond: Selector,
     },
     /// There are too many.
-    #[error("{LIVE} tokens live already; revoke some")]
+    #[error("{MAX_ACTIVE_TOKENS} tokens live already; revoke some")]
     TooMany,
     /// There is none, or it has ended already.
     #[error("no token `{0}` lives")]
@@ -71,7 +71,7 @@ pub async fn create(
         last_used_at: None,
     };
     let event = event(by, now, describe(&token));
-    if !store.insert_token(&token, &event, LIVE).await? {
+    if !store.insert_token(&token, &event, MAX_ACTIVE_TOKENS).await? {
         return Err(Error::TooMany);
     }
     note("token-created", &token.id, &event);
@@ -81,24 +81,24 @@ pub async fn create(
 /// Lists tokens, newest first: those that live, or all.
 pub async fn list(
     store: &Store,
-    which: Which,
+    which: TokenFilter,
     size: usize,
     token: &str,
 ) -> Result<Page<StoredToken>, Error> {
     let mark = match which {
-        Which::Live(_) => "tokens that live",
-        Which::All => "tokens",
+        TokenFilter::Active(_) => "tokens that live",
+        TokenFilter::All => "tokens",
     };
-    let after = page::cursor(mark, token, read_place)?.unwrap_or_else(TokenPlace::start);
+    let after = page::cursor(mark, token, read_place)?.unwrap_or_else(TokenCursor::start);
     let items = store.tokens(which, &after, size + 1).await?;
     let place = |last: &StoredToken| format!("{} {}", last.created_at.as_millis(), last.id);
     Ok(Page::of(items, size, mark, place))
 }
 
-fn read_place(cursor: &str) -> Option<TokenPlace> {
+fn read_place(cursor: &str) -> Option<TokenCursor> {
     let (millis, id) = cursor.split_once(' ')?;
     let created_at = Timestamp::from_millis(millis.parse().ok()?);
-    Some(TokenPlace { created_at, id: id.to_owned() })
+    Some(TokenCursor { created_at, id: id.to_owned() })
 }
 
 /// Lists the trail after this number, oldest first.
@@ -132,7 +132,7 @@ pub async fn revoke(store: &Store, by: &Principal, id: &str, now: Timestamp) -> 
 
 /// Whoever is held to scopes neither makes nor ends what reaches further: it would be a way out.
 fn check_reach(by: &Principal, scopes: &Scopes) -> Result<(), Error> {
-    let Some(beyond) = scopes.beyond(&by.scopes) else { return Ok(()) };
+    let Some(beyond) = scopes.first_outside(&by.scopes) else { return Ok(()) };
     let (name, held) = (by.name.to_string(), by.scopes.to_string());
     Err(Error::Beyond { name, held, beyond })
 }

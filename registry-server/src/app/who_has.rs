@@ -5,8 +5,8 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use registry_core::{At, Catalog, Key, Kind, Name, Record, Revision, Version};
-use registry_sbom::{Holder, Holders, holders};
+use registry_core::{Catalog, Key, Kind, Name, PointInTime, Record, Revision, Version};
+use registry_sbom::{Consumer, Consumers, consumers};
 
 use super::{Catalogs, ReadError, page, run_blocking};
 
@@ -22,14 +22,14 @@ pub struct WhoHas {
     /// Only holders of this kind.
     pub holder_kind: Option<Kind>,
     /// As of when; `None`: now.
-    pub at: Option<At>,
+    pub at: Option<PointInTime>,
 }
 
 /// A page of holders.
 #[derive(Debug)]
 pub struct Held {
     /// By the version that they contain, then by their keys; each with its record.
-    pub holders: Vec<(Holder, Arc<Record>)>,
+    pub holders: Vec<(Consumer, Arc<Record>)>,
     /// Where to go on; empty at the end.
     pub next_page_token: String,
     /// The revision that was read.
@@ -45,17 +45,17 @@ pub struct Recent(Arc<Mutex<Option<Found>>>);
 struct Found {
     revision: Revision,
     target: Key,
-    holders: Arc<Holders>,
+    holders: Arc<Consumers>,
 }
 
 impl Recent {
-    fn holders(&self, catalog: &Catalog, target: &Key) -> Arc<Holders> {
+    fn consumers(&self, catalog: &Catalog, target: &Key) -> Arc<Consumers> {
         let revision = catalog.revision();
         let is_it = |found: &&Found| found.revision == revision && found.target == *target;
         if let Some(found) = self.lock().as_ref().filter(is_it) {
             return found.holders.clone();
         }
-        let holders = Arc::new(holders(catalog, target));
+        let holders = Arc::new(consumers(catalog, target));
         let found = Found { revision, target: target.clone(), holders: holders.clone() };
         *self.lock() = Some(found);
         holders
@@ -88,7 +88,7 @@ pub async fn who_has(
 }
 
 /// The version that is contained, and who contains it.
-fn place(holder: &Holder) -> String {
+fn place(holder: &Consumer) -> String {
     let held = holder.path.last().unwrap_or(&holder.key);
     format!("{} {}", held.version, holder.key)
 }
@@ -98,7 +98,7 @@ fn read_place(cursor: &str) -> Option<(Version, Key)> {
     Some((Version::parse(version).ok()?, key.parse().ok()?))
 }
 
-type Page = (Vec<(Holder, Arc<Record>)>, bool);
+type Page = (Vec<(Consumer, Arc<Record>)>, bool);
 
 impl WhoHas {
     /// A page, and whether there are more. Versions are looked at one after the other, so a page
@@ -110,17 +110,17 @@ impl WhoHas {
         after: Option<&(Version, Key)>,
         size: usize,
     ) -> Result<Page, ReadError> {
-        let mut found: Vec<(Holder, Arc<Record>)> = Vec::new();
+        let mut found: Vec<(Consumer, Arc<Record>)> = Vec::new();
         for target in self.targets(catalog)? {
             let last = match after {
                 Some((version, _)) if target.version < *version => continue,
                 Some((version, key)) if target.version == *version => Some(key),
                 _ => None,
             };
-            let holders = recent.holders(catalog, &target);
+            let holders = recent.consumers(catalog, &target);
             let wanted = |key: &Key| self.holder_kind.is_none_or(|kind| key.kind == kind);
             for holder in holders.after(last).filter(|holder| wanted(&holder.key)) {
-                // Holders are registered: they are found by what they refer to.
+                // Consumers are registered: they are found by what they refer to.
                 let Some(record) = catalog.find(&holder.key) else { continue };
                 if found.len() == size {
                     return Ok((found, true));

@@ -18,16 +18,17 @@ impl Config {
         self.tls.tls_client_ca.is_some() || self.oidc.oidc_issuer.is_some()
     }
 
-    /// Decides from the address, the credentials and the flags. Ended tokens still require
+    /// Decides from the address, the credentials and the flags. Inactive tokens still require
     /// authentication: a server must not open because time has passed.
     pub fn authentication(&self, tokens: Issued) -> Result<Authentication, InvalidConfig> {
         let is_local = self.listen.ip().is_loopback();
-        let can_prove = tokens == Issued::Live || self.has_other_credentials();
-        let is_meant_closed = can_prove || tokens == Issued::Ended || self.access.require_auth;
-        if self.insecure || is_local && !is_meant_closed {
+        let has_credentials = tokens == Issued::Active || self.has_other_credentials();
+        let requires_authentication =
+            has_credentials || tokens == Issued::Inactive || self.access.require_auth;
+        if self.access.insecure || is_local && !requires_authentication {
             return Ok(Authentication::Disabled);
         }
-        if !is_local && !can_prove {
+        if !is_local && !has_credentials {
             return Err(InvalidConfig::Exposed(self.listen));
         }
         if !is_local && self.tls.tls_cert.is_none() && !self.access.plaintext {
@@ -56,29 +57,32 @@ mod tests {
             Ok(Authentication::Disabled)
         );
         assert_eq!(authentication(&["--listen", "[::1]:0"], Never), Ok(Authentication::Disabled));
-        assert_eq!(authentication(&[], Live), Ok(Authentication::Required));
+        assert_eq!(authentication(&[], Active), Ok(Authentication::Required));
         assert_eq!(authentication(&["--require-auth"], Never), Ok(Authentication::Required));
-        assert_eq!(authentication(&[], Ended), Ok(Authentication::Required));
-        assert_eq!(authentication(&["--insecure"], Live), Ok(Authentication::Disabled));
+        assert_eq!(authentication(&[], Inactive), Ok(Authentication::Required));
+        assert_eq!(authentication(&["--insecure"], Active), Ok(Authentication::Disabled));
     }
 
     #[test]
-    fn other_addresses_need_authentication_and_tls_or_flag() {
+    fn non_loopback_requires_authentication_and_tls() {
         let all = ["--listen", "0.0.0.0:7070"];
         let with = |flag| [&all[..], &[flag]].concat();
-        let refused = authentication(&all, Never).unwrap_err();
+        let error = authentication(&all, Never).unwrap_err();
         for part in ["0.0.0.0:7070", "--insecure", "token create"] {
-            assert!(refused.contains(part), "{refused}");
+            assert!(error.contains(part), "{error}");
         }
         assert!(
             authentication(&with("--require-auth"), Never).unwrap_err().contains("token create")
         );
-        assert!(authentication(&all, Ended).unwrap_err().contains("token create"));
-        let refused = authentication(&all, Live).unwrap_err();
-        assert!(refused.contains("--tls-cert") && refused.contains("--plaintext"), "{refused}");
-        assert_eq!(authentication(&with("--plaintext"), Live), Ok(Authentication::Required));
+        assert!(authentication(&all, Inactive).unwrap_err().contains("token create"));
+        let error = authentication(&all, Active).unwrap_err();
+        assert!(error.contains("--tls-cert") && error.contains("--plaintext"), "{error}");
+        assert_eq!(authentication(&with("--plaintext"), Active), Ok(Authentication::Required));
         let tls = ["--tls-cert", "c", "--tls-key", "k"];
-        assert_eq!(authentication(&[&all[..], &tls].concat(), Live), Ok(Authentication::Required));
+        assert_eq!(
+            authentication(&[&all[..], &tls].concat(), Active),
+            Ok(Authentication::Required)
+        );
         assert!(authentication(&[&all[..], &tls].concat(), Never).is_err());
         let mutual = [&all[..], &tls, &["--tls-client-ca", "ca"]].concat();
         assert_eq!(authentication(&mutual, Never), Ok(Authentication::Required));

@@ -1,68 +1,73 @@
-//! Commands beside serving: tokens, straight in the database, for the first of them and for the
-//! day when nobody has one that works; and the key that signs checkpoints, for the day it is lost.
+//! Administrative commands that work on the database directly.
+//!
+//! `token` creates the first token and replaces lost ones. `checkpoint-key` replaces a lost key.
 
 use clap::Subcommand;
 
 use crate::access::Role;
 
-/// What to do instead of serving.
+/// Administrative command.
 #[derive(Debug, Clone, Subcommand)]
 pub enum Command {
-    /// Make, list and end API tokens, straight in the database
+    /// Create, list and revoke API tokens in the database
     #[command(subcommand)]
     Token(TokenCommand),
-    /// Say which key signs checkpoints, straight in the database
+    /// Manage the key that signs checkpoints
     #[command(subcommand)]
     CheckpointKey(CheckpointKeyCommand),
-    /// Create or migrate the schema of the database, and end. Servers of the version before may run meanwhile
+    /// Create or migrate the database schema, then exit
+    ///
+    /// Servers of the previous version may run during the migration.
     Migrate,
 }
 
-/// What to do about the key that signs checkpoints.
+/// Command for the checkpoint key.
 #[derive(Debug, Clone, Subcommand)]
 pub enum CheckpointKeyCommand {
-    /// Let the key of --checkpoint-key sign from now on, where the one before is lost; prints the
-    /// public key for auditors
-    Adopt {
-        /// Make a relay's copy the registry, where the registry is lost for good and the relay is
-        /// stopped: commits that had not reached the relay are gone, and followers that have them
-        /// refuse what comes instead
+    /// Sign with the key of --checkpoint-key from now on, because the previous key is lost
+    ///
+    /// Prints the new public key for auditors. A missing key file is created.
+    Replace {
+        /// Turn a relay's copy into the registry, because the registry is lost permanently
+        ///
+        /// Stop the relay first. Commits that had not reached the relay are lost. Followers that have
+        /// those commits reject the new registry's commits.
         #[arg(long)]
         promote_relay: bool,
     },
 }
 
-/// What to do about tokens.
+/// Command for API tokens.
 #[derive(Debug, Clone, Subcommand)]
 pub enum TokenCommand {
-    /// Make a token, and print its text, which cannot be read again
+    /// Create a token and print its secret, which is shown only once
     Create {
-        /// Who will hold it; commits get this name as their author
+        /// Name of the token's owner; recorded as the author of its commits
         #[arg(long)]
         name: String,
-        /// The team that owns what it registers [default: as the name]
+        /// Team that owns the entities registered with the token [default: the name]
         #[arg(long)]
         team: Option<String>,
-        /// What it may do; may be given several times
+        /// Role of the token; may be repeated
         #[arg(long = "role", value_name = "ROLE", required = true)]
         roles: Vec<Role>,
-        /// What it may write: `team/*`, `com.example.*`, `tool/fetch`; may be given several times
-        /// [default: all that its team may]
+        /// Names that the token may write, for example team/*, com.example.* or tool/fetch; may be
+        /// repeated [default: everything its team may write]
         #[arg(long = "scope", value_name = "SELECTOR")]
         scopes: Vec<String>,
-        /// Until when: 12h, 90d, a time like 2027-01-31T00:00:00Z, or never
+        /// Expiry: a duration (12h, 90d), a time (2027-01-31T00:00:00Z) or never
         #[arg(long, value_name = "WHEN", default_value = "90d")]
         expires: String,
     },
-    /// List the tokens
+    /// List active tokens
     List {
-        /// Also those that were revoked or have expired
+        /// Include revoked and expired tokens
         #[arg(long)]
         all: bool,
     },
-    /// End a token; every server refuses it within seconds
+    /// Revoke a token; every server rejects it within seconds
     Revoke {
-        /// Its id, as `list` shows it: the first part of its text
+        /// Token id, as shown by `list`
         id: String,
     },
 }

@@ -1,4 +1,4 @@
-//! Settings of the sockets: limits, timeouts, and the admin address.
+//! Settings of connections: limits, timeouts and the admin address.
 
 use std::{
     net::{AddrParseError, IpAddr, Ipv4Addr, SocketAddr},
@@ -7,72 +7,76 @@ use std::{
 };
 
 use clap::Args;
-use registry_core::{parse_duration, parse_wait};
+use registry_core::{parse_duration, parse_positive_duration};
 
 use crate::flags::at_least_one;
 
 /// Limits and timeouts of connections and requests.
 #[derive(Debug, Clone, Args)]
-#[command(next_help_heading = "Serving")]
+#[command(next_help_heading = "Limits")]
 pub struct ServeConfig {
-    /// Largest gRPC request or response in bytes, except messages of Sync. The default has room for
-    /// the largest batch (48 MiB of documents).
-    #[arg(long, env = "REGISTRY_MAX_MESSAGE_BYTES", default_value_t = 64 << 20, value_parser = at_least_one(1 << 30))]
+    /// Address of /metrics, /livez and a detailed /readyz; `none` disables it
+    ///
+    /// Plain HTTP without authentication. It answers even when clients use up all connections of --listen.
+    /// Default: 127.0.0.1:7071 if that port is free.
+    #[arg(long, env = "REGISTRY_ADMIN_LISTEN", value_name = "HOST:PORT", help_heading = "Listen")]
+    pub admin_listen: Option<AdminListen>,
+
+    /// Maximum bytes of one gRPC request or response, except Sync messages
+    ///
+    /// The default of 64 MiB has room for the largest batch (48 MiB of documents).
+    #[arg(long, env = "REGISTRY_MAX_MESSAGE_BYTES", default_value_t = 64 << 20, value_name = "BYTES", hide_short_help = true, value_parser = at_least_one(1 << 30))]
     pub max_message_bytes: usize,
 
-    /// Most bytes of all requests that have not arrived completely.
-    #[arg(long, env = "REGISTRY_MAX_BUFFERED_BYTES", default_value_t = 512 << 20, value_parser = at_least_one(1 << 40))]
+    /// Maximum bytes of all requests that are still being received
+    #[arg(long, env = "REGISTRY_MAX_BUFFERED_BYTES", default_value_t = 512 << 20, value_name = "BYTES", hide_short_help = true, value_parser = at_least_one(1 << 40))]
     pub max_buffered_bytes: usize,
 
-    /// Most connections at once; more wait to be accepted.
-    #[arg(long, env = "REGISTRY_MAX_CONNECTIONS", default_value_t = 20_000, value_parser = at_least_one(1_000_000))]
+    /// Maximum open connections; further connections wait to be accepted
+    #[arg(long, env = "REGISTRY_MAX_CONNECTIONS", default_value_t = 20_000, value_name = "COUNT", hide_short_help = true, value_parser = at_least_one(1_000_000))]
     pub max_connections: usize,
 
-    /// Most connections of one address (IPv6: /64); more are closed. Raise it to --max-connections
-    /// where a proxy or NAT in front hides the clients' addresses
-    /// [default: a quarter of --max-connections].
-    #[arg(long, env = "REGISTRY_MAX_ADDRESS_CONNECTIONS", value_parser = at_least_one(1_000_000))]
-    pub max_address_connections: Option<usize>,
+    /// Maximum connections of one address (IPv6: one /64 network); further connections are closed
+    ///
+    /// Raise it to --max-connections if a proxy or NAT hides the addresses of the clients. Default: a
+    /// quarter of --max-connections.
+    #[arg(long, env = "REGISTRY_MAX_CONNECTIONS_PER_ADDRESS", value_name = "COUNT", hide_short_help = true, value_parser = at_least_one(1_000_000))]
+    pub max_connections_per_address: Option<usize>,
 
-    /// Most requests and streams that one connection may have open.
-    #[arg(long, env = "REGISTRY_MAX_CONNECTION_STREAMS", default_value_t = 2_000, value_parser = clap::value_parser!(u32).range(1..))]
-    pub max_connection_streams: u32,
+    /// Maximum concurrent requests and streams of one connection
+    #[arg(long, env = "REGISTRY_MAX_STREAMS_PER_CONNECTION", default_value_t = 2_000, value_name = "COUNT", hide_short_help = true, value_parser = clap::value_parser!(u32).range(1..))]
+    pub max_streams_per_connection: u32,
 
-    /// Timeout of every request except Sync. A longer deadline of the caller does not extend it.
-    #[arg(long, env = "REGISTRY_REQUEST_TIMEOUT", default_value = "30s", value_parser = parse_wait)]
+    /// Timeout of every request except Sync; a longer deadline of the client does not extend it
+    #[arg(long, env = "REGISTRY_REQUEST_TIMEOUT", default_value = "30s", value_name = "DURATION", hide_short_help = true, value_parser = parse_positive_duration)]
     pub request_timeout: Duration,
 
-    /// How often idle connections are pinged. A connection without an answer for the same time is closed.
-    #[arg(long, env = "REGISTRY_KEEPALIVE", default_value = "30s", value_parser = parse_wait)]
-    pub keepalive: Duration,
+    /// Interval between pings of idle connections; a ping without a reply for the same time closes the connection
+    #[arg(long, env = "REGISTRY_KEEPALIVE_INTERVAL", default_value = "30s", value_name = "DURATION", hide_short_help = true, value_parser = parse_positive_duration)]
+    pub keepalive_interval: Duration,
 
-    /// After a signal to stop: how long to report not ready before connections are refused.
-    #[arg(long, env = "REGISTRY_DRAIN_NOTICE", default_value = "200ms", value_parser = parse_duration)]
+    /// Time between the stop signal, when /readyz starts to fail, and the rejection of new connections
+    #[arg(long, env = "REGISTRY_DRAIN_NOTICE", default_value = "200ms", value_name = "DURATION", hide_short_help = true, value_parser = parse_duration)]
     pub drain_notice: Duration,
 
-    /// After a signal to stop: how long work that has begun may take to finish. A shorter time than
-    /// --request-timeout cuts off slow requests [default: as --request-timeout].
-    #[arg(long, env = "REGISTRY_DRAIN_TIMEOUT", value_parser = parse_duration)]
+    /// Time that running requests get to finish after --drain-notice
+    ///
+    /// A value below --request-timeout interrupts slow requests. Default: --request-timeout.
+    #[arg(long, env = "REGISTRY_DRAIN_TIMEOUT", value_name = "DURATION", hide_short_help = true, value_parser = parse_duration)]
     pub drain_timeout: Option<Duration>,
-
-    /// The address that serves /metrics, /livez and a detailed /readyz, in plain HTTP and without
-    /// authentication; or `none`. It answers also while clients fill --listen
-    /// [default: 127.0.0.1:7071, where that is free].
-    #[arg(long, env = "REGISTRY_ADMIN_LISTEN", value_name = "ADDRESS")]
-    pub admin_listen: Option<AdminListen>,
 }
 
-/// The address of probes and metrics.
+/// Address of health checks and metrics.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AdminListen {
-    /// No address.
+    /// Health checks and metrics are not served on a separate address.
     None,
-    /// This address.
+    /// Serve them on this address.
     At(SocketAddr),
 }
 
 impl AdminListen {
-    /// The default, on loopback.
+    /// Default address, on loopback only.
     pub const DEFAULT: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 7071);
 }
 
@@ -85,13 +89,13 @@ impl FromStr for AdminListen {
 }
 
 impl ServeConfig {
-    /// Time limit for running work after the signal to stop.
+    /// Time limit of running requests after the stop signal.
     pub fn drain_timeout(&self) -> Duration {
         self.drain_timeout.unwrap_or(self.request_timeout)
     }
 
-    /// Most connections of one address.
-    pub fn address_connections(&self) -> usize {
-        self.max_address_connections.unwrap_or(self.max_connections.div_ceil(4))
+    /// Maximum connections of one address.
+    pub fn connections_per_address(&self) -> usize {
+        self.max_connections_per_address.unwrap_or(self.max_connections.div_ceil(4))
     }
 }

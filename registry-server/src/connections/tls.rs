@@ -1,5 +1,4 @@
-//! Settings of TLS on the server's port. The files may be replaced while the server runs. OCSP is not
-//! supported: revocations come from files (CRL).
+//! Settings of TLS on the main port. OCSP is not supported: revocations come from CRL files.
 
 use std::path::PathBuf;
 
@@ -8,41 +7,54 @@ use registry_tls::{Acceptor, Clients, Counts, InvalidFile, ServerFiles};
 
 use crate::{access::ClientRule, metrics};
 
-/// TLS on the server's port.
+/// TLS on the main port.
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "TLS")]
 pub struct TlsConfig {
-    /// The server's certificate chain (PEM).
+    /// Certificate chain of the server (PEM)
+    ///
+    /// TLS files are reloaded when they change.
     #[arg(long, env = "REGISTRY_TLS_CERT", value_name = "FILE", requires = "tls_key")]
     pub tls_cert: Option<PathBuf>,
 
-    /// The key of the server's certificate (PEM).
+    /// Private key of the server's certificate (PEM)
     #[arg(long, env = "REGISTRY_TLS_KEY", value_name = "FILE", requires = "tls_cert")]
     pub tls_key: Option<PathBuf>,
 
-    /// CA bundle (PEM) used to verify client certificates. A client may present a token instead.
+    /// CA bundle (PEM) used to verify client certificates
+    ///
+    /// Client certificates are optional: a client may send a token instead.
     #[arg(long, env = "REGISTRY_TLS_CLIENT_CA", value_name = "FILE", requires = "tls_cert")]
     pub tls_client_ca: Option<PathBuf>,
 
-    /// Certificate revocation lists (CRL, PEM), at least one for each client CA.
-    #[arg(long, env = "REGISTRY_TLS_CLIENT_CRL", value_name = "FILE", requires = "tls_client_ca")]
+    /// Certificate revocation lists (PEM), at least one for each client CA
+    #[arg(
+        long,
+        env = "REGISTRY_TLS_CLIENT_CRL",
+        value_name = "FILE",
+        requires = "tls_client_ca",
+        hide_short_help = true
+    )]
     pub tls_client_crl: Option<PathBuf>,
 
-    /// The team and roles of a client certificate: `NAME=TEAM:ROLE[,ROLE…]`. NAME is its SPIFFE id, or
-    /// the common name of its subject if it has no SPIFFE id; a `*` at the end matches any suffix. The
-    /// longest matching NAME applies. May be given several times.
+    /// Team and roles of a client certificate: NAME=TEAM:ROLE[,ROLE…]; may be repeated
+    ///
+    /// NAME is the SPIFFE id of the certificate, or the common name of its subject if it has no SPIFFE id.
+    /// A `*` at the end matches any suffix. The longest matching NAME applies. The environment variable
+    /// separates rules with semicolons.
     #[arg(
         long = "tls-client",
         env = "REGISTRY_TLS_CLIENTS",
         value_name = "RULE",
         value_delimiter = ';',
-        requires = "tls_client_ca"
+        requires = "tls_client_ca",
+        hide_short_help = true
     )]
     pub tls_clients: Vec<ClientRule>,
 }
 
 impl TlsConfig {
-    /// The acceptor of TLS connections, if there is a certificate.
+    /// TLS acceptor, if a certificate is configured.
     pub(crate) fn acceptor(&self) -> Result<Option<Acceptor>, InvalidFile> {
         let (Some(certificate), Some(key)) = (&self.tls_cert, &self.tls_key) else {
             return Ok(None);
@@ -56,7 +68,7 @@ impl TlsConfig {
             protocols: &["h2", "http/1.1"],
         };
         let counts =
-            Counts { changed: metrics::tls_changed, refused: metrics::certificate_refused };
+            Counts { changed: metrics::tls_reloaded, refused: metrics::certificate_rejected };
         Acceptor::open(files, counts).map(Some)
     }
 }

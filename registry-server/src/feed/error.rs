@@ -1,4 +1,4 @@
-//! Why a stream does not begin, or ends.
+//! Errors that reject or end a stream.
 
 use std::{sync::Arc, time::Duration};
 
@@ -6,135 +6,137 @@ use registry_core::{RegistryId, Revision};
 
 use crate::store;
 
-/// Why a stream does not begin, or ends.
+/// An error that rejects or ends a stream.
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum Error {
-    /// The follower holds another registry's catalog.
+    /// A follower with the state of another registry.
     #[error(
-        "the follower holds registry {theirs}, this is registry {ours}; connect it to its own \
-         registry or, if the change is on purpose, have it begin anew"
+        "registry mismatch: the follower has registry {follower}, this server serves {server}. Connect the \
+         follower to its registry or, if the change is intended, reset the follower's cache"
     )]
-    OtherRegistry {
-        /// This registry.
-        ours: RegistryId,
-        /// The follower's.
-        theirs: RegistryId,
+    RegistryMismatch {
+        /// Registry of this server.
+        server: RegistryId,
+        /// Registry of the follower.
+        follower: RegistryId,
     },
-    /// The follower's history is not ours.
+    /// A follower with another history.
     #[error(
-        "the follower's history differs from this registry's at revision {revision}; one of them \
-         was restored or edited: find out which, then have the follower begin anew"
+        "history mismatch at revision {revision}: the registry or the follower was restored or edited. Find \
+         the cause, then reset the follower's cache"
     )]
-    OtherHistory {
-        /// Where they differ.
+    HistoryMismatch {
+        /// Revision of the follower's state.
         revision: Revision,
     },
-    /// The follower knows more than we do.
+    /// A follower at a later revision than this server.
     #[error(
-        "the follower is at revision {theirs}, this server ends at {ours}, because it lags or because the \
-         registry was put back to an older state; only after the latter have the follower begin anew"
+        "the follower is at revision {follower} but this server is at {server}: the server lags behind, or the \
+         registry was restored from a backup. After a restore, reset the follower's cache"
     )]
-    Ahead {
-        /// Where this registry ends.
-        ours: Revision,
-        /// Where the follower is.
-        theirs: Revision,
+    FollowerAhead {
+        /// Revision of this server.
+        server: Revision,
+        /// Revision of the follower.
+        follower: Revision,
     },
-    /// The follower acknowledged what it was not sent.
-    #[error("revision {acknowledged} was acknowledged, the last that was sent is {sent}")]
-    NotSent {
-        /// What it acknowledged.
+    /// An ACK of a revision that was not sent.
+    #[error("invalid ACK of revision {acknowledged}: the last sent revision is {sent}")]
+    InvalidAck {
+        /// Acknowledged revision.
         acknowledged: Revision,
-        /// What was sent.
+        /// Last sent revision.
         sent: Revision,
     },
-    /// The follower refused what there is not.
-    #[error("revision {refused} was refused, the registry is at revision {head}")]
-    NotThere {
-        /// What it refused.
-        refused: Revision,
-        /// Where this registry ends.
+    /// A NACK of a revision that does not exist.
+    #[error("invalid NACK of revision {rejected}: the registry is at revision {head}")]
+    InvalidNack {
+        /// Rejected revision.
+        rejected: Revision,
+        /// Revision of this server.
         head: Revision,
     },
-    /// What the follower said cannot be read.
-    #[error("the follower's message cannot be read: {0}")]
-    Unreadable(String),
-    /// A relay that does not know yet whether what it has is what its registry has.
-    #[error("this relay has yet to hear from its registry; try another server, or again later")]
-    Syncing,
-    /// Too many streams.
-    #[error("{limit} followers are connected already, which is the limit; try another server")]
+    /// A message that cannot be decoded.
+    #[error("invalid message from the follower: {0}")]
+    InvalidMessage(String),
+    /// A relay without a confirmed state.
+    #[error(
+        "this relay has not synchronized with its registry yet; retry later or use another server"
+    )]
+    RelayNotReady,
+    /// The limit of streams.
+    #[error("the limit of {limit} streams is reached; use another server")]
     TooManyStreams {
         /// The limit.
         limit: usize,
     },
-    /// Too many different scopes.
+    /// The limit of scopes on this server.
     #[error(
-        "{limit} different scopes are followed already, which is the limit; follow one that others \
-         follow too, or everything, or try another server"
+        "the limit of {limit} distinct scopes is reached; follow a scope that others follow, follow \
+         everything, or use another server"
     )]
     TooManyScopes {
         /// The limit.
         limit: usize,
     },
-    /// One caller follows too many different scopes.
+    /// The limit of scopes of one caller.
     #[error(
-        "{limit} different scopes are followed by this caller already, which is the limit of each; \
-         follow one of them, or everything, or let the server's operator raise --max-caller-scopes"
+        "this caller follows {limit} distinct scopes, which is the limit; follow one of these scopes, \
+         follow everything, or raise --max-scopes-per-caller"
     )]
-    TooManyOwnScopes {
+    ScopeQuotaExceeded {
         /// The limit.
         limit: usize,
     },
-    /// In a relay: whoever signs scopes has no room for this one.
-    #[error("this relay cannot have the registry's signatures of the scope: {reason}")]
-    TooManyUpstreamScopes {
-        /// What the server that it follows says.
+    /// A relay whose upstream server rejects the scope.
+    #[error("the upstream registry rejected the scope: {reason}")]
+    UpstreamScopeLimit {
+        /// Message of the upstream server.
         reason: Arc<str>,
     },
-    /// The follower does not read.
-    #[error("the follower took no message for {limit:?} and was cut off; it may resume")]
+    /// A follower that does not read.
+    #[error("the follower read no message for {limit:?} and was disconnected; it may resume")]
     SlowReader {
         /// The limit.
         limit: Duration,
     },
-    /// The caller's deadline has passed.
-    #[error("the deadline of the stream has passed")]
+    /// The deadline of the call.
+    #[error("the deadline of the stream was exceeded")]
     Deadline,
-    /// What the follower showed of itself holds no more.
-    #[error("the credentials of the stream have expired or were revoked; resume with others")]
+    /// Expired or revoked credentials.
+    #[error("the credentials of the stream expired or were revoked; resume with new ones")]
     CredentialsEnded,
-    /// The server is shutting down.
-    #[error("the server is shutting down; connect to another one and resume")]
+    /// A server that is shutting down.
+    #[error("the server is shutting down; resume with another server")]
     Draining,
-    /// The follower's position could not be checked against the log.
+    /// A database failure while checking the position of the follower.
     #[error(transparent)]
     Store(#[from] store::Error),
-    /// The follower is gone.
-    #[error("the follower is gone")]
-    Gone,
+    /// A follower that closed the connection.
+    #[error("the follower disconnected")]
+    Disconnected,
 }
 
 impl Error {
-    /// One word for logs and metrics.
+    /// Label of the metric.
     pub fn label(&self) -> &'static str {
         match self {
-            Self::OtherRegistry { .. } => "other_registry",
-            Self::OtherHistory { .. } => "other_history",
-            Self::Ahead { .. } => "ahead",
-            Self::NotSent { .. } | Self::NotThere { .. } => "not_sent",
-            Self::Unreadable(_) => "unreadable",
+            Self::RegistryMismatch { .. } => "registry_mismatch",
+            Self::HistoryMismatch { .. } => "chain_mismatch",
+            Self::FollowerAhead { .. } => "follower_ahead",
+            Self::InvalidAck { .. } | Self::InvalidNack { .. } => "invalid_ack",
+            Self::InvalidMessage(_) => "invalid_message",
             Self::TooManyStreams { .. } => "too_many_streams",
             Self::TooManyScopes { .. } => "too_many_scopes",
-            Self::TooManyOwnScopes { .. } => "too_many_own_scopes",
-            Self::TooManyUpstreamScopes { .. } => "too_many_upstream_scopes",
+            Self::ScopeQuotaExceeded { .. } => "scope_quota_exceeded",
+            Self::UpstreamScopeLimit { .. } => "upstream_scope_limit",
             Self::SlowReader { .. } => "slow_reader",
             Self::Deadline => "deadline",
             Self::CredentialsEnded => "credentials_ended",
             Self::Draining => "draining",
-            Self::Syncing => "syncing",
+            Self::RelayNotReady => "relay_not_ready",
             Self::Store(_) => "store",
-            Self::Gone => "gone",
+            Self::Disconnected => "disconnected",
         }
     }
 }

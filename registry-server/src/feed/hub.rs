@@ -1,4 +1,4 @@
-//! The hub: the current catalog for readers, the recent commits and the head for followers.
+//! The current catalog for readers, and the recent commits and the head for followers.
 
 use std::sync::{Arc, Mutex as SyncMutex, PoisonError, RwLock};
 
@@ -7,122 +7,122 @@ use registry_core::{Catalog, ChainHash, Record, Revision, SealedCommit, Timestam
 use tokio::sync::{Mutex, Notify, watch};
 
 use super::{
-    Delta, FeedConfig, Shared, Voucher,
-    recent::{Limits, Next, Recent},
-    roster::lock,
+    Delta, FeedConfig, SharedMessage, StateSigner,
+    recent::{Limits, Next, RecentCommits},
+    sessions::lock,
     snapshot::Snapshot,
 };
 use crate::store::{self, Store};
 
-/// How far a shared snapshot may be behind before a new one is taken.
-const FRESH: u64 = 1_000;
-/// How many commits are read back into memory at the start, and how many at once.
-const RECALLED: u64 = 256;
+/// Maximum age of a shared snapshot, in revisions.
+const MAX_SNAPSHOT_LAG: u64 = 1_000;
+/// Commits loaded into memory at startup.
+const LOADED_COMMITS: u64 = 256;
 const PAGE: usize = 64;
 
-/// Where the writer publishes, and readers and followers look.
+/// Connects the writer with readers and followers.
 pub struct Hub {
     catalog: ArcSwap<Catalog>,
-    recent: RwLock<Recent>,
+    recent: RwLock<RecentCommits>,
     head: watch::Sender<Revision>,
     refresh: Notify,
     snapshot: Mutex<Option<Arc<Snapshot>>>,
-    keep_deltas: u64,
-    voucher: Voucher,
+    retain_revisions: u64,
+    signer: StateSigner,
     changed: SyncMutex<Option<Changed>>,
 }
 
-/// What changed between two revisions; `None`: they do not share a history.
+/// Records that changed between two revisions; `None` if the revisions have no common history.
 struct Changed {
     between: (Revision, Revision),
     records: Option<Arc<[Arc<Record>]>>,
 }
 
-/// When a revision was no longer the head.
+/// Time at which a revision was replaced as the head.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Passed {
-    /// When the next one was made.
+    /// Commit time of the next revision.
     At(Timestamp),
-    /// The next one is no longer in memory.
+    /// Unknown: the next revision is no longer in memory.
     Earlier,
-    /// It still is the head, or yet to come.
+    /// The revision is the head or in the future.
     Not,
 }
 
 impl Hub {
-    /// A hub at the state that the store had at the start.
-    pub fn new(catalog: Catalog, config: &FeedConfig, voucher: Voucher) -> Self {
+    /// Creates a hub with the catalog loaded at startup.
+    pub fn new(catalog: Catalog, config: &FeedConfig, signer: StateSigner) -> Self {
         let limits = Limits { commits: config.recent_commits, bytes: config.recent_bytes };
-        let recent = Recent::new((catalog.revision(), catalog.chain()), limits);
+        let recent = RecentCommits::new((catalog.revision(), catalog.chain()), limits);
         let (head, _) = watch::channel(catalog.revision());
         Self {
-            catalog: ArcSwap::from_pointee(voucher.vouch(catalog)),
+            catalog: ArcSwap::from_pointee(signer.sign(catalog)),
             recent: RwLock::new(recent),
             head,
             refresh: Notify::new(),
             snapshot: Mutex::new(None),
-            keep_deltas: config.keep_deltas,
-            voucher,
+            retain_revisions: config.retain_revisions,
+            signer,
             changed: SyncMutex::default(),
         }
     }
 
-    /// Reads the latest commits back into memory, for those who followed before a restart.
-    pub async fn recall(&self, store: &Store) -> Result<(), store::Error> {
+    /// Loads recent commits into memory, for followers that reconnect after a restart.
+    pub async fn load_recent(&self, store: &Store) -> Result<(), store::Error> {
         let head = self.catalog();
-        let first = Revision(head.revision().0.saturating_sub(RECALLED));
+        let first = Revision(head.revision().0.saturating_sub(LOADED_COMMITS));
         let chain = match store.commit(first).await? {
             Some(commit) => commit.chain,
             None => ChainHash::genesis(head.registry()),
         };
-        let mut place = (first, chain);
+        let mut position = (first, chain);
         let mut commits = Vec::new();
-        while place.0 < head.revision() {
-            let page = store.commits_after(place, PAGE).await?;
+        while position.0 < head.revision() {
+            let page = store.commits_after(position, PAGE).await?;
             let Some(last) = page.last() else { break };
-            place = (last.revision(), last.chain());
-            // Another server may have gone on meanwhile.
+            position = (last.revision(), last.chain());
+            // Another server may have committed since.
             commits.extend(page.into_iter().filter(|it| it.revision() <= head.revision()));
         }
         let mut recent = self.recent.write().unwrap_or_else(PoisonError::into_inner);
-        recent.recall((first, chain), commits);
+        recent.reset((first, chain), commits);
         Ok(())
     }
 
-    /// The current catalog.
+    /// Current catalog.
     pub fn catalog(&self) -> Arc<Catalog> {
         self.catalog.load_full()
     }
 
-    /// Makes commits visible: first to readers, then to followers.
+    /// Publishes commits, to readers first and to followers second.
     pub(crate) fn publish(&self, catalog: Catalog, commits: Vec<SealedCommit>) {
-        let catalog = self.voucher.vouch(catalog);
+        let catalog = self.signer.sign(catalog);
         let head = catalog.revision();
         {
             let mut recent = self.recent.write().unwrap_or_else(PoisonError::into_inner);
             for commit in commits {
                 let attestation = catalog.attestation().filter(|_| commit.revision() == head);
-                recent.push(Shared::new(Delta { attestation: attestation.copied(), commit }));
+                recent
+                    .push(SharedMessage::new(Delta { attestation: attestation.copied(), commit }));
             }
         }
         self.catalog.store(Arc::new(catalog));
         self.head.send_replace(head);
     }
 
-    /// The current catalog, with a signature that is not old.
-    pub(super) fn vouched(&self) -> Arc<Catalog> {
+    /// Current catalog with a recent signature.
+    pub(super) fn signed_catalog(&self) -> Arc<Catalog> {
         let catalog = self.catalog();
-        if self.voucher.is_fresh(&catalog) {
+        if self.signer.is_fresh(&catalog) {
             return catalog;
         }
-        let vouched = Arc::new(self.voucher.vouch((*catalog).clone()));
-        // What was published meanwhile stays.
-        self.catalog.compare_and_swap(&catalog, vouched.clone());
-        vouched
+        let signed_catalog = Arc::new(self.signer.sign((*catalog).clone()));
+        // A newer catalog is not replaced.
+        self.catalog.compare_and_swap(&catalog, signed_catalog.clone());
+        signed_catalog
     }
 
-    /// Takes the registry's newer signature on the current state, in a relay; followers hear of it at
-    /// once, so that what they know is no older than what the relay knows.
+    /// Replaces the signature of the current state in a relay and notifies followers.
     pub(crate) fn renew(&self, catalog: Catalog) {
         let now = self.catalog();
         if (now.revision(), now.chain()) == (catalog.revision(), catalog.chain()) {
@@ -131,13 +131,13 @@ impl Hub {
         }
     }
 
-    /// Forgets the recent commits: those that are published next do not follow on them.
-    pub(crate) fn leap(&self, place: (Revision, ChainHash)) {
+    /// Clears the recent commits, because the next published commits do not follow them.
+    pub(crate) fn skip_to(&self, position: (Revision, ChainHash)) {
         let mut recent = self.recent.write().unwrap_or_else(PoisonError::into_inner);
-        recent.recall(place, Vec::new());
+        recent.reset(position, Vec::new());
     }
 
-    /// What changed from one catalog to another; the scopes, which all go the same way, share it.
+    /// Records changed between two catalogs. The result is cached for all scopes.
     pub(super) fn changed_since(
         &self,
         earlier: &Catalog,
@@ -154,33 +154,32 @@ impl Hub {
         }
     }
 
-    /// What signs states.
-    pub(super) fn voucher(&self) -> &Voucher {
-        &self.voucher
+    /// Signer of states.
+    pub(super) fn signer(&self) -> &StateSigner {
+        &self.signer
     }
 
-    /// Requests that the writer reads commits of other servers now.
+    /// Asks the writer to read commits of other servers.
     pub(crate) fn request_refresh(&self) {
         self.refresh.notify_one();
     }
 
-    /// Waits for the next request of [`Hub::request_refresh`]. An earlier one that nothing has
-    /// waited for counts.
+    /// Waits for a call of [`Hub::request_refresh`]. A call before the wait counts.
     pub(crate) async fn refresh_requested(&self) {
         self.refresh.notified().await;
     }
 
-    /// Follows the head.
+    /// Watches the head revision.
     pub(crate) fn watch(&self) -> watch::Receiver<Revision> {
         self.head.subscribe()
     }
 
-    /// The commit after a revision, as far as it is in memory.
+    /// Commit after a revision, if in memory.
     pub(super) fn after(&self, revision: Revision) -> Next {
         self.recent.read().unwrap_or_else(PoisonError::into_inner).after(revision)
     }
 
-    /// When the commit after a revision was made.
+    /// Time at which a revision was replaced as the head.
     pub fn passed(&self, revision: Revision) -> Passed {
         match self.after(revision) {
             Next::Commit(delta) => Passed::At(delta.commit.commit().committed_at),
@@ -189,23 +188,23 @@ impl Hub {
         }
     }
 
-    /// The revision before the oldest commit in memory.
-    pub(super) fn begins_after(&self) -> Revision {
-        self.recent.read().unwrap_or_else(PoisonError::into_inner).begins_after()
+    /// Revision before the oldest commit in memory.
+    pub(super) fn ring_start(&self) -> Revision {
+        self.recent.read().unwrap_or_else(PoisonError::into_inner).ring_start()
     }
 
-    /// When the oldest commit in memory was made.
+    /// Time of the oldest commit in memory.
     pub fn oldest(&self) -> Option<Timestamp> {
         self.recent.read().unwrap_or_else(PoisonError::into_inner).oldest()
     }
 
-    /// The chain hash after a revision, as far as it is in memory.
+    /// Chain hash of a revision, if in memory.
     pub(crate) fn chain_at(&self, revision: Revision) -> Option<ChainHash> {
         self.recent.read().unwrap_or_else(PoisonError::into_inner).chain_at(revision)
     }
 
-    /// A snapshot that the recent commits continue, of this revision or a later one. Followers that
-    /// come at the same time share it.
+    /// A snapshot of this revision or a later one, from which the recent commits continue. Concurrent followers
+    /// share it.
     pub(super) async fn snapshot(&self, earliest: Revision) -> Arc<Snapshot> {
         let mut cached = self.snapshot.lock().await;
         let now = self.catalog();
@@ -213,12 +212,13 @@ impl Hub {
         if let Some(snapshot) = &*cached
             && (snapshot.is_attested() || now.attestation().is_none())
             && snapshot.revision() >= earliest
-            && head.0.saturating_sub(snapshot.revision().0) <= self.keep_deltas.min(FRESH)
+            && head.0.saturating_sub(snapshot.revision().0)
+                <= self.retain_revisions.min(MAX_SNAPSHOT_LAG)
             && !matches!(self.after(snapshot.revision()), Next::Older)
         {
             return snapshot.clone();
         }
-        let snapshot = Arc::new(Snapshot::of(now).await);
+        let snapshot = Arc::new(Snapshot::take(now).await);
         *cached = Some(snapshot.clone());
         snapshot
     }

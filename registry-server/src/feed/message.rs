@@ -1,4 +1,4 @@
-//! What followers and the feed say to each other.
+//! Messages between followers and the feed.
 
 use std::{net::SocketAddr, sync::Arc};
 
@@ -9,87 +9,87 @@ use registry_core::{
     follower::{CacheState, Nack},
 };
 
-use super::{Piece, Shared, Step};
-use crate::access::Caller;
+use super::{ScopeDelta, SharedMessage, SnapshotChunk};
+use crate::access::QuotaKey;
 
-/// Who wants to follow, and from where.
+/// First message of a follower, with its authentication.
 #[derive(Debug, Clone)]
 pub struct Hello {
-    /// Its name.
+    /// Name of the follower.
     pub gateway: String,
-    /// Its software version.
+    /// Software version of the follower.
     pub gateway_version: String,
-    /// As whom it is authenticated.
+    /// Name of the authenticated principal.
     pub principal: Arc<str>,
-    /// With whose scopes its own are counted.
-    pub caller: Caller,
-    /// From which address it comes.
+    /// Key of the scope quota.
+    pub caller: QuotaKey,
+    /// Client address.
     pub address: Option<SocketAddr>,
-    /// Which part it wants.
+    /// Requested scope.
     pub scope: Scope,
-    /// Whether it only looks on, and is no gateway.
+    /// Whether the follower is an observer, which is not listed as a gateway.
     pub is_observer: bool,
-    /// What it has already.
+    /// Position of the follower's state.
     pub position: Option<Position>,
-    /// Of a scope: the content digest of what it has.
+    /// Content digest of the follower's state, in a scope.
     pub content: Option<Digest>,
-    /// Whether it wants every commit, however old.
+    /// Whether the follower needs every commit since the beginning.
     pub history: bool,
-    /// Whether it wants only the signatures of a scope's states.
+    /// Whether the follower needs only the signatures of a scope's states.
     pub signatures: bool,
 }
 
-/// What a follower says after its hello.
+/// A later message of a follower.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Signal {
-    /// It has applied everything up to a revision, and has another on its disk.
+    /// Acknowledges revisions.
     Ack {
-        /// Applied.
+        /// Last applied revision.
         applied: Revision,
-        /// On its disk.
+        /// Last persisted revision.
         persisted: Revision,
-        /// How its disk is.
+        /// State of the persistent cache.
         cache: CacheState,
     },
-    /// It refused a revision.
+    /// Rejects a revision.
     Nack(Nack),
-    /// From now on it wants another part.
+    /// Changes the scope.
     Scope(Scope),
 }
 
-/// A commit on its way to followers.
+/// A commit with an optional signature of the resulting state.
 #[derive(Debug)]
 pub struct Delta {
     /// The commit.
     pub commit: SealedCommit,
-    /// The registry's word on the state after it, if that was published.
+    /// Signature of the resulting state, if it was published.
     pub attestation: Option<Attestation>,
 }
 
-/// The place that a follower has reached.
+/// Position of a follower, without new data.
 #[derive(Debug, PartialEq)]
-pub struct Place {
-    /// Where.
+pub struct Heartbeat {
+    /// Position.
     pub position: Position,
-    /// Of a scope: the digest of what is in it there.
+    /// Content digest of the scope at this position.
     pub content: Option<Digest>,
-    /// The registry's word on the state there.
+    /// Signature of the state at this position.
     pub attestation: Option<Attestation>,
-    /// In a relay: how long ago its registry was heard of, in milliseconds.
+    /// Age of a relay's knowledge of its registry, in milliseconds.
     pub age_ms: u64,
 }
 
-/// What a follower is told; it shares it with others.
+/// A message to a follower, shared with other followers.
 #[derive(Debug, Clone)]
 pub enum Message {
-    /// Which registry this is: the key that its signatures are checked with.
-    Welcome(Arc<Shared<VerifierKey>>),
-    /// A snapshot, piece by piece.
-    Snapshot(Arc<Shared<Piece>>),
+    /// Key that verifies the signatures of this registry.
+    ServerHello(Arc<SharedMessage<VerifierKey>>),
+    /// A chunk of a snapshot.
+    Snapshot(Arc<SharedMessage<SnapshotChunk>>),
     /// A commit.
-    Delta(Arc<Shared<Delta>>),
-    /// What changed in a scope.
-    Step(Arc<Shared<Step>>),
-    /// Nothing new up to here.
-    Progress(Arc<Shared<Place>>),
+    Delta(Arc<SharedMessage<Delta>>),
+    /// A change of a scope.
+    ScopeDelta(Arc<SharedMessage<ScopeDelta>>),
+    /// A position without new data.
+    Heartbeat(Arc<SharedMessage<Heartbeat>>),
 }

@@ -1,5 +1,4 @@
-//! The handover of messages from a follower's task to its connection: room for one, and a last
-//! word when the task ends.
+//! Channel from a follower's task to its connection, with a capacity of one message and a final error.
 
 use std::{
     pin::Pin,
@@ -10,59 +9,59 @@ use std::{
 use futures_util::Stream;
 use tokio::sync::mpsc::{self, error::TrySendError};
 
-use super::{Error, Message, roster::Seat};
+use super::{Error, Message, sessions::FollowerSession};
 
-/// The task's side.
+/// Sending side.
 #[derive(Debug, Clone)]
 pub(super) struct Outbox {
     queue: mpsc::Sender<Message>,
     end: Arc<OnceLock<Error>>,
 }
 
-/// The connection's side: messages, and at last why there are no more. It holds the follower's
-/// seat, so that a connection that lingers still counts.
+/// Receiving side: messages, then the final error. It holds the session, so that a connection that is not
+/// closed yet counts as connected.
 #[derive(Debug)]
 pub struct Outgoing {
     queue: mpsc::Receiver<Message>,
     end: Arc<OnceLock<Error>>,
-    over: Over,
-    _seat: Arc<Seat>,
+    state: StreamState,
+    _session: Arc<FollowerSession>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Over {
-    NotYet,
-    Said,
+enum StreamState {
+    Open,
+    Ended,
 }
 
-pub(super) fn pair(seat: Arc<Seat>) -> (Outbox, Outgoing) {
+pub(super) fn pair(session: Arc<FollowerSession>) -> (Outbox, Outgoing) {
     let (sender, receiver) = mpsc::channel(1);
     let end = Arc::new(OnceLock::new());
     let outbox = Outbox { queue: sender, end: end.clone() };
-    (outbox, Outgoing { queue: receiver, end, over: Over::NotYet, _seat: seat })
+    (outbox, Outgoing { queue: receiver, end, state: StreamState::Open, _session: session })
 }
 
 impl Outbox {
-    /// Sends the message if there is room, else gives it back.
+    /// Sends the message if there is room; returns it otherwise.
     pub(super) fn try_send(&self, message: Message) -> Result<Option<Message>, Error> {
         match self.queue.try_send(message) {
             Ok(()) => Ok(None),
             Err(TrySendError::Full(message)) => Ok(Some(message)),
-            Err(TrySendError::Closed(_)) => Err(Error::Gone),
+            Err(TrySendError::Closed(_)) => Err(Error::Disconnected),
         }
     }
 
     pub(super) async fn send(&self, message: Message) -> Result<(), Error> {
-        self.queue.send(message).await.map_err(|_| Error::Gone)
+        self.queue.send(message).await.map_err(|_| Error::Disconnected)
     }
 
     pub(super) async fn closed(&self) {
         self.queue.closed().await;
     }
 
-    /// Says why nothing more comes.
+    /// Sets the final error.
     pub(super) fn end(self, error: Error) {
-        // Only the first reason counts, and only one task gives one.
+        // Only the first error counts, and only one task sets it.
         let _ = self.end.set(error);
     }
 }
@@ -75,11 +74,11 @@ impl Stream for Outgoing {
         if let Some(message) = next {
             return Poll::Ready(Some(Ok(message)));
         }
-        let last = match self.over {
-            Over::NotYet => self.end.get().cloned(),
-            Over::Said => None,
+        let last = match self.state {
+            StreamState::Open => self.end.get().cloned(),
+            StreamState::Ended => None,
         };
-        self.over = Over::Said;
+        self.state = StreamState::Ended;
         Poll::Ready(last.map(Err))
     }
 }

@@ -1,4 +1,4 @@
-//! Pages of the log that several followers need at the same time: read once for all of them.
+//! Pages of the log, read once for all followers that need them.
 
 use std::{
     collections::BTreeMap,
@@ -9,24 +9,24 @@ use std::{
 use registry_core::{ChainHash, Revision};
 use tokio::{sync::OnceCell, time::timeout};
 
-use super::{Delta, Feed, Shared, roster::lock};
+use super::{Delta, Feed, SharedMessage, sessions::lock};
 use crate::store;
 
-/// How many commits are read at once.
+/// Commits in one page.
 const PAGE: usize = 64;
-/// How long reading may take before it is given up.
-const PATIENCE: Duration = Duration::from_secs(10);
+/// Timeout of reading a page.
+const READ_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// The pages that somebody is told, by the place before them.
+/// Pages in use, by the revision before them.
 #[derive(Default)]
 pub(super) struct Pages(Mutex<BTreeMap<Revision, Weak<Page>>>);
 
-/// The commits after a place, or why they could not be read.
+/// Commits of a page, or the failure to read them.
 pub(super) type Page = OnceCell<Commits>;
-type Commits = Result<Vec<Arc<Shared<Delta>>>, store::Error>;
+type Commits = Result<Vec<Arc<SharedMessage<Delta>>>, store::Error>;
 
 impl Pages {
-    /// The page after a revision of our history.
+    /// Returns the page after a revision.
     pub(super) fn after(&self, revision: Revision) -> Arc<Page> {
         let mut pages = lock(&self.0);
         if let Some(page) = pages.get(&revision).and_then(Weak::upgrade) {
@@ -39,20 +39,20 @@ impl Pages {
     }
 }
 
-/// Reads a page, in turn with others.
-pub(super) async fn read(feed: &Feed, place: (Revision, ChainHash)) -> Commits {
-    let _turn = feed.admission.log.take().await;
-    let read = timeout(PATIENCE, feed.store.commits_after(place, PAGE)).await;
+/// Reads a page, with a permit of the log stage.
+pub(super) async fn read(feed: &Feed, position: (Revision, ChainHash)) -> Commits {
+    let _permit = feed.stages.log.acquire().await;
+    let read = timeout(READ_TIMEOUT, feed.store.commits_after(position, PAGE)).await;
     let commits = read.unwrap_or_else(|_| {
         let database = format!("of registry {}", feed.store.registry());
-        let detail = format!("no commits within {} seconds", PATIENCE.as_secs());
+        let detail = format!("timed out after {} seconds reading commits", READ_TIMEOUT.as_secs());
         Err(store::Error::Unavailable { database, detail })
     });
-    let shared = |commit| Shared::new(Delta { commit, attestation: None });
+    let shared = |commit| SharedMessage::new(Delta { commit, attestation: None });
     match commits {
         Ok(commits) => Ok(commits.into_iter().map(shared).collect()),
         Err(error) => {
-            tracing::warn!(%error, "the log cannot be read, so followers get a snapshot");
+            tracing::warn!(%error, "cannot read the log; sending snapshots to followers");
             Err(error)
         }
     }

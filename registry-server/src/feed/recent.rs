@@ -4,13 +4,13 @@ use std::{collections::VecDeque, sync::Arc};
 
 use registry_core::{ChainHash, Revision, SealedCommit, Timestamp};
 
-use super::{Delta, Shared};
+use super::{Delta, SharedMessage};
 
 #[derive(Debug)]
-pub(super) struct Recent {
-    commits: VecDeque<Arc<Shared<Delta>>>,
+pub(super) struct RecentCommits {
+    commits: VecDeque<Arc<SharedMessage<Delta>>>,
     bytes: usize,
-    /// The place just before the first commit of the ring.
+    /// Position before the first commit of the ring.
     before: (Revision, ChainHash),
     limits: Limits,
 }
@@ -21,31 +21,31 @@ pub(super) struct Limits {
     pub(super) bytes: usize,
 }
 
-/// What comes after a revision.
+/// The commit after a revision.
 #[derive(Debug)]
 pub(super) enum Next {
-    Commit(Arc<Shared<Delta>>),
-    /// Nothing yet.
+    Commit(Arc<SharedMessage<Delta>>),
+    /// The revision is the head or later.
     Nothing,
-    /// It is no longer in the ring.
+    /// The commit is no longer in the ring.
     Older,
 }
 
-impl Recent {
+impl RecentCommits {
     pub(super) fn new(head: (Revision, ChainHash), limits: Limits) -> Self {
         Self { commits: VecDeque::new(), bytes: 0, before: head, limits }
     }
 
-    /// Begins anew at a place, with the commits after it.
-    pub(super) fn recall(&mut self, before: (Revision, ChainHash), commits: Vec<SealedCommit>) {
+    /// Replaces the ring with commits after a position.
+    pub(super) fn reset(&mut self, before: (Revision, ChainHash), commits: Vec<SealedCommit>) {
         *self = Self::new(before, self.limits);
         for commit in commits {
-            self.push(Shared::new(Delta { commit, attestation: None }));
+            self.push(SharedMessage::new(Delta { commit, attestation: None }));
         }
     }
 
-    /// Adds the next commit, and forgets the oldest ones beyond the limits.
-    pub(super) fn push(&mut self, commit: Arc<Shared<Delta>>) {
+    /// Adds a commit and removes the oldest ones beyond the limits.
+    pub(super) fn push(&mut self, commit: Arc<SharedMessage<Delta>>) {
         self.bytes += size(&commit.commit);
         self.commits.push_back(commit);
         while self.commits.len() > self.limits.commits || self.bytes > self.limits.bytes {
@@ -55,24 +55,24 @@ impl Recent {
         }
     }
 
-    /// The commit after a revision.
+    /// Returns the commit after a revision.
     pub(super) fn after(&self, revision: Revision) -> Next {
         let Some(index) = revision.0.checked_sub(self.before.0.0) else { return Next::Older };
         let commit = usize::try_from(index).ok().and_then(|index| self.commits.get(index));
         commit.map_or(Next::Nothing, |commit| Next::Commit(commit.clone()))
     }
 
-    /// The revision before the first commit of the ring.
-    pub(super) fn begins_after(&self) -> Revision {
+    /// Revision before the first commit of the ring.
+    pub(super) fn ring_start(&self) -> Revision {
         self.before.0
     }
 
-    /// When the oldest commit of the ring was made.
+    /// Time of the oldest commit in the ring.
     pub(super) fn oldest(&self) -> Option<Timestamp> {
         self.commits.front().map(|delta| delta.commit.commit().committed_at)
     }
 
-    /// The chain hash after a revision, if the ring reaches back to it.
+    /// Chain hash of a revision, if the ring has it.
     pub(super) fn chain_at(&self, revision: Revision) -> Option<ChainHash> {
         if revision == self.before.0 {
             return Some(self.before.1);
@@ -82,7 +82,7 @@ impl Recent {
     }
 }
 
-/// What a commit takes, and as much again for its wire form.
+/// Memory of a commit, doubled for its encoded form.
 fn size(commit: &SealedCommit) -> usize {
     let documents = commit.documents().iter().map(|d| d.bytes().len());
     2 * (commit.bytes().len() + documents.sum::<usize>())
@@ -94,10 +94,10 @@ mod tests {
 
     use super::*;
 
-    fn ring(commits: usize, count: u64) -> (Recent, Vec<ChainHash>) {
+    fn ring(commits: usize, count: u64) -> (RecentCommits, Vec<ChainHash>) {
         let genesis = ChainHash::genesis(&RegistryId::new("test"));
         let limits = Limits { commits, bytes: usize::MAX };
-        let mut recent = Recent::new((Revision(0), genesis), limits);
+        let mut recent = RecentCommits::new((Revision(0), genesis), limits);
         let mut chains = vec![genesis];
         for revision in 1..=count {
             let commit = Commit {
@@ -109,13 +109,13 @@ mod tests {
             };
             let sealed = SealedCommit::seal(chains.last().unwrap(), commit, Vec::new()).unwrap();
             chains.push(sealed.chain());
-            recent.push(Shared::new(Delta { commit: sealed, attestation: None }));
+            recent.push(SharedMessage::new(Delta { commit: sealed, attestation: None }));
         }
         (recent, chains)
     }
 
     #[test]
-    fn gives_the_commit_after_each_revision_it_holds() {
+    fn after_returns_the_next_commit_in_the_ring() {
         let (recent, chains) = ring(3, 5);
         for (revision, chain) in (0..).map(Revision).zip(&chains) {
             match recent.after(revision) {
@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn forgets_by_bytes_too() {
+    fn byte_limit_removes_old_commits() {
         let (mut recent, _) = ring(100, 5);
         recent.limits.bytes = 1;
         let (_, chains) = ring(100, 6);

@@ -1,7 +1,6 @@
-//! Which commits followers can still have one by one: the latest so many, made in the latest so long.
+//! Retention of commits for followers, by number and by age.
 //!
-//! The log keeps every commit, for history and audit; who lacks one that is older than this gets the
-//! state instead.
+//! The log keeps every commit. A follower that needs an older commit receives a snapshot.
 
 use std::{
     sync::{
@@ -14,42 +13,42 @@ use std::{
 use registry_core::Revision;
 use tokio::time::sleep;
 
-use super::{Feed, FeedConfig, pulse::before};
+use super::{Feed, FeedConfig, liveness::before};
 
-/// How often it is looked what has become too old.
-const EVERY: Duration = Duration::from_mins(1);
+/// Interval between checks of the age.
+const CHECK_INTERVAL: Duration = Duration::from_mins(1);
 
-/// What is kept.
+/// Retention limits.
 #[derive(Debug)]
 pub(super) struct Retention {
-    most: u64,
-    /// The last revision that is too old.
-    outdated: AtomicU64,
+    max_revisions: u64,
+    /// Last revision beyond the maximum age.
+    expired: AtomicU64,
 }
 
 impl Retention {
     pub(super) fn new(config: &FeedConfig) -> Self {
-        Self { most: config.keep_deltas, outdated: AtomicU64::new(0) }
+        Self { max_revisions: config.retain_revisions, expired: AtomicU64::new(0) }
     }
 
-    /// The revision after which every commit can be had, where the registry is at `head`.
+    /// Revision after which all commits are retained, for this head.
     pub(super) fn before(&self, head: Revision) -> Revision {
-        let outdated = self.outdated.load(Ordering::Relaxed);
-        Revision(head.0.saturating_sub(self.most).max(outdated))
+        let expired = self.expired.load(Ordering::Relaxed);
+        Revision(head.0.saturating_sub(self.max_revisions).max(expired))
     }
 }
 
-/// Keeps up with time, until the server drains.
+/// Updates the age limit until the server drains.
 pub(super) async fn run(feed: Arc<Feed>, age: Duration) {
-    let every = EVERY.min(age / 2);
+    let interval = CHECK_INTERVAL.min(age / 2);
     loop {
         match feed.store.revision_at(before(feed.clock.now(), age)).await {
-            // Never back: what was told to be gone stays so.
-            Ok(outdated) => _ = feed.retention.outdated.fetch_max(outdated.0, Ordering::Relaxed),
-            Err(error) => tracing::debug!(%error, "old commits are still sent; looking again soon"),
+            // Never decreases: an expired revision stays expired.
+            Ok(expired) => _ = feed.retention.expired.fetch_max(expired.0, Ordering::Relaxed),
+            Err(error) => tracing::debug!(%error, "cannot expire old commits, retrying"),
         }
         tokio::select! {
-            () = sleep(every) => {}
+            () = sleep(interval) => {}
             () = feed.draining.cancelled() => return,
         }
     }

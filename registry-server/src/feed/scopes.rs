@@ -1,10 +1,9 @@
-//! The scopes that somebody follows: what is in each is worked out once, whatever the number of
-//! followers.
+//! Scopes with followers. The content of a scope is computed once for all of its followers.
 //!
-//! Each has a task that keeps its part of the catalog up to date. A change in it is told at once, a
-//! new revision without one at most once a second.
+//! A task updates the content of each scope. It publishes changes immediately, and new revisions without a
+//! change at most once per second.
 
-mod keeper;
+mod updater;
 
 use std::{
     collections::{HashMap, VecDeque},
@@ -12,74 +11,74 @@ use std::{
     time::Duration,
 };
 
-use registry_core::{Attestation, Catalog, Digest, Revision, Scope, part::Part};
+use registry_core::{Attestation, Catalog, Digest, Revision, Scope, scoped_catalog::ScopedCatalog};
 use tokio::{
     sync::{OnceCell, watch},
     time::timeout,
 };
 use tokio_util::sync::CancellationToken;
 
-use self::keeper::{Keeper, Place};
+use self::updater::{ChannelEntry, ScopeUpdater};
 use super::{
-    Error, Hub, Said, Shared, Voucher,
-    admission::Turns,
-    holders::{Opening, OpeningTurn},
-    roster::lock,
-    shared::Reached,
+    Error, Hub, ScopeSignature, SharedMessage, StateSigner,
+    scope_delta::ScopeDelta,
+    scope_quotas::{OpeningPermits, ScopeOpening},
+    sessions::lock,
+    shared_message::LastHeartbeat,
     snapshot::Snapshot,
-    step::Step,
+    stage_limits::StageLimit,
 };
 
-/// How long a relay waits for its registry's word on a scope that is new to it.
-const PATIENCE: Duration = Duration::from_secs(5);
-/// How many earlier states of a scope are known to those who come back.
-const RECENT_STATES: usize = 64;
-/// How many steps between states are shared.
-const SHARED_STEPS: usize = 4;
+/// Time that a relay waits for the upstream signature of a new scope.
+const SIGNATURE_TIMEOUT: Duration = Duration::from_secs(5);
+/// Earlier states of a scope kept for followers that reconnect.
+const MAX_RECENT_STATES: usize = 64;
+/// Deltas kept for sharing.
+const SHARED_DELTAS: usize = 4;
 
-/// All scopes that are followed.
-pub(super) struct Scopes {
+/// All scopes with followers.
+pub(super) struct ScopeChannels {
     channels: Channels,
     limit: usize,
 }
 
-type Cell = Arc<OnceCell<Arc<Channel>>>;
+type Cell = Arc<OnceCell<Arc<ScopeChannel>>>;
 type Channels = Arc<Mutex<HashMap<Scope, Cell>>>;
 
-/// One scope.
-pub(super) struct Channel {
-    /// Closed when its keeper is gone.
-    now: watch::Receiver<Arc<State>>,
-    /// In a relay: what its registry says of the scope.
-    words: Option<watch::Receiver<Said>>,
-    /// The latest states with different contents, oldest first; the last is of the present one.
-    recent: Mutex<VecDeque<Arc<State>>>,
-    steps: Mutex<VecDeque<Arc<Shared<Step>>>>,
-    pub(super) reached: Reached,
+/// A scope with followers.
+pub(super) struct ScopeChannel {
+    /// Current state; closed when the updater stops.
+    now: watch::Receiver<Arc<ScopeState>>,
+    /// Upstream signatures of the scope, in a relay.
+    signatures: Option<watch::Receiver<ScopeSignature>>,
+    /// Latest states with different contents, oldest first; the last one is current.
+    recent: Mutex<VecDeque<Arc<ScopeState>>>,
+    deltas: Mutex<VecDeque<Arc<SharedMessage<ScopeDelta>>>>,
+    pub(super) last_heartbeat: LastHeartbeat,
 }
 
-/// What is in a scope after a revision.
-pub(super) struct State {
+/// Content of a scope at a revision.
+pub(super) struct ScopeState {
     pub(super) catalog: Arc<Catalog>,
     pub(super) content: Digest,
     attestation: Mutex<Option<Attestation>>,
     snapshot: OnceCell<Arc<Snapshot>>,
 }
 
-impl State {
-    fn new(catalog: Catalog, content: Digest, voucher: &Voucher) -> Arc<Self> {
-        let catalog = Arc::new(voucher.vouch(catalog));
+impl ScopeState {
+    fn new(catalog: Catalog, content: Digest, signer: &StateSigner) -> Arc<Self> {
+        let catalog = Arc::new(signer.sign(catalog));
         let attestation = Mutex::new(catalog.attestation().copied());
         Arc::new(Self { catalog, content, attestation, snapshot: OnceCell::new() })
     }
 
-    /// The registry's word on it: not an old one, as long as it is the latest state.
+    /// Signature of the state; renewed while it is the latest state.
     pub(super) fn attestation(&self, hub: &Hub) -> Option<Attestation> {
         let mut attestation = lock(&self.attestation);
         if hub.catalog().revision() == self.revision() {
-            let state = (*self.catalog).clone().attested(*attestation);
-            if !hub.voucher().is_fresh(&state) {
-                *attestation = hub.voucher().vouch(state).attestation().copied();
+            let state = (*self.catalog).clone().with_attestation(*attestation);
+            if !hub.signer().is_fresh(&state) {
+                *attestation = hub.signer().sign(state).attestation().copied();
             }
         }
         *attestation
@@ -89,26 +88,26 @@ impl State {
         self.catalog.revision()
     }
 
-    /// All of it; followers share it.
+    /// Snapshot of the state, shared by followers.
     pub(super) async fn snapshot(&self) -> Arc<Snapshot> {
-        let taken = || async { Arc::new(Snapshot::of(self.catalog.clone()).await) };
+        let taken = || async { Arc::new(Snapshot::take(self.catalog.clone()).await) };
         self.snapshot.get_or_init(taken).await.clone()
     }
 }
 
-impl Scopes {
+impl ScopeChannels {
     pub(super) fn new(limit: usize) -> Self {
         Self { channels: Arc::default(), limit }
     }
 
-    /// The scope's state, kept up to date from now on. A scope without followers is opened, which
-    /// takes a turn; dropping the future stops that work.
+    /// Returns the channel of a scope, and opens the scope if it has no followers yet. Dropping the future cancels
+    /// the work.
     pub(super) async fn channel(
         &self,
         scope: Scope,
         hub: &Arc<Hub>,
-        (opening, turns): (Opening, &Turns),
-    ) -> Result<Arc<Channel>, Error> {
+        (opening, limit): (ScopeOpening, &StageLimit),
+    ) -> Result<Arc<ScopeChannel>, Error> {
         let cell = {
             let mut channels = lock(&self.channels);
             if channels.len() >= self.limit && !channels.contains_key(&scope) {
@@ -122,149 +121,166 @@ impl Scopes {
         let channel = if let Some(channel) = cell.get() {
             channel.clone()
         } else {
-            // Outside of the cell: a caller that waits for its own turn delays no others in it.
-            let of_caller = opening.of_caller().await;
-            let open = || self.open(scope, hub, of_caller.of_all(turns));
+            // Outside of the cell, so that a caller without a permit does not delay others.
+            let caller_permit = opening.acquire_caller().await;
+            let open = || self.open(scope, hub, caller_permit.acquire_server(limit));
             cell.get_or_init(open).await.clone()
         };
-        // A relay hears from its registry. Where it does not, who knows no key is served all the same.
+        // After a timeout in a relay, followers without a pinned key are served unsigned states.
         let mut now = channel.watch();
         let signed = now.wait_for(|state| state.catalog.attestation().is_some());
         tokio::select! {
             biased;
-            _ = timeout(PATIENCE, signed) => {}
-            reason = no_room(channel.words.clone()) => {
-                return Err(Error::TooManyUpstreamScopes { reason });
+            _ = timeout(SIGNATURE_TIMEOUT, signed) => {}
+            reason = rejection(channel.signatures.clone()) => {
+                return Err(Error::UpstreamScopeLimit { reason });
             }
         }
         Ok(channel)
     }
 
-    /// Works out what is in a scope and keeps it up to date from now on.
+    /// Computes the content of a scope and starts its updater.
     async fn open(
         &self,
         scope: Scope,
         hub: &Arc<Hub>,
-        turn: impl Future<Output = OpeningTurn>,
-    ) -> Arc<Channel> {
-        let turn = turn.await;
+        permit: impl Future<Output = OpeningPermits>,
+    ) -> Arc<ScopeChannel> {
+        let permit = permit.await;
         let (head, catalog) = (hub.watch(), hub.catalog());
-        let part = part(&scope, catalog, turn).await;
-        let words = hub.voucher().witness(&scope);
-        let (channel, told) = Channel::new(&part, hub.voucher(), words.clone());
-        let place = Place { channels: self.channels.clone(), scope, channel: channel.clone() };
-        let content = told.borrow().content;
+        let part = part(&scope, catalog, permit).await;
+        let signatures = hub.signer().scope_signatures(&scope);
+        let (channel, sender) = ScopeChannel::new(&part, hub.signer(), signatures.clone());
+        let entry =
+            ChannelEntry { channels: self.channels.clone(), scope, channel: channel.clone() };
+        let content = sender.borrow().content;
         let hub = Arc::downgrade(hub);
         tokio::spawn(
-            Keeper { place, told, part, content, head, words, hub, unsigned_since: None }.run(),
+            ScopeUpdater {
+                entry,
+                state: sender,
+                part,
+                content,
+                head,
+                signatures,
+                hub,
+                unsigned_since: None,
+            }
+            .run(),
         );
         channel
     }
 
-    /// How many scopes are known at the moment.
+    /// Number of open scopes.
     pub(super) fn len(&self) -> usize {
         lock(&self.channels).len()
     }
 }
 
-impl Channel {
+impl ScopeChannel {
     fn new(
-        part: &Part,
-        voucher: &Voucher,
-        words: Option<watch::Receiver<Said>>,
-    ) -> (Arc<Self>, watch::Sender<Arc<State>>) {
+        part: &ScopedCatalog,
+        signer: &StateSigner,
+        signatures: Option<watch::Receiver<ScopeSignature>>,
+    ) -> (Arc<Self>, watch::Sender<Arc<ScopeState>>) {
         let content = part.catalog().content_digest();
-        let state = State::new(part.catalog().clone(), content, voucher);
-        let (told, now) = watch::channel(state.clone());
+        let state = ScopeState::new(part.catalog().clone(), content, signer);
+        let (sender, now) = watch::channel(state.clone());
         let recent = Mutex::new(VecDeque::from([state]));
-        let (steps, reached) = (Mutex::default(), Reached::default());
-        (Arc::new(Self { now, words, recent, steps, reached }), told)
+        let (deltas, last_heartbeat) = (Mutex::default(), LastHeartbeat::default());
+        (Arc::new(Self { now, signatures, recent, deltas, last_heartbeat }), sender)
     }
 
-    /// Follows the state.
-    pub(super) fn watch(&self) -> watch::Receiver<Arc<State>> {
+    /// Watches the current state.
+    pub(super) fn watch(&self) -> watch::Receiver<Arc<ScopeState>> {
         self.now.clone()
     }
 
-    /// A state with this content, if there was one lately.
-    pub(super) fn find(&self, content: Digest) -> Option<Arc<State>> {
+    /// Finds a recent state with this content.
+    pub(super) fn find(&self, content: Digest) -> Option<Arc<ScopeState>> {
         let recent = lock(&self.recent);
         recent.iter().rev().find(|state| state.content == content).cloned()
     }
 
-    /// What leads from one state to another; made once for all that need it now.
-    pub(super) fn step(&self, from: &Arc<State>, to: &Arc<State>) -> Arc<Shared<Step>> {
-        let mut steps = lock(&self.steps);
-        if let Some(step) = steps.iter().find(|step| step.is_between(from, to)) {
-            return step.clone();
+    /// Delta between two states, shared by followers that need it at the same time.
+    pub(super) fn delta(
+        &self,
+        from: &Arc<ScopeState>,
+        to: &Arc<ScopeState>,
+    ) -> Arc<SharedMessage<ScopeDelta>> {
+        let mut deltas = lock(&self.deltas);
+        if let Some(delta) = deltas.iter().find(|delta| delta.is_between(from, to)) {
+            return delta.clone();
         }
-        let step = Shared::new(Step::new(from.clone(), to.clone()));
-        steps.push_back(step.clone());
-        if steps.len() > SHARED_STEPS {
-            steps.pop_front();
+        let delta = SharedMessage::new(ScopeDelta::new(from.clone(), to.clone()));
+        deltas.push_back(delta.clone());
+        if deltas.len() > SHARED_DELTAS {
+            deltas.pop_front();
         }
-        step
+        delta
     }
 
-    /// Lets go of steps that nobody has needed for a while.
-    fn forget_steps(&self) {
-        lock(&self.steps).clear();
+    /// Drops shared deltas.
+    fn clear_deltas(&self) {
+        lock(&self.deltas).clear();
     }
 
-    fn remember(&self, state: Arc<State>) {
+    fn remember(&self, state: Arc<ScopeState>) {
         let mut recent = lock(&self.recent);
         match recent.back_mut() {
             Some(last) if last.content == state.content => *last = state,
             _ => recent.push_back(state),
         }
-        if recent.len() > RECENT_STATES {
+        if recent.len() > MAX_RECENT_STATES {
             recent.pop_front();
         }
     }
 }
 
-/// Waits until whoever is asked says that it has no room for the scope; for ever, where nobody is asked.
-async fn no_room(words: Option<watch::Receiver<Said>>) -> Arc<str> {
-    if let Some(mut words) = words
-        && let Ok(said) = words.wait_for(|said| said.no_room.is_some()).await
-        && let Some(reason) = &said.no_room
+/// Completes when the upstream server rejects the scope; never completes without an upstream.
+async fn rejection(signatures: Option<watch::Receiver<ScopeSignature>>) -> Arc<str> {
+    if let Some(mut signatures) = signatures
+        && let Ok(signature) = signatures.wait_for(|signature| signature.rejection.is_some()).await
+        && let Some(reason) = &signature.rejection
     {
         return reason.clone();
     }
     std::future::pending().await
 }
 
-/// Whether somebody has the channel beside the map and its keeper, or is about to get it.
+/// Whether anything other than the map and the updater uses the channel, or is about to.
 fn is_followed(cell: &Cell) -> bool {
     Arc::strong_count(cell) > 1 || cell.get().is_some_and(|channel| Arc::strong_count(channel) > 2)
 }
 
-/// The part of a catalog, with its digest. Dropping the future stops the work; the turn ends with it.
-async fn part(scope: &Scope, catalog: Arc<Catalog>, turn: OpeningTurn) -> Part {
+/// Computes the part of a catalog and its digest. Dropping the future cancels the work.
+async fn part(scope: &Scope, catalog: Arc<Catalog>, permit: OpeningPermits) -> ScopedCatalog {
     let stop = CancellationToken::new();
     let _stop_with_the_future = stop.clone().drop_guard();
     let scope = Arc::new(scope.clone());
     let work = move || {
-        let _turn = turn;
-        let part = Part::of_while(scope, &catalog, || !stop.is_cancelled())?;
-        // It is kept in the catalog; here it does not hold up the runtime.
+        let _permit = permit;
+        let part = ScopedCatalog::select_while(scope, &catalog, || !stop.is_cancelled())?;
+        // The digest is cached in the catalog, so that later calls do not block the runtime.
         part.catalog().content_digest();
         Some(part)
     };
-    match beside(work).await {
+    match run_blocking(work).await {
         Some(part) => part,
-        // Not reached: the work stops only when this future is dropped.
+        // Not reached: the work is canceled only when this future is dropped.
         None => std::future::pending().await,
     }
 }
 
-/// Runs long work beside the runtime.
-pub(super) async fn beside<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
+/// Runs work on the blocking pool and propagates panics.
+pub(super) async fn run_blocking<T: Send + 'static>(
+    work: impl FnOnce() -> T + Send + 'static,
+) -> T {
     match tokio::task::spawn_blocking(work).await {
         Ok(done) => done,
         Err(e) => match e.try_into_panic() {
             Ok(panic) => std::panic::resume_unwind(panic),
-            // The runtime is going down, and with it whoever waits for this.
+            // The runtime is shutting down.
             Err(_) => std::future::pending().await,
         },
     }

@@ -1,116 +1,117 @@
-//! Snapshots: the catalog at one revision, with its digest, in bounded pieces.
+//! Snapshots: the catalog at one revision with its digest, split into chunks.
 //!
-//! A snapshot shares its data with the catalog. Only the encoded pieces are copies; the last stream
-//! that reads them drops them.
+//! A snapshot shares its data with the catalog. Encoded chunks are copies; the last stream that uses them
+//! drops them.
 
 use std::sync::{Arc, Weak};
 
 use registry_core::{
     Attestation, Catalog, ChainHash, Digest, Record, Revision, Scope, Selector, chain::Position,
-    setting::Set,
+    setting::SelectorSettings,
 };
 use tokio::sync::Mutex;
 
-use super::{Shared, scopes::beside};
+use super::{SharedMessage, scopes::run_blocking};
 
 const CHUNK_ENTITIES: usize = 512;
-/// Each takes less than a KiB.
+/// A setting takes less than 1 KiB.
 const CHUNK_SETTINGS: usize = 512;
 const CHUNK_BYTES: usize = 256 * 1024;
 
-/// One message of a snapshot.
+/// A message of a snapshot.
 #[derive(Debug)]
-pub enum Piece {
-    /// It begins.
+pub enum SnapshotChunk {
+    /// Start of the snapshot.
     Begin {
-        /// The state that it holds.
+        /// Position of the state.
         position: Position,
-        /// Of which part.
+        /// Scope of the state.
         scope: Arc<Scope>,
-        /// How many entities it has.
+        /// Number of entities.
         entities: usize,
-        /// How many settings.
+        /// Number of settings.
         settings: usize,
-        /// Where it comes because the follower lacks commits that are no longer kept: the oldest
-        /// that is.
+        /// Oldest retained revision, if the snapshot replaces commits that are no longer retained.
         compacted: Option<Revision>,
     },
-    /// Entities, in their order.
+    /// Entities, in order.
     Entities(Vec<Arc<Record>>),
     /// Settings, after the entities.
-    Settings(Vec<(Selector, Set)>),
-    /// It is complete; the digest of the catalog, and the registry's word on it.
+    Settings(Vec<(Selector, SelectorSettings)>),
+    /// End, with the digest of the catalog and its signature.
     End(Digest, Option<Attestation>),
 }
 
 /// All messages of a snapshot, in order.
-pub(super) type Pieces = Vec<Arc<Shared<Piece>>>;
+pub(super) type SnapshotChunks = Vec<Arc<SharedMessage<SnapshotChunk>>>;
 
 #[derive(Debug)]
 pub(super) struct Snapshot {
     catalog: Arc<Catalog>,
     digest: Digest,
-    pieces: Mutex<Weak<Pieces>>,
+    chunks: Mutex<Weak<SnapshotChunks>>,
 }
 
 impl Snapshot {
-    /// Computes the digest beside the runtime: it looks at every entity.
-    pub(super) async fn of(catalog: Arc<Catalog>) -> Self {
+    /// Takes a snapshot. Computes the digest on the blocking pool, because it covers every entity.
+    pub(super) async fn take(catalog: Arc<Catalog>) -> Self {
         let source = catalog.clone();
-        let digest = beside(move || source.digest()).await;
-        Self { catalog, digest, pieces: Mutex::default() }
+        let digest = run_blocking(move || source.digest()).await;
+        Self { catalog, digest, chunks: Mutex::default() }
     }
 
     pub(super) fn revision(&self) -> Revision {
         self.catalog.revision()
     }
 
-    /// Whether the registry's word on it is there. A relay may have had to wait for it.
+    /// Whether the state is signed. A relay may lack the signature.
     pub(super) fn is_attested(&self) -> bool {
         self.catalog.attestation().is_some()
     }
 
-    /// The place that whoever was told it is at.
-    pub(super) fn place(&self) -> (Revision, ChainHash) {
+    /// Position of a follower after the snapshot.
+    pub(super) fn position(&self) -> (Revision, ChainHash) {
         (self.catalog.revision(), self.catalog.chain())
     }
 
-    /// Its first message, for a follower that lacks commits that are no longer kept.
-    pub(super) fn begin_instead_of(&self, oldest: Revision) -> Piece {
+    /// First message for a follower that needs commits that are no longer retained.
+    pub(super) fn begin_compacted(&self, oldest: Revision) -> SnapshotChunk {
         begin(&self.catalog, Some(oldest))
     }
 
-    /// Its messages; those who are told them at the same time share them.
-    pub(super) async fn pieces(&self) -> Arc<Pieces> {
-        let mut told = self.pieces.lock().await;
-        if let Some(pieces) = told.upgrade() {
-            return pieces;
+    /// All messages, shared by concurrent streams.
+    pub(super) async fn chunks(&self) -> Arc<SnapshotChunks> {
+        let mut cached = self.chunks.lock().await;
+        if let Some(chunks) = cached.upgrade() {
+            return chunks;
         }
         let (catalog, digest) = (self.catalog.clone(), self.digest);
-        let pieces = Arc::new(beside(move || cut(&catalog, digest)).await);
-        *told = Arc::downgrade(&pieces);
-        pieces
+        let chunks = Arc::new(run_blocking(move || split(&catalog, digest)).await);
+        *cached = Arc::downgrade(&chunks);
+        chunks
     }
 }
 
-fn cut(catalog: &Catalog, digest: Digest) -> Pieces {
-    let mut pieces = vec![begin(catalog, None)];
+fn split(catalog: &Catalog, digest: Digest) -> SnapshotChunks {
+    let mut chunks = vec![begin(catalog, None)];
     let mut records = catalog.after(None).map(|(_, record)| record.clone()).peekable();
     while records.peek().is_some() {
-        pieces.push(Piece::Entities(fill(&mut records)));
+        chunks.push(SnapshotChunk::Entities(fill(&mut records)));
     }
     let mut settings = catalog.settings().after(None).peekable();
     while settings.peek().is_some() {
         let some = settings.by_ref().take(CHUNK_SETTINGS);
-        pieces.push(Piece::Settings(some.map(|(on, set)| (on.clone(), set.clone())).collect()));
+        chunks.push(SnapshotChunk::Settings(
+            some.map(|(target, set)| (target.clone(), set.clone())).collect(),
+        ));
     }
-    pieces.push(Piece::End(digest, catalog.attestation().copied()));
-    pieces.into_iter().map(Shared::new).collect()
+    chunks.push(SnapshotChunk::End(digest, catalog.attestation().copied()));
+    chunks.into_iter().map(SharedMessage::new).collect()
 }
 
-fn begin(catalog: &Catalog, compacted: Option<Revision>) -> Piece {
-    Piece::Begin {
-        position: Position::of(catalog),
+fn begin(catalog: &Catalog, compacted: Option<Revision>) -> SnapshotChunk {
+    SnapshotChunk::Begin {
+        position: Position::of_catalog(catalog),
         scope: catalog.scope().clone(),
         entities: catalog.len(),
         settings: catalog.settings().len(),
@@ -118,7 +119,7 @@ fn begin(catalog: &Catalog, compacted: Option<Revision>) -> Piece {
     }
 }
 
-/// As many as go into one message, at least one.
+/// Takes the records of one chunk, at least one.
 fn fill(records: &mut impl Iterator<Item = Arc<Record>>) -> Vec<Arc<Record>> {
     let (mut chunk, mut bytes) = (Vec::new(), 0);
     while chunk.len() < CHUNK_ENTITIES

@@ -12,12 +12,12 @@ use super::{
     status,
 };
 use crate::{
-    access::{NewToken, Principal, Role, Roles, SCOPES, Scopes},
+    access::{MAX_SCOPES, NewToken, Principal, Role, Roles, Scopes},
     app::{
         page::{self, Page},
         tokens,
     },
-    store::{Revoked, StoredToken, Which},
+    store::{Revoked, StoredToken, TokenFilter},
 };
 
 /// Who calls; the gate before the services has put it there.
@@ -47,7 +47,11 @@ impl AccessService for Service {
         request: Request<v1::ListTokensRequest>,
     ) -> Result<Response<v1::ListTokensResponse>, Status> {
         let v1::ListTokensRequest { include_ended, page_size, page_token } = request.into_inner();
-        let which = if include_ended { Which::All } else { Which::Live(self.app.clock.now()) };
+        let which = if include_ended {
+            TokenFilter::All
+        } else {
+            TokenFilter::Active(self.app.clock.now())
+        };
         let size = page::size(page_size)?;
         let Page { items, next_page_token } =
             tokens::list(&self.app.store, which, size, &page_token).await?;
@@ -89,13 +93,13 @@ fn read_token(request: v1::CreateTokenRequest) -> Result<NewToken, InvalidReques
     let team = if team.is_empty() { name.clone() } else { team };
     let roles = invalid::list("roles", roles, Role::ALL.len())?;
     let roles = roles.into_iter().map(read_role).collect::<Result<_, _>>();
-    let scopes = invalid::list("scopes", scopes, SCOPES)?;
+    let scopes = invalid::list("scopes", scopes, MAX_SCOPES)?;
     let expires_at = expires_at.map(convert::read_timestamp).transpose();
     Ok(NewToken {
         name,
         team,
         roles: roles.map_err(|e| field("roles", &e))?,
-        scopes: Scopes::read(&scopes).map_err(|e| field("scopes", &e))?,
+        scopes: Scopes::parse_list(&scopes).map_err(|e| field("scopes", &e))?,
         expires_at: expires_at.map_err(|e| field("expires_at", &e))?,
     })
 }

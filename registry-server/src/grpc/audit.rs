@@ -114,7 +114,7 @@ fn response(
 ) -> v1::VerifyLogResponse {
     let done = findings.is_some();
     let Findings { listed, more } = findings.unwrap_or_default();
-    let write = |Finding { place, problem }| v1::LogFinding { place, problem };
+    let write = |Finding { location, problem }| v1::LogFinding { place: location, problem };
     let findings = listed.into_iter().map(write).collect();
     v1::VerifyLogResponse {
         revision: revision.0,

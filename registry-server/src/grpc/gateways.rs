@@ -13,7 +13,7 @@ use crate::{
         gateways::{Gateway, Listing, Wanted},
         page,
     },
-    store::{KnownGateway, Presence},
+    store::{GatewayRecord, Presence},
 };
 
 pub(super) async fn list(
@@ -41,16 +41,16 @@ fn read_state(number: i32) -> Result<Option<Presence>, InvalidRequest> {
     match v1::GatewayState::try_from(number) {
         Ok(v1::GatewayState::Unspecified) => Ok(None),
         Ok(v1::GatewayState::Connected) => Ok(Some(Presence::Connected)),
-        Ok(v1::GatewayState::Gone) => Ok(Some(Presence::Gone)),
+        Ok(v1::GatewayState::Gone) => Ok(Some(Presence::Disconnected)),
         Err(_) => Err(field("state", &format!("{number} is no state of a gateway"))),
     }
 }
 
 fn encode(Gateway { known, lag, lag_millis }: Gateway) -> v1::GatewayStatus {
-    let KnownGateway { gateway, principal, version, address, scope, server, .. } = known;
+    let GatewayRecord { gateway, principal, version, address, scope, server, .. } = known;
     let state = match known.presence {
         Presence::Connected => v1::GatewayState::Connected,
-        Presence::Gone => v1::GatewayState::Gone,
+        Presence::Disconnected => v1::GatewayState::Gone,
     };
     let (cache_state, cache_problem) = convert::cache_state_fields(known.cache);
     v1::GatewayStatus {

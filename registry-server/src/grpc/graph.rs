@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use registry_core::{
-    At, Catalog, Key, Record, Version,
+    Catalog, Key, PointInTime, Record, Version,
     graph::{Direction, Impact},
     limits,
 };
@@ -125,7 +125,7 @@ fn some<T>(name: &'static str, list: Vec<T>, most: usize) -> Result<Vec<T>, Inva
     invalid::list(name, list, most)
 }
 
-fn read_at(at: Option<v1::At>) -> Result<Option<At>, InvalidRequest> {
+fn read_at(at: Option<v1::At>) -> Result<Option<PointInTime>, InvalidRequest> {
     Ok(convert::at(at)?)
 }
 

@@ -1,6 +1,6 @@
 //! Requests that cannot be read, and the limits on what is in them.
 
-use registry_core::{commit::unfit_for_message, limits};
+use registry_core::{commit::invalid_message_char, limits};
 use registry_proto::convert::{
     InvalidAt, InvalidEntityKey, InvalidKind, InvalidPosition, InvalidSetting, InvalidState,
 };
@@ -63,7 +63,7 @@ pub(super) fn text(
     text: String,
     limit: usize,
 ) -> Result<String, InvalidRequest> {
-    let unfit = unfit_for_message(&text);
+    let unfit = invalid_message_char(&text);
     checked(field, text, limit, unfit)
 }
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use registry_core::{
     Catalog, Diagnostic, Key, Record, Revision, SettingChange, limits, rules::Proposed,
-    visible::hides_something,
+    visible::has_invisible_characters,
 };
 use registry_proto::{convert, v1, v1::registry_service_server::RegistryService};
 use tonic::{Request, Response, Status};
@@ -49,7 +49,7 @@ impl RegistryService for Service {
                 return Ok(Response::new(answer));
             }
             Err(found) => {
-                metrics::refused(&found);
+                metrics::rejected(&found);
                 return Err(status::refused(&found));
             }
         };
@@ -147,7 +147,7 @@ fn read_author(principal: &Principal, author: String) -> Result<String, InvalidR
         return Err(InvalidRequest::Field { field: "author", problem });
     }
     // Whoever registers a free name owns it, and an owner can be seen as it is.
-    if hides_something(&author) {
+    if has_invisible_characters(&author) {
         let problem = "it has characters that cannot be seen, or spaces around it".to_owned();
         return Err(InvalidRequest::Field { field: "author", problem });
     }

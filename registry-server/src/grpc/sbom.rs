@@ -5,7 +5,7 @@ use std::pin::Pin;
 use futures_util::{Stream, stream};
 use registry_core::{Key, Name, Record, Version};
 use registry_proto::{convert, v1, v1::sbom_service_server::SbomService};
-use registry_sbom::{Format, Holder};
+use registry_sbom::{Consumer, Format};
 use tonic::{Request, Response, Status};
 
 use super::{
@@ -87,7 +87,7 @@ async fn next(
     })
 }
 
-fn encode(holder: &Holder, record: &Record) -> v1::Holder {
+fn encode(holder: &Consumer, record: &Record) -> v1::Holder {
     v1::Holder {
         path: holder.path.iter().map(v1::EntityKey::from).collect(),
         lifecycle: v1::LifecycleState::from(record.lifecycle.state).into(),

@@ -88,12 +88,12 @@ pub fn denied(denied: &Denied) -> Status {
     let refusal = match denied {
         Denied::Missing => say(Code::Unauthenticated, "CREDENTIALS_MISSING"),
         Denied::Invalid(_) => say(Code::Unauthenticated, "CREDENTIALS_INVALID"),
-        Denied::Unverifiable => say(Code::Unavailable, "DATABASE_UNAVAILABLE"),
+        Denied::TokensUnavailable => say(Code::Unavailable, "DATABASE_UNAVAILABLE"),
         Denied::Forbidden { needs, .. } => {
             say(Code::PermissionDenied, "PERMISSION_DENIED").with("needs_one_of", needs)
         }
-        Denied::NoRule => return unimplemented(),
-        Denied::Limited(wait) | Denied::Failing(wait) => {
+        Denied::UnknownRoute => return unimplemented(),
+        Denied::RateLimited(wait) | Denied::TooManyFailures(wait) => {
             say(Code::ResourceExhausted, "RATE_LIMITED").retry_after(*wait)
         }
     };
@@ -212,28 +212,28 @@ impl From<feed::Error> for Status {
         use feed::Error;
         let say = |code, reason| Refusal::new(code, reason, error.to_string());
         let refusal = match &error {
-            Error::OtherRegistry { ours, .. } => {
-                say(Code::FailedPrecondition, "REGISTRY_MISMATCH").with("registry_id", ours)
+            Error::RegistryMismatch { server, .. } => {
+                say(Code::FailedPrecondition, "REGISTRY_MISMATCH").with("registry_id", server)
             }
-            Error::OtherHistory { revision } => {
+            Error::HistoryMismatch { revision } => {
                 say(Code::FailedPrecondition, "CHAIN_MISMATCH").with("revision", revision)
             }
-            Error::Ahead { ours, .. } => {
-                say(Code::FailedPrecondition, "AHEAD").with("current_revision", ours)
+            Error::FollowerAhead { server, .. } => {
+                say(Code::FailedPrecondition, "AHEAD").with("current_revision", server)
             }
-            Error::NotSent { .. } | Error::NotThere { .. } => {
+            Error::InvalidAck { .. } | Error::InvalidNack { .. } => {
                 say(Code::InvalidArgument, "ACK_NOT_SENT")
             }
-            Error::Unreadable(_) => say(Code::InvalidArgument, "INVALID_REQUEST"),
+            Error::InvalidMessage(_) => say(Code::InvalidArgument, "INVALID_REQUEST"),
             Error::TooManyStreams { .. } => {
                 say(Code::ResourceExhausted, "TOO_MANY_STREAMS").retry_after(Duration::from_secs(5))
             }
             Error::TooManyScopes { .. } => {
                 say(Code::ResourceExhausted, "TOO_MANY_SCOPES").retry_after(Duration::from_mins(1))
             }
-            Error::TooManyOwnScopes { .. } => say(Code::ResourceExhausted, "TOO_MANY_OWN_SCOPES")
+            Error::ScopeQuotaExceeded { .. } => say(Code::ResourceExhausted, "TOO_MANY_OWN_SCOPES")
                 .retry_after(Duration::from_mins(1)),
-            Error::TooManyUpstreamScopes { .. } => {
+            Error::UpstreamScopeLimit { .. } => {
                 say(Code::ResourceExhausted, "TOO_MANY_UPSTREAM_SCOPES")
                     .retry_after(Duration::from_mins(1))
             }
@@ -241,9 +241,9 @@ impl From<feed::Error> for Status {
             Error::Deadline => say(Code::DeadlineExceeded, "DEADLINE_EXCEEDED"),
             Error::CredentialsEnded => say(Code::Unauthenticated, "CREDENTIALS_INVALID"),
             Error::Draining => say(Code::Unavailable, "DRAINING"),
-            Error::Syncing => say(Code::Unavailable, "SYNCING"),
+            Error::RelayNotReady => say(Code::Unavailable, "SYNCING"),
             Error::Store(error) => store_refusal(error),
-            Error::Gone => say(Code::Cancelled, "CANCELLED"),
+            Error::Disconnected => say(Code::Cancelled, "CANCELLED"),
         };
         refusal.into()
     }
@@ -268,7 +268,7 @@ fn store_refusal(error: &store::Error) -> Refusal {
         Error::ReadOnly { .. } => {
             (Code::Unavailable, "READ_ONLY", "the database takes no writes at the moment")
         }
-        Error::Moved { .. } => (
+        Error::FileReplaced { .. } => (
             Code::Unavailable,
             "DATABASE_FILE_MISSING",
             "the database file was deleted or replaced while the server runs; reads and streams go \
@@ -280,17 +280,17 @@ fn store_refusal(error: &store::Error) -> Refusal {
             "DATABASE_CORRUPT",
             "what the database holds is not what was stored; its operator must look at it",
         ),
-        Error::Newer { .. } => (
+        Error::NewerData { .. } => (
             Code::Unavailable,
             "DATABASE_NEWER",
             "a newer registry-server writes this database; reads and streams go on, and another \
              server may take the write: this one is to be replaced",
         ),
-        Error::SchemaVersion { .. }
-        | Error::OtherSchema { .. }
-        | Error::NotOurs { .. }
+        Error::SchemaTooNew { .. }
+        | Error::SchemaMismatch { .. }
+        | Error::NotARegistry { .. }
         | Error::Config { .. }
-        | Error::Refused { .. } => {
+        | Error::StatementRejected { .. } => {
             (Code::Internal, "INTERNAL", "the database refused what it should have taken")
         }
     };

@@ -91,10 +91,10 @@ async fn follow(
     let hello = read_hello(first, &principal)?;
     let keeps_scope = hello.history || hello.signatures;
     let signals = inbound.map(move |message| {
-        let signal = read_signal(message.map_err(|_| Error::Gone)?)?;
+        let signal = read_signal(message.map_err(|_| Error::Disconnected)?)?;
         if keeps_scope && matches!(signal, Signal::Scope(_)) {
             let problem = "a stream of history or of signatures keeps its scope";
-            return Err(Error::Unreadable(problem.to_owned()));
+            return Err(Error::InvalidMessage(problem.to_owned()));
         }
         Ok(signal)
     });
@@ -153,7 +153,7 @@ fn read_hello(
         gateway: invalid::line("gateway", gateway, GATEWAY_BYTES)?,
         gateway_version: invalid::line("gateway_version", gateway_version, GATEWAY_BYTES)?,
         principal: principal.name.clone(),
-        caller: principal.holder(),
+        caller: principal.scope_quota_key(),
         address: principal.address,
         scope,
         is_observer: observer,
@@ -175,18 +175,18 @@ fn read_content(bytes: &[u8]) -> Result<Digest, InvalidRequest> {
 }
 
 fn read_signal(request: v1::SyncRequest) -> Result<Signal, Error> {
-    let unreadable = |what: &str| Error::Unreadable(what.to_owned());
+    let unreadable = |what: &str| Error::InvalidMessage(what.to_owned());
     match request.message.ok_or_else(|| unreadable("it is empty"))? {
         sync_request::Message::Hello(_) => Err(unreadable("hello comes first and only once")),
         sync_request::Message::Ack(ack) => read_ack(ack),
         sync_request::Message::Scope(scope) => {
-            let scope = read_scope(scope).map_err(|e| Error::Unreadable(e.to_string()))?;
+            let scope = read_scope(scope).map_err(|e| Error::InvalidMessage(e.to_string()))?;
             Ok(Signal::Scope(scope))
         }
         sync_request::Message::Nack(nack) => {
             let v1::Nack { revision, message, diagnostics } = nack;
             let message = invalid::text("message", message, limits::MESSAGE_BYTES)
-                .map_err(|e| Error::Unreadable(e.to_string()))?;
+                .map_err(|e| Error::InvalidMessage(e.to_string()))?;
             // A newer gateway may have codes that this server does not know; it keeps the others.
             let mut bytes = 0;
             let known = diagnostics.into_iter().take(NACK_DIAGNOSTICS).take_while(|found| {
@@ -202,7 +202,7 @@ fn read_signal(request: v1::SyncRequest) -> Result<Signal, Error> {
 fn read_ack(ack: v1::Ack) -> Result<Signal, Error> {
     let v1::Ack { applied_revision, persisted_revision, cache_state, cache_problem } = ack;
     let problem = invalid::text("cache_problem", cache_problem, CACHE_PROBLEM_BYTES)
-        .map_err(|e| Error::Unreadable(e.to_string()))?;
+        .map_err(|e| Error::InvalidMessage(e.to_string()))?;
     Ok(Signal::Ack {
         applied: Revision(applied_revision),
         persisted: Revision(persisted_revision),

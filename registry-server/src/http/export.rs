@@ -1,6 +1,6 @@
-//! `/registry.json`: the catalog as a file, with its revision and chain hash as the entity tag.
+//! `/registry.json`: the catalog as a registry-v2 file. The entity tag has its revision and chain hash.
 //!
-//! Compression is not supported: the cache holds the plain file.
+//! Compression is not supported: the cache has the plain file only.
 
 use std::sync::Arc;
 
@@ -15,9 +15,9 @@ use crate::app::App;
 
 pub(super) async fn registry_file(State(app): State<Arc<App>>, headers: HeaderMap) -> Response {
     let catalog = app.catalog();
-    let now = etag::tag(catalog.revision(), catalog.chain());
-    if etag::knows(&headers, &now) {
-        return (StatusCode::NOT_MODIFIED, tags(&now)).into_response();
+    let current = etag::tag(catalog.revision(), catalog.chain());
+    if etag::matches(&headers, &current) {
+        return (StatusCode::NOT_MODIFIED, tags(&current)).into_response();
     }
     let ((revision, chain), bytes) = app.export.of(catalog).await;
     let kind = [(header::CONTENT_TYPE, "application/json")];

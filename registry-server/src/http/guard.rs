@@ -1,8 +1,8 @@
-//! Keeps web pages from reading: by DNS rebinding, a page may reach a server on the reader's own
-//! machine under the page's own name.
+//! Protection against DNS rebinding: a page of another site must not read a server on the user's own
+//! machine through a host name of that site.
 //!
-//! A list of allowed host names is not supported: only a proxy in front of the server knows its
-//! public names.
+//! A list of allowed host names is not supported: only a proxy in front of the server knows its public
+//! names.
 
 use std::net::IpAddr;
 
@@ -15,23 +15,25 @@ use http::{StatusCode, header::HOST, uri::Authority};
 
 use crate::peer::Peer;
 
-/// Who comes over the loopback interface must call the server by a name of this machine.
+/// Requires a loopback host name in requests over the loopback interface.
 pub(super) async fn guard(request: Request, next: Next) -> Response {
-    match refusal(&request) {
-        Some(why) => (StatusCode::FORBIDDEN, format!("{why}\n")).into_response(),
+    match rejection(&request) {
+        Some(reason) => (StatusCode::FORBIDDEN, format!("{reason}\n")).into_response(),
         None => next.run(request).await,
     }
 }
 
-/// Why a request is not served, if it is not.
-pub(super) fn refusal(request: &Request) -> Option<&'static str> {
+/// Reason to reject a request, if any.
+pub(super) fn rejection(request: &Request) -> Option<&'static str> {
     let peer = request.extensions().get::<Peer>();
     let is_local = peer.and_then(|peer| peer.local).is_some_and(|a| a.ip().is_loopback());
-    let is_strange = is_local && !host(request).is_some_and(|host| is_this_machine(&host));
-    is_strange.then_some("over loopback, Host must be localhost or a loopback address")
+    let is_foreign = is_local && !host(request).is_some_and(|host| is_loopback_name(&host));
+    is_foreign.then_some(
+        "invalid Host header: use localhost or a loopback address over the loopback interface",
+    )
 }
 
-/// The host that is asked for: `:authority` of HTTP/2, else `Host`.
+/// Requested host: `:authority` of HTTP/2, else `Host`.
 fn host(request: &Request) -> Option<String> {
     let authority = match request.uri().authority() {
         Some(authority) => authority.clone(),
@@ -40,7 +42,7 @@ fn host(request: &Request) -> Option<String> {
     Some(authority.host().to_owned())
 }
 
-fn is_this_machine(host: &str) -> bool {
+fn is_loopback_name(host: &str) -> bool {
     let bare = host.trim_start_matches('[').trim_end_matches(']');
     host.eq_ignore_ascii_case("localhost")
         || bare.parse::<IpAddr>().is_ok_and(|address| address.to_canonical().is_loopback())
@@ -48,15 +50,15 @@ fn is_this_machine(host: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::is_this_machine;
+    use super::is_loopback_name;
 
     #[test]
-    fn only_names_of_this_machine_pass() {
-        for ours in ["localhost", "LOCALHOST", "127.0.0.1", "127.8.8.8", "[::1]"] {
-            assert!(is_this_machine(ours), "{ours}");
+    fn only_loopback_names_are_accepted() {
+        for name in ["localhost", "LOCALHOST", "127.0.0.1", "127.8.8.8", "[::1]"] {
+            assert!(is_loopback_name(name), "{name}");
         }
-        for other in ["evil.example", "127.0.0.1.evil.example", "10.0.0.1", "", "[::2]"] {
-            assert!(!is_this_machine(other), "{other}");
+        for name in ["evil.example", "127.0.0.1.evil.example", "10.0.0.1", "", "[::2]"] {
+            assert!(!is_loopback_name(name), "{name}");
         }
     }
 }

@@ -1,7 +1,7 @@
-//! `/readyz`: whether requests should come here, and how the server is.
+//! `/readyz`: whether the server accepts requests, and its state.
 //!
-//! A server that has lost its database still answers reads and streams, so it stays ready and says
-//! `degraded`: taking all servers out would turn a loss of writes into a loss of everything.
+//! A server that has lost its database still serves reads and streams. It stays ready and reports
+//! `degraded`, because otherwise a lost database would remove all servers from the load balancer.
 
 use std::sync::Arc;
 
@@ -19,24 +19,24 @@ struct Readiness {
     entities: usize,
     streams: usize,
     database: &'static str,
-    /// The revision of the search index, once there is one.
+    /// Revision of the search index, once built.
     #[serde(skip_serializing_if = "Option::is_none")]
     search_revision: Option<u64>,
-    /// On the admin address alone: it names the database and its user.
+    /// Only on the admin address, because it has the host and the user of the database.
     #[serde(skip_serializing_if = "Option::is_none")]
     problem: Option<String>,
-    /// Of a relay, on the admin address alone: the registry that it follows.
+    /// Upstream registry of a relay; only on the admin address.
     #[serde(skip_serializing_if = "Option::is_none")]
     upstream: Option<String>,
 }
 
-/// For everybody who reaches the server.
+/// Summary for the main port.
 pub(super) async fn ready(State(app): State<Arc<App>>) -> impl IntoResponse {
     let (code, readiness) = readiness(&app);
     (code, Json(Readiness { problem: None, upstream: None, ..readiness }))
 }
 
-/// For operators.
+/// Details for the admin address.
 pub(super) async fn details(State(app): State<Arc<App>>) -> impl IntoResponse {
     let (code, readiness) = readiness(&app);
     (code, Json(readiness))
@@ -49,8 +49,9 @@ fn readiness(app: &App) -> (StatusCode, Readiness) {
         Database::ReadOnly(error) => ("read-only", Some(error.to_string())),
     };
     let upstream = app.relay.as_ref().map(Relay::upstream);
-    let away = app.relay.as_ref().and_then(Relay::problem);
-    let problem = problem.or(away.map(|reason| format!("the registry is not followed: {reason}")));
+    let lost = app.relay.as_ref().and_then(Relay::problem);
+    let problem =
+        problem.or(lost.map(|reason| format!("not following the upstream registry: {reason}")));
     let problem = problem.or_else(|| app.search.problem());
     let (code, status) = match (app.draining.is_cancelled(), &problem) {
         (true, _) => (StatusCode::SERVICE_UNAVAILABLE, "draining"),
@@ -63,7 +64,7 @@ fn readiness(app: &App) -> (StatusCode, Readiness) {
         registry: app.registry().to_string(),
         revision: catalog.revision().0,
         entities: catalog.len(),
-        streams: app.feed.roster().len(),
+        streams: app.feed.sessions().len(),
         database,
         search_revision: app.search.revision().map(|revision| revision.0),
         problem,

@@ -1,8 +1,7 @@
-//! `/v0.1/…`: the API of MCP registries, for editors, assistants and the MCP project's own tools.
+//! MCP registry API below `/v0.1`, for editors and assistants.
 //!
-//! Everything that is read comes from the catalog in memory, so it is there without the database.
-//! Reading is open to every web page, as the API demands: editors are web pages. `/v0` is not
-//! supported, because private registries do not have it. Proof of domain ownership is not supported.
+//! Reads use the catalog in memory and work without the database. They allow all origins, because the API
+//! specification requires it. `/v0` and proof of domain ownership are not supported.
 
 mod body;
 mod cursor;
@@ -28,47 +27,47 @@ use problem::Problem;
 use super::guard;
 use crate::{app::App, cors};
 
-/// The routes of the API, and what answers on all others below it.
+/// Routes of the API, with fallbacks below its prefix.
 pub(super) fn router() -> Router<Arc<App>> {
     let api = reads()
         .merge(write::router())
         .merge(validate::router())
-        .fallback(nothing_here)
-        .method_not_allowed_fallback(wrong_method)
+        .fallback(not_found)
+        .method_not_allowed_fallback(method_not_allowed)
         .layer(from_fn(guard_as_problem))
         .layer(from_fn(cors::cors));
-    let root = any(nothing_here).layer(from_fn(cors::cors));
+    let root = any(not_found).layer(from_fn(cors::cors));
     Router::new().nest("/v0.1", api).route("/v0.1/", root)
 }
 
-/// What changes nothing: open to everybody, since no client proves who it is.
+/// Read-only routes.
 fn reads() -> Router<Arc<App>> {
     let router = route(Router::new(), "/servers", get(read::list));
     let router = route(router, "/servers/{name}/versions", get(read::versions));
     route(router, "/servers/{name}/versions/{version}", get(read::version))
 }
 
-/// A route with and without a slash at its end: some clients put a base and a path together badly.
+/// Adds a route with and without a trailing slash, because some clients add one.
 fn route(router: Router<Arc<App>>, path: &str, method: MethodRouter<Arc<App>>) -> Router<Arc<App>> {
     router.route(path, method.clone()).route(&format!("{path}/"), method)
 }
 
-/// As [`guard::guard`], in this API's own form.
+/// [`guard::guard`] with the error format of this API.
 async fn guard_as_problem(request: Request, next: Next) -> Response {
-    match guard::refusal(&request) {
-        Some(why) => Problem::new(StatusCode::FORBIDDEN, why).into_response(),
+    match guard::rejection(&request) {
+        Some(reason) => Problem::new(StatusCode::FORBIDDEN, reason).into_response(),
         None => next.run(request).await,
     }
 }
 
-async fn nothing_here(uri: Uri) -> Problem {
+async fn not_found(uri: Uri) -> Problem {
     Problem::not_found(format!(
-        "there is nothing at /v0.1{}; names are written with %2F, as in \
+        "/v0.1{} not found; encode the slash of a server name as %2F, for example \
          /v0.1/servers/com.example%2Fdocs/versions/latest",
         uri.path()
     ))
 }
 
-async fn wrong_method(method: Method, uri: Uri) -> Problem {
-    Problem::wrong_method(format!("{method} is not possible at /v0.1{}", uri.path()))
+async fn method_not_allowed(method: Method, uri: Uri) -> Problem {
+    Problem::method_not_allowed(format!("{method} is not allowed on /v0.1{}", uri.path()))
 }

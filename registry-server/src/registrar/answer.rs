@@ -1,4 +1,4 @@
-//! The writer's answers, among them those to retries.
+//! Results of writes, including retries with a known request id.
 
 use super::{
     Applied, Error,
@@ -10,7 +10,7 @@ use super::{
 use crate::metrics;
 
 impl Writer {
-    /// Answers members of a group that is stored, or whose base is confirmed.
+    /// Returns results to members of a group that is stored, or whose base revision is confirmed.
     pub(super) async fn answer_each(&mut self, members: Vec<Member>) {
         for Member { waiting, verdict, .. } in members {
             let (revision, committed, plan) = match verdict {
@@ -34,8 +34,8 @@ impl Writer {
         }
     }
 
-    /// Answers members whose request ids the log has. The others are decided again: their ids have
-    /// expired since.
+    /// Returns results to members whose request ids are in the log. The remaining ids have expired, so these
+    /// members are decided again.
     pub(super) async fn answer_repeats(&mut self, members: Vec<Member>) -> Vec<Member> {
         let mut expired = Vec::new();
         for member in members {
@@ -47,7 +47,7 @@ impl Writer {
         expired
     }
 
-    /// What an earlier request with the same id did, if there was one.
+    /// Finds the result of an earlier request with the same id.
     async fn find_repeat(&mut self, waiting: &Waiting) -> Result<Option<Applied>, Error> {
         let Some((author, request_id)) = waiting.request() else { return Ok(None) };
         let (log, now) = (self.log.clone(), self.now());
@@ -56,20 +56,20 @@ impl Writer {
         let Some(header) = found else { return Ok(None) };
         if header.revision > self.hub.catalog().revision() {
             self.catch_up().await;
-            // The answer is never ahead of what this server shows.
-            let refusal = self.database.borrow().refusal().cloned();
-            if let Some(error) = refusal {
+            // A result must not refer to a revision that this server does not serve yet.
+            let failure = self.database.borrow().write_failure().cloned();
+            if let Some(error) = failure {
                 return Err(Error::Database(error));
             }
         }
         let revision = header.revision;
         let stored = log.timed(log.store.commit(revision)).await.map_err(Error::Database)?;
-        let wanted = &waiting.submission;
-        let plan = stored.and_then(|stored| repeat::plan_of(&stored.commit, wanted));
+        let submission = &waiting.submission;
+        let plan = stored.and_then(|stored| repeat::committed_plan(&stored.commit, submission));
         let Some(plan) = plan else {
             return Err(Error::RequestIdReused { request_id, revision });
         };
-        metrics::repeated();
+        metrics::replayed();
         Ok(Some(Applied { revision, committed: true, batch: Vec::new(), plan }))
     }
 }
@@ -78,7 +78,7 @@ fn settle_repeat(waiting: Waiting, found: Result<Option<Applied>, Error>) {
     match found {
         Ok(Some(applied)) => waiting.succeed(|batch| Applied { batch, ..applied }),
         Ok(None) => {
-            waiting.fail(Error::Internal("its request id is both taken and free".to_owned()));
+            waiting.fail(Error::Internal("the request id is both used and unused".to_owned()));
         }
         Err(error) => waiting.fail(error),
     }

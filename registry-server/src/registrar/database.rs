@@ -1,35 +1,36 @@
-//! Whether the database takes writes.
+//! Health of the database.
 
 use crate::store;
 
-/// The database, as the writer last saw it.
+/// State of the database at the last access.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Database {
-    /// It answers and takes writes.
+    /// Reads and writes work.
     Writable,
-    /// It did not; reads and streams go on from memory.
+    /// The last access failed; reads and streams continue from memory.
     ReadOnly(store::Error),
 }
 
 impl Database {
-    /// Why a write need not even be tried. What only a write can find out is always tried.
-    pub fn refusal(&self) -> Option<&store::Error> {
+    /// Failure that makes every write fail. Failures that only a write can detect are excluded, so the next
+    /// write is attempted.
+    pub fn write_failure(&self) -> Option<&store::Error> {
         use store::Error;
         match self {
             Self::ReadOnly(
                 error @ (Error::Unavailable { .. }
-                | Error::Moved { .. }
+                | Error::FileReplaced { .. }
                 | Error::Corrupt { .. }
-                | Error::Newer { .. }),
+                | Error::NewerData { .. }),
             ) => Some(error),
             Self::ReadOnly(
                 Error::ReadOnly { .. }
                 | Error::Full { .. }
-                | Error::SchemaVersion { .. }
-                | Error::OtherSchema { .. }
-                | Error::NotOurs { .. }
+                | Error::SchemaTooNew { .. }
+                | Error::SchemaMismatch { .. }
+                | Error::NotARegistry { .. }
                 | Error::Config { .. }
-                | Error::Refused { .. },
+                | Error::StatementRejected { .. },
             )
             | Self::Writable => None,
         }

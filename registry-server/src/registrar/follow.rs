@@ -1,4 +1,4 @@
-//! The writer follows the log: other servers' commits, and the health of the database.
+//! Reads the commits of other servers and tracks the health of the database.
 
 use std::time::Instant;
 
@@ -8,11 +8,11 @@ use super::{Database, log::corrupt, writer::Writer};
 use crate::{metrics, store};
 
 impl Writer {
-    /// Publishes what other servers have committed since.
+    /// Publishes new commits of other servers.
     pub(super) async fn catch_up(&mut self) {
         match self.read_log().await {
-            // What only a write can find out, only a write can clear.
-            Ok(()) if self.database.borrow().refusal().is_some() => {
+            // A failure that only a write can detect is cleared by the next successful write.
+            Ok(()) if self.database.borrow().write_failure().is_some() => {
                 self.set_database(Database::Writable);
             }
             Ok(()) => {}
@@ -23,31 +23,31 @@ impl Writer {
     async fn read_log(&mut self) -> Result<(), store::Error> {
         self.log.store.check_file()?;
         let catalog = self.hub.catalog();
-        let is_due = self.proved_at.elapsed() > self.poll_interval() / 2;
-        if is_due || self.database.borrow().refusal().is_some() {
-            self.log.holds(catalog.revision(), catalog.chain()).await?;
-            self.proved_at = Instant::now();
+        let is_due = self.verified_at.elapsed() > self.poll_interval() / 2;
+        if is_due || self.database.borrow().write_failure().is_some() {
+            self.log.verify_contains(catalog.revision(), catalog.chain()).await?;
+            self.verified_at = Instant::now();
         }
         while let Some((catalog, commits)) = self.log.next(&self.hub.catalog()).await? {
-            self.judge(&commits)?;
+            self.validate(&commits)?;
             self.publish(catalog, commits);
         }
         Ok(())
     }
 
-    /// Refuses what no server of this database would have appended.
-    fn judge(&self, commits: &[SealedCommit]) -> Result<(), store::Error> {
+    /// Rejects commits that no server of this database would have appended.
+    fn validate(&self, commits: &[SealedCommit]) -> Result<(), store::Error> {
         let mut before = self.last_commit_at;
         for sealed in commits {
             let (revision, at) = (sealed.revision(), sealed.commit().committed_at);
-            if !self.log.store.is_shared() && !self.unsure.contains(&sealed.chain()) {
-                let detail = "this server alone writes this database, and did not write it; \
-                              `registryctl audit verify` tells more";
+            if !self.log.store.is_shared() && !self.unknown_outcomes.contains(&sealed.chain()) {
+                let detail =
+                    "another program wrote to this SQLite database; run `registryctl audit verify`";
                 return Err(corrupt(revision, detail));
             }
             if at < before {
                 let detail =
-                    format!("its time {at} is before {before}, the time of the commit before it");
+                    format!("its time {at} is before the time of the previous commit, {before}");
                 return Err(corrupt(revision, &detail));
             }
             before = at;
@@ -63,10 +63,10 @@ impl Writer {
         self.hub.publish(catalog, commits);
     }
 
-    /// A statement that was refused says nothing of the next one; any other failure does.
+    /// A rejected statement does not affect later statements; other failures mark the database as read-only.
     pub(super) fn note_failure(&self, error: store::Error) {
-        if let store::Error::Refused { .. } = error {
-            tracing::error!(%error, "a write failed in a way that should not be possible");
+        if let store::Error::StatementRejected { .. } = error {
+            tracing::error!(%error, "the database rejected a statement unexpectedly");
         } else {
             self.set_database(Database::ReadOnly(error));
         }
@@ -81,9 +81,9 @@ impl Writer {
         metrics::database(now == Database::Writable);
         match now {
             Database::ReadOnly(error) if changed => {
-                tracing::error!(%error, "the database takes no writes; reads and streams go on");
+                tracing::error!(%error, "the database is unavailable for writes; reads and streams continue");
             }
-            Database::Writable if changed => tracing::info!("the database takes writes again"),
+            Database::Writable if changed => tracing::info!("the database accepts writes again"),
             Database::ReadOnly(_) | Database::Writable => {}
         }
     }

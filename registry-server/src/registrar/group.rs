@@ -1,7 +1,6 @@
-//! Forming a group: each waiting batch is validated against everything before it, also against
-//! what the group itself is about to commit.
+//! Forms a group: validates each queued batch against the catalog and the earlier commits of the group.
 //!
-//! Pure computing on a snapshot of the catalog, so that it can run beside the runtime.
+//! Pure computation on a snapshot of the catalog, so it can run on the blocking pool.
 
 use std::{
     any::Any,
@@ -24,15 +23,15 @@ use super::{
     waiting::{Waiting, bytes},
 };
 
-/// Batches that were decided together, on top of one catalog.
+/// Batches decided together on top of one catalog.
 pub(super) struct Group {
-    /// Where the log must be for this group.
+    /// Required head of the log.
     pub(super) base: Position,
-    /// The catalog with all commits of the group.
+    /// Catalog with all commits of the group.
     pub(super) catalog: Catalog,
-    /// One for each member that changes something.
+    /// Commits of members that change something.
     pub(super) commits: Vec<SealedCommit>,
-    /// From where the commits of authenticated authors came.
+    /// Access events of commits with authenticated authors.
     pub(super) events: Vec<CommitEvent>,
     pub(super) members: Vec<Member>,
 }
@@ -40,35 +39,35 @@ pub(super) struct Group {
 pub(super) struct Member {
     pub(super) waiting: Waiting,
     pub(super) verdict: Verdict,
-    /// Whether the verdict looked at commits that are not stored yet.
-    pub(super) footing: Footing,
+    /// Whether the verdict depends on commits that are not stored yet.
+    pub(super) based_on: BasedOn,
 }
 
 impl Member {
-    /// Whether its answer depends on no commit of its group.
+    /// Whether the verdict is valid even if the commits of the group are not stored.
     pub(super) fn is_settled(&self) -> bool {
-        self.footing == Footing::Stored && !matches!(self.verdict, Verdict::Commits(..))
+        self.based_on == BasedOn::Committed && !matches!(self.verdict, Verdict::Commits(..))
     }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Footing {
-    /// On what is stored: holds whatever becomes of the group.
-    Stored,
-    /// On commits of this group: holds only if they are stored.
-    Pending,
+pub(super) enum BasedOn {
+    /// Stored commits only.
+    Committed,
+    /// Earlier commits of this group too.
+    Group,
 }
 
 pub(super) enum Verdict {
-    /// Stored as this revision, if the group is.
+    /// Creates a commit with this revision.
     Commits(Revision, Plan),
-    /// Changes nothing at this revision.
+    /// Changes nothing, at this revision.
     Unchanged(Revision, Plan),
-    /// Refused.
+    /// Rejected.
     Refused(Error),
 }
 
-/// How much goes into one group.
+/// Maximum size of a group.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Budget {
     pub(super) commits: usize,
@@ -76,8 +75,8 @@ pub(super) struct Budget {
 }
 
 impl Group {
-    /// Takes batches from the front of the queue and decides them, within the budget. A batch with
-    /// a request id that the group has already stays, and is decided when that one is settled.
+    /// Decides batches from the front of the queue within the budget. Stops before a second batch with the
+    /// same request id, which must see the result of the first.
     pub(super) fn form(
         stored: &Catalog,
         queue: &mut VecDeque<Waiting>,
@@ -106,24 +105,27 @@ impl Group {
         group
     }
 
-    /// Decides a batch. A panic is answered to this batch alone, and the group is restored.
+    /// Decides a batch. A panic fails only this batch and restores the group.
     fn admit(&mut self, stored: &Catalog, waiting: Waiting, now: Timestamp) {
-        let footing = if self.commits.is_empty() { Footing::Stored } else { Footing::Pending };
+        let based_on = if self.commits.is_empty() { BasedOn::Committed } else { BasedOn::Group };
         let (commits, events) = (self.commits.len(), self.events.len());
         let deciding = AssertUnwindSafe(|| self.decide(&waiting.submission, now));
         let verdict = catch_unwind(deciding).unwrap_or_else(|panic| {
-            tracing::error!(panic = text(&*panic), "deciding a batch panicked; it was not stored");
+            tracing::error!(
+                panic = text(&*panic),
+                "panic while validating a batch; it was not stored"
+            );
             self.commits.truncate(commits);
             self.events.truncate(events);
-            // A panic may leave the catalog half changed.
+            // The panic may have left the catalog partially changed.
             self.catalog = stored.clone();
-            let again = self.commits.iter().try_for_each(|commit| self.catalog.apply(commit));
-            debug_assert!(again.is_ok(), "these commits were applied before");
-            let detail = "it meets a defect of the server, whose log has the details";
+            let replay = self.commits.iter().try_for_each(|commit| self.catalog.apply(commit));
+            debug_assert!(replay.is_ok(), "these commits were applied before");
+            let detail = "validation of the batch panicked; see the server log";
             Err(Error::Internal(detail.to_owned()))
         });
         let verdict = verdict.unwrap_or_else(Verdict::Refused);
-        self.members.push(Member { waiting, verdict, footing });
+        self.members.push(Member { waiting, verdict, based_on });
     }
 
     fn decide(&mut self, submission: &Submission, now: Timestamp) -> Result<Verdict, Error> {
@@ -147,7 +149,6 @@ impl Group {
     }
 }
 
-/// The message of a panic.
 fn text(panic: &(dyn Any + Send)) -> &str {
     let text = panic.downcast_ref::<String>().map(String::as_str);
     text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("no message")
@@ -175,11 +176,11 @@ fn seal(
         .map_err(|e| Error::Internal(e.to_string()))
 }
 
-/// The documents of what the plan registers, in the order of its changes. Their entities have been
-/// judged, and most are never looked at again.
+/// Documents of the registered entities, in the order of the changes. Drops the parsed entities to save
+/// memory, because most are not read again.
 fn registered(batch: &[Proposed], plan: &Plan) -> Vec<Arc<Document>> {
     let document = |(proposed, effect): (&Proposed, &Option<_>)| match (proposed, effect) {
-        (Proposed::Register(document), Some(_)) => Some(Arc::new(document.unread())),
+        (Proposed::Register(document), Some(_)) => Some(Arc::new(document.without_entity())),
         _ => None,
     };
     batch.iter().zip(&plan.effects).filter_map(document).collect()
@@ -210,13 +211,13 @@ mod tests {
         };
         let space = Arc::new(Semaphore::new(1)).try_acquire_owned().unwrap();
         let (reply, answer) = oneshot::channel();
-        // A batch whose caller has gone is not decided.
+        // A batch without a receiver is not decided.
         std::mem::forget(answer);
         Waiting::new(submission, reply, space)
     }
 
     #[test]
-    fn panic_of_one_batch_spares_its_neighbors() {
+    fn panic_fails_only_its_own_batch() {
         let stored = Catalog::empty(RegistryId::new("r"));
         let batches = [registers("A", ""), registers("B", PANICS), registers("C", "")];
         let mut queue = VecDeque::from(batches);
@@ -233,7 +234,7 @@ mod tests {
                     Verdict::Commits(Revision(2), _),
                 ]
             ),
-            "the second batch alone meets its defect"
+            "only the second batch fails"
         );
         let mut fold = stored;
         group.commits.iter().for_each(|commit| fold.apply(commit).unwrap());

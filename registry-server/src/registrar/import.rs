@@ -1,15 +1,15 @@
-//! A relay's writer: stores and publishes the registry's commits just as they are.
+//! The writer of a relay: stores and publishes the commits of the upstream registry unchanged.
 
 use registry_core::{Catalog, ChainHash, Revision, SealedCommit};
 
 use super::{
     Database,
-    log::{Appended, Source, corrupt},
+    log::{AppendOutcome, Source, corrupt},
     writer::Writer,
 };
 use crate::store;
 
-/// Takes commits of the registry.
+/// Stores and publishes upstream commits.
 pub struct Importer(Writer);
 
 impl Importer {
@@ -17,8 +17,8 @@ impl Importer {
         Self(writer)
     }
 
-    /// Stores commits that follow on a revision. Those that are there already, because a relay of the same
-    /// database has stored them, or this one before it was stopped, stay as they are.
+    /// Stores commits after a revision. Skips commits that are already stored, for example by another relay on
+    /// the same database.
     pub async fn store(
         &mut self,
         after: Revision,
@@ -27,17 +27,17 @@ impl Importer {
         let Self(writer) = self;
         let (mut after, mut left) = (after, commits);
         while !left.is_empty() {
-            match Box::pin(writer.log.append(Source::Registry, None, after, left)).await {
-                Appended::Stored => break,
-                Appended::Behind | Appended::RequestIdTaken(_) => {
-                    let there = writer.log.in_common(left).await?;
+            match Box::pin(writer.log.append(Source::Upstream, None, after, left)).await {
+                AppendOutcome::Stored => break,
+                AppendOutcome::Conflict | AppendOutcome::RequestIdTaken(_) => {
+                    let there = writer.log.common_prefix(left).await?;
                     let Some(last) = there.checked_sub(1).and_then(|last| left.get(last)) else {
-                        let detail = "it is not the commit that the registry has there";
+                        let detail = "it differs from the commit of the upstream registry";
                         return Err(corrupt(after.next(), detail));
                     };
                     (after, left) = (last.revision(), left.get(there..).unwrap_or_default());
                 }
-                Appended::Failed(_, cause) => {
+                AppendOutcome::Failed(_, cause) => {
                     writer.note_failure(cause.clone());
                     return Err(cause);
                 }
@@ -47,7 +47,7 @@ impl Importer {
         Ok(())
     }
 
-    /// Publishes a catalog and the last commits that led to it, the first after this place.
+    /// Publishes a catalog and its last commits, the first of which follows the position `after`.
     pub fn publish(
         &mut self,
         catalog: Catalog,
@@ -56,7 +56,7 @@ impl Importer {
     ) {
         let Self(writer) = self;
         if writer.hub.catalog().revision() != after.0 {
-            writer.hub.leap(after);
+            writer.hub.skip_to(after);
         }
         writer.publish(catalog, commits);
     }

@@ -1,6 +1,6 @@
-//! Listens on the database, and wakes the writer when other servers commit.
+//! Listens for database notifications of other servers' commits and wakes the writer.
 //!
-//! Without a listener other servers' commits appear later, because the writer also polls.
+//! Without a listener, the writer finds these commits later, by polling.
 
 use std::{sync::Arc, time::Duration};
 
@@ -13,29 +13,29 @@ use crate::{
     store::{Listener, Store, Wake},
 };
 
-const PAUSE: Duration = Duration::from_secs(1);
+const RETRY_DELAY: Duration = Duration::from_secs(1);
 
 pub(super) fn spawn(store: Store, hub: Arc<Hub>) -> JoinHandle<()> {
     tokio::spawn(async move {
         loop {
             if let Ok(listener) = store.listener().await {
-                // Other servers may have committed while there was no listener.
+                // Other servers may have committed while no listener was connected.
                 hub.request_refresh();
                 listen(listener, &hub).await;
             }
-            sleep(jittered_by(PAUSE, 0.1)).await;
+            sleep(jittered_by(RETRY_DELAY, 0.1)).await;
         }
     })
 }
 
-/// Passes on notifications until the database cannot be reached.
+/// Forwards notifications until the connection fails.
 async fn listen(mut listener: Listener, hub: &Hub) {
-    while let Ok(why) = listener.wait().await {
-        if let Wake::Lost(loss) = why {
+    while let Ok(wake) = listener.wait().await {
+        if let Wake::Lost(loss) = wake {
             metrics::listener_lost(loss.as_str());
             tracing::warn!(
                 how = loss.as_str(),
-                "the connection that listens for other servers' commits is lost; until there is another one, they are found by polling"
+                "lost the notification connection to the database; polling for commits until it is restored"
             );
         }
         hub.request_refresh();

@@ -1,9 +1,8 @@
-//! The writer's side of the log: appending so that the outcome is known, and catching up with
-//! other servers.
+//! The writer's access to the log: appends with a known outcome, and reads of other servers' commits.
 //!
-//! A connection that is lost during a commit leaves open whether it was stored. The way out is to
-//! append the same commits again: the head's lock makes the second try wait for the first, and then
-//! either it is stored, or the log shows whose commits are there.
+//! A connection that is lost during a commit leaves the outcome open. The writer then appends the same
+//! commits again: the lock on the head row makes the second attempt wait for the first, and then either it
+//! succeeds or the log shows which commits are stored.
 
 use std::{future::Future, time::Duration};
 
@@ -12,52 +11,52 @@ use retry_backoff::jittered_by;
 use tokio::time::{Instant, sleep, timeout};
 
 use super::{Error, waiting::Request};
-use crate::store::{self, AppendError, CommitEvent, Hold, Store};
+use crate::store::{self, AppendError, CommitEvent, HeadLock, Store};
 
-const PAUSE: Duration = Duration::from_millis(200);
+const RETRY_DELAY: Duration = Duration::from_millis(200);
 const PAGE: usize = 256;
-const ANOTHER: &str = "it is not the commit that this server has seen there";
+const REPLACED: &str = "it differs from the commit that this server read earlier";
 
-/// A revision, and the chain hash after it.
+/// A revision and its chain hash.
 pub(super) type Position = (Revision, ChainHash);
 
-/// The log with a limit on how long it may take to answer.
+/// The log with timeouts.
 #[derive(Debug, Clone)]
 pub(super) struct Log {
     pub(super) store: Store,
     pub(super) timeout: Duration,
-    /// How long a lost commit is looked for before its callers hear that nobody knows.
-    pub(super) patience: Duration,
+    /// Time to resolve the outcome of a commit after a lost connection.
+    pub(super) outcome_timeout: Duration,
 }
 
-/// Where commits were made.
+/// Origin of commits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Source<'a> {
-    /// By this server, with their lines of the trail of access.
-    Here(&'a [CommitEvent]),
-    /// By the registry that this relay follows.
-    Registry,
+    /// This server, with the access events of the commits.
+    Local(&'a [CommitEvent]),
+    /// The upstream registry of this relay.
+    Upstream,
 }
 
-/// What became of commits.
+/// Result of an append.
 #[derive(Debug)]
-pub(super) enum Appended {
-    /// They are stored.
+pub(super) enum AppendOutcome {
+    /// The commits are stored.
     Stored,
-    /// They are not: another server's commits are there.
-    Behind,
-    /// They are not: this request made a commit before.
+    /// Not stored: another server committed first.
+    Conflict,
+    /// Not stored: an earlier commit has the request id.
     RequestIdTaken(Request),
-    /// They are not, or nobody knows.
+    /// Not stored, or unknown.
     Failed(Error, store::Error),
 }
 
-impl Appended {
-    /// One word for the metrics.
+impl AppendOutcome {
+    /// Label of the metric.
     pub(super) fn label(&self) -> &'static str {
         match self {
             Self::Stored => "stored",
-            Self::Behind => "conflict",
+            Self::Conflict => "conflict",
             Self::RequestIdTaken(_) => "request_id_taken",
             Self::Failed(Error::OutcomeUnknown, _) => "unknown",
             Self::Failed(..) => "failed",
@@ -70,63 +69,70 @@ impl Log {
     pub(super) async fn append(
         &self,
         source: Source<'_>,
-        mut hold: Option<Hold>,
+        mut lock: Option<HeadLock>,
         base: Revision,
         commits: &[SealedCommit],
-    ) -> Appended {
-        let give_up = Instant::now() + self.patience;
+    ) -> AppendOutcome {
+        let deadline = Instant::now() + self.outcome_timeout;
         let mut lost = false;
         loop {
             let result = match source {
-                Source::Here(events) => {
-                    let hold = hold.take();
-                    self.timed(self.store.append_holding(hold, base, commits, events)).await
+                Source::Local(events) => {
+                    let lock = lock.take();
+                    self.timed(self.store.append_locked(lock, base, commits, events)).await
                 }
-                Source::Registry => self.timed(self.store.append_copy(base, commits)).await,
+                Source::Upstream => self.timed(self.store.append_copy(base, commits)).await,
             };
             let error = match (result, lost) {
-                (Ok(()), _) => return Appended::Stored,
+                (Ok(()), _) => return AppendOutcome::Stored,
                 (Err(AppendError::Store(error)), _) => error,
                 (Err(AppendError::Lost(error)), _) => {
-                    return Appended::Failed(Error::OutcomeUnknown, error);
+                    return AppendOutcome::Failed(Error::OutcomeUnknown, error);
                 }
-                // The first try may have been stored; then the second finds the log further on.
+                // The first attempt may have succeeded; then the second one finds a later head.
                 (Err(AppendError::Conflict { .. } | AppendError::RequestIdTaken { .. }), true) => {
-                    match self.is_ours(base, commits).await {
-                        Ok(true) => return Appended::Stored,
-                        Ok(false) => return Appended::Behind,
+                    match self.is_stored(base, commits).await {
+                        Ok(true) => return AppendOutcome::Stored,
+                        Ok(false) => return AppendOutcome::Conflict,
                         Err(error) => error,
                     }
                 }
                 (Err(AppendError::Conflict { head }), false) if head < base => {
                     let error = rolled_back(base);
-                    return Appended::Failed(Error::Database(error.clone()), error);
+                    return AppendOutcome::Failed(Error::Database(error.clone()), error);
                 }
-                (Err(AppendError::Conflict { .. }), false) => return Appended::Behind,
+                (Err(AppendError::Conflict { .. }), false) => return AppendOutcome::Conflict,
                 (Err(AppendError::RequestIdTaken { author, request_id, .. }), false) => {
-                    return Appended::RequestIdTaken((author, request_id));
+                    return AppendOutcome::RequestIdTaken((author, request_id));
                 }
             };
             lost |= matches!(error, store::Error::Unavailable { .. });
             if !lost {
-                return Appended::Failed(Error::Database(error.clone()), error);
+                return AppendOutcome::Failed(Error::Database(error.clone()), error);
             }
-            if Instant::now() > give_up {
-                return Appended::Failed(Error::OutcomeUnknown, error);
+            if Instant::now() > deadline {
+                return AppendOutcome::Failed(Error::OutcomeUnknown, error);
             }
-            sleep(jittered_by(PAUSE, 0.1)).await;
+            sleep(jittered_by(RETRY_DELAY, 0.1)).await;
         }
     }
 
-    /// Whether the log goes on with these very commits.
-    async fn is_ours(&self, base: Revision, ours: &[SealedCommit]) -> Result<bool, store::Error> {
-        let Some(first) = ours.first() else { return Ok(true) };
+    /// Whether these commits are stored after the base revision.
+    async fn is_stored(
+        &self,
+        base: Revision,
+        commits: &[SealedCommit],
+    ) -> Result<bool, store::Error> {
+        let Some(first) = commits.first() else { return Ok(true) };
         let stored = self.timed(self.store.commit(base.next())).await?;
         Ok(stored.is_some_and(|stored| stored.chain == first.chain()))
     }
 
-    /// How many of these commits the log has, the first ones.
-    pub(super) async fn in_common(&self, commits: &[SealedCommit]) -> Result<usize, store::Error> {
+    /// Number of leading commits that the log contains.
+    pub(super) async fn common_prefix(
+        &self,
+        commits: &[SealedCommit],
+    ) -> Result<usize, store::Error> {
         for (i, commit) in commits.iter().enumerate() {
             let stored = self.timed(self.store.commit(commit.revision())).await?;
             if stored.is_none_or(|stored| stored.chain != commit.chain()) {
@@ -136,7 +142,7 @@ impl Log {
         Ok(commits.len())
     }
 
-    /// The catalog with the commits after it, as many as are read at once; `None` if there are no more.
+    /// Reads the next page of commits and applies them to the catalog; `None` at the end of the log.
     pub(super) async fn next(
         &self,
         catalog: &Catalog,
@@ -153,21 +159,24 @@ impl Log {
         Ok(Some((catalog, commits)))
     }
 
-    /// Proves that the database still has what this server has seen of it: not another one, and not
-    /// one that lost commits.
-    pub(super) async fn holds(&self, head: Revision, chain: ChainHash) -> Result<(), store::Error> {
+    /// Checks that the database still contains the served head. Detects a replaced or rolled back database.
+    pub(super) async fn verify_contains(
+        &self,
+        head: Revision,
+        chain: ChainHash,
+    ) -> Result<(), store::Error> {
         if head == Revision(0) {
             return self.timed(self.store.check()).await;
         }
         match self.timed(self.store.stored_chain(head)).await? {
             Some(stored) if stored == chain => Ok(()),
-            Some(_) => Err(corrupt(head, ANOTHER)),
+            Some(_) => Err(corrupt(head, REPLACED)),
             None => Err(rolled_back(head)),
         }
     }
 
-    /// Whether the log ends at this position, which this server has seen stored. A server that has
-    /// its database to itself knows without asking.
+    /// Whether the log ends at this position, which this server has seen. SQLite has only one writer, so no
+    /// query is needed.
     pub(super) async fn ends_at(&self, seen: Position) -> Result<bool, store::Error> {
         if !self.store.is_shared() {
             return Ok(true);
@@ -177,7 +186,7 @@ impl Log {
             return Err(rolled_back(seen.0));
         }
         if head.0 == seen.0 && head.1 != seen.1 {
-            return Err(corrupt(seen.0, ANOTHER));
+            return Err(corrupt(seen.0, REPLACED));
         }
         Ok(head == seen)
     }
@@ -190,7 +199,7 @@ impl Log {
             Ok(result) => result,
             Err(_) => Err(store::Error::Unavailable {
                 database: format!("of registry {}", self.store.registry()),
-                detail: format!("no answer within {:?}", self.timeout),
+                detail: format!("timed out after {:?}", self.timeout),
             }
             .into()),
         }
@@ -204,8 +213,8 @@ pub(super) fn corrupt(revision: Revision, detail: &str) -> store::Error {
 fn rolled_back(seen: Revision) -> store::Error {
     corrupt(
         seen,
-        "this server has seen it stored, and the log now ends before it: commits are lost, as in a \
-         failover to a standby that lagged behind, or the database was replaced; restart the \
-         server if that is to stay so",
+        "this server has read it, but the log now ends before it: commits were lost, for example in a \
+         failover to a lagging standby, or the database was replaced. Restore the missing commits, or \
+         restart the server to accept the shorter log",
     )
 }

@@ -1,6 +1,6 @@
-//! Retries: whether a batch is the one that a commit with its request id was made of.
+//! Idempotency: whether a batch is the one that created the commit with its request id.
 //!
-//! A commit lists its changes but not the requested batch, so it keeps a digest of the batch.
+//! A commit contains the changes but not the requested batch, so it stores a digest of the batch.
 
 use registry_core::{
     Action, Change, Commit, Digest, Notice, SettingChange,
@@ -10,22 +10,22 @@ use serde::Serialize;
 
 use super::Submission;
 
-/// What is asked for, and by whom. The reason and the base revision do not make it another request.
+/// Content of a request that its digest covers. The message and the base revision are excluded.
 #[derive(Serialize)]
-struct Asked<'a> {
+struct RequestFingerprint<'a> {
     author: &'a str,
     team: Option<&'a str>,
-    changes: Vec<Wanted<'a>>,
+    changes: Vec<ChangeFingerprint<'a>>,
     settings: &'a [SettingChange],
 }
 
 #[derive(Serialize)]
-enum Wanted<'a> {
+enum ChangeFingerprint<'a> {
     Register(String, Digest),
     SetLifecycle(String, &'static str, &'a Notice),
 }
 
-impl<'a> From<&'a Proposed> for Wanted<'a> {
+impl<'a> From<&'a Proposed> for ChangeFingerprint<'a> {
     fn from(proposed: &'a Proposed) -> Self {
         let key = proposed.key().to_string();
         match proposed {
@@ -37,30 +37,30 @@ impl<'a> From<&'a Proposed> for Wanted<'a> {
     }
 }
 
-/// The digest of a request.
+/// Digest of a request.
 pub(super) fn digest(submission: &Submission) -> Digest {
-    let asked = Asked {
+    let fingerprint = RequestFingerprint {
         author: &submission.author,
         team: submission.origin.as_ref().and_then(|origin| origin.team.as_deref()),
-        changes: submission.batch.iter().map(Wanted::from).collect(),
+        changes: submission.batch.iter().map(ChangeFingerprint::from).collect(),
         settings: &submission.settings,
     };
-    // It is strings, numbers and lists of them, all of which serialize.
-    Digest::of(&serde_json::to_vec(&asked).expect("a request is always JSON"))
+    // Strings, numbers and lists always serialize.
+    Digest::compute(&serde_json::to_vec(&fingerprint).expect("a request is always JSON"))
 }
 
-/// What the commit did for each change of the batch; `None` if the commit was made of another one.
-pub(super) fn plan_of(commit: &Commit, wanted: &Submission) -> Option<Plan> {
-    if commit.request_digest != Some(digest(wanted)) {
+/// Effect of the batch according to its commit; `None` if another batch created the commit.
+pub(super) fn committed_plan(commit: &Commit, submission: &Submission) -> Option<Plan> {
+    if commit.request_digest != Some(digest(submission)) {
         return None;
     }
-    let mut made = commit.changes.iter().peekable();
-    let mut effect = |proposed| made.next_if(|change| is_of(change, proposed)).cloned();
-    let effects = wanted.batch.iter().map(&mut effect).collect();
+    let mut changes = commit.changes.iter().peekable();
+    let mut effect = |proposed| changes.next_if(|change| matches(change, proposed)).cloned();
+    let effects = submission.batch.iter().map(&mut effect).collect();
     Some(Plan { effects, settings: commit.settings.clone(), diagnostics: Vec::new() })
 }
 
-fn is_of(change: &Change, proposed: &Proposed) -> bool {
+fn matches(change: &Change, proposed: &Proposed) -> bool {
     if change.key != *proposed.key() {
         return false;
     }
@@ -71,9 +71,9 @@ fn is_of(change: &Change, proposed: &Proposed) -> bool {
         (Action::Register { .. }, Proposed::SetLifecycle { .. }) | (_, Proposed::Register(_)) => {
             false
         }
-        // A restoration keeps no notice.
+        // A restored entity has no notice.
         (action, Proposed::SetLifecycle { state, notice, .. }) => {
-            action.state() == *state && action.notice().is_none_or(|said| said == notice)
+            action.state() == *state && action.notice().is_none_or(|existing| existing == notice)
         }
     }
 }

@@ -1,4 +1,4 @@
-//! The writer's loop: wait, form a group, append it, publish it, answer.
+//! The writer's loop: receive batches, form a group, append, publish, return results.
 
 use std::{
     collections::{HashSet, VecDeque},
@@ -17,43 +17,43 @@ use tokio_util::sync::CancellationToken;
 use super::{
     Database, Error, Parts, RegistrarConfig,
     group::{Budget, Group, Member},
-    log::{Appended, Log, Position, Source},
+    log::{AppendOutcome, Log, Position, Source},
     waiting::Waiting,
 };
 use crate::{
     clock::Clock,
     feed::Hub,
     metrics,
-    store::{self, Hold},
+    store::{self, HeadLock},
 };
 
-/// Most bytes of documents in one transaction.
+/// Maximum bytes of documents in one transaction.
 const GROUP_BYTES: usize = 32 << 20;
-/// How often a lost database is tried.
-const RETRY: Duration = Duration::from_secs(1);
-/// So many lost races are chance.
-const LOSSES: u32 = 3;
-/// Longest wait before the next attempt after another server came first. It does not grow: who
-/// waits longer than the other loses again.
-const BACKOFF: Duration = Duration::from_millis(2);
+/// Interval between attempts to reach a lost database.
+const DATABASE_RETRY_INTERVAL: Duration = Duration::from_secs(1);
+/// Conflicts of one group before the writer locks the head row.
+const CONFLICTS_BEFORE_LOCK: u32 = 3;
+/// Maximum delay before the next attempt after a conflict. It does not grow, because the server with the
+/// longer delay would lose again.
+const CONFLICT_BACKOFF: Duration = Duration::from_millis(2);
 
 pub(super) struct Writer {
     pub(super) log: Log,
     pub(super) hub: Arc<Hub>,
     pub(super) database: watch::Sender<Database>,
     pub(super) last_commit_at: Timestamp,
-    /// When the log was last seen to end no earlier than what is served.
-    pub(super) proved_at: Instant,
-    /// Own commits of which nobody knows whether they were stored.
-    pub(super) unsure: HashSet<ChainHash>,
+    /// Time of the last check that the log contains the served head.
+    pub(super) verified_at: Instant,
+    /// Own commits with an unknown outcome.
+    pub(super) unknown_outcomes: HashSet<ChainHash>,
     clock: Arc<dyn Clock>,
     config: RegistrarConfig,
 }
 
-/// Whether a group is through.
-enum Progress {
+/// Result of one attempt to commit a group.
+enum Attempt {
     Done,
-    Again,
+    Retry,
 }
 
 impl Writer {
@@ -61,28 +61,37 @@ impl Writer {
         Parts { store, hub, clock, config }: Parts,
         database: watch::Sender<Database>,
     ) -> Result<Self, store::Error> {
-        let (timeout, patience) = (config.database_timeout, config.lost_write_patience);
-        let log = Log { store, timeout, patience };
+        let (timeout, outcome_timeout) = (config.database_timeout, config.write_outcome_timeout);
+        let log = Log { store, timeout, outcome_timeout };
         let head = hub.catalog().revision();
         let last = log.timed(log.store.commit(head)).await?;
         let last_commit_at = last.map_or(Timestamp::default(), |last| last.commit.committed_at);
-        let (unsure, proved_at) = (HashSet::new(), Instant::now());
-        Ok(Self { log, hub, database, last_commit_at, proved_at, unsure, clock, config })
+        let (unknown_outcomes, verified_at) = (HashSet::new(), Instant::now());
+        Ok(Self {
+            log,
+            hub,
+            database,
+            last_commit_at,
+            verified_at,
+            unknown_outcomes,
+            clock,
+            config,
+        })
     }
 
-    /// Runs until it is closed and everything that waited is answered.
+    /// Runs until closed, then finishes the queued writes.
     pub(super) async fn run(
         mut self,
         mut queue: mpsc::Receiver<Waiting>,
         closing: CancellationToken,
     ) {
-        let (mut waiting, mut taken) = (VecDeque::new(), Vec::new());
+        let (mut waiting, mut received) = (VecDeque::new(), Vec::new());
         let hub = self.hub.clone();
         loop {
             if waiting.is_empty() {
                 tokio::select! {
                     biased;
-                    count = queue.recv_many(&mut taken, self.config.write_group) => {
+                    count = queue.recv_many(&mut received, self.config.write_group) => {
                         if count == 0 { return }
                     }
                     () = closing.cancelled(), if !queue.is_closed() => queue.close(),
@@ -90,45 +99,45 @@ impl Writer {
                     () = sleep(self.pause()) => self.catch_up().await,
                 }
             }
-            while waiting.len() + taken.len() < self.config.write_group
+            while waiting.len() + received.len() < self.config.write_group
                 && let Ok(next) = queue.try_recv()
             {
-                taken.push(next);
+                received.push(next);
             }
-            waiting.extend(taken.drain(..));
+            waiting.extend(received.drain(..));
             if !waiting.is_empty() {
-                self.settle(&mut waiting).await;
+                self.commit(&mut waiting).await;
             }
         }
     }
 
-    /// The time that a commit of now gets.
+    /// Time of a new commit, never before the previous one.
     pub(super) fn now(&self) -> Timestamp {
         self.clock.now().max(self.last_commit_at)
     }
 
-    /// How often other servers' commits are looked for.
+    /// Interval between checks for commits of other servers.
     pub(super) fn poll_interval(&self) -> Duration {
         self.config.poll_interval
     }
 
     fn pause(&self) -> Duration {
-        let is_lost = self.database.borrow().refusal().is_some();
-        jittered_by(if is_lost { RETRY } else { self.poll_interval() }, 0.1)
+        let is_lost = self.database.borrow().write_failure().is_some();
+        jittered_by(if is_lost { DATABASE_RETRY_INTERVAL } else { self.poll_interval() }, 0.1)
     }
 
-    /// Decides and stores a group from the front of the queue, again while others come first.
-    async fn settle(&mut self, queue: &mut VecDeque<Waiting>) {
+    /// Commits a group from the front of the queue, with retries after conflicts.
+    async fn commit(&mut self, queue: &mut VecDeque<Waiting>) {
         let attempts = self.config.write_attempts.max(1);
         for attempt in 0..attempts {
             if attempt > 0 {
-                sleep(full_jitter(BACKOFF)).await;
+                sleep(full_jitter(CONFLICT_BACKOFF)).await;
             }
-            let hold = self.hold_if_losing(attempt).await;
-            if let Progress::Done = self.attempt(queue, hold).await {
+            let lock = self.lock_after_conflicts(attempt).await;
+            if let Attempt::Done = self.attempt(queue, lock).await {
                 return;
             }
-            let lost = self.database.borrow().refusal().cloned();
+            let lost = self.database.borrow().write_failure().cloned();
             if let Some(error) = lost {
                 return queue.drain(..).for_each(|w| w.fail(Error::Database(error.clone())));
             }
@@ -137,51 +146,51 @@ impl Writer {
         queue.drain(..group).for_each(|waiting| waiting.fail(Error::Contended { attempts }));
     }
 
-    /// Whoever is slower loses every race; after some it takes its turn, and others wait.
-    async fn hold_if_losing(&mut self, losses: u32) -> Option<Hold> {
-        if losses < LOSSES {
+    /// Locks the head row after several conflicts, because a slow server would lose every race.
+    async fn lock_after_conflicts(&mut self, conflicts: u32) -> Option<HeadLock> {
+        if conflicts < CONFLICTS_BEFORE_LOCK {
             return None;
         }
-        let hold = Box::pin(self.log.timed(self.log.store.hold())).await.ok()??;
+        let lock = Box::pin(self.log.timed(self.log.store.lock_head())).await.ok()??;
         self.catch_up().await;
-        Some(hold)
+        Some(lock)
     }
 
-    async fn attempt(&mut self, queue: &mut VecDeque<Waiting>, hold: Option<Hold>) -> Progress {
-        let Some(group) = self.form(queue).await else { return Progress::Done };
+    async fn attempt(&mut self, queue: &mut VecDeque<Waiting>, lock: Option<HeadLock>) -> Attempt {
+        let Some(group) = self.form(queue).await else { return Attempt::Done };
         if group.commits.is_empty() {
             return self.answer_confirmed(queue, group.base, group.members).await;
         }
         let began = Instant::now();
         let outcome =
-            self.log.append(Source::Here(&group.events), hold, group.base.0, &group.commits).await;
+            self.log.append(Source::Local(&group.events), lock, group.base.0, &group.commits).await;
         metrics::appended(began.elapsed(), outcome.label(), group.commits.len());
         match outcome {
-            Appended::Stored => {
-                self.unsure.clear();
+            AppendOutcome::Stored => {
+                self.unknown_outcomes.clear();
                 self.set_database(Database::Writable);
                 self.publish(group.catalog, group.commits);
                 self.answer_each(group.members).await;
-                Progress::Done
+                Attempt::Done
             }
-            Appended::Behind => {
+            AppendOutcome::Conflict => {
                 put_back(queue, group.members);
                 self.catch_up().await;
-                Progress::Again
+                Attempt::Retry
             }
-            Appended::RequestIdTaken(request) => {
-                let is_taken = |m: &Member| m.waiting.request().as_ref() == Some(&request);
-                let (taken, others) = group.members.into_iter().partition(is_taken);
+            AppendOutcome::RequestIdTaken(request) => {
+                let is_repeated = |m: &Member| m.waiting.request().as_ref() == Some(&request);
+                let (repeated, others) = group.members.into_iter().partition(is_repeated);
                 put_back(queue, others);
                 self.catch_up().await;
-                let expired = self.answer_repeats(taken).await;
+                let expired = self.answer_repeats(repeated).await;
                 put_back(queue, expired);
-                // Nobody came first for the others, so that is no attempt of theirs.
-                Progress::Done
+                // The other members had no conflict, so this is not an attempt of theirs.
+                Attempt::Done
             }
-            Appended::Failed(error, cause) => {
+            AppendOutcome::Failed(error, cause) => {
                 if let Error::OutcomeUnknown = error {
-                    self.unsure.extend(group.commits.iter().map(SealedCommit::chain));
+                    self.unknown_outcomes.extend(group.commits.iter().map(SealedCommit::chain));
                 }
                 self.note_failure(cause.clone());
                 let (settled, pending): (Vec<_>, Vec<_>) =
@@ -190,45 +199,45 @@ impl Writer {
                     member.waiting.fail(error.clone());
                 }
                 if let store::Error::Unavailable { .. } = cause {
-                    // The head cannot be confirmed either. A settled member writes nothing.
+                    // The head cannot be confirmed either. A settled member has written nothing.
                     fail(settled, &cause);
-                    return Progress::Done;
+                    return Attempt::Done;
                 }
                 self.answer_confirmed(queue, group.base, settled).await
             }
         }
     }
 
-    /// Answers members that commit nothing, if the log still ends where their group was formed.
+    /// Returns results to members without a commit if the log still ends at the base of their group.
     /// Otherwise their verdicts may be stale, and they are decided again.
     async fn answer_confirmed(
         &mut self,
         queue: &mut VecDeque<Waiting>,
         base: Position,
         members: Vec<Member>,
-    ) -> Progress {
+    ) -> Attempt {
         if members.is_empty() {
-            return Progress::Done;
+            return Attempt::Done;
         }
         match self.log.ends_at(base).await {
             Ok(true) => {
                 self.answer_each(members).await;
-                Progress::Done
+                Attempt::Done
             }
             Ok(false) => {
                 put_back(queue, members);
                 self.catch_up().await;
-                Progress::Again
+                Attempt::Retry
             }
             Err(error) => {
                 self.set_database(Database::ReadOnly(error.clone()));
                 fail(members, &error);
-                Progress::Done
+                Attempt::Done
             }
         }
     }
 
-    /// Forms a group beside the runtime, because validation may take a while.
+    /// Forms a group on the blocking pool, because validation is CPU-bound.
     async fn form(&self, queue: &mut VecDeque<Waiting>) -> Option<Group> {
         let catalog = self.hub.catalog();
         let now = self.now();
@@ -244,21 +253,21 @@ impl Writer {
                 Some(group)
             }
             Err(panic) => {
-                tracing::error!(error = %panic, "deciding a group of writes failed; nothing of it was stored");
+                tracing::error!(error = %panic, "panic while forming a group of writes; none was stored");
                 None
             }
         }
     }
 }
 
-/// Answers members that wrote nothing because of the database.
+/// Fails members because of a database failure.
 fn fail(members: Vec<Member>, error: &store::Error) {
     for member in members {
         member.waiting.fail(Error::Database(error.clone()));
     }
 }
 
-/// Puts members back to the front of the queue, in their order.
+/// Returns members to the front of the queue, in order.
 fn put_back(queue: &mut VecDeque<Waiting>, members: Vec<Member>) {
     for member in members.into_iter().rev() {
         queue.push_front(member.waiting);

@@ -1,5 +1,5 @@
-//! The relay's copy of the log: every commit, proved, stored as it is once the registry has signed a
-//! state that it leads to, and published then.
+//! The relay's copy of the log. Each commit is verified, then stored unchanged and published once the registry has
+//! signed a later state.
 
 use std::{
     error::Error,
@@ -18,30 +18,30 @@ use registry_proto::{
 
 use super::{
     Relay,
-    staging::{NotStaged, Place, Staging},
+    commit_buffer::{BufferError, CommitBuffer, LogPosition},
 };
 use crate::{feed::Hub, registrar::Importer, store::Store};
 
-/// How often a signature is kept while nothing else happens.
-const KEEP: Duration = Duration::from_secs(5);
+/// Interval between updates of a stored signature without other changes.
+const STORE_INTERVAL: Duration = Duration::from_secs(5);
 
-/// The relay as a follower.
+/// The relay as a follower of the registry.
 pub(super) struct Copy {
     relay: Relay,
     hub: Arc<Hub>,
     store: Store,
     importer: Importer,
-    /// The state after all that has come.
-    ahead: Catalog,
-    /// What of it is yet to be signed and stored.
-    waiting: Staging,
-    /// Whether the registry has said on this stream how old its word is; what came before may be old.
+    /// State after all received commits.
+    received: Catalog,
+    /// Received commits that are not signed and stored yet.
+    buffer: CommitBuffer,
+    /// Whether the registry has sent an age on this stream; earlier data may be old.
     is_current: bool,
     clock: RegistryClock,
-    kept_at: Option<Instant>,
+    stored_at: Option<Instant>,
 }
 
-/// What a relay says first: it wants all of history after a position.
+/// First message of a relay, which requests the history after a position.
 pub(super) fn hello(name: &str, position: Option<&Position>) -> Hello {
     Hello {
         gateway: name.to_owned(),
@@ -54,13 +54,13 @@ pub(super) fn hello(name: &str, position: Option<&Position>) -> Hello {
 
 impl Copy {
     pub(super) fn new(relay: Relay, (hub, store): (Arc<Hub>, Store), importer: Importer) -> Self {
-        let ahead = (*hub.catalog()).clone();
-        let waiting = Staging::after(place(&ahead), relay.max_unsigned_bytes);
-        let (is_current, clock, kept_at) = (false, RegistryClock::default(), None);
-        Self { relay, hub, store, importer, ahead, waiting, is_current, clock, kept_at }
+        let received = (*hub.catalog()).clone();
+        let buffer = CommitBuffer::after(position(&received), relay.buffer_bytes);
+        let (is_current, clock, stored_at) = (false, RegistryClock::default(), None);
+        Self { relay, hub, store, importer, received, buffer, is_current, clock, stored_at }
     }
 
-    fn refused(&self, message: &dyn ToString) -> RejectedMessage {
+    fn rejected(&self, message: &dyn ToString) -> RejectedMessage {
         RejectedMessage::new(self.next_revision(), message)
     }
 
@@ -68,9 +68,9 @@ impl Copy {
         if *key == self.relay.key().to_string() {
             return Ok(MessageEffect::Partial);
         }
-        let message =
-            format!("it is known by the key {key}, this relay follows {}", self.relay.key());
-        Err(RejectedMessage { is_final: true, ..self.refused(&message) })
+        let expected = self.relay.key();
+        let message = format!("the server has the key {key}, but this relay follows {expected}");
+        Err(RejectedMessage { is_final: true, ..self.rejected(&message) })
     }
 
     async fn delta(
@@ -78,19 +78,19 @@ impl Copy {
         delta: Delta,
         signed: Option<Attestation>,
     ) -> Result<MessageEffect, RejectedMessage> {
-        let sealed = sealed_commit(&self.ahead.chain(), delta).map_err(|e| self.refused(&e))?;
-        let mut next = self.ahead.clone();
-        next.apply(&sealed).map_err(|e| self.refused(&e))?;
-        if let Err(e) = self.waiting.push(sealed).await {
-            let is_final = matches!(e, NotStaged::Full { .. });
-            return Err(RejectedMessage { is_final, ..self.refused(&e) });
+        let sealed = sealed_commit(&self.received.chain(), delta).map_err(|e| self.rejected(&e))?;
+        let mut next = self.received.clone();
+        next.apply(&sealed).map_err(|e| self.rejected(&e))?;
+        if let Err(e) = self.buffer.push(sealed).await {
+            let is_final = matches!(e, BufferError::Full { .. });
+            return Err(RejectedMessage { is_final, ..self.rejected(&e) });
         }
-        self.ahead = next;
+        self.received = next;
         if signed.is_none() {
             return Ok(MessageEffect::Partial);
         }
         let age = signed.as_ref().and_then(|signed| self.clock.age_of(signed.time));
-        self.arrived(signed, age.filter(|_| self.is_current)).await
+        self.signed_state(signed, age.filter(|_| self.is_current)).await
     }
 
     async fn progress(
@@ -98,112 +98,112 @@ impl Copy {
         Progress { revision, chain, content: _, age_ms }: Progress,
         signed: Option<Attestation>,
     ) -> Result<MessageEffect, RejectedMessage> {
-        let chain = chain_hash(&chain).map_err(|e| self.refused(&e))?;
-        if (Revision(revision), chain) != (self.ahead.revision(), self.ahead.chain()) {
-            let held = self.ahead.revision();
+        let chain = chain_hash(&chain).map_err(|e| self.rejected(&e))?;
+        if (Revision(revision), chain) != (self.received.revision(), self.received.chain()) {
+            let held = self.received.revision();
             let message = format!(
-                "nothing new up to revision {revision}, but {held} is held, or another one"
+                "the heartbeat is at revision {revision}, which differs from the relay's state at {held}"
             );
-            return Err(self.refused(&message));
+            return Err(self.rejected(&message));
         }
-        // A relay in between that knows nothing is no word of the registry.
+        // A relay in between without contact says nothing about the registry.
         let age = parse_age(age_ms);
         self.is_current = age.is_some();
-        let taken = self.arrived(signed, age).await?;
-        if let (Some(signed), Some(age)) = (self.ahead.attestation(), age) {
+        let taken = self.signed_state(signed, age).await?;
+        if let (Some(signed), Some(age)) = (self.received.attestation(), age) {
             self.clock.record(signed.time, age);
         }
         Ok(taken)
     }
 
-    /// The registry has signed the state after all that has come; that is so old, if it is known.
-    async fn arrived(
+    /// Handles a signature of the state after all received commits. `age` is its age, if known.
+    async fn signed_state(
         &mut self,
         signed: Option<Attestation>,
         age: Option<Duration>,
     ) -> Result<MessageEffect, RejectedMessage> {
         let key = self.relay.key();
         let signed =
-            signed.ok_or_else(|| self.refused(&"a state without the registry's signature"))?;
-        if let Err(e) = signed.verify(&self.ahead, key) {
-            return Err(RejectedMessage { is_final: true, ..self.refused(&e) });
+            signed.ok_or_else(|| self.rejected(&"the state has no signature of the registry"))?;
+        if let Err(e) = signed.verify(&self.received, key) {
+            return Err(RejectedMessage { is_final: true, ..self.rejected(&e) });
         }
-        self.ahead = self.ahead.clone().attested(Some(signed));
+        self.received = self.received.clone().with_attestation(Some(signed));
         if let Some(age) = age {
-            self.relay.contact.heard(age);
+            self.relay.contact.record(age);
         }
-        if self.waiting.is_empty() {
+        if self.buffer.is_empty() {
             let held = self.hub.catalog();
             if held.attestation().is_none_or(|held| held.time < signed.time) {
-                self.keep(signed, false).await;
-                self.hub.renew(self.ahead.clone());
+                self.store_signature(signed, false).await;
+                self.hub.renew(self.received.clone());
             }
             return Ok(MessageEffect::Current);
         }
-        self.keep(signed, true).await;
-        let nothing = self.nothing_waits();
-        let waiting = std::mem::replace(&mut self.waiting, nothing);
-        if let Err(error) = self.import(waiting).await {
-            // Another relay of the same database may have stored the same first.
-            if self.hub.chain_at(self.ahead.revision()) == Some(self.ahead.chain()) {
-                self.hub.renew(self.ahead.clone());
+        self.store_signature(signed, true).await;
+        let empty = self.empty_buffer();
+        let buffer = std::mem::replace(&mut self.buffer, empty);
+        if let Err(error) = self.import(buffer).await {
+            // Another relay of the same database may have stored the same commits first.
+            if self.hub.chain_at(self.received.revision()) == Some(self.received.chain()) {
+                self.hub.renew(self.received.clone());
                 return Ok(MessageEffect::Applied);
             }
-            self.begin_anew();
-            return Err(self.refused(&format!("the relay cannot store it: {error}")));
+            self.discard();
+            return Err(self.rejected(&format!("cannot store the commits: {error}")));
         }
         Ok(MessageEffect::Applied)
     }
 
-    /// Stores all that has waited, and publishes the state after it.
-    async fn import(&mut self, waiting: Staging) -> Result<(), Box<dyn Error + Send + Sync>> {
-        let mut pages = waiting.into_pages().await?;
+    /// Stores the buffered commits and publishes the resulting state.
+    async fn import(&mut self, buffer: CommitBuffer) -> Result<(), Box<dyn Error + Send + Sync>> {
+        let mut pages = buffer.into_pages().await?;
         while let Some((after, commits)) = pages.next().await? {
             self.importer.store(after.0, &commits).await?;
             if pages.is_over() {
-                self.importer.publish(self.ahead.clone(), after, commits);
+                self.importer.publish(self.received.clone(), after, commits);
             }
         }
         Ok(())
     }
 
-    /// What waits, after all that has come was stored.
-    fn nothing_waits(&self) -> Staging {
-        Staging::after(place(&self.ahead), self.relay.max_unsigned_bytes)
+    /// An empty buffer after the received commits.
+    fn empty_buffer(&self) -> CommitBuffer {
+        CommitBuffer::after(position(&self.received), self.relay.buffer_bytes)
     }
 
-    /// Lets go of what is not stored.
-    fn begin_anew(&mut self) {
-        self.ahead = (*self.hub.catalog()).clone();
-        self.waiting = self.nothing_waits();
+    /// Discards commits that are not stored.
+    fn discard(&mut self) {
+        self.received = (*self.hub.catalog()).clone();
+        self.buffer = self.empty_buffer();
     }
 
-    /// Remembers the signature for a start without the registry; before anything is stored, beside that on
-    /// what is stored already.
-    async fn keep(&mut self, signed: Attestation, is_new: bool) {
-        if !is_new && self.kept_at.is_some_and(|at| at.elapsed() < KEEP) {
+    /// Stores the signature for a start without the registry. Before commits are stored, it is added to the signature of
+    /// the stored state.
+    async fn store_signature(&mut self, signed: Attestation, is_new: bool) {
+        if !is_new && self.stored_at.is_some_and(|at| at.elapsed() < STORE_INTERVAL) {
             return;
         }
-        self.kept_at = Some(Instant::now());
-        let mut kept = vec![(self.ahead.revision(), signed)];
+        self.stored_at = Some(Instant::now());
+        let mut signatures = vec![(self.received.revision(), signed)];
         if is_new {
             let held = self.hub.catalog();
-            kept.extend(held.attestation().map(|signed| (held.revision(), *signed)));
+            signatures.extend(held.attestation().map(|signed| (held.revision(), *signed)));
         }
-        if let Err(error) = self.store.keep_attestations(&kept).await {
-            tracing::warn!(%error, "the registry's signature was not kept");
+        if let Err(error) = self.store.store_attestations(&signatures).await {
+            tracing::warn!(%error, "cannot store the signature of the registry");
         }
     }
 }
 
-fn place(catalog: &Catalog) -> Place {
+fn position(catalog: &Catalog) -> LogPosition {
     (catalog.revision(), catalog.chain())
 }
 
 impl Follow for Copy {
     fn hello(&mut self) -> Hello {
         self.is_current = false;
-        hello(&self.relay.name, Some(&Position::of(&self.ahead)))
+        hello(&self.relay.name, Some(&Position::of_catalog(&self.received)))
     }
 
     async fn apply(
@@ -211,17 +211,17 @@ impl Follow for Copy {
         SyncResponse { message, attestation }: SyncResponse,
     ) -> Result<MessageEffect, RejectedMessage> {
         let signed = attestation.map(Attestation::try_from).transpose();
-        let signed = signed.map_err(|e| self.refused(&e))?;
+        let signed = signed.map_err(|e| self.rejected(&e))?;
         match message {
             Some(Message::Welcome(welcome)) => self.welcome(&welcome),
             Some(Message::Delta(delta)) => self.delta(delta, signed).await,
             Some(Message::Progress(progress)) => self.progress(progress, signed).await,
-            _ => Err(self.refused(&"not a commit, and a relay wants every one; is the registry older than this relay?")),
+            _ => Err(self.rejected(&"expected a commit; the server may be older than this relay")),
         }
     }
 
     fn next_revision(&self) -> Revision {
-        self.ahead.revision().next()
+        self.received.revision().next()
     }
 
     fn ack(&mut self) -> Ack {
@@ -235,17 +235,17 @@ impl Follow for Copy {
     }
 
     fn on_status(&mut self, status: StreamState<'_>) {
-        // What the registry does not know may be what is not signed.
+        // The revision that the server rejects may be an unsigned one.
         if let StreamState::Nacked | StreamState::Rejected(_) = status {
-            self.begin_anew();
+            self.discard();
         }
-        // Until the registry has said how old its word is, nobody knows.
+        // The age of the data is unknown until the registry has sent it.
         if status != StreamState::Live || self.is_current {
-            self.relay.note(status);
+            self.relay.record(status);
         }
     }
 
     fn reset_advice(&self) -> &'static str {
-        "stop the relay and start it again with a new database, or correct `--follow`"
+        "stop the relay and restart it with a new database, or correct --follow"
     }
 }

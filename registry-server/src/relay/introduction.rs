@@ -1,4 +1,4 @@
-//! Hearing of which registry a new relay is to be the copy, before it has a database of that.
+//! Fetches the public key of the upstream registry for a new relay.
 
 use registry_core::{Revision, checkpoint::VerifierKey};
 use registry_follow::{
@@ -7,41 +7,41 @@ use registry_follow::{
 use registry_proto::v1::{Ack, Hello, SyncResponse, sync_response::Message};
 use tokio_util::sync::CancellationToken;
 
-/// Asks until somebody answers.
-pub(super) async fn ask(follower: &Follower, name: &str) -> VerifierKey {
-    let mut heard = None;
-    while heard.is_none() {
+/// Connects until a server sends the key.
+pub(super) async fn fetch_key(follower: &Follower, name: &str) -> VerifierKey {
+    let mut key = None;
+    while key.is_none() {
         let done = CancellationToken::new();
-        let asking = Asking { name, done: done.clone(), heard: &mut heard };
-        follower.run(asking, done).await;
+        let request = KeyRequest { name, done: done.clone(), key: &mut key };
+        follower.run(request, done).await;
     }
-    // The loop ends with it.
-    heard.unwrap_or_else(|| unreachable!("it was heard"))
+    // The loop ends with a key.
+    key.unwrap_or_else(|| unreachable!("the loop ends with a key"))
 }
 
-struct Asking<'a> {
+struct KeyRequest<'a> {
     name: &'a str,
     done: CancellationToken,
-    heard: &'a mut Option<VerifierKey>,
+    key: &'a mut Option<VerifierKey>,
 }
 
-impl Follow for Asking<'_> {
+impl Follow for KeyRequest<'_> {
     fn hello(&mut self) -> Hello {
         super::copy::hello(self.name, None)
     }
 
     async fn apply(&mut self, response: SyncResponse) -> Result<MessageEffect, RejectedMessage> {
-        let refused = |message: &dyn ToString| RejectedMessage::new(Revision(1), message);
+        let rejected = |message: &dyn ToString| RejectedMessage::new(Revision(1), message);
         let Some(Message::Welcome(welcome)) = response.message else {
-            // The stream goes on until it is dropped.
-            if self.heard.is_some() {
+            // The stream continues until it is dropped.
+            if self.key.is_some() {
                 return Ok(MessageEffect::Partial);
             }
-            return Err(refused(
-                &"it does not say which registry it is; is it older than this relay?",
+            return Err(rejected(
+                &"the server sent no ServerHello; it may be older than this relay",
             ));
         };
-        *self.heard = Some(welcome.key.parse().map_err(|e| refused(&e))?);
+        *self.key = Some(welcome.key.parse().map_err(|e| rejected(&e))?);
         self.done.cancel();
         Ok(MessageEffect::Partial)
     }
@@ -63,7 +63,7 @@ impl Follow for Asking<'_> {
         | StreamState::ScopeLimit(reason)
         | StreamState::Rejected(reason) = status
         {
-            tracing::warn!("waiting for the registry to say which it is: {reason}");
+            tracing::warn!("waiting for the upstream registry: {reason}");
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Settings of a relay: the registry that it follows, and its credentials there.
+//! Settings of a relay: its upstream registry and the credentials for it.
 
 use std::{
     fs, io,
@@ -12,48 +12,86 @@ use registry_follow::{Credentials, Follower, Timing, Token, addresses};
 use super::Error;
 use crate::{flags::at_least_one, host::host_name};
 
-/// The registry to follow.
+/// Upstream registry of a relay.
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Relay")]
 pub struct RelayConfig {
-    /// Be a relay of this registry: `grpc(s)://host:port`, several of its servers with commas
-    /// between. It serves reads and streams from a copy of its own, and takes no writes.
+    /// Run as a read-only relay of the registry at this URL: grpc(s)://HOST:PORT
+    ///
+    /// Several servers of the same registry may be listed, separated by commas. The relay serves reads and
+    /// streams from its own copy of the log.
     #[arg(long, env = "REGISTRY_FOLLOW", value_name = "URL")]
     pub follow: Option<String>,
 
-    /// The key that must have signed what the registry says, as `registryctl audit key` prints it.
-    /// Default: the one that it shows at the first start.
-    #[arg(long, env = "REGISTRY_FOLLOW_KEY", value_name = "KEY", requires = "follow")]
+    /// Public key of the registry, as printed by `registryctl audit key`
+    ///
+    /// Default: the key that the registry presents at the first start.
+    #[arg(
+        long,
+        env = "REGISTRY_FOLLOW_KEY",
+        value_name = "KEY",
+        requires = "follow",
+        hide_short_help = true
+    )]
     pub follow_key: Option<VerifierKey>,
 
-    /// What the registry calls this relay in its list of gateways. Default: the host name.
-    #[arg(long, env = "REGISTRY_FOLLOW_NAME", value_name = "NAME", requires = "follow", value_parser = relay_name)]
+    /// Name of this relay in the registry's list of gateways
+    ///
+    /// Default: the host name.
+    #[arg(long, env = "REGISTRY_FOLLOW_NAME", value_name = "NAME", requires = "follow", hide_short_help = true, value_parser = relay_name)]
     pub follow_name: Option<String>,
 
-    /// A file with the API token for the registry.
-    #[arg(long, env = "REGISTRY_FOLLOW_TOKEN_FILE", value_name = "FILE", requires = "follow")]
+    /// File with the API token for the registry
+    #[arg(
+        long,
+        env = "REGISTRY_FOLLOW_TOKEN_FILE",
+        value_name = "FILE",
+        requires = "follow",
+        hide_short_help = true
+    )]
     pub follow_token_file: Option<PathBuf>,
 
-    /// CA bundle (PEM) used to verify the registry's certificate. Default: the system's.
-    #[arg(long, env = "REGISTRY_FOLLOW_CA", value_name = "FILE", requires = "follow")]
+    /// CA bundle (PEM) used to verify the registry's certificate
+    ///
+    /// Default: the CA certificates of the operating system.
+    #[arg(
+        long,
+        env = "REGISTRY_FOLLOW_CA",
+        value_name = "FILE",
+        requires = "follow",
+        hide_short_help = true
+    )]
     pub follow_ca: Option<PathBuf>,
 
-    /// The client certificate (PEM) for the registry.
-    #[arg(long, env = "REGISTRY_FOLLOW_CERT", value_name = "FILE", requires = "follow_cert_key")]
+    /// Client certificate (PEM) for the registry
+    #[arg(
+        long,
+        env = "REGISTRY_FOLLOW_CERT",
+        value_name = "FILE",
+        requires = "follow_cert_key",
+        hide_short_help = true
+    )]
     pub follow_cert: Option<PathBuf>,
 
-    /// Its key (PEM).
-    #[arg(long, env = "REGISTRY_FOLLOW_CERT_KEY", value_name = "FILE", requires = "follow_cert")]
+    /// Private key of the client certificate (PEM)
+    #[arg(
+        long,
+        env = "REGISTRY_FOLLOW_CERT_KEY",
+        value_name = "FILE",
+        requires = "follow_cert",
+        hide_short_help = true
+    )]
     pub follow_cert_key: Option<PathBuf>,
 
-    /// Most bytes of commits that wait, in memory and in a temporary file, for the registry's
-    /// signature on a state that they lead to; a new relay needs as many as the log has.
-    #[arg(long, env = "REGISTRY_MAX_UNSIGNED_BYTES", default_value_t = 64 << 30, requires = "follow", value_parser = at_least_one(1 << 50))]
-    pub max_unsigned_bytes: usize,
+    /// Maximum bytes of received commits without a signed state, in memory and in a temporary file
+    ///
+    /// A new relay needs room for the whole log. The default is 64 GiB.
+    #[arg(long, env = "REGISTRY_RELAY_BUFFER_BYTES", default_value_t = 64 << 30, value_name = "BYTES", requires = "follow", hide_short_help = true, value_parser = at_least_one(1 << 50))]
+    pub relay_buffer_bytes: usize,
 }
 
 impl RelayConfig {
-    /// The connection to the registry; `None` if this server is not a relay.
+    /// Connection settings of the upstream registry; `None` if this server is not a relay.
     pub fn follower(&self) -> Result<Option<Follower>, Error> {
         let Some(url) = &self.follow else { return Ok(None) };
         let addresses = addresses(url).map_err(|_| Error::Address(without_user(url).to_owned()))?;
@@ -71,12 +109,12 @@ impl RelayConfig {
         Ok(Some(Follower { addresses, credentials, timing: Timing::default(), agent }))
     }
 
-    /// What the registry calls this relay.
+    /// Name of this relay in the list of gateways of the registry.
     pub fn name(&self) -> String {
         self.follow_name.clone().unwrap_or_else(host_name)
     }
 
-    /// The files are read again for each connection. This check reports errors at the start.
+    /// Reports unreadable files at startup. Each connection reads the files again.
     fn check_files(&self, credentials: &Credentials) -> Result<(), Error> {
         let unusable = |path: &Path, reason: &io::Error| Error::File {
             path: path.to_owned(),
@@ -94,15 +132,15 @@ impl RelayConfig {
     }
 }
 
-/// A name that any registry takes.
+/// Parses a gateway name within the limits of the Sync API.
 fn relay_name(text: &str) -> Result<String, String> {
     if text.is_empty() || text.len() > 128 || text.chars().any(char::is_control) {
-        return Err("a name has 1 to 128 bytes and no control characters".to_owned());
+        return Err("use 1 to 128 bytes without control characters".to_owned());
     }
     Ok(text.to_owned())
 }
 
-/// What comes after a user and a password, which are not repeated.
+/// Removes the user and the password.
 fn without_user(url: &str) -> &str {
     url.rsplit_once('@').map_or(url, |(_, rest)| rest)
 }

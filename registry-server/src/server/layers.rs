@@ -1,4 +1,4 @@
-//! Layers around every route: request ids, spans of requests at level `debug`, and panics.
+//! Layers around every route: request ids, request spans at level `debug`, and panic handling.
 
 use std::any::Any;
 
@@ -18,32 +18,32 @@ use tracing::{Level, Span, debug_span};
 use crate::grpc;
 
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
-/// Longest request id of a caller that is kept, in bytes.
-const LONGEST_ID: usize = 128;
+/// Maximum bytes of a request id from a client; a longer one is replaced.
+const MAX_ID_BYTES: usize = 128;
 
-/// Both surfaces in one router with these layers. The response has the request's `X-Request-Id`,
-/// or a new one. A panic is answered in the form of its surface.
+/// Merges the gRPC and HTTP routers. A panic becomes an internal error in the format of its surface.
 pub(super) fn join(services: Router, http: Router) -> Router {
     let services = services.layer(CatchPanicLayer::custom(grpc_panicked));
     services.merge(http.layer(CatchPanicLayer::custom(http_panicked)))
 }
 
-/// Request ids and spans, outside of the access gate: its rejections have them too.
-pub(super) fn around(routes: Router) -> Router {
-    let trace = TraceLayer::new_for_http()
+/// Adds request ids and spans outside the access gate, so that its rejections have them too. A response
+/// repeats the `X-Request-Id` of its request or has a new one.
+pub(super) fn trace(routes: Router) -> Router {
+    let spans = TraceLayer::new_for_http()
         .make_span_with(span)
         .on_failure(DefaultOnFailure::new().level(Level::DEBUG));
     routes.layer(
         ServiceBuilder::new()
             .map_request(without_long_id)
             .layer(SetRequestIdLayer::new(REQUEST_ID, MakeRequestUuid))
-            .layer(trace)
+            .layer(spans)
             .layer(PropagateRequestIdLayer::new(REQUEST_ID)),
     )
 }
 
 fn without_long_id<B>(mut request: Request<B>) -> Request<B> {
-    let is_long = |id: &HeaderValue| id.len() > LONGEST_ID || id.to_str().is_err();
+    let is_long = |id: &HeaderValue| id.len() > MAX_ID_BYTES || id.to_str().is_err();
     if request.headers().get(&REQUEST_ID).is_some_and(is_long) {
         request.headers_mut().remove(&REQUEST_ID);
     }
@@ -65,14 +65,13 @@ fn grpc_panicked(payload: Box<dyn Any + Send>) -> Response {
 #[expect(clippy::needless_pass_by_value, reason = "CatchPanicLayer passes the payload by value")]
 fn http_panicked(payload: Box<dyn Any + Send>) -> Response {
     log(&*payload);
-    (StatusCode::INTERNAL_SERVER_ERROR, "internal error; the server's log has the details\n")
-        .into_response()
+    (StatusCode::INTERNAL_SERVER_ERROR, "internal error; see the server log\n").into_response()
 }
 
 fn log(payload: &(dyn Any + Send)) {
     let text = payload.downcast_ref::<String>().map(String::as_str);
     let text = text.or_else(|| payload.downcast_ref::<&str>().copied()).unwrap_or("no message");
-    tracing::error!("a request panicked: {text}");
+    tracing::error!("request handler panicked: {text}");
 }
 
 #[cfg(test)]
@@ -87,11 +86,11 @@ mod tests {
         let services = Router::new().route("/v1.Service/Method", broken());
         let http = Router::new().route("/broken", broken()).route("/", get(|| async { "here" }));
         let request = Request::get(path).header(REQUEST_ID, id).body(Body::empty()).unwrap();
-        around(join(services, http)).oneshot(request).await.unwrap()
+        trace(join(services, http)).oneshot(request).await.unwrap()
     }
 
     #[tokio::test]
-    async fn panic_is_answered_in_the_surfaces_form() {
+    async fn panic_response_uses_the_surface_format() {
         let http = response("/broken", "given").await;
         assert_eq!(
             (http.status().as_u16(), &http.headers()[REQUEST_ID]),
@@ -104,9 +103,9 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn request_id_is_kept_unless_it_is_long() {
+    async fn request_id_is_kept_unless_too_long() {
         assert_eq!(response("/", "given").await.headers()[REQUEST_ID], "given");
-        let made = response("/", &"x".repeat(LONGEST_ID + 1)).await;
+        let made = response("/", &"x".repeat(MAX_ID_BYTES + 1)).await;
         assert_eq!(made.headers()[REQUEST_ID].len(), 36);
     }
 }

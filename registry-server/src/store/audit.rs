@@ -1,13 +1,13 @@
-//! Reads the whole log, and verifies the database against it.
+//! Verifies the database against the log.
 //!
-//! One snapshot of the database is read page by page and compared with the rows that the log implies. The
-//! verification lists mismatches and continues. Repair is not supported. Tokens and their trail are not
-//! verified, because the log does not contain them.
+//! Reads a snapshot page by page and compares its rows with the rows that the log implies. Lists mismatches and
+//! continues. Repair is not supported. Tokens and access events are not verified, because the log does not
+//! contain them.
 
 mod findings;
-mod place;
+mod location;
 mod row;
-mod surroundings;
+mod structure;
 mod text;
 mod verifier;
 
@@ -29,36 +29,36 @@ pub use findings::{Finding, Findings};
 use row::{ChangeRow, CommitRow, HeadRow, SetRow, StateRow};
 use text::Text;
 
-/// How many commits or entities are read at a time.
+/// Commits or entities in one page.
 const AT_ONCE: i64 = 2_000;
 
-/// What a server knows without the database.
+/// State of a server that does not come from the database.
 #[derive(Debug, Clone)]
-pub struct Known {
-    /// The last commit that it serves, and the chain hash after it.
+pub struct ServedState {
+    /// Last served commit and its chain hash.
     pub head: (Revision, ChainHash),
-    /// The key that it signs checkpoints with.
+    /// Public key of its checkpoints.
     pub key: VerifierKey,
 }
 
-/// How far a verification is.
+/// Progress of a verification.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Progress {
-    /// Up to which revision.
+    /// Last verified revision.
     pub revision: Revision,
-    /// Where it ends.
+    /// Last revision of the log.
     pub head: Revision,
 }
 
-/// Verifies everything; `told` hears how far it is, and ends it by going away.
+/// Verifies the database. Sends its progress, and stops if the receiver is dropped.
 pub(super) async fn verify(
     backend: &Backend,
     registry: &RegistryId,
-    known: Known,
-    told: mpsc::Sender<Progress>,
+    known: ServedState,
+    updates: mpsc::Sender<Progress>,
 ) -> Result<(Progress, Findings), Error> {
     let mut snapshot = backend.snapshot().await?;
-    let missing = surroundings::missing_tables(backend, &mut snapshot).await?;
+    let missing = structure::missing_tables(backend, &mut snapshot).await?;
     if !missing.listed.is_empty() {
         return Ok((Progress { revision: Revision(0), head: known.head.0 }, missing));
     }
@@ -68,7 +68,7 @@ pub(super) async fn verify(
     let end = head.as_ref().map_or(known.head.0, |head| position(head.revision));
     let mut progress = Progress { revision: Revision(0), head: end };
     let mut verifier = Verifier::new(registry, known.head);
-    // Nothing is before the first revision, but somebody may have put something there.
+    // Revisions start at 1, but an edited log may contain lower ones.
     let mut after = i64::MIN;
     loop {
         let page = commits(backend, &mut snapshot, after).await?;
@@ -76,8 +76,8 @@ pub(super) async fn verify(
         verifier = finished(spawn_blocking(move || Ok(verifier.commits(page)))).await?;
         after = last;
         progress.revision = position(last);
-        // Whoever is slow to listen misses steps; whoever is gone needs no answer.
-        if let Err(TrySendError::Closed(_)) = told.try_send(progress) {
+        // A slow receiver misses updates; a dropped one stops the verification.
+        if let Err(TrySendError::Closed(_)) = updates.try_send(progress) {
             return Ok((progress, Findings::default()));
         }
     }
@@ -89,16 +89,16 @@ pub(super) async fn verify(
         verifier = finished(spawn_blocking(move || Ok(verifier.entities(&rows)))).await?;
     }
     let mut findings = verifier.finish(head.as_ref());
-    surroundings::verify(backend, &mut snapshot, (registry, &known.key), &mut findings).await?;
+    structure::verify(backend, &mut snapshot, (registry, &known.key), &mut findings).await?;
     Ok((progress, findings))
 }
 
-/// A revision to be shown, however strange it is.
+/// Converts a revision for display, even if it is invalid.
 fn position(stored: i64) -> Revision {
     Revision(u64::try_from(stored).unwrap_or_default())
 }
 
-/// Commits with everything that the database says of them.
+/// A page of commits with their rows.
 struct Page {
     commits: Vec<CommitRow>,
     changes: Vec<ChangeRow>,
@@ -134,8 +134,7 @@ async fn states(
         .map_err(|e| backend.explain(&e))
 }
 
-/// A page of the chain hashes after a position, in order, each proved by the one before it and its
-/// commit's bytes; none at the end.
+/// Reads a page of chain hashes after a position, each verified with the previous one; empty at the end.
 pub(super) async fn chains_after(
     backend: &Backend,
     (after, chain): (Revision, ChainHash),
@@ -160,7 +159,7 @@ fn proved(
         }
         previous = previous.then(&row.canonical);
         if chain(&what, &row.chain)? != previous {
-            return Err(corrupt(what, "its bytes do not give its chain hash"));
+            return Err(corrupt(what, "its content does not match its chain hash"));
         }
         chains.push(previous);
     }

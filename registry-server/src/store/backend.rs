@@ -1,14 +1,14 @@
-//! The two databases behind one face, and the macro that runs a query on either.
+//! Common interface of the two databases, and the macros that run a statement on either.
 
 use registry_core::{Commit, RegistryId, Revision, SealedCommit};
 use sqlx::{Postgres, Sqlite, Transaction};
 
 use super::{
     AppendError, DatabaseUrl, Error, Listener,
-    batch::{Batch, Made},
-    postgres::{self, HeldHead, PostgresStore},
+    batch::{Batch, CommitSource},
+    postgres::{self, HeadTransaction, PostgresStore},
     read,
-    schema::{self, Opening, Schema},
+    schema::{self, Schema, SchemaMode},
     sqlite::{self, SqliteStore},
     url::Target,
 };
@@ -28,7 +28,7 @@ macro_rules! run {
 }
 pub(super) use run;
 
-/// Runs one statement on either database, as a transaction of its own.
+/// Runs one statement on either database in its own transaction.
 macro_rules! execute {
     ($backend:expr, $sql:expr, [$($bind:expr),* $(,)?]) => {
         match $backend {
@@ -44,21 +44,20 @@ macro_rules! execute {
 }
 pub(super) use execute;
 
-/// An open database of either sort.
+/// An open database.
 #[derive(Debug, Clone)]
 pub(super) enum Backend {
     Sqlite(SqliteStore),
     Postgres(PostgresStore),
 }
 
-/// The right to append next. Other servers wait until it is used or dropped.
-pub struct Hold(HeldHead);
+/// Exclusive lock on the head row. Other servers wait until it is used or dropped.
+pub struct HeadLock(HeadTransaction);
 
-/// Something that may change what is written: what it is, its name, its table, and its statement,
-/// where it works and is known.
-pub(super) type Meddler = (String, String, String, Option<String>);
+/// An object that may change written rows: its type, name, table, and its statement if it is enabled and known.
+pub(super) type WriteHook = (String, String, String, Option<String>);
 
-/// One unchanging state of the database, for a read of several queries.
+/// A consistent snapshot for a read with several queries.
 pub(super) enum Snapshot {
     Sqlite(SqliteSnapshot),
     Postgres(PostgresSnapshot),
@@ -79,43 +78,43 @@ impl PostgresSnapshot {
     }
 }
 
-/// How an append ended where nothing broke.
-pub(super) enum Appended {
-    /// Everything is stored.
-    Yes,
-    /// The head was elsewhere. Nothing was written.
+/// Result of an append without a failure.
+pub(super) enum AppendResult {
+    /// All rows are stored.
+    Stored,
+    /// The head was at another revision. Nothing was written.
     HeadMoved(Revision),
 }
 
-/// Why an append was refused by the database.
-pub(super) enum Refusal {
-    /// The unique constraint on request ids.
+/// A failed append.
+pub(super) enum AppendFailure {
+    /// Violation of the unique constraint on request ids.
     RequestId,
-    /// The files were lost during the commit, so its outcome is unknown.
+    /// The database files were lost during the commit, so the outcome is unknown.
     Lost(Error),
-    /// Everything else.
+    /// Any other failure.
     Store(Error),
 }
 
 impl Backend {
     pub(super) async fn open(
         url: &DatabaseUrl,
-        opening: Opening,
+        mode: SchemaMode,
     ) -> Result<(Self, RegistryId), Error> {
         let name = url.to_string();
         match &url.0 {
             Target::Sqlite(path) => {
-                let (store, registry) = SqliteStore::open(path, name, opening).await?;
+                let (store, registry) = SqliteStore::open(path, name, mode).await?;
                 Ok((Self::Sqlite(store), registry))
             }
             Target::Postgres(servers) => {
-                let (store, registry) = PostgresStore::open(servers, name, opening).await?;
+                let (store, registry) = PostgresStore::open(servers, name, mode).await?;
                 Ok((Self::Postgres(store), registry))
             }
         }
     }
 
-    /// The database's name without its password.
+    /// Database URL without its password.
     pub(super) fn name(&self) -> &str {
         match self {
             Self::Sqlite(store) => store.name(),
@@ -123,7 +122,7 @@ impl Backend {
         }
     }
 
-    /// What a failure of the driver means.
+    /// Converts a driver error.
     pub(super) fn explain(&self, error: &sqlx::Error) -> Error {
         match self {
             Self::Sqlite(store) => store.explain(error),
@@ -143,49 +142,49 @@ impl Backend {
         begun.map_err(|e| self.explain(&e))
     }
 
-    /// Whether several servers may append.
+    /// Whether several servers can append.
     pub(super) fn is_shared(&self) -> bool {
         matches!(self, Self::Postgres(_))
     }
 
-    /// `None`: there is nobody else who could append.
-    pub(super) async fn hold(&self) -> Result<Option<Hold>, Error> {
+    /// Locks the head row; `None` on SQLite, which has one server.
+    pub(super) async fn lock_head(&self) -> Result<Option<HeadLock>, Error> {
         match self {
             Self::Sqlite(_) => Ok(None),
             Self::Postgres(store) => {
-                let held = store.hold_head().await.map_err(|e| self.explain(&e))?;
-                Ok(Some(Hold(held)))
+                let transaction = store.lock_head().await.map_err(|e| self.explain(&e))?;
+                Ok(Some(HeadLock(transaction)))
             }
         }
     }
 
     pub(super) async fn append(
         &self,
-        hold: Option<Hold>,
+        lock: Option<HeadLock>,
         expected: Revision,
         commits: &[SealedCommit],
-        made: Made<'_>,
+        source: CommitSource<'_>,
     ) -> Result<(), AppendError> {
-        let refused = |detail| Error::Refused { database: self.name().to_owned(), detail };
-        let Some(batch) = Batch::new(expected, commits, made).map_err(refused)? else {
+        let failed = |detail| Error::StatementRejected { database: self.name().to_owned(), detail };
+        let Some(batch) = Batch::new(expected, commits, source).map_err(failed)? else {
             return Ok(());
         };
         let appended = match self {
             Self::Sqlite(store) => store.append(expected, &batch).await,
             Self::Postgres(store) => {
-                store.append(hold.map(|Hold(held)| held), expected, &batch).await
+                store.append(lock.map(|HeadLock(transaction)| transaction), expected, &batch).await
             }
         };
         match appended {
-            Ok(Appended::Yes) => Ok(()),
-            Ok(Appended::HeadMoved(head)) => Err(AppendError::Conflict { head }),
-            Err(Refusal::RequestId) => Err(self.name_request(commits).await),
-            Err(Refusal::Lost(error)) => Err(AppendError::Lost(error)),
-            Err(Refusal::Store(error)) => Err(error.into()),
+            Ok(AppendResult::Stored) => Ok(()),
+            Ok(AppendResult::HeadMoved(head)) => Err(AppendError::Conflict { head }),
+            Err(AppendFailure::RequestId) => Err(self.name_request(commits).await),
+            Err(AppendFailure::Lost(error)) => Err(AppendError::Lost(error)),
+            Err(AppendFailure::Store(error)) => Err(error.into()),
         }
     }
 
-    /// Says which request id was taken, after the database refused one.
+    /// Finds the request id that violated the constraint.
     async fn name_request(&self, commits: &[SealedCommit]) -> AppendError {
         let mut seen = std::collections::HashMap::new();
         for Commit { author, request_id, committed_at, revision, .. } in
@@ -203,11 +202,11 @@ impl Backend {
                 return AppendError::RequestIdTaken { author, request_id, revision };
             }
         }
-        let detail = "it refused a request id that nobody has".to_owned();
-        Error::Refused { database: self.name().to_owned(), detail }.into()
+        let detail = "a request id violates a constraint, but no commit has it".to_owned();
+        Error::StatementRejected { database: self.name().to_owned(), detail }.into()
     }
 
-    /// What its migrations make.
+    /// Migrations of this database.
     pub(super) fn schema(&self) -> &'static Schema {
         match self {
             Self::Sqlite(_) => &schema::SQLITE,
@@ -215,11 +214,14 @@ impl Backend {
         }
     }
 
-    /// What may change what is written: triggers, rules, a setting.
-    pub(super) async fn meddlers(&self, snapshot: &mut Snapshot) -> Result<Vec<Meddler>, Error> {
+    /// Triggers, rules and settings that may change written rows.
+    pub(super) async fn write_hooks(
+        &self,
+        snapshot: &mut Snapshot,
+    ) -> Result<Vec<WriteHook>, Error> {
         let found = match snapshot {
-            Snapshot::Sqlite(of) => sqlite::meddlers(of.reader()).await,
-            Snapshot::Postgres(of) => postgres::meddlers(of.reader()).await,
+            Snapshot::Sqlite(of) => sqlite::write_hooks(of.reader()).await,
+            Snapshot::Postgres(of) => postgres::write_hooks(of.reader()).await,
         };
         found.map_err(|e| self.explain(&e))
     }

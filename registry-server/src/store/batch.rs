@@ -1,7 +1,7 @@
-//! Commits laid out as the rows that an append writes.
+//! Converts commits to the rows of one append.
 //!
-//! A lifecycle change of an entity that the same batch registers goes into the entity's own row, so
-//! that no row is written twice.
+//! A lifecycle change of an entity registered in the same batch is part of the entity's row, so no row is
+//! written twice.
 
 use std::collections::HashMap;
 
@@ -13,11 +13,11 @@ use serde::Serialize;
 
 use super::{
     CommitEvent,
-    at::At,
     row::{Owned, stored},
+    sql_timestamp::SqlTimestamp,
 };
 
-/// What one append writes.
+/// Rows of one append.
 pub(super) struct Batch<'a> {
     pub(super) head: Revision,
     pub(super) chain: ChainHash,
@@ -27,29 +27,29 @@ pub(super) struct Batch<'a> {
     pub(super) lifecycles: Vec<NewLifecycle<'a>>,
     pub(super) settings: Vec<NewSetting>,
     pub(super) requests: Vec<NewRequest<'a>>,
-    pub(super) made: Made<'a>,
+    pub(super) source: CommitSource<'a>,
 }
 
-/// Where commits were made.
+/// Source of commits.
 #[derive(Debug, Clone, Copy)]
-pub(super) enum Made<'a> {
-    /// By a server of this database, with their lines of the trail of access.
-    Here(&'a [CommitEvent]),
-    /// By another registry, which has judged their request ids.
-    Elsewhere,
+pub(super) enum CommitSource<'a> {
+    /// A server of this database, with access events.
+    Local(&'a [CommitEvent]),
+    /// The upstream registry, which has checked the request ids.
+    Upstream,
 }
 
 impl<'a> Batch<'a> {
-    /// Whether the commits are another registry's.
+    /// Whether the commits come from the upstream registry.
     pub(super) fn is_copy(&self) -> bool {
-        matches!(self.made, Made::Elsewhere)
+        matches!(self.source, CommitSource::Upstream)
     }
 
-    /// New lines of the trail of access.
+    /// Access events of the commits.
     pub(super) fn events(&self) -> &'a [CommitEvent] {
-        match self.made {
-            Made::Here(events) => events,
-            Made::Elsewhere => &[],
+        match self.source {
+            CommitSource::Local(events) => events,
+            CommitSource::Upstream => &[],
         }
     }
 }
@@ -57,24 +57,24 @@ impl<'a> Batch<'a> {
 pub(super) struct NewCommit<'a> {
     pub(super) revision: i64,
     pub(super) author: &'a str,
-    pub(super) committed_at: At,
+    pub(super) committed_at: SqlTimestamp,
     pub(super) message: &'a str,
-    /// None also where an earlier commit of the batch has the id in this unique column.
+    /// `None` also if an earlier commit of the batch has the id, because the column is unique.
     pub(super) request_id: Option<&'a str>,
-    /// Since when the same id of the same author is a retry.
-    pub(super) retries_since: At,
+    /// Start of the time in which the same id of the same author is a retry.
+    pub(super) retries_since: SqlTimestamp,
     pub(super) changes: i32,
     pub(super) chain: String,
     pub(super) canonical: &'a [u8],
 }
 
-/// The commit of a request.
+/// A request id and its commit.
 pub(super) struct NewRequest<'a> {
     pub(super) author: &'a str,
     pub(super) request_id: &'a str,
     pub(super) revision: i64,
-    pub(super) committed_at: At,
-    pub(super) retries_since: At,
+    pub(super) committed_at: SqlTimestamp,
+    pub(super) retries_since: SqlTimestamp,
 }
 
 pub(super) struct NewKey<'a> {
@@ -88,10 +88,10 @@ pub(super) struct NewChange<'a> {
     pub(super) ordinal: i32,
     pub(super) action: &'static str,
     pub(super) key: NewKey<'a>,
-    /// The digest of the entity's document, where this batch knows it.
+    /// Digest of the document, if the entity is registered in this batch.
     pub(super) digest: Option<String>,
     pub(super) reason: Option<&'a str>,
-    /// Everything else that the action says, as a JSON object.
+    /// Remaining data of the action, as a JSON object.
     pub(super) detail: Option<String>,
 }
 
@@ -114,7 +114,7 @@ pub(super) struct NewState<'a> {
     pub(super) lifecycle: &'static str,
     pub(super) revision: i64,
     pub(super) reason: Option<&'a str>,
-    /// Everything else that was said, as a JSON object.
+    /// Remaining data of the notice, as a JSON object.
     pub(super) notice: Option<String>,
 }
 
@@ -134,18 +134,17 @@ impl<'a> NewKey<'a> {
 
 impl<'a> NewState<'a> {
     pub(super) fn after(action: &'a Action, revision: i64) -> Self {
-        let (reason, notice) = action.notice().map_or((None, None), said);
+        let (reason, notice) = action.notice().map_or((None, None), split_notice);
         Self { lifecycle: action.state().as_str(), revision, reason, notice }
     }
 }
 
 impl<'a> Batch<'a> {
-    /// Lays out commits that follow on `expected`. `None`: there are none. An error says where
-    /// they do not follow on each other.
+    /// Converts commits after the revision `expected`; `None` without commits. Fails if they are not consecutive.
     pub(super) fn new(
         expected: Revision,
         commits: &'a [SealedCommit],
-        made: Made<'a>,
+        source: CommitSource<'a>,
     ) -> Result<Option<Self>, String> {
         let Some(last) = commits.last() else { return Ok(None) };
         check_order(expected, commits)?;
@@ -155,7 +154,7 @@ impl<'a> Batch<'a> {
             settings.extend(new_settings(sealed.commit()));
             let mut documents = sealed.documents().iter();
             for (change, ordinal) in sealed.commit().changes.iter().zip(0_i32..) {
-                // `SealedCommit` proves that each registration comes with its document.
+                // `SealedCommit` guarantees a document for each registration.
                 let document = match change.action {
                     Action::Register { .. } => documents.next(),
                     _ => None,
@@ -168,18 +167,18 @@ impl<'a> Batch<'a> {
         Ok(Some(Self {
             head: last.revision(),
             chain: last.chain(),
-            commits: new_commits(commits, matches!(made, Made::Elsewhere)),
+            commits: new_commits(commits, matches!(source, CommitSource::Upstream)),
             changes,
             entities: states.entities,
             lifecycles: states.lifecycles,
             settings,
             requests: new_requests(commits),
-            made,
+            source,
         }))
     }
 }
 
-/// The log is for ever, so whatever would tear it is refused before it is written.
+/// Rejects commits that are not consecutive, because the log is immutable.
 fn check_order(expected: Revision, commits: &[SealedCommit]) -> Result<(), String> {
     let mut head = expected;
     for sealed in commits {
@@ -191,7 +190,7 @@ fn check_order(expected: Revision, commits: &[SealedCommit]) -> Result<(), Strin
     for pair in commits.windows(2) {
         if pair[0].chain().then(pair[1].bytes()) != pair[1].chain() {
             return Err(format!(
-                "revision {} is not chained to the one before",
+                "revision {} is not chained to the previous revision",
                 pair[1].revision()
             ));
         }
@@ -206,7 +205,7 @@ fn new_commits(commits: &[SealedCommit], is_copy: bool) -> Vec<NewCommit<'_>> {
         let (commit, mut row) = (sealed.commit(), new_commit(sealed));
         if let Some(id) = row.request_id {
             let earlier = *held.entry(id).or_insert(commit);
-            // A repetition stays, so that the database refuses the batch.
+            // A repeated id is kept, so that the database rejects the batch.
             let is_other = is_copy || !is_retry(earlier, commit);
             row.request_id = (earlier.revision == commit.revision || !is_other).then_some(id);
         }
@@ -215,17 +214,17 @@ fn new_commits(commits: &[SealedCommit], is_copy: bool) -> Vec<NewCommit<'_>> {
     rows
 }
 
-/// Whether the later of two commits with the same request id would be the same request again.
+/// Whether the later of two commits with the same request id is a retry of the earlier one.
 fn is_retry(earlier: &Commit, later: &Commit) -> bool {
     earlier.author == later.author && earlier.committed_at > retries_since(later.committed_at)
 }
 
-/// A request that made a commit at this time or before it is forgotten now.
+/// Time before which request ids have expired.
 pub(super) fn retries_since(now: Timestamp) -> Timestamp {
     Timestamp::from_millis(now.as_millis().saturating_sub(limits::REQUEST_ID_MILLIS))
 }
 
-/// The last commit of each request.
+/// The last commit of each request id.
 fn new_requests(commits: &[SealedCommit]) -> Vec<NewRequest<'_>> {
     let mut last = HashMap::new();
     for Commit { author, request_id, revision, committed_at, .. } in
@@ -236,8 +235,8 @@ fn new_requests(commits: &[SealedCommit]) -> Vec<NewRequest<'_>> {
             author,
             request_id,
             revision: stored(*revision),
-            committed_at: At(*committed_at),
-            retries_since: At(retries_since(*committed_at)),
+            committed_at: SqlTimestamp(*committed_at),
+            retries_since: SqlTimestamp(retries_since(*committed_at)),
         };
         last.insert((author.as_str(), request_id), request);
     }
@@ -249,17 +248,17 @@ fn new_commit(sealed: &SealedCommit) -> NewCommit<'_> {
     NewCommit {
         revision: stored(commit.revision),
         author: &commit.author,
-        committed_at: At(commit.committed_at),
+        committed_at: SqlTimestamp(commit.committed_at),
         message: &commit.message,
         request_id: commit.request_id.as_deref(),
-        retries_since: At(retries_since(commit.committed_at)),
+        retries_since: SqlTimestamp(retries_since(commit.committed_at)),
         changes: i32::try_from(commit.changes.len()).unwrap_or(i32::MAX),
         chain: sealed.chain().to_string(),
         canonical: sealed.bytes(),
     }
 }
 
-/// The row of a change; `digest` is the one of its entity's document.
+/// Row of a change. `digest` is the digest of the entity's document.
 pub(super) fn new_change(
     revision: i64,
     ordinal: i32,
@@ -270,13 +269,13 @@ pub(super) fn new_change(
         Action::Register { owner: Some(owner), .. } => {
             (None, Some(json(&Owned { owner: owner.clone() })))
         }
-        action => action.notice().map_or((None, None), said),
+        action => action.notice().map_or((None, None), split_notice),
     };
     let key = NewKey::new(key);
     NewChange { revision, ordinal, action: action.as_str(), key, digest, reason, detail }
 }
 
-/// The rows of what a commit sets.
+/// Rows of the settings of a commit.
 pub(super) fn new_settings(commit: &Commit) -> impl Iterator<Item = NewSetting> {
     let revision = stored(commit.revision);
     commit.settings.iter().zip(0_i32..).map(move |(change, ordinal)| NewSetting {
@@ -287,7 +286,7 @@ pub(super) fn new_settings(commit: &Commit) -> impl Iterator<Item = NewSetting> 
     })
 }
 
-/// Who owns what an action of a commit registers.
+/// Owner of a registered entity.
 pub(super) fn owner<'a>(commit: &'a Commit, action: &'a Action) -> &'a str {
     match action {
         Action::Register { owner: Some(owner), .. } => owner,
@@ -295,18 +294,18 @@ pub(super) fn owner<'a>(commit: &'a Commit, action: &'a Action) -> &'a str {
     }
 }
 
-/// The reason, and everything else that a lifecycle change says.
-fn said(notice: &Notice) -> (Option<&str>, Option<String>) {
+/// Message and remaining data of a notice.
+fn split_notice(notice: &Notice) -> (Option<&str>, Option<String>) {
     let rest = Notice { message: None, ..notice.clone() };
     (notice.message.as_deref(), (!rest.is_empty()).then(|| json(&rest)))
 }
 
 fn json(value: &impl Serialize) -> String {
-    // Only plain values of texts come here, all of which serialize.
+    // Strings and numbers always serialize.
     serde_json::to_string(value).unwrap_or_default()
 }
 
-/// The states that entities end up in, each once.
+/// Final states of the entities of a batch.
 #[derive(Default)]
 struct States<'a> {
     entities: Vec<NewEntity<'a>>,
@@ -316,7 +315,7 @@ struct States<'a> {
 }
 
 impl<'a> States<'a> {
-    /// The digest of an entity that this batch registers.
+    /// Digest of an entity registered in this batch.
     fn digest(&self, key: &Key) -> Option<String> {
         self.entity_at.get(key).map(|at| self.entities[*at].digest.clone())
     }

@@ -1,155 +1,154 @@
-//! What can go wrong with the store, told apart by what the operator or the caller can do.
+//! Errors of the store, grouped by the action of the operator or the caller.
 //!
-//! Messages name a database by its URL without the password.
+//! Messages contain the database URL without its password.
 
 use registry_core::Revision;
 
-/// Why the store could not do what it was asked.
+/// An error of the store.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
-    /// The database does not answer now; it may later.
+    /// The database does not answer; a later attempt may succeed.
     #[error("the database {database} is unavailable: {detail}")]
     Unavailable {
-        /// Which, without its password.
+        /// Database URL without its password.
         database: String,
-        /// What happened.
+        /// The failure.
         detail: String,
     },
-    /// The database answers, and refuses to be written.
+    /// The database rejects writes.
     #[error(
         "the database {database} is read-only: {detail}; \
          make it writable, or connect to the primary server"
     )]
     ReadOnly {
-        /// Which, without its password.
+        /// Database URL without its password.
         database: String,
-        /// What the database says.
+        /// Message of the database.
         detail: String,
     },
-    /// The path of the database no longer names the file that is open.
+    /// The path of the database refers to another file than the open one.
     #[error(
-        "{detail} while the server runs; writes to the database {database} are rejected, because \
-         the next start would not find them; put the original file back (with its -wal file); if \
-         only the -wal file was lost, stop the server with SIGTERM and start it again; otherwise \
-         restore a backup"
+        "{detail} while the server is running; the database {database} accepts no writes, because they would be \
+         lost at the next start. Put the original file back together with its -wal file. If only the -wal \
+         file was deleted, restart the server with SIGTERM. Otherwise restore a backup"
     )]
-    Moved {
-        /// Which.
+    FileReplaced {
+        /// Database URL.
         database: String,
         /// The changed file, and the change.
         detail: String,
     },
-    /// There is no room for more.
-    #[error("the database {database} has no room left: {detail}; free or add disk space")]
+    /// The disk is full.
+    #[error("the database {database} is full: {detail}; free or add disk space")]
     Full {
-        /// Which, without its password.
+        /// Database URL without its password.
         database: String,
-        /// What the database says.
+        /// Message of the database.
         detail: String,
     },
-    /// What is stored is not what was once stored.
-    #[error("the database is damaged or was edited at {what}: {detail}; restore it from a backup")]
+    /// Stored data that does not match its digest or chain hash.
+    #[error("corrupt or edited data in {what}: {detail}; restore the database from a backup")]
     Corrupt {
-        /// The revision, key or table.
+        /// Revision, key or table.
         what: String,
-        /// What does not fit.
+        /// The mismatch.
         detail: String,
     },
-    /// What is stored is what was once stored, by a newer program.
+    /// Intact data written by a newer version.
     #[error(
-        "{what} cannot be read, though its digest holds ({detail}); a newer registry-server wrote \
-         it: replace this one too"
+        "cannot read {what}, which was written by a newer registry-server ({detail}); upgrade this \
+         server"
     )]
-    Newer {
-        /// The revision or key.
+    NewerData {
+        /// Revision or key.
         what: String,
-        /// What this program does not know.
+        /// The unknown part.
         detail: String,
     },
-    /// A newer program changed the database so that this one no longer understands it.
+    /// A schema that requires a newer program.
     #[error(
-        "the database {database} needs a program that knows schema version {found}, \
-         this one knows {known}; run a newer registry-server"
+        "the database {database} requires schema version {found} but this program supports {known}; upgrade \
+         registry-server"
     )]
-    SchemaVersion {
-        /// Which, without its password.
+    SchemaTooNew {
+        /// Database URL without its password.
         database: String,
-        /// The oldest schema version that a program must know.
+        /// Minimum schema version of a program.
         found: i64,
-        /// The newest that this program knows.
+        /// Schema version of this program.
         known: i64,
     },
-    /// A command that changes no schema met another one than its own.
+    /// A schema version other than this program's, for a command that does not migrate.
     #[error(
-        "the database {database} has schema version {found}, this program {known}; {}",
+        "the database {database} has schema version {found} but this program has {known}; {}",
         if found < known {
-            "migrate it with `registry-server migrate`, or use the registry-server that serves it"
+        "run `registry-server migrate`, or use the version of registry-server that serves the database"
         } else {
-            "use the registry-server that serves it"
+        "use the version of registry-server that serves the database"
         }
     )]
-    OtherSchema {
-        /// Which, without its password.
+    SchemaMismatch {
+        /// Database URL without its password.
         database: String,
-        /// The last migration that was applied.
+        /// Last applied migration.
         found: i64,
-        /// The newest that this program knows.
+        /// Schema version of this program.
         known: i64,
     },
-    /// A database of something else.
+    /// A database without a registry.
     #[error(
-        "the database {database} holds something else ({found}) and no registry; \
-         name an empty database, or the one of a registry"
+        "the database {database} is not a registry: it contains {found}; use an empty database or the database \
+         of a registry"
     )]
-    NotOurs {
-        /// Which, without its password.
+    NotARegistry {
+        /// Database URL without its password.
         database: String,
-        /// What is there.
+        /// Content of the database.
         found: String,
     },
-    /// The database cannot be opened as it was named.
-    #[error("the database {database} cannot be opened: {detail}; {help}")]
+    /// A database that cannot be opened with this configuration.
+    #[error("cannot open the database {database}: {detail}; {help}")]
     Config {
-        /// Which, without its password.
+        /// Database URL without its password.
         database: String,
-        /// What is wrong.
+        /// The failure.
         detail: String,
-        /// What to do about it.
+        /// The remedy.
         help: &'static str,
     },
-    /// The database refused what it should have taken: a bug here, or a hand-made change there.
-    #[error("the database {database} refused a statement: {detail}")]
-    Refused {
-        /// Which, without its password.
+    /// An unexpectedly rejected statement: a defect, or a manual change of the schema.
+    #[error("the database {database} rejected a statement: {detail}")]
+    StatementRejected {
+        /// Database URL without its password.
         database: String,
-        /// What the database says.
+        /// Message of the database.
         detail: String,
     },
 }
 
-/// Why commits were not appended.
+/// Commits that were not appended.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum AppendError {
-    /// Somebody else appended first. Nothing was written.
-    #[error("the log is at revision {head} already")]
+    /// Another server appended first. Nothing was written.
+    #[error("the log is already at revision {head}")]
     Conflict {
-        /// Where the log is now.
+        /// Current head of the log.
         head: Revision,
     },
-    /// A request id was used before. Nothing was written.
-    #[error("the request id `{request_id}` of {author} was used by revision {revision}")]
+    /// A used request id. Nothing was written.
+    #[error("request id `{request_id}` of {author} was already used in revision {revision}")]
     RequestIdTaken {
-        /// The author that used it.
+        /// Author of the earlier request.
         author: String,
-        /// The id.
+        /// Request id.
         request_id: String,
-        /// The commit that has it.
+        /// Commit of the earlier request.
         revision: Revision,
     },
-    /// The database lost its files during the commit, so the outcome is unknown.
+    /// The database files were lost during the commit, so the outcome is unknown.
     #[error(transparent)]
     Lost(Error),
-    /// The store failed.
+    /// A failure of the store.
     #[error(transparent)]
     Store(#[from] Error),
 }

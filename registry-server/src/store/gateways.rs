@@ -1,6 +1,6 @@
-//! Gateways in the database: each server stores its own followers, and all servers read them.
+//! Gateways in the database. Each server stores its own followers; all servers read all of them.
 //!
-//! The rows are not essential: missing rows are written again.
+//! Missing rows are restored by the next heartbeat.
 
 use registry_core::{
     Revision, Timestamp,
@@ -9,92 +9,92 @@ use registry_core::{
 use sqlx::{FromRow, Postgres, QueryBuilder, Row as _, Sqlite, postgres::PgRow, sqlite::SqliteRow};
 
 use super::{
-    Error, PATIENCE, Store,
-    at::At,
+    Error, OPERATION_TIMEOUT, Store,
     backend::{Backend, execute, run},
     nack::{self, NackColumns},
     row::{corrupt, revision, row, stored},
     sql,
+    sql_timestamp::SqlTimestamp,
 };
 
-/// A follower, present or past.
+/// A connected or disconnected follower.
 #[derive(Debug, Clone, PartialEq)]
-pub struct KnownGateway {
-    /// Its name.
+pub struct GatewayRecord {
+    /// Name.
     pub gateway: String,
-    /// As whom it is authenticated.
+    /// Authenticated principal.
     pub principal: String,
-    /// Its software version.
+    /// Software version.
     pub version: String,
-    /// From where it comes; empty: unknown.
+    /// Client address; empty if unknown.
     pub address: String,
-    /// What it follows; `*`: everything.
+    /// Followed scope; `*` is the whole catalog.
     pub scope: String,
-    /// Which server it follows, or followed.
+    /// Server of the follower.
     pub server: String,
-    /// Since when; of one that is gone, since when it was connected last.
+    /// Time of the last connection.
     pub connected_at: Timestamp,
-    /// When it was last known to follow.
+    /// Time at which it was last known to be connected.
     pub seen_at: Timestamp,
-    /// Whether it follows.
+    /// Whether it is connected.
     pub presence: Presence,
-    /// The last revision that was sent to it.
+    /// Last sent revision.
     pub sent: Revision,
-    /// The last that it applied.
+    /// Last applied revision.
     pub applied: Revision,
-    /// The last on its disk.
+    /// Last persisted revision.
     pub persisted: Revision,
-    /// How its disk is.
+    /// State of its cache.
     pub cache: CacheState,
-    /// Its last refusal, if it applied nothing since.
+    /// Last rejection, if it has not applied a revision since.
     pub nack: Option<Nack>,
 }
 
-/// Whether a gateway follows.
+/// Connection state of a gateway.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Presence {
-    /// It does.
+    /// Connected.
     Connected,
-    /// It did.
-    Gone,
+    /// Disconnected.
+    Disconnected,
 }
 
-/// Which followers to read: by name and principal.
+/// Query of followers, ordered by name and principal.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct GatewayQuery {
-    /// Only those after this name and principal.
+    /// Only followers after this name and principal.
     pub after: (String, String),
-    /// Only names that begin so.
+    /// Only names with this prefix.
     pub prefix: String,
-    /// Only those that have not applied this.
+    /// Only followers that have not applied this revision.
     pub behind: Option<Revision>,
-    /// Only those.
+    /// Only followers in this state.
     pub presence: Option<Presence>,
-    /// Not those that still follow this server, which knows them better.
+    /// Omit connected followers of this server, which has newer data in memory.
     pub except: String,
-    /// Servers that were not heard of since have lost their followers.
+    /// Servers without a heartbeat since this time are dead, and their followers disconnected.
     pub alive_since: Timestamp,
-    /// At most how many.
+    /// Maximum number of followers.
     pub limit: usize,
 }
 
-/// A sign of life of a server, on which it also clears away what is over.
+/// Heartbeat of a server, which also deletes expired rows.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Beat {
-    /// Which server.
+pub struct FleetHeartbeat {
+    /// Name of the server.
     pub server: String,
-    /// Now.
+    /// Current time.
     pub now: Timestamp,
-    /// Servers that were not heard of since have lost their followers.
+    /// Servers without a heartbeat since this time are dead.
     pub alive_since: Timestamp,
-    /// Those that are gone for longer are forgotten.
-    pub remember_since: Timestamp,
-    /// Most that are remembered of those that are gone.
-    pub most: usize,
+    /// Followers disconnected before this time are deleted.
+    pub retain_since: Timestamp,
+    /// Maximum number of stored followers that are disconnected.
+    pub max_disconnected: usize,
 }
 
 row!(
-    /// A follower, with when its server was heard of.
+    /// A follower with the time of its server's last heartbeat.
     GatewayRow {
         gateway: String,
         principal: String,
@@ -102,9 +102,9 @@ row!(
         address: String,
         scope: String,
         server: String,
-        connected_at: At,
-        noted_at: At,
-        gone_at: Option<At>,
+        connected_at: SqlTimestamp,
+        noted_at: SqlTimestamp,
+        gone_at: Option<SqlTimestamp>,
         sent: i64,
         applied: i64,
         persisted: i64,
@@ -113,70 +113,71 @@ row!(
         nack_revision: Option<i64>,
         nack_message: Option<String>,
         nack_diagnostics: Option<String>,
-        server_seen_at: Option<At>,
+        server_seen_at: Option<SqlTimestamp>,
     }
 );
 
 impl Store {
-    /// Notes these followers of one server, in one statement; each name and principal may be there
-    /// once. One that follows another server by now is left as that server has it.
-    pub async fn note_gateways(&self, known: &[KnownGateway]) -> Result<(), Error> {
-        self.within(PATIENCE, note(&self.backend, known)).await
+    /// Stores followers of one server in one statement. Each name and principal occurs once. A follower that has
+    /// moved to another server is not changed.
+    pub async fn upsert_gateways(&self, known: &[GatewayRecord]) -> Result<(), Error> {
+        self.within(OPERATION_TIMEOUT, upsert(&self.backend, known)).await
     }
 
-    /// The names and principals of those that follow a server, as it has noted.
+    /// Names and principals of the stored followers of a server.
     pub async fn followers_of(&self, server: &str) -> Result<Vec<(String, String)>, Error> {
-        self.within(PATIENCE, followers_of(&self.backend, server)).await
+        self.within(OPERATION_TIMEOUT, followers_of(&self.backend, server)).await
     }
 
-    /// Notes that a follower of a server is gone.
-    pub async fn note_gone(
+    /// Stores that a follower of a server has disconnected.
+    pub async fn mark_disconnected(
         &self,
         server: &str,
         (gateway, principal): (&str, &str),
         at: Timestamp,
     ) -> Result<(), Error> {
-        let gone = async {
-            let at = At(at);
-            execute!(&self.backend, sql::GATEWAY_GONE, [gateway, principal, server, at])
+        let update = async {
+            let at = SqlTimestamp(at);
+            execute!(&self.backend, sql::DISCONNECT_GATEWAY, [gateway, principal, server, at])
         };
-        self.within(PATIENCE, gone).await
+        self.within(OPERATION_TIMEOUT, update).await
     }
 
-    /// Notes that a server lives, that those of dead ones are gone, and forgets the oldest.
-    pub async fn beat(&self, beat: &Beat) -> Result<(), Error> {
-        self.within(PATIENCE, make_beat(&self.backend, beat)).await
+    /// Stores a heartbeat, marks followers of dead servers as disconnected, and deletes expired rows.
+    pub async fn record_heartbeat(&self, heartbeat: &FleetHeartbeat) -> Result<(), Error> {
+        self.within(OPERATION_TIMEOUT, record_heartbeat(&self.backend, heartbeat)).await
     }
 
-    /// A page of what is known of followers. Fewer than `limit` means that there are no more.
-    pub async fn gateways(&self, query: &GatewayQuery) -> Result<Vec<KnownGateway>, Error> {
-        self.within(PATIENCE, read(&self.backend, query)).await
+    /// Lists stored followers. A page with fewer than `limit` rows is the last one.
+    pub async fn gateways(&self, query: &GatewayQuery) -> Result<Vec<GatewayRecord>, Error> {
+        self.within(OPERATION_TIMEOUT, read(&self.backend, query)).await
     }
 
-    /// When these commits were made, as far as there are such.
+    /// Times of the commits that exist.
     pub async fn commit_times(
         &self,
         revisions: &[Revision],
     ) -> Result<Vec<(Revision, Timestamp)>, Error> {
-        self.within(PATIENCE, commit_times(&self.backend, revisions)).await
+        self.within(OPERATION_TIMEOUT, commit_times(&self.backend, revisions)).await
     }
 }
 
-/// One statement for many rows, on either database.
-macro_rules! note_all {
+/// Inserts many rows in one statement on either database.
+macro_rules! upsert_all {
     ($db:ty, $known:expr, $on:expr) => {
-        QueryBuilder::<$db>::new(sql::NOTE_GATEWAYS)
+        QueryBuilder::<$db>::new(sql::UPSERT_GATEWAYS)
             .push_values($known, |mut row, (known, cache, nack)| {
                 let (state, problem) = cache;
-                let gone_at = (known.presence == Presence::Gone).then_some(At(known.seen_at));
+                let gone_at = (known.presence == Presence::Disconnected)
+                    .then_some(SqlTimestamp(known.seen_at));
                 row.push_bind(known.gateway.as_str())
                     .push_bind(known.principal.as_str())
                     .push_bind(known.version.as_str())
                     .push_bind(known.address.as_str())
                     .push_bind(known.scope.as_str())
                     .push_bind(known.server.as_str())
-                    .push_bind(At(known.connected_at))
-                    .push_bind(At(known.seen_at))
+                    .push_bind(SqlTimestamp(known.connected_at))
+                    .push_bind(SqlTimestamp(known.seen_at))
                     .push_bind(gone_at)
                     .push_bind(stored(known.sent))
                     .push_bind(stored(known.applied))
@@ -187,9 +188,9 @@ macro_rules! note_all {
                     .push_bind(nack.message)
                     .push_bind(nack.diagnostics);
             })
-            .push(sql::NOTE_GATEWAYS_AGAIN)
+            .push(sql::UPSERT_GATEWAYS_CONFLICT)
             .build()
-            // Each number of rows is another statement.
+            // The statement depends on the number of rows, so it is not cached.
             .persistent(false)
             .execute($on)
             .await
@@ -197,7 +198,7 @@ macro_rules! note_all {
     };
 }
 
-async fn note(backend: &Backend, known: &[KnownGateway]) -> Result<(), Error> {
+async fn upsert(backend: &Backend, known: &[GatewayRecord]) -> Result<(), Error> {
     if known.is_empty() {
         return Ok(());
     }
@@ -205,8 +206,8 @@ async fn note(backend: &Backend, known: &[KnownGateway]) -> Result<(), Error> {
         .iter()
         .map(|known| (known, cache_columns(&known.cache), NackColumns::of(known.nack.as_ref())));
     match backend {
-        Backend::Sqlite(store) => note_all!(Sqlite, columns, store.writer()),
-        Backend::Postgres(store) => note_all!(Postgres, columns, store.writer()),
+        Backend::Sqlite(store) => upsert_all!(Sqlite, columns, store.writer()),
+        Backend::Postgres(store) => upsert_all!(Postgres, columns, store.writer()),
     }
     .map_err(|e| backend.explain(&e))
 }
@@ -225,27 +226,31 @@ async fn followers_of(backend: &Backend, server: &str) -> Result<Vec<(String, St
         .map_err(|e| backend.explain(&e))
 }
 
-/// Each statement is right by itself, so they are no transaction.
-async fn make_beat(backend: &Backend, beat: &Beat) -> Result<(), Error> {
-    let Beat { server, now, alive_since, remember_since, most } = beat;
-    let (server, since) = (server.as_str(), At(*alive_since));
-    let most = i64::try_from(*most).unwrap_or(i64::MAX);
-    execute!(backend, sql::SERVER_LIVES, [server, At(*now)])?;
-    execute!(backend, sql::LOSE_GATEWAYS, [since])?;
-    execute!(backend, sql::FORGET_SERVERS, [since])?;
-    execute!(backend, sql::FORGET_GATEWAYS, [At(*remember_since), most])
+/// The statements are independent, so they need no transaction.
+async fn record_heartbeat(backend: &Backend, heartbeat: &FleetHeartbeat) -> Result<(), Error> {
+    let FleetHeartbeat { server, now, alive_since, retain_since, max_disconnected } = heartbeat;
+    let (server, since) = (server.as_str(), SqlTimestamp(*alive_since));
+    let max_disconnected = i64::try_from(*max_disconnected).unwrap_or(i64::MAX);
+    execute!(backend, sql::SERVER_HEARTBEAT, [server, SqlTimestamp(*now)])?;
+    execute!(backend, sql::DISCONNECT_GATEWAYS_OF_DEAD_SERVERS, [since])?;
+    execute!(backend, sql::DELETE_DEAD_SERVERS, [since])?;
+    execute!(
+        backend,
+        sql::DELETE_DISCONNECTED_GATEWAYS,
+        [SqlTimestamp(*retain_since), max_disconnected]
+    )
 }
 
-async fn read(backend: &Backend, query: &GatewayQuery) -> Result<Vec<KnownGateway>, Error> {
+async fn read(backend: &Backend, query: &GatewayQuery) -> Result<Vec<GatewayRecord>, Error> {
     let GatewayQuery { after: (gateway, principal), prefix, behind, presence, .. } = query;
     let (gateway, principal, prefix) = (gateway.as_str(), principal.as_str(), prefix.as_str());
     let behind = behind.map_or(i64::MAX, stored);
     let presence = match presence {
         None => 0_i64,
         Some(Presence::Connected) => 1,
-        Some(Presence::Gone) => 2,
+        Some(Presence::Disconnected) => 2,
     };
-    let (except, since) = (query.except.as_str(), At(query.alive_since));
+    let (except, since) = (query.except.as_str(), SqlTimestamp(query.alive_since));
     let limit = i64::try_from(query.limit).unwrap_or(i64::MAX);
     let rows: Result<Vec<GatewayRow>, _> = run!(
         Backend(backend),
@@ -258,16 +263,16 @@ async fn read(backend: &Backend, query: &GatewayQuery) -> Result<Vec<KnownGatewa
     rows.into_iter().map(|row| known(row, query.alive_since)).collect()
 }
 
-/// What a row says, where servers that were not heard of since have lost their followers.
-fn known(row: GatewayRow, alive_since: Timestamp) -> Result<KnownGateway, Error> {
+/// Converts a row. Servers without a heartbeat since `alive_since` have lost their followers.
+fn known(row: GatewayRow, alive_since: Timestamp) -> Result<GatewayRecord, Error> {
     let what = || format!("the gateway {}", row.gateway);
-    let (noted, heard) = (row.noted_at.0, row.server_seen_at.map(|At(at)| at));
-    let seen = noted.max(heard.unwrap_or(noted));
-    let lives = heard.is_some_and(|at| at >= alive_since);
+    let (stored_at, heartbeat_at) = (row.noted_at.0, row.server_seen_at.map(|SqlTimestamp(at)| at));
+    let seen = stored_at.max(heartbeat_at.unwrap_or(stored_at));
+    let is_alive = heartbeat_at.is_some_and(|at| at >= alive_since);
     let (presence, seen_at) = match row.gone_at {
-        Some(At(at)) => (Presence::Gone, at),
-        None if lives => (Presence::Connected, seen),
-        None => (Presence::Gone, seen),
+        Some(SqlTimestamp(at)) => (Presence::Disconnected, at),
+        None if is_alive => (Presence::Connected, seen),
+        None => (Presence::Disconnected, seen),
     };
     let cache = match row.cache.as_str() {
         "ok" => CacheState::Ok,
@@ -276,7 +281,7 @@ fn known(row: GatewayRow, alive_since: Timestamp) -> Result<KnownGateway, Error>
         _ => CacheState::Unknown,
     };
     let nack = (row.nack_revision, row.nack_message, row.nack_diagnostics);
-    Ok(KnownGateway {
+    Ok(GatewayRecord {
         nack: nack::read(nack).map_err(|e| corrupt(what(), e))?,
         sent: revision(row.sent)?,
         applied: revision(row.applied)?,
@@ -309,7 +314,11 @@ async fn commit_times(
                 list.push_bind(stored(*revision));
             }
             list.push_unseparated(")");
-            query.build_query_as::<(i64, At)>().persistent(false).fetch_all($on.reader()).await
+            query
+                .build_query_as::<(i64, SqlTimestamp)>()
+                .persistent(false)
+                .fetch_all($on.reader())
+                .await
         }};
     }
     let rows = match backend {
@@ -317,5 +326,5 @@ async fn commit_times(
         Backend::Postgres(store) => fetch!(Postgres, store),
     };
     let rows = rows.map_err(|e| backend.explain(&e))?;
-    rows.into_iter().map(|(at, At(time))| Ok((revision(at)?, time))).collect()
+    rows.into_iter().map(|(at, SqlTimestamp(time))| Ok((revision(at)?, time))).collect()
 }

@@ -1,7 +1,6 @@
-//! Which key signs checkpoints, so that servers of one database do not sign with different ones.
+//! Public key of the checkpoints, so that all servers of a database sign with the same key.
 //!
-//! Only the public key is kept. The private key is only in a file, so access to the database is not
-//! enough to sign.
+//! The private key is only in a file: access to the database is not enough to sign.
 
 use super::{
     Error,
@@ -10,12 +9,12 @@ use super::{
     tokens::transact,
 };
 
-/// The known key; this one, where there was none.
+/// Returns the stored key, after storing `ours` if there is none.
 pub(super) async fn known(backend: &Backend, ours: &str) -> Result<String, Error> {
     if let Some(known) = read(backend).await? {
         return Ok(known);
     }
-    // Of several servers, the first one makes its key known.
+    // With several servers, the first one stores its key.
     transact!(backend, tx => {
         sqlx::query(sql::FIRST_CHECKPOINT_KEY).bind(ours).execute(&mut *tx).await?;
     })?;
@@ -29,7 +28,7 @@ pub(super) async fn read(backend: &Backend) -> Result<Option<String>, Error> {
     Ok(row.and_then(|(key,)| key))
 }
 
-/// Another one from now on.
+/// Replaces the stored key.
 pub(super) async fn replace(backend: &Backend, new: &str) -> Result<(), Error> {
     transact!(backend, tx => {
         sqlx::query(sql::NEW_CHECKPOINT_KEY).bind(new).execute(&mut *tx).await?;

@@ -1,7 +1,7 @@
-//! What wakes whoever follows the log.
+//! Notifications of commits by other servers.
 //!
-//! A wake only says "look again"; what there is to see is in the log. A connection that is quiet is
-//! asked for a sign of life, because one whose other end vanished looks like one without news.
+//! A notification has no content: the reader checks the log. An idle connection is tested, because a lost peer
+//! looks like an idle one.
 
 use std::{fmt, future::pending, time::Duration};
 
@@ -10,43 +10,43 @@ use tokio::time::timeout;
 
 use super::{Error, postgres::PostgresStore};
 
-/// A connection that brought no news for so long is asked whether it lives.
-const QUIET: Duration = Duration::from_secs(5);
-/// How long it may take to answer.
-const ANSWER: Duration = Duration::from_secs(3);
+/// Idle time after which the connection is tested.
+const IDLE_TIME: Duration = Duration::from_secs(5);
+/// Timeout of the test.
+const TEST_TIMEOUT: Duration = Duration::from_secs(3);
 
-/// Waits for news of the log.
+/// Listens for notifications.
 pub struct Listener(Source);
 
 enum Source {
-    /// SQLite has nobody who could tell.
+    /// SQLite has no notifications.
     Never,
-    /// A connection that listens; without one, the next wait makes it.
+    /// A listening connection; `None` after a loss, until the next wait reconnects.
     Postgres { store: PostgresStore, connection: Option<Box<PgListener>> },
 }
 
-/// Why a wait ended.
+/// Result of a wait.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Wake {
-    /// Somebody appended.
-    News,
-    /// The connection is gone; the next wait makes another one.
+    /// A server appended commits.
+    Commit,
+    /// The connection was lost; the next wait reconnects.
     Lost(Loss),
-    /// There is a connection again. Something may have been missed before.
-    Again,
+    /// The connection was restored. Notifications may have been missed.
+    Reconnected,
 }
 
-/// How a connection was lost.
+/// Cause of a lost connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Loss {
-    /// It was closed or reset.
+    /// Closed or reset.
     Closed,
-    /// It was open, and nobody answered.
+    /// Open, but without a response.
     Silent,
 }
 
 impl Loss {
-    /// As metrics and logs write it.
+    /// Label in metrics and logs.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Closed => "closed",
@@ -65,19 +65,17 @@ impl Listener {
         Ok(Self(Source::Postgres { store, connection: Some(Box::new(connection)) }))
     }
 
-    /// Returns when there may be new commits: after an append by anybody, and after the connection
-    /// was lost and made again, since something may have been missed between. A lost connection is
-    /// noticed within about 8 seconds. An error says that the database cannot be reached; wait again
-    /// after a pause. On SQLite it never returns: nobody else writes. In any case, also look at the
-    /// log every few seconds.
+    /// Waits until there may be new commits: after a notification, a lost connection or a reconnect. Detects a lost
+    /// connection within about 8 seconds. Fails if the database is unreachable; the caller waits before the next
+    /// call. Never returns on SQLite. Callers also poll the log, because notifications may be lost.
     pub async fn wait(&mut self) -> Result<Wake, Error> {
         let Source::Postgres { store, connection } = &mut self.0 else { return pending().await };
         let Some(listener) = connection else {
             let fresh = store.listen().await.map_err(|e| store.explain(&e))?;
             *connection = Some(Box::new(fresh));
-            return Ok(Wake::Again);
+            return Ok(Wake::Reconnected);
         };
-        let wake = news(listener).await;
+        let wake = notification(listener).await;
         if let Wake::Lost(_) = wake {
             *connection = None;
         }
@@ -85,19 +83,19 @@ impl Listener {
     }
 }
 
-/// Waits for a notification on a connection, for as long as that lives.
-async fn news(listener: &mut PgListener) -> Wake {
+/// Waits for a notification, as long as the connection works.
+async fn notification(listener: &mut PgListener) -> Wake {
     loop {
-        match timeout(QUIET, listener.try_recv()).await {
+        match timeout(IDLE_TIME, listener.try_recv()).await {
             Ok(Ok(Some(_))) => {
-                // One look at the log serves all that has been announced.
+                // One read of the log covers all notifications.
                 while listener.next_buffered().is_some() {}
-                return Wake::News;
+                return Wake::Commit;
             }
             Ok(_) => return Wake::Lost(Loss::Closed),
-            Err(_quiet) => {}
+            Err(_idle) => {}
         }
-        match timeout(ANSWER, sqlx::query("SELECT 1").execute(&mut *listener)).await {
+        match timeout(TEST_TIMEOUT, sqlx::query("SELECT 1").execute(&mut *listener)).await {
             Ok(Ok(_)) => {}
             Ok(Err(_)) => return Wake::Lost(Loss::Closed),
             Err(_) => return Wake::Lost(Loss::Silent),

@@ -1,5 +1,4 @@
-//! What the store takes and gives beside catalogs and sealed commits: queries of the log and
-//! their answers.
+//! Queries of the log and their results.
 
 use bytes::Bytes;
 use registry_core::{
@@ -10,54 +9,54 @@ use registry_core::{
 /// A commit without its changes.
 #[derive(Debug, Clone, PartialEq)]
 pub struct StoredCommitHeader {
-    /// Its number.
+    /// Revision.
     pub revision: Revision,
-    /// Who made it.
+    /// Author.
     pub author: String,
-    /// When the server accepted it.
+    /// Time of the commit.
     pub committed_at: Timestamp,
-    /// Why.
+    /// Commit message.
     pub message: String,
-    /// The author's id of the request.
+    /// Request id of the author.
     pub request_id: Option<String>,
-    /// How many changes it has.
+    /// Number of changes.
     pub changes: usize,
-    /// The chain hash after it.
+    /// Chain hash after the commit.
     pub chain: ChainHash,
 }
 
-/// A commit as it is stored, without the documents that it registers.
+/// A stored commit without the registered documents.
 #[derive(Debug, Clone, PartialEq)]
 pub struct StoredCommit {
     /// The commit with its changes.
     pub commit: Commit,
-    /// The chain hash after it.
+    /// Chain hash after the commit.
     pub chain: ChainHash,
-    /// The canonical bytes that the chain covers.
+    /// Canonical bytes covered by the chain.
     pub canonical: Bytes,
 }
 
-/// In which order to list commits.
+/// Order of commits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Order {
-    /// By revision, upwards.
+    /// Ascending revisions.
     #[default]
     OldestFirst,
-    /// By revision, downwards.
+    /// Descending revisions.
     NewestFirst,
 }
 
-/// What commits are about.
+/// Subject of commits.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Subject {
-    /// They change an entity, or set something about its name.
+    /// Commits that change an entity or a setting of its name.
     Entity(About),
-    /// They set something about exactly this.
+    /// Commits that change a setting of exactly this selector.
     Set(Selector),
 }
 
 impl Subject {
-    /// The first and the last selector, in the order of their bytes, of settings that belong to it.
+    /// Range of selectors whose settings belong to the subject, in byte order.
     pub(super) fn selectors(&self) -> Option<(String, String)> {
         match self {
             Self::Set(on) => Some((on.to_string(), on.to_string())),
@@ -72,43 +71,43 @@ impl Subject {
     }
 }
 
-/// Which entities.
+/// A selection of entities.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct About {
     /// Entities of this kind.
     pub kind: Kind,
-    /// Only of this name.
+    /// Only this name.
     pub name: Option<Name>,
     /// Only this version.
     pub version: Option<Version>,
 }
 
-/// Which commits to list.
+/// A query of commits.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CommitQuery {
-    /// Only those after this revision.
+    /// Only commits after this revision.
     pub after: Option<Revision>,
-    /// Only those before this revision.
+    /// Only commits before this revision.
     pub before: Option<Revision>,
-    /// Only those by this author.
+    /// Only commits of this author.
     pub author: Option<String>,
-    /// Only those that are about this.
+    /// Only commits with this subject.
     pub about: Option<Subject>,
-    /// In which order.
+    /// Order of the result.
     pub order: Order,
-    /// At most how many.
+    /// Maximum number of commits.
     pub limit: usize,
 }
 
 impl CommitQuery {
-    /// So many commits after a revision, in order.
+    /// Query of the commits after a revision, oldest first.
     pub(super) fn following(after: Revision, limit: usize) -> Self {
         let order = Order::OldestFirst;
         Self { after: Some(after), before: None, author: None, about: None, order, limit }
     }
 }
 
-/// Whose history to read.
+/// A query of an entity's history.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HistoryQuery {
     /// The kind.
@@ -117,46 +116,46 @@ pub struct HistoryQuery {
     pub name: Name,
     /// Only this version.
     pub version: Option<Version>,
-    /// Only what comes after this change: its revision and its place in the commit.
+    /// Only events after this revision and ordinal.
     pub after: Option<(Revision, u32)>,
-    /// Only what had happened when this revision was made.
+    /// Only events up to this revision.
     pub until: Revision,
-    /// At most how many.
+    /// Maximum number of events.
     pub limit: usize,
 }
 
-/// One change of one entity, with what its commit says.
+/// A change of an entity with the data of its commit.
 #[derive(Debug, Clone, PartialEq)]
 pub struct EntityEvent {
-    /// In which revision.
+    /// Revision.
     pub revision: Revision,
-    /// Its place in the commit, from 0.
+    /// Position in the commit, from 0.
     pub ordinal: u32,
-    /// Which entity.
+    /// Entity.
     pub key: Key,
-    /// What was done to it.
+    /// Change.
     pub action: Action,
-    /// By whom.
+    /// Author.
     pub author: String,
-    /// When.
+    /// Time of the commit.
     pub committed_at: Timestamp,
-    /// Why: the commit's message.
+    /// Commit message.
     pub message: String,
 }
 
-/// One setting of a name, with what its commit says.
+/// A setting of a name with the data of its commit.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SettingEvent {
-    /// In which revision.
+    /// Revision.
     pub revision: Revision,
-    /// Its place in the commit, after all changes of it.
+    /// Position in the commit, after all of its changes.
     pub ordinal: u32,
-    /// What was set.
+    /// Setting.
     pub set: SettingChange,
-    /// By whom.
+    /// Author.
     pub author: String,
-    /// When.
+    /// Time of the commit.
     pub committed_at: Timestamp,
-    /// Why: the commit's message.
+    /// Commit message.
     pub message: String,
 }

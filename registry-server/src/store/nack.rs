@@ -1,13 +1,13 @@
-//! A refusal as three columns: its revision, its text, and its findings as JSON.
+//! A rejection in three columns: revision, message and findings as JSON.
 //!
-//! Findings with unknown codes of a newer server are skipped.
+//! Findings with unknown codes of a newer version are skipped.
 
 use registry_core::{Code, Diagnostic, Key, Revision, Severity, follower::Nack};
 use serde::{Deserialize, Serialize};
 
 use super::row::stored;
 
-/// The columns of a refusal; all empty where there is none.
+/// Columns of a rejection; all are null without one.
 pub(super) struct NackColumns<'a> {
     pub(super) revision: Option<i64>,
     pub(super) message: Option<&'a str>,
@@ -21,14 +21,14 @@ impl<'a> NackColumns<'a> {
             message: nack.map(|nack| nack.message.as_str()),
             diagnostics: nack.map(|nack| {
                 let found: Vec<_> = nack.diagnostics.iter().map(Finding::from).collect();
-                // Texts and numbers always serialize.
+                // Strings and numbers always serialize.
                 serde_json::to_string(&found).unwrap_or_default()
             }),
         }
     }
 }
 
-/// Reads the columns.
+/// Parses the columns.
 pub(super) fn read(
     columns: (Option<i64>, Option<String>, Option<String>),
 ) -> Result<Option<Nack>, String> {

@@ -1,5 +1,4 @@
-//! What the log says of an earlier revision, beside the documents, which never change: the
-//! lifecycles and the settings of that time.
+//! State of the log at an earlier revision: lifecycles and settings. Documents are immutable.
 
 use std::collections::HashMap;
 
@@ -9,35 +8,35 @@ use registry_core::{
 
 use super::{
     EntityEvent, Error,
-    at::At,
     backend::{Backend, run},
     read,
     row::{EventRow, HeadRow, SettingRow, revision, stored},
     sql,
+    sql_timestamp::SqlTimestamp,
 };
 
-/// An earlier revision.
+/// State at an earlier revision.
 #[derive(Debug, Clone)]
 pub struct Past {
-    /// Which, and its chain hash.
+    /// The revision and its chain hash.
     pub position: (Revision, ChainHash),
-    /// The lifecycles of what had been deprecated, retired or restored by then.
+    /// Lifecycles of entities that were deprecated, retired or restored up to the revision.
     pub changed: HashMap<Key, Lifecycle>,
-    /// What was set.
+    /// Settings at the revision.
     pub settings: Settings,
 }
 
-/// Reads the past as of a revision; `None`: there is no such commit.
+/// Reads the state at a revision; `None` if the revision does not exist.
 pub(super) async fn past(
     backend: &Backend,
     registry: &RegistryId,
-    wanted: Revision,
+    revision: Revision,
 ) -> Result<Option<Past>, Error> {
-    let Some(chain) = read::chain_after(backend, registry, wanted).await? else {
+    let Some(chain) = read::chain_after(backend, registry, revision).await? else {
         return Ok(None);
     };
     let rows: Vec<EventRow> =
-        run!(Backend(backend), EventRow, sql::LIFECYCLES, [stored(wanted)], fetch_all)
+        run!(Backend(backend), EventRow, sql::LIFECYCLES, [stored(revision)], fetch_all)
             .map_err(|e| backend.explain(&e))?;
     let mut changed = HashMap::new();
     for row in rows {
@@ -46,13 +45,13 @@ pub(super) async fn past(
         changed.insert(event.key, lifecycle);
     }
     let rows: Vec<SettingRow> =
-        run!(Backend(backend), SettingRow, sql::SETTINGS, [0_i64, stored(wanted)], fetch_all)
+        run!(Backend(backend), SettingRow, sql::SETTINGS, [0_i64, stored(revision)], fetch_all)
             .map_err(|e| backend.explain(&e))?;
     let settings = fold(rows)?;
-    Ok(Some(Past { position: (wanted, chain), changed, settings }))
+    Ok(Some(Past { position: (revision, chain), changed, settings }))
 }
 
-/// Folds rows in the order of the log.
+/// Folds settings in the order of the log.
 pub(super) fn fold(rows: Vec<SettingRow>) -> Result<Settings, Error> {
     let mut settings = Settings::default();
     for row in rows {
@@ -62,10 +61,10 @@ pub(super) fn fold(rows: Vec<SettingRow>) -> Result<Settings, Error> {
     Ok(settings)
 }
 
-/// The last revision at a time or before it.
+/// Last revision at or before a time.
 pub(super) async fn revision_at(backend: &Backend, time: Timestamp) -> Result<Revision, Error> {
     let row: Option<HeadRow> =
-        run!(Backend(backend), HeadRow, sql::REVISION_AT, [At(time)], fetch_optional)
+        run!(Backend(backend), HeadRow, sql::REVISION_AT, [SqlTimestamp(time)], fetch_optional)
             .map_err(|e| backend.explain(&e))?;
     row.map_or(Ok(Revision(0)), |row| revision(row.revision))
 }

@@ -1,12 +1,12 @@
-//! The log in Postgres: several servers may share it.
+//! The log in Postgres, shared by several servers.
 //!
 //! Creation of the database itself is not supported.
 
 mod append;
+mod errors;
 mod hosts;
-mod refusal;
 
-pub(super) use append::HeldHead;
+pub(super) use append::HeadTransaction;
 
 use std::{fmt, io, sync::Arc, time::Duration};
 
@@ -21,25 +21,25 @@ use tokio_util::task::AbortOnDropHandle;
 
 use super::{
     Error,
-    backend::Meddler,
-    schema::{self, Opening, Unprepared},
+    backend::WriteHook,
+    schema::{self, SchemaMode, Unprepared},
 };
-use hosts::{Hosts, refuse_standby};
+use hosts::{Hosts, reject_standby};
 
-/// How long an operation waits for a connection.
-const ACQUIRE: Duration = Duration::from_secs(3);
-/// A connection that rested longer is tried before it is used.
-const RESTED: Duration = Duration::from_secs(1);
-/// How long it may take to answer then, and when it is given back: whatever is on the way to a server
-/// that vanished must not hold a place in the pool for the minutes that TCP takes to give up.
-const ANSWER: Duration = Duration::from_secs(1);
+/// Time that an operation waits for a connection.
+const ACQUIRE_TIMEOUT: Duration = Duration::from_secs(3);
+/// Idle time after which a connection is tested before its use.
+const IDLE_TIME: Duration = Duration::from_secs(1);
+/// Timeout of the test, and of the test when a connection is returned. Packets to a lost server must not occupy
+/// the pool until TCP gives up.
+const TEST_TIMEOUT: Duration = Duration::from_secs(1);
 const CONNECTIONS: u32 = 8;
-/// What `pg_notify` and `LISTEN` agree on.
+/// Channel of notifications.
 const CHANNEL: &str = "registry_commits";
-/// One writer of tokens at a time, until its transaction ends: $1 a number that they agree on. So
-/// the trail shows its numbers in their order, and who has read up to one misses none before it.
-const ONE_WRITER: &str = "SELECT pg_advisory_xact_lock($1)";
-const WRITER: i64 = 0x0072_6779_5f61_6363;
+/// Serializes transactions that write access events: $1 lock key. Their sequence numbers therefore become
+/// visible in order, and a reader misses none.
+const LOCK_WRITERS: &str = "SELECT pg_advisory_xact_lock($1)";
+const WRITER_LOCK: i64 = 0x0072_6779_5f61_6363;
 
 /// An open Postgres database.
 #[derive(Clone)]
@@ -47,18 +47,18 @@ pub(super) struct PostgresStore {
     name: Arc<str>,
     hosts: Arc<Hosts>,
     pool: PgPool,
-    _follows: Option<Arc<AbortOnDropHandle<()>>>,
+    _primary_task: Option<Arc<AbortOnDropHandle<()>>>,
 }
 
 impl PostgresStore {
     pub(super) async fn open(
         servers: &[PgConnectOptions],
         name: String,
-        opening: Opening,
+        mode: SchemaMode,
     ) -> Result<(Self, RegistryId), Error> {
         let configured = |options: &PgConnectOptions| {
             options.clone().application_name("registry-server").options([
-                // The head's lock orders the appends; a stricter level would only add failures.
+                // The lock on the head row orders appends; a stricter isolation level would only add conflicts.
                 ("default_transaction_isolation", "read committed"),
                 ("statement_timeout", "30s"),
                 ("lock_timeout", "10s"),
@@ -66,14 +66,14 @@ impl PostgresStore {
             ])
         };
         let hosts = Arc::new(Hosts::new(servers.iter().map(configured).collect()));
-        let registry = prepare(&hosts, &name, opening).await?;
-        let pool = pool_of(&hosts);
-        let follows = hosts.are_several().then(|| {
+        let registry = prepare(&hosts, &name, mode).await?;
+        let pool = connect_pool(&hosts);
+        let primary_task = hosts.has_several().then(|| {
             let (hosts, pool) = (hosts.clone(), pool.clone());
-            let following = async move { hosts.follow(pool).await };
+            let following = async move { hosts.keep_on_primary(pool).await };
             Arc::new(AbortOnDropHandle::new(tokio::spawn(following)))
         });
-        Ok((Self { name: name.into(), hosts, pool, _follows: follows }, registry))
+        Ok((Self { name: name.into(), hosts, pool, _primary_task: primary_task }, registry))
     }
 
     pub(super) fn name(&self) -> &str {
@@ -84,14 +84,14 @@ impl PostgresStore {
         &self.pool
     }
 
-    /// For a statement that is a transaction of its own.
+    /// Connections for a statement in its own transaction.
     pub(super) fn writer(&self) -> &PgPool {
         &self.pool
     }
 
     pub(super) async fn begin_write(&self) -> Result<Transaction<'static, Postgres>, sqlx::Error> {
         let mut transaction = self.pool.begin().await?;
-        sqlx::query(ONE_WRITER).bind(WRITER).execute(&mut *transaction).await?;
+        sqlx::query(LOCK_WRITERS).bind(WRITER_LOCK).execute(&mut *transaction).await?;
         Ok(transaction)
     }
 
@@ -100,18 +100,18 @@ impl PostgresStore {
     }
 
     pub(super) fn explain(&self, error: &sqlx::Error) -> Error {
-        let explained = refusal::explain(&self.name, error);
+        let explained = errors::explain(&self.name, error);
         if let Error::Unavailable { .. } | Error::ReadOnly { .. } = explained {
-            self.hosts.note_lost();
+            self.hosts.request_selection();
         }
         explained
     }
 
-    /// Listens on a connection of its own.
+    /// Opens a separate connection that listens for notifications.
     pub(super) async fn listen(&self) -> Result<PgListener, sqlx::Error> {
         let options = PoolOptions::new()
             .max_connections(1)
-            .acquire_timeout(ACQUIRE)
+            .acquire_timeout(ACQUIRE_TIMEOUT)
             .idle_timeout(None)
             .max_lifetime(None);
         let pool = options.connect_with(self.hosts.current()).await?;
@@ -122,65 +122,67 @@ impl PostgresStore {
     }
 }
 
-/// Connections to whichever server takes writes, made when they are needed.
-fn pool_of(hosts: &Arc<Hosts>) -> PgPool {
+/// Pool of connections to the primary.
+fn connect_pool(hosts: &Arc<Hosts>) -> PgPool {
     let (before, after) = (hosts.clone(), hosts.clone());
     PoolOptions::<Postgres>::new()
         .max_connections(CONNECTIONS)
-        .acquire_timeout(ACQUIRE)
+        .acquire_timeout(ACQUIRE_TIMEOUT)
         .test_before_acquire(false)
         .after_connect(move |connection, _| {
             let hosts = after.clone();
             Box::pin(async move {
-                if !hosts.are_several() {
+                if !hosts.has_several() {
                     return Ok(());
                 }
-                let checked = refuse_standby(connection).await;
-                checked.inspect_err(|_| hosts.note_lost())
+                let checked = reject_standby(connection).await;
+                checked.inspect_err(|_| hosts.request_selection())
             })
         })
         .before_acquire(move |connection, meta| {
             let hosts = before.clone();
             Box::pin(async move {
-                if meta.idle_for > RESTED {
-                    answers(connection).await.inspect_err(|_| hosts.note_lost())?;
+                if meta.idle_for > IDLE_TIME {
+                    test(connection).await.inspect_err(|_| hosts.request_selection())?;
                 }
                 Ok(true)
             })
         })
         .after_release(|connection, _| {
-            Box::pin(async move { answers(connection).await.map(|()| true) })
+            Box::pin(async move { test(connection).await.map(|()| true) })
         })
         .connect_lazy_with(hosts.current())
 }
 
-/// Whether a connection lives.
-async fn answers(connection: &mut PgConnection) -> Result<(), sqlx::Error> {
-    let vanished = |_| sqlx::Error::Io(io::ErrorKind::TimedOut.into());
-    timeout(ANSWER, connection.ping()).await.map_err(vanished)?
+/// Tests a connection.
+async fn test(connection: &mut PgConnection) -> Result<(), sqlx::Error> {
+    let timed_out = |_| sqlx::Error::Io(io::ErrorKind::TimedOut.into());
+    timeout(TEST_TIMEOUT, connection.ping()).await.map_err(timed_out)?
 }
 
-/// Migrates on a connection of its own, so that a failure cannot leave the lock behind.
-async fn prepare(hosts: &Hosts, name: &str, opening: Opening) -> Result<RegistryId, Error> {
-    let unopened = |e: sqlx::Error| refusal::explain_open(name, &e);
-    let mut connection = hosts.connect().await.map_err(unopened)?;
-    // A migration may take longer than a statement of every day.
-    let patience = "SET statement_timeout = 0; SET lock_timeout = '60s'";
-    connection.execute(patience).await.map_err(unopened)?;
-    let registry = schema::prepare::<Postgres>(&mut connection, &schema::POSTGRES, name, opening)
+/// Migrates on a separate connection, so that a failure cannot leave a lock behind.
+async fn prepare(hosts: &Hosts, name: &str, mode: SchemaMode) -> Result<RegistryId, Error> {
+    let open_error = |e: sqlx::Error| errors::explain_open(name, &e);
+    let mut connection = hosts.connect().await.map_err(open_error)?;
+    // Migrations may take longer than other statements.
+    let timeouts = "SET statement_timeout = 0; SET lock_timeout = '60s'";
+    connection.execute(timeouts).await.map_err(open_error)?;
+    let registry = schema::prepare::<Postgres>(&mut connection, &schema::POSTGRES, name, mode)
         .await
         .map_err(|unprepared| match unprepared {
-            Unprepared::Driver(error) => unopened(error),
+            Unprepared::Driver(error) => open_error(error),
             Unprepared::Store(error) => error,
         })?;
-    // Only politeness: everything is committed.
+    // A failed close is harmless, because everything is committed.
     let _ = connection.close().await;
     Ok(registry)
 }
 
-/// The triggers and rules of our tables, those of the migrations with their statements where they are
-/// enabled and call the function as it was made; and the setting that would silence all of them.
-pub(super) async fn meddlers(connection: &mut PgConnection) -> Result<Vec<Meddler>, sqlx::Error> {
+/// Triggers and rules of the registry's tables, and the setting that disables triggers. A trigger has a statement
+/// only if it is enabled and calls the original function.
+pub(super) async fn write_hooks(
+    connection: &mut PgConnection,
+) -> Result<Vec<WriteHook>, sqlx::Error> {
     sqlx::query_as(
         "WITH ours AS (SELECT oid, relname::text AS name, relnamespace FROM pg_class
                        WHERE relnamespace = current_schema()::regnamespace AND relname = ANY($1))
@@ -201,14 +203,14 @@ pub(super) async fn meddlers(connection: &mut PgConnection) -> Result<Vec<Meddle
                  AND s.setdatabase IN
                      (0, (SELECT oid FROM pg_database WHERE datname = current_database())))",
     )
-    .bind(schema::POSTGRES.created())
-    .bind(schema::POSTGRES.refusing())
+    .bind(schema::POSTGRES.tables_created())
+    .bind(schema::POSTGRES.trigger_function())
     .fetch_all(connection)
     .await
 }
 
 impl fmt::Debug for PostgresStore {
-    /// Without the options, which hold the password.
+    /// Omits the connection options, which contain the password.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("PostgresStore").field("name", &self.name).finish_non_exhaustive()
     }

@@ -1,6 +1,6 @@
-//! Everything that is read, from either database.
+//! Reads from either database.
 //!
-//! Proving documents and chains is work for the processor, so it happens off the async threads.
+//! Verification of documents and chains is CPU-bound and runs on the blocking pool.
 
 use std::sync::Arc;
 
@@ -14,7 +14,6 @@ use tokio::task::{JoinHandle, spawn_blocking};
 use super::{
     CommitQuery, EntityEvent, Error, HistoryQuery, Order, SettingEvent, StoredCommit,
     StoredCommitHeader, Subject,
-    at::At,
     backend::{Backend, Snapshot, run},
     batch::retries_since,
     past,
@@ -23,11 +22,12 @@ use super::{
         chain, corrupt, newer, revision, stored,
     },
     sql,
+    sql_timestamp::SqlTimestamp,
 };
 
-/// A page of commits ends where it has this many changes.
+/// Changes after which a page of commits ends.
 pub(super) const ENOUGH_CHANGES: i64 = 10_000;
-/// How many entities are read and proved at a time.
+/// Entities in one page.
 const ENTITIES_A_TIME: usize = 2_000;
 
 pub(super) async fn check(backend: &Backend) -> Result<(), Error> {
@@ -36,14 +36,14 @@ pub(super) async fn check(backend: &Backend) -> Result<(), Error> {
         .map_err(|e| backend.explain(&e))
 }
 
-/// The stored head.
+/// Stored head.
 pub(super) async fn stored_head(backend: &Backend) -> Result<(Revision, ChainHash), Error> {
     let row = run!(Backend(backend), HeadRow, sql::HEAD, [], fetch_one)
         .map_err(|e| backend.explain(&e))?;
     Ok((revision(row.revision)?, chain("the table head", &row.chain)?))
 }
 
-/// The chain hash that is stored with a revision.
+/// Stored chain hash of a revision.
 pub(super) async fn stored_chain(
     backend: &Backend,
     revision: Revision,
@@ -84,7 +84,7 @@ async fn registrations(backend: &Backend, snapshot: &mut Snapshot) -> Result<i64
     counted.map(|(count,)| count).map_err(|e| backend.explain(&e))
 }
 
-/// The head, which must be the last commit.
+/// Stored head, checked against the last commit.
 async fn head(
     backend: &Backend,
     snapshot: &mut Snapshot,
@@ -110,7 +110,7 @@ async fn head(
     Ok((revision(row.revision)?, chain("the table head", &row.chain)?))
 }
 
-/// All entities, proved page by page while the next page is read.
+/// Loads all entities, verifying each page while the next one is read.
 async fn entities(backend: &Backend, snapshot: &mut Snapshot) -> Result<Vec<Record>, Error> {
     let mut pages: Vec<JoinHandle<Result<Vec<Record>, Error>>> = Vec::new();
     let mut last = (String::new(), String::new(), String::new());
@@ -155,7 +155,7 @@ pub(super) async fn commits_after(
     finished(spawn_blocking(move || proved(after, chain, seals, documents))).await
 }
 
-/// Puts commits and documents together, link by link.
+/// Joins commits with their documents and verifies the chain.
 fn proved(
     mut revision: Revision,
     mut chain: ChainHash,
@@ -181,7 +181,7 @@ fn proved(
                 other => corrupt(&what, other),
             })?;
         if sealed.revision() != revision {
-            return Err(corrupt(what, format!("it says that it is {}", sealed.revision())));
+            return Err(corrupt(what, format!("it contains revision {}", sealed.revision())));
         }
         chain = sealed.chain();
         commits.push(sealed);
@@ -194,7 +194,7 @@ pub(super) async fn find_request(
     (author, request_id): (&str, &str),
     now: Timestamp,
 ) -> Result<Option<StoredCommitHeader>, Error> {
-    let since = At(retries_since(now));
+    let since = SqlTimestamp(retries_since(now));
     run!(Backend(backend), HeaderRow, sql::REQUEST, [author, request_id, since], fetch_optional)
         .map_err(|e| backend.explain(&e))?
         .map(StoredCommitHeader::try_from)
@@ -212,7 +212,7 @@ pub(super) async fn commit(
     Ok(list_commits(backend, registry, &query).await?.pop())
 }
 
-/// The chain hash after a revision; `None`: there is no such commit.
+/// Verified chain hash after a revision; `None` if the revision does not exist.
 pub(super) async fn chain_after(
     backend: &Backend,
     registry: &RegistryId,
@@ -235,26 +235,26 @@ pub(super) async fn list_commits(
     finished(spawn_blocking(prove)).await
 }
 
-/// Proves one commit by the chain hash of the one before, which came with it.
+/// Verifies a commit against the previous chain hash.
 fn stored_commit(genesis: &ChainHash, seal: SealRow) -> Result<StoredCommit, Error> {
     let what = format!("revision {}", seal.revision);
     let previous = match seal.previous {
         Some(previous) => chain(&what, &previous)?,
         None if seal.revision == 1 => *genesis,
-        None => return Err(corrupt(&what, "the revision before it is missing")),
+        None => return Err(corrupt(&what, "the previous revision is missing")),
     };
     let (canonical, chain) = (Bytes::from(seal.canonical), chain(&what, &seal.chain)?);
     if previous.then(&canonical) != chain {
-        return Err(corrupt(&what, "its bytes do not give its chain hash"));
+        return Err(corrupt(&what, "its content does not match its chain hash"));
     }
     let commit = SealedCommit::parse(&canonical).map_err(|e| newer(&what, e))?;
     if stored(commit.revision) != seal.revision {
-        return Err(corrupt(&what, format!("it says that it is {}", commit.revision)));
+        return Err(corrupt(&what, format!("it contains revision {}", commit.revision)));
     }
     Ok(StoredCommit { commit, chain, canonical })
 }
 
-/// Commits as the chain covers them.
+/// Commits in the form covered by the chain.
 pub(super) async fn seals(backend: &Backend, query: &CommitQuery) -> Result<Vec<SealRow>, Error> {
     let CommitQuery { after, before, author, about, order, limit } = query;
     let sql = match (order, author) {
@@ -306,7 +306,7 @@ pub(super) async fn entity_history(
     rows.into_iter().map(EntityEvent::try_from).collect()
 }
 
-/// What was set about the name, where no version of it is asked for.
+/// Settings of a name; none for a single version.
 pub(super) async fn setting_history(
     backend: &Backend,
     query: &HistoryQuery,
@@ -330,7 +330,7 @@ pub(super) async fn setting_history(
     rows.into_iter().map(SettingEvent::try_from).collect()
 }
 
-/// The result of work on a blocking thread; a panic there goes on here.
+/// Result of blocking work; propagates panics.
 pub(super) async fn finished<T>(work: JoinHandle<Result<T, Error>>) -> Result<T, Error> {
     match work.await {
         Ok(result) => result,

@@ -1,5 +1,4 @@
-//! What only a relay's database has: the identity of another registry, and that one's signature on what
-//! is held.
+//! Data of a relay's database: the identity of the upstream registry and its signatures of stored states.
 
 use std::collections::BTreeMap;
 
@@ -13,37 +12,37 @@ use super::{
     tokens::transact,
 };
 
-/// Makes a new database a relay's, of another registry: $1 its id, $2 its key.
-const ADOPT_REGISTRY: &str = "UPDATE registry SET id = $1, checkpoint_key = $2, attestation = '' \
-                              WHERE checkpoint_key IS NULL";
+/// Turns a new database into one of the upstream registry: $1 registry id, $2 public key.
+const SET_UPSTREAM_REGISTRY: &str = "UPDATE registry SET id = $1, checkpoint_key = $2, attestation = '' \
+                                     WHERE checkpoint_key IS NULL";
 
-/// The log of another registry begins elsewhere: $1 chain hash before the first commit.
-const ADOPT_HEAD: &str = "UPDATE head SET chain = $1 WHERE revision = 0";
+/// Sets the first chain hash of the upstream log: $1 chain hash before the first commit.
+const SET_UPSTREAM_HEAD: &str = "UPDATE head SET chain = $1 WHERE revision = 0";
 
-/// Remembers signatures: $1 revision, time and signature, a line for each, in place of $2. Not where
-/// another relay has remembered others meanwhile, nor where the database became a registry's.
-const KEEP_ATTESTATION: &str = "UPDATE registry SET attestation = $1 WHERE attestation = $2";
+/// Replaces the stored signatures $2 with $1, lines of revision, time and signature. Changes nothing if another
+/// relay has replaced them, or if the database became a registry.
+const REPLACE_ATTESTATIONS: &str = "UPDATE registry SET attestation = $1 WHERE attestation = $2";
 
-/// Most signatures that are remembered.
-const MOST: usize = 16;
+/// Maximum stored signatures.
+const MAX_SIGNATURES: usize = 16;
 
-/// The signatures that are remembered; empty: none yet; null: not a relay.
-const ATTESTATION: &str = "SELECT attestation FROM registry";
+/// Stored signatures; empty if there are none yet, null if the database is not a relay's.
+const ATTESTATIONS: &str = "SELECT attestation FROM registry";
 
 impl Store {
-    /// The key that this registry's signatures are known by, if one is.
+    /// Public key of the registry's signatures, if the database has one.
     pub async fn known_checkpoint_key(&self) -> Result<Option<String>, Error> {
         super::key::read(&self.backend).await
     }
 
-    /// Makes a new database one of this registry, which is known by this key. One that is known by a
-    /// key already stays as it is.
-    pub async fn adopt(self, registry: &RegistryId, key: &str) -> Result<Self, Error> {
+    /// Turns a new database into one of this registry with this public key. Changes nothing if the database has a
+    /// key.
+    pub async fn set_upstream(self, registry: &RegistryId, key: &str) -> Result<Self, Error> {
         let genesis = ChainHash::genesis(registry).to_string();
         transact!(&self.backend, tx => {
-            let named = sqlx::query(ADOPT_REGISTRY).bind(registry.as_str()).bind(key);
+            let named = sqlx::query(SET_UPSTREAM_REGISTRY).bind(registry.as_str()).bind(key);
             if named.execute(&mut *tx).await?.rows_affected() == 1 {
-                sqlx::query(ADOPT_HEAD).bind(genesis.as_str()).execute(&mut *tx).await?;
+                sqlx::query(SET_UPSTREAM_HEAD).bind(genesis.as_str()).execute(&mut *tx).await?;
             }
         })?;
         let (id,): (String,) =
@@ -52,50 +51,53 @@ impl Store {
         Ok(Self { registry: RegistryId::new(id), ..self })
     }
 
-    /// Remembers the registry's signatures on some states: of all that are known, the nearest to what is
-    /// stored, and those on states that are yet to be stored.
-    pub async fn keep_attestations(&self, signed: &[(Revision, Attestation)]) -> Result<(), Error> {
+    /// Stores the signatures of states: the one nearest to the stored head, and those of states that are not stored
+    /// yet.
+    pub async fn store_attestations(
+        &self,
+        signed: &[(Revision, Attestation)],
+    ) -> Result<(), Error> {
         loop {
-            let Some(kept) = self.kept().await? else { return Ok(()) };
+            let Some(stored) = self.stored().await? else { return Ok(()) };
             let (head, _): (i64, String) =
                 run!(Backend(&self.backend), (i64, String), sql::HEAD, [], fetch_one)
                     .map_err(|e| self.backend.explain(&e))?;
             let head = Revision(u64::try_from(head).unwrap_or_default());
-            let all = kept.lines().filter_map(read).chain(signed.iter().copied());
-            let lines: Vec<String> = still_wanted(all, head).iter().map(line).collect();
+            let all = stored.lines().filter_map(read).chain(signed.iter().copied());
+            let lines: Vec<String> = relevant(all, head).iter().map(line).collect();
             let lines = lines.join("\n");
-            let mut is_kept = false;
+            let mut is_replaced = false;
             transact!(&self.backend, tx => {
-                let keep = sqlx::query(KEEP_ATTESTATION).bind(&lines).bind(&kept);
-                is_kept = keep.execute(&mut *tx).await?.rows_affected() == 1;
+                let keep = sqlx::query(REPLACE_ATTESTATIONS).bind(&lines).bind(&stored);
+                is_replaced = keep.execute(&mut *tx).await?.rows_affected() == 1;
             })?;
-            // Else another relay of the database has kept something meanwhile.
-            if is_kept {
+            // Retries, because another relay of the database has changed the signatures.
+            if is_replaced {
                 return Ok(());
             }
         }
     }
 
-    /// The signatures that were remembered last, and of which revisions.
+    /// Stored signatures with their revisions.
     pub async fn attestations(&self) -> Result<Vec<(Revision, Attestation)>, Error> {
-        Ok(self.kept().await?.unwrap_or_default().lines().filter_map(read).collect())
+        Ok(self.stored().await?.unwrap_or_default().lines().filter_map(read).collect())
     }
 
-    /// Whether the log is a relay's copy of another registry's.
+    /// Whether the log is a relay's copy.
     pub async fn is_relay(&self) -> Result<bool, Error> {
-        Ok(self.kept().await?.is_some())
+        Ok(self.stored().await?.is_some())
     }
 
-    async fn kept(&self) -> Result<Option<String>, Error> {
-        let (kept,): (Option<String>,) =
-            run!(Backend(&self.backend), (Option<String>,), ATTESTATION, [], fetch_one)
+    async fn stored(&self) -> Result<Option<String>, Error> {
+        let (stored,): (Option<String>,) =
+            run!(Backend(&self.backend), (Option<String>,), ATTESTATIONS, [], fetch_one)
                 .map_err(|e| self.backend.explain(&e))?;
-        Ok(kept)
+        Ok(stored)
     }
 }
 
-/// The latest signature on each state: the nearest that is not beyond the head, and those beyond it.
-fn still_wanted(
+/// Latest signature of each state: of the nearest state up to the head, and of states beyond it.
+fn relevant(
     all: impl Iterator<Item = (Revision, Attestation)>,
     head: Revision,
 ) -> Vec<(Revision, Attestation)> {
@@ -107,11 +109,11 @@ fn still_wanted(
         }
     }
     let nearest = known.range(..=head).next_back().map(|(revision, signed)| (*revision, *signed));
-    let beyond = known.range(head.next()..).rev().take(MOST - 1);
-    let mut kept: Vec<_> = beyond.map(|(revision, signed)| (*revision, *signed)).collect();
-    kept.extend(nearest);
-    kept.reverse();
-    kept
+    let beyond = known.range(head.next()..).rev().take(MAX_SIGNATURES - 1);
+    let mut stored: Vec<_> = beyond.map(|(revision, signed)| (*revision, *signed)).collect();
+    stored.extend(nearest);
+    stored.reverse();
+    stored
 }
 
 fn line((revision, Attestation { time, signature }): &(Revision, Attestation)) -> String {

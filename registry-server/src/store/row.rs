@@ -1,4 +1,4 @@
-//! The rows that come back from either database, and their way into the domain.
+//! Rows of either database and their conversion to domain types.
 //!
 //! An invalid row is [`Error::Corrupt`] with its revision or key.
 
@@ -11,9 +11,9 @@ use registry_core::{
 use serde::{Deserialize, Serialize};
 use sqlx::{FromRow, Row as _, postgres::PgRow, sqlite::SqliteRow};
 
-use super::{EntityEvent, Error, SettingEvent, StoredCommitHeader, at::At};
+use super::{EntityEvent, Error, SettingEvent, StoredCommitHeader, sql_timestamp::SqlTimestamp};
 
-/// A struct that is read by column name from both databases.
+/// Defines a struct that is read by column name from both databases.
 macro_rules! row {
     ($(#[$doc:meta])* $name:ident { $($field:ident: $type:ty),* $(,)? }) => {
         $(#[$doc])*
@@ -34,19 +34,19 @@ macro_rules! row {
 pub(super) use row;
 
 row!(
-    /// A revision and the chain hash after it.
+    /// A revision and its chain hash.
     HeadRow { revision: i64, chain: String }
 );
 row!(
-    /// A commit as the chain covers it.
+    /// A commit in the form covered by the chain.
     SealRow { revision: i64, chain: String, previous: Option<String>, canonical: Vec<u8> }
 );
 row!(
-    /// A commit for reading.
+    /// A commit for queries.
     HeaderRow {
         revision: i64,
         author: String,
-        committed_at: At,
+        committed_at: SqlTimestamp,
         message: String,
         request_id: Option<String>,
         changes: i32,
@@ -54,7 +54,7 @@ row!(
     }
 );
 row!(
-    /// A document that a commit registered.
+    /// A registered document.
     DocumentRow {
         revision: i64,
         kind: String,
@@ -73,12 +73,12 @@ row!(
         digest: String,
         owner: String,
         registered_revision: i64,
-        registered_at: At,
+        registered_at: SqlTimestamp,
         lifecycle: String,
         lifecycle_revision: i64,
         lifecycle_reason: Option<String>,
         lifecycle_notice: Option<String>,
-        lifecycle_at: At,
+        lifecycle_at: SqlTimestamp,
         document: Vec<u8>,
     }
 );
@@ -87,19 +87,19 @@ row!(
     SettingRow { revision: i64, selector: String, setting: String }
 );
 row!(
-    /// A setting with what its commit says.
+    /// A setting with the data of its commit.
     SettingEventRow {
         revision: i64,
         ordinal: i32,
         selector: String,
         setting: String,
         author: String,
-        committed_at: At,
+        committed_at: SqlTimestamp,
         message: String,
     }
 );
 row!(
-    /// A change with what its commit says.
+    /// A change with the data of its commit.
     EventRow {
         revision: i64,
         ordinal: i32,
@@ -111,7 +111,7 @@ row!(
         reason: Option<String>,
         detail: Option<String>,
         author: String,
-        committed_at: At,
+        committed_at: SqlTimestamp,
         message: String,
     }
 );
@@ -125,20 +125,20 @@ row!(
         team: String,
         roles: String,
         scopes: String,
-        created_at: At,
+        created_at: SqlTimestamp,
         created_by: String,
-        expires_at: Option<At>,
-        revoked_at: Option<At>,
+        expires_at: Option<SqlTimestamp>,
+        revoked_at: Option<SqlTimestamp>,
         revoked_by: Option<String>,
-        last_used_at: Option<At>,
+        last_used_at: Option<SqlTimestamp>,
     }
 );
 
 row!(
-    /// A line of the trail.
+    /// An access event.
     AccessEventRow {
         number: i64,
-        at: At,
+        at: SqlTimestamp,
         principal: String,
         method: String,
         address: String,
@@ -152,19 +152,19 @@ pub(super) fn corrupt(what: impl Display, detail: impl Display) -> Error {
     Error::Corrupt { what: what.to_string(), detail: detail.to_string() }
 }
 
-/// For what has the right digest or chain hash, and still cannot be read.
+/// Error for data with a correct digest or chain hash that cannot be parsed.
 pub(super) fn newer(what: impl Display, detail: impl Display) -> Error {
-    Error::Newer { what: what.to_string(), detail: detail.to_string() }
+    Error::NewerData { what: what.to_string(), detail: detail.to_string() }
 }
 
-/// Revisions are stored as the database's signed integers.
+/// Converts a revision from the signed integer of the database.
 pub(super) fn revision(stored: i64) -> Result<Revision, Error> {
     u64::try_from(stored)
         .map(Revision)
         .map_err(|_| corrupt(format!("revision {stored}"), "a revision cannot be negative"))
 }
 
-/// The database's signed integer for a revision.
+/// Converts a revision to the signed integer of the database.
 pub(super) fn stored(revision: Revision) -> i64 {
     i64::try_from(revision.0).unwrap_or(i64::MAX)
 }
@@ -181,7 +181,7 @@ fn document(key: &Key, digest: &str, bytes: Vec<u8>) -> Result<Arc<Document>, Er
         InvalidDocument::Json(_) | InvalidDocument::Entity { .. } => newer(key, e),
     })?;
     if document.key() != key {
-        return Err(corrupt(key, format!("its document is the one of {}", document.key())));
+        return Err(corrupt(key, format!("its document is that of {}", document.key())));
     }
     Ok(Arc::new(document))
 }
@@ -192,25 +192,25 @@ pub(super) fn key(kind: &str, name: &str, version: &str) -> Result<Key, Error> {
     Key::parse(kind, name, version).map_err(|e| corrupt(what(), e))
 }
 
-/// What a lifecycle change says: the reason has a column of its own.
+/// Notice of a lifecycle change; the message has its own column.
 fn notice(
     what: &impl Display,
     reason: Option<String>,
     detail: Option<&str>,
 ) -> Result<Notice, Error> {
-    let Some(detail) = detail else { return Ok(Notice::saying(reason.as_deref())) };
+    let Some(detail) = detail else { return Ok(Notice::with_message(reason.as_deref())) };
     let notice: Notice = serde_json::from_str(detail).map_err(|e| corrupt(what, e))?;
     Ok(Notice { message: reason, ..notice })
 }
 
-/// Who owns what was registered, where that is not the author.
+/// Owner of a registered entity, if it is not the author.
 fn owner(what: &impl Display, detail: Option<&str>) -> Result<Option<String>, Error> {
     let Some(detail) = detail else { return Ok(None) };
     let Owned { owner } = serde_json::from_str(detail).map_err(|e| corrupt(what, e))?;
     Ok(Some(owner))
 }
 
-/// The `detail` of a registration.
+/// Content of the `detail` column of a registration.
 #[derive(Serialize, Deserialize)]
 pub(super) struct Owned {
     pub(super) owner: String,
@@ -305,7 +305,7 @@ impl TryFrom<EventRow> for EntityEvent {
             "deprecate" => Action::Deprecate(notice(&what, row.reason, row.detail.as_deref())?),
             "retire" => Action::Retire(notice(&what, row.reason, row.detail.as_deref())?),
             "restore" => Action::Restore,
-            action => return Err(corrupt(&what, format!("`{action}` is no action"))),
+            action => return Err(corrupt(&what, format!("unknown action `{action}`"))),
         };
         Ok(Self {
             revision: revision(row.revision)?,

@@ -1,4 +1,4 @@
-//! Makes a database ours: recognises it, migrates it, gives it its identity.
+//! Prepares a database: recognizes it, migrates it and creates its identity.
 
 use std::{collections::BTreeSet, sync::LazyLock};
 
@@ -11,17 +11,17 @@ use uuid::Uuid;
 
 use super::{Error, sql};
 
-/// The migrations of one kind of database, and how to see which tables there are.
+/// Migrations of one database, and the query for its tables.
 pub(super) struct Schema {
     migrator: LazyLock<Migrator>,
-    /// The query for the names of the tables that there are; views are none.
+    /// Query for the names of all tables, without views.
     pub(super) tables: &'static str,
 }
 
-/// The newest migration that this program knows.
+/// Latest migration of this program.
 pub(super) const KNOWN: i64 = 8;
 
-/// What these migrations leave in `registry.needs_version`; later ones may have raised it.
+/// Value of `registry.needs_version` after these migrations; later migrations may raise it.
 pub(super) const NEEDED: i64 = 2;
 
 pub(super) static SQLITE: Schema = Schema {
@@ -58,47 +58,47 @@ pub(super) static POSTGRES: Schema = Schema {
              WHERE schemaname = current_schema() ORDER BY tablename",
 };
 
-/// A trigger that the migrations make.
-pub(super) struct Guard<'a> {
+/// A trigger defined by the migrations.
+pub(super) struct Trigger<'a> {
     pub(super) name: &'a str,
     pub(super) table: &'a str,
-    /// Its statement, as the database writes it.
+    /// Its statement, in the form that the database reports.
     pub(super) statement: String,
 }
 
 impl Schema {
-    /// What follows these words wherever they are in the migrations.
+    /// Text after each occurrence of these words in the migrations.
     fn after<'a>(&'a self, words: &'a str) -> impl Iterator<Item = &'a str> {
         let texts = self.migrator.iter().map(|migration| migration.sql.as_str());
         texts.flat_map(move |sql| sql.split(words).skip(1))
     }
 
-    /// The triggers that the migrations make. A later one replaces an earlier one of its name.
-    pub(super) fn triggers(&self) -> Vec<Guard<'_>> {
-        let mut triggers: Vec<Guard<'_>> = Vec::new();
-        for made in self.after("CREATE TRIGGER ").map(Guard::read) {
+    /// Triggers defined by the migrations. A later definition replaces an earlier one.
+    pub(super) fn triggers(&self) -> Vec<Trigger<'_>> {
+        let mut triggers: Vec<Trigger<'_>> = Vec::new();
+        for made in self.after("CREATE TRIGGER ").map(Trigger::read) {
             triggers.retain(|earlier| earlier.name != made.name);
             triggers.push(made);
         }
         triggers
     }
 
-    /// The tables that the migrations make.
-    pub(super) fn created(&self) -> Vec<&str> {
+    /// Tables created by the migrations.
+    pub(super) fn tables_created(&self) -> Vec<&str> {
         let made = self.after("CREATE TABLE ").filter_map(|rest| rest.split_whitespace().next());
         made.collect::<BTreeSet<_>>().into_iter().collect()
     }
 
-    /// The body of the function that Postgres' triggers call.
-    pub(super) fn refusing(&self) -> Option<&str> {
+    /// Body of the Postgres trigger function.
+    pub(super) fn trigger_function(&self) -> Option<&str> {
         let mut made = self.after("FUNCTION refuse_edit() RETURNS trigger LANGUAGE plpgsql AS $$");
         Some(made.next()?.split_once("$$")?.0)
     }
 }
 
-impl<'a> Guard<'a> {
-    /// From its name on. Only SQLite's triggers have a body; it keeps the text to the letter, Postgres
-    /// on one line and with the events in its own order.
+impl<'a> Trigger<'a> {
+    /// Parses a trigger from its name on. SQLite reports the original text; Postgres reports one line, with the
+    /// events in its own order.
     fn read(rest: &'a str) -> Self {
         let mut words = rest.split_whitespace();
         let name = words.next().unwrap_or_default();
@@ -115,7 +115,7 @@ impl<'a> Guard<'a> {
     }
 }
 
-/// Why a database did not become ours: the driver's failure, or ours.
+/// A failed preparation.
 pub(super) enum Unprepared {
     Driver(sqlx::Error),
     Store(Error),
@@ -127,33 +127,33 @@ impl From<sqlx::Error> for Unprepared {
     }
 }
 
-/// Numbered from 1 in this order.
+/// Numbers the migrations from 1.
 fn migrator<const N: usize>(steps: [(&'static str, &'static str); N]) -> Migrator {
     let migrations = steps.into_iter().zip(1_i64..).map(|((name, sql), version)| {
         let no_tx = sql.starts_with("-- no-transaction");
         Migration::new(version, name.into(), MigrationType::Simple, sql.into_sql_str(), no_tx)
     });
     let mut migrator = Migrator::with_migrations(migrations.collect());
-    // A newer program may have expanded the schema; `needs_version` says when that matters.
+    // A newer program may have added migrations; `needs_version` tells whether this program is compatible.
     migrator.set_ignore_missing(true);
     migrator
 }
 
-/// The handling of an older schema.
+/// Handling of an older schema.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Opening {
+pub(super) enum SchemaMode {
     /// Migrate it.
     Migrate,
-    /// Leave it: other programs use it. An empty database becomes a registry all the same.
-    AsItIs,
+    /// Reject it, because other programs may use it. An empty database is created in any case.
+    Require,
 }
 
-/// Recognises, migrates and names the database behind this connection.
+/// Recognizes and migrates the database, and creates its identity.
 pub(super) async fn prepare<DB>(
     connection: &mut DB::Connection,
     schema: &Schema,
     database: &str,
-    opening: Opening,
+    mode: SchemaMode,
 ) -> Result<RegistryId, Unprepared>
 where
     DB: Database,
@@ -166,19 +166,19 @@ where
 {
     let tables: Vec<(String,)> = sqlx::query_as(schema.tables).fetch_all(&mut *connection).await?;
     let tables: Vec<String> = tables.into_iter().map(|(name,)| name).collect();
-    if recognise(&tables, database).map_err(Unprepared::Store)? == Recognised::Ours {
+    if recognize(&tables, database).map_err(Unprepared::Store)? == Recognized::Registry {
         let needs: Option<(i64,)> =
             sqlx::query_as(sql::NEEDS_VERSION).fetch_optional(&mut *connection).await?;
         if let Some((found,)) = needs.filter(|(needs,)| *needs > KNOWN) {
             let database = database.to_owned();
-            return Err(Unprepared::Store(Error::SchemaVersion { database, found, known: KNOWN }));
+            return Err(Unprepared::Store(Error::SchemaTooNew { database, found, known: KNOWN }));
         }
-        if opening == Opening::AsItIs {
+        if mode == SchemaMode::Require {
             let (found,): (i64,) =
                 sqlx::query_as(sql::MIGRATED).fetch_one(&mut *connection).await?;
             if found != KNOWN {
                 let database = database.to_owned();
-                let error = Error::OtherSchema { database, found, known: KNOWN };
+                let error = Error::SchemaMismatch { database, found, known: KNOWN };
                 return Err(Unprepared::Store(error));
             }
         }
@@ -187,7 +187,7 @@ where
     identify::<DB>(connection).await
 }
 
-/// Reads the registry's id, or gives it one.
+/// Reads the id of the registry, or creates it.
 async fn identify<DB>(connection: &mut DB::Connection) -> Result<RegistryId, Unprepared>
 where
     DB: Database,
@@ -197,10 +197,10 @@ where
     for<'q> i64: Encode<'q, DB> + Type<DB>,
     usize: ColumnIndex<DB::Row>,
 {
-    // Waits for whoever does the same, so that all read the id of whoever was first.
+    // Serializes concurrent starts, so that all read the id of the first.
     let mut transaction = connection.begin().await?;
-    let fresh = Uuid::now_v7().to_string();
-    sqlx::query(sql::CREATE_IDENTITY).bind(fresh).bind(NEEDED).execute(&mut *transaction).await?;
+    let id = Uuid::now_v7().to_string();
+    sqlx::query(sql::CREATE_IDENTITY).bind(id).bind(NEEDED).execute(&mut *transaction).await?;
     let (id,): (String,) = sqlx::query_as(sql::IDENTITY).fetch_one(&mut *transaction).await?;
     let registry = RegistryId::new(id);
     let genesis = ChainHash::genesis(&registry).to_string();
@@ -210,25 +210,25 @@ where
 }
 
 #[derive(Debug, PartialEq, Eq)]
-enum Recognised {
+enum Recognized {
     Empty,
-    Ours,
+    Registry,
 }
 
-fn recognise(tables: &[String], database: &str) -> Result<Recognised, Error> {
+fn recognize(tables: &[String], database: &str) -> Result<Recognized, Error> {
     let has = |name: &str| tables.iter().any(|table| table == name);
     if tables.iter().all(|table| table == "_sqlx_migrations") {
-        return Ok(Recognised::Empty);
+        return Ok(Recognized::Empty);
     }
     if ["_sqlx_migrations", "registry", "head", "commits", "changes", "entities"].map(has)
         == [true; 6]
     {
-        return Ok(Recognised::Ours);
+        return Ok(Recognized::Registry);
     }
     let (shown, more) = tables.split_at(tables.len().min(5));
     let more = if more.is_empty() { String::new() } else { format!(" and {} more", more.len()) };
     let found = format!("the tables {}{more}", shown.join(", "));
-    Err(Error::NotOurs { database: database.to_owned(), found })
+    Err(Error::NotARegistry { database: database.to_owned(), found })
 }
 
 fn explain_migration(error: MigrateError) -> Unprepared {
@@ -248,7 +248,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn both_databases_know_the_same_migrations() {
+    fn both_databases_have_the_same_migrations() {
         for schema in [&SQLITE, &POSTGRES] {
             let versions: Vec<i64> = schema.migrator.iter().map(|m| m.version).collect();
             assert_eq!(versions, (1..=KNOWN).collect::<Vec<_>>());
@@ -256,27 +256,27 @@ mod tests {
     }
 
     #[test]
-    fn what_programs_must_know_is_what_the_last_migration_says() {
+    fn required_version_matches_the_last_migration() {
         for schema in [&SQLITE, &POSTGRES] {
-            let said = schema.migrator.iter().filter_map(|migration| {
+            let versions = schema.migrator.iter().filter_map(|migration| {
                 let (_, rest) = migration.sql.as_str().split_once("SET needs_version = ")?;
                 rest.split_once(';')?.0.parse().ok()
             });
-            assert_eq!(said.max(), Some(NEEDED));
+            assert_eq!(versions.max(), Some(NEEDED));
         }
     }
 
     #[test]
-    fn only_an_empty_database_or_a_registry_is_taken() {
-        let judge = |tables: &[&str]| {
-            recognise(&tables.iter().map(|t| (*t).to_owned()).collect::<Vec<_>>(), "db")
+    fn only_empty_databases_and_registries_are_accepted() {
+        let recognized = |tables: &[&str]| {
+            recognize(&tables.iter().map(|t| (*t).to_owned()).collect::<Vec<_>>(), "db")
         };
-        assert_eq!(judge(&[]), Ok(Recognised::Empty));
-        assert_eq!(judge(&["_sqlx_migrations"]), Ok(Recognised::Empty));
-        let ours = ["_sqlx_migrations", "changes", "commits", "entities", "head", "registry"];
-        assert_eq!(judge(&ours), Ok(Recognised::Ours));
-        assert!(judge(&ours[..5]).is_err());
-        let error = judge(&["a", "b", "c", "d", "e", "f", "g"]).unwrap_err().to_string();
+        assert_eq!(recognized(&[]), Ok(Recognized::Empty));
+        assert_eq!(recognized(&["_sqlx_migrations"]), Ok(Recognized::Empty));
+        let registry = ["_sqlx_migrations", "changes", "commits", "entities", "head", "registry"];
+        assert_eq!(recognized(&registry), Ok(Recognized::Registry));
+        assert!(recognized(&registry[..5]).is_err());
+        let error = recognized(&["a", "b", "c", "d", "e", "f", "g"]).unwrap_err().to_string();
         assert!(error.contains("the tables a, b, c, d, e and 2 more"), "{error}");
     }
 }

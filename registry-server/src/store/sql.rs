@@ -1,15 +1,15 @@
-//! The queries that both databases understand as they are.
+//! Queries that run on both databases.
 
-/// Where the log is.
+/// Head of the log.
 pub(super) const HEAD: &str = "SELECT revision, chain FROM head";
 
-/// The chain hash of one commit: $1 revision.
+/// Chain hash of a commit: $1 revision.
 pub(super) const CHAIN: &str = "SELECT chain FROM commits WHERE revision = $1";
 
-/// How many entities there should be.
+/// Number of registered entities according to the log.
 pub(super) const REGISTRATIONS: &str = "SELECT count(*) FROM changes WHERE action = 'register'";
 
-/// A page of the current state: $1 kind, $2 name, $3 version of the last entity before, $4 limit.
+/// A page of the current state: $1 kind, $2 name, $3 version of the previous entity, $4 limit.
 pub(super) const ENTITIES: &str = "
     SELECT e.kind, e.name, e.version, e.digest, e.owner, e.registered_revision,
            c.committed_at AS registered_at, e.lifecycle, e.lifecycle_revision, e.lifecycle_reason,
@@ -20,8 +20,8 @@ pub(super) const ENTITIES: &str = "
     ORDER BY e.kind, e.name, e.version
     LIMIT $4";
 
-/// A page of commits that ends early where it has many changes: $1 after, $2 before, $3 limit,
-/// $4 how many changes are enough, $5 author.
+/// A page of commits that ends early if they have many changes: $1 after, $2 before, $3 limit, $4 number of
+/// changes that ends the page, $5 author.
 macro_rules! page {
     ($order:literal, $filter:literal) => {
         concat!(
@@ -44,8 +44,8 @@ macro_rules! page {
     };
 }
 
-/// By $5 author or null, about $6 kind or null, $7 name or null, $8 version or null; settings with
-/// selectors from $9 to $10, or null.
+/// Adds filters: $5 author or null, $6 kind or null, $7 name or null, $8 version or null, $9 and $10 range of
+/// selectors or null.
 macro_rules! about {
     ($order:literal) => {
         page!(
@@ -67,15 +67,15 @@ pub(super) const NEWEST_COMMITS: &str = page!("DESC", "");
 pub(super) const OLDEST_COMMITS_BY: &str = page!("ASC", "AND author = $5");
 pub(super) const NEWEST_COMMITS_BY: &str = page!("DESC", "AND author = $5");
 
-/// The documents that commits registered, in the order of their changes: $1 after, $2 up to.
+/// Registered documents in the order of their changes: $1 after, $2 up to.
 pub(super) const DOCUMENTS: &str = "
     SELECT ch.revision, kind, name, version, e.digest, e.document
     FROM changes ch JOIN entities e USING (kind, name, version)
     WHERE ch.revision > $1 AND ch.revision <= $2 AND ch.action = 'register'
     ORDER BY ch.revision, ch.ordinal";
 
-/// The last commit of a request: $1 author, $2 request id, $3 the time after which it was made.
-/// Servers before migration 7 note it in the column alone.
+/// Last commit of a request: $1 author, $2 request id, $3 start of the time before it expires. Servers before
+/// migration 7 store the id only in the column.
 pub(super) const REQUEST: &str = "
     SELECT revision, author, committed_at, message, request_id, changes, chain
     FROM commits
@@ -84,10 +84,10 @@ pub(super) const REQUEST: &str = "
         UNION SELECT revision FROM commits WHERE request_id = $2 AND author = $1)
     ORDER BY revision DESC LIMIT 1";
 
-/// Requests that made their commits at a time or before it are forgotten: $1 time.
-pub(super) const FORGET_REQUESTS: &str = "DELETE FROM requests WHERE committed_at <= $1";
+/// Deletes expired requests: $1 time.
+pub(super) const DELETE_EXPIRED_REQUESTS: &str = "DELETE FROM requests WHERE committed_at <= $1";
 
-/// Changes with what their commits say, in the order of the log.
+/// Changes with the data of their commits, in the order of the log.
 macro_rules! events {
     ($filter:literal, $limit:literal) => {
         concat!(
@@ -102,16 +102,16 @@ macro_rules! events {
     };
 }
 
-/// The changes of one name: $1 kind, $2 name, $3 version or null, $4 revision and $5 ordinal of
-/// the change before, $6 last revision, $7 limit.
+/// Changes of a name: $1 kind, $2 name, $3 version or null, $4 revision and $5 ordinal of the previous change,
+/// $6 last revision, $7 limit.
 pub(super) const HISTORY: &str = events!(
     "ch.kind = $1 AND ch.name = $2 AND (CAST($3 AS text) IS NULL OR ch.version = $3)
        AND (ch.revision, ch.ordinal) > ($4, $5) AND ch.revision <= $6",
     " LIMIT $7"
 );
 
-/// What was set about one name, after all changes of its commit: $1 selector, $2 revision and $3
-/// place of the event before, $4 last revision, $5 limit.
+/// Settings of a name, ordered after the changes of their commits: $1 selector, $2 revision and $3 ordinal of the
+/// previous event, $4 last revision, $5 limit.
 pub(super) const SETTING_HISTORY: &str = "
     SELECT s.revision, s.ordinal + c.changes AS ordinal, s.selector, s.setting, c.author,
            c.committed_at, c.message
@@ -120,11 +120,11 @@ pub(super) const SETTING_HISTORY: &str = "
       AND s.revision <= $4
     ORDER BY s.revision, s.ordinal LIMIT $5";
 
-/// All lifecycle changes up to a revision, in order: $1 revision.
+/// Lifecycle changes up to a revision, in order: $1 revision.
 pub(super) const LIFECYCLES: &str = events!("ch.action <> 'register' AND ch.revision <= $1", "");
 
-/// A page of whole commits that ends early where it has many changes: $1 after, $2 limit, $3 how
-/// many changes are enough. Numbers are widened, so that whatever SQLite keeps can be read.
+/// A page of commits with all columns that ends early if they have many changes: $1 after, $2 limit, $3 number of
+/// changes that ends the page. Numbers are cast, because SQLite may contain values of any type.
 pub(super) const COMMITS: &str = "
     SELECT c.revision, author, committed_at, message, request_id,
            CAST(changes AS bigint) AS changes, chain, canonical
@@ -136,20 +136,20 @@ pub(super) const COMMITS: &str = "
     WHERE sized.sooner < $3
     ORDER BY c.revision";
 
-/// All rows of changes of some revisions: $1 after, $2 up to.
+/// Rows of changes: $1 after, $2 up to.
 pub(super) const CHANGES: &str = "
     SELECT revision, CAST(ordinal AS bigint) AS ordinal, action, kind, name, version, digest,
            reason, detail
     FROM changes WHERE revision > $1 AND revision <= $2
     ORDER BY revision, changes.ordinal";
 
-/// All rows of settings of some revisions: $1 after, $2 up to.
+/// Rows of settings: $1 after, $2 up to.
 pub(super) const SETS: &str = "
     SELECT revision, CAST(ordinal AS bigint) AS ordinal, selector, setting
     FROM setting_changes WHERE revision > $1 AND revision <= $2
     ORDER BY revision, setting_changes.ordinal";
 
-/// A page of entities as they are kept: $1 kind, $2 name, $3 version of the last one before, $4 limit.
+/// A page of entities in stored form: $1 kind, $2 name, $3 version of the previous one, $4 limit.
 pub(super) const STATES: &str = "
     SELECT kind, name, version, digest, owner, registered_revision, lifecycle, lifecycle_revision,
            lifecycle_reason, lifecycle_notice, document
@@ -157,7 +157,7 @@ pub(super) const STATES: &str = "
     WHERE (kind, name, version) > (CAST($1 AS text), CAST($2 AS text), CAST($3 AS text))
     ORDER BY kind, name, version LIMIT $4";
 
-/// Rows of no commit: $1 limit.
+/// Rows without a commit: $1 limit.
 macro_rules! strays {
     ($table:literal) => {
         concat!(
@@ -172,57 +172,57 @@ macro_rules! strays {
 pub(super) const STRAY_CHANGES: &str = strays!("changes");
 pub(super) const STRAY_SETS: &str = strays!("setting_changes");
 
-/// Which registry this is, for what, and who signs for it.
+/// Identity of the registry, required schema version and public key.
 pub(super) const REGISTRY: &str = "SELECT id, needs_version, checkpoint_key FROM registry";
 
-/// How many rows there are where only one may be.
+/// Row counts of tables with a single row.
 pub(super) const HEADS: &str = "SELECT count(*) FROM head";
 pub(super) const REGISTRIES: &str = "SELECT count(*) FROM registry";
 
-/// The last migration that was applied.
+/// Last applied migration.
 pub(super) const MIGRATED: &str = "SELECT max(version) FROM _sqlx_migrations";
 
-/// The key that signs checkpoints, if it is known.
+/// Public key of the checkpoints, if stored.
 pub(super) const CHECKPOINT_KEY: &str = "SELECT checkpoint_key FROM registry";
 
-/// The first server makes its key known: $1 key.
+/// Stores the first public key: $1 key.
 pub(super) const FIRST_CHECKPOINT_KEY: &str =
     "UPDATE registry SET checkpoint_key = $1 WHERE checkpoint_key IS NULL";
 
-/// Another key from now on, also where the database was a relay's: $1 key.
+/// Replaces the public key, also of a relay: $1 key.
 pub(super) const NEW_CHECKPOINT_KEY: &str =
     "UPDATE registry SET checkpoint_key = $1, attestation = NULL";
 
-/// Everything that some commits set, in order: $1 after, $2 up to.
+/// Settings of commits in order: $1 after, $2 up to.
 pub(super) const SETTINGS: &str = "
     SELECT revision, selector, setting FROM setting_changes
     WHERE revision > $1 AND revision <= $2
     ORDER BY revision, ordinal";
 
-/// One setting of a commit: $1 revision, $2 ordinal, $3 selector, $4 setting.
+/// Inserts a setting: $1 revision, $2 ordinal, $3 selector, $4 setting.
 pub(super) const INSERT_SETTING: &str =
     "INSERT INTO setting_changes (revision, ordinal, selector, setting) VALUES ($1, $2, $3, $4)";
 
-/// The last revision at a time or before it: $1 time.
+/// Last revision at or before a time: $1 time.
 pub(super) const REVISION_AT: &str = "
     SELECT revision, chain FROM commits WHERE committed_at <= $1
     ORDER BY committed_at DESC, revision DESC LIMIT 1";
 
-/// What says which registry this is.
+/// Id of the registry.
 pub(super) const IDENTITY: &str = "SELECT id FROM registry";
 
-/// The oldest schema version that a program must know.
+/// Minimum schema version of a program.
 pub(super) const NEEDS_VERSION: &str = "SELECT needs_version FROM registry";
 
-/// Makes a new database a registry: $1 id, $2 the oldest schema version that a program must know.
+/// Creates the identity of a registry: $1 id, $2 minimum schema version of a program.
 pub(super) const CREATE_IDENTITY: &str =
     "INSERT INTO registry (id, needs_version) VALUES ($1, $2) ON CONFLICT DO NOTHING";
 
-/// Starts the log of a new registry: $1 chain hash before the first commit.
+/// Creates the head of a log: $1 chain hash before the first commit.
 pub(super) const CREATE_HEAD: &str =
     "INSERT INTO head (revision, chain) VALUES (0, $1) ON CONFLICT DO NOTHING";
 
-/// A page of tokens: $1 limit, $2 creation and $3 id of the token before.
+/// A page of tokens: $1 limit, $2 creation time and $3 id of the previous token.
 macro_rules! tokens {
     ($filter:literal) => {
         concat!(
@@ -236,17 +236,17 @@ macro_rules! tokens {
     };
 }
 
-/// The tokens that live: also $4 now.
-pub(super) const LIVE_TOKENS: &str =
+/// Active tokens; $4 is the current time.
+pub(super) const ACTIVE_TOKENS: &str =
     tokens!("AND revoked_at IS NULL AND (expires_at IS NULL OR expires_at > $4)");
 
 /// All tokens.
 pub(super) const ALL_TOKENS: &str = tokens!("");
 
-/// One token: also $4 its id.
+/// One token; $4 is its id.
 pub(super) const ONE_TOKEN: &str = tokens!("AND id = $4");
 
-/// A new token, unless $10 live already.
+/// Inserts a token, unless $10 tokens are active.
 pub(super) const NEW_TOKEN: &str = "
     INSERT INTO tokens
         (id, digest, name, team, roles, scopes, created_at, created_by, expires_at)
@@ -254,39 +254,39 @@ pub(super) const NEW_TOKEN: &str = "
     WHERE (SELECT count(*) FROM tokens
            WHERE revoked_at IS NULL AND (expires_at IS NULL OR expires_at > $7)) < $10";
 
-/// The end of a token: $1 id, $2 when, $3 by whom.
+/// Revokes a token: $1 id, $2 time, $3 principal.
 pub(super) const REVOKE_TOKEN: &str =
     "UPDATE tokens SET revoked_at = $2, revoked_by = $3 WHERE id = $1 AND revoked_at IS NULL";
 
-/// A token was used: $1 id, $2 when.
+/// Stores the last use of a token: $1 id, $2 time.
 pub(super) const TOKEN_USED: &str = "UPDATE tokens SET last_used_at = $2 WHERE id = $1";
 
-/// A line of the trail.
+/// Inserts an access event.
 pub(super) const NEW_ACCESS_EVENT: &str = "
     INSERT INTO access_events (at, principal, method, address, event, subject, detail)
     VALUES ($1, $2, $3, $4, $5, $6, $7)";
 
-/// A line of the trail about a commit: its event is the same for all.
+/// Event name of commits.
 pub(super) const COMMITTED: &str = "committed";
 
-/// The first line of the trail about a token, if there is one.
+/// First access event of a token, if any.
 pub(super) const ANY_TOKEN_EVENT: &str =
     "SELECT number FROM access_events WHERE event <> 'committed' ORDER BY number LIMIT 1";
 
-/// A page of the trail: $1 number of the line before, $2 limit.
+/// A page of access events: $1 number of the previous event, $2 limit.
 pub(super) const ACCESS_EVENTS: &str = "
     SELECT number, at, principal, method, address, event, subject, detail
     FROM access_events WHERE number > $1 ORDER BY number LIMIT $2";
 
-/// Notes followers: before their rows.
-pub(super) const NOTE_GATEWAYS: &str = "
+/// Upserts followers: the part before the rows.
+pub(super) const UPSERT_GATEWAYS: &str = "
     INSERT INTO gateways
         (gateway, principal, version, address, scope, server, connected_at, noted_at, gone_at,
          sent, applied, persisted, cache, cache_problem, nack_revision, nack_message,
          nack_diagnostics) ";
 
-/// And after them. A gateway that has gone to another server is that server's.
-pub(super) const NOTE_GATEWAYS_AGAIN: &str = "
+/// The part after the rows. Does not change a follower that has moved to another server.
+pub(super) const UPSERT_GATEWAYS_CONFLICT: &str = "
     ON CONFLICT (gateway, principal) DO UPDATE SET
         version = excluded.version, address = excluded.address, scope = excluded.scope,
         server = excluded.server, connected_at = excluded.connected_at,
@@ -298,43 +298,42 @@ pub(super) const NOTE_GATEWAYS_AGAIN: &str = "
        OR (excluded.gone_at IS NULL AND
            (gateways.gone_at IS NOT NULL OR gateways.connected_at <= excluded.connected_at))";
 
-/// Those that follow a server: $1 server.
+/// Connected followers of a server: $1 server.
 pub(super) const FOLLOWERS_OF: &str =
     "SELECT gateway, principal FROM gateways WHERE server = $1 AND gone_at IS NULL";
 
-/// One follower left: $1 gateway, $2 principal, $3 server, $4 when.
-pub(super) const GATEWAY_GONE: &str = "
+/// Marks a follower as disconnected: $1 gateway, $2 principal, $3 server, $4 time.
+pub(super) const DISCONNECT_GATEWAY: &str = "
     UPDATE gateways SET gone_at = $4
     WHERE gateway = $1 AND principal = $2 AND server = $3 AND gone_at IS NULL";
 
-/// A server lives: $1 server, $2 now.
-pub(super) const SERVER_LIVES: &str = "
+/// Stores a heartbeat of a server: $1 server, $2 time.
+pub(super) const SERVER_HEARTBEAT: &str = "
     INSERT INTO gateway_servers (server, seen_at) VALUES ($1, $2)
     ON CONFLICT (server) DO UPDATE SET seen_at = excluded.seen_at";
 
-/// The followers of dead servers are gone: $1 since when servers that live were heard of.
-pub(super) const LOSE_GATEWAYS: &str = "
+/// Marks followers of dead servers as disconnected: $1 minimum heartbeat time of live servers.
+pub(super) const DISCONNECT_GATEWAYS_OF_DEAD_SERVERS: &str = "
     UPDATE gateways SET gone_at = coalesce(
         (SELECT seen_at FROM gateway_servers AS s
          WHERE s.server = gateways.server AND s.seen_at > gateways.noted_at), noted_at)
     WHERE gone_at IS NULL
       AND server NOT IN (SELECT server FROM gateway_servers WHERE seen_at >= $1)";
 
-/// Dead servers are forgotten: $1 since when servers that live were heard of.
-pub(super) const FORGET_SERVERS: &str = "DELETE FROM gateway_servers WHERE seen_at < $1";
+/// Deletes dead servers: $1 minimum heartbeat time of live servers.
+pub(super) const DELETE_DEAD_SERVERS: &str = "DELETE FROM gateway_servers WHERE seen_at < $1";
 
-/// Those that are gone for long are forgotten, and the oldest of too many: $1 since when those that
-/// are kept are gone, $2 how many are kept.
-pub(super) const FORGET_GATEWAYS: &str = "
+/// Deletes followers that disconnected long ago, and the oldest ones above the limit: $1 minimum time of
+/// disconnection, $2 limit.
+pub(super) const DELETE_DISCONNECTED_GATEWAYS: &str = "
     DELETE FROM gateways WHERE gone_at IS NOT NULL AND (gone_at < $1
         OR (gone_at, gateway, principal) <= (
             SELECT gone_at, gateway, principal FROM gateways WHERE gone_at IS NOT NULL
             ORDER BY gone_at DESC, gateway DESC, principal DESC LIMIT 1 OFFSET $2))";
 
-/// A page of followers: $1 gateway and $2 principal of the one before, $3 how names begin, $4 the
-/// revision that they have not applied, $5 those that follow (1), those that do not (2) or both (0),
-/// $6 the server whose followers are left out, $7 since when servers that live were heard of,
-/// $8 limit.
+/// A page of followers: $1 gateway and $2 principal of the previous one, $3 prefix of names, $4 revision that
+/// they have not applied, $5 connected (1), disconnected (2) or both (0), $6 server whose followers are omitted,
+/// $7 minimum heartbeat time of live servers, $8 limit.
 pub(super) const GATEWAYS: &str = "
     SELECT gateway, principal, version, address, scope, g.server, connected_at, noted_at, gone_at,
            sent, applied, persisted, cache, cache_problem, nack_revision, nack_message,
@@ -347,6 +346,6 @@ pub(super) const GATEWAYS: &str = "
       AND NOT (gone_at IS NULL AND g.server = $6)
     ORDER BY gateway, principal LIMIT $8";
 
-/// When commits were made: before their revisions.
+/// Times of commits: the part before their revisions.
 pub(super) const COMMIT_TIMES: &str =
     "SELECT revision, committed_at FROM commits WHERE revision IN (";

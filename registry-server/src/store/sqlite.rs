@@ -1,11 +1,11 @@
-//! The log in one SQLite file: nothing to install, one process.
+//! The log in a SQLite file, for a single server without another service.
 //!
-//! One connection writes, a few read beside it (WAL), and a commit is on the disk before it is
-//! acknowledged (`synchronous = FULL`). Notification of other processes is not supported.
+//! One connection writes and a few read concurrently (WAL). A commit is on disk before it is acknowledged
+//! (`synchronous = FULL`). Notifications of other processes are not supported.
 
 mod append;
+mod errors;
 mod identity;
-mod refusal;
 
 use std::{
     fs,
@@ -25,19 +25,19 @@ use sqlx::{
 use self::identity::{FileIdentity, Moved};
 use super::{
     Error,
-    backend::Meddler,
-    schema::{self, Opening, Unprepared},
+    backend::WriteHook,
+    schema::{self, SchemaMode, Unprepared},
 };
 
-/// How long a statement waits for another process that writes the file.
-const BUSY: Duration = Duration::from_secs(10);
-/// How long an operation waits for one of our own connections.
+/// Time that a statement waits for a lock of another process.
+const BUSY_TIMEOUT: Duration = Duration::from_secs(10);
+/// Time that an operation waits for a pooled connection.
 const ACQUIRE: Duration = Duration::from_secs(15);
 const READERS: u32 = 4;
-/// Per connection, in KiB, negative as SQLite wants it.
+/// Cache of each connection; a negative value is in KiB.
 const CACHE: &str = "-16384";
 
-/// An open SQLite file.
+/// An open SQLite database.
 #[derive(Debug, Clone)]
 pub(super) struct SqliteStore {
     name: Arc<str>,
@@ -50,23 +50,23 @@ impl SqliteStore {
     pub(super) async fn open(
         path: &Path,
         name: String,
-        opening: Opening,
+        mode: SchemaMode,
     ) -> Result<(Self, RegistryId), Error> {
         create_directory(path, &name)?;
-        one_name(path, &name)?;
+        reject_hard_links(path, &name)?;
         let options = SqliteConnectOptions::new()
             .filename(path)
             .create_if_missing(true)
             .foreign_keys(true)
             .synchronous(SqliteSynchronous::Full)
-            .busy_timeout(BUSY)
+            .busy_timeout(BUSY_TIMEOUT)
             .pragma("cache_size", CACHE);
-        let registry = prepare(&options, &name, opening).await?;
+        let registry = prepare(&options, &name, mode).await?;
         let file = Arc::new(FileIdentity::of(path));
-        // A connection that is opened later must not create an empty file in place of a lost one.
+        // A later connection must not create an empty file in place of a lost one.
         let options = options.create_if_missing(false).journal_mode(SqliteJournalMode::Wal);
-        // All connections are opened now and stay open: one that is opened later might find another
-        // file at the path, which `after_connect` refuses.
+        // All connections are opened now and stay open. A later one could open another file at the path, which
+        // `after_connect` rejects.
         let pool = |connections| {
             let file = Arc::clone(&file);
             PoolOptions::new()
@@ -77,7 +77,7 @@ impl SqliteStore {
                 .min_connections(connections)
                 .max_connections(connections)
                 .after_connect(move |_, _| {
-                    let checked = file.connected().map_err(moved);
+                    let checked = file.connected().map_err(wrap);
                     Box::pin(async { checked })
                 })
         };
@@ -92,7 +92,7 @@ impl SqliteStore {
         Ok((store, registry))
     }
 
-    /// Opens all connections. While a reader is open, closing the writer does not delete the journal.
+    /// Opens all connections. An open reader prevents SQLite from deleting the journal.
     async fn connect_all(&self) -> Result<(), sqlx::Error> {
         let mut open = vec![self.writer.acquire().await?];
         for _ in 0..READERS {
@@ -109,17 +109,17 @@ impl SqliteStore {
         &self.readers
     }
 
-    /// For a statement that is a transaction of its own.
+    /// Connections for a statement in its own transaction.
     pub(super) fn writer(&self) -> &SqlitePool {
         &self.writer
     }
 
-    /// Fails where the file or its journal was deleted or replaced since it was opened.
+    /// Fails if the file or its journal was deleted or replaced since it was opened.
     pub(super) fn check_file(&self) -> Result<(), sqlx::Error> {
-        self.file.check().map_err(moved)
+        self.file.check().map_err(wrap)
     }
 
-    /// Begins to write; nobody else writes until it is committed or dropped.
+    /// Starts a write transaction, which excludes other writers.
     pub(super) async fn begin_write(&self) -> Result<Transaction<'static, Sqlite>, sqlx::Error> {
         self.check_file()?;
         self.writer.begin_with("BEGIN IMMEDIATE").await
@@ -129,50 +129,49 @@ impl SqliteStore {
         self.readers.begin().await
     }
 
-    /// The writer last, so that it is the one that folds the journal into the file.
+    /// Closes the writer last, because the last connection merges the journal into the file.
     pub(super) async fn close(&self) {
         self.readers.close().await;
         self.writer.close().await;
     }
 
     pub(super) fn explain(&self, error: &sqlx::Error) -> Error {
-        refusal::explain(&self.name, error)
+        errors::explain(&self.name, error)
     }
 }
 
-/// As the driver's error, which `refusal.rs` reads again.
-fn moved(moved: Moved) -> sqlx::Error {
+/// Wraps the error for `errors.rs`, which unwraps it.
+fn wrap(moved: Moved) -> sqlx::Error {
     sqlx::Error::Io(std::io::Error::other(moved))
 }
 
-/// Makes the file ours in one transaction, so that whoever else opens it waits for all of it. Only
-/// then is it switched to WAL: a file of something else stays as it is.
+/// Prepares the file in one transaction, then switches it to WAL. A file of another application stays unchanged.
 async fn prepare(
     options: &SqliteConnectOptions,
     name: &str,
-    opening: Opening,
+    mode: SchemaMode,
 ) -> Result<RegistryId, Error> {
-    let unopened = |e: sqlx::Error| refusal::explain_open(name, &e);
-    let mut connection = SqliteConnection::connect_with(options).await.map_err(unopened)?;
-    let mut transaction = connection.begin_with("BEGIN IMMEDIATE").await.map_err(unopened)?;
-    let registry = schema::prepare::<Sqlite>(&mut transaction, &schema::SQLITE, name, opening)
+    let open_error = |e: sqlx::Error| errors::explain_open(name, &e);
+    let mut connection = SqliteConnection::connect_with(options).await.map_err(open_error)?;
+    let mut transaction = connection.begin_with("BEGIN IMMEDIATE").await.map_err(open_error)?;
+    let registry = schema::prepare::<Sqlite>(&mut transaction, &schema::SQLITE, name, mode)
         .await
         .map_err(|unprepared| match unprepared {
-            Unprepared::Driver(error) => unopened(error),
-            Unprepared::Store(error) => error,
-        })?;
-    transaction.commit().await.map_err(unopened)?;
-    switch_to_wal(&mut connection).await.map_err(unopened)?;
-    connection.close().await.map_err(unopened)?;
+        Unprepared::Driver(error) => open_error(error),
+        Unprepared::Store(error) => error,
+    })?;
+    transaction.commit().await.map_err(open_error)?;
+    switch_to_wal(&mut connection).await.map_err(open_error)?;
+    connection.close().await.map_err(open_error)?;
     Ok(registry)
 }
 
-/// SQLite does not wait here, however long its time-out is, while somebody else has the file open.
+/// Switches to WAL. SQLite ignores its busy timeout here while another process has the file open.
 async fn switch_to_wal(connection: &mut SqliteConnection) -> Result<(), sqlx::Error> {
-    let deadline = Instant::now() + BUSY;
+    let deadline = Instant::now() + BUSY_TIMEOUT;
     loop {
         match sqlx::query("PRAGMA journal_mode = WAL").execute(&mut *connection).await {
-            Err(error) if refusal::is_busy(&error) && Instant::now() < deadline => {
+            Err(error) if errors::is_busy(&error) && Instant::now() < deadline => {
                 tokio::time::sleep(Duration::from_millis(10)).await;
             }
             switched => return switched.map(drop),
@@ -180,39 +179,38 @@ async fn switch_to_wal(connection: &mut SqliteConnection) -> Result<(), sqlx::Er
     }
 }
 
-/// The triggers that there are.
-pub(super) async fn meddlers(
+/// Triggers of the database.
+pub(super) async fn write_hooks(
     connection: &mut SqliteConnection,
-) -> Result<Vec<Meddler>, sqlx::Error> {
+) -> Result<Vec<WriteHook>, sqlx::Error> {
     sqlx::query_as("SELECT type, name, tbl_name, sql FROM sqlite_schema WHERE type = 'trigger'")
         .fetch_all(connection)
         .await
 }
 
-/// Creates what is missing of the path, and says early what SQLite would say unclearly.
+/// Creates the missing directories of the path, with clearer errors than SQLite.
 fn create_directory(path: &Path, name: &str) -> Result<(), Error> {
     let config = |detail: String, help| Error::Config { database: name.to_owned(), detail, help };
     if path.is_dir() {
         let detail = format!("{} is a directory", path.display());
-        return Err(config(detail, "name a file inside it"));
+        return Err(config(detail, "pass the path of a file in it"));
     }
     let Some(parent) = path.parent().filter(|parent| !parent.as_os_str().is_empty()) else {
         return Ok(());
     };
     fs::create_dir_all(parent).map_err(|e| {
-        let detail = format!("the directory {} cannot be created: {e}", parent.display());
-        config(detail, "create it, or name a path that this program may write")
+        let detail = format!("cannot create the directory {}: {e}", parent.display());
+        config(detail, "create it, or choose a writable path")
     })
 }
 
-/// Refuses a file that has hard links: each name of it would have a journal and a lock of its own
-/// beside it, and commits would be lost. Symbolic links are followed instead.
-fn one_name(path: &Path, name: &str) -> Result<(), Error> {
+/// Rejects a file with hard links: each link would have its own journal and lock, and commits would be lost.
+fn reject_hard_links(path: &Path, name: &str) -> Result<(), Error> {
     match fs::metadata(path) {
         Ok(file) if file.nlink() > 1 => Err(Error::Config {
             database: name.to_owned(),
-            detail: format!("{} has other names too (hard links)", path.display()),
-            help: "stop what uses it by them, and remove them, or name a copy",
+            detail: format!("{} has several hard links", path.display()),
+            help: "stop the programs that use the other links and remove those links, or use a copy",
         }),
         _ => Ok(()),
     }

@@ -1,107 +1,107 @@
-//! API tokens, and the trail of who made and ended them.
+//! API tokens and access events.
 //!
-//! Each change of a token and its line in the trail are one transaction.
+//! A change of a token and its access event share a transaction.
 
 use registry_core::{Digest, Revision, Timestamp};
 
 use super::{
-    Error, PATIENCE, Store,
-    at::At,
+    Error, OPERATION_TIMEOUT, Store,
     backend::{Backend, run},
     row::{AccessEventRow, TokenRow, corrupt},
     sql,
+    sql_timestamp::SqlTimestamp,
 };
 
-/// A token as it is stored.
+/// A stored token.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StoredToken {
-    /// The part of its text that may be shown.
+    /// Public id.
     pub id: String,
-    /// The digest of its text.
+    /// Digest of the secret.
     pub digest: Digest,
-    /// The name of whoever holds it.
+    /// Name of the principal.
     pub name: String,
-    /// The team that they act for.
+    /// Team of the principal.
     pub team: String,
-    /// The roles, with spaces between.
+    /// Roles, separated by spaces.
     pub roles: String,
-    /// The scopes, with spaces between.
+    /// Scopes, separated by spaces.
     pub scopes: String,
-    /// Since when.
+    /// Time of creation.
     pub created_at: Timestamp,
-    /// By whom.
+    /// Principal that created the token.
     pub created_by: String,
-    /// Until when; none: until it is revoked.
+    /// Expiry; `None` never expires.
     pub expires_at: Option<Timestamp>,
-    /// Since when no more, and by whom.
+    /// Revocation, if any.
     pub revoked: Option<Revoked>,
-    /// When it was last used, to the hour.
+    /// Time of last use, with a resolution of one hour.
     pub last_used_at: Option<Timestamp>,
 }
 
-/// The end of a token before its time.
+/// Revocation of a token.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Revoked {
-    /// When.
+    /// Time.
     pub at: Timestamp,
-    /// By whom.
+    /// Principal that revoked the token.
     pub by: String,
 }
 
-/// A line of the trail: who did it, when, how authenticated, from where.
+/// An access event to store.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NewAccessEvent {
-    /// When.
+    /// Time.
     pub at: Timestamp,
-    /// Who.
+    /// Principal.
     pub principal: String,
-    /// How authenticated.
+    /// Authentication method of the principal.
     pub method: String,
-    /// From where; empty: on the server's machine.
+    /// Client address; empty for an administrative command.
     pub address: String,
-    /// What it meant, for people.
+    /// Readable details.
     pub detail: String,
 }
 
-/// The line of the trail that says from where a commit came.
+/// Access event of a commit.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CommitEvent {
-    /// The commit.
+    /// Revision of the commit.
     pub revision: Revision,
-    /// Its author, when, how authenticated, from where.
+    /// Author, time, authentication method and client address.
     pub what: NewAccessEvent,
 }
 
-/// A line of the trail as it is stored.
+/// A stored access event.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AccessEvent {
-    /// Its number.
+    /// Sequence number.
     pub number: u64,
     /// `token-created`, `token-revoked` or `committed`.
     pub event: String,
-    /// The token's id, or the commit's revision.
+    /// Token id, or revision of the commit.
     pub subject: String,
-    /// Who, when, how, from where.
+    /// Principal, time, authentication method and client address.
     pub what: NewAccessEvent,
 }
 
-/// The place of a token in the list of all, newest first.
+/// Position in the list of tokens, newest first.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct TokenPlace {
-    /// When it was created.
+pub struct TokenCursor {
+    /// Creation time of the last token.
     pub created_at: Timestamp,
-    /// Its id.
+    /// Id of the last token.
     pub id: String,
 }
 
-impl TokenPlace {
-    /// Before all tokens.
+impl TokenCursor {
+    /// Position before all tokens.
     pub fn start() -> Self {
         Self { created_at: Timestamp::from_millis(i64::MAX), id: String::new() }
     }
 }
 
-/// Runs these statements in one transaction, on either database.
+/// Runs statements in one transaction on either database.
 macro_rules! transact {
     ($backend:expr, $tx:ident => $work:block) => {
         match $backend {
@@ -124,15 +124,15 @@ pub(super) use transact;
 
 const CREATED: &str = "token-created";
 const REVOKED: &str = "token-revoked";
-/// A trigger or a rule did that.
-const DROPPED: &str = "it drops lines of the table access_events, so nothing was changed; \
-                       `registryctl audit verify` names what does that";
+/// Error of a database whose triggers or rules discard access events.
+const DROPPED: &str = "a trigger or rule discards rows of the table access_events, so the change was \
+                       rolled back; run `registryctl audit verify` to find it";
 
-/// One statement of the trail, within a transaction. What it is about must not be without it.
+/// Stores an access event in a transaction. Fails if no row was inserted.
 macro_rules! record {
     ($tx:ident, $event:expr, $kind:expr, $subject:expr) => {{
         let done = sqlx::query(sql::NEW_ACCESS_EVENT)
-            .bind(At($event.at))
+            .bind(SqlTimestamp($event.at))
             .bind($event.principal.as_str())
             .bind($event.method.as_str())
             .bind($event.address.as_str())
@@ -148,58 +148,58 @@ macro_rules! record {
 }
 
 impl Store {
-    /// Stores a new token, unless there are so many that live already.
+    /// Stores a new token. Returns false if the limit of active tokens is reached.
     pub async fn insert_token(
         &self,
         token: &StoredToken,
         event: &NewAccessEvent,
-        most_live: usize,
+        max_active: usize,
     ) -> Result<bool, Error> {
-        self.within(PATIENCE, insert(&self.backend, token, event, most_live)).await
+        self.within(OPERATION_TIMEOUT, insert(&self.backend, token, event, max_active)).await
     }
 
-    /// Ends a token. False: there is none with this id that lives.
+    /// Revokes a token. Returns false if no active token has the id.
     pub async fn revoke_token(&self, id: &str, event: &NewAccessEvent) -> Result<bool, Error> {
-        self.within(PATIENCE, revoke(&self.backend, id, event)).await
+        self.within(OPERATION_TIMEOUT, revoke(&self.backend, id, event)).await
     }
 
-    /// Tokens after a place, newest first; those that live, or all.
+    /// Lists tokens after a position, newest first.
     pub async fn tokens(
         &self,
-        which: Which,
-        after: &TokenPlace,
+        filter: TokenFilter,
+        after: &TokenCursor,
         limit: usize,
     ) -> Result<Vec<StoredToken>, Error> {
-        self.within(PATIENCE, list(&self.backend, which, after, limit)).await
+        self.within(OPERATION_TIMEOUT, list(&self.backend, filter, after, limit)).await
     }
 
-    /// The token with this id.
+    /// Finds a token by its id.
     pub async fn token(&self, id: &str) -> Result<Option<StoredToken>, Error> {
-        self.within(PATIENCE, find(&self.backend, id)).await
+        self.within(OPERATION_TIMEOUT, find(&self.backend, id)).await
     }
 
-    /// The lines of the trail after this number, oldest first.
+    /// Lists access events after a sequence number, oldest first.
     pub async fn access_events(&self, after: u64, limit: usize) -> Result<Vec<AccessEvent>, Error> {
-        self.within(PATIENCE, events(&self.backend, after, limit)).await
+        self.within(OPERATION_TIMEOUT, events(&self.backend, after, limit)).await
     }
 
-    /// Whether the trail says that there were tokens.
+    /// Whether an access event shows that there was a token.
     pub async fn had_tokens(&self) -> Result<bool, Error> {
-        self.within(PATIENCE, had_tokens(&self.backend)).await
+        self.within(OPERATION_TIMEOUT, had_tokens(&self.backend)).await
     }
 
-    /// Notes when tokens were last used.
-    pub async fn note_token_use(&self, used: &[(String, Timestamp)]) -> Result<(), Error> {
-        self.within(PATIENCE, note_use(&self.backend, used)).await
+    /// Stores the times of last use.
+    pub async fn record_token_use(&self, used: &[(String, Timestamp)]) -> Result<(), Error> {
+        self.within(OPERATION_TIMEOUT, record_use(&self.backend, used)).await
     }
 }
 
-/// Which tokens to read.
+/// Selection of tokens.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Which {
-    /// Those that were neither revoked nor have expired by now.
-    Live(Timestamp),
-    /// All that ever were.
+pub enum TokenFilter {
+    /// Tokens that are neither revoked nor expired at this time.
+    Active(Timestamp),
+    /// All tokens.
     All,
 }
 
@@ -207,9 +207,9 @@ async fn insert(
     backend: &Backend,
     token: &StoredToken,
     event: &NewAccessEvent,
-    most_live: usize,
+    max_active: usize,
 ) -> Result<bool, Error> {
-    let most = i64::try_from(most_live).unwrap_or(i64::MAX);
+    let most = i64::try_from(max_active).unwrap_or(i64::MAX);
     transact!(backend, tx => {
         let done = sqlx::query(sql::NEW_TOKEN)
             .bind(token.id.as_str())
@@ -218,9 +218,9 @@ async fn insert(
             .bind(token.team.as_str())
             .bind(token.roles.as_str())
             .bind(token.scopes.as_str())
-            .bind(At(token.created_at))
+            .bind(SqlTimestamp(token.created_at))
             .bind(token.created_by.as_str())
-            .bind(token.expires_at.map(At))
+            .bind(token.expires_at.map(SqlTimestamp))
             .bind(most)
             .execute(&mut *tx)
             .await?;
@@ -236,7 +236,7 @@ async fn revoke(backend: &Backend, id: &str, event: &NewAccessEvent) -> Result<b
     transact!(backend, tx => {
         let done = sqlx::query(sql::REVOKE_TOKEN)
             .bind(id)
-            .bind(At(event.at))
+            .bind(SqlTimestamp(event.at))
             .bind(event.principal.as_str())
             .execute(&mut *tx)
             .await?;
@@ -248,35 +248,38 @@ async fn revoke(backend: &Backend, id: &str, event: &NewAccessEvent) -> Result<b
     })
 }
 
-async fn note_use(backend: &Backend, used: &[(String, Timestamp)]) -> Result<(), Error> {
+async fn record_use(backend: &Backend, used: &[(String, Timestamp)]) -> Result<(), Error> {
     transact!(backend, tx => {
         for (id, at) in used {
-            sqlx::query(sql::TOKEN_USED).bind(id.as_str()).bind(At(*at)).execute(&mut *tx).await?;
+            sqlx::query(sql::TOKEN_USED).bind(id.as_str()).bind(SqlTimestamp(*at)).execute(&mut *tx).await?;
         }
     })
 }
 
 async fn list(
     backend: &Backend,
-    which: Which,
-    TokenPlace { created_at, id }: &TokenPlace,
+    filter: TokenFilter,
+    TokenCursor { created_at, id }: &TokenCursor,
     limit: usize,
 ) -> Result<Vec<StoredToken>, Error> {
-    let (limit, at, id) = (i64::try_from(limit).unwrap_or(i64::MAX), At(*created_at), id.as_str());
-    let rows: Result<Vec<TokenRow>, _> = match which {
-        Which::Live(now) => {
-            let now = At(now);
-            run!(Backend(backend), TokenRow, sql::LIVE_TOKENS, [limit, at, id, now], fetch_all)
+    let (limit, at, id) =
+        (i64::try_from(limit).unwrap_or(i64::MAX), SqlTimestamp(*created_at), id.as_str());
+    let rows: Result<Vec<TokenRow>, _> = match filter {
+        TokenFilter::Active(now) => {
+            let now = SqlTimestamp(now);
+            run!(Backend(backend), TokenRow, sql::ACTIVE_TOKENS, [limit, at, id, now], fetch_all)
         }
-        Which::All => run!(Backend(backend), TokenRow, sql::ALL_TOKENS, [limit, at, id], fetch_all),
+        TokenFilter::All => {
+            run!(Backend(backend), TokenRow, sql::ALL_TOKENS, [limit, at, id], fetch_all)
+        }
     };
     let rows = rows.map_err(|e| backend.explain(&e))?;
     rows.into_iter().map(StoredToken::try_from).collect()
 }
 
 async fn find(backend: &Backend, wanted: &str) -> Result<Option<StoredToken>, Error> {
-    let TokenPlace { created_at, id } = TokenPlace::start();
-    let (at, id) = (At(created_at), id.as_str());
+    let TokenCursor { created_at, id } = TokenCursor::start();
+    let (at, id) = (SqlTimestamp(created_at), id.as_str());
     let rows: Result<Vec<TokenRow>, _> =
         run!(Backend(backend), TokenRow, sql::ONE_TOKEN, [1_i64, at, id, wanted], fetch_all);
     let row = rows.map_err(|e| backend.explain(&e))?.into_iter().next();
@@ -302,7 +305,7 @@ impl TryFrom<AccessEventRow> for AccessEvent {
     type Error = Error;
 
     fn try_from(row: AccessEventRow) -> Result<Self, Error> {
-        let AccessEventRow { number, at: At(at), principal, method, address, .. } = row;
+        let AccessEventRow { number, at: SqlTimestamp(at), principal, method, address, .. } = row;
         let number = u64::try_from(number)
             .map_err(|_| corrupt(format!("access event {number}"), "its number is negative"))?;
         let what = NewAccessEvent { at, principal, method, address, detail: row.detail };
@@ -316,7 +319,8 @@ impl TryFrom<TokenRow> for StoredToken {
     fn try_from(row: TokenRow) -> Result<Self, Error> {
         let digest =
             Digest::parse(&row.digest).map_err(|e| corrupt(format!("token {}", row.id), e))?;
-        let revoked = row.revoked_at.zip(row.revoked_by).map(|(At(at), by)| Revoked { at, by });
+        let revoked =
+            row.revoked_at.zip(row.revoked_by).map(|(SqlTimestamp(at), by)| Revoked { at, by });
         Ok(Self {
             id: row.id,
             digest,
@@ -326,9 +330,9 @@ impl TryFrom<TokenRow> for StoredToken {
             scopes: row.scopes,
             created_at: row.created_at.0,
             created_by: row.created_by,
-            expires_at: row.expires_at.map(|At(at)| at),
+            expires_at: row.expires_at.map(|SqlTimestamp(at)| at),
             revoked,
-            last_used_at: row.last_used_at.map(|At(at)| at),
+            last_used_at: row.last_used_at.map(|SqlTimestamp(at)| at),
         })
     }
 }

@@ -1,7 +1,7 @@
-//! The URL of the database: `sqlite:PATH`, or `postgres://user@host/name` with one or several servers:
+//! Database URLs: `sqlite:PATH`, or `postgres://user@host/name` with one or several hosts, for example
 //! `postgres://user@host-a,host-b:5433/name`.
 //!
-//! The password is never printed.
+//! The password is never displayed.
 
 use std::{
     fmt,
@@ -11,40 +11,39 @@ use std::{
 
 use sqlx::postgres::PgConnectOptions;
 
-/// A parsed database URL. Prints without its password.
+/// A parsed database URL. Displays without its password.
 #[derive(Clone)]
 pub struct DatabaseUrl(pub(super) Target);
 
-/// What a URL points at.
+/// Database of a URL.
 #[derive(Clone)]
 pub(super) enum Target {
     Sqlite(PathBuf),
-    /// At least one server; of several, one takes writes.
+    /// At least one host; one of several hosts is the primary.
     Postgres(Vec<PgConnectOptions>),
 }
 
-/// Why a text is no database URL. Never repeats the text, which may hold a password.
+/// An invalid database URL. The message omits the URL, which may contain a password.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "the database URL {problem}; write sqlite:PATH or postgres://user:password@host:5432/name, of several servers host-a:5432,host-b:5432"
+    "invalid database URL: it {problem}; use sqlite:PATH or postgres://USER:PASSWORD@HOST:5432/NAME, with several hosts as HOST-A:5432,HOST-B:5432"
 )]
 pub struct InvalidDatabaseUrl {
     problem: String,
 }
 
 impl DatabaseUrl {
-    /// The SQLite database in this file.
+    /// The SQLite database in a file.
     pub fn sqlite(path: impl Into<PathBuf>) -> Self {
         Self(Target::Sqlite(path.into()))
     }
 
-    /// Whether opening it would create it.
+    /// Whether opening the database would create it.
     pub fn is_missing(&self) -> bool {
         self.missing_from().is_some()
     }
 
-    /// The directory of a SQLite database that opening would create: there is no file, or an empty
-    /// one.
+    /// Directory of a SQLite database whose file is missing or empty.
     pub fn missing_from(&self) -> Option<&Path> {
         let Target::Sqlite(path) = &self.0 else { return None };
         let is_missing = std::fs::metadata(path).map_or(true, |file| file.len() == 0);
@@ -70,19 +69,19 @@ impl FromStr for DatabaseUrl {
     }
 }
 
-/// `PATH`, `//PATH` and `///PATH` as they are usually written after `sqlite:`.
+/// Parses the usual forms `PATH`, `//PATH` and `///PATH` after `sqlite:`.
 fn sqlite_path(rest: &str) -> Result<PathBuf, String> {
     let path = rest.strip_prefix("//").unwrap_or(rest);
     if path.is_empty() || path == ":memory:" {
-        return Err("names no file".to_owned());
+        return Err("has no file name".to_owned());
     }
     if path.contains('?') {
-        return Err("has parameters after `?`, which sqlite: does not take".to_owned());
+        return Err("has parameters after `?`, which sqlite: does not support".to_owned());
     }
     Ok(path.into())
 }
 
-/// What the driver takes after `?`; it would print the values of others, which may be secrets.
+/// Supported query parameters. The driver would log the values of unknown ones, which may be secrets.
 const PARAMETERS: [&str; 16] = [
     "application_name",
     "dbname",
@@ -103,8 +102,8 @@ const PARAMETERS: [&str; 16] = [
 ];
 const SSL_MODES: [&str; 6] = ["disable", "allow", "prefer", "require", "verify-ca", "verify-full"];
 
-/// What each server of the URL is connected to with. The one that takes writes is looked for where
-/// there are several, which is all that `target_session_attrs` may ask for.
+/// Connection options of each host. The primary is selected by connecting, so `target_session_attrs` may only
+/// request that.
 fn postgres_servers(text: &str) -> Result<Vec<PgConnectOptions>, String> {
     let (address, parameters) = text.split_once('?').unwrap_or((text, ""));
     let mut kept = Vec::new();
@@ -121,12 +120,14 @@ fn postgres_servers(text: &str) -> Result<Vec<PgConnectOptions>, String> {
             }
             "sslmode" | "ssl-mode" => {}
             "host" | "hostaddr" | "port" if value.contains(',') => {
-                return Err(format!("has several servers in {name}; write them before the name"));
+                return Err(format!(
+                    "has several hosts in {name}; list them before the database name"
+                ));
             }
             _ if PARAMETERS.contains(&name) => {}
             _ => {
                 let name: String = name.chars().take(40).collect();
-                return Err(format!("has the parameter {name:?}, which is not known"));
+                return Err(format!("has the unknown parameter {name:?}"));
             }
         }
         kept.push(parameter);
@@ -134,12 +135,12 @@ fn postgres_servers(text: &str) -> Result<Vec<PgConnectOptions>, String> {
     let parameters = kept.join("&");
     let parse = |address: String| {
         PgConnectOptions::from_str(&format!("{address}?{parameters}"))
-            .map_err(|e| format!("cannot be read: {}", postgres_problem(&e)))
+            .map_err(|e| format!("is malformed: {}", postgres_problem(&e)))
     };
     each_server(address).into_iter().map(parse).collect()
 }
 
-/// The address once for each of its servers.
+/// One URL for each host.
 fn each_server(address: &str) -> Vec<String> {
     let Some((scheme, rest)) = address.split_once("://") else { return vec![address.to_owned()] };
     let (authority, path) = rest.find('/').map_or((rest, ""), |at| rest.split_at(at));
@@ -150,7 +151,7 @@ fn each_server(address: &str) -> Vec<String> {
     hosts.split(',').map(|host| format!("{scheme}://{user}{host}{path}")).collect()
 }
 
-/// The cause without the URL around it.
+/// Cause of a driver error, without the URL.
 fn postgres_problem(error: &sqlx::Error) -> String {
     match error {
         sqlx::Error::Configuration(cause) => cause.to_string(),
@@ -195,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn prints_no_password() {
+    fn display_omits_password() {
         for (url, printed) in [
             ("sqlite:data/registry.db", "sqlite:data/registry.db"),
             ("sqlite:///var/lib/registry.db", "sqlite:/var/lib/registry.db"),
@@ -214,20 +215,20 @@ mod tests {
     }
 
     #[test]
-    fn refuses_what_names_no_database() {
+    fn invalid_url_is_rejected_without_secrets() {
         assert!(problem("registry.db").contains("no scheme"));
         assert!(problem("mysql://u:s3cret@h/d").contains("unknown scheme"));
         assert!(problem("sqlite:").contains("names no file"));
-        assert!(problem("sqlite::memory:").contains("names no file"));
-        assert!(problem("sqlite:a.db?mode=ro").contains("parameters"));
+        assert!(problem("sqlite:").contains("has no file name"));
+        assert!(problem("sqlite::memory:").contains("has no file name"));
         let unknown = problem("postgres://h/d?sslpassword=s3cret");
         assert!(unknown.contains("\"sslpassword\"") && !unknown.contains("s3cret"), "{unknown}");
         let mode = problem("postgres://h/d?sslmode=s3cret");
         assert!(mode.contains("unknown sslmode") && !mode.contains("s3cret"), "{mode}");
         assert!("postgres://h/d?sslmode=require&host=/run".parse::<DatabaseUrl>().is_ok());
         assert!(problem("postgres://a,b/d?target_session_attrs=any").contains("read-write"));
-        assert!(problem("postgres:///d?host=a,b").contains("several servers in host"));
+        assert!(problem("postgres:///d?host=a,b").contains("several hosts in host"));
         let bad_port = problem("postgres://ann:s3cret@db:port/registry");
-        assert!(bad_port.contains("cannot be read") && !bad_port.contains("s3cret"), "{bad_port}");
+        assert!(bad_port.contains("malformed") && !bad_port.contains("s3cret"), "{bad_port}");
     }
 }

@@ -1,4 +1,4 @@
-//! Applying batches: what is stored, what is refused, and what the caller is told.
+//! Apply: stored results, rejections and error details.
 
 use registry_proto::v1::{self, Effect, Kind, LifecycleState, Severity};
 use tonic::Code;
@@ -12,7 +12,7 @@ use crate::{
 };
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_applied_can_be_read_and_followed() {
+async fn committed_batch_is_readable_and_streamed() {
     let registry = TestServer::start().await;
     let mut follower = Follower::new(&registry).await;
     let mut client = registry.registry().await;
@@ -36,7 +36,7 @@ async fn what_is_applied_can_be_read_and_followed() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_refused_batch_says_everything_that_is_wrong_and_stores_nothing() {
+async fn rejected_batch_lists_all_findings_and_stores_nothing() {
     let registry = TestServer::start().await;
     let mut client = registry.registry().await;
     let docs = server("docs", "1.0.0", &[("read", "1.0.0"), ("write", "2.0.0")]);
@@ -61,7 +61,7 @@ async fn a_refused_batch_says_everything_that_is_wrong_and_stores_nothing() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_cannot_be_read_is_refused_like_what_is_wrong() {
+async fn undecodable_changes_are_reported_as_findings() {
     let registry = TestServer::start().await;
     let mut client = registry.registry().await;
     let request = batch([
@@ -81,7 +81,7 @@ async fn what_cannot_be_read_is_refused_like_what_is_wrong() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn more_findings_than_fit_are_cut_and_counted() {
+async fn findings_beyond_the_limit_are_counted() {
     let registry = TestServer::start().await;
     let mut client = registry.registry().await;
     let names: Vec<_> = (0..300).map(|i| format!("tool-{i}")).collect();
@@ -98,7 +98,7 @@ async fn more_findings_than_fit_are_cut_and_counted() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_dry_run_says_what_would_happen_and_does_nothing() {
+async fn dry_run_reports_effects_without_commit() {
     let registry = TestServer::start().await;
     let mut client = registry.registry().await;
     client.apply(new_schema("A")).await.unwrap();
@@ -112,7 +112,7 @@ async fn a_dry_run_says_what_would_happen_and_does_nothing() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn equal_content_changes_nothing_and_other_content_is_refused() {
+async fn same_content_is_unchanged_different_content_is_rejected() {
     let registry = TestServer::start().await;
     let mut client = registry.registry().await;
     client.apply(new_schema("A")).await.unwrap();
@@ -128,7 +128,7 @@ async fn equal_content_changes_nothing_and_other_content_is_refused() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_batch_may_want_the_registry_at_a_revision() {
+async fn base_revision_mismatch_rejects_the_batch() {
     let registry = TestServer::start().await;
     let mut client = registry.registry().await;
     let at = |base, name: &str| v1::ApplyRequest { base_revision: Some(base), ..new_schema(name) };
@@ -137,13 +137,13 @@ async fn a_batch_may_want_the_registry_at_a_revision() {
         let late = v1::ApplyRequest { dry_run, ..at(0, "B") };
         let refused = client.apply(late).await.unwrap_err();
         assert_eq!((refused.code(), &*reason(&refused)), (Code::Aborted, "BASE_REVISION_MISMATCH"));
-        assert!(refused.message().contains("it is at 1"), "{}", refused.message());
+        assert!(refused.message().contains("revision 1"), "{}", refused.message());
     }
     assert_eq!(client.apply(at(1, "B")).await.unwrap().into_inner().revision, 2);
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn lifecycles_change_without_touching_documents() {
+async fn lifecycle_change_keeps_the_document() {
     let registry = TestServer::start().await;
     let mut client = registry.registry().await;
     let applied = client.apply(new_schema("A")).await.unwrap().into_inner();
@@ -170,7 +170,7 @@ async fn lifecycles_change_without_touching_documents() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn control_characters_are_refused_by_the_name_of_their_field() {
+async fn control_characters_are_rejected_with_field_name() {
     let registry = TestServer::start().await;
     let mut client = registry.registry().await;
     let ok = new_schema("A");
@@ -190,7 +190,7 @@ async fn control_characters_are_refused_by_the_name_of_their_field() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn requests_past_a_limit_are_refused_by_name() {
+async fn request_limits_are_rejected_with_field_name() {
     let registry = TestServer::start().await;
     let mut client = registry.registry().await;
     let ok = new_schema("A");
@@ -214,7 +214,7 @@ async fn requests_past_a_limit_are_refused_by_name() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_all_arriving_requests_hold_is_bounded() {
+async fn buffered_request_bytes_are_bounded() {
     let registry = TestServer::with(&["--max-buffered-bytes", "1048576"]).await;
     let mut client = registry.registry().await;
     let huge = |i: usize| {
@@ -228,7 +228,7 @@ async fn what_all_arriving_requests_hold_is_bounded() {
 
 /// A control character takes one byte in the request and six in the document.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_batch_that_no_queue_will_ever_take_is_not_told_to_try_again() {
+async fn oversized_batch_has_no_retry_hint() {
     let registry = TestServer::start().await;
     let schema = |i: usize| {
         let (name, version) = (format!("S{i}"), "1.0.0".to_owned());

@@ -1,4 +1,4 @@
-//! Many writers at once: one chain without gaps, and each answer true.
+//! Many concurrent writers: one chain without gaps, and correct results.
 
 use std::collections::BTreeSet;
 
@@ -16,7 +16,7 @@ const WRITERS: usize = 64;
 const EACH: usize = 5;
 
 #[tokio::test(flavor = "multi_thread")]
-async fn many_writers_make_one_gap_free_chain_that_followers_see_whole() {
+async fn concurrent_writers_produce_one_gap_free_chain() {
     let registry = TestServer::start().await;
     let mut follower = Follower::new(&registry).await;
     let writers = (0..WRITERS).map(|writer| {
@@ -42,7 +42,7 @@ async fn many_writers_make_one_gap_free_chain_that_followers_see_whole() {
     assert!(times.is_sorted(), "time never goes backwards");
     follower.reach(all as u64).await;
 
-    // Group commit: far fewer transactions than commits.
+    // Group commit: fewer transactions than commits.
     let (_, _, metrics) = get_admin(&registry, "/metrics").await;
     let value = |name: &str| -> f64 {
         let line =
@@ -50,12 +50,12 @@ async fn many_writers_make_one_gap_free_chain_that_followers_see_whole() {
         line.rsplit(' ').next().unwrap().parse().unwrap()
     };
     let (groups, commits) =
-        (value("registry_append_commits_count"), value("registry_append_commits_sum"));
+        (value("registry_append_group_commits_count"), value("registry_append_group_commits_sum"));
     assert!(groups * 1.5 < commits, "{groups} transactions for {commits} commits");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn of_many_that_want_one_name_one_gets_it() {
+async fn concurrent_registrations_of_a_name_succeed_once() {
     let registry = TestServer::start().await;
     let client = registry.registry().await;
     let writers = (0..WRITERS).map(|writer| {
@@ -73,7 +73,7 @@ async fn of_many_that_want_one_name_one_gets_it() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn of_many_that_want_one_revision_one_gets_it() {
+async fn concurrent_writes_at_one_revision_succeed_once() {
     let registry = TestServer::start().await;
     let client = registry.registry().await;
     let writers = (0..WRITERS).map(|writer| {

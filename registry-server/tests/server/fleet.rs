@@ -1,4 +1,4 @@
-//! The fleet: who follows, and who has followed.
+//! Connected and disconnected gateways.
 
 use std::time::{Duration, Instant};
 
@@ -25,7 +25,7 @@ async fn apply(server: &TestServer, names: &[&str]) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_gateway_that_left_is_remembered_also_by_the_next_server() {
+async fn disconnected_gateway_is_listed_after_restart() {
     let server = TestServer::start().await;
     apply(&server, &["A"]).await;
     let mut follower = Follower::new(&server).await;
@@ -64,7 +64,7 @@ async fn a_gateway_that_left_is_remembered_also_by_the_next_server() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_refusal_is_known_until_something_is_applied_whoever_reconnects() {
+async fn rejection_is_listed_until_a_revision_is_applied() {
     let server = TestServer::start().await;
     apply(&server, &["A"]).await;
     let mut follower = Follower::new(&server).await;
@@ -84,7 +84,7 @@ async fn a_refusal_is_known_until_something_is_applied_whoever_reconnects() {
     let nacked = || async { gateways(&server).await[0].last_nack.as_ref() == Some(&nack) };
     eventually("the refusal is seen", nacked).await;
     let (_, _, metrics) = get_admin(&server, "/metrics").await;
-    assert!(metrics.contains("\nregistry_streams_refusing 1\n"), "{metrics}");
+    assert!(metrics.contains("\nregistry_streams_rejecting 1\n"), "{metrics}");
     drop(follower);
     let mut again = Follower::resume(&server, catalog).await.unwrap();
     eventually("the old stream ends", || async {
@@ -94,7 +94,7 @@ async fn a_refusal_is_known_until_something_is_applied_whoever_reconnects() {
     .await;
     assert!(nacked().await, "{:?}", gateways(&server).await);
     again.reach(2).await;
-    // It was on its disk before: that is no news about the refusal.
+    // A persisted revision that is not applied does not clear the rejection.
     again.ack(1, 1).await;
     again.ack(2, 2).await;
     eventually("something was applied", || async {
@@ -104,7 +104,7 @@ async fn a_refusal_is_known_until_something_is_applied_whoever_reconnects() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_there_is_not_cannot_be_refused() {
+async fn nack_of_a_future_revision_is_rejected() {
     let server = TestServer::start().await;
     apply(&server, &["A"]).await;
     let mut follower = Follower::new(&server).await;
@@ -132,7 +132,7 @@ async fn what_there_is_not_cannot_be_refused() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn each_stream_of_a_name_is_listed_and_pages_go_through_all() {
+async fn streams_of_one_name_are_listed_and_paged() {
     let server = TestServer::start().await;
     apply(&server, &["A"]).await;
     let mut streams = Vec::new();
@@ -176,7 +176,7 @@ async fn each_stream_of_a_name_is_listed_and_pages_go_through_all() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_stream_waits_for_no_database() {
+async fn streams_do_not_wait_for_the_database() {
     let server = TestServer::start().await;
     apply(&server, &["A"]).await;
     let locked = lock(&server).await;
@@ -196,7 +196,7 @@ async fn a_stream_waits_for_no_database() {
     assert_eq!(gateways(&server).await.len(), 1, "it was noted in the end");
 }
 
-/// What the database has of gateways: their names, whether they are there, what they have applied.
+/// Stored gateways: name, whether connected, and applied revision.
 async fn noted(server: &TestServer) -> Vec<(String, bool, i64)> {
     let mut connection = connect(server).await;
     let rows = "SELECT gateway, gone_at IS NULL, applied FROM gateways ORDER BY gateway";
@@ -204,7 +204,7 @@ async fn noted(server: &TestServer) -> Vec<(String, bool, i64)> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn of_several_streams_of_a_name_the_one_that_is_there_is_noted() {
+async fn connected_stream_of_a_name_is_stored() {
     let server = TestServer::start().await;
     apply(&server, &["A"]).await;
     let mut stays = Follower::new(&server).await;
@@ -225,9 +225,9 @@ async fn of_several_streams_of_a_name_the_one_that_is_there_is_noted() {
     eventually("none is there", || async { noted(&server).await == is(false, 1) }).await;
 }
 
-/// However many gateways come, answer and leave at once: few writes, and no stream waits for one.
+/// Many gateways that connect, acknowledge and leave cause few writes and no waiting streams.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_crowd_is_noted_together() {
+async fn many_gateways_are_stored_in_batches() {
     const CROWD: usize = 300;
     let server = TestServer::start().await;
     apply(&server, &["A"]).await;
@@ -255,9 +255,9 @@ async fn a_crowd_is_noted_together() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_watched_for_a_while_is_no_gateway() {
+async fn observer_is_not_listed_as_gateway() {
     let server = TestServer::start().await;
-    // It has the name of the gateway, as what a relay opens for signatures.
+    // Same name as the gateway, like the streams of a relay for signatures.
     let hello = v1::Hello { gateway: "edge-1".to_owned(), observer: true, ..Default::default() };
     let nack = v1::Nack { revision: 1, message: "not for me".to_owned(), ..Default::default() };
     let said = [sync_request::Message::Hello(hello), sync_request::Message::Nack(nack)];
@@ -277,7 +277,7 @@ async fn what_is_watched_for_a_while_is_no_gateway() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn without_what_was_noted_those_that_follow_are_listed() {
+async fn connected_gateways_are_listed_without_stored_rows() {
     let server = TestServer::start().await;
     let _follower = Follower::new(&server).await;
     let answer = list(&server, v1::ListGatewaysRequest::default()).await;
@@ -289,7 +289,7 @@ async fn without_what_was_noted_those_that_follow_are_listed() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn how_far_the_slowest_is_behind_is_measured() {
+async fn lag_of_the_slowest_follower_is_measured() {
     let server = TestServer::start().await;
     apply(&server, &["A"]).await;
     let mut follower = Follower::new(&server).await;
@@ -301,7 +301,7 @@ async fn how_far_the_slowest_is_behind_is_measured() {
             let line = metrics.lines().find_map(|line| line.strip_prefix(name)).unwrap();
             line.trim().parse::<f64>().unwrap()
         };
-        (of("registry_stream_lag_revisions_max "), of("registry_stream_lag_seconds_max "))
+        (of("registry_stream_max_lag_revisions "), of("registry_stream_max_lag_seconds "))
     };
     eventually("it is not behind", || async { lag().await == (0.0, 0.0) }).await;
     apply(&server, &["B", "C"]).await;
@@ -315,7 +315,7 @@ async fn how_far_the_slowest_is_behind_is_measured() {
     let connecting = Instant::now();
     let _new = Follower::new(&server).await;
     let (revisions, seconds) = lag().await;
-    // Times of the server have milliseconds.
+    // Server times have a resolution of milliseconds.
     let most = || connecting.elapsed().as_secs_f64() + 0.001;
     assert!(revisions > 2.5 && seconds < most(), "since it connected: {revisions}, {seconds} s");
     let listed = gateways(&server).await;

@@ -1,10 +1,10 @@
-//! A follower as a gateway is one: it verifies everything and holds a catalog.
+//! A follower like a gateway: verifies every message and holds a catalog.
 
 use std::{sync::Arc, time::Duration};
 
 use registry_core::{
     Catalog, Digest, Record, RegistryId, Revision, Scope, Selector, Settings, chain::Position,
-    setting::Set,
+    setting::SelectorSettings,
 };
 use registry_proto::{
     convert::{self, PartStep},
@@ -16,22 +16,22 @@ use tonic::{Status, Streaming};
 
 use crate::harness::TestServer;
 
-/// An open stream and what it has told so far.
+/// An open stream and its received state.
 pub(crate) struct Follower {
     pub(crate) catalog: Option<Catalog>,
-    /// How the stream was spoken to: `snapshot`, `delta 3`, `progress 3`.
+    /// Received messages, for example `snapshot`, `delta 3` or `progress 3`.
     pub(crate) heard: Vec<String>,
     says: mpsc::Sender<v1::SyncRequest>,
     hears: Streaming<v1::SyncResponse>,
     snapshot: Option<Parts>,
 }
 
-/// What a snapshot has brought so far.
+/// Content of a partially received snapshot.
 struct Parts {
     position: Position,
     scope: Scope,
     records: Vec<Record>,
-    settings: Vec<(Selector, Set)>,
+    settings: Vec<(Selector, SelectorSettings)>,
 }
 
 pub(crate) fn hello(position: Option<v1::Position>) -> v1::SyncRequest {
@@ -45,17 +45,17 @@ pub(crate) fn hello(position: Option<v1::Position>) -> v1::SyncRequest {
 }
 
 impl Follower {
-    /// Follows from nothing.
+    /// Follows without a position.
     pub(crate) async fn new(server: &TestServer) -> Self {
         Self::resume(server, None).await.unwrap()
     }
 
-    /// Follows from a catalog.
+    /// Resumes from a catalog.
     pub(crate) async fn resume(
         server: &TestServer,
         catalog: Option<Catalog>,
     ) -> Result<Self, Status> {
-        let position = catalog.as_ref().map(|catalog| (&Position::of(catalog)).into());
+        let position = catalog.as_ref().map(|catalog| (&Position::of_catalog(catalog)).into());
         Self::open(server, position, catalog).await
     }
 
@@ -86,7 +86,7 @@ impl Follower {
         Ok(Self { catalog, heard: Vec::new(), says, hears, snapshot: None })
     }
 
-    /// Follows a scope, from nothing or from what a follower of it held.
+    /// Follows a scope, without or with an earlier state.
     pub(crate) async fn of_scope(
         server: &TestServer,
         scope: &Scope,
@@ -95,19 +95,19 @@ impl Follower {
         let hello = v1::Hello {
             gateway: "edge-1".to_owned(),
             scope: Some(scope.into()),
-            position: held.as_ref().map(|held| (&Position::of(held)).into()),
+            position: held.as_ref().map(|held| (&Position::of_catalog(held)).into()),
             content: held.as_ref().map_or_else(Vec::new, content_of).into(),
             ..Default::default()
         };
         Self::say_hello(server, hello, held).await
     }
 
-    /// Asks for another scope on the same stream.
+    /// Changes the scope of the stream.
     pub(crate) async fn change_scope(&self, scope: &Scope) {
         self.say(sync_request::Message::Scope(scope.into())).await;
     }
 
-    /// Takes the next message, and proves it.
+    /// Receives and verifies the next message.
     pub(crate) async fn hear(&mut self) -> Result<Message, Status> {
         let next = timeout(Duration::from_secs(15), self.hears.message()).await.unwrap();
         let message = next?.expect("the stream ends with a status").message.unwrap();
@@ -115,7 +115,7 @@ impl Follower {
         Ok(message)
     }
 
-    /// Hears messages until the catalog is at a revision.
+    /// Receives messages until the catalog reaches a revision.
     pub(crate) async fn reach(&mut self, revision: u64) {
         while self.revision() < revision {
             self.hear().await.unwrap();
@@ -160,7 +160,7 @@ impl Follower {
                 let Position { registry, revision, chain } = position;
                 let catalog = Catalog::restore(registry, revision, chain, records)
                     .with_settings(Settings::restore(settings))
-                    .as_part(Arc::new(scope));
+                    .with_scope(Arc::new(scope));
                 assert_eq!(catalog.digest().as_bytes()[..], digest[..]);
                 self.catalog = Some(catalog);
             }
@@ -177,7 +177,7 @@ impl Follower {
                 let place = (position.revision, position.chain);
                 let held = self.catalog.take().expect("a snapshot comes first");
                 assert!(held.revision() <= position.revision);
-                let catalog = held.stepped(place, Arc::new(scope), step).unwrap();
+                let catalog = held.with_delta(place, Arc::new(scope), step).unwrap();
                 assert_eq!(catalog.content_digest(), content);
                 self.catalog = Some(catalog);
             }
@@ -199,15 +199,15 @@ impl Follower {
     }
 }
 
-/// The digest of what a server holds now, by way of a new follower.
+/// Catalog digest of a server, as received by a new follower.
 pub(crate) async fn digest(server: &TestServer) -> Digest {
     let mut follower = Follower::new(server).await;
-    // A shared snapshot may be a little old; progress says that the deltas after it have come too.
+    // A shared snapshot may be old; the heartbeat follows the missing commits.
     while !matches!(follower.hear().await.unwrap(), Message::Progress(_)) {}
     follower.catalog.unwrap().digest()
 }
 
-/// A catalog of nothing.
+/// An empty catalog.
 pub(crate) fn empty(registry: &str) -> Catalog {
     Catalog::empty(RegistryId::new(registry))
 }
@@ -216,7 +216,7 @@ fn content_of(catalog: &Catalog) -> Vec<u8> {
     catalog.content_digest().as_bytes().to_vec()
 }
 
-/// How a snapshot begins.
+/// Label of the start of a snapshot.
 fn begun(oldest_revision: u64) -> String {
     match oldest_revision {
         0 => "snapshot".to_owned(),
@@ -224,7 +224,7 @@ fn begun(oldest_revision: u64) -> String {
     }
 }
 
-/// What progress says of the content: only of a part.
+/// Content digest in a heartbeat; empty for the whole catalog.
 fn content_of_part(catalog: &Catalog) -> Vec<u8> {
     if **catalog.scope() == Scope::Everything { Vec::new() } else { content_of(catalog) }
 }

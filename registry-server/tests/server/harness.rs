@@ -1,4 +1,4 @@
-//! A server in a temporary directory, and the words that tests speak to it.
+//! A server in a temporary directory, with helpers for clients.
 
 use std::{
     net::SocketAddr,
@@ -40,12 +40,12 @@ impl TestServer {
         Self::with(&[]).await
     }
 
-    /// A new registry, with these flags.
+    /// Starts a new registry with these options.
     pub(crate) async fn with(flags: &[&str]) -> Self {
         Self::on(Arc::new(tempfile::tempdir().unwrap()), flags).await
     }
 
-    /// A server on the registry in this directory (or, by its flags, on another database).
+    /// Starts a server on the database in a directory, or on another one by its options.
     pub(crate) async fn on(directory: Arc<TempDir>, flags: &[&str]) -> Self {
         let config = config(directory.path(), flags);
         let server = Server::open(config, Arc::new(SystemClock)).await.unwrap();
@@ -74,12 +74,12 @@ impl TestServer {
         SyncServiceClient::new(self.channel().await)
     }
 
-    /// Asks the server to drain.
+    /// Requests a drain.
     pub(crate) fn begin_stop(&self) {
         self.stop.cancel();
     }
 
-    /// Drains, and gives the directory back for the next server.
+    /// Drains and returns the directory for the next server.
     pub(crate) async fn stop(self) -> Arc<TempDir> {
         self.stop.cancel();
         tokio::time::timeout(Duration::from_secs(10), self.serving).await.unwrap().unwrap();
@@ -92,7 +92,7 @@ fn config(directory: &Path, flags: &[&str]) -> Config {
     let admin = ["--admin-listen", "127.0.0.1:0"];
     let mut arguments = vec!["registry-server", "--data-dir", data, admin[0], admin[1]];
     arguments.extend(flags);
-    // Servers of one database share the key.
+    // Servers of one database share the checkpoint key.
     let key = checkpoint_key("postgres:");
     if flags.contains(&"--database") {
         arguments.extend(["--checkpoint-key", key.to_str().unwrap()]);
@@ -152,7 +152,7 @@ pub(crate) fn set_lifecycle(
     v1::Change { change: Some(v1::change::Change::SetLifecycle(change)) }
 }
 
-/// A request to apply these changes.
+/// A request with these changes.
 pub(crate) fn batch(changes: impl IntoIterator<Item = v1::Change>) -> v1::ApplyRequest {
     v1::ApplyRequest {
         changes: changes.into_iter().collect(),
@@ -162,12 +162,12 @@ pub(crate) fn batch(changes: impl IntoIterator<Item = v1::Change>) -> v1::ApplyR
     }
 }
 
-/// A request to register one new schema of this name.
+/// A request to register a new schema with this name.
 pub(crate) fn new_schema(name: &str) -> v1::ApplyRequest {
     batch([register(schema(name, "1.0.0"))])
 }
 
-/// The machine-readable reason of a status.
+/// Reason in the error details.
 pub(crate) fn reason(status: &Status) -> String {
     let info = status.get_details_error_info();
     let info = info.unwrap_or_else(|| panic!("no ErrorInfo: {status:?}"));
@@ -175,7 +175,7 @@ pub(crate) fn reason(status: &Status) -> String {
     info.reason
 }
 
-/// The findings of a refused batch.
+/// Findings of a rejected batch.
 pub(crate) fn findings(status: &Status) -> Vec<v1::Diagnostic> {
     use prost::Message as _;
     let whole = tonic_types::pb::Status::decode(status.details()).unwrap();
@@ -184,12 +184,12 @@ pub(crate) fn findings(status: &Status) -> Vec<v1::Diagnostic> {
     v1::ValidationFailure::decode(&*detail.value).unwrap().diagnostics
 }
 
-/// Asks over HTTP/1.1; the status code, the headers in lower case, and the body.
+/// HTTP/1.1 request; returns the status, the headers in lower case, and the body.
 pub(crate) async fn get(server: &TestServer, path: &str, header: &str) -> (u16, String, String) {
     get_at(server.address, path, header).await
 }
 
-/// The same at the admin address.
+/// HTTP request to the admin address.
 pub(crate) async fn get_admin(server: &TestServer, path: &str) -> (u16, String, String) {
     get_at(server.admin, path, "").await
 }
@@ -207,7 +207,7 @@ async fn get_at(address: SocketAddr, path: &str, header: &str) -> (u16, String, 
     (code, head.to_lowercase(), body.to_owned())
 }
 
-/// Asks again until the answer is yes.
+/// Repeats a check until it succeeds.
 pub(crate) async fn eventually<F: Future<Output = bool>>(what: &str, ask: impl Fn() -> F) {
     let deadline = Instant::now() + Duration::from_secs(20);
     while !ask().await {
@@ -216,8 +216,8 @@ pub(crate) async fn eventually<F: Future<Output = bool>>(what: &str, ask: impl F
     }
 }
 
-/// Starts calls of a client, and returns when the server has accepted their requests. It accepts the
-/// requests of one connection in order, so the response to a later request proves that.
+/// Starts calls of a client and returns when the server has accepted them. The server accepts the requests of a
+/// connection in order, so the response to a later request proves that.
 pub(crate) async fn started<T: Send + 'static>(
     client: &RegistryServiceClient<Channel>,
     calls: impl IntoIterator<Item = impl Future<Output = T> + Send + 'static>,
@@ -230,7 +230,7 @@ pub(crate) async fn started<T: Send + 'static>(
     calls.into_iter().map(tokio::spawn).collect()
 }
 
-/// Proves the whole log, and gives its revisions: each commit continues the chain before it.
+/// Reads and verifies the whole log.
 pub(crate) async fn proven_log(server: &TestServer) -> Vec<v1::Commit> {
     let mut client = server.history().await.max_decoding_message_size(16 << 20);
     let (mut log, mut page_token) = (Vec::new(), String::new());
@@ -257,7 +257,7 @@ pub(crate) async fn proven_log(server: &TestServer) -> Vec<v1::Commit> {
     log
 }
 
-/// Opens the database from outside.
+/// Opens the SQLite database directly.
 pub(crate) async fn connect(registry: &TestServer) -> sqlx::SqliteConnection {
     use sqlx::{ConnectOptions as _, sqlite::SqliteConnectOptions};
     let options =
@@ -265,7 +265,7 @@ pub(crate) async fn connect(registry: &TestServer) -> sqlx::SqliteConnection {
     options.connect().await.unwrap()
 }
 
-/// Locks the database from outside, so that a write must wait.
+/// Locks the SQLite database, so that writes wait.
 pub(crate) async fn lock(registry: &TestServer) -> sqlx::SqliteConnection {
     let mut connection = connect(registry).await;
     sqlx::raw_sql("BEGIN IMMEDIATE").execute(&mut connection).await.unwrap();

@@ -1,4 +1,4 @@
-//! The moment that matters most: the database commits, and its answer never arrives.
+//! Loss of the database connection between a commit and its response.
 
 use std::sync::{
     Arc,
@@ -14,11 +14,10 @@ use tokio::{
 
 use crate::harness::{TestServer, new_schema, proven_log};
 
-/// What the stolen commit registers; it stands in the bytes of the append.
+/// Name in the dropped commit, which occurs in the bytes of the append.
 const STOLEN: &str = "StolenAnswer";
 
-/// Forwards to a server; when armed, passes the append on and cuts the connection before its answer
-/// comes back.
+/// Proxy of the database. When armed, it forwards the append and closes the connection before the response.
 struct Thief {
     address: String,
     armed: Arc<AtomicBool>,
@@ -57,21 +56,21 @@ async fn carry(client: TcpStream, server: TcpStream, armed: Arc<AtomicBool>) {
             return;
         }
         if steal {
-            // The database has committed when it answers.
+            // The database has committed when it responds.
             answer.arrived.notified().await;
             return;
         }
     }
 }
 
-/// The answer to the append.
+/// Response to the append.
 #[derive(Default)]
 struct Answer {
     is_stolen: AtomicBool,
     arrived: Notify,
 }
 
-/// Forwards answers. A stolen one is dropped.
+/// Forwards responses, except the dropped one.
 async fn copy(
     mut from: impl AsyncRead + Unpin,
     mut to: impl AsyncWrite + Unpin,
@@ -89,10 +88,10 @@ async fn copy(
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_commit_whose_answer_was_stolen_is_recognized_as_ours() {
+async fn commit_with_a_lost_response_is_recognized() {
     let database = database().await;
     let Some((before, rest)) = database.url().split_once("127.0.0.1:") else {
-        // A foreign server (DATABASE_URL) may be anywhere; the private cluster is here.
+        // The server of DATABASE_URL may be remote; the private cluster is on this host.
         return;
     };
     let (port, name) = rest.split_once('/').unwrap();

@@ -1,4 +1,4 @@
-//! The server through its front door: a real socket, a real database, the generated client.
+//! Tests of the server over real sockets and databases with the generated client.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 

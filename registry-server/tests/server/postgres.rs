@@ -1,4 +1,4 @@
-//! Several servers on one Postgres, and a Postgres that goes away.
+//! Several servers on one Postgres, and outages of Postgres.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ use crate::{
 };
 
 #[tokio::test(flavor = "multi_thread")]
-async fn servers_hammered_at_once_keep_one_chain_and_see_each_other() {
+async fn concurrent_servers_keep_one_chain() {
     let database = database().await;
     let (a, b) = (
         TestServer::with(&["--database", database.url()]).await,
@@ -39,10 +39,10 @@ async fn servers_hammered_at_once_keep_one_chain_and_see_each_other() {
     assert_eq!(at_a.catalog, at_b.catalog);
 }
 
-/// Each server has one writer, which sends its next write as soon as it has the answer: the server
-/// that came first is always the one that knows the head. Chance alone would starve the other.
+/// Each server sends its next write after a response, so the server that won a race knows the head for the next
+/// one. Without the lock on the head row, the other server would starve.
 #[tokio::test(flavor = "multi_thread")]
-async fn no_server_is_starved_by_a_faster_one() {
+async fn slow_server_is_not_starved() {
     let database = database().await;
     let flags = ["--database", database.url(), "--write-attempts", "6"];
     let servers = [TestServer::with(&flags).await, TestServer::with(&flags).await];
@@ -56,9 +56,9 @@ async fn no_server_is_starved_by_a_faster_one() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn another_servers_commit_is_visible_at_once() {
+async fn commit_of_another_server_is_visible_immediately() {
     let database = database().await;
-    // The poll is so rare that only the notification can be the reason.
+    // The poll interval is long, so only a notification can be the cause.
     let flags = ["--database", database.url(), "--poll-interval", "1h"];
     let (a, b) = (TestServer::with(&flags).await, TestServer::with(&flags).await);
     let mut follower = Follower::new(&b).await;
@@ -75,7 +75,7 @@ async fn another_servers_commit_is_visible_at_once() {
     }
     a.registry().await.apply(new_schema("A")).await.unwrap();
     tokio::time::timeout(Duration::from_secs(2), follower.reach(1)).await.unwrap();
-    // And whoever comes from there with what it knows is not called ahead.
+    // A follower that moves to the other server is not ahead of it.
     a.registry().await.apply(new_schema("B")).await.unwrap();
     let mut ahead = Follower::new(&a).await;
     ahead.reach(2).await;
@@ -83,7 +83,7 @@ async fn another_servers_commit_is_visible_at_once() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn one_request_id_makes_one_commit_whichever_server_is_asked() {
+async fn request_id_is_idempotent_across_servers() {
     let database = database().await;
     let flags = ["--database", database.url()];
     let (a, b) = (TestServer::with(&flags).await, TestServer::with(&flags).await);
@@ -99,10 +99,11 @@ async fn one_request_id_makes_one_commit_whichever_server_is_asked() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_lost_database_costs_only_writes_and_comes_back_by_itself() {
+async fn database_outage_fails_writes_only_and_recovers() {
     let mut cluster = PrivateCluster::durable().await;
     let url = cluster.create_database("registry").await;
-    let flags = ["--database", &*url, "--poll-interval", "200ms", "--lost-write-patience", "500ms"];
+    let flags =
+        ["--database", &*url, "--poll-interval", "200ms", "--write-outcome-timeout", "500ms"];
     let registry = TestServer::with(&flags).await;
     let mut client = registry.registry().await;
     client.apply(new_schema("A")).await.unwrap();
@@ -135,7 +136,7 @@ async fn a_lost_database_costs_only_writes_and_comes_back_by_itself() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_write_that_is_lost_on_the_way_is_made_once() {
+async fn write_with_unknown_outcome_is_committed_once() {
     let cluster = PrivateCluster::durable().await;
     let url = cluster.create_database("registry").await;
     let flags = [
@@ -145,7 +146,7 @@ async fn a_write_that_is_lost_on_the_way_is_made_once() {
         "1h",
         "--database-timeout",
         "500ms",
-        "--lost-write-patience",
+        "--write-outcome-timeout",
         "1s",
     ];
     let registry = TestServer::with(&flags).await;

@@ -1,5 +1,4 @@
-//! Whatever is written and however often the connection breaks, a follower ends with the server's
-//! catalog.
+//! Property: after any writes and reconnects, a follower has the catalog of the server.
 
 use std::time::{Duration, Instant};
 
@@ -17,11 +16,11 @@ enum Step {
     Register(u8),
     Collide(u8),
     Set(u8, LifecycleState),
-    /// The follower hears this many messages at most.
+    /// Receive up to this many messages.
     Hear(u8),
-    /// The connection breaks; the follower comes back with what it had.
+    /// Disconnect and resume.
     Break,
-    /// The follower forgets everything.
+    /// Reset the follower.
     Forget,
 }
 
@@ -64,7 +63,7 @@ async fn run(steps: Vec<Step>, flags: &[&str]) {
                         follower.hear().await.unwrap();
                     }
                 };
-                // There may be fewer; that is what the rest of the test is about.
+                // There may be fewer messages, which the final check covers.
                 let _ = tokio::time::timeout(Duration::from_millis(30), all).await;
             }
             Step::Break => {
@@ -92,6 +91,6 @@ proptest! {
         gap in prop::sample::select(vec!["0", "2", "1000"]),
     ) {
         let runtime = tokio::runtime::Runtime::new().unwrap();
-        runtime.block_on(run(steps, &["--recent-commits", recent, "--keep-deltas", gap]));
+        runtime.block_on(run(steps, &["--recent-commits", recent, "--retain-revisions", gap]));
     }
 }

@@ -1,4 +1,4 @@
-//! Reading the present and the past: exact, filtered, a page at a time.
+//! Reads of current and past states, with filters and pages.
 
 use registry_proto::v1::{self, Kind, LifecycleState};
 use tonic::Code;
@@ -7,7 +7,7 @@ use crate::harness::{
     TestServer, batch, key, new_schema, reason, register, schema, server, set_lifecycle,
 };
 
-/// Seven schemas, one of them in two versions and deprecated, and a server of another owner.
+/// Seven schemas, one with a second, deprecated version, and a server of another owner.
 async fn library() -> TestServer {
     let registry = TestServer::start().await;
     let mut client = registry.registry().await;
@@ -45,7 +45,7 @@ async fn list(registry: &TestServer, request: v1::ListRequest) -> Vec<String> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn lists_are_filtered_and_paged_in_the_order_of_keys() {
+async fn lists_are_filtered_and_paged_by_key() {
     let registry = library().await;
     let all = [
         "alpha@1.0.0",
@@ -85,7 +85,7 @@ async fn lists_are_filtered_and_paged_in_the_order_of_keys() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn page_tokens_are_checked() {
+async fn page_tokens_are_validated() {
     let registry = library().await;
     let mut client = registry.registry().await;
     let first = v1::ListRequest { page_size: 2, ..Default::default() };
@@ -108,7 +108,7 @@ async fn page_tokens_are_checked() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_not_there_is_not_found_and_what_is_no_key_is_refused() {
+async fn unknown_key_is_not_found_invalid_key_rejected() {
     let registry = library().await;
     let mut client = registry.registry().await;
     let get = |key| v1::GetRequest { key, include_document: false, at: None };
@@ -138,7 +138,7 @@ async fn commits(registry: &TestServer, mut request: v1::ListCommitsRequest) -> 
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_log_is_paged_in_both_directions() {
+async fn log_is_paged_in_both_directions() {
     let registry = library().await;
     for page_size in [1, 2, 4, 9, 100] {
         let request = v1::ListCommitsRequest { page_size, ..Default::default() };
@@ -159,7 +159,7 @@ async fn the_log_is_paged_in_both_directions() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_history_of_an_entity_is_paged() {
+async fn entity_history_is_paged() {
     let registry = library().await;
     let mut client = registry.history().await;
     let mut request = v1::GetEntityHistoryRequest {

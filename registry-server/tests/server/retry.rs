@@ -1,4 +1,4 @@
-//! Retries: the same request id gets the same answer, whatever happened in between.
+//! Retries with a request id return the first result.
 
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ fn with_id(id: &str, request: v1::ApplyRequest) -> v1::ApplyRequest {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_retry_is_told_what_the_first_request_did() {
+async fn retry_returns_the_first_result() {
     let registry = TestServer::start().await;
     let mut client = registry.registry().await;
     client.apply(new_schema("Old")).await.unwrap();
@@ -36,7 +36,7 @@ async fn a_retry_is_told_what_the_first_request_did() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_retry_is_answered_also_where_it_would_now_be_refused() {
+async fn retry_succeeds_despite_later_state() {
     let registry = TestServer::start().await;
     let mut client = registry.registry().await;
     let based = v1::ApplyRequest { base_revision: Some(0), ..new_schema("A") };
@@ -47,7 +47,7 @@ async fn a_retry_is_answered_also_where_it_would_now_be_refused() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_lifecycle_change_is_not_made_twice() {
+async fn lifecycle_change_is_applied_once() {
     let registry = TestServer::start().await;
     let mut client = registry.registry().await;
     client.apply(new_schema("A")).await.unwrap();
@@ -56,7 +56,7 @@ async fn a_lifecycle_change_is_not_made_twice() {
     client.apply(deprecate.clone()).await.unwrap();
     client.apply(with_id("r", set(LifecycleState::Active))).await.unwrap();
 
-    // The late retry must not deprecate again what was restored since.
+    // The late retry must not deprecate the restored entity again.
     let again = client.apply(deprecate).await.unwrap().into_inner();
     assert_eq!((again.revision, again.committed), (2, true));
     assert_eq!(again.plan[0].effect(), Effect::Deprecate);
@@ -69,9 +69,9 @@ async fn a_lifecycle_change_is_not_made_twice() {
     assert_eq!(record.lifecycle.unwrap().state(), LifecycleState::Active);
 }
 
-/// Also of a change that the commit had nothing to do for, and that is no longer so.
+/// Includes a change without effect in the first request, whose effect was reverted later.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_retry_is_known_after_what_it_found_done_was_undone() {
+async fn retry_is_recognized_after_a_reverted_effect() {
     let registry = TestServer::start().await;
     let mut client = registry.registry().await;
     client.apply(new_schema("Old")).await.unwrap();
@@ -86,7 +86,7 @@ async fn a_retry_is_known_after_what_it_found_done_was_undone() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_id_belongs_to_one_batch() {
+async fn request_id_of_another_batch_is_rejected() {
     let registry = TestServer::start().await;
     let mut client = registry.registry().await;
     client.apply(new_schema("Older")).await.unwrap();
@@ -140,9 +140,9 @@ async fn request_ids_of_two_authors_are_independent() {
     assert_eq!(proven_log(&registry).await.len(), 2);
 }
 
-/// Only commits are remembered.
+/// Request ids are recorded with commits only.
 #[tokio::test(flavor = "multi_thread")]
-async fn retry_of_an_unchanged_request_is_decided_again() {
+async fn unchanged_request_is_evaluated_again_on_retry() {
     let registry = TestServer::start().await;
     let mut client = registry.registry().await;
     client.apply(new_schema("A")).await.unwrap();
@@ -154,7 +154,7 @@ async fn retry_of_an_unchanged_request_is_decided_again() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn retries_at_the_same_time_make_one_commit() {
+async fn concurrent_retries_create_one_commit() {
     let registry = TestServer::start().await;
     let client = registry.registry().await;
     let retries = (0..32).map(|_| {
@@ -168,14 +168,14 @@ async fn retries_at_the_same_time_make_one_commit() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn of_different_batches_with_one_id_that_wait_together_one_is_made() {
+async fn queued_batches_with_one_id_commit_once() {
     let registry = TestServer::start().await;
     let client = registry.registry().await;
     let apply = |request| {
         let mut client = client.clone();
         async move { client.apply(request).await }
     };
-    // While the first write waits for the database, the others gather behind it.
+    // The other batches queue while the first write waits for the database.
     let lock = lock(&registry).await;
     let first = started(&client, [apply(new_schema("First"))]).await.remove(0);
     let others = (0..32).map(|i| apply(with_id("same", new_schema(&format!("S{i}")))));
@@ -194,7 +194,7 @@ async fn of_different_batches_with_one_id_that_wait_together_one_is_made() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_caller_that_goes_away_neither_loses_nor_doubles_its_batch() {
+async fn canceled_caller_commits_at_most_once() {
     let registry = TestServer::start().await;
     let client = registry.registry().await;
     for i in 0..40 {
@@ -202,7 +202,7 @@ async fn a_caller_that_goes_away_neither_loses_nor_doubles_its_batch() {
             (client.clone(), with_id(&format!("r{i}"), new_schema(&format!("S{i}"))));
         let mut retrying = client.clone();
         let patience = Duration::from_micros(i * 150);
-        // Mostly gives up somewhere between sending and hearing the answer.
+        // Usually canceled between sending and receiving.
         let _ = tokio::time::timeout(patience, client.apply(request.clone())).await;
         let answer = retrying.apply(request).await.unwrap().into_inner();
         assert!(answer.committed);

@@ -1,5 +1,4 @@
-//! Following a scope: what is in it and nothing else, at every revision, through resuming and
-//! changes of the scope itself.
+//! Followers of a scope: exact content at every revision, through reconnects and scope changes.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -19,10 +18,10 @@ use crate::{
 };
 
 fn scope(roots: &[&str]) -> Scope {
-    Scope::of_roots(roots).unwrap()
+    Scope::from_roots(roots).unwrap()
 }
 
-/// A schema that refers to another one.
+/// A schema with a reference to another one.
 fn linked(name: &str, version: &str, to: &str) -> Entity {
     let target = if to.is_empty() { "true".to_owned() } else { format!(r##"{{"$ref":"#{to}"}}"##) };
     schema_of(name, version, &format!(r#"{{"items":{target}}}"#))
@@ -48,7 +47,7 @@ fn held(follower: &Follower) -> &Catalog {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_scope_grows_and_shrinks_and_other_commits_are_only_progress() {
+async fn scope_deltas_follow_closure_changes() {
     let registry = TestServer::start().await;
     add(&registry, "B", "1.0.0", "").await;
     add(&registry, "A", "1.0.0", "B:1.0.0").await;
@@ -72,7 +71,7 @@ async fn a_scope_grows_and_shrinks_and_other_commits_are_only_progress() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn whoever_comes_back_gets_only_what_changed() {
+async fn reconnect_receives_only_the_delta() {
     let registry = TestServer::start().await;
     add(&registry, "A", "1.0.0", "").await;
     let of = scope(&["schema/A@*"]);
@@ -91,7 +90,7 @@ async fn whoever_comes_back_gets_only_what_changed() {
     again.reach(22).await;
     assert_eq!(again.heard, ["step 22 +1 -0"]);
 
-    // A server that knows no earlier states compares the content.
+    // A server without the earlier state compares the content.
     let (now, before) = (again.catalog.take(), follower.catalog.take());
     drop((again, follower));
     let registry = TestServer::on(registry.stop().await, &[]).await;
@@ -104,17 +103,17 @@ async fn whoever_comes_back_gets_only_what_changed() {
     assert_eq!(names(held(&follower)), "A:1.0.0 A:2.0.0");
 }
 
-/// How old the news is, is told in its own time, however many commits come.
+/// The age of a relay's knowledge has its own interval, independent of commits.
 #[tokio::test(flavor = "multi_thread")]
-async fn commits_that_come_all_the_time_do_not_hold_progress_back() {
-    let registry = TestServer::with(&["--progress-interval", "300ms"]).await;
+async fn frequent_commits_do_not_delay_heartbeats() {
+    let registry = TestServer::with(&["--heartbeat-interval", "300ms"]).await;
     add(&registry, "A", "1.0.0", "").await;
     let part = Follower::of_scope(&registry, &scope(&["schema/A@*"]), None).await.unwrap();
     let whole = Follower::of_scope(&registry, &Scope::Everything, None).await.unwrap();
     let hearing = [part, whole].map(|mut follower| {
         tokio::spawn(async move {
             let mut progress = 0;
-            // At the beginning it is told once at any rate.
+            // The first heartbeat is sent in any case.
             while progress < 4 {
                 progress += usize::from(matches!(follower.hear().await, Ok(Message::Progress(_))));
             }
@@ -130,7 +129,7 @@ async fn commits_that_come_all_the_time_do_not_hold_progress_back() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_scope_may_change_on_the_stream() {
+async fn scope_changes_on_an_open_stream() {
     let registry = TestServer::start().await;
     for name in ["A", "B", "C"] {
         add(&registry, name, "1.0.0", "").await;
@@ -158,8 +157,8 @@ async fn the_scope_may_change_on_the_stream() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn equal_scopes_are_one_and_too_many_are_refused() {
-    let registry = TestServer::with(&["--max-scopes", "1", "--max-caller-scopes", "9"]).await;
+async fn scope_limit_counts_distinct_scopes() {
+    let registry = TestServer::with(&["--max-scopes", "1", "--max-scopes-per-caller", "9"]).await;
     add(&registry, "A", "1.0.0", "").await;
     let of = scope(&["schema/A@*", "tag:x"]);
     let mut first = Follower::of_scope(&registry, &of, None).await.unwrap();
@@ -183,7 +182,7 @@ async fn equal_scopes_are_one_and_too_many_are_refused() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn one_caller_follows_a_part_of_the_scopes_at_most() {
+async fn caller_scope_quota_is_enforced() {
     let registry = TestServer::with(&["--max-scopes", "5"]).await;
     add(&registry, "A", "1.0.0", "").await;
     let mut first = Follower::of_scope(&registry, &scope(&["tag:a"]), None).await.unwrap();
@@ -195,7 +194,7 @@ async fn one_caller_follows_a_part_of_the_scopes_at_most() {
         assert_eq!(said, (Code::ResourceExhausted, "TOO_MANY_OWN_SCOPES"), "{refused:?}");
     };
     too_many(&Follower::of_scope(&registry, &scope(&["tag:c"]), None).await.err().unwrap());
-    // Another scope instead of one that it has is no more.
+    // Replacing a scope does not count twice.
     first.change_scope(&scope(&["tag:c"])).await;
     while **held(&first).scope() != scope(&["tag:c"]) {
         first.hear().await.unwrap();
@@ -213,7 +212,7 @@ async fn one_caller_follows_a_part_of_the_scopes_at_most() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn history_and_signatures_go_with_no_other_scope() {
+async fn invalid_follow_modes_are_rejected() {
     let registry = TestServer::start().await;
     let roots = Some((&scope(&["tag:a"])).into());
     let hello = v1::Hello { gateway: "odd".to_owned(), ..Default::default() };
@@ -256,7 +255,7 @@ fn act() -> impl Strategy<Value = Act> {
     ]
 }
 
-/// The registry after each revision, as a follower of everything has it.
+/// Catalog after each revision, from a follower of the whole catalog.
 struct Oracle {
     follower: Follower,
     past: BTreeMap<Revision, Catalog>,
@@ -314,7 +313,7 @@ async fn run(acts: Vec<Act>, roots: Vec<&str>) {
             }
         }
     }
-    // Whatever was refused, there is one commit more.
+    // One more commit, independent of rejections.
     let last = client.apply(batch([register(linked("Last", "1.0.0", ""))])).await.unwrap();
     let head = last.into_inner().revision;
     while follower.catalog.as_ref().is_none_or(|part| **part.scope() != of)
@@ -328,7 +327,7 @@ async fn run(acts: Vec<Act>, roots: Vec<&str>) {
 }
 
 #[test]
-fn at_every_revision_a_follower_holds_the_closure_of_its_scope() {
+fn follower_holds_scope_closure_at_every_revision() {
     let runtime = tokio::runtime::Runtime::new().unwrap();
     let config = Config { cases: 12, ..Config::default() };
     proptest!(config, |(acts in vec(act(), 1..40), roots in vec(select(&ROOTS[..]), 1..3))| {

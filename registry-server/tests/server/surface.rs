@@ -1,4 +1,4 @@
-//! The rest of the surface: HTTP, health, reflection, deadlines, draining.
+//! HTTP, health checks, reflection, deadlines and drain.
 
 use std::time::{Duration, Instant};
 
@@ -15,7 +15,7 @@ use crate::{
 };
 
 #[tokio::test(flavor = "multi_thread")]
-async fn health_is_told_over_http() {
+async fn health_endpoints_report_state() {
     let registry = TestServer::start().await;
     registry.registry().await.apply(new_schema("A")).await.unwrap();
     assert_eq!(get(&registry, "/livez", "").await.0, 200);
@@ -28,16 +28,18 @@ async fn health_is_told_over_http() {
     let (code, head, body) = get_admin(&registry, "/metrics").await;
     assert_eq!(code, 200);
     assert!(head.contains("text/plain; version=0.0.4"), "{head}");
-    for name in
-        ["# HELP registry_applies_total", "registry_revision", "registry_entities{kind=\"schema\"}"]
-    {
+    for name in [
+        "# HELP registry_apply_requests_total",
+        "registry_revision",
+        "registry_entities{kind=\"schema\"}",
+    ] {
         assert!(body.contains(name), "no {name} in {body}");
     }
     assert_eq!(get(&registry, "/nothing", "").await.0, 404);
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_catalog_is_exported_once_a_revision() {
+async fn export_is_cached_by_revision() {
     let registry = TestServer::start().await;
     registry.registry().await.apply(new_schema("A")).await.unwrap();
     let (code, head, body) = get(&registry, "/registry.json", "").await;
@@ -57,7 +59,7 @@ async fn the_catalog_is_exported_once_a_revision() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn services_describe_themselves_in_both_dialects() {
+async fn reflection_supports_v1_and_v1alpha() {
     let registry = TestServer::start().await;
     let mut client =
         reflection::server_reflection_client::ServerReflectionClient::new(registry.channel().await);
@@ -97,7 +99,7 @@ async fn services_describe_themselves_in_both_dialects() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_method_that_does_not_exist_is_unimplemented() {
+async fn unknown_method_is_unimplemented() {
     let registry = TestServer::start().await;
     let mut client = tonic::client::Grpc::new(registry.channel().await);
     client.ready().await.unwrap();
@@ -109,7 +111,7 @@ async fn a_method_that_does_not_exist_is_unimplemented() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn compressed_requests_are_taken_and_answers_compressed() {
+async fn gzip_requests_and_responses_work() {
     let registry = TestServer::start().await;
     let gzip = tonic::codec::CompressionEncoding::Gzip;
     let mut client = registry.registry().await.send_compressed(gzip).accept_compressed(gzip);
@@ -119,7 +121,7 @@ async fn compressed_requests_are_taken_and_answers_compressed() {
     assert!(answer.into_inner().message().await.unwrap().is_some(), "a snapshot begins");
 }
 
-/// Calls Apply without a gRPC library, which would enforce the deadline before the server does.
+/// Calls Apply without a gRPC library, which would enforce the deadline on the client.
 async fn call_apply(registry: &TestServer, request: &v1::ApplyRequest) -> http::Response<()> {
     let socket = tokio::net::TcpStream::connect(registry.address).await.unwrap();
     let (client, connection) = h2::client::handshake(socket).await.unwrap();
@@ -140,7 +142,7 @@ async fn call_apply(registry: &TestServer, request: &v1::ApplyRequest) -> http::
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_deadline_is_kept_and_the_write_can_be_asked_for_later() {
+async fn deadline_is_enforced_and_write_is_retryable() {
     let registry = TestServer::start().await;
     let lock = lock(&registry).await;
     let wanted = v1::ApplyRequest { request_id: Some("r1".to_owned()), ..new_schema("A") };
@@ -155,7 +157,7 @@ async fn a_deadline_is_kept_and_the_write_can_be_asked_for_later() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_draining_server_finishes_what_has_begun_and_sends_followers_away() {
+async fn drain_finishes_requests_and_ends_streams() {
     let registry = TestServer::with(&["--drain-notice", "500ms"]).await;
     let mut health = HealthClient::new(registry.channel().await);
     let check = || HealthCheckRequest { service: "registry.v1.RegistryService".to_owned() };

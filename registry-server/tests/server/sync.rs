@@ -1,4 +1,4 @@
-//! Following: ordered, whole, resumable, and honest about what does not fit.
+//! Sync streams: order, completeness, resumption and rejections.
 
 use std::time::{Duration, Instant};
 
@@ -25,14 +25,14 @@ async fn apply(registry: &TestServer, names: std::ops::RangeInclusive<u64>) {
     }
 }
 
-/// What a refused stream says, whether at once or as its first message.
+/// Error of a rejected stream, in the response or as its first message.
 fn refusal(result: Result<Follower, Status>) -> (Code, String, String) {
     let status = result.err().expect("the stream is refused");
     (status.code(), reason(&status), status.message().to_owned())
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_new_follower_gets_a_snapshot_and_then_each_commit() {
+async fn new_follower_receives_snapshot_then_commits() {
     let registry = TestServer::start().await;
     apply(&registry, 1..=3).await;
     let mut follower = Follower::new(&registry).await;
@@ -44,7 +44,7 @@ async fn a_new_follower_gets_a_snapshot_and_then_each_commit() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_follower_resumes_where_it_was() {
+async fn follower_resumes_from_its_revision() {
     let registry = TestServer::start().await;
     apply(&registry, 1..=3).await;
     let mut follower = Follower::new(&registry).await;
@@ -63,11 +63,11 @@ async fn a_follower_resumes_where_it_was() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_follower_resumes_after_the_server_has_forgotten_and_restarted() {
+async fn follower_resumes_from_the_log_after_restart() {
     let registry = TestServer::with(&["--recent-commits", "2"]).await;
     let start = Some(empty(registry_id(&registry).await.as_str()));
     apply(&registry, 1..=200).await;
-    // Older than what is in memory: from the log, in several pages.
+    // Older than the commits in memory, so read from the log in several pages.
     let mut follower = Follower::resume(&registry, start.clone()).await.unwrap();
     follower.reach(200).await;
     assert_eq!(follower.heard.len(), 200, "only deltas: {:?}", follower.heard.first());
@@ -79,8 +79,8 @@ async fn a_follower_resumes_after_the_server_has_forgotten_and_restarted() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn who_lacks_what_is_compacted_is_told_so_and_gets_a_snapshot() {
-    let registry = TestServer::with(&["--keep-deltas", "3", "--recent-commits", "1"]).await;
+async fn follower_behind_retention_receives_a_snapshot() {
+    let registry = TestServer::with(&["--retain-revisions", "3", "--recent-commits", "1"]).await;
     let start = Some(empty(registry_id(&registry).await.as_str()));
     apply(&registry, 1..=3).await;
     let mut follower = Follower::resume(&registry, start.clone()).await.unwrap();
@@ -90,15 +90,15 @@ async fn who_lacks_what_is_compacted_is_told_so_and_gets_a_snapshot() {
     let mut follower = Follower::resume(&registry, start).await.unwrap();
     follower.reach(5).await;
     assert_eq!(follower.heard, ["snapshot: compacted before 3"]);
-    // Who is new lacks nothing that was compacted.
+    // A new follower has no compacted revision.
     let mut follower = Follower::new(&registry).await;
     follower.reach(5).await;
     assert_eq!(follower.heard, ["snapshot"]);
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn commits_are_compacted_by_age_but_not_those_in_memory_and_never_in_the_log() {
-    let flags = ["--keep-deltas-for", "1s", "--recent-commits", "2"];
+async fn age_retention_keeps_memory_and_log() {
+    let flags = ["--retain-duration", "1s", "--recent-commits", "2"];
     let registry = TestServer::with(&flags).await;
     let start = Some(empty(registry_id(&registry).await.as_str()));
     apply(&registry, 1..=4).await;
@@ -122,7 +122,7 @@ async fn commits_are_compacted_by_age_but_not_those_in_memory_and_never_in_the_l
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_big_snapshot_comes_in_chunks_at_one_revision() {
+async fn large_snapshot_is_chunked_at_one_revision() {
     let registry = TestServer::start().await;
     let mut client = registry.registry().await;
     let many = (0..1200).map(|i| register(schema_of(&format!("S{i}"), "1.0.0", "true")));
@@ -140,9 +140,9 @@ async fn a_big_snapshot_comes_in_chunks_at_one_revision() {
     follower.reach(2).await;
 }
 
-/// More settings than one message could hold, over the stream and page by page.
+/// More settings than fit into one message.
 #[tokio::test(flavor = "multi_thread")]
-async fn many_settings_come_in_parts() {
+async fn settings_are_chunked_and_paged() {
     let registry = TestServer::start().await;
     let mut client = registry.registry().await;
     client.apply(new_schema("A")).await.unwrap();
@@ -182,7 +182,7 @@ async fn many_settings_come_in_parts() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_history_that_is_not_ours_is_refused_and_never_papered_over() {
+async fn foreign_history_is_rejected_without_snapshot() {
     let registry = TestServer::start().await;
     apply(&registry, 1..=3).await;
     let id = registry_id(&registry).await;
@@ -192,11 +192,11 @@ async fn a_history_that_is_not_ours_is_refused_and_never_papered_over() {
     };
     let lie = ChainHash::from_bytes([7; 32]);
     let cases = [
-        (at("another", 3, lie), "REGISTRY_MISMATCH", "begin anew"),
+        (at("another", 3, lie), "REGISTRY_MISMATCH", "reset the follower's cache"),
         (at(&id, 2, lie), "CHAIN_MISMATCH", "revision 2"),
         (at(&id, 0, lie), "CHAIN_MISMATCH", "revision 0"),
         (at(&id, 3, lie), "CHAIN_MISMATCH", "revision 3"),
-        (at(&id, 9, lie), "AHEAD", "ends at 3"),
+        (at(&id, 9, lie), "AHEAD", "is at 3"),
     ];
     for (position, expected, hint) in cases {
         let (code, reason, message) = refusal(Follower::open(&registry, position, None).await);
@@ -206,8 +206,8 @@ async fn a_history_that_is_not_ours_is_refused_and_never_papered_over() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_quiet_stream_says_that_it_is_alive() {
-    let registry = TestServer::with(&["--progress-interval", "100ms"]).await;
+async fn idle_stream_receives_heartbeats() {
+    let registry = TestServer::with(&["--heartbeat-interval", "100ms"]).await;
     apply(&registry, 1..=1).await;
     let mut follower = Follower::new(&registry).await;
     follower.reach(1).await;
@@ -217,21 +217,21 @@ async fn a_quiet_stream_says_that_it_is_alive() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_reader_that_does_not_read_is_cut_off_and_may_resume() {
+async fn slow_reader_is_disconnected_and_resumes() {
     let registry = TestServer::with(&["--slow-reader-timeout", "300ms"]).await;
     let mut follower = Follower::new(&registry).await;
     let Message::SnapshotBegin(_) = follower.hear().await.unwrap() else { panic!() };
     let mut client = registry.registry().await;
-    // Far more than the windows of a connection hold.
+    // More than the flow control windows of a connection.
     let big = format!(r#"{{"description":"{}"}}"#, "x".repeat(200_000));
     for i in 0..40 {
         let entity = schema_of(&format!("Big{i}"), "1.0.0", &big);
         client.apply(batch([register(entity)])).await.unwrap();
     }
-    // The metrics are those of the whole process, in which no other reader is this slow.
+    // Metrics are process-wide, but no other reader is this slow.
     eventually("it is disconnected", || async {
         let (_, _, metrics) = get_admin(&registry, "/metrics").await;
-        metrics.contains(r#"registry_stream_ends_total{reason="slow_reader"}"#)
+        metrics.contains(r#"registry_streams_ended_total{reason="slow_reader"}"#)
     })
     .await;
     let end = loop {
@@ -246,7 +246,7 @@ async fn a_reader_that_does_not_read_is_cut_off_and_may_resume() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_roster_shows_who_follows_how_far_and_what_was_refused() {
+async fn gateway_list_shows_progress_and_rejection() {
     let registry = TestServer::start().await;
     apply(&registry, 1..=2).await;
     let mut follower = Follower::new(&registry).await;
@@ -277,7 +277,7 @@ async fn the_roster_shows_who_follows_how_far_and_what_was_refused() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_was_not_sent_cannot_be_acknowledged() {
+async fn ack_of_an_unsent_revision_is_rejected() {
     let registry = TestServer::start().await;
     apply(&registry, 1..=1).await;
     let mut follower = Follower::new(&registry).await;
@@ -292,7 +292,7 @@ async fn what_was_not_sent_cannot_be_acknowledged() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_stream_begins_with_a_hello() {
+async fn stream_requires_a_hello_first() {
     let registry = TestServer::with(&["--hello-timeout", "200ms"]).await;
     let ack = sync_request::Message::Ack(v1::Ack::default());
     for first in [Some(v1::SyncRequest { message: Some(ack) }), None] {
@@ -314,7 +314,7 @@ async fn a_stream_begins_with_a_hello() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_follower_may_only_listen() {
+async fn half_closed_stream_keeps_receiving() {
     let registry = TestServer::start().await;
     let requests = tokio_stream::iter([hello(None)]);
     let mut hears = registry.sync().await.sync(requests).await.unwrap().into_inner();
@@ -328,7 +328,7 @@ async fn a_follower_may_only_listen() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn there_is_a_limit_on_streams() {
+async fn stream_limit_is_enforced() {
     let registry = TestServer::with(&["--max-streams", "2"]).await;
     let (first, _second) = (Follower::new(&registry).await, Follower::new(&registry).await);
     let (code, reason, _) = refusal(Follower::resume(&registry, None).await);
@@ -339,7 +339,7 @@ async fn there_is_a_limit_on_streams() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_stream_ends_at_its_callers_deadline() {
+async fn stream_ends_at_its_deadline() {
     let registry = TestServer::start().await;
     let mut request = Request::new(tokio_stream::iter([hello(None)]).chain_pending());
     request.metadata_mut().insert("grpc-timeout", "300m".parse().unwrap());

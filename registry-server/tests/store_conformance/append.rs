@@ -1,4 +1,4 @@
-//! What is appended, what is refused, and that nothing is half done.
+//! Appends and rejections, without partial writes.
 
 use registry_core::{Catalog, ChainHash, Revision, SealedCommit, Timestamp};
 use registry_server::store::{AccessEvent, AppendError, CommitEvent, Error, NewAccessEvent, Store};
@@ -8,7 +8,7 @@ use crate::{
     log::{Draft, Log, key},
 };
 
-/// Every commit of the store, in pages.
+/// All commits of the store, read in pages.
 pub(crate) async fn whole_log(store: &Store, page: usize) -> Vec<SealedCommit> {
     let mut position = (Revision(0), ChainHash::genesis(store.registry()));
     let mut commits: Vec<SealedCommit> = Vec::new();
@@ -20,7 +20,7 @@ pub(crate) async fn whole_log(store: &Store, page: usize) -> Vec<SealedCommit> {
     }
 }
 
-/// The store holds exactly this log, and the state is its fold.
+/// Asserts that the store has exactly this log and its folded state.
 pub(crate) async fn assert_holds(store: &Store, log: &Log) {
     let loaded = store.load().await.unwrap();
     assert_eq!(loaded.digest(), log.catalog.digest());
@@ -28,7 +28,7 @@ pub(crate) async fn assert_holds(store: &Store, log: &Log) {
     assert!(whole_log(store, 1_000).await == log.commits);
 }
 
-pub(crate) async fn an_empty_store_is_the_empty_registry(fixture: &Fixture) {
+pub(crate) async fn empty_store_loads_an_empty_catalog(fixture: &Fixture) {
     let store = fixture.open().await;
     assert!(store.load().await.unwrap() == Catalog::empty(store.registry().clone()));
     assert_holds(&store, &Log::new(&store)).await;
@@ -37,14 +37,14 @@ pub(crate) async fn an_empty_store_is_the_empty_registry(fixture: &Fixture) {
     assert_holds(&store, &Log::new(&store)).await;
 }
 
-pub(crate) async fn what_is_loaded_is_the_fold_of_the_log(fixture: &Fixture) {
+pub(crate) async fn loaded_catalog_equals_the_folded_log(fixture: &Fixture) {
     let store = fixture.open().await;
     let mut log = Log::new(&store);
     let drafts = [
         Draft::new().register("B", "1.0.0").register("A", "1.10.0").register("A", "1.2.0"),
         Draft::new().by("bob").deprecate("A", "1.2.0", "use 1.10.0").register("C", "1.0.0"),
         Draft::new().retire("A", "1.2.0").restore("A", "1.2.0").retire("B", "1.0.0"),
-        // Registered and changed in one commit.
+        // Registered and changed in the same commit.
         Draft::new().register("D", "2.0.0-rc.1+b").deprecate("D", "2.0.0-rc.1+b", "too new"),
         Draft::new().restore("B", "1.0.0"),
     ];
@@ -52,7 +52,7 @@ pub(crate) async fn what_is_loaded_is_the_fold_of_the_log(fixture: &Fixture) {
         log.append(&store, draft).await;
         assert_holds(&store, &log).await;
     }
-    // The same log in one append is the same store.
+    // One append of the whole log gives the same store.
     let another = fixture.another().await;
     let other = another.open().await;
     let mut at_once = Log::new(&other);
@@ -65,7 +65,7 @@ pub(crate) async fn what_is_loaded_is_the_fold_of_the_log(fixture: &Fixture) {
     assert_holds(&fixture.open().await, &log).await;
 }
 
-pub(crate) async fn everything_comes_back_byte_for_byte(fixture: &Fixture) {
+pub(crate) async fn stored_commits_round_trip_byte_for_byte(fixture: &Fixture) {
     let store = fixture.open().await;
     let mut log = Log::new(&store);
     let sealed = log.append(&store, Draft::new().register("A", "1.0.0").request("r 1 ü")).await;
@@ -80,7 +80,7 @@ pub(crate) async fn everything_comes_back_byte_for_byte(fixture: &Fixture) {
     assert_eq!(record.registered_at, sealed.commit().committed_at);
 }
 
-pub(crate) async fn a_wrong_head_is_a_conflict_and_writes_nothing(fixture: &Fixture) {
+pub(crate) async fn wrong_head_conflicts_and_writes_nothing(fixture: &Fixture) {
     let store = fixture.open().await;
     let mut log = Log::new(&store);
     log.append(&store, Draft::new().register("A", "1.0.0")).await;
@@ -97,8 +97,8 @@ pub(crate) async fn a_wrong_head_is_a_conflict_and_writes_nothing(fixture: &Fixt
     assert_holds(&store, &log).await;
 }
 
-/// As when a database was set back to a backup and then moved on without this server.
-pub(crate) async fn a_commit_of_another_history_is_refused(fixture: &Fixture) {
+/// Like a database that was restored from a backup and extended by another server.
+pub(crate) async fn commit_of_another_history_is_rejected(fixture: &Fixture) {
     let store = fixture.open().await;
     let mut log = Log::new(&store);
     let mut other = log.clone();
@@ -111,7 +111,7 @@ pub(crate) async fn a_commit_of_another_history_is_refused(fixture: &Fixture) {
     assert_holds(&store, &log).await;
 }
 
-pub(crate) async fn commits_that_do_not_follow_on_each_other_are_refused(fixture: &Fixture) {
+pub(crate) async fn non_consecutive_commits_are_rejected(fixture: &Fixture) {
     let store = fixture.open().await;
     let mut log = Log::new(&store);
     let untouched = log.clone();
@@ -124,25 +124,25 @@ pub(crate) async fn commits_that_do_not_follow_on_each_other_are_refused(fixture
     let x = &unchained.commits[0];
     for torn in [vec![a.clone(), c.clone()], vec![b.clone()], vec![x.clone(), b.clone()]] {
         let error = store.append(Revision(0), &torn).await.unwrap_err();
-        assert!(matches!(error, AppendError::Store(Error::Refused { .. })), "{error}");
+        assert!(matches!(error, AppendError::Store(Error::StatementRejected { .. })), "{error}");
     }
     assert_holds(&store, &untouched).await;
 }
 
-pub(crate) async fn a_change_of_what_does_not_exist_is_refused(fixture: &Fixture) {
+pub(crate) async fn change_of_a_missing_entity_is_rejected(fixture: &Fixture) {
     let store = fixture.open().await;
     let log = Log::new(&store);
     let sealed = log.seal(Draft::new().register("A", "1.0.0").retire("Ghost", "1.0.0"));
     let error = store.append(Revision(0), &[sealed]).await.unwrap_err();
-    assert!(matches!(error, AppendError::Store(Error::Refused { .. })), "{error}");
+    assert!(matches!(error, AppendError::Store(Error::StatementRejected { .. })), "{error}");
     assert!(error.to_string().contains("changes_entity_exists"), "{error}");
     let twice = log.seal(Draft::new().register("A", "1.0.0").register("A", "1.0.0"));
     let error = store.append(Revision(0), &[twice]).await.unwrap_err();
-    assert!(matches!(error, AppendError::Store(Error::Refused { .. })), "{error}");
+    assert!(matches!(error, AppendError::Store(Error::StatementRejected { .. })), "{error}");
     assert_holds(&store, &log).await;
 }
 
-pub(crate) async fn a_request_id_is_used_once(fixture: &Fixture) {
+pub(crate) async fn request_id_is_used_once(fixture: &Fixture) {
     let store = fixture.open().await;
     let mut log = Log::new(&store);
     log.append(&store, Draft::new().register("A", "1.0.0").request("r1")).await;
@@ -192,21 +192,21 @@ pub(crate) async fn request_ids_expire_after_seven_days(fixture: &Fixture) {
     let mut log = Log::new(&store);
     let request = |name, millis| Draft::new().register(name, "1.0.0").request("r1").later(millis);
     let first = log.append(&store, request("A", 0)).await.commit().committed_at;
-    // Each revision is a millisecond later than the one before.
+    // Each revision is one millisecond after the previous one.
     let early = log.seal(request("B", WEEK - 2));
     let error = store.append(Revision(1), &[early]).await.unwrap_err();
     assert!(matches!(error, AppendError::RequestIdTaken { .. }), "{error}");
     let second = log.append(&store, request("B", WEEK)).await.commit().committed_at;
     let found = async |now| store.find_request("ann", "r1", now).await.unwrap().map(|c| c.revision);
     assert_eq!(found(second).await, Some(Revision(2)));
-    store.forget_requests(first).await.unwrap();
+    store.delete_expired_requests(first).await.unwrap();
     assert_eq!(fixture.number("SELECT count(*) FROM requests").await, 1);
-    store.forget_requests(Timestamp::from_millis(second.as_millis() + WEEK)).await.unwrap();
+    store.delete_expired_requests(Timestamp::from_millis(second.as_millis() + WEEK)).await.unwrap();
     assert_eq!(fixture.number("SELECT count(*) FROM requests").await, 0);
     assert_holds(&store, &log).await;
 }
 
-/// A log that servers of two versions have written may use an id twice.
+/// A log of servers of two versions may repeat an id.
 pub(crate) async fn copies_keep_repeated_request_ids(fixture: &Fixture) {
     let store = fixture.open().await;
     let mut log = Log::new(&store);
@@ -217,8 +217,8 @@ pub(crate) async fn copies_keep_repeated_request_ids(fixture: &Fixture) {
     assert_holds(&store, &log).await;
 }
 
-/// Servers before migration 7 note requests in their commits alone.
-pub(crate) async fn requests_of_older_servers_are_known(fixture: &Fixture) {
+/// Servers before migration 7 store request ids only in commits.
+pub(crate) async fn requests_of_older_servers_are_found(fixture: &Fixture) {
     let store = fixture.open().await;
     let mut log = Log::new(&store);
     log.append(&store, Draft::new().register("A", "1.0.0").request("r1")).await;
@@ -230,7 +230,7 @@ pub(crate) async fn requests_of_older_servers_are_known(fixture: &Fixture) {
     assert_holds(&store, &log).await;
 }
 
-/// Servers before migration 8 sealed the address of the caller.
+/// Servers before migration 8 recorded the client address in commits.
 pub(crate) async fn commits_with_sealed_addresses_stay_valid(fixture: &Fixture) {
     let store = fixture.open().await;
     let mut log = Log::new(&store);
@@ -256,7 +256,7 @@ pub(crate) async fn commit_events_are_stored_with_their_commits(fixture: &Fixtur
     let event = CommitEvent { revision: Revision(1), what: what.clone() };
     let appending = async |expected| {
         let events = std::slice::from_ref(&event);
-        store.append_holding(None, Revision(expected), &log.commits, events).await
+        store.append_locked(None, Revision(expected), &log.commits, events).await
     };
     appending(7).await.unwrap_err();
     assert_eq!(store.access_events(0, 10).await.unwrap(), [], "nothing was committed");
@@ -269,7 +269,7 @@ pub(crate) async fn commit_events_are_stored_with_their_commits(fixture: &Fixtur
     assert!(!store.had_tokens().await.unwrap());
 }
 
-pub(crate) async fn two_writers_lose_nothing_and_tear_nothing(fixture: &Fixture) {
+pub(crate) async fn concurrent_appends_are_atomic(fixture: &Fixture) {
     const EACH: usize = 60;
     let stores = [fixture.open().await, fixture.open().await];
     let writers = ["Left", "Right"].into_iter().zip(stores.clone()).map(|(side, store)| {
@@ -296,7 +296,7 @@ pub(crate) async fn two_writers_lose_nothing_and_tear_nothing(fixture: &Fixture)
     assert_eq!(fold.len(), 2 * EACH);
 }
 
-/// Appends as a registrar does: after a conflict it reads what it missed and tries again.
+/// Appends like a registrar: reads missing commits after a conflict and retries.
 async fn insist(store: &Store, log: &mut Log, name: &str) -> usize {
     for conflicts in 0.. {
         let sealed = log.seal(Draft::new().register(name, "1.0.0"));

@@ -1,4 +1,4 @@
-//! Big batches and many commits at once.
+//! Large batches, and many commits in one append.
 
 use std::time::Instant;
 
@@ -20,7 +20,7 @@ fn report(what: &str, count: usize, begin: Instant) {
     println!("{what}: {count} in {:?}, {rate:.0}/s", begin.elapsed());
 }
 
-pub(crate) async fn five_thousand_changes_are_one_commit(fixture: &Fixture) {
+pub(crate) async fn commit_with_five_thousand_changes_is_stored(fixture: &Fixture) {
     let store = fixture.open().await;
     let mut log = Log::new(&store);
     log.commit(big("S", limits::BATCH_CHANGES));
@@ -30,7 +30,7 @@ pub(crate) async fn five_thousand_changes_are_one_commit(fixture: &Fixture) {
     assert_holds(&store, &log).await;
 }
 
-pub(crate) async fn many_commits_go_in_one_append(fixture: &Fixture) {
+pub(crate) async fn many_commits_are_appended_together(fixture: &Fixture) {
     const COMMITS: usize = 300;
     let store = fixture.open().await;
     let mut log = Log::new(&store);
@@ -45,7 +45,7 @@ pub(crate) async fn many_commits_go_in_one_append(fixture: &Fixture) {
     assert_holds(&store, &log).await;
 }
 
-pub(crate) async fn pages_end_early_where_commits_are_big(fixture: &Fixture) {
+pub(crate) async fn pages_end_early_at_large_commits(fixture: &Fixture) {
     let store = fixture.open().await;
     let mut log = Log::new(&store);
     for part in ["A", "B", "C"] {
@@ -53,7 +53,7 @@ pub(crate) async fn pages_end_early_where_commits_are_big(fixture: &Fixture) {
     }
     log.append(&store, Draft::new().register("D", "1.0.0")).await;
     let position = (Revision(0), registry_core::ChainHash::genesis(store.registry()));
-    // The third takes the sum over 10,000, so it is the last of its page.
+    // The third commit exceeds 10,000 changes in total, so it ends the page.
     assert_eq!(store.commits_after(position, 100).await.unwrap().len(), 3);
     assert_eq!(store.commits_after(position, 2).await.unwrap().len(), 2);
     assert!(whole_log(&store, 100).await == log.commits);

@@ -1,4 +1,4 @@
-//! A database for one test, and a console to it for what the store itself would never do.
+//! A database for one test, with direct access for manual edits.
 
 use std::path::PathBuf;
 
@@ -25,7 +25,7 @@ impl Fixture {
         Self::Postgres(database().await)
     }
 
-    /// Another empty database of the same sort.
+    /// Another empty database of the same type.
     pub(crate) async fn another(&self) -> Self {
         match self {
             Self::Sqlite(_) => Self::sqlite(),
@@ -40,7 +40,7 @@ impl Fixture {
         }
     }
 
-    /// The SQLite file.
+    /// Path of the SQLite file.
     pub(crate) fn file(&self) -> PathBuf {
         match self {
             Self::Sqlite(dir) => dir.path().join("registry.db"),
@@ -56,7 +56,7 @@ impl Fixture {
         Store::open(&self.url()).await
     }
 
-    /// Runs statements as somebody would who has a console and means harm: past every trigger.
+    /// Runs statements as an attacker with database access, without triggers.
     pub(crate) async fn execute(&self, sql: &str) {
         match self {
             Self::Sqlite(_) => {
@@ -78,7 +78,7 @@ impl Fixture {
         }
     }
 
-    /// Runs a statement as somebody with a console would by mistake; what the database says to it.
+    /// Runs a statement as an operator by mistake, and returns the error of the database.
     pub(crate) async fn mistake(&self, sql: &'static str) -> Result<(), String> {
         let done = match self {
             Self::Sqlite(_) => {
@@ -92,7 +92,7 @@ impl Fixture {
         done.map_err(|e| e.to_string())
     }
 
-    /// One number that a query gives.
+    /// Number returned by a query.
     pub(crate) async fn number(&self, sql: &'static str) -> i64 {
         match self {
             Self::Sqlite(_) => {

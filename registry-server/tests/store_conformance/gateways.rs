@@ -1,12 +1,12 @@
-//! Who follows and who has followed, as servers note it for each other.
+//! Stored gateways of several servers.
 
 use registry_core::{
     Code, Diagnostic, Key, Kind, Revision, Timestamp,
     follower::{CacheState, Nack},
 };
 use registry_server::store::{
-    Beat, GatewayQuery, KnownGateway,
-    Presence::{Connected, Gone},
+    FleetHeartbeat, GatewayQuery, GatewayRecord,
+    Presence::{Connected, Disconnected},
     Store,
 };
 
@@ -19,9 +19,9 @@ fn at(millis: i64) -> Timestamp {
     Timestamp::from_millis(millis)
 }
 
-/// A gateway that connected to a server at a time, and was seen there then.
-fn gateway(name: &str, server: &str, connected_at: i64) -> KnownGateway {
-    KnownGateway {
+/// A gateway that connected to a server at a time and was last seen then.
+fn gateway(name: &str, server: &str, connected_at: i64) -> GatewayRecord {
+    GatewayRecord {
         gateway: name.to_owned(),
         principal: "anonymous".to_owned(),
         version: "1.2.3".to_owned(),
@@ -39,16 +39,22 @@ fn gateway(name: &str, server: &str, connected_at: i64) -> KnownGateway {
     }
 }
 
-fn gone(known: &KnownGateway, millis: i64) -> KnownGateway {
-    KnownGateway { presence: Gone, seen_at: at(millis), ..known.clone() }
+fn disconnected(known: &GatewayRecord, millis: i64) -> GatewayRecord {
+    GatewayRecord { presence: Disconnected, seen_at: at(millis), ..known.clone() }
 }
 
-fn beat(server: &str, now: i64) -> Beat {
+fn heartbeat(server: &str, now: i64) -> FleetHeartbeat {
     let server = server.to_owned();
-    Beat { server, now: at(now), alive_since: at(now - 45), remember_since: at(0), most: 1_000 }
+    FleetHeartbeat {
+        server,
+        now: at(now),
+        alive_since: at(now - 45),
+        retain_since: at(0),
+        max_disconnected: 1_000,
+    }
 }
 
-/// Everybody, as somebody else than the servers of the tests reads it.
+/// Query of all gateways from a server without followers.
 fn all(alive_since: i64) -> GatewayQuery {
     GatewayQuery {
         after: (String::new(), String::new()),
@@ -65,9 +71,9 @@ async fn names(store: &Store, query: &GatewayQuery) -> Vec<String> {
     store.gateways(query).await.unwrap().into_iter().map(|known| known.gateway).collect()
 }
 
-pub(crate) async fn gateways_come_back_as_they_were(fixture: &Fixture) {
+pub(crate) async fn gateways_round_trip(fixture: &Fixture) {
     let store = fixture.open().await;
-    store.note_gateways(&[]).await.unwrap();
+    store.upsert_gateways(&[]).await.unwrap();
     assert_eq!(store.gateways(&all(0)).await.unwrap(), []);
     let found = Diagnostic {
         entity: Some(Key::parse(Kind::Tool, "fetch", "1.0.0").unwrap()),
@@ -77,117 +83,126 @@ pub(crate) async fn gateways_come_back_as_they_were(fixture: &Fixture) {
     };
     let nack =
         Nack { revision: Revision(7), message: "will not".to_owned(), diagnostics: vec![found] };
-    let refusing = KnownGateway {
+    let refusing = GatewayRecord {
         nack: Some(nack),
         cache: CacheState::Failing("the disk is full".to_owned()),
         ..gateway("b", "one", 10)
     };
-    let others = [CacheState::Unknown, CacheState::None].map(|cache| KnownGateway {
+    let others = [CacheState::Unknown, CacheState::None].map(|cache| GatewayRecord {
         gateway: format!("c{cache:?}"),
         cache,
         ..gateway("", "one", 10)
     });
     let [unknown, none] = others;
-    let left = gone(&gateway("a", "one", 10), 12);
-    store.beat(&beat("one", 10)).await.unwrap();
+    let left = disconnected(&gateway("a", "one", 10), 12);
+    store.record_heartbeat(&heartbeat("one", 10)).await.unwrap();
     let noted = [left, refusing, none, unknown];
-    store.note_gateways(&noted).await.unwrap();
+    store.upsert_gateways(&noted).await.unwrap();
     assert_eq!(store.gateways(&all(0)).await.unwrap(), noted);
     let mut applied = noted[1].clone();
     (applied.nack, applied.cache, applied.applied) = (None, CacheState::Ok, Revision(7));
-    store.note_gateways(std::slice::from_ref(&applied)).await.unwrap();
+    store.upsert_gateways(std::slice::from_ref(&applied)).await.unwrap();
     assert_eq!(store.gateways(&all(0)).await.unwrap()[1], applied);
 }
 
-/// A gateway may move from server to server, whoever notes it first.
-pub(crate) async fn a_gateway_is_of_the_server_that_it_came_to_last(fixture: &Fixture) {
+/// The latest connection counts, regardless of the order of writes.
+pub(crate) async fn gateway_belongs_to_its_latest_server(fixture: &Fixture) {
     let store = fixture.open().await;
     for server in ["one", "two"] {
-        store.beat(&beat(server, 10)).await.unwrap();
+        store.record_heartbeat(&heartbeat(server, 10)).await.unwrap();
     }
     let (first, second) = (gateway("g", "one", 10), gateway("g", "two", 20));
     let known = async || store.gateways(&all(0)).await.unwrap().remove(0);
-    store.note_gateways(std::slice::from_ref(&second)).await.unwrap();
-    for late in [first.clone(), gone(&first, 30)] {
-        store.note_gateways(&[late]).await.unwrap();
+    store.upsert_gateways(std::slice::from_ref(&second)).await.unwrap();
+    for late in [first.clone(), disconnected(&first, 30)] {
+        store.upsert_gateways(&[late]).await.unwrap();
         assert_eq!(known().await, second, "the first server is late");
     }
-    store.note_gone("one", ("g", "anonymous"), at(30)).await.unwrap();
+    store.mark_disconnected("one", ("g", "anonymous"), at(30)).await.unwrap();
     assert_eq!(known().await, second);
-    store.note_gateways(&[gone(&second, 40)]).await.unwrap();
-    assert_eq!(known().await, gone(&second, 40));
-    store.note_gateways(std::slice::from_ref(&first)).await.unwrap();
+    store.upsert_gateways(&[disconnected(&second, 40)]).await.unwrap();
+    assert_eq!(known().await, disconnected(&second, 40));
+    store.upsert_gateways(std::slice::from_ref(&first)).await.unwrap();
     assert_eq!(known().await, first, "it still follows the first");
-    store.note_gone("one", ("g", "anonymous"), at(50)).await.unwrap();
-    assert_eq!(known().await, gone(&first, 50));
+    store.mark_disconnected("one", ("g", "anonymous"), at(50)).await.unwrap();
+    assert_eq!(known().await, disconnected(&first, 50));
 }
 
-pub(crate) async fn followers_of_a_dead_server_are_gone(fixture: &Fixture) {
+pub(crate) async fn followers_of_a_dead_server_are_disconnected(fixture: &Fixture) {
     let store = fixture.open().await;
-    store.beat(&beat("dead", 100)).await.unwrap();
-    store.beat(&beat("alive", 120)).await.unwrap();
+    store.record_heartbeat(&heartbeat("dead", 100)).await.unwrap();
+    store.record_heartbeat(&heartbeat("alive", 120)).await.unwrap();
     let late = gateway("d", "dead", 103);
     let known =
         [gateway("a", "dead", 90), gateway("b", "alive", 90), gateway("c", "never", 90), late];
-    store.note_gateways(&known).await.unwrap();
+    store.upsert_gateways(&known).await.unwrap();
     let presences = async |alive_since| {
         let all = store.gateways(&all(alive_since)).await.unwrap();
         all.into_iter().map(|g| (g.presence, g.seen_at.as_millis())).collect::<Vec<_>>()
     };
     let (both, one) = (
-        [(Connected, 100), (Connected, 120), (Gone, 90), (Connected, 103)],
-        [(Gone, 100), (Connected, 120), (Gone, 90), (Gone, 103)],
+        [(Connected, 100), (Connected, 120), (Disconnected, 90), (Connected, 103)],
+        [(Disconnected, 100), (Connected, 120), (Disconnected, 90), (Disconnected, 103)],
     );
     assert_eq!(presences(100).await, both, "heard of just in time");
     assert_eq!(presences(101).await, one);
     let followers = async |server| store.followers_of(server).await.unwrap().len();
     assert_eq!((followers("dead").await, followers("alive").await), (2, 1));
-    store.beat(&beat("alive", 146)).await.unwrap();
+    store.record_heartbeat(&heartbeat("alive", 146)).await.unwrap();
     assert_eq!((followers("dead").await, followers("alive").await), (0, 1));
-    // For ever, also for who would believe it a little longer.
-    let all = [(Gone, 100), (Connected, 146), (Gone, 90), (Gone, 103)];
+    // Permanently, also for a query with an earlier heartbeat limit.
+    let all = [(Disconnected, 100), (Connected, 146), (Disconnected, 90), (Disconnected, 103)];
     assert_eq!(presences(100).await, all);
     assert_eq!(fixture.number("SELECT count(*) FROM gateway_servers").await, 1);
 }
 
-pub(crate) async fn those_that_are_gone_are_forgotten_in_the_end(fixture: &Fixture) {
+pub(crate) async fn disconnected_gateways_expire(fixture: &Fixture) {
     let store = fixture.open().await;
-    store.beat(&beat("one", 1)).await.unwrap();
-    let left = |name: &str, millis| gone(&gateway(name, "one", 1), millis);
+    store.record_heartbeat(&heartbeat("one", 1)).await.unwrap();
+    let left = |name: &str, millis| disconnected(&gateway(name, "one", 1), millis);
     let known =
         [left("a", 10), left("b", 30), left("c", 20), left("d", 30), gateway("e", "one", 1)];
-    store.note_gateways(&known).await.unwrap();
-    store.beat(&Beat { remember_since: at(11), ..beat("one", 40) }).await.unwrap();
+    store.upsert_gateways(&known).await.unwrap();
+    store
+        .record_heartbeat(&FleetHeartbeat { retain_since: at(11), ..heartbeat("one", 40) })
+        .await
+        .unwrap();
     assert_eq!(names(&store, &all(0)).await, ["b", "c", "d", "e"], "the oldest");
-    store.beat(&Beat { most: 3, ..beat("one", 40) }).await.unwrap();
+    store
+        .record_heartbeat(&FleetHeartbeat { max_disconnected: 3, ..heartbeat("one", 40) })
+        .await
+        .unwrap();
     assert_eq!(names(&store, &all(0)).await, ["b", "c", "d", "e"], "not too many");
-    store.beat(&Beat { most: 1, ..beat("one", 40) }).await.unwrap();
+    store
+        .record_heartbeat(&FleetHeartbeat { max_disconnected: 1, ..heartbeat("one", 40) })
+        .await
+        .unwrap();
     assert_eq!(names(&store, &all(0)).await, ["d", "e"], "and not who follows");
 }
 
 pub(crate) async fn gateways_are_filtered_and_paged(fixture: &Fixture) {
     let store = fixture.open().await;
-    store.beat(&beat("one", 10)).await.unwrap();
-    let behind = KnownGateway { applied: Revision(2), ..gateway("eu-2", "one", 1) };
-    let namesake = KnownGateway { principal: "zoe".to_owned(), ..gateway("eu-1", "one", 1) };
+    store.record_heartbeat(&heartbeat("one", 10)).await.unwrap();
+    let behind = GatewayRecord { applied: Revision(2), ..gateway("eu-2", "one", 1) };
+    let namesake = GatewayRecord { principal: "zoe".to_owned(), ..gateway("eu-1", "one", 1) };
     let known = [
         gateway("", "one", 1),
         gateway("eu-1", "one", 1),
         namesake,
         behind,
-        gone(&gateway("us-1", "one", 1), 5),
+        disconnected(&gateway("us-1", "one", 1), 5),
         gateway("us-2", "reader", 1),
-        gone(&gateway("us-3", "reader", 1), 5),
+        disconnected(&gateway("us-3", "reader", 1), 5),
         gateway("üs", "lost", 1),
     ];
-    store.note_gateways(&known).await.unwrap();
+    store.upsert_gateways(&known).await.unwrap();
     let every = names(&store, &all(0)).await;
     assert_eq!(every, ["", "eu-1", "eu-1", "eu-2", "us-1", "us-3", "üs"]);
     let filtered = [
         (GatewayQuery { prefix: "eu-".to_owned(), ..all(0) }, &["eu-1", "eu-1", "eu-2"][..]),
         (GatewayQuery { prefix: "ü".to_owned(), ..all(0) }, &["üs"]),
         (GatewayQuery { behind: Some(Revision(6)), ..all(0) }, &["eu-2"]),
-        (GatewayQuery { presence: Some(Gone), ..all(0) }, &["us-1", "us-3", "üs"]),
+        (GatewayQuery { presence: Some(Disconnected), ..all(0) }, &["us-1", "us-3", "üs"]),
         (GatewayQuery { presence: Some(Connected), ..all(0) }, &["", "eu-1", "eu-1", "eu-2"]),
     ];
     for (query, expected) in filtered {
@@ -203,7 +218,7 @@ pub(crate) async fn gateways_are_filtered_and_paged(fixture: &Fixture) {
     assert_eq!(paged, every);
 }
 
-pub(crate) async fn commits_say_when_they_were_made(fixture: &Fixture) {
+pub(crate) async fn commit_times_are_returned(fixture: &Fixture) {
     let store = fixture.open().await;
     let mut log = Log::new(&store);
     for name in ["A", "B"] {
@@ -221,12 +236,12 @@ pub(crate) async fn commits_say_when_they_were_made(fixture: &Fixture) {
     assert_eq!(store.commit_times(&[]).await.unwrap(), []);
 }
 
-/// Ten thousand rows are a few statements, and none of them is too long.
-pub(crate) async fn many_are_noted_at_once(fixture: &Fixture) {
+/// Ten thousand rows need few statements of bounded size.
+pub(crate) async fn many_gateways_are_upserted_together(fixture: &Fixture) {
     let store = fixture.open().await;
     let many: Vec<_> = (0..500).map(|i| gateway(&format!("g{i:04}"), "one", 1)).collect();
     for _ in 0..2 {
-        store.note_gateways(&many).await.unwrap();
+        store.upsert_gateways(&many).await.unwrap();
     }
     assert_eq!(fixture.number("SELECT count(*) FROM gateways").await, 500);
 }

@@ -1,4 +1,4 @@
-//! Makes commits: sealed one after the other, with the catalog that they fold to.
+//! Creates sealed commits with the catalog that they produce.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ pub(crate) struct Log {
     pub(crate) commits: Vec<SealedCommit>,
 }
 
-/// What a commit is to say.
+/// Content of a commit.
 #[derive(Clone)]
 pub(crate) struct Draft {
     pub(crate) author: String,
@@ -39,7 +39,7 @@ impl Log {
         sealed
     }
 
-    /// Seals the next commit, whatever it says.
+    /// Seals the next commit without applying it.
     pub(crate) fn seal(&self, draft: Draft) -> SealedCommit {
         let revision = self.catalog.revision().next();
         let (changes, documents): (Vec<_>, Vec<_>) = draft.changes.into_iter().unzip();
@@ -90,13 +90,13 @@ impl Draft {
         self
     }
 
-    /// Makes the commit so much later.
+    /// Delays the time of the commit.
     pub(crate) fn later(mut self, millis: i64) -> Self {
         self.later_millis = millis;
         self
     }
 
-    /// Seals this address in the commit.
+    /// Records this address in the commit.
     pub(crate) fn from(mut self, address: &str) -> Self {
         let (method, address) = ("certificate".to_owned(), Some(address.to_owned()));
         self.origin = Some(Origin { method, team: None, address });
@@ -111,7 +111,7 @@ impl Draft {
     }
 
     pub(crate) fn deprecate(self, name: &str, version: &str, reason: &str) -> Self {
-        self.change(name, version, Action::Deprecate(Notice::saying(Some(reason))))
+        self.change(name, version, Action::Deprecate(Notice::with_message(Some(reason))))
     }
 
     pub(crate) fn retire(self, name: &str, version: &str) -> Self {
@@ -132,7 +132,7 @@ pub(crate) fn key(name: &str, version: &str) -> Key {
     Key::parse(Kind::Schema, name, version).unwrap()
 }
 
-/// A schema with text and numbers that a careless store would change.
+/// A schema with text and numbers that an inexact store would change.
 fn schema(name: &str, version: &str) -> Arc<Document> {
     let value = json!({
         "name": name,

@@ -1,4 +1,4 @@
-//! Opening databases: new, ours, somebody else's, of another time.
+//! Opening databases: new, current, older, newer and foreign ones.
 
 use registry_core::{Attestation, ChainHash, RegistryId, Revision, Timestamp};
 use registry_server::store::{Error, Store};
@@ -11,7 +11,7 @@ use crate::{
 
 const NEEDS_VERSION: &str = "SELECT needs_version FROM registry";
 
-pub(crate) async fn the_registry_keeps_its_identity(fixture: &Fixture) {
+pub(crate) async fn registry_id_is_stable(fixture: &Fixture) {
     let store = fixture.open().await;
     let mut log = Log::new(&store);
     log.append(&store, Draft::new().register("A", "1.0.0")).await;
@@ -22,7 +22,7 @@ pub(crate) async fn the_registry_keeps_its_identity(fixture: &Fixture) {
     assert_ne!(another.open().await.registry(), store.registry());
 }
 
-pub(crate) async fn several_may_create_it_at_once(fixture: &Fixture) {
+pub(crate) async fn concurrent_opens_create_one_registry(fixture: &Fixture) {
     let opening = (0..6).map(|_| {
         let url = fixture.url();
         tokio::spawn(async move { registry_server::store::Store::open(&url).await.unwrap() })
@@ -38,8 +38,8 @@ pub(crate) async fn several_may_create_it_at_once(fixture: &Fixture) {
     assert_holds(&stores[3], &log).await;
 }
 
-/// The program ended after the tables were made, before the registry had its id.
-pub(crate) async fn an_interrupted_creation_is_finished(fixture: &Fixture) {
+/// The program stopped after creating the tables and before creating the identity.
+pub(crate) async fn interrupted_creation_is_completed(fixture: &Fixture) {
     drop(fixture.open().await);
     fixture.execute("DELETE FROM head; DELETE FROM registry").await;
     let store = fixture.open().await;
@@ -48,16 +48,16 @@ pub(crate) async fn an_interrupted_creation_is_finished(fixture: &Fixture) {
     assert_holds(&store, &log).await;
 }
 
-pub(crate) async fn a_database_that_needs_a_newer_program_is_refused(fixture: &Fixture) {
+pub(crate) async fn database_of_a_newer_schema_is_rejected(fixture: &Fixture) {
     drop(fixture.open().await);
     fixture.execute("UPDATE registry SET needs_version = 99").await;
     let error = fixture.try_open().await.unwrap_err();
-    assert!(matches!(&error, Error::SchemaVersion { found: 99, known: 8, .. }), "{error}");
-    assert!(error.to_string().contains("run a newer registry-server"), "{error}");
+    assert!(matches!(&error, Error::SchemaTooNew { found: 99, known: 8, .. }), "{error}");
+    assert!(error.to_string().contains("upgrade registry-server"), "{error}");
 }
 
-/// A newer program added something that this one need not know.
-pub(crate) async fn an_expanded_database_is_still_opened(fixture: &Fixture) {
+/// A newer program has added a compatible migration.
+pub(crate) async fn compatible_newer_schema_is_opened(fixture: &Fixture) {
     let store = fixture.open().await;
     let mut log = Log::new(&store);
     fixture
@@ -73,7 +73,7 @@ pub(crate) async fn an_expanded_database_is_still_opened(fixture: &Fixture) {
     assert_holds(&again, &log).await;
 }
 
-/// A log in a database as a program of an earlier version left it, opened by this one.
+/// Opens a database with a log that an earlier version has left.
 async fn left_earlier(
     fixture: &Fixture,
     drafts: impl IntoIterator<Item = Draft>,
@@ -96,7 +96,7 @@ async fn left_earlier(
 /// SQL that reverts migration 8.
 fn without_commit_events(fixture: &Fixture) -> &'static str {
     match fixture {
-        // All triggers are gone by then.
+        // The triggers do not exist at that point.
         Fixture::Sqlite(_) => "",
         Fixture::Postgres(_) => {
             "DROP TRIGGER access_events_of_tokens_stay ON access_events;
@@ -107,14 +107,14 @@ fn without_commit_events(fixture: &Fixture) -> &'static str {
     }
 }
 
-/// The log goes on.
+/// Asserts that the log accepts a further commit.
 async fn goes_on((store, mut log): (Store, Log)) {
     log.append(&store, Draft::new().register("B", "1.0.0")).await;
     assert_holds(&store, &log).await;
 }
 
-/// A database of the version before migration 2, with a log in it that has a deprecation.
-pub(crate) async fn a_database_without_settings_gets_a_place_for_them(fixture: &Fixture) {
+/// A database before migration 2, with a deprecated entity.
+pub(crate) async fn migration_2_adds_settings(fixture: &Fixture) {
     let drafts =
         [Draft::new().register("A", "1.0.0"), Draft::new().deprecate("A", "1.0.0", "use B")];
     let undo = "DROP TABLE requests; ALTER TABLE registry DROP COLUMN attestation; DROP TABLE gateways; DROP TABLE gateway_servers; DROP TABLE tokens;
@@ -128,8 +128,8 @@ pub(crate) async fn a_database_without_settings_gets_a_place_for_them(fixture: &
     goes_on(left_earlier(fixture, drafts, undo).await).await;
 }
 
-/// A database of the version before migration 3, with a log in it.
-pub(crate) async fn a_database_without_tokens_gets_a_place_for_them(fixture: &Fixture) {
+/// A database before migration 3.
+pub(crate) async fn migration_3_adds_tokens(fixture: &Fixture) {
     let undo = "DROP TABLE requests; ALTER TABLE registry DROP COLUMN attestation; DROP TABLE gateways; DROP TABLE gateway_servers; DROP TABLE tokens;
              DROP TABLE access_events;
              ALTER TABLE registry DROP COLUMN checkpoint_key; DROP INDEX setting_changes_selector;
@@ -139,8 +139,8 @@ pub(crate) async fn a_database_without_tokens_gets_a_place_for_them(fixture: &Fi
     goes_on(again).await;
 }
 
-/// A database of the version before migration 4, with a log in it.
-pub(crate) async fn a_database_without_a_key_remembers_the_first(fixture: &Fixture) {
+/// A database before migration 4.
+pub(crate) async fn migration_4_stores_the_first_key(fixture: &Fixture) {
     let undo = "DROP TABLE requests; ALTER TABLE registry DROP COLUMN attestation; DROP TABLE gateways; DROP TABLE gateway_servers;
              ALTER TABLE registry DROP COLUMN checkpoint_key; DROP INDEX setting_changes_selector;
              UPDATE registry SET needs_version = 1;
@@ -153,8 +153,8 @@ pub(crate) async fn a_database_without_a_key_remembers_the_first(fixture: &Fixtu
     goes_on((again, log)).await;
 }
 
-/// A database of the version before migration 5, with a log in it.
-pub(crate) async fn a_database_without_gateways_gets_a_place_for_them(fixture: &Fixture) {
+/// A database before migration 5.
+pub(crate) async fn migration_5_adds_gateways(fixture: &Fixture) {
     let undo = "DROP TABLE requests; ALTER TABLE registry DROP COLUMN attestation; DROP TABLE gateways; DROP TABLE gateway_servers;
              DELETE FROM _sqlx_migrations WHERE version >= 5";
     let again = left_earlier(fixture, [Draft::new().register("A", "1.0.0")], undo).await;
@@ -162,8 +162,8 @@ pub(crate) async fn a_database_without_gateways_gets_a_place_for_them(fixture: &
     goes_on(again).await;
 }
 
-/// A database of the version before migration 6, with a log in it: no relay's, and none becomes one.
-pub(crate) async fn a_database_without_signatures_gets_a_place_for_one(fixture: &Fixture) {
+/// A database before migration 6, which is not and does not become a relay's.
+pub(crate) async fn migration_6_adds_relay_signatures(fixture: &Fixture) {
     let undo = "DROP TABLE requests; ALTER TABLE registry DROP COLUMN attestation;
              DELETE FROM _sqlx_migrations WHERE version >= 6";
     let (again, log) = left_earlier(fixture, [Draft::new().register("A", "1.0.0")], undo).await;
@@ -172,8 +172,8 @@ pub(crate) async fn a_database_without_signatures_gets_a_place_for_one(fixture: 
     goes_on((again, log)).await;
 }
 
-/// A database of the version before migration 7, with requests in its log.
-pub(crate) async fn recent_requests_are_known_after_the_migration(fixture: &Fixture) {
+/// A database before migration 7, with request ids in its log.
+pub(crate) async fn migration_7_keeps_recent_request_ids(fixture: &Fixture) {
     let drafts = [Draft::new().register("A", "1.0.0").request("r1")];
     let undo = "DROP TABLE requests; DELETE FROM _sqlx_migrations WHERE version >= 7";
     let (again, log) = left_earlier(fixture, drafts, undo).await;
@@ -183,8 +183,8 @@ pub(crate) async fn recent_requests_are_known_after_the_migration(fixture: &Fixt
     goes_on((again, log)).await;
 }
 
-/// A database of the version before migration 8, with a line about a token.
-pub(crate) async fn trail_of_access_is_kept_by_the_migration(fixture: &Fixture) {
+/// A database before migration 8, with an access event of a token.
+pub(crate) async fn migration_8_keeps_access_events(fixture: &Fixture) {
     let trail = "INSERT INTO access_events (at, principal, method, address, event, subject, detail)
                  VALUES ('2026-11-25T12:00:00.000Z', 'root', 'local', '', 'token-created', 'aa', 'b')";
     drop(fixture.open().await);
@@ -198,48 +198,48 @@ pub(crate) async fn trail_of_access_is_kept_by_the_migration(fixture: &Fixture) 
     goes_on((again, log)).await;
 }
 
-/// Only a database that is known by no key becomes another registry's.
-pub(crate) async fn a_new_database_becomes_that_of_a_relay(fixture: &Fixture) {
+/// Only a database without a public key becomes a relay's.
+pub(crate) async fn new_database_becomes_a_relay(fixture: &Fixture) {
     let other = RegistryId::new("0198c0de");
-    let store = fixture.open().await.adopt(&other, "the key").await.unwrap();
+    let store = fixture.open().await.set_upstream(&other, "the key").await.unwrap();
     assert_eq!(store.registry(), &other);
     let catalog = store.load().await.unwrap();
     assert_eq!(catalog.chain(), ChainHash::genesis(&other));
     assert_eq!(store.known_checkpoint_key().await.unwrap().as_deref(), Some("the key"));
-    let store = store.adopt(&RegistryId::new("another"), "another key").await.unwrap();
+    let store = store.set_upstream(&RegistryId::new("another"), "another key").await.unwrap();
     assert_eq!(store.registry(), &other);
     assert_eq!(store.known_checkpoint_key().await.unwrap().as_deref(), Some("the key"));
     assert!(store.is_relay().await.unwrap());
     assert_eq!(store.attestations().await.unwrap(), [], "there is none yet");
     let signed = Attestation { time: Timestamp::from_millis(7), signature: [9; 64] };
     let both = [(Revision(0), signed), (Revision(1), signed)];
-    store.keep_attestations(&both).await.unwrap();
+    store.store_attestations(&both).await.unwrap();
     assert_eq!(store.attestations().await.unwrap(), both);
 
-    // Of two relays of the database one may lag.
-    store.keep_attestations(&[(Revision(0), signed)]).await.unwrap();
+    // One of two relays on the database may lag.
+    store.store_attestations(&[(Revision(0), signed)]).await.unwrap();
     assert_eq!(store.attestations().await.unwrap(), both);
     let later = Attestation { time: Timestamp::from_millis(8), signature: [9; 64] };
-    store.keep_attestations(&[(Revision(1), later)]).await.unwrap();
+    store.store_attestations(&[(Revision(1), later)]).await.unwrap();
     let kept = [(Revision(0), signed), (Revision(1), later)];
     assert_eq!(store.attestations().await.unwrap(), kept);
 
-    // What was signed of states that never came keeps nothing nearer out, and takes no room for ever.
+    // Signatures of states that never arrived do not displace others.
     for never_came in 2..100 {
-        store.keep_attestations(&[(Revision(never_came), later)]).await.unwrap();
+        store.store_attestations(&[(Revision(never_came), later)]).await.unwrap();
     }
     let kept = store.attestations().await.unwrap();
     assert_eq!((kept.len(), kept[0]), (16, (Revision(0), signed)));
-    store.keep_attestations(&[(Revision(0), later)]).await.unwrap();
+    store.store_attestations(&[(Revision(0), later)]).await.unwrap();
     assert_eq!(store.attestations().await.unwrap()[0], (Revision(0), later));
 
-    // Whoever signs itself is a registry, whatever a relay that still runs hears.
+    // A registry with its own key stays one, despite a running relay.
     store.replace_checkpoint_key("a key of its own").await.unwrap();
-    store.keep_attestations(&[(Revision(1), signed)]).await.unwrap();
+    store.store_attestations(&[(Revision(1), signed)]).await.unwrap();
     assert!(!store.is_relay().await.unwrap());
 }
 
-pub(crate) async fn an_edited_migration_is_found(fixture: &Fixture) {
+pub(crate) async fn edited_migration_is_reported(fixture: &Fixture) {
     drop(fixture.open().await);
     let other = match fixture {
         Fixture::Sqlite(_) => "X'00'",
@@ -251,10 +251,10 @@ pub(crate) async fn an_edited_migration_is_found(fixture: &Fixture) {
     assert!(matches!(&error, Error::Corrupt { detail, .. } if detail == expected), "{error}");
 }
 
-pub(crate) async fn a_database_of_something_else_is_left_alone(fixture: &Fixture) {
+pub(crate) async fn foreign_database_is_rejected(fixture: &Fixture) {
     fixture.execute("CREATE TABLE customers (id bigint); CREATE TABLE head (id bigint)").await;
     let error = fixture.try_open().await.unwrap_err();
-    let Error::NotOurs { found, .. } = &error else { panic!("{error}") };
+    let Error::NotARegistry { found, .. } = &error else { panic!("{error}") };
     assert_eq!(found, "the tables customers, head");
     let tables = match fixture {
         Fixture::Sqlite(_) => "SELECT count(*) FROM sqlite_schema WHERE type = 'table'",
@@ -263,16 +263,16 @@ pub(crate) async fn a_database_of_something_else_is_left_alone(fixture: &Fixture
     assert_eq!(fixture.number(tables).await, 2, "nothing was added");
 }
 
-/// Relays of one database that remember something at the same time: nothing of it is lost.
-pub(crate) async fn signatures_that_are_kept_at_once_are_all_kept(fixture: &Fixture) {
+/// Concurrent updates by relays of one database lose no signature.
+pub(crate) async fn concurrent_signature_updates_are_kept(fixture: &Fixture) {
     let other = RegistryId::new("0198c0de");
-    let store = fixture.open().await.adopt(&other, "the key").await.unwrap();
+    let store = fixture.open().await.set_upstream(&other, "the key").await.unwrap();
     let keeping = (1..=12).map(|revision| {
         let (url, time) = (fixture.url(), Timestamp::from_millis(7));
         let signed = [(Revision(revision), Attestation { time, signature: [9; 64] })];
         tokio::spawn(async move {
             let relay = Store::open(&url).await.unwrap();
-            relay.keep_attestations(&signed).await.unwrap();
+            relay.store_attestations(&signed).await.unwrap();
         })
     });
     for one in keeping.collect::<Vec<_>>() {

@@ -1,4 +1,4 @@
-//! Postgres connections and servers that die, hang and come back.
+//! Postgres connections and servers that stop, hang and recover.
 
 use std::time::{Duration, Instant};
 
@@ -15,14 +15,14 @@ use crate::{
 const TERMINATE: &str = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity
                          WHERE datname = current_database() AND pid <> pg_backend_pid()";
 
-/// Appends until it is done, as a registrar whose database comes and goes; counts the failures.
+/// Appends until success, like a registrar during outages; returns the number of failures.
 async fn insist(store: &Store, log: &mut Log, draft: &Draft) -> usize {
     let expected = log.catalog.revision();
     let sealed = log.commit(draft.clone());
     for failures in 0..500 {
         match store.append(expected, std::slice::from_ref(&sealed)).await {
             Ok(()) => return failures,
-            // It had been stored before the connection broke.
+            // The commit was stored before the connection was lost.
             Err(AppendError::Conflict { head }) if head == sealed.revision() && failures > 0 => {
                 return failures;
             }
@@ -36,7 +36,7 @@ async fn insist(store: &Store, log: &mut Log, draft: &Draft) -> usize {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_terminated_connection_is_unavailable_and_then_replaced() {
+async fn terminated_connection_is_replaced() {
     let fixture = Fixture::postgres().await;
     let store = fixture.open().await;
     let mut log = Log::new(&store);
@@ -54,7 +54,7 @@ async fn a_terminated_connection_is_unavailable_and_then_replaced() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_listener_that_lost_its_connection_wakes_and_listens_again() {
+async fn listener_reconnects_after_a_lost_connection() {
     let fixture = Fixture::postgres().await;
     let store = fixture.open().await;
     let mut listener = store.listener().await.unwrap();
@@ -62,7 +62,7 @@ async fn a_listener_that_lost_its_connection_wakes_and_listens_again() {
     for i in 0..3 {
         fixture.execute(TERMINATE).await;
         timeout(Duration::from_secs(5), listener.wait()).await.expect("woken").unwrap();
-        // What it woke for may take more than one wake; then it is quiet.
+        // One cause may wake the listener more than once.
         while let Ok(woken) = timeout(Duration::from_millis(300), listener.wait()).await {
             woken.unwrap();
         }
@@ -72,7 +72,7 @@ async fn a_listener_that_lost_its_connection_wakes_and_listens_again() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_server_that_hangs_or_is_killed_loses_nothing_acknowledged() {
+async fn killed_database_keeps_acknowledged_commits() {
     let mut cluster = PrivateCluster::durable().await;
     let url = cluster.create_database("store").await;
     let store = Store::open(&url.parse().unwrap()).await.unwrap();

@@ -1,4 +1,4 @@
-//! What only Postgres has: several servers, visibility, notifications, roles.
+//! Features of Postgres: several servers, visibility, notifications and roles.
 
 use std::time::Duration;
 
@@ -18,7 +18,7 @@ async fn console(fixture: &Fixture) -> PgConnection {
     PgConnection::connect(database.url()).await.unwrap()
 }
 
-/// Waits until this many sessions of the database wait for a lock.
+/// Waits until this many sessions wait for a lock.
 async fn wait_for_locks(console: &mut PgConnection, wanted: i64) {
     let waiting = "SELECT count(*) FROM pg_stat_activity
                    WHERE datname = current_database() AND wait_event_type = 'Lock'";
@@ -31,13 +31,13 @@ async fn wait_for_locks(console: &mut PgConnection, wanted: i64) {
     }
 }
 
-/// A transaction that has taken its revision and is held open hides nothing from a reader that
-/// asks "what is after r?": the next writer waits for it.
+/// An open transaction with a revision hides no commit from a reader of "commits after r", because the next
+/// writer waits for it.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_transaction_held_open_loses_nothing() {
+async fn open_transaction_hides_no_commit() {
     let fixture = Fixture::postgres().await;
     let [slow, fast, reader] = [fixture.open().await, fixture.open().await, fixture.open().await];
-    // Every append halts after it has moved the head, while somebody holds lock 42.
+    // Every append waits after it has moved the head, while lock 42 is held.
     fixture
         .execute(
             "CREATE FUNCTION halt() RETURNS trigger LANGUAGE plpgsql AS
@@ -67,10 +67,9 @@ async fn a_transaction_held_open_loses_nothing() {
     assert_holds(&reader, &log).await;
 }
 
-/// The positive control: numbers from a sequence, and a reader that remembers the last one. The
-/// same situation, and it does lose a commit.
+/// Positive control: with numbers from a sequence, the same situation loses a commit.
 #[tokio::test]
-async fn a_naive_sequence_does_lose_a_commit() {
+async fn sequence_numbers_lose_a_commit_positive_control() {
     let fixture = Fixture::postgres().await;
     let [mut slow, mut fast, mut reader] =
         [console(&fixture).await, console(&fixture).await, console(&fixture).await];
@@ -94,7 +93,7 @@ async fn a_naive_sequence_does_lose_a_commit() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_append_wakes_every_listener_once() {
+async fn append_notifies_every_listener_once() {
     let fixture = Fixture::postgres().await;
     let [writer, follower] = [fixture.open().await, fixture.open().await];
     let mut listener = follower.listener().await.unwrap();
@@ -109,7 +108,7 @@ async fn an_append_wakes_every_listener_once() {
     assert_holds(&follower, &log).await;
     let quiet = timeout(Duration::from_millis(200), listener.wait()).await;
     assert!(quiet.is_err(), "one append is one wake");
-    // What is refused wakes nobody.
+    // A rejected append sends no notification.
     let late = Log::new(&writer).seal(Draft::new().register("D", "1.0.0"));
     writer.append(Revision(0), &[late]).await.unwrap_err();
     let quiet = timeout(Duration::from_millis(200), listener.wait()).await;
@@ -117,7 +116,7 @@ async fn an_append_wakes_every_listener_once() {
 }
 
 #[tokio::test]
-async fn a_missing_database_says_how_to_make_it() {
+async fn missing_database_error_names_createdb() {
     let fixture = Fixture::postgres().await;
     let Fixture::Postgres(database) = &fixture else { unreachable!() };
     let url = database.url().replace("/registry_test_", "/absent_");
@@ -128,7 +127,7 @@ async fn a_missing_database_says_how_to_make_it() {
 }
 
 #[tokio::test]
-async fn nobody_listening_is_unavailable() {
+async fn unreachable_server_is_unavailable() {
     let url: DatabaseUrl = "postgres://ann:s3cret@127.0.0.1:1/registry".parse().unwrap();
     let error = Store::open(&url).await.unwrap_err();
     assert!(matches!(error, Error::Unavailable { .. }), "{error}");
@@ -138,7 +137,7 @@ async fn nobody_listening_is_unavailable() {
 
 /// As on a standby.
 #[tokio::test]
-async fn a_read_only_database_is_refused_with_its_reason() {
+async fn read_only_database_is_rejected_with_reason() {
     let fixture = Fixture::postgres().await;
     let store = fixture.open().await;
     let mut log = Log::new(&store);

@@ -1,4 +1,4 @@
-//! Pages, filters and orders of what is read from the log.
+//! Pages, filters and orders of reads.
 
 use registry_core::{Action, ChainHash, Kind, Name, Notice, Revision, SealedCommit, Version};
 use registry_server::store::{CommitQuery, Error, HistoryQuery, Order, Store};
@@ -20,7 +20,7 @@ async fn filled(store: &Store) -> Log {
     log
 }
 
-pub(crate) async fn commits_are_read_in_pages_and_proved(fixture: &Fixture) {
+pub(crate) async fn commit_pages_are_verified(fixture: &Fixture) {
     let store = fixture.open().await;
     let log = filled(&store).await;
     for page in [1, 7, 24, 25, 26] {
@@ -37,7 +37,7 @@ pub(crate) async fn commits_are_read_in_pages_and_proved(fixture: &Fixture) {
     assert!(matches!(&error, Error::Corrupt { what, .. } if what == "revision 4"), "{error}");
 }
 
-pub(crate) async fn one_commit_is_found_by_revision_and_by_request(fixture: &Fixture) {
+pub(crate) async fn commit_is_found_by_revision_and_request(fixture: &Fixture) {
     let store = fixture.open().await;
     let log = filled(&store).await;
     let now = log.commits[24].commit().committed_at;
@@ -65,7 +65,7 @@ pub(crate) async fn one_commit_is_found_by_revision_and_by_request(fixture: &Fix
     assert_eq!(store.find_request("ann", "", now).await.unwrap(), None);
 }
 
-pub(crate) async fn commits_are_listed_in_both_orders_and_filtered(fixture: &Fixture) {
+pub(crate) async fn commits_are_filtered_in_both_orders(fixture: &Fixture) {
     let store = fixture.open().await;
     let log = filled(&store).await;
     let all = CommitQuery {
@@ -106,7 +106,7 @@ pub(crate) async fn commits_are_listed_in_both_orders_and_filtered(fixture: &Fix
     );
 }
 
-pub(crate) async fn the_history_of_a_name_is_complete_and_paged(fixture: &Fixture) {
+pub(crate) async fn name_history_is_complete_and_paged(fixture: &Fixture) {
     let store = fixture.open().await;
     let mut log = Log::new(&store);
     log.append(&store, Draft::new().register("Other", "1.0.0").register("A", "1.0.0")).await;
@@ -141,7 +141,7 @@ pub(crate) async fn the_history_of_a_name_is_complete_and_paged(fixture: &Fixtur
         assert_eq!((&event.author, event.committed_at), (&commit.author, commit.committed_at));
         assert_eq!(event.message, commit.message);
     }
-    assert_eq!(events[2].action, Action::Deprecate(Notice::saying(Some("use 2"))));
+    assert_eq!(events[2].action, Action::Deprecate(Notice::with_message(Some("use 2"))));
     let mut paged = Vec::new();
     let mut page = HistoryQuery { limit: 2, ..query.clone() };
     loop {

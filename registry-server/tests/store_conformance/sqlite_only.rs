@@ -1,4 +1,4 @@
-//! Files: missing, unreadable, read-only, not a database.
+//! Files that are missing, unreadable, read-only or not a database.
 
 use std::{
     fs,
@@ -27,16 +27,16 @@ async fn missing_directories_are_created() {
 }
 
 #[tokio::test]
-async fn a_directory_is_no_database() {
+async fn directory_path_is_rejected() {
     let dir = tempfile::tempdir().unwrap();
     let error = open(dir.path()).await.unwrap_err();
     assert!(matches!(error, Error::Config { .. }), "{error}");
-    assert!(error.to_string().contains("is a directory; name a file inside it"), "{error}");
+    assert!(error.to_string().contains("is a directory; pass the path of a file in it"), "{error}");
 }
 
-/// Each name would have its own journal.
+/// Each link would have its own journal.
 #[tokio::test]
-async fn a_file_with_hard_links_is_refused() {
+async fn file_with_hard_links_is_rejected() {
     let dir = tempfile::tempdir().unwrap();
     let (path, link) = (dir.path().join("registry.db"), dir.path().join("link.db"));
     open(&path).await.unwrap().close().await;
@@ -44,45 +44,45 @@ async fn a_file_with_hard_links_is_refused() {
     for name in [&path, &link] {
         let error = open(name).await.unwrap_err();
         assert!(matches!(error, Error::Config { .. }), "{error}");
-        assert!(error.to_string().contains("has other names too (hard links)"), "{error}");
+        assert!(error.to_string().contains("has several hard links"), "{error}");
     }
     fs::remove_file(link).unwrap();
     open(&path).await.unwrap().load().await.unwrap();
 }
 
 #[tokio::test]
-async fn a_path_through_a_file_is_refused() {
+async fn path_through_a_file_is_rejected() {
     let dir = tempfile::tempdir().unwrap();
     fs::write(dir.path().join("file"), "x").unwrap();
     let error = open(&dir.path().join("file/registry.db")).await.unwrap_err();
     assert!(matches!(error, Error::Config { .. }), "{error}");
-    assert!(error.to_string().contains("cannot be created"), "{error}");
+    assert!(error.to_string().contains("cannot create the directory"), "{error}");
 }
 
 #[tokio::test]
-async fn a_file_of_something_else_is_left_alone() {
+async fn foreign_file_is_rejected_unchanged() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("notes.txt");
     let text = "not a database, but long enough to be taken for the header of one ".repeat(20);
     fs::write(&path, &text).unwrap();
     let error = open(&path).await.unwrap_err();
-    assert!(matches!(error, Error::NotOurs { .. }), "{error}");
+    assert!(matches!(error, Error::NotARegistry { .. }), "{error}");
     assert_eq!(fs::read_to_string(&path).unwrap(), text);
 }
 
 #[tokio::test]
-async fn a_database_of_something_else_does_not_change_by_a_byte() {
+async fn foreign_sqlite_database_is_not_modified() {
     let fixture = Fixture::sqlite();
     fixture.execute("CREATE TABLE customers (id bigint)").await;
     let before = fs::read(fixture.file()).unwrap();
     let error = fixture.try_open().await.unwrap_err();
-    assert!(matches!(error, Error::NotOurs { .. }), "{error}");
+    assert!(matches!(error, Error::NotARegistry { .. }), "{error}");
     assert_eq!(fs::read(fixture.file()).unwrap(), before);
     assert_eq!(fs::read_dir(fixture.file().parent().unwrap()).unwrap().count(), 1);
 }
 
 #[tokio::test]
-async fn a_damaged_file_is_corrupt() {
+async fn damaged_file_is_corrupt() {
     let fixture = Fixture::sqlite();
     let store = fixture.open().await;
     let mut log = Log::new(&store);
@@ -102,9 +102,9 @@ async fn a_damaged_file_is_corrupt() {
     assert!(matches!(error, Error::Corrupt { .. }), "{error}");
 }
 
-/// `REPLACE` deletes without a trigger of `DELETE`.
+/// `REPLACE` deletes rows without a `DELETE` trigger.
 #[tokio::test]
-async fn the_log_is_not_replaced() {
+async fn replace_statement_is_rejected() {
     let fixture = Fixture::sqlite();
     let store = fixture.open().await;
     let mut log = Log::new(&store);
@@ -137,12 +137,12 @@ async fn the_log_is_not_replaced() {
     assert_eq!(fixture.number("SELECT count(*) FROM commits").await, 2);
 }
 
-/// Root may write everything, so this test runs itself again without root's capabilities.
+/// Root can write every file, so this test restarts itself without root's capabilities.
 #[tokio::test]
-async fn a_read_only_file_is_refused_with_its_reason() {
+async fn read_only_file_is_rejected_with_reason() {
     const CHILD: &str = "STORE_CONFORMANCE_UNPRIVILEGED";
     if std::env::var_os(CHILD).is_none() {
-        let test = "sqlite_only::a_read_only_file_is_refused_with_its_reason";
+        let test = "sqlite_only::read_only_file_is_rejected_with_reason";
         let output = Command::new("setpriv")
             .args(["--bounding-set=-all", "--inh-caps=-all", "--"])
             .arg(std::env::current_exe().unwrap())
@@ -177,7 +177,7 @@ async fn a_read_only_file_is_refused_with_its_reason() {
 }
 
 #[tokio::test]
-async fn a_full_disk_is_said_to_be_full_and_nothing_is_half_done() {
+async fn full_disk_error_leaves_no_partial_commit() {
     let Some(disk) = SmallDisk::mount() else { return };
     let url = DatabaseUrl::sqlite(disk.path().join("registry.db"));
     let store = Store::open(&url).await.unwrap();
@@ -205,7 +205,7 @@ async fn a_full_disk_is_said_to_be_full_and_nothing_is_half_done() {
     crate::append::assert_holds(&store, &log).await;
 }
 
-/// A file system of 2 MiB; only root can have one.
+/// A file system of 2 MiB, which requires root.
 struct SmallDisk(tempfile::TempDir);
 
 impl SmallDisk {

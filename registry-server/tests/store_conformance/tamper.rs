@@ -1,4 +1,4 @@
-//! Whatever somebody edits by hand is found, and named.
+//! Manual edits are detected and located.
 
 use registry_core::{ChainHash, Revision};
 use registry_server::store::{Error, Store};
@@ -8,7 +8,7 @@ use crate::{
     log::{Draft, Log},
 };
 
-/// A database with three commits, after an edit by hand, if any.
+/// A database with three commits after a manual edit.
 async fn edited(fixture: &Fixture, sql: &str) -> (Fixture, Store) {
     let fixture = fixture.another().await;
     let store = fixture.open().await;
@@ -32,7 +32,7 @@ fn assert_corrupt<T>(result: Result<T, Error>, expected: &str, sql: &str) {
     }
 }
 
-pub(crate) async fn an_edited_entity_is_named(fixture: &Fixture) {
+pub(crate) async fn edited_entity_is_reported(fixture: &Fixture) {
     for (sql, what) in [
         (
             "UPDATE entities SET document = (SELECT document FROM entities WHERE name = 'A') \
@@ -57,7 +57,7 @@ pub(crate) async fn an_edited_entity_is_named(fixture: &Fixture) {
     }
 }
 
-pub(crate) async fn an_edited_log_is_named(fixture: &Fixture) {
+pub(crate) async fn edited_log_is_reported(fixture: &Fixture) {
     for (sql, what) in [
         (
             "UPDATE commits SET canonical = (SELECT canonical FROM commits WHERE revision = 3) \
@@ -89,7 +89,7 @@ pub(crate) async fn an_edited_log_is_named(fixture: &Fixture) {
     assert_corrupt(store.commit(Revision(2)).await, "revision 2", sql);
 }
 
-pub(crate) async fn an_edited_head_is_found(fixture: &Fixture) {
+pub(crate) async fn edited_head_is_reported(fixture: &Fixture) {
     for (sql, what) in [
         (
             "UPDATE head SET chain = (SELECT chain FROM commits WHERE revision = 1)",
@@ -103,13 +103,13 @@ pub(crate) async fn an_edited_head_is_found(fixture: &Fixture) {
         let (_fixture, store) = edited(fixture, sql).await;
         assert_corrupt(store.load().await, what, sql);
     }
-    // Opening makes a head where there is none, as in a new database.
+    // Opening creates a missing head, as in a new database.
     let (fixture, _store) = edited(fixture, "DELETE FROM head").await;
     let reopened = fixture.open().await;
     assert_corrupt(reopened.load().await, "revision 0", "a head made anew");
 }
 
-pub(crate) async fn what_a_newer_server_wrote_is_not_called_damaged(fixture: &Fixture) {
+pub(crate) async fn data_of_a_newer_server_is_not_corrupt(fixture: &Fixture) {
     let (fixture, store) = edited(fixture, "").await;
     let [second, third] = [2, 3].map(|revision| store.commit(Revision(revision)));
     let (second, third) = (second.await.unwrap().unwrap(), third.await.unwrap().unwrap());
@@ -127,12 +127,12 @@ pub(crate) async fn what_a_newer_server_wrote_is_not_called_damaged(fixture: &Fi
     let alone = store.commit(Revision(3)).await.unwrap_err();
     for error in [following, alone] {
         let text = error.to_string();
-        assert!(matches!(error, Error::Newer { .. }), "{text}");
+        assert!(matches!(error, Error::NewerData { .. }), "{text}");
         assert!(text.contains("revision 3") && text.contains("aNewMember"), "{text}");
     }
 }
 
-pub(crate) async fn the_log_is_not_edited_by_mistake(fixture: &Fixture) {
+pub(crate) async fn triggers_reject_edits_of_the_log(fixture: &Fixture) {
     let (fixture, store) = edited(fixture, "").await;
     for (sql, table) in [
         ("UPDATE commits SET author = 'eve' WHERE revision = 2", "commits"),

@@ -1,7 +1,7 @@
-//! API tokens and their trail.
+//! API tokens and access events.
 
 use registry_core::{Digest, Timestamp};
-use registry_server::store::{NewAccessEvent, StoredToken, TokenPlace, Which};
+use registry_server::store::{NewAccessEvent, StoredToken, TokenCursor, TokenFilter};
 
 use crate::Fixture;
 
@@ -14,7 +14,7 @@ fn at(millis: i64) -> Timestamp {
 fn token(id: &str, created_at: i64, expires_at: Option<i64>) -> StoredToken {
     StoredToken {
         id: id.to_owned(),
-        digest: Digest::of(id.as_bytes()),
+        digest: Digest::compute(id.as_bytes()),
         name: "ci".to_owned(),
         team: "docs".to_owned(),
         roles: "reader publisher".to_owned(),
@@ -37,50 +37,50 @@ fn event(millis: i64) -> NewAccessEvent {
     }
 }
 
-fn start() -> TokenPlace {
-    TokenPlace::start()
+fn start() -> TokenCursor {
+    TokenCursor::start()
 }
 
 fn ids(tokens: &[StoredToken]) -> Vec<&str> {
     tokens.iter().map(|token| &*token.id).collect()
 }
 
-pub(crate) async fn tokens_come_back_as_they_were_and_end_when_they_should(fixture: &Fixture) {
+pub(crate) async fn tokens_round_trip_and_expire(fixture: &Fixture) {
     let store = fixture.open().await;
     let (short, long) = (token("aa", 1_000, Some(5_000)), token("bb", 2_000, None));
     for token in [&short, &long] {
         assert!(store.insert_token(token, &event(1), MOST).await.unwrap());
     }
-    let live = async |now| store.tokens(Which::Live(at(now)), &start(), 10).await.unwrap();
+    let live = async |now| store.tokens(TokenFilter::Active(at(now)), &start(), 10).await.unwrap();
     assert_eq!(live(4_999).await, [long.clone(), short.clone()], "newest first");
     assert_eq!(ids(&live(5_000).await), ["bb"], "it has expired");
     assert!(store.revoke_token("bb", &event(6_000)).await.unwrap());
     assert!(!store.revoke_token("bb", &event(7_000)).await.unwrap(), "once is enough");
     assert!(!store.revoke_token("cc", &event(7_000)).await.unwrap());
     assert!(live(6_000).await.is_empty());
-    let all = store.tokens(Which::All, &start(), 10).await.unwrap();
+    let all = store.tokens(TokenFilter::All, &start(), 10).await.unwrap();
     let revoked = all[0].revoked.clone().unwrap();
     assert_eq!((revoked.at, &*revoked.by), (at(6_000), "root"));
     assert_eq!(fixture.number("SELECT count(*) FROM access_events").await, 3);
 }
 
-pub(crate) async fn pages_of_tokens_go_on_after_a_place(fixture: &Fixture) {
+pub(crate) async fn token_pages_continue_after_a_cursor(fixture: &Fixture) {
     let store = fixture.open().await;
-    // Two of one moment, whose order is that of their ids.
+    // Two tokens of the same time are ordered by id.
     for (id, created_at) in [("bb", 2_000), ("aa", 2_000), ("cc", 1_000)] {
         assert!(store.insert_token(&token(id, created_at, None), &event(1), MOST).await.unwrap());
     }
-    for which in [Which::All, Which::Live(at(9_000))] {
+    for which in [TokenFilter::All, TokenFilter::Active(at(9_000))] {
         let (mut seen, mut place) = (Vec::new(), start());
         while let Some(token) = store.tokens(which, &place, 1).await.unwrap().pop() {
-            place = TokenPlace { created_at: token.created_at, id: token.id.clone() };
+            place = TokenCursor { created_at: token.created_at, id: token.id.clone() };
             seen.push(token.id);
         }
         assert_eq!(seen, ["aa", "bb", "cc"]);
     }
 }
 
-pub(crate) async fn the_trail_is_read_in_its_order(fixture: &Fixture) {
+pub(crate) async fn access_events_are_read_in_order(fixture: &Fixture) {
     let store = fixture.open().await;
     store.insert_token(&token("aa", 1_000, None), &event(1_000), MOST).await.unwrap();
     assert!(store.revoke_token("aa", &event(2_000)).await.unwrap());
@@ -92,8 +92,8 @@ pub(crate) async fn the_trail_is_read_in_its_order(fixture: &Fixture) {
     assert_eq!(store.access_events(trail[0].number, 10).await.unwrap(), trail[1..]);
 }
 
-/// Whoever has read up to a number misses none before it, however many write.
-pub(crate) async fn the_trail_is_seen_without_gaps_to_be_filled(fixture: &Fixture) {
+/// A reader that has read up to a number misses no earlier event, despite concurrent writers.
+pub(crate) async fn access_events_become_visible_in_order(fixture: &Fixture) {
     const WRITERS: usize = 4;
     const EACH: usize = 25;
     let store = fixture.open().await;
@@ -117,7 +117,7 @@ pub(crate) async fn the_trail_is_seen_without_gaps_to_be_filled(fixture: &Fixtur
     }
 }
 
-pub(crate) async fn no_more_tokens_live_than_may(fixture: &Fixture) {
+pub(crate) async fn active_token_limit_is_enforced(fixture: &Fixture) {
     let store = fixture.open().await;
     for id in ["aa", "bb", "cc"] {
         assert!(store.insert_token(&token(id, 1_000, Some(5_000)), &event(1), MOST).await.unwrap());
@@ -127,15 +127,18 @@ pub(crate) async fn no_more_tokens_live_than_may(fixture: &Fixture) {
     assert!(store.insert_token(&token("dd", 5_000, None), &event(1), MOST).await.unwrap());
 }
 
-pub(crate) async fn the_last_use_is_kept(fixture: &Fixture) {
+pub(crate) async fn last_use_is_stored(fixture: &Fixture) {
     let store = fixture.open().await;
     store.insert_token(&token("aa", 1_000, None), &event(1), MOST).await.unwrap();
-    store.note_token_use(&[("aa".to_owned(), at(9_000)), ("zz".to_owned(), at(1))]).await.unwrap();
-    let live = store.tokens(Which::Live(at(9_000)), &start(), 10).await.unwrap();
+    store
+        .record_token_use(&[("aa".to_owned(), at(9_000)), ("zz".to_owned(), at(1))])
+        .await
+        .unwrap();
+    let live = store.tokens(TokenFilter::Active(at(9_000)), &start(), 10).await.unwrap();
     assert_eq!(live[0].last_used_at, Some(at(9_000)));
 }
 
-pub(crate) async fn the_trail_only_grows(fixture: &Fixture) {
+pub(crate) async fn triggers_reject_edits_of_access_events(fixture: &Fixture) {
     let store = fixture.open().await;
     store.insert_token(&token("aa", 1_000, None), &event(1), MOST).await.unwrap();
     for mistake in [

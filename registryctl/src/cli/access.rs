@@ -1,4 +1,4 @@
-//! How the user proves who they are, and how the registry does.
+//! Credentials of the caller and trust in the registry, and the arguments of `token`.
 //!
 //! Login is not supported: tokens come from an administrator or an identity provider.
 
@@ -8,48 +8,72 @@ use clap::{Args, Subcommand, ValueEnum};
 use registry_core::Secret;
 use registry_proto::v1;
 
+use super::{CONNECTION, CREDENTIALS, ConfirmArgs};
 use crate::failure::Failure;
 
-/// What every command may show to the registry.
+/// Credentials, and trust in the registry's certificate.
 #[derive(Debug, Args)]
 pub(crate) struct AccessArgs {
-    /// The token to show; better by `REGISTRY_TOKEN` or --token-file, which `ps` does not see
+    /// API token
+    ///
+    /// Other users of this machine can see arguments. Prefer REGISTRY_TOKEN or --token-file.
     #[arg(
         long,
         global = true,
+        hide_short_help = true,
+        help_heading = CREDENTIALS,
         env = "REGISTRY_TOKEN",
         hide_env_values = true,
         value_name = "TOKEN"
     )]
     token: Option<Secret>,
-    /// A file with the token to show
+    /// File with the API token
     #[arg(
         long,
         global = true,
+        hide_short_help = true,
+        help_heading = CREDENTIALS,
         env = "REGISTRY_TOKEN_FILE",
         value_name = "FILE",
         conflicts_with = "token"
     )]
     token_file: Option<PathBuf>,
-    /// Show the token in plain text, also to another machine; whoever listens on the way has it
-    #[arg(long, global = true, env = "REGISTRY_PLAINTEXT_TOKEN")]
-    pub(crate) plaintext_token: bool,
-    /// The certificates (PEM) that the registry's must lead to [default: those of this system]
-    #[arg(long, global = true, env = "REGISTRY_CA_CERT", value_name = "FILE")]
-    pub(crate) ca_cert: Option<PathBuf>,
-    /// The certificate (PEM) to show
+    /// Send the token over unencrypted connections to other hosts
     #[arg(
         long,
         global = true,
+        hide_short_help = true,
+        help_heading = CREDENTIALS,
+        env = "REGISTRY_ALLOW_INSECURE_TOKEN"
+    )]
+    pub(crate) allow_insecure_token: bool,
+    /// CA bundle (PEM) used to verify the registry's certificate [default: the system's CAs]
+    #[arg(
+        long,
+        global = true,
+        hide_short_help = true,
+        help_heading = CONNECTION,
+        env = "REGISTRY_CA_CERT",
+        value_name = "FILE"
+    )]
+    pub(crate) ca_cert: Option<PathBuf>,
+    /// Client certificate (PEM)
+    #[arg(
+        long,
+        global = true,
+        hide_short_help = true,
+        help_heading = CREDENTIALS,
         env = "REGISTRY_CLIENT_CERT",
         value_name = "FILE",
         requires = "client_key"
     )]
     pub(crate) client_cert: Option<PathBuf>,
-    /// Its key (PEM)
+    /// Private key (PEM) of the client certificate
     #[arg(
         long,
         global = true,
+        hide_short_help = true,
+        help_heading = CREDENTIALS,
         env = "REGISTRY_CLIENT_KEY",
         value_name = "FILE",
         requires = "client_cert"
@@ -58,7 +82,7 @@ pub(crate) struct AccessArgs {
 }
 
 impl AccessArgs {
-    /// The token, if there is one.
+    /// Reads the token.
     pub(crate) fn token(&self) -> Result<Option<Secret>, Failure> {
         let token = match (&self.token, &self.token_file) {
             (Some(token), _) => token.clone(),
@@ -71,62 +95,68 @@ impl AccessArgs {
         Ok(Some(token).filter(|token| !token.is_empty()).map(Secret::from))
     }
 
-    /// Whether the registry will know who is calling.
-    pub(crate) fn is_somebody(&self) -> bool {
+    pub(crate) fn has_credentials(&self) -> bool {
         self.token.is_some() || self.token_file.is_some() || self.client_cert.is_some()
     }
 }
 
-/// What to do about tokens.
 #[derive(Debug, Subcommand)]
 pub(crate) enum TokenCommand {
-    /// Make a token, and print its text, which cannot be read again
+    /// Create a token and print its secret once
     Create(CreateTokenArgs),
-    /// List the tokens
+    /// List tokens
     List {
-        /// Also those that were revoked or have expired
+        /// Include revoked and expired tokens
         #[arg(long)]
         all: bool,
     },
-    /// End a token; every server refuses it within seconds
-    Revoke {
-        /// Its id, as `list` shows it: the first part of its text
-        id: String,
-    },
+    /// Revoke a token; every server rejects it within seconds
+    Revoke(RevokeTokenArgs),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct RevokeTokenArgs {
+    /// Id of the token, as `token list` prints it
+    pub(crate) id: String,
+    #[command(flatten)]
+    pub(crate) confirm: ConfirmArgs,
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct CreateTokenArgs {
-    /// Who will hold it; commits get this name as their author
+    /// Name of the token's owner; recorded as the author of its commits
     #[arg(long)]
     pub(crate) name: String,
-    /// The team that owns what it registers [default: as the name]
+    /// Team that owns the entities registered with the token [default: the name]
     #[arg(long, default_value = "", hide_default_value = true)]
     pub(crate) team: String,
-    /// What it may do; may be given several times
-    #[arg(long = "role", value_name = "ROLE", required = true)]
+    /// reader, publisher, auditor, gateway or admin; may be repeated
+    #[arg(long = "role", value_name = "ROLE", required = true, hide_possible_values = true)]
     pub(crate) roles: Vec<Role>,
-    /// What it may write: `team/*`, `com.example.*`, `tool/fetch`; may be given several times
-    /// [default: all that its team may]
+    /// Names that the token may write; may be repeated
+    ///
+    /// `team/*`, `com.example.*` or `tool/fetch`. Default: every name that the team may write.
     #[arg(long = "scope", value_name = "SELECTOR")]
     pub(crate) scopes: Vec<String>,
-    /// Until when: 12h, 90d, a time like 2027-01-31T00:00:00Z, or never
+    /// Expiry: 12h, 90d, 2027-01-31T00:00:00Z or never
     #[arg(long, value_name = "WHEN", default_value = "90d")]
     pub(crate) expires: String,
+    #[command(flatten)]
+    pub(crate) confirm: ConfirmArgs,
 }
 
-/// What a token may do.
+/// A role of a token.
 #[derive(Debug, Clone, Copy, ValueEnum)]
 pub(crate) enum Role {
-    /// Reads what is registered, and its history
+    /// Read entities and their history
     Reader,
-    /// Also registers and changes what its team owns
+    /// Read, and register and change entities of the team
     Publisher,
-    /// Reads, and sees who follows and who did what
+    /// Read, and read the fleet and the access log
     Auditor,
-    /// Follows the registry to serve agents
+    /// Follow the registry as a gateway
     Gateway,
-    /// Everything, also tokens
+    /// Full access, including tokens
     Admin,
 }
 

@@ -1,83 +1,102 @@
-//! The arguments of `apply`, which an import that goes on to apply shares.
+//! The arguments of `apply`, and those that it shares with `import --apply`.
 
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 use registry_core::conflict;
 
-use super::{CommitArgs, WaitArgs, graph::LOCK_FILE};
+use super::{CommitArgs, FilesArgs, WaitArgs, graph::LOCK_FILE};
+
+const CONFIRMATION: &str = "Confirmation";
 
 #[derive(Debug, Args)]
 pub(crate) struct ApplyArgs {
-    /// A file, a directory or `-`; may be given several times
-    #[arg(long = "file", short, value_name = "FILE|DIR", required = true)]
-    pub(crate) files: Vec<PathBuf>,
     #[command(flatten)]
-    pub(crate) guards: ApplyGuards,
+    pub(crate) files: FilesArgs,
     #[command(flatten)]
-    pub(crate) how: ApplyHow,
+    pub(crate) options: ApplyOptions,
     #[command(flatten)]
     pub(crate) commit: CommitArgs,
+    #[command(flatten)]
+    pub(crate) policy: ApplyPolicy,
 }
 
-/// What else has to be so, and what else is done.
+/// Pruning, locked references and the rollout.
 #[derive(Debug, Clone, Default, Args)]
-pub(crate) struct ApplyGuards {
+pub(crate) struct ApplyPolicy {
     #[command(flatten)]
     pub(crate) prune: PruneArgs,
-    /// Refuse unless all that the files refer to beside themselves is locked, and registered as locked
-    #[arg(long)]
+    /// Reject references that differ from the lock file
+    #[arg(long, help_heading = "Lock")]
     pub(crate) locked: bool,
     /// The lock file for --locked
-    #[arg(long, value_name = "FILE", default_value = LOCK_FILE)]
+    #[arg(long, help_heading = "Lock", value_name = "FILE", default_value = LOCK_FILE)]
     pub(crate) lock_file: PathBuf,
     #[command(flatten)]
     pub(crate) wait: WaitArgs,
 }
 
-/// What is retired because the files no longer have it.
+/// Retirement of entities that the files no longer contain.
 #[derive(Debug, Clone, Default, Args)]
+#[command(next_help_heading = "Pruning")]
 pub(crate) struct PruneArgs {
-    /// Retire what --source managed and the files no longer have; what is still needed elsewhere
-    /// is deprecated, and what the files have again is active again
-    #[arg(long, requires = "source")]
+    /// Retire entities of --managed-by that the files no longer have
+    ///
+    /// Entities with other dependents are deprecated instead. Entities that the files contain again
+    /// become active.
+    #[arg(long, requires = "managed_by")]
     pub(crate) prune: bool,
-    /// Where the files come from: every document must say so in `metadata.managedBy`
+    /// The `metadata.managedBy` of every document in the files
     #[arg(long, value_name = "SOURCE", requires = "prune")]
-    pub(crate) source: Option<String>,
-    /// Retire only what this owner has [default: who would own it: the team, or the author]
+    pub(crate) managed_by: Option<String>,
+    /// Retire only entities of this owner [default: team or author]
     #[arg(long, requires = "prune")]
     pub(crate) owner: Option<String>,
 }
 
-/// How a batch is applied.
+/// Options of a batch.
 #[derive(Debug, Args)]
-pub(crate) struct ApplyHow {
-    /// Do not ask
-    #[arg(long, short)]
-    pub(crate) yes: bool,
-    /// Only show what would happen
-    #[arg(long)]
-    pub(crate) dry_run: bool,
-    /// With --dry-run: end with 5 if something would change
-    #[arg(long, requires = "dry_run")]
+pub(crate) struct ApplyOptions {
+    #[command(flatten)]
+    pub(crate) confirm: ConfirmArgs,
+    /// With --dry-run: exit with 5 if something would change
+    #[arg(long, help_heading = CONFIRMATION, requires = "dry_run")]
     pub(crate) exit_code: bool,
-    /// What to do with what is registered with other content
-    #[arg(long, value_enum, value_name = "HOW", default_value = "fail")]
+    /// If content differs from the registry: fail, skip or bump
+    #[arg(
+        long,
+        help_heading = "Commit",
+        value_enum,
+        value_name = "POLICY",
+        default_value = "fail",
+        hide_possible_values = true
+    )]
     pub(crate) on_conflict: OnConflict,
-    /// Why, for the log
-    #[arg(long, short, default_value = "")]
+    /// Commit message
+    #[arg(long, short, help_heading = "Commit", default_value = "", hide_default_value = true)]
     pub(crate) message: String,
 }
 
-/// What to do with a key that is registered with other content.
+/// Confirmation of a change.
+#[derive(Debug, Clone, Copy, Default, Args)]
+#[command(next_help_heading = CONFIRMATION)]
+pub(crate) struct ConfirmArgs {
+    /// Do not ask for confirmation
+    #[arg(long, short)]
+    pub(crate) yes: bool,
+    /// Print the plan and change nothing
+    #[arg(long)]
+    pub(crate) dry_run: bool,
+}
+
+/// Handling of a key that is registered with other content.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum OnConflict {
-    /// Refuse the batch
+    /// Reject the batch
     Fail,
-    /// Leave it out
+    /// Omit the entity
     Skip,
-    /// Give it a new version, and rewrite what refers to it in the batch
+    /// Register it with a new version, and update references in the batch
     Bump,
 }
 

@@ -1,50 +1,53 @@
-//! The arguments of `compose`: checking compositions, and calling one.
+//! The arguments of `compose`.
 
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 
+use super::FilesArgs;
+
 #[derive(Debug, Subcommand)]
 pub(crate) enum ComposeCommand {
-    /// Check the compositions of files without a registry, and show what each does, as an outline or
-    /// (`--output mermaid`, `svg`, `dot`) as a picture
+    /// Check compositions offline and print their steps
+    ///
+    /// `--output mermaid`, `svg` and `dot` draw one composition.
     Check(ComposeCheckArgs),
-    /// Call a composition, or any tool, at a gateway, and show each step
+    /// Call a tool at a gateway and print each step of its composition
     Run(ComposeRunArgs),
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct ComposeCheckArgs {
-    /// A file, a directory or `-`; may be given several times
-    #[arg(long = "file", short, value_name = "FILE|DIR", required = true)]
-    pub(crate) files: Vec<PathBuf>,
-    /// What is registered already: a file that `export` wrote, or any valid registry-v2 file
+    #[command(flatten)]
+    pub(crate) files: FilesArgs,
+    /// The registered entities: a file of `export`, or any valid registry-v2 file
     #[arg(long, value_name = "FILE")]
     pub(crate) against: Option<PathBuf>,
-    /// Only this composition; a picture is of one
+    /// Only the composition of this tool
     #[arg(long, value_name = "NAME")]
     pub(crate) tool: Option<String>,
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct ComposeRunArgs {
-    /// The tool, as callers know it
+    /// Public name of the tool
     pub(crate) tool: String,
-    /// Its arguments, a JSON object
+    /// Arguments of the tool, as a JSON object
     #[arg(default_value = "{}")]
     pub(crate) arguments: String,
-    /// The gateway's MCP endpoint
+    /// MCP endpoint of the gateway (GATEWAY_MCP_URL)
     #[arg(
         long,
         env = "GATEWAY_MCP_URL",
+        hide_env = true,
         value_name = "URL",
         default_value = "http://127.0.0.1:7080/mcp"
     )]
     pub(crate) gateway: String,
-    /// On whose behalf, where the gateway believes headers
+    /// Agent in the identity headers, for gateways that trust them
     #[arg(long, value_name = "NAME@VERSION")]
     pub(crate) agent: Option<String>,
-    /// A file with a token to show
+    /// File with a bearer token for the gateway
     #[arg(long, value_name = "FILE")]
     pub(crate) bearer_file: Option<PathBuf>,
 }

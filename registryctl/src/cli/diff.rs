@@ -1,12 +1,12 @@
 //! The arguments of `diff`: two versions of one name, or two revisions of the registry.
 //!
-//! A text without a `/` and with `..` is two revisions; no kind has dots, and no version has two in
-//! a row.
+//! An argument with `..` and without `/` is a pair of revisions: kinds have no dots, and versions
+//! no two dots in a row.
 
 use clap::Args;
-use registry_core::{At, Key, Revision};
+use registry_core::{Key, PointInTime, Revision};
 
-use super::{About, VersionPair};
+use super::{EntityFilter, VersionPair, selector::parse_key};
 use crate::failure::Failure;
 
 const FORMS: &str = "\
@@ -16,94 +16,93 @@ Two versions:
   KIND/NAME@OLD KIND/NAME@NEW
   KIND/NAME@OLD..NEW
 
-Two points in history, each a revision like 42, a day like 2026-01-31 (its end) or a time like
-2026-01-31T12:00:00Z; without B: now; without A: from the beginning:
+Two points in history:
   A..B
   A..B KIND | KIND/NAME | KIND/NAME@VERSION
+A and B are revisions (42), dates (2026-01-31, their end) or times (2026-01-31T12:00:00Z).
+The default of A is the empty registry, that of B is now.";
 
-What was registered is compared with the newest lower version of its name. Where A is later than B,
-the differences are the reverse ones.";
+const MORE: &str = "\
+A registered version is compared with the newest lower version of its name. If A is later than B, the
+differences are reversed.";
 
 #[derive(Debug, Args)]
-#[command(after_help = FORMS)]
+#[command(after_help = FORMS, after_long_help = format!("{FORMS}\n\n{MORE}"))]
 pub(crate) struct DiffArgs {
-    /// Two versions, or two revisions: see below
-    #[arg(value_name = "WHAT", num_args = 1..=4, required = true)]
-    what: Vec<String>,
-    /// End with 1 where something is different
+    /// Two versions or two revisions, in one of the forms below
+    #[arg(value_name = "OPERANDS", num_args = 1..=4, required = true)]
+    operands: Vec<String>,
+    /// Exit with 1 if there are differences
     #[arg(long)]
     pub(crate) exit_code: bool,
 }
 
-/// What is compared.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) enum Compared {
-    /// Two documents.
+pub(crate) enum DiffOperands {
     Versions(Key, Key),
-    /// Two states of the registry; the second one may be the present.
-    Revisions(At, Option<At>, Option<About>),
+    /// `None` as the second point in time: now.
+    Revisions(PointInTime, Option<PointInTime>, Option<EntityFilter>),
 }
 
 impl DiffArgs {
-    /// What the user named.
-    pub(crate) fn compared(self) -> Result<Compared, Failure> {
-        let range = |text: &str| !text.contains('/') && text.contains("..");
-        match self.what.as_slice() {
-            [points] if range(points) => revisions(points, None),
-            [points, about] if range(points) => revisions(points, Some(about.parse()?)),
-            [versions] => both(versions),
+    pub(crate) fn parse(self) -> Result<DiffOperands, Failure> {
+        let is_range = |text: &str| !text.contains('/') && text.contains("..");
+        match self.operands.as_slice() {
+            [range] if is_range(range) => revisions(range, None),
+            [range, filter] if is_range(range) => revisions(range, Some(filter.parse()?)),
+            [versions] => version_range(versions),
             _ => {
-                let (old, new) = VersionPair { versions: self.what }.keys()?;
-                Ok(Compared::Versions(old, new))
+                let (old, new) = VersionPair { versions: self.operands }.keys()?;
+                Ok(DiffOperands::Versions(old, new))
             }
         }
     }
 }
 
-fn revisions(points: &str, about: Option<About>) -> Result<Compared, Failure> {
-    let (from, to) = points.split_once("..").unwrap_or((points, ""));
-    let read = |text: &str| -> Result<Option<At>, Failure> {
+fn revisions(range: &str, filter: Option<EntityFilter>) -> Result<DiffOperands, Failure> {
+    let (from, to) = range.split_once("..").unwrap_or((range, ""));
+    let read = |text: &str| -> Result<Option<PointInTime>, Failure> {
         let text = Some(text).filter(|text| !text.is_empty());
         text.map(|text| text.parse().map_err(Failure::usage)).transpose()
     };
-    let from = read(from)?.unwrap_or(At::Revision(Revision(0)));
-    Ok(Compared::Revisions(from, read(to)?, about))
+    let from = read(from)?.unwrap_or(PointInTime::Revision(Revision(0)));
+    Ok(DiffOperands::Revisions(from, read(to)?, filter))
 }
 
 /// `KIND/NAME@OLD..NEW`.
-fn both(text: &str) -> Result<Compared, Failure> {
+fn version_range(text: &str) -> Result<DiffOperands, Failure> {
     let form = || {
         let forms = "A..B for two revisions, or KIND/NAME@OLD..NEW for two versions";
-        Failure::Usage(format!("`{text}` does not say what to compare; write {forms}"))
+        Failure::Usage(format!("`{text}` is neither two revisions nor two versions; write {forms}"))
     };
     let (name, versions) = text.rsplit_once('@').ok_or_else(form)?;
     let (old, new) = versions.split_once("..").ok_or_else(form)?;
-    let key = |version: &str| format!("{name}@{version}").parse().map_err(Failure::usage);
-    Ok(Compared::Versions(key(old)?, key(new)?))
+    let key = |version: &str| parse_key(&format!("{name}@{version}")).map_err(Failure::Usage);
+    Ok(DiffOperands::Versions(key(old)?, key(new)?))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn read(what: &[&str]) -> Option<String> {
-        let what = what.iter().map(|text| (*text).to_owned()).collect();
-        let compared = DiffArgs { what, exit_code: false }.compared().ok()?;
-        Some(match compared {
-            Compared::Versions(old, new) => format!("{old} {new}"),
-            Compared::Revisions(from, to, about) => {
+    fn read(operands: &[&str]) -> Option<String> {
+        let operands = operands.iter().map(|text| (*text).to_owned()).collect();
+        let parsed = DiffArgs { operands, exit_code: false }.parse().ok()?;
+        Some(match parsed {
+            DiffOperands::Versions(old, new) => format!("{old} {new}"),
+            DiffOperands::Revisions(from, to, filter) => {
                 let to = to.map_or_else(|| "now".to_owned(), |to| to.to_string());
-                let name = |name: Option<registry_core::Name>| name.map(|name| format!("/{name}"));
-                let about = about.map(|About { kind, name: of, .. }| {
-                    format!(" {kind}{}", name(of).unwrap_or_default())
+                let filter = filter.map(|EntityFilter { kind, name, .. }| {
+                    let name = name.map(|name| format!("/{name}")).unwrap_or_default();
+                    format!(" {kind}{name}")
                 });
-                format!("{from} {to}{}", about.unwrap_or_default())
+                format!("{from} {to}{}", filter.unwrap_or_default())
             }
         })
     }
 
     #[test]
-    fn two_versions_are_named_in_every_way() {
+    fn version_operands_have_four_forms() {
         let both = Some("tool/fetch@1.0.0 tool/fetch@2.0.0-rc.1".to_owned());
         assert_eq!(read(&["tool", "fetch", "1.0.0", "2.0.0-rc.1"]), both);
         assert_eq!(read(&["tool/fetch", "1.0.0", "2.0.0-rc.1"]), both);
@@ -113,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn two_revisions_are_open_at_either_end() {
+    fn revision_ranges_have_default_ends() {
         assert_eq!(read(&["3..7"]).unwrap(), "revision 3 revision 7");
         assert_eq!(read(&["3.."]).unwrap(), "revision 3 now");
         assert_eq!(read(&["..3"]).unwrap(), "revision 0 revision 3");
@@ -126,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn anything_else_is_refused() {
+    fn invalid_operands_are_rejected() {
         for bad in [
             &["3"][..],
             &["3...7"],

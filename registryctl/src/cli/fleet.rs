@@ -1,29 +1,35 @@
-//! The arguments of `gateways`, of `rollout`, and of waiting for gateways.
+//! The arguments of `fleet`, of `rollout`, and of waiting for gateways.
 
 use std::{fmt, str::FromStr, time::Duration};
 
 use clap::{Args, Subcommand};
-use registry_core::parse_wait;
+use registry_core::parse_positive_duration;
 use registry_proto::v1;
 
+#[derive(Debug, Subcommand)]
+pub(crate) enum FleetCommand {
+    /// List gateways with their applied revision, lag and last rejection
+    List(FleetListArgs),
+}
+
 #[derive(Debug, Args)]
-pub(crate) struct GatewaysArgs {
-    /// Only those that follow the registry now
+pub(crate) struct FleetListArgs {
+    /// Only connected gateways
     #[arg(long)]
     pub(crate) connected: bool,
-    /// Only those that have followed it and are gone
+    /// Only gateways that have disconnected
     #[arg(long, conflicts_with = "connected")]
     pub(crate) gone: bool,
-    /// Only those that have not applied this revision
+    /// Only gateways that have not applied this revision
     #[arg(long, value_name = "REVISION", default_value_t = 0, hide_default_value = true)]
     pub(crate) behind: u64,
-    /// Only names that begin so
+    /// Only names with this prefix
     #[arg(long, default_value = "", hide_default_value = true)]
     pub(crate) prefix: String,
 }
 
-impl GatewaysArgs {
-    /// Of both or neither, everybody.
+impl FleetListArgs {
+    /// The requested state. Neither flag or both: any state.
     pub(crate) fn state(&self) -> v1::GatewayState {
         match (self.connected, self.gone) {
             (true, false) => v1::GatewayState::Connected,
@@ -33,11 +39,9 @@ impl GatewaysArgs {
     }
 }
 
-/// How far a revision has come among gateways.
 #[derive(Debug, Subcommand)]
 pub(crate) enum RolloutCommand {
-    /// Show how many of the connected gateways have applied a revision, who has not, and who refuses
-    /// it and why
+    /// Show which connected gateways have applied a revision, and which reject it and why
     Status(RolloutStatusArgs),
 }
 
@@ -49,26 +53,29 @@ pub(crate) struct RolloutStatusArgs {
     pub(crate) wait: WaitArgs,
 }
 
-/// Whether to wait for gateways.
 #[derive(Debug, Clone, Default, Args)]
+#[command(next_help_heading = "Rollout")]
 pub(crate) struct WaitArgs {
-    /// Wait until so many of the gateways that are connected have applied it; end with 6 when they
-    /// do not in time, or when too many refuse it [without a number: 100%]
+    /// Wait until this share of gateways has applied the revision
+    ///
+    /// Without a value: 100% of the connected gateways.
+    ///
+    /// Exits with 6 after --timeout, or when too many gateways reject the revision.
     #[arg(long, value_name = "PERCENT", num_args = 0..=1, default_missing_value = "100%")]
     pub(crate) wait: Option<Percent>,
-    /// With --wait: how long at most: 30s, 5m or 1h
-    #[arg(long, value_name = "TIME", default_value = "5m", requires = "wait", value_parser = parse_wait)]
+    /// Maximum time of --wait: 30s, 5m or 1h
+    #[arg(long, value_name = "TIME", default_value = "5m", requires = "wait", value_parser = parse_positive_duration)]
     pub(crate) timeout: Duration,
 }
 
-/// A part of a whole, from 1 to 100 percent.
+/// A share of 1 to 100 percent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Percent(u8);
 
 impl Percent {
-    /// The least number that is such a part of this many; at least one.
-    pub(crate) fn of(self, many: usize) -> usize {
-        (many * usize::from(self.0)).div_ceil(100).max(1)
+    /// This share of a number, rounded up; at least one.
+    pub(crate) fn share_of(self, total: usize) -> usize {
+        (total * usize::from(self.0)).div_ceil(100).max(1)
     }
 }
 
@@ -84,7 +91,7 @@ impl FromStr for Percent {
     fn from_str(text: &str) -> Result<Self, String> {
         let number = text.strip_suffix('%').unwrap_or(text).parse().ok();
         let number = number.filter(|number| (1..=100).contains(number));
-        number.map(Self).ok_or_else(|| format!("`{text}` is not a part from 1% to 100%"))
+        number.map(Self).ok_or_else(|| format!("`{text}` is not a percentage from 1% to 100%"))
     }
 }
 
@@ -93,9 +100,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_part_is_of_whole_gateways() {
-        let of = |text: &str, many| text.parse::<Percent>().map(|percent| percent.of(many));
-        for (text, many, expected) in [
+    fn percentages_are_rounded_up() {
+        let share = |text: &str, total| text.parse::<Percent>().map(|p| p.share_of(total));
+        for (text, total, expected) in [
             ("95%", 100, 95),
             ("95", 3, 3),
             ("50%", 3, 2),
@@ -103,10 +110,10 @@ mod tests {
             ("100%", 7, 7),
             ("5%", 0, 1),
         ] {
-            assert_eq!(of(text, many), Ok(expected), "{text} of {many}");
+            assert_eq!(share(text, total), Ok(expected), "{text} of {total}");
         }
         for bad in ["", "%", "0%", "101%", "-1", "9.5%", "half"] {
-            assert!(of(bad, 1).unwrap_err().contains(&format!("`{bad}`")));
+            assert!(share(bad, 1).unwrap_err().contains(&format!("`{bad}`")));
         }
     }
 }

@@ -1,25 +1,37 @@
-//! The arguments of `gateway`: what an operator does at one gateway's admin address.
+//! The arguments of `gateway`: operations at the admin address of one gateway.
 
 use std::{fs, path::PathBuf};
 
 use clap::{Args, Subcommand};
 use registry_core::{Key, Kind, Name, Secret, Version};
 
+use super::ConfirmArgs;
 use crate::failure::Failure;
 
 #[derive(Debug, Args)]
 pub(crate) struct GatewayArgs {
-    /// The gateway's admin address (`admin` in its configuration)
+    /// Admin address of the gateway (GATEWAY_ADMIN_URL)
+    ///
+    /// `admin` in its configuration.
     #[arg(
         long,
         global = true,
         env = "GATEWAY_ADMIN_URL",
+        hide_env = true,
         value_name = "URL",
         default_value = "http://127.0.0.1:7081"
     )]
     pub(crate) admin: String,
-    /// A file with the token that it asks for (`adminTokenFile`); or `GATEWAY_ADMIN_TOKEN`
-    #[arg(long, global = true, env = "GATEWAY_ADMIN_TOKEN_FILE", value_name = "FILE")]
+    /// File with the admin token (GATEWAY_ADMIN_TOKEN_FILE)
+    ///
+    /// `adminTokenFile` in its configuration. GATEWAY_ADMIN_TOKEN can have the token instead.
+    #[arg(
+        long,
+        global = true,
+        env = "GATEWAY_ADMIN_TOKEN_FILE",
+        hide_env = true,
+        value_name = "FILE"
+    )]
     admin_token_file: Option<PathBuf>,
     #[arg(long, global = true, env = "GATEWAY_ADMIN_TOKEN", hide = true, hide_env_values = true)]
     admin_token: Option<Secret>,
@@ -28,7 +40,7 @@ pub(crate) struct GatewayArgs {
 }
 
 impl GatewayArgs {
-    /// The token, if there is one.
+    /// Reads the admin token.
     pub(crate) fn token(&self) -> Result<Option<Secret>, Failure> {
         let Some(path) = &self.admin_token_file else { return Ok(self.admin_token.clone()) };
         let text = fs::read_to_string(path).map_err(|e| Failure::unreadable(path, e))?;
@@ -38,38 +50,48 @@ impl GatewayArgs {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum GatewayCommand {
-    /// List its targets: how each is, what it works on, and why it is down
+    /// List targets with their state, load and last error
     Targets,
-    /// Look at a target at once
+    /// Probe a target now
     Check(TargetArgs),
-    /// Give a target no more calls; those that it has are finished
-    Stop(TargetArgs),
-    /// Start a target that was stopped
-    Start(TargetArgs),
-    /// Take over its configuration file now, and say what waits for a restart
-    Reload,
-    /// List the tools of which their servers say something else than was registered or first seen
+    /// Stop sending calls to a target; running calls finish
+    Drain(ChangeTargetArgs),
+    /// Send calls to a drained target again
+    Undrain(ChangeTargetArgs),
+    /// Reload the configuration file now, and list settings that need a restart
+    Reload(ConfirmArgs),
+    /// List tools whose live definition differs from the registered or first seen one
     Contracts,
-    /// Accept what a tool's server says of it now, which ends its quarantine
+    /// Accept the live definition of a tool, which ends its quarantine
     Accept(AcceptArgs),
-    /// List the sagas that it knows, the newest first; show one, or try again to undo it
+    /// List sagas, newest first; show one, or retry its compensation
     Sagas(SagasArgs),
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct TargetArgs {
-    /// The target as `targets` lists it: NAME@VERSION, NAME@* or agent/NAME@VERSION
+    /// A target of `gateway targets`: NAME@VERSION, NAME@* or agent/NAME@VERSION
     #[arg(value_name = "NAME@VERSION", value_parser = target)]
     pub(crate) server: String,
 }
 
 #[derive(Debug, Args)]
+pub(crate) struct ChangeTargetArgs {
+    #[command(flatten)]
+    pub(crate) target: TargetArgs,
+    #[command(flatten)]
+    pub(crate) confirm: ConfirmArgs,
+}
+
+#[derive(Debug, Args)]
 pub(crate) struct AcceptArgs {
-    /// The registered tool: NAME@VERSION
+    /// The registered tool
     #[arg(value_name = "NAME@VERSION", value_parser = tool)]
     pub(crate) tool: Key,
-    /// The digest of the definition, as `contracts` shows it
+    /// Digest of the live definition, as `gateway contracts` prints it
     pub(crate) live: String,
+    #[command(flatten)]
+    pub(crate) confirm: ConfirmArgs,
 }
 
 #[derive(Debug, Args)]
@@ -80,16 +102,24 @@ pub(crate) struct SagasArgs {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum SagasCommand {
-    /// Show what has happened to a saga, with what its tools were given and gave
+    /// Show the steps of a saga with their inputs and results
     Show(SagaArgs),
-    /// Try again to undo what could not be undone
-    Retry(SagaArgs),
+    /// Retry the failed compensation of a saga
+    Retry(RetrySagaArgs),
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct SagaArgs {
-    /// The saga, as the list names it
+    /// Id of the saga, as `gateway sagas` prints it
     pub(crate) id: String,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct RetrySagaArgs {
+    #[command(flatten)]
+    pub(crate) saga: SagaArgs,
+    #[command(flatten)]
+    pub(crate) confirm: ConfirmArgs,
 }
 
 fn target(text: &str) -> Result<String, String> {
@@ -106,7 +136,7 @@ fn tool(text: &str) -> Result<Key, String> {
     key(Kind::Tool, text)
 }
 
-/// `NAME@VERSION`, perhaps with its kind before it.
+/// Parses `NAME@VERSION`; the kind before it is optional.
 fn key(kind: Kind, text: &str) -> Result<Key, String> {
     let bare = text.strip_prefix(&format!("{kind}/")).unwrap_or(text);
     let (name, version) = bare.rsplit_once('@').ok_or("write NAME@VERSION")?;
@@ -120,7 +150,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_kind_need_not_be_said() {
+    fn kind_prefix_is_optional() {
         for text in ["team/fetch@1.2.3", "server/team/fetch@1.2.3"] {
             assert_eq!(target(text).unwrap(), "server/team/fetch@1.2.3");
         }

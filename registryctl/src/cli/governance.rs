@@ -1,4 +1,4 @@
-//! The arguments of what changes lifecycles and settings.
+//! The arguments of commands that change lifecycles and settings.
 
 use std::str::FromStr;
 
@@ -8,58 +8,56 @@ use registry_core::{
     compatibility::{InvalidMode, Mode},
 };
 
-use super::{AtArgs, CommitArgs};
+use super::{AsOfArgs, CommitArgs, ConfirmArgs, selector::parse_key};
 
 #[derive(Debug, Args)]
 pub(crate) struct LifecycleArgs {
-    /// Which entity
-    #[arg(value_name = "KIND/NAME@VERSION")]
+    /// The entity
+    #[arg(value_name = "KIND/NAME@VERSION", value_parser = parse_key)]
     pub(crate) key: Key,
-    /// Why
+    /// Reason; also the commit message
     #[arg(long, short)]
     pub(crate) message: Option<String>,
+    #[command(flatten)]
+    pub(crate) confirm: ConfirmArgs,
     #[command(flatten)]
     pub(crate) commit: CommitArgs,
 }
 
 #[derive(Debug, Args)]
-pub(crate) struct NoticeArgs {
-    #[command(flatten)]
-    pub(crate) change: LifecycleArgs,
-    /// What to use instead: something registered
-    #[arg(long, value_name = "KIND/NAME@VERSION")]
+pub(crate) struct DeprecateArgs {
+    /// Registered replacement
+    #[arg(long, value_name = "KIND/NAME@VERSION", value_parser = parse_key)]
     pub(crate) replacement: Option<Key>,
-    /// The day from which nobody should count on it
+    /// Sunset date (UTC) after which the entity may be removed
     #[arg(long, value_name = "YYYY-MM-DD")]
     pub(crate) sunset: Option<Date>,
+    #[command(flatten)]
+    pub(crate) change: LifecycleArgs,
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct RetireArgs {
     /// The entity; with --with-tools, server/NAME selects all versions
     #[arg(value_name = "KIND/NAME@VERSION")]
-    pub(crate) what: Versions,
-    /// Retire every tool of the server, too, as one commit, after showing the plan
+    pub(crate) versions: Versions,
+    /// Also retire every tool of the server, in the same commit
     #[arg(long, conflicts_with = "replacement")]
     pub(crate) with_tools: bool,
-    /// The reason, for the log
+    /// Reason; also the commit message
     #[arg(long, short)]
     pub(crate) message: Option<String>,
-    /// A registered replacement
-    #[arg(long, value_name = "KIND/NAME@VERSION")]
+    /// Registered replacement
+    #[arg(long, value_name = "KIND/NAME@VERSION", value_parser = parse_key)]
     pub(crate) replacement: Option<Key>,
-    /// The end of support
+    /// Sunset date (UTC)
     #[arg(long, value_name = "YYYY-MM-DD")]
     pub(crate) sunset: Option<Date>,
-    /// Retire it although something active depends on it, for this reason, which the log keeps
+    /// Retire despite active dependents, for this recorded reason
     #[arg(long, value_name = "REASON")]
     pub(crate) force: Option<String>,
-    /// With --with-tools: do not ask
-    #[arg(long, short, requires = "with_tools")]
-    pub(crate) yes: bool,
-    /// With --with-tools: only show what would happen
-    #[arg(long, requires = "with_tools")]
-    pub(crate) dry_run: bool,
+    #[command(flatten)]
+    pub(crate) confirm: ConfirmArgs,
     #[command(flatten)]
     pub(crate) commit: CommitArgs,
 }
@@ -76,30 +74,24 @@ impl FromStr for Versions {
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         if text.contains('@') {
-            return text.parse::<Key>().map(Self::One).map_err(|e| e.to_string());
+            return parse_key(text).map(Self::One);
         }
         match text.parse() {
             Ok(Selector::Name(kind, name)) => Ok(Self::All(kind, name)),
-            _ => Err(format!(
-                "`{text}` is not of the form kind/name@version, like server/files@1.2.3"
-            )),
+            _ => Err(format!("`{text}` is not KIND/NAME@VERSION, such as server/files@1.2.3")),
         }
     }
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct RevertArgs {
-    /// The revision whose changes are undone
+    /// The revision to revert
     pub(crate) revision: u64,
-    /// Do not ask
-    #[arg(long, short)]
-    pub(crate) yes: bool,
-    /// Only show what would happen
-    #[arg(long)]
-    pub(crate) dry_run: bool,
-    /// The reason, for the log [default: the reverted revision and its message]
+    /// Commit message [default: the reverted revision and its message]
     #[arg(long, short)]
     pub(crate) message: Option<String>,
+    #[command(flatten)]
+    pub(crate) confirm: ConfirmArgs,
     #[command(flatten)]
     pub(crate) commit: CommitArgs,
 }
@@ -107,59 +99,61 @@ pub(crate) struct RevertArgs {
 #[derive(Debug, Args)]
 pub(crate) struct SettingsArgs {
     #[command(flatten)]
-    pub(crate) at: AtArgs,
+    pub(crate) as_of: AsOfArgs,
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct ArchiveArgs {
-    /// Which name, of all its versions
+    /// The name, with all its versions
     #[arg(value_name = "KIND/NAME", value_parser = selector)]
-    pub(crate) on: Selector,
+    pub(crate) target: Selector,
     #[command(flatten)]
-    pub(crate) why: WhyArgs,
+    pub(crate) reason: ReasonArgs,
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct TransferArgs {
-    /// Which name, or which namespace: tool/fetch, team/*, com.example.*
+    /// The name or namespace: tool/fetch, team/*, com.example.*
     #[arg(value_name = "KIND/NAME|NAMESPACE", value_parser = selector)]
-    pub(crate) on: Selector,
-    /// Who is to own it
+    pub(crate) target: Selector,
+    /// The new owner
     pub(crate) owner: String,
     #[command(flatten)]
-    pub(crate) why: WhyArgs,
+    pub(crate) reason: ReasonArgs,
 }
 
 #[derive(Debug, Args)]
-pub(crate) struct CompatibilityArgs {
-    /// Of which name, of which namespace, or `*` for everything
+pub(crate) struct SetCompatibilityArgs {
+    /// The name, the namespace, or `*` for the registry
     #[arg(value_name = "KIND/NAME|NAMESPACE|*", value_parser = selector)]
-    pub(crate) on: Selector,
-    /// none, backward, forward, full, each of the last three also with _transitive; or inherit
-    pub(crate) mode: WantedMode,
+    pub(crate) target: Selector,
+    /// none, backward, forward, full or inherit
+    ///
+    /// backward_transitive, forward_transitive and full_transitive compare with all earlier versions.
+    pub(crate) mode: ModeArg,
     #[command(flatten)]
-    pub(crate) why: WhyArgs,
+    pub(crate) reason: ReasonArgs,
 }
 
-/// A selector that means what it looks like: `tool/*` is not all tools, but the names that begin so.
+/// Parses a selector. `tool/*` is rejected: it looks like all tools, and is a namespace.
 pub(super) fn selector(text: &str) -> Result<Selector, String> {
-    let on: Selector = text.parse().map_err(|e: InvalidSelector| e.to_string())?;
+    let selector: Selector = text.parse().map_err(|e: InvalidSelector| e.to_string())?;
     let first = text.split_once('/').map_or("", |(first, _)| first);
-    if matches!(on, Selector::Namespace(_)) && first.parse::<Kind>().is_ok() {
+    if matches!(selector, Selector::Namespace(_)) && first.parse::<Kind>().is_ok() {
         return Err(format!(
-            "a namespace holds names of every kind, so this would be the names that begin with \
-             `{first}/`, not every {first}; write {first}/NAME for one, team/* or com.example.* for \
-             a namespace, or * for everything"
+            "a namespace contains names of every kind, so `{text}` would select names with the \
+             prefix `{first}/` instead of every {first}; write {first}/NAME for one name, team/* or \
+             com.example.* for a namespace, or * for the registry"
         ));
     }
-    Ok(on)
+    Ok(selector)
 }
 
-/// A mode of compatibility, or none of its own.
+/// A mode of compatibility. `None` inherits it.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct WantedMode(pub(crate) Option<Mode>);
+pub(crate) struct ModeArg(pub(crate) Option<Mode>);
 
-impl FromStr for WantedMode {
+impl FromStr for ModeArg {
     type Err = InvalidMode;
 
     fn from_str(text: &str) -> Result<Self, InvalidMode> {
@@ -167,12 +161,14 @@ impl FromStr for WantedMode {
     }
 }
 
-/// Why something is set, and by whom.
+/// The message, author and confirmation of a change of settings.
 #[derive(Debug, Args)]
-pub(crate) struct WhyArgs {
-    /// Why, for the log
-    #[arg(long, short, default_value = "")]
+pub(crate) struct ReasonArgs {
+    /// Commit message
+    #[arg(long, short, default_value = "", hide_default_value = true)]
     pub(crate) message: String,
+    #[command(flatten)]
+    pub(crate) confirm: ConfirmArgs,
     #[command(flatten)]
     pub(crate) commit: CommitArgs,
 }

@@ -5,32 +5,38 @@ use std::path::PathBuf;
 use clap::{Args, Subcommand, ValueEnum};
 use registry_core::{Kind, Name, Version};
 
-use super::{ApplyHow, CommitArgs, live::LiveArgs};
+use super::{ApplyOptions, CommitArgs, live::LiveArgs, selector::parse_version};
 
 const AFTER: &str = "\
-What is imported is printed as a registry-v2 file, or written with --out, for a person to review;
-what was repaired, and what a person must decide, is listed on standard error. With --apply the
-registry's plan follows, and then the commit.";
+The result is printed as a registry-v2 file, or written with --out, for review. Repairs and open
+decisions are listed on standard error. --apply then shows the registry's plan and registers it.";
 
-/// Makes registry-v2 documents of what is there already.
+/// Convert existing definitions into registry files
 #[derive(Debug, Args)]
-#[command(after_help = AFTER)]
+#[command(args_conflicts_with_subcommands = true, after_help = AFTER)]
 pub(crate) struct ImportArgs {
+    /// A file whose form is detected: registry file, MCP client configuration or server.json
+    #[arg(value_name = "FILE")]
+    pub(crate) file: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) program: ProgramEnvironment,
+    #[command(flatten)]
+    pub(crate) result: ImportResultArgs,
     #[command(subcommand)]
-    pub(crate) from: ImportFrom,
+    pub(crate) from: Option<ImportFrom>,
 }
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum ImportFrom {
-    /// Import the tools of a live MCP server, and expose its prompts and resources
+    /// Import the tools, prompts and resources of a live MCP server
     Mcp(ImportMcpArgs),
-    /// Import all servers of an MCP client's file: Claude Desktop, Claude Code, Cursor, VS Code
+    /// Import the servers of an MCP client: Claude, Cursor or VS Code
     McpServers(ImportMcpServersArgs),
-    /// Fetch an A2A agent's card
+    /// Import an A2A agent from its card
     A2a(ImportA2aArgs),
-    /// Repair a registry file of version 1, or a loose one of version 2
+    /// Repair a registry file of version 1, or an invalid one of version 2
     Registry(ImportRegistryArgs),
-    /// Take the MCP servers of a server.json, or of an answer of an MCP registry
+    /// Import a server.json or the response of an MCP registry
     #[command(name = "server-json", visible_alias = "server.json")]
     ServerJson(ImportServerJsonArgs),
 }
@@ -46,7 +52,7 @@ pub(crate) struct ImportServerJsonArgs {
 
 #[derive(Debug, Args)]
 pub(crate) struct ImportRegistryArgs {
-    /// The file, in JSON or YAML; `-`: standard input
+    /// The file, in JSON or YAML; `-` for standard input
     pub(crate) file: PathBuf,
     #[command(flatten)]
     pub(crate) result: ImportResultArgs,
@@ -54,110 +60,133 @@ pub(crate) struct ImportRegistryArgs {
 
 #[derive(Debug, Args)]
 pub(crate) struct ImportA2aArgs {
-    /// Where the agent is (its card is under /.well-known/), or where its card is (….json)
+    /// URL of the agent (its card is below /.well-known/) or of the card (….json)
     pub(crate) url: String,
-    #[command(flatten)]
-    pub(crate) live: LiveArgs,
-    /// The agent's name in the registry [default: its own]
+    /// Name of the agent in the registry [default: from the card]
     #[arg(long)]
     pub(crate) name: Option<String>,
-    /// The agent's version [default: its own, or 0.1.0]
-    #[arg(long, value_parser = |text: &str| Version::parse(text))]
+    /// Version of the agent [default: from the card, or 0.1.0]
+    #[arg(long, value_parser = parse_version)]
     pub(crate) version: Option<Version>,
     #[command(flatten)]
     pub(crate) result: ImportResultArgs,
+    #[command(flatten)]
+    pub(crate) live: LiveArgs,
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct ImportMcpServersArgs {
-    /// The file, such as `claude_desktop_config.json`, `.mcp.json` or `.vscode/mcp.json`; `-`: standard input
+    /// Configuration file, such as `.mcp.json`; `-` for standard input
+    ///
+    /// Other names are `claude_desktop_config.json` and `.vscode/mcp.json`.
     pub(crate) file: PathBuf,
-    /// Write the gateway's `targets` to this file; those of other servers in it stay
+    /// Write the gateway's `targets` to this file, and keep other targets
     #[arg(long, value_name = "FILE")]
     pub(crate) targets: Option<PathBuf>,
-    /// Whether names of tools begin with their server's name. Without a prefix, a tool whose name an
-    /// earlier server has is left out
-    #[arg(long, value_name = "WHEN", default_value = "never")]
+    /// Prefix tool names with the server's name: never or always
+    ///
+    /// Without a prefix, a tool with the name of an earlier server's tool is omitted.
+    #[arg(long, value_name = "WHEN", default_value = "never", hide_possible_values = true)]
     pub(crate) tool_prefix: ToolPrefix,
-    /// Do not expose the servers' prompts and resources
+    /// Do not expose prompts and resources
     #[arg(long)]
     pub(crate) tools_only: bool,
-    #[arg(long, env = "PATH", hide = true, hide_env_values = true, default_value = "")]
-    pub(crate) program_path: String,
-    #[arg(long, env = "HOME", hide = true, hide_env_values = true, default_value = "")]
-    pub(crate) program_home: String,
+    #[command(flatten)]
+    pub(crate) program: ProgramEnvironment,
     #[command(flatten)]
     pub(crate) result: ImportResultArgs,
 }
 
-/// When the names of tools begin with their server's name.
+/// The environment of started programs.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct ProgramEnvironment {
+    #[arg(
+        long = "program-path",
+        env = "PATH",
+        hide = true,
+        hide_env_values = true,
+        default_value = ""
+    )]
+    pub(crate) path: String,
+    #[arg(
+        long = "program-home",
+        env = "HOME",
+        hide = true,
+        hide_env_values = true,
+        default_value = ""
+    )]
+    pub(crate) home: String,
+}
+
+/// When the names of tools start with the name of their server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum ToolPrefix {
-    /// `search` is the tool `search`.
+    /// `search` is registered as `search`
     Never,
-    /// `search` of the server `docs` is the tool `docs_search`.
+    /// `search` of the server `docs` is registered as `docs_search`
     Always,
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct ImportMcpArgs {
-    /// Where the server is: http(s)://HOST/PATH
+    /// URL of the server: http(s)://HOST/PATH
     #[arg(required_unless_present = "stdio")]
     pub(crate) url: Option<String>,
-    /// Start this program and speak over its standard streams instead
+    /// Start this program and use its standard streams instead of a URL
     #[arg(long, value_name = "COMMAND", conflicts_with = "url")]
     pub(crate) stdio: Option<String>,
-    #[command(flatten)]
-    pub(crate) live: LiveArgs,
-    /// The server's name in the registry [default: its own]
+    /// Name of the server in the registry [default: as reported]
     #[arg(long)]
     pub(crate) name: Option<String>,
-    /// The version of the server and its tools [default: its own, or 0.1.0]
-    #[arg(long, value_parser = |text: &str| Version::parse(text))]
+    /// Version of the server and its tools [default: as reported, or 0.1.0]
+    #[arg(long, value_parser = parse_version)]
     pub(crate) version: Option<Version>,
-    /// Write the gateway's target to this file; those of other servers in it stay
+    /// Write the gateway's target to this file, and keep other targets
     #[arg(long, value_name = "FILE")]
     pub(crate) targets: Option<PathBuf>,
-    /// Register equal schemas of several tools once, and refer to them with `$ref`
+    /// Register equal schemas once, and refer to them with `$ref`
     #[arg(long)]
     pub(crate) share_schemas: bool,
-    /// Do not expose the server's prompts and resources
+    /// Do not expose prompts and resources
     #[arg(long)]
     pub(crate) tools_only: bool,
-    /// Put this before the name of each tool, so that it differs from those of other servers
+    /// Prefix of the registered tool names
     #[arg(long, value_name = "PREFIX", value_parser = tool_name)]
     pub(crate) prefix: Option<Name>,
-    /// Register the server's tool A as B, without the prefix; may be repeated
+    /// Register tool A as B, without the prefix; may be repeated
     #[arg(long = "rename", value_name = "A=B", value_parser = rename)]
     pub(crate) renames: Vec<(String, Name)>,
     #[command(flatten)]
     pub(crate) result: ImportResultArgs,
+    #[command(flatten)]
+    pub(crate) live: LiveArgs,
 }
 
 fn tool_name(text: &str) -> Result<Name, String> {
     Name::parse(Kind::Tool, text).map_err(|e| e.to_string())
 }
 
-/// The last `=` separates, because the server may have one in a name.
+/// Splits at the last `=`: names on the server may contain one.
 fn rename(text: &str) -> Result<(String, Name), String> {
     let (from, to) = text.rsplit_once('=').ok_or("expected SERVER_NAME=REGISTERED_NAME")?;
     Ok((from.to_owned(), tool_name(to)?))
 }
 
-/// What becomes of the documents.
+/// Output and registration of the imported documents.
 #[derive(Debug, Args)]
+#[command(next_help_heading = "Result")]
 pub(crate) struct ImportResultArgs {
-    /// Write here instead: one file if it ends in `.json`, else a directory with a file a kind
+    /// Write to a file (….json), or to a directory with one file per kind
     #[arg(long, short = 'o', value_name = "FILE|DIR")]
     pub(crate) out: Option<PathBuf>,
-    /// Write `metadata.managedBy` into every document, for `apply --prune`
+    /// Set `metadata.managedBy` in every document, for `apply --prune`
     #[arg(long, value_name = "SOURCE")]
     pub(crate) managed_by: Option<String>,
-    /// Go on and register them, after showing the plan; without it, nothing is registered
+    /// Register the documents after showing the plan
     #[arg(long)]
     pub(crate) apply: bool,
     #[command(flatten)]
-    pub(crate) how: ApplyHow,
+    pub(crate) options: ApplyOptions,
     #[command(flatten)]
     pub(crate) commit: CommitArgs,
 }

@@ -1,4 +1,4 @@
-//! How a live server is reached: headers, tokens, environment, patience.
+//! Access to a live server: headers, tokens, environment and timeout.
 //!
 //! OAuth is not supported: a token comes from a file or from the environment.
 
@@ -6,36 +6,37 @@ use std::{path::PathBuf, str::FromStr};
 
 use clap::Args;
 
-use super::unrepeated::unrepeated;
+use super::redacted::redacted;
 
-/// What is needed to reach a live server.
+/// Access to a live server.
 #[derive(Debug, Clone, Args)]
+#[command(next_help_heading = "Live server")]
 pub(crate) struct LiveArgs {
-    /// Send this header with every request; may be given several times
-    #[arg(long, value_name = "NAME: VALUE", value_parser = unrepeated::<Header>())]
+    /// Header of every request; may be repeated
+    #[arg(long, value_name = "NAME: VALUE", value_parser = redacted::<Header>())]
     pub(crate) header: Vec<Header>,
-    /// Read a bearer token from this file; without it `MCP_BEARER_TOKEN` is sent, if it is set
+    /// File with a bearer token [default: the value of MCP_BEARER_TOKEN]
     #[arg(long, value_name = "FILE")]
     pub(crate) bearer_file: Option<PathBuf>,
     #[arg(long, env = "MCP_BEARER_TOKEN", hide = true, hide_env_values = true)]
     pub(crate) bearer_token: Option<String>,
-    /// Set a variable for the program; it gets PATH and HOME, and nothing else
-    #[arg(long, value_name = "NAME=VALUE", value_parser = unrepeated::<Variable>())]
+    /// Environment variable of the program; may be repeated
+    ///
+    /// The program gets these variables, PATH and HOME.
+    #[arg(long, value_name = "NAME=VALUE", value_parser = redacted::<Variable>())]
     pub(crate) env: Vec<Variable>,
-    /// Start the program in this directory
+    /// Working directory of the program
     #[arg(long, value_name = "DIR")]
     pub(crate) cwd: Option<PathBuf>,
-    /// How long everything may take
+    /// Timeout of all requests together
     #[arg(long, value_name = "SECONDS", default_value_t = 30,
           value_parser = clap::value_parser!(u16).range(1..=600))]
     pub(crate) timeout: u16,
-    #[arg(long, env = "PATH", hide = true, hide_env_values = true, default_value = "")]
-    pub(crate) program_path: String,
-    #[arg(long, env = "HOME", hide = true, hide_env_values = true, default_value = "")]
-    pub(crate) program_home: String,
+    #[command(flatten)]
+    pub(crate) program: super::import::ProgramEnvironment,
 }
 
-/// A header of HTTP.
+/// An HTTP header.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Header {
     pub(crate) name: String,
@@ -46,12 +47,13 @@ impl FromStr for Header {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let (name, value) = text.split_once(':').ok_or("it has no colon; write `Name: value`")?;
+        let (name, value) =
+            text.split_once(':').ok_or("the colon is missing; write `Name: value`")?;
         Ok(Self { name: name.trim().to_owned(), value: value.trim().to_owned() })
     }
 }
 
-/// A variable of an environment.
+/// An environment variable.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Variable {
     pub(crate) name: String,
@@ -62,9 +64,9 @@ impl FromStr for Variable {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let (name, value) = text.split_once('=').ok_or("it has no `=`; write NAME=VALUE")?;
+        let (name, value) = text.split_once('=').ok_or("`=` is missing; write NAME=VALUE")?;
         if name.is_empty() || text.contains('\0') {
-            return Err("no name of a variable is before the `=`; write NAME=VALUE".to_owned());
+            return Err("the name is empty or the text contains NUL; write NAME=VALUE".to_owned());
         }
         Ok(Self { name: name.to_owned(), value: value.to_owned() })
     }

@@ -3,65 +3,71 @@
 use std::{convert::Infallible, path::PathBuf, str::FromStr};
 
 use clap::{ArgGroup, Args, Subcommand};
-use registry_core::{At, Key, Kind};
+use registry_core::{Key, Kind, PointInTime};
 use registry_sbom::Format;
 
-use super::{AtArgs, Name};
+use super::{
+    AsOfArgs, NameArg,
+    selector::{parse_key, parse_kind},
+};
 
 #[derive(Debug, Subcommand)]
-pub(crate) enum Sbom {
-    /// Write the bill of materials of an entity, or of everything
+pub(crate) enum SbomCommand {
+    /// Export the SBOM of an entity or of the whole registry
     ///
-    /// It lists the entity and all that it needs; for a server also the tools that it provides. The
-    /// same revision always gives the same bytes.
+    /// It contains the entity and all its dependencies, and the tools that a server provides. Exports
+    /// of one revision are identical, byte for byte.
     Export(SbomExportArgs),
-    /// Show what is different between two bills: things, versions, licences, suppliers, lifecycle
+    /// Compare two SBOMs: components, versions, licenses, suppliers and lifecycles
     ///
-    /// Ends with 0 where nothing is different, with 1 where something is.
+    /// Exits with 1 if there are differences.
     Diff(SbomDiffArgs),
-    /// List what contains an entity, directly or through others, and how
-    WhoHas(WhoHasArgs),
+    /// List the entities that contain an entity, directly or transitively
+    WhereUsed(WhereUsedArgs),
 }
 
 #[derive(Debug, Args)]
-#[command(group(ArgGroup::new("what").args(["root", "all"]).required(true)))]
+#[command(group(ArgGroup::new("subject").args(["root", "all"]).required(true)))]
 pub(crate) struct SbomExportArgs {
-    /// Of which entity
-    #[arg(value_name = "KIND/NAME@VERSION")]
+    /// The entity
+    #[arg(value_name = "KIND/NAME@VERSION", value_parser = parse_key)]
     pub(crate) root: Option<Key>,
-    /// Of everything that is registered
+    /// Export the whole registry
     #[arg(long)]
     pub(crate) all: bool,
-    /// cyclonedx-1.6, cyclonedx-1.7, spdx-2.3 or spdx-3.0
+    /// Format
+    ///
+    /// cyclonedx-1.6, cyclonedx-1.7, spdx-2.3 or spdx-3.0.
     #[arg(long, value_name = "FORMAT", default_value = "cyclonedx-1.6")]
     pub(crate) format: Format,
-    /// Write to this file instead of standard output; it is replaced only when all is there
+    /// Write to this file instead of standard output
+    ///
+    /// The file is replaced only after the complete SBOM was received.
     #[arg(long, short = 'o', value_name = "FILE")]
     pub(crate) out: Option<PathBuf>,
     #[command(flatten)]
-    pub(crate) at: AtArgs,
+    pub(crate) as_of: AsOfArgs,
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct SbomDiffArgs {
-    /// KIND/NAME@VERSION, `all` for everything, or a file in any of the formats
+    /// KIND/NAME@VERSION, `all` for the whole registry, or an SBOM file
     pub(crate) old: SbomSource,
-    /// The same
+    /// The other SBOM, in the same forms
     pub(crate) new: SbomSource,
-    /// As of when OLD is taken from the registry: 42, 2026-01-31 (its end) or 2026-01-31T12:00:00Z
+    /// Read OLD as of a revision, date or time
     #[arg(long, value_name = "REVISION|TIME")]
-    pub(crate) old_at: Option<At>,
-    /// As of when NEW is taken from the registry
+    pub(crate) old_at: Option<PointInTime>,
+    /// Read NEW as of a revision, date or time
     #[arg(long, value_name = "REVISION|TIME")]
-    pub(crate) new_at: Option<At>,
+    pub(crate) new_at: Option<PointInTime>,
 }
 
-/// Where a bill comes from.
+/// The source of an SBOM.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum SbomSource {
-    /// From the registry: of an entity, or of everything.
+    /// An entity of the registry; `None`: the whole registry.
     Registry(Option<Key>),
-    /// From a file.
     File(PathBuf),
 }
 
@@ -78,14 +84,14 @@ impl FromStr for SbomSource {
 }
 
 #[derive(Debug, Args)]
-pub(crate) struct WhoHasArgs {
+pub(crate) struct WhereUsedArgs {
     #[command(flatten)]
-    pub(crate) name: Name,
-    /// Only holders of this kind: agent, tool, server or schema
-    #[arg(long = "kind", value_name = "KIND")]
-    pub(crate) holder_kind: Option<Kind>,
+    pub(crate) name: NameArg,
+    /// Only users of this kind: agent, tool, server or schema
+    #[arg(long = "kind", value_name = "KIND", value_parser = parse_kind)]
+    pub(crate) user_kind: Option<Kind>,
     #[command(flatten)]
-    pub(crate) at: AtArgs,
+    pub(crate) as_of: AsOfArgs,
 }
 
 #[cfg(test)]
@@ -93,7 +99,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_key_is_never_taken_for_a_file() {
+    fn keys_take_precedence_over_files() {
         let source = |text: &str| text.parse::<SbomSource>().unwrap();
         assert_eq!(source("all"), SbomSource::Registry(None));
         let key = "tool/fetch@1.2.3";

@@ -1,4 +1,4 @@
-//! What `search` takes.
+//! The arguments of `search`.
 //!
 //! A query language is not supported.
 
@@ -6,42 +6,42 @@ use clap::Args;
 use registry_core::{Kind, LifecycleState};
 use registry_search::Target;
 
-use super::AtArgs;
+use super::{AsOfArgs, parse_kind};
 
 #[derive(Debug, Args)]
 pub(crate) struct SearchArgs {
-    /// Words, in any order; parts and beginnings of words and typos are understood. None: all, by
-    /// name
+    /// Words in any order; prefixes, parts of words and typos match
+    ///
+    /// Without words, every entity matches, ordered by name.
     #[arg(value_name = "QUERY")]
     pub(crate) query: Vec<String>,
-    /// Only this kind: schema, server, tool or agent; may be given several times
-    #[arg(long)]
+    /// Only this kind: schema, server, tool or agent; may be repeated
+    #[arg(long, value_parser = parse_kind)]
     pub(crate) kind: Vec<Kind>,
-    /// Only what this owner owns
+    /// Only entities of this owner
     #[arg(long)]
     pub(crate) owner: Option<String>,
-    /// Only what has this tag; given several times: all of them
+    /// Only entities with this tag; if repeated: with all tags
     #[arg(long)]
     pub(crate) tag: Vec<String>,
-    /// Only this state: active, deprecated or retired; may be given several times [default: active
-    /// and deprecated]
+    /// Only this state; may be repeated [default: active and deprecated]
     #[arg(long, value_name = "STATE")]
     pub(crate) lifecycle: Vec<LifecycleState>,
-    /// Only servers that provide this tool, of any version or of this one
+    /// Only servers that provide this tool
     #[arg(long, value_name = "TOOL[@VERSION]")]
     pub(crate) provides: Option<String>,
-    /// Only what refers directly to this entity
+    /// Only direct dependents of this entity
     #[arg(long, value_name = "KIND/NAME[@VERSION]")]
     pub(crate) depends_on: Option<Target>,
-    /// Only what this entity refers to directly
+    /// Only direct dependencies of this entity
     #[arg(long, value_name = "KIND/NAME[@VERSION]")]
     pub(crate) used_by: Option<Target>,
-    /// Each version by itself; otherwise the newest active one stands for its name
+    /// List every version instead of the newest active one of each name
     #[arg(long)]
     pub(crate) all_versions: bool,
-    /// How many results at most
+    /// Maximum number of results
     #[arg(long, short = 'n', default_value_t = 20)]
     pub(crate) limit: usize,
     #[command(flatten)]
-    pub(crate) at: AtArgs,
+    pub(crate) as_of: AsOfArgs,
 }

@@ -1,4 +1,4 @@
-//! `audit`: prove the log, keep checkpoints of it, and export it; and read the trail of tokens.
+//! `audit`: verification, checkpoints, proofs and exports of the log, and the access log.
 
 mod access;
 
@@ -8,14 +8,14 @@ use indicatif::HumanCount;
 use registry_core::{
     Checkpoint, Digest,
     checkpoint::VerifierKey,
-    proof::{Proof, Proven},
+    proof::{Proof, VerifiedProof},
 };
 use registry_proto::v1;
 use serde_json::json;
 
 use super::{Session, export::save};
 use crate::{
-    cli::{AuditCommand, CheckArgs, ExportTrailArgs, Format, ProveArgs},
+    cli::{AuditCommand, CheckArgs, ExportLogArgs, Format, ProveArgs},
     client::{PAGE_SIZE, request},
     failure::Failure,
     progress::Progress,
@@ -33,7 +33,7 @@ pub(super) async fn run(session: &Session, command: AuditCommand) -> Result<(), 
         AuditCommand::Key => session.screen.line(&checkpoint(session).await?.verifier_key),
         AuditCommand::Prove(args) => prove(session, &args).await,
         AuditCommand::Check(args) => check(session, &args),
-        AuditCommand::Export(args) => trail(session, &args).await,
+        AuditCommand::Export(args) => export(session, &args).await,
         AuditCommand::Access(args) => access::run(session, &args).await,
     }
 }
@@ -45,13 +45,14 @@ async fn checkpoint(session: &Session) -> Result<v1::GetCheckpointResponse, Fail
 
 async fn verify(session: &Session) -> Result<(), Failure> {
     let client = session.connect().await?;
-    // It takes as long as it takes, so it has no deadline.
+    // The duration depends on the size of the log, so the call has no deadline.
     let call = client.audit();
     let mut stream = client.answer({ call }.verify_log(v1::VerifyLogRequest {})).await?;
     let (mut progress, mut reached) = (None, 0);
     loop {
         let message = stream.message().await.map_err(|status| client.failure(&status))?;
-        let message = message.ok_or_else(|| Failure::answer("the verification ended early"))?;
+        let message = message
+            .ok_or_else(|| Failure::invalid_response("the stream ended before the result"))?;
         let v1::VerifyLogResponse { revision, head, findings, done, more_findings } = message;
         let bar = progress.get_or_insert_with(|| Progress::bar("verifying", head));
         bar.advance(revision.saturating_sub(reached));
@@ -85,13 +86,14 @@ fn verified(
     if findings.is_empty() {
         if screen.format == Format::Table {
             let count = HumanCount(revision);
-            screen
-                .line(&format!("sound: {count} commits, their chain, documents and the state"))?;
+            screen.line(&format!(
+                "verified: {count} commits, their chain, documents and the state"
+            ))?;
         }
         return Ok(());
     }
     let count = HumanCount(more + findings.len() as u64);
-    Err(Failure::Rejected(format!("the database is not what was stored: {count} findings")))
+    Err(Failure::Rejected(format!("verification of the log failed: {count} findings")))
 }
 
 async fn prove(session: &Session, args: &ProveArgs) -> Result<(), Failure> {
@@ -102,7 +104,7 @@ async fn prove(session: &Session, args: &ProveArgs) -> Result<(), Failure> {
     };
     let answer = client.answer(client.audit().prove(request(wanted))).await?;
     let proof = read_proof(answer)?;
-    // A proof holds texts only.
+    // Strings always serialize.
     let mut text = serde_json::to_string_pretty(&proof).unwrap_or_default();
     text.push('\n');
     save(session, args.out.as_deref(), text.as_bytes())
@@ -112,26 +114,27 @@ fn read_proof(answer: v1::ProveResponse) -> Result<Proof, Failure> {
     let v1::ProveResponse { checkpoint, previous_chain, commit, inclusion, consistency } = answer;
     let digest = |bytes: &bytes::Bytes| {
         let node = <[u8; 32]>::try_from(&**bytes);
-        node.map(Digest::from_bytes).map_err(|_| Failure::answer("a hash has not 32 bytes"))
+        node.map(Digest::from_bytes)
+            .map_err(|_| Failure::invalid_response("a hash does not have 32 bytes"))
     };
     Ok(Proof {
         checkpoint,
         previous_chain: registry_proto::convert::chain_hash(&previous_chain)
-            .map_err(Failure::answer)?,
-        commit: String::from_utf8(commit.to_vec()).map_err(Failure::answer)?,
+            .map_err(Failure::invalid_response)?,
+        commit: String::from_utf8(commit.to_vec()).map_err(Failure::invalid_response)?,
         inclusion: inclusion.iter().map(digest).collect::<Result<_, _>>()?,
         consistency: consistency.iter().map(digest).collect::<Result<_, _>>()?,
     })
 }
 
-/// Needs no registry: only the proof, the key and perhaps an earlier checkpoint.
+/// Verifies a proof offline, with the key and an optional earlier checkpoint.
 fn check(session: &Session, args: &CheckArgs) -> Result<(), Failure> {
     let proof: Proof = serde_json::from_str(&read(&args.proof)?)
         .map_err(|e| Failure::Usage(format!("{} is not a proof: {e}", args.proof.display())))?;
     let since = args.since.as_deref().map(read).transpose()?;
     let proven = proof.check(&key(&args.key)?, since.as_deref());
-    let Proven { commit, checkpoint, since } =
-        proven.map_err(|e| Failure::Rejected(format!("not proven: {e}")))?;
+    let VerifiedProof { commit, checkpoint, since } =
+        proven.map_err(|e| Failure::Rejected(format!("invalid proof: {e}")))?;
     let Checkpoint { registry, revision, time, .. } = checkpoint;
     if session.screen.format == Format::Json {
         let since = since.map(|since| since.revision);
@@ -155,7 +158,7 @@ fn check(session: &Session, args: &CheckArgs) -> Result<(), Failure> {
     }
 }
 
-/// The key itself, or a file that holds it. A key has `+` in it.
+/// Parses a key or reads it from a file. Keys contain `+`.
 fn key(text: &str) -> Result<VerifierKey, Failure> {
     let path = Path::new(text);
     let text = if path.is_file() || !text.contains('+') { read(path)? } else { text.to_owned() };
@@ -166,23 +169,23 @@ fn read(path: &Path) -> Result<String, Failure> {
     fs::read_to_string(path).map_err(|e| Failure::unreadable(path, e))
 }
 
-async fn trail(session: &Session, args: &ExportTrailArgs) -> Result<(), Failure> {
+async fn export(session: &Session, args: &ExportLogArgs) -> Result<(), Failure> {
     let client = session.connect().await?;
     let mut wanted = v1::ListCommitsRequest {
         page_size: PAGE_SIZE,
         after_revision: args.after,
-        at: args.at.message(),
+        at: args.as_of.message(),
         ..Default::default()
     };
     let (progress, mut out) = (Progress::spinner("exporting"), Vec::new());
     loop {
         let page = client.answer(client.history().list_commits(request(wanted.clone()))).await?;
         for commit in page.commits {
-            // A commit holds texts and numbers only.
+            // Strings and numbers always serialize.
             out.extend(serde_json::to_vec(&CommitView::from(commit)).unwrap_or_default());
             out.push(b'\n');
         }
-        // What goes to standard output need not be kept.
+        // Standard output needs no complete log.
         if args.out.is_none() {
             session.screen.bytes(&std::mem::take(&mut out))?;
         }

@@ -1,10 +1,10 @@
-//! `blame`: which version introduced each value of a document, who registered it, when and why.
+//! `blame`: the version, author and commit that introduced each value of a document.
 
 use registry_proto::v1;
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use super::Session;
+use super::{Session, missing};
 use crate::{
     cli::{BlameArgs, Format},
     client::{PAGE_SIZE, request},
@@ -13,7 +13,7 @@ use crate::{
     view::{EventView, KeyView, short_value},
 };
 
-/// A value, and the registration that introduced it.
+/// A value and the registration that introduced it.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct LineView {
@@ -25,7 +25,7 @@ struct LineView {
     committed_at: Option<String>,
     message: String,
     #[serde(skip_serializing_if = "std::ops::Not::not")]
-    or_earlier: bool,
+    at_or_before: bool,
 }
 
 pub(super) async fn run(session: &Session, args: &BlameArgs) -> Result<(), Failure> {
@@ -34,14 +34,21 @@ pub(super) async fn run(session: &Session, args: &BlameArgs) -> Result<(), Failu
     let mut wanted = v1::BlameRequest {
         kind: v1::Kind::from(kind).into(),
         name: name.to_string(),
-        version: version.map(|version| version.to_string()).unwrap_or_default(),
-        at: args.at.message(),
+        version: version.as_ref().map(ToString::to_string).unwrap_or_default(),
+        at: args.as_of.message(),
         page_size: PAGE_SIZE,
         page_token: String::new(),
     };
     let mut lines = Vec::new();
     loop {
-        let page = client.answer(client.history().blame(request(wanted.clone()))).await?;
+        let page = client.answer(client.history().blame(request(wanted.clone()))).await;
+        let page = match page {
+            Ok(page) => page,
+            Err(failure) => {
+                let version = version.as_ref();
+                return Err(missing::explain(&client, failure, kind, &name, version).await);
+            }
+        };
         let v1::BlameResponse { key, lines: explained, origins, next_page_token } = page;
         let key = KeyView::from(key.unwrap_or_default());
         let origins: Vec<_> = origins.into_iter().map(EventView::from).collect();
@@ -51,7 +58,7 @@ pub(super) async fn run(session: &Session, args: &BlameArgs) -> Result<(), Failu
         if next_page_token.is_empty() {
             return show(session, &key, &lines);
         }
-        // All pages are of the same version, whatever is registered meanwhile.
+        // Later pages are of the same version, also if a newer one was registered.
         wanted.version.clone_from(&key.version);
         wanted.page_token = next_page_token;
     }
@@ -61,17 +68,18 @@ fn view(line: v1::BlameLine, origins: &[EventView]) -> Result<LineView, Failure>
     let v1::BlameLine { pointer, value, origin, or_earlier } = line;
     let origin = usize::try_from(origin).ok().and_then(|origin| origins.get(origin));
     let EventView { revision, committed_at, author, message, change, setting: _ } =
-        origin.ok_or_else(|| Failure::answer("a value without its origin"))?;
-    let change = change.as_ref().ok_or_else(|| Failure::answer("an origin that is no change"))?;
+        origin.ok_or_else(|| Failure::invalid_response("a value has no origin"))?;
+    let change =
+        change.as_ref().ok_or_else(|| Failure::invalid_response("an origin has no change"))?;
     Ok(LineView {
         pointer,
-        value: serde_json::from_str(&value).map_err(Failure::answer)?,
+        value: serde_json::from_str(&value).map_err(Failure::invalid_response)?,
         version: change.key.version.clone(),
         revision: *revision,
         author: author.clone(),
         committed_at: committed_at.clone(),
         message: message.clone(),
-        or_earlier,
+        at_or_before: or_earlier,
     })
 }
 
@@ -85,7 +93,7 @@ fn show(session: &Session, key: &KeyView, lines: &[LineView]) -> Result<(), Fail
     for line in lines {
         let LineView { pointer, value, version, revision, author, committed_at, message, .. } =
             line;
-        let version = if line.or_earlier { format!("<={version}") } else { version.clone() };
+        let version = if line.at_or_before { format!("<={version}") } else { version.clone() };
         let time = committed_at.as_deref().unwrap_or_default();
         let (revision, value) = (revision.to_string(), short_value(value));
         table.row([&*version, &revision, time, author, pointer, &value, message]);

@@ -1,5 +1,5 @@
-//! One `Apply` call: tried again when the connection breaks or the registry is too busy, under one
-//! request id, so that it is committed at most once, at whichever server of the registry.
+//! `Apply` calls with retries. All attempts have one request id, so that the batch is committed once at
+//! most, also by different servers of the registry.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use registry_proto::v1;
 use tokio::time::sleep;
 use uuid::Uuid;
 
-use super::refused;
+use super::rejected_batch;
 use crate::{
     cli::{AccessArgs, CommitArgs},
     client::{Client, request},
@@ -16,20 +16,20 @@ use crate::{
     screen::Screen,
 };
 
-/// How often a call is tried, and how long to wait after the first time; then twice as long.
+/// Maximum number of attempts, and the wait after the first. The wait doubles after each attempt.
 const ATTEMPTS: u32 = 4;
 const FIRST_WAIT: Duration = Duration::from_millis(250);
 
-/// A request with the author's part filled in; whom the registry knows, it names itself.
-pub(super) fn request_of(
+/// A request. For an authenticated caller, the registry sets the author.
+pub(super) fn new_request(
     changes: Vec<v1::Change>,
     message: String,
     args: CommitArgs,
     access: &AccessArgs,
 ) -> v1::ApplyRequest {
     let CommitArgs { author, user, request_id, base_revision } = args;
-    let nobody = || if access.is_somebody() { String::new() } else { user };
-    let author = author.unwrap_or_else(nobody);
+    let default = || if access.has_credentials() { String::new() } else { user };
+    let author = author.unwrap_or_else(default);
     let request_id = request_id.unwrap_or_else(|| Uuid::now_v7().to_string());
     v1::ApplyRequest {
         changes,
@@ -42,27 +42,39 @@ pub(super) fn request_of(
     }
 }
 
-/// Applies a batch: again where that is safe, at the next server where there are several.
+/// Applies a batch. Retries go to the next server, if there are several.
 pub(super) async fn apply(
     client: &Client,
     wanted: &v1::ApplyRequest,
 ) -> Result<v1::ApplyResponse, Failure> {
-    let mut is_open = false;
-    let ended = try_apply(client.clone(), wanted, &mut is_open).await;
-    if ended.is_err()
-        && is_open
+    let mut is_unknown = false;
+    let result = try_apply(client.clone(), wanted, &mut is_unknown).await;
+    if result.is_err()
+        && is_unknown
         && let Some(id) = &wanted.request_id
     {
-        eprintln!("note: it may have been stored; the same command with --request-id {id} tells");
+        eprintln!(
+            "note: the commit may have been stored; repeat the command with --request-id {id} to \
+             find out"
+        );
     }
-    ended
+    result
 }
 
-/// As [`apply`]; also tells whether it may have been stored without an answer.
+/// The plan of a batch, with the same retries.
+pub(super) async fn dry_run(
+    client: &Client,
+    wanted: &v1::ApplyRequest,
+) -> Result<v1::ApplyResponse, Failure> {
+    let dry = v1::ApplyRequest { dry_run: true, request_id: None, ..wanted.clone() };
+    try_apply(client.clone(), &dry, &mut false).await
+}
+
+/// Sets `is_unknown` if an attempt may have been committed.
 async fn try_apply(
     mut client: Client,
     wanted: &v1::ApplyRequest,
-    is_open: &mut bool,
+    is_unknown: &mut bool,
 ) -> Result<v1::ApplyResponse, Failure> {
     let (mut wait, mut left) = (FIRST_WAIT, ATTEMPTS);
     loop {
@@ -70,25 +82,24 @@ async fn try_apply(
             Ok(response) => return Ok(response),
             Err(failure) => failure,
         };
-        *is_open |= failure.leaves_outcome_open();
+        *is_unknown |= failure.is_outcome_unknown();
         left -= 1;
-        if left == 0 || !is_worth_repeating(&client, &failure) {
+        if left == 0 || !is_retryable(&client, &failure) {
             return Err(failure);
         }
         sleep(wait).await;
         wait *= 2;
         if client.has_others() {
-            client = client.elsewhere().await?;
+            client = client.next_server().await?;
         }
     }
 }
 
-/// Whether the same request may succeed a little later, here or at another server.
-fn is_worth_repeating(client: &Client, failure: &Failure) -> bool {
-    failure.is_transient() || (client.has_others() && failure.is_of_one_server())
+fn is_retryable(client: &Client, failure: &Failure) -> bool {
+    failure.is_transient() || (client.has_others() && failure.is_server_specific())
 }
 
-/// Applies a batch; where it is refused, shows why.
+/// Applies a batch, and prints the findings of a rejection.
 pub(super) async fn apply_or_show(
     screen: Screen,
     client: &Client,
@@ -97,11 +108,11 @@ pub(super) async fn apply_or_show(
     or_show(screen, apply(client, wanted).await)
 }
 
-/// The answer; where the batch is refused, shows why.
+/// Prints the findings of a rejection.
 pub(super) fn or_show<T>(screen: Screen, answer: Result<T, Failure>) -> Result<T, Failure> {
     answer.map_err(|failure| match failure {
         Failure::Invalid(found) => {
-            refused(screen, &Report::new(found.iter().map(Finding::from).collect()))
+            rejected_batch(screen, &Report::new(found.iter().map(Finding::from).collect()))
         }
         other => other,
     })

@@ -1,4 +1,4 @@
-//! `completions`: a script that completes commands and options for a shell.
+//! `completions`: a shell completion script.
 //!
 //! Completion of registered names is not supported.
 

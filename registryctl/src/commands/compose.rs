@@ -1,4 +1,4 @@
-//! `compose`: what a composition does and whether it fits together, and one call of it.
+//! `compose`: checks and runs compositions.
 
 mod call;
 mod outline;
@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use registry_core::{
     Catalog, Key,
-    entity::{Effect, Hints, Implementation, Tool},
+    entity::{Hints, Implementation, Tool, ToolEffect},
     rules::{self, Proposed},
     spec::Spec,
 };
@@ -38,12 +38,12 @@ struct Composition<'b> {
 
 fn check(session: &Session, args: &ComposeCheckArgs) -> Result<(), Failure> {
     let screen = session.screen;
-    let catalog = validate::known(screen, args.against.as_deref())?;
-    let batch = Batch::read(&args.files)?;
+    let catalog = validate::against(screen, args.against.as_deref())?;
+    let batch = Batch::read(&args.files.names())?;
     let planned = rules::plan(&catalog, batch.proposals());
     let report = batch.report(planned.diagnostics.iter().map(Finding::from).collect());
     if report.has_errors() {
-        return Err(rejected(screen, &report, format!("not valid: {}", report.counts())));
+        return Err(rejected(screen, &report, format!("invalid: {}", report.counts())));
     }
     let wanted = |tool: &str| args.tool.as_ref().is_none_or(|wanted| wanted == tool);
     let found: Vec<_> = compositions(&catalog, batch.proposals())
@@ -51,14 +51,17 @@ fn check(session: &Session, args: &ComposeCheckArgs) -> Result<(), Failure> {
         .filter(|one| wanted(one.tool.name.as_str()))
         .collect();
     if let (Some(tool), []) = (&args.tool, found.as_slice()) {
-        return Err(Failure::Usage(format!("no composition of these files is called `{tool}`")));
+        return Err(Failure::Usage(format!("the files have no composition named `{tool}`")));
     }
     if !matches!(session.globals.output, Output::Table | Output::Json) {
         let [one] = found.as_slice() else {
-            let message = format!("{} compositions; a picture is of one: --tool NAME", found.len());
+            let message = format!(
+                "a diagram shows one composition, and the files have {}; use --tool NAME",
+                found.len()
+            );
             return Err(Failure::Usage(message));
         };
-        return draw(session, &outline::picture(one.tool.name.as_str(), &one.spec));
+        return draw(session, &outline::diagram(one.tool.name.as_str(), &one.spec));
     }
     if screen.format == Format::Json {
         let all: Vec<_> = found
@@ -74,7 +77,7 @@ fn check(session: &Session, args: &ComposeCheckArgs) -> Result<(), Failure> {
     show_findings(screen, &report);
     for Composition { tool, spec, hints } in &found {
         let name = screen.style.paint(Paint::Strong, tool.name.to_string());
-        screen.line(&format!("{name} (as registered: {})", said(*hints)))?;
+        screen.line(&format!("{name} (annotations: {})", describe(*hints)))?;
         for line in outline::lines(spec) {
             screen.line(&format!("  {line}"))?;
         }
@@ -105,13 +108,13 @@ fn compositions<'b>(catalog: &'b Catalog, batch: &'b [Proposed]) -> Vec<Composit
     found
 }
 
-/// What it may do by the registered annotations, in words.
-fn said(hints: Hints) -> String {
+/// The annotations in words.
+fn describe(hints: Hints) -> String {
     let effect = match hints.effect {
-        Effect::Reads => "reads only",
-        Effect::Adds => "adds, destroys nothing",
-        Effect::Destroys => "may destroy something",
+        ToolEffect::Reads => "read-only",
+        ToolEffect::Adds => "not destructive",
+        ToolEffect::Destroys => "destructive",
     };
-    let again = if hints.is_idempotent { ", may be repeated" } else { "" };
-    format!("{effect}{again}")
+    let idempotent = if hints.is_idempotent { ", idempotent" } else { "" };
+    format!("{effect}{idempotent}")
 }

@@ -1,4 +1,4 @@
-//! `diff`: what is different between two versions of one entity, or between two revisions.
+//! `diff`: the differences of two versions of one entity, or of two revisions.
 
 mod revisions;
 
@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::{Session, get};
 use crate::{
-    cli::{Compared, DiffArgs, Format},
+    cli::{DiffArgs, DiffOperands, Format},
     diff::{Difference, diff},
     failure::Failure,
     screen::TextTable,
@@ -17,16 +17,16 @@ use crate::{
 
 pub(super) async fn run(session: &Session, args: DiffArgs) -> Result<(), Failure> {
     let exit_code = args.exit_code;
-    let found = match args.compared()? {
-        Compared::Versions(old, new) => versions(session, &old, &new).await?,
-        Compared::Revisions(from, to, about) => {
-            revisions::run(session, (from, to), about.as_ref()).await?
+    let found = match args.parse()? {
+        DiffOperands::Versions(old, new) => versions(session, &old, &new).await?,
+        DiffOperands::Revisions(from, to, filter) => {
+            revisions::run(session, (from, to), filter.as_ref()).await?
         }
     };
     if found > 0 && exit_code { Err(Failure::Different) } else { Ok(()) }
 }
 
-/// Shows the differences between two documents, and says how many there are.
+/// Prints the differences of two documents, and returns their number.
 async fn versions(session: &Session, old: &Key, new: &Key) -> Result<usize, Failure> {
     let client = session.connect().await?;
     let before = get::content(&get::fetch(&client, old, None).await?)?;
@@ -48,7 +48,7 @@ async fn versions(session: &Session, old: &Key, new: &Key) -> Result<usize, Fail
     Ok(differences.len())
 }
 
-/// How something is marked that was there, or is there now.
+/// The mark and color of an added, removed or changed value.
 fn mark<T>(old: Option<T>, new: Option<T>) -> (&'static str, Paint) {
     match (old, new) {
         (None, _) => ("+", Paint::Good),

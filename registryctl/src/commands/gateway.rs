@@ -1,4 +1,4 @@
-//! `gateway`: looking after one gateway by its admin address.
+//! `gateway`: administration of one gateway over its admin address.
 
 mod admin;
 mod sagas;
@@ -6,9 +6,9 @@ mod sagas;
 use serde_json::json;
 
 use self::admin::Admin;
-use super::Session;
+use super::{Session, review::confirm_action};
 use crate::{
-    cli::{Format, GatewayArgs, GatewayCommand},
+    cli::{AcceptArgs, ChangeTargetArgs, Format, GatewayArgs, GatewayCommand},
     failure::Failure,
     screen::TextTable,
     style::Paint,
@@ -16,22 +16,41 @@ use crate::{
 
 pub(super) async fn run(session: &Session, args: GatewayArgs) -> Result<(), Failure> {
     let admin = Admin::new(&args, &session.globals.access)?;
-    let act = async |what: &str, server: &str, done: &str| {
-        admin.post(&format!("targets/{what}"), &json!({ "server": server })).await?;
+    let post = async |action: &str, server: &str, done: &str| {
+        admin.post(&format!("targets/{action}"), &json!({ "server": server })).await?;
         session.screen.line(&format!("{server} {done}"))
+    };
+    let is_confirmed = |action: String, confirm| {
+        confirm_action(session.screen, &format!("{action} at {}", args.admin), confirm)
     };
     match &args.command {
         GatewayCommand::Targets => targets(session, &admin).await,
-        GatewayCommand::Check(args) => act("check", &args.server, "is looked at").await,
-        GatewayCommand::Stop(args) => act("stop", &args.server, "is stopped").await,
-        GatewayCommand::Start(args) => act("start", &args.server, "is started").await,
-        GatewayCommand::Reload => reload(session, &admin).await,
+        GatewayCommand::Check(target) => post("check", &target.server, "is probed").await,
+        GatewayCommand::Drain(ChangeTargetArgs { target, confirm }) => {
+            if is_confirmed(format!("stop sending calls to {}", target.server), *confirm)? {
+                post("stop", &target.server, "is drained").await?;
+            }
+            Ok(())
+        }
+        GatewayCommand::Undrain(ChangeTargetArgs { target, confirm }) => {
+            if is_confirmed(format!("send calls to {} again", target.server), *confirm)? {
+                post("start", &target.server, "receives calls again").await?;
+            }
+            Ok(())
+        }
+        GatewayCommand::Reload(confirm) => {
+            if is_confirmed("reload the configuration file of the gateway".to_owned(), *confirm)? {
+                reload(session, &admin).await?;
+            }
+            Ok(())
+        }
         GatewayCommand::Contracts => contracts(session, &admin).await,
-        GatewayCommand::Accept(args) => {
-            admin
-                .post("contracts/accept", &json!({ "tool": args.tool, "live": args.live }))
-                .await?;
-            session.screen.line(&format!("{} is accepted as its server gives it", args.tool))
+        GatewayCommand::Accept(AcceptArgs { tool, live, confirm }) => {
+            if is_confirmed(format!("accept the live definition {live} of {tool}"), *confirm)? {
+                admin.post("contracts/accept", &json!({ "tool": tool, "live": live })).await?;
+                session.screen.line(&format!("the live definition of {tool} is accepted"))?;
+            }
+            Ok(())
         }
         GatewayCommand::Sagas(args) => sagas::run(session, &admin, args).await,
     }
@@ -43,7 +62,7 @@ async fn targets(session: &Session, admin: &Admin) -> Result<(), Failure> {
         return session.screen.json(&answer["targets"]);
     }
     let mut table =
-        TextTable::new(&["SERVER", "STATE", "ERA", "RUNNING", "QUEUED", "SINCE", "WHY"]);
+        TextTable::new(&["SERVER", "STATE", "ERA", "RUNNING", "WAITING", "DOWN FOR", "ERROR"]);
     for target in admin::list(&answer, "targets") {
         let since = target["downSeconds"].as_u64().map(|seconds| format!("{seconds} s"));
         let circuit = if target["circuitOpen"] == true { "up, circuit open" } else { "" };
@@ -79,9 +98,9 @@ async fn reload(session: &Session, admin: &Admin) -> Result<(), Failure> {
     if session.screen.format == Format::Json {
         return session.screen.json(&answer);
     }
-    session.screen.line("the gateway serves by its configuration file as it is now")?;
+    session.screen.line("the gateway has reloaded its configuration file")?;
     for setting in admin::list(&answer, "needsRestart") {
-        let line = format!("{} has changed, too, and waits for a restart", admin::text(setting));
+        let line = format!("restart required: `{}` has changed", admin::text(setting));
         session.screen.line(&session.screen.style.paint(Paint::Careful, line))?;
     }
     Ok(())

@@ -1,12 +1,13 @@
-//! `get`: one entity.
+//! `get`: one entity; without a version, the newest one.
 
 use std::fmt::Write as _;
 
-use registry_core::{At, Digest, Key};
+use registry_core::{Digest, Key, Kind, Name, PointInTime, Version};
 use registry_proto::v1;
+use serde::Serialize;
 use serde_json::Value;
 
-use super::Session;
+use super::{Session, list, missing};
 use crate::{
     cli::{Format, GetArgs},
     client::{Client, request},
@@ -15,59 +16,124 @@ use crate::{
     view::RecordView,
 };
 
+/// The JSON result.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct EntityView {
+    #[serde(flatten)]
+    record: RecordView,
+    /// Present if the arguments named no version.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    other_versions: Option<Vec<OtherVersion>>,
+}
+
+#[derive(Serialize)]
+struct OtherVersion {
+    version: String,
+    lifecycle: &'static str,
+}
+
 pub(super) async fn run(session: &Session, args: &GetArgs) -> Result<(), Failure> {
-    let key = args.entity.key()?;
+    let (kind, name, version) = args.name.parts()?;
     let client = session.connect().await?;
-    let record = fetch(&client, &key, args.at.at).await?;
+    let (key, other_versions) = match version {
+        Some(version) => (Key::new(kind, name, version), None),
+        None => {
+            let (key, others) = newest(&client, kind, name, args.as_of.at).await?;
+            (key, Some(others))
+        }
+    };
+    let record = fetch(&client, &key, args.as_of.at).await?;
     let screen = session.screen;
     if args.document {
         return screen.bytes(&document(&record)?);
     }
     match screen.format {
-        Format::Json => screen.json(&RecordView::from(record)),
+        Format::Json => {
+            screen.json(&EntityView { record: RecordView::from(record), other_versions })
+        }
         Format::Table => {
             let content: Value = read(&document(&record)?)?;
-            screen.bytes(text(&RecordView::from(record), &content, screen.style).as_bytes())
+            let others = other_versions.unwrap_or_default();
+            let record = RecordView::from(record);
+            screen.bytes(text(&record, &others, &content, screen.style).as_bytes())
         }
     }
+}
+
+/// The newest version of a name, and the others. Active versions precede deprecated and retired ones,
+/// and releases precede pre-releases.
+async fn newest(
+    client: &Client,
+    kind: Kind,
+    name: Name,
+    at: Option<PointInTime>,
+) -> Result<(Key, Vec<OtherVersion>), Failure> {
+    let mut records = list::versions(client, kind, &name, at).await?;
+    let rank = |record: &RecordView| {
+        let version = Version::parse(&record.key.version).ok();
+        let state = match record.lifecycle.state {
+            "active" => 2,
+            "deprecated" => 1,
+            _ => 0,
+        };
+        (state, version.as_ref().is_some_and(|version| !version.is_prerelease()), version)
+    };
+    let Some(newest) = (0..records.len()).max_by_key(|i| rank(&records[*i])) else {
+        return Err(missing::no_version(client, kind, &name).await);
+    };
+    let version =
+        Version::parse(&records.remove(newest).key.version).map_err(Failure::invalid_response)?;
+    let other = |record: RecordView| OtherVersion {
+        version: record.key.version,
+        lifecycle: record.lifecycle.state,
+    };
+    Ok((Key::new(kind, name, version), records.into_iter().map(other).collect()))
 }
 
 /// Reads an entity with its canonical document.
 pub(super) async fn fetch(
     client: &Client,
     key: &Key,
-    at: Option<At>,
+    at: Option<PointInTime>,
 ) -> Result<v1::EntityRecord, Failure> {
-    let (key, at) = (Some(key.into()), at.map(Into::into));
-    let message = v1::GetRequest { key, include_document: true, at };
-    let response = client.answer(client.registry().get(request(message))).await?;
-    response.record.ok_or_else(|| Failure::answer("there is no record in it"))
+    let (wanted, at) = (Some(key.into()), at.map(Into::into));
+    let message = v1::GetRequest { key: wanted, include_document: true, at };
+    match client.answer(client.registry().get(request(message))).await {
+        Ok(response) => {
+            response.record.ok_or_else(|| Failure::invalid_response("the record is missing"))
+        }
+        Err(failure) => {
+            Err(missing::explain(client, failure, key.kind, &key.name, Some(&key.version)).await)
+        }
+    }
 }
 
-/// The canonical document of a record, proven by its digest.
+/// The canonical document of a record, verified by its digest.
 fn document(record: &v1::EntityRecord) -> Result<Vec<u8>, Failure> {
-    let bytes = record.document.as_deref().ok_or_else(|| Failure::answer("no document"))?;
-    if Digest::of(bytes).to_string() != record.digest {
-        return Err(Failure::answer("the document does not have the digest that names it"));
+    let bytes =
+        record.document.as_deref().ok_or_else(|| Failure::invalid_response("no document"))?;
+    if Digest::compute(bytes).to_string() != record.digest {
+        return Err(Failure::invalid_response("the digest of the document is wrong"));
     }
     Ok(bytes.to_vec())
 }
 
-/// The content of a record as JSON, proven by its digest.
+/// The content of a record as JSON, verified by its digest.
 pub(super) fn content(record: &v1::EntityRecord) -> Result<Value, Failure> {
     read(&document(record)?)
 }
 
 fn read(document: &[u8]) -> Result<Value, Failure> {
-    serde_json::from_slice(document).map_err(Failure::answer)
+    serde_json::from_slice(document).map_err(Failure::invalid_response)
 }
 
-fn text(record: &RecordView, content: &Value, style: Style) -> String {
+fn text(record: &RecordView, others: &[OtherVersion], content: &Value, style: Style) -> String {
     let RecordView { key, digest, owner, registered_revision, registered_at, lifecycle, .. } =
         record;
     let mut text = String::new();
     let mut field = |name: &str, value: &str| {
-        let name = style.paint(Paint::Strong, format!("{name:<11}"));
+        let name = style.paint(Paint::Strong, format!("{name:<12}"));
         // Writing into a string cannot fail.
         let _ = writeln!(text, "{name}{}", printable(value));
     };
@@ -82,14 +148,22 @@ fn text(record: &RecordView, content: &Value, style: Style) -> String {
         &format!("{} since revision {}{reason}", lifecycle.state, lifecycle.revision),
     );
     let notice = [
-        ("use", &lifecycle.replacement),
-        ("until", &lifecycle.sunset),
+        ("replacement", &lifecycle.replacement),
+        ("sunset", &lifecycle.sunset),
         ("forced", &lifecycle.forced),
     ];
     for (name, value) in notice {
         if let Some(value) = value {
             field(name, value);
         }
+    }
+    if !others.is_empty() {
+        let other = |OtherVersion { version, lifecycle }: &OtherVersion| match *lifecycle {
+            "active" => version.clone(),
+            state => format!("{version} ({state})"),
+        };
+        let others: Vec<_> = others.iter().map(other).collect();
+        field("others", &others.join(", "));
     }
     let content = serde_json::to_string_pretty(content).unwrap_or_default();
     text.push('\n');

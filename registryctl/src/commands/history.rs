@@ -1,8 +1,8 @@
-//! `history`: every change of one name with its settings, or of one version of it.
+//! `history`: the changes of a name and its settings, or of one version.
 
 use registry_proto::v1;
 
-use super::Session;
+use super::{Session, missing};
 use crate::{
     cli::{Format, HistoryArgs},
     client::{PAGE_SIZE, request},
@@ -17,15 +17,21 @@ pub(super) async fn run(session: &Session, args: &HistoryArgs) -> Result<(), Fai
     let mut wanted = v1::GetEntityHistoryRequest {
         kind: v1::Kind::from(kind).into(),
         name: name.to_string(),
-        version: version.map(|version| version.to_string()).unwrap_or_default(),
+        version: version.as_ref().map(ToString::to_string).unwrap_or_default(),
         page_size: PAGE_SIZE,
         page_token: String::new(),
-        at: args.at.message(),
+        at: args.as_of.message(),
     };
     let mut events = Vec::new();
     loop {
         let call = request(wanted.clone());
-        let page = client.answer(client.history().get_entity_history(call)).await?;
+        let page = match client.answer(client.history().get_entity_history(call)).await {
+            Ok(page) => page,
+            Err(failure) => {
+                let version = version.as_ref();
+                return Err(missing::explain(&client, failure, kind, &name, version).await);
+            }
+        };
         events.extend(page.events.into_iter().map(EventView::from));
         if page.next_page_token.is_empty() {
             break;
@@ -43,8 +49,8 @@ fn show(session: &Session, events: &[EventView]) -> Result<(), Failure> {
     for EventView { revision, committed_at, author, message, change, setting } in events {
         let (revision, time) = (revision.to_string(), committed_at.as_deref().unwrap_or_default());
         if let Some(ChangeView { action, key, .. }) = change {
-            let said = change.as_ref().map(ChangeView::said).filter(|said| !said.is_empty());
-            let message = said.as_ref().unwrap_or(message);
+            let reason = change.as_ref().map(ChangeView::reasons).filter(|text| !text.is_empty());
+            let message = reason.as_ref().unwrap_or(message);
             table.row([&revision, time, author, action, &key.version, message]);
         }
         if let Some(setting) = setting {

@@ -1,4 +1,4 @@
-//! `impact`: what would break if an entity were retired, deprecated or replaced.
+//! `impact`: the dependents that break if an entity is retired, deprecated or replaced.
 
 use std::{fmt::Write as _, path::Path};
 
@@ -6,22 +6,22 @@ use registry_core::{Key, limits, rules::Proposed};
 use registry_proto::v1::{self, impact_request::Plan};
 use serde::Serialize;
 
-use super::{Session, draw, lock, rejected, why::count};
+use super::{Session, draw, lock, missing, rejected, why::count};
 use crate::{
     batch::Batch,
     cli::{Format, ImpactArgs, Output, PlannedArgs},
     client::request,
     comparison::ComparisonView,
+    diagram::{Diagram, Mark},
     failure::Failure,
     graph::{Graph, Node},
-    picture::{Mark, Picture},
     report::{Finding, Report},
     screen::{Screen, TextTable},
     style::Paint,
     view::KeyView,
 };
 
-/// The result for scripts.
+/// The JSON result.
 #[derive(Serialize)]
 struct ImpactView {
     revision: u64,
@@ -30,20 +30,20 @@ struct ImpactView {
     undecided: u64,
     unchecked: u64,
     truncated: bool,
-    /// How a replacement compares with what it replaces.
+    /// The comparison of the replacement with the replaced version.
     #[serde(skip_serializing_if = "Option::is_none")]
     comparison: Option<ComparisonView>,
     findings: Vec<Finding>,
     affected: Vec<AffectedView>,
 }
 
-/// A dependent of what is changed.
+/// A dependent of the changed entity.
 #[derive(Serialize)]
 struct AffectedView {
     #[serde(flatten)]
     node: Node,
     effect: &'static str,
-    /// From the dependent to what is changed.
+    /// The path from the dependent to the changed entity.
     path: Vec<String>,
     paths: u64,
     findings: Vec<Finding>,
@@ -57,10 +57,15 @@ pub(super) async fn run(session: &Session, args: &ImpactArgs) -> Result<(), Fail
         key: Some((&key).into()),
         plan: Some(plan),
         limit: args.limit,
-        at: args.at.message(),
+        at: args.as_of.message(),
     };
-    let answer = client.answer(client.graph().impact(request(wanted))).await?;
-    let view = ImpactView::from(answer);
+    let view = match client.answer(client.graph().impact(request(wanted))).await {
+        Ok(answer) => ImpactView::from(answer),
+        Err(failure) => {
+            let version = Some(&key.version);
+            return Err(missing::explain(&client, failure, key.kind, &key.name, version).await);
+        }
+    };
     let screen = session.screen;
     if !matches!(session.globals.output, Output::Table | Output::Json) {
         let wanted = v1::GetDependentsRequest {
@@ -70,8 +75,8 @@ pub(super) async fn run(session: &Session, args: &ImpactArgs) -> Result<(), Fail
             at: Some(lock::at(view.revision)),
         };
         let answer = client.answer(client.graph().get_dependents(request(wanted))).await?;
-        draw(session, &view.picture(&key, &answer.graph.unwrap_or_default().into()))?;
-        view.note();
+        draw(session, &view.diagram(&key, &answer.graph.unwrap_or_default().into()))?;
+        view.note_truncation();
     } else if screen.format == Format::Json {
         screen.json(&view)?;
     } else {
@@ -90,12 +95,12 @@ fn plan(screen: Screen, key: &Key, planned: &PlannedArgs) -> Result<Plan, Failur
     })
 }
 
-/// The version of this name that a file has.
+/// The version of the entity in a file.
 fn replacement(screen: Screen, key: &Key, file: &Path) -> Result<v1::Entity, Failure> {
     let batch = Batch::read(&[file.to_owned()])?;
     let report = batch.report(Vec::new());
     if report.has_errors() {
-        return Err(rejected(screen, &report, format!("not readable: {}", report.counts())));
+        return Err(rejected(screen, &report, format!("invalid: {}", report.counts())));
     }
     let named =
         |proposed: &&Proposed| (proposed.key().kind, &proposed.key().name) == (key.kind, &key.name);
@@ -106,7 +111,9 @@ fn replacement(screen: Screen, key: &Key, file: &Path) -> Result<v1::Entity, Fai
         .ok_or_else(|| Failure::Usage(format!("{file} has no version of {name}")))?;
     match documents.next() {
         None => Ok(document.entity().into()),
-        Some(_) => Err(Failure::Usage(format!("{file} has several versions of {name}; leave one"))),
+        Some(_) => Err(Failure::Usage(format!(
+            "{file} has several versions of {name}; remove all but one"
+        ))),
     }
 }
 
@@ -167,11 +174,11 @@ impl ImpactView {
         let all = self.findings.iter().chain(about).cloned().collect();
         super::show_findings(screen, &Report::new(all));
         if let Some(comparison) = &self.comparison {
-            screen.line(&format!("what it promises: {}", comparison.outcome))?;
+            screen.line(&format!("compatibility: {}", comparison.outcome))?;
             comparison.show(screen)?;
         }
         if !self.affected.is_empty() {
-            let mut table = TextTable::new(&["EFFECT", "ENTITY", "PATHS", "BY WAY OF"]);
+            let mut table = TextTable::new(&["EFFECT", "ENTITY", "PATHS", "VIA"]);
             for AffectedView { node, effect, path, paths, findings: _ } in &self.affected {
                 let inner = path.get(1..path.len().saturating_sub(1)).unwrap_or_default();
                 let cells = [*effect, &node.label(), &count(*paths), &inner.join(" → ")];
@@ -184,49 +191,51 @@ impl ImpactView {
             }
             screen.table(&table)?;
         }
-        self.note();
+        self.note_truncation();
         screen.line(&self.summary())
     }
 
-    /// Says that it is not everything.
-    fn note(&self) {
+    fn note_truncation(&self) {
         if self.truncated {
             let shown = self.affected.len();
-            eprintln!("note: {shown} of {} dependents are shown, or not all findings", self.total);
+            eprintln!(
+                "note: the output is truncated to {shown} of {} dependents; raise --limit",
+                self.total
+            );
         }
     }
 
     fn summary(&self) -> String {
         let mut summary = format!("{} of {} dependents break", self.breaking, self.total);
         if self.undecided > 0 {
-            let _ = write!(summary, ", {} may (undecided)", self.undecided);
+            let _ = write!(summary, ", {} may break (undecided)", self.undecided);
         }
         if self.unchecked > 0 {
-            let _ = write!(summary, ", {} were not compared (too many)", self.unchecked);
+            let _ = write!(summary, ", {} not compared (too many)", self.unchecked);
         }
         summary
     }
 
-    /// The dependents with one shortest path each, and what else in that needs each other.
-    fn picture(&self, key: &Key, graph: &Graph) -> Picture {
-        let mut picture = Picture::new(format!("what a change of {key} breaks"));
+    /// The dependents with one shortest path each, and all dependencies between these entities.
+    fn diagram(&self, key: &Key, graph: &Graph) -> Diagram {
+        let mut diagram = Diagram::new(format!("impact of a change of {key}"));
         for AffectedView { node, effect, path, .. } in &self.affected {
             let mark = if *effect == "breaks" { Mark::Breaks } else { Mark::Plain };
-            picture.add_node(&node.key.to_string(), node.lifecycle, mark);
+            diagram.add_node(&node.key.to_string(), node.lifecycle, mark);
             for step in path.windows(2) {
-                picture.add_edge(&step[0], &step[1]);
+                diagram.add_edge(&step[0], &step[1]);
             }
         }
-        picture.add_node(&key.to_string(), "active", Mark::Root);
-        picture.add_within(graph);
-        picture
+        diagram.add_node(&key.to_string(), "active", Mark::Root);
+        diagram.add_edges_between(graph);
+        diagram
     }
 
     fn verdict(&self) -> Result<(), Failure> {
-        let refused = Report::new(self.findings.clone()).has_errors();
-        match (self.breaking, refused) {
+        let is_rejected = Report::new(self.findings.clone()).has_errors();
+        match (self.breaking, is_rejected) {
             (0, false) => Ok(()),
-            (0, true) => Err(Failure::Rejected("the change itself would be refused".to_owned())),
+            (0, true) => Err(Failure::Rejected("the change itself would be rejected".to_owned())),
             (breaking, _) => {
                 let noun = if breaking == 1 { "dependent" } else { "dependents" };
                 Err(Failure::Rejected(format!("{breaking} {noun} would break")))

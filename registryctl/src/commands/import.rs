@@ -1,7 +1,7 @@
-//! `import`: what is there already becomes registry-v2 documents, printed or written for a person
-//! to review, with every repair; perhaps applied.
+//! `import`: converts existing definitions into registry-v2 documents, which are printed, written or applied.
 
 mod a2a;
+mod detect;
 mod fetch;
 mod mcp;
 mod mcp_servers;
@@ -16,6 +16,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use detect::Form;
 use registry_core::Kind;
 use registry_import::{Draft, Imported, Repair, RepairedBy, UnlistedRepairs};
 use serde::Serialize;
@@ -24,7 +25,10 @@ use serde_json::Value;
 use super::{Session, apply, export::save, show_findings};
 use crate::{
     batch::Batch,
-    cli::{ApplyGuards, Format, ImportArgs, ImportFrom, ImportResultArgs},
+    cli::{
+        ApplyPolicy, Format, ImportArgs, ImportFrom, ImportMcpServersArgs, ImportRegistryArgs,
+        ImportResultArgs, ImportServerJsonArgs, ProgramEnvironment, ToolPrefix,
+    },
     failure::Failure,
     input::Source,
     report::{Finding, Report},
@@ -32,15 +36,15 @@ use crate::{
     style::{Paint, printable},
 };
 
-/// The most repairs that are shown to people at once.
+/// Maximum number of printed repairs.
 const SHOWN: usize = 100;
 
-/// The result for scripts.
+/// The JSON result.
 #[derive(Serialize)]
 struct Outcome<'a> {
     repairs: &'a [Repair],
-    unlisted: UnlistedRepairs,
-    /// Tool names that the registry has from other servers.
+    unlisted: Unlisted,
+    /// Tool names that other servers have in the registry.
     #[serde(skip_serializing_if = "<[_]>::is_empty")]
     diagnostics: &'a [Finding],
     written: &'a [PathBuf],
@@ -51,27 +55,34 @@ struct Outcome<'a> {
 }
 
 pub(super) async fn run(session: &Session, args: ImportArgs) -> Result<(), Failure> {
-    let result = match &args.from {
+    let from = match args.from {
+        Some(from) => from,
+        None => detected(args.file, args.program, args.result)?,
+    };
+    let result = match &from {
         ImportFrom::Mcp(args) => &args.result,
         ImportFrom::McpServers(args) => &args.result,
         ImportFrom::A2a(args) => &args.result,
         ImportFrom::Registry(args) => &args.result,
         ImportFrom::ServerJson(args) => &args.result,
     };
-    let means_apply = result.how.yes || result.how.dry_run || !result.how.message.is_empty();
-    if means_apply && !result.apply {
-        let message = "--yes, --dry-run and --message are about registering: add --apply";
+    let ImportResultArgs { apply, options, .. } = result;
+    let is_commit_option =
+        options.confirm.yes || options.confirm.dry_run || !options.message.is_empty();
+    if is_commit_option && !apply {
+        let message = "--yes, --dry-run and --message require --apply";
         return Err(Failure::Usage(message.to_owned()));
     }
-    let (imported, result) = match args.from {
+    let no_findings = Report::new(Vec::new());
+    let (imported, result) = match from {
         ImportFrom::Mcp(args) => {
             let (imported, source) = mcp::import(&args).await?;
             if let (Some(path), Some((server, target))) = (&args.targets, source.named_target()) {
                 targets::write(path, &[(server.to_owned(), target.to_owned())])?;
             }
             let shared = if args.result.apply {
-                // The plan reports them.
-                Report::new(Vec::new())
+                // The plan contains these findings.
+                no_findings
             } else {
                 names::shared(session, &imported.draft).await
             };
@@ -80,20 +91,54 @@ pub(super) async fn run(session: &Session, args: ImportArgs) -> Result<(), Failu
         ImportFrom::McpServers(args) => {
             let (imported, outcome) = mcp_servers::import(&args).await?;
             if outcome.is_err() && (args.result.apply || imported.draft.is_empty()) {
-                // A part of a file is not registered.
+                // A partial import is not registered.
                 return outcome;
             }
-            finish(session, imported, args.result, (None, &Report::new(Vec::new()))).await?;
+            finish(session, imported, args.result, (None, &no_findings)).await?;
             return outcome;
         }
         ImportFrom::A2a(args) => (a2a::import(&args).await?, args.result),
         ImportFrom::Registry(args) => (registry::import(&args)?, args.result),
         ImportFrom::ServerJson(args) => (server_json::import(session, &args).await?, args.result),
     };
-    finish(session, imported, result, (None, &Report::new(Vec::new()))).await
+    finish(session, imported, result, (None, &no_findings)).await
 }
 
-/// Shows, writes and applies what was imported, as the user wants it.
+/// The subcommand for the form of a file.
+fn detected(
+    file: Option<PathBuf>,
+    program: ProgramEnvironment,
+    result: ImportResultArgs,
+) -> Result<ImportFrom, Failure> {
+    let Some(file) = file else {
+        let message = "name a file, or a source: mcp, mcp-servers, a2a, registry or server-json";
+        return Err(Failure::Usage(message.to_owned()));
+    };
+    if file == Path::new("-") {
+        let message =
+            "the form of standard input is not detected; name it, such as `import registry -`";
+        return Err(Failure::Usage(message.to_owned()));
+    }
+    let form = detect::detect(&Source::read(&file)?)?;
+    eprintln!("note: {} is {}", file.display(), form.description());
+    Ok(match form {
+        Form::Registry => ImportFrom::Registry(ImportRegistryArgs { file, result }),
+        Form::McpServers => ImportFrom::McpServers(ImportMcpServersArgs {
+            file,
+            targets: None,
+            tool_prefix: ToolPrefix::Never,
+            tools_only: false,
+            program,
+            result,
+        }),
+        Form::ServerJson => {
+            let from = file.display().to_string();
+            ImportFrom::ServerJson(ImportServerJsonArgs { from, result })
+        }
+    })
+}
+
+/// Prints, writes and applies the imported documents.
 async fn finish(
     session: &Session,
     imported: Imported,
@@ -101,18 +146,18 @@ async fn finish(
     (source, shared): (Option<&mcp::Source>, &Report),
 ) -> Result<(), Failure> {
     let Imported { mut draft, repairs, unlisted } = imported;
-    let ImportResultArgs { out, managed_by, apply: is_applied, how, commit } = result;
+    let ImportResultArgs { out, managed_by, apply: is_applied, options, commit } = result;
     let screen = session.screen;
     if let Some(source) = &managed_by {
         draft.set_manager(source);
     }
-    // With --apply, scripts get the result of that.
+    // With --apply, the JSON result is that of the apply.
     if screen.format == Format::Table || is_applied {
         show_repairs(screen, &repairs, unlisted);
         show_findings(screen, shared);
     }
     if draft.is_empty() {
-        let summary = "there is nothing that could be imported".to_owned();
+        let summary = "the source has nothing to import".to_owned();
         return Err(Failure::Rejected(summary));
     }
     let text = draft.write();
@@ -145,11 +190,11 @@ async fn finish(
     let name = written.first().filter(|_| written.len() == 1);
     let name = name.map_or("<import>".to_owned(), |path| path.display().to_string());
     let text = String::from_utf8(text).map_err(Failure::usage)?;
-    let batch = Batch::of(Source::made(&name, text));
-    apply::apply_batch(session, batch, how, &ApplyGuards::default(), commit).await
+    let batch = Batch::from_source(Source::generated(&name, text));
+    apply::apply_batch(session, batch, options, &ApplyPolicy::default(), commit).await
 }
 
-/// Writes one file, or a file for each kind of which there is something.
+/// Writes one file, or one file per kind.
 fn write(session: &Session, out: &Path, draft: &Draft) -> Result<Vec<PathBuf>, Failure> {
     if out.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("json")) {
         save(session, Some(out), &draft.write())?;
@@ -169,7 +214,7 @@ fn write(session: &Session, out: &Path, draft: &Draft) -> Result<Vec<PathBuf>, F
     Ok(written)
 }
 
-/// Shows what a live server has, what of it was imported, and the gateway's target for it.
+/// Prints the features of a live server, the imported ones, and the gateway's target.
 fn show_source(source: &mcp::Source, draft: &Draft) {
     let imported: Vec<_> = Kind::ALL
         .into_iter()
@@ -181,11 +226,11 @@ fn show_source(source: &mcp::Source, draft: &Draft) {
         .collect();
     let exposed = draft.servers.iter().filter_map(|server| server.get("exposes")?.as_array());
     let exposed: Vec<_> = exposed.flatten().filter_map(Value::as_str).collect();
-    let exposed = if exposed.is_empty() { "nothing".to_owned() } else { exposed.join(", ") };
+    let exposed = if exposed.is_empty() { "none".to_owned() } else { exposed.join(", ") };
     let mut lines = vec![
         format!("found: {}", source.found()),
         format!("imported: {}", imported.join(", ")),
-        format!("exposed beside tools: {exposed}"),
+        format!("exposed in addition to tools: {exposed}"),
     ];
     if let Some(target) = &source.target {
         lines.push("target for the gateway's configuration:".to_owned());
@@ -193,17 +238,17 @@ fn show_source(source: &mcp::Source, draft: &Draft) {
         lines.push(format!("  - {target}"));
     }
     let text: String = lines.iter().map(|line| printable(line) + "\n").collect();
-    // When standard error is gone, the documents still say what was imported.
+    // If standard error is closed, the documents are still complete.
     let _ = io::stderr().write_all(text.as_bytes());
 }
 
-/// Shows what a person must do, and then what was done.
-fn show_repairs(screen: Screen, repairs: &[Repair], unlisted: UnlistedRepairs) {
+/// Prints open decisions and repairs.
+fn show_repairs(screen: Screen, repairs: &[Repair], unlisted: Unlisted) {
     let mut lines = Vec::new();
     for Repair { pointer, what, how, by } in repairs.iter().take(SHOWN) {
         let (word, paint) = match by {
-            RepairedBy::Person => ("look", Paint::Careful),
-            RepairedBy::Import => ("repaired", Paint::Good),
+            By::Person => ("review", Paint::Careful),
+            By::Import => ("repaired", Paint::Good),
         };
         let head = screen.errors.paint(paint, word);
         let (pointer, what, how) = (printable(pointer), printable(what), printable(how));
@@ -213,13 +258,13 @@ fn show_repairs(screen: Screen, repairs: &[Repair], unlisted: UnlistedRepairs) {
     if repairs.len() > SHOWN {
         let most = unlisted.person + unlisted.import;
         let all = if most == 0 { "all".to_owned() } else { format!("all but {most}") };
-        lines.push(format!("and {} more; --output json has {all}", repairs.len() - SHOWN + most));
+        lines.push(format!("and {} more; --output json lists {all}", repairs.len() - SHOWN + most));
     }
     if !repairs.is_empty() {
-        let look = count(RepairedBy::Person) + unlisted.person;
-        let made = count(RepairedBy::Import) + unlisted.import;
-        lines.push(format!("{made} repaired, {look} to look at\n"));
+        let review = count(By::Person) + unlisted.person;
+        let made = count(By::Import) + unlisted.import;
+        lines.push(format!("{made} repaired, {review} to review\n"));
     }
-    // When standard error is gone, the documents still say what was made.
+    // If standard error is closed, the documents are still complete.
     let _ = io::stderr().write_all(lines.join("\n").as_bytes());
 }

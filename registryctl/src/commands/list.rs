@@ -1,7 +1,6 @@
-//! `list`: entities, page by page until all are there.
-//!
-//! Sorting is not supported: the registry's order is kind, name, version.
+//! `list`: entities, ordered by kind, name and version.
 
+use registry_core::{Kind, Name, PointInTime, Version};
 use registry_proto::v1;
 
 use super::Session;
@@ -34,7 +33,7 @@ pub(super) async fn run(session: &Session, args: ListArgs) -> Result<(), Failure
 }
 
 fn filter(args: ListArgs) -> v1::ListRequest {
-    let ListArgs { kind, kind_option, name, prefix, lifecycle, owner, at } = args;
+    let ListArgs { kind, kind_option, name, prefix, lifecycle, owner, as_of } = args;
     v1::ListRequest {
         kind: kind.or(kind_option).map_or(v1::Kind::Unspecified, Into::into).into(),
         name: name.unwrap_or_default(),
@@ -44,8 +43,28 @@ fn filter(args: ListArgs) -> v1::ListRequest {
         page_size: PAGE_SIZE,
         page_token: String::new(),
         include_document: false,
-        at: at.message(),
+        at: as_of.message(),
     }
+}
+
+/// All versions of a name, newest first.
+pub(super) async fn versions(
+    client: &Client,
+    kind: Kind,
+    name: &Name,
+    at: Option<PointInTime>,
+) -> Result<Vec<RecordView>, Failure> {
+    let wanted = v1::ListRequest {
+        kind: v1::Kind::from(kind).into(),
+        name: name.to_string(),
+        page_size: PAGE_SIZE,
+        at: at.map(Into::into),
+        ..v1::ListRequest::default()
+    };
+    let mut records = fetch(client, wanted).await?;
+    records.sort_by_cached_key(|record| Version::parse(&record.key.version).ok());
+    records.reverse();
+    Ok(records)
 }
 
 async fn fetch(client: &Client, mut filter: v1::ListRequest) -> Result<Vec<RecordView>, Failure> {

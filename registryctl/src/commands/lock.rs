@@ -1,16 +1,16 @@
-//! `lock`: what a project requires, as exact versions with the digests of all that they need.
+//! `lock`: exact versions of a project's requirements, with the digests of all dependencies.
 //!
-//! A version that is locked and still meets its requirement stays, unless the user wants newer ones.
+//! A locked version that still matches its requirement is kept, unless --update is set.
 
 use std::{collections::BTreeMap, path::Path};
 
-use registry_core::{At, Key, Revision, limits, resolve::Requirement};
+use registry_core::{Key, PointInTime, Revision, limits, resolve::Requirement};
 use registry_proto::v1;
 use serde::Serialize;
 
 use super::{
     Session, export,
-    resolve::{Answers, ask},
+    resolve::{Resolutions, resolve},
 };
 use crate::{
     cli::{Format, LockArgs},
@@ -23,18 +23,18 @@ use crate::{
     view::KeyView,
 };
 
-/// A requirement and what became of it, for people and for scripts.
+/// A requirement and its resolution.
 #[derive(Debug, Serialize)]
 struct Row {
     requirement: String,
     constraint: String,
     version: String,
-    /// The version that was locked before.
+    /// The previously locked version.
     was: Option<String>,
     lifecycle: &'static str,
 }
 
-/// The result for scripts.
+/// The JSON result.
 #[derive(Serialize)]
 struct LockView<'a> {
     written: bool,
@@ -45,16 +45,16 @@ struct LockView<'a> {
 }
 
 pub(super) async fn run(session: &Session, args: &LockArgs) -> Result<(), Failure> {
-    let LockArgs { file, lock_file, update, at } = args;
+    let LockArgs { file, lock_file, update, as_of } = args;
     let required = read_requirements(file)?;
     if required.len() > limits::REQUIREMENTS {
         let (count, most) = (required.len(), limits::REQUIREMENTS);
-        return Err(Failure::Usage(format!("{count} requirements, at most {most} can be locked")));
+        return Err(Failure::Usage(format!("{count} requirements exceed the limit of {most}")));
     }
     let old = Lock::find(lock_file)?;
     let client = session.connect().await?;
     let kept = old.as_ref().filter(|_| !update);
-    let (lock, rows) = choose(&client, &required, (kept, old.as_ref()), at.message()).await?;
+    let (lock, rows) = choose(&client, &required, (kept, old.as_ref()), as_of.message()).await?;
     let written = !old.as_ref().is_some_and(|old| lock.is_same(old));
     if written {
         export::save(session, Some(lock_file), &lock.write())?;
@@ -62,14 +62,14 @@ pub(super) async fn run(session: &Session, args: &LockArgs) -> Result<(), Failur
     show(session.screen, &lock, &rows, (written, lock_file))
 }
 
-/// The new lock: what the old one keeps stays, the rest is chosen by the registry.
+/// The new lock. Versions of the old one are kept, and the registry resolves the other requirements.
 async fn choose(
     client: &Client,
     required: &[Requirement],
     (kept, old): (Option<&Lock>, Option<&Lock>),
     at: Option<v1::At>,
 ) -> Result<(Lock, Vec<Row>), Failure> {
-    let Answers { outcomes, revision, registry } = answers(client, required, kept, at).await?;
+    let Resolutions { outcomes, revision, registry } = answers(client, required, kept, at).await?;
     if let Some(kept) = kept {
         same_registry(kept, &registry)?;
     }
@@ -102,63 +102,64 @@ async fn choose(
     Ok((Lock::new(registry, revision, requirements, entities), rows))
 }
 
-/// What the requirements mean; what the old lock keeps stays, unless it was retired since.
+/// Resolves the requirements. Versions of the old lock are kept unless they were retired.
 async fn answers(
     client: &Client,
     required: &[Requirement],
     kept: Option<&Lock>,
     at: Option<v1::At>,
-) -> Result<Answers, Failure> {
+) -> Result<Resolutions, Failure> {
     let locked = |required: &Requirement| kept.and_then(|kept| kept.keeps(required));
     let wanted = required.iter().map(|required| match locked(required) {
         Some(version) => {
-            Requirement::exactly(&Key::new(required.kind, required.name.clone(), version))
+            Requirement::exact(&Key::new(required.kind, required.name.clone(), version))
         }
         None => required.clone(),
     });
-    let mut answers = ask(client, &wanted.collect::<Vec<_>>(), at).await?;
+    let mut answers = resolve(client, &wanted.collect::<Vec<_>>(), at).await?;
     for (required, outcome) in required.iter().zip(&mut answers.outcomes) {
         if let Err(message) = outcome
             && locked(required).is_some()
         {
             message.push_str(
-                " (it is so in the lock file: find out who changed it, or lock anew with --update)",
+                " (from the lock file: check who changed it, or resolve again with --update)",
             );
         }
     }
-    let is_gone = |(required, outcome): &(&Requirement, &mut Result<Resolved, String>)| {
+    let is_retired = |(required, outcome): &(&Requirement, &mut Result<Resolved, String>)| {
         let retired = outcome.as_ref().is_ok_and(|found| found.lifecycle.state == "retired");
         retired && !required.constraint.is_exact()
     };
-    let gone: Vec<_> = required.iter().zip(&mut answers.outcomes).filter(is_gone).collect();
-    if gone.is_empty() {
+    let retired: Vec<_> = required.iter().zip(&mut answers.outcomes).filter(is_retired).collect();
+    if retired.is_empty() {
         return Ok(answers);
     }
-    let anew: Vec<_> = gone.iter().map(|(required, _)| (*required).clone()).collect();
-    let Answers { outcomes, .. } = ask(client, &anew, Some(self::at(answers.revision))).await?;
-    for ((_, old), new) in gone.into_iter().zip(outcomes) {
+    let again: Vec<_> = retired.iter().map(|(required, _)| (*required).clone()).collect();
+    let Resolutions { outcomes, .. } =
+        resolve(client, &again, Some(self::at(answers.revision))).await?;
+    for ((_, old), new) in retired.into_iter().zip(outcomes) {
         *old = new;
     }
     Ok(answers)
 }
 
-/// A revision as a point in history.
+/// A revision as a point in time.
 pub(super) fn at(revision: u64) -> v1::At {
-    At::Revision(Revision(revision)).into()
+    PointInTime::Revision(Revision(revision)).into()
 }
 
-/// A lock says nothing about another registry.
+/// Rejects a lock file of another registry.
 pub(super) fn same_registry(lock: &Lock, registry: &str) -> Result<(), Failure> {
     if lock.registry == registry {
         return Ok(());
     }
     Err(Failure::Rejected(format!(
-        "the lock file is of the registry {}, and {registry} answers; `lock --update` locks anew",
+        "the lock file belongs to the registry {}, not to {registry}; `lock --update` replaces it",
         lock.registry
     )))
 }
 
-/// What is registered never changes; if it did, somebody must look.
+/// Rejects changed digests. Registered content never changes, so that a difference needs investigation.
 fn no_drift(kept: &Lock, entities: &BTreeMap<String, String>) -> Result<(), Failure> {
     let other = |(key, digest): &(&String, &String)| {
         kept.entities.get(*key).is_some_and(|locked| locked != *digest)
@@ -166,12 +167,12 @@ fn no_drift(kept: &Lock, entities: &BTreeMap<String, String>) -> Result<(), Fail
     match entities.iter().find(other) {
         None => Ok(()),
         Some((key, digest)) => Err(Failure::Rejected(format!(
-            "{key} is locked with another digest than the registry has ({digest})"
+            "the digest of {key} in the registry ({digest}) differs from the lock file; investigate both"
         ))),
     }
 }
 
-/// Everything that these need, themselves included, with digests.
+/// The entities and all their dependencies, with digests.
 pub(super) async fn closure(
     client: &Client,
     keys: impl Iterator<Item = &KeyView>,
@@ -180,15 +181,15 @@ pub(super) async fn closure(
     let key = |key: &KeyView| {
         key.to_string().parse::<registry_core::Key>().map(|key| v1::EntityKey::from(&key))
     };
-    let keys = keys.map(key).collect::<Result<Vec<_>, _>>().map_err(Failure::answer)?;
+    let keys = keys.map(key).collect::<Result<Vec<_>, _>>().map_err(Failure::invalid_response)?;
     let limit = u32::try_from(limits::GRAPH_NODES).unwrap_or(u32::MAX);
     let wanted = v1::GetDependenciesRequest { keys, depth: None, limit, at: Some(at(revision)) };
     let answer = client.answer(client.graph().get_dependencies(request(wanted))).await?;
-    let graph = answer.graph.ok_or_else(|| Failure::answer("there is no graph in it"))?;
+    let graph = answer.graph.ok_or_else(|| Failure::invalid_response("the graph is missing"))?;
     let Graph { nodes, total, .. } = graph.into();
     if total > nodes.len() as u64 {
         let most = limits::GRAPH_NODES;
-        let message = format!("{total} entities are needed, at most {most} can be locked");
+        let message = format!("{total} dependencies exceed the limit of {most}");
         return Err(Failure::Rejected(message));
     }
     Ok(nodes.into_iter().map(|node| (node.key.to_string(), node.digest)).collect())
@@ -212,7 +213,8 @@ fn show(
             entities,
         });
     }
-    let mut table = TextTable::new(&["REQUIREMENT", "CONSTRAINT", "VERSION", "WAS", "LIFECYCLE"]);
+    let mut table =
+        TextTable::new(&["REQUIREMENT", "CONSTRAINT", "VERSION", "PREVIOUS", "LIFECYCLE"]);
     for Row { requirement, constraint, version, was, lifecycle } in rows {
         let was = was.as_deref().unwrap_or_default();
         let cells = [&**requirement, constraint, version, was, lifecycle];
@@ -223,6 +225,6 @@ fn show(
     screen.line(&if written {
         format!("{path}: {entities} entities at revision {}", lock.revision)
     } else {
-        format!("{path} is as it was: {entities} entities")
+        format!("{path} is unchanged: {entities} entities")
     })
 }

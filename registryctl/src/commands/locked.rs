@@ -1,5 +1,5 @@
-//! `apply --locked`: what the files refer to beside themselves, and all that this needs, is locked,
-//! and registered as locked.
+//! `apply --locked`: checks that all references to other entities, and their dependencies, are locked and
+//! registered with the locked digests.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -16,7 +16,7 @@ use registry_core::{
 
 use super::{
     lock::{closure, same_registry},
-    resolve::{Answers, ask},
+    resolve::{Resolutions, resolve},
 };
 use crate::{
     batch::Batch,
@@ -26,31 +26,31 @@ use crate::{
     report::{Finding, Level},
 };
 
-/// What is not as it was locked: references, with their places in the batch, or, where those are
-/// right, what they need.
+/// The differences from the lock file: of references, with their locations, or else of their
+/// dependencies.
 pub(super) async fn drift(
     client: &Client,
     batch: &Batch,
     lock_file: &Path,
 ) -> Result<Vec<Finding>, Failure> {
     let lock = Lock::read(lock_file)?;
-    let outside = outside(batch.proposals());
-    let keys: BTreeSet<&Key> = outside.iter().map(|(_, _, reference)| &reference.key).collect();
-    let needed = needed(client, &lock, &keys).await?;
-    let judge = |key: &str| problem(&lock, lock_file, key, needed.get(key));
-    let referred = outside.iter().filter_map(|(change, entity, reference)| {
-        let found = judge(&reference.key.to_string())?;
+    let external = external_references(batch.proposals());
+    let keys: BTreeSet<&Key> = external.iter().map(|(_, _, reference)| &reference.key).collect();
+    let registered = registered(client, &lock, &keys).await?;
+    let check = |key: &str| problem(&lock, lock_file, key, registered.get(key));
+    let references = external.iter().filter_map(|(change, entity, reference)| {
+        let found = check(&reference.key.to_string())?;
         let pointer = reference.pointer.clone();
         Some(Finding { entity: Some(entity.to_string()), pointer, change: Some(*change), ..found })
     });
-    let referred: Vec<_> = referred.collect();
-    if !referred.is_empty() {
-        return Ok(referred);
+    let references: Vec<_> = references.collect();
+    if !references.is_empty() {
+        return Ok(references);
     }
-    Ok(needed.keys().filter_map(|key| judge(key)).collect())
+    Ok(registered.keys().filter_map(|key| check(key)).collect())
 }
 
-/// What is wrong with something that is needed, if anything is.
+/// The difference of one dependency from the lock file.
 fn problem(
     lock: &Lock,
     lock_file: &Path,
@@ -61,18 +61,18 @@ fn problem(
         (Some(locked), Some(digest)) if digest == locked => return None,
         (Some(locked), Some(digest)) => (
             "lock-drift",
-            format!("{key} is locked as {locked}, but registered as {digest}"),
-            "find out who changed the lock file, or lock anew",
+            format!("{key} is locked with the digest {locked} and registered with {digest}"),
+            "check who changed the lock file, or run `registryctl lock` again",
         ),
         (Some(_), None) => (
             "lock-drift",
-            format!("{key} is locked, but not registered"),
-            "find out who changed the lock file, or lock anew",
+            format!("{key} is locked and not registered"),
+            "check who changed the lock file, or run `registryctl lock` again",
         ),
         (None, _) => (
             "lock-missing",
             format!("{key} is not in {}", lock_file.display()),
-            "require it, or what needs it, and run `registryctl lock`",
+            "add it, or a dependent of it, to the requirements and run `registryctl lock`",
         ),
     };
     Some(Finding {
@@ -82,54 +82,54 @@ fn problem(
         pointer: String::new(),
         message,
         help: Some(help.to_owned()),
-        place: None,
+        location: None,
         change: None,
     })
 }
 
-/// Every reference to what is not in the batch: the change that has it, its entity, the reference.
-fn outside(proposals: &[Proposed]) -> Vec<(usize, Key, Reference)> {
+/// The references to entities outside of the batch, with the change and the entity that contain them.
+fn external_references(proposals: &[Proposed]) -> Vec<(usize, Key, Reference)> {
     let inside: BTreeSet<&Key> =
         proposals.iter().filter_map(Proposed::document).map(|document| document.key()).collect();
-    let mut outside = Vec::new();
+    let mut external = Vec::new();
     for (change, document) in proposals.iter().map(Proposed::document).enumerate() {
         let Some(document) = document else { continue };
         for reference in references(document.entity()) {
             if !inside.contains(&reference.key) {
-                outside.push((change, document.key().clone(), reference));
+                external.push((change, document.key().clone(), reference));
             }
         }
     }
-    outside
+    external
 }
 
-/// The digests of those that are registered, and of all that they need.
-async fn needed(
+/// The digests of the registered entities among these, and of their dependencies.
+async fn registered(
     client: &Client,
     lock: &Lock,
     keys: &BTreeSet<&Key>,
 ) -> Result<BTreeMap<String, String>, Failure> {
     let keys: Vec<&Key> = keys.iter().copied().collect();
     if keys.is_empty() {
-        of_this_registry(client, lock).await?;
+        check_registry(client, lock).await?;
     }
-    let mut needed = BTreeMap::new();
+    let mut digests = BTreeMap::new();
     for keys in keys.chunks(limits::REQUIREMENTS) {
-        let exact: Vec<_> = keys.iter().map(|key| Requirement::exactly(key)).collect();
-        let Answers { outcomes, registry, revision } = ask(client, &exact, None).await?;
+        let exact: Vec<_> = keys.iter().map(|key| Requirement::exact(key)).collect();
+        let Resolutions { outcomes, registry, revision } = resolve(client, &exact, None).await?;
         same_registry(lock, &registry)?;
-        let registered: Vec<_> = outcomes.into_iter().flatten().map(|found| found.key).collect();
-        if !registered.is_empty() {
-            needed.extend(closure(client, registered.iter(), revision).await?);
+        let found: Vec<_> = outcomes.into_iter().flatten().map(|found| found.key).collect();
+        if !found.is_empty() {
+            digests.extend(closure(client, found.iter(), revision).await?);
         }
     }
-    Ok(needed)
+    Ok(digests)
 }
 
-/// Whose lock it is matters also where nothing is referred to.
-async fn of_this_registry(client: &Client, lock: &Lock) -> Result<(), Failure> {
+/// Checks the registry of the lock file, also if the batch has no external references.
+async fn check_registry(client: &Client, lock: &Lock) -> Result<(), Failure> {
     let any = lock.entities.keys().find_map(|key| key.parse::<Key>().ok());
     let Some(any) = any else { return Ok(()) };
-    let answers = ask(client, &[Requirement::exactly(&any)], None).await?;
+    let answers = resolve(client, &[Requirement::exact(&any)], None).await?;
     same_registry(lock, &answers.registry)
 }

@@ -1,12 +1,12 @@
-//! `log` and `show`: commits, newest first, and one of them in full.
+//! `log` and `show`: lists commits, and prints one with all changes.
 //!
-//! The chain is not verified: `export` and `watch` verify it.
+//! The hash chain is not verified: `export` and `watch` verify it.
 
 use registry_proto::{convert, v1};
 
 use super::Session;
 use crate::{
-    cli::{About, Format, LogArgs, ShowArgs, Subject},
+    cli::{CommitFilter, EntityFilter, Format, LogArgs, ShowArgs},
     client::{Client, PAGE_SIZE, request},
     failure::Failure,
     screen::TextTable,
@@ -17,12 +17,12 @@ use crate::{
 pub(super) async fn run(session: &Session, args: &LogArgs) -> Result<(), Failure> {
     let client = session.connect().await?;
     let limit = if args.limit == 0 { usize::MAX } else { args.limit };
-    let (about, on) = match &args.about {
-        Some(Subject::Entity(about)) => (Some(about), String::new()),
-        Some(Subject::Set(on)) => (None, on.to_string()),
+    let (filter, on) = match &args.filter {
+        Some(CommitFilter::Entity(filter)) => (Some(filter), String::new()),
+        Some(CommitFilter::Settings(selector)) => (None, selector.to_string()),
         None => (None, String::new()),
     };
-    let (kind, name, version) = About::wire(about);
+    let (kind, name, version) = EntityFilter::message(filter);
     let wanted = v1::ListCommitsRequest {
         kind,
         name,
@@ -31,7 +31,7 @@ pub(super) async fn run(session: &Session, args: &LogArgs) -> Result<(), Failure
         author: args.author.clone(),
         since: args.since.map(convert::timestamp),
         until: args.until.map(convert::timestamp),
-        at: args.at.message(),
+        at: args.as_of.message(),
         on,
         ..Default::default()
     };
@@ -43,12 +43,12 @@ pub(super) async fn run(session: &Session, args: &LogArgs) -> Result<(), Failure
     for commit in &commits {
         let CommitView { revision, author, committed_at, .. } = commit;
         let time = committed_at.as_deref().unwrap_or_default();
-        table.row([&revision.to_string(), time, author, &commit.summary(), &commit.why()]);
+        table.row([&revision.to_string(), time, author, &commit.summary(), &commit.reasons()]);
     }
     session.screen.table(&table)
 }
 
-/// Reads pages of commits until there are no more, or enough.
+/// Reads pages of commits up to the limit.
 pub(super) async fn fetch(
     client: &Client,
     mut wanted: v1::ListCommitsRequest,
@@ -72,7 +72,8 @@ pub(super) async fn show(session: &Session, args: &ShowArgs) -> Result<(), Failu
     let client = session.connect().await?;
     let wanted = v1::GetCommitRequest { revision: args.revision, include_canonical: false };
     let response = client.answer(client.history().get_commit(request(wanted))).await?;
-    let commit = response.commit.ok_or_else(|| Failure::answer("there is no commit in it"))?;
+    let commit =
+        response.commit.ok_or_else(|| Failure::invalid_response("the commit is missing"))?;
     let commit = CommitView::from(commit);
     let screen = session.screen;
     if screen.format == Format::Json {
@@ -104,7 +105,7 @@ pub(super) async fn show(session: &Session, args: &ShowArgs) -> Result<(), Failu
     for change in &commit.changes {
         let ChangeView { action, key, digest, .. } = change;
         let digest = short_digest(digest.as_deref().unwrap_or_default());
-        table.row([action, &*key.kind, &key.name, &key.version, digest, &change.said()]);
+        table.row([action, &*key.kind, &key.name, &key.version, digest, &change.reasons()]);
     }
     screen.line("")?;
     screen.table(&table)

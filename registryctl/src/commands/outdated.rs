@@ -1,10 +1,10 @@
-//! `outdated`: which locked requirements have newer versions, what is on its way out, and what an
-//! upgrade would change and break.
+//! `outdated`: locked requirements with newer versions, deprecated dependencies, and the effects of
+//! upgrades.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use registry_core::{
-    At, Key, Revision, Version, limits,
+    Key, PointInTime, Revision, Version, limits,
     resolve::{Constraint, Requirement},
 };
 use registry_proto::v1::{self, impact_request::Plan};
@@ -13,7 +13,7 @@ use serde::Serialize;
 use super::{
     Session, get,
     lock::{at, closure, same_registry},
-    resolve::{Answers, ask},
+    resolve::{Resolutions, resolve},
 };
 use crate::{
     cli::{Format, OutdatedArgs},
@@ -28,18 +28,18 @@ use crate::{
     view::{KeyView, LifecycleView},
 };
 
-/// Requirements that are asked for at once; each takes three of the registry's thousand.
+/// Requirements per request. Each becomes three, and the registry accepts a thousand.
 const AT_ONCE: usize = 300;
 
-/// A locked requirement and what there is of it now.
+/// A locked requirement and its current versions.
 #[derive(Debug, Serialize)]
 struct Row {
     requirement: String,
     constraint: String,
     current: String,
-    /// Of the current version; none if it is not registered.
+    /// The lifecycle of the current version; `None`: not registered.
     lifecycle: Option<LifecycleView>,
-    /// The newest version within the constraint.
+    /// The newest version that matches the constraint.
     wanted: Option<String>,
     /// The newest version of all.
     latest: Option<String>,
@@ -47,20 +47,20 @@ struct Row {
     upgrade: Option<Upgrade>,
 }
 
-/// What moving from the current version to another one would do.
+/// The effects of moving to another version.
 #[derive(Debug, Serialize)]
 struct Upgrade {
     to: String,
-    /// Whether that keeps what the current version promises.
+    /// The compatibility of the two versions.
     comparison: Option<ComparisonView>,
-    /// Where the documents differ, as JSON pointers.
+    /// JSON pointers of the differences.
     changed: Vec<String>,
-    /// What would be needed that is not needed now, and the other way round.
+    /// Added and removed dependencies.
     added: Vec<String>,
     removed: Vec<String>,
-    /// Which dependents could not move along, of how many.
+    /// The dependents that break.
     breaks: Vec<String>,
-    /// How many may break: undecided, or too many to be compared.
+    /// The number of dependents that were not decided or not compared.
     unknown: u64,
     dependents: u64,
 }
@@ -72,41 +72,41 @@ pub(super) async fn run(session: &Session, args: &OutdatedArgs) -> Result<(), Fa
     let required = read(&lock)?;
     for some in required.chunks(AT_ONCE) {
         let (compared, revision) = compare(&client, &lock, some).await?;
-        for mut row in compared.into_iter().filter(Row::is_worth_telling) {
+        for mut row in compared.into_iter().filter(Row::is_reported) {
             row.upgrade = upgrade(&client, &row, revision).await?;
             rows.push(row);
         }
     }
     let direct = rows.len();
-    rows.extend(below(&client, &lock, &required).await?);
+    rows.extend(dependencies(&client, &lock, &required).await?);
     show(session.screen, &rows, required.len())?;
     if args.exit_code && !rows.is_empty() {
         let (below, all) = (rows.len() - direct, required.len());
-        let mut message = format!("{direct} of {all} requirements are not up to date");
+        let mut message = format!("{direct} of {all} requirements are outdated");
         if below > 0 {
-            message = format!("{message}, and {below} of the versions that they need");
+            message = format!("{message}, and {below} dependencies");
         }
         return Err(Failure::WouldChange(message));
     }
     Ok(())
 }
 
-/// What the requirements need and is on its way out. Newer versions of it are nothing to tell: who
-/// needs it says exactly which.
-async fn below(
+/// Deprecated and retired dependencies of the requirements. Newer versions are not listed: dependents
+/// refer to exact versions.
+async fn dependencies(
     client: &Client,
     lock: &Lock,
     required: &[(Requirement, Version)],
 ) -> Result<Vec<Row>, Failure> {
     let direct: BTreeSet<String> =
-        required.iter().map(|(one, version)| meant_by(one, version).to_string()).collect();
+        required.iter().map(|(one, version)| key_of(one, version).to_string()).collect();
     let keys = lock.entities.keys().filter(|key| !direct.contains(*key));
     let keys = keys.map(|key| key.parse().map_err(Failure::usage));
     let keys = keys.collect::<Result<Vec<Key>, Failure>>()?;
     let mut rows = Vec::new();
     for some in keys.chunks(limits::REQUIREMENTS) {
-        let exact: Vec<_> = some.iter().map(Requirement::exactly).collect();
-        let Answers { outcomes, registry, .. } = ask(client, &exact, None).await?;
+        let exact: Vec<_> = some.iter().map(Requirement::exact).collect();
+        let Resolutions { outcomes, registry, .. } = resolve(client, &exact, None).await?;
         same_registry(lock, &registry)?;
         let row = |((key, requirement), outcome): ((&Key, &Requirement), Result<_, String>)| Row {
             requirement: crate::lock::name_of(requirement),
@@ -117,7 +117,7 @@ async fn below(
             latest: None,
             upgrade: None,
         };
-        rows.extend(some.iter().zip(&exact).zip(outcomes).map(row).filter(Row::is_worth_telling));
+        rows.extend(some.iter().zip(&exact).zip(outcomes).map(row).filter(Row::is_reported));
     }
     Ok(rows)
 }
@@ -132,8 +132,8 @@ fn read(lock: &Lock) -> Result<Vec<(Requirement, Version)>, Failure> {
     lock.requirements.iter().map(one).collect()
 }
 
-/// What a requirement means with this version.
-fn meant_by(Requirement { kind, name, .. }: &Requirement, version: &Version) -> Key {
+/// The key of a requirement with this version.
+fn key_of(Requirement { kind, name, .. }: &Requirement, version: &Version) -> Key {
     Key::new(*kind, name.clone(), version.clone())
 }
 
@@ -146,12 +146,12 @@ async fn compare(
     for (requirement, version) in required {
         let latest = Requirement { constraint: Constraint::latest(), ..requirement.clone() };
         wanted.extend([
-            Requirement::exactly(&meant_by(requirement, version)),
+            Requirement::exact(&key_of(requirement, version)),
             requirement.clone(),
             latest,
         ]);
     }
-    let Answers { outcomes, registry, revision } = ask(client, &wanted, None).await?;
+    let Resolutions { outcomes, registry, revision } = resolve(client, &wanted, None).await?;
     same_registry(lock, &registry)?;
     let row = |((requirement, version), outcomes): (&(Requirement, Version), &[_])| {
         let found = |outcome: &Result<Resolved, String>| outcome.as_ref().ok().cloned();
@@ -170,7 +170,7 @@ async fn compare(
 }
 
 impl Row {
-    fn is_worth_telling(&self) -> bool {
+    fn is_reported(&self) -> bool {
         self.state() != "active" || self.target().is_some()
     }
 
@@ -178,16 +178,16 @@ impl Row {
         self.lifecycle.as_ref().map_or("unknown", |lifecycle| lifecycle.state)
     }
 
-    /// What those who use it are told.
+    /// The notice of a deprecation or retirement.
     fn notice(&self) -> String {
         let Some(lifecycle) = &self.lifecycle else { return String::new() };
-        let replacement = lifecycle.replacement.as_ref().map(|key| format!("use {key}"));
-        let sunset = lifecycle.sunset.as_ref().map(|day| format!("until {day}"));
+        let replacement = lifecycle.replacement.as_ref().map(|key| format!("replacement: {key}"));
+        let sunset = lifecycle.sunset.as_ref().map(|day| format!("sunset: {day}"));
         let parts = [lifecycle.message.clone(), replacement, sunset];
         parts.into_iter().flatten().collect::<Vec<_>>().join("; ")
     }
 
-    /// The version to move to: within the constraint if there is a newer one, else the latest.
+    /// The newer version within the constraint, or else the latest.
     fn target(&self) -> Option<&str> {
         let current = Version::parse(&self.current).ok();
         let is_newer = |version: &&String| Version::parse(version).ok() > current;
@@ -196,23 +196,24 @@ impl Row {
 }
 
 impl Upgrade {
-    /// What changes, what it means for what is promised, and how many dependents break.
+    /// The changes, the compatibility and the number of broken dependents.
     fn cells(&self) -> (String, &'static str, String) {
         let Self { to: _, comparison, changed, added, removed, breaks, unknown, dependents } = self;
-        let changes = format!("{} places, +{} -{}", changed.len(), added.len(), removed.len());
-        let promise = comparison.as_ref().map_or("", |comparison| comparison.outcome);
+        let changes = format!("{} values, +{} -{}", changed.len(), added.len(), removed.len());
+        let compatibility = comparison.as_ref().map_or("", |comparison| comparison.outcome);
         let unknown = if *unknown > 0 { format!(", {unknown} unknown") } else { String::new() };
         let broken = format!("{} of {dependents}{unknown}", breaks.len());
-        (changes, promise, broken)
+        (changes, compatibility, broken)
     }
 }
 
 async fn upgrade(client: &Client, row: &Row, revision: u64) -> Result<Option<Upgrade>, Failure> {
-    // What the registry does not have cannot be compared.
+    // A version that is not registered cannot be compared.
     let Some(to) = row.target().filter(|_| row.lifecycle.is_some()) else { return Ok(None) };
     let key = |version: &str| format!("{}@{version}", row.requirement).parse::<Key>();
     let (old, new) = (key(&row.current), key(to));
-    let (old, new) = (old.map_err(Failure::answer)?, new.map_err(Failure::answer)?);
+    let (old, new) =
+        (old.map_err(Failure::invalid_response)?, new.map_err(Failure::invalid_response)?);
     let needs = async |key: &Key| {
         let key = KeyView::from(v1::EntityKey::from(key));
         let closure: BTreeMap<String, String> =
@@ -222,10 +223,10 @@ async fn upgrade(client: &Client, row: &Row, revision: u64) -> Result<Option<Upg
         )
     };
     let (before, after) = (needs(&old).await?, needs(&new).await?);
-    let at_lock = Some(At::Revision(Revision(revision)));
+    let at_lock = Some(PointInTime::Revision(Revision(revision)));
     let document = async |key: &Key| get::content(&get::fetch(client, key, at_lock).await?);
     let changed = diff(&document(&old).await?, &document(&new).await?);
-    // An item of an array that is gone may have been where another one is now.
+    // A removed item of an array and another item may have the same pointer.
     let changed: BTreeSet<String> = changed.into_iter().map(|at| at.pointer).collect();
     let plan = Some(Plan::Version(to.to_owned()));
     let wanted =
@@ -262,7 +263,7 @@ fn show(screen: Screen, rows: &[Row], all: usize) -> Result<(), Failure> {
         "LATEST",
         "LIFECYCLE",
         "CHANGES",
-        "PROMISE",
+        "COMPATIBILITY",
         "BREAKS",
         "NOTICE",
     ];
@@ -270,11 +271,21 @@ fn show(screen: Screen, rows: &[Row], all: usize) -> Result<(), Failure> {
     for row in rows {
         let Row { requirement, current, wanted, latest, upgrade, .. } = row;
         let text = |version: &Option<String>| version.clone().unwrap_or_else(|| "-".to_owned());
-        let (changes, promise, breaks) = upgrade.as_ref().map(Upgrade::cells).unwrap_or_default();
+        let (changes, compatibility, breaks) =
+            upgrade.as_ref().map(Upgrade::cells).unwrap_or_default();
         let (wanted, latest, notice) = (text(wanted), text(latest), row.notice());
         let (state, notice) = (row.state(), &*notice);
-        let cells =
-            [requirement, current, &*wanted, &latest, state, &changes, promise, &breaks, notice];
+        let cells = [
+            requirement,
+            current,
+            &*wanted,
+            &latest,
+            state,
+            &changes,
+            compatibility,
+            &breaks,
+            notice,
+        ];
         match state {
             "active" => table.row(cells),
             "retired" => table.painted(Paint::Bad, cells),
@@ -282,11 +293,11 @@ fn show(screen: Screen, rows: &[Row], all: usize) -> Result<(), Failure> {
         }
     }
     screen.table(&table)?;
-    // Under the table: which keyword breaks what, and with which value.
+    // Details of the comparisons follow the table.
     let upgrades = rows.iter().filter_map(|row| Some((row, row.upgrade.as_ref()?)));
     for (Row { requirement, current, .. }, Upgrade { to, comparison, .. }) in upgrades {
-        let worth = ["breaking", "undecided"];
-        let Some(comparison) = comparison.as_ref().filter(|c| worth.contains(&c.outcome)) else {
+        let reported = ["breaking", "undecided"];
+        let Some(comparison) = comparison.as_ref().filter(|c| reported.contains(&c.outcome)) else {
             continue;
         };
         screen.line(&format!("\n{requirement} {current} -> {to}: {}", comparison.outcome))?;

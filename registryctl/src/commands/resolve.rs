@@ -1,4 +1,4 @@
-//! `resolve`: the exact versions that constraints mean.
+//! `resolve`: exact versions for constraints.
 
 use registry_core::resolve::Requirement;
 use registry_proto::v1::{self, resolution::Outcome};
@@ -15,7 +15,7 @@ use crate::{
     view::short_digest,
 };
 
-/// What became of one requirement.
+/// The resolution of one requirement.
 #[derive(Debug, Serialize)]
 struct ResolutionView {
     requirement: String,
@@ -25,7 +25,7 @@ struct ResolutionView {
     unresolved: Option<String>,
 }
 
-/// The result for scripts.
+/// The JSON result.
 #[derive(Serialize)]
 struct ResolveView {
     revision: u64,
@@ -34,8 +34,8 @@ struct ResolveView {
 
 pub(super) async fn run(session: &Session, args: &ResolveArgs) -> Result<(), Failure> {
     let client = session.connect().await?;
-    let Answers { outcomes, revision, registry: _ } =
-        ask(&client, &args.requirements, args.at.message()).await?;
+    let Resolutions { outcomes, revision, registry: _ } =
+        resolve(&client, &args.requirements, args.as_of.message()).await?;
     let views = args.requirements.iter().zip(outcomes).map(|(requirement, outcome)| {
         let (resolved, unresolved) = match outcome {
             Ok(resolved) => (Some(resolved), None),
@@ -65,20 +65,20 @@ pub(super) async fn run(session: &Session, args: &ResolveArgs) -> Result<(), Fai
     if missing.is_empty() { Ok(()) } else { Err(Failure::Rejected(missing.join("; "))) }
 }
 
-/// What became of some requirements.
-pub(super) struct Answers {
-    /// For each requirement, in order, what it means, or why nothing meets it.
+/// The resolutions of several requirements.
+pub(super) struct Resolutions {
+    /// For each requirement, in order, the version or the reason why no version matches.
     pub(super) outcomes: Vec<Result<Resolved, String>>,
     pub(super) revision: u64,
     pub(super) registry: String,
 }
 
-/// Asks which versions these requirements mean, each by itself.
-pub(super) async fn ask(
+/// Resolves requirements independently of each other.
+pub(super) async fn resolve(
     client: &Client,
     requirements: &[Requirement],
     at: Option<v1::At>,
-) -> Result<Answers, Failure> {
+) -> Result<Resolutions, Failure> {
     let requirements: Vec<_> = requirements.iter().map(v1::Requirement::from).collect();
     let expected = requirements.len();
     let wanted = v1::ResolveRequest { requirements, partial: true, at };
@@ -87,11 +87,11 @@ pub(super) async fn ask(
     let outcome = |resolution: v1::Resolution| match resolution.outcome {
         Some(Outcome::Resolved(resolved)) => Ok(Ok(Resolved::from(resolved))),
         Some(Outcome::Unresolved(unresolved)) => Ok(Err(unresolved.message)),
-        None => Err(Failure::answer("a requirement has no outcome")),
+        None => Err(Failure::invalid_response("a requirement has no resolution")),
     };
     let outcomes = resolutions.into_iter().map(outcome).collect::<Result<Vec<_>, _>>()?;
     if outcomes.len() != expected {
-        return Err(Failure::answer("it does not answer each requirement"));
+        return Err(Failure::invalid_response("the number of resolutions is wrong"));
     }
-    Ok(Answers { outcomes, revision, registry: registry_id })
+    Ok(Resolutions { outcomes, revision, registry: registry_id })
 }

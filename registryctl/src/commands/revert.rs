@@ -1,7 +1,7 @@
 //! `revert REVISION`: a new commit that undoes the changes of one revision.
 //!
-//! The log keeps both commits. A registered version never changes and never disappears, so reverting
-//! its registration retires it. A change that a later revision changed again is not reverted.
+//! The log keeps both commits. Reverting a registration retires the version: registered versions are
+//! permanent. A change that a later revision overrode is not reverted.
 
 use std::collections::HashMap;
 
@@ -14,13 +14,15 @@ use crate::{
     failure::Failure,
 };
 
-/// Longest part of the reverted commit's message that the new message repeats, in characters.
+/// Maximum number of characters of the reverted message in the new message.
 const QUOTED_CHARS: usize = 200;
 
 pub(super) async fn run(session: &Session, args: RevertArgs) -> Result<(), Failure> {
-    let RevertArgs { revision, yes, dry_run, message, commit: author } = args;
+    let RevertArgs { revision, confirm, message, commit: author } = args;
     if revision == 0 {
-        return Err(Failure::Usage("revision 0 is the empty registry; the first is 1".to_owned()));
+        return Err(Failure::Usage(
+            "revision 0 is the empty registry; the first revision is 1".to_owned(),
+        ));
     }
     let client = session.connect().await?;
     let wanted = v1::GetCommitRequest { revision, include_canonical: false };
@@ -38,15 +40,15 @@ pub(super) async fn run(session: &Session, args: RevertArgs) -> Result<(), Failu
     }
     let message = message.unwrap_or_else(|| match reverted.message.as_str() {
         "" => format!("Revert revision {revision}"),
-        said => {
-            let said: String = said.chars().take(QUOTED_CHARS).collect();
-            format!("Revert revision {revision}: {said}")
+        text => {
+            let text: String = text.chars().take(QUOTED_CHARS).collect();
+            format!("Revert revision {revision}: {text}")
         }
     });
-    let mut wanted = commit::request_of(changes, message, author, &session.globals.access);
+    let mut wanted = commit::new_request(changes, message, author, &session.globals.access);
     wanted.settings = settings;
     wanted.base_revision = wanted.base_revision.or(Some(head));
-    review::run(session, &client, &wanted, review::How { yes, dry_run }).await
+    review::run(session, &client, &wanted, confirm).await
 }
 
 /// The batch that undoes a revision.
@@ -54,25 +56,25 @@ struct Undo<'a> {
     client: &'a Client,
     /// The reverted revision.
     revision: u64,
-    /// The present revision.
+    /// The current revision.
     head: u64,
-    /// The present settings.
-    present: HashMap<String, v1::SettingState>,
+    /// The current settings.
+    current: HashMap<String, v1::SettingState>,
     changes: Vec<v1::Change>,
     settings: Vec<v1::SettingChange>,
-    /// The reasons against the revert.
+    /// The reasons why the revision cannot be reverted.
     obstacles: Vec<String>,
 }
 
 impl<'a> Undo<'a> {
     async fn new(client: &'a Client, revision: u64) -> Result<Self, Failure> {
-        let (mut present, mut head, mut page_token) = (HashMap::new(), None, String::new());
+        let (mut current, mut head, mut page_token) = (HashMap::new(), None, String::new());
         loop {
             let at = head.map(at);
             let wanted = v1::ListSettingsRequest { page_size: PAGE_SIZE, page_token, at };
             let page = client.answer(client.registry().list_settings(request(wanted))).await?;
             head = Some(page.revision);
-            present.extend(page.settings.into_iter().map(|state| (state.on.clone(), state)));
+            current.extend(page.settings.into_iter().map(|state| (state.on.clone(), state)));
             page_token = page.next_page_token;
             if page_token.is_empty() {
                 break;
@@ -80,7 +82,7 @@ impl<'a> Undo<'a> {
         }
         let head = head.unwrap_or_default();
         let (changes, settings, obstacles) = (Vec::new(), Vec::new(), Vec::new());
-        Ok(Self { client, revision, head, present, changes, settings, obstacles })
+        Ok(Self { client, revision, head, current, changes, settings, obstacles })
     }
 
     /// The changes of the revision.
@@ -107,7 +109,7 @@ impl<'a> Undo<'a> {
     async fn add(&mut self, difference: Difference) -> Result<(), Failure> {
         match difference {
             Difference::Entity(v1::EntityDifference { old, new, .. }) => {
-                let new = new.ok_or_else(|| Failure::answer("an entity disappeared"))?;
+                let new = new.ok_or_else(|| Failure::invalid_response("an entity disappeared"))?;
                 let lifecycle = |record: v1::EntityRecord| record.lifecycle.unwrap_or_default();
                 let old = old.map(lifecycle);
                 self.entity(new.key.clone(), old, &lifecycle(new)).await
@@ -156,7 +158,7 @@ impl<'a> Undo<'a> {
         let v1::SettingDifference { old, new, old_owner, .. } = difference;
         let (old, new) = (old.unwrap_or_default(), new.unwrap_or_default());
         let on = if new.on.is_empty() { old.on.clone() } else { new.on.clone() };
-        let now = self.present.get(&on).cloned().unwrap_or_default();
+        let now = self.current.get(&on).cloned().unwrap_or_default();
         let mut undo =
             |is_changed: bool, is_kept: bool, is_done: bool, setting: Option<Setting>| {
                 if !is_changed || is_done {
@@ -164,7 +166,7 @@ impl<'a> Undo<'a> {
                 }
                 match setting {
                 _ if !is_kept => self.obstacles.push(format!(
-                    "what is set about {on} was changed again in revision {}; revert that revision \
+                    "the settings of {on} were changed again in revision {}; revert that revision \
                      first",
                     now.revision
                 )),
@@ -173,7 +175,7 @@ impl<'a> Undo<'a> {
                     self.settings.push(v1::SettingChange { on, setting: Some(setting) });
                 }
                 None => self.obstacles.push(format!(
-                    "{on} had no owner before, and an owner cannot be removed; give it another one \
+                    "{on} had no owner before, and an owner cannot be removed; set another owner \
                      with `registryctl transfer`"
                 )),
             }
@@ -199,7 +201,7 @@ impl<'a> Undo<'a> {
     }
 }
 
-/// Whether two lifecycles say the same, whenever they were set.
+/// Whether two lifecycles are equal, apart from the time of the change.
 fn is_same(a: &v1::Lifecycle, b: &v1::Lifecycle) -> bool {
     let timeless =
         |of: &v1::Lifecycle| v1::Lifecycle { revision: 0, changed_at: None, ..of.clone() };

@@ -1,42 +1,34 @@
-//! A batch that the command line puts together itself: the registry's plan is shown, the user
-//! confirms, and the batch is committed.
+//! Plan, confirmation and commit of changes that a command constructs itself.
+
+use std::io::{self, BufRead as _, IsTerminal as _, Write as _};
 
 use registry_core::Key;
 use registry_proto::v1;
 use serde_json::json;
 
-use super::{Session, apply::confirm, commit, refuse_errors, show_findings};
+use super::{Session, commit, reject_errors, show_findings};
 use crate::{
-    cli::Format,
-    client::{Client, request},
+    cli::{ConfirmArgs, Format},
+    client::Client,
     failure::Failure,
     plan::Plan,
     report::{Finding, Report},
+    screen::Screen,
+    style::printable,
     view::SettingView,
 };
 
-/// How a batch is committed.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct How {
-    /// Without a question.
-    pub(super) yes: bool,
-    /// Not at all: the plan is the result.
-    pub(super) dry_run: bool,
-}
-
-/// Shows the plan of a batch, asks, and commits it.
+/// Prints the plan of a batch, asks for confirmation, and commits the batch.
 pub(super) async fn run(
     session: &Session,
     client: &Client,
     wanted: &v1::ApplyRequest,
-    How { yes, dry_run }: How,
+    ConfirmArgs { yes, dry_run }: ConfirmArgs,
 ) -> Result<(), Failure> {
     let screen = session.screen;
-    let dry = v1::ApplyRequest { dry_run: true, request_id: None, ..wanted.clone() };
-    let answer = client.answer(client.registry().apply(request(dry))).await;
-    let planned = commit::or_show(screen, answer)?;
+    let planned = commit::or_show(screen, commit::dry_run(client, wanted).await)?;
     let report = Report::new(planned.diagnostics.iter().map(Finding::from).collect());
-    refuse_errors(screen, &report)?;
+    reject_errors(screen, &report)?;
     let settings: Vec<_> = planned.settings.into_iter().map(SettingView::from).collect();
     let plan = Plan::new(planned.plan);
     let changes = plan.effective() + settings.len();
@@ -46,15 +38,15 @@ pub(super) async fn run(
             screen.table(&plan.table())?;
         }
         for setting in &settings {
-            screen.line(&format!("set: {setting}"))?;
+            screen.line(&format!("set: {}", printable(&setting.to_string())))?;
         }
-        screen.line(&format!("plan: {}", plan.counts()))?;
+        screen.line(&format!("plan: {}", counts(&plan, settings.len())))?;
     }
     let (revision, committed) = if dry_run || changes == 0 {
         (planned.revision, false)
     } else {
         if !yes {
-            confirm(changes)?;
+            confirm(&question(changes))?;
         }
         let done = commit::apply_or_show(screen, client, wanted).await?;
         (done.revision, done.committed)
@@ -81,8 +73,67 @@ pub(super) async fn run(
     }
 }
 
-/// A key as the registry sends it.
+/// `1 retire, 2 settings`.
+fn counts(plan: &Plan, settings: usize) -> String {
+    let settings = match settings {
+        0 => return plan.counts(),
+        1 => "1 setting".to_owned(),
+        many => format!("{many} settings"),
+    };
+    if plan.effective() == 0 { settings } else { format!("{}, {settings}", plan.counts()) }
+}
+
+/// Asks for confirmation of an action outside of the commit log. `false`: a dry run, which is complete.
+pub(super) fn confirm_action(
+    screen: Screen,
+    action: &str,
+    ConfirmArgs { yes, dry_run }: ConfirmArgs,
+) -> Result<bool, Failure> {
+    if dry_run {
+        match screen.format {
+            Format::Json => screen.json(&json!({ "dryRun": true, "plan": action }))?,
+            Format::Table => screen.line(&printable(&format!("dry run: {action}")))?,
+        }
+        return Ok(false);
+    }
+    if !yes {
+        eprintln!("plan: {}", printable(action));
+        confirm("Continue?")?;
+    }
+    Ok(true)
+}
+
+/// The question about a number of changes.
+pub(super) fn question(changes: usize) -> String {
+    match changes {
+        1 => "Apply this change?".to_owned(),
+        many => format!("Apply these {many} changes?"),
+    }
+}
+
+/// Asks on the terminal. Every answer except `y` and `yes` aborts.
+pub(super) fn confirm(question: &str) -> Result<(), Failure> {
+    if !io::stdin().is_terminal() {
+        return Err(Failure::Usage(
+            "cannot prompt for confirmation: stdin is not a terminal; use --yes or --dry-run"
+                .to_owned(),
+        ));
+    }
+    let mut errors = io::stderr().lock();
+    let mut answer = String::new();
+    write!(errors, "{question} [y/N] ")
+        .and_then(|()| errors.flush())
+        .and_then(|()| io::stdin().lock().read_line(&mut answer))
+        .map_err(Failure::Output)?;
+    if matches!(answer.trim().to_lowercase().as_str(), "y" | "yes") {
+        return Ok(());
+    }
+    Err(Failure::Rejected("aborted".to_owned()))
+}
+
+/// Converts a key of a response.
 pub(super) fn key_of(key: Option<v1::EntityKey>) -> Result<Key, Failure> {
-    let key = key.ok_or_else(|| Failure::answer("an entity has no key"))?;
-    Key::try_from(key).map_err(|e| Failure::answer(format!("an entity's key cannot be read: {e}")))
+    let key = key.ok_or_else(|| Failure::invalid_response("an entity has no key"))?;
+    Key::try_from(key)
+        .map_err(|e| Failure::invalid_response(format!("an entity has an invalid key: {e}")))
 }

@@ -1,20 +1,19 @@
-//! `rollout status`, and the waiting of `apply --wait`: which of the connected gateways have applied a
-//! revision.
+//! `rollout status` and `apply --wait`: the connected gateways that have applied a revision.
 //!
-//! A gateway is one name and principal; of several streams the last one counts.
+//! A gateway is identified by its name and principal. Of several streams, the last one counts.
 
-mod leavers;
+mod disconnected;
 
 use std::{collections::BTreeMap, time::Duration};
 
-use leavers::Leavers;
+use disconnected::RecentlyDisconnected;
 use registry_proto::v1;
 use serde::Serialize;
 use tokio::time::{Instant, sleep};
 
 use super::{
     Session,
-    gateways::{self, Fleet},
+    fleet::{self, Fleet},
 };
 use crate::{
     cli::{Format, Percent, RolloutStatusArgs, WaitArgs},
@@ -27,44 +26,44 @@ use crate::{
     view::{GatewayView, span},
 };
 
-/// How often the registry is asked while waiting.
+/// Poll interval while waiting.
 const POLL: Duration = Duration::from_millis(500);
 
-/// How far a revision has come.
+/// The progress of a rollout.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Rollout {
     revision: u64,
-    /// The head of the log.
+    /// The current revision.
     head: u64,
-    /// How many gateways are connected, and how many of them have applied it.
+    /// The number of connected gateways, and of those that have applied the revision.
     connected: usize,
     applied: usize,
-    /// Whether only the gateways of one server are counted, because the database cannot be read.
+    /// Whether only gateways of one server are counted: the registry cannot read its database.
     live_only: bool,
-    /// Those that have not, and what they refuse.
+    /// The gateways that have not applied the revision.
     behind: Vec<GatewayView>,
 }
 
 pub(super) async fn run(session: &Session, args: RolloutStatusArgs) -> Result<(), Failure> {
     let RolloutStatusArgs { revision, wait } = args;
     let client = session.connect().await?;
-    let (rollout, ended) = match wait.wait {
-        None => (Rollout::of(revision, ask(&client).await?).of_the_log()?, Ok(())),
+    let (rollout, result) = match wait.wait {
+        None => (Rollout::new(revision, connected(&client).await?).require_revision()?, Ok(())),
         Some(percent) => wait_for(&client, revision, percent, wait.timeout).await?,
     };
     match session.screen.format {
         Format::Json => session.screen.json(&rollout)?,
         Format::Table => show(session.screen, &rollout)?,
     }
-    ended
+    result
 }
 
-/// How far a revision has come when the waiting ended, and why that is not enough.
-pub(super) type Waited = (Rollout, Result<(), Failure>);
+/// The rollout at the end of the wait, and the reason of an incomplete one.
+pub(super) type WaitResult = (Rollout, Result<(), Failure>);
 
-/// Whether the caller may ask at all: better known before something is changed.
-pub(super) async fn check(client: &Client, wait: &WaitArgs) -> Result<(), Failure> {
+/// Checks before a change that the caller may list gateways.
+pub(super) async fn check_access(client: &Client, wait: &WaitArgs) -> Result<(), Failure> {
     if wait.wait.is_some() {
         let one = v1::ListGatewaysRequest { page_size: 1, ..Default::default() };
         client.answer(client.sync().list_gateways(request(one))).await?;
@@ -72,45 +71,45 @@ pub(super) async fn check(client: &Client, wait: &WaitArgs) -> Result<(), Failur
     Ok(())
 }
 
-/// Asks who is connected.
-async fn ask(client: &Client) -> Result<Fleet, Failure> {
+/// The connected gateways.
+async fn connected(client: &Client) -> Result<Fleet, Failure> {
     let connected = v1::GatewayState::Connected.into();
     let wanted = v1::ListGatewaysRequest { state: connected, ..Default::default() };
-    gateways::fetch(client, wanted).await
+    fleet::fetch(client, wanted).await
 }
 
-/// Waits until so many have applied a revision: how it is in the end, and why that is not enough.
+/// Waits until a share of the connected gateways has applied a revision.
 pub(super) async fn wait_for(
     client: &Client,
     revision: u64,
     percent: Percent,
     time: Duration,
-) -> Result<Waited, Failure> {
+) -> Result<WaitResult, Failure> {
     let (mut client, end) = (client.clone(), Instant::now() + time);
     let progress = Progress::bar("gateways", 0);
-    let (mut leavers, mut was_hopeless) = (Leavers::default(), false);
+    let (mut disconnected, mut was_hopeless) = (RecentlyDisconnected::default(), false);
     loop {
-        let asked = ask(&client).await.map(|mut fleet| {
-            leavers.complete(&mut fleet.gateways);
-            Rollout::of(revision, fleet)
+        let polled = connected(&client).await.map(|mut fleet| {
+            disconnected.update(&mut fleet.gateways);
+            Rollout::new(revision, fleet)
         });
         let is_over = Instant::now() + POLL > end;
-        match asked {
+        match polled {
             Ok(rollout) => {
                 progress.set(rollout.applied as u64, rollout.connected as u64);
                 let is_hopeless = rollout.is_hopeless(percent);
                 if rollout.is_reached(percent) {
                     return Ok((rollout, Ok(())));
                 }
-                // Once may be a gateway that takes it at the second try.
+                // A gateway may apply a revision at its second attempt.
                 if is_over || is_hopeless && was_hopeless {
-                    let why = rollout.why_not(percent, time, is_hopeless);
-                    return Ok((rollout, Err(Failure::NotRolledOut(why))));
+                    let reason = rollout.incomplete_reason(percent, time, is_hopeless);
+                    return Ok((rollout, Err(Failure::NotRolledOut(reason))));
                 }
                 was_hopeless = is_hopeless;
             }
             Err(failure) if is_over || !failure.is_transient() => return Err(failure),
-            Err(_) if client.has_others() => match client.elsewhere().await {
+            Err(_) if client.has_others() => match client.next_server().await {
                 Ok(next) => client = next,
                 Err(Failure::Unreachable { .. }) => {}
                 Err(other) => return Err(other),
@@ -122,7 +121,7 @@ pub(super) async fn wait_for(
 }
 
 impl Rollout {
-    fn of(revision: u64, fleet: Fleet) -> Self {
+    fn new(revision: u64, fleet: Fleet) -> Self {
         let Fleet { gateways, revision: head, is_live_only: live_only } = fleet;
         let mut last: BTreeMap<_, GatewayView> = BTreeMap::new();
         for gateway in gateways {
@@ -138,37 +137,37 @@ impl Rollout {
         Self { revision, head, connected, applied, live_only, behind }
     }
 
-    /// Not of a revision that is yet to be.
-    fn of_the_log(self) -> Result<Self, Failure> {
+    /// Rejects a revision that does not exist yet.
+    fn require_revision(self) -> Result<Self, Failure> {
         let Self { revision, head, .. } = self;
         if head < revision {
             let message =
                 format!("there is no revision {revision}; the registry is at revision {head}");
-            return Err(Failure::Refused { reason: "REVISION_AHEAD".to_owned(), message });
+            return Err(Failure::RequestRejected { reason: "REVISION_AHEAD".to_owned(), message });
         }
         Ok(self)
     }
 
-    /// How many refuse it, or something before it.
-    fn refusing(&self) -> usize {
-        self.behind.iter().filter(|gateway| gateway.refusal.is_some()).count()
+    /// The number of gateways that reject the revision or an earlier one.
+    fn rejecting(&self) -> usize {
+        self.behind.iter().filter(|gateway| gateway.rejection.is_some()).count()
     }
 
-    /// Nobody is not enough, and nobody knows who is missing without the database.
+    /// At least one gateway must be connected. Without the database, gateways may be missing.
     fn is_reached(&self, percent: Percent) -> bool {
-        !self.live_only && self.applied >= percent.of(self.connected)
+        !self.live_only && self.applied >= percent.share_of(self.connected)
     }
 
     fn is_hopeless(&self, percent: Percent) -> bool {
         !self.live_only
             && self.connected > 0
-            && self.connected - self.refusing() < percent.of(self.connected)
+            && self.connected - self.rejecting() < percent.share_of(self.connected)
     }
 
-    fn why_not(&self, percent: Percent, time: Duration, is_hopeless: bool) -> String {
+    fn incomplete_reason(&self, percent: Percent, time: Duration, is_hopeless: bool) -> String {
         let Self { revision, .. } = self;
         let why = if is_hopeless {
-            "too many refuse it".to_owned()
+            "too many gateways reject it".to_owned()
         } else if self.live_only {
             "the registry cannot read its database, so gateways of other servers are not counted"
                 .to_owned()
@@ -177,15 +176,15 @@ impl Rollout {
         } else if self.head < *revision {
             format!("the registry is at revision {}", self.head)
         } else {
-            format!("they have not within {} s", time.as_secs())
+            format!("timeout after {} s", time.as_secs())
         };
-        let refused = self.behind.iter().filter_map(|gateway| {
-            let refusal = gateway.refusal.as_ref()?;
-            Some(format!("; {} refuses {refusal}", gateway.name()))
+        let rejections = self.behind.iter().filter_map(|gateway| {
+            let rejection = gateway.rejection.as_ref()?;
+            Some(format!("; {} rejects {rejection}", gateway.name()))
         });
-        // The result has all of them.
-        let refused: String = refused.take(3).collect();
-        format!("{}, {percent} are wanted: {why}{refused}", self.summary())
+        // The output of the command lists all rejections.
+        let rejections: String = rejections.take(3).collect();
+        format!("{}, {percent} required: {why}{rejections}", self.summary())
     }
 
     /// `revision 5: 2 of 3 connected gateways have applied it`.
@@ -196,22 +195,22 @@ impl Rollout {
     }
 }
 
-/// Shows how far it has come, who is missing, and what was refused.
+/// Prints the progress, the gateways that are behind, and their rejections.
 pub(super) fn show(screen: Screen, rollout: &Rollout) -> Result<(), Failure> {
     if rollout.live_only {
-        gateways::warn_of_live_only();
+        fleet::warn_of_live_only();
     }
-    let refusing = match rollout.refusing() {
+    let rejecting = match rollout.rejecting() {
         0 => String::new(),
-        1 => ", 1 refuses it".to_owned(),
-        many => format!(", {many} refuse it"),
+        1 => ", 1 rejects it".to_owned(),
+        many => format!(", {many} reject it"),
     };
-    screen.line(&format!("{}{refusing}", rollout.summary()))?;
+    screen.line(&format!("{}{rejecting}", rollout.summary()))?;
     if rollout.behind.is_empty() {
         return Ok(());
     }
     let mut table =
-        TextTable::new(&["GATEWAY", "PRINCIPAL", "SERVER", "APPLIED", "LAG", "BEHIND", "REFUSED"]);
+        TextTable::new(&["GATEWAY", "PRINCIPAL", "SERVER", "APPLIED", "LAG", "BEHIND", "REJECTED"]);
     for gateway in &rollout.behind {
         let cells = [
             gateway.name().to_owned(),
@@ -220,19 +219,19 @@ pub(super) fn show(screen: Screen, rollout: &Rollout) -> Result<(), Failure> {
             gateway.applied_revision.to_string(),
             gateway.lag.to_string(),
             gateway.lag_seconds.map_or_else(|| "?".to_owned(), span),
-            gateway.refusal.as_ref().map(ToString::to_string).unwrap_or_default(),
+            gateway.rejection.as_ref().map(ToString::to_string).unwrap_or_default(),
         ];
-        match gateway.refusal {
+        match gateway.rejection {
             Some(_) => table.painted(Paint::Bad, cells),
             None => table.row(cells),
         }
     }
     screen.table(&table)?;
     for gateway in &rollout.behind {
-        let found = gateway.refusal.iter().flat_map(|refusal| refusal.diagnostics.clone());
+        let found = gateway.rejection.iter().flat_map(|rejection| rejection.diagnostics.clone());
         let found = Report::new(found.collect());
         if !found.findings().is_empty() {
-            screen.line(&format!("\n{} says:", gateway.name()))?;
+            screen.line(&format!("\nFindings of {}:", gateway.name()))?;
             screen.bytes(found.render(screen.style).as_bytes())?;
         }
     }
@@ -243,49 +242,53 @@ pub(super) fn show(screen: Screen, rollout: &Rollout) -> Result<(), Failure> {
 mod tests {
     use super::*;
 
-    /// Gateways by name, what each has applied, and whether it refuses what comes next.
+    /// Gateways with name, applied revision, and whether they reject the next one.
     fn rollout(gateways: &[(&str, u64, bool)]) -> Rollout {
-        let view = |(seconds, (name, applied, refuses)): (i64, &(&str, u64, bool))| {
+        let view = |(seconds, (name, applied, rejects)): (i64, &(&str, u64, bool))| {
             let nack = v1::Nack { revision: applied + 1, ..Default::default() };
             GatewayView::from(v1::GatewayStatus {
                 gateway: (*name).to_owned(),
                 applied_revision: *applied,
-                last_nack: refuses.then_some(nack),
+                last_nack: rejects.then_some(nack),
                 connected_at: Some(prost_types::Timestamp { seconds, nanos: 0 }),
                 ..Default::default()
             })
         };
         let gateways = (0..).zip(gateways).map(view).collect();
-        Rollout::of(5, Fleet { gateways, revision: 5, is_live_only: false })
+        Rollout::new(5, Fleet { gateways, revision: 5, is_live_only: false })
     }
 
     #[test]
-    fn so_many_percent_have_it_or_cannot() {
+    fn rollouts_are_reached_or_hopeless() {
         let half: Percent = "50%".parse().unwrap();
         let verdict = |gateways: &[(&str, u64, bool)]| {
             let rollout = rollout(gateways);
             (rollout.is_reached(half), rollout.is_hopeless(half))
         };
-        assert_eq!(verdict(&[]), (false, false), "nobody is not enough, and may come");
+        assert_eq!(verdict(&[]), (false, false), "no gateway is connected");
         assert_eq!(verdict(&[("a", 5, false), ("b", 4, true)]), (true, false));
         assert_eq!(verdict(&[("a", 4, false), ("b", 4, true)]), (false, false));
         assert_eq!(verdict(&[("a", 4, false), ("b", 4, true), ("c", 3, true)]), (false, true));
-        assert_eq!(verdict(&[("a", 6, true), ("b", 7, true)]), (true, false), "only later ones");
+        assert_eq!(
+            verdict(&[("a", 6, true), ("b", 7, true)]),
+            (true, false),
+            "only later revisions are rejected"
+        );
     }
 
     #[test]
-    fn of_several_streams_the_last_counts() {
+    fn last_stream_of_a_gateway_counts() {
         let last = rollout(&[("a", 4, true), ("b", 5, false), ("a", 5, false)]);
-        assert_eq!((last.connected, last.applied, last.refusing()), (2, 2, 0));
+        assert_eq!((last.connected, last.applied, last.rejecting()), (2, 2, 0));
         assert_eq!(last.summary(), "revision 5: 2 of 2 connected gateways have applied it");
     }
 
     #[test]
-    fn without_the_database_nothing_is_decided() {
+    fn rollouts_stay_open_without_database() {
         let all: Percent = "100%".parse().unwrap();
         let alone = Rollout { live_only: true, ..rollout(&[("a", 5, false), ("b", 4, true)]) };
         assert_eq!((alone.is_reached(all), alone.is_hopeless(all)), (false, false));
-        let why = alone.why_not(all, POLL, false);
+        let why = alone.incomplete_reason(all, POLL, false);
         assert!(why.contains("the registry cannot read its database"), "{why}");
     }
 }

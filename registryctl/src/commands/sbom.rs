@@ -1,16 +1,16 @@
-//! `sbom`: bills of materials.
+//! `sbom`: software bills of materials.
 
 mod diff;
 mod export;
-mod who_has;
+mod where_used;
 
 use super::{Session, export::save};
-use crate::{cli::Sbom, failure::Failure};
+use crate::{cli::SbomCommand, failure::Failure};
 
-pub(super) async fn run(session: &Session, command: Sbom) -> Result<(), Failure> {
+pub(super) async fn run(session: &Session, command: SbomCommand) -> Result<(), Failure> {
     match command {
-        Sbom::Export(args) => export::run(session, args).await,
-        Sbom::Diff(args) => diff::run(session, args).await,
-        Sbom::WhoHas(args) => who_has::run(session, &args).await,
+        SbomCommand::Export(args) => export::run(session, args).await,
+        SbomCommand::Diff(args) => diff::run(session, args).await,
+        SbomCommand::WhereUsed(args) => where_used::run(session, &args).await,
     }
 }

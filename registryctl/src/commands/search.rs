@@ -1,4 +1,4 @@
-//! `search`: what matches, the best first, with what matches in it.
+//! `search`: matching entities, best first, with highlights.
 
 use std::fmt::Write as _;
 
@@ -14,12 +14,12 @@ use crate::{
     view::{LifecycleView, RecordView},
 };
 
-/// Most results a page.
+/// Maximum number of results per page.
 const PAGE_SIZE: u32 = 100;
-/// What is shown of a description that does not match, in characters.
+/// Maximum printed length of a description without a match, in characters.
 const SUMMARY: usize = 120;
 
-/// What a search gives to scripts.
+/// The JSON result.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 struct SearchView {
@@ -39,7 +39,7 @@ struct ResultView {
     description: String,
 }
 
-/// A text that matches; ranges are bytes of its UTF-8 form.
+/// A matching text. Ranges are bytes of its UTF-8 form.
 #[derive(Debug, Serialize)]
 struct HighlightView {
     field: String,
@@ -62,9 +62,9 @@ pub(super) async fn run(session: &Session, args: SearchArgs) -> Result<(), Failu
     let (shown, total) = (found.results.len(), found.total);
     let more = if found.total_is_at_least { "or more " } else { "" };
     let summary = match usize::try_from(total) {
-        Ok(0) => "nothing found".to_owned(),
+        Ok(0) => "no results".to_owned(),
         Ok(total) if total > shown => {
-            format!("{shown} of {total} {more}results; --limit shows more")
+            format!("{shown} of {total} {more}results; raise --limit for more")
         }
         Ok(1) => "1 result".to_owned(),
         _ => format!("{total} {more}results"),
@@ -86,7 +86,7 @@ fn wanted(args: SearchArgs) -> v1::SearchRequest {
         used_by,
         all_versions,
         limit: _, // counted while fetching
-        at,
+        as_of,
     } = args;
     v1::SearchRequest {
         query: query.join(" "),
@@ -98,7 +98,7 @@ fn wanted(args: SearchArgs) -> v1::SearchRequest {
         depends_on: depends_on.map(|target| target.to_string()).unwrap_or_default(),
         used_by: used_by.map(|target| target.to_string()).unwrap_or_default(),
         all_versions,
-        at: at.message(),
+        at: as_of.message(),
         ..Default::default()
     }
 }
@@ -154,7 +154,7 @@ impl From<v1::Highlight> for HighlightView {
 }
 
 impl ResultView {
-    /// `tool fetch@1.2.3`, its description below, and below that where else it matches.
+    /// The key, the description, and matches in other fields.
     fn render(&self, out: &mut String, style: Style) {
         let key = &self.record.key;
         let name = self.matching("name").map_or_else(|| key.name.clone(), |h| h.painted(style));
@@ -194,7 +194,7 @@ impl ResultView {
     }
 }
 
-/// The beginning of a description, on one line.
+/// The start of a description, on one line.
 fn short(description: &str) -> String {
     let line = description.lines().next().unwrap_or_default();
     let mut text: String = printable(line).chars().take(SUMMARY).collect();
@@ -205,12 +205,12 @@ fn short(description: &str) -> String {
 }
 
 impl HighlightView {
-    /// The text with what matches in a colour.
+    /// The text with its matches in color.
     fn painted(&self, style: Style) -> String {
         let (mut out, mut done) = (String::new(), 0);
         for (start, end) in &self.ranges {
             let (start, end) = (*start as usize, *end as usize);
-            // A range that does not fit the text marks nothing.
+            // An invalid range is ignored.
             let parts = self.text.get(done..start).zip(self.text.get(start..end));
             let Some((before, matching)) = parts else { continue };
             out += &printable(before);
@@ -227,13 +227,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_matches_is_painted_and_wrong_ranges_are_not() {
+    fn matches_are_painted_and_invalid_ranges_ignored() {
         let paint = |text: &str, ranges: &[(u32, u32)]| {
             let (field, text) = ("name".to_owned(), text.to_owned());
-            HighlightView { field, text, ranges: ranges.to_vec() }.painted(Style::Coloured)
+            HighlightView { field, text, ranges: ranges.to_vec() }.painted(Style::Colored)
         };
         assert_eq!(paint("a größe b", &[(2, 9)]), "a \x1b[1;36mgröße\x1b[0m b");
-        assert_eq!(paint("a\x1bß", &[(3, 9), (2, 3), (1, 0)]), "a\u{fffd}ß");
+        assert_eq!(paint("a\x1bß", &[(3, 9), (2, 3), (1, 0)]), "a\\u{1b}ß");
         assert_eq!(short(&"ä".repeat(200)).chars().count(), SUMMARY + 1);
     }
 }

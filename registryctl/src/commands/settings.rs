@@ -1,85 +1,61 @@
-//! `archive`, `unarchive`, `transfer`, `compatibility` and `settings`: what is set about names.
-//!
-//! The command does not ask for confirmation: its arguments are complete, and the change can be
-//! reverted.
+//! `archive`, `unarchive`, `transfer`, `compatibility set` and `settings`.
 
-use registry_core::{Kind, Name, Selector, Setting, SettingChange};
+use registry_core::{Selector, Setting, SettingChange};
 use registry_proto::v1;
 use serde::Serialize;
-use serde_json::json;
 
-use super::{Session, commit};
+use super::{Session, commit, list, review};
 use crate::{
     cli::{
-        ArchiveArgs, CompatibilityArgs, Format, SettingsArgs, TransferArgs, WantedMode, WhyArgs,
+        ArchiveArgs, Format, ModeArg, ReasonArgs, SetCompatibilityArgs, SettingsArgs, TransferArgs,
     },
-    client::{Client, PAGE_SIZE, request},
+    client::{PAGE_SIZE, request},
     failure::Failure,
     screen::TextTable,
 };
 
 pub(super) async fn archive(
     session: &Session,
-    ArchiveArgs { on, why }: ArchiveArgs,
+    ArchiveArgs { target: on, reason }: ArchiveArgs,
     archived: bool,
 ) -> Result<(), Failure> {
-    set(session, SettingChange { on, setting: Setting::Archived(archived) }, why).await
+    set(session, SettingChange { on, setting: Setting::Archived(archived) }, reason).await
 }
 
 pub(super) async fn transfer(
     session: &Session,
-    TransferArgs { on, owner, why }: TransferArgs,
+    TransferArgs { target: on, owner, reason }: TransferArgs,
 ) -> Result<(), Failure> {
-    set(session, SettingChange { on, setting: Setting::Owner(owner) }, why).await
+    set(session, SettingChange { on, setting: Setting::Owner(owner) }, reason).await
 }
 
-pub(super) async fn compatibility(
+pub(super) async fn set_compatibility(
     session: &Session,
-    CompatibilityArgs { on, mode: WantedMode(mode), why }: CompatibilityArgs,
+    SetCompatibilityArgs { target: on, mode: ModeArg(mode), reason }: SetCompatibilityArgs,
 ) -> Result<(), Failure> {
-    set(session, SettingChange { on, setting: Setting::Compatibility(mode) }, why).await
-}
-
-/// Whether there is any version of this name.
-async fn is_registered(client: &Client, kind: Kind, name: &Name) -> Result<bool, Failure> {
-    let wanted = v1::ListRequest {
-        kind: v1::Kind::from(kind).into(),
-        name: name.to_string(),
-        page_size: 1,
-        ..v1::ListRequest::default()
-    };
-    let page = client.answer(client.registry().list(request(wanted))).await?;
-    Ok(!page.records.is_empty())
+    set(session, SettingChange { on, setting: Setting::Compatibility(mode) }, reason).await
 }
 
 async fn set(
     session: &Session,
     change: SettingChange,
-    WhyArgs { message, commit: author }: WhyArgs,
+    ReasonArgs { message, confirm, commit: author }: ReasonArgs,
 ) -> Result<(), Failure> {
     let client = session.connect().await?;
-    let mut wanted = commit::request_of(Vec::new(), message, author, &session.globals.access);
+    let mut wanted = commit::new_request(Vec::new(), message, author, &session.globals.access);
     wanted.settings = vec![(&change).into()];
-    let response = commit::apply_or_show(session.screen, &client, &wanted).await?;
-    let v1::ApplyResponse { revision, committed, .. } = response;
     if let SettingChange { on: Selector::Name(kind, name), setting: Setting::Compatibility(_) } =
         &change
-        && !is_registered(&client, *kind, name).await?
+        && list::versions(&client, *kind, name, None).await?.is_empty()
     {
-        let on = &change.on;
-        eprintln!("note: nothing is registered as {on} yet; this holds from its first version on");
+        eprintln!(
+            "note: {kind}/{name} is not registered yet; the setting applies from its first version"
+        );
     }
-    if session.screen.format == Format::Json {
-        return session.screen.json(&json!({ "revision": revision, "committed": committed }));
-    }
-    session.screen.line(&if committed {
-        format!("{change}: set in revision {revision}")
-    } else {
-        format!("{change}: it was so already; the registry stays at revision {revision}")
-    })
+    review::run(session, &client, &wanted, confirm).await
 }
 
-/// What is set about one name, namespace or everything.
+/// The settings of a name, a namespace or the registry.
 #[derive(Serialize)]
 struct SettingView {
     on: String,
@@ -93,7 +69,7 @@ pub(super) async fn list(session: &Session, args: &SettingsArgs) -> Result<(), F
     let client = session.connect().await?;
     let (mut settings, mut page_token) = (Vec::new(), String::new());
     loop {
-        let at = args.at.message();
+        let at = args.as_of.message();
         let wanted = v1::ListSettingsRequest { page_size: PAGE_SIZE, page_token, at };
         let page = client.answer(client.registry().list_settings(request(wanted))).await?;
         settings.extend(page.settings.into_iter().map(|state| {
@@ -108,7 +84,7 @@ pub(super) async fn list(session: &Session, args: &SettingsArgs) -> Result<(), F
     if session.screen.format == Format::Json {
         return session.screen.json(&settings);
     }
-    let mut table = TextTable::new(&["ON", "OWNER", "COMPATIBILITY", "ARCHIVED", "REVISION"]);
+    let mut table = TextTable::new(&["TARGET", "OWNER", "COMPATIBILITY", "ARCHIVED", "REVISION"]);
     for SettingView { on, archived, owner, compatibility, revision } in &settings {
         let text = |value: &Option<String>| value.clone().unwrap_or_else(|| "-".to_owned());
         let archived = if *archived { "yes" } else { "-" };

@@ -1,16 +1,17 @@
-//! `token` and `whoami`: API tokens, and what the registry makes of the caller.
+//! `token` and `whoami`: API tokens, and the authenticated caller.
 //!
-//! The text of a new token goes to standard output and nowhere else.
+//! The secret of a new token is written to standard output only.
 
 use std::time::SystemTime;
 
+use clap::ValueEnum;
 use registry_core::{Timestamp, expiry::parse_expiry};
 use registry_proto::{convert, v1};
 use serde_json::json;
 
-use super::Session;
+use super::{Session, review::confirm_action};
 use crate::{
-    cli::{CreateTokenArgs, Format, TokenCommand},
+    cli::{CreateTokenArgs, Format, RevokeTokenArgs, TokenCommand},
     client::{Client, PAGE_SIZE, request},
     failure::Failure,
     screen::TextTable,
@@ -22,13 +23,21 @@ pub(super) async fn run(session: &Session, command: TokenCommand) -> Result<(), 
     match command {
         TokenCommand::Create(args) => create(session, args).await,
         TokenCommand::List { all } => list(session, all).await,
-        TokenCommand::Revoke { id } => revoke(session, id).await,
+        TokenCommand::Revoke(args) => revoke(session, args).await,
     }
 }
 
 async fn create(session: &Session, args: CreateTokenArgs) -> Result<(), Failure> {
-    let CreateTokenArgs { name, team, roles, scopes, expires } = args;
+    let CreateTokenArgs { name, team, roles, scopes, expires, confirm } = args;
     let expires_at = parse_expiry(&expires, now()).map_err(Failure::usage)?;
+    let end = expires_at.map_or_else(|| "never".to_owned(), |at| at.to_string());
+    let names: Vec<_> = roles.iter().filter_map(ValueEnum::to_possible_value).collect();
+    let names: Vec<_> = names.iter().map(|role| role.get_name()).collect();
+    let roles_text = names.join(", ");
+    let action = format!("create a token for {name}; roles: {roles_text}; expires: {end}");
+    if !confirm_action(session.screen, &action, confirm)? {
+        return Ok(());
+    }
     let wanted = v1::CreateTokenRequest {
         name,
         team,
@@ -37,14 +46,18 @@ async fn create(session: &Session, args: CreateTokenArgs) -> Result<(), Failure>
         expires_at: expires_at.map(convert::timestamp),
     };
     let client = session.connect().await?;
-    let made = client.answer(client.access().create_token(request(wanted))).await?;
-    let v1::CreateTokenResponse { secret, token } = made;
-    let token = TokenView::from(token.ok_or_else(|| Failure::answer("no token"))?);
+    let created = client.answer(client.access().create_token(request(wanted))).await?;
+    let v1::CreateTokenResponse { secret, token } = created;
+    let token =
+        TokenView::from(token.ok_or_else(|| Failure::invalid_response("the token is missing"))?);
     if session.screen.format == Format::Json {
         return session.screen.json(&json!({ "secret": secret, "token": token }));
     }
     let end = token.expires_at.as_deref().unwrap_or("never");
-    eprintln!("token {} for {}; it expires: {end}; keep it now:", token.id, token.name);
+    eprintln!(
+        "token {} for {}, expires: {end}; store the secret, it is shown once:",
+        token.id, token.name
+    );
     session.screen.line(&secret)
 }
 
@@ -63,9 +76,9 @@ async fn list(session: &Session, include_ended: bool) -> Result<(), Failure> {
         let state = match &token.revoked_by {
             Some(by) => format!("revoked by {by}"),
             None if has_expired => "expired".to_owned(),
-            None => "live".to_owned(),
+            None => "active".to_owned(),
         };
-        let is_live = state == "live";
+        let is_active = state == "active";
         let cells = [
             token.id.clone(),
             token.name.clone(),
@@ -76,12 +89,12 @@ async fn list(session: &Session, include_ended: bool) -> Result<(), Failure> {
             time(&token.last_used_at),
             state,
         ];
-        if is_live { table.row(cells) } else { table.painted(Paint::Dim, cells) }
+        if is_active { table.row(cells) } else { table.painted(Paint::Dim, cells) }
     }
     session.screen.table(&table)
 }
 
-/// Reads pages of tokens until there are no more.
+/// Reads all pages.
 async fn all(client: &Client, include_ended: bool) -> Result<Vec<TokenView>, Failure> {
     let mut wanted =
         v1::ListTokensRequest { include_ended, page_size: PAGE_SIZE, ..Default::default() };
@@ -96,14 +109,20 @@ async fn all(client: &Client, include_ended: bool) -> Result<Vec<TokenView>, Fai
     }
 }
 
-async fn revoke(session: &Session, id: String) -> Result<(), Failure> {
+async fn revoke(
+    session: &Session,
+    RevokeTokenArgs { id, confirm }: RevokeTokenArgs,
+) -> Result<(), Failure> {
+    if !confirm_action(session.screen, &format!("revoke the token {id}"), confirm)? {
+        return Ok(());
+    }
     let client = session.connect().await?;
     let wanted = request(v1::RevokeTokenRequest { id: id.clone() });
     client.answer(client.access().revoke_token(wanted)).await?;
     if session.screen.format == Format::Json {
         return session.screen.json(&json!({ "revoked": id }));
     }
-    session.screen.line(&format!("revoked {id}; every server refuses it within seconds"))
+    session.screen.line(&format!("revoked {id}; every server rejects it within seconds"))
 }
 
 pub(super) async fn who_am_i(session: &Session) -> Result<(), Failure> {
@@ -131,14 +150,14 @@ pub(super) async fn who_am_i(session: &Session) -> Result<(), Failure> {
         ("name", name),
         ("team", team),
         ("roles", roles.join(" ")),
-        ("may write", scopes),
-        ("known by", method),
-        ("from", address),
+        ("writes", scopes),
+        ("method", method),
+        ("address", address),
     ];
-    lines.iter().try_for_each(|(what, is)| session.screen.line(&format!("{what:<10} {is}")))
+    lines.iter().try_for_each(|(name, value)| session.screen.line(&format!("{name:<10} {value}")))
 }
 
-/// The user's clock, for spans like `90d`.
+/// The local time, for durations like `90d`.
 #[expect(clippy::disallowed_methods, reason = "a command has no other clock")]
 fn now() -> Timestamp {
     let now: prost_types::Timestamp = SystemTime::now().into();

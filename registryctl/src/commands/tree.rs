@@ -1,20 +1,20 @@
-//! `tree`: what an entity needs, or what needs it.
+//! `tree`: the dependencies or dependents of an entity.
 //!
-//! What was shown once is not unfolded again, but marked with `(*)`, so that the text is not longer
-//! than the graph. A server's `provides` is not a dependency, so the tree does not contain it.
+//! A subtree is printed once and marked with `(*)` afterwards, so that the output is not larger than the
+//! graph. The `provides` of a server are not dependencies, so that the tree omits them.
 
 use std::fmt::Write as _;
 
 use registry_proto::v1;
 use serde::Serialize;
 
-use super::{Session, draw};
+use super::{Session, draw, missing};
 use crate::{
     cli::{Format, Output, TreeArgs},
     client::{Client, request},
+    diagram::Diagram,
     failure::Failure,
     graph::{Edge, Graph, Node},
-    picture::Picture,
     style::{Paint, Style, printable},
 };
 
@@ -23,9 +23,9 @@ pub(super) async fn run(session: &Session, args: &TreeArgs) -> Result<(), Failur
     let (graph, revision) = fetch(&client, args).await?;
     let screen = session.screen;
     if !matches!(session.globals.output, Output::Table | Output::Json) {
-        let title = if args.dependents { "what needs" } else { "what is needed by" };
+        let title = if args.dependents { "dependents of" } else { "dependencies of" };
         let root = graph.nodes.first().map(Node::label).unwrap_or_default();
-        draw(session, &Picture::of(format!("{title} {root}"), &graph))?;
+        draw(session, &Diagram::from_graph(format!("{title} {root}"), &graph))?;
     } else if screen.format == Format::Json {
         screen.json(&TreeView::new(&graph, revision))?;
     } else {
@@ -35,29 +35,39 @@ pub(super) async fn run(session: &Session, args: &TreeArgs) -> Result<(), Failur
     }
     if graph.truncated {
         let (shown, total) = (graph.nodes.len(), graph.total);
-        eprintln!("note: {shown} of {total} entities are shown; --limit and --depth choose");
+        eprintln!(
+            "note: the output is truncated to {shown} of {total} entities; raise --limit or lower --depth"
+        );
     }
     Ok(())
 }
 
 async fn fetch(client: &Client, args: &TreeArgs) -> Result<(Graph, u64), Failure> {
-    let TreeArgs { entity, dependents, depth, limit, at } = args;
-    let (keys, depth, limit) = (vec![(&entity.key()?).into()], *depth, *limit);
-    let at = at.message();
-    let (graph, revision) = if *dependents {
+    let TreeArgs { entity, dependents, depth, limit, as_of } = args;
+    let key = entity.key()?;
+    let (keys, depth, limit) = (vec![(&key).into()], *depth, *limit);
+    let at = as_of.message();
+    let answer = if *dependents {
         let wanted = v1::GetDependentsRequest { keys, depth, limit, at };
-        let answer = client.answer(client.graph().get_dependents(request(wanted))).await?;
-        (answer.graph, answer.revision)
+        let answer = client.answer(client.graph().get_dependents(request(wanted))).await;
+        answer.map(|answer| (answer.graph, answer.revision))
     } else {
         let wanted = v1::GetDependenciesRequest { keys, depth, limit, at };
-        let answer = client.answer(client.graph().get_dependencies(request(wanted))).await?;
-        (answer.graph, answer.revision)
+        let answer = client.answer(client.graph().get_dependencies(request(wanted))).await;
+        answer.map(|answer| (answer.graph, answer.revision))
     };
-    let graph = graph.ok_or_else(|| Failure::answer("there is no graph in it"))?;
+    let (graph, revision) = match answer {
+        Ok(answer) => answer,
+        Err(failure) => {
+            let version = Some(&key.version);
+            return Err(missing::explain(client, failure, key.kind, &key.name, version).await);
+        }
+    };
+    let graph = graph.ok_or_else(|| Failure::invalid_response("the graph is missing"))?;
     Ok((graph.into(), revision))
 }
 
-/// The result for scripts.
+/// The JSON result.
 #[derive(Serialize)]
 struct TreeView<'a> {
     revision: u64,
@@ -101,65 +111,66 @@ impl<'a> TreeView<'a> {
     }
 }
 
-/// A graph, unfolded from its first node.
+/// The graph as a tree below its first node.
 struct Tree<'a> {
     nodes: &'a [Node],
-    /// For each node, what is shown below it.
-    below: Vec<Vec<usize>>,
-    deepest: usize,
+    /// The children of each node.
+    children: Vec<Vec<usize>>,
+    max_depth: usize,
 }
 
-/// A line that is still to be written.
+/// A pending line.
 struct Line {
     node: usize,
     depth: usize,
-    /// What stands before it, and before what is below it.
+    /// The prefix of the line.
     lead: String,
+    /// The prefix of its children.
     below: String,
 }
 
 impl<'a> Tree<'a> {
-    fn new(graph: &'a Graph, dependents: bool, deepest: usize) -> Self {
-        let mut below = vec![Vec::new(); graph.nodes.len()];
+    fn new(graph: &'a Graph, dependents: bool, max_depth: usize) -> Self {
+        let mut children = vec![Vec::new(); graph.nodes.len()];
         for Edge { from, to, .. } in &graph.edges {
             let (above, under) = if dependents { (to, from) } else { (from, to) };
-            below[*above].push(*under);
+            children[*above].push(*under);
         }
-        Self { nodes: &graph.nodes, below, deepest }
+        Self { nodes: &graph.nodes, children, max_depth }
     }
 
-    /// The tree as text; a path of a thousand steps is no recursion.
+    /// The tree as text. A loop replaces recursion: paths may be long.
     fn text(&self, style: Style) -> String {
         let mut text = String::new();
-        let mut unfolded = vec![false; self.nodes.len()];
-        let mut waiting = Vec::new();
+        let mut is_printed = vec![false; self.nodes.len()];
+        let mut pending = Vec::new();
         if !self.nodes.is_empty() {
-            waiting.push(Line { node: 0, depth: 0, lead: String::new(), below: String::new() });
+            pending.push(Line { node: 0, depth: 0, lead: String::new(), below: String::new() });
         }
-        while let Some(Line { node, depth, lead, below }) = waiting.pop() {
-            let again = unfolded[node] && !self.below[node].is_empty();
-            let mark = if again { " (*)" } else { "" };
+        while let Some(Line { node, depth, lead, below }) = pending.pop() {
+            let is_repeated = is_printed[node] && !self.children[node].is_empty();
+            let mark = if is_repeated { " (*)" } else { "" };
             // Writing into a string cannot fail.
             let _ = writeln!(text, "{lead}{}{mark}", label(&self.nodes[node], style));
-            if again || depth >= self.deepest {
+            if is_repeated || depth >= self.max_depth {
                 continue;
             }
-            unfolded[node] = true;
-            let last = self.below[node].len().saturating_sub(1);
-            let lines = self.below[node].iter().enumerate().map(|(i, node)| {
+            is_printed[node] = true;
+            let last = self.children[node].len().saturating_sub(1);
+            let lines = self.children[node].iter().enumerate().map(|(i, node)| {
                 let (branch, trunk) =
                     if i == last { ("└── ", "    ") } else { ("├── ", "│   ") };
                 let (lead, below) = (format!("{below}{branch}"), format!("{below}{trunk}"));
                 Line { node: *node, depth: depth + 1, lead, below }
             });
             let lines: Vec<_> = lines.collect();
-            waiting.extend(lines.into_iter().rev());
+            pending.extend(lines.into_iter().rev());
         }
         text
     }
 }
 
-/// An entity as it stands in a text.
+/// The colored label of an entity.
 pub(super) fn label(node: &Node, style: Style) -> String {
     let label = node.label();
     let label = printable(&label);

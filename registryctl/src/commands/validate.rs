@@ -1,6 +1,4 @@
-//! `validate`: the same rules as in the registry, offline, against nothing or against a copy.
-//!
-//! The command does not use the network.
+//! `validate`: the rules of the registry, offline, against an empty registry or an export.
 
 use std::{path::Path, sync::Arc};
 
@@ -23,7 +21,7 @@ use crate::{
     screen::Screen,
 };
 
-/// The result for scripts.
+/// The JSON result.
 #[derive(Serialize)]
 struct Outcome<'a> {
     accepted: bool,
@@ -33,12 +31,12 @@ struct Outcome<'a> {
 
 pub(super) fn run(session: &Session, args: &ValidateArgs) -> Result<(), Failure> {
     let screen = session.screen;
-    let catalog = known(screen, args.against.as_deref())?;
-    let batch = Batch::read(&args.files)?;
+    let catalog = against(screen, args.against.as_deref())?;
+    let batch = Batch::read(&args.files.names())?;
     let planned = rules::plan(&catalog, batch.proposals());
     let report = batch.report(planned.diagnostics.iter().map(Finding::from).collect());
     if report.has_errors() {
-        return Err(rejected(screen, &report, format!("not valid: {}", report.counts())));
+        return Err(rejected(screen, &report, format!("invalid: {}", report.counts())));
     }
     let plan = Plan::new(convert::plan(batch.proposals(), &planned));
     show(screen, &plan, &report)
@@ -54,22 +52,21 @@ fn show(screen: Screen, plan: &Plan, report: &Report) -> Result<(), Failure> {
     screen.line(&format!("valid: {}{counts}", plan.counts()))
 }
 
-/// What is registered already, as a file says.
-pub(super) fn known(screen: Screen, against: Option<&Path>) -> Result<Catalog, Failure> {
-    against.map_or_else(|| Ok(empty()), |path| catalog(screen, path))
+/// The catalog of the file of `--against`, or an empty one.
+pub(super) fn against(screen: Screen, file: Option<&Path>) -> Result<Catalog, Failure> {
+    file.map_or_else(|| Ok(empty()), |path| catalog(screen, path))
 }
 
-/// A registry without anything.
 pub(super) fn empty() -> Catalog {
     Catalog::empty(RegistryId::new("offline"))
 }
 
-/// The catalog of a file: a verified copy, or any valid registry file.
+/// The catalog of a verified export or of a valid registry file.
 fn catalog(screen: Screen, path: &Path) -> Result<Catalog, Failure> {
     let source = Source::read(path)?;
     match read_export(source.text().as_bytes()) {
         Ok(catalog) => Ok(catalog),
-        // Not a copy, or not JSON: it may still be a file that a team wrote.
+        // Not an export: it may be a registry file.
         Err(InvalidExport::Unreadable(_)) => catalog_of_file(screen, path),
         Err(damaged) => {
             Err(Failure::File { action: "use", path: path.to_owned(), reason: damaged.to_string() })
@@ -83,7 +80,7 @@ fn catalog_of_file(screen: Screen, path: &Path) -> Result<Catalog, Failure> {
     let planned = rules::plan(&catalog, batch.proposals());
     let report = batch.report(planned.diagnostics.iter().map(Finding::from).collect());
     if report.has_errors() {
-        return Err(rejected(screen, &report, format!("not valid: {}", report.counts())));
+        return Err(rejected(screen, &report, format!("invalid: {}", report.counts())));
     }
     let commit = Commit {
         revision: catalog.revision().next(),

@@ -1,5 +1,5 @@
-//! `watch`: prints each commit as it is made, and goes on where it stopped when the connection
-//! breaks. Commits that fall into a gap are read from the log, so that none is left out.
+//! `watch`: prints commits as they are made. After a lost connection, it reads the missed commits from the
+//! log and resumes.
 
 use std::{
     io::{self, Write as _},
@@ -40,7 +40,7 @@ pub(super) async fn run(session: &Session, args: &WatchArgs) -> Result<(), Failu
         if watch.position != before {
             wait = FIRST_WAIT;
         }
-        let notice = format!("{failure}; trying again in {wait:?}");
+        let notice = format!("{failure}; retrying in {wait:?}");
         let notice = session.screen.errors.paint(Paint::Careful, printable(&notice));
         let _ = writeln!(io::stderr(), "{notice}");
         sleep(wait).await;
@@ -53,17 +53,16 @@ pub(super) async fn run(session: &Session, args: &WatchArgs) -> Result<(), Failu
     }
 }
 
-/// How far the watching is.
 struct Watch<'a> {
     session: &'a Session,
-    /// What the stream has proven.
+    /// The last verified position of the stream.
     position: Option<Position>,
-    /// The last revision that was printed, or after which printing begins.
+    /// The last printed revision, or the one of `--since`.
     printed: u64,
 }
 
 impl Watch<'_> {
-    /// Follows one stream until it breaks.
+    /// Follows one stream until it ends.
     async fn follow(&mut self, client: &Client) -> Result<(), Failure> {
         let mut follower = Follower::open(client, self.position.as_ref()).await?;
         let mut snapshot = None;
@@ -76,14 +75,14 @@ impl Watch<'_> {
                 Message::SnapshotChunk(_) => {}
                 Message::SnapshotEnd(_) => {
                     let Some(position) = snapshot.take() else {
-                        return Err(Failure::answer("a snapshot ends that did not begin"));
+                        return Err(Failure::invalid_response("a snapshot ends without a start"));
                     };
                     self.catch_up(client, position).await?;
                 }
                 Message::Delta(delta) => self.delta(delta)?,
                 Message::Progress(v1::Progress { .. }) => continue,
                 Message::Step(_) | Message::Welcome(_) => {
-                    return Err(Failure::answer("a message for other followers"));
+                    return Err(Failure::invalid_response("the stream has a message for gateways"));
                 }
             }
             if let Some(position) = &self.position {
@@ -92,7 +91,7 @@ impl Watch<'_> {
         }
     }
 
-    /// Prints what lies between the last printed revision and a snapshot.
+    /// Prints the commits between the last printed revision and a snapshot.
     async fn catch_up(&mut self, client: &Client, position: Position) -> Result<(), Failure> {
         let head = position.revision.0;
         if self.printed < head {
@@ -111,7 +110,7 @@ impl Watch<'_> {
 
     fn delta(&mut self, delta: v1::Delta) -> Result<(), Failure> {
         let Some(position) = &mut self.position else {
-            return Err(Failure::answer("a commit comes before any snapshot"));
+            return Err(Failure::invalid_response("a commit precedes the snapshot"));
         };
         let sealed: SealedCommit = follow::advance(position, delta)?;
         let revision = sealed.revision().0;
@@ -129,8 +128,8 @@ impl Watch<'_> {
         }
         let CommitView { revision, author, committed_at, .. } = commit;
         let time = committed_at.as_deref().unwrap_or_default();
-        let (changes, why) = (commit.summary(), commit.why());
-        let text = format!("{revision}  {time}  {author}  {changes}  {why}");
+        let (changes, reasons) = (commit.summary(), commit.reasons());
+        let text = format!("{revision}  {time}  {author}  {changes}  {reasons}");
         screen.line(printable(text.trim_end()).as_ref())
     }
 }

@@ -1,18 +1,18 @@
-//! `why`: the paths by which one entity needs another.
+//! `why`: the dependency paths between two entities.
 
 use registry_proto::v1;
 use serde::Serialize;
 
-use super::{Session, draw, tree::label};
+use super::{Session, draw, missing, tree::label};
 use crate::{
     cli::{Format, Output, PathsArgs},
     client::request,
+    diagram::Diagram,
     failure::Failure,
     graph::Node,
-    picture::Picture,
 };
 
-/// The result for scripts.
+/// The JSON result.
 #[derive(Serialize)]
 struct WhyView<'a> {
     revision: u64,
@@ -22,21 +22,29 @@ struct WhyView<'a> {
 }
 
 pub(super) async fn run(session: &Session, args: &PathsArgs) -> Result<(), Failure> {
-    let PathsArgs { from, to, limit, at } = args;
+    let PathsArgs { from, to, limit, as_of } = args;
     let client = session.connect().await?;
     let wanted = v1::WhyRequest {
         from: Some(from.into()),
         to: Some(to.into()),
         limit: *limit,
-        at: at.message(),
+        at: as_of.message(),
     };
-    let answer = client.answer(client.graph().why(request(wanted))).await?;
+    let answer = match client.answer(client.graph().why(request(wanted))).await {
+        Ok(answer) => answer,
+        Err(failure) => {
+            // The message names one of the two keys.
+            let key = if failure.to_string().contains(&to.to_string()) { to } else { from };
+            let version = Some(&key.version);
+            return Err(missing::explain(&client, failure, key.kind, &key.name, version).await);
+        }
+    };
     let v1::WhyResponse { paths, total, truncated, revision } = answer;
     let nodes = |path: v1::GraphPath| path.nodes.into_iter().map(Node::from).collect();
     let paths: Vec<Vec<Node>> = paths.into_iter().map(nodes).collect();
     let screen = session.screen;
     if !matches!(session.globals.output, Output::Table | Output::Json) {
-        draw(session, &Picture::of_paths(format!("why {from} needs {to}"), &paths))?;
+        draw(session, &Diagram::from_paths(format!("paths from {from} to {to}"), &paths))?;
     } else if screen.format == Format::Json {
         screen.json(&WhyView { revision, total, truncated, paths: &paths })?;
     } else {
@@ -46,10 +54,14 @@ pub(super) async fn run(session: &Session, args: &PathsArgs) -> Result<(), Failu
         }
     }
     if paths.is_empty() {
-        return Err(Failure::Rejected(format!("{from} does not need {to}")));
+        return Err(Failure::Rejected(format!("{from} does not depend on {to}")));
     }
     if truncated {
-        eprintln!("note: {} of {} paths are shown; --limit chooses", paths.len(), count(total));
+        eprintln!(
+            "note: the output is truncated to {} of {} paths; raise --limit",
+            paths.len(),
+            count(total)
+        );
     }
     Ok(())
 }

@@ -1,5 +1,5 @@
-//! From a gRPC status to a failure. The registry's own refusals carry an `ErrorInfo`; a status
-//! with a source was made on this side, by a connection that failed.
+//! Conversion of a gRPC status to a failure. Errors of the registry carry an `ErrorInfo`. A status with
+//! a source was created locally, by a failed connection.
 
 use std::error::Error as _;
 
@@ -11,19 +11,18 @@ use tonic_types::{StatusExt as _, pb};
 use super::{Failure, root_cause};
 use crate::address::Address;
 
-/// What tonic says of an answer that does not come from a gRPC server.
+/// The message of tonic for a response of another HTTP server.
 const NOT_GRPC: &str = "grpc-status header missing";
 
-/// Why a connection over TLS may have broken.
-const CLOSED: &str = "; if it was shown a client certificate, it may have refused that: its log \
-                      (and `registry_tls_refused_certificates_total`) says so, and why";
+/// A possible cause of a lost TLS connection.
+const CLOSED: &str = "; the server may have rejected the client certificate: see its log";
 
 impl Failure {
-    /// What a refused or failed call means.
+    /// The failure of a call.
     pub(crate) fn from_status(address: &Address, status: &Status) -> Self {
         if let Some(source) = status.source() {
             let reason = root_cause(source).to_lowercase();
-            // The server judges a certificate when the connection is up for the client.
+            // In TLS 1.3, the server verifies the certificate after the client has connected.
             let hint = if address.is_tls() { CLOSED } else { "" };
             return Self::Unreachable {
                 address: address.to_string(),
@@ -35,7 +34,10 @@ impl Failure {
         }
         if status.message().contains(NOT_GRPC) {
             let message = status.message();
-            return Self::Answer(format!("what answers at {address} is no registry: {message}"));
+            return Self::InvalidResponse(format!(
+                "the server at {address} is not a registry ({message}); the default port of a \
+                 registry is 7070"
+            ));
         }
         let info = status.get_details_error_info();
         let reason = info.map(|info| info.reason).unwrap_or_default();
@@ -51,7 +53,7 @@ impl Failure {
             | Code::FailedPrecondition
             | Code::OutOfRange
             | Code::PermissionDenied
-            | Code::Unauthenticated => Self::Refused { reason, message },
+            | Code::Unauthenticated => Self::RequestRejected { reason, message },
             code => {
                 let code = if reason.is_empty() { format!("{code:?}") } else { reason };
                 Self::Server { code, message }
@@ -79,20 +81,24 @@ mod tests {
     }
 
     #[test]
-    fn every_kind_of_status_has_its_exit_code() {
+    fn status_codes_have_exit_codes() {
         assert_eq!(failure(&Status::not_found("no such tool")).exit_code(), 1);
         assert_eq!(failure(&Status::aborted("base revision")).exit_code(), 1);
         assert_eq!(failure(&Status::unavailable("tcp")).exit_code(), 3);
         assert_eq!(failure(&Status::internal("bug")).exit_code(), 4);
         let details = ErrorDetails::with_error_info("READ_ONLY", "registry", []);
-        let status = Status::with_error_details(Code::Unavailable, "the store is away", details);
+        let status =
+            Status::with_error_details(Code::Unavailable, "the store is read-only", details);
         let read_only = failure(&status);
         assert_eq!(read_only.exit_code(), 4);
-        assert_eq!(read_only.to_string(), "the registry failed (READ_ONLY): the store is away");
+        assert_eq!(
+            read_only.to_string(),
+            "the registry failed (READ_ONLY): the store is read-only"
+        );
     }
 
     #[test]
-    fn a_refused_batch_brings_its_findings() {
+    fn rejected_batches_carry_findings() {
         let found = v1::Diagnostic { code: "provision-unknown".into(), ..Default::default() };
         let any = prost_types::Any {
             type_url: VALIDATION_FAILURE_URL.to_owned(),
@@ -100,8 +106,8 @@ mod tests {
         };
         let details = pb::Status { code: 3, message: String::new(), details: vec![any] };
         let details = details.encode_to_vec().into();
-        let status = Status::with_details(Code::InvalidArgument, "refused", details);
-        let Failure::Invalid(found) = failure(&status) else { panic!("not the findings") };
+        let status = Status::with_details(Code::InvalidArgument, "rejected", details);
+        let Failure::Invalid(found) = failure(&status) else { panic!("no findings") };
         assert_eq!(found[0].code, "provision-unknown");
     }
 }

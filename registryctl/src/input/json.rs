@@ -1,13 +1,12 @@
-//! JSON: parsed strictly by the core, and once more with positions when something must be shown.
+//! JSON: parsed strictly by the core. To locate findings, a second parser provides positions.
 //!
-//! Comments and other extensions of JSONC are not supported: the parser for JSONC is used because
-//! its values have positions.
+//! The second parser accepts JSONC. Its extensions are not supported: the strict parser rejects them.
 
 use jsonc_parser::{CollectOptions, ParseOptions, ast, common::Ranged as _, parse_to_ast};
 use registry_core::document::{InvalidJson, parse_json};
 use serde_json::Value;
 
-use super::{Position, SyntaxError, segments};
+use super::{Part, Position, SyntaxError, segments};
 
 pub(super) fn parse(text: &str) -> Result<Value, SyntaxError> {
     parse_json(text.as_bytes()).map_err(|InvalidJson { reason, line, column }| SyntaxError {
@@ -16,7 +15,7 @@ pub(super) fn parse(text: &str) -> Result<Value, SyntaxError> {
     })
 }
 
-/// `serde_json` counts bytes, and after a line break from 0; people count characters from 1.
+/// Converts a position of `serde_json`, which counts bytes, and counts from 0 after a line break.
 fn character_position(text: &str, line: usize, bytes: usize) -> Position {
     let text_of = |line: usize| text.lines().nth(line.saturating_sub(1)).unwrap_or_default();
     if bytes == 0 && line > 1 {
@@ -27,33 +26,42 @@ fn character_position(text: &str, line: usize, bytes: usize) -> Position {
     Position { line: line.max(1), column: before + 1 }
 }
 
-/// The byte at which each value begins; nothing if the text is not JSON.
-pub(super) fn locate(text: &str, pointers: &[&str]) -> Option<Vec<usize>> {
+/// The first byte of each key or value. `None`: the text is not JSON.
+pub(super) fn locate(text: &str, parts: &[(&str, Part)]) -> Option<Vec<usize>> {
     let parsed = parse_to_ast(text, &CollectOptions::default(), &ParseOptions::default());
     let root = parsed.ok()?.value?;
-    Some(pointers.iter().map(|pointer| start_of(&root, pointer)).collect())
+    Some(parts.iter().map(|(pointer, part)| start(&root, pointer, *part)).collect())
 }
 
-/// The byte at which the value at a pointer begins.
-fn start_of(root: &ast::Value<'_>, pointer: &str) -> usize {
-    let mut value = root;
+/// The first byte of the key or value at a pointer.
+fn start(root: &ast::Value<'_>, pointer: &str, part: Part) -> usize {
+    let (mut value, mut key) = (root, None);
     for segment in segments(pointer) {
         match child(value, &segment) {
-            Some(inner) => value = inner,
-            None => break,
+            Some((name, inner)) => (key, value) = (name, inner),
+            None => return value.range().start,
         }
     }
-    value.range().start
+    match (part, key) {
+        (Part::Key, Some(start)) => start,
+        _ => value.range().start,
+    }
 }
 
-fn child<'v, 'a>(value: &'v ast::Value<'a>, segment: &str) -> Option<&'v ast::Value<'a>> {
+/// The first byte of the key of a member, if there is one, and its value.
+fn child<'v, 'a>(
+    value: &'v ast::Value<'a>,
+    segment: &str,
+) -> Option<(Option<usize>, &'v ast::Value<'a>)> {
     match value {
-        // Of equal names the last one counts, as it does for serde_json.
+        // Of duplicate keys, `serde_json` uses the last.
         ast::Value::Object(object) => {
             let found = object.properties.iter().rfind(|p| p.name.as_str() == segment);
-            found.map(|property| &property.value)
+            found.map(|property| (Some(property.name.range().start), &property.value))
         }
-        ast::Value::Array(array) => array.elements.get(segment.parse::<usize>().ok()?),
+        ast::Value::Array(array) => {
+            array.elements.get(segment.parse::<usize>().ok()?).map(|value| (None, value))
+        }
         _ => None,
     }
 }

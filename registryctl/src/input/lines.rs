@@ -1,18 +1,18 @@
-//! The lines of a text, indexed once, so that many positions are found fast in a big file.
+//! An index of the lines of a text.
 
 use super::Position;
 
-/// Where each line of a text begins.
+/// The first byte of each line.
 #[derive(Debug)]
 pub(super) struct Lines(Vec<usize>);
 
 impl Lines {
-    pub(super) fn of(text: &str) -> Self {
+    pub(super) fn new(text: &str) -> Self {
         let after_breaks = text.match_indices('\n').map(|(at, _)| at + 1);
         Self(std::iter::once(0).chain(after_breaks).collect())
     }
 
-    /// The positions of bytes of the text, in one pass, because a file may be one long line.
+    /// The positions of bytes of the text, in one pass: a file may be one long line.
     pub(super) fn positions(&self, text: &str, bytes: &[usize]) -> Vec<Position> {
         let mut order: Vec<usize> = (0..bytes.len()).collect();
         order.sort_by_key(|&i| bytes[i]);
@@ -30,7 +30,7 @@ impl Lines {
         found
     }
 
-    /// A line of the text, without its end; counted from 1.
+    /// A line without its line break; the first is 1.
     pub(super) fn line<'t>(&self, text: &'t str, line: usize) -> Option<&'t str> {
         let start = *self.0.get(line.checked_sub(1)?)?;
         text[start..].split('\n').next().map(|line| line.strip_suffix('\r').unwrap_or(line))
@@ -42,17 +42,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn many_positions_in_one_long_line_take_one_pass() {
+    fn long_lines_are_scanned_once() {
         let text = "ä".repeat(1 << 20);
         let bytes: Vec<usize> = (0..text.len()).step_by(2).collect();
-        let found = Lines::of(&text).positions(&text, &bytes);
+        let found = Lines::new(&text).positions(&text, &bytes);
         assert_eq!(found.last(), Some(&Position { line: 1, column: 1 << 20 }));
     }
 
     #[test]
-    fn bytes_become_positions_and_lines_become_texts() {
+    fn bytes_have_positions() {
         let text = "äb\r\n\nc";
-        let lines = Lines::of(text);
+        let lines = Lines::new(text);
         let found = lines.positions(text, &[7, 0, 2, 6, 5, 7]);
         let found: Vec<_> = found.iter().map(|at| (at.line, at.column)).collect();
         assert_eq!(found, [(3, 2), (1, 1), (1, 2), (3, 1), (2, 1), (3, 2)]);

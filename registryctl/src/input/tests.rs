@@ -1,4 +1,4 @@
-//! Pointers become positions, in JSON and in YAML.
+//! Tests of input files.
 
 use serde_json::json;
 
@@ -11,12 +11,16 @@ fn source(name: &str, text: &str) -> Source {
 }
 
 fn at(source: &Source, pointer: &str) -> (usize, usize) {
-    let found = source.locate(&[pointer])[0].unwrap();
+    part_at(source, pointer, Part::Value)
+}
+
+fn part_at(source: &Source, pointer: &str, part: Part) -> (usize, usize) {
+    let found = source.locate(&[(pointer, part)])[0].unwrap();
     (found.line, found.column)
 }
 
 #[test]
-fn json_pointers_become_positions() {
+fn json_pointers_have_positions() {
     let source = source(
         "a.json",
         "{\n  \"größe\": 1, \"servers\": [\n    { \"name\": \"x\",\n      \"a/b~\": { \"deep\": [1, 2] } }\n  ]\n}\n",
@@ -28,23 +32,27 @@ fn json_pointers_become_positions() {
     assert_eq!(at(&source, "/servers/0/a~1b~0/deep/1"), (4, 29));
     assert_eq!(at(&source, "/servers/0/absent"), (3, 5), "the innermost value around it");
     assert_eq!(at(&source, "/servers/7/name"), (2, 26));
+    assert_eq!(part_at(&source, "/servers", Part::Key), (2, 15));
+    assert_eq!(part_at(&source, "/servers/0", Part::Key), (3, 5));
 }
 
 #[test]
-fn yaml_pointers_become_positions() {
+fn yaml_pointers_have_positions() {
     let text = "größe: 1\nbase: &base\n  version: 1.0.0\nservers:\n  - name: x\n    a/b~: { deep: [1, 2] }\n  - *base\n";
     let source = source("a.yaml", text);
     assert_eq!(at(&source, "/größe"), (1, 8));
     assert_eq!(at(&source, "/servers/0/name"), (5, 11));
     assert_eq!(at(&source, "/servers/0/a~1b~0/deep/1"), (6, 23));
-    assert_eq!(at(&source, "/servers/1"), (7, 5), "where the alias stands");
+    assert_eq!(at(&source, "/servers/1"), (7, 5), "the use of the alias");
     assert_eq!(at(&source, "/base/version"), (3, 12));
+    assert_eq!(part_at(&source, "/base/version", Part::Key), (3, 3));
+    assert_eq!(part_at(&source, "/servers/0/a~1b~0/deep", Part::Key), (6, 13));
     let value = source.value().unwrap();
     assert_eq!(value["servers"][1], json!({ "version": "1.0.0" }));
 }
 
 #[test]
-fn broken_json_is_placed() {
+fn json_errors_have_positions() {
     let error = source("a.json", "{\n  \"größe\": tru\n}").value().unwrap_err();
     let found = error.position.unwrap();
     assert_eq!((found.line, found.column), (2, 14), "{error:?}");
@@ -57,13 +65,13 @@ fn broken_json_is_placed() {
         let found = source("a.json", text).value().unwrap_err().position.unwrap();
         assert_eq!((found.line, found.column), place, "{text}");
     }
-    for liberty in ["{ a: 1 }", "{\"a\": 1,}", "// x\n{}", "{'a': 1}"] {
-        assert!(source("a.json", liberty).value().is_err(), "{liberty}");
+    for extension in ["{ a: 1 }", "{\"a\": 1,}", "// x\n{}", "{'a': 1}"] {
+        assert!(source("a.json", extension).value().is_err(), "{extension}");
     }
 }
 
 #[test]
-fn broken_yaml_is_placed_and_surprises_are_refused() {
+fn yaml_errors_have_positions() {
     let error = source("a.yaml", "a: 1\nb: [1\nc: 2\n").value().unwrap_err();
     assert!(error.position.is_some(), "{error:?}");
     assert!(error.message.starts_with("not valid YAML"), "{error:?}");
@@ -79,7 +87,7 @@ fn broken_yaml_is_placed_and_surprises_are_refused() {
 }
 
 #[test]
-fn an_alias_bomb_is_refused() {
+fn alias_bombs_are_rejected() {
     let line = |i: usize| {
         let item = if i == 0 { "x".to_owned() } else { format!("*a{}", i - 1) };
         format!("a{i}: &a{i} [{}]\n", vec![item; 10].join(", "))
@@ -89,7 +97,7 @@ fn an_alias_bomb_is_refused() {
 }
 
 #[test]
-fn a_directory_stands_for_its_files_in_order() {
+fn directories_are_expanded_in_order() {
     let dir = tempfile::tempdir().unwrap();
     for name in ["b.json", "a.yaml", "c.YML", "notes.txt"] {
         fs::write(dir.path().join(name), "{}").unwrap();
@@ -109,10 +117,10 @@ fn a_directory_stands_for_its_files_in_order() {
 }
 
 #[test]
-fn a_file_beyond_the_limit_is_refused() {
+fn large_files_are_rejected() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("big.json");
     File::create(&path).unwrap().set_len(FILE_BYTES + 1).unwrap();
     let error = Failure::from(Source::read(&path).unwrap_err()).to_string();
-    assert!(error.ends_with("it has more than 64 MiB"), "{error}");
+    assert!(error.ends_with("larger than 64 MiB"), "{error}");
 }

@@ -1,9 +1,7 @@
-//! YAML: one document of the JSON subset that YAML 1.2 describes, with positions when something
-//! must be shown.
+//! YAML: one document with the values of JSON.
 //!
-//! `yes` and `on` are texts, numbers are finite, keys are unique, aliases are bounded by the
-//! parser's budget. An alias stands where it is used. Several documents in one file are not
-//! supported.
+//! `yes` and `on` are strings, numbers are finite, keys are unique, and the parser bounds aliases. The
+//! position of an alias is that of its use. Several documents in one file are not supported.
 
 use std::fmt;
 
@@ -14,9 +12,9 @@ use serde::{
 use serde_json::Value;
 use serde_saphyr::{Options, Spanned, UserMessageFormatter, from_str_with_options};
 
-use super::{Position, SyntaxError, segments};
+use super::{Part, Position, SyntaxError, segments};
 
-/// The parser's limit.
+/// The depth limit of the parser.
 const DEPTH: usize = 64;
 
 fn options() -> Options {
@@ -27,7 +25,7 @@ pub(super) fn parse(text: &str) -> Result<Value, SyntaxError> {
     from_str_with_options(text, options()).map_err(|e| {
         let position = e.location().and_then(position);
         let reason = e.render_with_formatter(&UserMessageFormatter);
-        // The position is shown by itself.
+        // The position is printed separately.
         let reason = reason.split(" at line ").next().unwrap_or_default();
         let message = if reason.contains("Depth {") {
             format!("YAML nested deeper than {DEPTH} levels")
@@ -38,11 +36,11 @@ pub(super) fn parse(text: &str) -> Result<Value, SyntaxError> {
     })
 }
 
-pub(super) fn locate(text: &str, pointers: &[&str]) -> Vec<Option<Position>> {
+pub(super) fn locate(text: &str, parts: &[(&str, Part)]) -> Vec<Option<Position>> {
     let Ok(root) = from_str_with_options::<Spanned<Node>>(text, options()) else {
-        return vec![None; pointers.len()];
+        return vec![None; parts.len()];
     };
-    pointers.iter().map(|pointer| position(find(&root, pointer).referenced)).collect()
+    parts.iter().map(|(pointer, part)| position(find(&root, pointer, *part))).collect()
 }
 
 fn position(location: serde_saphyr::Location) -> Option<Position> {
@@ -51,29 +49,36 @@ fn position(location: serde_saphyr::Location) -> Option<Position> {
     Some(Position { line, column })
 }
 
-fn find<'n>(root: &'n Spanned<Node>, pointer: &str) -> &'n Spanned<Node> {
-    let mut node = root;
+fn find(root: &Spanned<Node>, pointer: &str, part: Part) -> serde_saphyr::Location {
+    let (mut node, mut key) = (root, None);
     for segment in segments(pointer) {
         let inner = match &node.value {
             Node::Scalar => None,
-            Node::Items(items) => segment.parse::<usize>().ok().and_then(|i| items.get(i)),
-            Node::Members(members) => {
-                members.iter().find(|(name, _)| *name == segment).map(|(_, node)| node)
+            Node::Items(items) => {
+                let item = segment.parse::<usize>().ok().and_then(|i| items.get(i));
+                item.map(|item| (None, item))
             }
+            Node::Members(members) => members
+                .iter()
+                .find(|(name, _)| name.value == segment)
+                .map(|(name, node)| (Some(name.referenced), node)),
         };
         match inner {
-            Some(inner) => node = inner,
-            None => break,
+            Some(inner) => (key, node) = inner,
+            None => return node.referenced,
         }
     }
-    node
+    match (part, key) {
+        (Part::Key, Some(location)) => location,
+        _ => node.referenced,
+    }
 }
 
-/// The shape of a value, each part with its place.
+/// The structure of a value, with locations.
 enum Node {
     Scalar,
     Items(Vec<Spanned<Node>>),
-    Members(Vec<(String, Spanned<Node>)>),
+    Members(Vec<(Spanned<String>, Spanned<Node>)>),
 }
 
 impl<'de> Deserialize<'de> for Node {

@@ -1,4 +1,4 @@
-//! A server as a child process: a clean environment, a process group of its own, an end.
+//! A server as a child process with a clean environment and its own process group.
 //!
 //! A sandbox is not supported. A descendant that leaves the process group is not killed.
 
@@ -16,10 +16,10 @@ use super::Target;
 use crate::failure::Failure;
 
 const SIGTERM: i32 = 15;
-/// How long it may take to notice that its input is closed, and then to end.
+/// Time to exit after standard input was closed, and again after SIGTERM.
 const GRACE: Duration = Duration::from_secs(2);
-/// How much of its last words is kept.
-const LAST_WORDS: usize = 2048;
+/// The kept end of standard error, in bytes.
+const STDERR_BYTES: usize = 2048;
 
 /// A running child. Dropping it kills its group.
 pub(super) struct Child {
@@ -28,7 +28,7 @@ pub(super) struct Child {
 }
 
 impl Child {
-    /// Starts the program; its streams are for the conversation.
+    /// Starts the program, and returns its output and input.
     pub(super) fn start(
         target: &Target,
         words: &[String],
@@ -41,28 +41,29 @@ impl Child {
             }
         });
         let wrap = wrap.wrap(ProcessGroup::leader()).wrap(KillOnDrop);
-        let mut process =
-            wrap.spawn().map_err(|e| target.unreachable(format!("cannot start it: {e}")))?;
+        let mut process = wrap
+            .spawn()
+            .map_err(|e| target.unreachable(format!("cannot start the program: {e}")))?;
         let streams = (process.stdin().take(), process.stdout().take(), process.stderr().take());
         let (Some(stdin), Some(stdout), Some(stderr)) = streams else {
             return Err(target.unreachable("a pipe is missing"));
         };
-        let stderr = tokio::spawn(last_words(stderr));
+        let stderr = tokio::spawn(last_output(stderr));
         Ok((Self { process, stderr }, stdout, stdin))
     }
 
-    /// Ends it and its group, and gives its last words. Its input is closed already; it
-    /// is asked, then killed.
-    pub(super) async fn end(mut self) -> String {
+    /// Terminates the process and its group after its input was closed, and returns the end of its standard
+    /// error.
+    pub(super) async fn terminate(mut self) -> String {
         if timeout(GRACE, self.process.inner_mut().wait()).await.is_err() {
-            // It may have ended meanwhile.
+            // The process may have exited.
             let _ = self.process.signal(SIGTERM);
             let _ = timeout(GRACE, self.process.inner_mut().wait()).await;
         }
-        let _ = self.process.start_kill(); // the group, for what it left behind
+        let _ = self.process.start_kill(); // kills remaining processes of the group
         let _ = timeout(GRACE, self.process.inner_mut().wait()).await;
-        let last_words = timeout(GRACE, &mut self.stderr).await;
-        last_words.ok().and_then(Result::ok).unwrap_or_default()
+        let stderr = timeout(GRACE, &mut self.stderr).await;
+        stderr.ok().and_then(Result::ok).unwrap_or_default()
     }
 }
 
@@ -72,12 +73,12 @@ impl Drop for Child {
     }
 }
 
-/// Reads all that it complains about, and keeps the end.
-async fn last_words(mut stderr: ChildStderr) -> String {
+/// Reads standard error, and keeps its end.
+async fn last_output(mut stderr: ChildStderr) -> String {
     let (mut kept, mut buffer) = (Vec::new(), [0; 4096]);
     while let Ok(read @ 1..) = stderr.read(&mut buffer).await {
         kept.extend_from_slice(&buffer[..read]);
-        kept.drain(..kept.len().saturating_sub(LAST_WORDS));
+        kept.drain(..kept.len().saturating_sub(STDERR_BYTES));
     }
     String::from_utf8_lossy(&kept).trim().to_owned()
 }

@@ -1,4 +1,4 @@
-//! HTTP to live servers: no redirects, no proxies, a bound on what is read.
+//! HTTP to live servers, without redirects and proxies, and with size limits.
 
 use std::{collections::HashMap, time::Duration};
 
@@ -16,44 +16,43 @@ use crate::{
 };
 
 const CONNECT: Duration = Duration::from_secs(10);
-/// Longest wait for the first event of a stream.
+/// Timeout of the first event of a stream.
 const FIRST_EVENT: Duration = Duration::from_secs(2);
 
-/// Refuses what is not a URL of HTTP.
+/// Parses an HTTP URL without credentials.
 pub(super) fn check(text: &str) -> Result<Url, Failure> {
     let url = Url::parse(text).ok().filter(|url| matches!(url.scheme(), "http" | "https"));
     let url = url.filter(Url::has_host);
     let Some(url) = url else {
-        let help = "the address is not a URL like https://HOST/mcp";
+        let help = "invalid URL; write https://HOST/mcp";
         return Err(Failure::Usage(help.to_owned()));
     };
     if !url.username().is_empty() || url.password().is_some() {
-        let help = "the URL has a user or a password; use --header or --bearer-file";
+        let help = "the URL contains credentials; use --header or --bearer-file";
         return Err(Failure::Usage(help.to_owned()));
     }
     Ok(url)
 }
 
-/// A client for one target.
 pub(super) fn client(target: &Target) -> Result<Client, Failure> {
     Client::builder()
         .redirect(Policy::none())
         .no_proxy()
-        .connect_timeout(CONNECT.min(target.patience))
-        .timeout(target.patience)
+        .connect_timeout(CONNECT.min(target.timeout))
+        .timeout(target.timeout)
         .user_agent(concat!("registryctl/", env!("CARGO_PKG_VERSION")))
         .build()
         .map_err(|e| target.unreachable(root_cause(&e)))
 }
 
-/// The headers that the user wants to be sent.
+/// The headers of `--header`.
 pub(super) fn headers(target: &Target) -> Result<HashMap<HeaderName, HeaderValue>, Failure> {
     let header = |Header { name, value }: &Header| {
-        // What has no good name may be a secret with a colon in it.
-        let no_name = "--header: no name of a header is before the colon; write `Name: value`";
+        // The message omits an invalid name: it may be a secret.
+        let no_name = "--header: invalid name; write `Name: value`";
         let name = HeaderName::try_from(name).map_err(|_| Failure::Usage(no_name.to_owned()))?;
         let mut value = HeaderValue::try_from(value).map_err(|_| {
-            Failure::Usage(format!("--header {name}: the value has forbidden characters"))
+            Failure::Usage(format!("--header {name}: the value contains invalid characters"))
         })?;
         value.set_sensitive(true);
         Ok((name, value))
@@ -63,7 +62,7 @@ pub(super) fn headers(target: &Target) -> Result<HashMap<HeaderName, HeaderValue
 
 /// Whether a GET opens an event stream whose first event is `endpoint`, as HTTP+SSE (2024-11-05) has it.
 pub(super) async fn is_http_sse(target: &Target, url: &str) -> bool {
-    /// Most bytes before the first event.
+    /// Maximum size of the response up to the first event.
     const BYTES: usize = 4_096;
     let is_endpoint = async {
         let headers: HeaderMap = headers(target).ok()?.into_iter().collect();
@@ -88,13 +87,14 @@ pub(super) async fn is_http_sse(target: &Target, url: &str) -> bool {
     tokio::time::timeout(FIRST_EVENT, is_endpoint).await.ok().flatten().unwrap_or(false)
 }
 
-/// Gets a JSON document. `None`: it is not there (404).
+/// Gets a JSON document. `None`: not found (404).
 pub(crate) async fn get_json(target: &Target, url: &str) -> Result<Option<Value>, Failure> {
     let url = check(url)?;
     let mut all: HeaderMap = headers(target)?.into_iter().collect();
     if let Some(bearer) = &target.bearer {
         let value = HeaderValue::try_from(format!("Bearer {bearer}"));
-        let value = value.map_err(|_| Failure::Usage("the token is not a header".into()))?;
+        let value = value
+            .map_err(|_| Failure::Usage("the bearer token contains invalid characters".into()))?;
         all.insert(AUTHORIZATION, value);
     }
     let request = client(target)?.get(url).headers(all);
@@ -104,28 +104,30 @@ pub(crate) async fn get_json(target: &Target, url: &str) -> Result<Option<Value>
         return Ok(None);
     }
     if !status.is_success() {
-        return Err(target.lies(format!("it answers {status}")));
+        return Err(target.invalid_response(format!("HTTP status {status}")));
     }
     let bytes = body(target, response).await?;
     let value = registry_core::document::parse_json(&bytes);
-    value.map(Some).map_err(|e| target.lies(e.to_string()))
+    value.map(Some).map_err(|e| target.invalid_response(e.to_string()))
 }
 
 async fn body(target: &Target, mut response: reqwest::Response) -> Result<Vec<u8>, Failure> {
     let mut bytes = Vec::new();
     while let Some(chunk) = response.chunk().await.map_err(|e| broken(target, &e))? {
         if bytes.len() + chunk.len() > BYTES {
-            return Err(target.lies(format!("it answers more than {} MiB", BYTES >> 20)));
+            return Err(
+                target.invalid_response(format!("the response exceeds {} MiB", BYTES >> 20))
+            );
         }
         bytes.extend_from_slice(&chunk);
     }
     Ok(bytes)
 }
 
-/// No answer, or only a part of one. Connecting has its own, shorter time.
+/// The failure of a request. Connecting has a separate, shorter timeout.
 pub(super) fn broken(target: &Target, error: &reqwest::Error) -> Failure {
     if error.is_timeout() && !error.is_connect() {
-        return target.late();
+        return target.timed_out();
     }
     target.unreachable(root_cause(error))
 }

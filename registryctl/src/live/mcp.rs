@@ -1,4 +1,4 @@
-//! MCP with the official SDK, in both eras: who the server is, and all pages of its lists.
+//! MCP client with the official SDK, for all protocol versions: reads the server information and all lists.
 //!
 //! The client declares neither sampling nor elicitation nor roots.
 
@@ -22,21 +22,21 @@ use serde_json::Value;
 use tokio::time::timeout;
 
 use super::{
-    BYTES, PAGES, Place, Target,
+    BYTES, Endpoint, PAGES, Target,
     child::Child,
     http,
-    page::{self, NoTool, Page},
+    page::{self, InvalidTool, Page},
     raw::{LastResult, Lines, RawClient},
 };
 use crate::failure::{Failure, root_cause};
 
-/// How long saying good-bye may take.
-const GOODBYE: Duration = Duration::from_secs(2);
+/// Timeout of closing a session.
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// What a server has.
+/// The number of features of a server.
 #[derive(Debug, Clone, Default, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(crate) struct Found {
+pub(crate) struct FeatureCounts {
     pub(crate) tools: usize,
     pub(crate) prompts: usize,
     pub(crate) resources: usize,
@@ -44,21 +44,21 @@ pub(crate) struct Found {
     pub(crate) instructions: bool,
 }
 
-/// Asks a server who it is and which tools it has.
-pub(crate) async fn ask(target: &Target) -> Result<LiveServer, Failure> {
-    ask_for(target, false).await.map(|(said, _)| said)
+/// Reads the server information and the tools.
+pub(crate) async fn list_tools(target: &Target) -> Result<LiveServer, Failure> {
+    list(target, false).await.map(|(live, _)| live)
 }
 
-/// Asks a server for everything that it lists.
-pub(crate) async fn ask_for_all(target: &Target) -> Result<(LiveServer, Found), Failure> {
-    ask_for(target, true).await
+/// Reads the server information and the tools, and counts all features.
+pub(crate) async fn list_features(target: &Target) -> Result<(LiveServer, FeatureCounts), Failure> {
+    list(target, true).await
 }
 
-async fn ask_for(target: &Target, features: bool) -> Result<(LiveServer, Found), Failure> {
+async fn list(target: &Target, features: bool) -> Result<(LiveServer, FeatureCounts), Failure> {
     let last = LastResult::default();
-    let asking = Asking { target, features, last: last.clone() };
-    match &target.place {
-        Place::Http(url) => {
+    let listing = Listing { target, features, last: last.clone() };
+    match &target.endpoint {
+        Endpoint::Http(url) => {
             let mut config = StreamableHttpClientTransportConfig::with_uri(url.as_str())
                 .custom_headers(http::headers(target)?)
                 .max_sse_event_size(BYTES);
@@ -67,26 +67,26 @@ async fn ask_for(target: &Target, features: bool) -> Result<(LiveServer, Found),
             }
             let client = RawClient::new(http::client(target)?, last);
             let transport = StreamableHttpClientTransport::with_client(client, config);
-            let asked = asking.in_time(transport).await;
-            if asked.is_err() && http::is_http_sse(target, url).await {
-                return Err(target.lies(
-                    "it speaks HTTP+SSE (2024-11-05), which is not supported; give the URL of its \
-                     Streamable HTTP transport, or start it as a program",
+            let listed = listing.with_timeout(transport).await;
+            if listed.is_err() && http::is_http_sse(target, url).await {
+                return Err(target.invalid_response(
+                    "the server uses HTTP+SSE (2024-11-05), which is not supported; use the URL of its \
+                     Streamable HTTP transport, or --stdio",
                 ));
             }
-            asked
+            listed
         }
-        Place::Program(words) => {
+        Endpoint::Program(words) => {
             let (child, stdout, stdin) = Child::start(target, words)?;
-            let asked = asking.in_time((Lines::new(stdout, last), stdin)).await;
-            let last_words = child.end().await;
-            asked.map_err(|failure| failure.with_last_words(&last_words))
+            let listed = listing.with_timeout((Lines::new(stdout, last), stdin)).await;
+            let stderr = child.terminate().await;
+            listed.map_err(|failure| failure.with_stderr(&stderr))
         }
     }
 }
 
-/// One conversation.
-struct Asking<'a> {
+/// One session with a server.
+struct Listing<'a> {
     target: &'a Target,
     /// Whether prompts and resources are counted.
     features: bool,
@@ -95,112 +95,123 @@ struct Asking<'a> {
 
 type Service = RunningService<RoleClient, ClientConfig>;
 
-impl Asking<'_> {
-    /// The whole conversation; the user may also end it.
-    async fn in_time<T, E, A>(&self, transport: T) -> Result<(LiveServer, Found), Failure>
+impl Listing<'_> {
+    /// Runs the session up to the timeout or an interrupt.
+    async fn with_timeout<T, E, A>(
+        &self,
+        transport: T,
+    ) -> Result<(LiveServer, FeatureCounts), Failure>
     where
         T: IntoTransport<RoleClient, E, A>,
         E: std::error::Error + Send + Sync + 'static,
     {
         tokio::select! {
-            asked = timeout(self.target.patience, self.converse(transport)) => {
-                asked.unwrap_or_else(|_| Err(self.target.late()))
+            listed = timeout(self.target.timeout, self.run(transport)) => {
+                listed.unwrap_or_else(|_| Err(self.target.timed_out()))
             }
             _ = tokio::signal::ctrl_c() => Err(self.target.unreachable("interrupted")),
         }
     }
 
-    async fn converse<T, E, A>(&self, transport: T) -> Result<(LiveServer, Found), Failure>
+    async fn run<T, E, A>(&self, transport: T) -> Result<(LiveServer, FeatureCounts), Failure>
     where
         T: IntoTransport<RoleClient, E, A>,
         E: std::error::Error + Send + Sync + 'static,
     {
         let own = Implementation::new("registryctl", env!("CARGO_PKG_VERSION"));
-        let eras = ClientLifecycleMode::Auto {
+        let versions = ClientLifecycleMode::Auto {
             preferred_versions: vec![ProtocolVersion::V_2026_07_28],
             legacy_version: Some(ProtocolVersion::V_2025_11_25),
         };
         let config = ClientConfig::new(rmcp::model::ClientCapabilities::default(), own);
-        let serving = config.serve_with_lifecycle(transport, eras).await;
-        let mut service = serving.map_err(|e| unanswered(self.target, &e))?;
-        let said = self.listen(&service).await;
-        // The answers are there; a server that does not say good-bye is ended all the same.
-        let _ = service.close_with_timeout(GOODBYE).await;
-        said
+        let serving = config.serve_with_lifecycle(transport, versions).await;
+        let mut service = serving.map_err(|e| initialize_failure(self.target, &e))?;
+        let listed = self.read(&service).await;
+        // The responses are complete, so a failure to close the session is ignored.
+        let _ = service.close_with_timeout(CLOSE_TIMEOUT).await;
+        listed
     }
 
-    async fn listen(&self, service: &Service) -> Result<(LiveServer, Found), Failure> {
+    async fn read(&self, service: &Service) -> Result<(LiveServer, FeatureCounts), Failure> {
         let Some(peer) = service.peer_info() else {
-            return Err(self.target.lies("it did not say who it is"));
+            return Err(self.target.invalid_response("the server information is missing"));
         };
         if !ProtocolVersion::KNOWN_VERSIONS.contains(&peer.protocol_version) {
             let version = peer.protocol_version.as_str();
-            let reason = format!("it speaks `{version}`, which is no version of MCP");
-            return Err(self.target.lies(reason));
+            let reason = format!("`{version}` is not a supported version of MCP");
+            return Err(self.target.invalid_response(reason));
         }
         let capabilities = &peer.capabilities;
         let offered = [
             (capabilities.prompts.is_some(), Exposure::Prompts),
             (capabilities.resources.is_some(), Exposure::Resources),
         ];
-        let features = offered.into_iter().filter_map(|(is_there, what)| is_there.then_some(what));
+        let features =
+            offered.into_iter().filter_map(|(is_offered, feature)| is_offered.then_some(feature));
         let info = peer.server_info.as_ref().map_or(Value::Null, page::as_json);
-        let said = LiveServer { info, features: features.collect(), ..LiveServer::default() };
-        let said = self.tools(service, said).await?;
+        let live = LiveServer { info, features: features.collect(), ..LiveServer::default() };
+        let live = self.tools(service, live).await?;
         let instructions = peer.instructions.as_ref().is_some_and(|text| !text.is_empty());
-        let mut found = Found { tools: said.tools.len(), instructions, ..Found::default() };
+        let mut counts =
+            FeatureCounts { tools: live.tools.len(), instructions, ..FeatureCounts::default() };
         if self.features {
-            count(service, &said.features, &mut found).await;
+            count(service, &live.features, &mut counts).await;
         }
-        Ok((said, found))
+        Ok((live, counts))
     }
 
-    /// All pages; each tool is judged by itself.
-    async fn tools(&self, service: &Service, mut said: LiveServer) -> Result<LiveServer, Failure> {
+    /// Reads all pages. Invalid tools do not affect the others.
+    async fn tools(&self, service: &Service, mut live: LiveServer) -> Result<LiveServer, Failure> {
         let target = self.target;
         let (mut bytes, mut cursor, mut seen) = (0, None, HashSet::new());
         for _ in 0..PAGES {
             let page = self.page(service, cursor.take()).await?;
             for tool in page.tools {
-                let tool = tool.unwrap_or_else(|NoTool { raw, reason }| {
-                    said.unread.insert(said.tools.len(), short(&reason));
+                let tool = tool.unwrap_or_else(|InvalidTool { raw, reason }| {
+                    live.unread.insert(live.tools.len(), short(&reason));
                     raw
                 });
                 bytes += tool.to_string().len();
-                said.tools.push(tool);
+                live.tools.push(tool);
             }
             if bytes > BYTES {
-                return Err(target.lies(format!("its tools have more than {} MiB", BYTES >> 20)));
+                return Err(
+                    target.invalid_response(format!("the tools exceed {} MiB", BYTES >> 20))
+                );
             }
-            if said.tools.len() > limits::LIST_ITEMS {
-                return Err(target.lies(format!("it has more than {} tools", limits::LIST_ITEMS)));
+            if live.tools.len() > limits::LIST_ITEMS {
+                return Err(
+                    target.invalid_response(format!("more than {} tools", limits::LIST_ITEMS))
+                );
             }
             match page.next {
-                None => return with_some_tool(target, said),
+                None => return require_valid_tool(target, live),
                 Some(next) if !seen.insert(next.clone()) => {
-                    return Err(target.lies("its list of tools goes round in a circle"));
+                    return Err(target.invalid_response("the cursors of `tools/list` form a cycle"));
                 }
                 next => cursor = next,
             }
         }
-        Err(target.lies(format!("its list of tools does not end after {PAGES} pages")))
+        Err(target.invalid_response(format!("`tools/list` has more than {PAGES} pages")))
     }
 
     async fn page(&self, service: &Service, cursor: Option<String>) -> Result<Page, Failure> {
         let params = PaginatedRequestParams::default().with_cursor(cursor);
         let request = ClientRequest::ListToolsRequest(ListToolsRequest::with_param(params));
-        let answer = service.send_request(request).await.map_err(|e| no_list(self.target, &e))?;
+        let result =
+            service.send_request(request).await.map_err(|e| list_failure(self.target, &e))?;
         let page = match self.last.take() {
             Some(raw) => page::read(raw.get().as_bytes()),
-            None => page::read(page::as_json(&answer).to_string().as_bytes()),
+            None => page::read(page::as_json(&result).to_string().as_bytes()),
         };
-        page.map_err(|e| self.target.lies(format!("its list of tools cannot be read: {e}")))
+        page.map_err(|e| {
+            self.target.invalid_response(format!("invalid result of `tools/list`: {e}"))
+        })
     }
 }
 
-/// Counts prompts and resources. A list that fails counts as far as it was read: nothing of it is
-/// imported.
-async fn count(service: &Service, features: &[Exposure], found: &mut Found) {
+/// Counts prompts and resources. A failed list counts up to its failure, because nothing of it is imported.
+async fn count(service: &Service, features: &[Exposure], counts: &mut FeatureCounts) {
     macro_rules! count {
         ($list:ident, $items:ident) => {{
             let (mut count, mut cursor) = (0, None);
@@ -217,57 +228,57 @@ async fn count(service: &Service, features: &[Exposure], found: &mut Found) {
         }};
     }
     if features.contains(&Exposure::Prompts) {
-        found.prompts = count!(list_prompts, prompts);
+        counts.prompts = count!(list_prompts, prompts);
     }
     if features.contains(&Exposure::Resources) {
-        found.resources = count!(list_resources, resources);
-        found.resource_templates = count!(list_resource_templates, resource_templates);
+        counts.resources = count!(list_resources, resources);
+        counts.resource_templates = count!(list_resource_templates, resource_templates);
     }
 }
 
-/// Refuses a server of whose tools none can be read.
-fn with_some_tool(target: &Target, said: LiveServer) -> Result<LiveServer, Failure> {
-    match said.unread.first_key_value() {
-        Some((i, reason)) if said.unread.len() == said.tools.len() => {
-            let reason = format!("none of its tools can be read; the first, /tools/{i}: {reason}");
-            Err(target.lies(reason))
+/// Rejects a server whose tools are all invalid.
+fn require_valid_tool(target: &Target, live: LiveServer) -> Result<LiveServer, Failure> {
+    match live.unread.first_key_value() {
+        Some((i, reason)) if live.unread.len() == live.tools.len() => {
+            let reason = format!("all tools are invalid; the first, /tools/{i}: {reason}");
+            Err(target.invalid_response(reason))
         }
-        _ => Ok(said),
+        _ => Ok(live),
     }
 }
 
-fn unanswered(target: &Target, error: &ClientInitializeError) -> Failure {
+fn initialize_failure(target: &Target, error: &ClientInitializeError) -> Failure {
     use ClientInitializeError::{ConnectionClosed, LegacyFallbackFailed, TransportError};
     match error {
-        LegacyFallbackFailed { fallback, .. } => unanswered(target, fallback),
+        LegacyFallbackFailed { fallback, .. } => initialize_failure(target, fallback),
         TransportError { error, .. } => match http_error(error) {
             Some(StreamableHttpError::Client(error)) => http::broken(target, error),
-            Some(answer) => target.lies(short(answer)),
+            Some(error) => target.invalid_response(short(error)),
             None => target.unreachable(short(&root_cause(error))),
         },
-        ConnectionClosed(_) => target.unreachable("it closed the connection"),
-        other => target.lies(format!("it does not speak MCP: {}", short(other))),
+        ConnectionClosed(_) => target.unreachable("the server closed the connection"),
+        other => target.invalid_response(format!("not an MCP server: {}", short(other))),
     }
 }
 
-/// What went wrong over HTTP; the SDK wraps it, and hides its cause.
+/// The HTTP error that the SDK wraps.
 fn http_error<'a>(
     error: &'a (dyn Error + 'static),
 ) -> Option<&'a StreamableHttpError<reqwest::Error>> {
     iter::successors(Some(error), |&error| error.source()).find_map(<dyn Error>::downcast_ref)
 }
 
-fn no_list(target: &Target, error: &ServiceError) -> Failure {
+fn list_failure(target: &Target, error: &ServiceError) -> Failure {
     match error {
         ServiceError::TransportSend(sent) => {
             let cause = root_cause(sent.error.as_ref());
-            target.lies(format!("it does not list its tools: {}", short(&cause)))
+            target.invalid_response(format!("`tools/list` failed: {}", short(&cause)))
         }
-        other => target.lies(format!("it does not list its tools: {}", short(other))),
+        other => target.invalid_response(format!("`tools/list` failed: {}", short(other))),
     }
 }
 
-/// The start of a message, which may repeat what the server sent.
+/// The start of a message, which may contain the response of the server.
 fn short(message: &impl fmt::Display) -> String {
     message.to_string().chars().take(300).collect()
 }

@@ -1,48 +1,46 @@
-//! One page of a list of tools, of which each tool is judged by itself.
+//! One page of `tools/list`. Each tool is parsed independently.
 
 use registry_core::document::parse_json;
 use rmcp::model::Tool;
 use serde_json::{Value, json};
 
-/// A page.
 pub(super) struct Page {
-    /// Its tools, in their order.
-    pub(super) tools: Vec<Result<Value, NoTool>>,
-    /// The cursor of the next one.
+    pub(super) tools: Vec<Result<Value, InvalidTool>>,
+    /// The cursor of the next page.
     pub(super) next: Option<String>,
 }
 
-/// Something in the list that is not as MCP has tools.
-pub(super) struct NoTool {
-    /// What it is instead.
+/// An item that is not a valid tool of MCP.
+pub(super) struct InvalidTool {
     pub(super) raw: Value,
-    /// Why it is none.
     pub(super) reason: String,
 }
 
-/// Reads the result of `tools/list`. The error says why it is none.
+/// Parses the result of `tools/list`.
 pub(super) fn read(result: &[u8]) -> Result<Page, String> {
     let mut page = parse_json(result).map_err(|e| e.to_string())?;
     let next = match page.get("nextCursor") {
         None | Some(Value::Null) => None,
         Some(Value::String(next)) => Some(next.clone()),
-        Some(_) => return Err("`nextCursor` is no text".to_owned()),
+        Some(_) => return Err("`nextCursor` is not a string".to_owned()),
     };
     let Some(Value::Array(tools)) = page.get_mut("tools").map(Value::take) else {
-        return Err("`tools` is no list".to_owned());
+        return Err("`tools` is not a list".to_owned());
     };
     Ok(Page { tools: tools.into_iter().map(tool).collect(), next })
 }
 
-fn tool(raw: Value) -> Result<Value, NoTool> {
+fn tool(raw: Value) -> Result<Value, InvalidTool> {
     match serde_json::from_value::<Tool>(raw.clone()) {
         Ok(_) => Ok(raw),
-        Err(e) => Err(NoTool { reason: wrong_member(&raw).unwrap_or_else(|| e.to_string()), raw }),
+        Err(e) => {
+            Err(InvalidTool { reason: invalid_member(&raw).unwrap_or_else(|| e.to_string()), raw })
+        }
     }
 }
 
-/// The member of a tool that is not as it should be.
-fn wrong_member(tool: &Value) -> Option<String> {
+/// The invalid member of a tool, with its error.
+fn invalid_member(tool: &Value) -> Option<String> {
     tool.as_object()?.iter().find_map(|(name, value)| {
         let mut alone = json!({ "name": "t", "inputSchema": {} });
         alone[name] = value.clone();
@@ -51,9 +49,9 @@ fn wrong_member(tool: &Value) -> Option<String> {
     })
 }
 
-/// What the SDK read, as the JSON that it came from.
-pub(super) fn as_json(said: &impl serde::Serialize) -> Value {
-    serde_json::to_value(said).unwrap_or_default()
+/// A type of the SDK as JSON.
+pub(super) fn as_json(value: &impl serde::Serialize) -> Value {
+    serde_json::to_value(value).unwrap_or_default()
 }
 
 #[cfg(test)]
@@ -62,15 +60,15 @@ mod tests {
 
     fn page(answer: &str) -> Result<(Vec<String>, Option<String>), String> {
         let page = read(answer.as_bytes())?;
-        let tool = |tool: Result<Value, NoTool>| match tool {
+        let tool = |tool: Result<Value, InvalidTool>| match tool {
             Ok(tool) => Value::to_string(&tool["name"]),
-            Err(NoTool { reason, .. }) => reason,
+            Err(InvalidTool { reason, .. }) => reason,
         };
         Ok((page.tools.into_iter().map(tool).collect(), page.next))
     }
 
     #[test]
-    fn a_tool_that_is_none_leaves_the_others() {
+    fn invalid_tools_do_not_affect_others() {
         let bad = [
             (
                 r#"{ "name": "b", "inputSchema": {}, "annotations": { "readOnlyHint": "yes" } }"#,
@@ -96,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn members_that_the_sdk_does_not_know_are_kept() {
+    fn unknown_members_are_kept() {
         let tool =
             json!({ "name": "a", "inputSchema": {}, "execution": { "taskSupport": "optional" } });
         let page = read(json!({ "tools": [tool] }).to_string().as_bytes()).unwrap();
@@ -104,16 +102,16 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_page_is_refused() {
+    fn invalid_pages_are_rejected() {
         let good = r#"{ "name": "a", "inputSchema": {} }"#;
         for (answer, reason) in [
-            (r#"{ "tools": null }"#.to_owned(), "`tools` is no list"),
-            ("{}".to_owned(), "`tools` is no list"),
-            (r#"{ "tools": [], "nextCursor": 1 }"#.to_owned(), "`nextCursor` is no text"),
+            (r#"{ "tools": null }"#.to_owned(), "`tools` is not a list"),
+            ("{}".to_owned(), "`tools` is not a list"),
+            (r#"{ "tools": [], "nextCursor": 1 }"#.to_owned(), "`nextCursor` is not a string"),
             (format!(r#"{{ "tools": [{good}], "tools": [] }}"#), "not valid JSON"),
         ] {
-            let said = page(&answer).unwrap_err();
-            assert!(said.starts_with(reason), "{answer}: {said}");
+            let error = page(&answer).unwrap_err();
+            assert!(error.starts_with(reason), "{answer}: {error}");
         }
     }
 }

@@ -1,6 +1,6 @@
-//! The raw text of results. The SDK drops members that it does not know, such as `execution`.
+//! The raw results of requests. The SDK drops unknown members, such as `execution`.
 //!
-//! Requests are sent one after another, so the last result belongs to the last request.
+//! Requests are sequential, so the last result belongs to the last request.
 
 use std::{
     collections::HashMap,
@@ -34,7 +34,7 @@ const SESSION: &str = "mcp-session-id";
 const EVENT_STREAM: &str = "text/event-stream";
 const JSON: &str = "application/json";
 
-/// The last result that was received.
+/// The last received result.
 #[derive(Debug, Clone, Default)]
 pub(super) struct LastResult(Arc<Mutex<Option<Box<RawValue>>>>);
 
@@ -43,7 +43,7 @@ impl LastResult {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 
-    fn note(&self, message: &[u8]) {
+    fn record(&self, message: &[u8]) {
         #[derive(Deserialize)]
         struct Response<'a> {
             #[serde(borrow)]
@@ -56,7 +56,7 @@ impl LastResult {
     }
 }
 
-/// The output of a program; each line is a message.
+/// The output of a program with one message per line.
 pub(super) struct Lines<R> {
     inner: R,
     line: Vec<u8>,
@@ -83,7 +83,7 @@ impl<R: AsyncRead + Unpin> AsyncRead for Lines<R> {
                 line.extend_from_slice(part);
             }
             if part.ends_with(b"\n") {
-                last.note(line);
+                last.record(line);
                 line.clear();
             }
         }
@@ -91,7 +91,7 @@ impl<R: AsyncRead + Unpin> AsyncRead for Lines<R> {
     }
 }
 
-/// The SDK's HTTP client, which keeps the raw results of lists of tools.
+/// An HTTP client of the SDK that keeps raw results of `tools/list`.
 #[derive(Debug, Clone)]
 pub(super) struct RawClient {
     inner: Client,
@@ -106,8 +106,8 @@ impl RawClient {
         Self { inner, last }
     }
 
-    /// Sends a request for a list of tools. The SDK handles the events of a stream, because a server
-    /// may send requests before its answer.
+    /// Sends `tools/list`. The SDK handles the events of a stream: a server may send requests before its
+    /// response.
     async fn list_tools(
         &self,
         request: RequestBuilder,
@@ -126,7 +126,7 @@ impl RawClient {
         }
         if status.is_success() && is(EVENT_STREAM) {
             let events = SseStream::from_bytes_stream(bounded(response.bytes_stream()));
-            return Ok(StreamableHttpPostResponse::Sse(self.noted(events), session));
+            return Ok(StreamableHttpPostResponse::Sse(self.recorded(events), session));
         }
         let is_json = is(JSON);
         if status.is_success() && !is_json {
@@ -136,24 +136,27 @@ impl RawClient {
         let answer = serde_json::from_slice::<ServerJsonRpcMessage>(&body);
         let reason = match answer {
             Ok(answer) if is_json && (status.is_success() || is_error(&answer)) => {
-                self.last.note(&body);
+                self.last.record(&body);
                 return Ok(StreamableHttpPostResponse::Json(answer, session));
             }
-            Err(e) if status.is_success() => format!("the answer cannot be read: {e}"),
+            Err(e) if status.is_success() => format!("invalid response: {e}"),
             _ => format!("HTTP {status}: {}", String::from_utf8_lossy(&body)),
         };
         Err(StreamableHttpError::UnexpectedServerResponse(reason.into()))
     }
 
-    /// The same events; their last result is kept.
-    fn noted(&self, events: impl Stream<Item = Result<Sse, SseError>> + Send + 'static) -> Events {
+    /// Keeps the last result of events.
+    fn recorded(
+        &self,
+        events: impl Stream<Item = Result<Sse, SseError>> + Send + 'static,
+    ) -> Events {
         let last = self.last.clone();
-        let note = move |event: &Result<Sse, SseError>| {
+        let record = move |event: &Result<Sse, SseError>| {
             if let Ok(Sse { data: Some(data), .. }) = event {
-                last.note(data.as_bytes());
+                last.record(data.as_bytes());
             }
         };
-        events.inspect(note).boxed()
+        events.inspect(record).boxed()
     }
 }
 
@@ -161,7 +164,7 @@ fn is_error(message: &ServerJsonRpcMessage) -> bool {
     matches!(message, JsonRpcMessage::Error(_))
 }
 
-/// The same bytes, up to the limit.
+/// Limits the size of a stream.
 fn bounded(
     chunks: impl Stream<Item = reqwest::Result<Bytes>>,
 ) -> impl Stream<Item = io::Result<Bytes>> {
@@ -264,8 +267,8 @@ impl StreamableHttpClient for RawClient {
     ) -> Result<Events, Failed> {
         let opened =
             self.inner.get_stream(uri, session_id, last_event_id, auth_header, custom_headers);
-        // A resumed stream has the answer.
-        Ok(self.noted(opened.await?))
+        // A resumed stream contains the response.
+        Ok(self.recorded(opened.await?))
     }
 }
 
@@ -276,7 +279,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn events_pass_and_their_last_result_is_kept() {
+    async fn last_result_of_events_is_kept() {
         let client = RawClient::new(Client::new(), LastResult::default());
         let ping = r#"{"jsonrpc":"2.0","id":7,"method":"ping"}"#;
         let result = r#"{"tools":[{"name":"a","inputSchema":{},"execution":{"x":1}}]}"#;
@@ -286,7 +289,7 @@ mod tests {
             let text = Bytes::from(text + end + end);
             let parts = text.chunks(5).map(|part| Ok(Bytes::copy_from_slice(part)));
             let parts = futures_util::stream::iter(parts.collect::<Vec<_>>());
-            let events = client.noted(SseStream::from_bytes_stream(bounded(parts)));
+            let events = client.recorded(SseStream::from_bytes_stream(bounded(parts)));
             let data: Vec<_> = events.filter_map(async |event| event.unwrap().data).collect().await;
             assert_eq!(data, [ping, &*answer]);
             assert_eq!(client.last.take().unwrap().get(), result);
@@ -294,14 +297,14 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn stream_ends_with_error_above_limit() {
+    async fn streams_fail_above_limit() {
         let chunks = [vec![0; BYTES], vec![0]].map(|chunk| Ok(Bytes::from(chunk)));
         let chunks: Vec<_> = bounded(futures_util::stream::iter(chunks)).collect().await;
         assert!(chunks[0].is_ok() && chunks[1].is_err());
     }
 
     #[tokio::test]
-    async fn lines_pass_and_their_last_result_is_kept() {
+    async fn last_result_of_lines_is_kept() {
         let text =
             b"noise\n{\"result\":{\"a\":1}}\n{\"result\":{\"b\": 2}}\n{\"method\":\"m\"}\n{\"resu";
         let last = LastResult::default();

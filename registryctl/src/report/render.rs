@@ -1,24 +1,22 @@
-//! One finding as text, in the manner of rustc.
+//! Renders one finding as rustc does.
 //!
 //! ```text
 //! error[provision-unknown]: server documents@1.2.0 provides get_user@1.0.0, which is not registered
-//! --> examples/registry-v2.json:231:9
-//! |
+//!    --> examples/registry-v2.json:231:19
+//!     |
 //! 231 |         { "tool": "get_user", "version": "1.0.0" },
-//! |         ^
-//! = help: register the tool, or remove it from `provides`
+//!     |                   ^^^^^^^^^^
+//!     = help: register the tool, or remove it from `provides`
 //! ```
-//!
-//! Several places for one finding are not supported.
 
 use std::fmt::Write as _;
 
-use super::{Finding, Level, Place};
+use super::{Finding, Level, Location};
 use crate::style::{Paint, Style, printable};
 
-/// How much of a long line is shown, in characters.
+/// Maximum printed part of a line, in characters.
 const WIDTH: usize = 100;
-/// How much of that lies before the place.
+/// The part of it before the location.
 const BEFORE: usize = 40;
 
 pub(super) fn finding(found: &Finding, style: Style) -> String {
@@ -32,15 +30,15 @@ pub(super) fn finding(found: &Finding, style: Style) -> String {
     };
     let head = style.paint(paint, format!("{word}[{}]", printable(&found.code)));
     let mut text = format!("{head}: {}\n", printable(&found.message));
-    let line = found.place.as_ref().and_then(|place| place.line);
+    let line = found.location.as_ref().and_then(|location| location.line);
     let gutter = line.map_or(1, |line| line.to_string().len());
     let frame = |mark: &str| style.paint(Paint::Frame, mark);
     // Writing into a string cannot fail.
     let _ = writeln!(text, "{:gutter$}{} {}", "", frame("-->"), location(found));
-    if let Some((place, column)) =
-        found.place.as_ref().zip(found.place.as_ref().and_then(|p| p.column))
+    if let Some((location, column)) =
+        found.location.as_ref().zip(found.location.as_ref().and_then(|at| at.column))
     {
-        text += &snippet(place, column, (gutter, paint), style);
+        text += &snippet(location, column, (gutter, paint), style);
     }
     if let Some(help) = &found.help {
         let _ = writeln!(text, "{:gutter$} {} help: {}", "", frame("="), printable(help));
@@ -49,13 +47,13 @@ pub(super) fn finding(found: &Finding, style: Style) -> String {
     text
 }
 
-/// Where it is: in a file if one is known, else in an entity.
+/// The location in a file, or else the entity.
 fn location(found: &Finding) -> String {
-    let place = match &found.place {
-        Some(Place { file, line: Some(line), column: Some(column), .. }) => {
+    let place = match &found.location {
+        Some(Location { file, line: Some(line), column: Some(column), .. }) => {
             return format!("{}:{line}:{column}", printable(file));
         }
-        Some(Place { file, .. }) => printable(file).into_owned(),
+        Some(Location { file, .. }) => printable(file).into_owned(),
         None => found
             .entity
             .as_deref()
@@ -64,21 +62,27 @@ fn location(found: &Finding) -> String {
     if found.pointer.is_empty() { place } else { format!("{place} {}", printable(&found.pointer)) }
 }
 
-fn snippet(place: &Place, column: usize, (gutter, paint): (usize, Paint), style: Style) -> String {
-    let Some((line, text)) = place.line.zip(place.text()) else { return String::new() };
+fn snippet(
+    location: &Location,
+    column: usize,
+    (gutter, paint): (usize, Paint),
+    style: Style,
+) -> String {
+    let Some((line, text)) = location.line.zip(location.text()) else { return String::new() };
     let bar = style.paint(Paint::Frame, "|");
     let number = style.paint(Paint::Frame, format!("{line:>gutter$}"));
     let (shown, before) = window(text, column);
-    let caret = style.paint(paint, "^");
+    let carets = "^".repeat(token_width(text, column).min(WIDTH + 1 - before.min(WIDTH)));
+    let carets = style.paint(paint, carets);
     format!(
-        "{:gutter$} {bar}\n{number} {bar} {shown}\n{:gutter$} {bar} {:before$}{caret}\n",
+        "{:gutter$} {bar}\n{number} {bar} {shown}\n{:gutter$} {bar} {:before$}{carets}\n",
         "", "", ""
     )
 }
 
-/// The part of a line around a column, and how many characters of it lie before the column.
+/// The part of a line around a column, and the number of its characters before the column.
 fn window(text: &str, column: usize) -> (String, usize) {
-    // A file may be one line of many megabytes: only what is near the place is copied.
+    // A file may be one line of many megabytes: only the text near the column is copied.
     let skipped = (column - 1).saturating_sub(WIDTH);
     let near: Vec<char> = text.chars().skip(skipped).take(2 * WIDTH + 1).collect();
     let at = (column - 1 - skipped).min(near.len());
@@ -86,16 +90,44 @@ fn window(text: &str, column: usize) -> (String, usize) {
     let to = (from + WIDTH).min(near.len());
     let head = if skipped + from > 0 { "…" } else { "" };
     let tail = if to < near.len() { "…" } else { "" };
-    let shown: String = near[from..to].iter().collect();
-    let shown = format!("{head}{}{tail}", printable(&shown).trim_end());
-    (shown, at - from + head.chars().count())
+    // Escapes are longer than the characters that they replace.
+    let text = |range: &[char]| printable(&range.iter().collect::<String>()).into_owned();
+    let before = text(&near[from..at]);
+    let column = head.chars().count() + before.chars().count();
+    let shown = format!("{head}{before}{}{tail}", text(&near[at..to]).trim_end());
+    (shown, column)
+}
+
+/// The number of characters of the key or scalar at a column; 1 for objects, arrays and flow mappings.
+pub(super) fn token_width(text: &str, column: usize) -> usize {
+    let mut token = text.chars().skip(column - 1).take(WIDTH).peekable();
+    let Some(first) = token.next() else { return 1 };
+    match first {
+        '{' | '[' | '-' if token.peek().is_none_or(|next| !next.is_ascii_digit()) => 1,
+        quote @ ('"' | '\'') => {
+            let mut width = 1;
+            let mut is_escaped = false;
+            for c in token {
+                width += 1;
+                if c == quote && !is_escaped {
+                    break;
+                }
+                is_escaped = c == '\\' && !is_escaped;
+            }
+            width
+        }
+        _ => {
+            let is_end = |c: &char| matches!(c, ',' | ':' | '}' | ']' | '#') || c.is_whitespace();
+            1 + token.take_while(|c| !is_end(c)).count()
+        }
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn found(place: Option<Place>) -> Finding {
+    fn found(location: Option<Location>) -> Finding {
         Finding {
             code: "source-unknown".to_owned(),
             severity: Level::Error,
@@ -103,22 +135,22 @@ mod tests {
             pointer: "/source/server".to_owned(),
             message: "no \x1bserver".to_owned(),
             help: Some("register it".to_owned()),
-            place,
+            location,
             change: Some(0),
         }
     }
 
     #[test]
-    fn without_a_file_the_entity_is_named() {
+    fn findings_without_file_name_the_entity() {
         assert_eq!(
             finding(&found(None), Style::Plain),
-            "error[source-unknown]: no \u{fffd}server\n \
+            "error[source-unknown]: no \\u{1b}server\n \
              --> tool/find@1.0.0 /source/server\n  = help: register it\n\n"
         );
     }
 
     #[test]
-    fn long_lines_are_cut_around_the_place() {
+    fn long_lines_are_cut_around_the_column() {
         let line = "x".repeat(300);
         let (shown, before) = window(&line, 1);
         assert_eq!((shown.chars().count(), before), (WIDTH + 1, 0));
@@ -127,5 +159,18 @@ mod tests {
         let (_, before) = window(&line, 301);
         assert_eq!(before, WIDTH + 1);
         assert_eq!(window("ab", 9), ("ab".to_owned(), 2));
+    }
+
+    #[test]
+    fn carets_cover_keys_and_scalars() {
+        for (text, column, width) in [
+            (r#"{ "na\"me": 1 }"#, 3, 8),
+            ("  nme: x", 3, 3),
+            ("version: 1.0", 10, 3),
+            ("  - { a: 1 }", 5, 1),
+            ("", 1, 1),
+        ] {
+            assert_eq!(token_width(text, column), width, "{text}");
+        }
     }
 }

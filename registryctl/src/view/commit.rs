@@ -1,11 +1,10 @@
-//! Commits, their changes, and what happened to one entity, as they are shown.
+//! Commits, their changes and the history of entities in the output of commands.
 
 use registry_proto::v1;
 use serde::Serialize;
 
 use super::{KeyView, SettingView, key_text, parts, time_text};
 
-/// A commit.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct CommitView {
@@ -22,7 +21,7 @@ pub(crate) struct CommitView {
     pub(crate) origin: Option<OriginView>,
 }
 
-/// How an author was authenticated, and from where it came.
+/// The authentication and address of an author.
 #[derive(Debug, Serialize)]
 pub(crate) struct OriginView {
     pub(crate) method: String,
@@ -32,7 +31,6 @@ pub(crate) struct OriginView {
     pub(crate) address: Option<String>,
 }
 
-/// One change of a commit.
 #[derive(Debug, Serialize)]
 pub(crate) struct ChangeView {
     pub(crate) action: String,
@@ -62,7 +60,7 @@ impl From<v1::Commit> for CommitView {
             request_id,
             changes,
             chain,
-            canonical: _, // never asked for
+            canonical: _, // not requested
             origin,
             settings,
         } = commit;
@@ -110,8 +108,8 @@ impl OriginView {
 }
 
 impl ChangeView {
-    /// Everything that a lifecycle change says, on one line.
-    pub(crate) fn said(&self) -> String {
+    /// The reasons of a lifecycle change, on one line.
+    pub(crate) fn reasons(&self) -> String {
         self.parts().collect::<Vec<_>>().join("; ")
     }
 
@@ -136,12 +134,12 @@ impl CommitView {
         counts.join(", ")
     }
 
-    /// Its message, and what its changes say: each once, and the first few of many.
-    pub(crate) fn why(&self) -> String {
+    /// The message and the first distinct reasons of the changes.
+    pub(crate) fn reasons(&self) -> String {
         const MOST: usize = 4;
-        let said = self.changes.iter().flat_map(ChangeView::parts);
+        let reasons = self.changes.iter().flat_map(ChangeView::parts);
         let mut parts: Vec<String> = Vec::new();
-        for part in std::iter::once(self.message.clone()).chain(said) {
+        for part in std::iter::once(self.message.clone()).chain(reasons) {
             if part.is_empty() || parts.contains(&part) {
                 continue;
             }
@@ -155,7 +153,7 @@ impl CommitView {
     }
 }
 
-/// One change of one entity, or one setting of its name, with its commit.
+/// A change of an entity or of a setting of its name, with its commit.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct EventView {
@@ -182,27 +180,33 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_commit_says_why_once_and_shortly() {
+    fn commit_reasons_are_distinct_and_limited() {
         let change = |reason: &str, sunset: Option<&str>| v1::CommittedChange {
             action: "deprecate".to_owned(),
             message: Some(reason.to_owned()),
             sunset: sunset.map(str::to_owned),
             ..Default::default()
         };
-        let why = |message: &str, changes: Vec<_>| {
+        let reasons = |message: &str, changes: Vec<_>| {
             CommitView::from(v1::Commit {
                 message: message.to_owned(),
                 changes,
                 ..Default::default()
             })
-            .why()
+            .reasons()
         };
-        assert_eq!(why("", vec![change("slow", None), change("slow", None)]), "slow");
-        assert_eq!(why("m", vec![change("slow", Some("2027-01-31"))]), "m; slow; until 2027-01-31");
-        assert_eq!(why("slow", vec![change("slow", None)]), "slow");
-        assert_eq!(why("slow", vec![change("slow", Some("2027-01-31"))]), "slow; until 2027-01-31");
+        assert_eq!(reasons("", vec![change("slow", None), change("slow", None)]), "slow");
+        assert_eq!(
+            reasons("m", vec![change("slow", Some("2027-01-31"))]),
+            "m; slow; sunset: 2027-01-31"
+        );
+        assert_eq!(reasons("slow", vec![change("slow", None)]), "slow");
+        assert_eq!(
+            reasons("slow", vec![change("slow", Some("2027-01-31"))]),
+            "slow; sunset: 2027-01-31"
+        );
         let many = ["a", "b", "c", "d", "e"].map(|reason| change(reason, None));
-        assert_eq!(why("m", many.to_vec()), "m; a; b; c; d; …");
-        assert_eq!(why("", Vec::new()), "");
+        assert_eq!(reasons("m", many.to_vec()), "m; a; b; c; d; …");
+        assert_eq!(reasons("", Vec::new()), "");
     }
 }

@@ -1,4 +1,4 @@
-//! Gateways: the fields of `--output json`, and how long they are behind in words.
+//! Gateways in the output of commands.
 
 use std::{fmt, time::Duration};
 
@@ -8,7 +8,7 @@ use serde::Serialize;
 use super::time_text;
 use crate::report::Finding;
 
-/// A follower of the registry, present or past.
+/// A connected or former follower of the registry.
 #[derive(Debug, Clone, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct GatewayView {
@@ -31,24 +31,24 @@ pub(crate) struct GatewayView {
     pub(crate) cache_state: &'static str,
     #[serde(skip_serializing_if = "String::is_empty")]
     pub(crate) cache_problem: String,
-    pub(crate) refusal: Option<RefusalView>,
+    pub(crate) rejection: Option<RejectionView>,
 }
 
-/// The last refusal of a follower.
+/// The last rejection of a revision by a follower.
 #[derive(Debug, Clone, Serialize)]
-pub(crate) struct RefusalView {
+pub(crate) struct RejectionView {
     pub(crate) revision: u64,
     pub(crate) message: String,
     pub(crate) diagnostics: Vec<Finding>,
 }
 
-impl fmt::Display for RefusalView {
+impl fmt::Display for RejectionView {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "revision {}: {}", self.revision, self.message)
     }
 }
 
-impl From<v1::Nack> for RefusalView {
+impl From<v1::Nack> for RejectionView {
     fn from(v1::Nack { revision, message, diagnostics }: v1::Nack) -> Self {
         let diagnostics = diagnostics.iter().map(Finding::from).collect();
         Self { revision, message, diagnostics }
@@ -56,7 +56,7 @@ impl From<v1::Nack> for RefusalView {
 }
 
 impl GatewayView {
-    /// Its name for people; some have none.
+    /// The name, which may be missing.
     pub(crate) fn name(&self) -> &str {
         if self.gateway.is_empty() { "(no name)" } else { &self.gateway }
     }
@@ -101,12 +101,12 @@ impl From<v1::GatewayStatus> for GatewayView {
             lag_seconds,
             cache_state,
             cache_problem,
-            refusal: last_nack.map(RefusalView::from),
+            rejection: last_nack.map(RejectionView::from),
         }
     }
 }
 
-/// An older registry lists only those that are connected, and does not say so.
+/// An older registry lists connected gateways only, without their state.
 fn state(status: &v1::GatewayStatus) -> &'static str {
     if status.state() == v1::GatewayState::Gone { "gone" } else { "connected" }
 }
@@ -120,7 +120,7 @@ fn cache_state(status: &v1::GatewayStatus) -> &'static str {
     }
 }
 
-/// A span in the largest unit that is not too coarse: `4.2s`, `90s`, `15m`, `30h`, `12d`.
+/// A duration in a suitable unit: `4.2s`, `90s`, `15m`, `30h`, `12d`.
 pub(crate) fn span(seconds: f64) -> String {
     let whole = Duration::try_from_secs_f64(seconds).unwrap_or_default().as_secs();
     match whole {
@@ -137,8 +137,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_span_is_told_in_its_unit() {
-        let told = [0.0, 4.24, 90.0, 900.0, 108_000.0, 1_100_000.0].map(span);
-        assert_eq!(told, ["0.0s", "4.2s", "90s", "15m", "30h", "12d"]);
+    fn spans_have_suitable_units() {
+        let texts = [0.0, 4.24, 90.0, 900.0, 108_000.0, 1_100_000.0].map(span);
+        assert_eq!(texts, ["0.0s", "4.2s", "90s", "15m", "30h", "12d"]);
     }
 }

@@ -1,11 +1,11 @@
-//! Tokens, roles, and the trail of tokens, as they are shown.
+//! Tokens, roles and the access log in the output of commands.
 
 use registry_proto::v1;
 use serde::Serialize;
 
 use super::time_text as time;
 
-/// A token, without its text.
+/// A token without its secret.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct TokenView {
@@ -53,7 +53,7 @@ impl From<v1::Token> for TokenView {
     }
 }
 
-/// A line of the trail of tokens.
+/// An event of the access log.
 #[derive(Debug, Serialize)]
 pub(crate) struct AccessEventView {
     pub(crate) number: u64,
@@ -74,7 +74,6 @@ impl From<v1::AccessEvent> for AccessEventView {
     }
 }
 
-/// The names of roles.
 pub(crate) fn roles(numbers: &[i32]) -> Vec<&'static str> {
     let name = |number: &i32| match v1::Role::try_from(*number) {
         Ok(v1::Role::Reader) => "reader",

@@ -1,9 +1,9 @@
-//! TLS between a server and its Postgres, with certificates of both.
+//! Mutual TLS between a server and its Postgres.
 
 use acceptance::{Process, Registry, postgres::PrivateCluster, tls::Authority};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_server_and_its_postgres_show_each_other_certificates() {
+async fn server_and_postgres_authenticate_with_certificates() {
     let (authority, other) = (Authority::new(), Authority::new());
     let cluster = PrivateCluster::durable().await;
     let database = cluster.create_database("guarded").await;

@@ -1,5 +1,5 @@
-//! Tokens of an identity provider (JWT): taken when they are right, refused for each thing that can
-//! be wrong with them.
+//! Access tokens (JWT) of an identity provider: acceptance of valid tokens, and rejection for each
+//! kind of defect.
 
 use std::{
     fs,
@@ -24,7 +24,7 @@ use tonic_types::StatusExt as _;
 
 const ISSUER: &str = "https://id.example";
 
-/// A provider with one key of each sort, and a server that knows it.
+/// An identity provider with one key per type, and a server that trusts it.
 struct Provider {
     guarded: Guarded,
     curve: KeyPair,
@@ -96,7 +96,7 @@ impl Provider {
         encode(&header, claims, &key).expect("a token")
     }
 
-    /// A right token, but for one claim.
+    /// A valid token except for one claim.
     fn with(&self, claim: &str, value: Value) -> String {
         let mut claims = Self::claims();
         claims[claim] = value;
@@ -119,7 +119,7 @@ impl Provider {
     }
 }
 
-/// A token with this header, and a signature by anything.
+/// A token with this header, and a signature by any algorithm.
 pub(crate) fn crafted(header: &Value, claims: &Value, sign: impl Fn(&[u8]) -> Vec<u8>) -> String {
     let body = format!(
         "{}.{}",
@@ -131,7 +131,7 @@ pub(crate) fn crafted(header: &Value, claims: &Value, sign: impl Fn(&[u8]) -> Ve
 }
 
 #[tokio::test]
-async fn a_right_token_is_who_its_claims_say() {
+async fn valid_token_has_principal_of_its_claims() {
     let provider = Provider::start();
     let token = Provider::sign(&provider.curve, "k1", &Provider::claims());
     let who = provider.who(&token).await.expect("let in");
@@ -141,7 +141,7 @@ async fn a_right_token_is_who_its_claims_say() {
 }
 
 #[tokio::test]
-async fn whoever_has_no_team_is_in_one_of_its_own_that_is_no_other() {
+async fn principal_without_team_has_personal_team() {
     let provider = Provider::start();
     let mut claims = Provider::claims();
     claims["sub"] = "docs".into();
@@ -160,7 +160,7 @@ async fn whoever_has_no_team_is_in_one_of_its_own_that_is_no_other() {
 }
 
 #[tokio::test]
-async fn names_that_are_not_what_they_look_like_are_refused() {
+async fn misleading_names_are_rejected() {
     let provider = Provider::start();
     for name in ["ann\u{202e}bob", "ann\u{200b}", "\u{feff}ann", "ann\u{2066}", "*", "gw-*"] {
         provider.assert_refused(name, &provider.with("sub", json!(name))).await;
@@ -170,7 +170,7 @@ async fn names_that_are_not_what_they_look_like_are_refused() {
     assert_eq!(who.expect("let in").name, "gr\u{f6}\u{df}e");
 }
 
-/// A token with this header and these claims as text, and a right signature.
+/// A token with this header and these claims as text, with a valid signature.
 fn signed(pair: &KeyPair, header: &Value, claims: &str) -> String {
     let body = format!("{}.{}", base64(header.to_string().as_bytes()), base64(claims.as_bytes()));
     let key = EncodingKey::from_ec_der(pair.serialized_der());
@@ -179,7 +179,7 @@ fn signed(pair: &KeyPair, header: &Value, claims: &str) -> String {
 }
 
 #[tokio::test]
-async fn a_token_for_something_else_or_that_says_two_things_is_refused() {
+async fn token_of_other_audience_or_ambiguous_is_rejected() {
     let provider = Provider::start();
     let claims = Provider::claims().to_string();
     let header = |typ: &str| json!({"alg": "ES256", "kid": "k1", "typ": typ});
@@ -200,7 +200,7 @@ async fn a_token_for_something_else_or_that_says_two_things_is_refused() {
 }
 
 #[tokio::test]
-async fn a_key_that_is_for_something_else_proves_nothing() {
+async fn key_with_other_use_is_ignored() {
     let provider = Provider::start();
     for (member, value) in [("key_ops", json!(["encrypt"])), ("use", json!("enc"))] {
         let next = KeyPair::generate_for(&PKCS_ECDSA_P256_SHA256).expect("a key");
@@ -220,7 +220,7 @@ async fn a_key_that_is_for_something_else_proves_nothing() {
 }
 
 #[tokio::test]
-async fn a_stream_ends_when_the_token_that_opened_it_is_over() {
+async fn stream_ends_when_access_token_expires() {
     let provider = Provider::start();
     let gateway = provider.with("exp", json!(get_current_timestamp() - 27));
     let stream = super::streams::open(&provider.guarded, &gateway).await;
@@ -228,7 +228,7 @@ async fn a_stream_ends_when_the_token_that_opened_it_is_over() {
 }
 
 #[tokio::test]
-async fn each_thing_that_can_be_wrong_with_a_token_is_refused() {
+async fn invalid_tokens_are_rejected() {
     let provider = Provider::start();
     let now = get_current_timestamp();
     for (claim, value) in [
@@ -264,7 +264,7 @@ async fn each_thing_that_can_be_wrong_with_a_token_is_refused() {
     for text in ["", "a.b", "a.b.c", "....", &"e".repeat(8192)] {
         provider.assert_refused(text, text).await;
     }
-    // One answer for all; the log tells them apart, and has no token.
+    // All rejections have the same message. Only the log has the reason, and it contains no token.
     let log = provider.guarded.registry.process.stderr();
     for why in [
         "InvalidAudience",
@@ -281,14 +281,14 @@ async fn each_thing_that_can_be_wrong_with_a_token_is_refused() {
 }
 
 #[tokio::test]
-async fn the_token_does_not_choose_its_algorithm() {
+async fn token_algorithm_must_be_configured() {
     let provider = Provider::start();
     let claims = Provider::claims();
     for none in ["none", "None", "NONE", ""] {
         let header = json!({"alg": none, "typ": "JWT", "kid": "k1"});
         provider.assert_refused(none, &crafted(&header, &claims, |_| Vec::new())).await;
     }
-    // The public key as the secret of a symmetric algorithm, and a symmetric key of the set itself.
+    // The public key as a symmetric secret, and a symmetric key from the key set itself.
     let public = provider.curve.der_bytes().to_vec();
     for (id, secret) in [("k1", public), ("shared", b"secret".to_vec())] {
         let mut header = Header::new(Algorithm::HS256);
@@ -296,7 +296,7 @@ async fn the_token_does_not_choose_its_algorithm() {
         let token = encode(&header, &claims, &EncodingKey::from_secret(&secret)).expect("a token");
         provider.assert_refused("a symmetric algorithm", &token).await;
     }
-    // A right signature, but by the key of another algorithm.
+    // A valid signature by the key of another algorithm.
     let crossed = Provider::sign(&provider.curve, "ed", &claims);
     provider.assert_refused("the kid of another key", &crossed).await;
     let critical = json!({"alg": "ES256", "kid": "k1", "crit": ["x"], "x": 1});
@@ -306,7 +306,7 @@ async fn the_token_does_not_choose_its_algorithm() {
 }
 
 #[tokio::test]
-async fn new_keys_are_taken_and_old_ones_are_forgotten() {
+async fn rotated_keys_replace_old_keys() {
     let provider = Provider::start();
     let next = KeyPair::generate_for(&PKCS_ECDSA_P256_SHA256).expect("a key");
     let token = Provider::sign(&next, "k2", &Provider::claims());
@@ -318,7 +318,7 @@ async fn new_keys_are_taken_and_old_ones_are_forgotten() {
     provider.assert_refused("a key that is gone", &old).await;
 }
 
-/// Answers every request with these keys, and counts them.
+/// Serves these keys and counts the requests.
 async fn serve_keys(keys: String) -> (String, Arc<AtomicUsize>) {
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
     let url = format!("http://{}/jwks", listener.local_addr().expect("an address"));
@@ -339,7 +339,7 @@ async fn serve_keys(keys: String) -> (String, Arc<AtomicUsize>) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn keys_come_from_the_one_address_and_made_up_key_ids_do_not_flood_it() {
+async fn unknown_key_ids_do_not_flood_key_endpoint() {
     let pair = KeyPair::generate_for(&PKCS_ECDSA_P256_SHA256).expect("a key");
     let (url, asked) = serve_keys(json!({ "keys": [jwk(&pair, "k1")] }).to_string()).await;
     let oidc = ["--oidc-issuer", ISSUER, "--oidc-audience", "registry", "--oidc-jwks-url", &url];

@@ -1,4 +1,4 @@
-//! Who owns a name, on both databases and with two servers that race for one.
+//! Ownership of names, on both databases and with two servers that compete for one name.
 
 use acceptance::{
     Registry,
@@ -41,7 +41,7 @@ async fn apply(client: &Client, request: v1::ApplyRequest) -> Result<v1::ApplyRe
     client.clone().apply(request).await.map(tonic::Response::into_inner)
 }
 
-/// The codes and messages of a refusal.
+/// The codes and messages of a rejection.
 fn findings(status: &Status) -> Vec<(String, String)> {
     assert_eq!(status.code(), Code::InvalidArgument, "{status:?}");
     let details = tonic_types::pb::Status::decode(status.details()).expect("details").details;
@@ -60,7 +60,7 @@ async fn refused(client: &Client, request: v1::ApplyRequest) -> (String, String)
     found
 }
 
-async fn teams_own_what_they_registered_first(guarded: &Guarded) {
+async fn ownership_is_enforced(guarded: &Guarded) {
     let client = async |name: &str, team: &str| {
         let token = guarded.token(name, team, "publisher");
         RegistryServiceClient::new(guarded.channel(&token).await)
@@ -105,18 +105,18 @@ async fn teams_own_what_they_registered_first(guarded: &Guarded) {
 }
 
 #[tokio::test]
-async fn teams_own_names_on_sqlite() {
-    teams_own_what_they_registered_first(&Guarded::start(&[])).await;
+async fn ownership_is_enforced_on_sqlite() {
+    ownership_is_enforced(&Guarded::start(&[])).await;
 }
 
 #[tokio::test]
-async fn teams_own_names_on_postgres() {
+async fn ownership_is_enforced_on_postgres() {
     let database = postgres::database().await;
-    teams_own_what_they_registered_first(&Guarded::start_on(database.url(), &[])).await;
+    ownership_is_enforced(&Guarded::start_on(database.url(), &[])).await;
 }
 
 #[tokio::test]
-async fn a_scope_narrows_what_a_token_may_write() {
+async fn token_scope_restricts_writes() {
     let guarded = Guarded::start(&[]);
     let create = ["token", "create", "--name", "ci", "--team", "docs", "--role", "publisher"];
     let scopes = ["--scope", "docs/*", "--scope", "server/fetch"];
@@ -138,15 +138,15 @@ async fn a_scope_narrows_what_a_token_may_write() {
     }
 }
 
-/// Makes a token over the API: its text.
+/// Creates a token over the API and returns its text.
 fn create_by(guarded: &Guarded, token: &str, arguments: &[&str]) -> Result<String, String> {
-    let create = ["token", "create", "--token", token];
+    let create = ["token", "create", "--yes", "--token", token];
     let made = guarded.registry.ctl(&[&create[..], arguments].concat());
     if made.success() { Ok(made.stdout.trim().to_owned()) } else { Err(made.stderr) }
 }
 
 #[tokio::test]
-async fn an_admin_who_is_held_to_scopes_gives_and_ends_nothing_beyond_them() {
+async fn scoped_admin_manages_only_tokens_within_scopes() {
     let guarded = Guarded::start(&[]);
     let held = ["--name", "held", "--role", "admin", "--scope", "docs/*"];
     let held = create_by(&guarded, &guarded.admin, &held).expect("made");
@@ -164,7 +164,7 @@ async fn an_admin_who_is_held_to_scopes_gives_and_ends_nothing_beyond_them() {
     let within = [&wanted[..], &["--scope", "server/docs/a"]].concat();
     let made = create_by(&guarded, &held, &within).expect("within its scopes");
     let revoke = |by: &str, token: &str| {
-        guarded.registry.ctl(&["token", "revoke", &token[4..16], "--token", by])
+        guarded.registry.ctl(&["token", "revoke", "--yes", &token[4..16], "--token", by])
     };
     let refused = revoke(&held, &guarded.admin);
     assert!(refused.stderr.contains("reaches `*`"), "{refused:?}");
@@ -174,13 +174,13 @@ async fn an_admin_who_is_held_to_scopes_gives_and_ends_nothing_beyond_them() {
 }
 
 #[tokio::test]
-async fn an_open_server_enforces_nothing_and_its_authors_own_their_names() {
+async fn open_server_enforces_no_ownership() {
     let registry = Registry::start();
     let mut client = registry.client().await;
     for author in ["ann", "bob"] {
         let version = if author == "ann" { "1.0.0" } else { "1.1.0" };
         let request = v1::ApplyRequest { author: author.to_owned(), ..register("s", version) };
-        client.apply(request).await.expect("nobody is told apart");
+        client.apply(request).await.expect("all callers are equal");
     }
     let listed = client.list(v1::ListRequest::default()).await.expect("a list").into_inner();
     assert_eq!(listed.records[0].owner, "ann");
@@ -189,10 +189,10 @@ async fn an_open_server_enforces_nothing_and_its_authors_own_their_names() {
     assert!(client.apply(unseen).await.unwrap_err().message().contains("cannot be seen"));
 }
 
-/// Two teams register the same new names through two servers at the same moment: each name goes to
-/// one of them, and the other is told whose it is, wherever it asks.
+/// Two teams register the same new names at the same time through two servers. Each name gets one
+/// owner, and both servers report the same owner to the other team.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn of_two_who_race_for_a_free_name_one_wins() {
+async fn concurrent_claims_of_free_name_have_one_winner() {
     const NAMES: usize = 40;
     let database = postgres::database().await;
     let left = Guarded::start_on(database.url(), &[]);
@@ -205,7 +205,7 @@ async fn of_two_who_race_for_a_free_name_one_wins() {
         racers.push(tokio::spawn(async move {
             let mut won = Vec::new();
             for i in 0..NAMES {
-                // Another version, so that the second one would change something.
+                // Another version, so that the second registration is a change.
                 let version = if team == "docs" { "1.0.0" } else { "2.0.0" };
                 match apply(&client, register(&format!("s{i}"), version)).await {
                     Ok(answer) => won.push((i, answer.committed)),
@@ -225,7 +225,7 @@ async fn of_two_who_race_for_a_free_name_one_wins() {
 }
 
 #[tokio::test]
-async fn a_token_that_one_server_revokes_is_refused_by_the_other() {
+async fn token_revoked_at_one_server_is_rejected_everywhere() {
     let database = postgres::database().await;
     let left = Guarded::start_on(database.url(), &[]);
     let right = Registry::start_with(database.url(), &[]);
@@ -237,7 +237,7 @@ async fn a_token_that_one_server_revokes_is_refused_by_the_other() {
     let mut there = client(&right).await;
     there.list(v1::ListRequest::default()).await.expect("it is known there at once");
     let began = std::time::Instant::now();
-    let revoke = ["token", "revoke", &token[4..16], "--token", &left.admin];
+    let revoke = ["token", "revoke", "--yes", &token[4..16], "--token", &left.admin];
     assert!(left.registry.ctl(&revoke).success());
     let mut here = client(&left.registry).await;
     assert!(here.list(v1::ListRequest::default()).await.is_err(), "at once where it was said");

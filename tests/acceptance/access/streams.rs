@@ -1,4 +1,5 @@
-//! Streams that are open end with the credentials that opened them, and whoever has others resumes.
+//! Sync streams end with the credentials that opened them, and clients with other credentials
+//! resume.
 
 use std::time::{Duration, Instant};
 
@@ -13,7 +14,7 @@ use registry_proto::v1::{
 use tonic::{Code, Status, Streaming};
 use tonic_types::StatusExt as _;
 
-/// Opens a stream, which begins with what is there.
+/// Opens a stream and reads its first message.
 pub(super) async fn open(guarded: &Guarded, token: &str) -> Streaming<v1::SyncResponse> {
     let hello = v1::Hello { gateway: "g".to_owned(), ..Default::default() };
     let hello = v1::SyncRequest { message: Some(sync_request::Message::Hello(hello)) };
@@ -23,7 +24,7 @@ pub(super) async fn open(guarded: &Guarded, token: &str) -> Streaming<v1::SyncRe
     stream
 }
 
-/// Reads until the stream ends: why it did.
+/// Reads until the stream ends and returns its status.
 pub(super) async fn end_of(mut stream: Streaming<v1::SyncResponse>) -> Status {
     let reading = async {
         loop {
@@ -43,21 +44,22 @@ pub(super) fn assert_ended(status: &Status) {
     assert!(status.message().contains("expired or were revoked"), "{status:?}");
 }
 
-/// A follower calls itself what it likes; who it is, is shown beside.
+/// A follower chooses its name. The authenticated principal is listed beside it.
 #[tokio::test]
-async fn who_follows_is_shown_as_it_is_authenticated() {
+async fn follower_is_listed_with_authenticated_principal() {
     let guarded = Guarded::start(&[]);
     let eve = guarded.token("eve", "docs", "reader");
     let _stream = open(&guarded, &eve).await;
-    let shown = guarded.registry.ctl(&["gateways", "--output", "json", "--token", &guarded.admin]);
+    let shown =
+        guarded.registry.ctl(&["fleet", "list", "--output", "json", "--token", &guarded.admin]);
     let shown: serde_json::Value = serde_json::from_str(&shown.stdout).expect("JSON");
     assert_eq!((&shown[0]["gateway"], &shown[0]["principal"]), (&"g".into(), &"eve".into()));
 }
 
 #[tokio::test]
-async fn a_stream_ends_when_its_token_is_revoked_and_others_go_on() {
+async fn stream_ends_when_its_token_is_revoked() {
     for database in Database::both().await {
-        let guarded = Guarded::start_on(&database.url(), &["--progress-interval", "1s"]);
+        let guarded = Guarded::start_on(&database.url(), &["--heartbeat-interval", "1s"]);
         let token = guarded.token("gateway-1", "platform", "gateway");
         let mut other = open(&guarded, &guarded.admin).await;
         let stream = open(&guarded, &token).await;
@@ -73,7 +75,7 @@ async fn a_stream_ends_when_its_token_is_revoked_and_others_go_on() {
 }
 
 #[tokio::test]
-async fn a_stream_ends_when_its_token_expires() {
+async fn stream_ends_when_its_token_expires() {
     let guarded = Guarded::start(&[]);
     let mut access = AccessServiceClient::new(guarded.channel(&guarded.admin).await);
     let now = jsonwebtoken::get_current_timestamp();
@@ -92,9 +94,9 @@ async fn a_stream_ends_when_its_token_expires() {
     assert!((3..=5).contains(&late), "{late} s");
 }
 
-/// A gateway whose token is exchanged for a new one hardly notices.
+/// A gateway resumes at once when its token file is replaced.
 #[tokio::test]
-async fn a_gateway_resumes_at_once_with_the_token_that_is_in_its_file_now() {
+async fn gateway_resumes_with_replaced_token_file() {
     let guarded = Guarded::start(&[]);
     let dir = tempfile::tempdir().expect("a temporary directory");
     let file = dir.path().join("token");
@@ -110,7 +112,7 @@ async fn a_gateway_resumes_at_once_with_the_token_that_is_in_its_file_now() {
         gateway.process.stderr().contains("expired or were revoked")
     })
     .await;
-    let ctl = ["gateways", "--token", &guarded.admin, "--output", "json"];
+    let ctl = ["fleet", "list", "--token", &guarded.admin, "--output", "json"];
     acceptance::eventually("it follows again", || async {
         guarded.registry.ctl(&ctl).stdout.contains("gatewayVersion")
     })

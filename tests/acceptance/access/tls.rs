@@ -1,4 +1,4 @@
-//! TLS on the one port, and clients that are known by their certificates.
+//! TLS on the single port, and authentication by client certificate.
 
 use std::{path::Path, time::Duration};
 
@@ -13,7 +13,7 @@ fn text(path: &Path) -> &str {
     path.to_str().expect("UTF-8")
 }
 
-/// A server with a certificate, that knows clients of this authority.
+/// A server with a certificate that trusts client certificates of this authority.
 fn serve(authority: &Authority, flags: &[&str]) -> Guarded {
     let Files { certificate, key } = authority.server();
     let tls = ["--tls-cert", text(&certificate), "--tls-key", text(&key), "--tls-client-ca"];
@@ -41,7 +41,7 @@ fn whoami(registry: &Registry, ca: &Authority, files: Option<&Files>) -> Result<
 }
 
 #[test]
-fn a_certificate_is_who_the_rules_say() {
+fn certificate_maps_to_configured_principal() {
     let authority = Authority::new();
     let guarded = serve(&authority, &RULES);
     let who = |name| whoami(&guarded.registry, &authority, Some(&authority.client(name)));
@@ -52,14 +52,17 @@ fn a_certificate_is_who_the_rules_say() {
     assert_eq!((&ci["team"], &ci["roles"]), (&"docs".into(), &serde_json::json!(["publisher"])));
     for unknown in ["ci.docs.evil", "spiffe://prod/gateways", "spiffe://test/gateways/eu-1"] {
         let refused = who(unknown).expect_err(unknown);
-        assert!(refused.starts_with("1:") && refused.contains("not valid"), "{refused}");
+        assert!(
+            refused.starts_with("1:") && refused.contains("invalid, expired or revoked"),
+            "{refused}"
+        );
     }
     let nobody = whoami(&guarded.registry, &authority, None).expect_err("nobody");
-    assert!(nobody.contains("who is calling?"), "{nobody}");
+    assert!(nobody.contains("authentication required"), "{nobody}");
 }
 
 #[test]
-fn a_common_name_is_no_spiffe_id_and_no_name_is_a_trap() {
+fn common_name_is_never_treated_as_spiffe_id() {
     let authority = Authority::new();
     let any = ["--tls-client", "gw-*=platform:gateway", "--tls-client", "anonymous=docs:admin"];
     let root = ["--tls-client", "spiffe://td/admin=root:admin"];
@@ -69,18 +72,21 @@ fn a_common_name_is_no_spiffe_id_and_no_name_is_a_trap() {
     who(&authority.client("gw-1")).expect("let in");
     for name in ["spiffe://td/admin", "anonymous", "gw-\u{202e}ann", "gw-\u{200b}", "gw-*"] {
         let refused = who(&authority.common_name(name)).expect_err(name);
-        assert!(refused.starts_with("1:") && refused.contains("not valid"), "{name}: {refused}");
+        assert!(
+            refused.starts_with("1:") && refused.contains("invalid, expired or revoked"),
+            "{name}: {refused}"
+        );
     }
     let upper = authority.client("SPIFFE://td/admin");
     assert!(who(&upper).is_err(), "not as a SPIFFE id, and not by its common name");
     let log = guarded.registry.process.stderr();
-    for why in ["looks like a SPIFFE id", "does not begin with spiffe://", "nobody sees"] {
+    for why in ["looks like a SPIFFE id", "does not begin with spiffe://", "invisible"] {
         assert!(log.contains(why), "{why} is not in the log:\n{log}");
     }
 }
 
 #[test]
-fn a_certificate_of_another_authority_is_no_connection_either_way() {
+fn certificate_of_other_authority_is_rejected() {
     let (ours, theirs) = (Authority::new(), Authority::new());
     let guarded = serve(&ours, &RULES);
     let stranger = theirs.client("ci.docs");
@@ -91,7 +97,7 @@ fn a_certificate_of_another_authority_is_no_connection_either_way() {
     let line = log.lines().find(|line| line.contains("certificate-refused")).expect("a line");
     assert!(line.contains("WARN") && line.contains("127.0.0.1:"), "{line}");
     assert!(line.contains("UnknownIssuer") || line.contains("BadSignature"), "why: {line}");
-    // And a server of another authority gets no token of ours.
+    // The client sends no token to a server of another authority.
     let output =
         guarded.registry.ctl(&["whoami", "--ca-cert", text(&theirs.ca), "--token", &guarded.admin]);
     assert_eq!(output.code, 3, "{output:?}");
@@ -99,7 +105,7 @@ fn a_certificate_of_another_authority_is_no_connection_either_way() {
 }
 
 #[tokio::test]
-async fn http_1_and_http_2_are_served_over_tls_and_tokens_work_there() {
+async fn tls_serves_both_http_versions_with_tokens() {
     let authority = Authority::new();
     let guarded = serve(&authority, &[]);
     let url = guarded.registry.url();
@@ -118,13 +124,13 @@ async fn http_1_and_http_2_are_served_over_tls_and_tokens_work_there() {
     }
     let arguments = ["list", "--ca-cert", text(&authority.ca), "--token", &guarded.admin];
     assert!(guarded.registry.ctl(&arguments).success());
-    // Plain text on the port of TLS is no answer.
+    // Plain text on the TLS port gets no response.
     let plain = reqwest::get(url.replace("https", "http") + "/livez").await;
     assert!(plain.is_err(), "{plain:?}");
 }
 
 #[tokio::test]
-async fn a_gateway_follows_over_tls_with_a_token_file_or_a_certificate() {
+async fn gateway_follows_over_tls_with_either_credential() {
     let authority = Authority::new();
     let guarded = serve(&authority, &RULES);
     let example = acceptance::root().join("examples/registry-v2.json");
@@ -158,18 +164,18 @@ async fn a_gateway_follows_over_tls_with_a_token_file_or_a_certificate() {
     }
     let stranger = Gateway::start(&options(&format!("{source}\n  caFile: {ca}")));
     acceptance::eventually("it is refused", || async {
-        stranger.process.stderr().contains("who is calling?")
+        stranger.process.stderr().contains("authentication required")
     })
     .await;
 }
 
-/// Somebody who trusts this authority and comes for the first time; whether they are served.
+/// Whether a new client that trusts this authority is served.
 async fn is_served(url: &str, authority: &Authority) -> bool {
     authority.trusting().get(format!("{url}/livez")).send().await.is_ok()
 }
 
 #[tokio::test]
-async fn new_certificates_are_taken_without_a_restart_and_open_connections_stay() {
+async fn rotated_certificates_keep_open_connections() {
     let (old, new) = (Authority::new(), Authority::new());
     let mounted = Mounted::new(&old);
     let [certificate, key, ca] = ["tls.crt", "tls.key", "ca.crt"].map(|file| mounted.path(file));
@@ -191,7 +197,7 @@ async fn new_certificates_are_taken_without_a_restart_and_open_connections_stay(
     assert!(refused.starts_with("3:"), "{refused}");
 
     std::fs::write(&key, "no key").expect("a file");
-    acceptance::eventually("it is told", || async {
+    acceptance::eventually("the failure is logged", || async {
         guarded
             .registry
             .process
@@ -199,17 +205,17 @@ async fn new_certificates_are_taken_without_a_restart_and_open_connections_stay(
             .contains("TLS files changed and are invalid; the previous ones stay in use")
     })
     .await;
-    assert!(is_served(&url, &new).await, "what was there before goes on");
+    assert!(is_served(&url, &new).await, "open connections continue");
     mounted.exchange(&old);
     acceptance::eventually("and mended", || is_served(&url, &old)).await;
     let metrics = guarded.registry.metrics().await;
     for line in ["outcome=\"taken\"} 2", "outcome=\"refused\"} 1"] {
-        assert!(metrics.contains(&format!("registry_tls_changes_total{{{line}")), "{metrics}");
+        assert!(metrics.contains(&format!("registry_tls_reloads_total{{{line}")), "{metrics}");
     }
 }
 
 #[tokio::test]
-async fn a_revoked_certificate_is_refused_as_soon_as_the_list_says_so() {
+async fn revoked_certificate_is_rejected_after_list_update() {
     let authority = Authority::new();
     let revoked = authority.revoke(&["somebody"]);
     let guarded = serve(&authority, &[&RULES[..], &["--tls-client-crl", text(&revoked)]].concat());
@@ -218,21 +224,21 @@ async fn a_revoked_certificate_is_refused_as_soon_as_the_list_says_so() {
     who("ci.docs").expect("let in");
     assert!(who("somebody").expect_err("revoked").starts_with("3:"), "no connection");
     let metrics = guarded.registry.metrics().await;
-    let counted = |line: &str| line.starts_with("registry_tls_refused_certificates_total ");
+    let counted = |line: &str| line.starts_with("registry_tls_client_certificates_rejected_total ");
     assert!(metrics.lines().any(counted), "{metrics}");
     assert!(guarded.registry.process.stderr().contains("Revoked"), "the log says why");
     authority.revoke(&["somebody", "ci.docs"]);
     acceptance::eventually("it is refused", || async { who("ci.docs").is_err() }).await;
-    who(gateway).expect("others are let in");
+    who(gateway).expect("other clients are accepted");
     let token = ["whoami", "--ca-cert", text(&authority.ca), "--token", &guarded.admin];
-    assert!(guarded.registry.ctl(&token).success(), "so is who shows no certificate");
+    assert!(guarded.registry.ctl(&token).success(), "clients without a certificate too");
     let other = Authority::new();
     std::fs::copy(other.revoke(&[]), &revoked).expect("a copy");
     acceptance::eventually("a list of others says nothing", || async { who(gateway).is_err() })
         .await;
 }
 
-/// The connection is made while the certificate is valid, and stays open.
+/// The connection is opened while the certificate is valid, and stays open.
 #[tokio::test]
 async fn expired_certificate_is_rejected_on_open_connection() {
     let authority = Authority::new();
@@ -246,7 +252,7 @@ async fn expired_certificate_is_rejected_on_open_connection() {
         status().await.is_ok_and(|status| status == 401)
     })
     .await;
-    // TLS counts in whole seconds.
+    // Certificate validity has a resolution of one second.
     acceptance::eventually("TLS rejects a new connection", || async {
         authority.trusting_as(&files).get(&url).send().await.is_err()
     })
@@ -259,7 +265,7 @@ fn options(source: &str) -> GatewayOptions {
 }
 
 #[tokio::test]
-async fn a_gateway_whose_connection_breaks_says_what_to_look_at() {
+async fn broken_connection_names_possible_causes() {
     let (ours, theirs) = (Authority::new(), Authority::new());
     let guarded = serve(&ours, &RULES);
     let open = Registry::start();

@@ -1,22 +1,21 @@
-//! The suite's client scenarios: each is a server that judges its client, which is a gateway that
-//! the Python SDK's client for the suite calls (`through.py`).
-//!
-//! The `auth/*` scenarios are not run: there a client logs in at an authorization server. The
-//! gateway only uses configured credentials.
+//! The suite's client scenarios. Each scenario is a server that checks its client. The client is a
+//! gateway, which the suite client of the Python SDK calls (`through.py`). The `auth/*` scenarios
+//! are not run: they need a client that logs in at an authorization server, and the gateway only
+//! uses configured credentials.
 
 use std::process::Command;
 
 use acceptance::binary;
 
 use super::{
-    everything::{here, official},
+    everything::{fixture, official},
     suite,
 };
 
-/// Runs a scenario as at a revision, and asserts that all its checks pass and some were made.
+/// Runs a scenario at a revision. Asserts that at least one check was made and that all pass.
 fn passes(scenario: &str, revision: &str) {
     let sdk_client = official().sources().join(".github/actions/conformance/client.py");
-    let parts = [official().python_path(), here("through.py"), sdk_client];
+    let parts = [official().python_path(), fixture("through.py"), sdk_client];
     let command = parts.map(|part| part.display().to_string()).join(" ");
     let mut suite: Command = suite();
     suite
@@ -33,49 +32,49 @@ fn passes(scenario: &str, revision: &str) {
 }
 
 #[test]
-fn the_handshake_is_made_as_the_older_revision_says() {
+fn client_initializes_legacy_session() {
     passes("initialize", "2025-11-25");
 }
 
 #[test]
-fn a_tool_is_called_in_both_revisions() {
+fn client_calls_tool_in_both_revisions() {
     passes("tools_call", "2025-11-25");
     passes("tools_call", "2026-07-28");
 }
 
 #[test]
-fn a_broken_stream_is_resumed_when_the_server_says() {
+fn client_resumes_broken_stream_after_retry_delay() {
     passes("sse-retry", "2025-11-25");
 }
 
 #[test]
-fn a_question_of_an_older_server_is_answered_with_its_defaults() {
+fn client_answers_legacy_elicitation_with_defaults() {
     passes("elicitation-sep1034-client-defaults", "2025-11-25");
 }
 
 #[test]
-fn every_request_says_what_the_newer_revision_wants() {
+fn modern_requests_have_required_metadata() {
     passes("request-metadata", "2026-07-28");
 }
 
 #[test]
-fn the_state_of_a_question_is_given_back_unchanged() {
+fn request_state_is_returned_unchanged() {
     passes("sep-2322-client-request-state", "2026-07-28");
 }
 
 #[test]
-fn headers_repeat_the_body() {
+fn headers_match_body() {
     passes("http-standard-headers", "2026-07-28");
     passes("http-custom-headers", "2026-07-28");
 }
 
 #[test]
-fn tools_that_want_impossible_headers_are_not_called() {
+fn tools_with_invalid_header_annotations_are_excluded() {
     passes("http-invalid-tool-headers", "2026-07-28");
 }
 
 #[test]
-fn schemas_are_kept_and_nothing_is_fetched_for_them() {
+fn schemas_are_unchanged_and_never_fetched() {
     passes("json-schema-ref-no-deref", "2026-07-28");
     passes("json-schema-2020-12-preservation", "2025-11-25");
     passes("json-schema-2020-12-preservation", "2026-07-28");

@@ -1,4 +1,4 @@
-//! The everything-server of the official Python SDK, and a gateway in front of it.
+//! The everything-server of the official Python SDK behind a gateway.
 
 use std::{
     path::{Path, PathBuf},
@@ -9,39 +9,38 @@ use acceptance::{Gateway, GatewayOptions, Official, Process, ctl, root};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-/// What is installed for all tests.
+/// The packages that all tests share.
 pub(crate) fn official() -> &'static Official {
     Official::get(Path::new(env!("CARGO_TARGET_TMPDIR")))
 }
 
-/// A file beside this one.
-pub(crate) fn here(file: &str) -> PathBuf {
+/// A file in this directory.
+pub(crate) fn fixture(file: &str) -> PathBuf {
     root().join("tests/acceptance/conformance").join(file)
 }
 
-/// The server, and a gateway that passes on everything of it under its own names.
+/// The server, and a gateway that forwards all of its features under its own names.
 pub(crate) struct Everything {
     pub(crate) gateway: Gateway,
-    /// The server's own endpoint.
     pub(super) direct: String,
     _servers: Vec<Process>,
     _dir: TempDir,
 }
 
 impl Everything {
-    /// The everything-server alone.
+    /// Starts the everything-server alone.
     pub(super) async fn start() -> Self {
         Self::with(|_, _, _| Vec::new()).await
     }
 
-    /// Beside it four servers that speak one era each, over HTTP and over stdio. Each has a tool
-    /// `deploy` that asks its user, registered as `deploy_legacy_http` and so on.
+    /// Adds four servers that speak one era each, over HTTP and stdio. Each has a tool `deploy`
+    /// that uses elicitation, registered as `deploy_legacy_http` and so on.
     pub(crate) async fn with_one_era_servers() -> Self {
         Self::with(|dir, file, targets| {
-            let legacy = [here("legacy.mjs"), official().modules()];
+            let legacy = [fixture("legacy.mjs"), official().modules()];
             let sides = [
                 ("legacy", official().node_path(), &legacy[..]),
-                ("modern", official().python_path(), &[here("modern.py")]),
+                ("modern", official().python_path(), &[fixture("modern.py")]),
             ];
             let mut servers = Vec::new();
             for (era, program, arguments) in sides {
@@ -71,7 +70,7 @@ impl Everything {
         let dir = tempfile::tempdir().expect("a directory");
         let mut command = official().python();
         let sources = official().sources().join("examples/servers/everything-server");
-        command.arg(here("everything.py")).env("PYTHONPATH", sources);
+        command.arg(fixture("everything.py")).env("PYTHONPATH", sources);
         let server = start("everything-server", &dir, command);
         let direct = format!("http://{}/mcp", server.address());
         let mut file = imported(&direct);
@@ -82,10 +81,7 @@ impl Everything {
         servers.push(server);
         let gateway = gateway_of(&file, &targets, &dir);
         gateway.ready().await;
-        acceptance::eventually("the servers are up", || async {
-            gateway.process.stderr().matches("upstream is up").count() >= targets.len()
-        })
-        .await;
+        gateway.upstreams_up(targets.len()).await;
         Self { gateway, direct, _servers: servers, _dir: dir }
     }
 }
@@ -94,14 +90,14 @@ fn start(name: &str, dir: &TempDir, command: Command) -> Process {
     Process::run(name, dir.path(), command).unwrap_or_else(|e| panic!("{e}"))
 }
 
-/// What `registryctl import mcp` finds.
+/// The registry file that `registryctl import mcp` writes.
 fn imported(url: &str) -> Value {
     let out = ctl("http://127.0.0.1:1", &["import", "mcp", url, "--name", "everything-server"]);
     assert!(out.success(), "{out:?}");
     serde_json::from_str(&out.stdout).expect("a registry file")
 }
 
-/// Adds a server and its tool `deploy` under a name of its own.
+/// Adds a server, and its tool `deploy` under a unique name.
 fn register(file: &mut Value, name: &str) {
     let (tool, server) = (format!("deploy_{name}"), name.replace('_', "-"));
     let mut add = |to: &str, what: Value| file[to].as_array_mut().expect("a list").push(what);
@@ -115,12 +111,10 @@ fn register(file: &mut Value, name: &str) {
     );
 }
 
-/// One target of the gateway's configuration.
 fn target(server: &str, version: &str, prefix: &str, transport: &str) -> String {
     format!("  - {{ server: {server}, version: {version}, prefix: \"{prefix}\", {transport} }}\n")
 }
 
-/// A gateway over a registry file with these targets.
 fn gateway_of(file: &Value, targets: &[String], dir: &TempDir) -> Gateway {
     let registry = dir.path().join("registry.json");
     std::fs::write(&registry, file.to_string()).expect("the registry file is written");

@@ -1,5 +1,5 @@
-//! npm's `mcp-remote`, which programs with clients over stdio run, in front of the gateway: the newest
-//! release, which adds `Mcp-Method` to the requests of its session, and 0.1.38, which does not.
+//! npm's `mcp-remote`, the bridge of stdio clients, in front of the gateway: the newest release,
+//! which adds `Mcp-Method` to requests of its session, and 0.1.38, which does not.
 
 use std::{
     io::{BufRead as _, BufReader, Write as _},
@@ -15,7 +15,7 @@ use tempfile::TempDir;
 
 use super::everything::{Everything, official};
 
-/// How long an answer may take.
+/// Time limit of a response.
 const ANSWER: Duration = Duration::from_secs(30);
 
 /// A running `mcp-remote`; killed when dropped.
@@ -52,7 +52,6 @@ impl Remote {
         writeln!(self.input, "{message}").expect("mcp-remote reads");
     }
 
-    /// Opens the session.
     pub(crate) fn open(&mut self) {
         let about = json!({ "name": "test", "version": "1.0.0" });
         let params = json!({ "protocolVersion": LEGACY, "capabilities": {}, "clientInfo": about });
@@ -61,7 +60,7 @@ impl Remote {
         self.send(&json!({ "jsonrpc": "2.0", "method": "notifications/initialized" }));
     }
 
-    /// Sends a request and gives its result.
+    /// Sends a request and returns its result.
     pub(crate) fn result(&mut self, method: &str, params: &Value) -> Value {
         self.send(&json!({ "jsonrpc": "2.0", "id": method, "method": method, "params": params }));
         loop {

@@ -1,4 +1,4 @@
-//! The Rust SDK as a client of the gateway: everything that MCP has, in both eras, and questions of
+//! The Rust SDK as a client of the gateway: all MCP features in both eras, and elicitation by
 //! servers that speak one era each.
 
 #![expect(deprecated, reason = "MCP deprecates logging, sampling and roots, and has them still")]
@@ -21,7 +21,7 @@ use serde_json::{Value, json};
 
 use super::everything::Everything;
 
-/// A client that can be asked everything, and remembers what it is told.
+/// A client that answers all kinds of requests and records notifications.
 #[derive(Debug, Clone, Default)]
 struct Person {
     progress: Arc<Mutex<Vec<f64>>>,
@@ -84,7 +84,7 @@ impl ClientHandler for Person {
 
 type Client = RunningService<RoleClient, Person>;
 
-/// The first text of what a tool answers; log messages are wanted.
+/// The first text of a tool's result, with log messages enabled.
 async fn text(client: &Client, tool: String, arguments: Value) -> String {
     let mut call = CallToolRequestParams::new(tool);
     call.arguments = arguments.as_object().cloned();
@@ -120,10 +120,10 @@ async fn lists_and_reads(client: &Client) {
     assert!(format!("{read:?}").contains("Data for ID: 7"), "{read:?}");
 }
 
-async fn is_told(client: &Client, person: &Person) {
+async fn is_notified(client: &Client, person: &Person) {
     text(client, "test_tool_with_progress".into(), json!({})).await;
     text(client, "test_tool_with_logging".into(), json!({})).await;
-    // The SDK handles notifications beside the answers.
+    // The SDK handles notifications concurrently with responses.
     acceptance::eventually("it is told of progress and log messages", || async {
         let progress = person.progress.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let logged = person.logged.lock().unwrap_or_else(PoisonError::into_inner).len();
@@ -143,7 +143,7 @@ async fn everything_works(lifecycle: ClientLifecycleMode, asks: &[(&str, Value, 
     if is_legacy {
         client.set_level(SetLevelRequestParams::new(LoggingLevel::Info)).await.expect("a level");
     }
-    is_told(&client, &person).await;
+    is_notified(&client, &person).await;
     for (tool, arguments, expected) in asks {
         assert_eq!(text(&client, (*tool).to_owned(), arguments.clone()).await, *expected);
     }
@@ -155,7 +155,7 @@ async fn everything_works(lifecycle: ClientLifecycleMode, asks: &[(&str, Value, 
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_rust_sdk_finds_everything_as_of_2026_07_28() {
+async fn rust_sdk_uses_all_features_of_2026_07_28() {
     let modern =
         ClientLifecycleMode::Discover { preferred_versions: vec![ProtocolVersion::V_2026_07_28] };
     let asks = [
@@ -167,7 +167,7 @@ async fn the_rust_sdk_finds_everything_as_of_2026_07_28() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_rust_sdk_finds_everything_as_of_2025_11_25() {
+async fn rust_sdk_uses_all_features_of_2025_11_25() {
     let asks = [
         ("test_streaming_elicitation", json!({}), "elicitation accept"),
         ("test_sampling", json!({ "prompt": "Where?" }), "LLM response: Paris"),

@@ -1,13 +1,13 @@
-//! The official SDKs and the Inspector as clients of the gateway: everything that MCP has, in both
-//! eras, and questions of servers that speak one era each (`client.py`, `client.mjs`).
+//! The official SDKs and the Inspector as clients of the gateway: all MCP features in both eras,
+//! and elicitation by servers that speak one era each (`client.py`, `client.mjs`).
 
 use std::process::Command;
 
 use serde_json::Value;
 
-use super::everything::{Everything, here, official};
+use super::everything::{Everything, fixture, official};
 
-/// Runs a client to its end and gives what it printed.
+/// Runs a client and returns its output.
 pub(crate) fn run(mut client: Command) -> String {
     let output = client.output().expect("the client starts");
     let said = String::from_utf8_lossy(&output.stderr);
@@ -16,27 +16,27 @@ pub(crate) fn run(mut client: Command) -> String {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_python_sdk_finds_everything_in_both_eras() {
+async fn python_sdk_uses_all_features_in_both_eras() {
     let everything = Everything::with_one_era_servers().await;
     for era in ["legacy", "modern"] {
         let mut client = official().python();
-        client.arg(here("client.py")).args([era, &everything.gateway.mcp_url()]);
+        client.arg(fixture("client.py")).args([era, &everything.gateway.mcp_url()]);
         run(client);
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_typescript_sdks_find_everything_in_both_eras() {
+async fn typescript_sdks_use_all_features_in_both_eras() {
     let everything = Everything::with_one_era_servers().await;
     for sdk in ["first", "legacy", "modern"] {
-        let mut client = official().node(&here("client.mjs"));
+        let mut client = official().node(&fixture("client.mjs"));
         client.arg(official().modules()).args([sdk, &everything.gateway.mcp_url()]);
         run(client);
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_inspector_finds_everything() {
+async fn inspector_uses_all_features() {
     let everything = Everything::start().await;
     let inspect = |arguments: &[&str]| -> Value {
         let inspector = "@modelcontextprotocol/inspector/clients/launcher/build/index.js";

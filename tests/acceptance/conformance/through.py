@@ -10,7 +10,7 @@ import sys
 import tempfile
 import threading
 
-# What the server of each scenario has; the registry says so, the server is not asked.
+# The features of each scenario's server, as registered; the server is not asked for them.
 TOOLS = {
     "tools_call": ["add_numbers"],
     "elicitation-sep1034-client-defaults": ["test_client_elicitation_defaults"],
@@ -68,7 +68,7 @@ def start_gateway(directory: str, url: str, tools: list[str]) -> tuple[subproces
     command = [os.environ["GATEWAY_AGENT"], "--config", config_file.name]
     gateway = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     greeting = next(line for line in gateway.stdout if "listening on" in line)
-    # Its lists are complete once it knows what the server has.
+    # Its lists are complete once it knows the features of the server.
     up = threading.Event()
 
     def follow() -> None:

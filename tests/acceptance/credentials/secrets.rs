@@ -1,17 +1,17 @@
-//! Secrets of targets in files and in the environment: headers, and the environment of children.
+//! Secrets of targets in files and in the environment: headers, and environments of child
+//! processes.
 
 use std::{fs, process::Command};
 
 use acceptance::{Backend, ModernClient, binary, eventually, process::signal_process};
 
 use super::{
-    SECRET, assert_kept,
-    far_side::{Tokens, Upstream},
-    fetch, gateway, is_up,
+    SECRET, assert_kept, fetch, gateway, is_up,
+    upstream::{TokenEndpoint, Upstream},
 };
 
 #[tokio::test]
-async fn a_header_follows_its_file_without_a_restart() {
+async fn header_secret_is_reloaded_from_file() {
     let upstream = Upstream::modern().await;
     let dir = tempfile::tempdir().expect("a directory");
     let file = dir.path().join("token");
@@ -43,7 +43,7 @@ async fn a_header_follows_its_file_without_a_restart() {
         (&endless, "the file exceeds 65536 bytes"),
     ] {
         fs::write(&file, bad).expect("a file");
-        eventually("it is told", || async {
+        eventually("the failure is logged", || async {
             let log = gateway.process.stderr();
             log.lines()
                 .any(|line| line.contains("the previous ones stay in use") && line.contains(why))
@@ -51,16 +51,16 @@ async fn a_header_follows_its_file_without_a_restart() {
         .await;
         assert_eq!(shown().await, "Bearer second-s3cret", "what cannot be used changes nothing");
     }
-    fs::remove_file(&file).expect("it is there");
+    fs::remove_file(&file).expect("it exists");
     fs::write(&file, "fourth-s3cret").expect("a file");
     eventually("it is taken again", || async { shown().await == "Bearer fourth-s3cret" }).await;
     assert_kept(&gateway, &["s3cret", "litera1", &path]).await;
 }
 
 #[tokio::test]
-async fn a_clients_secret_follows_its_file() {
-    let (upstream, tokens) = (Upstream::modern().await, Tokens::start().await);
-    tokens.behave(super::far_side::good_for(1));
+async fn client_secret_is_reloaded_from_file() {
+    let (upstream, tokens) = (Upstream::modern().await, TokenEndpoint::start().await);
+    tokens.set_behavior(super::upstream::valid_for(1));
     let dir = tempfile::tempdir().expect("a directory");
     let file = dir.path().join("secret");
     fs::write(&file, "wrong-s3cret").expect("a file");
@@ -79,7 +79,7 @@ async fn a_clients_secret_follows_its_file() {
     assert!(told.contains("it refused (HTTP 401, invalid_client)"), "{told}");
     fs::write(&file, format!("{SECRET}\n")).expect("a file");
     eventually("the right one is used", || async { !fetch(&client).await.is_tool_error() }).await;
-    fs::remove_file(&file).expect("it is there");
+    fs::remove_file(&file).expect("it exists");
     eventually("there is none", || async { fetch(&client).await.is_tool_error() }).await;
     let log = gateway.process.stderr();
     assert!(log.contains("the client secret: ") && log.contains("No such file"), "{log}");
@@ -87,7 +87,7 @@ async fn a_clients_secret_follows_its_file() {
 }
 
 #[tokio::test]
-async fn a_child_gets_secrets_in_its_environment_as_they_are_when_it_starts() {
+async fn child_environment_has_secrets_at_start() {
     let backend = Backend::start();
     let dir = tempfile::tempdir().expect("a directory");
     let (file, heard) = (dir.path().join("secret"), dir.path().join("heard"));
@@ -119,7 +119,7 @@ async fn a_child_gets_secrets_in_its_environment_as_they_are_when_it_starts() {
     });
     let child_heard = |text: &'static str| {
         let heard = heard.clone();
-        eventually("the child says what it was given", move || {
+        eventually("the child reports its environment", move || {
             let heard = heard.clone();
             async move { fs::read_to_string(heard).is_ok_and(|heard| heard == text) }
         })
@@ -133,7 +133,7 @@ async fn a_child_gets_secrets_in_its_environment_as_they_are_when_it_starts() {
 }
 
 #[test]
-fn what_cannot_be_used_is_told_at_the_start_with_its_place() {
+fn unusable_secrets_are_reported_at_start() {
     let dir = tempfile::tempdir().expect("a directory");
     let (config, empty) = (dir.path().join("gateway.yaml"), dir.path().join("empty"));
     fs::write(&empty, "\n").expect("a file");

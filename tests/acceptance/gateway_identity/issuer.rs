@@ -1,4 +1,4 @@
-//! A tiny authorization server: it signs tokens and serves its keys over a socket.
+//! A small authorization server that signs tokens and serves its key set.
 
 use std::sync::{Arc, Mutex};
 
@@ -23,7 +23,7 @@ pub(crate) struct Issuer {
 }
 
 impl Issuer {
-    /// With one key, `k1`.
+    /// Starts with one key, `k1`.
     pub(crate) async fn start() -> Self {
         let pair = KeyPair::generate_for(&PKCS_ECDSA_P256_SHA256).expect("a key");
         let keys = Arc::new(Mutex::new(String::new()));
@@ -35,30 +35,29 @@ impl Issuer {
         issuer
     }
 
-    /// From now on its only key is the one it has, by this id.
+    /// Publishes the current key under another id.
     pub(crate) fn publish(&self, id: &str) {
         let set = json!({ "keys": [jwk(&self.pair, id)] });
         *self.keys.lock().expect("a lock") = set.to_string();
     }
 
-    /// Exchanges the key.
     pub(crate) fn rotate(&mut self, id: &str) {
         self.pair = KeyPair::generate_for(&PKCS_ECDSA_P256_SHA256).expect("a key");
         self.publish(id);
     }
 
-    /// Nobody can get its keys any more.
+    /// Stops serving the key set.
     pub(crate) fn stop(&self) {
         self.serving.abort();
     }
 
-    /// The `jwt` block of a gateway that believes it.
+    /// The `jwt` block of a gateway that trusts this issuer.
     pub(crate) fn block(&self, more: &str) -> String {
         let url = &self.url;
         format!("{{ issuer: \"{ISSUER}\", audience: gateway, jwks: \"{url}\", {more} }}")
     }
 
-    /// What a good token of the research agent says.
+    /// Claims of a valid token of the research agent.
     pub(crate) fn claims() -> Value {
         let now = get_current_timestamp();
         json!({ "iss": ISSUER, "aud": "gateway", "sub": "ann", "agent": "research-agent",
@@ -72,8 +71,8 @@ impl Issuer {
         encode(&header, claims, &key).expect("a token")
     }
 
-    /// A good token, but for one claim.
-    pub(crate) fn but(&self, claim: &str, value: Value) -> String {
+    /// A valid token except for one claim.
+    pub(crate) fn token_with(&self, claim: &str, value: Value) -> String {
         let mut claims = Self::claims();
         claims[claim] = value;
         self.sign("k1", &claims)

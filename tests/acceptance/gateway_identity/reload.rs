@@ -1,4 +1,4 @@
-//! Callers whose request is on its way, or who listen, while the configuration changes.
+//! Requests in progress and open streams during a configuration reload.
 
 use std::time::Duration;
 
@@ -9,12 +9,12 @@ use tokio::{
     net::TcpStream,
 };
 
-use super::{gateway, is_research_agent, options, with};
+use super::{client_with_headers, gateway, is_research_agent, options};
 
 const KEYS: [&str; 2] = ["the-key-that-goes", "the-key-that-stays"];
 
-/// Takes keys of the research agent, given in the clear.
-fn taking(dir: &std::path::Path, keys: &[&str]) -> String {
+/// The API keys of the research agent, in clear text.
+fn api_keys(dir: &std::path::Path, keys: &[&str]) -> String {
     let known: Vec<_> = keys
         .iter()
         .map(|key| {
@@ -26,8 +26,8 @@ fn taking(dir: &std::path::Path, keys: &[&str]) -> String {
     format!("{{ apiKeys: [{}], required: true }}", known.join(", "))
 }
 
-/// The head of a request with this key, and the beginning of its body; then the rest.
-async fn begin(gateway: &Gateway, key: &str) -> (TcpStream, String) {
+/// Sends the head of a request with this key and a part of its body. Returns the rest.
+async fn begin_request(gateway: &Gateway, key: &str) -> (TcpStream, String) {
     let body = json!({ "jsonrpc": "2.0", "id": 1, "method": "tools/list", "params": { "_meta": {
         "io.modelcontextprotocol/protocolVersion": "2026-07-28",
         "io.modelcontextprotocol/clientCapabilities": {} } } });
@@ -52,17 +52,18 @@ async fn reload(gateway: &Gateway) {
 }
 
 #[tokio::test]
-async fn a_key_that_goes_while_a_body_comes_lets_nobody_in_any_more() {
+async fn removed_key_rejects_request_in_progress() {
     let (backend, dir) = (Backend::start(), tempfile::tempdir().expect("a directory"));
     let admin = "admin: 127.0.0.1:0\n";
-    let gateway = gateway(&backend, &taking(dir.path(), &KEYS), admin);
+    let gateway = gateway(&backend, &api_keys(dir.path(), &KEYS), admin);
     for key in KEYS {
-        is_research_agent(&with(&gateway, &[("x-api-key", key)])).await;
+        is_research_agent(&client_with_headers(&gateway, &[("x-api-key", key)])).await;
     }
-    let [goes, stays] = [begin(&gateway, KEYS[0]).await, begin(&gateway, KEYS[1]).await];
-    // Their heads were judged when the gateway waits for the rest.
+    let [goes, stays] =
+        [begin_request(&gateway, KEYS[0]).await, begin_request(&gateway, KEYS[1]).await];
+    // The heads are authenticated once the gateway waits for the bodies.
     tokio::time::sleep(std::time::Duration::from_millis(300)).await;
-    gateway.configure(&options(&backend, &taking(dir.path(), &KEYS[1..]), admin));
+    gateway.configure(&options(&backend, &api_keys(dir.path(), &KEYS[1..]), admin));
     reload(&gateway).await;
     for ((mut stream, rest), status) in [(goes, "401"), (stays, "200")] {
         stream.write_all(rest.as_bytes()).await.expect("the rest");
@@ -72,7 +73,7 @@ async fn a_key_that_goes_while_a_body_comes_lets_nobody_in_any_more() {
     }
 }
 
-/// The stream of a client that wants to hear of tools.
+/// Opens the stream of a client that subscribes to tool changes.
 async fn listen(gateway: &Gateway) -> reqwest::Response {
     let body = json!({ "jsonrpc": "2.0", "id": 1, "method": "subscriptions/listen", "params": {
         "notifications": { "toolsListChanged": true },
@@ -88,7 +89,7 @@ async fn listen(gateway: &Gateway) -> reqwest::Response {
     request.send().await.expect("a stream")
 }
 
-/// What comes next over a stream within a second; `None`: nothing.
+/// The next event within a second.
 async fn next(stream: &mut reqwest::Response) -> Option<String> {
     let chunk = tokio::time::timeout(Duration::from_secs(1), stream.chunk()).await.ok()?;
     let chunk = chunk.expect("a stream").map(|bytes| bytes.to_vec());
@@ -96,7 +97,7 @@ async fn next(stream: &mut reqwest::Response) -> Option<String> {
 }
 
 #[tokio::test]
-async fn who_listens_goes_on_unless_others_are_let_in() {
+async fn reload_ends_streams_only_if_identity_changed() {
     let backend = Backend::start();
     let serving = |identity: &str, unknown: &str| GatewayOptions {
         runtime: Some(format!("{{ unknownCaller: {unknown} }}")),
@@ -104,7 +105,7 @@ async fn who_listens_goes_on_unless_others_are_let_in() {
     };
     let gateway = Gateway::start(&serving("{ trustHeaders: true }", "allow"));
     gateway.ready().await;
-    let anybody = with(&gateway, &[]);
+    let anybody = client_with_headers(&gateway, &[]);
     let tools = async || anybody.tools().await.len();
     eventually("what its upstreams have is known", || async {
         tools().await > 0 && !gateway.targets().await.contains("\"connecting\"")
@@ -113,7 +114,7 @@ async fn who_listens_goes_on_unless_others_are_let_in() {
     let mut stream = listen(&gateway).await;
     let first = next(&mut stream).await;
     assert!(first.as_ref().is_some_and(|first| first.contains("acknowledged")), "{first:?}");
-    // What the upstreams say of their tools comes in bit by bit.
+    // Tool lists of the upstreams arrive one after another.
     while next(&mut stream).await.is_some() {}
     for _ in 0..2 {
         reload(&gateway).await;

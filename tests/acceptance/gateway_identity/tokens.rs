@@ -1,5 +1,5 @@
-//! Tokens (JWT) at a gateway: which are taken, which are not, and how a client finds out where to
-//! get one.
+//! Access tokens (JWT) at a gateway: acceptance, rejection, and discovery of the authorization
+//! server.
 
 use acceptance::{Gateway, GatewayOptions};
 use jsonwebtoken::{Algorithm, EncodingKey, Header, encode, get_current_timestamp};
@@ -7,9 +7,9 @@ use rcgen::{KeyPair, PKCS_ECDSA_P256_SHA256, PublicKeyData as _};
 use serde_json::{Value, json};
 
 use super::{
-    Backend, assert_refused, bearing, gateway, is_research_agent,
+    Backend, assert_refused, bearing, client_with_headers, gateway, is_research_agent,
     issuer::{ISSUER, Issuer},
-    list, options, with,
+    list, options,
 };
 use crate::access::identity_provider::crafted;
 
@@ -47,15 +47,19 @@ async fn agent_claim_list_uses_first_claim_present() {
 }
 
 #[tokio::test]
-async fn a_right_token_is_the_agent_that_it_names_and_a_wrong_one_is_nobody() {
+async fn token_identifies_agent_of_its_claim() {
     let (issuer, backend) = (Issuer::start().await, Backend::start());
     let jwt = issuer.block("agentClaim: agent, versionClaim: agent_version");
     let gateway = gateway(&backend, &format!("{{ jwt: {jwt} }}"), "");
     let good = issuer.sign("k1", &Issuer::claims());
     is_research_agent(&bearing(&gateway, &good)).await;
-    is_research_agent(&bearing(&gateway, &issuer.but("agent_version", json!("2.1.0")))).await;
-    is_research_agent(&bearing(&gateway, &issuer.but("exp", json!(get_current_timestamp() - 30))))
+    is_research_agent(&bearing(&gateway, &issuer.token_with("agent_version", json!("2.1.0"))))
         .await;
+    is_research_agent(&bearing(
+        &gateway,
+        &issuer.token_with("exp", json!(get_current_timestamp() - 30)),
+    ))
+    .await;
 
     let now = get_current_timestamp();
     for (claim, value) in [
@@ -68,7 +72,7 @@ async fn a_right_token_is_the_agent_that_it_names_and_a_wrong_one_is_nobody() {
         ("nbf", json!(now + 600)),
         ("iat", json!(now + 600)),
     ] {
-        assert_refused(claim, &list(&bearing(&gateway, &issuer.but(claim, value))).await);
+        assert_refused(claim, &list(&bearing(&gateway, &issuer.token_with(claim, value))).await);
     }
     let claims = Issuer::claims();
     let other = KeyPair::generate_for(&PKCS_ECDSA_P256_SHA256).expect("a key");
@@ -95,7 +99,10 @@ async fn a_right_token_is_the_agent_that_it_names_and_a_wrong_one_is_nobody() {
         assert_refused(what, &list(&bearing(&gateway, &token)).await);
     }
     for scheme in ["Basic eDp5", "Bearer", ""] {
-        assert_refused(scheme, &list(&with(&gateway, &[("authorization", scheme)])).await);
+        assert_refused(
+            scheme,
+            &list(&client_with_headers(&gateway, &[("authorization", scheme)])).await,
+        );
     }
     let log = gateway.process.stderr();
     assert!(log.contains("credentials-rejected") && log.contains("InvalidAudience"), "{log}");
@@ -103,28 +110,29 @@ async fn a_right_token_is_the_agent_that_it_names_and_a_wrong_one_is_nobody() {
 }
 
 #[tokio::test]
-async fn headers_do_not_help_a_token_that_is_wrong_or_names_nobody() {
+async fn identity_headers_never_override_invalid_token() {
     let (issuer, backend) = (Issuer::start().await, Backend::start());
     let identity = format!("{{ jwt: {}, trustHeaders: true }}", issuer.block(""));
     let gateway = gateway(&backend, &identity, "");
     let agent = [("x-agent-name", "research-agent")];
-    is_research_agent(&with(&gateway, &agent)).await;
+    is_research_agent(&client_with_headers(&gateway, &agent)).await;
     let header = format!("Bearer {}", issuer.sign("k9", &Issuer::claims()));
     assert_refused(
         "headers",
-        &list(&with(&gateway, &[agent[0], ("authorization", &header)])).await,
+        &list(&client_with_headers(&gateway, &[agent[0], ("authorization", &header)])).await,
     );
-    let header = format!("Bearer {}", issuer.but("agent", json!("nobody")));
-    let unknown = list(&with(&gateway, &[agent[0], ("authorization", &header)])).await;
+    let header = format!("Bearer {}", issuer.token_with("agent", json!("nobody")));
+    let unknown =
+        list(&client_with_headers(&gateway, &[agent[0], ("authorization", &header)])).await;
     assert_eq!(unknown.result()["tools"], json!([]));
 }
 
 #[tokio::test]
-async fn who_shows_nothing_is_told_where_to_get_a_token() {
+async fn missing_token_is_answered_with_resource_metadata() {
     let (issuer, backend) = (Issuer::start().await, Backend::start());
     let jwt = issuer.block("requiredScopes: [mcp:use]");
     let gateway = gateway(&backend, &format!("{{ jwt: {jwt}, required: true }}"), "");
-    let answer = list(&with(&gateway, &[])).await;
+    let answer = list(&client_with_headers(&gateway, &[])).await;
     let document = format!("{}/.well-known/oauth-protected-resource/mcp", gateway.url());
     let challenge = format!("Bearer scope=\"mcp:use\", resource_metadata=\"{document}\"");
     assert_eq!((answer.status, &*answer.challenge), (401, &*challenge));
@@ -147,14 +155,15 @@ async fn who_shows_nothing_is_told_where_to_get_a_token() {
         });
         assert_eq!(said, expected);
     }
-    let without = list(&bearing(&gateway, &issuer.but("scope", json!("other")))).await;
+    let without = list(&bearing(&gateway, &issuer.token_with("scope", json!("other")))).await;
     assert_eq!(without.status, 403, "{without:?}");
-    is_research_agent(&bearing(&gateway, &issuer.but("scope", json!("mcp:use other")))).await;
-    is_research_agent(&bearing(&gateway, &issuer.but("scp", json!(["mcp:use"])))).await;
+    is_research_agent(&bearing(&gateway, &issuer.token_with("scope", json!("mcp:use other"))))
+        .await;
+    is_research_agent(&bearing(&gateway, &issuer.token_with("scp", json!(["mcp:use"])))).await;
 }
 
 #[tokio::test]
-async fn a_call_that_needs_more_says_all_that_it_needs() {
+async fn missing_scopes_are_all_named() {
     let (issuer, backend) = (Issuer::start().await, Backend::start());
     let jwt = issuer.block("");
     let scopes = "{ tools/call: [mcp:call], search_documents: [docs:read] }";
@@ -164,7 +173,7 @@ async fn a_call_that_needs_more_says_all_that_it_needs() {
     );
     let gateway = gateway(&backend, &identity, "");
     let call = async |scope: &str| {
-        let client = bearing(&gateway, &issuer.but("scope", json!(scope)));
+        let client = bearing(&gateway, &issuer.token_with("scope", json!(scope)));
         is_research_agent(&client).await;
         client.call("search_documents", json!({ "query": "gateway" })).await
     };
@@ -180,14 +189,14 @@ async fn a_call_that_needs_more_says_all_that_it_needs() {
         let answer = call(scope).await;
         assert!(answer.result()["content"].is_array(), "{scope}: {answer:?}");
     }
-    // Whoever shows no token is told to get one.
-    let client = with(&gateway, &[("x-agent-name", "research-agent")]);
+    // A caller without a token is told where to get one.
+    let client = client_with_headers(&gateway, &[("x-agent-name", "research-agent")]);
     let answer = client.call("search_documents", json!({ "query": "gateway" })).await;
     assert_eq!((answer.status, answer.challenge), (401, format!("Bearer {all}")));
 }
 
 #[tokio::test]
-async fn scoped_tool_looks_unknown_to_callers_without_it() {
+async fn scoped_tool_is_unknown_to_undeclared_callers() {
     let (issuer, backend) = (Issuer::start().await, Backend::start());
     // The research agent declares `fetch`, but neither `get_document` nor the composition, which
     // calls `fetch`.
@@ -202,9 +211,9 @@ async fn scoped_tool_looks_unknown_to_callers_without_it() {
         let gateway = Gateway::start(&GatewayOptions { runtime: Some(runtime), ..options });
         let agent = [("x-agent-name", "research-agent")];
         let callers = [
-            bearing(&gateway, &issuer.but("scope", json!("other"))),
-            bearing(&gateway, &issuer.but("scope", json!("mcp:call"))),
-            with(&gateway, &agent),
+            bearing(&gateway, &issuer.token_with("scope", json!("other"))),
+            bearing(&gateway, &issuer.token_with("scope", json!("mcp:call"))),
+            client_with_headers(&gateway, &agent),
         ];
         is_research_agent(&callers[0]).await;
         for caller in &callers {
@@ -224,7 +233,7 @@ async fn scoped_tool_looks_unknown_to_callers_without_it() {
 }
 
 #[tokio::test]
-async fn new_keys_are_taken_and_the_known_outlive_their_server() {
+async fn signing_keys_rotate_and_survive_issuer_outage() {
     let (mut issuer, backend) = (Issuer::start().await, Backend::start());
     let gateway = gateway(&backend, &format!("{{ jwt: {} }}", issuer.block("")), "");
     let old = issuer.sign("k1", &Issuer::claims());

@@ -1,4 +1,4 @@
-//! Callers of a gateway: whom they trust, and what they must show.
+//! TLS of callers: server certificates and required client certificates.
 
 use std::process::Command;
 
@@ -7,7 +7,7 @@ use acceptance::{binary, tls::Mounted};
 use super::{Authority, Backend, agent, gateway, pair, text, works};
 
 #[tokio::test]
-async fn an_agent_lists_and_calls_over_tls_and_nothing_else_is_served() {
+async fn agent_calls_over_tls_only() {
     let (authority, other, backend) = (Authority::new(), Authority::new(), Backend::start());
     let gateway = gateway(&backend.targets(), &pair(&authority.server()));
     assert!(gateway.process.greeting.contains("listening on https://127.0.0.1:"));
@@ -19,11 +19,11 @@ async fn an_agent_lists_and_calls_over_tls_and_nothing_else_is_served() {
     assert!(other.trusting().get(&livez).send().await.is_err(), "another authority");
     let plain = reqwest::get(livez.replace("https", "http")).await;
     assert!(plain.is_err(), "plain text on the port of TLS: {plain:?}");
-    assert!(!gateway.process.stderr().contains("certificate-refused"), "nobody showed any");
+    assert!(!gateway.process.stderr().contains("certificate-refused"), "no certificate was sent");
 }
 
 #[tokio::test]
-async fn where_a_certificate_is_asked_for_nobody_gets_in_without_a_good_one() {
+async fn client_certificate_is_required_and_verified() {
     let (authority, other, backend) = (Authority::new(), Authority::new(), Backend::start());
     let (ca, crl) = (text(&authority.ca).to_owned(), authority.revoke(&["revoked"]));
     let asks = format!("clientCaFile: {ca}, clientCrlFile: {}", text(&crl));
@@ -51,7 +51,7 @@ async fn where_a_certificate_is_asked_for_nobody_gets_in_without_a_good_one() {
 }
 
 #[tokio::test]
-async fn a_new_certificate_is_taken_without_a_restart() {
+async fn server_certificate_is_reloaded() {
     let (old, new) = (Authority::new(), Authority::new());
     let mounted = Mounted::new(&old);
     let [certificate, key, ca] = ["tls.crt", "tls.key", "ca.crt"].map(|file| mounted.path(file));
@@ -70,18 +70,18 @@ async fn a_new_certificate_is_taken_without_a_restart() {
     assert!(!is_served(known(&old)).await, "the old one is gone");
     assert!(is_served(early).await, "the connection from before stays");
     std::fs::write(mounted.path("tls.key"), "no key").expect("a file");
-    acceptance::eventually("it is told", || async {
+    acceptance::eventually("the failure is logged", || async {
         gateway
             .process
             .stderr()
             .contains("TLS files changed and are invalid; the previous ones stay in use")
     })
     .await;
-    assert!(is_served(known(&new)).await, "what was there before goes on");
+    assert!(is_served(known(&new)).await, "open connections continue");
 }
 
 #[test]
-fn half_settings_and_wrong_files_are_refused_at_the_start() {
+fn incomplete_tls_settings_are_rejected() {
     let (authority, other) = (Authority::new(), Authority::new());
     let (ours, theirs) = (authority.server(), other.client("theirs"));
     let [certificate, key, foreign] =

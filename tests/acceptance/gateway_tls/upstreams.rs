@@ -1,4 +1,4 @@
-//! Upstreams over TLS: which certificate they are shown, and which of theirs are believed.
+//! TLS of upstreams: client certificates of the gateway, and verification of server certificates.
 
 use std::{
     net::SocketAddr,
@@ -19,16 +19,15 @@ use tokio::{
 
 use super::{Authority, Backend, agent, gateway, is_answered, pair, text, works};
 
-/// TLS before the demo backend, which speaks none: whoever shows no good certificate is refused.
-struct Front {
+/// Terminates TLS in front of the demo backend and requires a valid client certificate.
+struct TlsTerminator {
     address: SocketAddr,
-    /// Connections with a certificate.
+    /// The number of connections with a certificate.
     shown: Arc<AtomicUsize>,
-    /// Ends all connections.
     cut: Arc<Notify>,
 }
 
-impl Front {
+impl TlsTerminator {
     async fn start(mounted: &Mounted, backend: &Backend) -> Self {
         let files = ServerFiles {
             certificate: mounted.path("tls.crt"),
@@ -64,7 +63,7 @@ impl Front {
         Self { address, shown, cut }
     }
 
-    /// The backend's targets, with the document service behind this.
+    /// The targets of the backend, with the document service behind TLS.
     fn targets(&self, backend: &Backend, tls: &str) -> String {
         let direct = format!("http://{}/documents/mcp\"", backend.process.address());
         let through = format!("https://{}/documents/mcp\", tls: {{ {tls} }}", self.address);
@@ -75,9 +74,9 @@ impl Front {
 }
 
 #[tokio::test]
-async fn an_upstream_that_asks_for_a_certificate_gets_the_gateways() {
+async fn gateway_presents_certificate_to_upstream() {
     let (authority, backend) = (Authority::new(), Backend::start());
-    let front = Front::start(&Mounted::new(&authority), &backend).await;
+    let front = TlsTerminator::start(&Mounted::new(&authority), &backend).await;
     let tls = format!("caFile: {}, {}", text(&authority.ca), pair(&authority.client("gateway")));
     let gateway = gateway(&front.targets(&backend, &tls), "");
     works(&agent(&gateway, reqwest::Client::new())).await;
@@ -85,9 +84,9 @@ async fn an_upstream_that_asks_for_a_certificate_gets_the_gateways() {
 }
 
 #[tokio::test]
-async fn what_is_wrong_with_a_certificate_is_told() {
+async fn certificate_errors_are_reported() {
     let (authority, other, backend) = (Authority::new(), Authority::new(), Backend::start());
-    let front = Front::start(&Mounted::new(&authority), &backend).await;
+    let front = TlsTerminator::start(&Mounted::new(&authority), &backend).await;
     let (ours, theirs) = (authority.client("gateway"), other.client("gateway"));
     let [right, wrong] = [&authority.ca, &other.ca].map(|ca| format!("caFile: {}", text(ca)));
     for (tls, why) in [
@@ -114,10 +113,10 @@ async fn what_is_wrong_with_a_certificate_is_told() {
 }
 
 #[tokio::test]
-async fn new_certificates_for_upstreams_are_taken_without_a_restart() {
+async fn upstream_certificates_are_reloaded() {
     let (old, new, backend) = (Authority::new(), Authority::new(), Backend::start());
     let (theirs, ours) = (Mounted::new(&old), Mounted::new(&old));
-    let front = Front::start(&theirs, &backend).await;
+    let front = TlsTerminator::start(&theirs, &backend).await;
     let [certificate, key, ca] = ["tls.crt", "tls.key", "ca.crt"].map(|file| ours.path(file));
     let (certificate, key, ca) = (text(&certificate), text(&key), text(&ca));
     let tls = format!("caFile: {ca}, certFile: {certificate}, keyFile: {key}");
@@ -136,7 +135,7 @@ async fn new_certificates_for_upstreams_are_taken_without_a_restart() {
 }
 
 #[test]
-fn settings_that_do_not_fit_are_refused_at_the_start() {
+fn conflicting_upstream_tls_settings_are_rejected() {
     let (authority, other) = (Authority::new(), Authority::new());
     let (ours, theirs) = (authority.client("ours"), other.client("theirs"));
     let (certificate, key, foreign) = (text(&ours.certificate), text(&ours.key), text(&theirs.key));

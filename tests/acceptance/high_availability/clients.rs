@@ -1,4 +1,4 @@
-//! Clients that know several servers: what is wrong with one is no reason to fail.
+//! Clients with several servers continue when one of them fails.
 
 use std::time::{Duration, Instant};
 
@@ -6,11 +6,11 @@ use acceptance::{FaultProxy, Gateway, GatewayOptions, Registry, ctl, eventually,
 use registry_proto::v1::registry_service_client::RegistryServiceClient;
 use tokio::{net::TcpListener, time::timeout};
 
-use crate::{hammer::pair, world::gateway_revision};
+use crate::{concurrent_writers::pair, deployment::gateway_revision};
 
-/// The answer is lost on the way, the commit is not: the other server knows the request.
+/// The response is lost after the commit. The other server recognizes the request id.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_retry_at_another_server_gets_the_first_outcome() {
+async fn retry_at_another_server_returns_first_outcome() {
     let database = postgres::database().await;
     let servers = [(); 2].map(|()| Registry::start_on(database.url()));
     let proxy = FaultProxy::start(&servers[0].address).await;
@@ -27,9 +27,9 @@ async fn a_retry_at_another_server_gets_the_first_outcome() {
     assert_eq!(servers[1].revision().await, 2, "once");
 }
 
-/// Wherever the connection breaks, before or after the commit.
+/// The connection breaks before or after the commit.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_command_line_retries_at_the_next_server() {
+async fn command_line_retries_at_next_server() {
     let database = postgres::database().await;
     let servers = [(); 2].map(|()| Registry::start_on(database.url()));
     servers[0].apply_example();
@@ -38,16 +38,16 @@ async fn the_command_line_retries_at_the_next_server() {
     for (i, bytes) in (60..460).step_by(25).enumerate() {
         proxy.fail_after(bytes);
         let level = if i % 2 == 0 { "backward" } else { "none" };
-        let set = ctl(&urls, &["compatibility", "*", level]);
+        let set = ctl(&urls, &["compatibility", "set", "--yes", "*", level]);
         assert!(set.success(), "cut after {bytes}: {set:?}");
-        eventually("it is there, once", || async { servers[1].revision().await == 2 + i as u64 })
+        eventually("one commit exists", || async { servers[1].revision().await == 2 + i as u64 })
             .await;
     }
     assert!(proxy.cuts() > 8, "{}", proxy.cuts());
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_server_that_hangs_or_speaks_no_tls_is_passed_over() {
+async fn unresponsive_server_is_skipped() {
     let registry = Registry::start();
     registry.apply_example();
     let hangs = TcpListener::bind("127.0.0.1:0").await.expect("a port");
@@ -70,7 +70,7 @@ async fn a_server_that_hangs_or_speaks_no_tls_is_passed_over() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn who_waits_for_gateways_goes_on_asking_at_the_next_server() {
+async fn rollout_wait_continues_at_next_server() {
     let database = postgres::database().await;
     let mut servers = [(); 2].map(|()| Registry::start_on(database.url()));
     servers[0].apply_example();
@@ -81,16 +81,16 @@ async fn who_waits_for_gateways_goes_on_asking_at_the_next_server() {
         ctl(&urls, &["rollout", "status", "2", "--wait", "--timeout", "20s"])
     });
     tokio::time::sleep(Duration::from_secs(1)).await;
-    assert!(!waiting.is_finished(), "nobody has it yet");
+    assert!(!waiting.is_finished(), "no gateway has it yet");
     servers[0].process.kill_9();
     servers[1].client().await.apply(pair("Second", 0)).await.expect("accepted");
     let waited = waiting.await.expect("it ends");
     assert!(waited.success(), "{waited:?}");
 }
 
-/// Nobody is there: each is tried once, then it waits longer each time.
+/// Each server is tried once, then the delay grows.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_gateway_without_any_server_waits_longer_and_longer() {
+async fn gateway_without_servers_backs_off() {
     let (targets, more) = (String::new(), String::new());
     let source = "grpc://127.0.0.1:1,127.0.0.1:2".to_owned();
     let gateway = Gateway::start(&GatewayOptions { source, targets, runtime: None, more });
@@ -100,9 +100,9 @@ async fn a_gateway_without_any_server_waits_longer_and_longer() {
     assert!((4.0..16.0).contains(&tries), "in 5 s: {tries}");
 }
 
-/// A server of another registry in the list is a mistake that somebody should hear of.
+/// A server of another registry in the list is a configuration error that must be reported.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn another_registry_is_never_taken_for_this_one() {
+async fn other_registry_is_rejected() {
     let (mut registry, other) = (Registry::start(), Registry::start());
     registry.apply_file(&root().join("examples/registry-v2.json"));
     other.apply_file(&root().join("examples/registry-v2.json"));
@@ -113,12 +113,12 @@ async fn another_registry_is_never_taken_for_this_one() {
 
     let proxy = FaultProxy::start(&registry.address).await;
     let urls = format!("http://{},{}", proxy.address(), other.url());
-    // The question which registry answers goes through, the change does not.
+    // The request for the registry id succeeds, the change does not.
     let mut refused = None;
     for bytes in (200..700).step_by(10) {
         proxy.fail_after(bytes);
-        let set = ctl(&urls, &["compatibility", "*", "none"]);
-        if set.stderr.contains("is of the registry") {
+        let set = ctl(&urls, &["compatibility", "set", "--yes", "*", "none"]);
+        if set.stderr.contains("belongs to the registry") {
             refused = Some(set);
             break;
         }
@@ -134,5 +134,5 @@ async fn another_registry_is_never_taken_for_this_one() {
         gateway.process.stderr().contains("this is registry")
     })
     .await;
-    assert_eq!(gateway_revision(&gateway).await, Some(revision), "and keeps what it has");
+    assert_eq!(gateway_revision(&gateway).await, Some(revision), "and keeps its catalog");
 }

@@ -1,4 +1,4 @@
-//! Postgres is restarted, killed and stopped where it stands.
+//! Postgres is restarted, killed and paused.
 
 use std::time::Duration;
 
@@ -8,8 +8,10 @@ use tokio::time::sleep;
 
 use super::{gateway_of, metric};
 use crate::{
-    hammer::{Hammer, followed_without_a_gap, nothing_lost_nothing_torn, pair},
-    world::readiness,
+    concurrent_writers::{
+        ConcurrentWriters, assert_followed_without_gap, assert_no_commit_lost, pair,
+    },
+    deployment::readiness,
 };
 
 const WRITABLE: &str = "registry_database_writable";
@@ -30,7 +32,7 @@ async fn serves_without_its_database(registry: &Registry) {
     registry.run(&["sbom", "export", "--all"]);
     let refused = registry.client().await.apply(pair("Refused", 0)).await.expect_err("no database");
     assert_eq!(refused.code(), tonic::Code::Unavailable, "{refused}");
-    // A follower that comes now gets what is in memory.
+    // A new follower is served from memory.
     gateway_of(&[registry]).ready().await;
 }
 
@@ -43,15 +45,15 @@ async fn is_writable_again(registry: &Registry) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_postgres_restarted_and_killed_among_applies_loses_nothing() {
+async fn restarted_postgres_loses_no_commit() {
     let mut cluster = PrivateCluster::durable().await;
     let database = cluster.create_database("restarts").await;
     let servers = [Registry::start_on(&database), Registry::start_on(&database)];
     let gateway = gateway_of(&[&servers[0], &servers[1]]);
     gateway.ready().await;
-    let hammer = Hammer::start(&[servers[0].url(), servers[1].url()], 2, usize::MAX);
+    let writers = ConcurrentWriters::start(&[servers[0].url(), servers[1].url()], 2, usize::MAX);
     for is_killed in [false, true, false, true] {
-        hammer.progresses(20).await;
+        writers.progresses(20).await;
         if is_killed {
             cluster.kill_9().await;
         } else {
@@ -63,25 +65,25 @@ async fn a_postgres_restarted_and_killed_among_applies_loses_nothing() {
             is_writable_again(server).await;
         }
     }
-    hammer.progresses(20).await;
-    let acknowledged = hammer.stop().await;
+    writers.progresses(20).await;
+    let acknowledged = writers.stop().await;
     assert!(acknowledged.revisions.len() > 50, "it recovers: {}", acknowledged.revisions.len());
-    nothing_lost_nothing_torn(&servers[0], &acknowledged).await;
-    followed_without_a_gap(&gateway, &servers[1]).await;
+    assert_no_commit_lost(&servers[0], &acknowledged).await;
+    assert_followed_without_gap(&gateway, &servers[1]).await;
 }
 
-/// Connections stay open, and nothing answers: longer than every time-out of the server.
+/// Connections stay open without responses for longer than every timeout of the server.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_postgres_that_stands_still_loses_nothing() {
+async fn paused_postgres_loses_no_commit() {
     let cluster = PrivateCluster::durable().await;
     let database = cluster.create_database("pause").await;
-    let flags = ["--database-timeout", "1s", "--lost-write-patience", "1s"];
+    let flags = ["--database-timeout", "1s", "--write-outcome-timeout", "1s"];
     let servers = [(); 2].map(|()| Registry::start_with(&database, &flags));
     let gateway = gateway_of(&[&servers[0], &servers[1]]);
     gateway.ready().await;
-    let hammer = Hammer::start(&[servers[0].url(), servers[1].url()], 2, usize::MAX);
+    let writers = ConcurrentWriters::start(&[servers[0].url(), servers[1].url()], 2, usize::MAX);
     for _ in 0..2 {
-        hammer.progresses(20).await;
+        writers.progresses(20).await;
         cluster.pause();
         serves_without_its_database(&servers[0]).await;
         sleep(Duration::from_secs(4)).await;
@@ -90,16 +92,16 @@ async fn a_postgres_that_stands_still_loses_nothing() {
             is_writable_again(server).await;
         }
     }
-    hammer.progresses(20).await;
-    let acknowledged = hammer.stop().await;
+    writers.progresses(20).await;
+    let acknowledged = writers.stop().await;
     assert!(acknowledged.revisions.len() > 30, "it recovers: {}", acknowledged.revisions.len());
-    nothing_lost_nothing_torn(&servers[1], &acknowledged).await;
-    followed_without_a_gap(&gateway, &servers[0]).await;
+    assert_no_commit_lost(&servers[1], &acknowledged).await;
+    assert_followed_without_gap(&gateway, &servers[0]).await;
 }
 
-/// It has nothing to serve; whoever supervises it starts it again.
+/// A server without a database has nothing to serve. Its supervisor starts it again.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_server_does_not_start_without_its_database_and_says_why() {
+async fn server_without_database_exits_with_reason() {
     let mut cluster = PrivateCluster::durable().await;
     let database = cluster.create_database("absent").await;
     cluster.kill_9().await;

@@ -10,11 +10,12 @@ use tokio::time::sleep;
 
 use super::gateway_of;
 use crate::{
-    hammer::{Hammer, followed_without_a_gap, nothing_lost_nothing_torn, pair},
-    world::{gateway_revision, readiness},
+    concurrent_writers::{
+        ConcurrentWriters, assert_followed_without_gap, assert_no_commit_lost, pair,
+    },
+    deployment::{gateway_revision, readiness},
 };
 
-/// The URL of both clusters.
 fn both(first: &PrivateCluster, second: &PrivateCluster, database: &str) -> String {
     let (first, second) = (first.port(), second.port());
     format!(
@@ -23,17 +24,17 @@ fn both(first: &PrivateCluster, second: &PrivateCluster, database: &str) -> Stri
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_failover_to_a_synchronous_standby_loses_nothing() {
+async fn synchronous_failover_loses_no_commit() {
     let mut primary = PrivateCluster::durable().await;
     primary.create_database("failover").await;
     let standby = primary.standby(Replication::Synchronous).await;
-    // The standby first: a server finds the one that takes writes whatever the order.
+    // A server finds the primary in either order.
     let urls = [both(&standby, &primary, "failover"), both(&primary, &standby, "failover")];
     let servers = urls.each_ref().map(|url| Registry::start_on(url));
     let gateway = gateway_of(&[&servers[0], &servers[1]]);
     gateway.ready().await;
-    let hammer = Hammer::start(&[servers[0].url(), servers[1].url()], 3, usize::MAX);
-    hammer.progresses(50).await;
+    let writers = ConcurrentWriters::start(&[servers[0].url(), servers[1].url()], 3, usize::MAX);
+    writers.progresses(50).await;
     primary.kill_9().await;
     sleep(Duration::from_secs(1)).await;
     standby.promote().await;
@@ -45,8 +46,8 @@ async fn a_failover_to_a_synchronous_standby_loses_nothing() {
         .await;
     }
     println!("both servers took writes {:?} after the promotion", promoted.elapsed());
-    hammer.progresses(50).await;
-    let acknowledged = hammer.stop().await;
+    writers.progresses(50).await;
+    let acknowledged = writers.stop().await;
     println!(
         "{} acknowledged, {:?} without",
         acknowledged.revisions.len(),
@@ -57,13 +58,14 @@ async fn a_failover_to_a_synchronous_standby_loses_nothing() {
         "{:?}",
         acknowledged.longest_pause
     );
-    nothing_lost_nothing_torn(&servers[0], &acknowledged).await;
-    followed_without_a_gap(&gateway, &servers[1]).await;
+    assert_no_commit_lost(&servers[0], &acknowledged).await;
+    assert_followed_without_gap(&gateway, &servers[1]).await;
 }
 
-/// What the standby lacked is lost. Nobody forks the log: whoever has seen it refuses writes.
+/// Commits that the standby lacked are lost. A server that has seen them rejects writes instead of
+/// forking the log.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_failover_that_lost_commits_is_noticed_and_refused() {
+async fn failover_with_lost_commits_is_rejected() {
     let mut primary = PrivateCluster::durable().await;
     primary.create_database("lossy").await;
     let standby = primary.standby(Replication::Asynchronous).await;
@@ -85,15 +87,16 @@ async fn a_failover_that_lost_commits_is_noticed_and_refused() {
         status == 200
             && ready["status"] == "degraded"
             && told.contains("revision 2")
-            && told.contains("commits are lost")
+            && told.contains("commits were lost")
     })
     .await;
     let refused = client.apply(pair("More", 0)).await.expect_err("no fork");
     assert_eq!(refused.code(), tonic::Code::DataLoss, "{refused}");
-    assert_eq!(server.revision().await, 2, "it serves what it has seen");
+    assert_eq!(server.revision().await, 2, "it serves its own state");
     assert_eq!(gateway_revision(&gateway).await, Some(2), "and so does the gateway");
 
-    // Another server knows only what is left, and goes on; the gateway does not follow it.
+    // Another server knows only the remaining commits and continues. The gateway does not follow
+    // it.
     let other = Registry::start_on(&both(&primary, &standby, "lossy"));
     other.client().await.apply(pair("Other", 0)).await.expect("accepted");
     other.client().await.apply(pair("Other", 1)).await.expect("accepted");
@@ -103,9 +106,9 @@ async fn a_failover_that_lost_commits_is_noticed_and_refused() {
     assert_eq!(gateway_revision(&gateway).await, Some(2));
 }
 
-/// Behind a proxy the servers see no failover, only other connections.
+/// Behind a proxy, servers see only new connections, not a failover.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_proxy_that_leads_to_a_standby_that_lagged_is_noticed_too() {
+async fn lagging_standby_behind_proxy_is_detected() {
     let primary = PrivateCluster::durable().await;
     primary.create_database("moved").await;
     let standby = primary.standby(Replication::Asynchronous).await;
@@ -118,12 +121,12 @@ async fn a_proxy_that_leads_to_a_standby_that_lagged_is_noticed_too() {
     standby.stop_following(&primary).await;
     client.apply(pair("Lost", 0)).await.expect("accepted");
     standby.promote().await;
-    // A connection that rested is tried before it is used, and replaced without an error.
+    // An idle connection is tested before use, and replaced without an error.
     sleep(Duration::from_millis(1_500)).await;
     proxy.lead_to(&format!("127.0.0.1:{}", standby.port()));
     eventually("the loss is noticed without any write", || async {
         let ready = readiness(&server.admin_address()).await.1;
-        ready["problem"].as_str().is_some_and(|told| told.contains("commits are lost"))
+        ready["problem"].as_str().is_some_and(|told| told.contains("commits were lost"))
     })
     .await;
     proxy.lead_to(&format!("127.0.0.1:{}", primary.port()));
@@ -131,7 +134,7 @@ async fn a_proxy_that_leads_to_a_standby_that_lagged_is_noticed_too() {
         readiness(&server.address).await.1["status"] == "ready"
     })
     .await;
-    // The first may meet a connection that was cut just now; saying it again is no second commit.
+    // The first attempt can use a broken connection. A retry is not a second commit.
     eventually("a write is accepted", || {
         let mut client = client.clone();
         async move { client.apply(pair("More", 0)).await.is_ok() }
@@ -141,7 +144,7 @@ async fn a_proxy_that_leads_to_a_standby_that_lagged_is_noticed_too() {
 }
 
 async fn at(gateway: &Gateway, revision: u64) {
-    eventually("the gateway is there", || async {
+    eventually("the gateway is connected", || async {
         gateway_revision(gateway).await == Some(revision)
     })
     .await;

@@ -1,14 +1,16 @@
-//! Servers are replaced one by one while everybody works.
+//! Servers are replaced one by one under load.
 
 use std::time::Duration;
 
 use acceptance::{Registry, postgres};
 
 use super::{Watch, gateway_of};
-use crate::hammer::{Hammer, followed_without_a_gap, nothing_lost_nothing_torn};
+use crate::concurrent_writers::{
+    ConcurrentWriters, assert_followed_without_gap, assert_no_commit_lost,
+};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_rolling_restart_loses_nothing_and_nobody_is_away_for_long() {
+async fn rolling_restart_loses_nothing() {
     let database = postgres::database().await;
     let mut servers = [(); 3].map(|()| Registry::start_on(database.url()));
     let gateways = [0, 1].map(|first| {
@@ -20,18 +22,18 @@ async fn a_rolling_restart_loses_nothing_and_nobody_is_away_for_long() {
     }
     let urls: Vec<String> = servers.iter().map(Registry::url).collect();
     let watches: Vec<Watch> = gateways.iter().map(Watch::start).collect();
-    let hammer = Hammer::start(&urls, 3, usize::MAX);
+    let writers = ConcurrentWriters::start(&urls, 3, usize::MAX);
     for server in &mut servers {
-        hammer.progresses(20).await;
+        writers.progresses(20).await;
         assert!(server.process.stop().success(), "it drains and ends with 0");
         server.restart();
     }
-    hammer.progresses(20).await;
-    let acknowledged = hammer.stop().await;
+    writers.progresses(20).await;
+    let acknowledged = writers.stop().await;
     assert!(acknowledged.revisions.len() > 50, "writing goes on: {}", acknowledged.revisions.len());
     let pause = acknowledged.longest_pause;
     assert!(pause < Duration::from_secs(2), "a writer waited for {pause:?}");
-    nothing_lost_nothing_torn(&servers[0], &acknowledged).await;
+    assert_no_commit_lost(&servers[0], &acknowledged).await;
     for (gateway, watch) in gateways.iter().zip(watches) {
         let absence = watch.longest_absence().await;
         println!(
@@ -39,7 +41,7 @@ async fn a_rolling_restart_loses_nothing_and_nobody_is_away_for_long() {
             acknowledged.revisions.len()
         );
         assert!(absence < Duration::from_secs(2), "a gateway was away for {absence:?}");
-        followed_without_a_gap(gateway, &servers[1]).await;
+        assert_followed_without_gap(gateway, &servers[1]).await;
         let log = gateway.process.stderr();
         assert!(log.matches("took a snapshot").count() <= 1, "it resumes: {log}");
     }

@@ -1,4 +1,4 @@
-//! Callers that send too much, too slowly, or come in too great a number.
+//! Callers that send too much, send too slowly, or open too many connections or sessions.
 
 use std::{
     sync::Arc,
@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
 use super::{CALL_HEAD, LEGACY, MODERN, Scene, connect, page, read_all, result_of, status};
-use crate::liar::json_answer;
+use crate::scripted_server::json_answer;
 
 const MEGABYTE: usize = 1 << 20;
 
@@ -28,7 +28,7 @@ async fn serves(gateway: &Gateway) {
 }
 
 #[tokio::test]
-async fn a_gigabyte_is_refused_unread() {
+async fn oversized_body_is_rejected_unread() {
     let scene = scene().await;
     serves(&scene.gateway).await;
     let before = scene.gateway.process.resident_bytes();
@@ -54,10 +54,11 @@ async fn a_gigabyte_is_refused_unread() {
         println!("announced: {is_announced}: {sent} MiB were taken, then: {:?}", answer.get(..12));
         assert!(sent < 64, "{sent} MiB were taken");
         assert!(is_closed);
-        // What was still on its way may have cost the answer; where it came, it is this one.
+        // Unread data can reset the connection before the response arrives. A response that arrives
+        // is a 413.
         assert!(answer.is_empty() || status(&answer) == 413, "{answer}");
     }
-    // Who asks first is told without sending any of it.
+    // With `Expect: 100-continue`, the client is rejected before it sends the body.
     let mut stream = connect(&scene.gateway).await;
     let head = format!("{CALL_HEAD}Content-Length: 1073741824\r\nExpect: 100-continue\r\n\r\n");
     stream.write_all(head.as_bytes()).await.expect("the head");
@@ -70,7 +71,7 @@ async fn a_gigabyte_is_refused_unread() {
 }
 
 #[tokio::test]
-async fn clients_that_dribble_are_cut_off_and_hold_up_nobody() {
+async fn slow_clients_are_disconnected() {
     let scene = scene().await;
     let began = Instant::now();
     let head = "POST /mcp HTTP/1.1\r\nHost: localhost\r\n";
@@ -108,10 +109,10 @@ async fn clients_that_dribble_are_cut_off_and_hold_up_nobody() {
         assert!((55..80).contains(&after.as_secs()), "a body was cut off after {after:?}");
         assert!(answer.is_empty() || status(&answer) == 400, "{answer}");
     }
-    assert!(!scene.liar.seen().contains("{ "), "nothing of it went on");
+    assert!(!scene.server.seen().contains("{ "), "nothing of it went on");
 }
 
-/// Sends a message of a client with sessions; gives its session and the status.
+/// Sends a message of a legacy client. Returns its session and the status.
 async fn legacy(http: &reqwest::Client, url: &str, session: &str, method: &str) -> (String, u16) {
     let params = json!({ "protocolVersion": LEGACY, "capabilities": {} });
     let body = json!({ "jsonrpc": "2.0", "id": 1, "method": method, "params": params });
@@ -132,11 +133,11 @@ async fn legacy(http: &reqwest::Client, url: &str, session: &str, method: &str) 
 }
 
 #[tokio::test]
-async fn ten_thousand_idle_sessions_are_kept_and_one_more_is_served() {
+async fn ten_thousand_idle_sessions_are_kept() {
     const SESSIONS: usize = 10_000;
     let scene = scene().await;
     let url = scene.gateway.mcp_url();
-    // Each of the addresses may have a quarter.
+    // Each address may use a quarter.
     let callers = [2, 3, 4, 5, 6].map(|last| {
         let client = reqwest::Client::builder().local_address(Some([127, 0, 0, last].into()));
         client.build().expect("a client")
@@ -165,7 +166,7 @@ async fn ten_thousand_idle_sessions_are_kept_and_one_more_is_served() {
     };
     assert!((held().await - 10_000.0).abs() < 0.5, "{}", held().await);
 
-    // One more takes the place of some that were idle longest. They come back with a request.
+    // A new session replaces the longest idle one, whose client continues with its next request.
     let more = open(SESSIONS).await;
     assert!((9_800.0..10_000.0).contains(&held().await), "{}", held().await);
     for id in [&first, &more, &ids[0], ids.last().expect("some")] {

@@ -1,4 +1,4 @@
-//! Calls that nobody waits for any more, at every point of their way: nothing goes on upstream.
+//! Calls that are canceled at every stage: nothing continues upstream.
 
 use std::{fs, path::Path, sync::Arc, time::Duration};
 
@@ -7,28 +7,28 @@ use serde_json::{Value, json};
 use tokio::{io::AsyncWriteExt as _, net::TcpStream};
 
 use super::{CALL_HEAD, LEGACY, MODERN, Scene, connect, gateway, modern_call};
-use crate::liar::{HUNG_UP, STAY};
+use crate::scripted_server::{HUNG_UP, STAY};
 
-/// How a client takes its call back.
+/// How a client cancels its call.
 #[derive(Debug, Clone, Copy, PartialEq)]
-enum Way {
+enum Cancellation {
     /// A client without a session closes its connection.
-    HangsUp,
-    /// A client with a session says so.
-    Cancels,
+    Disconnect,
+    /// A client with a session sends a cancellation.
+    Notification,
 }
 
-/// A call that is under way.
+/// A call in progress.
 struct Caller {
     stream: TcpStream,
     session: Option<String>,
 }
 
 impl Caller {
-    async fn start(gateway: &Gateway, way: Way, url: &str) -> Self {
-        let session = match way {
-            Way::HangsUp => None,
-            Way::Cancels => Some(open(gateway).await),
+    async fn start(gateway: &Gateway, cancellation: Cancellation, url: &str) -> Self {
+        let session = match cancellation {
+            Cancellation::Disconnect => None,
+            Cancellation::Notification => Some(open(gateway).await),
         };
         let mut body = modern_call(url);
         let head = match &session {
@@ -78,7 +78,7 @@ async fn open(gateway: &Gateway) -> String {
     answer.headers()["mcp-session-id"].to_str().expect("text").to_owned()
 }
 
-/// The number of calls that wait for their turn at the upstream.
+/// The number of calls in the queue of the upstream.
 async fn waiting_calls(gateway: &Gateway) -> String {
     let metrics = reqwest::get(format!("{}/metrics", gateway.url())).await.expect("metrics");
     let metrics = metrics.text().await.expect("text");
@@ -89,8 +89,8 @@ async fn waiting_calls(gateway: &Gateway) -> String {
     line.rsplit(' ').next().unwrap_or_default().to_owned()
 }
 
-/// A far side that begins an answer, or does not, and then waits for ever.
-async fn endless(version: &'static str, more: &str) -> Scene {
+/// An upstream that starts a response or none, and then hangs.
+async fn hanging_server(version: &'static str, more: &str) -> Scene {
     let events = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n\r\n: working\n\n";
     let call = Arc::new(move |_: &str, message: &Value| {
         let is_begun = message["params"]["arguments"]["url"] == "http://x/begun";
@@ -100,23 +100,23 @@ async fn endless(version: &'static str, more: &str) -> Scene {
 }
 
 #[tokio::test]
-async fn over_http_the_request_ends_with_its_caller() {
+async fn http_request_ends_when_caller_disconnects() {
     for version in [MODERN, LEGACY] {
-        let scene = endless(version, "").await;
-        let count = |text: &str| scene.liar.seen().matches(text).count();
-        for way in [Way::HangsUp, Way::Cancels] {
+        let scene = hanging_server(version, "").await;
+        let count = |text: &str| scene.server.seen().matches(text).count();
+        for cancellation in [Cancellation::Disconnect, Cancellation::Notification] {
             for at in ["http://x/silent", "http://x/begun"] {
                 let (calls, ends, told) =
                     (count("\"tools/call\""), count(HUNG_UP), count("notifications/cancelled"));
-                let caller = Caller::start(&scene.gateway, way, at).await;
-                eventually("it is under way", || async { count("\"tools/call\"") > calls }).await;
+                let caller = Caller::start(&scene.gateway, cancellation, at).await;
+                eventually("it is in progress", || async { count("\"tools/call\"") > calls }).await;
                 tokio::time::sleep(Duration::from_millis(50)).await;
-                assert_eq!(count(HUNG_UP), ends, "{version} {way:?} {at}: too early");
+                assert_eq!(count(HUNG_UP), ends, "{version} {cancellation:?} {at}: too early");
                 caller.takes_it_back(&scene.gateway).await;
                 eventually("its connection ends", || async { count(HUNG_UP) > ends }).await;
                 if version == LEGACY {
                     let is_told = || async { count("notifications/cancelled") > told };
-                    eventually("an older server is told", is_told).await;
+                    eventually("a legacy server receives it", is_told).await;
                 }
             }
         }
@@ -126,14 +126,14 @@ async fn over_http_the_request_ends_with_its_caller() {
 }
 
 #[tokio::test]
-async fn what_waits_for_its_turn_or_has_not_come_whole_never_goes_up() {
-    let scene = endless(MODERN, "limits: { upstreamRequests: 1 }\n").await;
-    let count = |text: &str| scene.liar.seen().matches(text).count();
-    let first = Caller::start(&scene.gateway, Way::HangsUp, "http://x/first").await;
-    eventually("the first is under way", || async { count("http://x/first") == 1 }).await;
+async fn queued_and_incomplete_calls_are_never_sent() {
+    let scene = hanging_server(MODERN, "limits: { upstreamRequests: 1 }\n").await;
+    let count = |text: &str| scene.server.seen().matches(text).count();
+    let first = Caller::start(&scene.gateway, Cancellation::Disconnect, "http://x/first").await;
+    eventually("the first is in progress", || async { count("http://x/first") == 1 }).await;
     let mut waiting = Vec::new();
-    for way in [Way::HangsUp, Way::Cancels] {
-        waiting.push(Caller::start(&scene.gateway, way, "http://x/waits").await);
+    for cancellation in [Cancellation::Disconnect, Cancellation::Notification] {
+        waiting.push(Caller::start(&scene.gateway, cancellation, "http://x/waits").await);
     }
     let mut half = connect(&scene.gateway).await;
     let body = modern_call("http://x/half").to_string();
@@ -147,14 +147,14 @@ async fn what_waits_for_its_turn_or_has_not_come_whole_never_goes_up() {
     eventually("no call waits", || async { waiting_calls(&scene.gateway).await == "0" }).await;
     first.takes_it_back(&scene.gateway).await;
     eventually("the first ends", || async { count(HUNG_UP) == 1 }).await;
-    // The place is free again, and nobody of those is in the queue.
-    let next = Caller::start(&scene.gateway, Way::HangsUp, "http://x/next").await;
-    eventually("the next is under way", || async { count("http://x/next") == 1 }).await;
+    // The slot is free again, and no canceled call is in the queue.
+    let next = Caller::start(&scene.gateway, Cancellation::Disconnect, "http://x/next").await;
+    eventually("the next is in progress", || async { count("http://x/next") == 1 }).await;
     next.takes_it_back(&scene.gateway).await;
     assert_eq!((count("http://x/waits"), count("http://x/half")), (0, 0));
 }
 
-/// A child that notes what it is told, and answers no call.
+/// A child that records its messages and answers no call.
 fn child(dir: &Path, version: &str) -> String {
     let known = if version == MODERN {
         r#"*'"server/discover"'*) answer '{"supportedVersions":["2026-07-28"]}';;"#
@@ -175,7 +175,7 @@ fn child(dir: &Path, version: &str) -> String {
 }
 
 #[tokio::test]
-async fn a_child_is_told_that_nobody_waits() {
+async fn child_receives_cancellation() {
     for version in [MODERN, LEGACY] {
         let dir = tempfile::tempdir().expect("a directory");
         let gateway = gateway(&child(dir.path(), version), "").await;
@@ -185,19 +185,21 @@ async fn a_child_is_told_that_nobody_waits() {
             lines.filter_map(|line| serde_json::from_str(line).ok()).collect()
         };
         let calls = || lines("\"tools/call\"");
-        for (number, way) in [Way::HangsUp, Way::Cancels].into_iter().enumerate() {
-            let caller = Caller::start(&gateway, way, "http://x/silent").await;
-            eventually("it is under way", || async { calls().len() > number }).await;
+        for (number, cancellation) in
+            [Cancellation::Disconnect, Cancellation::Notification].into_iter().enumerate()
+        {
+            let caller = Caller::start(&gateway, cancellation, "http://x/silent").await;
+            eventually("it is in progress", || async { calls().len() > number }).await;
             assert_eq!(
                 lines("notifications/cancelled").len(),
                 number,
-                "{version} {way:?}: too early"
+                "{version} {cancellation:?}: too early"
             );
             caller.takes_it_back(&gateway).await;
             let is_told = || async { lines("notifications/cancelled").len() > number };
-            eventually("the child is told", is_told).await;
+            eventually("the child receives it", is_told).await;
             let told = &lines("notifications/cancelled")[number]["params"]["requestId"];
-            assert_eq!(*told, calls()[number]["id"], "{version} {way:?}");
+            assert_eq!(*told, calls()[number]["id"], "{version} {cancellation:?}");
         }
     }
 }

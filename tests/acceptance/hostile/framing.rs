@@ -1,5 +1,5 @@
-//! Requests that are two requests to somebody else: whatever their framing says, nothing of them is
-//! called that was not asked for, and the gateway goes on.
+//! HTTP request smuggling: however a request is framed, no unrequested call is made, and the
+//! gateway continues to serve.
 
 use std::sync::Arc;
 
@@ -7,14 +7,14 @@ use acceptance::ModernClient;
 use serde_json::{Value, json};
 
 use super::{CALL_HEAD, MODERN, Scene, exchange, modern_call, page, result_of, status};
-use crate::liar::json_answer;
+use crate::scripted_server::json_answer;
 
 async fn scene() -> Scene {
     let call = Arc::new(|_: &str, message: &Value| Some(json_answer(&result_of(message, &page()))));
     Scene::start(MODERN, "", call).await
 }
 
-/// A complete call, to be smuggled behind something else.
+/// A complete call, hidden behind another request.
 fn smuggled() -> String {
     let body = modern_call("http://smuggled/").to_string();
     format!("{CALL_HEAD}Content-Length: {}\r\n\r\n{body}", body.len())
@@ -25,7 +25,7 @@ fn chunked(body: &str) -> String {
 }
 
 #[tokio::test]
-async fn what_is_behind_a_body_of_two_lengths_is_not_a_request() {
+async fn request_smuggling_is_rejected() {
     let scene = scene().await;
     let (body, behind) = (modern_call("http://first/").to_string(), smuggled());
     let te = "Transfer-Encoding: chunked\r\n";
@@ -52,20 +52,21 @@ async fn what_is_behind_a_body_of_two_lengths_is_not_a_request() {
         let (answer, is_closed) = exchange(&scene.gateway, sent.as_bytes()).await;
         assert_eq!(answer.matches("HTTP/1.1 ").count(), 1, "{what}: {answer}");
         assert!(is_closed, "{what}: the connection is not used again");
-        assert!(!scene.liar.seen().contains("smuggled"), "{what}");
-        // Both at once are read as chunks, and by nobody else as anything else: the rest is not read.
+        assert!(!scene.server.seen().contains("smuggled"), "{what}");
+        // With both headers, the body is read as chunks, and the rest of the connection is not
+        // read.
         let expected = if headers.contains("Length: ") && headers.contains(te) { 200 } else { 400 };
         assert_eq!(status(&answer), expected, "{what}: {answer}");
     }
     let old = CALL_HEAD.replacen("HTTP/1.1", "HTTP/1.0", 1);
     let (answer, _) = exchange(&scene.gateway, format!("{old}{te}\r\n{all}").as_bytes()).await;
     assert!(answer.starts_with("HTTP/1.0 400") || status(&answer) == 400, "{answer}");
-    assert!(!scene.liar.seen().contains("smuggled"));
+    assert!(!scene.server.seen().contains("smuggled"));
     let client = ModernClient::anonymous(&scene.gateway.mcp_url());
     assert!(!client.call("fetch", json!({ "url": "http://x/" })).await.is_tool_error());
 }
 
-/// The answer to a call with these lines beside those that it needs.
+/// The response to a call with these additional header lines.
 async fn with_lines(scene: &Scene, head: &str, lines: &str) -> String {
     let body = modern_call("http://forbidden/").to_string();
     let sent = format!("{head}{lines}Content-Length: {}\r\n\r\n{body}", body.len());
@@ -73,7 +74,7 @@ async fn with_lines(scene: &Scene, head: &str, lines: &str) -> String {
 }
 
 #[tokio::test]
-async fn headers_that_can_be_read_two_ways_are_refused() {
+async fn ambiguous_headers_are_rejected() {
     let scene = scene().await;
     for (what, lines, expected) in [
         ("two methods", "Mcp-Method: tools/list\r\n", 400),
@@ -117,7 +118,7 @@ async fn headers_that_can_be_read_two_ways_are_refused() {
         let answer = with_lines(&scene, &head, "").await;
         assert_eq!(status(&answer), expected, "{line}: {answer}");
     }
-    let forbidden = scene.liar.seen().matches("http://forbidden/").count();
+    let forbidden = scene.server.seen().matches("http://forbidden/").count();
     assert_eq!(forbidden, 2, "those that were accepted");
     assert!(exchange(&scene.gateway, b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n").await.1, "no HTTP/2");
 }

@@ -1,13 +1,14 @@
-//! Headers, by name: none of a caller's reaches an upstream, none of an upstream's reaches a caller.
+//! Header isolation: no header of a caller reaches an upstream, and no header of an upstream
+//! reaches a caller.
 
 use std::{collections::BTreeSet, fmt::Write as _, sync::Arc};
 
 use serde_json::{Value, json};
 
 use super::{LEGACY, MODERN, Scene, modern_call, page, result_of};
-use crate::liar::json_answer;
+use crate::scripted_server::json_answer;
 
-/// What a caller may send for itself, its proxies and its server, and what it might wish for.
+/// Headers that a caller, its proxies or an attacker may send.
 const CALLERS: [(&str, &str); 24] = [
     ("authorization", "Bearer callers-own"),
     ("proxy-authorization", "Basic callers-own"),
@@ -35,7 +36,7 @@ const CALLERS: [(&str, &str); 24] = [
     ("x-request-id", "callers-own"),
 ];
 
-/// What an upstream may say of itself, of sessions, caches, proofs and other places.
+/// Response headers of an upstream about sessions, caches, authentication and redirects.
 const UPSTREAMS: [(&str, &str); 18] = [
     ("Set-Cookie", "upstreams=own"),
     ("WWW-Authenticate", "Bearer realm=upstreams-own"),
@@ -57,8 +58,8 @@ const UPSTREAMS: [(&str, &str); 18] = [
     ("X-Request-Id", "upstreams-own"),
 ];
 
-/// An answer with all that an upstream may say.
-fn talkative(line: &str, body: &Value) -> String {
+/// A response with all upstream headers.
+fn verbose_response(line: &str, body: &Value) -> String {
     let mut headers = String::new();
     for (name, value) in UPSTREAMS {
         let _ = write!(headers, "{name}: {value}\r\n");
@@ -76,9 +77,9 @@ fn set(names: &[&str]) -> BTreeSet<String> {
     names.iter().map(|name| (*name).to_owned()).collect()
 }
 
-/// The heads of the requests for this method that the far side has seen.
+/// The heads of the requests for this method at the upstream.
 fn heads(scene: &Scene, method: &str) -> Vec<String> {
-    let seen = scene.liar.seen();
+    let seen = scene.server.seen();
     let parts: Vec<_> = seen.split("POST /mcp HTTP/1.1").skip(1).map(str::to_owned).collect();
     let wanted = format!("\"method\":\"{method}\"");
     parts.into_iter().filter(|part| part.contains(&wanted)).collect()
@@ -93,13 +94,13 @@ fn post(scene: &Scene, body: &Value) -> reqwest::RequestBuilder {
     CALLERS.iter().fold(request, |request, (name, value)| request.header(*name, *value))
 }
 
-/// Calls as a client of this version, and gives the answer.
+/// Calls as a client of this version and returns the response.
 async fn call(scene: &Scene, version: &str) -> reqwest::Response {
     let (request, mut body) = (post(scene, &Value::Null), modern_call("http://x/"));
     if version == MODERN {
         let request = request.header("mcp-protocol-version", MODERN);
         let request = request.header("mcp-method", "tools/call").header("mcp-name", "fetch");
-        // Of a modern client it means nothing, and is ignored.
+        // The session header of a modern client is ignored.
         let request = request.header("mcp-session-id", "callers-own");
         return request.body(body.to_string()).send().await.expect("an answer");
     }
@@ -113,10 +114,10 @@ async fn call(scene: &Scene, version: &str) -> reqwest::Response {
 }
 
 #[tokio::test]
-async fn upstreams_see_no_header_of_a_caller() {
+async fn caller_headers_are_not_forwarded() {
     for upstream in [MODERN, LEGACY] {
         let call_of = Arc::new(|_: &str, message: &Value| {
-            Some(talkative("200 OK", &result_of(message, &page())))
+            Some(verbose_response("200 OK", &result_of(message, &page())))
         });
         let scene = Scene::start(upstream, "", call_of).await;
         for client in [MODERN, LEGACY] {
@@ -137,13 +138,13 @@ async fn upstreams_see_no_header_of_a_caller() {
             assert!(head.contains("user-agent: gateway-agent/"), "{head}");
             assert!(upstream == MODERN || head.contains("mcp-session-id: s-1"), "{head}");
         }
-        let seen = scene.liar.seen();
+        let seen = scene.server.seen();
         assert!(!seen.contains("callers-own"), "neither did anything else: {seen}");
     }
 }
 
 #[tokio::test]
-async fn callers_see_no_header_of_an_upstream() {
+async fn upstream_headers_are_not_returned() {
     for upstream in [MODERN, LEGACY] {
         for line in ["200 OK", "401 Unauthorized", "403 Forbidden", "500 Oops", "302 Found"] {
             let call_of = Arc::new(move |_: &str, message: &Value| {
@@ -152,7 +153,7 @@ async fn callers_see_no_header_of_an_upstream() {
                 } else {
                     json!({ "error": "upstreams-own" })
                 };
-                Some(talkative(line, &body))
+                Some(verbose_response(line, &body))
             });
             let scene = Scene::start(upstream, "", call_of).await;
             for client in [MODERN, LEGACY] {

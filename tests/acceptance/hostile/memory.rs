@@ -1,4 +1,4 @@
-//! Requests and results that cost far more memory or time than they have bytes.
+//! Requests and results that need far more memory or time than their size suggests.
 
 use std::{
     net::{Ipv4Addr, SocketAddr},
@@ -18,23 +18,23 @@ use tokio::{
 };
 
 use super::{CALL_HEAD, FETCH, MODERN, calls, result_of, status};
-use crate::liar::{self, Liar, Script, json_answer};
+use crate::scripted_server::{self, Script, ScriptedServer, json_answer};
 
 const MEBIBYTE: u64 = 1 << 20;
 
-/// A gateway with one tool, whose arguments and results have lists of integers.
+/// A gateway with one tool whose arguments and results contain lists of integers.
 struct Scene {
     gateway: Gateway,
-    _liar: Liar,
+    _server: ScriptedServer,
     _dir: TempDir,
 }
 
 impl Scene {
-    /// `result` is what the tool gives.
+    /// `result` is the result of the tool.
     async fn start(result: Value, settings: (&str, &str)) -> Self {
         let answer = json_answer(&result_of(&json!({ "id": "ID" }), &result));
         let call = Arc::new(move |_: &str, message: &Value| {
-            // The id has as many bytes, so the length stays true.
+            // The id has the same length as its placeholder, so the content length stays correct.
             Some(answer.replacen("\"ID\"", &format!("{:>4}", message["id"].to_string()), 1))
         });
         Self::start_at(McpServer::modern(), calls(call), settings).await
@@ -58,29 +58,26 @@ impl Scene {
         let dir = tempfile::tempdir().expect("a directory");
         let file = dir.path().join("registry.json");
         std::fs::write(&file, registry.to_string()).expect("a file");
-        let liar = Liar::mcp(mcp.with_tools(FETCH), script).await;
+        let server = ScriptedServer::mcp(mcp.with_tools(FETCH), script).await;
         let gateway = Gateway::start(&GatewayOptions {
             source: format!("file://{}", file.display()),
             targets: format!(
                 "targets: [{{ server: fetch-server, version: 1.2.3, exposes: [resources], http: \"{}\" }}]\n",
-                liar.url
+                server.url
             ),
             runtime: (!runtime.is_empty()).then(|| runtime.to_owned()),
             more: more.to_owned(),
         });
         gateway.ready().await;
-        eventually("the far side is up", || async {
-            gateway.process.stderr().contains("upstream is up")
-        })
-        .await;
-        Self { gateway, _liar: liar, _dir: dir }
+        gateway.upstreams_up(1).await;
+        Self { gateway, _server: server, _dir: dir }
     }
 
     fn client(&self) -> ModernClient {
         ModernClient::anonymous(&self.gateway.mcp_url())
     }
 
-    /// The memory that the gateway has taken at most beside what it had.
+    /// The growth of the gateway's peak memory.
     fn grown(&self, before: u64) -> u64 {
         self.gateway.process.peak_bytes().saturating_sub(before) / MEBIBYTE
     }
@@ -90,7 +87,6 @@ fn small() -> Value {
     json!({ "resultType": "complete", "content": [], "structuredContent": { "list": [1] } })
 }
 
-/// A list of about this size.
 fn list(item: &Value, bytes: usize) -> Value {
     json!({ "list": vec![item; bytes / (item.to_string().len() + 1)] })
 }
@@ -125,7 +121,7 @@ async fn invalid_result_costs_memory_in_proportion() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn composition_result_is_reserved_before_it_becomes_a_tree() {
+async fn composition_result_memory_is_reserved_before_parsing() {
     let mut result = small();
     result["structuredContent"] = list(&json!({ "": 0 }), 15_000_000);
     let scene = Scene::start(result, ("", "")).await;
@@ -139,12 +135,12 @@ async fn composition_result_is_reserved_before_it_becomes_a_tree() {
     assert!(grown < 128, "{grown} MiB");
 }
 
-/// A whole call as it goes over the wire.
+/// A complete call as raw text.
 fn request_of(arguments: &Value) -> String {
     wire(CALL_HEAD, ("tools/call", json!({ "name": "fetch", "arguments": arguments })))
 }
 
-/// A whole request as it goes over the wire.
+/// A complete request as raw text.
 fn wire(head: &str, (method, mut params): (&str, Value)) -> String {
     params["_meta"] = json!({ "io.modelcontextprotocol/protocolVersion": MODERN,
         "io.modelcontextprotocol/clientCapabilities": {} });
@@ -183,10 +179,10 @@ async fn long_validations_do_not_delay_other_callers() {
     assert!(busy < longest / 4 && busy < near, "{busy:?}, idle {idle:?}, of {longest:?}");
 }
 
-/// 64 MiB for all, so 16 MiB for each caller.
+/// 64 MiB in total, so 16 MiB per caller.
 const LIMITS: &str = "limits: { bufferedBytes: 67108864, responseBytes: 10000000 }\n";
 
-/// A connection from an address of this machine.
+/// Connects from the local address with this last byte.
 async fn connect_from(last: u8, gateway: &Gateway) -> TcpStream {
     let socket = TcpSocket::new_v4().expect("a socket");
     socket.bind((Ipv4Addr::new(127, 0, 0, last), 0).into()).expect("an address");
@@ -194,17 +190,17 @@ async fn connect_from(last: u8, gateway: &Gateway) -> TcpStream {
     socket.connect(address).await.expect("a connection")
 }
 
-/// Sends two of the four mebibytes that it announces.
+/// Sends two of four announced mebibytes.
 async fn half_sent(last: u8, gateway: &Gateway) -> TcpStream {
     let mut stream = connect_from(last, gateway).await;
     let head = format!("{CALL_HEAD}Content-Length: 4194304\r\n\r\n");
     stream.write_all(head.as_bytes()).await.expect("the head");
-    // The gateway may reject it before the end.
+    // The gateway may reject the request before the end.
     let _ = stream.write_all(&vec![b' '; 2 << 20]).await;
     stream
 }
 
-/// The status of the answer, or 0 if the connection is closed without one.
+/// The HTTP status, or 0 if the connection is closed without a response.
 async fn status_of(stream: &mut TcpStream) -> u16 {
     let mut part = [0; 256];
     match stream.read(&mut part).await {
@@ -213,12 +209,12 @@ async fn status_of(stream: &mut TcpStream) -> u16 {
     }
 }
 
-/// The status of an answer within 5 s, before the gateway closes a stalled request; 0 without one.
+/// The HTTP status within 5 s, before the gateway closes a stalled request, or 0.
 async fn early_status(stream: &mut TcpStream) -> u16 {
     timeout(Duration::from_secs(5), status_of(stream)).await.unwrap_or_default()
 }
 
-/// Sends thirty halves of requests at once from each of these addresses.
+/// Sends thirty incomplete requests at once from each of these addresses.
 async fn half_sent_from(addresses: Range<u8>, gateway: &Gateway) -> Vec<u16> {
     let each = addresses.flat_map(|last| [last; 30]).map(async |last| {
         let mut stream = half_sent(last, gateway).await;
@@ -237,7 +233,7 @@ async fn rejections(gateway: &Gateway) -> f64 {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn half_sent_requests_are_limited_by_address_and_cut_off() {
+async fn incomplete_requests_are_limited_per_address() {
     let scene = Scene::start(small(), ("", LIMITS)).await;
     let before = scene.gateway.process.resident_bytes();
     eventually("the share of the address is used up", || async {
@@ -265,7 +261,7 @@ async fn half_sent_requests_are_limited_by_address_and_cut_off() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn clients_that_do_not_read_are_limited_and_cut_off() {
+async fn clients_that_stop_reading_are_disconnected() {
     let mut result = small();
     result["content"] = json!([{ "type": "text", "text": "x".repeat(6 << 20) }]);
     let scene = Scene::start(result, ("", LIMITS)).await;
@@ -275,7 +271,7 @@ async fn clients_that_do_not_read_are_limited_and_cut_off() {
     for _ in 0..12 {
         let mut stream = connect_from(2, &scene.gateway).await;
         stream.write_all(request.as_bytes()).await.expect("the request");
-        // The beginning of the answer: the gateway has the whole result.
+        // After the first bytes of the response, the gateway has the whole result.
         let mut part = [0; 4096];
         let read = stream.read(&mut part).await.expect("an answer");
         silent.push((stream, String::from_utf8_lossy(&part[..read]).into_owned()));
@@ -310,14 +306,14 @@ fn resources() -> Script {
             Some("resources/templates/list") => {
                 json!({ "resultType": "complete", "resourceTemplates": [] })
             }
-            _ => return Some(liar::status("404 Not Found")),
+            _ => return Some(scripted_server::status("404 Not Found")),
         };
         Some(json_answer(&result_of(&message, &result)))
     })
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn lists_that_clients_do_not_read_are_limited() {
+async fn unread_tool_lists_are_limited() {
     let mcp = McpServer::modern().with_capabilities(json!({ "tools": {}, "resources": {} }));
     let scene = Scene::start_at(mcp, resources(), ("", LIMITS)).await;
     let listed = async |client: &ModernClient| {

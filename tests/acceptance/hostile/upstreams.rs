@@ -1,5 +1,5 @@
-//! Upstreams that hang, break, lie, babble and flood: each call ends in time with a result that says
-//! so, the next one goes well, and nothing of it stays in memory.
+//! Upstreams that hang, disconnect, send invalid data and flood: each call ends in time with an
+//! error, the next call succeeds, and no memory is retained.
 
 use std::{
     fmt::Write as _,
@@ -11,15 +11,15 @@ use acceptance::ModernClient;
 use serde_json::{Value, json};
 
 use super::{LEGACY, MODERN, Scene, gateway, page, result_of};
-use crate::liar::{RESET, STAY, json_answer};
+use crate::scripted_server::{RESET, STAY, json_answer};
 
 const LIMITS: &str = "limits: { responseBytes: 1000000, callTimeoutMs: 2000 }\n";
 
 const EVENTS: &str =
     "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\nconnection: close\r\n\r\n";
 
-/// An answer whose length is said to be another one.
-fn lying(message: &Value, length: &str) -> String {
+/// A response with a wrong content length.
+fn wrong_length(message: &Value, length: &str) -> String {
     let body = result_of(message, &page()).to_string();
     let head = "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\n";
     format!("{head}{length}\r\n\r\n{body}")
@@ -30,7 +30,7 @@ fn raw(body: &str) -> String {
     format!("{head}content-length: {}\r\n\r\n{body}", body.len())
 }
 
-/// A stream of this many notifications, and then the answer.
+/// A stream of this many notifications, followed by the response.
 fn flood(message: &Value, count: usize) -> String {
     let mut text = EVENTS.to_owned();
     for number in 0..count {
@@ -44,7 +44,7 @@ fn flood(message: &Value, count: usize) -> String {
     text
 }
 
-/// What happens to a call, by the last part of the page that it is to fetch.
+/// The fault of a call, selected by the last part of the URL to fetch.
 fn fault(message: &Value) -> Option<String> {
     let url = message["params"]["arguments"]["url"].as_str()?;
     let good = result_of(message, &page());
@@ -56,12 +56,12 @@ fn fault(message: &Value) -> Option<String> {
         "hangs in a stream" => format!("{EVENTS}: still here\n\ndata: {{{STAY}"),
         "resets" => RESET.to_owned(),
         "closes" => String::new(),
-        "says more than it sends" => lying(message, "content-length: 100000"),
-        "says less than it sends" => lying(message, "content-length: 10"),
-        "says two lengths" => lying(message, "content-length: 10\r\ncontent-length: 20"),
-        "says a length that is none" => lying(message, "content-length: -1"),
-        "says chunks and sends none" => lying(message, "transfer-encoding: chunked"),
-        "says it will be huge" => lying(message, "content-length: 99999999999"),
+        "says more than it sends" => wrong_length(message, "content-length: 100000"),
+        "says less than it sends" => wrong_length(message, "content-length: 10"),
+        "says two lengths" => wrong_length(message, "content-length: 10\r\ncontent-length: 20"),
+        "says a length that is none" => wrong_length(message, "content-length: -1"),
+        "says chunks and sends none" => wrong_length(message, "transfer-encoding: chunked"),
+        "says it will be huge" => wrong_length(message, "content-length: 99999999999"),
         "says nonsense" => "SSH-2.0-far_side\r\n\r\n".to_owned(),
         "has a head without end" => format!("HTTP/1.1 200 OK\r\n{}", "x: y\r\n".repeat(100_000)),
         "sends no JSON" => raw("<html>"),
@@ -81,10 +81,12 @@ fn fault(message: &Value) -> Option<String> {
             "]".repeat(50_000)
         )),
         "is too long" => raw(&format!("{{\"a\":\"{}\"}}", "x".repeat(2_000_000))),
-        "answers somebody else" => {
+        "responds with another id" => {
             json_answer(&json!({ "jsonrpc": "2.0", "id": 999_999, "result": page() }))
         }
-        "answers nobody" => json_answer(&json!({ "jsonrpc": "2.0", "id": null, "result": page() })),
+        "responds without an id" => {
+            json_answer(&json!({ "jsonrpc": "2.0", "id": null, "result": page() }))
+        }
         "answers others in a stream" => {
             let other = json!({ "jsonrpc": "2.0", "id": 999_999, "result": page() });
             format!("{EVENTS}data: {other}\n\n")
@@ -98,7 +100,7 @@ fn fault(message: &Value) -> Option<String> {
     })
 }
 
-/// What callers are told.
+/// Error messages for callers.
 const LATE: &str = "fetch gave no result in 2000 ms. Whether it did its work is not known.";
 const BROKEN: &str =
     "The server behind fetch broke the protocol. Whether it did its work is not known.";
@@ -127,16 +129,16 @@ const FAULTS: [(&str, &str); 27] = [
     ("sends a result and an error", BROKEN),
     ("is too deep", BROKEN),
     ("is too long", LONG),
-    ("answers somebody else", BROKEN),
-    ("answers nobody", BROKEN),
+    ("responds with another id", BROKEN),
+    ("responds without an id", BROKEN),
     ("answers others in a stream", BROKEN),
-    // Its messages are read at 1 MiB/s.
+    // Messages of one stream are read at 1 MiB/s.
     ("floods", LATE),
     ("redirects", BROKEN),
 ];
 
 #[tokio::test]
-async fn whatever_an_upstream_does_its_caller_is_told_in_time() {
+async fn faulty_upstreams_fail_calls_in_time() {
     for version in [MODERN, LEGACY] {
         let call = Arc::new(|_: &str, message: &Value| fault(message));
         let scene = Scene::start(version, LIMITS, call).await;
@@ -162,7 +164,7 @@ async fn whatever_an_upstream_does_its_caller_is_told_in_time() {
     }
 }
 
-/// A child that says a great deal before its answer, none of which anybody asked for.
+/// A child that writes many unrequested messages before its response.
 const BABBLER: &str = r#"
 answer() { printf '{"jsonrpc":"2.0","id":%s,"result":%s}\n' "$id" "$1"; }
 flood() { yes "$1" | head -n 100000; }
@@ -179,7 +181,7 @@ esac; done
 "#;
 
 #[tokio::test]
-async fn a_child_that_floods_is_heard_out_and_costs_nothing() {
+async fn flooding_child_uses_bounded_memory() {
     let dir = tempfile::tempdir().expect("a directory");
     std::fs::write(dir.path().join("child.sh"), BABBLER).expect("a script");
     let stdio =

@@ -1,19 +1,19 @@
-//! The requests of real clients, in their order and with their quirks, and what they check.
+//! Request sequences of real clients, and their checks of the responses.
 
 use serde_json::Value;
 
 use super::{Api, OFFICIAL, complete, invalid, server};
 
-/// What VS Code reads of an item; the first bad one makes it refuse the whole page.
+/// The members that VS Code reads of an item. One invalid item makes it reject the whole page.
 fn takes(item: &Value) -> bool {
     let is_text = |name: &str| item["server"][name].as_str().is_some_and(|text| !text.is_empty());
     is_text("name") && is_text("description") && is_text("version") && item["_meta"].is_object()
 }
 
-/// VS Code probes, lists with 50 a page, goes on with the bare cursor and without what was searched
-/// for, and fetches each server by its encoded name.
+/// VS Code probes, lists pages of 50, continues with the cursor alone, and fetches each server by
+/// its encoded name.
 #[tokio::test]
-async fn vs_code_finds_pages_and_installs() {
+async fn vs_code_searches_pages_and_installs() {
     let api = Api::start();
     api.registry.apply_example();
     for i in 0..60 {
@@ -48,10 +48,10 @@ async fn vs_code_finds_pages_and_installs() {
     assert!(none.status.is_client_error());
 }
 
-/// Copilot's command line asks for each configured server, without credentials. 200 is verified, 404
-/// is unknown, and anything else blocks everything that is not built in.
+/// Copilot CLI looks up each configured server without credentials. 200 means verified and 404
+/// unknown. Any other status blocks all servers that are not built in.
 #[tokio::test]
-async fn copilot_hears_only_200_or_404() {
+async fn copilot_receives_only_200_or_404() {
     let api = Api::start();
     api.publish("com.example/docs", "1.0.0").await;
     let hostile =
@@ -62,7 +62,7 @@ async fn copilot_hears_only_200_or_404() {
         let expected = if name == "com.example%2Fdocs" { 200 } else { 404 };
         assert_eq!(answer.status.as_u16(), expected, "{name}");
     }
-    // A token that means nothing to a reader changes nothing.
+    // An invalid token of a reader changes nothing.
     let token = [("authorization", "Bearer x")];
     let path = "/v0.1/servers/com.example%2Fdocs/versions/latest";
     let answer = api.send("GET", path, &token, "").await;
@@ -70,9 +70,9 @@ async fn copilot_hears_only_200_or_404() {
     assert!(answer.header("cache-control").starts_with("private"), "{answer:?}");
 }
 
-/// In other registries, a version that is listed could not be fetched, or was not listed at all.
+/// In other registries, listed versions could be missing, or fetchable versions not listed.
 #[tokio::test]
-async fn whatever_is_listed_can_be_fetched_and_is_valid() {
+async fn listed_servers_are_fetchable_and_valid() {
     let api = Api::start();
     api.registry.apply_example();
     for version in ["1.0.0", "1.0.0-rc.1", "2.0.0+build.7", "2.0.0+build.8"] {
@@ -93,9 +93,9 @@ async fn whatever_is_listed_can_be_fetched_and_is_valid() {
     }
 }
 
-/// Live documents of the official registry have an empty repository, which its own schema refuses.
+/// Documents of the official registry have an empty repository, which its own schema rejects.
 #[tokio::test]
-async fn an_empty_repository_is_taken_and_left_out() {
+async fn empty_repository_is_accepted_and_omitted() {
     let api = Api::start();
     let mut document = server("com.example/docs", "1.0.0");
     document["repository"] = serde_json::json!({});

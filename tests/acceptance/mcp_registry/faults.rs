@@ -1,11 +1,11 @@
-//! Without its database the registry goes on answering readers, and says so to publishers.
+//! Without its database, the registry serves readers and rejects publishers.
 
 use acceptance::{Registry, postgres::PrivateCluster};
 
 use super::{Api, server};
 
 #[tokio::test]
-async fn readers_do_not_notice_that_the_database_is_gone() {
+async fn reads_continue_without_database() {
     let mut cluster = PrivateCluster::durable().await;
     let database = cluster.create_database("mcp_registry").await;
     let api = Api::of(Registry::start_on(&database));

@@ -19,7 +19,7 @@ fn written(dir: &Path, name: &str, value: &Value) -> String {
 }
 
 #[tokio::test]
-async fn a_server_json_is_registered_after_its_plan() {
+async fn server_json_is_registered_after_plan() {
     let api = Api::start();
     let dir = tempfile::tempdir().unwrap();
     let document = complete("com.example/docs", "1.2.3");
@@ -31,16 +31,16 @@ async fn a_server_json_is_registered_after_its_plan() {
     assert!(done.success() && done.stdout.contains("revision 1"), "{done:?}");
     let served = api.get("/v0.1/servers/com.example%2Fdocs/versions/1.2.3").await;
     assert_eq!(served.json()["server"], document);
-    let again = import(&api.registry, &file, &["--apply", "--yes"]);
-    assert!(again.success() && again.stdout.contains("nothing to change"), "{again:?}");
-    // As a registry answers that has withdrawn it: still the same, and a person is told.
+    let again = import(&api.registry, &file, &["--apply", "--yes", "--output", "json"]);
+    assert_eq!(again.json()["committed"], false, "{again:?}");
+    // The response of a registry that has withdrawn the server: it is imported with a warning.
     let official = json!({ "io.modelcontextprotocol.registry/official": { "status": "deleted" } });
     let answer = json!({ "server": document, "_meta": official });
     let withdrawn = written(dir.path(), "answer.json", &answer);
-    let again = import(&api.registry, &withdrawn, &["--apply", "--yes"]);
-    assert!(again.success() && again.stdout.contains("nothing to change"), "{again:?}");
-    assert!(format!("{again:?}").contains("says that it is `deleted`"), "{again:?}");
-    // The other spelling, and JSON for scripts.
+    let again = import(&api.registry, &withdrawn, &["--apply", "--yes", "--output", "json"]);
+    assert_eq!(again.json()["committed"], false, "{again:?}");
+    assert!(format!("{again:?}").contains("marks the server as `deleted`"), "{again:?}");
+    // The other option spelling, and JSON output.
     let other = ["import", "server-json", &file, "--apply", "--yes", "--output", "json"];
     let other = api.registry.ctl(&other);
     let outcome: Value = serde_json::from_str(&other.stdout).unwrap();
@@ -48,7 +48,7 @@ async fn a_server_json_is_registered_after_its_plan() {
 }
 
 #[tokio::test]
-async fn a_mistake_is_shown_where_it_is() {
+async fn server_json_mistake_is_located() {
     let registry = Registry::start();
     let dir = tempfile::tempdir().unwrap();
     let mut document = complete("com.example/docs", "1.x");
@@ -62,7 +62,7 @@ async fn a_mistake_is_shown_where_it_is() {
         "server.json:",
         "`latest` is not the version",
         "--> ",
-        "the text has control characters or others that nobody sees",
+        "the text has control or invisible characters",
     ] {
         assert!(refused.stderr.contains(part), "{part}: {}", refused.stderr);
     }
@@ -76,7 +76,7 @@ async fn a_mistake_is_shown_where_it_is() {
 }
 
 #[tokio::test]
-async fn what_is_imported_can_be_reviewed_first() {
+async fn imported_server_json_is_written_for_review() {
     let registry = Registry::start();
     let dir = tempfile::tempdir().unwrap();
     let file = written(dir.path(), "server.json", &complete("com.example/docs", "1.0.0"));
@@ -87,17 +87,17 @@ async fn what_is_imported_can_be_reviewed_first() {
     let valid = registry.ctl(&["validate", "-f", out.to_str().unwrap()]);
     assert!(valid.success(), "{valid:?}");
     registry.apply_file(&out);
-    let direct = import(&registry, &file, &["--apply", "--yes"]);
-    assert!(direct.stdout.contains("nothing to change"), "the same entity: {direct:?}");
+    let direct = import(&registry, &file, &["--apply", "--yes", "--output", "json"]);
+    assert_eq!(direct.json()["committed"], false, "the same entity: {direct:?}");
     let printed = import(&registry, &file, &[]);
     assert_eq!(printed.stdout, fs::read_to_string(&out).unwrap());
     for flag in ["--yes", "--dry-run"] {
         let unclear = import(&registry, &file, &[flag]);
-        assert!(unclear.code == 2 && unclear.stderr.contains("add --apply"), "{unclear:?}");
+        assert!(unclear.code == 2 && unclear.stderr.contains("require --apply"), "{unclear:?}");
     }
 }
 
-/// A list of documents, one of them in the format from before September 2025.
+/// A list of documents, one of them in the format before September 2025.
 #[tokio::test]
 async fn old_format_and_lists_are_converted_and_served() {
     let api = Api::start();
@@ -128,7 +128,7 @@ async fn old_format_and_lists_are_converted_and_served() {
     assert_eq!(api.get("/v0.1/servers/com.example%2Fdocs/versions/1.0.0").await.status, 200);
 }
 
-/// What a registry serves is what another takes: a server, a list, and its own entities.
+/// A registry imports from another one: a server, a list, and its own entities.
 #[tokio::test]
 async fn one_registry_imports_from_another() {
     let (from, to) = (Api::start(), Api::start());
@@ -156,7 +156,7 @@ async fn one_registry_imports_from_another() {
     assert!(look["by"] == "person" && look["what"].as_str().unwrap().contains("the list goes on"));
 }
 
-/// Answers every connection with these bytes; gives the URL.
+/// Serves these bytes on every connection and returns the URL.
 async fn answering(head: &'static str, body: Vec<u8>) -> String {
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
@@ -174,7 +174,7 @@ async fn answering(head: &'static str, body: Vec<u8>) -> String {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_url_is_read_with_limits_and_from_its_own_origin_only() {
+async fn url_import_is_limited_to_its_origin() {
     let registry = Registry::start();
     let document = server("com.example/docs", "1.0.0").to_string().into_bytes();
     let elsewhere =
@@ -183,19 +183,27 @@ async fn a_url_is_read_with_limits_and_from_its_own_origin_only() {
     let ok = "HTTP/1.1 200 OK\r\nconnection: close\r\n\r\n";
     let cases = [
         (answering(ok, document).await, 0, ""),
-        (answering(elsewhere, Vec::new()).await, 4, "it leads elsewhere, to http://localhost:1/x"),
-        (answering(other_port, Vec::new()).await, 4, "it leads elsewhere, to http://127.0.0.1:1/x"),
-        (answering(ok, vec![b' '; 20 << 20]).await, 4, "more than 16 MiB"),
-        (answering(ok, vec![0xff, 0xfe]).await, 4, "not UTF-8"),
+        (
+            answering(elsewhere, Vec::new()).await,
+            4,
+            "redirect to another origin, http://localhost:1/x",
+        ),
+        (
+            answering(other_port, Vec::new()).await,
+            4,
+            "redirect to another origin, http://127.0.0.1:1/x",
+        ),
+        (answering(ok, vec![b' '; 20 << 20]).await, 4, "larger than 16 MiB"),
+        (answering(ok, vec![0xff, 0xfe]).await, 4, "not valid UTF-8"),
         (
             answering("HTTP/1.1 404 Not Found\r\nconnection: close\r\n\r\n", Vec::new()).await,
             4,
             "404",
         ),
         ("http://127.0.0.1:1/x?token=s3cret".to_owned(), 3, "http://127.0.0.1:1/x: Connection ref"),
-        ("http://user:s3cret@127.0.0.1:1/x".to_owned(), 2, "the URL has a user or a password"),
-        ("ftp://127.0.0.1/x".to_owned(), 2, "only http:// and https://"),
-        ("file:///etc/passwd".to_owned(), 2, "only http:// and https://"),
+        ("http://user:s3cret@127.0.0.1:1/x".to_owned(), 2, "the URL contains credentials"),
+        ("ftp://127.0.0.1/x".to_owned(), 2, "use http:// or https://"),
+        ("file:///etc/passwd".to_owned(), 2, "use http:// or https://"),
     ];
     for (url, code, message) in cases {
         let done = import(&registry, &url, &["--apply", "--yes"]);

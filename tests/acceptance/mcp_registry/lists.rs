@@ -1,4 +1,4 @@
-//! Which versions are listed: latest, deprecated, deleted, changed since, searched for.
+//! Listed versions: latest, deprecated, deleted, updated since, and search.
 
 use serde_json::json;
 
@@ -39,17 +39,24 @@ async fn exactly_one_version_is_the_latest_by_semver() {
 }
 
 #[tokio::test]
-async fn deprecated_stays_with_its_reason_and_deleted_is_shown_on_request() {
+async fn deleted_versions_are_listed_only_on_request() {
     let api = Api::start();
     for version in ["1.0.0", "2.0.0"] {
         api.publish("com.example/a", version).await;
     }
     let reason = format!("use b; {}", "because ".repeat(90));
-    let ctl = api.registry.ctl(&["deprecate", "server/com.example/a@1.0.0", "--message", &reason]);
+    let ctl = api.registry.ctl(&[
+        "deprecate",
+        "--yes",
+        "server/com.example/a@1.0.0",
+        "--message",
+        &reason,
+    ]);
     assert!(ctl.success(), "{ctl:?}");
-    let ctl = api.registry.ctl(&["retire", "server/com.example/a@2.0.0", "--message", "broken"]);
+    let ctl =
+        api.registry.ctl(&["retire", "--yes", "server/com.example/a@2.0.0", "--message", "broken"]);
     assert!(ctl.success(), "{ctl:?}");
-    // The latest version that is there takes over.
+    // The next version becomes the latest.
     let list = api.get("/v0.1/servers?version=latest").await;
     assert_eq!(list.listed(), ["com.example/a@1.0.0"]);
     let official = &list.json()["servers"][0]["_meta"][OFFICIAL];
@@ -57,7 +64,7 @@ async fn deprecated_stays_with_its_reason_and_deleted_is_shown_on_request() {
     let message = official["statusMessage"].as_str().unwrap();
     assert!(message.starts_with("use b; because") && message.chars().count() <= 500, "{message}");
     assert!(official["statusChangedAt"].as_str() > official["publishedAt"].as_str());
-    // It became the latest after that.
+    // It became the latest later.
     assert!(official["updatedAt"].as_str() > official["statusChangedAt"].as_str());
     let gone = api.get(&format!("{A}/versions/2.0.0")).await;
     assert_eq!(gone.status, 404);
@@ -74,7 +81,7 @@ async fn deprecated_stays_with_its_reason_and_deleted_is_shown_on_request() {
     assert_eq!(api.get(&format!("{A}/versions")).await.listed().len(), 1);
     assert_eq!(api.get(&format!("{A}/versions?include_deleted=true")).await.listed().len(), 2);
     // A server all of whose versions are deleted is not there.
-    api.registry.ctl(&["retire", "server/com.example/a@1.0.0"]);
+    api.registry.ctl(&["retire", "--yes", "server/com.example/a@1.0.0"]);
     for path in ["versions", "versions/latest"] {
         assert_eq!(api.get(&format!("{A}/{path}")).await.status, 404, "{path}");
         let shown = api.get(&format!("{A}/{path}?include_deleted=true")).await;
@@ -83,16 +90,16 @@ async fn deprecated_stays_with_its_reason_and_deleted_is_shown_on_request() {
     let latest = api.get(&format!("{A}/versions/latest?include_deleted=true")).await.json();
     assert_eq!(latest["server"]["version"], "2.0.0");
     // And back.
-    api.registry.ctl(&["restore", "server/com.example/a@2.0.0"]);
+    api.registry.ctl(&["restore", "--yes", "server/com.example/a@2.0.0"]);
     let latest = api.get(&format!("{A}/versions/latest")).await.json();
     assert_eq!(latest["server"]["version"], "2.0.0");
     assert_eq!(latest["_meta"][OFFICIAL].get("statusMessage"), None);
 }
 
 #[tokio::test]
-async fn changes_since_a_time_include_ties_and_what_was_deleted() {
+async fn updated_since_includes_ties_and_deletions() {
     let api = Api::start();
-    // Three versions of one commit have one time.
+    // Three versions of one commit have the same time.
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("three.json");
     let one = |name: &str| json!({ "name": name, "version": "1.0.0", "provides": [] });
@@ -104,7 +111,7 @@ async fn changes_since_a_time_include_ties_and_what_was_deleted() {
     tokio::time::sleep(std::time::Duration::from_millis(5)).await;
     api.publish("com.example/later", "1.0.0").await;
 
-    // A client that has seen one of them asks from its time on, and misses none of the others.
+    // A client that continues from the time of one of them misses none of the others.
     let mut path = format!("/v0.1/servers?updated_since={at}&limit=1");
     let mut seen = Vec::new();
     loop {
@@ -119,7 +126,7 @@ async fn changes_since_a_time_include_ties_and_what_was_deleted() {
     let since = later["_meta"][OFFICIAL]["updatedAt"].as_str().unwrap().to_owned();
     let path = format!("/v0.1/servers?updated_since={since}");
     assert_eq!(api.get(&path).await.listed(), ["com.example/later@1.0.0"]);
-    let ctl = api.registry.ctl(&["retire", "server/t/b@1.0.0", "--message", "gone"]);
+    let ctl = api.registry.ctl(&["retire", "--yes", "server/t/b@1.0.0", "--message", "gone"]);
     assert!(ctl.success(), "{ctl:?}");
     assert_eq!(api.get(&path).await.listed(), ["com.example/later@1.0.0", "t/b@1.0.0"]);
     let offset = since.replace('Z', "+00:00");
@@ -131,14 +138,14 @@ async fn changes_since_a_time_include_ties_and_what_was_deleted() {
 }
 
 #[tokio::test]
-async fn a_client_that_keeps_the_latest_hears_of_one_that_becomes_it() {
+async fn updated_since_includes_new_latest_version() {
     let api = Api::start();
     for version in ["1.0.0", "2.0.0"] {
         api.publish("com.example/kept", version).await;
     }
     let seen = api.get("/v0.1/servers/com.example%2Fkept/versions/latest").await.json();
     tokio::time::sleep(std::time::Duration::from_millis(5)).await;
-    api.registry.run(&["retire", "server/com.example/kept@2.0.0", "--message", "gone"]);
+    api.registry.run(&["retire", "--yes", "server/com.example/kept@2.0.0", "--message", "gone"]);
     let gone = api.get("/v0.1/servers?version=2.0.0&updated_since=2026-01-01T00:00:00Z").await;
     let since = gone.json()["servers"][0]["_meta"][OFFICIAL]["updatedAt"].clone();
     assert_ne!(since, seen["_meta"][OFFICIAL]["updatedAt"]);
@@ -154,7 +161,7 @@ async fn a_client_that_keeps_the_latest_hears_of_one_that_becomes_it() {
 }
 
 #[tokio::test]
-async fn a_search_looks_at_names_and_descriptions_in_any_case() {
+async fn search_matches_names_and_descriptions_ignoring_case() {
     let api = Api::start();
     for (name, text) in [("com.example/weather", "Rain or SHINE"), ("org.x/sun", "Größe")] {
         let body = json!({ "name": name, "version": "1.0.0", "description": text });

@@ -1,9 +1,9 @@
-//! Parameters and cursors: limits, contradictions, and what was tampered with.
+//! Parameters and cursors: limits, conflicts, and tampering.
 
 use super::Api;
 
 #[tokio::test]
-async fn wrong_parameters_are_refused_and_empty_ones_are_none() {
+async fn invalid_parameters_are_rejected() {
     let api = Api::start();
     api.publish("com.example/a", "1.0.0").await;
     let long = "x".repeat(300);
@@ -39,7 +39,7 @@ async fn wrong_parameters_are_refused_and_empty_ones_are_none() {
 }
 
 #[tokio::test]
-async fn a_page_has_thirty_versions_unless_asked_otherwise() {
+async fn default_page_has_thirty_versions() {
     let api = Api::start();
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("many.json");
@@ -62,7 +62,7 @@ async fn a_page_has_thirty_versions_unless_asked_otherwise() {
 }
 
 #[tokio::test]
-async fn a_cursor_carries_its_filters_and_takes_no_others() {
+async fn cursor_with_other_filters_is_rejected() {
     let api = Api::start();
     for name in ["a-docs", "b-docs", "c-other", "d-docs"] {
         for version in ["1.0.0", "2.0.0"] {
@@ -99,7 +99,7 @@ async fn a_cursor_carries_its_filters_and_takes_no_others() {
     }
     let longer = api.get(&format!("/v0.1/servers?cursor={cursor}{}", "A".repeat(5_000))).await;
     assert_eq!(longer.status, 400);
-    // What is registered meanwhile neither hides nor repeats anything.
+    // A registration during paging neither hides nor repeats an item.
     api.publish("com.example/a-docs", "3.0.0").await;
     let page = api.get(&format!("/v0.1/servers?limit=5&cursor={cursor}")).await;
     assert!(page.listed().ends_with(&rest.map(str::to_owned)), "{:?}", page.listed());

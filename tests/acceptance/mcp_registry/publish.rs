@@ -1,4 +1,4 @@
-//! Publishing, statuses and validation; who may publish.
+//! Publishing, statuses, validation, and permissions.
 
 use acceptance::{Database, Registry, access::Guarded};
 use reqwest::RequestBuilder;
@@ -15,7 +15,7 @@ fn with(pointer: &str, value: Value) -> Value {
 }
 
 #[tokio::test]
-async fn a_version_is_published_once_and_never_changes() {
+async fn published_version_is_immutable() {
     let api = Api::start();
     let document = complete("com.example/docs", "1.0.0");
     let first = api.post("/v0.1/publish", &document).await;
@@ -30,7 +30,7 @@ async fn a_version_is_published_once_and_never_changes() {
     assert_eq!(body["errors"][0]["code"], "already-registered");
     assert_eq!(body["errors"][0]["location"], "body.version");
     let log = api.registry.ctl(&["log", "--output", "json"]);
-    assert!(log.stdout.contains("published over the MCP registry API"), "{}", log.stdout);
+    assert!(log.stdout.contains("over the MCP registry API"), "{}", log.stdout);
 }
 
 /// Publishes over HTTP with a token, or without one.
@@ -45,9 +45,9 @@ async fn publish_as(guarded: &Guarded, token: Option<&str>, document: &Value) ->
 }
 
 #[tokio::test]
-async fn only_its_owner_publishes_under_a_name() {
+async fn only_owner_publishes_under_name() {
     for database in Database::both().await {
-        // Also where everybody may read.
+        // Publishing needs credentials also if reading is public.
         let guarded = Guarded::start_on(&database.url(), &["--public-mcp-registry"]);
         let docs = guarded.token("ci-docs", "docs", "publisher");
         let search = guarded.token("ci-search", "search", "publisher");
@@ -75,7 +75,7 @@ async fn only_its_owner_publishes_under_a_name() {
 }
 
 #[tokio::test]
-async fn the_longest_name_and_version_are_kept_and_paged_through() {
+async fn longest_name_and_version_are_accepted() {
     for database in Database::both().await {
         let mut api = Api::of(Registry::start_on(&database.url()));
         let name = format!("com.example/{}", "n".repeat(188));
@@ -95,15 +95,15 @@ async fn the_longest_name_and_version_are_kept_and_paged_through() {
         let second = api.get(&format!("/v0.1/servers?limit=1&cursor={cursor}")).await;
         assert_eq!(second.listed(), [format!("{name}@2.0.0")]);
         let key = format!("server/{name}@{longest}");
-        api.registry.run(&["deprecate", &key, "--message", "long"]);
+        api.registry.run(&["deprecate", "--yes", &key, "--message", "long"]);
         assert!(api.registry.run(&["get", &key]).contains("deprecated"));
     }
 }
 
-/// A namespace belongs to its owner under `/v0.1` too: what others call there without a namespace
-/// is not served as theirs, and does not keep them from publishing.
+/// A namespace belongs to its owner under `/v0.1` too. Names without a namespace that other teams
+/// registered are not served in it, and do not block publishing.
 #[tokio::test]
-async fn a_bare_name_is_not_served_in_a_namespace_of_somebody_else() {
+async fn bare_name_is_hidden_in_transferred_namespace() {
     let guarded = Guarded::start(&["--public-mcp-registry"]);
     let docs = guarded.token("ci-docs", "docs", "publisher");
     let search = guarded.token("ci-search", "search", "publisher");
@@ -126,7 +126,7 @@ async fn a_bare_name_is_not_served_in_a_namespace_of_somebody_else() {
     };
     bare("pay", &search);
     assert_eq!(served("pay").await, 200, "the namespace is nobody's");
-    ctl(&guarded.admin, &["transfer", "local.registry/*", "docs"]);
+    ctl(&guarded.admin, &["transfer", "--yes", "local.registry/*", "docs"]);
     bare("ship", &docs);
     assert_eq!((served("pay").await, served("ship").await), (404, 200));
     let theirs = server("local.registry/pay", "1.0.0");
@@ -137,7 +137,7 @@ async fn a_bare_name_is_not_served_in_a_namespace_of_somebody_else() {
     assert_eq!(publish_as(&guarded, Some(&search), &more).await.0, 403);
 }
 
-/// What is replaced in a document, where the mistake is, and words of what is said.
+/// The replaced member, its value, the pointer of the finding, and a part of its message.
 type Mistake = (&'static str, Value, &'static str, &'static str);
 
 fn mistakes_of_a_server() -> Vec<Mistake> {
@@ -168,14 +168,14 @@ fn mistakes_of_a_server() -> Vec<Mistake> {
         ("/icons/0/src", json!("http://x/i.png"), "body.icons[0].src", "not such a URL"),
         ("/icons/0/theme", json!("blue"), "body.icons[0].theme", "blue"),
         ("/icons/0/sizes", json!(["big"]), "body.icons[0].sizes[0]", "not a size"),
-        ("/_meta", json!({ publisher: { "x": "x".repeat(5_000) } }), meta, "4096 are allowed"),
+        ("/_meta", json!({ publisher: { "x": "x".repeat(5_000) } }), meta, "the maximum is 4096"),
         ("/_meta", json!({ publisher: 1 }), meta, "an object"),
     ]
 }
 
-/// What nobody sees in a text: where it is, and where that is told.
+/// Invisible characters in texts, with the pointer of the finding.
 fn hidden_texts() -> Vec<(&'static str, Value, &'static str, &'static str)> {
-    let unseen = "nobody sees";
+    let unseen = "invisible";
     vec![
         ("/description", json!("Good\u{202e}"), "body.description", unseen),
         ("/description", json!("two\nlines"), "body.description", unseen),
@@ -214,7 +214,7 @@ fn mistakes_of_packages_and_remotes() -> Vec<Mistake> {
 }
 
 #[tokio::test]
-async fn what_is_not_a_server_json_is_refused_at_its_place() {
+async fn invalid_server_json_is_rejected_with_pointer() {
     let api = Api::start();
     let mistakes = mistakes_of_a_server().into_iter().chain(mistakes_of_packages_and_remotes());
     let mistakes = mistakes.chain(hidden_texts());
@@ -229,7 +229,7 @@ async fn what_is_not_a_server_json_is_refused_at_its_place() {
                 && error["pointer"].is_string()
         });
         assert!(found, "{pointer}: {location}: {message}: {errors:#}");
-        // What publishing refuses, validation names too.
+        // Validation reports the same findings as publishing.
         let validated = api.post("/v0.1/validate", &document).await;
         assert_eq!((validated.status.as_u16(), &validated.json()["valid"]), (200, &json!(false)));
     }
@@ -237,7 +237,7 @@ async fn what_is_not_a_server_json_is_refused_at_its_place() {
 }
 
 #[tokio::test]
-async fn a_body_is_json_of_bounded_size_and_no_web_page_sends_it() {
+async fn oversized_and_cross_origin_bodies_are_rejected() {
     let api = Api::start();
     let good = server("com.example/docs", "1.0.0").to_string();
     let json = ("content-type", "application/json");
@@ -268,7 +268,7 @@ async fn a_body_is_json_of_bounded_size_and_no_web_page_sends_it() {
 }
 
 #[tokio::test]
-async fn a_status_is_a_lifecycle() {
+async fn status_maps_to_lifecycle() {
     let api = Api::start();
     for version in ["1.0.0", "2.0.0"] {
         api.publish("com.example/docs", version).await;
@@ -315,7 +315,7 @@ async fn a_status_is_a_lifecycle() {
     assert_eq!(api.registry.revision().await, revision + 1, "all or none");
     assert!(api.get("/v0.1/servers").await.listed().is_empty());
     let again = api.patch(all, &json!({ "status": "deleted", "statusMessage": "gone" })).await;
-    assert!(again.status == 400 && again.text.contains("no changes to apply"), "{again:?}");
+    assert!(again.status == 400 && again.text.contains("no changes"), "{again:?}");
     let back = api.patch(one, &json!({ "status": "active" })).await;
     assert_eq!(back.status, 200);
     assert_eq!(api.get("/v0.1/servers").await.listed(), ["com.example/docs@1.0.0"]);
@@ -326,9 +326,9 @@ async fn a_status_is_a_lifecycle() {
     }
 }
 
-/// The rules are those of every other way in.
+/// The same rules apply as for gRPC.
 #[tokio::test]
-async fn what_something_active_needs_is_not_deleted() {
+async fn needed_server_is_not_deleted() {
     let api = Api::start();
     api.registry.apply_example();
     let path = "/v0.1/servers/local.registry%2Ffetch-server/versions/1.2.3/status";
@@ -341,14 +341,15 @@ async fn what_something_active_needs_is_not_deleted() {
 }
 
 #[tokio::test]
-async fn what_was_said_of_a_replacement_stays_said() {
+async fn status_change_keeps_replacement() {
     let api = Api::start();
     for version in ["1.0.0", "2.0.0"] {
         api.publish("com.example/docs", version).await;
     }
     let key = "server/com.example/docs@1.0.0";
     let to = ["--replacement", "server/com.example/docs@2.0.0", "--sunset", "2030-01-31"];
-    let ctl = api.registry.ctl(&[&["deprecate", key, "--message", "old"], &to[..]].concat());
+    let ctl =
+        api.registry.ctl(&[&["deprecate", "--yes", key, "--message", "old"], &to[..]].concat());
     assert!(ctl.success(), "{ctl:?}");
     let path = "/v0.1/servers/com.example%2Fdocs/versions/1.0.0";
     for (status, code) in [("deprecated", 200), ("deleted", 200), ("deleted", 400)] {
@@ -365,7 +366,7 @@ async fn what_was_said_of_a_replacement_stays_said() {
 }
 
 #[tokio::test]
-async fn validation_always_answers_and_changes_nothing() {
+async fn validation_changes_nothing() {
     let api = Api::start();
     let good = api.post("/v0.1/validate", &complete("com.example/docs", "1.0.0")).await;
     assert_eq!((good.status.as_u16(), good.json()), (200, json!({ "valid": true, "issues": [] })));

@@ -1,4 +1,4 @@
-//! What answers look like: documents, what the registry adds, headers, errors.
+//! The form of responses: documents, registry metadata, headers, errors.
 
 use acceptance::{Process, Registry};
 use reqwest::StatusCode;
@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::{Answer, Api, OFFICIAL, OURS, complete, invalid, server};
 
 #[tokio::test]
-async fn an_empty_registry_has_an_empty_list() {
+async fn empty_registry_returns_empty_list() {
     let api = Api::start();
     let answer = api.get("/v0.1/servers").await;
     assert_eq!(answer.status, 200);
@@ -16,7 +16,7 @@ async fn an_empty_registry_has_an_empty_list() {
 }
 
 #[tokio::test]
-async fn what_was_published_is_served_with_what_the_registry_knows() {
+async fn published_server_is_served_with_registry_metadata() {
     let api = Api::start();
     let document = complete("com.example/docs", "1.0.0+b.1");
     let published = api.post("/v0.1/publish", &document).await;
@@ -47,10 +47,10 @@ async fn what_was_published_is_served_with_what_the_registry_knows() {
     assert_eq!(versions, json!({ "servers": [response], "metadata": { "count": 1 } }));
 }
 
-/// Entities of the example have no namespace, no remotes and no packages; one has what clients
-/// must not see.
+/// Entities of the example have no namespace, no remotes and no packages. One has members that must
+/// be hidden.
 #[tokio::test]
-async fn entities_that_were_registered_by_hand_are_served_as_far_as_they_fit() {
+async fn manually_registered_servers_are_served_if_valid() {
     let api = Api::start();
     api.registry.apply_example();
     let dir = tempfile::tempdir().unwrap();
@@ -97,7 +97,7 @@ fn has_leave(answer: &Answer) -> bool {
 }
 
 #[tokio::test]
-async fn every_answer_may_be_read_by_pages_and_every_error_has_both_forms() {
+async fn responses_allow_cross_origin_reads() {
     let api = Api::start();
     api.publish("com.example/docs", "1.0.0").await;
     let one = "/v0.1/servers/com.example%2Fdocs/versions";
@@ -151,7 +151,7 @@ async fn every_answer_may_be_read_by_pages_and_every_error_has_both_forms() {
 }
 
 #[tokio::test]
-async fn what_a_client_has_already_is_not_sent_again() {
+async fn unchanged_response_is_not_modified() {
     let api = Api::start();
     api.publish("com.example/docs", "1.0.0").await;
     for path in ["/v0.1/servers", "/v0.1/servers/com.example%2Fdocs/versions/latest"] {
@@ -168,9 +168,9 @@ async fn what_a_client_has_already_is_not_sent_again() {
     assert_eq!(bad.status, 422);
 }
 
-/// A page whose name leads to this machine is kept out, but told so; editors are let in.
+/// DNS rebinding is rejected, and editors are accepted.
 #[tokio::test]
-async fn over_loopback_only_names_of_this_machine_are_answered() {
+async fn loopback_server_rejects_foreign_hosts() {
     let api = Api::start();
     let evil = api.send("GET", "/v0.1/servers", &[("host", "evil.example")], "").await;
     assert!(evil.json()["error"].is_string() && evil.header("access-control-allow-origin") == "*");
@@ -180,7 +180,7 @@ async fn over_loopback_only_names_of_this_machine_are_answered() {
 }
 
 #[tokio::test]
-async fn the_namespace_of_names_without_one_is_the_operators() {
+async fn default_namespace_is_configured() {
     let dir = tempfile::tempdir().unwrap();
     let database = format!("sqlite:{}", dir.path().join("registry.db").display());
     let mut api = Api::of(Registry::start_on(&database));
@@ -198,7 +198,7 @@ async fn the_namespace_of_names_without_one_is_the_operators() {
     assert_eq!(all, ["com.example.tools/fetch-server@1.2.3"]);
     let path = "/v0.1/servers/com.example.tools%2Ffetch-server/versions/latest";
     assert_eq!(api.get(path).await.status, 200);
-    // Whoever comes later does not take the name away.
+    // A later publication does not take over the name.
     let taken = api.post("/v0.1/publish", &server("com.example.tools/fetch-server", "9.0.0")).await;
     assert!(taken.status == 400 && taken.text.contains("server/fetch-server"), "{taken:?}");
     assert!(start("a/b").unwrap_err().contains("is not a namespace"));

@@ -1,16 +1,16 @@
-//! What operators see of sagas, and do.
+//! Operators list sagas and retry compensations.
 
 use acceptance::ctl;
 use serde_json::{Value, json};
 
 use super::{Scene, eventually};
 
-/// A saga that cannot be undone, and the gateway's admin address.
-async fn stuck() -> (Scene, String) {
+/// A saga whose compensation fails, and the gateway's admin address.
+async fn failing_saga() -> (Scene, String) {
     let scene = Scene::start().await;
-    scene.ledger.break_releases(true);
+    scene.backend.break_releases(true);
     let client = scene.client();
-    // Nobody has to wait for all attempts.
+    // The client does not wait for all attempts.
     let call = client.call("order", json!({ "order": 7, "fails": true }));
     let _ = tokio::time::timeout(std::time::Duration::from_secs(2), call).await;
     let admin = scene.gateway.admin_url();
@@ -18,8 +18,8 @@ async fn stuck() -> (Scene, String) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_could_not_be_undone_is_shown_and_tried_again() {
-    let (scene, admin) = stuck().await;
+async fn failed_compensation_is_listed_and_retried() {
+    let (scene, admin) = failing_saga().await;
     let run = |arguments: &[&str]| {
         ctl("http://127.0.0.1:1", &[&["gateway", "--admin", &admin], arguments].concat())
     };
@@ -38,11 +38,11 @@ async fn what_could_not_be_undone_is_shown_and_tried_again() {
     assert!(shown.stdout.contains("the store is closed"), "{shown:?}");
 
     scene.ledger.break_releases(false);
-    let retried = run(&["sagas", "retry", &id]);
+    let retried = run(&["sagas", "retry", "--yes", &id]);
     assert!(retried.success(), "{retried:?}");
     eventually("it is undone", || async { scene.status().await == "compensated" }).await;
     scene.ledger.check_undone("after a retry");
-    let again = run(&["sagas", "retry", &id]);
+    let again = run(&["sagas", "retry", "--yes", &id]);
     assert!(!again.success() && again.stderr.contains("nothing is left to undo"), "{again:?}");
     assert!(run(&["sagas", "show", "nobody"]).stderr.contains("there is no saga nobody"));
 }

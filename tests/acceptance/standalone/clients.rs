@@ -1,4 +1,4 @@
-//! Official clients of a gateway without a registry: over stdio with a gateway of their own, and over
+//! Official clients of a gateway without a registry: over stdio with an embedded gateway, and over
 //! `mcp-remote`.
 
 use std::{fs, process::Command};
@@ -8,9 +8,9 @@ use serde_json::json;
 use tempfile::TempDir;
 
 use super::{Standalone, mcp_servers, npm, pypi};
-use crate::conformance::{Remote, here, official, run};
+use crate::conformance::{Remote, fixture, official, run};
 
-/// The command of a bridge with a gateway of these servers, and its directory.
+/// The command of a bridge with an embedded gateway for these servers, and its directory.
 fn bridge() -> (String, TempDir) {
     let dir = tempfile::tempdir().expect("a directory");
     let file = dir.path().join("servers.json");
@@ -20,18 +20,18 @@ fn bridge() -> (String, TempDir) {
     (json!([program, "stdio", "--mcp-servers", file]).to_string(), dir)
 }
 
-/// Starts a client in `/`, where nothing can be written, with a state directory of its own.
+/// Starts a client in `/`, which is not writable, with its own state directory.
 fn called(mut client: Command, dir: &TempDir) -> String {
     client.current_dir("/").env("XDG_STATE_HOME", dir.path().join("state"));
     run(client)
 }
 
 #[test]
-fn clients_of_npm_and_python_call_tools_over_the_bridge_in_both_eras() {
+fn npm_and_python_clients_call_over_bridge() {
     let (command, dir) = bridge();
     let arguments = json!({ "timezone": "UTC" }).to_string();
     for sdk in ["first", "legacy", "modern"] {
-        let mut client = official().node(&here("call.mjs"));
+        let mut client = official().node(&fixture("call.mjs"));
         client.arg(official().modules());
         client.args([sdk, &command, "get_current_time", &arguments]);
         let text = called(client, &dir);
@@ -39,7 +39,7 @@ fn clients_of_npm_and_python_call_tools_over_the_bridge_in_both_eras() {
     }
     for era in ["legacy", "modern"] {
         let mut client = official().python();
-        client.arg(here("call.py")).args([era, &command, "get_current_time", &arguments]);
+        client.arg(fixture("call.py")).args([era, &command, "get_current_time", &arguments]);
         let text = called(client, &dir);
         assert!(text.contains("UTC"), "{era}: {text}");
     }
@@ -49,7 +49,7 @@ fn clients_of_npm_and_python_call_tools_over_the_bridge_in_both_eras() {
 }
 
 #[test]
-fn mcp_remote_calls_tools_of_a_gateway_without_a_registry() {
+fn mcp_remote_calls_tools_of_standalone_gateway() {
     let standalone = Standalone::start(&mcp_servers([("time", pypi("mcp_server_time"))]), &[]);
     let url = format!("http://{}/mcp", standalone.gateway.address());
     for package in ["mcp-remote", "mcp-remote-0.1"] {

@@ -6,8 +6,8 @@ use acceptance::{
 use serde_json::{Value, json};
 
 use crate::{
-    liar::{Liar, Script, json_answer},
-    world::{gateway_revision, readiness},
+    deployment::{gateway_revision, readiness},
+    scripted_server::{Script, ScriptedServer, json_answer},
 };
 
 /// The URL of one of the demo servers.
@@ -61,7 +61,7 @@ fn checked(gateway: &Gateway) -> String {
 }
 
 #[tokio::test]
-async fn second_server_with_same_tool_names_breaks_no_call() {
+async fn second_server_with_same_tools_breaks_no_call() {
     let (registry, backend) = (Registry::start(), Backend::start());
     applied(&registry, &backend, &["--name", "first", "--version", "1.0.0"]);
     let fetch = url(&backend, "fetch");
@@ -227,7 +227,7 @@ async fn new_server_version_uses_previous_target_with_warning() {
     eventually("it is called at its own target", || fetches(&client)).await;
 }
 
-/// A server of these tools, which answers each call with this text.
+/// A server with these tools that answers each call with this text.
 fn server_of(tools: Value, text: &'static str) -> Script {
     std::sync::Arc::new(move |_, body| {
         let asked: Value = serde_json::from_str(body).unwrap_or_default();
@@ -255,7 +255,7 @@ fn zeta(required: &[&str], build: &str) -> Value {
 }
 
 /// Imports a server as this version of `server/up`.
-fn import_up(registry: &Registry, server: &Liar, version: &str) {
+fn import_up(registry: &Registry, server: &ScriptedServer, version: &str) {
     let flags = ["--name", "up", "--version", version, "--apply", "--yes"];
     let done = registry.ctl(&[&["import", "mcp", &server.url], &flags[..]].concat());
     assert!(done.success(), "{done:?}");
@@ -264,8 +264,8 @@ fn import_up(registry: &Registry, server: &Liar, version: &str) {
 #[tokio::test(flavor = "multi_thread")]
 async fn undeployed_version_changes_no_list_and_no_call() {
     let registry = Registry::start();
-    let deployed = Liar::start(server_of(json!([zeta(&["a"], "one")]), "one")).await;
-    let next = Liar::start(server_of(json!([zeta(&["a", "b"], "two")]), "two")).await;
+    let deployed = ScriptedServer::start(server_of(json!([zeta(&["a"], "one")]), "one")).await;
+    let next = ScriptedServer::start(server_of(json!([zeta(&["a", "b"], "two")]), "two")).await;
     import_up(&registry, &deployed, "1.0.0");
     let own = [("up", "1.0.0", &*deployed.url)];
     let mut options = options(&registry, &own);
@@ -298,12 +298,12 @@ async fn undeployed_version_changes_no_list_and_no_call() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn unreachable_fallback_lists_only_tools_of_lower_version() {
+async fn unreachable_fallback_lists_tools_of_lower_version() {
     let registry = Registry::start();
     let known = zeta(&["a"], "one");
-    let deployed = Liar::start(server_of(json!([known]), "one")).await;
+    let deployed = ScriptedServer::start(server_of(json!([known]), "one")).await;
     let neu = json!({ "name": "neu", "inputSchema": { "type": "object" } });
-    let next = Liar::start(server_of(json!([known, neu]), "three")).await;
+    let next = ScriptedServer::start(server_of(json!([known, neu]), "three")).await;
     import_up(&registry, &deployed, "1.0.0");
     import_up(&registry, &next, "3.0.0");
     let options = options(&registry, &[("up", "1.0.0", &deployed.url)]);
@@ -355,7 +355,7 @@ async fn any_version_target_serves_versions_without_their_own() {
     assert_eq!(targets["targets"][0]["server"], "server/web@*");
     assert!(!gateway.process.stderr().contains("previous-target"));
     let admin = gateway.admin_url();
-    let stop = registry.ctl(&["gateway", "--admin", &admin, "stop", "web@*"]);
+    let stop = registry.ctl(&["gateway", "--admin", &admin, "drain", "--yes", "web@*"]);
     assert!(stop.success(), "{stop:?}");
     assert!(!fetches(&client).await, "an operator stopped the target");
 

@@ -1,6 +1,4 @@
-//! Finds PostgreSQL's programs.
-//!
-//! `make test` installs the binaries.
+//! Finds the PostgreSQL programs, which `make test` installs.
 
 use std::{
     fs,
@@ -9,7 +7,7 @@ use std::{
     sync::OnceLock,
 };
 
-/// The directory that has both `initdb` and `postgres`.
+/// The directory with `initdb` and `postgres`.
 pub(super) fn directory() -> &'static Path {
     static FOUND: OnceLock<PathBuf> = OnceLock::new();
     FOUND.get_or_init(|| {
@@ -20,7 +18,7 @@ pub(super) fn directory() -> &'static Path {
     })
 }
 
-/// The newest version of the usual places, then the search path.
+/// The newest version in the usual directories, then the search path.
 fn find() -> Option<PathBuf> {
     let mut versions: Vec<PathBuf> = fs::read_dir("/usr/lib/postgresql")
         .into_iter()
@@ -38,12 +36,12 @@ fn find() -> Option<PathBuf> {
         .find(|dir| dir.join("initdb").is_file() && dir.join("postgres").is_file())
 }
 
-/// Whether this process is root, which Postgres refuses to run as.
+/// Whether this process is root. Postgres refuses to run as root.
 pub(super) fn is_root() -> bool {
     fs::metadata("/proc/self").is_ok_and(|meta| meta.uid() == 0)
 }
 
-/// The ids of the user that runs Postgres when this process is root.
+/// User and group of Postgres if this process is root.
 pub(super) fn unprivileged() -> (u32, u32) {
     const NOBODY: (u32, u32) = (65534, 65534);
     let users = fs::read_to_string("/etc/passwd").unwrap_or_default();

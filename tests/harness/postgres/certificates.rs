@@ -1,4 +1,4 @@
-//! A cluster that speaks TLS, and lets in over TCP only who shows a certificate.
+//! A cluster that requires TLS and client certificates over TCP.
 
 use std::{
     fs,
@@ -9,11 +9,11 @@ use std::{
 use super::{PrivateCluster, cluster::give_away};
 use crate::tls::Authority;
 
-/// Over TLS, with a certificate of the authority, or not at all.
+/// Accepts only TLS with a client certificate of the authority.
 const RULES: &str = "hostssl all all 127.0.0.1/32 trust clientcert=verify-ca\n";
 
 impl PrivateCluster {
-    /// Asks everybody for a certificate of this authority from now on.
+    /// Requires client certificates of this authority from now on.
     pub async fn ask_for_certificates(&self, authority: &Authority) {
         let server = authority.server();
         let place = |from: &Path, name: &str| {

@@ -1,7 +1,6 @@
-//! A Postgres cluster in a temporary directory, which can be killed, restarted and paused.
-//!
-//! A shell waits on a pipe from this process. The pipe closes when the process ends, also when it is
-//! killed; then the shell stops the cluster and removes the directory.
+//! A Postgres cluster in a temporary directory, which can be killed, restarted and paused. A shell
+//! waits on a pipe from this process. The pipe closes when the process ends or is killed; then the
+//! shell stops the cluster and removes the directory.
 
 use std::{
     fs::{self, File},
@@ -18,10 +17,10 @@ use tempfile::TempDir;
 
 use super::binaries;
 
-/// How long the cluster may take to start or to end.
+/// Time limit of start and stop.
 const PATIENCE: Duration = Duration::from_mins(1);
 
-/// Waits until its standard input closes, then ends the cluster in directory $0.
+/// Waits until its standard input closes, then stops the cluster in directory $0.
 const WATCHDOG: &str = r#"
 trap '' INT TERM HUP
 cat > /dev/null
@@ -40,16 +39,16 @@ rm -rf "$0"
 /// Whether a commit waits for the disk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fsync {
-    /// As in production.
+    /// Commits are on disk, as in production.
     On,
-    /// Faster, and not safe against a crash of the machine.
+    /// Faster, but not safe against a crash of the machine.
     Off,
 }
 
-/// A running cluster of our own.
+/// A running private cluster.
 #[derive(Debug)]
 pub struct PrivateCluster {
-    /// Held for its pipe.
+    /// Keeps the pipe open.
     watchdog: Child,
     directory: TempDir,
     port: u16,
@@ -58,7 +57,7 @@ pub struct PrivateCluster {
 }
 
 impl PrivateCluster {
-    /// A cluster whose commits are on the disk before they are acknowledged, as in production.
+    /// A cluster that writes commits to disk before it acknowledges them, as in production.
     pub async fn durable() -> Self {
         tokio::task::spawn_blocking(|| Self::start(Fsync::On)).await.expect("the cluster starts")
     }
@@ -70,7 +69,7 @@ impl PrivateCluster {
         Self::launch(directory, fsync)
     }
 
-    /// Starts the cluster whose data are in this directory.
+    /// Starts a cluster with the data in this directory.
     pub(super) fn launch(directory: TempDir, fsync: Fsync) -> Self {
         let watchdog = Command::new("sh")
             .args(["-c", WATCHDOG])
@@ -97,7 +96,7 @@ impl PrivateCluster {
         format!("postgres://postgres@localhost:{}/{database}?host={socket}", self.port)
     }
 
-    /// Creates an empty database and gives its URL.
+    /// Creates an empty database and returns its URL.
     pub async fn create_database(&self, name: &str) -> String {
         super::create_database(&self.url("postgres"), name).await;
         self.url(name)
@@ -108,7 +107,7 @@ impl PrivateCluster {
         self.port
     }
 
-    /// Ends every process of the cluster at once, as a power cut would.
+    /// Kills all processes of the cluster, like a power failure.
     #[expect(clippy::unused_async, reason = "it takes a while, and callers should see that")]
     pub async fn kill_9(&mut self) {
         let processes = processes(self.server.id());
@@ -117,23 +116,23 @@ impl PrivateCluster {
         await_that("the backends end", || !processes.iter().copied().any(is_running));
     }
 
-    /// Ends it as an operator does (`pg_ctl stop -m fast`): what is not committed is undone.
+    /// Stops the cluster like an operator (`pg_ctl stop -m fast`).
     #[expect(clippy::unused_async, reason = "it takes a while, and callers should see that")]
     pub async fn stop(&mut self) {
         signal("INT", &[self.server.id()]);
         self.server.wait().expect("a child can be awaited");
     }
 
-    /// Starts the cluster again after it was killed or stopped; waits until it has recovered.
+    /// Starts the cluster again and waits for its recovery.
     #[expect(clippy::unused_async, reason = "it takes a while, and callers should see that")]
     pub async fn restart(&mut self) {
         self.server = spawn(self.directory.path(), self.port, self.fsync);
         self.wait_until_ready();
     }
 
-    /// Stops every process where it stands: connections stay open, and nothing answers.
+    /// Pauses every process: connections stay open without responses.
     pub fn pause(&self) {
-        // The parent first, so that nothing is born between the listing and the signal.
+        // The parent is paused first, so that it starts no process between listing and signal.
         let parent = self.server.id();
         signal("STOP", &[parent]);
         await_that("the parent stands still", || is_stopped(parent));
@@ -142,22 +141,22 @@ impl PrivateCluster {
         await_that("every process stands still", || processes.iter().copied().all(is_stopped));
     }
 
-    /// Lets all go on after [`PrivateCluster::pause`].
+    /// Continues all processes after [`PrivateCluster::pause`].
     pub fn resume(&self) {
         signal("CONT", &processes(self.server.id()));
     }
 
-    /// Where its files are.
+    /// The directory of the cluster.
     pub(super) fn directory(&self) -> &Path {
         self.directory.path()
     }
 
-    /// What the server has written to its log.
+    /// The log of the server.
     pub fn log(&self) -> String {
         fs::read_to_string(self.directory.path().join("log")).unwrap_or_default()
     }
 
-    /// The last line of `postmaster.pid` says how far the start is.
+    /// The last line of `postmaster.pid` has the status.
     fn wait_until_ready(&mut self) {
         let status = self.directory.path().join("data/postmaster.pid");
         let pid = self.server.id().to_string();
@@ -176,20 +175,19 @@ impl PrivateCluster {
 impl Drop for PrivateCluster {
     fn drop(&mut self) {
         drop(self.watchdog.stdin.take());
-        // Reaped first: the shell takes a dead process that nobody awaited for a running one.
+        // The shell would take an unreaped process for a running one.
         let _ = self.server.wait();
         let _ = self.watchdog.wait();
     }
 }
 
-/// Whether a process is stopped by a signal, or is dead and waits for its stopped parent, by its
-/// state in `/proc`.
+/// Whether the state in `/proc` is stopped, or zombie with a stopped parent.
 fn is_stopped(id: u32) -> bool {
     let stat = fs::read_to_string(format!("/proc/{id}/stat")).unwrap_or_default();
     stat.rsplit_once(") ").is_none_or(|(_, fields)| fields.starts_with(['T', 'Z']))
 }
 
-/// In the default place, unless a socket's path would be too long for the kernel there.
+/// Uses the default directory, unless the socket path would be too long for the kernel.
 pub(super) fn temporary_directory() -> TempDir {
     const LONGEST: usize = 80;
     let builder = || tempfile::Builder::new().prefix("pg-").rand_bytes(6).to_owned();
@@ -203,7 +201,7 @@ pub(super) fn temporary_directory() -> TempDir {
     directory
 }
 
-/// Gives a directory to the user that runs Postgres.
+/// Changes the owner of a directory to the user of Postgres.
 pub(super) fn give_away(directory: &Path) {
     if binaries::is_root() {
         let (user, group) = binaries::unprivileged();
@@ -234,7 +232,7 @@ fn spawn(directory: &Path, port: u16, fsync: Fsync) -> Child {
     command.spawn().expect("postgres starts")
 }
 
-/// One of Postgres's programs, run by a user that it accepts.
+/// A command that runs a Postgres program as a permitted user.
 pub(super) fn program(name: &str, directory: &Path) -> Command {
     let path = binaries::directory().join(name);
     let mut command = if binaries::is_root() {
@@ -255,7 +253,7 @@ fn free_port() -> u16 {
     listener.local_addr().expect("a bound port").port()
 }
 
-/// A process and its children: Postgres has no grandchildren.
+/// A process and its children. Postgres has no grandchildren.
 fn processes(parent: u32) -> Vec<u32> {
     let is_child = |pid: &u32| {
         let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
@@ -267,7 +265,7 @@ fn processes(parent: u32) -> Vec<u32> {
     std::iter::once(parent).chain(pids.filter(is_child)).collect()
 }
 
-/// Neither gone nor dead and waiting to be reaped.
+/// Whether a process exists and is not a zombie.
 fn is_running(pid: u32) -> bool {
     let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
     status.lines().any(|line| line.starts_with("State:") && !line.contains("Z (zombie)"))
@@ -277,7 +275,7 @@ fn signal(name: &str, pids: &[u32]) {
     let pids: Vec<String> = pids.iter().map(u32::to_string).collect();
     let script = format!("kill -{name} {}", pids.join(" "));
     let status: io::Result<_> = Command::new("sh").args(["-c", &script]).status();
-    // One that has just ended is no failure.
+    // The process may have ended already.
     status.expect("a shell starts");
 }
 

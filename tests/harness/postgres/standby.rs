@@ -1,5 +1,4 @@
-//! A second cluster that follows the first by streaming replication, and takes over when it is
-//! promoted.
+//! A second cluster that follows the first by streaming replication and can be promoted.
 
 use super::{
     Fsync, PrivateCluster,
@@ -7,17 +6,17 @@ use super::{
     execute, truth,
 };
 
-/// Whether a commit waits for the standby.
+/// Whether commits wait for the standby.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Replication {
-    /// It is acknowledged when the standby has it too: a failover loses nothing acknowledged.
+    /// Commits are acknowledged after the standby has them, so a failover loses none.
     Synchronous,
-    /// The standby lags, and a failover loses what it lacks.
+    /// The standby may lag, and a failover loses its missing commits.
     Asynchronous,
 }
 
 impl PrivateCluster {
-    /// A standby of this cluster, once it streams.
+    /// Creates a standby of this cluster and waits until it streams.
     pub async fn standby(&self, replication: Replication) -> Self {
         let port = self.port();
         let copy = move || {
@@ -37,7 +36,7 @@ impl PrivateCluster {
         let streams = "SELECT count(*) = 1 FROM pg_stat_replication WHERE state = 'streaming'";
         crate::eventually("the standby streams", || self.says(streams)).await;
         if replication == Replication::Synchronous {
-            // After the copy: once promoted, it has nobody to wait for.
+            // Set after the copy, so that the promoted standby does not wait for another one.
             self.execute("ALTER SYSTEM SET synchronous_standby_names = '*'").await;
             self.execute("SELECT pg_reload_conf()").await;
             let waits = "SELECT count(*) = 1 FROM pg_stat_replication WHERE sync_state = 'sync'";
@@ -46,7 +45,7 @@ impl PrivateCluster {
         standby
     }
 
-    /// Has a standby miss all that the primary commits from now on.
+    /// Makes a standby miss all further commits of the primary.
     pub async fn stop_following(&self, primary: &Self) {
         self.execute("ALTER SYSTEM SET primary_conninfo = ''").await;
         self.execute("SELECT pg_reload_conf()").await;
@@ -54,23 +53,23 @@ impl PrivateCluster {
         crate::eventually("the standby is gone", || primary.says(is_gone)).await;
     }
 
-    /// Makes a standby the primary.
+    /// Promotes a standby to primary.
     pub async fn promote(&self) {
         self.execute("SELECT pg_promote(true, 30)").await;
     }
 
-    /// Runs SQL as its owner.
+    /// Runs SQL as the owner.
     pub async fn execute(&self, sql: &str) {
         let done = execute(&self.url("postgres"), sql.to_owned()).await;
         done.unwrap_or_else(|e| panic!("{sql}: {e}"));
     }
 
-    /// Whether somebody gets in who shows nothing.
+    /// Whether a client without a certificate can connect.
     pub(super) async fn lets_in_without(&self) -> bool {
         truth(&self.url("postgres"), "SELECT true").await.is_ok()
     }
 
-    /// The answer to a question of yes or no.
+    /// The boolean that a query selects.
     pub async fn says(&self, sql: &str) -> bool {
         truth(&self.url("postgres"), sql).await.unwrap_or_else(|e| panic!("{sql}: {e}"))
     }

@@ -119,7 +119,7 @@ fn append(json: &[u8], out: &mut Vec<u8>) {
 }
 
 fn checksum(json: &[u8]) -> String {
-    let digest = Digest::of(json);
+    let digest = Digest::compute(json);
     let mut hex = digest.to_string().rsplit(':').next().unwrap_or_default().to_owned();
     hex.truncate(CHECKSUM_DIGITS);
     hex

@@ -141,7 +141,7 @@ mod tests {
     fn enter(store: &IdempotencyStore, number: usize) -> Reservation<'_> {
         let caller = Some(format!("caller {}", number % 4).into());
         store.reserve(
-            (Digest::of(&number.to_le_bytes()), "step"),
+            (Digest::compute(&number.to_le_bytes()), "step"),
             (Duration::from_hours(24), false),
             &caller,
         )
@@ -190,8 +190,9 @@ mod tests {
         assert!(matches!(enter(&store, 2), Reservation::Duplicate(KeyState::Running(_))));
         drop(first);
         assert!(matches!(enter(&store, 2), Reservation::Duplicate(KeyState::Unknown(_))));
-        let harmless =
-            || store.reserve((Digest::of(b"3"), "step"), (Duration::from_hours(24), true), &None);
+        let harmless = || {
+            store.reserve((Digest::compute(b"3"), "step"), (Duration::from_hours(24), true), &None)
+        };
         for outcome in [None, Some(Err(Failure::new("step", Cause::Abandoned)))] {
             let Reservation::First(mut first) = harmless() else { panic!("the key is free") };
             first.outcome = outcome;

@@ -78,7 +78,7 @@ mod tests {
     const TIMES: (Duration, Duration) = (Duration::from_mins(1), Duration::ZERO);
 
     fn key(number: usize) -> Digest {
-        Digest::of(&number.to_le_bytes())
+        Digest::compute(&number.to_le_bytes())
     }
 
     #[test]

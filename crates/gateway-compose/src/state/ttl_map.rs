@@ -101,12 +101,12 @@ mod tests {
         let now = Instant::now();
         let ends = [None, Some(now), Some(now + Duration::from_secs(1))];
         for (number, expires_at) in (0_u8..).zip(ends) {
-            map.insert(Digest::of(&[number]), number, 10, expires_at);
+            map.insert(Digest::compute(&[number]), number, 10, expires_at);
         }
-        assert!(map.get_mut(&Digest::of(&[1]), now).is_none(), "the entry has expired");
+        assert!(map.get_mut(&Digest::compute(&[1]), now).is_none(), "the entry has expired");
         map.remove_expired(now);
         assert_eq!(map.size(), (2, 20));
-        assert!(map.get_mut(&Digest::of(&[1]), now).is_none());
+        assert!(map.get_mut(&Digest::compute(&[1]), now).is_none());
         assert!(map.has_room(64 * 1_048_576 - 20) && !map.has_room(64 * 1_048_576 - 19));
     }
 }

@@ -41,7 +41,7 @@ async fn pipeline_passes_results_in_order() {
     );
     let (step, reason, message) = composed.failure("alone", json!({})).await;
     assert_eq!((&*step, &*reason), ("a", "invalid-value"));
-    assert!(message.contains("it selects nothing"), "{message}");
+    assert!(message.contains("the binding selects nothing"), "{message}");
     assert_eq!(
         composed.failure("broken", json!({})).await,
         ("two".into(), "tool-error".into(), "fail failed: so sorry".into())
@@ -225,5 +225,5 @@ async fn arrays_are_filtered_and_mapped_in_order() {
     assert_eq!((&*step, &*reason), ("each", "limit"));
     assert!(message.contains("10001 items; the limit is 10000"), "{message}");
     let (_, _, message) = composed.failure("no-array", json!({})).await;
-    assert!(message.contains("it needs an array, and there is an object"), "{message}");
+    assert!(message.contains("expected an array, got an object"), "{message}");
 }

@@ -1,5 +1,3 @@
-//! Where values come from, over the versions of one name.
-
 use serde_json::json;
 
 use super::{blame, blame_within, versions};
@@ -10,7 +8,7 @@ use crate::{
     timestamp::Timestamp,
 };
 
-/// One commit for each version of the schema `a`.
+/// Commits one version of the schema `a` per document.
 fn registered(documents: &[(&str, serde_json::Value)]) -> Catalog {
     let mut catalog = catalog(&[schema("other", &json!(true))]);
     for (version, schema) in documents {
@@ -32,18 +30,18 @@ fn registered(documents: &[(&str, serde_json::Value)]) -> Catalog {
     catalog
 }
 
-/// Without limits.
+/// No limits.
 const ALL: (usize, usize) = (usize::MAX, usize::MAX);
 
-/// `pointer version` of each value below the schema.
+/// Formats each leaf below the schema as `pointer version`.
 fn blamed(catalog: &Catalog, version: Option<&str>, limits: (usize, usize)) -> Vec<String> {
     let name = Name::parse(Kind::Schema, "a").unwrap();
     let version = version.map(|version| Version::parse(version).unwrap());
     let versions = versions(catalog, (Kind::Schema, &name), version.as_ref());
     let lines = blame_within(limits, &versions).into_iter();
     let lines = lines.filter(|line| line.pointer.starts_with("/schema"));
-    let text = |line: super::Line| {
-        let earlier = if line.or_earlier { " or earlier" } else { "" };
+    let text = |line: super::BlamedValue| {
+        let earlier = if line.at_or_before { " or earlier" } else { "" };
         let version = &versions[line.origin].document.key().version;
         format!("{} {version}{earlier}", &line.pointer["/schema".len()..])
     };
@@ -51,7 +49,7 @@ fn blamed(catalog: &Catalog, version: Option<&str>, limits: (usize, usize)) -> V
 }
 
 #[test]
-fn a_value_comes_from_the_version_since_which_it_is_the_same() {
+fn blame_names_version_since_which_value_is_unchanged() {
     let catalog = registered(&[
         ("1.0.0", json!({ "type": "string", "minLength": 1, "enum": ["a", "b"] })),
         ("1.1.0", json!({ "type": "string", "minLength": 2, "enum": ["a", "b", "c"] })),
@@ -69,7 +67,7 @@ fn a_value_comes_from_the_version_since_which_it_is_the_same() {
 }
 
 #[test]
-fn an_item_that_comes_first_does_not_introduce_the_others() {
+fn blame_inserted_item_keeps_origin_of_others() {
     let catalog = registered(&[
         ("1.0.0", json!({ "enum": ["x", "y", "z"], "anyOf": [{ "minimum": 1 }] })),
         ("1.1.0", json!({ "enum": ["w", "x", "y", "z"], "anyOf": [true, { "minimum": 1 }] })),
@@ -82,7 +80,7 @@ fn an_item_that_comes_first_does_not_introduce_the_others() {
 }
 
 #[test]
-fn versions_count_in_the_order_of_their_registration() {
+fn blame_orders_versions_by_registration() {
     let catalog = registered(&[
         ("2.0.0", json!({ "minimum": 1 })),
         ("1.0.0", json!({ "minimum": 1 })),
@@ -94,7 +92,7 @@ fn versions_count_in_the_order_of_their_registration() {
 }
 
 #[test]
-fn where_too_much_would_have_to_be_read_it_says_so() {
+fn blame_over_limit_marks_origin_as_earliest_known() {
     let one = json!({ "minimum": 1 });
     let catalog = registered(&[("1.0.0", one.clone()), ("1.0.1", one.clone()), ("1.0.2", one)]);
     let name = Name::parse(Kind::Schema, "a").unwrap();

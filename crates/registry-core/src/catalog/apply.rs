@@ -1,4 +1,4 @@
-//! The fold: a commit makes the next state.
+//! The fold: applying a commit to a catalog.
 
 use std::sync::Arc;
 
@@ -15,43 +15,43 @@ use crate::{
     setting::{SettingChange, Settings},
 };
 
-/// Why a commit does not follow on a catalog.
+/// A commit cannot be applied to a catalog.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ApplyError {
-    /// A commit was skipped or repeated.
+    /// The revision is not the successor of the catalog's revision.
     #[error("revision {got} cannot follow revision {head}")]
     OutOfOrder {
         /// The catalog's revision.
         head: Revision,
-        /// The commit's.
+        /// The commit's revision.
         got: Revision,
     },
-    /// A part of a registry goes on in steps.
-    #[error("a commit does not apply to what is only the part {scope} of a registry")]
+    /// The catalog is a subset, which changes by deltas instead of commits.
+    #[error("cannot apply a commit to a partial catalog with the scope {scope}")]
     Part {
-        /// Of which scope it is.
+        /// The scope of the catalog.
         scope: Arc<Scope>,
     },
-    /// A registration of a key that exists.
-    #[error("revision {revision} registers {key}, which exists already")]
+    /// The commit registers an existing key.
+    #[error("revision {revision} registers {key}, which is already registered")]
     Exists {
         /// The commit's revision.
         revision: Revision,
-        /// The key.
+        /// The duplicate key.
         key: Key,
     },
-    /// A lifecycle change of a key that does not exist.
-    #[error("revision {revision} changes {key}, which does not exist")]
+    /// The commit changes the lifecycle of an unknown key.
+    #[error("revision {revision} changes {key}, which is not registered")]
     Absent {
         /// The commit's revision.
         revision: Revision,
-        /// The key.
+        /// The unknown key.
         key: Key,
     },
 }
 
 impl Catalog {
-    /// Adds one commit: whole, or not at all.
+    /// Applies one commit atomically. On error the catalog is unchanged.
     pub fn apply(&mut self, sealed: &SealedCommit) -> Result<(), ApplyError> {
         let (commit, revision) = (sealed.commit(), sealed.revision());
         if revision != self.revision.next() {
@@ -71,7 +71,7 @@ impl Catalog {
             if next.records.contains_key(key) {
                 return Err(ApplyError::Exists { revision, key: key.clone() });
             }
-            // `SealedCommit` proves that each registration comes with its document.
+            // `SealedCommit` guarantees one document per registration.
             let Some(document) = documents.next().cloned() else { continue };
             next.put(Arc::new(Record {
                 document,
@@ -113,7 +113,7 @@ impl Catalog {
         self.count(before.as_deref(), after.as_deref());
     }
 
-    /// Keeps the content digest up to date, where there is one.
+    /// Updates the content tree if it has been built.
     pub(super) fn count(&mut self, before: Option<&str>, after: Option<&str>) {
         let Some(content) = self.content.get_mut() else { return };
         if let Some(line) = before {

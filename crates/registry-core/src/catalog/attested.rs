@@ -1,22 +1,20 @@
-//! Attestations of catalogs.
-
 use aws_lc_rs::signature::Ed25519KeyPair;
 
 use super::Catalog;
 use crate::{
-    attestation::{Attestation, NotAttested, Statement},
+    attestation::{Attestation, AttestationMismatch, Statement},
     checkpoint::VerifierKey,
     timestamp::Timestamp,
 };
 
 impl Attestation {
-    /// Signs a state as the latest one at this time.
+    /// Signs a catalog as the latest state at this time.
     pub fn sign(catalog: &Catalog, time: Timestamp, pair: &Ed25519KeyPair) -> Self {
         Self::sign_statement(&catalog.statement(), time, pair)
     }
 
-    /// Whether this key signed this state.
-    pub fn verify(&self, catalog: &Catalog, key: &VerifierKey) -> Result<(), NotAttested> {
+    /// Verifies the signature over this catalog by this key.
+    pub fn verify(&self, catalog: &Catalog, key: &VerifierKey) -> Result<(), AttestationMismatch> {
         self.verify_statement(&catalog.statement(), key)
     }
 }
@@ -49,7 +47,7 @@ mod tests {
     }
 
     #[test]
-    fn it_holds_for_the_state_that_was_signed_and_for_no_other() {
+    fn attestation_verifies_only_for_signed_state() {
         let registry = RegistryId::new("0198c0de");
         let time = Timestamp::from_millis(1_795_300_000_123);
         let state = Catalog::empty(registry.clone());
@@ -60,8 +58,8 @@ mod tests {
         let elsewhere = Catalog::empty(RegistryId::new("another"));
         let later = state.at(Revision(1), state.chain());
         let forked = state.at(Revision(0), ChainHash::genesis(elsewhere.registry()));
-        let scope = Scope::of_roots(&["team/*"]).unwrap();
-        let part = state.clone().as_part(Arc::new(scope));
+        let scope = Scope::from_roots(&["team/*"]).unwrap();
+        let part = state.clone().with_scope(Arc::new(scope));
         for other in [&elsewhere, &later, &forked, &part] {
             assert!(attestation.verify(other, &key).is_err(), "{other:?}");
         }
@@ -74,7 +72,7 @@ mod tests {
             refused.starts_with("revision 0 of registry 0198c0de is not signed by "),
             "{refused}"
         );
-        // A key that is known under another registry's name says nothing of this one.
+        // A key known for another registry must not verify states of this one.
         let shared = Checkpoint::verifier_key(elsewhere.registry(), &pair(1));
         assert!(attestation.verify(&state, &shared).is_err());
     }

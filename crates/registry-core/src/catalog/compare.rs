@@ -1,4 +1,4 @@
-//! What is different between two catalogs of one history.
+//! Differences between two catalogs of one history.
 
 use std::{cmp::Ordering, iter::from_fn, ops::Bound, sync::Arc};
 
@@ -6,34 +6,34 @@ use super::{Catalog, Record};
 use crate::{
     compatibility::Mode,
     reference::Key,
-    setting::{Selector, Set},
+    setting::{Selector, SelectorSettings},
 };
 
-/// An entity that one of two catalogs lacks, or that has another lifecycle in it.
+/// An entity that exists in only one of two catalogs, or whose lifecycle differs.
 #[derive(Debug, Clone, Copy)]
 pub struct EntityDifference<'a> {
-    /// What names it.
+    /// The entity's key.
     pub key: &'a Key,
-    /// As the first catalog has it.
+    /// The record in the first catalog.
     pub old: Option<&'a Arc<Record>>,
-    /// As the second one has it.
+    /// The record in the second catalog.
     pub new: Option<&'a Arc<Record>>,
 }
 
-/// A name, a namespace or everything about which something else is set.
+/// A selector whose settings differ between two catalogs.
 #[derive(Debug, Clone, Copy)]
 pub struct SettingDifference<'a> {
-    /// What the setting is about.
+    /// The selector of the setting.
     pub on: &'a Selector,
-    /// What the first catalog says; `None`: nothing was ever set.
-    pub old: Option<&'a Set>,
-    /// What the second one says.
-    pub new: Option<&'a Set>,
+    /// The setting in the first catalog; `None` if it was never set.
+    pub old: Option<&'a SelectorSettings>,
+    /// The setting in the second catalog; `None` if it was never set.
+    pub new: Option<&'a SelectorSettings>,
 }
 
 impl Catalog {
-    /// The entities in which a catalog differs from this one, by their keys, after this key. Those
-    /// that were deprecated and restored are not different.
+    /// The entities after `after` that differ between this catalog and another, ordered by key. A
+    /// deprecation that was reverted is no difference.
     pub fn entity_differences<'a>(
         &'a self,
         other: &'a Self,
@@ -48,8 +48,8 @@ impl Catalog {
             .map(|(key, old, new)| EntityDifference { key, old, new })
     }
 
-    /// The settings in which a catalog differs from this one, by their selectors, after this one.
-    /// Those that were changed and changed back are not different.
+    /// The settings after `after` that differ between this catalog and another, ordered by
+    /// selector. A change that was reverted is no difference.
     pub fn setting_differences<'a>(
         &'a self,
         other: &'a Self,
@@ -60,7 +60,7 @@ impl Catalog {
             .map(|(on, old, new)| SettingDifference { on, old, new })
     }
 
-    /// The newest lower version of the same name.
+    /// The highest version of the same name below this one.
     pub fn predecessor(&self, key: &Key) -> Option<&Arc<Record>> {
         let below = (Bound::Unbounded, Bound::Excluded(key.clone()));
         let (before, record) = self.records.range(below).next_back()?;
@@ -68,13 +68,13 @@ impl Catalog {
     }
 }
 
-/// What is set, without when.
-fn values(set: Option<&Set>) -> (bool, Option<&str>, Option<Mode>) {
+/// The values of a setting without its revision.
+fn values(set: Option<&SelectorSettings>) -> (bool, Option<&str>, Option<Mode>) {
     let owner = set.and_then(|set| set.owner.as_deref());
     (set.is_some_and(|set| set.archived), owner, set.and_then(|set| set.compatibility))
 }
 
-/// Both sides of each key that at least one of two sorted sides has.
+/// Joins two sorted sequences by key.
 fn merge<'a, K: Ord + 'a, V: 'a>(
     old: impl Iterator<Item = (&'a K, &'a V)>,
     new: impl Iterator<Item = (&'a K, &'a V)>,

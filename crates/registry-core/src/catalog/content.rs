@@ -1,22 +1,21 @@
-//! A set of lines with a digest that costs little to keep up to date: a Merkle tree whose shape
-//! follows from the lines alone, so that equal sets have equal digests however they came about.
+//! A set of lines with an incremental digest: a Merkle tree whose shape depends only on the lines,
+//! so that equal sets have equal digests regardless of the order of their changes.
 //!
-//! A line counts by its SHA-256. Up to [`BUCKET`] of them are one bucket, whose digest is SHA-256(0 ‖
-//! them in order); more are a branch of sixteen by their next four bits, whose digest is SHA-256(1 ‖
-//! the branches' digests).
+//! A line is represented by its SHA-256. Up to [`BUCKET`] lines form a bucket with the digest
+//! SHA-256(0 ‖ sorted line hashes). A larger set is a branch with sixteen children by the next four
+//! bits, and has the digest SHA-256(1 ‖ the children's digests).
 
 use std::sync::{Arc, OnceLock};
 
 use sha2::{Digest as _, Sha256};
 
-/// Most lines of one bucket.
+/// Maximum number of lines in a bucket.
 const BUCKET: usize = 16;
-/// Branches of a branch.
+/// Number of children of a branch.
 const FAN: usize = 16;
 
 type Hash = [u8; 32];
 
-/// The set.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Content {
     root: Arc<Node>,
@@ -41,17 +40,16 @@ impl Default for Inside {
 }
 
 impl Content {
-    /// Adds a line, unless it is there.
+    /// Adds a line unless it is present.
     pub(super) fn insert(&mut self, line: &str) {
         Arc::make_mut(&mut self.root).insert(Sha256::digest(line).into(), 0);
     }
 
-    /// Takes a line out, if it is there.
+    /// Removes a line if it is present.
     pub(super) fn remove(&mut self, line: &str) {
         Arc::make_mut(&mut self.root).remove(&Sha256::digest(line).into(), 0);
     }
 
-    /// The digest of the set.
     pub(super) fn digest(&self) -> Hash {
         self.root.digest()
     }
@@ -81,7 +79,7 @@ impl Node {
         })
     }
 
-    /// Says whether it is new.
+    /// Returns whether the line is new.
     fn insert(&mut self, line: Hash, depth: usize) -> bool {
         let is_new = match &mut self.inside {
             Inside::Bucket(lines) => match lines.binary_search(&line) {
@@ -105,7 +103,7 @@ impl Node {
         is_new
     }
 
-    /// Makes a branch of a bucket that has become too big.
+    /// Turns a bucket that has become too large into a branch.
     fn split(&mut self, depth: usize) {
         let Inside::Bucket(lines) = &mut self.inside else { return };
         if lines.len() <= BUCKET {
@@ -125,7 +123,7 @@ impl Node {
         self.inside = Inside::Branch { len, nodes };
     }
 
-    /// Says whether it was there.
+    /// Returns whether the line was present.
     fn remove(&mut self, line: &Hash, depth: usize) -> bool {
         let was_there = match &mut self.inside {
             Inside::Bucket(lines) => match lines.binary_search(line) {
@@ -153,7 +151,7 @@ impl Node {
         was_there
     }
 
-    /// All lines, in order.
+    /// Appends all line hashes in order.
     fn collect(&self, into: &mut Vec<Hash>) {
         match &self.inside {
             Inside::Bucket(lines) => into.extend(lines),
@@ -162,8 +160,8 @@ impl Node {
     }
 }
 
-/// Which branch of a node at this depth leads to a line. No two of the lines that anybody can find
-/// have all 64 steps in common.
+/// The index of the child that contains a line. SHA-256 collision resistance bounds the depth below
+/// 64 levels.
 fn branch(line: &Hash, depth: usize) -> usize {
     let byte = usize::from(line[depth / 2]);
     if depth.is_multiple_of(2) { byte >> 4 } else { byte & 15 }
@@ -177,13 +175,13 @@ mod tests {
 
     use super::*;
 
-    fn of<'a>(lines: impl IntoIterator<Item = &'a String>) -> Content {
+    fn from_lines<'a>(lines: impl IntoIterator<Item = &'a String>) -> Content {
         let mut content = Content::default();
         lines.into_iter().for_each(|line| content.insert(line));
         content
     }
 
-    /// The definition, once more and from scratch.
+    /// A direct implementation of the definition, as the reference.
     fn direct(lines: &[Hash], depth: usize) -> Hash {
         if lines.len() <= BUCKET {
             return Sha256::digest([&[0], lines.concat().as_slice()].concat()).into();
@@ -199,7 +197,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_way_to_the_same_lines_leads_to_the_same_digest(
+        fn content_digest_is_independent_of_change_order(
             steps in prop::collection::vec((0_u16..400, any::<bool>()), 0..900),
         ) {
             let (mut content, mut lines) = (Content::default(), BTreeSet::new());
@@ -220,9 +218,9 @@ mod tests {
             let mut hashes: Vec<Hash> = lines.iter().map(|l| Sha256::digest(l).into()).collect();
             hashes.sort_unstable();
             prop_assert_eq!(content.digest(), direct(&hashes, 0));
-            prop_assert_eq!(content.digest(), of(lines.iter().rev()).digest());
+            prop_assert_eq!(content.digest(), from_lines(lines.iter().rev()).digest());
             prop_assert_eq!(content.root.len(), lines.len());
-            // Copies are not touched by what comes after them.
+            // Earlier clones are unaffected by later changes.
             for (copy, digest) in before {
                 prop_assert_eq!(copy.digest(), digest);
             }
@@ -230,11 +228,11 @@ mod tests {
     }
 
     #[test]
-    fn one_line_more_or_another_one_is_another_digest() {
+    fn content_digest_changes_with_each_line() {
         let lines: Vec<String> = (0..40).map(|i| format!("line {i}")).collect();
-        let whole = of(&lines).digest();
+        let whole = from_lines(&lines).digest();
         for i in 0..lines.len() {
-            let mut less = of(&lines);
+            let mut less = from_lines(&lines);
             less.remove(&lines[i]);
             assert_ne!(less.digest(), whole);
             less.insert("another");

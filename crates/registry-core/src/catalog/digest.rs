@@ -1,7 +1,7 @@
-//! The digests of a whole catalog, by which a copy of it is proved.
+//! Digests that verify a copy of a catalog.
 //!
-//! One is of the state at its revision, over everything in order. The other is of the content alone,
-//! and follows each change.
+//! One covers the whole state at its revision. The other covers the content alone and is updated
+//! incrementally.
 
 use serde::Serialize;
 use sha2::{Digest as _, Sha256};
@@ -11,13 +11,13 @@ use crate::{
     document::Digest,
     lifecycle::Lifecycle,
     scope::Scope,
-    setting::{Selector, Set},
+    setting::{Selector, SelectorSettings},
 };
 
 impl Catalog {
-    /// A digest over the whole state: revision, chain hash, scope if it is a part, for each entity in
-    /// order its key, digest, owner, registration and lifecycle, and what is set. Equal digests mean
-    /// equal catalogs. Looks at every entity.
+    /// A digest over the whole state: revision, chain hash, scope of a partial catalog, settings,
+    /// and for each entity its key, digest, owner, registration and lifecycle. Equal digests mean
+    /// equal catalogs. Cost: linear in the number of entities.
     pub fn digest(&self) -> Digest {
         let part = match &*self.scope {
             Scope::Everything => String::new(),
@@ -34,9 +34,9 @@ impl Catalog {
         Digest::from_bytes(hash.finalize().into())
     }
 
-    /// A digest over the entities and what is set, by which a part of the catalog is the same at
-    /// several revisions: the root of the tree of `content.rs`. The first one of a catalog looks at every
-    /// entity; from then on, each costs as much as what has changed.
+    /// A digest over the entities and settings, which stays the same across revisions that do not
+    /// change them. It is the root of the tree in `content.rs`. The first call visits all entities;
+    /// afterwards the cost is proportional to the changes.
     pub fn content_digest(&self) -> Digest {
         let content = self.content.get_or_init(|| {
             let mut content = Content::default();
@@ -48,7 +48,7 @@ impl Catalog {
     }
 }
 
-/// What a record counts as.
+/// The line of a record in the digests.
 pub(super) fn entity_line(record: &Record) -> String {
     let Record { document, owner, registered, registered_at, lifecycle } = record;
     let Lifecycle { state, notice, revision, changed_at } = lifecycle;
@@ -60,12 +60,12 @@ pub(super) fn entity_line(record: &Record) -> String {
     )
 }
 
-/// What a setting counts as.
-pub(super) fn setting_line(on: &Selector, set: &Set) -> String {
+/// The line of a setting in the digests.
+pub(super) fn setting_line(on: &Selector, set: &SelectorSettings) -> String {
     format!("{on} {}\n", json(set))
 }
 
 fn json(value: &impl Serialize) -> String {
-    // Only plain structs of texts and numbers come here, all of which serialize.
+    // Only plain structs of strings and numbers are passed here; all of them serialize.
     serde_json::to_string(value).unwrap_or_default()
 }

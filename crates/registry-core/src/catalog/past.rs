@@ -1,4 +1,4 @@
-//! A catalog and an earlier one of the same history: going back, and what has changed since.
+//! Earlier states of a catalog: rewinding, and changes since then.
 
 use std::{collections::HashMap, sync::Arc};
 
@@ -11,8 +11,8 @@ use crate::{
 };
 
 impl Catalog {
-    /// The state after an earlier revision. `changed` has the lifecycles of that time for what was
-    /// deprecated, retired or restored before it.
+    /// The state after an earlier revision. `changed` has the lifecycles at that revision of all
+    /// entities that were deprecated, retired or restored before it.
     pub fn rewound(
         &self,
         (revision, chain): (Revision, ChainHash),
@@ -42,10 +42,11 @@ impl Catalog {
         self.count(before.as_deref(), None);
     }
 
-    /// The records that are new or changed since an earlier catalog of the same history, found by
-    /// what the two share; `None` where something is gone, so that it was no earlier one.
+    /// New and changed records since an earlier catalog of the same history. Structural sharing
+    /// makes the cost proportional to the changes. Returns `None` if an entity has disappeared,
+    /// because then `earlier` has another history.
     pub fn changed_since(&self, earlier: &Self) -> Option<Vec<Arc<Record>>> {
-        let step = self.step_from(earlier);
+        let step = self.delta_from(earlier);
         step.removed.is_empty().then_some(step.put)
     }
 }

@@ -1,5 +1,3 @@
-//! Looking things up in a catalog, and refusing commits that do not follow.
-
 use serde_json::json;
 
 use super::{ApplyError, Catalog, LifecycleState};
@@ -27,7 +25,7 @@ fn versions() -> Catalog {
 }
 
 #[test]
-fn versions_of_a_name_are_in_order_and_alone() {
+fn versions_lists_one_name_in_order() {
     let catalog = versions();
     let read = Name::parse(Kind::Tool, "read").unwrap();
     let keys: Vec<_> = catalog.versions(Kind::Tool, &read).map(|(k, _)| k.to_string()).collect();
@@ -42,7 +40,7 @@ fn versions_of_a_name_are_in_order_and_alone() {
 }
 
 #[test]
-fn dependents_are_known_of_what_is_not_registered_too() {
+fn dependents_of_unregistered_key_are_listed() {
     let catalog = versions();
     let files = "server/files@1.0.0".parse().unwrap();
     assert!(catalog.find(&files).is_none());
@@ -67,7 +65,7 @@ fn sealed(catalog: &Catalog, revision: u64, change: Change) -> SealedCommit {
 }
 
 #[test]
-fn a_commit_that_does_not_fit_is_refused_whole() {
+fn apply_rejects_invalid_commit_atomically() {
     let before = versions();
     let read = before.find(&"tool/read@1.2.0".parse().unwrap()).unwrap().document.clone();
     let register = Change {
@@ -88,7 +86,7 @@ fn a_commit_that_does_not_fit_is_refused_whole() {
 }
 
 #[test]
-fn the_content_digest_follows_settings_too() {
+fn content_digest_covers_settings() {
     let mut catalog = versions();
     let mut seen = vec![catalog.content_digest()];
     for (on, setting) in [
@@ -110,7 +108,7 @@ fn the_content_digest_follows_settings_too() {
 }
 
 #[test]
-fn among_many_entities_each_change_is_seen() {
+fn changed_since_finds_each_change() {
     let schemas: Vec<_> = (0..300).map(|i| schema(&format!("S{i:03}"), &json!(true))).collect();
     let before = catalog(&schemas);
     for (key, _) in before.iter() {

@@ -1,4 +1,4 @@
-//! What a commit does to one entity, and how that is written.
+//! Changes of a commit and their serialized form.
 
 use serde::{Deserialize, Serialize};
 
@@ -11,28 +11,28 @@ use crate::{
     timestamp::Timestamp,
 };
 
-/// What is done to one entity.
+/// An operation on one entity.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "action", rename_all = "lowercase", rename_all_fields = "camelCase")]
 pub enum Action {
-    /// A new entity with this document.
+    /// Registers a new entity.
     Register {
         /// The document's digest.
         digest: Digest,
-        /// Who owns the name. Absent: the commit's author.
+        /// The owner of the name; absent if it is the commit's author.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         owner: Option<String>,
     },
-    /// Still usable, but nobody should begin to depend on it.
+    /// Keeps the entity usable, but discourages new dependencies.
     Deprecate(Notice),
-    /// No longer to be depended on.
+    /// Forbids dependencies on the entity.
     Retire(Notice),
-    /// Active again.
+    /// Makes the entity active again.
     Restore,
 }
 
 impl Action {
-    /// The action as one word: `register`.
+    /// The serialized name: `register`.
     pub fn as_str(&self) -> &'static str {
         match self {
             Self::Register { .. } => "register",
@@ -42,7 +42,7 @@ impl Action {
         }
     }
 
-    /// The lifecycle state that it leads to.
+    /// The lifecycle state after the action.
     pub fn state(&self) -> LifecycleState {
         match self {
             Self::Register { .. } | Self::Restore => LifecycleState::Active,
@@ -51,7 +51,7 @@ impl Action {
         }
     }
 
-    /// What a lifecycle change says to those who use the entity.
+    /// The notice of a lifecycle change for users of the entity.
     pub fn notice(&self) -> Option<&Notice> {
         match self {
             Self::Deprecate(notice) | Self::Retire(notice) => Some(notice),
@@ -64,13 +64,13 @@ impl Action {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "FlatChange", into = "FlatChange")]
 pub struct Change {
-    /// Which entity.
+    /// The entity's key.
     pub key: Key,
-    /// What is done to it.
+    /// The operation on it.
     pub action: Action,
 }
 
-/// A change as it is written: key and action side by side.
+/// The serialized form, with key and action in one object.
 #[derive(Serialize, Deserialize)]
 struct FlatChange {
     kind: Kind,

@@ -1,5 +1,3 @@
-//! The chain: what was sealed is proved, and anything else is named.
-
 use std::sync::Arc;
 
 use super::{Action, Change, Commit, InvalidCommit, SealedCommit};
@@ -31,7 +29,7 @@ fn sealed() -> SealedCommit {
             Change { key: document.key().clone(), action: register },
             Change {
                 key: document.key().clone(),
-                action: Action::Deprecate(Notice::saying(Some("old"))),
+                action: Action::Deprecate(Notice::with_message(Some("old"))),
             },
         ],
         ..Commit::default()
@@ -49,7 +47,7 @@ fn verify(
 }
 
 #[test]
-fn the_canonical_bytes_are_fixed() {
+fn commit_canonical_bytes_are_stable() {
     let digest = document("s").digest();
     assert_eq!(
         String::from_utf8_lossy(sealed().bytes()),
@@ -63,19 +61,19 @@ fn the_canonical_bytes_are_fixed() {
 }
 
 #[test]
-fn what_was_sealed_is_proved() {
+fn verify_accepts_sealed_commit() {
     let sealed = sealed();
     let documents = sealed.documents().to_vec();
     assert_eq!(verify(genesis(), sealed.bytes(), documents).unwrap(), sealed);
 }
 
 #[test]
-fn anything_else_breaks_the_chain() {
+fn verify_rejects_modified_commit() {
     let sealed = sealed();
     let documents = sealed.documents().to_vec();
     let other = ChainHash::genesis(&RegistryId::new("another"));
     let error = verify(other, sealed.bytes(), documents.clone()).unwrap_err();
-    assert!(error.to_string().starts_with("the chain breaks at revision 1: "), "{error}");
+    assert!(error.to_string().starts_with("chain hash mismatch at revision 1: "), "{error}");
     for place in 0..sealed.bytes().len() {
         let mut bytes = sealed.bytes().to_vec();
         bytes[place] ^= 1;
@@ -84,14 +82,14 @@ fn anything_else_breaks_the_chain() {
 }
 
 #[test]
-fn documents_come_exactly_with_what_registers_them() {
+fn verify_requires_exactly_registered_documents() {
     let sealed = sealed();
     let check = |documents| verify(genesis(), sealed.bytes(), documents).unwrap_err().to_string();
-    let missing = "revision 1 does not come with the document of server/s@1.0.0";
+    let missing = "revision 1 lacks the document of server/s@1.0.0";
     assert_eq!(check(Vec::new()), missing);
     assert_eq!(check(vec![document("t")]), missing);
     assert_eq!(
         check(vec![document("s"), document("t")]),
-        "revision 1 comes with 1 documents that it does not register"
+        "revision 1 has 1 documents that it does not register"
     );
 }

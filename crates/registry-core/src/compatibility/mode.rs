@@ -1,49 +1,49 @@
-//! How compatible new versions have to be with earlier ones.
+//! Compatibility modes: the required compatibility of new versions with earlier ones.
 
 use std::{fmt, str::FromStr};
 
 use serde::{Deserialize, Serialize};
 
-/// In which direction a change must be safe.
+/// The required direction of compatibility.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Direction {
-    /// What worked with the old version works with the new one.
+pub enum CompatibilityDirection {
+    /// Users of the old version can switch to the new one.
     Backward,
-    /// What works with the new version worked with the old one.
+    /// Users of the new version can switch to the old one.
     Forward,
-    /// Both.
+    /// Both directions.
     Full,
 }
 
-impl Direction {
-    /// Says that the versions are not compatible in this direction.
+impl CompatibilityDirection {
+    /// Describes a violation in this direction.
     pub fn broken(self, old: &impl fmt::Display, new: &impl fmt::Display) -> String {
         match self {
-            Self::Backward => format!("{new} breaks what {old} promises"),
-            Self::Forward => format!("{old} breaks what {new} promises"),
-            Self::Full => format!("{old} and {new} cannot each take the other's place"),
+            Self::Backward => format!("{new} is not backward compatible with {old}"),
+            Self::Forward => format!("{new} is not forward compatible with {old}"),
+            Self::Full => format!("{new} is not fully compatible with {old}"),
         }
     }
 }
 
-/// What a new version must be compatible with, in which direction.
+/// The compatibility that a registry requires of new versions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Mode {
-    /// Nothing.
+    /// No requirement.
     None,
-    /// Whoever used the version before may use the new one.
+    /// Users of the previous version can switch to the new one.
     #[default]
     Backward,
-    /// Whoever uses the new version may use the one before.
+    /// Users of the new version can switch to the previous one.
     Forward,
-    /// Both.
+    /// Both directions.
     Full,
-    /// As `backward`, with every earlier version.
+    /// Like `backward`, but with every earlier version.
     BackwardTransitive,
-    /// As `forward`, with every earlier version.
+    /// Like `forward`, but with every earlier version.
     ForwardTransitive,
-    /// As `full`, with every earlier version.
+    /// Like `full`, but with every earlier version.
     FullTransitive,
 }
 
@@ -59,22 +59,22 @@ impl Mode {
         Self::FullTransitive,
     ];
 
-    /// The direction in which versions are compared, if they are.
-    pub fn direction(self) -> Option<Direction> {
+    /// The direction of the comparison; `None` if versions are not compared.
+    pub fn direction(self) -> Option<CompatibilityDirection> {
         match self {
             Self::None => None,
-            Self::Backward | Self::BackwardTransitive => Some(Direction::Backward),
-            Self::Forward | Self::ForwardTransitive => Some(Direction::Forward),
-            Self::Full | Self::FullTransitive => Some(Direction::Full),
+            Self::Backward | Self::BackwardTransitive => Some(CompatibilityDirection::Backward),
+            Self::Forward | Self::ForwardTransitive => Some(CompatibilityDirection::Forward),
+            Self::Full | Self::FullTransitive => Some(CompatibilityDirection::Full),
         }
     }
 
-    /// Whether all earlier versions of the line are compared, not only the newest.
+    /// Whether every earlier version of the line is compared instead of only the newest.
     pub fn is_transitive(self) -> bool {
         matches!(self, Self::BackwardTransitive | Self::ForwardTransitive | Self::FullTransitive)
     }
 
-    /// The mode as it is written: `backward_transitive`.
+    /// The serialized name: `backward_transitive`.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::None => "none",
@@ -94,7 +94,7 @@ impl fmt::Display for Mode {
     }
 }
 
-/// A text that is not a mode.
+/// The text is not a compatibility mode.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
     "`{0}` is not a mode of compatibility; the modes are none, backward, forward, full, \
@@ -118,7 +118,7 @@ mod tests {
     use super::Mode;
 
     #[test]
-    fn modes_read_back_as_they_print() {
+    fn mode_round_trips_through_text() {
         for mode in Mode::ALL {
             assert_eq!(mode.to_string().parse(), Ok(mode));
             assert_eq!(mode.is_transitive(), mode.as_str().ends_with("_transitive"));

@@ -1,5 +1,5 @@
-//! The registered versions that may have the content of a batch's documents, whatever versions
-//! these and what they refer to got.
+//! Registered versions with the same content as a batch's documents, ignoring differences of
+//! version in the documents and their references.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -20,19 +20,19 @@ use crate::{
     version::Version,
 };
 
-/// The registered versions that a key of the batch may have become, oldest first.
+/// The candidate registered versions of each key of the batch, oldest first.
 type Versions<'a> = BTreeMap<&'a Key, Vec<&'a Key>>;
 
-/// The documents whose content is looked for.
+/// The documents to look up.
 pub(super) struct Same<'a> {
     catalog: &'a Catalog,
     documents: BTreeMap<&'a Key, &'a Arc<Document>>,
-    /// The names whose versions do not matter.
+    /// The names whose versions are ignored.
     names: BTreeSet<(Kind, &'a Name)>,
 }
 
 impl<'a> Same<'a> {
-    /// Those of a batch that are in conflict, or refer to such.
+    /// The documents in conflict and those that refer to them.
     pub(super) fn new(catalog: &'a Catalog, batch: &'a [Proposed]) -> Self {
         let concerned = concerned(catalog, batch);
         let documents = batch.iter().filter_map(Proposed::document);
@@ -44,8 +44,8 @@ impl<'a> Same<'a> {
         }
     }
 
-    /// Versions not older than the document's own, of the same content, that refer only to others
-    /// that were found, or to what the document itself refers to.
+    /// Candidate versions with the same content, not lower than the document's own. Their
+    /// references point only to other candidates, or to the document's own references.
     pub(super) fn find(&self) -> Versions<'a> {
         let mut found: Versions<'a> =
             self.documents.iter().map(|(key, document)| (*key, self.alike(document))).collect();
@@ -77,7 +77,7 @@ impl<'a> Same<'a> {
         versions.map(|(other, _)| other).collect()
     }
 
-    /// What a document says, whatever the versions of these names.
+    /// The canonical content with the versions of these names removed.
     fn content(&self, document: &Document) -> Vec<u8> {
         let any = |key: &Key| Key::new(key.kind, key.name.clone(), Version::lowest());
         let concerned = document.edges().iter().chain([document.key()]);
@@ -88,7 +88,7 @@ impl<'a> Same<'a> {
     }
 }
 
-/// What is in conflict, and what refers to that.
+/// The documents in conflict and those that refer to them.
 fn concerned<'a>(catalog: &Catalog, batch: &'a [Proposed]) -> BTreeSet<&'a Key> {
     let documents = || batch.iter().filter_map(Proposed::document);
     let conflicts = documents().filter(|document| is_other(catalog, document));

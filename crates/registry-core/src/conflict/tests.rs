@@ -1,10 +1,8 @@
-//! Batches that meet other content.
-
 use std::sync::Arc;
 
 use serde_json::json;
 
-use super::{OnConflict, Settled, Settlement};
+use super::{OnConflict, Resolution, ResolvedBatch};
 use crate::{
     catalog::Catalog,
     document::Document,
@@ -15,23 +13,23 @@ use crate::{
     },
 };
 
-fn settle(catalog: &Catalog, batch: &[Proposed], how: OnConflict) -> Settled {
-    super::settle(catalog, batch, how).unwrap()
+fn settle(catalog: &Catalog, batch: &[Proposed], how: OnConflict) -> ResolvedBatch {
+    super::resolve_conflicts(catalog, batch, how).unwrap()
 }
 
-fn lines(settled: &Settled) -> Vec<String> {
-    let line = |settlement: &Settlement| match settlement {
-        Settlement::Skipped(key) => format!("skip {key}"),
-        Settlement::Bumped { from, to } => format!("{from} -> {}", to.version),
+fn lines(settled: &ResolvedBatch) -> Vec<String> {
+    let line = |settlement: &Resolution| match settlement {
+        Resolution::Skipped(key) => format!("skip {key}"),
+        Resolution::Bumped { from, to } => format!("{from} -> {}", to.version),
     };
-    settled.settlements.iter().map(line).collect()
+    settled.resolutions.iter().map(line).collect()
 }
 
-fn batch(settled: &Settled) -> Vec<Proposed> {
+fn batch(settled: &ResolvedBatch) -> Vec<Proposed> {
     settled.changes.iter().map(|(_, proposed)| proposed.clone()).collect()
 }
 
-fn accepted(catalog: &Catalog, settled: &Settled) -> usize {
+fn accepted(catalog: &Catalog, settled: &ResolvedBatch) -> usize {
     let plan = plan(catalog, &batch(settled));
     assert!(plan.is_acceptable(), "{:?}", plan.diagnostics);
     plan.changes().count()
@@ -53,7 +51,7 @@ fn world(query: &serde_json::Value) -> Vec<Proposed> {
 }
 
 #[test]
-fn equal_content_is_no_conflict_in_any_way() {
+fn conflict_equal_content_is_none() {
     let batch = world(&json!({ "type": "string" }));
     let before = catalog(&batch);
     for how in [OnConflict::Fail, OnConflict::Skip, OnConflict::Bump] {
@@ -64,7 +62,7 @@ fn equal_content_is_no_conflict_in_any_way() {
 }
 
 #[test]
-fn skipping_leaves_out_what_is_in_conflict_alone() {
+fn skip_removes_only_conflicting_changes() {
     let before = catalog(&world(&json!({ "type": "string" })));
     let mut batch = world(&json!({ "type": "integer" }));
     batch.push(source_tool("find2", "docs2"));
@@ -76,7 +74,7 @@ fn skipping_leaves_out_what_is_in_conflict_alone() {
 }
 
 #[test]
-fn a_bump_takes_everything_that_refers_to_it_along_and_is_done_once() {
+fn bump_updates_dependents_and_is_idempotent() {
     let before = catalog(&world(&json!({ "type": "string" })));
     let batch = world(&json!({ "type": "integer" }));
     let settled = settle(&before, &batch, OnConflict::Bump);
@@ -95,14 +93,14 @@ fn a_bump_takes_everything_that_refers_to_it_along_and_is_done_once() {
     let again = settle(&after, &batch, OnConflict::Bump);
     assert_eq!(lines(&again), lines(&settled), "the same content is found again");
     assert_eq!(accepted(&after, &again), 0);
-    // And what comes after that is newer still.
+    // A further change gets a still newer version.
     let more = settle(&after, &world(&json!({ "type": "null" })), OnConflict::Bump);
     assert_eq!(lines(&more)[0], "schema/Query@1.0.0 -> 3.0.0");
     assert_eq!(accepted(&after, &more), 5);
 }
 
 #[test]
-fn the_version_that_it_got_is_found_behind_newer_ones() {
+fn bump_finds_same_content_below_newer_versions() {
     let worlds = ["string", "integer", "null"].map(|name| world(&json!({ "type": name })));
     let other_words = {
         let mut batch = worlds[1].clone();
@@ -126,14 +124,14 @@ fn the_version_that_it_got_is_found_behind_newer_ones() {
 }
 
 #[test]
-fn words_are_a_patch() {
+fn bump_of_changed_title_is_patch() {
     let before = catalog(&[schema("A", &json!({ "type": "string" }))]);
     let words = [schema("A", &json!({ "type": "string", "title": "A" }))];
     assert_eq!(lines(&settle(&before, &words, OnConflict::Bump)), ["schema/A@1.0.0 -> 1.0.1"]);
 }
 
 #[test]
-fn a_version_that_none_comes_after_is_said() {
+fn bump_without_successor_is_reported() {
     let at = |version: &str, schema: &serde_json::Value| {
         let value = json!({ "name": "A", "version": version, "schema": schema });
         let document = Document::parse(Kind::Schema, &value).unwrap();
@@ -143,13 +141,14 @@ fn a_version_that_none_comes_after_is_said() {
         let change = if last.starts_with("1.") { "string" } else { "integer" };
         let before = catalog(&[at(last, &json!({ "type": "string" }))]);
         let batch = [at(last, &json!({ "type": change, "title": "A" }))];
-        let error = super::settle(&before, &batch, OnConflict::Bump).unwrap_err().to_string();
+        let error =
+            super::resolve_conflicts(&before, &batch, OnConflict::Bump).unwrap_err().to_string();
         assert!(error.contains(&format!("no version comes after {last}: give it")), "{error}");
     }
 }
 
 #[test]
-fn a_bump_says_what_has_changed() {
+fn bump_increment_matches_kind_of_change() {
     let bumped = |old: serde_json::Value, new: serde_json::Value| {
         let settled =
             settle(&catalog(&[schema("A", &old)]), &[schema("A", &new)], OnConflict::Bump);
@@ -166,8 +165,9 @@ fn a_bump_says_what_has_changed() {
 }
 
 #[test]
-fn a_bump_sees_through_references_that_move_along() {
-    // `C` breaks; `B` and `A` are the same but for what they refer to, and `A` has other words.
+fn bump_compares_through_bumped_references() {
+    // `C` breaks. `B` and `A` change only in their references, except that `A` also has a new
+    // title.
     let to = |name: &str| json!({ "items": { "$ref": format!("#{name}:1.0.0") } });
     let all = |c: &str, words: &str| {
         let mut a = to("B");

@@ -1,5 +1,3 @@
-//! The canonical form against the vectors of RFC 8785, and documents with their bounds.
-
 use serde_json::{Value, json};
 
 use super::{Digest, Document, InvalidDocument, canonical_bytes, exact_bytes, parse_json};
@@ -15,9 +13,9 @@ fn canonical(json: &str) -> String {
     String::from_utf8(canonical_bytes(&value)).unwrap()
 }
 
-/// RFC 8785 section 3.2.2 and 3.2.4: the example of the whole scheme.
+/// RFC 8785, sections 3.2.2 and 3.2.4.
 #[test]
-fn the_example_of_the_rfc() {
+fn canonical_form_matches_rfc_example() {
     let input = r#"{
         "numbers": [333333333.33333329, 1E30, 4.50, 2e-3, 0.000000000000000000000000001],
         "string": "\u20ac$\u000F\u000aA'\u0042\u0022\u005c\\\"\/",
@@ -29,9 +27,9 @@ fn the_example_of_the_rfc() {
     );
 }
 
-/// RFC 8785 section 3.2.3: names are sorted by their UTF-16 code units.
+/// RFC 8785, section 3.2.3: names are sorted by UTF-16 code units.
 #[test]
-fn the_sorting_of_the_rfc() {
+fn canonical_form_sorts_by_utf16() {
     let input = r#"{
         "\u20ac": "Euro Sign", "\r": "Carriage Return", "\ufb33": "Hebrew Letter Dalet With Dagesh",
         "1": "One", "\ud83d\ude00": "Emoji: Grinning Face", "\u0080": "Control",
@@ -56,9 +54,9 @@ fn the_sorting_of_the_rfc() {
     );
 }
 
-/// RFC 8785 appendix B: IEEE 754 bit patterns and how they are written.
+/// RFC 8785, appendix B: IEEE 754 bit patterns and their text.
 #[test]
-fn the_numbers_of_the_rfc() {
+fn canonical_form_matches_rfc_numbers() {
     for (bits, expected) in [
         (0x0000_0000_0000_0000, "0"),
         (0x8000_0000_0000_0000, "0"),
@@ -91,7 +89,7 @@ fn the_numbers_of_the_rfc() {
 }
 
 #[test]
-fn exact_form_keeps_every_digit_or_is_refused() {
+fn exact_form_keeps_digits_or_is_none() {
     let exact = |json: &str| {
         let value: Value = serde_json::from_str(json).unwrap();
         exact_bytes(&value).map(|bytes| String::from_utf8(bytes).unwrap())
@@ -116,7 +114,7 @@ fn exact_form_keeps_every_digit_or_is_refused() {
     }
 }
 
-/// JSON text of a number that reads back as the same number.
+/// JSON text that parses back to the same number.
 fn canonical_bytes_of(number: f64) -> String {
     format!("{number:e}")
 }
@@ -128,7 +126,7 @@ fn problems(members: Value) -> String {
 }
 
 #[test]
-fn documents_are_bounded_in_size_depth_and_numbers() {
+fn document_limits_size_depth_and_numbers() {
     let deep = |levels: usize| (0..levels).fold(json!({}), |inner, _| json!({ "x": inner }));
     assert_eq!(problems(deep(limits::DOCUMENT_DEPTH - 2)), "");
     assert!(problems(deep(limits::DOCUMENT_DEPTH - 1)).contains("nested deeper than 64 levels"));
@@ -141,16 +139,16 @@ fn documents_are_bounded_in_size_depth_and_numbers() {
     ] {
         let found = problems(json!({ "n": number }));
         assert!(
-            found.contains(&format!("\"/metadata/n\": the number {number} is beyond")),
+            found.contains(&format!("\"/metadata/n\": the number {number} is outside of")),
             "{found}"
         );
     }
     let big = problems(json!({ "x": "y".repeat(limits::DOCUMENT_BYTES) }));
-    assert!(big.contains("bytes, 262144 are allowed"), "{big}");
+    assert!(big.contains("bytes; the maximum is 262144"), "{big}");
 }
 
 #[test]
-fn equal_content_has_one_digest_however_it_is_written() {
+fn digest_is_independent_of_syntax() {
     let one = r#"{ "version": "1.0.0", "$comment": "x", "name": "A", "schema": { "b": 1.0, "a": 10e0 } }"#;
     let other = r#"{"name":"A","schema":{"a":10,"b":1},"version":"1.0.0","description":null}"#;
     let digest = |text| {
@@ -163,7 +161,7 @@ fn equal_content_has_one_digest_however_it_is_written() {
 }
 
 #[test]
-fn verification_proves_the_bytes() {
+fn verify_rejects_other_digest_or_kind() {
     let crate::rules::Proposed::Register(document) = tool("t", json!({ "spec": {} })) else {
         panic!("not a registration")
     };
@@ -177,12 +175,12 @@ fn verification_proves_the_bytes() {
         "{kind}"
     );
     let text = bytes::Bytes::from_static(b"{");
-    let error = Document::verify(Kind::Tool, text.clone(), Digest::of(&text)).unwrap_err();
+    let error = Document::verify(Kind::Tool, text.clone(), Digest::compute(&text)).unwrap_err();
     assert!(matches!(error, InvalidDocument::Json(_)));
 }
 
 #[test]
-fn a_document_reports_all_its_problems_even_without_a_name() {
+fn parse_reports_all_problems_without_name() {
     let found = |kind, value: Value| -> Vec<String> {
         let problems: Vec<Diagnostic> = Document::parse(kind, &value).unwrap_err();
         problems.iter().map(|d| format!("{} {}: {}", d.code, d.pointer, d.message)).collect()
@@ -194,7 +192,7 @@ fn a_document_reports_all_its_problems_even_without_a_name() {
             "version-invalid /version: `1` is not an exact semantic version: \
              unexpected end of input while parsing major version number",
             "implementation-ambiguous : a tool needs exactly one of `source` and `spec`, \
-             it has neither",
+             but has neither",
             "document-invalid /depends/0: the required field `type` is missing",
             "document-invalid /depends/0: the required field `name` is missing",
             "document-invalid /depends/0: the required field `version` is missing",
@@ -217,16 +215,16 @@ fn a_document_reports_all_its_problems_even_without_a_name() {
 }
 
 #[test]
-fn names_in_json_text_are_used_once() {
+fn parse_json_rejects_repeated_names() {
     let twice = parse_json(br#"{ "a": 1, "b": { "c": 1, "c": 2 } }"#).unwrap_err();
-    assert_eq!(twice.reason, "not valid JSON: `c` is written twice in one object");
+    assert_eq!(twice.reason, "not valid JSON: `c` occurs twice in one object");
     assert_eq!((twice.line, twice.column), (1, 28));
     assert!(parse_json(br#"{ "a": 1, "b": { "a": 1 } }"#).is_ok());
     assert!(parse_json(b"{} {}").unwrap_err().reason.contains("trailing"));
 }
 
 #[test]
-fn json_nested_too_deep_is_not_called_invalid() {
+fn parse_json_distinguishes_depth_from_syntax() {
     let nested = |levels: usize| format!("{}{}", "[".repeat(levels), "]".repeat(levels));
     assert!(parse_json(nested(127).as_bytes()).is_ok());
     let deep = parse_json(nested(128).as_bytes()).unwrap_err().to_string();
@@ -237,7 +235,7 @@ fn json_nested_too_deep_is_not_called_invalid() {
 }
 
 #[test]
-fn a_document_is_what_is_read_back_from_its_bytes() {
+fn document_equals_reparsed_bytes() {
     let value = json!({ "name": "A", "version": "1.0.0", "schema": { "enum": [1.0, -0.0, 2.5] } });
     let document = Document::parse(Kind::Schema, &value).unwrap();
     let read = Document::verify(Kind::Schema, document.bytes().clone(), document.digest());

@@ -1,13 +1,13 @@
-//! An A2A agent: its card and, in the `urn:agentgateway:sbom` extension, what it depends on.
+//! An A2A agent: its card and, in the `urn:agentgateway:sbom` extension, its dependencies.
 //!
-//! The card's fields are those of A2A's `AgentCard`.
+//! The fields are those of A2A's `AgentCard`.
 
 mod capabilities;
 mod skill;
 
 use std::collections::HashSet;
 
-use schema_compat::pointer::At;
+use schema_compat::pointer::Location;
 use serde::Serialize;
 use serde_json::{Map, Value};
 
@@ -20,50 +20,50 @@ use crate::{decode::Problems, entity::tool::Dependency, kind::Kind, name::Name, 
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Agent {
-    /// Its name, perhaps with a namespace: `team/name`.
+    /// The name, optionally with a namespace: `team/name`.
     pub name: Name,
-    /// Its exact version.
+    /// The exact version.
     pub version: Version,
-    /// What it does.
+    /// The description for people and models.
     pub description: String,
-    /// Where it answers.
+    /// The URL of its A2A endpoint.
     pub url: String,
-    /// The A2A protocol version that it speaks.
+    /// The A2A protocol version of that endpoint.
     pub protocol_version: String,
-    /// Media types that it takes unless a skill says otherwise.
+    /// Accepted media types, unless a skill overrides them.
     pub default_input_modes: Vec<String>,
-    /// Media types that it gives unless a skill says otherwise.
+    /// Produced media types, unless a skill overrides them.
     pub default_output_modes: Vec<String>,
-    /// What it can do.
+    /// The agent's skills.
     pub skills: Vec<Skill>,
-    /// Optional protocol features, and the extensions.
+    /// Optional protocol features and extensions.
     pub capabilities: Capabilities,
-    /// Who runs it.
+    /// The organization that operates the agent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub provider: Option<Provider>,
-    /// A2A security requirements, kept as they are.
+    /// A2A security requirements, preserved unchanged.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub security: Vec<Value>,
-    /// A2A security schemes, kept as they are.
+    /// A2A security schemes, preserved unchanged.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub security_schemes: Option<Map<String, Value>>,
-    /// Open information: owner, repository …
+    /// Open metadata: owner, repository …
     #[serde(skip_serializing_if = "Option::is_none")]
     pub metadata: Option<Map<String, Value>>,
 }
 
-/// Who runs an agent.
+/// The organization that operates an agent.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Provider {
-    /// The organization.
+    /// The organization's name.
     pub organization: String,
-    /// Its address.
+    /// The organization's URL.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub url: Option<String>,
 }
 
 impl Agent {
-    /// What it depends on, with the JSON pointer of the list.
+    /// The dependencies, with the JSON pointer of their list.
     pub fn depends(&self) -> (&[Dependency], String) {
         self.capabilities
             .extensions
@@ -79,9 +79,9 @@ impl Agent {
             .unwrap_or_default()
     }
 
-    /// Calls `found` with what it depends on and the place of the list.
-    pub(crate) fn each_dependency_list(&self, found: &mut dyn FnMut(&[Dependency], At<'_>)) {
-        self.capabilities.each_dependency_list(At::ROOT.member("capabilities"), found);
+    /// Calls `found` with each list of dependencies and its location.
+    pub(crate) fn each_dependency_list(&self, found: &mut dyn FnMut(&[Dependency], Location<'_>)) {
+        self.capabilities.each_dependency_list(Location::ROOT.member("capabilities"), found);
     }
 
     /// The skill with this id.
@@ -89,7 +89,7 @@ impl Agent {
         self.skills.iter().find(|skill| skill.id == id)
     }
 
-    pub(crate) fn read(problems: &Problems, value: &Value, at: At<'_>) -> Option<Self> {
+    pub(crate) fn read(problems: &Problems, value: &Value, at: Location<'_>) -> Option<Self> {
         let fields = problems.object(value, at)?;
         let (name, version) = (fields.name(Kind::Agent, "name"), fields.version("version"));
         let description = fields.required_string("description");
@@ -130,11 +130,11 @@ impl Agent {
     }
 }
 
-/// Reads a skill whose id no earlier one has.
+/// Reads a skill and reports a duplicate id.
 fn read_skill(
     problems: &Problems,
     value: &Value,
-    at: At<'_>,
+    at: Location<'_>,
     seen: &mut HashSet<String>,
 ) -> Option<Skill> {
     let skill = Skill::read(problems, value, at)?;
@@ -146,7 +146,7 @@ fn read_skill(
 }
 
 impl Provider {
-    fn read(problems: &Problems, value: &Value, at: At<'_>) -> Option<Self> {
+    fn read(problems: &Problems, value: &Value, at: Location<'_>) -> Option<Self> {
         let fields = problems.object(value, at)?;
         let organization = fields.required_string("organization");
         let url = fields.optional_string("url");
@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn skill_ids_are_unique() {
+    fn agent_rejects_duplicate_skill_ids() {
         let skill = |id: &str| json!({ "id": id, "name": "S", "description": "d", "tags": [] });
         let skills = json!([skill("s"), 7, skill("t"), skill("s")]);
         assert_eq!(
@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn dependencies_are_declared_once_and_strictly() {
+    fn agent_rejects_repeated_or_invalid_sbom_extension() {
         let uri = "urn:agentgateway:sbom";
         let twice = json!([{ "uri": uri }, { "uri": uri, "params": { "depends": [] } }]);
         assert_eq!(

@@ -1,30 +1,30 @@
 //! A reusable, versioned JSON Schema.
 
-use schema_compat::pointer::At;
+use schema_compat::pointer::Location;
 use serde::Serialize;
 use serde_json::{Map, Value};
 
 use crate::{decode::Problems, kind::Kind, name::Name, version::Version};
 
-/// A reusable JSON Schema, referred to as `{"$ref": "#Name:1.0.0"}`.
+/// A reusable JSON Schema, referenced as `{"$ref": "#Name:1.0.0"}`.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Schema {
-    /// Its name.
+    /// The name.
     pub name: Name,
-    /// Its exact version.
+    /// The exact version.
     pub version: Version,
-    /// What it describes, for people.
+    /// The description for people.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
-    /// The JSON Schema itself (an object or a boolean); draft 2020-12 unless `$schema` says other.
+    /// The JSON Schema (an object or a boolean); draft 2020-12 unless `$schema` names another.
     pub schema: Value,
-    /// Open information: owner, repository …
+    /// Open metadata: owner, repository …
     #[serde(skip_serializing_if = "Option::is_none")]
     pub metadata: Option<Map<String, Value>>,
 }
 
 impl Schema {
-    pub(crate) fn read(problems: &Problems, value: &Value, at: At<'_>) -> Option<Self> {
+    pub(crate) fn read(problems: &Problems, value: &Value, at: Location<'_>) -> Option<Self> {
         let fields = problems.object(value, at)?;
         let (name, version) = (fields.name(Kind::Schema, "name"), fields.version("version"));
         let description = fields.optional_string("description");

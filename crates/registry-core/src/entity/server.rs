@@ -1,6 +1,6 @@
 //! An MCP server and the tool versions that it provides.
 
-use schema_compat::pointer::At;
+use schema_compat::pointer::Location;
 use serde::Serialize;
 use serde_json::{Map, Value};
 
@@ -9,35 +9,35 @@ use crate::{decode::Problems, kind::Kind, name::Name, version::Version};
 /// A registered MCP server.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Server {
-    /// Its name, perhaps with a namespace: `team/name`.
+    /// The name, optionally with a namespace: `team/name`.
     pub name: Name,
-    /// Its exact version.
+    /// The exact version.
     pub version: Version,
-    /// What it is for, for people.
+    /// The description for people.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
-    /// The tool versions that it provides.
+    /// The tool versions that the server provides.
     pub provides: Vec<Provision>,
-    /// What else of it gateways pass on to callers who may use one of its tools.
+    /// Further features that gateways expose to callers with access to one of its tools.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub exposes: Vec<Exposure>,
-    /// Open information: owner, repository …
+    /// Open metadata: owner, repository …
     #[serde(skip_serializing_if = "Option::is_none")]
     pub metadata: Option<Map<String, Value>>,
 }
 
-/// What a server has besides tools, and what is not registered one by one.
+/// A feature of a server other than tools, whose items are not registered individually.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Exposure {
-    /// Its prompts.
+    /// Prompts.
     Prompts,
-    /// Its resources and resource templates.
+    /// Resources and resource templates.
     Resources,
 }
 
 impl Exposure {
-    /// All of them.
+    /// All features.
     pub const ALL: [Self; 2] = [Self::Prompts, Self::Resources];
 
     /// The name in documents.
@@ -48,18 +48,18 @@ impl Exposure {
         }
     }
 
-    fn read(problems: &Problems, value: &Value, at: At<'_>) -> Option<Self> {
+    fn read(problems: &Problems, value: &Value, at: Location<'_>) -> Option<Self> {
         let text = problems.string(value, at)?;
         let found = Self::ALL.into_iter().find(|e| e.as_str() == text);
         if found.is_none() {
-            let message = format!("`{text}` is nothing that a server exposes");
+            let message = format!("`{text}` is not a feature that a server can expose");
             problems.invalid(at, message, "write \"prompts\" or \"resources\"");
         }
         found
     }
 }
 
-/// One tool version that a server provides.
+/// A tool version that a server provides.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Provision {
     /// The tool's registered name.
@@ -69,7 +69,7 @@ pub struct Provision {
 }
 
 impl Server {
-    pub(crate) fn read(problems: &Problems, value: &Value, at: At<'_>) -> Option<Self> {
+    pub(crate) fn read(problems: &Problems, value: &Value, at: Location<'_>) -> Option<Self> {
         let fields = problems.object(value, at)?;
         let (name, version) = (fields.name(Kind::Server, "name"), fields.version("version"));
         let description = fields.optional_string("description");
@@ -83,7 +83,7 @@ impl Server {
 }
 
 impl Provision {
-    fn read(problems: &Problems, value: &Value, at: At<'_>) -> Option<Self> {
+    fn read(problems: &Problems, value: &Value, at: Location<'_>) -> Option<Self> {
         let fields = problems.object(value, at)?;
         let (tool, version) = (fields.name(Kind::Tool, "tool"), fields.version("version"));
         fields.finish();

@@ -1,18 +1,18 @@
-//! A tool: real or virtual (`source`) or composed (`spec`), and what it depends on.
+//! A tool: real or virtual (`source`) or composed (`spec`), and its dependencies.
 
 mod execution;
 mod hints;
 mod meta;
 mod source;
 
-use schema_compat::pointer::At;
+use schema_compat::pointer::Location;
 use serde::Serialize;
 use serde_json::{Map, Value};
 
 use self::source::Placement;
 pub use self::{
     execution::TaskSupport,
-    hints::{Effect, Hints},
+    hints::{Hints, ToolEffect},
     meta::is_reserved_meta_key,
     source::ToolSource,
 };
@@ -29,72 +29,72 @@ use crate::{
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Tool {
-    /// Its name, as agents call it.
+    /// The name used in calls.
     pub name: Name,
-    /// Its exact version.
+    /// The exact version.
     pub version: Version,
-    /// A title for people; without one the upstream's.
+    /// The display title; absent means the upstream's.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub title: Option<String>,
-    /// What it does, for the model.
+    /// The description for the model; absent means the upstream's.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
-    /// How it is done: exactly one of `source` and `spec`.
+    /// The implementation: exactly one of `source` and `spec`.
     #[serde(flatten)]
     pub implementation: Implementation,
-    /// What a composition uses.
+    /// The tools and agents that a composition uses.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub depends: Vec<Dependency>,
-    /// JSON Schema of the arguments; without one the upstream's.
+    /// JSON Schema of the arguments; absent means the upstream's.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub input_schema: Option<Value>,
     /// JSON Schema of the structured result.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub output_schema: Option<Value>,
-    /// How the upstream's result is projected, by the composition grammar.
+    /// Projection of the upstream's result, in the composition grammar.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub output_transform: Option<Value>,
-    /// MCP tool annotations (`readOnlyHint` …); without them the upstream's.
+    /// MCP tool annotations (`readOnlyHint` …); absent means the upstream's.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub annotations: Option<Map<String, Value>>,
-    /// How the tool is executed (MCP `Tool.execution`: `taskSupport`); without it the upstream's.
+    /// Execution properties (MCP `Tool.execution`: `taskSupport`); absent means the upstream's.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub execution: Option<Map<String, Value>>,
-    /// Metadata of the definition (MCP `Tool._meta`), such as the interface of an MCP App; without it
-    /// the upstream's.
+    /// Metadata of the definition (MCP `Tool._meta`), such as the interface of an MCP App; absent
+    /// means the upstream's.
     #[serde(rename = "_meta", skip_serializing_if = "Option::is_none")]
     pub meta: Option<Map<String, Value>>,
-    /// Open information: owner, tags …
+    /// Open metadata: owner, tags …
     #[serde(skip_serializing_if = "Option::is_none")]
     pub metadata: Option<Map<String, Value>>,
 }
 
-/// How a tool is done.
+/// The implementation of a tool.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Implementation {
-    /// By one tool of an MCP server.
+    /// One tool of an MCP server.
     Source(ToolSource),
-    /// By a composition; its grammar is checked by the rules.
+    /// A composition; the validation rules check its grammar.
     Spec(Value),
 }
 
-/// One thing that a tool or an agent depends on.
+/// A dependency of a tool or an agent.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize)]
 pub struct Dependency {
-    /// Whether a tool or an agent.
+    /// The kind of target.
     #[serde(rename = "type")]
     pub target: DependencyTarget,
-    /// Its name.
+    /// The target's name.
     pub name: Name,
-    /// Its exact version.
+    /// The target's exact version.
     pub version: Version,
-    /// The agent's skill; needed for agents, absent for tools.
+    /// The agent's skill; required for agents, absent for tools.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub skill: Option<String>,
 }
 
-/// What may be depended on.
+/// The kind of a dependency's target.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum DependencyTarget {
@@ -105,7 +105,7 @@ pub enum DependencyTarget {
 }
 
 impl DependencyTarget {
-    /// The kind that it stands for.
+    /// The corresponding entity kind.
     pub fn kind(self) -> Kind {
         match self {
             Self::Tool => Kind::Tool,
@@ -115,18 +115,18 @@ impl DependencyTarget {
 }
 
 impl Dependency {
-    /// The entity that is depended on.
+    /// The key of the target.
     pub fn key(&self) -> Key {
         Key::new(self.target.kind(), self.name.clone(), self.version.clone())
     }
 
-    pub(crate) fn read(problems: &Problems, value: &Value, at: At<'_>) -> Option<Self> {
+    pub(crate) fn read(problems: &Problems, value: &Value, at: Location<'_>) -> Option<Self> {
         let fields = problems.object(value, at)?;
         let target = match fields.required_string("type").as_deref() {
             Some("tool") => Some(DependencyTarget::Tool),
             Some("agent") => Some(DependencyTarget::Agent),
             Some(other) => {
-                let message = format!("`{other}` is not a type of dependency");
+                let message = format!("`{other}` is not a dependency type");
                 problems.invalid(fields.at("type"), message, "write \"tool\" or \"agent\"");
                 None
             }
@@ -144,7 +144,7 @@ impl Dependency {
 }
 
 impl Tool {
-    pub(crate) fn read(problems: &Problems, value: &Value, at: At<'_>) -> Option<Self> {
+    pub(crate) fn read(problems: &Problems, value: &Value, at: Location<'_>) -> Option<Self> {
         let fields = problems.object(value, at)?;
         let (name, version) = (fields.name(Kind::Tool, "name"), fields.version("version"));
         let (title, description) =
@@ -175,7 +175,7 @@ impl Tool {
         })
     }
 
-    /// The upstream behind it, unless it is composed.
+    /// The upstream tool, unless the tool is a composition.
     pub fn source(&self) -> Option<&ToolSource> {
         match &self.implementation {
             Implementation::Source(source) => Some(source),
@@ -194,8 +194,8 @@ impl Implementation {
             }
             (None, Some(spec)) => {
                 for name in beside.given() {
-                    let message = format!("`{name}` is about one upstream tool, and this has none");
-                    let help = "the tools that a composition uses have their own";
+                    let message = format!("`{name}` applies only to a tool with `source`");
+                    let help = "remove it; the tools of the composition have their own";
                     problems.invalid(fields.at(name), message, help);
                 }
                 Some(Self::Spec(Value::Object(spec)))
@@ -203,12 +203,13 @@ impl Implementation {
             (source, _) => {
                 let has = if source.is_some() { "both `source` and `spec`" } else { "neither" };
                 let message =
-                    format!("a tool needs exactly one of `source` and `spec`, it has {has}");
+                    format!("a tool needs exactly one of `source` and `spec`, but has {has}");
                 let at = fields.here().to_string();
-                problems
-                    .push(Diagnostic::error(Code::ImplementationAmbiguous, at, message).with_help(
-                        "keep `source` for one upstream tool, `spec` for a composition",
-                    ));
+                problems.push(
+                    Diagnostic::error(Code::ImplementationAmbiguous, at, message).with_help(
+                        "keep `source` for an upstream tool or `spec` for a composition",
+                    ),
+                );
                 None
             }
         }

@@ -1,4 +1,4 @@
-//! What a change would do to those who depend on what is changed, without making it.
+//! Impact analysis: the effect of a hypothetical change on dependents.
 
 use std::{collections::HashMap, sync::Arc};
 
@@ -20,99 +20,99 @@ use crate::{
     version::Version,
 };
 
-/// What somebody thinks of doing to an entity.
+/// A hypothetical change of an entity.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Planned {
-    /// Retire it.
+pub enum HypotheticalChange {
+    /// Retirement.
     Retire,
-    /// Deprecate it.
+    /// Deprecation.
     Deprecate,
-    /// Replace it by this other version of it, registered or not.
-    Change(Arc<Document>),
+    /// Replacement by another version, registered or not.
+    Replace(Arc<Document>),
 }
 
-/// What happens to a dependent.
+/// The effect on one dependent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Effect {
-    /// It loses what it needs, or cannot move to the new version.
+    /// It loses a dependency, or cannot move to the new version.
     Breaks,
-    /// It was not found out whether moving breaks what it promises or calls.
+    /// The compatibility of the move could not be decided.
     Undecided,
-    /// It depends on what is changed, and goes on working.
+    /// It depends on the changed entity and keeps working.
     Affected,
-    /// It is retired itself.
+    /// It is retired.
     Retired,
-    /// There were too many to validate this one.
+    /// It was not validated because there are too many dependents.
     Unchecked,
 }
 
-/// A dependent of what is changed.
+/// A dependent of the changed entity.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Affected {
-    /// What it is, and its lifecycle.
+    /// The dependent with its lifecycle.
     pub record: Arc<Record>,
-    /// A shortest path, from the dependent to what is changed.
+    /// A shortest path from the dependent to the changed entity.
     pub path: Vec<Key>,
-    /// By how many paths it depends on it; `u64::MAX` stands for that many or more.
+    /// The number of paths between them, saturating at `u64::MAX`.
     pub paths: u64,
-    /// What happens to it.
+    /// The effect of the change.
     pub effect: Effect,
-    /// What the rules would say about it if it moved to the new version, and how that breaks what
-    /// it promises or calls.
+    /// The findings of validation after a move to the new version, including broken promises and
+    /// calls.
     pub findings: Vec<Diagnostic>,
 }
 
-/// A replacement, compared with what it replaces.
+/// The comparison of a replacement with the replaced version.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Compared {
-    /// The version that is replaced.
+pub struct ReplacementComparison {
+    /// The replaced version.
     pub old: Version,
-    /// The version that replaces it.
+    /// The replacing version.
     pub new: Version,
-    /// What was found.
+    /// The findings.
     pub found: Comparison,
 }
 
-/// What a change would do.
+/// The effect of a hypothetical change.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Impact {
-    /// What the rules say about the change itself.
+    /// The findings of validation for the change itself.
     pub findings: Vec<Diagnostic>,
-    /// How a replacement compares with what it replaces.
-    pub comparison: Option<Compared>,
-    /// The dependents, what breaks first, then the nearest; at most as many as asked for.
+    /// The comparison of a replacement with the replaced version.
+    pub comparison: Option<ReplacementComparison>,
+    /// The dependents up to the requested number: breaking ones first, then by distance.
     pub affected: Vec<Affected>,
-    /// How many dependents there are.
+    /// The number of dependents.
     pub total: usize,
-    /// How many of them break.
+    /// The number of dependents that break.
     pub breaking: usize,
-    /// How many of them may break: comparing them found neither.
+    /// The number of dependents whose compatibility could not be decided.
     pub undecided: usize,
-    /// How many of them were not validated because there are too many.
+    /// The number of dependents that were not validated because of the limit.
     pub unchecked: usize,
 }
 
 impl Impact {
-    /// Whether the change can be made, and nothing breaks.
+    /// Whether the change is valid and no dependent breaks.
     pub fn is_harmless(&self) -> bool {
         self.breaking == 0 && !self.findings.iter().any(Diagnostic::is_error)
     }
 }
 
-/// What a change of a registered entity would do; shows at most so many dependents.
-pub fn impact(catalog: &Catalog, key: &Key, planned: &Planned, most: usize) -> Impact {
-    let reach = Reach::of(catalog, [key], Direction::Dependents, None);
+/// Analyzes a change of a registered entity and returns at most `most` dependents.
+pub fn impact(catalog: &Catalog, key: &Key, planned: &HypotheticalChange, most: usize) -> Impact {
+    let reach = Reach::from_roots(catalog, [key], Direction::Dependents, None);
     let records: Vec<Arc<Record>> =
         reach.nodes()[1..].iter().filter_map(|node| catalog.find(&node.key).cloned()).collect();
     let (findings, comparison, mut effects) = match planned {
-        Planned::Retire => {
+        HypotheticalChange::Retire => {
             (lifecycle(catalog, key, LifecycleState::Retired), None, retire(&records))
         }
-        Planned::Deprecate => {
+        HypotheticalChange::Deprecate => {
             let effects = records.iter().map(|record| (idle(record), Vec::new())).collect();
             (lifecycle(catalog, key, LifecycleState::Deprecated), None, effects)
         }
-        Planned::Change(document) => change(catalog, key, document, &records),
+        HypotheticalChange::Replace(document) => change(catalog, key, document, &records),
     };
     let count = |wanted| effects.iter().filter(|(effect, _)| *effect == wanted).count();
     let [breaking, undecided, unchecked] =
@@ -142,18 +142,18 @@ pub fn impact(catalog: &Catalog, key: &Key, planned: &Planned, most: usize) -> I
     Impact { findings, comparison, affected, total, breaking, undecided, unchecked }
 }
 
-/// For each dependent, in order, what happens to it and what is found about it.
+/// The effect and findings of each dependent, in order.
 type Effects = Vec<(Effect, Vec<Diagnostic>)>;
 
 fn lifecycle(catalog: &Catalog, key: &Key, state: LifecycleState) -> Vec<Diagnostic> {
     let proposed = Proposed::SetLifecycle { key: key.clone(), state, notice: Notice::default() };
     let mut found = plan(catalog, &[proposed]).diagnostics;
-    // The dependents say it, all of them and with their paths.
+    // The dependents report this themselves, with their paths.
     found.retain(|found| found.code != Code::StillNeeded);
     found
 }
 
-/// What is active needs what it depends on; what is deprecated or retired is on its way out itself.
+/// An active dependent needs its dependencies; a deprecated or retired one is being phased out.
 fn retire(dependents: &[Arc<Record>]) -> Effects {
     let effect = |record: &Arc<Record>| {
         if record.is_active() { Effect::Breaks } else { idle(record) }
@@ -173,7 +173,7 @@ fn change(
     key: &Key,
     document: &Arc<Document>,
     dependents: &[Arc<Record>],
-) -> (Vec<Diagnostic>, Option<Compared>, Effects) {
+) -> (Vec<Diagnostic>, Option<ReplacementComparison>, Effects) {
     let moving: Vec<Arc<Document>> = dependents
         .iter()
         .filter(|record| idle(record) == Effect::Affected)
@@ -181,14 +181,14 @@ fn change(
         .map(|record| record.document.clone())
         .collect();
     let mut about_new = plan(catalog, &[Proposed::Register(document.clone())]).diagnostics;
-    // What moves to it uses it.
+    // A schema counts as used by the dependents that move to it.
     about_new.retain(|found| found.code != Code::SchemaUnused || moving.is_empty());
     let old = catalog.find(key).map(|record| &*record.document);
     let promises = old.map(|old| promises(catalog, (old, document), &moving));
     let (comparison, mut found) = match promises {
         Some(Promises { of_change: found, of_dependents }) => {
             let (old, new) = (key.version.clone(), document.key().version.clone());
-            (Some(Compared { old, new, found }), of_dependents)
+            (Some(ReplacementComparison { old, new, found }), of_dependents)
         }
         None => (None, HashMap::new()),
     };
@@ -212,7 +212,7 @@ fn change(
     (about_new, comparison, effects.collect())
 }
 
-/// What happens to a dependent that moves along, by what is found about it.
+/// The effect on a dependent that moves along, derived from its findings.
 fn moving_along(findings: &[Diagnostic]) -> Effect {
     let is_doubt = |found: &Diagnostic| found.code == Code::CompatibilityUndecided;
     if findings.iter().any(Diagnostic::is_error) {

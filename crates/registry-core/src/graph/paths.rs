@@ -1,7 +1,7 @@
-//! The paths from one entity to another: the shortest ones, and how many there are.
+//! Paths between two entities: the shortest ones and their total number.
 //!
-//! A best-first search with exact distances: each step that it takes leads to the goal, so that it
-//! costs in proportion to the paths that are asked for, not to those that there are.
+//! A best-first search with exact distances never leaves the way to the goal, so its cost is
+//! proportional to the requested paths instead of all paths.
 
 use std::{
     cmp::Reverse,
@@ -11,21 +11,23 @@ use std::{
 use super::reach::{Direction, Reach};
 use crate::{catalog::Catalog, limits, reference::Key};
 
-/// Most steps of a search. Only circles, which no registered entities form, can use them up.
+/// Maximum number of search steps. Only cycles, which registered entities cannot form, would exceed
+/// it.
 const STEPS: usize = 1_000_000;
 
-/// How one entity leads to another.
+/// The paths between two entities.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Paths {
-    /// The shortest paths, shortest first, both ends included.
+    /// The shortest paths in order of length, including both ends.
     pub shown: Vec<Vec<Key>>,
-    /// How many paths there are; `u64::MAX` stands for that many or more.
+    /// The number of all paths, saturating at `u64::MAX`.
     pub total: u64,
 }
 
-/// The shortest `most` paths by which one entity needs another; none if it does not.
+/// The `most` shortest paths from an entity to one of its dependencies; empty if it does not depend
+/// on it.
 pub fn paths(catalog: &Catalog, from: &Key, to: &Key, most: usize) -> Paths {
-    let reach = Reach::of(catalog, [from], Direction::Dependencies, None);
+    let reach = Reach::from_roots(catalog, [from], Direction::Dependencies, None);
     let Some(goal) = reach.nodes().iter().position(|node| node.key == *to) else {
         return Paths::default();
     };
@@ -44,7 +46,7 @@ pub fn paths(catalog: &Catalog, from: &Key, to: &Key, most: usize) -> Paths {
     Paths { shown, total }
 }
 
-/// For each node, how many paths lead to it from one of the roots, in a graph without circles.
+/// The number of paths from the roots to each node of an acyclic graph.
 pub(super) fn ways(steps: &[Vec<usize>], roots: impl IntoIterator<Item = usize>) -> Vec<u64> {
     let mut ways = vec![0_u64; steps.len()];
     let mut missing = vec![0_usize; steps.len()];
@@ -67,7 +69,7 @@ pub(super) fn ways(steps: &[Vec<usize>], roots: impl IntoIterator<Item = usize>)
     ways
 }
 
-/// For each node, how many steps it is from the goal, if it leads there.
+/// The distance of each node to the goal; `None` if the goal is unreachable.
 fn distances(steps: &[Vec<usize>], goal: usize) -> Vec<Option<usize>> {
     let mut before = vec![Vec::new(); steps.len()];
     for (node, nexts) in steps.iter().enumerate() {
@@ -89,19 +91,19 @@ fn distances(steps: &[Vec<usize>], goal: usize) -> Vec<Option<usize>> {
     distances
 }
 
-/// The beginning of a path: a node and the place of the one before it.
+/// A path prefix: a node and the index of the preceding prefix.
 struct Begun {
     node: usize,
     before: Option<usize>,
     length: usize,
 }
 
-/// A way to go on from the beginning of a path, in the order in which ways are tried: by the
-/// length of the whole path, then the one that is nearer to its end.
+/// An extension of a prefix in the order of exploration: by total length, then by proximity to the
+/// goal.
 type Way = Reverse<(usize, Reverse<usize>, usize, usize)>;
 
 struct Search {
-    /// What each node leads to on its way to the goal, nearest to the goal first, with the distance.
+    /// The successors of each node on the way to the goal with their distances, nearest first.
     nexts: Vec<Vec<(usize, usize)>>,
     begun: Vec<Begun>,
     waiting: BinaryHeap<Way>,
@@ -135,7 +137,7 @@ fn shortest(steps: &[Vec<usize>], goal: usize, most: usize) -> Vec<Vec<usize>> {
 }
 
 impl Search {
-    /// Puts one way on from a beginning into the queue, if it has that many.
+    /// Queues the extension with this index, if the prefix has that many.
     fn wait(&mut self, place: usize, way: usize) {
         let Begun { node, length, .. } = self.begun[place];
         if let Some((distance, _)) = self.nexts[node].get(way) {
@@ -144,7 +146,7 @@ impl Search {
         }
     }
 
-    /// Goes one step; gives the path if it ends there.
+    /// Takes one step; returns the path if it is complete.
     fn go(&mut self, place: usize, way: usize, goal: usize) -> Option<Vec<usize>> {
         self.wait(place, way + 1);
         let Begun { node, length, .. } = self.begun[place];

@@ -1,18 +1,18 @@
-//! What moving to another version means for what each dependent promises, and for what it calls.
+//! The effect of a move on the promises and calls of each dependent.
 //!
-//! Compared as any two versions are (`compatibility`). What moves gets a version of its own,
-//! `1.0.0+moved`, so that no reference means two things.
+//! The comparison is that of any two versions (`compatibility`). A moved entity gets the version
+//! `1.0.0+moved`, so that references stay unambiguous.
 
 use std::{
     collections::{BTreeMap, HashMap},
     sync::Arc,
 };
 
-use schema_compat::compatibility::{Budget, Difference, Doubt};
+use schema_compat::compatibility::{Budget, Difference, UndecidedCheck};
 
 use crate::{
     catalog::Catalog,
-    compatibility::{Comparison, Direction, Outcome, compare},
+    compatibility::{Comparison, CompatibilityDirection, Outcome, compare},
     diagnostic::{Code, Diagnostic},
     document::Document,
     edges::{Reference, Relation, references},
@@ -22,31 +22,33 @@ use crate::{
     version::Version,
 };
 
-const HELP: &str = "it can move only as a new version that may break, or not at all";
+const HELP: &str = "release it as a new major version, or keep the old dependency";
 
-/// What comparing found: about the change itself, and about each dependent.
+/// The findings of the change itself and of each dependent.
 pub(super) struct Promises {
     pub(super) of_change: Comparison,
     pub(super) of_dependents: HashMap<Key, Vec<Diagnostic>>,
 }
 
-/// Compares a replacement with what it replaces, and each dependent with itself once moved.
+/// Compares a replacement with the replaced version, and each dependent with its moved form.
 pub(super) fn promises(
     catalog: &Catalog,
     (old, new): (&Document, &Arc<Document>),
     dependents: &[Arc<Document>],
 ) -> Promises {
-    let world = World::of(catalog, (old.key(), new), dependents);
-    let mut budget = Budget::of_batch();
+    let world = World::new(catalog, (old.key(), new), dependents);
+    let mut budget = Budget::for_batch();
     let mut compared = HashMap::new();
     let before = std::iter::once(old).chain(dependents.iter().map(|document| &**document));
     for document in before {
         let Some(after) = world.after(document.key()) else { continue };
         let resolve = |key: &Key| world.find(key);
         let (before, after) = (document.entity(), after.entity());
-        let mut found = compare(before, after, Direction::Backward, &resolve, &mut budget);
-        let places = found.differences.iter_mut().filter_map(|found| found.elsewhere.as_mut());
-        for text in places.chain(found.doubts.iter_mut().map(|doubt| &mut doubt.reason)) {
+        let mut found =
+            compare(before, after, CompatibilityDirection::Backward, &resolve, &mut budget);
+        let places =
+            found.differences.iter_mut().filter_map(|found| found.referenced_location.as_mut());
+        for text in places.chain(found.undecided_checks.iter_mut().map(|doubt| &mut doubt.reason)) {
             *text = world.told(text);
         }
         compared.insert(document.key(), found);
@@ -70,17 +72,17 @@ pub(super) fn promises(
     Promises { of_change, of_dependents }
 }
 
-/// The catalog with what moves beside what is there.
+/// The catalog together with the moved entities.
 struct World<'a> {
     catalog: &'a Catalog,
     renamed: BTreeMap<Key, Key>,
-    /// What has moved under a key that is only ours, as its text, by what it was.
+    /// The original keys of moved entities, by the text of their temporary keys.
     was: HashMap<String, &'a Key>,
     moved: HashMap<Key, Arc<Document>>,
 }
 
 impl<'a> World<'a> {
-    fn of(
+    fn new(
         catalog: &'a Catalog,
         (old, new): (&'a Key, &Arc<Document>),
         dependents: &'a [Arc<Document>],
@@ -93,7 +95,7 @@ impl<'a> World<'a> {
         renamed.extend(was.values().map(|key| ((*key).clone(), moved(key))));
         let mut documents = HashMap::from([(to, Arc::clone(new))]);
         for document in dependents {
-            // What cannot be read with its new references is refused, which `scratch` says.
+            // A document that is invalid with its new references is reported by `scratch`.
             let value = rewritten(document, &renamed);
             if let Ok(parsed) = Document::parse(document.key().kind, &value) {
                 documents.insert(parsed.key().clone(), Arc::new(parsed));
@@ -102,7 +104,7 @@ impl<'a> World<'a> {
         Self { catalog, renamed, was, moved: documents }
     }
 
-    /// A text for people: a key that is only ours means nothing to them.
+    /// Replaces temporary keys in a text for people.
     fn told(&self, text: &str) -> String {
         let told = |word: &str| match self.was.get(word) {
             Some(was) => format!("the moved {was}"),
@@ -111,7 +113,7 @@ impl<'a> World<'a> {
         text.split(' ').map(told).collect::<Vec<_>>().join(" ")
     }
 
-    /// What stands in the place of this entity once all have moved.
+    /// The document of this entity after the move.
     fn after(&self, key: &Key) -> Option<&Arc<Document>> {
         self.moved.get(self.renamed.get(key)?)
     }
@@ -122,7 +124,7 @@ impl<'a> World<'a> {
     }
 }
 
-/// The key of what moves; semver orders nothing by what stands after the `+`.
+/// The temporary key of a moved entity. Semver ignores build metadata after `+` in precedence.
 fn moved(key: &Key) -> Key {
     let version = key.version.to_string();
     let sign = if version.contains('+') { '.' } else { '+' };
@@ -130,29 +132,29 @@ fn moved(key: &Key) -> Key {
     Key { version: version.unwrap_or_else(|_| key.version.clone()), ..key.clone() }
 }
 
-/// What a dependent promises, now and once it has moved.
+/// The promises of a dependent before and after its move.
 fn own(document: &Document, found: &Comparison) -> Vec<Diagnostic> {
     let version = &document.key().version;
     let breaks = |difference: &Difference| {
         let message = difference.explain(version, &"the moved one");
         Diagnostic::error(Code::BreakingChange, difference.pointer.clone(), message).with_help(HELP)
     };
-    let doubt = |doubt: &Doubt| {
-        let message = format!("cannot tell whether it breaks what it promises: {}", doubt.reason);
+    let doubt = |doubt: &UndecidedCheck| {
+        let message = format!("compatibility could not be decided: {}", doubt.reason);
         Diagnostic::warning(Code::CompatibilityUndecided, doubt.pointer.clone(), message)
     };
     let breaks = found.differences.iter().map(breaks);
-    let all = breaks.chain(found.doubts.iter().map(doubt));
-    all.map(|found| found.about(0, document.key())).collect()
+    let all = breaks.chain(found.undecided_checks.iter().map(doubt));
+    all.map(|found| found.for_change(0, document.key())).collect()
 }
 
-/// What a dependent calls, now and once that has changed or moved.
+/// The calls of a dependent before and after the change or move of their target.
 fn call(
     document: &Document,
     reference: &Reference,
     (target, name, found): (&Document, &str, &Comparison),
 ) -> Option<Diagnostic> {
-    let found = of_skill(found, target.entity(), skill(document, reference).as_deref());
+    let found = for_skill(found, target.entity(), skill(document, reference).as_deref());
     let before = &reference.key.version;
     let problem = match found.outcome() {
         Outcome::Identical | Outcome::Compatible => return None,
@@ -163,25 +165,25 @@ fn call(
             Diagnostic::error(Code::BreakingChange, reference.pointer.clone(), message)
         }
         Outcome::Undecided => {
-            let doubt = found.doubts.first()?;
+            let doubt = found.undecided_checks.first()?;
             let message = format!(
-                "cannot tell whether {name} breaks what {before} promises, at {}: {}",
+                "compatibility of {name} with {before} could not be decided at {}: {}",
                 doubt.pointer, doubt.reason
             );
             Diagnostic::warning(Code::CompatibilityUndecided, reference.pointer.clone(), message)
         }
     };
-    Some(problem.about(0, document.key()))
+    Some(problem.for_change(0, document.key()))
 }
 
-/// The skill that a dependency names.
+/// The skill named by a dependency.
 fn skill(document: &Document, reference: &Reference) -> Option<String> {
     let value = document.entity().to_value();
     Some(value.pointer(&reference.pointer)?.get("skill")?.as_str()?.to_owned())
 }
 
-/// What concerns the callers of one skill; that a skill is gone is for validation to say.
-fn of_skill(found: &Comparison, target: &Entity, skill: Option<&str>) -> Comparison {
+/// The findings for the callers of one skill. Validation reports a missing skill.
+fn for_skill(found: &Comparison, target: &Entity, skill: Option<&str>) -> Comparison {
     let mut found = found.clone();
     let Entity::Agent(agent) = target else { return found };
     let concerns = |pointer: &str| {
@@ -190,6 +192,6 @@ fn of_skill(found: &Comparison, target: &Entity, skill: Option<&str>) -> Compari
         at.is_some_and(|at| skill.is_none_or(|skill| at.id == skill))
     };
     found.differences.retain(|difference| concerns(&difference.pointer));
-    found.doubts.retain(|doubt| concerns(&doubt.pointer));
+    found.undecided_checks.retain(|doubt| concerns(&doubt.pointer));
     found
 }

@@ -1,24 +1,24 @@
-//! A walk from some entities along their dependencies, or back along their dependents: what it
-//! reaches, how many steps away, and one shortest path to each.
+//! Breadth-first traversal along dependencies or dependents, with the distance and a shortest path
+//! to each entity.
 
 use std::collections::{HashMap, HashSet};
 
 use crate::{catalog::Catalog, kind::Kind, reference::Key};
 
-/// Which way to walk.
+/// The direction of the traversal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Direction {
-    /// To what an entity needs.
+    /// From an entity to its dependencies.
     Dependencies,
-    /// To what needs an entity.
+    /// From an entity to its dependents.
     Dependents,
 }
 
 impl Direction {
-    /// What is one step away, each once, by key.
+    /// The direct neighbors without duplicates, by key.
     fn step(self, catalog: &Catalog, key: &Key) -> Vec<Key> {
         let mut next: Vec<Key> = match self {
-            // Servers refer only to the tools that they provide, which they do not need.
+            // A server refers only to the tools that it provides, and does not depend on them.
             Self::Dependencies if key.kind == Kind::Server => return Vec::new(),
             Self::Dependencies => catalog.find(key).map_or_else(Vec::new, |record| {
                 let edges = record.document.edges().iter();
@@ -34,18 +34,18 @@ impl Direction {
     }
 }
 
-/// An entity that a walk reached.
+/// An entity found by the traversal.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Reached {
-    /// Which.
+    /// The entity's key.
     pub key: Key,
-    /// How many steps it is from the nearest root.
+    /// The distance from the nearest root.
     pub depth: usize,
-    /// The position of the one before it on a shortest path from a root; `None` for roots.
+    /// The index of its predecessor on a shortest path; `None` for roots.
     pub via: Option<usize>,
 }
 
-/// What a walk reached: the roots as they were given, then by depth and key.
+/// The result of a traversal: the roots in the given order, then by distance and key.
 #[derive(Debug, Clone)]
 pub struct Reach {
     direction: Direction,
@@ -54,8 +54,8 @@ pub struct Reach {
 }
 
 impl Reach {
-    /// Walks from the roots that are registered, at most so many steps.
-    pub fn of<'a>(
+    /// Traverses from the registered roots up to this distance.
+    pub fn from_roots<'a>(
         catalog: &Catalog,
         roots: impl IntoIterator<Item = &'a Key>,
         direction: Direction,
@@ -92,17 +92,17 @@ impl Reach {
         Self { direction, deepest, nodes }
     }
 
-    /// What was reached.
+    /// The entities found.
     pub fn nodes(&self) -> &[Reached] {
         &self.nodes
     }
 
-    /// The keys of what was reached, in the same order.
+    /// The keys of the entities found, in the same order.
     pub fn into_keys(self) -> impl Iterator<Item = Key> {
         self.nodes.into_iter().map(|node| node.key)
     }
 
-    /// The positions of a shortest path from a root to the node at a position, both included.
+    /// The indices of a shortest path from a root to this node, including both.
     pub fn path(&self, position: usize) -> Vec<usize> {
         let mut path: Vec<usize> =
             std::iter::successors(Some(position), |at| self.nodes[*at].via).collect();
@@ -110,8 +110,7 @@ impl Reach {
         path
     }
 
-    /// The steps of the walk between its first `most` nodes: for each of them, the positions of
-    /// those that it leads to.
+    /// The edges among the first `most` nodes: for each node, the indices of its successors.
     pub fn steps(&self, catalog: &Catalog, most: usize) -> Vec<Vec<usize>> {
         let nodes = &self.nodes[..most.min(self.nodes.len())];
         let positions: HashMap<&Key, usize> =

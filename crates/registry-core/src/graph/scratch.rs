@@ -1,5 +1,5 @@
-//! What the rules would say if dependents moved to another version of what they need: their
-//! documents, changed to refer to it, validated on a catalog in which they are not yet registered.
+//! Validation of dependents that move to another version of a dependency. The catalog for
+//! validation does not contain the changed documents.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -12,8 +12,8 @@ use crate::{
     rules::{Proposed, validate},
 };
 
-/// Moves these dependents from the old version to the new one, and says what is found about them
-/// then and not as things are.
+/// Moves dependents from the old to the new version. Returns the findings that the unmoved
+/// dependents do not have.
 pub(super) fn moved(
     catalog: &Catalog,
     old: &Key,
@@ -28,7 +28,8 @@ pub(super) fn moved(
         match Document::parse(document.key().kind, &rewritten(document, &renamed)) {
             Ok(document) => batch.push(Proposed::Register(Arc::new(document))),
             Err(found) => {
-                unreadable.extend(found.into_iter().map(|found| found.about(0, document.key())));
+                unreadable
+                    .extend(found.into_iter().map(|found| found.for_change(0, document.key())));
             }
         }
     }
@@ -43,12 +44,13 @@ pub(super) fn moved(
     found
 }
 
-/// A new version that needs what would move to it needs the version of that which there is.
+/// A new version that depends on a moved dependent refers to its registered version, so the cycle
+/// is not real.
 fn is_circle(found: &Diagnostic) -> bool {
     matches!(found.code, Code::DependencyCycle | Code::SchemaCycle)
 }
 
-/// Whether two findings say the same, wherever they stand in their batches.
+/// Whether two findings are equal, apart from their positions in the batch.
 fn same(a: &Diagnostic, b: &Diagnostic) -> bool {
     (a.code, &a.entity, &a.pointer, &a.message) == (b.code, &b.entity, &b.pointer, &b.message)
 }

@@ -1,5 +1,3 @@
-//! Closure, dependents and paths on a small registry with every kind of relation.
-
 mod impact;
 
 use std::collections::BTreeSet;
@@ -31,7 +29,7 @@ fn texts(keys: &BTreeSet<Key>) -> Vec<String> {
 }
 
 #[test]
-fn a_closure_has_everything_that_is_needed_and_no_more() {
+fn closure_contains_exactly_dependencies() {
     let needed = closure(&registry(), [&"agent/boss@1.0.0".parse().unwrap()]);
     assert_eq!(
         texts(&needed),
@@ -49,7 +47,7 @@ fn a_closure_has_everything_that_is_needed_and_no_more() {
 }
 
 #[test]
-fn dependents_are_what_breaks() {
+fn dependents_are_direct_and_transitive() {
     let of = |key: &str| texts(&dependents(&registry(), &key.parse().unwrap()));
     assert_eq!(
         of("schema/Inner@1.0.0"),
@@ -66,10 +64,10 @@ fn dependents_are_what_breaks() {
 }
 
 #[test]
-fn a_walk_is_nearest_first_and_knows_a_shortest_path_to_each() {
+fn reach_orders_by_distance_with_shortest_paths() {
     let registry = registry();
     let roots: [Key; 1] = ["agent/boss@1.0.0".parse().unwrap()];
-    let walk = |deepest| Reach::of(&registry, &roots, Direction::Dependencies, deepest);
+    let walk = |deepest| Reach::from_roots(&registry, &roots, Direction::Dependencies, deepest);
     let all = walk(None);
     let lines: Vec<String> =
         all.nodes().iter().map(|node| format!("{} {}", node.depth, node.key)).collect();
@@ -92,7 +90,7 @@ fn a_walk_is_nearest_first_and_knows_a_shortest_path_to_each() {
     assert_eq!(walk(Some(1)).steps(&registry, 9), [vec![1], vec![]]);
 }
 
-/// A ladder of diamonds: two ways at each step, so 2^n in all.
+/// A ladder of diamonds: two alternatives per step, thus 2^n paths.
 fn ladder(steps: usize) -> Catalog {
     let on = |name: String| json!({ "type": "tool", "name": name, "version": "1.0.0" });
     let mut batch = Vec::new();
@@ -109,7 +107,7 @@ fn ladder(steps: usize) -> Catalog {
 }
 
 #[test]
-fn of_exponentially_many_paths_the_shortest_are_found_and_all_are_counted() {
+fn paths_finds_shortest_and_counts_exponentially_many() {
     let registry = ladder(40);
     let key = |name: &str| format!("tool/{name}@1.0.0").parse::<Key>().unwrap();
     let found = paths(&registry, &key("step0"), &key("step40"), 3);
@@ -124,7 +122,7 @@ fn of_exponentially_many_paths_the_shortest_are_found_and_all_are_counted() {
 }
 
 #[test]
-fn a_shorter_path_comes_before_a_longer_one() {
+fn paths_orders_by_length() {
     let on = |name: &str| json!({ "type": "tool", "name": name, "version": "1.0.0" });
     let uses = |name: &str, depends: &[&str]| {
         let depends: Vec<_> = depends.iter().map(|name| on(name)).collect();
@@ -144,17 +142,17 @@ fn a_shorter_path_comes_before_a_longer_one() {
 }
 
 #[test]
-fn ten_thousand_dependents_are_walked_at_once() {
+fn dependents_handles_ten_thousand_entities() {
     let mut batch = vec![server("files", &["read"]), source_tool("read", "files")];
     batch.extend((0..10_000).map(|i| renamed(&source_tool("read", "files"), &format!("r{i}"))));
     let registry = catalog_of_many(&batch);
     let root: Key = "server/files@1.0.0".parse().unwrap();
-    let reach = Reach::of(&registry, [&root], Direction::Dependents, None);
+    let reach = Reach::from_roots(&registry, [&root], Direction::Dependents, None);
     assert_eq!(reach.nodes().len(), 10_002);
     assert_eq!(reach.steps(&registry, 100)[0].len(), 99);
 }
 
-/// As `catalog`, for more than one commit takes.
+/// Like `catalog`, but for more entities than fit into one commit.
 fn catalog_of_many(batch: &[crate::rules::Proposed]) -> Catalog {
     let records = batch.iter().filter_map(|proposed| match proposed {
         crate::rules::Proposed::Register(document) => Some(crate::Record {

@@ -1,27 +1,26 @@
-//! Words that have changed: for people, or for the model.
+//! Changes of texts for people and for the model.
 
 use std::collections::BTreeSet;
 
 use schema_compat::json_schema::each_object;
 use serde_json::{Map, Value};
 
-use super::{Class, Comparison, Difference};
+use super::{Class, Comparison, LiveDifference};
 use crate::{
     kind::Kind,
     text::{Sign, each_text, mentioned, phrases},
 };
 
-/// How much longer a text may get before that is a sign.
+/// Growth of a text in characters that counts as a warning sign.
 const GROWTH: usize = 200;
 
-/// Signs that ask for a look even where there was no text before.
+/// Warning signs that are reported even without a registered text.
 const ALWAYS: [Sign; 2] = [Sign::Hidden, Sign::Imperative];
 
-/// The texts of one place.
 type Texts = Vec<String>;
 
 impl Comparison<'_> {
-    /// Compares a text; without a registered one, only what is always a sign counts.
+    /// Compares a text. Without a registered one, only the signs in [`ALWAYS`] count.
     pub(super) fn text(&mut self, place: (&str, &str), before: Option<&str>, after: Option<&str>) {
         if before.is_some() && before == after {
             return;
@@ -31,8 +30,8 @@ impl Comparison<'_> {
         let mut signs = self.new_signs(place.0, before.map(one), &now);
         signs.extend(growth(before, after));
         let change = match (before, after) {
-            (Some(_), None) => Some("the text is gone"),
-            (Some(_), Some(_)) => Some("the text is another"),
+            (Some(_), None) => Some("the text was removed"),
+            (Some(_), Some(_)) => Some("the text changed"),
             (None, _) => None,
         };
         self.say(place, change, signs);
@@ -45,10 +44,11 @@ impl Comparison<'_> {
             Some(change) => (Class::Cosmetic, change.to_owned()),
             None => return,
         };
-        self.found.push(Difference { signs, ..Difference::new(class, tool, pointer, what) });
+        self.found
+            .push(LiveDifference { signs, ..LiveDifference::new(class, tool, pointer, what) });
     }
 
-    /// The signs of which there is a phrase that was not there before.
+    /// Signs in phrases that were not in the registered texts.
     fn new_signs(&self, tool: &str, before: Option<Texts>, after: &Texts) -> BTreeSet<Sign> {
         let phrases_of = |texts: &Texts| -> BTreeSet<_> {
             texts.iter().flat_map(|text| phrases(text)).collect()
@@ -72,7 +72,7 @@ impl Comparison<'_> {
         new
     }
 
-    /// Looks at all texts of a tool of which nothing is registered.
+    /// Inspects all texts of a tool that is not registered.
     pub(super) fn words_of(&mut self, live: &Value, tool: &str) {
         for field in [
             "title",
@@ -89,21 +89,21 @@ impl Comparison<'_> {
         }
     }
 
-    /// Looks at all texts of a value of which nothing is registered.
+    /// Inspects all texts of a value that is not registered.
     pub(super) fn unregistered(&mut self, place: (&str, &str), said: &Value) {
         let signs = self.new_signs(place.0, None, &texts(&[said]));
         self.say(place, None, signs);
     }
 
-    /// Looks for new texts in a value that speak to the model or hide something.
+    /// Inspects a changed value for new texts that may instruct the model or hide something.
     pub(super) fn value_words(&mut self, place: (&str, &str), before: &Value, after: &Value) {
         let signs = self.new_signs(place.0, Some(texts(&[before])), &texts(&[after]));
         self.say(place, None, signs);
     }
 
-    /// Compares the texts inside of a schema, all together: those for people as such, and all for
-    /// what speaks to the model, which reads names and values too. Each side is given as it is
-    /// compared and as it was written.
+    /// Compares all texts inside of a schema. Titles and descriptions are compared as texts. All
+    /// strings are inspected for signs, because models read names and values too. Each side is
+    /// given in its compared and its original form.
     pub(super) fn schema_words(
         &mut self,
         place: (&str, &str),
@@ -113,7 +113,7 @@ impl Comparison<'_> {
         let (old, new) = (words(before[0]), words(after[0]));
         let mut signs = self.new_signs(place.0, Some(texts(before)), &texts(after));
         signs.extend(growth(Some(&old), Some(&new)));
-        self.say(place, Some("the text is another").filter(|_| old != new), signs);
+        self.say(place, Some("the text changed").filter(|_| old != new), signs);
     }
 }
 
@@ -130,7 +130,7 @@ fn texts(values: &[&Value]) -> Texts {
     texts
 }
 
-/// The descriptions and titles of a schema, one a line.
+/// The descriptions and titles of a schema, one per line.
 fn words(schema: &Value) -> String {
     let mut words = String::new();
     each_object(schema, &mut |map: &Map<String, Value>| {

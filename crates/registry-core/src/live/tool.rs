@@ -1,6 +1,6 @@
-//! One live tool against the registered one.
+//! Comparison of one live tool with its registration.
 //!
-//! Schemas are compared by `compatibility`, as those of any two versions are.
+//! Schemas are compared like those of any two versions (`compatibility`).
 
 use std::collections::BTreeSet;
 
@@ -9,16 +9,16 @@ use schema_compat::{
 };
 use serde_json::{Map, Value};
 
-use super::{Class, Comparison, Difference};
+use super::{Class, Comparison, LiveDifference};
 use crate::{
-    compatibility::{self, Direction, Outcome, compare},
+    compatibility::{self, CompatibilityDirection, Outcome, compare},
     document::canonical_bytes,
     entity::{Entity, TaskSupport, Tool, tool::is_reserved_meta_key},
     reference::Key,
     schema_inline::inlined,
 };
 
-/// Promises about what a call may do, and the value that promises most.
+/// The annotations that promise limited effects, with the strongest value of each.
 const PROMISES: [(&str, bool); 4] = [
     ("readOnlyHint", true),
     ("destructiveHint", false),
@@ -26,7 +26,6 @@ const PROMISES: [(&str, bool); 4] = [
     ("openWorldHint", false),
 ];
 
-/// Which schema of a tool.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Field {
     Input,
@@ -41,7 +40,7 @@ impl Field {
         }
     }
 
-    /// The registered schema, if it describes what the server itself takes or gives.
+    /// The registered schema, if it describes the upstream's own input or output.
     fn registered(self, tool: &Tool) -> Option<&Value> {
         let hides = tool.source().is_some_and(|source| !source.hide_fields.is_empty());
         match self {
@@ -50,7 +49,7 @@ impl Field {
         }
     }
 
-    /// The tool with another schema here.
+    /// The tool with this schema replaced.
     fn replaced(self, tool: &Tool, schema: Value) -> Entity {
         let mut tool = tool.clone();
         match self {
@@ -128,7 +127,7 @@ impl Comparison<'_> {
         }
     }
 
-    /// Compares `execution` or `_meta`. The meaning of a member is unknown, except `taskSupport`.
+    /// Compares `execution` or `_meta`. Only `taskSupport` has a known meaning.
     fn open(
         &mut self,
         (tool, member): (&str, &str),
@@ -146,35 +145,35 @@ impl Comparison<'_> {
                 (Some(old), Some(new)) if canonical_bytes(old) == canonical_bytes(new) => {}
                 (Some(_), Some(_)) => self.add(Class::Undecided, tool, &at, "the value differs"),
                 (Some(_), None) => {
-                    self.add(Class::Undecided, tool, &at, "the server no longer sends it");
+                    self.add(Class::Undecided, tool, &at, "the server no longer sends this member");
                 }
-                (None, _) => self.add(Class::Compatible, tool, &at, "it is not registered"),
+                (None, _) => self.add(Class::Compatible, tool, &at, "the member is not registered"),
             }
         }
         let [old, new] = [before, after].map(|map| Value::Object(map.clone()));
         self.value_words((tool, &format!("/{member}")), &old, &new);
     }
 
-    /// Compares `taskSupport`: callers without tasks need it not to be required, callers with tasks
-    /// need it not to be forbidden.
+    /// Compares `taskSupport`. Callers without tasks fail if it becomes `required`, and callers
+    /// with tasks if it becomes `forbidden`.
     fn task_support(
         &mut self,
         (tool, at): (&str, &str),
         before: &Map<String, Value>,
         after: &Map<String, Value>,
     ) {
-        let [old, new] = [before, after].map(TaskSupport::of);
+        let [old, new] = [before, after].map(TaskSupport::from_execution);
         if old == new {
             return;
         }
         let text = |support: Option<TaskSupport>| support.map_or("invalid", TaskSupport::as_str);
         let class =
             if new == Some(TaskSupport::Optional) { Class::Compatible } else { Class::Breaking };
-        let what = format!("`{}` is registered, the server says `{}`", text(old), text(new));
+        let what = format!("`{}` is registered, but the server reports `{}`", text(old), text(new));
         self.add(class, tool, at, what);
     }
 
-    /// Compares one schema; a server that gives none takes or gives anything.
+    /// Compares one schema. A server without the schema accepts or returns anything.
     fn schema(
         &mut self,
         (registered, tool): (&Tool, &str),
@@ -187,7 +186,7 @@ impl Comparison<'_> {
             said.and_then(|said| compile(said, &|_| None).err()?.into_iter().next())
         {
             let pointer = format!("{at}{}", problem.pointer());
-            self.add(Class::Breaking, tool, &pointer, format!("it is no usable schema: {problem}"));
+            self.add(Class::Breaking, tool, &pointer, format!("invalid schema: {problem}"));
             return;
         }
         let (anything, catalog) = (Value::Bool(true), self.catalog);
@@ -208,19 +207,21 @@ impl Comparison<'_> {
         let found = self.found.len();
         self.schema_words((tool, &at), &before, &after);
         if is_the_same && !is_written_alike && self.found.len() == found {
-            let what = "the schema is written otherwise, and the same values fit";
+            let what = "the schema is written differently, but accepts the same values";
             self.add(Class::Cosmetic, tool, &at, what);
         }
     }
 
-    /// Says what differs between what is registered and what is there; whether nothing does.
+    /// Reports the differences between the registered and the live schema. Returns whether there
+    /// are none.
     fn promises<'e>(
         &mut self,
         tool: &str,
         (old, new): (&'e Entity, &'e Entity),
         resolve: compatibility::Resolve<'e>,
     ) -> bool {
-        let backward = compare(old, new, Direction::Backward, resolve, &mut self.budget);
+        let backward =
+            compare(old, new, CompatibilityDirection::Backward, resolve, &mut self.budget);
         match backward.outcome() {
             Outcome::Identical => return true,
             Outcome::Breaking | Outcome::Undecided => {
@@ -229,31 +230,33 @@ impl Comparison<'_> {
             }
             Outcome::Compatible => {}
         }
-        let forward = compare(old, new, Direction::Forward, resolve, &mut self.budget);
-        // What works goes on working; whether more does now may be open.
-        if let (true, Some(doubt)) = (forward.differences.is_empty(), forward.doubts.first()) {
-            let what = "the schema is compatible, and perhaps wider or narrower";
+        let forward = compare(old, new, CompatibilityDirection::Forward, resolve, &mut self.budget);
+        // Existing calls keep working, but the schema may have become wider.
+        if let (true, Some(doubt)) =
+            (forward.differences.is_empty(), forward.undecided_checks.first())
+        {
+            let what = "the schema is compatible; it may be wider or narrower";
             self.add(Class::Compatible, tool, &doubt.pointer, what);
             return false;
         }
-        let more = compatibility::Comparison { doubts: Vec::new(), ..forward };
+        let more = compatibility::Comparison { undecided_checks: Vec::new(), ..forward };
         self.compared(Class::Compatible, tool, &more);
         more.differences.is_empty()
     }
 
-    /// Adds what a comparison found.
+    /// Adds the findings of a comparison.
     fn compared(&mut self, class: Class, tool: &str, comparison: &compatibility::Comparison) {
         for difference in &comparison.differences {
             let what = difference.explain(&"the registered one", &"the live one");
-            let SchemaDifference { demand, pointer, instance, .. } = difference;
-            self.found.push(Difference {
-                keyword: demand.keyword().map(str::to_owned),
+            let SchemaDifference { assertion, pointer, instance, .. } = difference;
+            self.found.push(LiveDifference {
+                keyword: assertion.keyword().map(str::to_owned),
                 instance: instance.clone(),
-                ..Difference::new(class, tool, pointer, what)
+                ..LiveDifference::new(class, tool, pointer, what)
             });
         }
-        for doubt in &comparison.doubts {
-            let what = format!("cannot tell whether this is compatible: {}", doubt.reason);
+        for doubt in &comparison.undecided_checks {
+            let what = format!("compatibility could not be decided: {}", doubt.reason);
             self.add(Class::Undecided, tool, &doubt.pointer, what);
         }
     }

@@ -1,9 +1,9 @@
-//! A verified copy of a registry at a revision: the disk cache and `/registry.json`.
+//! Exports: verifiable copies of a registry at a revision, used as disk cache and `/registry.json`.
 //!
-//! It is a version 2 file whose documents stand as their canonical bytes, one a line, with the
-//! members `registry`, `revision`, `chain`, `digest` and `records` beside them, and `scope` if it is
-//! only a part, and `attestation` if the registry has signed it. `records` has one entry for each document, in the documents' order. Every document
-//! is proved by its digest, and everything else by the catalog's.
+//! An export is a version 2 file with one canonical document per line and the additional members
+//! `registry`, `revision`, `chain`, `digest` and `records`, `scope` for a partial catalog and
+//! `attestation` for a signed one. `records` has one entry per document in the same order. Each
+//! document is verified by its digest, and the rest by the catalog's.
 
 mod attestation;
 mod read;
@@ -22,15 +22,15 @@ use crate::{
     catalog::Catalog,
     kind::Kind,
     scope::Scope,
-    setting::{Selector, Set},
+    setting::{Selector, SelectorSettings},
 };
 
-/// Writes a catalog with everything that [`read_export`] needs to rebuild and prove it.
+/// Writes a catalog with all members that [`read_export`] needs to restore and verify it.
 pub fn write_export(catalog: &Catalog) -> Vec<u8> {
     let size: usize =
         catalog.iter().map(|(_, record)| record.document.bytes().len() + 320).sum::<usize>();
     let mut out = Vec::with_capacity(size + 1024);
-    // Writing into memory cannot fail.
+    // Writing to memory cannot fail.
     let _ = write!(
         out,
         "{{\"schemaVersion\":\"2.0\",\n\"registry\":{},\"revision\":{},\"chain\":\"{}\",\"digest\":\"{}\"",
@@ -43,12 +43,12 @@ pub fn write_export(catalog: &Catalog) -> Vec<u8> {
         let documents = catalog.of_kind(kind).map(|(_, record)| record.document.bytes().clone());
         list(&mut out, member_of(kind), documents);
     }
-    list(&mut out, "records", catalog.iter().map(|(_, record)| json(&WrittenRecord::of(record))));
+    list(&mut out, "records", catalog.iter().map(|(_, record)| json(&WrittenRecord::new(record))));
     if **catalog.scope() != Scope::Everything {
         let _ = write!(out, ",\n\"scope\":{}", json(&**catalog.scope()));
     }
     if let Some(attestation) = catalog.attestation() {
-        let _ = write!(out, ",\n\"attestation\":{}", json(&WrittenAttestation::of(attestation)));
+        let _ = write!(out, ",\n\"attestation\":{}", json(&WrittenAttestation::new(attestation)));
     }
     if !catalog.settings().is_empty() {
         let settings = catalog.settings().iter().map(|(on, set)| json(&WrittenSet { on, set }));
@@ -63,7 +63,7 @@ pub fn write_export(catalog: &Catalog) -> Vec<u8> {
 struct WrittenSet<'a> {
     on: &'a Selector,
     #[serde(flatten)]
-    set: &'a Set,
+    set: &'a SelectorSettings,
 }
 
 fn list(out: &mut Vec<u8>, name: &str, lines: impl Iterator<Item = impl AsRef<[u8]>>) {
@@ -76,6 +76,6 @@ fn list(out: &mut Vec<u8>, name: &str, lines: impl Iterator<Item = impl AsRef<[u
 }
 
 fn json(value: &impl Serialize) -> String {
-    // Only texts, numbers and plain structs of them come here.
+    // Only strings, numbers and plain structs are passed here.
     serde_json::to_string(value).expect("plain values are always JSON")
 }

@@ -1,8 +1,8 @@
-//! Reading a registry file: which version it is, and version 2 itself.
+//! Parsing of registry files: version detection, and version 2.
 
 use std::{fmt::Display, str::FromStr, sync::Arc};
 
-use schema_compat::pointer::At;
+use schema_compat::pointer::Location;
 use serde::Deserialize as _;
 use serde_json::{Map, Value};
 
@@ -18,11 +18,11 @@ use crate::{
     rules::Proposed,
 };
 
-/// So many entities are read before their problems are counted: a file of nothing but mistakes
-/// must not take more memory than it has to.
+/// Entities per batch. Problems are counted between batches, so that a file of invalid entities
+/// cannot exhaust memory.
 const AT_ONCE: usize = 512;
 
-/// The member of the file that holds the entities of a kind.
+/// The member of the file with the entities of a kind.
 pub(super) fn member_of(kind: Kind) -> &'static str {
     match kind {
         Kind::Schema => "schemas",
@@ -35,7 +35,7 @@ pub(super) fn member_of(kind: Kind) -> &'static str {
 pub(super) fn read(value: &Value) -> Result<RegistryFile, FileError> {
     let mut builder = Builder::default();
     let problems = Problems::default();
-    if let Some(fields) = problems.object(value, At::ROOT) {
+    if let Some(fields) = problems.object(value, Location::ROOT) {
         match schema_version(&problems, &fields) {
             Some(SchemaVersion::V2) => read_v2(&mut builder, &problems, fields),
             Some(SchemaVersion::V1) => v1::read(&mut builder, &problems, fields),
@@ -82,8 +82,7 @@ fn read_v2(builder: &mut Builder, problems: &Problems, fields: Fields<'_>) {
             builder.entities(kind, values, |j| format!("/{list}/{}", AT_ONCE * i + j));
         }
     }
-    // What makes a file a verified copy says nothing about what a team wants registered, except
-    // for the lifecycle.
+    // The members of an export do not affect the registration, except for the lifecycle.
     for copy in ["registry", "revision", "chain", "digest", "scope", "attestation", "settings"] {
         fields.get(copy);
     }
@@ -93,7 +92,7 @@ fn read_v2(builder: &mut Builder, problems: &Problems, fields: Fields<'_>) {
     fields.finish();
 }
 
-/// The items of a list of the file; there may be more than in a list of a document.
+/// The items of a list of the file, which may exceed the limit for lists in documents.
 pub(super) fn entities<'a>(
     problems: &Problems,
     fields: &'a Fields<'a>,
@@ -109,7 +108,7 @@ pub(super) fn entities<'a>(
     }
 }
 
-/// Collects what a file wants, and everything that is wrong with it.
+/// Collects the proposed changes and problems of a file.
 #[derive(Default)]
 pub(super) struct Builder {
     file: RegistryFile,
@@ -117,12 +116,12 @@ pub(super) struct Builder {
 }
 
 impl Builder {
-    /// As [`Builder::entities`], for one.
+    /// Like [`Builder::entities`], for one entity.
     pub(super) fn entity(&mut self, kind: Kind, value: &Value, pointer: &str) {
         self.entities(kind, std::slice::from_ref(value), |_| pointer.to_owned());
     }
 
-    /// Takes entities as a file writes them: the document and, beside its fields, its lifecycle.
+    /// Reads entities with the lifecycle members next to their own fields.
     pub(super) fn entities(
         &mut self,
         kind: Kind,
@@ -155,7 +154,7 @@ impl Builder {
         }
     }
 
-    /// Takes the lifecycle of an entity from the `records` of a verified copy.
+    /// Reads the lifecycle of an entity from the `records` of an export.
     fn record(&mut self, value: &Value, pointer: &str) {
         if self.problems.len() >= limits::PROBLEMS {
             return;
@@ -165,9 +164,9 @@ impl Builder {
             let found = Diagnostic::error(
                 crate::Code::DocumentInvalid,
                 format!("{pointer}/key"),
-                "a record must name its entity like tool/fetch@1.2.3",
+                "a record must have the key of its entity, such as tool/fetch@1.2.3",
             );
-            self.problems.push(found.with_help("leave `records` as it was exported, or remove it"));
+            self.problems.push(found.with_help("keep `records` as exported, or remove it"));
             return;
         };
         let Some(lifecycle) = value.get("lifecycle") else { return };
@@ -223,7 +222,7 @@ fn read_entity(
     }
 }
 
-/// An entity that carries its lifecycle beside its own fields.
+/// An entity with the lifecycle members next to its own fields.
 struct Written {
     document: Value,
     change: Option<LifecycleChange>,
@@ -233,7 +232,7 @@ const LIFECYCLE: [&str; 6] =
     ["deprecated", "retired", "deprecationMessage", "replacement", "sunset", "forced"];
 
 impl Written {
-    /// `None`: there is nothing of the kind.
+    /// `None` if there is no lifecycle member.
     fn read(problems: &Problems, map: &Map<String, Value>) -> Option<Self> {
         if !LIFECYCLE.iter().any(|name| map.contains_key(*name)) {
             return None;
@@ -242,7 +241,7 @@ impl Written {
         let own: Map<String, Value> =
             LIFECYCLE.iter().filter_map(|name| document.remove_entry(*name)).collect();
         let own = Value::Object(own);
-        let fields = problems.object(&own, At::ROOT)?;
+        let fields = problems.object(&own, Location::ROOT)?;
         let deprecated = fields.optional_bool("deprecated").unwrap_or_default();
         let retired = fields.optional_bool("retired").unwrap_or_default();
         let notice = Notice {
@@ -269,7 +268,7 @@ impl Written {
     }
 }
 
-/// A field that is the text of something else.
+/// A string field that is parsed into a type.
 fn parsed<T: FromStr<Err: Display>>(
     problems: &Problems,
     fields: &Fields<'_>,
@@ -277,11 +276,11 @@ fn parsed<T: FromStr<Err: Display>>(
 ) -> Option<T> {
     let text = fields.optional_string(name)?;
     let unfit =
-        |e: T::Err| problems.invalid(fields.at(name), e.to_string(), "mend it, or remove it");
+        |e: T::Err| problems.invalid(fields.at(name), e.to_string(), "correct or remove it");
     text.parse().map_err(unfit).ok()
 }
 
-/// The key of an entity that could not be read, if at least name and version can.
+/// The key of an invalid entity, if its name and version are valid.
 fn key_of(kind: Kind, value: &Value) -> Option<Key> {
     let text = |name| value.get(name).and_then(Value::as_str);
     Key::parse(kind, text("name")?, text("version")?).ok()

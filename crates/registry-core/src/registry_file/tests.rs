@@ -1,5 +1,3 @@
-//! Registry files: what both versions mean, what is refused, and what is written back.
-
 use serde_json::{Value, json};
 
 use super::{FileError, RegistryFile, write, write_export};
@@ -43,7 +41,7 @@ fn proposals(file: &RegistryFile) -> Vec<String> {
 }
 
 #[test]
-fn version_2_gives_changes_with_their_places() {
+fn v2_file_yields_changes_with_pointers() {
     let file = read(&json!({
         "$comment": "ours",
         "schemaVersion": "2.0",
@@ -73,7 +71,7 @@ fn version_2_gives_changes_with_their_places() {
 }
 
 #[test]
-fn every_problem_of_a_file_is_reported_at_once() {
+fn parse_reports_all_problems_of_file() {
     let file = json!({
         "schemaVersion": "2.0",
         "surplus": 1,
@@ -93,10 +91,10 @@ fn every_problem_of_a_file_is_reported_at_once() {
             "version-invalid /tools/0/version: `latest` is not an exact semantic version: \
              unexpected character 'l' while parsing major version number",
             "implementation-ambiguous /tools/0: a tool needs exactly one of `source` and `spec`, \
-             it has neither",
+             but has neither",
             "document-invalid /tools/0/extra: unknown field `extra`",
             "document-invalid /tools/1: expected an object, got the number 7",
-            "document-invalid /tools/2/source/target: `target` says `t`, but `server` says `s`",
+            "document-invalid /tools/2/source/target: `target` is `t`, but `server` is `s`",
             "document-invalid /servers: expected an array, got an object",
             "document-invalid /surplus: unknown field `surplus`",
         ]
@@ -104,7 +102,7 @@ fn every_problem_of_a_file_is_reported_at_once() {
 }
 
 #[test]
-fn unknown_versions_are_refused_clearly() {
+fn parse_rejects_unknown_schema_versions() {
     for version in [json!("3.0"), json!("2.1"), json!("0.9"), json!(2), json!({})] {
         let found = refused(&json!({ "schemaVersion": version, "tools": [] }));
         assert_eq!(found.len(), 1, "{found:?}");
@@ -124,7 +122,7 @@ fn unknown_versions_are_refused_clearly() {
 }
 
 #[test]
-fn version_1_keeps_working_and_says_how_to_migrate() {
+fn v1_file_parses_with_migration_warnings() {
     let file = json!({ "tools": [
         { "name": "search", "source": { "target": "backend", "tool": "search" } },
         { "name": "find", "source": { "target": "backend", "tool": "lookup", "defaults": { "n": 1 } } },
@@ -149,7 +147,7 @@ fn version_1_keeps_working_and_says_how_to_migrate() {
     for expected in [
         "at \"/schemaVersion\": this is a registry file of version 1 (write \"schemaVersion\": \"2.0\"",
         "at \"/tools/0\": the tool has no version; 1.0.0 is assumed (add \"version\": \"1.0.0\")",
-        "at \"/tools/0/source/target\": `target` is written `server` in version 2: \"backend\" \
+        "at \"/tools/0/source/target\": `target` is called `server` in version 2: \"backend\" \
          (write \"server\": \"backend\", \"serverVersion\": \"1.0.0\"",
         "at \"/tools/2\": the composition declares no dependencies \
          (add \"depends\": [{\"name\":\"search\",\"type\":\"tool\",\"version\":\"1.0.0\"}])",
@@ -161,7 +159,7 @@ fn version_1_keeps_working_and_says_how_to_migrate() {
 }
 
 #[test]
-fn the_field_s_own_version_1_is_read_too() {
+fn v1_file_with_nested_implementation_parses() {
     let file = read(&json!({ "schemaVersion": "1.0", "tools": [
         { "name": "t", "implementation": { "source": { "target": "b", "tool": "t" } } },
     ] }));
@@ -171,21 +169,18 @@ fn the_field_s_own_version_1_is_read_too() {
         refused(&strict),
         [
             "implementation-ambiguous /tools/0: a tool needs exactly one of `source` and `spec`, \
-             it has neither",
+             but has neither",
             "document-invalid /surplus: unknown field `surplus`",
         ]
     );
     let source = json!({ "server": "s", "target": "t", "tool": "t" });
     let both = json!({ "schemaVersion": "1.0", "tools": [{ "name": "t", "source": source }] });
     let both = refused(&both);
-    assert!(
-        both[0].ends_with("/source/target: `target` says `t`, but `server` says `s`"),
-        "{both:?}"
-    );
+    assert!(both[0].ends_with("/source/target: `target` is `t`, but `server` is `s`"), "{both:?}");
 }
 
 #[test]
-fn problems_beyond_many_are_left_out() {
+fn parse_limits_number_of_problems() {
     let mut tool = json!({ "name": "t", "version": "1.0.0" });
     for i in 0..2 * limits::PROBLEMS {
         tool[format!("f{i}")] = json!(0);
@@ -197,7 +192,7 @@ fn problems_beyond_many_are_left_out() {
 }
 
 #[test]
-fn what_is_retired_goes_with_its_dependents_into_another_registry() {
+fn retired_entities_with_dependents_can_be_imported() {
     let forced = Notice { forced: Some("leaked keys".to_owned()), ..Notice::default() };
     let registered = [
         server("files", &["read"]),
@@ -214,7 +209,7 @@ fn what_is_retired_goes_with_its_dependents_into_another_registry() {
 }
 
 #[test]
-fn what_is_written_reads_back_with_its_lifecycle() {
+fn write_round_trips_with_lifecycle() {
     let registered = [
         schema("A", &json!({ "type": "object" })),
         server("files", &["read"]),

@@ -1,9 +1,8 @@
-//! Version 1 of the registry file: tools only, without versions, dependencies or servers.
+//! Version 1 of the registry file: tools without versions, dependencies or servers.
 //!
-//! What version 2 asks for is made up so that the file keeps working: every tool and every target
-//! gets version 1.0.0, each target becomes a server that provides the tools which point to it, and
-//! a composition depends on the tools that it uses. Each is a warning that says what to write
-//! instead.
+//! Missing information is derived: tools and targets get version 1.0.0, each target becomes a
+//! server that provides the tools referring to it, and a composition depends on the tools that it
+//! uses. Each derivation is a warning with the version 2 notation.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -17,11 +16,10 @@ use crate::{
     spec::{Composition, Target},
 };
 
-/// The version of everything that has none.
+/// The version of everything without one.
 const VERSION: &str = "1.0.0";
 
-/// Whether a file without a `schemaVersion` is of version 1: only tools, and nothing of version 2
-/// in them.
+/// Whether a file without `schemaVersion` has version 1: only tools, without members of version 2.
 pub(super) fn looks_like(fields: &Fields<'_>) -> bool {
     let newer = ["schemas", "servers", "agents"].into_iter().any(|name| fields.get(name).is_some());
     let tools = fields.get("tools").and_then(Value::as_array);
@@ -37,11 +35,11 @@ pub(super) fn read(builder: &mut Builder, problems: &Problems, fields: Fields<'_
     builder.warn(warning(
         "/schemaVersion",
         "this is a registry file of version 1",
-        "write \"schemaVersion\": \"2.0\" and give each tool a version; `registryctl export` writes it so",
+        "write \"schemaVersion\": \"2.0\" and give each tool a version; `registryctl export` writes version 2",
     ));
     let tools = entities(problems, &fields, "tools");
-    let versions = Versions::of(tools);
-    Targets::of(tools).propose(builder, &versions);
+    let versions = Versions::new(tools);
+    Targets::new(tools).propose(builder, &versions);
     for (i, tool) in tools.iter().enumerate() {
         let pointer = format!("/tools/{i}");
         let migrated = match tool {
@@ -60,7 +58,7 @@ fn migrated(
     pointer: &str,
 ) -> Map<String, Value> {
     let mut tool = tool.clone();
-    // The field's own v1 nests `source` and `spec` one level deeper.
+    // The original v1 format nests `source` and `spec` one level deeper.
     if let Some(Value::Object(implementation)) = tool.remove("implementation") {
         tool.extend(implementation);
     }
@@ -84,11 +82,11 @@ fn migrated(
 }
 
 fn migrate_source(builder: &mut Builder, source: &mut Map<String, Value>, pointer: &str) {
-    // Where both are given, the reader of tools says whether they agree.
+    // If both are present, the tool parser checks that they agree.
     if !source.contains_key("server")
         && let Some(target) = source.remove("target")
     {
-        let message = format!("`target` is written `server` in version 2: {target}");
+        let message = format!("`target` is called `server` in version 2: {target}");
         let help = format!(
             "write \"server\": {target}, \"serverVersion\": \"{VERSION}\", and register the server"
         );
@@ -98,7 +96,7 @@ fn migrate_source(builder: &mut Builder, source: &mut Map<String, Value>, pointe
     source.entry("serverVersion").or_insert_with(|| VERSION.into());
 }
 
-/// What a composition uses, as `depends` entries.
+/// The tools and agents that a composition uses, as `depends` entries.
 fn depends(spec: &Value, versions: &Versions<'_>) -> Vec<Value> {
     let uses = Composition::parse(spec).map(|composition| composition.uses).unwrap_or_default();
     let targets: BTreeSet<_> = uses.into_iter().map(|found| found.target).collect();
@@ -114,11 +112,11 @@ fn depends(spec: &Value, versions: &Versions<'_>) -> Vec<Value> {
     targets.into_iter().map(dependency).collect()
 }
 
-/// The versions of the file's tools, by name; of equal names the first.
+/// The versions of the file's tools by name. The first of equal names counts.
 struct Versions<'a>(HashMap<&'a str, &'a str>);
 
 impl<'a> Versions<'a> {
-    fn of(tools: &'a [Value]) -> Self {
+    fn new(tools: &'a [Value]) -> Self {
         let mut versions = HashMap::new();
         for tool in tools {
             if let Some(name) = text(tool, "name") {
@@ -137,11 +135,11 @@ fn text<'a>(value: &'a Value, name: &str) -> Option<&'a str> {
     value.get(name).and_then(Value::as_str)
 }
 
-/// The targets of a file with the upstream tools that are used of each, and where first.
+/// The targets of a file with their upstream tools and the index of the first use.
 struct Targets<'a>(BTreeMap<&'a str, BTreeMap<&'a str, usize>>);
 
 impl<'a> Targets<'a> {
-    fn of(tools: &'a [Value]) -> Self {
+    fn new(tools: &'a [Value]) -> Self {
         let mut used: BTreeMap<&str, BTreeMap<&str, usize>> = BTreeMap::new();
         for (i, tool) in tools.iter().enumerate() {
             let holder = tool.get("implementation").unwrap_or(tool);
@@ -155,7 +153,7 @@ impl<'a> Targets<'a> {
     }
 
     /// Proposes a server for each target, and a plain tool for each upstream tool that the file
-    /// knows only by another name.
+    /// uses only under another name.
     fn propose(&self, builder: &mut Builder, versions: &Versions<'a>) {
         let mut named: BTreeSet<&str> = versions.0.keys().copied().collect();
         for (target, upstream) in &self.0 {

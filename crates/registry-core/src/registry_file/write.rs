@@ -1,6 +1,6 @@
-//! Writing version 2 of the registry file, for people and for other programs.
+//! Writing of version 2 registry files.
 //!
-//! Kinds and keys are sorted, so equal catalogs give equal files.
+//! Kinds and keys are sorted, so equal catalogs produce equal files.
 
 use serde::Serialize;
 
@@ -23,7 +23,7 @@ struct File<'a> {
     agents: Vec<Written<'a>>,
 }
 
-/// An entity with its lifecycle beside its fields.
+/// An entity with the lifecycle members next to its own fields.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Written<'a> {
@@ -45,7 +45,7 @@ struct Written<'a> {
 
 /// Writes a catalog as a file that [`super::RegistryFile::parse`] reads.
 pub fn write(catalog: &Catalog) -> Vec<u8> {
-    let of = |kind| catalog.of_kind(kind).map(|(_, record)| Written::of(record)).collect();
+    let of = |kind| catalog.of_kind(kind).map(|(_, record)| Written::new(record)).collect();
     let file = File {
         schema_version: "2.0",
         schemas: of(Kind::Schema),
@@ -53,14 +53,14 @@ pub fn write(catalog: &Catalog) -> Vec<u8> {
         tools: of(Kind::Tool),
         agents: of(Kind::Agent),
     };
-    // Entities are JSON objects with string keys, so writing them into memory cannot fail.
+    // Entities are JSON objects with string keys, so serializing them to memory cannot fail.
     let mut bytes = serde_json::to_vec_pretty(&file).expect("a catalog is always JSON");
     bytes.push(b'\n');
     bytes
 }
 
 impl<'a> Written<'a> {
-    fn of(record: &'a Record) -> Self {
+    fn new(record: &'a Record) -> Self {
         let state = record.lifecycle.state;
         Self {
             entity: record.document.entity(),

@@ -1,5 +1,3 @@
-//! What constraints mean, on one name with versions in every state.
-
 use super::{Constraint, Requirement, Wanted, resolve};
 use crate::{
     Catalog,
@@ -35,7 +33,7 @@ fn meant(constraint: &str) -> Result<String, String> {
 }
 
 #[test]
-fn the_newest_active_version_is_meant() {
+fn resolve_selects_newest_active_version() {
     for constraint in ["latest", "*", "^1", "1.x", ">=1, <2", "1", "~1.1", ">0.1, <9"] {
         assert_eq!(meant(constraint).unwrap(), "1.1.0 active", "{constraint}");
     }
@@ -43,18 +41,18 @@ fn the_newest_active_version_is_meant() {
 }
 
 #[test]
-fn a_deprecated_version_is_meant_only_where_no_active_one_fits() {
+fn resolve_falls_back_to_deprecated_version() {
     assert_eq!(meant("^1.2").unwrap(), "1.2.0 deprecated");
     assert_eq!(meant("<1").unwrap(), "0.9.0 deprecated");
 }
 
 #[test]
-fn a_retired_version_is_meant_only_exactly() {
+fn resolve_matches_retired_version_only_exactly() {
     assert_eq!(meant("1.3.0").unwrap(), "1.3.0 retired");
     assert_eq!(meant("=1.3.0").unwrap(), "1.3.0 retired");
     let why = meant("^1.3").unwrap_err();
-    assert!(why.contains("1.3.0 is retired, and only meant by its exact version"), "{why}");
-    assert!(meant("=1.3").is_err(), "it is a range");
+    assert!(why.contains("1.3.0 is retired and matches only by its exact version"), "{why}");
+    assert!(meant("=1.3").is_err(), "`=1.3` is a range");
     assert_eq!(
         "= 1.2.3+b1".parse::<Constraint>().unwrap().wanted,
         Wanted::Exact(crate::Version::parse("1.2.3+b1").unwrap())
@@ -62,28 +60,28 @@ fn a_retired_version_is_meant_only_exactly() {
 }
 
 #[test]
-fn a_prerelease_is_meant_only_where_one_of_its_release_is_named() {
+fn resolve_matches_prerelease_only_if_named() {
     assert_eq!(meant("2.0.0-beta.1").unwrap(), "2.0.0-beta.1 active");
     assert_eq!(meant("^2.0.0-alpha").unwrap(), "2.0.0-beta.2 active");
     assert_eq!(meant("^1.2.0-rc.0, <1.3").unwrap(), "1.2.0-rc.1 active");
     assert_eq!(
         meant("^2").unwrap_err(),
         "no version of server/s matches `^2`: \
-         2.0.0-beta.2 is a pre-release, which only a constraint that names one means, \
-         2.0.0-beta.1 is a pre-release, which only a constraint that names one means, \
+         2.0.0-beta.2 is a pre-release, and the constraint names no pre-release of this release, \
+         2.0.0-beta.1 is a pre-release, and the constraint names no pre-release of this release, \
          1.3.0 does not match, 1.2.0 does not match, 1.2.0-rc.1 does not match, \
          1.1.0 does not match, 1.0.0 does not match, 0.9.0 does not match"
     );
 }
 
 #[test]
-fn a_prerelease_before_the_one_that_is_named_does_not_match() {
+fn resolve_excludes_prerelease_below_bound() {
     let why = meant("^2.0.0-rc.1").unwrap_err();
     assert!(why.contains("2.0.0-beta.2 does not match"), "{why}");
 }
 
 #[test]
-fn what_is_not_there_is_said() {
+fn resolve_reports_unregistered_name() {
     let required: Requirement = "tool/s".parse().unwrap();
     assert_eq!(required.constraint, Constraint::latest());
     let why = resolve(&registry(), &required).unwrap_err();
@@ -92,7 +90,7 @@ fn what_is_not_there_is_said() {
 }
 
 #[test]
-fn of_very_many_versions_the_newest_are_named() {
+fn resolve_failure_lists_newest_candidates() {
     let count = limits::CANDIDATES + 5;
     let all: Vec<_> =
         (0..count).map(|i| versioned(&server("s", &[]), &format!("1.{i}.0"))).collect();
@@ -104,11 +102,11 @@ fn of_very_many_versions_the_newest_are_named() {
 }
 
 #[test]
-fn what_is_no_constraint_is_refused_with_the_forms_that_are() {
+fn constraint_parse_error_lists_valid_forms() {
     let long = "1".repeat(limits::CONSTRAINT_BYTES + 1);
     for bad in ["", " ", "^", "one", ">=1 <2", "1 || 2", "v1.2.3", "^1.2.3.4", "latest!", &long] {
         let refused = bad.parse::<Constraint>().unwrap_err().to_string();
-        assert!(refused.contains("is no version constraint"), "{refused}");
+        assert!(refused.contains("is not a version constraint"), "{refused}");
         assert!(refused.contains("a range like `^1.2`"), "{refused}");
     }
     for bad in ["tool", "tool/x@", "gadget/x@1", "tool/a b@1", "tool/x@^"] {

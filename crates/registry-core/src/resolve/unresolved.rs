@@ -1,23 +1,23 @@
-//! Why nothing fits: what there is of the name, and why each of it was left out.
+//! Failed resolution: the registered versions of the name and the reason why each does not match.
 
 use std::{fmt, sync::Arc};
 
 use super::{Constraint, Requirement};
 use crate::{catalog::Record, lifecycle::LifecycleState, limits, reference::Key, version::Version};
 
-/// Why a version is not the answer.
+/// The reason why a version does not match.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum LeftOut {
-    /// The constraint does not mean it.
+pub enum MismatchReason {
+    /// The constraint excludes it.
     Outside,
-    /// It is a pre-release, and the constraint names none of its release.
+    /// It is a pre-release, and the constraint names none of the same release.
     Prerelease,
-    /// It is retired, and not named exactly.
+    /// It is retired and not named exactly.
     Retired,
 }
 
-impl LeftOut {
-    fn of(constraint: &Constraint, version: &Version) -> Self {
+impl MismatchReason {
+    fn explain(constraint: &Constraint, version: &Version) -> Self {
         if constraint.admits(version) {
             return Self::Retired;
         }
@@ -28,48 +28,50 @@ impl LeftOut {
         Self::Outside
     }
 
-    /// The reason in words.
+    /// The reason as text.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Outside => "does not match",
-            Self::Prerelease => "is a pre-release, which only a constraint that names one means",
-            Self::Retired => "is retired, and only meant by its exact version",
+            Self::Prerelease => {
+                "is a pre-release, and the constraint names no pre-release of this release"
+            }
+            Self::Retired => "is retired and matches only by its exact version",
         }
     }
 }
 
-/// A version that is not the answer.
+/// A version that does not match.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Candidate {
     /// The version.
     pub version: Version,
-    /// Its lifecycle.
+    /// The lifecycle state.
     pub state: LifecycleState,
-    /// Why it was left out.
-    pub left_out: LeftOut,
+    /// The reason.
+    pub reason: MismatchReason,
 }
 
-/// A requirement that nothing meets.
+/// A requirement without a matching version.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub struct Unresolved {
     /// The requirement.
     pub required: Requirement,
-    /// What there is of the name, newest first; at most 20.
+    /// The newest versions of the name, at most 20.
     pub candidates: Vec<Candidate>,
-    /// How many versions there are.
+    /// The number of registered versions.
     pub total: usize,
 }
 
 impl Unresolved {
-    /// `versions` are all of the name, lowest first; none is the answer.
+    /// `versions` are all versions of the name in ascending order; none of them matches.
     pub(super) fn new<'a>(
         required: &Requirement,
         versions: impl Iterator<Item = (&'a Key, &'a Arc<Record>)>,
     ) -> Self {
         let candidate = |(key, record): &(&Key, &Arc<Record>)| {
             let version = key.version.clone();
-            let left_out = LeftOut::of(&required.constraint, &version);
-            Candidate { version, state: record.lifecycle.state, left_out }
+            let reason = MismatchReason::explain(&required.constraint, &version);
+            Candidate { version, state: record.lifecycle.state, reason }
         };
         let versions: Vec<_> = versions.collect();
         let newest = versions.iter().rev().take(limits::CANDIDATES);
@@ -85,9 +87,9 @@ impl fmt::Display for Unresolved {
             return write!(f, "no version of {kind}/{name} is registered");
         }
         write!(f, "no version of {kind}/{name} matches `{constraint}`: ")?;
-        for (i, Candidate { version, left_out, .. }) in candidates.iter().enumerate() {
+        for (i, Candidate { version, reason, .. }) in candidates.iter().enumerate() {
             let comma = if i == 0 { "" } else { ", " };
-            write!(f, "{comma}{version} {}", left_out.as_str())?;
+            write!(f, "{comma}{version} {}", reason.as_str())?;
         }
         match total - candidates.len() {
             0 => Ok(()),

@@ -1,17 +1,17 @@
-//! `dependency-ambiguous`: a name stands for one version.
+//! `dependency-ambiguous`: a declared dependency name has two versions.
 //!
-//! An agent calls tools by name, and a composition calls tools and agents by name; the version
-//! comes from what they declare.
+//! Agents and compositions call tools and agents by name. The declared dependencies determine the
+//! version, so each name may have only one.
 
 use std::collections::HashMap;
 
-use super::{dependency::declared, proposal::New};
+use super::{dependency::declared, proposal::NewEntity};
 use crate::{
     diagnostic::{Code, Diagnostic},
     kind::Kind,
 };
 
-pub(super) fn check(new: &New<'_>, found: &mut Vec<Diagnostic>) {
+pub(super) fn check(new: &NewEntity<'_>, found: &mut Vec<Diagnostic>) {
     let (depends, list) = declared(new.entity());
     let mut versions = HashMap::new();
     for (i, dependency) in depends.iter().enumerate() {
@@ -42,7 +42,7 @@ mod tests {
     use crate::diagnostic::Code;
 
     #[test]
-    fn two_versions_of_one_tool_name_are_ambiguous() {
+    fn ambiguity_reports_two_versions_of_tool() {
         let depends = json!([
             { "type": "tool", "name": "read", "version": "1.0.0" },
             { "type": "tool", "name": "read", "version": "2.0.0" },
@@ -62,7 +62,7 @@ mod tests {
     }
 
     #[test]
-    fn two_versions_of_an_agent_are_not() {
+    fn ambiguity_allows_two_versions_of_agent() {
         let depends = json!([
             { "type": "agent", "name": "b", "version": "1.0.0", "skill": "work" },
             { "type": "agent", "name": "b", "version": "2.0.0", "skill": "work" },

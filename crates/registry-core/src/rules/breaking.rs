@@ -1,20 +1,21 @@
-//! `breaking-change` and `compatibility-undecided`: who used the version before can use this one.
+//! `breaking-change` and `compatibility-undecided`: users of the previous version can switch to the
+//! new one.
 //!
 //! A new release is compared with the newest lower release of the same compatibility line (by
-//! semver: `1.x`, `0.4.x`; each `0.0.z` is a line of its own), in the mode of its name. A
-//! pre-release promises nothing, and nobody may newly use what is retired: neither is compared.
-//! What comes in below a release which is there already is also looked at from above, but only for a
-//! warning: the newer release cannot be changed any more. So is what comes back into use, from both
-//! sides: it was accepted once.
+//! semver: `1.x`, `0.4.x`; each `0.0.z` is a line of its own) in the mode that is set for its name.
+//! Pre-releases make no promises, and retired versions accept no new users, so neither is compared.
+//! A release below an existing one is also compared with that, but only for a warning, because the
+//! newer release is immutable. A restored release is compared in both directions with warnings,
+//! because it was accepted before.
 
 use std::collections::{BTreeSet, HashMap};
 
 use schema_compat::compatibility::Budget;
 
-use super::proposal::{New, Proposal};
+use super::proposal::{NewEntity, Proposal};
 use crate::{
     LifecycleState,
-    compatibility::{Comparison, Direction, Outcome, Resolve, compare},
+    compatibility::{Comparison, CompatibilityDirection, Outcome, Resolve, compare},
     diagnostic::{Code, Diagnostic},
     kind::Kind,
     name::Name,
@@ -27,7 +28,7 @@ pub(super) fn check(proposal: &Proposal<'_>, found: &mut Vec<Diagnostic>) {
     let broken: BTreeSet<usize> =
         found.iter().filter(|d| unusable.contains(&d.code)).filter_map(|d| d.change).collect();
     let mut releases = HashMap::new();
-    let mut budget = Budget::of_batch();
+    let mut budget = Budget::for_batch();
     let new = proposal.new.iter().map(|new| (new, true));
     let restored = proposal.restored.iter().map(|restored| (restored, false));
     for (new, is_new) in new.chain(restored) {
@@ -57,12 +58,12 @@ pub(super) fn check(proposal: &Proposal<'_>, found: &mut Vec<Diagnostic>) {
     }
 }
 
-/// One new release, and what it is held to.
+/// A new release and the releases it must be compatible with.
 struct Check<'c, 'a> {
     proposal: &'c Proposal<'a>,
-    new: &'c New<'a>,
-    direction: Direction,
-    /// What comes back into use was accepted once.
+    new: &'c NewEntity<'a>,
+    direction: CompatibilityDirection,
+    /// The severity: a warning for restored releases, which were accepted before.
     report: fn(Code, String, String) -> Diagnostic,
     highest: Option<&'c Version>,
 }
@@ -84,13 +85,13 @@ impl Check<'_, '_> {
             let problem = (self.report)(Code::BreakingChange, difference.pointer.clone(), message);
             self.new.report(found, problem.with_help(self.help()));
         }
-        self.doubts(&comparison, version, found);
+        self.undecided_checks(&comparison, version, found);
     }
 
-    /// Compares a release that is there already, and newer, with this one.
+    /// Compares an existing newer release with this one.
     fn above(&self, version: &Version, budget: &mut Budget, found: &mut Vec<Diagnostic>) {
         let later = self.other(version);
-        // In one batch the newer one is compared with this one by itself.
+        // A newer release in the same batch is compared with this one by its own check.
         if self.proposal.position(&later).is_some() {
             return;
         }
@@ -98,21 +99,27 @@ impl Check<'_, '_> {
         let resolve: Resolve<'_> = &|key| self.proposal.find(key);
         let comparison = compare(self.new.entity(), entity, self.direction, resolve, budget);
         if comparison.outcome() == Outcome::Breaking {
-            let version_there = format!("{version}, which is registered already,");
+            let version_there = format!("{version}, which is already registered,");
             let message = self.direction.broken(&self.new.key().version, &version_there);
-            let help = format!("see `registryctl compat`; repeat the change above {version}");
+            let help =
+                format!("see `registryctl compatibility check`; repeat the change above {version}");
             let problem = Diagnostic::warning(Code::BreakingChange, "", message);
             self.new.report(found, problem.with_help(help));
         }
     }
 
-    fn doubts(&self, comparison: &Comparison, version: &Version, found: &mut Vec<Diagnostic>) {
-        for doubt in &comparison.doubts {
+    fn undecided_checks(
+        &self,
+        comparison: &Comparison,
+        version: &Version,
+        found: &mut Vec<Diagnostic>,
+    ) {
+        for doubt in &comparison.undecided_checks {
             let message =
-                format!("cannot tell whether this is compatible with {version}: {}", doubt.reason);
+                format!("compatibility with {version} could not be decided: {}", doubt.reason);
             let problem =
                 Diagnostic::warning(Code::CompatibilityUndecided, doubt.pointer.clone(), message);
-            let help = "check by hand that nobody is broken, or register it as a new major version";
+            let help = "review the change manually, or register it as a new major version";
             self.new.report(found, problem.with_help(help));
         }
     }
@@ -120,14 +127,14 @@ impl Check<'_, '_> {
     fn help(&self) -> String {
         let highest = self.highest.unwrap_or(&self.new.key().version);
         match highest.next_breaking() {
-            Some(next) => format!("register it as {next}, or take the change back"),
-            None => "take the change back".to_owned(),
+            Some(next) => format!("register it as {next}, or revert the change"),
+            None => "revert the change".to_owned(),
         }
     }
 }
 
 impl Proposal<'_> {
-    /// The releases of a name once the batch is in, lowest first, without those that are retired.
+    /// The releases of a name after the batch, lowest first, without retired ones.
     fn releases<'n>(&'n self, kind: Kind, name: &'n Name) -> Vec<&'n Version> {
         let mut releases: Vec<&Version> = self.versions(kind, name).collect();
         releases.retain(|version| {

@@ -1,9 +1,9 @@
 //! `composition-invalid` and `dependency-undeclared`: a composition follows the grammar and uses
-//! only what it declares.
+//! only declared dependencies.
 
 use std::collections::BTreeMap;
 
-use super::proposal::{New, Proposal};
+use super::proposal::{NewEntity, Proposal};
 use crate::{
     diagnostic::{Code, Diagnostic},
     entity::{Entity, Implementation, Tool},
@@ -12,7 +12,7 @@ use crate::{
     spec::{Composition, Mappings, Target, Use},
 };
 
-pub(super) fn check(new: &New<'_>, found: &mut Vec<Diagnostic>) {
+pub(super) fn check(new: &NewEntity<'_>, found: &mut Vec<Diagnostic>) {
     let Entity::Tool(tool) = new.entity() else { return };
     if let Some(Err(problems)) = tool.output_transform.as_ref().map(Mappings::parse) {
         for problem in problems {
@@ -35,26 +35,26 @@ pub(super) fn check(new: &New<'_>, found: &mut Vec<Diagnostic>) {
     }
 }
 
-/// Compositions call each other only so deep: each level takes room and time of its own.
+/// Limits the call depth of compositions, because each level needs memory and time.
 pub(super) fn check_depth(proposal: &Proposal<'_>, found: &mut Vec<Diagnostic>) {
     let mut known = BTreeMap::new();
     for new in &proposal.new {
-        // What is deeper still is no use to report.
+        // Only the first level beyond the limit is reported.
         if depth(proposal, new.key(), &mut known) == limits::COMPOSITION_DEPTH + 1 {
             let most = limits::COMPOSITION_DEPTH;
-            let message = format!("compositions call one another more than {most} levels deep");
+            let message = format!("compositions call each other more than {most} levels deep");
             let diagnostic = Diagnostic::error(Code::CompositionInvalid, "/depends", message);
-            new.report(found, diagnostic.with_help("put patterns into one `spec` instead"));
+            new.report(found, diagnostic.with_help("combine patterns in one `spec` instead"));
         }
     }
 }
 
-/// How many compositions are inside of one another, this one included.
+/// The number of nested compositions, including this one.
 fn depth(proposal: &Proposal<'_>, key: &Key, known: &mut BTreeMap<Key, usize>) -> usize {
     if let Some(depth) = known.get(key) {
         return *depth;
     }
-    // A circle, which another rule reports, ends here.
+    // A cycle, which another rule reports, ends here.
     known.insert(key.clone(), 0);
     let tool = proposal.find(key).and_then(Entity::as_tool);
     let Some(tool) = tool.filter(|tool| matches!(tool.implementation, Implementation::Spec(_)))
@@ -79,7 +79,7 @@ fn undeclared_use(tool: &Tool, used: &Use) -> Diagnostic {
             format!(r#""type": "agent", "skill": "{skill}""#),
         ),
     };
-    let message = format!("`{}` uses {what}, which its `depends` does not list", tool.name);
+    let message = format!("`{}` uses {what}, which is missing in `depends`", tool.name);
     Diagnostic::error(Code::DependencyUndeclared, format!("/spec{}", used.pointer), message)
         .with_help(format!("add an entry with {entry}, its name and exact version to `depends`"))
 }
@@ -92,7 +92,7 @@ mod tests {
     use crate::diagnostic::Code;
 
     #[test]
-    fn what_a_composition_uses_is_declared() {
+    fn composition_must_declare_used_targets() {
         let steps = json!([
             { "id": "one", "operation": { "tool": { "name": "read" } } },
             { "id": "two", "operation": { "agent": { "name": "b", "skill": "nap" } } },
@@ -112,17 +112,17 @@ mod tests {
             found_of(Code::DependencyUndeclared, &[], &[source_tool("read", "files"), composed]),
             "error[dependency-undeclared] tool/copy@1.0.0 at \
              \"/spec/pipeline/steps/1/operation/agent\": `copy` uses the skill `nap` of the agent \
-             `b`, which its `depends` does not list (add an entry with \"type\": \"agent\", \
+             `b`, which is missing in `depends` (add an entry with \"type\": \"agent\", \
              \"skill\": \"nap\", its name and exact version to `depends`)\n\
              error[dependency-undeclared] tool/copy@1.0.0 at \
-             \"/spec/pipeline/steps/2/operation/tool\": `copy` uses the tool `write`, which its \
-             `depends` does not list (add an entry with \"type\": \"tool\", its name and exact \
+             \"/spec/pipeline/steps/2/operation/tool\": `copy` uses the tool `write`, which is \
+             missing in `depends` (add an entry with \"type\": \"tool\", its name and exact \
              version to `depends`)"
         );
     }
 
     #[test]
-    fn compositions_call_one_another_only_so_deep() {
+    fn composition_call_depth_is_limited() {
         let chain = |length: usize| {
             let link = |i: usize| {
                 let callee = if i == 0 { "read".to_owned() } else { format!("c{}", i - 1) };
@@ -137,13 +137,13 @@ mod tests {
         assert_eq!(chain(16), "");
         assert_eq!(
             chain(200),
-            "error[composition-invalid] tool/c16@1.0.0 at \"/depends\": compositions call one \
-             another more than 16 levels deep (put patterns into one `spec` instead)"
+            "error[composition-invalid] tool/c16@1.0.0 at \"/depends\": compositions call each \
+             other more than 16 levels deep (combine patterns in one `spec` instead)"
         );
     }
 
     #[test]
-    fn the_grammar_is_kept_in_spec_and_output_transform() {
+    fn grammar_is_checked_in_spec_and_output_transform() {
         let bad = [
             tool("a", json!({ "spec": { "pipeline": { "steps": [] } } })),
             tool(

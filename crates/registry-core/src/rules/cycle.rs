@@ -1,9 +1,9 @@
-//! `dependency-cycle` and `schema-cycle`: nothing needs itself.
+//! `dependency-cycle` and `schema-cycle`: no entity depends on itself.
 //!
-//! Entities are immutable and name what they need exactly, so nothing that is registered can point
-//! to something new: only the batch is looked at.
+//! Registered entities are immutable and their references exact, so they cannot refer to new
+//! entities. Only the batch can contain a cycle.
 
-use super::proposal::{New, Proposal};
+use super::proposal::{NewEntity, Proposal};
 use crate::{
     cycles::cycles,
     diagnostic::{Code, Diagnostic},
@@ -11,13 +11,13 @@ use crate::{
     kind::Kind,
 };
 
-/// How much of a path is shown at each of its ends.
+/// Number of entities shown at each end of a long path.
 const SHOWN: usize = 10;
 
 pub(super) fn check(proposal: &Proposal<'_>, found: &mut Vec<Diagnostic>) {
-    let depends = |_: &New<'_>, r: &Reference| r.relation == Relation::Depends;
+    let depends = |_: &NewEntity<'_>, r: &Reference| r.relation == Relation::Depends;
     report(proposal, Code::DependencyCycle, depends, found);
-    let schemas = |new: &New<'_>, r: &Reference| {
+    let schemas = |new: &NewEntity<'_>, r: &Reference| {
         new.key().kind == Kind::Schema && r.relation == Relation::Schema
     };
     report(proposal, Code::SchemaCycle, schemas, found);
@@ -26,10 +26,10 @@ pub(super) fn check(proposal: &Proposal<'_>, found: &mut Vec<Diagnostic>) {
 fn report(
     proposal: &Proposal<'_>,
     code: Code,
-    counts: impl Fn(&New<'_>, &Reference) -> bool,
+    counts: impl Fn(&NewEntity<'_>, &Reference) -> bool,
     found: &mut Vec<Diagnostic>,
 ) {
-    let successors = |new: &New<'_>| {
+    let successors = |new: &NewEntity<'_>| {
         let references = new.references.iter().filter(|r| counts(new, r));
         references.filter_map(|r| proposal.position(&r.key)).collect()
     };
@@ -38,14 +38,14 @@ fn report(
         let [first, second, ..] = path[..] else { continue };
         let (first, second) = (&proposal.new[first], &proposal.new[second]);
         let keys: Vec<_> = path.iter().map(|&i| proposal.new[i].key().to_string()).collect();
-        let message = format!("{} needs itself: {}", first.key(), shown(&keys));
+        let message = format!("{} depends on itself: {}", first.key(), shown(&keys));
         let link = first.references.iter().find(|r| counts(first, r) && r.key == *second.key());
         let pointer = link.map_or_else(String::new, |r| r.pointer.clone());
         first.report(found, Diagnostic::error(code, pointer, message).with_help(help(code)));
     }
 }
 
-/// The path, without the middle of a very long one.
+/// The path, with the middle of a very long one omitted.
 fn shown(keys: &[String]) -> String {
     let left_out = keys.len().saturating_sub(2 * SHOWN);
     if left_out == 0 {
@@ -57,8 +57,8 @@ fn shown(keys: &[String]) -> String {
 
 fn help(code: Code) -> &'static str {
     match code {
-        Code::SchemaCycle => "put schemas that need each other into one, under `$defs`",
-        _ => "take one of these dependencies away",
+        Code::SchemaCycle => "combine mutually dependent schemas into one, under `$defs`",
+        _ => "remove one of these dependencies",
     }
 }
 
@@ -70,21 +70,21 @@ mod tests {
     use crate::diagnostic::Code;
 
     #[test]
-    fn a_dependency_cycle_prints_its_path() {
+    fn dependency_cycle_reports_path() {
         let on = |name: &str| json!([{ "type": "agent", "name": name, "version": "1.0.0", "skill": "work" }]);
         let batch = [agent("a", &on("b")), agent("b", &on("c")), agent("c", &on("a"))];
         assert_eq!(
             found_of(Code::DependencyCycle, &[], &batch),
             "error[dependency-cycle] agent/a@1.0.0 at \
-             \"/capabilities/extensions/0/params/depends/0\": agent/a@1.0.0 needs itself: \
+             \"/capabilities/extensions/0/params/depends/0\": agent/a@1.0.0 depends on itself: \
              agent/a@1.0.0 → agent/b@1.0.0 → agent/c@1.0.0 → agent/a@1.0.0 \
-             (take one of these dependencies away)"
+             (remove one of these dependencies)"
         );
         assert_eq!(found_of(Code::DependencyCycle, &[], &batch[1..]), "");
     }
 
     #[test]
-    fn of_a_very_long_path_both_ends_are_printed() {
+    fn long_cycle_reports_both_ends() {
         let on = |i: usize| json!([{ "type": "agent", "name": format!("a{:03}", i % 100), "version": "1.0.0", "skill": "work" }]);
         let batch: Vec<_> = (0..100).map(|i| agent(&format!("a{i:03}"), &on(i + 1))).collect();
         let found = found_of(Code::DependencyCycle, &[], &batch);
@@ -95,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn a_schema_cycle_prints_its_path() {
+    fn schema_cycle_reports_path() {
         let batch = [
             schema("A", &json!({ "items": { "$ref": "#B:1.0.0" } })),
             schema("B", &json!({ "not": { "$ref": "#A:1.0.0" } })),
@@ -103,12 +103,12 @@ mod tests {
         ];
         assert_eq!(
             found_of(Code::SchemaCycle, &[], &batch),
-            "error[schema-cycle] schema/A@1.0.0 at \"/schema/items/$ref\": schema/A@1.0.0 needs \
-             itself: schema/A@1.0.0 → schema/B@1.0.0 → schema/A@1.0.0 \
-             (put schemas that need each other into one, under `$defs`)\n\
+            "error[schema-cycle] schema/A@1.0.0 at \"/schema/items/$ref\": schema/A@1.0.0 depends \
+             on itself: schema/A@1.0.0 → schema/B@1.0.0 → schema/A@1.0.0 \
+             (combine mutually dependent schemas into one, under `$defs`)\n\
              error[schema-cycle] schema/Own@1.0.0 at \"/schema/items/$ref\": schema/Own@1.0.0 \
-             needs itself: schema/Own@1.0.0 → schema/Own@1.0.0 \
-             (put schemas that need each other into one, under `$defs`)"
+             depends on itself: schema/Own@1.0.0 → schema/Own@1.0.0 \
+             (combine mutually dependent schemas into one, under `$defs`)"
         );
     }
 }

@@ -1,12 +1,12 @@
-//! `dependency-unknown` and `dependency-skill-unknown`: what is depended on exists.
+//! `dependency-unknown` and `dependency-skill-unknown`: the targets of dependencies exist.
 
-use super::proposal::{New, Proposal};
+use super::proposal::{NewEntity, Proposal};
 use crate::{
     diagnostic::{Code, Diagnostic},
     entity::{Agent, Dependency, DependencyTarget, Entity},
 };
 
-pub(super) fn check(proposal: &Proposal<'_>, new: &New<'_>, found: &mut Vec<Diagnostic>) {
+pub(super) fn check(proposal: &Proposal<'_>, new: &NewEntity<'_>, found: &mut Vec<Diagnostic>) {
     let (depends, list) = declared(new.entity());
     for (i, dependency) in depends.iter().enumerate() {
         let at = format!("{list}/{i}");
@@ -26,7 +26,7 @@ pub(super) fn check(proposal: &Proposal<'_>, new: &New<'_>, found: &mut Vec<Diag
     }
 }
 
-/// What an entity declares to depend on, with the pointer of the list.
+/// The declared dependencies of an entity, with the pointer of the list.
 pub(super) fn declared(entity: &Entity) -> (&[Dependency], String) {
     match entity {
         Entity::Tool(tool) => (&tool.depends, "/depends".to_owned()),
@@ -56,7 +56,7 @@ mod tests {
     use super::super::testing::{agent, found};
 
     #[test]
-    fn a_dependency_must_be_registered() {
+    fn dependency_must_be_registered() {
         let depends = json!([{ "type": "tool", "name": "fetch", "version": "1.2.3" }]);
         assert_eq!(
             found(&[], &[agent("a", &depends)]),
@@ -68,7 +68,7 @@ mod tests {
     }
 
     #[test]
-    fn an_agent_is_depended_on_by_a_skill_that_it_has() {
+    fn agent_dependency_must_name_existing_skill() {
         let depends = json!([
             { "type": "agent", "name": "b", "version": "1.0.0" },
             { "type": "agent", "name": "b", "version": "1.0.0", "skill": "nap" },

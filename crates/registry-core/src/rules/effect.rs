@@ -1,11 +1,11 @@
-//! `already-registered` and `not-registered`: what each change of a batch would do.
+//! `already-registered` and `not-registered`: the effect of each change of a batch.
 
 use std::{collections::HashMap, sync::Arc};
 
 use super::Proposed;
 use crate::{
     catalog::Catalog,
-    commit::{Action, Change, unfit_for_message},
+    commit::{Action, Change, invalid_message_char},
     diagnostic::{Code, Diagnostic},
     document::Document,
     lifecycle::{LifecycleState, Notice},
@@ -14,7 +14,7 @@ use crate::{
     reference::Key,
 };
 
-/// For each proposed change, the change of the log, or `None` where nothing would change.
+/// The log change of each proposed change; `None` if it changes nothing.
 pub(super) fn effects(
     catalog: &Catalog,
     batch: &[Proposed],
@@ -30,21 +30,21 @@ pub(super) fn effects(
             }
         };
         effects.push(effect.unwrap_or_else(|problem| {
-            found.push(problem.about(i, proposed.key()));
+            found.push(problem.for_change(i, proposed.key()));
             None
         }));
     }
     effects
 }
 
-/// The catalog as it is after the changes so far.
+/// The catalog with the changes of the batch so far.
 struct State<'a> {
     catalog: &'a Catalog,
     new: HashMap<&'a Key, &'a Arc<Document>>,
     lifecycles: HashMap<&'a Key, (LifecycleState, &'a Notice)>,
 }
 
-/// What a change does, or why it cannot be done.
+/// The log change, or the reason why the change is invalid.
 type Effect = Result<Option<Change>, Box<Diagnostic>>;
 
 impl<'a> State<'a> {
@@ -79,10 +79,11 @@ impl<'a> State<'a> {
         Ok(Some(Change { key: key.clone(), action }))
     }
 
-    /// Whether it is in this state already, with the same said about it; `None`: it is not there.
+    /// Whether the entity already has this state with the same notice; `None` if it is not
+    /// registered.
     fn is_already(&self, key: &Key, to: LifecycleState, notice: &Notice) -> Option<bool> {
         if let Some((state, said)) = self.lifecycles.get(key) {
-            // A restoration keeps no notice.
+            // A restored entity has no notice.
             return Some(*state == to && (to == LifecycleState::Active || *said == notice));
         }
         if self.new.contains_key(key) {
@@ -101,15 +102,15 @@ impl<'a> State<'a> {
         let texts = [(message, "/deprecationMessage"), (forced, "/forced")];
         let unfit = texts.into_iter().find_map(|(text, at)| unfit_text(text.as_deref()?, at));
         let only = |what: &str, at, state| {
-            let text = format!("{what} says nothing about something {to}");
-            let help = format!("leave it out, or set the state to {state}");
+            let text = format!("{what} is not allowed for the state {to}");
+            let help = format!("remove it, or set the state to {state}");
             Some(Diagnostic::error(Code::DocumentInvalid, at, text).with_help(help))
         };
         if unfit.is_some() {
             unfit
         } else if forced.as_deref().is_some_and(|reason| reason.trim().is_empty()) {
-            let text = "force needs a reason, and this one is empty";
-            let help = "say why it has to go although something needs it";
+            let text = "the reason for force is empty";
+            let help = "explain why it must be retired despite its dependents";
             Some(Diagnostic::error(Code::DocumentInvalid, "/forced", text).with_help(help))
         } else if to == LifecycleState::Active && replacement.is_some() {
             only("a replacement", "/replacement", "deprecated or retired")
@@ -130,7 +131,7 @@ impl<'a> State<'a> {
             let help = "register it first, or earlier in the same batch";
             (format!("the replacement {replacement} is not registered"), help)
         } else if state == Some(LifecycleState::Retired) {
-            (format!("the replacement {replacement} is retired itself"), "name one that is in use")
+            (format!("the replacement {replacement} is retired"), "name an active entity")
         } else {
             return None;
         };
@@ -138,8 +139,8 @@ impl<'a> State<'a> {
         Some(found.with_help(help))
     }
 
-    /// Its state after the changes so far. What is new counts as active: a copy of another registry
-    /// brings a replacement that was retired later.
+    /// The state after the changes so far. New entities count as active, because an import from
+    /// another registry may contain a replacement that was retired later.
     fn state_of(&self, key: &Key) -> Option<LifecycleState> {
         if self.new.contains_key(key) {
             return Some(LifecycleState::Active);
@@ -166,17 +167,17 @@ impl<'a> State<'a> {
         }
         let message = match self.catalog.find(key) {
             Some(record) => format!(
-                "{key} was registered with other content in revision {}; what is registered never changes",
+                "{key} was registered with other content in revision {}, and registered content is immutable",
                 record.registered,
             ),
-            None => format!("{key} appears twice in this batch, with different content"),
+            None => format!("{key} occurs twice in this batch with different content"),
         };
         Diagnostic::error(Code::AlreadyRegistered, "/version", message)
-            .with_help("give the new content a new version")
+            .with_help("register the new content under a new version")
     }
 }
 
-/// The names of the servers of two documents of one tool version, where they differ.
+/// The server names of two documents with the same tool version, if they differ.
 fn other_server<'a>(twin: &'a Document, document: &'a Document) -> Option<(&'a Name, &'a Name)> {
     let server = |document: &'a Document| Some(&document.entity().as_tool()?.source()?.server);
     let (twin, server) = (server(twin)?, server(document)?);
@@ -186,17 +187,17 @@ fn other_server<'a>(twin: &'a Document, document: &'a Document) -> Option<(&'a N
 fn unfit_text(text: &str, at: &str) -> Option<Diagnostic> {
     let (message, help) = if text.len() > limits::MESSAGE_BYTES {
         let message = format!("the reason has more than {} bytes", limits::MESSAGE_BYTES);
-        (message, "shorten it, and link to the long story")
+        (message, "shorten it, and link to a longer text")
     } else {
-        let unfit = unfit_for_message(text)?;
-        (format!("the reason has the control character {unfit:?}"), "leave it out")
+        let unfit = invalid_message_char(text)?;
+        (format!("the reason has the control character {unfit:?}"), "remove it")
     };
     Some(Diagnostic::error(Code::DocumentInvalid, at, message).with_help(help))
 }
 
 fn not_registered(key: &Key) -> Diagnostic {
     Diagnostic::error(Code::NotRegistered, "", format!("{key} is not registered")).with_help(
-        "check kind, name and version; in one batch, register it before its lifecycle changes",
+        "check kind, name and version; within a batch, register it before changing its lifecycle",
     )
 }
 
@@ -224,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn equal_content_changes_nothing_and_other_content_is_refused() {
+    fn register_same_content_is_noop_other_is_rejected() {
         let (one, other) =
             (server("s", &[]), with(&server("s", &[]), json!({ "description": "x" })));
         assert_eq!(effects(&[], &[one.clone(), one.clone()]), ["register", "nothing"]);
@@ -232,10 +233,10 @@ mod tests {
         assert_eq!(
             found(std::slice::from_ref(&one), std::slice::from_ref(&other)),
             "error[already-registered] server/s@1.0.0 at \"/version\": server/s@1.0.0 was \
-             registered with other content in revision 1; what is registered never changes \
-             (give the new content a new version)"
+             registered with other content in revision 1, and registered content is immutable \
+             (register the new content under a new version)"
         );
-        assert!(found(&[], &[one, other]).contains("appears twice in this batch"));
+        assert!(found(&[], &[one, other]).contains("occurs twice in this batch"));
     }
 
     #[test]
@@ -250,18 +251,18 @@ mod tests {
     }
 
     #[test]
-    fn a_reason_is_text_that_every_store_takes() {
+    fn notice_rejects_control_characters() {
         let batch = |reason| [server("s", &[]), set("server/s@1.0.0", Deprecated, Some(reason))];
         assert_eq!(effects(&[], &batch("two\n\tlines")), ["register", "deprecate"]);
         assert_eq!(
             found(&[], &batch("a\0b")),
             "error[document-invalid] server/s@1.0.0 at \"/deprecationMessage\": the reason has the \
-             control character '\\0' (leave it out)"
+             control character '\\0' (remove it)"
         );
     }
 
     #[test]
-    fn lifecycle_changes_follow_each_other_within_a_batch() {
+    fn lifecycle_changes_apply_in_order() {
         let registered = [server("s", &[])];
         let to = |state, message| set("server/s@1.0.0", state, message);
         let batch = [
@@ -279,24 +280,24 @@ mod tests {
     }
 
     #[test]
-    fn what_is_changed_is_registered_before() {
+    fn lifecycle_change_requires_prior_registration() {
         let early = [set("server/s@1.0.0", Retired, None), server("s", &[])];
         assert_eq!(
             found(&[], &early),
             "error[not-registered] server/s@1.0.0 at \"\": server/s@1.0.0 is not registered \
-             (check kind, name and version; in one batch, register it before its lifecycle changes)"
+             (check kind, name and version; within a batch, register it before changing its lifecycle)"
         );
         let long = set("server/s@1.0.0", Retired, Some(&"x".repeat(limits::MESSAGE_BYTES + 1)));
         assert!(found(&[server("s", &[])], &[long]).contains("more than 4096 bytes"));
     }
 
     #[test]
-    fn a_batch_is_bounded_but_a_file_is_not() {
+    fn plan_limits_batch_but_validate_does_not() {
         let batch = vec![tool("t", json!({ "spec": {} })); limits::BATCH_CHANGES + 1];
         let empty = Catalog::empty(RegistryId::new("test"));
         let refused = plan(&empty, &batch);
         assert_eq!((refused.effects.len(), refused.is_acceptable()), (0, false));
-        assert!(lines(&refused.diagnostics).contains("5001 changes, 5000 are allowed"));
+        assert!(lines(&refused.diagnostics).contains("5001 changes; the maximum is 5000"));
         assert_eq!(super::super::validate(&empty, &batch).effects.len(), batch.len());
     }
 }

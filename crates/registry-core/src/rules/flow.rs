@@ -1,5 +1,5 @@
-//! `composition-mismatch`: what flows through a composition fits the schemas of what it calls, and what
-//! it says of itself is so.
+//! `composition-mismatch`: values flowing through a composition match the schemas of the called
+//! tools, and its own annotations are consistent with them.
 
 mod self_contained;
 
@@ -9,15 +9,15 @@ use schema_compat::compatibility::Budget as Comparing;
 use serde_json::{Value, json};
 
 use super::{
-    proposal::{New, Proposal},
+    proposal::{NewEntity, Proposal},
     schema::schema_of,
 };
 use crate::{
     diagnostic::{Code, Diagnostic},
-    entity::{Agent, Effect, Entity, Hints, Implementation, Skill, Tool},
+    entity::{Agent, Entity, Hints, Implementation, Skill, Tool, ToolEffect},
     limits,
     reference::Key,
-    schema_inline::Budget,
+    schema_inline::InlineBudget,
     spec::{
         Composition, Target,
         types::{self, Signature},
@@ -25,10 +25,10 @@ use crate::{
     tool_schema::{self, hide::HiddenField},
 };
 
-/// Looks at every new composition that follows the grammar.
+/// Checks every new composition with valid grammar.
 pub(super) fn check(proposal: &Proposal<'_>, found: &mut Vec<Diagnostic>) {
-    let mut pool = Comparing::of(limits::FLOW_STEPS);
-    let mut inlining = Budget::of_server();
+    let mut pool = Comparing::with_steps(limits::FLOW_STEPS);
+    let mut inlining = InlineBudget::for_server();
     let compositions = proposal.new.iter().filter_map(|new| {
         let Entity::Tool(tool) = new.entity() else { return None };
         let Implementation::Spec(spec) = &tool.implementation else { return None };
@@ -61,21 +61,21 @@ pub(super) fn check(proposal: &Proposal<'_>, found: &mut Vec<Diagnostic>) {
     }
 }
 
-/// Warns of a composition that is registered as read-only and calls a tool that is not.
+/// Warns if a composition registered as read-only calls a tool that is not.
 fn check_read_only(
     proposal: &Proposal<'_>,
-    (new, tool): (&New<'_>, &Tool),
+    (new, tool): (&NewEntity<'_>, &Tool),
     uses: &[Target],
     found: &mut Vec<Diagnostic>,
 ) {
     let find_tool = |key: &Key| proposal.find(key).and_then(Entity::as_tool);
     let mut known = BTreeMap::new();
     let mut reads =
-        |tool: &Tool| Hints::registered(tool, &find_tool, &mut known).effect == Effect::Reads;
+        |tool: &Tool| Hints::registered(tool, &find_tool, &mut known).effect == ToolEffect::Reads;
     if tool.annotations.is_none() || !reads(tool) {
         return;
     }
-    // A skill has no hint, so it may write.
+    // A skill has no hints, so it may write.
     let mut writes =
         |used: &&Target| find(proposal, tool, used).is_some_and(|callee| !reads(&callee.tool()));
     let writes = uses.iter().find(&mut writes);
@@ -90,7 +90,7 @@ fn check_read_only(
     }
 }
 
-/// What a composition calls.
+/// The target of a call in a composition.
 enum Callee<'a> {
     Tool(&'a Tool),
     Skill(&'a Agent, &'a Skill),
@@ -104,8 +104,8 @@ impl<'a> Callee<'a> {
         }
     }
 
-    /// What a step may give it, by its input schema. A skill has no schema that says so, but takes an
-    /// object like any tool, or a text as it is.
+    /// The schema of accepted step inputs. Any target accepts only an object, except that a text
+    /// skill also accepts a string.
     fn takes(&self, input: Option<Value>) -> Option<Value> {
         let Self::Skill(agent, skill) = self else { return input };
         let object = json!({ "type": "object" });
@@ -119,7 +119,7 @@ impl<'a> Callee<'a> {
     }
 }
 
-/// What a composition calls so.
+/// The registered target of a call.
 fn find<'a>(proposal: &Proposal<'a>, tool: &Tool, target: &Target) -> Option<Callee<'a>> {
     match (proposal.find(&target.declared_in(&tool.depends)?.key())?, target) {
         (Entity::Tool(callee), Target::Tool(_)) => Some(Callee::Tool(callee)),
@@ -130,10 +130,10 @@ fn find<'a>(proposal: &Proposal<'a>, tool: &Tool, target: &Target) -> Option<Cal
     }
 }
 
-/// What a tool takes and gives, as far as its registration says.
-fn signature(proposal: &Proposal<'_>, tool: &Tool, budget: &mut Budget) -> Signature {
+/// The registered input and output schemas of a tool.
+fn signature(proposal: &Proposal<'_>, tool: &Tool, budget: &mut InlineBudget) -> Signature {
     let mut signature = registered(proposal, tool, budget);
-    // A composition without an input schema has the schema of its entry.
+    // A composition without an input schema has that of its entry.
     let (mut tool, mut depth) = (Cow::Borrowed(tool), 0);
     while signature.input.is_none() && depth < limits::COMPOSITION_DEPTH {
         let Some(entry) = entry(proposal, &tool) else { break };
@@ -151,7 +151,7 @@ fn entry<'a>(proposal: &Proposal<'a>, tool: &Tool) -> Option<Cow<'a, Tool>> {
     Some(find(proposal, tool, types::entry(&composition.spec)?)?.tool())
 }
 
-fn registered(proposal: &Proposal<'_>, tool: &Tool, budget: &mut Budget) -> Signature {
+fn registered(proposal: &Proposal<'_>, tool: &Tool, budget: &mut InlineBudget) -> Signature {
     let resolve: tool_schema::bundle::Resolve<'_> = &|key| schema_of(proposal, key);
     let mut whole = |schema: Option<Result<Value, _>>| {
         let schema: Value = schema?.ok()?;
@@ -160,7 +160,7 @@ fn registered(proposal: &Proposal<'_>, tool: &Tool, budget: &mut Budget) -> Sign
     let mut input = whole(tool_schema::input(tool, resolve));
     let hidden = tool_schema::hidden(tool);
     for name in hidden.iter().filter_map(HiddenField::argument) {
-        // To leave it out of a schema that is open would let it through.
+        // Merely omitting a hidden field from an open schema would still allow it.
         let schema = input.get_or_insert_with(|| json!({ "type": "object" }));
         if !schema["properties"].is_object() {
             schema["properties"] = json!({});
@@ -205,20 +205,20 @@ mod tests {
     }
 
     #[test]
-    fn steps_that_never_fit_are_refused_and_others_warned_of() {
+    fn step_mismatch_is_error_if_certain_else_warning() {
         let gives = json!({ "type": "object", "properties": { "n": { "type": "integer" } } });
         let takes = |of: &str| json!({ "properties": { "n": { "type": of } }, "required": ["n"] });
         assert_eq!(
             found(gives.clone(), takes("integer"), json!({})),
             "warning[composition-mismatch] tool/both@1.0.0 at \"/spec/pipeline/steps/1/operation/tool\": \
              input of step \"b\": \"n\" is required but $.n may select nothing in the result of \"a\": \
-             `required` refuses {} (require it in the schema of the result of \"a\", or make \"n\" optional \
+             `required` rejects {} (require it in the schema of the result of \"a\", or make \"n\" optional \
              in the input schema of `take`)"
         );
         assert!(
             found(gives, takes("string"), json!({})).starts_with("error[composition-mismatch]")
         );
-        // References are followed, also recursive ones.
+        // Local and recursive references are followed.
         let defined = json!({ "$defs": { "n": { "type": "string" } }, "type": "object",
             "properties": { "n": { "$ref": "#/$defs/n" } }, "required": ["n"] });
         assert_eq!(found(defined.clone(), takes("string"), json!({})), "");
@@ -230,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn identities_and_recursion_hide_no_mismatch() {
+    fn mismatch_is_found_behind_ids_and_recursion() {
         let (text, number) = (json!({ "type": "string" }), json!({ "type": "integer" }));
         let n = |of: &Value, more: Value| {
             let mut schema = json!({ "type": "object", "properties": { "n": of },
@@ -277,7 +277,7 @@ mod tests {
     }
 
     #[test]
-    fn schemas_are_read_in_their_dialects() {
+    fn flow_check_respects_schema_dialects() {
         let draft = |draft: &str, members: Value| {
             let mut schema = json!({ "$schema": draft, "type": "object" });
             schema.as_object_mut().unwrap().extend(members.as_object().unwrap().clone());
@@ -313,7 +313,7 @@ mod tests {
         assert!(found(gives.clone(), draft(d4, above(1)), json!({})).starts_with("warning"));
         let number = json!({ "properties": { "n": { "type": "string" } } });
         assert!(found(gives, draft(d4, number), json!({})).starts_with("error"));
-        // An array of `items` is a list of positions.
+        // In these drafts an array in `items` lists positional schemas.
         let list = draft(
             d7,
             json!({ "required": ["l"], "properties": {
@@ -332,10 +332,10 @@ mod tests {
     }
 
     #[test]
-    fn each_composition_has_a_share_of_the_budget() {
+    fn each_composition_gets_share_of_budget() {
         use crate::limits;
         use schema_compat::compatibility::Budget;
-        let mut pool = Budget::of(limits::FLOW_STEPS);
+        let mut pool = Budget::with_steps(limits::FLOW_STEPS);
         for left in (1..=1_000).rev() {
             let share = pool.divided(left, limits::FLOW_STEPS_EACH);
             let mut budget = share.clone();
@@ -347,7 +347,7 @@ mod tests {
     }
 
     #[test]
-    fn input_schema_of_a_called_composition_is_implied() {
+    fn called_composition_input_schema_is_derived() {
         let depends = |name: &str| json!([{ "type": "tool", "name": name, "version": "1.0.0" }]);
         let around = |name: &str| {
             let spec = json!({ "retry": { "inner": { "tool": name }, "maxAttempts": 2,
@@ -372,7 +372,7 @@ mod tests {
     }
 
     #[test]
-    fn skills_are_held_to_their_schemas_like_tools() {
+    fn skill_schemas_are_checked_like_tools() {
         let card = |gives: Value| {
             let skill = |id: &str, more: Value| {
                 let mut skill = json!({ "id": id, "name": "S", "description": "d", "tags": [] });
@@ -415,17 +415,17 @@ mod tests {
             ),
             "{never}"
         );
-        // Whatever its schema says, it takes an object.
+        // The input must be an object even if the schema allows other types.
         let listed = told(json!({ "type": "array" }), "any");
         assert!(listed.starts_with("error") && listed.contains("`any of a`"), "{listed}");
         assert_eq!(told(n("string"), "any"), "");
-        // What takes text takes a text as it is.
+        // A text skill also accepts a string.
         assert_eq!(told(json!({ "type": "string" }), "talk"), "");
         assert!(told(json!({ "type": "integer" }), "talk").starts_with("error"));
     }
 
     #[test]
-    fn what_is_hidden_is_bound_by_nobody() {
+    fn hidden_field_must_not_be_bound() {
         let hiding = json!({ "source": { "server": "s", "serverVersion": "1.0.0", "tool": "take",
             "hideFields": ["secret"] } });
         let bound = json!({ "construct": { "fields": { "secret": { "constant": 1 } } } });
@@ -438,7 +438,7 @@ mod tests {
     }
 
     #[test]
-    fn read_only_composition_calls_only_readers() {
+    fn read_only_composition_may_only_call_readers() {
         let reads = json!({ "annotations": { "readOnlyHint": true } });
         let told = found(json!(true), json!({}), reads);
         assert!(

@@ -1,17 +1,17 @@
-//! `header-annotation-invalid`: `x-mcp-header` by the rules of MCP 2026-07-28 (Streamable HTTP,
-//! "Custom Headers from Tool Parameters"); clients drop a tool that breaks them.
+//! `header-annotation-invalid`: `x-mcp-header` violates MCP 2026-07-28 (Streamable HTTP, "Custom
+//! Headers from Tool Parameters"). Clients drop a tool with an invalid annotation.
 //!
-//! An annotation stands on a property of type integer, string or boolean that is reached through
-//! `properties` alone, and names an HTTP field that no other one names.
+//! An annotation is allowed on a property of type integer, string or boolean that is reachable
+//! through `properties` alone. Its HTTP field name must be unique within the tool.
 
 use std::collections::HashSet;
 
-use schema_compat::{json_schema::each_object_at, pointer::At};
+use schema_compat::{json_schema::each_object_at, pointer::Location};
 use serde_json::{Map, Value};
 
 use super::{
-    proposal::{New, Proposal},
-    schema_graph::{Leading, SchemaGraph},
+    proposal::{NewEntity, Proposal},
+    schema_graph::{Reaching, SchemaGraph},
 };
 use crate::{
     diagnostic::{Code, Diagnostic},
@@ -23,15 +23,15 @@ use crate::{
 const ANNOTATION: &str = "x-mcp-header";
 
 pub(super) fn check(proposal: &Proposal<'_>, graph: &SchemaGraph<'_>, found: &mut Vec<Diagnostic>) {
-    let annotated = graph.leading_to(is_annotated);
+    let annotated = graph.reaching(is_annotated);
     for new in &proposal.new {
         let Some(schema) = input_schema(new) else { continue };
-        let at = At::ROOT.member("inputSchema");
+        let at = Location::ROOT.member("inputSchema");
         let mut problems = Vec::new();
         match pure_reference(schema) {
-            // Many tools may refer to one schema: it is looked at only where there is something.
+            // Many tools may refer to one schema, so only annotated schemas are checked.
             Some(key) if !annotated.contains(&key) => {}
-            // A schema that is only a reference is advertised as what it refers to.
+            // Gateways advertise the target of a schema that is nothing but a reference.
             Some(key) => {
                 if let Some(Entity::Schema(root)) = proposal.find(&key) {
                     check_schema(&root.schema, at, &annotated, &mut problems);
@@ -48,25 +48,25 @@ pub(super) fn check(proposal: &Proposal<'_>, graph: &SchemaGraph<'_>, found: &mu
     }
 }
 
-/// Whether there is an annotation anywhere in the schema.
+/// Whether the schema contains an annotation.
 fn is_annotated(schema: &Value) -> bool {
     let mut found = false;
-    each_object_at(schema, At::ROOT, &mut |map, _| found |= map.contains_key(ANNOTATION));
+    each_object_at(schema, Location::ROOT, &mut |map, _| found |= map.contains_key(ANNOTATION));
     found
 }
 
-fn input_schema<'a>(new: &New<'a>) -> Option<&'a Value> {
+fn input_schema<'a>(new: &NewEntity<'a>) -> Option<&'a Value> {
     match new.entity() {
         Entity::Tool(tool) => tool.input_schema.as_ref(),
         _ => None,
     }
 }
 
-/// Checks the annotations of one document, and that its references lead to none.
+/// Checks the annotations of one document, and that no reference points to an annotated schema.
 fn check_schema(
     schema: &Value,
-    at: At<'_>,
-    annotated: &Leading<'_>,
+    at: Location<'_>,
+    annotated: &Reaching<'_>,
     problems: &mut Vec<Diagnostic>,
 ) {
     let mut names = HashSet::new();
@@ -82,23 +82,27 @@ fn check_schema(
     });
     each_object_at(schema, at, &mut |map, at| {
         if map.contains_key(ANNOTATION) && !reachable.contains(&at.to_string()) {
-            let message = format!("`{ANNOTATION}` stands where `properties` alone do not lead");
+            let message = format!(
+                "`{ANNOTATION}` is on a property that is not reachable through `properties` alone"
+            );
             problems.push(invalid(at.member(ANNOTATION), message));
         }
     });
     each_reference(schema, at, &mut |key, text, at| {
         if key.is_ok_and(|key| annotated.contains(key)) {
-            let message = format!("`{text}` leads to an `{ANNOTATION}` behind a `$ref`");
+            let message = format!(
+                "`{text}` refers to a schema with `{ANNOTATION}`, which is not allowed behind a `$ref`"
+            );
             problems.push(invalid(at, message));
         }
     });
 }
 
-/// Calls `found` for every property that is reached from the root through `properties` alone.
+/// Calls `found` for every property that is reachable from the root through `properties` alone.
 fn along_properties(
     schema: &Value,
-    at: At<'_>,
-    found: &mut dyn FnMut(&Map<String, Value>, At<'_>),
+    at: Location<'_>,
+    found: &mut dyn FnMut(&Map<String, Value>, Location<'_>),
 ) {
     let Some(Value::Object(properties)) = schema.get("properties") else { return };
     let list = at.member("properties");
@@ -111,7 +115,7 @@ fn along_properties(
     }
 }
 
-/// What is wrong with an annotation at a place where one may be.
+/// The problem of an annotation in a valid location.
 fn problem_of(annotation: &Value, property: &Map<String, Value>) -> Option<String> {
     let Value::String(name) = annotation else {
         return Some(format!("the header name {annotation} is not a string"));
@@ -128,7 +132,9 @@ fn problem_of(annotation: &Value, property: &Map<String, Value>) -> Option<Strin
         Some("integer") => unsafe_bound(property),
         _ => {
             let says = property.get("type").map_or("missing".to_owned(), ToString::to_string);
-            Some(format!("only integer, string and boolean go into a header; `type` is {says}"))
+            Some(format!(
+                "only integer, string and boolean properties can be headers, but `type` is {says}"
+            ))
         }
     }
 }
@@ -141,7 +147,7 @@ fn unsafe_bound(property: &Map<String, Value>) -> Option<String> {
         .map(|bound| format!("`{bound}` allows integers beyond ±(2^53 - 1)"))
 }
 
-/// 2^53; a header carries integers whose size is below it.
+/// Headers carry integers with a magnitude below 2^53.
 #[expect(clippy::cast_precision_loss, reason = "2^53 is a power of two and exact")]
 const SAFE: f64 = limits::SAFE_INTEGER as f64;
 
@@ -150,7 +156,7 @@ fn is_token(character: char) -> bool {
     character.is_ascii_alphanumeric() || "!#$%&'*+-.^_`|~".contains(character)
 }
 
-fn invalid(at: At<'_>, message: String) -> Diagnostic {
+fn invalid(at: Location<'_>, message: String) -> Diagnostic {
     Diagnostic::error(Code::HeaderAnnotationInvalid, at.to_string(), message).with_help(
         "annotate a property of type integer, string or boolean with an HTTP field name of its own",
     )
@@ -167,7 +173,7 @@ mod tests {
         with(&source_tool("t", "s"), json!({ "inputSchema": input }))
     }
 
-    /// What is found in these properties, as `pointer: message`.
+    /// Formats the findings for these properties as `pointer: message`.
     fn in_properties(properties: &Value) -> Vec<String> {
         let input = json!({ "type": "object", "properties": properties });
         found_of(Code::HeaderAnnotationInvalid, &[], &[tool(&input)])
@@ -185,14 +191,14 @@ mod tests {
     }
 
     #[test]
-    fn good_annotations_pass() {
+    fn header_accepts_valid_annotations() {
         let nested = json!({ "type": "object", "properties": { "c": property("boolean", "C") } });
         let good = json!({ "a": property("string", "Region"), "b": property("integer", "B!"), "n": nested });
         assert_eq!(in_properties(&good), Vec::<String>::new());
     }
 
     #[test]
-    fn names_are_tokens_and_used_once() {
+    fn header_name_must_be_unique_token() {
         let bad = json!({
             "a": property("string", ""),
             "b": property("string", "two words"),
@@ -214,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn only_plain_types_with_safe_integers_go_into_headers() {
+    fn header_requires_primitive_type_and_safe_integers() {
         let mut wide = property("integer", "W");
         wide["maximum"] = json!(9_007_199_254_740_992_i64);
         let bad = json!({
@@ -225,21 +231,22 @@ mod tests {
         assert_eq!(
             in_properties(&bad),
             [
-                "/n/x-mcp-header: only integer, string and boolean go into a header; `type` is \"number\"",
-                "/o/x-mcp-header: only integer, string and boolean go into a header; `type` is missing",
+                "/n/x-mcp-header: only integer, string and boolean properties can be headers, but `type` is \"number\"",
+                "/o/x-mcp-header: only integer, string and boolean properties can be headers, but `type` is missing",
                 "/w/x-mcp-header: `maximum` allows integers beyond ±(2^53 - 1)",
             ]
         );
     }
 
     #[test]
-    fn only_properties_lead_to_an_annotation() {
+    fn header_must_be_reachable_through_properties() {
         let annotated = property("string", "H");
         let bad = json!({
             "a": { "type": "array", "items": annotated },
             "b": { "anyOf": [{ "properties": { "c": annotated } }] },
         });
-        let message = "`x-mcp-header` stands where `properties` alone do not lead";
+        let message =
+            "`x-mcp-header` is on a property that is not reachable through `properties` alone";
         assert_eq!(
             in_properties(&bad),
             [
@@ -250,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn references_may_lead_to_none_unless_they_are_the_whole_schema() {
+    fn header_behind_reference_is_rejected() {
         let inner = schema("Inner", &json!({ "properties": { "r": property("string", "R") } }));
         let outer = schema("Outer", &json!({ "items": { "$ref": "#Inner:1.0.0" } }));
         let registered = [inner, outer];
@@ -259,7 +266,7 @@ mod tests {
         assert_eq!(found(json!({ "$ref": "#Inner:1.0.0" })), "");
         let behind = found(json!({ "properties": { "x": { "$ref": "#Outer:1.0.0" } } }));
         assert!(
-            behind.contains("\"/inputSchema/properties/x/$ref\": `#Outer:1.0.0` leads to"),
+            behind.contains("\"/inputSchema/properties/x/$ref\": `#Outer:1.0.0` refers to"),
             "{behind}"
         );
         assert!(found(json!({ "$ref": "#Outer:1.0.0" })).contains("at \"/inputSchema\""));

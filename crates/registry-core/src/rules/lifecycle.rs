@@ -1,13 +1,12 @@
-//! `deprecated-dependency`: nobody begins to depend on what is going away.
+//! `deprecated-dependency`: a new dependency on a deprecated (warning) or retired (error) entity.
 //!
-//! A warning for something deprecated, an error for something retired, as it is once the batch is
-//! in. What is registered and active keeps its dependencies; what comes back into use begins anew.
-//! A copy of another registry, which brings what is retired together with what depends on it, may
-//! hold what the rules there allowed.
+//! The state after the batch counts. A registered active entity keeps its dependencies; a restored
+//! one is checked again. An import from another registry may contain retired entities together with
+//! their dependents, because that registry accepted them.
 
 use super::{
-    Scope,
-    proposal::{New, Proposal},
+    BatchOrigin,
+    proposal::{NewEntity, Proposal},
 };
 use crate::{
     diagnostic::{Code, Diagnostic},
@@ -18,8 +17,8 @@ use crate::{
 
 pub(super) fn check(
     proposal: &Proposal<'_>,
-    new: &New<'_>,
-    scope: Scope,
+    new: &NewEntity<'_>,
+    origin: BatchOrigin,
     found: &mut Vec<Diagnostic>,
 ) {
     for reference in new.references.iter().filter(|r| r.relation != Relation::Provides) {
@@ -27,7 +26,7 @@ pub(super) fn check(
         let report = match state {
             LifecycleState::Active => continue,
             LifecycleState::Deprecated => Diagnostic::warning,
-            LifecycleState::Retired if may_need(proposal, new.key(), &reference.key, scope) => {
+            LifecycleState::Retired if may_need(proposal, new.key(), &reference.key, origin) => {
                 Diagnostic::warning
             }
             LifecycleState::Retired => Diagnostic::error,
@@ -41,17 +40,17 @@ pub(super) fn check(
     }
 }
 
-/// Whether something new may need something retired, which was so before it came here.
-fn may_need(proposal: &Proposal<'_>, user: &Key, target: &Key, scope: Scope) -> bool {
+/// Whether a new entity may depend on a retired one because both come from another registry.
+fn may_need(proposal: &Proposal<'_>, user: &Key, target: &Key, origin: BatchOrigin) -> bool {
     let together = proposal.position(target).is_some();
-    match (scope, proposal.lifecycle(user).0) {
-        (Scope::File, _) | (_, LifecycleState::Deprecated) => together,
+    match (origin, proposal.lifecycle(user).0) {
+        (BatchOrigin::File, _) | (_, LifecycleState::Deprecated) => together,
         (_, LifecycleState::Active) => together && proposal.is_forced(target),
         (_, LifecycleState::Retired) => true,
     }
 }
 
-/// Nothing comes back into use while it needs something retired.
+/// A restored entity must not depend on retired ones.
 pub(super) fn check_restored(proposal: &Proposal<'_>, found: &mut Vec<Diagnostic>) {
     for restored in &proposal.restored {
         for reference in restored.references.iter().filter(|r| r.relation != Relation::Provides) {
@@ -87,7 +86,7 @@ mod tests {
     }
 
     #[test]
-    fn deprecated_warns_and_retired_is_refused() {
+    fn deprecated_dependency_warns_and_retired_is_error() {
         let registered = [server("files", &["read"]), source_tool("read", "files")];
         let alias = || renamed(&source_tool("read", "files"), "cat");
         let deprecate = set("server/files@1.0.0", Deprecated, Some("use disks"));
@@ -108,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn a_copy_brings_what_is_retired_together_with_what_depends_on_it() {
+    fn import_may_contain_retired_entities_with_dependents() {
         let notice = Notice { forced: Some("leaked keys".into()), ..Notice::default() };
         let forced = set_with("server/files@1.0.0", Retired, notice);
         let copy = |retirement: &Proposed, user| {
@@ -119,20 +118,20 @@ mod tests {
         let user = |state| Some(set("tool/read@1.0.0", state, None));
         let warning = "warning[deprecated-dependency] tool/read@1.0.0";
         assert!(found(&[], &copy(&forced, None)).starts_with(warning));
-        // Where nobody forced it, nothing active needed it.
+        // Without force, a retired entity cannot have active dependents.
         let plain = set("server/files@1.0.0", Retired, None);
         assert!(found(&[], &copy(&plain, None)).starts_with("error"));
         assert!(found(&[], &copy(&plain, user(Deprecated))).starts_with(warning));
         assert!(found(&[], &copy(&plain, user(Retired))).starts_with(warning));
         let late = [forced, renamed(&source_tool("read", "files"), "cat")];
         assert!(found(&copy(&plain, None)[..2], &late).starts_with("error"));
-        // A whole registry is as it is.
+        // A complete registry is accepted unchanged.
         let whole = lines(&validate(&catalog(&[]), &copy(&plain, None)).diagnostics);
         assert!(whole.starts_with(warning), "{whole}");
     }
 
     #[test]
-    fn what_comes_back_into_use_needs_nothing_retired() {
+    fn restored_entity_must_not_depend_on_retired() {
         let registered = [server("files", &["read"]), source_tool("read", "files")];
         let (tool, server) = ("tool/read@1.0.0", "server/files@1.0.0");
         let mut gone = registered.to_vec();
@@ -144,14 +143,14 @@ mod tests {
              batch or before)"
         );
         assert_eq!(found(&gone, &[set(tool, Active, None), set(server, Active, None)]), "");
-        // Whatever is not retired may be used anew.
+        // A deprecated entity accepts users too, so the same rule applies.
         assert!(found(&gone, &[set(tool, Deprecated, None)]).starts_with("error"));
         assert_eq!(found(&gone, &[set(tool, Deprecated, None), set(server, Active, None)]), "");
         assert_eq!(found(&registered, &[set(tool, Deprecated, None)]), "");
     }
 
     #[test]
-    fn what_is_registered_keeps_its_dependencies() {
+    fn registered_entity_keeps_its_dependencies() {
         let registered = [server("files", &["read"]), source_tool("read", "files")];
         let again = source_tool("read", "files");
         assert_eq!(found(&registered, &[again, set("server/files@1.0.0", Retired, None)]), "");

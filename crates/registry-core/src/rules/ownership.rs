@@ -1,7 +1,7 @@
 //! `not-owner` and `outside-scope`: the authorization of an author to write names.
 //!
-//! The owner of a name is its assigned owner, else the author that registered it first. The owner of a
-//! free name is the owner of its namespace, else the first author. A change without effect needs no
+//! The owner of a name is its assigned owner, else its first registrant. The owner of an unclaimed
+//! name is the owner of its namespace, else the first registrant. A change without effect needs no
 //! authorization.
 
 use std::{
@@ -20,63 +20,65 @@ use crate::{
     setting::{Selector, SettingChange, namespaces},
 };
 
-/// Somebody who wants to write.
+/// The author of a batch with their permissions.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Claimant {
-    /// The team for which they write.
+pub struct Author {
+    /// The author's team.
     pub team: Arc<str>,
-    /// What they may write within what the team owns; none: all of that.
+    /// The names that the author may write, within what the team owns; empty means no restriction.
     pub scopes: Arc<[Selector]>,
-    /// Whether they may write what others own.
+    /// Whether the author may write names of other teams.
     pub is_admin: bool,
 }
 
-/// Adds to a plan what the claimant may not do, and who owns what it registers.
-pub fn claim(catalog: &Catalog, claimant: &Claimant, batch: &[Proposed], plan: &mut Plan) {
+/// Adds to a plan the authorization findings and the owners of new names.
+pub fn authorize(catalog: &Catalog, author: &Author, batch: &[Proposed], plan: &mut Plan) {
     let mut found = Vec::new();
     for (i, (proposed, effect)) in batch.iter().zip(&mut plan.effects).enumerate() {
         let Some(change) = effect else { continue };
         let key = proposed.key();
         let owner = catalog.owner(key.kind, &key.name);
         let named = format!("{}/{}", key.kind, key.name);
-        let is_in_scope = claimant.scopes.is_empty()
-            || claimant.scopes.iter().any(|scope| scope.covers(key.kind, &key.name));
-        let refused = refusal(claimant, &named, owner.as_deref(), is_in_scope);
-        found.extend(refused.map(|refused| refused.about(i, key)));
+        let is_in_scope = author.scopes.is_empty()
+            || author.scopes.iter().any(|scope| scope.covers(key.kind, &key.name));
+        let refused = refusal(author, &named, owner.as_deref(), is_in_scope);
+        found.extend(refused.map(|refused| refused.for_change(i, key)));
         if let Action::Register { owner: new, .. } = &mut change.action {
-            *new = Some(owner.unwrap_or_else(|| claimant.team.clone()).to_string());
+            *new = Some(owner.unwrap_or_else(|| author.team.clone()).to_string());
         }
     }
     let known = Known { catalog, new: around_new(batch, plan), namespaces: OnceCell::new() };
     let settings = plan.settings.iter();
-    found.extend(settings.filter_map(|change| check_setting(&known, claimant, change)));
+    found.extend(settings.filter_map(|change| check_setting(&known, author, change)));
     plan.diagnostics.extend(found);
     super::errors_first(&mut plan.diagnostics);
 }
 
 fn refusal(
-    claimant: &Claimant,
+    author: &Author,
     named: &str,
     owner: Option<&str>,
     is_in_scope: bool,
 ) -> Option<Diagnostic> {
     if !is_in_scope {
-        let scopes: Vec<_> = claimant.scopes.iter().map(ToString::to_string).collect();
-        let message = format!("{named} is outside of what you may write: {}", scopes.join(", "));
+        let scopes: Vec<_> = author.scopes.iter().map(ToString::to_string).collect();
+        let message = format!("{named} is outside of your scopes: {}", scopes.join(", "));
         let help = "ask for a token with a scope that covers it";
         return Some(Diagnostic::error(Code::OutsideScope, "", message).with_help(help));
     }
-    let owner = owner.filter(|owner| !claimant.is_admin && **owner != *claimant.team)?;
-    let message = format!("{named} belongs to `{owner}`, and you write for `{}`", claimant.team);
-    let help = format!("ask `{owner}` to do it, or to give {named} to `{}`", claimant.team);
+    let owner = owner.filter(|owner| !author.is_admin && **owner != *author.team)?;
+    let message = format!("{named} belongs to `{owner}`, but you write for `{}`", author.team);
+    let help =
+        format!("ask `{owner}` to make the change, or to transfer {named} to `{}`", author.team);
     Some(Diagnostic::error(Code::NotOwner, "", message).with_help(help))
 }
 
-/// What something may be set about: what is registered, or about to be.
+/// The selectors with settings or with registered or new entities.
 struct Known<'a> {
     catalog: &'a Catalog,
     new: BTreeSet<Selector>,
-    /// In which something is registered: however its names are written, so all are read.
+    /// Namespaces with registered entities. Names are compared case-insensitively, so all of them
+    /// are scanned.
     namespaces: OnceCell<HashSet<Selector>>,
 }
 
@@ -96,7 +98,7 @@ impl Known<'_> {
     }
 }
 
-/// The names that a batch registers, and the namespaces around them.
+/// The names that a batch registers, and their namespaces.
 fn around_new(batch: &[Proposed], plan: &Plan) -> BTreeSet<Selector> {
     if plan.settings.is_empty() {
         return BTreeSet::new();
@@ -110,33 +112,33 @@ fn around_new(batch: &[Proposed], plan: &Plan) -> BTreeSet<Selector> {
 
 fn check_setting(
     known: &Known<'_>,
-    claimant: &Claimant,
+    author: &Author,
     SettingChange { on, setting: _ }: &SettingChange,
 ) -> Option<Diagnostic> {
     let catalog = known.catalog;
     let is_in_scope =
-        claimant.scopes.is_empty() || claimant.scopes.iter().any(|scope| scope.includes(on));
+        author.scopes.is_empty() || author.scopes.iter().any(|scope| scope.includes(on));
     let owner = match on {
         Selector::Name(kind, name) => catalog.owner(*kind, name),
         Selector::Namespace(prefix) => catalog.settings().owner_of_namespace(prefix).map(Arc::from),
         Selector::Everything => None,
     };
     let named = on.to_string();
-    let refused = refusal(claimant, &named, owner.as_deref(), is_in_scope);
-    if refused.is_some() || claimant.is_admin {
+    let refused = refusal(author, &named, owner.as_deref(), is_in_scope);
+    if refused.is_some() || author.is_admin {
         return refused;
     }
-    // What belongs to nobody is an admin's to set or to give away. So is what is not there: settings
-    // stay for ever, and their number is bounded by what is registered.
+    // Only an admin may set something on an unowned selector, or one without entities. Settings are
+    // permanent, so their number must be bounded by the entities.
     let why = match owner {
-        None => "belongs to nobody",
-        Some(_) if !known.has(on) => "is not registered, nor is anything in it",
+        None => "has no owner",
+        Some(_) if !known.has(on) => "has no registered entities",
         Some(_) => return None,
     };
     let message = format!("{named} {why}, so only an admin may set something on it");
     let help = match on {
-        Selector::Everything => "ask an admin to set it",
-        _ => "register a name there first, or ask an admin to set it",
+        Selector::Everything => "ask an admin to make the change",
+        _ => "register an entity there first, or ask an admin to make the change",
     };
     Some(Diagnostic::error(Code::NotOwner, "", message).with_help(help))
 }
@@ -157,9 +159,9 @@ mod tests {
         setting::Setting,
     };
 
-    fn claimant(team: &str, scopes: &[&str]) -> Claimant {
+    fn author(team: &str, scopes: &[&str]) -> Author {
         let scopes = scopes.iter().map(|scope| scope.parse().unwrap()).collect();
-        Claimant { team: team.into(), scopes, is_admin: team == "admins" }
+        Author { team: team.into(), scopes, is_admin: team == "admins" }
     }
 
     fn setting(on: &str, setting: Setting) -> SettingChange {
@@ -182,15 +184,15 @@ mod tests {
         catalog
     }
 
-    /// What is refused, by code and message; and who owns what is registered.
+    /// The rejections as code and message, and the owners of the registrations.
     fn decide(
-        claimant: &Claimant,
+        author: &Author,
         batch: &[Proposed],
         settings: &[SettingChange],
     ) -> (Vec<String>, Vec<String>) {
         let catalog = world();
         let mut plan = plan_with(&catalog, batch, settings);
-        claim(&catalog, claimant, batch, &mut plan);
+        authorize(&catalog, author, batch, &mut plan);
         let errors = plan.diagnostics.iter().filter(|found| found.is_error());
         let errors = errors.map(|found| format!("{}: {}", found.code, found.message)).collect();
         let owners = plan.changes().filter_map(|change| match &change.action {
@@ -205,18 +207,18 @@ mod tests {
     }
 
     #[test]
-    fn a_free_name_is_whose_comes_and_a_namespace_is_its_owners() {
-        let team = claimant("search", &[]);
+    fn unclaimed_name_belongs_to_registrant_or_namespace_owner() {
+        let team = author("search", &[]);
         assert_eq!(decide(&team, &[register("free")], &[]), (vec![], vec!["search".to_owned()]));
         for (name, owner) in [("acme/x", "acme"), ("com.example.deep.x", "example")] {
             let refused = decide(&team, &[register(name)], &[]).0;
             let expected = format!(
-                "not-owner: server/{name} belongs to `{owner}`, and you write for `search`"
+                "not-owner: server/{name} belongs to `{owner}`, but you write for `search`"
             );
             assert_eq!(refused, [expected]);
-            let theirs = decide(&claimant(owner, &[]), &[register(name)], &[]);
+            let theirs = decide(&author(owner, &[]), &[register(name)], &[]);
             assert_eq!(theirs, (vec![], vec![owner.to_owned()]));
-            let admins = decide(&claimant("admins", &[]), &[register(name)], &[]);
+            let admins = decide(&author("admins", &[]), &[register(name)], &[]);
             assert_eq!(admins, (vec![], vec![owner.to_owned()]), "it stays its owner's");
         }
         assert!(decide(&team, &[register("acme.x")], &[]).0.is_empty(), "another name");
@@ -226,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn who_registered_a_free_name_keeps_it_when_the_namespace_is_given_away() {
+    fn registrant_keeps_name_when_namespace_is_assigned() {
         let catalog = catalog(&[server("acme/old", &[])]);
         let mut settings = catalog.settings().clone();
         settings.apply(&setting("acme/*", Setting::Owner("acme".into())), catalog.revision());
@@ -238,8 +240,8 @@ mod tests {
     }
 
     #[test]
-    fn what_changes_nothing_needs_no_leave() {
-        let (team, known) = (claimant("search", &[]), register("s"));
+    fn change_without_effect_needs_no_authorization() {
+        let (team, known) = (author("search", &[]), register("s"));
         assert_eq!(decide(&team, std::slice::from_ref(&known), &[]).0, Vec::<String>::new());
         let notice = Notice::default();
         let retire = Proposed::SetLifecycle {
@@ -248,55 +250,55 @@ mod tests {
             notice,
         };
         assert_eq!(decide(&team, std::slice::from_ref(&retire), &[]).0.len(), 1);
-        assert!(decide(&claimant("docs", &[]), &[retire], &[]).0.is_empty());
+        assert!(decide(&author("docs", &[]), &[retire], &[]).0.is_empty());
     }
 
     #[test]
-    fn settings_are_the_owners_and_what_is_nobodys_is_an_admins() {
+    fn settings_require_owner_or_admin() {
         let give = |on| [setting(on, Setting::Owner("search".into()))];
         for (on, owner) in
             [("server/s", "docs"), ("acme/*", "acme"), ("com.example.old.*", "example")]
         {
-            assert!(decide(&claimant(owner, &[]), &[], &give(on)).0.is_empty(), "{on}");
-            assert!(decide(&claimant("admins", &[]), &[], &give(on)).0.is_empty(), "{on}");
-            let refused = decide(&claimant("search", &[]), &[], &give(on)).0;
+            assert!(decide(&author(owner, &[]), &[], &give(on)).0.is_empty(), "{on}");
+            assert!(decide(&author("admins", &[]), &[], &give(on)).0.is_empty(), "{on}");
+            let refused = decide(&author("search", &[]), &[], &give(on)).0;
             assert!(refused[0].contains(&format!("belongs to `{owner}`")), "{refused:?}");
         }
         let archive = [setting("server/s", Setting::Archived(true))];
-        assert_eq!(decide(&claimant("search", &[]), &[], &archive).0.len(), 1);
+        assert_eq!(decide(&author("search", &[]), &[], &archive).0.len(), 1);
         for free in ["server/free", "free/*", "com.*"] {
-            let refused = decide(&claimant("search", &[]), &[], &give(free)).0;
+            let refused = decide(&author("search", &[]), &[], &give(free)).0;
             assert!(refused[0].contains("only an admin"), "{free}: {refused:?}");
         }
         let everything = [setting("*", Setting::Compatibility(None))];
-        assert!(decide(&claimant("search", &[]), &[], &everything).0.is_empty(), "no change");
+        assert!(decide(&author("search", &[]), &[], &everything).0.is_empty(), "no change");
     }
 
-    /// Settings stay for ever, so an owner sets nothing about names that nobody registered.
+    /// Settings are permanent, so owners cannot set them for unregistered names.
     #[test]
-    fn only_an_admin_sets_something_about_what_is_not_there() {
+    fn setting_on_unregistered_name_requires_admin() {
         let mode = |on| [setting(on, Setting::Compatibility(Some(Mode::None)))];
-        let (acme, admins) = (claimant("acme", &[]), claimant("admins", &[]));
+        let (acme, admins) = (author("acme", &[]), author("admins", &[]));
         for on in ["server/acme/free", "acme/*", "server/acme/x"] {
             assert!(decide(&admins, &[], &mode(on)).0.is_empty(), "{on}");
         }
         let refused = decide(&acme, &[], &mode("server/acme/free")).0;
-        assert!(refused[0].contains("server/acme/free is not registered"), "{refused:?}");
+        assert!(refused[0].contains("server/acme/free has no registered entities"), "{refused:?}");
         assert!(decide(&acme, &[], &mode("acme/*")).0.is_empty(), "something is set there");
         let with_it = decide(&acme, &[register("acme/free")], &mode("server/acme/free"));
         assert!(with_it.0.is_empty(), "it comes with its name: {with_it:?}");
-        let example = claimant("example", &[]);
+        let example = author("example", &[]);
         assert_eq!(decide(&example, &[], &mode("com.example.deep.*")).0.len(), 1);
         assert!(decide(&example, &[], &mode("com.example.old.*")).0.is_empty());
     }
 
     #[test]
-    fn scopes_narrow_what_may_be_written_also_an_admins() {
-        let narrow = |team| claimant(team, &["acme/*", "server/s"]);
+    fn scopes_restrict_admins_too() {
+        let narrow = |team| author(team, &["acme/*", "server/s"]);
         assert!(decide(&narrow("acme"), &[register("acme/x")], &[]).0.is_empty());
         for team in ["search", "admins"] {
             let refused = decide(&narrow(team), &[register("free")], &[]).0;
-            let expected = "outside-scope: server/free is outside of what you may write: \
+            let expected = "outside-scope: server/free is outside of your scopes: \
                             acme/*, server/s";
             assert_eq!(refused, [expected]);
         }

@@ -1,4 +1,4 @@
-//! A catalog with a batch on top: what the rules look at.
+//! A catalog with a batch on top, which the rules inspect.
 
 use std::{collections::HashMap, sync::Arc};
 
@@ -19,27 +19,27 @@ use crate::{
 
 pub(super) struct Proposal<'a> {
     catalog: &'a Catalog,
-    /// What the batch would register that is not registered already, in order.
-    pub(super) new: Vec<New<'a>>,
-    /// What is registered and comes back into use: it becomes active, or is retired no more.
-    pub(super) restored: Vec<New<'a>>,
+    /// The entities that the batch newly registers, in order.
+    pub(super) new: Vec<NewEntity<'a>>,
+    /// Registered entities that the batch restores: to active, or from retired to deprecated.
+    pub(super) restored: Vec<NewEntity<'a>>,
     by_key: HashMap<&'a Key, usize>,
     by_name: HashMap<(Kind, &'a Name), Vec<&'a Version>>,
-    /// The last lifecycle change of each key in the batch, and which change that is.
+    /// The last lifecycle change of each key in the batch with its index.
     lifecycles: Lifecycles<'a>,
 }
 
 type Lifecycles<'a> = HashMap<&'a Key, (LifecycleState, &'a Notice, usize)>;
 
-/// An entity that the batch would register, or make active again.
-pub(super) struct New<'a> {
+/// An entity that the batch registers or restores.
+pub(super) struct NewEntity<'a> {
     change: usize,
     document: &'a Document,
-    /// What it refers to.
+    /// The references of the entity.
     pub(super) references: Vec<Reference>,
 }
 
-impl<'a> New<'a> {
+impl<'a> NewEntity<'a> {
     pub(super) fn key(&self) -> &'a Key {
         self.document.key()
     }
@@ -53,9 +53,9 @@ impl<'a> New<'a> {
         self.change
     }
 
-    /// Reports something about this entity.
+    /// Reports a finding about this entity.
     pub(super) fn report(&self, found: &mut Vec<Diagnostic>, diagnostic: Diagnostic) {
-        found.push(diagnostic.about(self.change, self.key()));
+        found.push(diagnostic.for_change(self.change, self.key()));
     }
 }
 
@@ -63,7 +63,7 @@ impl<'a> Proposal<'a> {
     pub(super) fn new(catalog: &'a Catalog, batch: &'a [Proposed]) -> Self {
         let (mut new, mut by_key, mut lifecycles) = (Vec::new(), HashMap::new(), HashMap::new());
         let mut by_name = HashMap::<_, Vec<_>>::new();
-        // Of what is registered already, nothing is looked at.
+        // Documents that are already registered are not inspected.
         let references_of = |proposed: &Proposed| {
             let document = proposed.document()?;
             let same = |record: &Arc<Record>| record.document.digest() == document.digest();
@@ -78,7 +78,7 @@ impl<'a> Proposal<'a> {
                     let Key { kind, name, version } = document.key();
                     by_key.entry(document.key()).or_insert(new.len());
                     by_name.entry((*kind, name)).or_default().push(version);
-                    new.push(New { change, document, references });
+                    new.push(NewEntity { change, document, references });
                 }
                 Proposed::SetLifecycle { key, state, notice } => {
                     lifecycles.insert(key, (*state, notice, change));
@@ -97,17 +97,17 @@ impl<'a> Proposal<'a> {
         }
     }
 
-    /// Its entity. Who only asks whether it is there asks for the document, which need not be read.
+    /// The entity with this key. `document` avoids parsing if only existence matters.
     pub(super) fn find(&self, key: &Key) -> Option<&'a Entity> {
         self.document(key).map(Document::entity)
     }
 
-    /// The position in `new` of the entity with this key.
+    /// The index in `new` of the entity with this key.
     pub(super) fn position(&self, key: &Key) -> Option<usize> {
         self.by_key.get(key).copied()
     }
 
-    /// The lifecycle state and its reason once the batch is in.
+    /// The lifecycle state after the batch, and its reason.
     pub(super) fn lifecycle(&self, key: &Key) -> (LifecycleState, Option<&str>) {
         if let Some((state, notice, _)) = self.lifecycles.get(key) {
             return (*state, notice.message.as_deref());
@@ -118,7 +118,7 @@ impl<'a> Proposal<'a> {
         }
     }
 
-    /// What the batch retires although it is registered already, and by which change.
+    /// Registered entities that the batch retires, with the index of the change.
     pub(super) fn retired(&self) -> impl Iterator<Item = (&'a Key, &'a Notice, usize)> {
         let retired = self.lifecycles.iter().filter(|(key, after)| {
             after.0 == LifecycleState::Retired && self.position(key).is_none()
@@ -126,22 +126,22 @@ impl<'a> Proposal<'a> {
         retired.map(|(key, (_, notice, change))| (*key, *notice, *change))
     }
 
-    /// Whether the batch retires this in spite of what needs it.
+    /// Whether the batch retires this entity despite its dependents.
     pub(super) fn is_forced(&self, key: &Key) -> bool {
         self.lifecycles.get(key).is_some_and(|(_, notice, _)| notice.forced.is_some())
     }
 
-    /// What refers directly to this key, in the catalog.
+    /// The direct dependents of this key in the catalog.
     pub(super) fn dependents(&self, key: &'a Key) -> impl Iterator<Item = &'a Key> {
         self.catalog.dependents(key)
     }
 
-    /// Whether something in the catalog refers to this key.
+    /// Whether an entity in the catalog refers to this key.
     pub(super) fn is_used_in_catalog(&self, key: &Key) -> bool {
         self.catalog.dependents(key).next().is_some()
     }
 
-    /// Help for a reference to nothing: what there is of that name.
+    /// The remedy for an unresolved reference, with the registered versions of the name.
     pub(super) fn help_for_unknown(&self, key: &Key) -> String {
         let known = self.known_versions(key.kind, &key.name);
         if known.is_empty() {
@@ -175,7 +175,7 @@ impl<'a> Proposal<'a> {
     }
 }
 
-fn restored<'a>(catalog: &'a Catalog, lifecycles: &Lifecycles<'a>) -> Vec<New<'a>> {
+fn restored<'a>(catalog: &'a Catalog, lifecycles: &Lifecycles<'a>) -> Vec<NewEntity<'a>> {
     let restored = |(key, after): (&&Key, &(LifecycleState, &Notice, usize))| {
         let (state, _, change) = *after;
         let record = catalog.find(key)?;
@@ -183,7 +183,7 @@ fn restored<'a>(catalog: &'a Catalog, lifecycles: &Lifecycles<'a>) -> Vec<New<'a
         let becomes =
             state != was && (state == LifecycleState::Active || was == LifecycleState::Retired);
         let document = &*record.document;
-        becomes.then(|| New { change, document, references: references(document.entity()) })
+        becomes.then(|| NewEntity { change, document, references: references(document.entity()) })
     };
     lifecycles.iter().filter_map(restored).collect()
 }

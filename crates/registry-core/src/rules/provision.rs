@@ -1,12 +1,12 @@
-//! `provision-unknown`: a server provides only tool versions that are registered.
+//! `provision-unknown`: a server provides only registered tool versions.
 
-use super::proposal::{New, Proposal};
+use super::proposal::{NewEntity, Proposal};
 use crate::{
     diagnostic::{Code, Diagnostic},
     edges::Relation,
 };
 
-pub(super) fn check(proposal: &Proposal<'_>, new: &New<'_>, found: &mut Vec<Diagnostic>) {
+pub(super) fn check(proposal: &Proposal<'_>, new: &NewEntity<'_>, found: &mut Vec<Diagnostic>) {
     for reference in new.references.iter().filter(|r| r.relation == Relation::Provides) {
         let key = &reference.key;
         if proposal.document(key).is_none() {
@@ -22,7 +22,7 @@ mod tests {
     use super::super::testing::{found, server, source_tool};
 
     #[test]
-    fn each_unknown_tool_version_is_reported_at_its_place() {
+    fn provision_reports_each_unknown_tool_version() {
         let batch = [server("files", &["read", "write@2.0.0"]), source_tool("read", "files")];
         assert_eq!(
             found(&[], &batch),
@@ -33,7 +33,7 @@ mod tests {
     }
 
     #[test]
-    fn help_names_the_registered_versions() {
+    fn provision_help_lists_registered_versions() {
         let registered = [source_tool("read", "files"), server("files", &["read"])];
         let found = found(&registered, &[server("more", &["read@1.1.0"])]);
         assert!(found.contains("or refer to a registered version: 1.0.0"), "{found}");

@@ -1,8 +1,8 @@
-//! `schema-invalid`, `schema-unresolved` and `schema-unused`: JSON Schemas compile, lead
-//! somewhere, and are needed.
+//! `schema-invalid`, `schema-unresolved` and `schema-unused`: JSON Schemas compile, their
+//! references resolve, and they are used.
 //!
-//! A schema is compiled as if everything that it refers to allowed anything: what is registered
-//! compiles by itself, so each schema is compiled once and reported once.
+//! Each schema is compiled with its references replaced by schemas that allow anything. Registered
+//! schemas are compiled at their own registration, so each problem is reported once.
 
 mod problems;
 
@@ -10,13 +10,13 @@ use std::collections::HashSet;
 
 use problems::Problems;
 use schema_compat::{
-    pointer::At,
+    pointer::Location,
     schema_compile::{self, InvalidSchema},
 };
 use serde_json::Value;
 
 use super::{
-    proposal::{New, Proposal},
+    proposal::{NewEntity, Proposal},
     schema_graph::SchemaGraph,
 };
 use crate::{
@@ -28,14 +28,15 @@ use crate::{
 };
 
 pub(super) fn check(proposal: &Proposal<'_>, graph: &SchemaGraph<'_>, found: &mut Vec<Diagnostic>) {
-    let each =
-        |new| schemas(New::entity(new)).into_iter().map(move |(at, schema)| (new, at, schema));
-    let all: Vec<(&New<'_>, String, &Value)> = proposal.new.iter().flat_map(each).collect();
-    let problems = Problems::of(all.iter().map(|(_, _, schema)| *schema).collect());
+    let each = |new| {
+        schemas(NewEntity::entity(new)).into_iter().map(move |(at, schema)| (new, at, schema))
+    };
+    let all: Vec<(&NewEntity<'_>, String, &Value)> = proposal.new.iter().flat_map(each).collect();
+    let problems = Problems::new(all.iter().map(|(_, _, schema)| *schema).collect());
     let weights = graph.weights();
     for (i, (new, place, schema)) in all.iter().enumerate() {
         unresolved(proposal, new, (place, schema), found);
-        let own = problems.of_nth(i);
+        let own = problems.get(i);
         let whole = graph.same_id(schema).or_else(|| graph.too_heavy(schema, &weights));
         for problem in own.iter().chain(whole.iter().filter(|whole| !own.contains(whole))) {
             let pointer = format!("{place}{}", problem.pointer());
@@ -57,7 +58,7 @@ pub(super) fn schema_of<'a>(proposal: &Proposal<'a>, key: &Key) -> Option<&'a Va
     }
 }
 
-/// How many regular expressions the JSON Schemas of an entity have.
+/// The number of regular expressions in the JSON Schemas of an entity.
 pub(super) fn patterns(entity: &Entity) -> usize {
     schemas(entity).into_iter().map(|(_, schema)| schema_compile::patterns(schema)).sum()
 }
@@ -86,11 +87,11 @@ fn schemas(entity: &Entity) -> Vec<(String, &Value)> {
 
 fn unresolved(
     proposal: &Proposal<'_>,
-    new: &New<'_>,
+    new: &NewEntity<'_>,
     (place, schema): (&str, &Value),
     found: &mut Vec<Diagnostic>,
 ) {
-    each_reference(schema, At::ROOT, &mut |key, text, at| {
+    each_reference(schema, Location::ROOT, &mut |key, text, at| {
         let (message, help) = match key {
             Ok(key) if proposal.document(key).is_some() => return,
             Ok(key) => (
@@ -98,7 +99,7 @@ fn unresolved(
                 proposal.help_for_unknown(key),
             ),
             Err(e) => (
-                format!("`{text}` refers to no registered schema: {e}"),
+                format!("`{text}` does not refer to a registered schema: {e}"),
                 "write `#Name:1.0.0` with an exact version".to_owned(),
             ),
         };
@@ -107,8 +108,13 @@ fn unresolved(
     });
 }
 
-/// MCP arguments are an object; a client refuses a whole list of tools for one that says other.
-fn arguments_are_an_object(proposal: &Proposal<'_>, new: &New<'_>, found: &mut Vec<Diagnostic>) {
+/// MCP requires tool arguments to be an object. Clients reject the whole tool list if one schema
+/// allows another type.
+fn arguments_are_an_object(
+    proposal: &Proposal<'_>,
+    new: &NewEntity<'_>,
+    found: &mut Vec<Diagnostic>,
+) {
     let Entity::Tool(tool) = new.entity() else { return };
     let Some(schema) = &tool.input_schema else { return };
     let referred = pure_reference(schema).and_then(|key| schema_of(proposal, &key));
@@ -120,15 +126,15 @@ fn arguments_are_an_object(proposal: &Proposal<'_>, new: &New<'_>, found: &mut V
             Some(other) => format!("`type` is {other}"),
         },
     };
-    let message = format!("a tool's arguments are an object, but the input schema says {says}");
+    let message = format!("tool arguments must be an object, but in the input schema {says}");
     let problem = Diagnostic::error(Code::SchemaInvalid, "/inputSchema", message);
     new.report(found, problem.with_help("write \"type\": \"object\""));
 }
 
-/// A gateway compiles a schema together with all that it leads to.
-fn too_many_references(graph: &SchemaGraph<'_>, new: &New<'_>, found: &mut Vec<Diagnostic>) {
+/// A gateway compiles a schema together with all schemas that it refers to.
+fn too_many_references(graph: &SchemaGraph<'_>, new: &NewEntity<'_>, found: &mut Vec<Diagnostic>) {
     let own = new.references.iter().filter(|r| r.relation == Relation::Schema).map(|r| &r.key);
-    if graph.leads_to_more_than(schema_compat::limits::SCHEMA_REFERENCES, own) {
+    if graph.reaches_more_than(schema_compat::limits::SCHEMA_REFERENCES, own) {
         let problem = InvalidSchema::TooManyReferences;
         let invalid = Diagnostic::error(Code::SchemaInvalid, "", problem.to_string());
         new.report(found, invalid.with_help(problem.help()));
@@ -141,9 +147,9 @@ fn unused(proposal: &Proposal<'_>, found: &mut Vec<Diagnostic>) {
     let used: HashSet<&Key> = each.filter(|(new, key)| new.key() != *key).map(|(_, k)| k).collect();
     for new in proposal.new.iter().filter(|new| new.key().kind == Kind::Schema) {
         if !used.contains(new.key()) && !proposal.is_used_in_catalog(new.key()) {
-            let message = format!("nothing refers to {}", new.key());
+            let message = format!("{} is not referenced", new.key());
             let unused = Diagnostic::warning(Code::SchemaUnused, "", message);
-            new.report(found, unused.with_help("refer to it as `#Name:1.0.0`, or leave it out"));
+            new.report(found, unused.with_help("refer to it as `#Name:1.0.0`, or remove it"));
         }
     }
 }
@@ -159,7 +165,7 @@ mod tests {
     use crate::{diagnostic::Code, limits};
 
     #[test]
-    fn a_schema_must_compile_and_every_problem_has_its_place() {
+    fn invalid_schema_reports_each_problem_with_pointer() {
         let batch = [
             schema("A", &json!({ "type": "strin", "properties": { "a": { "minimum": "1" } } })),
             with(&source_tool("t", "s"), json!({ "outputSchema": { "pattern": "(?=a)" } })),
@@ -168,19 +174,19 @@ mod tests {
             found_of(Code::SchemaInvalid, &[], &batch),
             "error[schema-invalid] schema/A@1.0.0 at \"/schema/properties/a/minimum\": \
              \"1\" is not of type \"number\" \
-             (see https://json-schema.org for what the keyword allows)\n\
+             (see https://json-schema.org for the syntax of the keyword)\n\
              error[schema-invalid] schema/A@1.0.0 at \"/schema/type\": \
              \"strin\" is not a type; the types are array, boolean, integer, null, number, object \
              and string \
-             (see https://json-schema.org for what the keyword allows)\n\
+             (see https://json-schema.org for the syntax of the keyword)\n\
              error[schema-invalid] tool/t@1.0.0 at \"/outputSchema/pattern\": \
              \"(?=a)\" is not a regular expression without look-around and backreferences \
-             (see https://json-schema.org for what the keyword allows)"
+             (see https://json-schema.org for the syntax of the keyword)"
         );
     }
 
     #[test]
-    fn nothing_is_fetched_and_only_known_dialects_are_read() {
+    fn schema_rejects_remote_refs_and_unknown_dialects() {
         let batch = [
             schema("A", &json!({ "items": { "$ref": "http://169.254.169.254/latest" } })),
             schema("B", &json!({ "$schema": "https://example.com/mine" })),
@@ -191,22 +197,21 @@ mod tests {
         assert_eq!(
             found_of(Code::SchemaInvalid, &[], &batch),
             "error[schema-invalid] schema/A@1.0.0 at \"/schema/items/$ref\": \
-             `http://169.254.169.254/latest` is outside of the registry, and nothing is ever \
-             fetched (register the other schema and refer to it as `#Name:1.0.0`, or copy it into \
+             `http://169.254.169.254/latest` is outside of the registry and is not fetched (register the other schema and refer to it as `#Name:1.0.0`, or copy it into \
              `$defs`)\n\
              error[schema-invalid] schema/B@1.0.0 at \"/schema/$schema\": the dialect \
              \"https://example.com/mine\" is not supported (use \
              https://json-schema.org/draft/2020-12/schema, or draft 2019-09, 7, 6 or 4)\n\
              error[schema-invalid] schema/C@1.0.0 at \"/schema/$ref\": `registry:/A/1.0.0` uses \
-             the registry's own URI scheme (refer to a registered schema as `#Name:1.0.0`)\n\
+             the reserved URI scheme of the registry (refer to a registered schema as `#Name:1.0.0`)\n\
              error[schema-invalid] schema/E@1.0.0 at \"/schema/$id\": \
-             `https://Registry.invalid/A/1.0.0` uses the registry's own URI scheme (refer to a \
+             `https://Registry.invalid/A/1.0.0` uses the reserved URI scheme of the registry (refer to a \
              registered schema as `#Name:1.0.0`)"
         );
     }
 
     #[test]
-    fn a_schema_must_also_compile_where_another_refers_to_it() {
+    fn schema_must_compile_when_referenced() {
         let batch = [
             schema("A", &json!({ "$ref": "a", "$defs": { "a": { "$id": "/a" } } })),
             schema("B", &json!({ "$ref": "/" })),
@@ -216,18 +221,18 @@ mod tests {
         assert_eq!(
             found_of(Code::SchemaInvalid, &[], &batch),
             "error[schema-invalid] schema/A@1.0.0 at \"/schema/$ref\": where another schema refers \
-             to it, `registry:/-/-/a` is outside of the registry, and nothing is ever fetched (refer \
+             to it, `registry:/-/-/a` is outside of the registry and is not fetched (refer \
              to its parts as `#/$defs/…`, or give it an `$id` that is an absolute URI)\n\
              error[schema-invalid] schema/B@1.0.0 at \"/schema/$ref\": where another schema refers \
-             to it, `registry:/` is outside of the registry, and nothing is ever fetched (refer \
+             to it, `registry:/` is outside of the registry and is not fetched (refer \
              to its parts as `#/$defs/…`, or give it an `$id` that is an absolute URI)\n\
              error[schema-invalid] schema/C@1.0.0 at \"/schema/$ref\": `json-schema:///` uses the \
-             registry's own URI scheme (refer to a registered schema as `#Name:1.0.0`)"
+             reserved URI scheme of the registry (refer to a registered schema as `#Name:1.0.0`)"
         );
     }
 
     #[test]
-    fn references_lead_to_registered_schemas_however_deep() {
+    fn unresolved_reference_is_reported_at_any_depth() {
         let nested = json!({ "anyOf": [{ "items": { "$ref": "#Nope:1.0.0" } }] });
         let batch = [
             schema("A", &nested),
@@ -240,7 +245,7 @@ mod tests {
              `#Nope:1.0.0` refers to schema/Nope@1.0.0, which is not registered \
              (register schema/Nope@1.0.0 first, or in the same batch)\n\
              error[schema-unresolved] tool/t@1.0.0 at \"/inputSchema/$ref\": \
-             `#A:latest` refers to no registered schema: `latest` is not an exact semantic \
+             `#A:latest` does not refer to a registered schema: `latest` is not an exact semantic \
              version: unexpected character 'l' while parsing major version number \
              (write `#Name:1.0.0` with an exact version)\n\
              error[schema-unresolved] tool/u@1.0.0 at \"/inputSchema/$ref\": \
@@ -250,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn a_schema_may_take_schemas_of_its_own_dialect() {
+    fn schema_may_refer_to_its_meta_schema() {
         for dialect in [
             "http://json-schema.org/draft-04/schema#",
             "http://json-schema.org/draft-07/schema#",
@@ -268,10 +273,10 @@ mod tests {
     }
 
     #[test]
-    fn arguments_must_be_an_object() {
+    fn input_schema_must_be_object() {
         let input = |schema| with(&source_tool("t", "s"), json!({ "inputSchema": schema }));
         let found = |schema| found_of(Code::SchemaInvalid, &[], &[input(schema)]);
-        assert!(found(json!({ "type": "string" })).contains("the input schema says `type` is"));
+        assert!(found(json!({ "type": "string" })).contains("in the input schema `type` is"));
         assert_eq!(found(json!({ "properties": {} })), "");
         let batch =
             [schema("A", &json!({ "type": "array" })), input(json!({ "$ref": "#A:1.0.0" }))];
@@ -279,7 +284,7 @@ mod tests {
     }
 
     #[test]
-    fn the_patterns_of_a_batch_are_bounded() {
+    fn batch_limits_number_of_patterns() {
         let patterns: Vec<_> = (0..schema_compat::limits::SCHEMA_PATTERNS)
             .map(|i| json!({ "pattern": i.to_string() }))
             .collect();
@@ -290,11 +295,11 @@ mod tests {
         let findings = |count| plan(&catalog(&[]), &schemas(count)).diagnostics;
         assert!(findings(most).iter().all(|found| found.code == Code::SchemaUnused));
         let found = findings(most + 1);
-        assert!(found[0].message.contains("10200 patterns in its schemas, 10000 are allowed"));
+        assert!(found[0].message.contains("10200 patterns in its schemas; the maximum is 10000"));
     }
 
     #[test]
-    fn schemas_that_double_each_other_are_refused() {
+    fn exponentially_growing_schemas_are_rejected() {
         let twice = |i: usize| {
             let before = json!({ "$ref": format!("#S{i}:1.0.0") });
             schema(&format!("S{}", i + 1), &json!({ "allOf": [before, before] }))
@@ -309,18 +314,18 @@ mod tests {
         let found = found_of(Code::SchemaInvalid, &registered, &chain);
         assert!(
             found.starts_with(
-                "error[schema-invalid] schema/S12@1.0.0 at \"/schema\": it leads to one place of a \
-                 value in more than 10000 ways"
+                "error[schema-invalid] schema/S12@1.0.0 at \"/schema\": the schema applies to one location of \
+                 a value in more than 10000 ways"
             ),
             "{found}"
         );
-        // However it is registered: also one by one.
+        // The result is the same if they are registered one by one.
         let registered: Vec<_> = registered.into_iter().chain(chain[..11].to_vec()).collect();
         assert!(!found_of(Code::SchemaInvalid, &registered, &chain[11..12]).is_empty());
     }
 
     #[test]
-    fn a_schema_leads_to_a_bounded_number_of_others() {
+    fn schema_limits_number_of_references() {
         let link = |i: usize| {
             let next = json!({ "items": { "$ref": format!("#S{}:1.0.0", i + 1) } });
             schema(&format!("S{i}"), &next)
@@ -330,21 +335,21 @@ mod tests {
         let found = found_of(Code::SchemaInvalid, &[], &chain);
         assert_eq!(
             found,
-            "error[schema-invalid] schema/S0@1.0.0 at \"\": it leads to more than 1000 registered \
-             schemas (put what belongs together into one schema with `$defs`)"
+            "error[schema-invalid] schema/S0@1.0.0 at \"\": the schema refers to more than 1000 \
+             registered schemas, directly or indirectly (combine related schemas into one with `$defs`)"
         );
         assert_eq!(found_of(Code::SchemaInvalid, &[], &chain[1..]), "");
     }
 
     #[test]
-    fn only_new_schemas_that_nothing_refers_to_are_unused() {
+    fn unreferenced_new_schema_gets_warning() {
         let used = schema("Used", &json!({ "type": "object" }));
         let unused = schema("Unused", &json!({ "items": { "$ref": "#Unused:1.0.0" } }));
         let tool = tool("t", json!({ "spec": {}, "inputSchema": { "$ref": "#Used:1.0.0" } }));
         assert_eq!(
             found_of(Code::SchemaUnused, &[], &[used.clone(), unused.clone(), tool.clone()]),
-            "warning[schema-unused] schema/Unused@1.0.0 at \"\": nothing refers to \
-             schema/Unused@1.0.0 (refer to it as `#Name:1.0.0`, or leave it out)"
+            "warning[schema-unused] schema/Unused@1.0.0 at \"\": schema/Unused@1.0.0 is \
+             not referenced (refer to it as `#Name:1.0.0`, or remove it)"
         );
         assert_eq!(found_of(Code::SchemaUnused, &[unused], &[used, tool]), "");
     }

@@ -1,10 +1,10 @@
-//! The registered schemas behind a batch, and which of them leads to which: read once, asked often.
+//! The reference graph of all schemas reachable from a batch.
 
 use std::collections::{BTreeSet, HashMap, VecDeque};
 
 use schema_compat::{
     json_schema::has_references,
-    pointer::At,
+    pointer::Location,
     schema_compile::{self, InvalidSchema, Weight, resources, weigh},
 };
 use serde_json::Value;
@@ -21,13 +21,13 @@ pub(super) struct SchemaGraph<'a> {
     nodes: HashMap<Key, usize>,
     schemas: Vec<&'a Value>,
     successors: Vec<Vec<usize>>,
-    /// The URIs that each of the schemas has as `$id`.
+    /// The `$id` URIs of each schema.
     ids: Vec<Vec<String>>,
 }
 
 impl<'a> SchemaGraph<'a> {
-    /// Every schema that something of the batch leads to.
-    pub(super) fn of(proposal: &Proposal<'a>) -> Self {
+    /// Collects every schema reachable from the batch.
+    pub(super) fn new(proposal: &Proposal<'a>) -> Self {
         let references = proposal.new.iter().flat_map(|new| &new.references);
         let mut waiting: VecDeque<Key> =
             references.filter(|r| r.relation == Relation::Schema).map(|r| r.key.clone()).collect();
@@ -50,13 +50,13 @@ impl<'a> SchemaGraph<'a> {
         Self { nodes, schemas, successors, ids }
     }
 
-    /// An `$id` that two of the documents have which are compiled together with this one.
+    /// Reports an `$id` that occurs in two documents that are compiled together with this schema.
     pub(super) fn same_id(&self, schema: &Value) -> Option<InvalidSchema> {
         if self.ids.iter().all(Vec::is_empty) {
             return None;
         }
         let mut waiting: Vec<usize> = Vec::new();
-        each_reference(schema, At::ROOT, &mut |key, _, _| {
+        each_reference(schema, Location::ROOT, &mut |key, _, _| {
             waiting.extend(key.ok().and_then(|key| self.nodes.get(key)).copied());
         });
         let mut seen = BTreeSet::new();
@@ -69,7 +69,7 @@ impl<'a> SchemaGraph<'a> {
         schema_compile::same_id(seen.iter().map(|node| &*self.ids[*node]).chain([&*own]))
     }
 
-    /// How heavy each of the schemas is, those that it refers to first.
+    /// The validation cost of each schema; dependencies first.
     pub(super) fn weights(&self) -> Vec<Weight> {
         let mut weights = vec![None; self.schemas.len()];
         let mut path: Vec<usize> = (0..self.schemas.len()).collect();
@@ -83,7 +83,7 @@ impl<'a> SchemaGraph<'a> {
                 path.pop();
                 if weights[node].is_none() {
                     let weight = weigh(self.schemas[node], &mut |name| {
-                        Some(self.known(&Key::of_schema(name)?, &weights))
+                        Some(self.known(&Key::for_schema(name)?, &weights))
                     });
                     weights[node] = Some(weight.unwrap_or(Weight::HEAVY));
                 }
@@ -94,24 +94,24 @@ impl<'a> SchemaGraph<'a> {
         weights.into_iter().map(|weight| weight.unwrap_or(Weight::ONE)).collect()
     }
 
-    /// A circle of schemas is reported as such; here it leads nowhere.
+    /// The weight of a schema. Cycles are reported elsewhere and count as nothing here.
     fn known(&self, key: &Key, weights: &[Option<Weight>]) -> Weight {
         let node = self.nodes.get(key).copied();
         node.and_then(|node| weights[node]).unwrap_or(Weight::ONE)
     }
 
-    /// Whether a value would be checked too often. A schema without references is as heavy as it
-    /// is long.
+    /// Reports a schema whose validation would visit a value too often. The weight of a schema
+    /// without references is its length.
     pub(super) fn too_heavy(&self, schema: &Value, weights: &[Weight]) -> Option<InvalidSchema> {
         if !has_references(schema) || pure_reference(schema).is_some() {
             return None;
         }
         let known = |key: &Key| self.nodes.get(key).map_or(Weight::ONE, |&node| weights[node]);
-        weigh(schema, &mut |name| Some(known(&Key::of_schema(name)?))).err()
+        weigh(schema, &mut |name| Some(known(&Key::for_schema(name)?))).err()
     }
 
-    /// Whether these keys lead to more than so many schemas, themselves included.
-    pub(super) fn leads_to_more_than<'k>(
+    /// Whether more than `most` schemas are reachable from these keys, including themselves.
+    pub(super) fn reaches_more_than<'k>(
         &self,
         limit: usize,
         keys: impl Iterator<Item = &'k Key>,
@@ -133,8 +133,8 @@ impl<'a> SchemaGraph<'a> {
         false
     }
 
-    /// The schemas that are so themselves, or lead to one that is.
-    pub(super) fn leading_to(&self, is_so: impl Fn(&Value) -> bool) -> Leading<'_> {
+    /// The schemas that satisfy a predicate or refer to one that does, directly or transitively.
+    pub(super) fn reaching(&self, matches: impl Fn(&Value) -> bool) -> Reaching<'_> {
         let mut predecessors = vec![Vec::new(); self.schemas.len()];
         for (node, nexts) in self.successors.iter().enumerate() {
             for &next in nexts {
@@ -143,23 +143,23 @@ impl<'a> SchemaGraph<'a> {
         }
         let mut found = vec![false; self.schemas.len()];
         let mut waiting: Vec<usize> =
-            (0..self.schemas.len()).filter(|&node| is_so(self.schemas[node])).collect();
+            (0..self.schemas.len()).filter(|&node| matches(self.schemas[node])).collect();
         while let Some(node) = waiting.pop() {
             if !std::mem::replace(&mut found[node], true) {
                 waiting.extend(&predecessors[node]);
             }
         }
-        Leading { nodes: &self.nodes, found }
+        Reaching { nodes: &self.nodes, found }
     }
 }
 
-/// An answer of [`SchemaGraph::leading_to`].
-pub(super) struct Leading<'g> {
+/// The result of [`SchemaGraph::reaching`].
+pub(super) struct Reaching<'g> {
     nodes: &'g HashMap<Key, usize>,
     found: Vec<bool>,
 }
 
-impl Leading<'_> {
+impl Reaching<'_> {
     pub(super) fn contains(&self, key: &Key) -> bool {
         key.kind == Kind::Schema && self.nodes.get(key).is_some_and(|&node| self.found[node])
     }

@@ -1,5 +1,5 @@
-//! `schema-invalid` for a tool whose schemas compile, but not put together with all that they lead
-//! to, which is what a gateway shows and checks.
+//! `schema-invalid` for a tool whose schemas compile individually, but not bundled with all
+//! referenced schemas as a gateway serves them.
 
 use std::collections::HashMap;
 
@@ -7,7 +7,7 @@ use schema_compat::schema_compile::{compile, patterns};
 use serde_json::Value;
 
 use super::{
-    proposal::{New, Proposal},
+    proposal::{NewEntity, Proposal},
     schema::schema_of,
     schema_graph::SchemaGraph,
 };
@@ -22,14 +22,14 @@ use crate::{
 const HELP: &str = "refer to parts of a schema as `#/$defs/…`, and to others as `#Name:1.0.0`, \
                     each from few places";
 
-/// Looks only once each part is right, and where one may mean or cost another thing for where it
-/// stands.
+/// Runs only if all parts are valid, and only for schemas whose meaning or cost depends on their
+/// position in the bundle.
 pub(super) fn check(proposal: &Proposal<'_>, graph: &SchemaGraph<'_>, found: &mut Vec<Diagnostic>) {
     let about_parts = [Code::SchemaInvalid, Code::SchemaUnresolved, Code::SchemaCycle];
     if found.iter().any(|diagnostic| about_parts.contains(&diagnostic.code)) {
         return;
     }
-    let peculiar = graph.leading_to(|schema| !is_plain(schema));
+    let peculiar = graph.reaching(|schema| !is_plain(schema));
     let mut work = Work::default();
     for new in &proposal.new {
         let Entity::Tool(tool) = new.entity() else { continue };
@@ -40,7 +40,7 @@ pub(super) fn check(proposal: &Proposal<'_>, graph: &SchemaGraph<'_>, found: &mu
         for (member, schema) in tool_schema::changed(tool, &|key| schema_of(proposal, key)) {
             if let Err(too_much) = work.add(new, member, schema) {
                 let invalid = Diagnostic::error(Code::SchemaInvalid, member, too_much);
-                let help = "apply it in several batches, or let it refer to less";
+                let help = "split the batch, or reduce the references of its schemas";
                 return new.report(found, invalid.with_help(help));
             }
         }
@@ -48,19 +48,24 @@ pub(super) fn check(proposal: &Proposal<'_>, graph: &SchemaGraph<'_>, found: &mu
     work.report(found);
 }
 
-/// Schemas to be compiled, each once, and whose they are.
+/// Distinct schemas to compile, with the tools that use them.
 #[derive(Default)]
 struct Work<'n> {
-    users: HashMap<Digest, Vec<(&'n New<'n>, &'static str)>>,
+    users: HashMap<Digest, Vec<(&'n NewEntity<'n>, &'static str)>>,
     schemas: Vec<(Digest, Value)>,
     bytes: usize,
     patterns: usize,
 }
 
 impl<'n> Work<'n> {
-    fn add(&mut self, new: &'n New<'n>, member: &'static str, schema: Value) -> Result<(), String> {
+    fn add(
+        &mut self,
+        new: &'n NewEntity<'n>,
+        member: &'static str,
+        schema: Value,
+    ) -> Result<(), String> {
         let text = schema.to_string();
-        let digest = Digest::of(text.as_bytes());
+        let digest = Digest::compute(text.as_bytes());
         let users = self.users.entry(digest).or_default();
         users.push((new, member));
         if users.len() > 1 {
@@ -74,7 +79,7 @@ impl<'n> Work<'n> {
             return Ok(());
         }
         Err(format!(
-            "the tools' schemas of the batch, each put together with those that it leads to, have \
+            "the tool schemas of the batch, each bundled with its references, have \
              more than {bytes} bytes or {most} patterns"
         ))
     }
@@ -86,7 +91,7 @@ impl<'n> Work<'n> {
         });
         for (digest, problem) in compiled.into_iter().flatten() {
             for (new, member) in &self.users[&digest] {
-                let message = format!("put together with the schemas that it leads to: {problem}");
+                let message = format!("bundled with the referenced schemas: {problem}");
                 let invalid = Diagnostic::error(Code::SchemaInvalid, *member, message);
                 new.report(found, invalid.with_help(HELP));
             }
@@ -111,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn what_no_gateway_can_put_together_is_refused() {
+    fn unservable_schema_is_rejected() {
         let takes = json!({ "type": "object", "properties": { "a": { "$ref": "#A:1.0.0" } } });
         let into_properties = json!({ "$schema": "http://json-schema.org/draft-07/schema#",
             "$ref": "#/properties/x", "properties": { "x": { "type": "integer" } } });
@@ -124,15 +129,15 @@ mod tests {
             assert_eq!(
                 found(&registered, json!({ "inputSchema": takes })),
                 format!(
-                    "error[schema-invalid] tool/t@1.0.0 at \"/inputSchema\": put together with the \
-                     schemas that it leads to: {problem} ({HELP})"
+                    "error[schema-invalid] tool/t@1.0.0 at \"/inputSchema\": bundled with the referenced \
+                     schemas: {problem} ({HELP})"
                 )
             );
         }
     }
 
     #[test]
-    fn trees_may_be_extended_while_each_value_is_checked_a_few_times() {
+    fn dynamic_refs_are_limited_by_validation_cost() {
         let node = |more: Value| {
             let next = json!({ "$dynamicRef": "#node" });
             json!({ "$dynamicAnchor": "node", "type": "object", "allOf": [more],
@@ -150,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_put_together_is_bounded_and_done_once() {
+    fn bundling_is_limited_and_deduplicated() {
         let patterns: Vec<_> = (0..200).map(|i| json!({ "pattern": i.to_string() })).collect();
         let registered = [schema("A", &json!({ "$anchor": "a", "anyOf": patterns }))];
         let tools = |title: &dyn Fn(usize) -> String| -> Vec<_> {
@@ -164,11 +169,11 @@ mod tests {
         let found = |batch: &[_]| found_of(Code::SchemaInvalid, &registered, batch);
         assert_eq!(found(&tools(&|_| "same".to_owned())), "");
         let different = found(&tools(&|i| i.to_string()));
-        assert!(different.contains("or 10000 patterns (apply it in several"), "{different}");
+        assert!(different.contains("or 10000 patterns (split the batch"), "{different}");
     }
 
     #[test]
-    fn hidden_arguments_may_not_be_needed_by_others() {
+    fn hidden_argument_must_not_be_referenced() {
         let input = json!({ "type": "object", "properties":
             { "a": { "type": "string" }, "b": { "$ref": "#/properties/a" } } });
         let source = |fields: &[&str]| {

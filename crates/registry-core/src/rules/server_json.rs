@@ -1,18 +1,18 @@
-//! `server-json-invalid`: a server's `metadata.serverJson` has what MCP clients could not take, so it
-//! will not be shown to them.
+//! `server-json-invalid`: MCP clients would reject parts of a server's `metadata.serverJson`, so
+//! the server is not listed in the MCP registry API.
 //!
-//! A warning: the metadata is open, and the server is of use without it.
+//! This is a warning, because metadata is open and the server remains usable.
 
-use super::proposal::New;
+use super::proposal::NewEntity;
 use crate::{
     diagnostic::{Code, Diagnostic, Severity},
     entity::Entity,
-    server_json::misfits,
+    server_json::unlistable_parts,
 };
 
-pub(super) fn check(new: &New<'_>, found: &mut Vec<Diagnostic>) {
+pub(super) fn check(new: &NewEntity<'_>, found: &mut Vec<Diagnostic>) {
     let Entity::Server(server) = new.entity() else { return };
-    for misfit in misfits(server).into_iter().filter(Diagnostic::is_error) {
+    for misfit in unlistable_parts(server).into_iter().filter(Diagnostic::is_error) {
         let (code, severity) = (Code::ServerJsonInvalid, Severity::Warning);
         new.report(found, Diagnostic { code, severity, ..misfit });
     }
@@ -25,7 +25,7 @@ mod tests {
     use super::super::testing::{found, server, with};
 
     #[test]
-    fn what_clients_could_not_take_is_said_at_its_place() {
+    fn invalid_server_json_gets_warning_at_pointer() {
         let with = |rest| with(&server("s", &[]), json!({ "metadata": { "serverJson": rest } }));
         let good = json!({ "title": "T", "remotes": [{ "type": "sse", "url": "http://x/{y}" }] });
         assert_eq!(found(&[], &[with(good)]), "");
@@ -33,7 +33,7 @@ mod tests {
         assert_eq!(
             found(&[], &[with(bad)]),
             "warning[server-json-invalid] server/s@1.0.0 at \"/metadata/serverJson/remotes/0/url\": \
-             `x` is not such a URL (write a whole URL that begins with https:// or http://)"
+             `x` is not a valid URL (write an absolute URL starting with https:// or http://)"
         );
         assert!(
             found(&[], &[with(json!(7))]).contains("/metadata/serverJson\": expected an object")

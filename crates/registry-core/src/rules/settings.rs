@@ -1,14 +1,14 @@
-//! `setting-invalid`: what a commit sets about names.
+//! `setting-invalid`: the settings of a commit.
 
 use crate::{
     catalog::Catalog,
     diagnostic::{Code, Diagnostic},
     limits,
     setting::{Selector, Setting, SettingChange},
-    visible::hides_something,
+    visible::has_invisible_characters,
 };
 
-/// The wanted settings that would change something, in order, and what is wrong with the others.
+/// The effective settings in order, and the problems of the others.
 pub(super) fn plan_settings(
     catalog: &Catalog,
     wanted: &[SettingChange],
@@ -29,21 +29,22 @@ fn problem(catalog: &Catalog, SettingChange { on, setting }: &SettingChange) -> 
     let (message, help) = match (setting, on) {
         (Setting::Archived(_), Selector::Name(kind, name)) => {
             catalog.versions(*kind, name).next().is_none().then(|| {
-                let help = "check the kind and the name; only what is registered can be archived";
+                let help = "check kind and name; only registered names can be archived";
                 (format!("{on} has no versions"), help)
             })?
         }
-        (Setting::Archived(_), _) => {
-            (format!("`{on}` is not one name"), "archive each name by itself, like tool/fetch")
-        }
+        (Setting::Archived(_), _) => (
+            format!("`{on}` does not select a single name"),
+            "archive each name separately, like tool/fetch",
+        ),
         (Setting::Owner(_), Selector::Everything) => {
-            let help = "give away a name or a namespace, like team/*";
-            ("nobody can own everything".to_owned(), help)
+            let help = "assign a name or a namespace, like team/*";
+            ("`*` cannot have an owner".to_owned(), help)
         }
         (Setting::Owner(owner), _) if !fits(owner) => {
             let most = limits::AUTHOR_BYTES;
             let help = "name a team or a person";
-            (format!("an owner has 1 to {most} bytes, and a person sees all of them"), help)
+            (format!("an owner must have 1 to {most} bytes without invisible characters"), help)
         }
         (Setting::Owner(_) | Setting::Compatibility(_), _) => return None,
     };
@@ -52,7 +53,7 @@ fn problem(catalog: &Catalog, SettingChange { on, setting }: &SettingChange) -> 
 }
 
 fn fits(owner: &str) -> bool {
-    !owner.is_empty() && owner.len() <= limits::AUTHOR_BYTES && !hides_something(owner)
+    !owner.is_empty() && owner.len() <= limits::AUTHOR_BYTES && !has_invisible_characters(owner)
 }
 
 #[cfg(test)]
@@ -77,7 +78,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_changes_something_is_kept() {
+    fn plan_settings_omits_unchanged() {
         let twice = Setting::Archived(true);
         let wanted = [
             ("server/s", Setting::Archived(false)),
@@ -91,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_is_refused() {
+    fn plan_settings_rejects_invalid() {
         let wanted = [
             ("server/t", Setting::Archived(true)),
             ("acme/*", Setting::Archived(true)),
@@ -102,10 +103,10 @@ mod tests {
         assert_eq!(
             plan(&wanted).1,
             "setting of server/t: server/t has no versions\n\
-             setting of acme/*: `acme/*` is not one name\n\
-             setting of *: nobody can own everything\n\
-             setting of acme/*: an owner has 1 to 256 bytes, and a person sees all of them\n\
-             setting of acme/*: an owner has 1 to 256 bytes, and a person sees all of them"
+             setting of acme/*: `acme/*` does not select a single name\n\
+             setting of *: `*` cannot have an owner\n\
+             setting of acme/*: an owner must have 1 to 256 bytes without invisible characters\n\
+             setting of acme/*: an owner must have 1 to 256 bytes without invisible characters"
         );
     }
 }

@@ -1,14 +1,14 @@
 //! `source-unknown` and `source-not-provided`: a tool's source is a tool of a registered server.
 //!
-//! Servers say what they provide by the tools' own names, so that an alias finds the real tool.
+//! `provides` lists upstream tool names, so that an alias refers to the real tool.
 
-use super::proposal::{New, Proposal};
+use super::proposal::{NewEntity, Proposal};
 use crate::{
     diagnostic::{Code, Diagnostic},
     entity::{Entity, Server, Tool, ToolSource},
 };
 
-pub(super) fn check(proposal: &Proposal<'_>, new: &New<'_>, found: &mut Vec<Diagnostic>) {
+pub(super) fn check(proposal: &Proposal<'_>, new: &NewEntity<'_>, found: &mut Vec<Diagnostic>) {
     let Entity::Tool(tool) = new.entity() else { return };
     let Some(source) = tool.source() else { return };
     let key = source.server_key();
@@ -23,8 +23,8 @@ pub(super) fn check(proposal: &Proposal<'_>, new: &New<'_>, found: &mut Vec<Diag
     new.report(found, unknown.with_help(proposal.help_for_unknown(&key)));
 }
 
-/// Whether the server provides what the tool points to or, where that cannot be a name in the
-/// registry, the tool itself.
+/// Whether the server provides the upstream tool. If the upstream name is not a valid registry
+/// name, the tool's own name counts.
 fn provides(server: &Server, tool: &Tool, source: &ToolSource) -> bool {
     server.provides.iter().any(|provision| {
         provision.tool.as_str() == source.tool
@@ -36,8 +36,8 @@ fn not_provided(source: &ToolSource, server: &Server) -> Diagnostic {
     let message = format!("{} does not provide `{}`", source.server_key(), source.tool);
     let names: Vec<_> = server.provides.iter().take(20).map(|p| p.tool.as_str()).collect();
     let help = match names.as_slice() {
-        [] => "it provides nothing; register a version of the server that does".to_owned(),
-        names => format!("it provides {}", names.join(", ")),
+        [] => "the server provides no tools; register a version that does".to_owned(),
+        names => format!("the server provides {}", names.join(", ")),
     };
     Diagnostic::error(Code::SourceNotProvided, "/source/tool", message).with_help(help)
 }
@@ -49,7 +49,7 @@ mod tests {
     use super::super::testing::{found, server, source_tool, tool};
 
     #[test]
-    fn the_server_version_must_be_registered() {
+    fn source_server_must_be_registered() {
         assert_eq!(
             found(&[], &[source_tool("read", "files")]),
             "error[source-unknown] tool/read@1.0.0 at \"/source\": \
@@ -59,19 +59,19 @@ mod tests {
     }
 
     #[test]
-    fn the_server_must_provide_the_tool() {
+    fn source_server_must_provide_tool() {
         let source = json!({ "server": "files", "serverVersion": "1.0.0", "tool": "rm" });
         let alias = tool("remove", json!({ "source": source }));
         let batch = [server("files", &["read"]), source_tool("read", "files"), alias];
         assert_eq!(
             found(&[], &batch),
             "error[source-not-provided] tool/remove@1.0.0 at \"/source/tool\": \
-             server/files@1.0.0 does not provide `rm` (it provides read)"
+             server/files@1.0.0 does not provide `rm` (the server provides read)"
         );
     }
 
     #[test]
-    fn a_tool_whose_own_name_is_no_name_here_is_provided_under_the_registered_one() {
+    fn tool_with_invalid_upstream_name_matches_registered_name() {
         let source = json!({ "server": "files", "serverVersion": "1.0.0", "tool": "dir/read all" });
         let renamed = tool("dir_read_all", json!({ "source": source }));
         assert_eq!(found(&[], &[server("files", &["dir_read_all"]), renamed]), "");

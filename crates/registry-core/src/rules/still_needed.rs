@@ -1,13 +1,13 @@
-//! `still-needed`: nothing is retired while something active depends on it, unless that is forced.
+//! `still-needed`: an entity with active dependents is retired only by force.
 //!
-//! Each active entity that leads to what is to be retired is named with every path, up to
-//! [`limits::PATHS`] of them; then it is said how much more there is. Paths lead through what was
-//! retired by force, which still works, but not through a server's `provides`, which is an offer and
-//! no dependency. Of what the same batch registers and retires, `lifecycle` speaks.
+//! Each active dependent is reported with every path, up to [`limits::PATHS`], followed by the
+//! number of omitted ones. Paths may contain entities retired by force, which still work, but not
+//! `provides` of a server, which is an offer. Entities that the same batch registers and retires
+//! are checked by `lifecycle`.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 
-use super::proposal::{New, Proposal};
+use super::proposal::{NewEntity, Proposal};
 use crate::{
     diagnostic::{Code, Diagnostic},
     edges::Relation,
@@ -17,7 +17,7 @@ use crate::{
     reference::Key,
 };
 
-/// New entities by what they depend on.
+/// New entities by their dependencies.
 type ByTarget<'a> = HashMap<&'a Key, Vec<&'a Key>>;
 
 pub(super) fn check<'a>(proposal: &'a Proposal<'a>, found: &mut Vec<Diagnostic>) {
@@ -33,24 +33,24 @@ pub(super) fn check<'a>(proposal: &'a Proposal<'a>, found: &mut Vec<Diagnostic>)
         for path in &paths {
             let user = path.first().copied().unwrap_or(key);
             let path: Vec<_> = path.iter().map(ToString::to_string).collect();
-            let message = format!("{user} is active and needs it: {}", path.join(" -> "));
-            found.push(refusal(message).about(change, key));
+            let message = format!("{user} is active and depends on it: {}", path.join(" -> "));
+            found.push(refusal(message).for_change(change, key));
         }
         if let Some(rest) = rest {
-            found.push(refusal(rest).about(change, key));
+            found.push(refusal(rest).for_change(change, key));
         }
     }
 }
 
 fn refusal(message: String) -> Diagnostic {
     Diagnostic::error(Code::StillNeeded, "", message).with_help(
-        "move what needs it to a replacement, retire that too, or force it with a reason",
+        "move its dependents to a replacement, retire them too, or force the retirement with a reason",
     )
 }
 
 fn by_target<'a>(proposal: &'a Proposal<'a>) -> ByTarget<'a> {
     let mut users = ByTarget::new();
-    let needs = |new: &'a New<'a>| {
+    let needs = |new: &'a NewEntity<'a>| {
         let needed = new.references.iter().filter(|r| r.relation != Relation::Provides);
         needed.map(|reference| (&reference.key, new.key()))
     };
@@ -60,13 +60,13 @@ fn by_target<'a>(proposal: &'a Proposal<'a>) -> ByTarget<'a> {
     users
 }
 
-/// Most steps of paths that are looked at.
+/// Maximum number of visited path steps.
 const STEPS: usize = 100 * limits::PATHS;
 
-/// What leads from an entity to what is to be retired.
+/// A path from a dependent to the retired entity.
 type Path<'a> = Vec<&'a Key>;
 
-/// Who leads to something that is to be retired.
+/// The dependents of an entity to be retired.
 struct Users<'u, 'a> {
     proposal: &'a Proposal<'a>,
     new: &'u ByTarget<'a>,
@@ -74,13 +74,13 @@ struct Users<'u, 'a> {
 }
 
 impl<'a> Users<'_, 'a> {
-    /// The shortest path of each active entity, nearest first; then, as far as there is room, all
-    /// others; and what to say of those that are not among them.
+    /// The shortest path of each active dependent by distance, then further paths up to the limit,
+    /// and a note about the omitted ones.
     fn active_paths(&self) -> (Vec<Path<'a>>, Option<String>) {
         let mut towards: HashMap<&Key, &'a Key> = HashMap::new();
         let (mut waiting, mut paths, mut more) = (VecDeque::from([self.target]), Vec::new(), 0);
         while let Some(key) = waiting.pop_front() {
-            for user in self.of(key) {
+            for user in self.direct(key) {
                 if towards.contains_key(user) {
                     continue;
                 }
@@ -95,25 +95,25 @@ impl<'a> Users<'_, 'a> {
             }
         }
         if more > 0 {
-            return (paths, Some(format!("{more} more active entities need it")));
+            return (paths, Some(format!("{more} more active entities depend on it")));
         }
         let is_cut = self.other_paths(&mut paths);
-        let rest = format!("more paths than these {} lead to it", paths.len());
+        let rest = format!("there are more than these {} paths to it", paths.len());
         (paths, is_cut.then_some(rest))
     }
 
-    /// Adds the paths that are not there, the shortest first; whether it had to stop before the end.
+    /// Adds further paths, the shortest first. Returns whether the limit was reached.
     fn other_paths(&self, paths: &mut Vec<Path<'a>>) -> bool {
         let known: HashSet<Path<'a>> = paths.iter().cloned().collect();
-        // Each step with the position of the one that it leads to.
+        // Each step with the index of its successor on the path.
         let mut steps: Vec<(&'a Key, Option<usize>)> = vec![(self.target, None)];
         let mut from = 0;
         while let Some(&(key, _)) = steps.get(from) {
-            for user in self.of(key) {
+            for user in self.direct(key) {
                 let onward = |step: &(&'a Key, Option<usize>)| step.1.map(|next| steps[next]);
                 let path = std::iter::successors(Some((user, Some(from))), onward);
                 let path: Path<'a> = path.map(|(key, _)| key).collect();
-                // A circle is refused elsewhere.
+                // Cycles are rejected by another rule.
                 if path[1..].contains(&user) {
                     continue;
                 }
@@ -133,8 +133,8 @@ impl<'a> Users<'_, 'a> {
         false
     }
 
-    /// What directly needs this.
-    fn of(&self, key: &'a Key) -> impl Iterator<Item = &'a Key> {
+    /// The direct dependents.
+    fn direct(&self, key: &'a Key) -> impl Iterator<Item = &'a Key> {
         let fresh = self.new.get(key).into_iter().flatten().copied();
         let registered = self.proposal.dependents(key).filter(|key| key.kind != Kind::Server);
         registered.chain(fresh).filter(|user| *user != self.target)
@@ -175,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn every_active_user_is_named_with_its_path() {
+    fn retirement_lists_active_dependents_with_paths() {
         assert_eq!(
             found(&world(), &[set("server/files@1.0.0", Retired, None)])
                 .lines()
@@ -183,27 +183,27 @@ mod tests {
                 .collect::<Vec<_>>(),
             [
                 "error[still-needed] server/files@1.0.0 at \"\": tool/read@1.0.0 is active and \
-                 needs it: tool/read@1.0.0 -> server/files@1.0.0",
+                 depends on it: tool/read@1.0.0 -> server/files@1.0.0",
                 "error[still-needed] server/files@1.0.0 at \"\": tool/twice@1.0.0 is active and \
-                 needs it: tool/twice@1.0.0 -> tool/read@1.0.0 -> server/files@1.0.0",
+                 depends on it: tool/twice@1.0.0 -> tool/read@1.0.0 -> server/files@1.0.0",
                 "error[still-needed] server/files@1.0.0 at \"\": agent/reader@1.0.0 is active and \
-                 needs it: agent/reader@1.0.0 -> tool/twice@1.0.0 -> tool/read@1.0.0 -> \
+                 depends on it: agent/reader@1.0.0 -> tool/twice@1.0.0 -> tool/read@1.0.0 -> \
                  server/files@1.0.0",
             ]
         );
-        // The server provides the tool, which is no need of it.
+        // `provides` of the server is not a dependency.
         let reader = [set("agent/reader@1.0.0", Retired, None)];
         assert_eq!(found(&world(), &reader), "");
     }
 
     #[test]
-    fn what_is_not_active_does_not_count_but_leads_on() {
+    fn inactive_dependent_is_skipped_but_followed() {
         let batch =
             [set("tool/twice@1.0.0", Deprecated, None), set("tool/read@1.0.0", Retired, None)];
         let refused = found(&world(), &batch);
         assert!(refused.contains("agent/reader@1.0.0 is active"), "{refused}");
         assert!(!refused.contains("tool/twice@1.0.0 is active"), "{refused}");
-        // Nor does it cut the path where force retired it.
+        // An entity retired by force does not interrupt a path.
         let mut world_forced = world();
         world_forced.push(set_with("tool/read@1.0.0", Retired, forced()));
         let refused = found(&world_forced, &[set("server/files@1.0.0", Retired, None)]);
@@ -216,32 +216,32 @@ mod tests {
     }
 
     #[test]
-    fn the_batch_itself_may_need_it() {
+    fn new_dependents_in_batch_count() {
         let batch = [
             set("tool/read@1.0.0", Retired, None),
             agent("late", &json!([{ "type": "tool", "name": "read", "version": "1.0.0" }])),
         ];
         let refused = found(&world()[..2], &batch);
-        assert!(refused.contains("agent/late@1.0.0 is active and needs it"), "{refused}");
+        assert!(refused.contains("agent/late@1.0.0 is active and depends on it"), "{refused}");
         let mut copy = world();
         copy.push(set_with("tool/read@1.0.0", Retired, forced()));
         assert!(plan(&catalog(&[]), &copy).is_acceptable());
     }
 
     #[test]
-    fn force_needs_a_reason_and_keeps_it() {
+    fn forced_retirement_requires_and_stores_reason() {
         let plan = plan(&catalog(&world()), &[set_with("tool/read@1.0.0", Retired, forced())]);
         assert!(plan.is_acceptable());
         assert_eq!(plan.changes().next().unwrap().action.notice(), Some(&forced()));
         for empty in ["", " \n"] {
             let notice = Notice { forced: Some(empty.into()), ..Notice::default() };
             let refused = found(&world(), &[set_with("tool/read@1.0.0", Retired, notice)]);
-            assert!(refused.contains("at \"/forced\": force needs a reason"), "{refused}");
+            assert!(refused.contains("at \"/forced\": the reason for force is empty"), "{refused}");
         }
     }
 
     #[test]
-    fn every_path_is_named() {
+    fn retirement_lists_every_path() {
         let mut world = world();
         let on = |name: &str| json!({ "type": "tool", "name": name, "version": "1.0.0" });
         world.push(agent("both", &json!([on("read"), on("twice")])));
@@ -253,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn everybody_is_named_before_second_paths_are() {
+    fn retirement_lists_each_dependent_before_further_paths() {
         let on = |name: String| json!({ "type": "agent", "name": name, "version": "1.0.0" });
         let mut ladder = vec![agent("l0a", &json!([])), agent("l0b", &json!([]))];
         for i in 1..60 {
@@ -263,19 +263,19 @@ mod tests {
         let refused = found(&ladder[..10], &[set("agent/l0a@1.0.0", Retired, None)]);
         assert_eq!(refused.lines().count(), 2 + 4 + 8 + 16);
         let refused = found(&ladder[..20], &[set("agent/l0a@1.0.0", Retired, None)]);
-        assert!(refused.contains("more paths than these 100 lead to it"), "{refused}");
+        assert!(refused.contains("there are more than these 100 paths to it"), "{refused}");
         let refused = found(&ladder, &[set("agent/l0a@1.0.0", Retired, None)]);
         assert_eq!(refused.lines().count(), 101);
-        assert!(refused.contains("18 more active entities need it"), "{refused}");
+        assert!(refused.contains("18 more active entities depend on it"), "{refused}");
     }
 
     #[test]
-    fn paths_are_bounded() {
+    fn retirement_limits_number_of_paths() {
         let mut crowd = world();
         let on = json!([{ "type": "tool", "name": "read", "version": "1.0.0" }]);
         crowd.extend((0..150).map(|i| agent(&format!("a{i:03}"), &on)));
         let refused = found(&crowd, &[set("tool/read@1.0.0", Retired, None)]);
         assert_eq!(refused.lines().count(), 101);
-        assert!(refused.contains("52 more active entities need it"), "{refused}");
+        assert!(refused.contains("52 more active entities depend on it"), "{refused}");
     }
 }

@@ -1,9 +1,9 @@
-//! `tool-name-shared`: one name for tools of several servers.
+//! `tool-name-shared`: tools of several servers have the same name.
 //!
-//! Callers without an agent's identity call a tool by name only. A second server with the same tool
+//! Callers without an agent identity call a tool by name only. A second server with the same tool
 //! name takes over their calls, or loses its own. Deprecated and retired versions do not count.
 
-use super::proposal::{New, Proposal};
+use super::proposal::{NewEntity, Proposal};
 use crate::{
     diagnostic::{Code, Diagnostic},
     entity::{Entity, Tool},
@@ -13,7 +13,7 @@ use crate::{
     reference::Key,
 };
 
-pub(super) fn check(proposal: &Proposal<'_>, new: &New<'_>, found: &mut Vec<Diagnostic>) {
+pub(super) fn check(proposal: &Proposal<'_>, new: &NewEntity<'_>, found: &mut Vec<Diagnostic>) {
     let Some((tool, server)) = sourced(new.entity()) else { return };
     if !is_active(proposal, new.key()) {
         return;
@@ -41,7 +41,7 @@ pub(super) fn check(proposal: &Proposal<'_>, new: &New<'_>, found: &mut Vec<Diag
     new.report(found, Diagnostic::warning(Code::ToolNameShared, "/name", message).with_help(help));
 }
 
-/// A tool of a server, and the server's name.
+/// A tool with a source, and the name of its server.
 fn sourced(entity: &Entity) -> Option<(&Tool, &Name)> {
     let tool = entity.as_tool()?;
     Some((tool, &tool.source()?.server))

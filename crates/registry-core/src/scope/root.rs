@@ -1,4 +1,4 @@
-//! One root of a scope, and its text form.
+//! Roots of a scope and their text form.
 
 use std::{fmt, str::FromStr};
 
@@ -7,44 +7,45 @@ use crate::{
     name::Name,
     reference::{InvalidKey, Key},
     setting::{InvalidSelector, Selector},
+    visible::escape_invisible,
 };
 
-/// Longest tag, in bytes.
+/// Maximum size of a tag in bytes.
 const TAG_BYTES: usize = 256;
 const TAG: &str = "tag:";
 
-/// What is in scope for itself.
+/// A root of a scope, which selects entities directly.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Root {
-    /// One version, whatever its lifecycle: `agent/planner@1.2.0`.
+    /// One version in any lifecycle state: `agent/planner@1.2.0`.
     Version(Key),
     /// Every active version of a name: `agent/planner@*`.
     Name(Kind, Name),
-    /// Everything active whose name begins so: `team/*`, `com.example.*`.
+    /// Every active entity in a namespace: `team/*`, `com.example.*`.
     Namespace(Selector),
-    /// Everything active that has this tag, or a skill with it: `tag:finance`.
+    /// Every active entity with this tag, or with a skill that has it: `tag:finance`.
     Tag(Box<str>),
 }
 
-/// Why a text is not a root.
+/// A text is not a root.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidRoot {
-    /// Not a form of root.
+    /// It has none of the forms.
     #[error(
         "`{0}` is not a root of a scope; write kind/name@1.2.0, kind/name@*, team/*, com.example.* \
          or tag:NAME"
     )]
     Form(String),
-    /// The key part.
+    /// The key is invalid.
     #[error(transparent)]
     Key(#[from] InvalidKey),
-    /// The namespace part.
+    /// The namespace is invalid.
     #[error(transparent)]
     Namespace(#[from] InvalidSelector),
 }
 
 impl Root {
-    /// The tag, if it is one.
+    /// The tag of a tag root.
     pub(crate) fn tag(&self) -> Option<&str> {
         match self {
             Self::Tag(tag) => Some(tag),
@@ -57,7 +58,8 @@ impl FromStr for Root {
     type Err = InvalidRoot;
 
     fn from_str(text: &str) -> Result<Self, InvalidRoot> {
-        let form = || InvalidRoot::Form(text.chars().take(160).collect());
+        let form =
+            || InvalidRoot::Form(escape_invisible(text.chars().take(160).collect::<String>()));
         if let Some(tag) = text.strip_prefix(TAG) {
             let is_tag =
                 !tag.is_empty() && tag.len() <= TAG_BYTES && !tag.contains(char::is_control);

@@ -1,6 +1,6 @@
-//! Inputs of a package or a remote: arguments, environment variables, headers and variables.
+//! Inputs of a package or remote: arguments, environment variables, headers and variables.
 
-use schema_compat::pointer::At;
+use schema_compat::pointer::Location;
 use serde_json::Value;
 
 use super::{warn_unknown, word};
@@ -12,7 +12,7 @@ pub(super) fn arguments(fields: &Fields<'_>, name: &'static str) {
     fields.list(name, |value, at| argument(problems, value, at));
 }
 
-fn argument(problems: &Problems, value: &Value, at: At<'_>) -> Option<()> {
+fn argument(problems: &Problems, value: &Value, at: Location<'_>) -> Option<()> {
     let fields = problems.object(value, at)?;
     fields.require("type");
     word(&fields, "type", &["positional", "named"]);
@@ -20,7 +20,7 @@ fn argument(problems: &Problems, value: &Value, at: At<'_>) -> Option<()> {
     if fields.get("type")?.as_str() == Some("named") {
         let name = fields.required_string("name").unwrap_or_else(|| "-".to_owned());
         if name.is_empty() || name.contains(['<', '>', ' ', '$']) {
-            let help = "write the flag alone, like `--port`; its value goes into `value`";
+            let help = "write only the flag, like `--port`, and its value in `value`";
             problems.invalid(at.member("name"), format!("`{name}` is not a flag"), help);
         }
     } else {
@@ -49,7 +49,7 @@ pub(super) fn inputs(fields: &Fields<'_>, name: &'static str) {
     });
 }
 
-/// The variables that a text in braces may refer to.
+/// Variables that values may refer to in braces.
 pub(super) fn variables(fields: &Fields<'_>) {
     let (problems, at) = (fields.problems(), fields.at("variables"));
     let Some(value) = fields.get("variables") else { return };

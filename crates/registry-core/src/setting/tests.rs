@@ -1,5 +1,3 @@
-//! Selectors and what holds for a name.
-
 use super::*;
 
 fn change(on: &str, setting: Setting) -> SettingChange {
@@ -10,13 +8,13 @@ fn name(kind: Kind, text: &str) -> Name {
     Name::parse(kind, text).unwrap()
 }
 
-/// Whose a free name is.
+/// The owner of an unclaimed name.
 fn owner<'a>(settings: &'a Settings, kind: Kind, name: &Name) -> Option<&'a str> {
     settings.owner_by_name(kind, name).or_else(|| settings.owner_of_namespace(name.as_str()))
 }
 
 #[test]
-fn selectors_read_back_as_they_print() {
+fn selector_round_trips_through_text() {
     for text in ["*", "team/*", "com.example.*", "tool/fetch", "server/acme/docs"] {
         assert_eq!(text.parse::<Selector>().unwrap().to_string(), text);
     }
@@ -26,7 +24,7 @@ fn selectors_read_back_as_they_print() {
 }
 
 #[test]
-fn selectors_cover_names() {
+fn selector_covers_matching_names() {
     let covers = |text: &str, kind, of: &str| {
         text.parse::<Selector>().unwrap().covers(kind, &name(kind, of))
     };
@@ -45,7 +43,7 @@ fn selectors_cover_names() {
 }
 
 #[test]
-fn the_most_specific_setting_holds() {
+fn most_specific_setting_applies() {
     let mut settings = Settings::default();
     let mode = |text: &str| Setting::Compatibility(Some(text.parse().unwrap()));
     for (on, text) in [("*", "none"), ("com.*", "forward"), ("com.acme.*", "full")] {
@@ -65,7 +63,7 @@ fn the_most_specific_setting_holds() {
 }
 
 #[test]
-fn owners_and_archives() {
+fn owner_and_archived_settings_apply() {
     let mut settings = Settings::default();
     let (fetch, docs) = (name(Kind::Tool, "fetch"), name(Kind::Server, "acme/docs"));
     let archive = change("tool/fetch", Setting::Archived(true));
@@ -97,7 +95,7 @@ fn owners_and_archives() {
 }
 
 #[test]
-fn a_change_is_one_flat_object() {
+fn setting_change_serializes_flat() {
     for (text, json) in [
         ("archive tool/fetch", r#"{"on":"tool/fetch","archived":true}"#),
         ("owner of acme/*: web", r#"{"on":"acme/*","owner":"web"}"#),

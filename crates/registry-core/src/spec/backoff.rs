@@ -1,35 +1,35 @@
-//! How long to wait between attempts.
+//! Delays between attempts.
 
 use std::time::Duration;
 
-use schema_compat::pointer::At;
+use schema_compat::pointer::Location;
 use serde_json::Value;
 
 use super::read::{DELAY, Reader};
 use crate::decode::Fields;
 
-/// How delays grow.
+/// The growth of delays.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Backoff {
-    /// Always the same.
+    /// A constant delay.
     Fixed {
-        /// The delay.
+        /// The delay in milliseconds.
         delay_ms: u64,
     },
-    /// By the same step each time.
+    /// Growth by a constant increment.
     Linear {
-        /// The first delay.
+        /// The first delay in milliseconds.
         initial_delay_ms: u64,
-        /// The step.
+        /// The increment in milliseconds.
         increment_ms: u64,
-        /// Never longer.
+        /// The maximum delay in milliseconds.
         max_delay_ms: u64,
     },
-    /// By a factor each time.
+    /// Growth by a constant factor.
     Exponential {
-        /// The first delay.
+        /// The first delay in milliseconds.
         initial_delay_ms: u64,
-        /// Never longer.
+        /// The maximum delay in milliseconds.
         max_delay_ms: u64,
         /// The factor.
         multiplier: f64,
@@ -37,8 +37,7 @@ pub enum Backoff {
 }
 
 impl Backoff {
-    /// How long to wait before an attempt that is not the first; `failures` counts those before it,
-    /// from 1.
+    /// The delay before the next attempt after this number of failures, starting at 1.
     pub fn delay(&self, failures: u64) -> Duration {
         let steps = failures.saturating_sub(1);
         let millis = match *self {
@@ -51,19 +50,19 @@ impl Backoff {
                 let grown =
                     Duration::from_millis(initial_delay_ms).as_secs_f64() * multiplier.powi(steps);
                 let most = Duration::from_millis(max_delay_ms);
-                // More than a duration can hold, or not a number (nothing times infinity).
+                // More than a duration can represent, or NaN (zero times infinity).
                 return Duration::try_from_secs_f64(grown).map_or(most, |grown| grown.min(most));
             }
         };
         Duration::from_millis(millis)
     }
 
-    /// Reads the member `backoff`, if it is there.
+    /// Reads the optional member `backoff`.
     pub(super) fn read_optional<'f>(reader: &Reader, fields: &'f Fields<'f>) -> Option<Self> {
         Self::read(reader, fields.get("backoff")?, fields.at("backoff"))
     }
 
-    fn read(reader: &Reader, value: &Value, at: At<'_>) -> Option<Self> {
+    fn read(reader: &Reader, value: &Value, at: Location<'_>) -> Option<Self> {
         let names = &["fixed", "linear", "exponential"];
         let (name, body) = reader.variant(value, at, "backoff", names)?;
         let at = at.member(name);
@@ -94,8 +93,9 @@ impl Backoff {
         ) = backoff
             && initial_delay_ms > max_delay_ms
         {
-            let message = format!("the first delay {initial_delay_ms} is above {max_delay_ms}");
-            reader.problems.invalid(fields.at("maxDelayMs"), message, "raise `maxDelayMs`");
+            let message =
+                format!("the first delay {initial_delay_ms} exceeds the maximum {max_delay_ms}");
+            reader.problems.invalid(fields.at("maxDelayMs"), message, "increase `maxDelayMs`");
         }
         fields.finish();
         backoff
@@ -107,7 +107,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn delays_grow_as_they_say_and_never_beyond_the_longest() {
+    fn backoff_delay_grows_up_to_maximum() {
         let millis = |backoff: Backoff| {
             let delays = [1, 2, 3, 4, u64::MAX].map(|failures| backoff.delay(failures).as_millis());
             delays.map(|delay| u64::try_from(delay).unwrap())

@@ -1,6 +1,6 @@
-//! Where a step's input comes from.
+//! Bindings: sources of a step's input.
 
-use schema_compat::pointer::At;
+use schema_compat::pointer::Location;
 use serde_json::Value;
 
 use super::{path::Path, read::Reader};
@@ -15,31 +15,31 @@ pub enum Binding {
     Step {
         /// The step's id.
         id: String,
-        /// Into its result.
+        /// The path into its result.
         path: Path,
     },
-    /// This value.
+    /// A literal value.
     Constant(Value),
-    /// An object of bindings.
+    /// An object whose members are bindings.
     Construct(Vec<(String, Binding)>),
-    /// A part of the error that a saga is compensating: `{ error: { path } }`.
+    /// A part of the error that a saga compensates: `{ error: { path } }`.
     Error(Path),
 }
 
-/// What a binding may refer to.
+/// The sources that a binding may refer to.
 #[derive(Clone, Copy)]
 pub(super) struct Visible<'a> {
-    /// Steps whose results are there.
+    /// Steps whose results are available.
     pub(super) earlier: &'a [String],
-    /// Steps of the same pattern whose results are not.
+    /// Steps of the same pattern whose results are not available yet.
     pub(super) later: &'a [String],
-    /// What kinds of binding there are.
+    /// The allowed kinds of bindings.
     pub(super) kinds: &'a [&'static str],
 }
 
-/// The bindings of a step.
+/// The kinds of bindings of a step.
 pub(super) const KINDS: &[&str] = &["input", "path", "step", "reference", "constant", "construct"];
-/// The bindings of a compensation.
+/// The kinds of bindings of a compensation.
 pub(super) const COMPENSATION_KINDS: &[&str] =
     &["input", "path", "step", "reference", "constant", "construct", "error"];
 
@@ -47,7 +47,7 @@ impl Binding {
     pub(super) fn read(
         reader: &Reader,
         value: &Value,
-        at: At<'_>,
+        at: Location<'_>,
         visible: Visible<'_>,
     ) -> Option<Self> {
         let (name, body) = reader.variant(value, at, "binding", visible.kinds)?;
@@ -66,7 +66,7 @@ impl Binding {
     fn read_step(
         reader: &Reader,
         value: &Value,
-        (at, id_name): (At<'_>, &'static str),
+        (at, id_name): (Location<'_>, &'static str),
         visible: Visible<'_>,
     ) -> Option<Self> {
         let fields = reader.problems.object(value, at)?;
@@ -89,7 +89,7 @@ impl Binding {
     fn read_construct(
         reader: &Reader,
         value: &Value,
-        at: At<'_>,
+        at: Location<'_>,
         visible: Visible<'_>,
     ) -> Option<Self> {
         let construct = reader.problems.object(value, at)?;
@@ -115,7 +115,7 @@ impl Binding {
 }
 
 /// `{ path }`.
-fn inner_path(reader: &Reader, value: &Value, at: At<'_>) -> Option<Path> {
+fn inner_path(reader: &Reader, value: &Value, at: Location<'_>) -> Option<Path> {
     let fields = reader.problems.object(value, at)?;
     let path = reader.required_path(&fields, "path");
     fields.finish();

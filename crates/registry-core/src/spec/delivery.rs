@@ -1,6 +1,6 @@
-//! Patterns that hand something to another tool: dead letter and claim check.
+//! Patterns that pass data to another tool: dead letter and claim check.
 
-use schema_compat::pointer::At;
+use schema_compat::pointer::Location;
 use serde_json::Value;
 
 use super::{
@@ -10,36 +10,36 @@ use super::{
 };
 use crate::decode::Fields;
 
-/// Hands failures, with input, error and attempts, to a tool.
+/// Sends failures to a tool, with input, error and number of attempts.
 #[derive(Debug, Clone, PartialEq)]
 pub struct DeadLetter {
-    /// What may fail.
+    /// The guarded operation.
     pub inner: Operation,
-    /// The tool that gets the failure.
+    /// The tool that receives failures.
     pub dead_letter_tool: Target,
-    /// How often it is tried before.
+    /// The number of attempts; 1 if absent.
     pub max_attempts: Option<u64>,
-    /// How long to wait in between.
+    /// The delay between attempts.
     pub backoff: Option<Backoff>,
-    /// Whether the caller sees the failure too.
+    /// Whether the caller receives the failure, too.
     pub rethrow: bool,
 }
 
-/// Keeps a large payload elsewhere while the inner operation works with a reference.
+/// Stores a large payload externally while the inner operation receives a reference.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ClaimCheck {
-    /// Stores the payload.
+    /// The tool that stores the payload.
     pub store_tool: Target,
-    /// Brings it back.
+    /// The tool that retrieves the payload.
     pub retrieve_tool: Target,
-    /// What works with the reference.
+    /// The operation that receives the reference.
     pub inner: Operation,
-    /// Whether the result is the payload again.
+    /// Whether the result is the retrieved payload.
     pub retrieve_at_end: bool,
 }
 
 impl DeadLetter {
-    pub(super) fn read(reader: &Reader, value: &Value, at: At<'_>) -> Option<Self> {
+    pub(super) fn read(reader: &Reader, value: &Value, at: Location<'_>) -> Option<Self> {
         let fields = reader.problems.object(value, at)?;
         let inner = reader.operation(&fields, "inner");
         let dead_letter_tool = tool(reader, &fields, "deadLetterTool");
@@ -58,7 +58,7 @@ impl DeadLetter {
 }
 
 impl ClaimCheck {
-    pub(super) fn read(reader: &Reader, value: &Value, at: At<'_>) -> Option<Self> {
+    pub(super) fn read(reader: &Reader, value: &Value, at: Location<'_>) -> Option<Self> {
         let fields = reader.problems.object(value, at)?;
         let store_tool = tool(reader, &fields, "storeTool");
         let retrieve_tool = tool(reader, &fields, "retrieveTool");

@@ -1,8 +1,8 @@
-//! What is pure of running a composition: projections, bindings, predicates and aggregation.
+//! Pure evaluation for running compositions: projections, bindings, predicates and aggregation.
 //!
-//! Everything is a function of values and a [`Budget`]: no evaluation looks, produces or nests more
-//! than that allows, whatever was registered and whatever comes in. An [`Error`] says where in the
-//! spec and why, and never what a value was.
+//! Everything is a function of values and a [`Budget`], which limits visits, output and nesting for
+//! any registered path and any input. An [`Error`] contains the location in the spec and the
+//! reason, but never a value.
 
 mod aggregation;
 mod binding;
@@ -11,74 +11,74 @@ mod order;
 mod predicate;
 mod projection;
 
-use schema_compat::pointer::At;
+use schema_compat::pointer::Location;
 use serde_json::Value;
 
 pub use self::{
     aggregation::aggregate,
-    binding::{Scope, keys},
+    binding::{BindingContext, keys},
     budget::Budget,
     order::{compare, is_same},
 };
 pub use crate::decode::describe_kind;
 use crate::limits;
 
-/// Why something could not be evaluated.
+/// An evaluation failed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("at {}: {reason}", if .pointer.is_empty() { "the top" } else { .pointer })]
 pub struct Error {
-    /// Where in what was evaluated, as a JSON pointer.
+    /// JSON pointer into the evaluated part of the spec.
     pub pointer: String,
-    /// Why.
+    /// The reason.
     pub reason: Reason,
 }
 
-/// Why something could not be evaluated, wherever it is.
+/// The reason of a failed evaluation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum Reason {
-    /// The paths look at too much.
+    /// The paths could visit too many values.
     #[error(
-        "the paths could take more than {max} looks at a value of this size",
+        "the paths could visit more than {max} values of an input of this size",
         max = limits::EVAL_LOOKS
     )]
     TooMuchWork,
-    /// Too much would be produced.
-    #[error("more than {max_bytes} bytes would be produced")]
+    /// The result would have too many bytes.
+    #[error("the result would exceed {max_bytes} bytes")]
     TooLarge {
-        /// How much is allowed.
+        /// The limit in bytes.
         max_bytes: usize,
     },
-    /// Too many values would be produced.
-    #[error("more than {max} values would be produced", max = limits::EVAL_VALUES)]
+    /// The result would have too many values.
+    #[error("the result would exceed {max} values", max = limits::EVAL_VALUES)]
     TooMany,
-    /// It would nest too deep.
-    #[error("it would nest deeper than {max} levels", max = limits::EVAL_DEPTH)]
+    /// The result would be nested too deep.
+    #[error("the result would be nested deeper than {max} levels", max = limits::EVAL_DEPTH)]
     TooDeep,
-    /// A binding that stands alone selects nothing.
-    #[error("it selects nothing")]
+    /// A binding outside of a `construct` selects nothing.
+    #[error("the binding selects nothing")]
     Nothing,
-    /// A step has no result.
-    #[error("the step that it refers to has no result")]
+    /// The referenced step has no result.
+    #[error("the referenced step has no result")]
     NoResult,
-    /// Nothing has failed.
-    #[error("there is no error that it could refer to")]
+    /// There is no error to refer to.
+    #[error("there is no error to refer to")]
     NoError,
-    /// An array is needed.
-    #[error("it needs an array, and there is {found}")]
+    /// The value is not an array.
+    #[error("expected an array, got {found}")]
     NotAnArray {
-        /// What there is.
+        /// The type of the value.
         found: &'static str,
     },
-    /// Only objects can be merged.
-    #[error("it needs an array of objects, and there is {found} in it")]
+    /// An item is not an object, so the items cannot be merged.
+    #[error("expected an array of objects, but it contains {found}")]
     NotAnObject {
-        /// What there is.
+        /// The type of the item.
         found: &'static str,
     },
 }
 
 impl Reason {
-    fn at(self, at: At<'_>) -> Error {
+    fn at(self, at: Location<'_>) -> Error {
         Error { pointer: at.to_string(), reason: self }
     }
 

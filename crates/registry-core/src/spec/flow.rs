@@ -1,6 +1,6 @@
-//! Patterns that move data: pipeline, scatter-gather, filter, map-each.
+//! Patterns for data flow: pipeline, scatter-gather, filter and map-each.
 
-use schema_compat::pointer::At;
+use schema_compat::pointer::Location;
 use serde_json::Value;
 
 use super::{
@@ -11,75 +11,75 @@ use super::{
 };
 use crate::limits;
 
-/// Steps in order; the first failure ends it; the result is the last step's.
+/// Sequential steps. The first failure ends the pipeline; its result is that of the last step.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Pipeline {
-    /// At least one step.
+    /// The steps; at least one.
     pub steps: Vec<PipelineStep>,
 }
 
 /// One step of a pipeline.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PipelineStep {
-    /// Unique within the pipeline.
+    /// The id, unique within the pipeline.
     pub id: String,
-    /// What it does.
+    /// The operation of the step.
     pub operation: Operation,
-    /// Its input; without it the previous step's result.
+    /// The input; absent means the result of the previous step.
     pub input: Option<Binding>,
 }
 
-/// All targets at once.
+/// Parallel calls of several targets.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ScatterGather {
-    /// At least one target.
+    /// The targets; at least one.
     pub targets: Vec<ScatterTarget>,
-    /// What is done with the results, in order.
+    /// The operations on the results, in order.
     pub aggregation: Vec<AggregationOp>,
-    /// When what has arrived has to do.
+    /// The timeout in milliseconds, after which the results received so far are aggregated.
     pub timeout_ms: Option<u64>,
-    /// Whether the first failure cancels the rest.
+    /// Whether the first failure cancels the other targets.
     pub fail_fast: bool,
 }
 
 /// One target of a scatter-gather.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ScatterTarget {
-    /// What it does.
+    /// The operation.
     pub operation: Operation,
-    /// Its input; without it the pattern's.
+    /// The input; absent means the input of the pattern.
     pub input: Option<Binding>,
 }
 
-/// One step of an aggregation.
+/// One operation of an aggregation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum AggregationOp {
-    /// Takes one level of arrays away.
+    /// Removes one level of array nesting.
     Flatten,
-    /// Leaves the results side by side, one item each.
+    /// Keeps the results as separate items.
     Concat,
-    /// Orders by a field: numbers before strings, missing ones last, stable.
+    /// Sorts by a field, stably: numbers before strings, missing values last.
     Sort {
-        /// By what.
+        /// The sort field.
         field: Path,
-        /// In which direction.
+        /// The sort direction.
         order: Order,
     },
-    /// Keeps the first of equals.
+    /// Keeps the first item of each key.
     Dedupe {
-        /// By what.
+        /// The key field.
         field: Path,
     },
-    /// Keeps the first so many.
+    /// Keeps the first items.
     Limit {
-        /// How many.
+        /// The number of items.
         count: u64,
     },
-    /// Joins objects; later ones win.
+    /// Merges objects; later members override earlier ones.
     Merge,
 }
 
-/// A direction of sorting.
+/// A sort direction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Order {
     /// Smallest first: `asc`.
@@ -88,26 +88,27 @@ pub enum Order {
     Descending,
 }
 
-/// Keeps the items of an array that match.
+/// Selects the matching items of an array.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Filter {
-    /// What an item must fulfil.
+    /// The condition on an item.
     pub predicate: Predicate,
 }
 
-/// One operation for each item of an array; order kept, the first failure cancels the rest.
+/// Applies one operation to each item of an array and preserves their order. The first failure
+/// cancels the rest.
 #[derive(Debug, Clone, PartialEq)]
 pub struct MapEach {
-    /// What is done with an item.
+    /// The operation per item.
     pub inner: Operation,
-    /// How many at once.
+    /// The maximum number of parallel operations.
     pub max_concurrency: Option<u64>,
 }
 
 impl Pipeline {
-    pub(super) fn read(reader: &Reader, value: &Value, at: At<'_>) -> Option<Self> {
+    pub(super) fn read(reader: &Reader, value: &Value, at: Location<'_>) -> Option<Self> {
         let fields = reader.problems.object(value, at)?;
-        let ids = StepIds::of(reader, fields.get("steps"), fields.at("steps"));
+        let ids = StepIds::read(reader, fields.get("steps"), fields.at("steps"));
         let mut position = 0;
         let steps = reader.some(&fields, "steps", |value, at| {
             position += 1;
@@ -119,7 +120,12 @@ impl Pipeline {
 }
 
 impl PipelineStep {
-    fn read(reader: &Reader, value: &Value, at: At<'_>, visible: Visible<'_>) -> Option<Self> {
+    fn read(
+        reader: &Reader,
+        value: &Value,
+        at: Location<'_>,
+        visible: Visible<'_>,
+    ) -> Option<Self> {
         reader.step(at);
         let fields = reader.problems.object(value, at)?;
         let id = fields.required_string("id");
@@ -133,7 +139,7 @@ impl PipelineStep {
 }
 
 impl ScatterGather {
-    pub(super) fn read(reader: &Reader, value: &Value, at: At<'_>) -> Option<Self> {
+    pub(super) fn read(reader: &Reader, value: &Value, at: Location<'_>) -> Option<Self> {
         let fields = reader.problems.object(value, at)?;
         let targets =
             reader.some(&fields, "targets", |value, at| ScatterTarget::read(reader, value, at));
@@ -148,8 +154,8 @@ impl ScatterGather {
 }
 
 impl ScatterTarget {
-    /// A target is an operation that may have an `input` beside it.
-    fn read(reader: &Reader, value: &Value, at: At<'_>) -> Option<Self> {
+    /// A target is an operation with an optional sibling `input`.
+    fn read(reader: &Reader, value: &Value, at: Location<'_>) -> Option<Self> {
         reader.step(at);
         let fields = reader.problems.object(value, at)?;
         let visible = Visible { earlier: &[], later: &[], kinds: KINDS };
@@ -162,7 +168,7 @@ impl ScatterTarget {
         let operation = if let (Some((name, body)), None) = (given.next(), given.next()) {
             Operation::read_body(reader, name, body, fields.at(name))
         } else {
-            let message = "a target is one of tool, agent and pattern";
+            let message = "a target must be one of `tool`, `agent` and `pattern`";
             reader.problems.invalid(at, message, "write exactly one of them");
             None
         };
@@ -171,7 +177,11 @@ impl ScatterTarget {
     }
 }
 
-fn read_aggregation(reader: &Reader, value: &Value, at: At<'_>) -> Option<Vec<AggregationOp>> {
+fn read_aggregation(
+    reader: &Reader,
+    value: &Value,
+    at: Location<'_>,
+) -> Option<Vec<AggregationOp>> {
     let fields = reader.problems.object(value, at)?;
     fields.require("ops");
     let ops = fields.list("ops", |value, at| AggregationOp::read(reader, value, at));
@@ -180,7 +190,7 @@ fn read_aggregation(reader: &Reader, value: &Value, at: At<'_>) -> Option<Vec<Ag
 }
 
 impl AggregationOp {
-    fn read(reader: &Reader, value: &Value, at: At<'_>) -> Option<Self> {
+    fn read(reader: &Reader, value: &Value, at: Location<'_>) -> Option<Self> {
         let names = &["flatten", "concat", "sort", "dedupe", "limit", "merge"];
         let (name, body) = reader.variant(value, at, "aggregation op", names)?;
         let at = at.member(name);
@@ -196,7 +206,7 @@ impl AggregationOp {
         Some(switch)
     }
 
-    fn read_fields(reader: &Reader, name: &str, body: &Value, at: At<'_>) -> Option<Self> {
+    fn read_fields(reader: &Reader, name: &str, body: &Value, at: Location<'_>) -> Option<Self> {
         let fields = reader.problems.object(body, at)?;
         let op = match name {
             "limit" => reader
@@ -217,7 +227,7 @@ impl AggregationOp {
 }
 
 impl Order {
-    fn read(reader: &Reader, value: &Value, at: At<'_>) -> Option<Self> {
+    fn read(reader: &Reader, value: &Value, at: Location<'_>) -> Option<Self> {
         match value.as_str() {
             Some("asc") => Some(Self::Ascending),
             Some("desc") => Some(Self::Descending),
@@ -230,7 +240,7 @@ impl Order {
 }
 
 impl Filter {
-    pub(super) fn read(reader: &Reader, value: &Value, at: At<'_>) -> Option<Self> {
+    pub(super) fn read(reader: &Reader, value: &Value, at: Location<'_>) -> Option<Self> {
         let fields = reader.problems.object(value, at)?;
         fields.require("predicate");
         let predicate = reader.optional_predicate(&fields, "predicate");
@@ -240,7 +250,7 @@ impl Filter {
 }
 
 impl MapEach {
-    pub(super) fn read(reader: &Reader, value: &Value, at: At<'_>) -> Option<Self> {
+    pub(super) fn read(reader: &Reader, value: &Value, at: Location<'_>) -> Option<Self> {
         let fields = reader.problems.object(value, at)?;
         let inner = reader.operation(&fields, "inner");
         let max_concurrency = reader.number(&fields, "maxConcurrency", COUNT);

@@ -1,8 +1,7 @@
-//! Projections: how an object is built from parts of another.
-//!
-//! Used by `schemaMap` and by a tool's `outputTransform`.
+//! Projections: construction of an object from parts of another, for `schemaMap` and
+//! `outputTransform`.
 
-use schema_compat::pointer::At;
+use schema_compat::pointer::Location;
 use serde_json::{Map, Value};
 
 use super::{
@@ -10,63 +9,63 @@ use super::{
     read::{Reader, plain},
 };
 
-/// Fields and where each comes from, in the order of their names.
+/// Fields with their sources, ordered by name.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Mappings(pub Vec<Mapping>);
 
 /// One field of a projection.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Mapping {
-    /// The field that is built.
+    /// The field to build.
     pub field: FieldPath,
-    /// From what.
+    /// The source of its value.
     pub source: FieldSource,
 }
 
-/// The left side of a mapping.
+/// The left-hand side of a mapping.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum FieldPath {
     /// A field: `name`.
     Field(String),
     /// A field of each item of an array that another mapping builds: `array[*].name`.
     EachItem {
-        /// The array.
+        /// The name of the array.
         array: String,
-        /// The field of its items.
+        /// The name of the field.
         field: String,
     },
 }
 
-/// The right side of a mapping.
+/// The right-hand side of a mapping.
 #[derive(Debug, Clone, PartialEq)]
 pub enum FieldSource {
-    /// What a path selects.
+    /// The selection of a path.
     Path(Path),
-    /// This value.
+    /// A literal value.
     Literal(Value),
-    /// What the first path selects that is neither missing nor null.
+    /// The first selection that is neither missing nor null.
     Coalesce(Vec<Path>),
-    /// A text with `{name}` places.
+    /// A text with `{name}` placeholders.
     Template {
         /// The text.
         template: String,
-        /// What the names stand for.
+        /// The paths of the placeholders.
         vars: Vec<(String, Path)>,
     },
-    /// The selected values as texts, joined.
+    /// The selected values as strings, joined.
     Concat {
-        /// In this order.
+        /// The paths in order.
         paths: Vec<Path>,
-        /// Between them.
+        /// The text between values.
         separator: String,
     },
-    /// An object of its own.
+    /// A nested object.
     Nested(Mappings),
 }
 
 impl Mappings {
-    /// Reads `{ "mappings": { field: source } }`.
-    pub(super) fn read(reader: &Reader, value: &Value, at: At<'_>) -> Option<Self> {
+    /// Parses `{ "mappings": { field: source } }`.
+    pub(super) fn read(reader: &Reader, value: &Value, at: Location<'_>) -> Option<Self> {
         let fields = reader.problems.object(value, at)?;
         let list = fields.require("mappings");
         let at = fields.at("mappings");
@@ -82,7 +81,7 @@ impl Mappings {
     }
 }
 
-fn read_fields(reader: &Reader, map: &Map<String, Value>, at: At<'_>) -> Vec<Mapping> {
+fn read_fields(reader: &Reader, map: &Map<String, Value>, at: Location<'_>) -> Vec<Mapping> {
     let members: Vec<_> = map.iter().filter(|(name, _)| *name != "$comment").collect();
     if members.is_empty() {
         reader.problems.invalid(at, "`mappings` is empty", "add at least one field");
@@ -103,7 +102,7 @@ fn read_fields(reader: &Reader, map: &Map<String, Value>, at: At<'_>) -> Vec<Map
 }
 
 impl FieldPath {
-    fn read(reader: &Reader, text: &str, at: At<'_>) -> Option<Self> {
+    fn read(reader: &Reader, text: &str, at: Location<'_>) -> Option<Self> {
         let plain = |name: &str| !name.is_empty() && !name.contains(['[', ']']);
         match text.split_once("[*].") {
             None if plain(text) => Some(Self::Field(text.to_owned())),
@@ -120,7 +119,7 @@ impl FieldPath {
 }
 
 impl FieldSource {
-    fn read(reader: &Reader, value: &Value, at: At<'_>) -> Option<Self> {
+    fn read(reader: &Reader, value: &Value, at: Location<'_>) -> Option<Self> {
         let names = &["path", "literal", "coalesce", "template", "concat", "nested"];
         let (name, body) = reader.variant(value, at, "source of a field", names)?;
         let at = at.member(name);
@@ -144,7 +143,7 @@ impl FieldSource {
         }
     }
 
-    fn read_template(reader: &Reader, value: &Value, at: At<'_>) -> Option<Self> {
+    fn read_template(reader: &Reader, value: &Value, at: Location<'_>) -> Option<Self> {
         let fields = reader.problems.object(value, at)?;
         let template = fields.required_string("template");
         let vars = fields.require("vars").and_then(|vars| match vars {
@@ -160,7 +159,7 @@ impl FieldSource {
                 Piece::Text(_) => None,
             });
             for name in places.filter(|name| !vars.contains_key(*name)) {
-                let message = format!("the template uses `{{{name}}}`, which `vars` does not have");
+                let message = format!("the template uses `{{{name}}}`, which is missing in `vars`");
                 reader.problems.invalid(fields.at("template"), message, "add it to `vars`");
             }
         }
@@ -176,13 +175,13 @@ impl FieldSource {
 
 /// A part of a template.
 pub(super) enum Piece<'t> {
-    /// To be taken as it is.
+    /// Literal text.
     Text(&'t str),
-    /// `{name}`.
+    /// The placeholder `{name}`.
     Place(&'t str),
 }
 
-/// The parts of a template; braces around anything but a name are text.
+/// The parts of a template. Braces around anything but a name are text.
 pub(super) fn pieces(template: &str) -> impl Iterator<Item = Piece<'_>> {
     let mut rest = template;
     std::iter::from_fn(move || {
@@ -190,7 +189,7 @@ pub(super) fn pieces(template: &str) -> impl Iterator<Item = Piece<'_>> {
             rest = &rest[name.len() + 2..];
             return Some(Piece::Place(name));
         }
-        // A brace that begins no place is text, so at least one character is taken.
+        // A brace that starts no placeholder is text, so at least one character is consumed.
         let next = rest.match_indices('{').map(|(i, _)| i).find(|i| place(&rest[*i..]).is_some());
         let (text, after) = rest.split_at(next.unwrap_or(rest.len()));
         rest = after;
@@ -198,7 +197,7 @@ pub(super) fn pieces(template: &str) -> impl Iterator<Item = Piece<'_>> {
     })
 }
 
-/// The name of the place at the beginning of a text.
+/// The name of a placeholder at the start of a text.
 fn place(text: &str) -> Option<&str> {
     let rest = text.strip_prefix('{')?;
     let is_name = |c: char| c.is_ascii_alphanumeric() || c == '_';

@@ -1,6 +1,6 @@
-//! Patterns that remember calls: cache and idempotent.
+//! Patterns that store results of calls: cache and idempotent.
 
-use schema_compat::pointer::At;
+use schema_compat::pointer::Location;
 use serde_json::Value;
 
 use super::{
@@ -8,51 +8,51 @@ use super::{
     read::{Reader, SECONDS},
 };
 
-/// Remembers successes for a while.
+/// Caches successful results.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Cache {
-    /// JSON pointer inside of the spec: what it remembers is its own.
+    /// JSON pointer inside of the spec, which separates the entries of different caches.
     pub pointer: String,
-    /// What is remembered.
+    /// The cached operation.
     pub inner: Operation,
-    /// Which parts of the input make the key, beside the caller's scope.
+    /// The parts of the input that form the key, in addition to the caller's identity.
     pub key_paths: Vec<Path>,
-    /// For how long.
+    /// The time to live in seconds.
     pub ttl_seconds: u64,
-    /// How much longer a stale answer may be served while it is renewed.
+    /// Additional seconds during which a stale result is served while it is refreshed.
     pub stale_while_revalidate_seconds: Option<u64>,
-    /// Which results; without it all successes.
+    /// The condition on results to cache; absent means all successes.
     pub cache_if: Option<Predicate>,
 }
 
-/// Not twice with the same key, also while the first is still running.
+/// Deduplicates calls with the same key, including concurrent ones.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Idempotent {
-    /// JSON pointer inside of the spec: its keys are its own.
+    /// JSON pointer inside of the spec, which separates the keys of different patterns.
     pub pointer: String,
-    /// What must not happen twice.
+    /// The deduplicated operation.
     pub inner: Operation,
-    /// Which parts of the input make the key.
+    /// The parts of the input that form the key.
     pub key_paths: Vec<Path>,
-    /// For how long a key is known.
+    /// The retention of a key in seconds.
     pub ttl_seconds: Option<u64>,
-    /// What a duplicate gets.
+    /// The response to a duplicate.
     pub on_duplicate: OnDuplicate,
 }
 
-/// What a duplicate gets.
+/// The response to a duplicate call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum OnDuplicate {
-    /// The first result.
+    /// The result of the first call.
     Cached,
-    /// Nothing.
+    /// The result `null`.
     Skip,
     /// An error.
     Error,
 }
 
 impl Cache {
-    pub(super) fn read(reader: &Reader, value: &Value, at: At<'_>) -> Option<Self> {
+    pub(super) fn read(reader: &Reader, value: &Value, at: Location<'_>) -> Option<Self> {
         let fields = reader.problems.object(value, at)?;
         let inner = reader.operation(&fields, "inner");
         let key_paths = reader.paths(&fields, "keyPaths");
@@ -73,7 +73,7 @@ impl Cache {
 }
 
 impl Idempotent {
-    pub(super) fn read(reader: &Reader, value: &Value, at: At<'_>) -> Option<Self> {
+    pub(super) fn read(reader: &Reader, value: &Value, at: Location<'_>) -> Option<Self> {
         let fields = reader.problems.object(value, at)?;
         let inner = reader.operation(&fields, "inner");
         let key_paths = reader.paths(&fields, "keyPaths");
@@ -88,7 +88,7 @@ impl Idempotent {
 }
 
 impl OnDuplicate {
-    fn read(reader: &Reader, value: &Value, at: At<'_>) -> Option<Self> {
+    fn read(reader: &Reader, value: &Value, at: Location<'_>) -> Option<Self> {
         match value.as_str() {
             Some("cached") => Some(Self::Cached),
             Some("skip") => Some(Self::Skip),

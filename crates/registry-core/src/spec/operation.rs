@@ -1,8 +1,8 @@
-//! What a step does: call a tool, call an agent's skill, or run a nested pattern.
+//! Operations of a step: a call of a tool or of an agent's skill, or a nested pattern.
 
 use std::fmt;
 
-use schema_compat::pointer::At;
+use schema_compat::pointer::Location;
 use serde_json::Value;
 
 use super::{Spec, read::Reader};
@@ -15,28 +15,28 @@ use crate::{
 /// One operation of a composition.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Operation {
-    /// `{ tool: { name } }`, `{ tool: "name" }`, or `{ agent: { name, skill } }`.
+    /// A call: `{ tool: { name } }`, `{ tool: "name" }`, or `{ agent: { name, skill } }`.
     Call(Target),
-    /// `{ pattern: SPEC }`.
+    /// A nested pattern: `{ pattern: SPEC }`.
     Pattern(Box<Spec>),
 }
 
-/// What a composition calls.
+/// The target of a call.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Target {
     /// A tool.
     Tool(Name),
     /// A skill of an agent.
     Agent {
-        /// The agent.
+        /// The agent's name.
         name: Name,
-        /// The skill.
+        /// The skill's id.
         skill: String,
     },
 }
 
 impl Target {
-    /// The entry of a composition's `depends` that says which version of it is called.
+    /// The entry in `depends` that determines the version of this target.
     pub fn declared_in<'d>(&self, depends: &'d [Dependency]) -> Option<&'d Dependency> {
         depends.iter().find(|entry| match self {
             Self::Tool(name) => entry.target == DependencyTarget::Tool && entry.name == *name,
@@ -58,23 +58,28 @@ impl fmt::Display for Target {
     }
 }
 
-/// One place of a composition that calls something.
+/// A call in a composition.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Use {
     /// JSON pointer inside of the spec.
     pub pointer: String,
-    /// What is called.
+    /// The called target.
     pub target: Target,
 }
 
 impl Operation {
-    pub(super) fn read(reader: &Reader, value: &Value, at: At<'_>) -> Option<Self> {
+    pub(super) fn read(reader: &Reader, value: &Value, at: Location<'_>) -> Option<Self> {
         let (name, body) = reader.variant(value, at, "operation", &["tool", "agent", "pattern"])?;
         Self::read_body(reader, name, body, at.member(name))
     }
 
-    /// Reads what stands under `tool`, `agent` or `pattern`.
-    pub(super) fn read_body(reader: &Reader, name: &str, body: &Value, at: At<'_>) -> Option<Self> {
+    /// Reads the value of `tool`, `agent` or `pattern`.
+    pub(super) fn read_body(
+        reader: &Reader,
+        name: &str,
+        body: &Value,
+        at: Location<'_>,
+    ) -> Option<Self> {
         match (name, body) {
             ("tool", Value::String(_)) => read_tool(reader, body, (at, at)).map(Self::Call),
             ("tool", _) => {
@@ -99,11 +104,11 @@ impl Operation {
     }
 }
 
-/// Reads the name of a tool that is called: where the name is, and where the call.
+/// Reads the name of a called tool. The locations are those of the name and the call.
 pub(super) fn read_tool(
     reader: &Reader,
     value: &Value,
-    (name_at, call_at): (At<'_>, At<'_>),
+    (name_at, call_at): (Location<'_>, Location<'_>),
 ) -> Option<Target> {
     let tool = Target::Tool(reader.problems.name(Kind::Tool, value, name_at)?);
     reader.calls(call_at, tool.clone());

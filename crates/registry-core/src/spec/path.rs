@@ -1,6 +1,6 @@
-//! A JSONPath of a composition (RFC 9535), parsed when the composition is read.
+//! A JSONPath of a composition (RFC 9535), parsed together with the composition.
 //!
-//! Evaluating one is bounded: a path says how much work it may be for a value before it is run.
+//! Evaluation is limited: before a path runs, its maximum cost for the value is computed.
 
 mod shape;
 
@@ -14,7 +14,7 @@ pub(super) use self::shape::Size;
 use super::eval::{Budget, Reason};
 use crate::limits;
 
-/// A JSONPath that has been checked.
+/// A valid JSONPath.
 #[derive(Clone)]
 pub struct Path {
     text: String,
@@ -22,21 +22,21 @@ pub struct Path {
     shape: Shape,
 }
 
-/// Why a text is not a JSONPath that we run.
+/// A text is not a supported JSONPath.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidPath {
-    /// It breaks the grammar of RFC 9535.
+    /// It violates the grammar of RFC 9535.
     #[error("`{text}` is not a JSONPath: {reason} at character {position}")]
     Syntax {
         /// The path.
         text: String,
-        /// What the parser says.
+        /// The parser's message.
         reason: String,
-        /// Where, from 1.
+        /// The position in characters, starting at 1.
         position: usize,
     },
     /// It is too long.
-    #[error("the JSONPath has {0} bytes, {max} are allowed", max = limits::PATH_BYTES)]
+    #[error("the JSONPath has {0} bytes; the maximum is {max}", max = limits::PATH_BYTES)]
     TooLong(usize),
     /// Its brackets are nested too deep.
     #[error("the JSONPath nests brackets deeper than {max} levels", max = limits::PATH_DEPTH)]
@@ -63,20 +63,20 @@ impl Path {
             reason: e.message().to_owned(),
             position: e.position(),
         })?;
-        Ok(Self { text: text.to_owned(), query, shape: Shape::of(text) })
+        Ok(Self { text: text.to_owned(), query, shape: Shape::parse(text) })
     }
 
-    /// The path as it was written.
+    /// The path as written.
     pub fn as_str(&self) -> &str {
         &self.text
     }
 
-    /// Whether it can select at most one value.
+    /// Whether it selects at most one value.
     pub fn is_singular(&self) -> bool {
         !self.shape.is_wide()
     }
 
-    /// Copies of the values that it selects, in order.
+    /// Copies of the selected values in order.
     pub(super) fn select_copies(
         &self,
         value: &Value,
@@ -86,7 +86,7 @@ impl Path {
         selected.into_iter().map(|value| budget.copy(value, 1)).collect()
     }
 
-    /// The values that it selects, in order.
+    /// The selected values in order.
     pub(super) fn select<'v>(
         &self,
         value: &'v Value,
@@ -101,7 +101,7 @@ impl Path {
     }
 }
 
-/// How deep brackets and parentheses nest.
+/// The nesting depth of brackets and parentheses.
 fn depth(text: &str) -> usize {
     let (mut depth, mut deepest) = (0_usize, 0);
     for byte in unquoted(text) {
@@ -115,7 +115,7 @@ fn depth(text: &str) -> usize {
     deepest
 }
 
-/// How deep filters nest: brackets with a `?` in them.
+/// The nesting depth of filters: brackets with a `?`.
 fn filter_depth(text: &str) -> usize {
     let (mut open, mut filters, mut deepest) = (Vec::new(), 0, 0);
     for byte in unquoted(text) {
@@ -133,7 +133,7 @@ fn filter_depth(text: &str) -> usize {
     deepest
 }
 
-/// The bytes of a path that are not in quotes.
+/// The bytes of a path outside of quotes.
 fn unquoted(text: &str) -> impl Iterator<Item = u8> {
     let mut bytes = text.bytes();
     let mut quote = None;

@@ -1,6 +1,6 @@
-//! Comparisons of one field, as filters and conditions use them.
+//! Comparisons of one field, for filters and conditions.
 
-use schema_compat::pointer::At;
+use schema_compat::pointer::Location;
 use serde_json::Value;
 
 use super::{
@@ -11,30 +11,31 @@ use super::{
 /// A comparison of one field.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Predicate {
-    /// What is compared.
+    /// The compared field.
     pub field: Path,
-    /// How.
+    /// The comparison operator.
     pub op: PredicateOp,
-    /// With what.
+    /// The value to compare with.
     pub value: Value,
 }
 
-/// The comparisons; one of unlike types is false, and a missing field is only `ne`.
+/// Comparison operators. A comparison of different types is false, and a missing field satisfies
+/// only `ne`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PredicateOp {
     /// Equal.
     Eq,
     /// Not equal.
     Ne,
-    /// Greater.
+    /// Greater than.
     Gt,
-    /// Greater or equal.
+    /// Greater than or equal.
     Gte,
-    /// Less.
+    /// Less than.
     Lt,
-    /// Less or equal.
+    /// Less than or equal.
     Lte,
-    /// The field contains the value.
+    /// The field, a string or array, contains the value.
     Contains,
     /// The value, an array, contains the field.
     In,
@@ -52,13 +53,13 @@ const OPS: [(&str, PredicateOp); 8] = [
 ];
 
 impl Predicate {
-    pub(super) fn read(reader: &Reader, value: &Value, at: At<'_>) -> Option<Self> {
+    pub(super) fn read(reader: &Reader, value: &Value, at: Location<'_>) -> Option<Self> {
         let fields = reader.problems.object(value, at)?;
         let field = reader.required_path(&fields, "field");
         let op = fields
             .require("op")
             .and_then(|value| PredicateOp::read(reader, value, fields.at("op")));
-        // `null` is a value to compare with, so it has to be written.
+        // `null` is a valid value, so its presence must be checked explicitly.
         let compared = fields.raw("value").map(plain);
         match (&compared, op) {
             (None, _) => {
@@ -76,7 +77,7 @@ impl Predicate {
 }
 
 impl PredicateOp {
-    fn read(reader: &Reader, value: &Value, at: At<'_>) -> Option<Self> {
+    fn read(reader: &Reader, value: &Value, at: Location<'_>) -> Option<Self> {
         let found = OPS.iter().find(|(name, _)| value.as_str() == Some(*name));
         if found.is_none() {
             let names: Vec<_> = OPS.iter().map(|(name, _)| *name).collect();

@@ -1,11 +1,11 @@
-//! Strict reading of compositions: the fields of [`crate::decode`] with the limits of a spec.
+//! Strict parsing of compositions: [`crate::decode`] with the limits of a spec.
 
 use std::{
     cell::{Cell, RefCell},
     ops::RangeInclusive,
 };
 
-use schema_compat::pointer::At;
+use schema_compat::pointer::Location;
 use serde_json::Value;
 
 use super::{
@@ -18,18 +18,18 @@ use crate::{
     limits,
 };
 
-/// Milliseconds of a time-out.
+/// Timeouts in milliseconds.
 pub(super) const TIMEOUT: RangeInclusive<u64> = 1..=limits::SPEC_MILLIS;
-/// Milliseconds of a delay.
+/// Delays in milliseconds.
 pub(super) const DELAY: RangeInclusive<u64> = 0..=limits::SPEC_MILLIS;
-/// Seconds of a time to live or a window.
+/// Times to live and windows in seconds.
 pub(super) const SECONDS: RangeInclusive<u64> = 1..=limits::SPEC_SECONDS;
-/// How many of something, at least one.
+/// Positive counts.
 pub(super) const COUNT: RangeInclusive<u64> = 1..=limits::SPEC_COUNT;
-/// How often something is tried.
+/// Numbers of attempts.
 pub(super) const ATTEMPTS: RangeInclusive<u64> = 1..=limits::SPEC_ATTEMPTS;
 
-/// What is known while a composition is read.
+/// The state of parsing a composition.
 #[derive(Default)]
 pub(super) struct Reader {
     pub(super) problems: Problems,
@@ -38,7 +38,7 @@ pub(super) struct Reader {
     depth: Cell<usize>,
 }
 
-/// One level of nested patterns, until it is dropped.
+/// One level of nested patterns, which ends when this is dropped.
 pub(super) struct Nested<'r>(&'r Cell<usize>);
 
 impl Drop for Nested<'_> {
@@ -57,12 +57,12 @@ impl Reader {
         (self.uses.into_inner(), problems)
     }
 
-    /// Enters a pattern, unless it is nested too deep.
-    pub(super) fn nested(&self, at: At<'_>) -> Option<Nested<'_>> {
+    /// Enters a pattern and reports excessive nesting.
+    pub(super) fn nested(&self, at: Location<'_>) -> Option<Nested<'_>> {
         let depth = self.depth.get() + 1;
         if depth > limits::SPEC_DEPTH {
             let message = format!("patterns are nested deeper than {} levels", limits::SPEC_DEPTH);
-            self.problems.invalid(at, message, "make an inner pattern a tool of its own");
+            self.problems.invalid(at, message, "move an inner pattern into a separate tool");
             return None;
         }
         self.depth.set(depth);
@@ -70,24 +70,24 @@ impl Reader {
     }
 
     /// Counts one step or target.
-    pub(super) fn step(&self, at: At<'_>) {
+    pub(super) fn step(&self, at: Location<'_>) {
         self.steps.set(self.steps.get() + 1);
         if self.steps.get() == limits::SPEC_STEPS + 1 {
             let message = format!("more than {} steps and targets", limits::SPEC_STEPS);
-            self.problems.invalid(at, message, "make some of them a tool of its own");
+            self.problems.invalid(at, message, "move some of them into a separate tool");
         }
     }
 
-    /// Remembers that something is called here.
-    pub(super) fn calls(&self, at: At<'_>, target: Target) {
+    /// Records a call of a target.
+    pub(super) fn calls(&self, at: Location<'_>, target: Target) {
         self.uses.borrow_mut().push(Use { pointer: at.to_string(), target });
     }
 
-    /// The only member of an object that says which of several things it is.
+    /// The only member of an object, whose name selects one of several variants.
     pub(super) fn variant<'v>(
         &self,
         value: &'v Value,
-        at: At<'_>,
+        at: Location<'_>,
         what: &str,
         names: &[&'static str],
     ) -> Option<(&'static str, &'v Value)> {
@@ -111,7 +111,7 @@ impl Reader {
         found
     }
 
-    pub(super) fn path(&self, value: &Value, at: At<'_>) -> Option<Path> {
+    pub(super) fn path(&self, value: &Value, at: Location<'_>) -> Option<Path> {
         match Path::parse(self.problems.string(value, at)?) {
             Ok(path) => Some(path),
             Err(e) => {
@@ -134,12 +134,12 @@ impl Reader {
         self.some(fields, name, |value, at| self.path(value, at))
     }
 
-    /// A list that must be there and hold at least one item.
+    /// A required list with at least one item.
     pub(super) fn some<'f, T>(
         &self,
         fields: &'f Fields<'f>,
         name: &'static str,
-        read: impl FnMut(&Value, At<'_>) -> Option<T>,
+        read: impl FnMut(&Value, Location<'_>) -> Option<T>,
     ) -> Vec<T> {
         let value = fields.require(name);
         if value.and_then(Value::as_array).is_some_and(Vec::is_empty) {
@@ -176,7 +176,7 @@ impl Reader {
         number
     }
 
-    /// A number that need not be whole.
+    /// A number that may have a fraction.
     pub(super) fn real<'f>(
         &self,
         fields: &'f Fields<'f>,
@@ -219,8 +219,8 @@ impl Reader {
     }
 }
 
-/// A value as JSON, also where it is wrapped as `{ "stringValue": … }` and the like, as the
-/// field's own registries write literals.
+/// A value as JSON. Accepts the wrapped form of existing registries as well, such as
+/// `{ "stringValue": … }`.
 pub fn plain(value: &Value) -> Value {
     let Value::Object(map) = value else { return value.clone() };
     let mut members = map.iter();

@@ -1,6 +1,6 @@
-//! Patterns for a call that may fail or hang: retry, timeout, circuit breaker.
+//! Patterns for calls that may fail or hang: retry, timeout and circuit breaker.
 
-use schema_compat::pointer::At;
+use schema_compat::pointer::Location;
 use serde_json::Value;
 
 use super::{
@@ -8,59 +8,59 @@ use super::{
     read::{ATTEMPTS, COUNT, Reader, SECONDS, TIMEOUT},
 };
 
-/// Again after a failure.
+/// Repeats an operation after a failure.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Retry {
-    /// What is tried.
+    /// The repeated operation.
     pub inner: Operation,
-    /// How often at most, the first time included.
+    /// The maximum number of attempts, including the first.
     pub max_attempts: u64,
-    /// How long to wait in between.
+    /// The delay between attempts.
     pub backoff: Backoff,
-    /// By how much of itself a delay varies, 0 to 1.
+    /// The random variation of a delay as a fraction, 0 to 1.
     pub jitter: Option<f64>,
-    /// Which failures; without it all.
+    /// The condition on failures to retry; absent means all.
     pub retry_if: Option<Predicate>,
-    /// How long one attempt may take.
+    /// The timeout of one attempt in milliseconds.
     pub attempt_timeout_ms: Option<u64>,
 }
 
-/// Not longer than this; the inner call is cancelled.
+/// Limits the time of an operation, which is cancelled on timeout.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Timeout {
-    /// What may take so long.
+    /// The limited operation.
     pub inner: Operation,
-    /// How long.
+    /// The timeout in milliseconds.
     pub duration_ms: u64,
-    /// What to do instead.
+    /// The operation to run on timeout.
     pub fallback: Option<Operation>,
-    /// What to say without a fallback.
+    /// The error message without a fallback.
     pub message: Option<String>,
 }
 
-/// Stops calling what keeps failing.
+/// Suspends calls to a failing target.
 #[derive(Debug, Clone, PartialEq)]
 pub struct CircuitBreaker {
-    /// Which breaker; the same name is the same state.
+    /// The breaker's name. Breakers with the same name share their state.
     pub name: String,
-    /// What is called.
+    /// The guarded operation.
     pub inner: Operation,
-    /// How many failures open it.
+    /// The number of failures that open the breaker.
     pub failure_threshold: u64,
-    /// Within which time.
+    /// The window for counting failures in seconds.
     pub failure_window_seconds: u64,
-    /// After which time it tries again.
+    /// The time in seconds until a trial call after opening.
     pub reset_timeout_seconds: u64,
-    /// How many successes close it again.
+    /// The number of successes that close the breaker.
     pub success_threshold: Option<u64>,
-    /// What to do while it is open.
+    /// The operation to run while the breaker is open.
     pub fallback: Option<Operation>,
-    /// What counts as a failure; without it failed calls.
+    /// The condition on results that count as failures; absent means failed calls.
     pub failure_if: Option<Predicate>,
 }
 
 impl Retry {
-    pub(super) fn read(reader: &Reader, value: &Value, at: At<'_>) -> Option<Self> {
+    pub(super) fn read(reader: &Reader, value: &Value, at: Location<'_>) -> Option<Self> {
         let fields = reader.problems.object(value, at)?;
         let inner = reader.operation(&fields, "inner");
         let max_attempts = reader.required_number(&fields, "maxAttempts", ATTEMPTS);
@@ -82,7 +82,7 @@ impl Retry {
 }
 
 impl Timeout {
-    pub(super) fn read(reader: &Reader, value: &Value, at: At<'_>) -> Option<Self> {
+    pub(super) fn read(reader: &Reader, value: &Value, at: Location<'_>) -> Option<Self> {
         let fields = reader.problems.object(value, at)?;
         let inner = reader.operation(&fields, "inner");
         let duration_ms = reader.required_number(&fields, "durationMs", TIMEOUT);
@@ -94,11 +94,11 @@ impl Timeout {
 }
 
 impl CircuitBreaker {
-    pub(super) fn read(reader: &Reader, value: &Value, at: At<'_>) -> Option<Self> {
+    pub(super) fn read(reader: &Reader, value: &Value, at: Location<'_>) -> Option<Self> {
         let fields = reader.problems.object(value, at)?;
         let name = fields.required_string("name");
         if name.as_deref() == Some("") {
-            let help = "name the breaker: those of one name are one";
+            let help = "set a name; breakers with the same name share their state";
             reader.problems.invalid(fields.at("name"), "the name is empty".to_owned(), help);
         }
         let inner = reader.operation(&fields, "inner");

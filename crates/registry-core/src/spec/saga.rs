@@ -1,6 +1,6 @@
-//! The saga: steps in order, each with a way to undo it.
+//! The saga: sequential steps with compensations.
 
-use schema_compat::pointer::At;
+use schema_compat::pointer::Location;
 use serde_json::Value;
 
 use super::{
@@ -9,44 +9,44 @@ use super::{
     steps::StepIds,
 };
 
-/// Steps whose effects are undone in reverse order when a later one fails.
+/// Steps whose effects are compensated in reverse order if a later one fails.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Saga {
-    /// JSON pointer inside of the spec, by which it is known among the sagas of its tool.
+    /// JSON pointer inside of the spec, which identifies the saga within its tool.
     pub pointer: String,
-    /// At least one step.
+    /// The steps; at least one.
     pub steps: Vec<SagaStep>,
-    /// Which part of the input names this instance.
+    /// The part of the input that identifies an instance.
     pub saga_id_path: Option<Path>,
-    /// When it is given up and compensated.
+    /// The timeout in milliseconds, after which the saga is compensated.
     pub timeout_ms: Option<u64>,
-    /// The result of a completed saga; without it all results by step id.
+    /// The result of a completed saga; absent means all results by step id.
     pub output: Option<Binding>,
 }
 
 /// One step of a saga.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SagaStep {
-    /// Unique within the saga.
+    /// The id, unique within the saga.
     pub id: String,
-    /// For people.
+    /// The display name.
     pub name: String,
-    /// What it does.
+    /// The operation of the step.
     pub action: Operation,
-    /// How it is undone.
+    /// The compensation.
     pub compensate: Option<Operation>,
-    /// The action's input; without it the previous step's result.
+    /// The input of the action; absent means the result of the previous step.
     pub input: Option<Binding>,
-    /// The compensation's input; without it the action's.
+    /// The input of the compensation; absent means the input of the action.
     pub compensate_input: Option<Binding>,
-    /// Whether to compensate when nobody knows whether the action took place.
+    /// Whether to compensate if the outcome of the action is unknown.
     pub compensate_on_unknown: bool,
 }
 
 impl Saga {
-    pub(super) fn read(reader: &Reader, value: &Value, at: At<'_>) -> Option<Self> {
+    pub(super) fn read(reader: &Reader, value: &Value, at: Location<'_>) -> Option<Self> {
         let fields = reader.problems.object(value, at)?;
-        let ids = StepIds::of(reader, fields.get("steps"), fields.at("steps"));
+        let ids = StepIds::read(reader, fields.get("steps"), fields.at("steps"));
         let mut position = 0;
         let steps = reader.some(&fields, "steps", |value, at| {
             position += 1;
@@ -67,7 +67,7 @@ impl SagaStep {
     fn read(
         reader: &Reader,
         value: &Value,
-        at: At<'_>,
+        at: Location<'_>,
         (ids, position): (&StepIds, usize),
     ) -> Option<Self> {
         reader.step(at);
@@ -83,7 +83,7 @@ impl SagaStep {
         for needless in ["compensateInput", "compensateOnUnknown"] {
             if fields.get(needless).is_some() && fields.get("compensate").is_none() {
                 let message = format!("`{needless}` without `compensate`");
-                reader.problems.invalid(fields.at(needless), message, "say how to compensate");
+                reader.problems.invalid(fields.at(needless), message, "add `compensate`");
             }
         }
         fields.finish();

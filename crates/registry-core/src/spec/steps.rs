@@ -1,8 +1,8 @@
-//! The ids of a pattern's steps: unique, and visible to what comes later.
+//! Step ids of a pattern, and their visibility to bindings.
 
 use std::collections::HashSet;
 
-use schema_compat::pointer::At;
+use schema_compat::pointer::Location;
 use serde_json::Value;
 
 use super::{
@@ -10,12 +10,12 @@ use super::{
     read::Reader,
 };
 
-/// The ids of all steps, in order; empty where a step has none.
+/// The ids of all steps in order; empty for a step without one.
 pub(super) struct StepIds(Vec<String>);
 
 impl StepIds {
-    /// Collects the ids and reports those that are used twice, or empty.
-    pub(super) fn of(reader: &Reader, steps: Option<&Value>, at: At<'_>) -> Self {
+    /// Collects the ids and reports duplicate and empty ones.
+    pub(super) fn read(reader: &Reader, steps: Option<&Value>, at: Location<'_>) -> Self {
         let steps = steps.and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
         let id = |step: &Value| step.get("id").and_then(Value::as_str).map(str::to_owned);
         let ids: Vec<Option<String>> = steps.iter().map(id).collect();
@@ -33,18 +33,19 @@ impl StepIds {
         Self(ids.into_iter().map(Option::unwrap_or_default).collect())
     }
 
-    /// What the step at this position may bind to.
+    /// The results that the step at this index may bind to.
     pub(super) fn visible_before(&self, position: usize) -> Visible<'_> {
         let (earlier, later) = self.0.split_at(position.min(self.0.len()));
         Visible { earlier, later, kinds: KINDS }
     }
 
-    /// What compensations may bind to: whichever steps completed, later ones too.
+    /// The results that compensations may bind to: those of any step, because later ones may have
+    /// completed.
     pub(super) fn visible_to_compensation(&self) -> Visible<'_> {
         Visible { kinds: COMPENSATION_KINDS, ..self.visible_at_end() }
     }
 
-    /// What may be bound to after the last step.
+    /// The results that the output may bind to.
     pub(super) fn visible_at_end(&self) -> Visible<'_> {
         self.visible_before(self.0.len())
     }

@@ -1,5 +1,3 @@
-//! The grammar of compositions: what is read, and what is refused with which words.
-
 use serde_json::{Value, json};
 
 use super::{
@@ -20,7 +18,7 @@ fn tool(name: &str) -> Value {
     json!({ "tool": { "name": name } })
 }
 
-/// One spec of every pattern.
+/// One spec per pattern.
 fn every_pattern() -> Vec<Value> {
     let predicate = json!({ "field": "$.score", "op": "gte", "value": 0.5 });
     let exponential = json!({
@@ -52,7 +50,7 @@ fn every_pattern() -> Vec<Value> {
 }
 
 #[test]
-fn every_pattern_is_read() {
+fn every_pattern_parses() {
     for spec in every_pattern() {
         assert_eq!(problems(&spec), Vec::<String>::new(), "{spec}");
     }
@@ -60,7 +58,7 @@ fn every_pattern_is_read() {
 }
 
 #[test]
-fn every_pattern_refuses_unknown_fields_and_misses_its_own() {
+fn every_pattern_rejects_unknown_and_missing_fields() {
     for spec in every_pattern() {
         let (name, body) = spec.as_object().unwrap().iter().next().unwrap();
         let mut more = body.clone();
@@ -75,7 +73,7 @@ fn every_pattern_refuses_unknown_fields_and_misses_its_own() {
 }
 
 #[test]
-fn a_spec_is_exactly_one_known_pattern() {
+fn spec_requires_exactly_one_known_pattern() {
     assert_eq!(problems(&json!({})), ["composition-invalid : expected one pattern, got nothing"]);
     let two = json!({ "filter": {}, "saga": {} });
     assert_eq!(
@@ -89,7 +87,7 @@ fn a_spec_is_exactly_one_known_pattern() {
 }
 
 #[test]
-fn uses_are_found_at_any_depth_with_their_place() {
+fn uses_are_collected_at_any_depth() {
     let inner = json!({ "retry": { "inner": tool("deep"), "maxAttempts": 1,
         "backoff": { "fixed": { "delayMs": 1 } } } });
     let spec = json!({ "deadLetter": { "inner": { "pattern": inner }, "deadLetterTool": "dl", "rethrow": true } });
@@ -109,7 +107,7 @@ fn uses_are_found_at_any_depth_with_their_place() {
 }
 
 #[test]
-fn bindings_lead_to_the_input_or_earlier_steps() {
+fn binding_must_refer_to_input_or_earlier_step() {
     let with = |input: Value| {
         json!({ "pipeline": { "steps": [
             { "id": "a", "operation": tool("t") },
@@ -144,7 +142,7 @@ fn bindings_lead_to_the_input_or_earlier_steps() {
 }
 
 #[test]
-fn step_ids_are_unique_and_steps_are_needed() {
+fn steps_are_required_with_unique_ids() {
     let step = json!({ "id": "a", "operation": tool("t") });
     assert_eq!(
         problems(&json!({ "pipeline": { "steps": [step, step] } })),
@@ -164,13 +162,13 @@ fn step_ids_are_unique_and_steps_are_needed() {
 }
 
 #[test]
-fn paths_are_rfc_9535_and_bounded() {
+fn path_must_be_valid_and_within_limits() {
     let filter = |path: &str| json!({ "filter": { "predicate": { "field": path, "op": "eq", "value": null } } });
     assert_eq!(problems(&filter("$.a[?@.b == 'c'].d")), Vec::<String>::new());
     let bad = problems(&filter("score"));
     assert!(bad[0].starts_with("composition-invalid /filter/predicate/field: `score` is not a"));
     let long = format!("$.{}", "a".repeat(limits::PATH_BYTES));
-    assert!(problems(&filter(&long))[0].contains("1024 are allowed"));
+    assert!(problems(&filter(&long))[0].contains("the maximum is 1024"));
     let deep = format!("$[?{}@.a{}]", "(".repeat(200), ")".repeat(200));
     assert!(problems(&filter(&deep))[0].contains("deeper than 16"));
     let hidden = format!("$[?{}@.a{}]", "@['))']==(".repeat(20), ")".repeat(20));
@@ -185,7 +183,7 @@ fn paths_are_rfc_9535_and_bounded() {
 }
 
 #[test]
-fn numbers_stay_within_their_bounds() {
+fn numbers_are_range_checked() {
     let retry = |attempts: Value, delay: Value| {
         json!({ "retry": { "inner": tool("t"), "maxAttempts": attempts,
             "backoff": { "exponential": { "initialDelayMs": delay, "maxDelayMs": 10 } } } })
@@ -214,7 +212,7 @@ fn numbers_stay_within_their_bounds() {
 }
 
 #[test]
-fn depth_and_steps_are_bounded() {
+fn depth_and_steps_are_limited() {
     let nest = |depth: usize| {
         (1..depth).fold(
             json!({ "mapEach": { "inner": { "tool": "t" } } }),
@@ -236,7 +234,7 @@ fn depth_and_steps_are_bounded() {
 }
 
 #[test]
-fn a_compensation_may_bind_to_any_step_and_to_the_error() {
+fn compensation_may_bind_to_any_step_or_error() {
     let saga = |input: Value| {
         json!({ "saga": { "steps": [
             { "id": "a", "name": "A", "action": tool("t"), "compensate": tool("u"), "compensateInput": input },
@@ -247,7 +245,7 @@ fn a_compensation_may_bind_to_any_step_and_to_the_error() {
     let error = json!({ "error": { "path": "$.message" } });
     assert_eq!(problems(&saga(own)), Vec::<String>::new());
     assert_eq!(problems(&saga(error)), Vec::<String>::new());
-    // What failed came later; what came later may have completed.
+    // Steps after the failed one may have completed before it.
     let later = json!({ "step": { "stepId": "b", "path": "$" } });
     assert_eq!(problems(&saga(later)), Vec::<String>::new());
     let nowhere = problems(&saga(json!({ "step": { "stepId": "c", "path": "$" } })));
@@ -261,7 +259,7 @@ fn a_compensation_may_bind_to_any_step_and_to_the_error() {
 }
 
 #[test]
-fn the_typed_form_holds_what_was_written() {
+fn parsed_spec_has_written_values() {
     let [.., Spec::ClaimCheck(claim)] =
         &every_pattern().iter().map(|s| Spec::parse(s).unwrap()).collect::<Vec<_>>()[..]
     else {
@@ -302,7 +300,7 @@ fn mappings(fields: &Value) -> Result<Mappings, Vec<String>> {
 }
 
 #[test]
-fn mappings_are_read_in_every_form() {
+fn mappings_parse_every_source() {
     let read = mappings(&json!({
         "$comment": "sorted by name",
         "a": { "literal": { "stringValue": "plain" } },
@@ -323,7 +321,7 @@ fn mappings_are_read_in_every_form() {
 }
 
 #[test]
-fn bad_mappings_say_where_and_why() {
+fn invalid_mappings_report_pointer_and_reason() {
     let found = mappings(&json!({
         "a[0]": { "path": "$" },
         "b[*].c": { "path": "$" },
@@ -338,7 +336,7 @@ fn bad_mappings_say_where_and_why() {
             "composition-invalid /mappings/a[0]: `a[0]` is not a field",
             "composition-invalid /mappings/b[*].c: `b[*].c` maps items of `b`, which is not mapped",
             "composition-invalid /mappings/d/template/template: \
-             the template uses `{y}`, which `vars` does not have",
+             the template uses `{y}`, which is missing in `vars`",
             "composition-invalid /mappings/e/coalesce/paths: `paths` is empty",
             "composition-invalid /mappings/f: expected one source of a field, got `literal`, `path`",
         ]

@@ -1,12 +1,12 @@
-//! Static checking of a composition: by the registered schemas of its tools, whether each value
-//! fits the place where it is used.
+//! Static type checking of a composition: whether each value matches the registered schema of its
+//! destination.
 //!
-//! `patterns` follows shapes, which are upper bounds, through the composition. `demand` compares a
-//! shape with a schema: a mismatch is an error if no value can work, and else a warning. `trial`
-//! runs the composition with sampled values, so each example in a warning is one that can occur.
-//! Where a schema is not registered, nothing is reported.
+//! `patterns` propagates shapes, which are upper bounds, through the composition. `fit` compares
+//! a shape with a schema: a mismatch is an error if no value can work, and else a warning. `trial`
+//! runs the composition with sampled values, so each example in a warning can really occur. Without
+//! a registered schema nothing is reported.
 
-mod demand;
+mod fit;
 mod label;
 mod patterns;
 mod sample;
@@ -20,12 +20,12 @@ mod work;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use schema_compat::{compatibility::Budget, pointer::At};
+use schema_compat::{compatibility::Budget, pointer::Location};
 use serde_json::{Value, json};
 
 pub(crate) use self::schema::{rewrite_object, wrapped};
 use self::{
-    demand::{Fit, Sink},
+    fit::{Destination, Fit},
     label::{Given, Label},
     schema::Kinds,
     shape::{Origin, Shape},
@@ -34,8 +34,8 @@ use self::{
 };
 use super::{Operation, Spec, Target};
 
-/// The schemas of a tool, or of a skill of an agent, self-contained and without references; `None`:
-/// not registered.
+/// The schemas of a tool or skill, self-contained and without references. `None` means not
+/// registered.
 #[derive(Debug, Clone, Default)]
 pub struct Signature {
     /// The arguments that callers may send.
@@ -44,18 +44,18 @@ pub struct Signature {
     pub output: Option<Value>,
 }
 
-/// A value that does not fit its place, or may not.
+/// A value that never or not always matches its destination.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Mismatch {
     /// The binding or operation, as a JSON pointer inside of the spec.
     pub pointer: String,
-    /// The place, the source of the value, and an example where one was found.
+    /// The destination, the source of the value, and an example if one was found.
     pub message: String,
     /// The remedy.
     pub help: String,
     /// Whether no value can work.
     pub is_certain: bool,
-    /// The place that takes the value: a call, a pattern or a key, as a JSON pointer.
+    /// The destination of the value: a call, a pattern or a key, as a JSON pointer.
     pub place: String,
     /// A run that ends in this mismatch.
     pub witness: Option<Witness>,
@@ -70,13 +70,13 @@ pub struct Witness {
     pub results: BTreeMap<String, Vec<Value>>,
     /// The operations that fail, time out or are skipped, by their JSON pointers.
     pub failing: BTreeSet<String>,
-    /// The JSON pointer of the place that refuses a value.
+    /// The JSON pointer of the destination that rejects a value.
     pub at: String,
-    /// The refused value.
+    /// The rejected value.
     pub value: Value,
 }
 
-/// Checks a composition of this signature.
+/// Checks a composition with this signature.
 pub fn check(
     spec: &Spec,
     own: &Signature,
@@ -111,17 +111,17 @@ pub fn check(
         found: Vec::new(),
     };
     let label = Label::whole("the input of the composition", String::new());
-    let output = checker.pattern(spec, &Given { shape: input, label }, "", At::ROOT);
-    if let Some(demanded) = &own.output {
+    let output = checker.pattern(spec, &Given { shape: input, label }, "", Location::ROOT);
+    if let Some(expected) = &own.output {
         let whose = "the output schema of the composition";
         let at = trial::RESULT.to_owned();
-        let sink = Sink { subject: "result", whose, demanded, at, remedy: None };
+        let sink = Destination { subject: "result", whose, expected, at, remedy: None };
         checker.fits(&output, &sink);
     }
     checker.finish()
 }
 
-/// A schema of arguments, which are an object.
+/// The schema of arguments, which must be an object.
 fn arguments(schema: Value) -> Value {
     if schema::modern(&schema).is_none_or(|modern| schema::kinds(&modern) == Kinds::OBJECT) {
         return schema;
@@ -129,8 +129,8 @@ fn arguments(schema: Value) -> Value {
     schema::wrapped(schema, |schema| json!({ "allOf": [{ "type": "object" }, schema] }))
 }
 
-/// The entry of a composition: the tool that receives its unchanged input. Without a schema of its own, the
-/// composition has that tool's.
+/// The entry of a composition: the tool that receives its unchanged input. A composition without an
+/// input schema has that tool's.
 pub(crate) fn entry(spec: &Spec) -> Option<&Target> {
     let operation = match spec {
         Spec::Pipeline(pipeline) => {
@@ -166,7 +166,7 @@ struct Checker<'a> {
     work: Work,
     /// Groups of operations that may fail without ending the composition.
     failable: Vec<BTreeSet<String>>,
-    /// Whether the place may never be reached: an array may have no items.
+    /// Whether the location may be unreachable, as for the items of an empty array.
     is_optional: bool,
     /// Whether a schema was too large to compare.
     is_cut: bool,
@@ -211,29 +211,34 @@ impl Checker<'_> {
         self.found
     }
 
-    /// Reports that a place that takes an array gets something else.
-    fn takes_array(&mut self, given: &Given, subject: &str, whose: &str, at: At<'_>) {
-        let demanded = &json!({ "type": "array" });
+    /// Reports a non-array value for a destination that requires an array.
+    fn takes_array(&mut self, given: &Given, subject: &str, whose: &str, at: Location<'_>) {
+        let expected = &json!({ "type": "array" });
         let remedy = Some("bind an array");
-        let sink = Sink { subject, whose, demanded, at: at.to_string(), remedy };
+        let sink = Destination { subject, whose, expected, at: at.to_string(), remedy };
         self.fits(given, &sink);
     }
 
     /// Calls a tool or a skill.
-    fn call(&mut self, target: &Target, given: &Given, subject: &str, at: At<'_>) -> Given {
+    fn call(&mut self, target: &Target, given: &Given, subject: &str, at: Location<'_>) -> Given {
         let tool = self.tools.get(target);
         let whose = format!("the input schema of `{target}`");
         let any = json!({ "type": "object" });
-        let demanded = tool.input.as_ref().unwrap_or(&any);
+        let expected = tool.input.as_ref().unwrap_or(&any);
         let place = at.to_string();
-        let sink =
-            |demanded| Sink { subject, whose: &whose, demanded, at: place.clone(), remedy: None };
-        // A tool takes an object, even where its schema does not say so.
-        let is_object = schema::kinds(demanded) == Kinds::OBJECT;
+        let sink = |expected| Destination {
+            subject,
+            whose: &whose,
+            expected,
+            at: place.clone(),
+            remedy: None,
+        };
+        // A tool requires an object even if its schema does not say so.
+        let is_object = schema::kinds(expected) == Kinds::OBJECT;
         if !is_object && matches!(target, Target::Tool(_)) {
             self.fits(given, &sink(&any));
         }
-        self.fits(given, &sink(demanded));
+        self.fits(given, &sink(expected));
         let origin = Some(Origin { source: at.to_string().into(), path: [].into() });
         let shape = match &tool.gives {
             Some(schema) if self.work.take(1) => Shape::Schema(std::rc::Rc::clone(schema), origin),
@@ -242,7 +247,7 @@ impl Checker<'_> {
         Given { shape, label: Label::whole(&format!("the result of `{target}`"), at.to_string()) }
     }
 
-    /// Does something that need not be done in a run.
+    /// Checks an operation that may be skipped in a run.
     fn optionally<T>(&mut self, is_optional: bool, work: impl FnOnce(&mut Self) -> T) -> T {
         let before = self.is_optional;
         self.is_optional |= is_optional;
@@ -251,7 +256,7 @@ impl Checker<'_> {
         result
     }
 
-    fn decided(&mut self, shape: &Shape, demanded: &Value) -> Fit {
-        demand::decide(shape, demanded, self)
+    fn decided(&mut self, shape: &Shape, expected: &Value) -> Fit {
+        fit::decide(shape, expected, self)
     }
 }

@@ -1,4 +1,4 @@
-//! Signs that a description instructs the model: the rules, in one table each.
+//! Signs that a text instructs the model, as tables of phrases.
 
 use std::collections::BTreeSet;
 
@@ -6,39 +6,39 @@ use serde::Serialize;
 
 use super::clean;
 
-/// What in a text asks for a second look.
+/// A sign that a text needs a review.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Sign {
-    /// Characters that nobody sees.
+    /// Invisible characters.
     Hidden,
-    /// It tells the model what to do.
+    /// An instruction to the model.
     Imperative,
-    /// It speaks of secrets.
+    /// A mention of secrets.
     Secret,
-    /// It names another tool.
+    /// The name of another tool.
     OtherTool,
-    /// It has an address.
+    /// A URL.
     Address,
-    /// It has grown to more than twice its length, and by more than 200 characters.
+    /// Growth to more than twice the length, and by more than 200 characters.
     Growth,
 }
 
 impl Sign {
-    /// What it means, as the end of "the description …".
+    /// Describes the sign, to complete "the description …".
     pub fn explain(self) -> &'static str {
         match self {
             Self::Hidden => "has hidden characters or terminal escapes",
-            Self::Imperative => "tells the model what to do",
-            Self::Secret => "speaks of secrets",
+            Self::Imperative => "instructs the model",
+            Self::Secret => "mentions secrets",
             Self::OtherTool => "names another tool",
-            Self::Address => "has an address",
-            Self::Growth => "has more than doubled",
+            Self::Address => "contains a URL",
+            Self::Growth => "has more than doubled in length",
         }
     }
 }
 
-/// Phrases that tell a model what to do; in lower case, words apart by one space.
+/// Phrases that instruct a model, in lower case and separated by single spaces.
 const IMPERATIVES: [&str; 34] = [
     "ignore previous",
     "ignore all",
@@ -76,7 +76,7 @@ const IMPERATIVES: [&str; 34] = [
     "new instructions",
 ];
 
-/// Words for what should not leave a machine.
+/// Words for data that should stay private.
 const SECRETS: [&str; 18] = [
     "password",
     "passphrase",
@@ -100,10 +100,10 @@ const SECRETS: [&str; 18] = [
 
 const ADDRESSES: [&str; 6] = ["http://", "https://", "ws://", "wss://", "ftp://", "data:"];
 
-/// What may stand behind an address and is not of it.
+/// Characters that may follow a URL without being part of it.
 const AROUND: [char; 9] = ['.', ',', ';', ':', '!', '?', ')', ']', '>'];
 
-/// The addresses of the dialects of JSON Schema, which lead nowhere else.
+/// The URLs of JSON Schema dialects, which are harmless.
 const DIALECTS: [&str; 2] = ["http://json-schema.org/", "https://json-schema.org/"];
 
 /// The signs in a text; `tools` are the names of other tools.
@@ -115,8 +115,8 @@ pub fn signs<'a>(text: &str, tools: impl IntoIterator<Item = &'a str>) -> BTreeS
     found
 }
 
-/// The signs in a text but other tools, each with the sentence or address that has it: what to
-/// compare, because a text that has a sign may get another one of the same kind.
+/// The signs in a text, except names of other tools, each with its sentence or URL. Comparing these
+/// detects a further sign of the same kind.
 pub fn phrases(text: &str) -> BTreeSet<(Sign, String)> {
     let mut found = BTreeSet::new();
     if clean(text).removed > 0 {
@@ -139,7 +139,7 @@ pub fn phrases(text: &str) -> BTreeSet<(Sign, String)> {
     found
 }
 
-/// Those of these tools that a text names.
+/// The tools from this list that a text mentions.
 pub fn mentioned<'a>(
     text: &str,
     tools: impl IntoIterator<Item = &'a str>,
@@ -150,20 +150,20 @@ pub fn mentioned<'a>(
     tools.into_iter().filter(is_named)
 }
 
-/// What is seen of a text, in lower case, words apart by one space.
+/// The visible text in lower case with single spaces.
 fn plain(text: &str) -> String {
     let words = clean(text).text.to_lowercase().replace('\u{2019}', "'");
     words.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-/// The sentences of a plain text; dots inside of words (`.ssh`) end none.
+/// The sentences of a normalized text. A dot inside of a word (`.ssh`) does not end one.
 fn sentences(plain: &str) -> impl Iterator<Item = &str> {
     let parts = plain.split(". ").flat_map(|part| part.split("! "));
     let parts = parts.flat_map(|part| part.split("? ")).flat_map(|part| part.split("; "));
     parts.map(|part| part.trim_end_matches(['.', '!', '?', ';']))
 }
 
-/// Whether a tool's name is unlikely to be a word of a sentence.
+/// Whether a tool's name is unlikely to be an ordinary word.
 fn is_distinctive(tool: &str) -> bool {
     tool.len() > 3 && tool.contains(['_', '-', '.'])
 }
@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn plain_descriptions_have_no_signs() {
+    fn ordinary_descriptions_have_no_signs() {
         for plain in [
             "",
             "Find documents by relevance to a query",
@@ -198,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn phrases_are_the_sentences_and_addresses_that_have_a_sign() {
+    fn phrases_returns_sentences_and_urls_with_signs() {
         let text = "You must pass a path. Reads it! See (https://a.example/x) of \
                     https://json-schema.org/draft/2020-12/schema; never ~/.ssh";
         let found: Vec<_> = phrases(text).into_iter().collect();
@@ -211,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn each_sign_is_found() {
+    fn each_sign_is_detected() {
         use Sign::{Address, Hidden, Imperative, OtherTool, Secret};
         for (text, expected) in [
             ("Adds numbers.\u{200b}", vec![Hidden]),

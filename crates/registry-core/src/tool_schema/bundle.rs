@@ -1,10 +1,10 @@
-//! A schema made self-contained, because clients do not know the registry.
+//! Bundling of schemas: makes a schema self-contained, because clients cannot access the registry.
 //!
 //! A registered schema replaces the reference to it. A recursive one moves into `$defs`, and
-//! `{"$ref": "#Name:1.0.0"}` becomes `{"$ref": "#/$defs/Name:1.0.0"}`. A reference at the top is
-//! always replaced, because MCP requires an object schema there. Where one of the schemas has an
-//! identity of its own (`$id`, anchors, a dialect), pointers cannot be moved safely, and all are
-//! embedded as JSON Schema resources with a URI instead. An unknown reference is an error.
+//! `{"$ref": "#Name:1.0.0"}` becomes `{"$ref": "#/$defs/Name:1.0.0"}`. A top-level reference is
+//! always replaced, because MCP requires an object schema there. If one of the schemas has an
+//! identity of its own (`$id`, anchors, a dialect), JSON pointers cannot be moved safely, and all
+//! are embedded as JSON Schema resources with URIs instead. An unknown reference is an error.
 
 mod inline;
 #[cfg(test)]
@@ -20,7 +20,7 @@ use serde_json::{Map, Value, json};
 
 use crate::reference::{Key, SchemaRef};
 
-/// Gives the JSON Schema of a registered schema.
+/// Looks up the JSON Schema of a registered schema.
 pub type Resolve<'a> = &'a dyn Fn(&Key) -> Option<&'a Value>;
 
 /// A reference to a schema that is not registered.
@@ -28,12 +28,12 @@ pub type Resolve<'a> = &'a dyn Fn(&Key) -> Option<&'a Value>;
 #[error("the schema `#{}:{}` is not registered", .0.name, .0.version)]
 pub struct Unresolved(pub Key);
 
-/// Host of the URIs that gateways give to schemas; nothing can be fetched from it (RFC 2606).
+/// The host of schema URIs assigned by gateways. It never resolves (RFC 2606).
 pub(crate) const GATEWAY_HOST: &str = "registry.invalid";
 
-/// Longest chain of schemas that are nothing but a reference.
+/// Maximum length of a chain of schemas that are nothing but a reference.
 const CHAIN: usize = 32;
-/// Keywords that only say something about a schema; beside a reference they replace the target's.
+/// Annotation keywords; next to a reference they override the target's.
 const ANNOTATIONS: [&str; 9] = [
     "$comment",
     "$schema",
@@ -47,10 +47,10 @@ const ANNOTATIONS: [&str; 9] = [
 ];
 /// Keywords that give a schema an identity of its own.
 const IDENTITY: [&str; 4] = ["$id", "id", "$anchor", "$dynamicAnchor"];
-/// The dialect that is meant where none is named.
+/// The default dialect.
 const DIALECT: &str = "https://json-schema.org/draft/2020-12/schema";
 
-/// Whether a schema means the same, and all its references lead to the same, wherever it stands.
+/// Whether a schema and its references have the same meaning in any location.
 pub(crate) fn is_plain(schema: &Value) -> bool {
     let mut is_plain = !has_identity(schema, DIALECT);
     each_object(schema, &mut |map| {
@@ -78,7 +78,7 @@ pub fn bundle(schema: &Value, resolve: Resolve<'_>) -> Result<Value, Unresolved>
     for (key, schema) in needed.values() {
         names.prefix = (form == Form::Pointers).then(|| names.pointer(key));
         let mut embedded = match (form, schema) {
-            // A resource is an object.
+            // A resource must be an object.
             (Form::Resources, Value::Bool(true)) => json!({}),
             (Form::Resources, Value::Bool(false)) => json!({ "not": {} }),
             _ => names.rewrite(schema),
@@ -100,10 +100,10 @@ pub fn bundle(schema: &Value, resolve: Resolve<'_>) -> Result<Value, Unresolved>
     Ok(inline::inline(bundled, names.container(), &embedded))
 }
 
-/// Makes a schema a resource of its own, in the words of its dialect.
+/// Turns a schema into a resource with a URI in the syntax of its dialect.
 fn identify(map: &mut Map<String, Value>, uri: String) {
     let dialect = dialect(map).to_owned();
-    // There nothing beside a reference counts, an `$id` neither.
+    // In these dialects `$ref` overrides its siblings, including `$id`.
     if is_old(&dialect)
         && let Some(reference) = map.remove("$ref")
     {
@@ -115,17 +115,17 @@ fn identify(map: &mut Map<String, Value>, uri: String) {
     map.insert("$schema".to_owned(), Value::String(dialect));
 }
 
-/// Up to draft 7.
+/// Whether the dialect is draft 7 or older.
 fn is_old(dialect: &str) -> bool {
     !dialect.contains("/draft/")
 }
 
-/// How references lead to embedded schemas.
+/// The form of references to embedded schemas.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Form {
-    /// By pointer into `$defs`; the embedded schemas' own pointers are moved along.
+    /// JSON pointers into `$defs`; pointers inside of the embedded schemas are adjusted.
     Pointers,
-    /// By URI; the embedded schemas stay as they are.
+    /// URIs; the embedded schemas are unchanged.
     Resources,
 }
 
@@ -134,12 +134,12 @@ struct Names<'a> {
     form: Form,
     taken: &'a Value,
     needed: &'a Needed<'a>,
-    /// Where the schema at hand will stand; `None` for the top and for resources.
+    /// The pointer of the current schema in the bundle; `None` for the top and for resources.
     prefix: Option<String>,
 }
 
 impl Names<'_> {
-    /// Where the dialect of the top looks for schemas that stand for themselves.
+    /// The definitions keyword in the dialect of the top-level schema.
     fn container(&self) -> &'static str {
         match self.taken {
             Value::Object(map) if is_old(dialect(map)) => "definitions",
@@ -147,7 +147,7 @@ impl Names<'_> {
         }
     }
 
-    /// The member of the container; moved aside if the top schema has one of that name already.
+    /// The member of the container; renamed if the top-level schema already has one with that name.
     fn name(&self, key: &Key) -> String {
         let mut name = name_of(key);
         while self.taken.get(self.container()).is_some_and(|defs| defs.get(&name).is_some()) {
@@ -160,8 +160,8 @@ impl Names<'_> {
         format!("#/{}/{}", self.container(), self.name(key))
     }
 
-    /// By which an embedded schema is known; its own `$id`, so that its references to that lead
-    /// there, as do those that are relative to it.
+    /// The URI of an embedded schema: its own `$id` resolved against a unique base, so that
+    /// references relative to it stay valid.
     fn uri(&self, key: &Key) -> String {
         let base = format!("https://{GATEWAY_HOST}/{}/{}/", key.name, key.version);
         self.needed.get(&name_of(key)).map_or(base.clone(), |(_, schema)| uri_at(schema, &base))
@@ -194,7 +194,7 @@ fn name_of(key: &Key) -> String {
     format!("{}:{}", key.name, key.version)
 }
 
-/// Pointers, unless some part would be read otherwise for where it stands.
+/// JSON pointers, unless some part would change its meaning in its new location.
 fn form_of(root: &Value, needed: &Needed<'_>) -> Form {
     let Value::Object(map) = root else { return Form::Pointers };
     let own = dialect(map);
@@ -213,7 +213,7 @@ fn dialect(map: &Map<String, Value>) -> &str {
     declared.trim_end_matches('#')
 }
 
-/// Follows a reference at the top, so that the top is an object schema of its own.
+/// Resolves a top-level reference, so that the top level is an object schema.
 fn without_top_reference(schema: &Value, resolve: Resolve<'_>) -> Result<Value, Unresolved> {
     let mut root = schema.clone();
     for _ in 0..CHAIN {
@@ -225,7 +225,7 @@ fn without_top_reference(schema: &Value, resolve: Resolve<'_>) -> Result<Value, 
         }
         let mut merged = target.clone();
         merged.extend(siblings.clone().into_iter().filter(|(name, _)| name != "$ref"));
-        // The target may itself begin with a reference.
+        // The target may itself start with a reference.
         if let Some(next) = target.get("$ref") {
             merged.insert("$ref".to_owned(), next.clone());
         }
@@ -234,7 +234,7 @@ fn without_top_reference(schema: &Value, resolve: Resolve<'_>) -> Result<Value, 
     Ok(root)
 }
 
-/// Whether a schema means the same with what stands beside a reference to it.
+/// Whether the siblings of a reference can be merged into its target.
 fn can_merge(siblings: &Map<String, Value>, target: &Map<String, Value>) -> bool {
     let is_kept = |name: &str| name == "$ref" || ANNOTATIONS.contains(&name);
     let is_same_dialect = dialect(siblings) == dialect(target);
@@ -252,8 +252,8 @@ fn can_merge(siblings: &Map<String, Value>, target: &Map<String, Value>) -> bool
         && !siblings.keys().any(collides)
 }
 
-/// Whether a schema with an identity leads back to itself as a registered one: then it has to be
-/// embedded, and its identity would be there twice.
+/// Whether a schema with an identity is recursive through its registered name. It must then be
+/// embedded, and its identity would occur twice.
 fn leads_back_by_name(
     schema: &Map<String, Value>,
     key: &Key,
@@ -271,7 +271,7 @@ fn registered_reference(schema: &Value) -> Option<Key> {
 /// Registered schemas by name and version.
 type Needed<'a> = BTreeMap<String, (Key, &'a Value)>;
 
-/// Every registered schema behind this one.
+/// All registered schemas reachable from this one.
 fn needed<'a>(root: &Value, resolve: Resolve<'a>) -> Result<Needed<'a>, Unresolved> {
     let mut found = BTreeMap::new();
     let mut waiting = references(root);
@@ -298,13 +298,13 @@ fn references(schema: &Value) -> Vec<Key> {
     found
 }
 
-/// Whether a part has a name, or another dialect than this.
+/// Whether a part has an identity or another dialect.
 fn has_identity(schema: &Value, dialect: &str) -> bool {
     let mut found = false;
     each_object(schema, &mut |map| {
         found |= map.contains_key("$schema") && self::dialect(map) != dialect;
         found |= IDENTITY.iter().any(|name| map.get(*name).is_some_and(Value::is_string));
-        // What these lead to hangs on the resource that they stand in.
+        // The targets of these keywords depend on the enclosing resource.
         let hanging = ["$dynamicRef", "$recursiveRef", "$recursiveAnchor"];
         found |= hanging.iter().any(|name| map.contains_key(*name));
     });

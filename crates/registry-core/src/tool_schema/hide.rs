@@ -1,9 +1,9 @@
-//! Hidden arguments leave the schema that callers see: `properties`, `required` and whatever else
-//! names them, at the top or, by dotted paths, in nested objects.
+//! Hiding of arguments: removes them from `properties`, `required` and all other keywords that name
+//! them, at the top level or, by dotted paths, in nested objects.
 //!
-//! A reference on the way is replaced by a changed copy, so that the same schema stays whole where
-//! it is used for something else. `if` and `not` are left alone: they only test, and to a caller
-//! the hidden argument is simply absent.
+//! A reference on the path is replaced by a modified copy, so that other uses of the schema stay
+//! unchanged. `if` and `not` are not modified: they only test, and a hidden argument is absent for
+//! callers.
 
 #[cfg(test)]
 mod tests;
@@ -11,25 +11,25 @@ mod tests;
 use std::{cell::Cell, collections::BTreeSet};
 
 use schema_compat::{
-    json_schema::{Holds, each_object, holds, reference_of},
+    json_schema::{MemberContent, each_object, member_content, reference_of},
     pointer::pointer_join,
 };
 use serde_json::{Map, Value};
 
-/// References that are followed for one field: copies could double with each level.
+/// Maximum number of references followed per field, because copies could double at each level.
 const FOLLOWED: usize = 1_000;
 
-/// The place of a hidden argument: `filters.author`.
+/// The path of a hidden argument: `filters.author`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HiddenField(Vec<Box<str>>);
 
 impl HiddenField {
-    /// Reads a dotted path.
+    /// Parses a dotted path.
     pub fn parse(text: &str) -> Self {
         Self(text.split('.').map(Into::into).collect())
     }
 
-    /// The name of an argument that is hidden as a whole.
+    /// The name of a top-level argument that is hidden entirely.
     pub(crate) fn argument(&self) -> Option<&str> {
         match &*self.0 {
             [name] => Some(name),
@@ -37,19 +37,19 @@ impl HiddenField {
         }
     }
 
-    /// The same place as a JSON pointer: `/filters/author`.
+    /// The JSON pointer of the path: `/filters/author`.
     pub fn pointer(&self) -> String {
         self.0.iter().fold(String::new(), |pointer, name| pointer_join(&pointer, name))
     }
 
-    /// The value at this place in some arguments.
+    /// The value at this path in the arguments.
     pub fn find<'a>(&self, arguments: &'a Map<String, Value>) -> Option<&'a Value> {
         let (first, rest) = self.0.split_first()?;
         rest.iter().try_fold(arguments.get(&**first)?, |value, name| value.get(&**name))
     }
 
-    /// Whether something on the way is there and no object, so that nothing can be at this place.
-    /// `null` is nothing.
+    /// Whether a non-object value on the path prevents a value at this path. `null` counts as
+    /// absent.
     pub fn is_obstructed(&self, arguments: &Map<String, Value>) -> bool {
         let parents = self.0.split_last().map_or(&[][..], |(_, parents)| parents);
         let mut members = arguments;
@@ -63,8 +63,8 @@ impl HiddenField {
         false
     }
 
-    /// Puts a value at this place, with the objects on the way that are absent. Says whether it is
-    /// there now: what is something else than an object stays.
+    /// Inserts a value at this path and creates missing objects. Returns whether the value is
+    /// present afterwards; existing non-object values are preserved.
     pub fn insert(&self, arguments: &mut Map<String, Value>, value: Value) -> bool {
         let Some((last, parents)) = self.0.split_last() else { return false };
         let parent = parents.iter().try_fold(arguments, |members, name| {
@@ -75,7 +75,7 @@ impl HiddenField {
     }
 }
 
-/// Takes these arguments out of a self-contained schema.
+/// Removes these arguments from a self-contained schema.
 pub fn hide(schema: &mut Value, fields: &[HiddenField]) {
     for HiddenField(path) in fields {
         let root = schema.clone();
@@ -87,7 +87,7 @@ pub fn hide(schema: &mut Value, fields: &[HiddenField]) {
     }
 }
 
-/// The whole schema, for references, and those that led here.
+/// The whole schema for resolving references, and the references followed so far.
 #[derive(Clone, Copy)]
 struct Whole<'a> {
     root: &'a Value,
@@ -95,7 +95,7 @@ struct Whole<'a> {
     budget: &'a Cell<usize>,
 }
 
-/// A reference that was followed, with how much of the path was left.
+/// A followed reference with the remaining length of the path.
 struct Step<'a> {
     pointer: &'a str,
     left: usize,
@@ -103,8 +103,8 @@ struct Step<'a> {
 }
 
 impl Whole<'_> {
-    /// Whether the same reference with the same rest of the path led here: a circle, in which there
-    /// is nothing more to find.
+    /// Whether the same reference was followed with the same remaining path, which is a cycle
+    /// without further results.
     fn has_followed(&self, pointer: &str, left: usize) -> bool {
         let mut trail = self.trail;
         while let Some(step) = trail {
@@ -141,11 +141,11 @@ fn conceal(schema: &mut Value, path: &[Box<str>], whole: Whole<'_>) {
     } else if let Some(inner) = map.get_mut("properties").and_then(|all| all.get_mut(&**name)) {
         conceal(inner, rest, whole);
     }
-    // Last, because what it brings in is changed already.
+    // Last, because the inlined copy is already modified.
     follow(map, path, whole);
 }
 
-/// Removes a name from everything that lists names of properties.
+/// Removes a name from all keywords that list property names.
 fn forget(map: &mut Map<String, Value>, name: &str) {
     for keyword in ["properties", "dependentSchemas", "dependentRequired", "dependencies"] {
         if let Some(Value::Object(named)) = map.get_mut(keyword) {
@@ -165,7 +165,7 @@ fn forget(map: &mut Map<String, Value>, name: &str) {
     }
 }
 
-/// Replaces a local reference by a changed copy of its target, if there is anything to change.
+/// Replaces a local reference by a modified copy of its target if there is anything to modify.
 fn follow(map: &mut Map<String, Value>, path: &[Box<str>], whole: Whole<'_>) {
     let pointer = reference_of(map).and_then(|text| text.strip_prefix('#')).map(str::to_owned);
     let Some(pointer) = pointer.as_deref() else { return };
@@ -187,7 +187,7 @@ fn follow(map: &mut Map<String, Value>, path: &[Box<str>], whole: Whole<'_>) {
     merge_single(map);
 }
 
-/// `{"allOf": [X]}` with nothing else of X's beside it is X.
+/// Replaces `{"allOf": [X]}` by X unless siblings conflict.
 fn merge_single(map: &mut Map<String, Value>) {
     let is_single = matches!(map.get("allOf"), Some(Value::Array(all)) if all.len() == 1);
     let Some(Value::Array(mut all)) = map.remove("allOf") else { return };
@@ -202,7 +202,7 @@ fn merge_single(map: &mut Map<String, Value>) {
     }
 }
 
-/// Removes definitions that nothing refers to any more; they may name what was hidden.
+/// Removes unreferenced definitions, which may contain names of hidden arguments.
 fn drop_unused_definitions(schema: &mut Value) {
     let Some(used) = used_definitions(schema) else { return };
     let Value::Object(map) = schema else { return };
@@ -216,8 +216,7 @@ fn drop_unused_definitions(schema: &mut Value) {
     }
 }
 
-/// The definitions that can be reached from the top; `None` where that cannot be told, because
-/// something is referred to by URI or anchor.
+/// The definitions reachable from the top; `None` if a reference uses a URI or anchor.
 fn used_definitions(schema: &Value) -> Option<BTreeSet<(String, String)>> {
     let mut used = BTreeSet::new();
     let mut waiting = Vec::new();
@@ -252,9 +251,9 @@ fn local_references(member: &str, value: &Value) -> Option<Vec<(String, String)>
             _ => is_plain &= text == "#" || text.starts_with("#/"),
         }
     };
-    match (holds(member), value) {
-        (Holds::Data, _) => {}
-        (Holds::Named, Value::Object(named)) => {
+    match (member_content(member), value) {
+        (MemberContent::Data, _) => {}
+        (MemberContent::Named, Value::Object(named)) => {
             named.values().for_each(|schema| each_object(schema, &mut visit));
         }
         _ if member == "$ref" => each_object(&serde_json::json!({ "$ref": value }), &mut visit),

@@ -1,4 +1,4 @@
-//! Random compositions, built along with one run so that most of their parts fit together.
+//! Random compositions, built together with one run so that most parts match.
 
 use std::collections::BTreeMap;
 
@@ -39,13 +39,13 @@ impl Case {
 
 struct Generator<'r> {
     random: &'r mut Random,
-    /// Later additions draw from here, so that a case keeps its number.
+    /// A separate generator for later additions, so that existing case numbers stay stable.
     more: Random,
     tools: BTreeMap<String, Tool>,
 }
 
 impl Generator<'_> {
-    /// A schema for a place that gets this value in one run.
+    /// A schema for the destination of this value.
     fn demand(&mut self, value: &Value) -> Value {
         match self.random.below(10) {
             0 => object_schema(self.random, 1),
@@ -57,11 +57,11 @@ impl Generator<'_> {
         }
     }
 
-    /// A new tool, and one of its results.
+    /// A new tool with one of its results.
     fn tool(&mut self, given: &Value) -> (String, Value) {
         let name = format!("t{}", self.tools.len());
         let input = (!self.random.one_in(10)).then(|| {
-            // A tool takes an object, and its schema says so.
+            // The schema must declare the object type.
             let schema = self.demand(given);
             if schema["type"] == json!("object") { schema } else { object_schema(self.random, 1) }
         });
@@ -77,7 +77,7 @@ impl Generator<'_> {
         (name, result.unwrap_or(json!({})))
     }
 
-    /// An operation for this value, and one of its results.
+    /// An operation for this value with one of its results.
     fn operation(&mut self, given: &Value, depth: usize) -> (Value, Value) {
         if depth > 0 && self.random.one_in(2) {
             let (spec, result) = self.pattern(given, depth - 1);
@@ -109,7 +109,7 @@ impl Generator<'_> {
             }
             11 => {
                 let (inner, result) = self.operation(given, depth);
-                let on = self.random.of(&["cached", "skip", "error"]);
+                let on = self.random.choose(&["cached", "skip", "error"]);
                 let keys = [self.path(given)];
                 (
                     json!({ "idempotent": { "inner": inner, "keyPaths": keys, "onDuplicate": on } }),
@@ -167,9 +167,10 @@ impl Generator<'_> {
 
     fn filter(&mut self, given: &Value) -> (Value, Value) {
         let item = given.get(0).cloned().unwrap_or_default();
-        let op = self.random.of(&["eq", "ne", "gt", "contains"]);
+        let op = self.random.choose(&["eq", "ne", "gt", "contains"]);
         let field = self.path(&item);
-        let predicate = json!({ "field": field, "op": op, "value": self.random.of(&["x", "y"]) });
+        let predicate =
+            json!({ "field": field, "op": op, "value": self.random.choose(&["x", "y"]) });
         let spec = json!({ "filter": { "predicate": predicate } });
         let result = evaluated(&spec, given);
         (spec, result)
@@ -283,7 +284,7 @@ impl Generator<'_> {
         (json!({ "saga": saga }), result)
     }
 
-    /// Gives some compensations an input of their own, which may be of a later step.
+    /// Gives some compensations an input of their own, possibly from a later step.
     fn compensations(&mut self, steps: &mut [Value], given: &Value, results: &[(String, Value)]) {
         std::mem::swap(self.random, &mut self.more);
         for step in steps {
@@ -299,7 +300,7 @@ impl Generator<'_> {
         std::mem::swap(self.random, &mut self.more);
     }
 
-    /// A binding, and its value.
+    /// A binding with its value.
     fn binding(
         &mut self,
         input: &Value,
@@ -324,7 +325,8 @@ impl Generator<'_> {
             let constant = value(self.random, 1);
             return (json!({ "constant": constant }), constant);
         }
-        let step = (!steps.is_empty() && self.random.below(3) > 0).then(|| self.random.of(steps));
+        let step =
+            (!steps.is_empty() && self.random.below(3) > 0).then(|| self.random.choose(steps));
         let from = step.as_ref().map_or(input, |(_, value)| value).clone();
         let path = self.path(&from);
         let parsed = json!({ "schemaMap": { "mappings": { "x": { "path": path } } } });
@@ -339,12 +341,12 @@ impl Generator<'_> {
         (binding, found)
     }
 
-    /// A path into a value, mostly one that selects something.
+    /// A path into a value that usually selects something.
     fn path(&mut self, from: &Value) -> String {
         let (mut path, mut at) = ("$".to_owned(), from.clone());
         for _ in 0..self.random.below(4) {
             if self.random.one_in(16) {
-                path += self.random.of(&[
+                path += self.random.choose(&[
                     "[0]", "[1]", ".a", ".zz", "[*]", "[-1]", ".*", "..a", "[?@.a]", "[0:1]",
                 ]);
                 break;
@@ -352,14 +354,14 @@ impl Generator<'_> {
             match &at {
                 Value::Object(members) if !members.is_empty() => {
                     let names: Vec<_> = members.keys().cloned().collect();
-                    let name = self.random.of(&names);
+                    let name = self.random.choose(&names);
                     path.push('.');
                     path.push_str(&name);
                     at = at[&name].clone();
                 }
                 Value::Array(items) if !items.is_empty() => {
                     let (sign, next) =
-                        self.random.of(&[("[0]", 0), ("[*]", 0), ("[1]", 1), ("[*]", 0)]);
+                        self.random.choose(&[("[0]", 0), ("[*]", 0), ("[1]", 1), ("[*]", 0)]);
                     path += sign;
                     at = items.get(next).cloned().unwrap_or_default();
                 }

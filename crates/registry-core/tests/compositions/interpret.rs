@@ -1,31 +1,31 @@
-//! An interpreter of compositions, by the contract, for given results of calls.
+//! An interpreter of compositions for given call results, written from the specification.
 //!
-//! Pure parts (paths, mappings, predicates, aggregation) are the evaluator of gateways.
+//! Pure parts (paths, mappings, predicates, aggregation) use the evaluator of gateways.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use registry_core::spec::{
     Binding, OnDuplicate, Operation, ScatterGather, Spec, Target,
-    eval::{Budget, Scope, aggregate, keys},
+    eval::{BindingContext, Budget, aggregate, keys},
 };
 use serde_json::{Value, json};
 
-/// Why a run ended without a result.
+/// The reason why a run ended without a result.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Ended {
-    /// A place refuses a value.
+    /// A destination rejects a value.
     Refused { at: String, value: Value },
-    /// An operation fails for reasons of its own.
+    /// An operation fails by itself.
     Failed,
 }
 
 /// The environment of a composition.
 pub(crate) trait World {
-    /// Whether a tool takes this, and its result; nothing where there is no result to give.
+    /// Calls a tool, if it accepts the input.
     fn call(&mut self, tool: &str, at: &str, input: &Value) -> Called;
     /// Whether the operation at this pointer fails.
     fn fails(&mut self, at: &str) -> bool;
-    /// Notes that a place gets a value, and whether it takes it.
+    /// Records that a destination receives a value, and whether it accepts it.
     fn note(&mut self, at: &str, is_taken: bool);
 }
 
@@ -37,13 +37,13 @@ pub(crate) enum Called {
 
 pub(crate) struct Interpreter<'w> {
     pub(crate) world: &'w mut dyn World,
-    /// The place whose refusal is wanted, as a JSON pointer.
+    /// The JSON pointer of the destination whose rejection is expected.
     pub(crate) wanted: Option<String>,
 }
 
 type Outcome = Result<Value, Ended>;
 
-/// Whether the selected values are a key: not all of them are null.
+/// Whether the selected values form a key: not all of them are null.
 fn is_key(selected: &[Value]) -> bool {
     !selected.iter().all(Value::is_null)
 }
@@ -90,7 +90,7 @@ impl Interpreter<'_> {
         &mut self,
         binding: Option<&Binding>,
         otherwise: &Value,
-        scope: Scope<'_>,
+        scope: BindingContext<'_>,
         at: &str,
     ) -> Outcome {
         let Some(binding) = binding else { return Ok(otherwise.clone()) };
@@ -105,7 +105,7 @@ impl Interpreter<'_> {
                 let (mut results, mut last) = (BTreeMap::new(), input.clone());
                 for (i, step) in pipeline.steps.iter().enumerate() {
                     let at = format!("{at}/pipeline/steps/{i}");
-                    let scope = Scope { input, steps: &results, error: None };
+                    let scope = BindingContext { input, steps: &results, error: None };
                     let given =
                         self.bound(step.input.as_ref(), &last, scope, &format!("{at}/input"))?;
                     last = self.operation(&step.operation, &given, &format!("{at}/operation"))?;
@@ -183,9 +183,9 @@ impl Interpreter<'_> {
         let mut arrived = Vec::new();
         for (i, target) in scatter.targets.iter().enumerate() {
             let at = format!("{at}/targets/{i}");
-            let scope = Scope { input, steps: &BTreeMap::new(), error: None };
+            let scope = BindingContext { input, steps: &BTreeMap::new(), error: None };
             let given = self.bound(target.input.as_ref(), input, scope, &format!("{at}/input"));
-            // A late target is left out, also with `failFast`.
+            // A late target is omitted even with `failFast`.
             let is_late = scatter.timeout_ms.is_some() && self.world.fails(&at);
             let result = given.and_then(|given| {
                 if is_late {
@@ -215,7 +215,7 @@ impl Interpreter<'_> {
         Ok(value)
     }
 
-    /// A refusal that is looked for ends the run, also where the composition would go on.
+    /// The expected rejection ends the run even where the composition would continue.
     fn stop_if_wanted(&self, ended: Ended) -> Result<(), Ended> {
         match &ended {
             Ended::Refused { at, .. } if self.wanted.as_ref() == Some(at) => Err(ended),
@@ -248,7 +248,7 @@ impl Interpreter<'_> {
         let mut has_failed = false;
         for (i, step) in saga.steps.iter().enumerate() {
             let at = format!("{at}/steps/{i}");
-            let scope = Scope { input, steps: &results, error: None };
+            let scope = BindingContext { input, steps: &results, error: None };
             let given = self.bound(step.input.as_ref(), &last, scope, &format!("{at}/input"))?;
             let action = format!("{at}/action");
             has_failed = self.world.fails(&action);
@@ -260,7 +260,7 @@ impl Interpreter<'_> {
             results.insert(step.id.clone(), last.clone());
             inputs.push(given);
         }
-        // A failure, or a timeout after the last step, compensates the steps before it.
+        // A failure, or a timeout after the last step, compensates the preceding steps.
         for (i, step) in saga.steps.iter().enumerate().take(inputs.len()) {
             let at = format!("{at}/steps/{i}");
             let is_wanted = self
@@ -271,7 +271,7 @@ impl Interpreter<'_> {
                 && is_wanted
             {
                 let error = json!({ "step": "", "reason": "timeout", "message": "timed out" });
-                let scope = Scope { input, steps: &results, error: Some(&error) };
+                let scope = BindingContext { input, steps: &results, error: Some(&error) };
                 let (binding, place) =
                     (step.compensate_input.as_ref(), format!("{at}/compensateInput"));
                 let given = self.bound(binding, &inputs[i], scope, &place)?;
@@ -284,7 +284,7 @@ impl Interpreter<'_> {
         }
         match &saga.output {
             Some(output) => {
-                let scope = Scope { input, steps: &results, error: None };
+                let scope = BindingContext { input, steps: &results, error: None };
                 self.bound(Some(output), &Value::Null, scope, &format!("{at}/output"))
             }
             None => Ok(Value::Object(results.into_iter().collect())),
@@ -292,7 +292,7 @@ impl Interpreter<'_> {
     }
 }
 
-/// The operations that may fail, or be skipped, without ending the composition.
+/// The operations that may fail or be skipped without ending the composition.
 pub(crate) fn failable(spec: &Spec, at: &str, found: &mut BTreeSet<String>) {
     let mut inner = |operation: &Operation, at: String| {
         if let Operation::Pattern(spec) = operation {

@@ -1,8 +1,8 @@
-//! Static checking of random compositions, compared with runs of them.
+//! Static checking of random compositions, compared with runs.
 //!
-//! A place about which nothing is reported never refuses a value. A place with an error never takes
-//! one. Each example can occur: the run that comes with it is repeated by an interpreter of its own.
-//! `COMPOSITIONS=10000` sets the number of cases.
+//! A destination without findings never rejects a value, and one with an error never accepts one.
+//! Each example is reproduced by an independent interpreter. `COMPOSITIONS=10000` sets the number
+//! of cases.
 
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 
@@ -25,7 +25,7 @@ use crate::{
     random::{Checked, Random},
 };
 
-/// Cases without `COMPOSITIONS`, and runs of each.
+/// The default number of cases, and the runs of each.
 const CASES: u64 = 150;
 const RUNS: usize = 40;
 
@@ -43,10 +43,10 @@ fn checked(case: &Case, spec: &Spec, budget: &mut Budget) -> Vec<Mismatch> {
     check(spec, &own, &mut called, budget)
 }
 
-/// How often a place took and refused a value.
+/// The number of accepted and rejected values per destination.
 type Notes = BTreeMap<String, (usize, usize)>;
 
-/// Results are sampled.
+/// A world that samples results.
 struct Sampled<'c> {
     case: &'c Case,
     random: &'c mut Random,
@@ -80,7 +80,7 @@ fn takes(input: Option<&Checked>, value: &Value) -> bool {
     value.is_object() && input.is_none_or(|input| input.accepts(value))
 }
 
-/// Results are those of a witness.
+/// A world that replays the results of a witness.
 struct Replayed<'c> {
     case: &'c Case,
     witness: &'c Witness,
@@ -112,7 +112,7 @@ impl World for Replayed<'_> {
     fn note(&mut self, _: &str, _: bool) {}
 }
 
-/// Repeats the run of a witness, and returns what is wrong with it.
+/// Replays a witness and returns the problem, if any.
 fn replayed(
     case: &Case,
     spec: &Spec,
@@ -123,7 +123,7 @@ fn replayed(
         return Some("the input is not accepted".to_owned());
     }
     if !witness.failing.is_subset(may_fail) {
-        return Some("something fails that cannot".to_owned());
+        return Some("an operation fails that cannot fail".to_owned());
     }
     let mut world = Replayed { case, witness, used: BTreeMap::new(), problem: None };
     let wanted = Some(witness.at.clone());
@@ -135,9 +135,11 @@ fn replayed(
         Err(Ended::Refused { at, value }) if at == witness.at && value == witness.value => None,
         Ok(value) if witness.at == "result" && value == witness.value => {
             let output = case.output.as_ref();
-            output.is_none_or(|output| output.accepts(&value)).then(|| "it is accepted".to_owned())
+            output
+                .is_none_or(|output| output.accepts(&value))
+                .then(|| "the value is accepted".to_owned())
         }
-        ended => Some(format!("it ends with {ended:?}")),
+        ended => Some(format!("the run ends with {ended:?}")),
     }
 }
 
@@ -149,11 +151,11 @@ struct Totals {
     warnings: usize,
     undecided: usize,
     witnesses: usize,
-    /// Places that refused all values of all runs, and are only warned of.
+    /// Destinations with warnings that rejected all values of all runs.
     only_warned: Vec<String>,
     budgets: Vec<Budget>,
     refusing_places: usize,
-    /// Warnings without an example at places that refused a value in a run.
+    /// Warnings without an example at destinations that rejected a value in a run.
     missed: Vec<String>,
     silent: Vec<String>,
     wrong_errors: Vec<String>,
@@ -166,7 +168,7 @@ fn judge(seed: u64, totals: &mut Totals) {
     let Ok(spec) = Spec::parse(&case.spec) else {
         panic!("{}: {:?}", case.spec, Spec::parse(&case.spec))
     };
-    let mut budget = Budget::of_batch();
+    let mut budget = Budget::for_batch();
     let found = checked(&case, &spec, &mut budget);
     totals.budgets.push(budget);
     let mut may_fail = BTreeSet::new();
@@ -212,16 +214,16 @@ fn judge(seed: u64, totals: &mut Totals) {
     }
     let is_registered = case.tools.values().all(|tool| tool.output.is_some());
     for (at, (taken, refused)) in &notes {
-        // The members of an input without a schema are unknown, but it is an object.
+        // An input without a schema is an object with unknown members.
         let takes_array = ["/filter", "/mapEach"].iter().any(|place| at.ends_with(place));
         let is_known = is_registered && (case.input.is_some() || takes_array);
         let here: Vec<_> = found.iter().filter(|mismatch| mismatch.place == *at).collect();
         totals.refusing_places += usize::from(*refused > 0);
         if *refused > 0 && here.is_empty() && is_known {
-            totals.silent.push(format!("{seed}: {at} refuses {refused} of {}", refused + taken));
+            totals.silent.push(format!("{seed}: {at} rejects {refused} of {}", refused + taken));
         }
         let is_certain = here.iter().any(|mismatch| mismatch.is_certain);
-        // Without a registered input schema, the runs ignore the implied one.
+        // Without a registered input schema, the runs ignore the derived one.
         if *taken > 0 && is_certain && case.input.is_some() {
             totals.wrong_errors.push(format!("{seed}: {at} takes {taken}: {here:?}"));
         }
@@ -251,7 +253,7 @@ fn compensations(spec: &Value, at: &str) -> Vec<String> {
     }
 }
 
-/// A number in an environment variable.
+/// A number from an environment variable.
 #[expect(clippy::disallowed_methods, reason = "a test that is given its number of cases")]
 fn number(name: &str) -> Option<u64> {
     std::env::var(name).ok()?.parse().ok()
@@ -278,10 +280,10 @@ fn findings_agree_with_runs_for_random_compositions() {
     assert_eq!(wrong, [0, 0, 0], "{shown:#?}");
 }
 
-/// Shows one case: `CASE=17 cargo test --test compositions -- --ignored --nocapture show`.
+/// Prints one case: `CASE=17 cargo test --test compositions -- --ignored --nocapture show`.
 #[test]
-#[ignore = "shows one case"]
-fn show_one_case() {
+#[ignore = "prints one case"]
+fn print_one_case() {
     let seed = number("CASE").unwrap();
     let case = Case::new(&mut Random::new(seed));
     println!("{}", serde_json::to_string_pretty(&case.spec).unwrap());
@@ -291,7 +293,7 @@ fn show_one_case() {
         let of = |checked: Option<&Checked>| schema(checked).map(|s| s.to_string());
         println!("{name}: {:?} -> {:?}", of(tool.input.as_ref()), of(tool.output.as_ref()));
     }
-    for mismatch in checked(&case, &Spec::parse(&case.spec).unwrap(), &mut Budget::of_batch()) {
+    for mismatch in checked(&case, &Spec::parse(&case.spec).unwrap(), &mut Budget::for_batch()) {
         println!("{mismatch:#?}");
     }
 }

@@ -1,9 +1,9 @@
-//! Random numbers, schemas, and values that a schema accepts.
+//! Random numbers, schemas, and values that schemas accept.
 
 use schema_compat::schema_compile::{Validator, compile};
 use serde_json::{Map, Value, json};
 
-/// Random numbers (xorshift), the same for the same seed.
+/// A deterministic random number generator (xorshift).
 pub(crate) struct Random(u64);
 
 pub(crate) const NAMES: [&str; 5] = ["a", "b", "c", "id", "items"];
@@ -17,7 +17,7 @@ impl Random {
         random
     }
 
-    /// A second sequence of random numbers; this one is not advanced.
+    /// An independent sequence; this one is not advanced.
     pub(crate) fn fork(&self) -> Self {
         Self::new(self.0 >> 1)
     }
@@ -37,16 +37,16 @@ impl Random {
         self.below(many) == 0
     }
 
-    pub(crate) fn of<T: Clone>(&mut self, list: &[T]) -> T {
+    pub(crate) fn choose<T: Clone>(&mut self, list: &[T]) -> T {
         list[self.below(list.len())].clone()
     }
 
     pub(crate) fn name(&mut self) -> String {
-        self.of(&NAMES).to_owned()
+        self.choose(&NAMES).to_owned()
     }
 }
 
-/// A schema of any values.
+/// A random schema.
 pub(crate) fn schema(random: &mut Random, depth: usize) -> Value {
     match random.below(if depth == 0 { 9 } else { 17 }) {
         0 | 1 => string(random),
@@ -59,7 +59,7 @@ pub(crate) fn schema(random: &mut Random, depth: usize) -> Value {
         9..=11 => object_schema(random, depth - 1),
         12 | 13 => array_schema(random, depth - 1),
         14 => {
-            let keyword = random.of(&["anyOf", "oneOf"]);
+            let keyword = random.choose(&["anyOf", "oneOf"]);
             json!({ keyword: [schema(random, depth - 1), schema(random, depth - 1)] })
         }
         15 => {
@@ -74,7 +74,7 @@ fn string(random: &mut Random) -> Value {
     match random.below(6) {
         0 => schema["minLength"] = json!(random.below(3)),
         1 => schema["maxLength"] = json!(1 + random.below(3)),
-        2 => schema["pattern"] = json!(random.of(&["^x", "y$", "^[a-z]+$"])),
+        2 => schema["pattern"] = json!(random.choose(&["^x", "y$", "^[a-z]+$"])),
         3 => schema["enum"] = json!(["x", "y"]),
         _ => {}
     }
@@ -82,7 +82,7 @@ fn string(random: &mut Random) -> Value {
 }
 
 fn integer(random: &mut Random) -> Value {
-    let mut schema = json!({ "type": random.of(&["integer", "integer", "number"]) });
+    let mut schema = json!({ "type": random.choose(&["integer", "integer", "number"]) });
     match random.below(5) {
         0 => schema["minimum"] = json!(random.below(4)),
         1 => schema["maximum"] = json!(random.below(4)),
@@ -140,10 +140,18 @@ fn conditional(random: &mut Random, depth: usize) -> Value {
 }
 
 fn leaf(random: &mut Random) -> Value {
-    random.of(&[json!("x"), json!("y"), json!("zz"), json!(0), json!(1), json!(true), json!(null)])
+    random.choose(&[
+        json!("x"),
+        json!("y"),
+        json!("zz"),
+        json!(0),
+        json!(1),
+        json!(true),
+        json!(null),
+    ])
 }
 
-/// Any value.
+/// A random value.
 pub(crate) fn value(random: &mut Random, depth: usize) -> Value {
     match random.below(if depth == 0 { 5 } else { 8 }) {
         0..=4 => leaf(random),
@@ -171,7 +179,7 @@ impl Checked {
         self.validator.is_valid(value)
     }
 
-    /// A value that it accepts, unless none is found.
+    /// A value that the schema accepts, if one is found.
     pub(crate) fn sample(&self, random: &mut Random) -> Option<Value> {
         let drafts = (0..24).map(|_| near(&self.schema, random));
         let drafts: Vec<_> = drafts.collect();
@@ -179,7 +187,7 @@ impl Checked {
     }
 }
 
-/// A value that a schema probably accepts.
+/// A value that the schema probably accepts.
 fn near(schema: &Value, random: &mut Random) -> Value {
     let Value::Object(map) = schema else { return value(random, 1) };
     if let Some(Value::Array(all)) = map.get("allOf") {
@@ -200,7 +208,7 @@ fn near(schema: &Value, random: &mut Random) -> Value {
     }
     for keyword in ["anyOf", "oneOf"] {
         if let Some(Value::Array(branches)) = map.get(keyword) {
-            let branch = random.of(branches);
+            let branch = random.choose(branches);
             return near(&branch, random);
         }
     }
@@ -208,18 +216,20 @@ fn near(schema: &Value, random: &mut Random) -> Value {
         return value.clone();
     }
     if let Some(Value::Array(values)) = map.get("enum") {
-        return random.of(values);
+        return random.choose(values);
     }
     let kind = match map.get("type") {
-        Some(Value::Array(kinds)) => random.of(kinds),
+        Some(Value::Array(kinds)) => random.choose(kinds),
         Some(kind) => kind.clone(),
         None => return value(random, 2),
     };
     let number = |name: &str| map.get(name).and_then(Value::as_u64);
     match kind.as_str().unwrap() {
-        "string" => random.of(&["", "x", "y", "xy", "xxy", "zzzz", "A", "yy"]).into(),
-        "integer" => json!(random.of(&[0, 1, 2, 3, 4, -1, 7])),
-        "number" => random.of(&[json!(0), json!(1), json!(1.5), json!(-0.5), json!(3), json!(9)]),
+        "string" => random.choose(&["", "x", "y", "xy", "xxy", "zzzz", "A", "yy"]).into(),
+        "integer" => json!(random.choose(&[0, 1, 2, 3, 4, -1, 7])),
+        "number" => {
+            random.choose(&[json!(0), json!(1), json!(1.5), json!(-0.5), json!(3), json!(9)])
+        }
         "boolean" => json!(random.one_in(2)),
         "array" => {
             let (min, max) = (number("minItems").unwrap_or(0), number("maxItems").unwrap_or(3));
@@ -265,7 +275,7 @@ fn object_near(map: &Map<String, Value>, random: &mut Random) -> Value {
     Value::Object(object)
 }
 
-/// A schema that accepts a value and others like it.
+/// A schema that accepts a value and similar ones.
 pub(crate) fn like(value: &Value, random: &mut Random) -> Value {
     match value {
         Value::Object(members) => {
@@ -299,11 +309,11 @@ pub(crate) fn like(value: &Value, random: &mut Random) -> Value {
         Value::String(_) => json!({ "type": "string" }),
         Value::Number(_) => json!({ "type": "number" }),
         Value::Bool(_) => json!({ "type": "boolean" }),
-        Value::Null => json!({ "type": ["null", random.of(&["string", "number"])] }),
+        Value::Null => json!({ "type": ["null", random.choose(&["string", "number"])] }),
     }
 }
 
-/// A schema that is changed in one place.
+/// A schema with one random change.
 pub(crate) fn changed(mut schema: Value, random: &mut Random) -> Value {
     let Some(map) = schema.as_object_mut() else { return json!({ "type": "string" }) };
     let names: Vec<String> = map
@@ -314,7 +324,7 @@ pub(crate) fn changed(mut schema: Value, random: &mut Random) -> Value {
     if names.is_empty() {
         return self::schema(random, 1);
     }
-    let name = random.of(&names);
+    let name = random.choose(&names);
     match random.below(5) {
         0 => {
             let mut names = vec![name, random.name()];

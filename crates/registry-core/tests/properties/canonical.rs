@@ -1,11 +1,11 @@
-//! The canonical form: one form for one value, and it reads back as that value.
+//! Properties of the canonical form.
 
 use proptest::prelude::*;
 use registry_core::document::{canonical_bytes, parse_json};
 use registry_fixtures::values::json;
 use serde_json::Value;
 
-/// The value as an IEEE 754 reader sees it: RFC 8785 knows no other numbers.
+/// The value as seen by an IEEE 754 parser, because RFC 8785 has no other numbers.
 fn as_doubles(value: &Value) -> Value {
     match value {
         Value::Number(number) => Value::from(number.as_f64().unwrap()),
@@ -19,13 +19,13 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(256))]
 
     #[test]
-    fn it_is_what_the_library_writes(value in json()) {
+    fn canonical_form_matches_library(value in json()) {
         let slowly = serde_json_canonicalizer::to_vec(&value).unwrap();
         prop_assert_eq!(canonical_bytes(&value), slowly);
     }
 
     #[test]
-    fn it_reads_back_and_stays(value in json()) {
+    fn canonical_form_is_idempotent(value in json()) {
         let bytes = canonical_bytes(&value);
         let read = parse_json(&bytes).unwrap();
         prop_assert_eq!(as_doubles(&read), as_doubles(&value));

@@ -1,4 +1,4 @@
-//! Documents: what was read, written and read again is the same, with the same digest.
+//! Properties of documents.
 
 use proptest::prelude::*;
 use registry_core::{Document, Entity};
@@ -12,7 +12,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(256))]
 
     #[test]
-    fn a_document_has_one_form(wish in registration()) {
+    fn document_round_trip_is_stable(wish in registration()) {
         let Wish::Register(kind, value) = wish else { unreachable!() };
         let document = Document::parse(kind, &value).unwrap();
         let again = Document::parse(kind, &document.entity().to_value()).unwrap();
@@ -25,7 +25,7 @@ proptest! {
     }
 
     #[test]
-    fn a_damaged_document_is_read_or_refused_with_places_that_exist(
+    fn damaged_document_reports_existing_pointers(
         wish in registration(), at in any::<usize>(), with in json(),
     ) {
         let Wish::Register(kind, value) = wish else { unreachable!() };

@@ -1,5 +1,4 @@
-//! Projections, predicates and aggregation against a naive reading of what they mean: one that walks,
-//! copies and compares without any thought of cost.
+//! Projections, predicates and aggregation, compared with a naive implementation.
 
 use std::cmp::Ordering;
 
@@ -18,7 +17,7 @@ fn budget() -> Budget {
 enum Step {
     Name(&'static str),
     All,
-    At(usize),
+    Location(usize),
 }
 
 #[derive(Debug, Clone)]
@@ -29,7 +28,7 @@ impl Steps {
         self.0.iter().fold("$".to_owned(), |text, step| match step {
             Step::Name(name) => format!("{text}.{name}"),
             Step::All => format!("{text}[*]"),
-            Step::At(i) => format!("{text}[{i}]"),
+            Step::Location(i) => format!("{text}[{i}]"),
         })
     }
 
@@ -44,7 +43,7 @@ impl Steps {
             for value in found {
                 match (step, value) {
                     (Step::Name(name), Value::Object(map)) => next.extend(map.get(*name).cloned()),
-                    (Step::At(i), Value::Array(items)) => next.extend(items.get(*i).cloned()),
+                    (Step::Location(i), Value::Array(items)) => next.extend(items.get(*i).cloned()),
                     (Step::All, Value::Array(items)) => next.extend(items),
                     (Step::All, Value::Object(map)) => next.extend(map.into_values()),
                     _ => {}
@@ -55,7 +54,7 @@ impl Steps {
         found
     }
 
-    /// None is nothing, one is itself, several are an array.
+    /// No value is `None`, one value is itself, several are an array.
     fn one(&self, value: &Value) -> Option<Value> {
         let mut found = self.select(value);
         match found.len() {
@@ -76,8 +75,11 @@ impl Steps {
 
 fn steps() -> impl Strategy<Value = Steps> {
     let names = select(&["a", "b", "c"][..]).prop_map(Step::Name);
-    vec(prop_oneof![3 => names, 1 => Just(Step::All), 1 => (0..3_usize).prop_map(Step::At)], 0..4)
-        .prop_map(Steps)
+    vec(
+        prop_oneof![3 => names, 1 => Just(Step::All), 1 => (0..3_usize).prop_map(Step::Location)],
+        0..4,
+    )
+    .prop_map(Steps)
 }
 
 fn value() -> impl Strategy<Value = Value> {
@@ -116,7 +118,7 @@ struct Field {
     each: Vec<(&'static str, Source)>,
 }
 
-/// A literal that no wrapper of the field's own can be taken for: all wrappers are objects.
+/// A literal that cannot be confused with a wrapped value, because all wrappers are objects.
 fn source() -> BoxedStrategy<Source> {
     let leaf = prop_oneof![
         steps().prop_map(Source::Path),
@@ -187,7 +189,7 @@ impl Source {
     }
 }
 
-/// Of fields with one name, the last counts.
+/// The last of several fields with the same name counts.
 fn fields_json(fields: &[Field]) -> Value {
     let mut map = Map::new();
     for field in fields {
@@ -218,7 +220,7 @@ fn naive(fields: &[Field], input: &Value) -> Value {
     Value::Object(map)
 }
 
-/// Equal, with numbers as what they are.
+/// Equality with numbers compared by value.
 fn equal(a: &Value, b: &Value) -> bool {
     match (a, b) {
         (Value::Number(a), Value::Number(b)) => a.as_f64() == b.as_f64(),
@@ -261,7 +263,7 @@ fn naive_met(field: Option<&Value>, op: PredicateOp, value: &Value) -> bool {
     }
 }
 
-/// By insertion: before the first that is to come after it.
+/// Insertion sort, which is stable.
 fn naive_sort(items: &[Value], field: &Steps, order: Order) -> Vec<Value> {
     let key = |item: &Value| field.one(item).filter(|key| !key.is_null());
     let rank = |key: &Option<Value>| match key {
@@ -315,14 +317,14 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(512))]
 
     #[test]
-    fn projections_are_what_a_naive_reading_gives(fields in vec(field(source()), 1..4), input in value()) {
+    fn projection_matches_naive_implementation(fields in vec(field(source()), 1..4), input in value()) {
         let mappings = Mappings::parse(&json!({ "mappings": fields_json(&fields) })).unwrap();
         let found = mappings.apply(&input, &mut budget()).unwrap();
         prop_assert_eq!(found, naive(&fields, &input));
     }
 
     #[test]
-    fn predicates_and_filters_too(items in vec(value(), 0..6), field in steps(), op in select(&OPS[..]), compared in value()) {
+    fn predicate_and_filter_match_naive_implementation(items in vec(value(), 0..6), field in steps(), op in select(&OPS[..]), compared in value()) {
         let predicate = Predicate { field: field.path(), op, value: compared.clone() };
         let mut kept = Vec::new();
         for item in &items {
@@ -335,7 +337,7 @@ proptest! {
     }
 
     #[test]
-    fn aggregation_too(items in vec(value(), 0..8), field in steps(), count in 0..5_u64, is_descending: bool) {
+    fn aggregation_matches_naive_implementation(items in vec(value(), 0..8), field in steps(), count in 0..5_u64, is_descending: bool) {
         let order = if is_descending { Order::Descending } else { Order::Ascending };
         let run = |op| aggregate(&[op], items.clone(), &mut budget());
         let sorted = naive_sort(&items, &field, order);

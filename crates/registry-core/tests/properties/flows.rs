@@ -1,12 +1,12 @@
-//! What is said of a flow against what really flows: no mismatch is certain where a value gets through,
-//! and what is bound really comes to what the checker takes for possible.
+//! Static flow checking, compared with actual values: a value that arrives never has a certain
+//! mismatch, and every bound value is in its computed shape.
 
 use std::collections::BTreeMap;
 
 use proptest::{collection::vec, prelude::*, sample::select};
 use registry_core::spec::{
     Spec, Target,
-    eval::{Budget, Scope},
+    eval::{BindingContext, Budget},
     types::{Signature, check},
 };
 use schema_compat::compatibility::Budget as Comparing;
@@ -38,11 +38,11 @@ fn object() -> impl Strategy<Value = Value> {
     })
 }
 
-/// A schema that accepts a value, and more where `loose` says so.
+/// A schema that accepts a value, and more depending on `loose`.
 fn schema_of(value: &Value, loose: u8) -> Value {
     match value {
         Value::Object(members) => {
-            // Of what it leaves open it does not say everything.
+            // An open schema does not declare every member.
             let told = members.iter().filter(|(name, _)| loose & 2 == 0 || *name != "c");
             let properties: Map<_, _> =
                 told.map(|(name, v)| (name.clone(), schema_of(v, loose))).collect();
@@ -94,7 +94,7 @@ fn binding() -> impl Strategy<Value = Value> {
 
 proptest! {
     #[test]
-    fn what_gets_through_is_never_said_to_be_impossible(
+    fn accepted_value_never_has_certain_mismatch(
         (given, loose) in (object(), 0..4_u8),
         // Arguments are objects.
         input in value().prop_map(|any| if any.is_object() { any } else { json!({ "a": any }) }),
@@ -108,17 +108,17 @@ proptest! {
         let spec = Spec::parse(&json!({ "pipeline": { "steps": steps } })).unwrap();
         let Spec::Pipeline(pipeline) = &spec else { unreachable!() };
         let results = BTreeMap::from([("give".to_owned(), given.clone())]);
-        let scope = Scope { input: &input, steps: &results, error: None };
+        let scope = BindingContext { input: &input, steps: &results, error: None };
         let bound = pipeline.steps[1].input.as_ref().unwrap();
         let Ok(taken) = bound.resolve(scope, &mut Budget::new(1 << 20)) else { return Ok(()) };
-        // Tools take objects.
+        // Tools accept only objects.
         prop_assume!(taken.is_object());
         let own = Signature { input: Some(schema_of(&input, loose)), output: None };
         let mut called = |target: &Target| match target.to_string().as_str() {
             "give" => Signature { input: None, output: Some(schema_of(&given, loose)) },
             _ => Signature { input: Some(json!({ "const": taken })), output: None },
         };
-        for found in check(&spec, &own, &mut called, &mut Comparing::of_batch()) {
+        for found in check(&spec, &own, &mut called, &mut Comparing::for_batch()) {
             let is_about_take = found.pointer.starts_with("/pipeline/steps/1");
             prop_assert!(!is_about_take || !found.is_certain, "{found:?} of {taken}");
         }

@@ -1,4 +1,4 @@
-//! Closure, dependents and cycles against brute force.
+//! Closure, dependents and cycles, compared with brute force.
 
 use std::collections::BTreeSet;
 
@@ -12,7 +12,7 @@ use registry_core::{
 };
 use registry_fixtures::world::{Wish, catalog, empty, registration};
 
-/// Whether one entity needs another directly.
+/// Whether one entity directly depends on another.
 fn needs(catalog: &Catalog, from: &Key, to: &Key) -> bool {
     let record = catalog.find(from).unwrap();
     references(record.document.entity())
@@ -20,7 +20,7 @@ fn needs(catalog: &Catalog, from: &Key, to: &Key) -> bool {
         .any(|r| r.relation != Relation::Provides && r.key == *to)
 }
 
-/// Everything that reaches everything else, by repeating one step until nothing changes.
+/// The transitive closure by iterating to a fixed point.
 fn reachable(size: usize, step: impl Fn(usize, usize) -> bool) -> Vec<Vec<bool>> {
     let mut reach: Vec<Vec<bool>> =
         (0..size).map(|i| (0..size).map(|j| step(i, j)).collect()).collect();
@@ -38,7 +38,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
     #[test]
-    fn closure_and_dependents_are_what_brute_force_finds(batch in vec(registration(), 0..24)) {
+    fn closure_and_dependents_match_brute_force(batch in vec(registration(), 0..24)) {
         let catalog = catalog(&batch);
         let keys: Vec<Key> = catalog.iter().map(|(key, _)| key.clone()).collect();
         let reach = reachable(keys.len(), |i, j| needs(&catalog, &keys[i], &keys[j]));
@@ -52,7 +52,7 @@ proptest! {
     }
 
     #[test]
-    fn every_circle_is_shown_once_and_truly(graph in graph()) {
+    fn cycles_reports_each_component_once(graph in graph()) {
         let reach = reachable(graph.len(), |i, j| graph[i].contains(&j));
         let mut circular: BTreeSet<usize> = (0..graph.len()).filter(|i| reach[*i][*i]).collect();
         for path in cycles(&graph) {
@@ -74,7 +74,7 @@ proptest! {
     }
 
     #[test]
-    fn a_batch_has_a_cycle_diagnostic_exactly_if_it_has_a_cycle(batch in vec(registration(), 0..16)) {
+    fn cycle_is_reported_iff_batch_has_one(batch in vec(registration(), 0..16)) {
         let batch: Vec<_> = batch.iter().filter_map(Wish::proposed).collect();
         let found = plan(&empty(), &batch).diagnostics;
         let catalog = catalog_of(&batch);

@@ -27,13 +27,13 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(48))]
 
     #[test]
-    fn a_snapshot_is_the_fold_of_its_log(batches in vec(vec(wish(), 1..6), 0..10)) {
+    fn snapshot_equals_fold_of_log(batches in vec(vec(wish(), 1..6), 0..10)) {
         let (log, snapshots) = log(&batches);
         for (r, snapshot) in snapshots.iter().enumerate() {
             let mut folded = empty();
             folded.content_digest();
             for sealed in &log[..r] {
-                // As a follower sees it: bytes, proved against the chain.
+                // As a follower receives it: bytes, verified against the chain.
                 let (bytes, documents) = (sealed.bytes().clone(), sealed.documents().to_vec());
                 let proved = SealedCommit::verify(&folded.chain(), bytes, sealed.chain(), documents);
                 folded.apply(&proved.unwrap()).unwrap();
@@ -41,7 +41,7 @@ proptest! {
             }
             prop_assert_eq!(&folded, snapshot);
             prop_assert_eq!(folded.digest(), snapshot.digest());
-            // One follows each change, the other is made afresh.
+            // One is updated incrementally, the other is computed from scratch.
             prop_assert_eq!(folded.content_digest(), snapshot.content_digest());
             prop_assert_eq!(snapshot.revision().0, r as u64);
         }
@@ -51,7 +51,7 @@ proptest! {
     }
 
     #[test]
-    fn a_restored_snapshot_goes_on_like_the_original(batches in vec(vec(wish(), 1..6), 1..8)) {
+    fn restored_snapshot_continues_like_original(batches in vec(vec(wish(), 1..6), 1..8)) {
         let (log, snapshots) = log(&batches);
         for (r, snapshot) in snapshots.iter().enumerate() {
             let records: Vec<Record> = snapshot.iter().map(|(_, record)| (**record).clone()).collect();
@@ -70,7 +70,7 @@ proptest! {
     }
 
     #[test]
-    fn a_commit_that_does_not_follow_is_refused_and_changes_nothing(
+    fn out_of_order_commit_is_rejected_unchanged(
         batches in vec(vec(wish(), 1..6), 2..6),
         wrong in any::<prop::sample::Index>(),
     ) {
@@ -85,7 +85,7 @@ proptest! {
     }
 
     #[test]
-    fn a_written_file_gives_the_same_entities(batch in vec(wish(), 0..12)) {
+    fn written_file_yields_same_entities(batch in vec(wish(), 0..12)) {
         let before = catalog(&batch);
         let file = RegistryFile::parse(&write(&before)).unwrap();
         let changes = file.proposals().iter().map(|proposed| match proposed {
@@ -109,7 +109,7 @@ proptest! {
     }
 
     #[test]
-    fn two_catalogs_differ_where_their_entities_do(
+    fn catalog_differences_match_entities(
         batches in vec(vec(wish(), 1..6), 1..8),
         sides in any::<[prop::sample::Index; 2]>(),
         place in any::<prop::sample::Index>(),

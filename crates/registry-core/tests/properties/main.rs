@@ -1,4 +1,4 @@
-//! Properties that hold for every registry and every input, tested with random ones.
+//! Property tests with random registries and inputs.
 
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 

@@ -1,4 +1,4 @@
-//! Whatever comes in, nothing panics: arbitrary bytes, arbitrary JSON, and JSON that is nearly right.
+//! Robustness against arbitrary bytes, arbitrary JSON, and almost valid JSON.
 //!
 //! The fuzz targets run the same entry points for longer.
 
@@ -100,7 +100,7 @@ const TEXTS: &[&str] = &[
     "",
 ];
 
-/// JSON made of the words of our formats, which gets further than random text.
+/// JSON with the keywords of our formats, which reaches deeper than random text.
 fn wordy() -> impl Strategy<Value = Value> {
     let (words, texts) = (select(WORDS), select(TEXTS));
     let leaf = prop_oneof![
@@ -138,7 +138,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(512))]
 
     #[test]
-    fn on_arbitrary_bytes(bytes in vec(any::<u8>(), 0..256), text in ".{0,64}") {
+    fn arbitrary_bytes_never_panic(bytes in vec(any::<u8>(), 0..256), text in ".{0,64}") {
         for bytes in [&bytes[..], text.as_bytes()] {
             let _ = parse_json(bytes);
             let _ = RegistryFile::parse(bytes);
@@ -150,12 +150,12 @@ proptest! {
     }
 
     #[test]
-    fn on_arbitrary_json(value in json()) {
+    fn arbitrary_json_never_panics(value in json()) {
         read_everything(&value);
     }
 
     #[test]
-    fn on_json_with_our_words(value in wordy()) {
+    fn json_with_keywords_never_panics(value in wordy()) {
         read_everything(&value);
         for list in ["schemas", "servers", "tools", "agents", "records"] {
             let file = json!({ "schemaVersion": "2.0", list: [value] });

@@ -1,4 +1,4 @@
-//! Walks, paths and impact against brute force, on graphs with and without circles.
+//! Traversal, paths and impact, compared with brute force on cyclic and acyclic graphs.
 
 use std::collections::BTreeSet;
 
@@ -6,7 +6,7 @@ use proptest::{collection::vec, prelude::*};
 use registry_core::{
     Catalog, Code, Key, Kind, LifecycleState, Notice,
     edges::{Relation, references},
-    graph::{Direction, Effect, Planned, Reach, impact, paths},
+    graph::{Direction, Effect, HypotheticalChange, Reach, impact, paths},
     rules::{Proposed, plan},
 };
 use registry_fixtures::world::{catalog, registration, wish};
@@ -20,7 +20,7 @@ fn needs(catalog: &Catalog, from: &Key) -> BTreeSet<Key> {
         .collect()
 }
 
-/// Every path without repetition, by trying everything.
+/// Every simple path, found by exhaustive search.
 fn simple_paths(catalog: &Catalog, path: &mut Vec<Key>, to: &Key, found: &mut Vec<Vec<Key>>) {
     let Some(last) = path.last().cloned() else { return };
     if last == *to {
@@ -47,7 +47,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(96))]
 
     #[test]
-    fn paths_are_the_shortest_of_all_simple_ones(batch in vec(registration(), 0..20)) {
+    fn paths_match_shortest_simple_paths(batch in vec(registration(), 0..20)) {
         let catalog = catalog(&batch);
         let keys: Vec<Key> = catalog.iter().map(|(key, _)| key.clone()).collect();
         let circular = is_circular(&catalog);
@@ -73,10 +73,10 @@ proptest! {
     }
 
     #[test]
-    fn a_walk_knows_how_far_everything_is(batch in vec(registration(), 0..24), deepest in 0..4_usize) {
+    fn reach_distances_match_brute_force(batch in vec(registration(), 0..24), deepest in 0..4_usize) {
         let catalog = catalog(&batch);
         for (root, _) in catalog.iter() {
-            let reach = Reach::of(&catalog, [root], Direction::Dependencies, None);
+            let reach = Reach::from_roots(&catalog, [root], Direction::Dependencies, None);
             for (i, node) in reach.nodes().iter().enumerate() {
                 let shortest = paths(&catalog, root, &node.key, 1).shown;
                 prop_assert_eq!(shortest[0].len(), node.depth + 1);
@@ -87,14 +87,14 @@ proptest! {
                     prop_assert!(needs(&catalog, from).contains(to));
                 }
             }
-            let near = Reach::of(&catalog, [root], Direction::Dependencies, Some(deepest));
+            let near = Reach::from_roots(&catalog, [root], Direction::Dependencies, Some(deepest));
             let expected = reach.nodes().iter().filter(|node| node.depth <= deepest).count();
             prop_assert_eq!(near.nodes(), &reach.nodes()[..expected]);
         }
     }
 
     #[test]
-    fn kinds_tell_the_relation(batch in vec(registration(), 0..24)) {
+    fn kinds_determine_relation(batch in vec(registration(), 0..24)) {
         for (key, record) in catalog(&batch).iter() {
             for reference in references(record.document.entity()) {
                 let told = Relation::between(key.kind, reference.key.kind);
@@ -104,13 +104,13 @@ proptest! {
     }
 
     #[test]
-    fn what_breaks_by_a_retirement_is_what_the_rules_refuse_it_for(batch in vec(wish(), 0..32)) {
+    fn impact_of_retirement_matches_rules(batch in vec(wish(), 0..32)) {
         let catalog = catalog(&batch);
         for (key, record) in catalog.iter() {
             if record.lifecycle.state == LifecycleState::Retired {
                 continue;
             }
-            let told = impact(&catalog, key, &Planned::Retire, usize::MAX);
+            let told = impact(&catalog, key, &HypotheticalChange::Retire, usize::MAX);
             let change = Proposed::SetLifecycle {
                 key: key.clone(),
                 state: LifecycleState::Retired,
@@ -127,7 +127,7 @@ proptest! {
             prop_assert_eq!(told.breaking, users.len());
             for affected in told.affected.iter().filter(|a| a.effect == Effect::Breaks) {
                 let user = &affected.path[0];
-                let named = format!("{user} is active and needs it: ");
+                let named = format!("{user} is active and depends on it: ");
                 let lines = refused.iter().filter(|line| line.starts_with(&named));
                 let lengths = lines.map(|line| line.matches(" -> ").count() + 1);
                 prop_assert_eq!(lengths.min(), Some(affected.path.len()), "{}", user);
@@ -136,10 +136,10 @@ proptest! {
     }
 
     #[test]
-    fn a_change_to_the_same_breaks_nobody(batch in vec(registration(), 0..24)) {
+    fn identical_replacement_breaks_nothing(batch in vec(registration(), 0..24)) {
         let catalog = catalog(&batch);
         for (key, record) in catalog.iter().filter(|(key, _)| key.kind != Kind::Server) {
-            let told = impact(&catalog, key, &Planned::Change(record.document.clone()), usize::MAX);
+            let told = impact(&catalog, key, &HypotheticalChange::Replace(record.document.clone()), usize::MAX);
             prop_assert_eq!(told.breaking, 0, "{:?}", told);
         }
     }

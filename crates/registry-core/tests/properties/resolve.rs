@@ -1,4 +1,4 @@
-//! What constraints mean, against a direct reading of the rules.
+//! Version constraints, compared with a direct implementation of the rules.
 
 use proptest::{collection::btree_map, prelude::*, sample::select};
 use registry_core::{
@@ -41,7 +41,7 @@ fn states() -> impl Strategy<Value = LifecycleState> {
     select(&[LifecycleState::Active, LifecycleState::Deprecated, LifecycleState::Retired][..])
 }
 
-/// The exact version that a text names: `1.2.3` or `=1.2.3`.
+/// The exact version named by a text: `1.2.3` or `=1.2.3`.
 fn exact(text: &str) -> Option<semver::Version> {
     text.strip_prefix('=').unwrap_or(text).parse().ok()
 }
@@ -69,7 +69,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(512))]
 
     #[test]
-    fn a_constraint_means_what_the_rules_say(
+    fn resolve_matches_direct_implementation(
         registered in btree_map(select(&VERSIONS[..]), states(), 0..10),
         text in constraint(),
     ) {
@@ -83,7 +83,7 @@ proptest! {
         let catalog = catalog(&wishes);
         let name = Name::parse(Kind::Server, "s").unwrap();
         let Ok(constraint) = text.parse::<Constraint>() else {
-            // What the library refuses is refused here, and nothing else.
+            // Exactly the texts that the library rejects are rejected here.
             prop_assert!(semver::VersionReq::parse(&text).is_err(), "{}", text);
             return Ok(());
         };
@@ -101,7 +101,7 @@ proptest! {
     }
 
     #[test]
-    fn no_text_is_too_much(text in ".{0,300}") {
+    fn constraint_parse_never_panics(text in ".{0,300}") {
         let _ = text.parse::<Constraint>();
         let _ = text.parse::<Requirement>();
     }

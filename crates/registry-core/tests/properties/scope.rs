@@ -1,5 +1,5 @@
-//! A scope's part of a catalog is, at every revision, what its definition says, however many
-//! revisions a follower passes over at once, and steps lead from each part to each other.
+//! A scoped catalog matches its definition at every revision, regardless of skipped revisions, and
+//! deltas transform each scoped catalog into any other.
 
 use std::{
     collections::{BTreeSet, HashSet},
@@ -7,7 +7,7 @@ use std::{
 };
 
 use proptest::{collection::vec, prelude::*, sample::select};
-use registry_core::{Catalog, Key, Kind, LifecycleState, Scope, part::Part};
+use registry_core::{Catalog, Key, Kind, LifecycleState, Scope, scoped_catalog::ScopedCatalog};
 use registry_fixtures::world::{Wish, commit, empty, wish};
 
 use serde_json::json;
@@ -27,7 +27,7 @@ const ROOTS: [&str; 12] = [
     "agent/d@2.0.0-rc.1",
 ];
 
-/// A wish of something with tags, or in a namespace, by its name.
+/// A proposed entity with tags or a namespace, depending on its name.
 fn named() -> impl Strategy<Value = Wish> {
     wish().prop_map(|mut wish| {
         if let Wish::Register(kind, value) = &mut wish {
@@ -42,7 +42,7 @@ fn named() -> impl Strategy<Value = Wish> {
     })
 }
 
-/// The definition once more, with nothing but documents and names.
+/// A direct implementation of the definition.
 fn expected(catalog: &Catalog, roots: &[&str]) -> BTreeSet<Key> {
     let mut found: BTreeSet<Key> = BTreeSet::new();
     let mut waiting: Vec<Key> = Vec::new();
@@ -86,14 +86,14 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(96))]
 
     #[test]
-    fn a_part_is_the_closure_of_its_roots_at_every_revision(
+    fn scoped_catalog_is_closure_of_roots(
         batches in vec(vec(named(), 1..6), 1..12),
         roots in vec(select(&ROOTS[..]), 1..4),
         stride in 1..4_usize,
     ) {
-        let scope = Arc::new(Scope::of_roots(&roots).unwrap());
+        let scope = Arc::new(Scope::from_roots(&roots).unwrap());
         let mut catalog = empty();
-        let mut part = Part::of(scope.clone(), &catalog);
+        let mut part = ScopedCatalog::select(scope.clone(), &catalog);
         let mut told = part.catalog().clone();
         for (i, batch) in batches.iter().enumerate() {
             if let Some(sealed) = commit(&catalog, batch) {
@@ -107,24 +107,24 @@ proptest! {
             let has_changed = part.advance(&catalog, changed.as_deref());
             let held: BTreeSet<Key> = part.catalog().iter().map(|(key, _)| key.clone()).collect();
             prop_assert_eq!(held, expected(&catalog, &roots));
-            let afresh = Part::of(scope.clone(), &catalog);
+            let afresh = ScopedCatalog::select(scope.clone(), &catalog);
             prop_assert_eq!(part.catalog(), afresh.catalog());
             prop_assert_eq!(part.catalog().content_digest(), afresh.catalog().content_digest());
             prop_assert!(part.catalog().iter().all(|(key, r)| catalog.find(key) == Some(r)));
             let is_same = told.content_digest() == part.catalog().content_digest();
             prop_assert!(has_changed || is_same);
-            let step = part.catalog().step_from(&told);
+            let step = part.catalog().delta_from(&told);
             let at = (part.catalog().revision(), part.catalog().chain());
-            let stepped = told.stepped(at, scope.clone(), step).unwrap();
+            let stepped = told.with_delta(at, scope.clone(), step).unwrap();
             prop_assert_eq!(&stepped, part.catalog());
             prop_assert_eq!(stepped.digest(), part.catalog().digest());
             told = stepped;
-            // To another scope, and back.
-            let other = Part::of(Arc::new(Scope::of_roots(&ROOTS[3..9]).unwrap()), &catalog);
-            let away = other.catalog().step_from(&told);
-            let there = told.stepped(at, other.catalog().scope().clone(), away).unwrap();
+            // To another scope and back.
+            let other = ScopedCatalog::select(Arc::new(Scope::from_roots(&ROOTS[3..9]).unwrap()), &catalog);
+            let away = other.catalog().delta_from(&told);
+            let there = told.with_delta(at, other.catalog().scope().clone(), away).unwrap();
             prop_assert_eq!(&there, other.catalog());
-            let back = there.stepped(at, scope.clone(), told.step_from(&there)).unwrap();
+            let back = there.with_delta(at, scope.clone(), told.delta_from(&there)).unwrap();
             prop_assert_eq!(&back, &told);
         }
     }

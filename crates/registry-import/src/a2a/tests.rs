@@ -148,7 +148,7 @@ fn hostile_card_never_fails() {
     assert_eq!(found.draft.agents[0]["url"], "https://a.example");
     let said = lines(&found).join("\n");
     for expected in
-        ["/url: ", "hidden characters", "tells the model", "/skills/0: ", "a second skill"]
+        ["/url: ", "hidden characters", "instructs the model", "/skills/0: ", "a second skill"]
     {
         assert!(said.contains(expected), "{expected}: {said}");
     }
@@ -175,14 +175,14 @@ fn all_card_texts_are_screened() {
     for expected in [
         "Person /protocolVersion: 1 hidden characters or terminal escapes",
         "Person /defaultInputModes/0: 1 hidden characters or terminal escapes",
-        "Person /metadata/n: the text tells the model what to do",
-        "Person /securitySchemes/k/description: the text tells the model what to do",
+        "Person /metadata/n: the text instructs the model",
+        "Person /securitySchemes/k/description: the text instructs the model",
         "Person /capabilities/extensions/0/description: 1 hidden characters or terminal escapes",
         "Person /skills/0/id: 1 hidden characters or terminal escapes",
         "Person /skills/0/tags/0: 1 hidden characters or terminal escapes",
-        "Person /skills/0/examples/0: the text tells the model what to do",
+        "Person /skills/0/examples/0: the text instructs the model",
         "Person /skills/0/inputSchema: 1 hidden characters or terminal escapes",
-        "Person /skills/0/inputSchema: a text in it tells the model what to do",
+        "Person /skills/0/inputSchema: a text in it instructs the model",
         "Import /metadata: the registry has no field for it",
     ] {
         assert!(said.iter().any(|line| line == expected), "{expected}: {said:?}");

@@ -250,7 +250,8 @@ impl Callees {
             return wanted.name.to_owned();
         }
         let joined = format!("{}_{}", wanted.server, wanted.name);
-        let joined = names::name_of(Kind::Tool, &joined).map_or(joined, |name| name.to_string());
+        let joined =
+            names::closest_name(Kind::Tool, &joined).map_or(joined, |name| name.to_string());
         let numbered = (2..).map(|number| format!("{joined}_{number}"));
         let mut names = std::iter::once(joined.clone()).chain(numbered);
         names.find(|name| !self.taken.contains_key(name)).unwrap_or(joined)
@@ -323,7 +324,7 @@ impl Call {
     /// The exact version in a member.
     pub(super) fn version(&self, member: &str) -> Result<Option<String>, Unclear> {
         let Some((_, said)) = self.said.get(member) else { return Ok(None) };
-        if let Some(version) = said.as_str().and_then(names::version_of) {
+        if let Some(version) = said.as_str().and_then(names::closest_version) {
             return Ok(Some(version.to_string()));
         }
         let text = quoted(&names::version_text(said));

@@ -128,7 +128,7 @@ impl LenientFile<'_> {
         let mut declared = Vec::new();
         for tool in self.entries.entry(Kind::Tool).or_default() {
             let Some(spec) = tool.map.get("spec") else { continue };
-            let uses = Composition::uses_of(spec).into_iter();
+            let uses = Composition::collect_uses(spec).into_iter();
             let uses = uses.filter(|found| !callee::is_qualified(spec, &found.pointer));
             // Each target with its first occurrence.
             let targets: BTreeMap<_, _> =

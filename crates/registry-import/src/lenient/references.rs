@@ -58,7 +58,7 @@ impl Finder<'_> {
     fn version(&mut self, kind: Kind, name: &str, said: Option<&Value>, at: &str) -> String {
         let text = said.map(names::version_text);
         if let (Some(said), Some(text)) = (said, &text)
-            && names::version_of(text).is_some()
+            && names::closest_version(text).is_some()
         {
             return names::exact_version(&mut self.repairs, said, at, FIRST_VERSION);
         }

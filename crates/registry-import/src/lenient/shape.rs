@@ -91,7 +91,7 @@ impl Entry {
     /// Whether the entry has a usable name. Missing versions are added later.
     pub(super) fn shape_key(&mut self, kind: Kind, repairs: &mut Repairs) -> bool {
         let said = self.name().to_owned();
-        let Some(name) = names::name_of(kind, &said) else {
+        let Some(name) = names::closest_name(kind, &said) else {
             let what = names::no_name(self.map.get("name"), "a");
             repairs.needed(self.at("name"), what, "the entry was left out");
             return false;

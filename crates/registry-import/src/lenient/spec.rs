@@ -351,7 +351,8 @@ impl Shaper<'_> {
     fn version_of_agent(&mut self, agent: &mut Value, at: &str) {
         let Some(map) = agent.as_object_mut() else { return };
         let Some(Value::String(version)) = map.get("version") else { return };
-        let version = names::version_of(version).map_or(version.clone(), |exact| exact.to_string());
+        let version =
+            names::closest_version(version).map_or(version.clone(), |exact| exact.to_string());
         let (name, skill) = (map.get("name"), map.get("skill"));
         let new = json!({ "type": "agent", "name": name, "version": version, "skill": skill });
         let place = format!("{at}/version");

@@ -368,7 +368,7 @@ fn agent_repairs_point_into_the_file() {
         json!({ "title": "Research Agent", "value": "x", "card": { "odd": 1 } })
     );
     let said = lines(&found).join("\n");
-    for never in ["--name", "--version", "address of the card", "at least one character"] {
+    for never in ["--name", "--version", "address of the card", "has an empty part"] {
         assert!(!said.contains(never), "{never}: {said}");
     }
     for expected in [
@@ -403,7 +403,7 @@ fn texts_of_file_are_screened() {
         "/agents/0/odd",
         "/agents/0/skills/0/description",
     ] {
-        for what in ["1 hidden characters or terminal escapes", "tells the model what to do"] {
+        for what in ["1 hidden characters or terminal escapes", "instructs the model"] {
             let is_said =
                 |line: &str| line.starts_with(&format!("Person {at}: ")) && line.contains(what);
             assert!(said.lines().any(is_said), "{at} {what}:\n{said}");

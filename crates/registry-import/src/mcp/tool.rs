@@ -73,7 +73,7 @@ impl Common {
     /// The tool's `execution`, unless MCP does not define its value.
     fn execution(&mut self, tool: &Value, pointer: &str) -> Map<String, Value> {
         let execution = tool["execution"].as_object().cloned().unwrap_or_default();
-        if TaskSupport::of(&execution).is_some() {
+        if TaskSupport::from_execution(&execution).is_some() {
             return execution;
         }
         let at = format!("{pointer}/execution/taskSupport");

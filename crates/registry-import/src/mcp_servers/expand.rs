@@ -1,5 +1,7 @@
 //! Variables in texts: `${NAME}`, `${NAME:-DEFAULT}` (Claude Code), `${env:NAME}`, `${userHome}` and
 //! `${workspaceFolder}` (Cursor, VS Code).
+//!
+//! Every other `${`, such as the shell expansion `${line#prefix}`, is literal text.
 
 use std::fmt;
 
@@ -32,7 +34,7 @@ impl Expanded {
 
     /// Whether the text has a variable.
     pub fn has_variable(&self) -> bool {
-        self.written.contains("${")
+        next_reference(&self.written).is_some()
     }
 }
 
@@ -42,11 +44,8 @@ pub(super) fn expand(
     variable: &dyn Fn(&str) -> Option<String>,
 ) -> Result<Expanded, String> {
     let (mut value, mut rest) = (String::with_capacity(written.len()), written);
-    while let Some((before, after)) = rest.split_once("${") {
+    while let Some((before, reference, after)) = next_reference(rest) {
         value.push_str(before);
-        let Some((reference, after)) = after.split_once('}') else {
-            return Err("`${` has no `}`; close it".to_owned());
-        };
         value.push_str(&resolve(reference, variable)?);
         rest = after;
     }
@@ -61,17 +60,7 @@ fn resolve(reference: &str, variable: &dyn Fn(&str) -> Option<String>) -> Result
              environment variable NAME"
         ));
     }
-    let reference = variable_name(reference);
-    let (name, default) = match reference.split_once(":-") {
-        Some((name, default)) => (name, Some(default)),
-        None => (reference, None),
-    };
-    if !is_name(name) {
-        return Err(format!(
-            "`${{{reference}}}` is not supported; write `${{NAME}}` with the name of an environment \
-             variable"
-        ));
-    }
+    let (name, default) = name_and_default(reference);
     if name == WORKSPACE_FOLDER {
         return variable(name).ok_or_else(|| {
             "`${workspaceFolder}` is unknown here; write the path of the folder".to_owned()
@@ -84,6 +73,24 @@ fn resolve(reference: &str, variable: &dyn Fn(&str) -> Option<String>) -> Result
              `${{{name}:-DEFAULT}}`"
         )
     })
+}
+
+/// The first variable of a text: the text before it, the reference between the braces, and the rest.
+fn next_reference(text: &str) -> Option<(&str, &str, &str)> {
+    text.match_indices("${").find_map(|(start, _)| {
+        let (reference, after) = text[start + 2..].split_once('}')?;
+        let is_input = reference.starts_with("input:");
+        let is_variable = is_input || is_name(name_and_default(reference).0);
+        is_variable.then_some((&text[..start], reference, after))
+    })
+}
+
+fn name_and_default(reference: &str) -> (&str, Option<&str>) {
+    let reference = variable_name(reference);
+    match reference.split_once(":-") {
+        Some((name, default)) => (name, Some(default)),
+        None => (reference, None),
+    }
 }
 
 /// The text of a reference in the form of Claude Code.

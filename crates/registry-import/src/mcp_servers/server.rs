@@ -181,12 +181,8 @@ impl Reader<'_> {
             self.problem(&place, "`envFile` is not read; write the variables under `env`");
         }
         let args = fields.remove("args").map(|field| self.args(&field)).unwrap_or_default();
-        let env = fields.remove("env").map(|field| self.pairs(&field)).unwrap_or_default();
+        let env = fields.remove("env").map(|field| self.env(&field)).unwrap_or_default();
         let cwd = fields.remove("cwd").and_then(|field| self.text(&field));
-        if let Some((name, _)) = env.iter().find(|(n, _)| n.is_empty() || n.contains(['=', '\0'])) {
-            let message = format!("`{name}` is not a name of a variable");
-            self.problem(&command.place, message);
-        }
         let command = self.text(command)?;
         Some(Transport::Stdio { command, args, env, cwd: cwd.map(PathBuf::from) })
     }
@@ -212,6 +208,16 @@ impl Reader<'_> {
             return Vec::new();
         };
         items.iter().filter_map(|item| self.plain(item)).collect()
+    }
+
+    fn env(&mut self, field: &Field<'_, '_>) -> BTreeMap<String, Expanded> {
+        for (name, member) in field.members().into_iter().flatten() {
+            if name.is_empty() || name.contains(['=', '\0']) {
+                let message = format!("`{name}` is not the name of an environment variable");
+                self.problem(&member.place, message);
+            }
+        }
+        self.pairs(field)
     }
 
     fn pairs(&mut self, field: &Field<'_, '_>) -> BTreeMap<String, Expanded> {

@@ -93,10 +93,11 @@ fn invalid_servers_are_left_out_with_line_pointer_and_remedy() {
         (r#"{"command": "x", "env": {"K": "${UNSET}"}}"#, "variable `UNSET` is not set; set it"),
         (r#"{"command": "x", "env": {"K": "${input:key}"}}"#, "VS Code only"),
         (r#"{"command": "x", "args": ["${workspaceFolder}/a"]}"#, "write the path of the folder"),
-        (r#"{"command": "x", "args": ["${a b}"]}"#, "is not supported"),
-        (r#"{"command": "x", "args": ["${A"]}"#, "has no `}`"),
         (r#"{"command": "x", "args": [["a"]]}"#, "not a string"),
-        (r#"{"command": "x", "env": {"": "v"}}"#, "is not a name of a variable"),
+        (
+            r#"{"command": "x", "env": {"A=B": "v"}}"#,
+            "/mcpServers/a/env/A=B: `A=B` is not the name of",
+        ),
         (r#"{"command": "x", "envFile": ".env"}"#, "`envFile` is not read"),
         ("{\"command\": \"x\", \"cwd\": \"a\\u0000\"}", "NUL"),
     ] {
@@ -188,6 +189,18 @@ fn variables_without_a_reference_are_listed() {
     assert_eq!(fields(mixed), ["args/1", "env/A", "env/B", "env/C~1D", "cwd", "command"]);
     let remote = r#"{ "url": "https://h/${TOKEN}", "headers": { "A": "${TOKEN};" } }"#;
     assert_eq!(fields(remote), ["headers/A", "url"]);
+}
+
+#[test]
+fn shell_expansions_are_literal_text() {
+    let script = r#"{ "command": "sh", "args": ["-c", "echo ${line#x} ${a b} ${A ${TOKEN}"] }"#;
+    let found = read(&format!("{{\"mcpServers\": {{\"a\": {script}}}}}"));
+    assert_eq!(found.problems, []);
+    let Transport::Stdio { args, .. } = &found.servers[0].transport else { panic!("{found:?}") };
+    assert_eq!(args[1], "echo ${line#x} ${a b} ${A secret");
+    assert_eq!(found.servers[0].expanded_fields, ["args/1"]);
+    let literal = read(r#"[{ "name": "a", "command": "sh", "args": ["${line#x}"] }]"#);
+    assert!(literal.servers[0].expanded_fields.is_empty(), "{literal:?}");
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! A tool's schema whose parts may be shared.
 
-use registry_core::schema_inline::pointer_of;
+use registry_core::schema_inline::fragment_pointer;
 use schema_compat::json_schema::each_object;
 use serde_json::{Map, Value};
 
@@ -73,7 +73,7 @@ fn may_be_taken_apart(schema: &Value) -> bool {
 /// The target of a schema object's local reference.
 pub(super) fn local_target(map: &Map<String, Value>) -> Option<Vec<String>> {
     let fragment = map.get("$ref")?.as_str()?.strip_prefix('#')?;
-    let pointer = pointer_of(fragment)?;
+    let pointer = fragment_pointer(fragment)?;
     let steps = pointer.split('/').skip(1);
     Some(steps.map(|step| step.replace("~1", "/").replace("~0", "~")).collect())
 }

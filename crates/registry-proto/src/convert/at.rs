@@ -1,6 +1,6 @@
 //! Points in history.
 
-use registry_core::{At, Revision};
+use registry_core::{PointInTime, Revision};
 
 use super::time::{InvalidTime, read_timestamp, timestamp};
 use crate::v1;
@@ -17,19 +17,19 @@ pub enum InvalidAt {
 }
 
 /// Reads a point in history that may be left out.
-pub fn at(at: Option<v1::At>) -> Result<Option<At>, InvalidAt> {
+pub fn at(at: Option<v1::At>) -> Result<Option<PointInTime>, InvalidAt> {
     let Some(v1::At { at }) = at else { return Ok(None) };
     Ok(Some(match at.ok_or(InvalidAt::Unset)? {
-        v1::at::At::Revision(revision) => At::Revision(Revision(revision)),
-        v1::at::At::Time(time) => At::Time(read_timestamp(time)?),
+        v1::at::At::Revision(revision) => PointInTime::Revision(Revision(revision)),
+        v1::at::At::Time(time) => PointInTime::Time(read_timestamp(time)?),
     }))
 }
 
-impl From<At> for v1::At {
-    fn from(at: At) -> Self {
+impl From<PointInTime> for v1::At {
+    fn from(at: PointInTime) -> Self {
         let at = match at {
-            At::Revision(revision) => v1::at::At::Revision(revision.0),
-            At::Time(time) => v1::at::At::Time(timestamp(time)),
+            PointInTime::Revision(revision) => v1::at::At::Revision(revision.0),
+            PointInTime::Time(time) => v1::at::At::Time(timestamp(time)),
         };
         Self { at: Some(at) }
     }

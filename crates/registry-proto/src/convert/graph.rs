@@ -4,11 +4,11 @@ use registry_core::{
     Catalog, Kind, Record,
     compatibility::Outcome,
     edges::Relation,
-    graph::{Affected, Compared, Effect},
+    graph::{Affected, Effect, ReplacementComparison},
     limits,
     resolve::{Candidate, Constraint, InvalidRequirement, Requirement, Unresolved},
 };
-use schema_compat::compatibility::{Difference, Doubt, Side};
+use schema_compat::compatibility::{Difference, Side, UndecidedCheck};
 
 use super::{
     diagnostic::diagnostics,
@@ -57,7 +57,9 @@ pub fn affected(catalog: &Catalog, affected: &Affected) -> v1::AffectedEntity {
 }
 
 /// Writes what comparing two versions found.
-pub fn compared(Compared { old, new, found }: &Compared) -> v1::Comparison {
+pub fn compared(
+    ReplacementComparison { old, new, found }: &ReplacementComparison,
+) -> v1::Comparison {
     let compatibility = match found.outcome() {
         Outcome::Identical => v1::Compatibility::Identical,
         Outcome::Compatible => v1::Compatibility::Compatible,
@@ -65,15 +67,15 @@ pub fn compared(Compared { old, new, found }: &Compared) -> v1::Comparison {
         Outcome::Breaking => v1::Compatibility::Breaking,
     };
     let difference = |difference: &Difference| v1::SchemaDifference {
-        keyword: difference.demand.keyword().map(str::to_owned),
+        keyword: difference.assertion.keyword().map(str::to_owned),
         pointer: difference.pointer.clone(),
         instance: (difference.instance.as_ref().map(ToString::to_string))
             .filter(|instance| instance.len() <= limits::COMPARISON_INSTANCE_BYTES),
-        refused_by_old: difference.refused_by == Side::Old,
+        refused_by_old: difference.rejected_by == Side::Old,
         message: difference.explain(old, new),
-        elsewhere: difference.elsewhere.clone(),
+        elsewhere: difference.referenced_location.clone(),
     };
-    let doubt = |Doubt { pointer, reason }: &Doubt| v1::SchemaDoubt {
+    let doubt = |UndecidedCheck { pointer, reason }: &UndecidedCheck| v1::SchemaDoubt {
         pointer: pointer.clone(),
         reason: reason.clone(),
     };
@@ -81,7 +83,7 @@ pub fn compared(Compared { old, new, found }: &Compared) -> v1::Comparison {
     v1::Comparison {
         compatibility: compatibility.into(),
         differences: found.differences.iter().take(most).map(difference).collect(),
-        doubts: found.doubts.iter().take(most).map(doubt).collect(),
+        doubts: found.undecided_checks.iter().take(most).map(doubt).collect(),
     }
 }
 
@@ -122,10 +124,10 @@ pub fn resolved(record: &Record) -> v1::Resolution {
 /// Writes why nothing meets a requirement.
 pub fn unresolved(unresolved: &Unresolved) -> v1::Resolution {
     let Unresolved { required: _, candidates, total } = unresolved;
-    let candidate = |Candidate { version, state, left_out }: &Candidate| v1::ResolveCandidate {
+    let candidate = |Candidate { version, state, reason }: &Candidate| v1::ResolveCandidate {
         version: version.to_string(),
         lifecycle: v1::LifecycleState::from(*state).into(),
-        reason: left_out.as_str().to_owned(),
+        reason: reason.as_str().to_owned(),
     };
     let unresolved = v1::UnresolvedRequirement {
         message: unresolved.to_string(),

@@ -8,7 +8,7 @@ use crate::v1;
 pub fn scope(scope: v1::Scope) -> Result<Scope, InvalidScope> {
     match scope.scope {
         Some(v1::scope::Scope::Everything(v1::Everything {})) => Ok(Scope::Everything),
-        Some(v1::scope::Scope::Roots(v1::Roots { roots })) => Scope::of_roots(&roots),
+        Some(v1::scope::Scope::Roots(v1::Roots { roots })) => Scope::from_roots(&roots),
         None => Err(InvalidScope::Empty),
     }
 }

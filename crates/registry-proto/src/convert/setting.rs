@@ -3,7 +3,7 @@
 use registry_core::{
     Revision, Selector, Setting, SettingChange,
     compatibility::InvalidMode,
-    setting::{InvalidSelector, Set},
+    setting::{InvalidSelector, SelectorSettings},
 };
 
 use crate::v1;
@@ -56,8 +56,8 @@ impl From<&SettingChange> for v1::SettingChange {
 }
 
 /// Writes what is set about one selector.
-pub fn setting_state(on: &Selector, set: &Set) -> v1::SettingState {
-    let Set { archived, owner, compatibility, revision } = set;
+pub fn setting_state(on: &Selector, set: &SelectorSettings) -> v1::SettingState {
+    let SelectorSettings { archived, owner, compatibility, revision } = set;
     v1::SettingState {
         on: on.to_string(),
         archived: *archived,
@@ -68,12 +68,14 @@ pub fn setting_state(on: &Selector, set: &Set) -> v1::SettingState {
 }
 
 /// Reads a part of the settings of a snapshot.
-pub fn settings(states: Vec<v1::SettingState>) -> Result<Vec<(Selector, Set)>, InvalidSetting> {
+pub fn settings(
+    states: Vec<v1::SettingState>,
+) -> Result<Vec<(Selector, SelectorSettings)>, InvalidSetting> {
     let read = |state: v1::SettingState| {
         let v1::SettingState { on, archived, owner, compatibility, revision } = state;
         let compatibility = compatibility.map(|mode| mode.parse()).transpose()?;
         let revision = Revision(revision);
-        Ok((on.parse()?, Set { archived, owner, compatibility, revision }))
+        Ok((on.parse()?, SelectorSettings { archived, owner, compatibility, revision }))
     };
     states.into_iter().map(read).collect()
 }

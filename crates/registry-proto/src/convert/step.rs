@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use registry_core::{
-    Digest, Record, Scope, catalog::Step, chain::Position, reference::InvalidKey,
+    Digest, Record, Scope, catalog::CatalogDelta, chain::Position, reference::InvalidKey,
     scope::InvalidScope,
 };
 
@@ -21,7 +21,7 @@ pub struct PartStep {
     /// In which scope that is.
     pub scope: Scope,
     /// What changes.
-    pub step: Step,
+    pub step: CatalogDelta,
     /// The content digest of what is in scope then.
     pub content: Digest,
 }
@@ -52,7 +52,7 @@ pub fn part_step(step: v1::Step) -> Result<PartStep, InvalidStep> {
     let position = position.ok_or(InvalidPosition::Missing)?.try_into()?;
     let content = digest(&content)?;
     let put = entities.into_iter().map(|entity| Record::try_from(entity).map(Arc::new));
-    let step = Step {
+    let step = CatalogDelta {
         put: put.collect::<Result<_, _>>()?,
         removed: removed.iter().map(|key| key.parse()).collect::<Result<_, InvalidKey>>()?,
     };

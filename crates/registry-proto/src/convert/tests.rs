@@ -130,7 +130,7 @@ fn wanted_changes_read_back() {
             notice: Notice {
                 replacement: Some("tool/find@2.0.0".parse().unwrap()),
                 sunset: Some("2026-12-31".parse().unwrap()),
-                ..Notice::saying(Some("use 2.0.0"))
+                ..Notice::with_message(Some("use 2.0.0"))
             },
         },
     ];
@@ -141,7 +141,7 @@ fn wanted_changes_read_back() {
 #[test]
 fn diagnostics_and_refusals_read_back() {
     let found = document(tool("17")).unwrap_err().remove(0);
-    let found = found.about(3, &"tool/find@1.0.0".parse().unwrap());
+    let found = found.for_change(3, &"tool/find@1.0.0".parse().unwrap());
     assert_eq!(Diagnostic::try_from(v1::Diagnostic::from(&found)), Ok(found.clone()));
     let nack = Nack {
         revision: registry_core::Revision(7),

@@ -3,9 +3,9 @@
 use registry_core::{kind::Kind, reference::Key};
 use serde::Serialize;
 
-use crate::{Bill, id, item::Item, license::License};
+use crate::{bill::Bill, id, item::Item, license::License};
 
-/// One element. The order of the members is that of the file.
+/// One element; members are serialized in this order.
 #[derive(Serialize)]
 #[serde(tag = "type", rename_all_fields = "camelCase")]
 pub(super) enum Element {
@@ -94,7 +94,7 @@ pub(super) struct Package {
     extension: Vec<Part>,
 }
 
-/// What elements are made of.
+/// Objects inside of elements.
 #[derive(Serialize)]
 #[serde(tag = "type", rename_all_fields = "camelCase")]
 pub(super) enum Part {
@@ -132,14 +132,14 @@ pub(super) struct DictionaryEntry {
 const CREATION: &str = "_:creation";
 const PROFILES: &[&str] = &["core", "software", "simpleLicensing", "extension"];
 
-/// How one entity relates to others.
+/// The relation of one entity to others.
 #[derive(Clone, Copy)]
 pub(super) enum Relation {
     DependsOn,
     Contains,
 }
 
-/// Makes ids of one bill, and the elements that are little more than an id.
+/// Creates the ids of a bill, and simple elements.
 pub(super) struct Names {
     base: String,
 }
@@ -216,7 +216,7 @@ fn license_name(license: &License) -> String {
     }
 }
 
-/// The elements before the packages: who made this, when, and about what.
+/// The elements before the packages: creation information, tool and document.
 pub(super) fn head(bill: &Bill, names: &Names) -> Vec<Element> {
     let root = bill.root.as_ref().map_or_else(|| "registry".to_owned(), ToString::to_string);
     let writer = names.named("writer", Some(format!("registry-{}", env!("CARGO_PKG_VERSION"))));
@@ -235,7 +235,7 @@ pub(super) fn head(bill: &Bill, names: &Names) -> Vec<Element> {
         },
         Element::Sbom {
             named: names.named("sbom", Some(bill.name())),
-            comment: bill.about(),
+            comment: bill.describe_source(),
             profile_conformance: PROFILES,
             root_element: vec![names.id(root)],
             element: bill.keys().map(|key| names.id(key)).collect(),
@@ -243,7 +243,7 @@ pub(super) fn head(bill: &Bill, names: &Names) -> Vec<Element> {
     ];
     if bill.root.is_none() {
         head.push(registry_package(bill, names));
-        let tops: Vec<_> = bill.tops().into_iter().map(|key| names.id(key)).collect();
+        let tops: Vec<_> = bill.subjects().into_iter().map(|key| names.id(key)).collect();
         if !tops.is_empty() {
             head.push(names.relate("registry", "contains", tops));
         }

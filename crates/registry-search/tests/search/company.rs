@@ -1,4 +1,4 @@
-//! The realistic catalog: `catalog.jsonl`, expanded from its short form to documents and commits.
+//! The realistic catalog: `catalog.jsonl`, expanded to documents and commits.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use serde_json::{Map, Value, json};
 
 const LINES: &str = include_str!("catalog.jsonl");
 
-/// The catalog: everything registered in one commit, then what is deprecated and retired.
+/// The catalog: all registrations in one commit, then deprecations and retirements.
 pub(crate) fn catalog() -> Catalog {
     let lines: Vec<Value> = LINES.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     let mut documents = Vec::new();
@@ -41,7 +41,7 @@ pub(crate) fn catalog() -> Catalog {
     catalog
 }
 
-/// Adds one commit.
+/// Appends one commit.
 fn commit(catalog: &mut Catalog, changes: Vec<Change>, documents: Vec<Arc<Document>>) {
     let commit = Commit {
         revision: catalog.revision().next(),
@@ -116,7 +116,7 @@ fn agent(value: &mut Value, line: &Value, lines: &[Value]) {
     value["defaultOutputModes"] = json!(["text/plain"]);
 }
 
-/// A JSON Schema with these properties; each comes with its description, which may be empty.
+/// A JSON Schema with these properties and their descriptions, which may be empty.
 fn object(properties: &Value) -> Value {
     let property = |(name, text): (&String, &Value)| {
         let described = text.as_str().is_some_and(|text| !text.is_empty());

@@ -1,4 +1,4 @@
-//! Search, measured and checked over a realistic catalog.
+//! Search quality and limits over a realistic catalog.
 
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 

@@ -1,4 +1,4 @@
-//! How good the order of results is: NDCG@10 over the labelled queries.
+//! Relevance of the ranking: NDCG@10 over labelled queries.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,7 @@ use serde::Deserialize;
 use crate::company;
 
 const QUERIES: &str = include_str!("queries.jsonl");
-/// Results that are looked at.
+/// Number of evaluated results.
 const DEPTH: usize = 10;
 
 #[derive(Deserialize)]
@@ -18,7 +18,7 @@ struct Labelled {
     grades: BTreeMap<String, u32>,
 }
 
-/// What one query gave.
+/// The result of one query.
 struct Judged {
     labelled: Labelled,
     is_held_out: bool,
@@ -62,9 +62,9 @@ fn mean(judged: &[&Judged]) -> f64 {
         / f64::from(u32::try_from(judged.len()).unwrap())
 }
 
-/// With `--nocapture` it shows where it falls short, but not on what is held out.
+/// With `--nocapture` it prints imperfect rankings, except those of held-out queries.
 #[test]
-fn the_order_of_results_is_what_users_want() {
+fn ranking_meets_relevance_target() {
     let judged = judge_all();
     assert!(judged.len() >= 60, "{} queries", judged.len());
     let (held, tuned): (Vec<_>, Vec<_>) = judged.iter().partition(|judged| judged.is_held_out);

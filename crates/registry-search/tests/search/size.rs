@@ -1,5 +1,5 @@
-//! How big the index of 100,000 entities is, and how long it takes. Ignored by default: run it in
-//! release, with `--nocapture`.
+//! Size and speed of an index with 100,000 entities; ignored by default, to be run in release with
+//! `--nocapture`.
 
 use std::{sync::Arc, time::Instant};
 
@@ -10,7 +10,7 @@ use crate::company;
 
 const ENTITIES: usize = 100_000;
 
-/// The realistic catalog again and again, each time with words of its own.
+/// Copies of the realistic catalog, each with additional words of its own.
 fn big_catalog() -> Catalog {
     let few: Vec<Arc<Document>> =
         company::catalog().iter().map(|(_, record)| record.document.clone()).collect();
@@ -22,7 +22,7 @@ fn big_catalog() -> Catalog {
         value["description"] =
             format!("{} Of unit{} in plant{}.", text(&value["description"]), i / 400, i % 997)
                 .into();
-        Arc::new(Document::parse(document.key().kind, &value).unwrap().unread())
+        Arc::new(Document::parse(document.key().kind, &value).unwrap().without_entity())
     });
     let mut catalog = Catalog::empty(RegistryId::new("big"));
     let documents: Vec<_> = renamed.collect();
@@ -40,7 +40,7 @@ fn big_catalog() -> Catalog {
     catalog
 }
 
-/// What Linux says that this process holds in memory, in bytes.
+/// The resident memory of this process in bytes, according to Linux.
 fn resident() -> usize {
     let text = std::fs::read_to_string("/proc/self/statm").unwrap_or_default();
     text.split(' ').nth(1).and_then(|pages| pages.parse::<usize>().ok()).unwrap_or(0) * 4096
@@ -48,7 +48,7 @@ fn resident() -> usize {
 
 #[test]
 #[ignore = "measures; run in release"]
-fn a_hundred_thousand_entities() {
+fn index_of_hundred_thousand_entities() {
     let catalog = big_catalog();
     assert_eq!(catalog.len(), ENTITIES);
     let documents: usize = catalog.iter().map(|(_, r)| r.document.bytes().len()).sum();

@@ -1,7 +1,7 @@
-//! The schemas of a comparison as nodes: read when they are first looked at, each once.
+//! The schemas of a comparison as nodes, each parsed once on first access.
 //!
-//! A node is known by the address of its JSON, so a registered schema that both sides refer to is
-//! one node.
+//! Nodes are identified by the address of their JSON, so a registered schema that both sides refer
+//! to is one node.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -18,25 +18,24 @@ use super::{
 use crate::{
     json_schema::each_object_at,
     name::SchemaName,
-    pointer::{At, pointer_join},
+    pointer::{Location, pointer_join},
     schema_compile::{ROOT, resources},
 };
 
-/// A node's number.
 pub(super) type Id = usize;
 
-/// The version of JSON Schema that a document follows.
+/// The JSON Schema version of a document.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Dialect {
     Draft7,
     Draft201909,
     Draft202012,
-    /// Draft 4 or 6: not compared.
+    /// Draft 4 or 6, which are not compared.
     Older,
 }
 
 impl Dialect {
-    fn of(schema: &Value) -> Self {
+    fn from_schema(schema: &Value) -> Self {
         schema.get("$schema").and_then(Value::as_str).map_or(Self::Draft202012, Self::named)
     }
 
@@ -50,17 +49,18 @@ impl Dialect {
     }
 }
 
-/// One JSON Schema with its own references: a part of an entity.
+/// A JSON Schema with its own references: a part of an entity.
 pub(super) struct Document<'a> {
-    /// The registered schema that it is; `None` for the two that are compared.
+    /// The name of a registered schema; `None` for the two compared schemas.
     pub(super) key: Option<SchemaName>,
     pub(super) dialect: Dialect,
     root: &'a Value,
     /// JSON pointer of the root in its entity.
     at: String,
-    /// Each name's place; none where it is not certain which one is meant.
+    /// The location of each anchor; `None` if it is ambiguous.
     anchors: BTreeMap<&'a str, Option<(&'a Value, String)>>,
-    /// Whether parts have an `$id` or `$schema` of their own: their references are not followed.
+    /// Whether subschemas have an `$id` or `$schema` of their own. Their references are not
+    /// followed.
     has_resources: bool,
 }
 
@@ -68,7 +68,7 @@ struct Slot<'a> {
     document: usize,
     /// JSON pointer in its entity.
     pointer: String,
-    /// The keyword that led to it first; none leads to a root.
+    /// The keyword that led to it first; `None` for a root.
     applied_by: Option<&'static str>,
     value: Option<&'a Value>,
     rules: Option<Rc<Rules>>,
@@ -80,21 +80,21 @@ pub(super) struct Arena<'a> {
     by_key: HashMap<SchemaName, usize>,
     slots: Vec<Slot<'a>>,
     by_address: HashMap<(usize, usize), Id>,
-    /// What reading took since that was last asked, in steps.
+    /// The parsing cost since the last call of `take_work`, in steps.
     work: usize,
-    /// Whether something may call itself as a meta-schema does.
+    /// Whether a schema may impersonate a meta-schema by its `$id`.
     has_impostors: bool,
 }
 
-/// Meta-schemas that mean the same wherever they are referred to; the later ones refer to what their
-/// user has (`$dynamicRef`, `$recursiveRef`).
+/// Meta-schemas that have the same meaning in any context. Later ones refer to definitions of their
+/// user (`$dynamicRef`, `$recursiveRef`).
 const META_SCHEMAS: [&str; 2] =
     ["http://json-schema.org/draft-07/schema", "http://json-schema.org/draft-07/schema#"];
 
-/// Where a reference leads.
+/// The target of a reference.
 pub(super) enum Target {
     Node(Id),
-    /// To one of [`META_SCHEMAS`].
+    /// One of [`META_SCHEMAS`].
     Meta,
     /// Not followed.
     Unknown,
@@ -113,7 +113,7 @@ impl<'a> Arena<'a> {
         }
     }
 
-    /// Adds a schema that is compared; its root node.
+    /// Adds a schema to compare and returns its root node.
     pub(super) fn add(&mut self, schema: &'a Value, at: &str) -> Id {
         let document = self.add_document(schema, at, None);
         self.node_of(document, schema, at.to_owned(), None)
@@ -121,9 +121,9 @@ impl<'a> Arena<'a> {
 
     fn add_document(&mut self, root: &'a Value, at: &str, key: Option<SchemaName>) -> usize {
         let (mut anchors, mut has_resources) = (BTreeMap::new(), false);
-        let (dialect, mut places) = (Dialect::of(root), Vec::new());
+        let (dialect, mut places) = (Dialect::from_schema(root), Vec::new());
         let mut objects = 0;
-        each_object_at(root, At::ROOT, &mut |map, place| {
+        each_object_at(root, Location::ROOT, &mut |map, place| {
             objects += 1;
             let inner = !std::ptr::eq(map, root.as_object().unwrap_or(map));
             let declared = map.get("$schema").and_then(Value::as_str);
@@ -138,7 +138,8 @@ impl<'a> Arena<'a> {
             let Some(value) = root.pointer(&place) else { continue };
             for keyword in ["$anchor", "$dynamicAnchor"] {
                 if let Some(name) = value.get(keyword).and_then(Value::as_str) {
-                    // One of two may stand where no schema is; a dynamic one hangs on who asks.
+                    // A repeated anchor may be inside of data, and a dynamic one depends on the
+                    // context.
                     let is_certain = keyword == "$anchor" && !anchors.contains_key(name);
                     anchors.insert(name, is_certain.then(|| (value, place.clone())));
                 }
@@ -168,7 +169,7 @@ impl<'a> Arena<'a> {
         })
     }
 
-    /// A node that no document has, beside one that it was derived from.
+    /// A derived node without JSON, in the document of another one.
     pub(super) fn synthetic(&mut self, beside: Id, rules: Rules) -> Id {
         let Slot { document, pointer, applied_by, .. } = &self.slots[beside];
         let (document, pointer, applied_by) = (*document, pointer.clone(), *applied_by);
@@ -177,7 +178,7 @@ impl<'a> Arena<'a> {
         self.slots.len() - 1
     }
 
-    /// What a node demands.
+    /// The rules of a node.
     pub(super) fn rules(&mut self, id: Id) -> Rc<Rules> {
         if let Some(rules) = &self.slots[id].rules {
             return rules.clone();
@@ -191,18 +192,18 @@ impl<'a> Arena<'a> {
         rules
     }
 
-    /// What reading took since this was last asked, in steps.
+    /// Returns and resets the parsing cost in steps.
     pub(super) fn take_work(&mut self) -> usize {
         std::mem::take(&mut self.work)
     }
 
-    /// The schemas that were read, each whole.
+    /// The complete schemas that were parsed.
     pub(super) fn schemas(&self) -> impl Iterator<Item = &'a Value> {
         self.documents.iter().map(|document| document.root)
     }
 
-    /// A part of a node's JSON, as a node of its own: the value of a keyword, or the one of its
-    /// values that has this name or index.
+    /// A part of a node's JSON as a node: the value of a keyword, or one of its values with this
+    /// name or index.
     pub(super) fn part(
         &mut self,
         of: Id,
@@ -218,10 +219,10 @@ impl<'a> Arena<'a> {
         self.node_of(document, value, pointer, Some(keyword))
     }
 
-    /// Where the reference of a node leads.
+    /// The target of a node's reference.
     pub(super) fn follow(&mut self, from: Id, reference: &str) -> Target {
         let target = self.target(from, reference);
-        // What is behind it may call itself anything.
+        // An unfollowed target may impersonate anything by its `$id`.
         self.has_impostors |= matches!(target, Target::Unknown);
         target
     }
@@ -258,7 +259,7 @@ impl<'a> Arena<'a> {
         }
     }
 
-    /// Whether the same demand elsewhere would be met by what meets this one.
+    /// Whether an equal constraint elsewhere accepts the same values.
     pub(super) fn is_fixed(&self, opaque: &Opaque) -> bool {
         match opaque.keyword {
             "$ref" => opaque.text.is_some() && !self.has_impostors,
@@ -289,27 +290,27 @@ impl<'a> Arena<'a> {
         &self.slots[id].pointer
     }
 
-    /// The registered schema that a node is part of; `None` for the two that are compared.
+    /// The registered schema that contains a node; `None` for the two compared schemas.
     pub(super) fn key_of(&self, id: Id) -> Option<&SchemaName> {
         self.documents[self.slots[id].document].key.as_ref()
     }
 
-    /// The document of a node, as a number.
+    /// The index of a node's document.
     pub(super) fn document_of(&self, id: Id) -> usize {
         self.slots[id].document
     }
 
-    /// The keyword whose meaning a synthetic node is.
+    /// The keyword that a synthetic node implements.
     pub(super) fn stands_for(&self, id: Id) -> Option<&'static str> {
         self.slots[id].rules.as_ref().and_then(|rules| rules.stands_for)
     }
 
-    /// The keyword whose value the node is, or one of whose values; `None` for a root.
+    /// The keyword whose value contains the node; `None` for a root.
     pub(super) fn applied_by(&self, id: Id) -> Option<&'static str> {
         self.slots[id].applied_by
     }
 
-    /// The JSON of a node, unless it is synthetic.
+    /// The JSON of a node; `None` for a synthetic node.
     pub(super) fn json(&self, id: Id) -> Option<&'a Value> {
         self.slots[id].value
     }

@@ -1,15 +1,15 @@
-//! The keywords of arrays: position by position as far as either side has one of its own, then all
-//! the rest at once.
+//! Array keywords. Positions with schemas of their own on either side are compared individually,
+//! and the rest at once.
 
 use serde_json::Value;
 
 use super::{
-    given::Facts,
     prover::{Failure, Goal, Prover, Stop},
     rules::{Contains, Rules, Types},
+    value_set::Facts,
 };
 
-/// Arrays longer than this are not built as examples.
+/// Maximum length of arrays in counterexamples.
 const LONGEST: u64 = 256;
 
 impl Prover<'_> {
@@ -20,7 +20,7 @@ impl Prover<'_> {
         failures: &mut Vec<Failure>,
     ) -> Result<(), Stop> {
         let rules = self.arena.rules(goal.wanted);
-        let array = goal.given.clone().of_types(Types::ARRAY);
+        let array = goal.given.clone().with_types(Types::ARRAY);
         let goal = &Goal { given: array, ..goal.clone() };
         if facts.count.min < rules.count.min {
             let samples = self.samples(&goal.given)?;
@@ -31,7 +31,7 @@ impl Prover<'_> {
             failures.push(self.failure(goal, "maxItems", sample));
         }
         if rules.is_unique && !facts.is_unique && facts.count.max > 1 {
-            let samples = self.twins(facts)?;
+            let samples = self.duplicates(facts)?;
             failures.push(self.failure(goal, "uniqueItems", samples));
         }
         self.positions(goal, facts, &rules, failures)?;
@@ -58,7 +58,7 @@ impl Prover<'_> {
             if facts.count.max <= position as u64 {
                 break;
             }
-            let parts = facts.of_item(position);
+            let parts = facts.item_schemas(position);
             let below = self.below(goal, &parts, wanted)?;
             let found = self.prove(&below)?;
             if !found.is_empty() && self.ends_before(facts, position, goal.level)? {
@@ -71,10 +71,10 @@ impl Prover<'_> {
         Ok(())
     }
 
-    /// Whether no array reaches this position, because no item fits an earlier one.
+    /// Whether no array reaches this position because no item matches an earlier one.
     fn ends_before(&mut self, facts: &Facts, position: usize, level: usize) -> Result<bool, Stop> {
         for earlier in 0..position.min(facts.prefix() + 1) {
-            let part = self.given(facts.of_item(earlier))?;
+            let part = self.given(facts.item_schemas(earlier))?;
             if self.is_empty(&part, level + 1)? {
                 return Ok(true);
             }
@@ -96,9 +96,9 @@ impl Prover<'_> {
         for contains in &given {
             if !enough && contains.min >= wanted.min {
                 let mut parts = vec![contains.schema];
-                // A counted item is one of the items, too, where they all have the same schemas.
+                // If all items have the same schemas, these apply to counted items as well.
                 if facts.prefix() == 0 {
-                    parts.extend(facts.of_item(0));
+                    parts.extend(facts.item_schemas(0));
                 }
                 let part = self.given(parts)?;
                 enough = self.holds(&part, wanted.schema, level)?;
@@ -107,7 +107,7 @@ impl Prover<'_> {
         if !enough && facts.count.min >= wanted.min {
             enough = true;
             for position in 0..=facts.prefix() {
-                let part = self.given(facts.of_item(position))?;
+                let part = self.given(facts.item_schemas(position))?;
                 enough = enough && self.holds(&part, wanted.schema, level)?;
             }
         }
@@ -135,14 +135,14 @@ impl Prover<'_> {
         Ok(())
     }
 
-    /// An array of this many items that fit the given schemas.
+    /// An array with this number of items that match the given schemas.
     pub(super) fn array_of(&mut self, facts: &Facts, count: u64) -> Result<Vec<Value>, Stop> {
         if count > LONGEST {
             return Ok(Vec::new());
         }
         let mut items = Vec::new();
         for position in 0..usize::try_from(count).unwrap_or(0) {
-            let part = self.given(facts.of_item(position))?;
+            let part = self.given(facts.item_schemas(position))?;
             let values = self.samples(&part)?;
             let fresh = values.iter().find(|value| !facts.is_unique || !items.contains(*value));
             let numbered = || facts.is_unique.then(|| Value::String(format!("item {position}")));
@@ -152,11 +152,11 @@ impl Prover<'_> {
         Ok(vec![Value::Array(items)])
     }
 
-    /// Arrays with the same item twice.
-    fn twins(&mut self, facts: &Facts) -> Result<Vec<Value>, Stop> {
+    /// Arrays with a duplicate item.
+    fn duplicates(&mut self, facts: &Facts) -> Result<Vec<Value>, Stop> {
         let mut found = Vec::new();
         for position in [0, facts.prefix()] {
-            let part = self.given(facts.of_item(position))?;
+            let part = self.given(facts.item_schemas(position))?;
             for item in self.samples(&part)?.into_iter().take(2) {
                 let count = facts.count.min.clamp(2, LONGEST);
                 for array in self.array_of(facts, count)? {
@@ -171,7 +171,7 @@ impl Prover<'_> {
         Ok(found)
     }
 
-    /// The failure of an item as one of its array.
+    /// Converts the failure of an item into one of its array.
     fn as_item(
         &mut self,
         facts: &Facts,

@@ -1,19 +1,19 @@
-//! Splitting what is given into the cases of a disjunction: `anyOf`, `oneOf`, `if`, or types.
+//! Case analysis over disjunctions: `anyOf`, `oneOf`, `if`, or types.
 
 use super::{
     arena::Id,
-    given::{Facts, Given, Split},
     prover::{FAILURES, Failure, Goal, Prover, Stop},
     rules::Types,
+    value_set::{Facts, Split, ValueSet},
 };
 
 impl Prover<'_> {
     /// The cases of the first disjunction that is not split yet.
     pub(super) fn cases(
         &mut self,
-        given: &Given,
+        given: &ValueSet,
         facts: &Facts,
-    ) -> Result<Option<Vec<Given>>, Stop> {
+    ) -> Result<Option<Vec<ValueSet>>, Stop> {
         for (node, rules) in &facts.rules {
             let node = *node;
             if !rules.any.is_empty() && !given.done.contains(&(node, Split::Any)) {
@@ -45,11 +45,11 @@ impl Prover<'_> {
             }
         }
         let types: Vec<Types> = facts.types.each().collect();
-        let split = |one: &Types| given.clone().of_types(*one);
+        let split = |one: &Types| given.clone().with_types(*one);
         Ok((types.len() > 1).then(|| types.iter().map(split).collect()))
     }
 
-    fn cases_of_one(&mut self, rest: &Given, one: &[Id]) -> Result<Vec<Given>, Stop> {
+    fn cases_of_one(&mut self, rest: &ValueSet, one: &[Id]) -> Result<Vec<ValueSet>, Stop> {
         let mut cases = Vec::with_capacity(one.len());
         for (i, case) in one.iter().enumerate() {
             self.step(one.len() / 4)?;
@@ -64,7 +64,7 @@ impl Prover<'_> {
     pub(super) fn each_case(
         &mut self,
         goal: &Goal,
-        cases: Vec<Given>,
+        cases: Vec<ValueSet>,
         failures: Vec<Failure>,
     ) -> Result<Vec<Failure>, Stop> {
         let mut found = Vec::new();
@@ -78,7 +78,7 @@ impl Prover<'_> {
         if found.is_empty() {
             return Ok(found);
         }
-        // Without the cases the reason may be nearer to what was written.
+        // Without the cases, the reason may be closer to the schema as written.
         found.extend(failures);
         Ok(found)
     }

@@ -1,11 +1,12 @@
-//! Two schemas, one question: does the one accept everything that the other accepts?
+//! The decision procedure.
 //!
-//! The proof says yes; its failures bring candidates, and only real validators say no.
+//! A proof yields "yes". A failed proof yields candidates; if the validators of both schemas
+//! disagree on one, the verdict is "no".
 
 use serde_json::Value;
 
 use super::{
-    Budget, Demand, Difference, Doubt, Resolve, Side, Verdict,
+    Assertion, Budget, Difference, Resolve, Side, UndecidedCheck, Verdict,
     arena::{Arena, Id},
     prover::{Failure, Goal, Prover, Stop},
     regex,
@@ -22,14 +23,14 @@ use crate::{
 /// A JSON Schema and its JSON pointer in its entity.
 pub type Placed<'a, 'p> = (&'a Value, &'p str);
 
-/// Steps that are left for examples when the proof has used up its own.
+/// Steps reserved for finding a counterexample after the proof has used its own.
 const LAST_STEPS: usize = 2_000;
 
-/// What compiling two small schemas costs, in steps.
+/// The cost of compiling two small schemas, in steps.
 const COMPILING_STEPS: usize = 200;
 
-/// Whether `wanted` accepts everything that `given` accepts; `wanted_in` says which of the versions
-/// `wanted` is in.
+/// Decides whether `wanted` accepts everything that `given` accepts. `wanted_in` is the version
+/// that contains `wanted`.
 pub fn covers<'a>(
     given: Placed<'a, '_>,
     wanted: Placed<'a, '_>,
@@ -42,8 +43,8 @@ pub fn covers<'a>(
     }
     if budget.is_spent() {
         let own = if wanted_in == Side::New { wanted.1 } else { given.1 };
-        let reason = "the comparisons of one commit have used up their steps".to_owned();
-        return Verdict::Undecided(Doubt { pointer: own.to_owned(), reason });
+        let reason = "the comparison budget of the commit is exhausted".to_owned();
+        return Verdict::Undecided(UndecidedCheck { pointer: own.to_owned(), reason });
     }
     let mut arena = Arena::new(resolve);
     let (given_root, wanted_root) = (arena.add(given.0, given.1), arena.add(wanted.0, wanted.1));
@@ -58,13 +59,13 @@ pub fn covers<'a>(
     budget.spend(share - question.prover.left());
     match outcome {
         Ok(failures) if failures.is_empty() => Verdict::Yes,
-        Err(Unproved::Circle(circle)) => question.circular(circle),
+        Err(Unproved::Cycle(circle)) => question.circular(circle),
         Ok(failures) => question.disprove(&failures, resolve, budget),
         Err(Unproved::Stop) => question.disprove(&[], resolve, budget),
     }
 }
 
-/// Some values that a schema without references accepts.
+/// Sample values of a schema without references.
 pub fn samples(schema: &Value, budget: &mut Budget) -> Vec<Value> {
     let mut arena = Arena::new(&|_| None);
     let root = arena.add(schema, "");
@@ -78,21 +79,21 @@ pub fn samples(schema: &Value, budget: &mut Budget) -> Vec<Value> {
     found
 }
 
-/// Two schemas, and what is known of them.
+/// Two schemas and the results about them.
 struct Question<'a> {
     prover: Prover<'a>,
     given: Id,
     wanted: Id,
-    /// The root that is in the new version.
+    /// The root in the new version.
     own: Id,
     wanted_in: Side,
 }
 
-/// Why there is no proof.
+/// The reason why there is no proof.
 enum Unproved {
     Stop,
-    /// A circle of references leads back to this node.
-    Circle(Id),
+    /// A cycle of references contains this node.
+    Cycle(Id),
 }
 
 impl From<Stop> for Unproved {
@@ -103,15 +104,15 @@ impl From<Stop> for Unproved {
 
 impl<'a> Question<'a> {
     fn prove(&mut self) -> Result<Vec<Failure>, Unproved> {
-        if let Some(circle) = self.prover.circle([self.given, self.wanted])? {
-            return Err(Unproved::Circle(circle));
+        if let Some(circle) = self.prover.find_cycle([self.given, self.wanted])? {
+            return Err(Unproved::Cycle(circle));
         }
         let given = self.prover.given([self.given])?;
         let (wanted, anchor) = (self.wanted, self.own);
         Ok(self.prover.prove(&Goal { given, wanted, anchor, level: 0 })?)
     }
 
-    /// Asks the validators about everything that may be an example.
+    /// Checks all candidates with the validators.
     fn disprove(
         &mut self,
         failures: &[Failure],
@@ -121,13 +122,13 @@ impl<'a> Question<'a> {
         let more = self.with_last_steps(budget, Self::last_candidates);
         let share = budget.share();
         let candidates = failures.iter().flat_map(|failure| &failure.candidates).chain(&more);
-        let steps = self.cost_of_judging(share).saturating_add(size(candidates) / 8);
+        let steps = self.validation_cost(share).saturating_add(size(candidates) / 8);
         budget.spend(steps);
         if steps > share {
             return self.too_long();
         }
         let (given, wanted) = (self.json(self.given), self.json(self.wanted));
-        if let Some(judges) = Judges::of(given, wanted, resolve) {
+        if let Some(judges) = Validators::compile(given, wanted, resolve) {
             for failure in failures {
                 if let Some(instance) = failure.candidates.iter().find(|v| judges.differ(v)) {
                     return self.no(failure, instance.clone());
@@ -135,7 +136,10 @@ impl<'a> Question<'a> {
             }
             if let Some(instance) = more.into_iter().find(|value| judges.differ(value)) {
                 let keyword = self.with_last_steps(budget, |question| {
-                    question.prover.refusing(question.wanted, &instance).unwrap_or_default()
+                    question
+                        .prover
+                        .rejecting_keyword(question.wanted, &instance)
+                        .unwrap_or_default()
                 });
                 let (wanted, anchor, candidates) = (self.wanted, self.own, Vec::new());
                 let root = Failure { keyword, wanted, anchor, candidates, is_definite: true };
@@ -148,7 +152,7 @@ impl<'a> Question<'a> {
         }
     }
 
-    /// Does something after the proof has ended; it costs what it takes.
+    /// Runs follow-up work after the proof and deducts its cost.
     fn with_last_steps<T>(&mut self, budget: &mut Budget, work: impl FnOnce(&mut Self) -> T) -> T {
         self.prover.refill(LAST_STEPS);
         let before = self.prover.left();
@@ -158,18 +162,18 @@ impl<'a> Question<'a> {
     }
 
     fn json(&self, root: Id) -> &'a Value {
-        // Roots are no synthetic nodes.
+        // Roots always have JSON.
         self.prover.arena.json(root).unwrap_or(&Value::Null)
     }
 
-    /// Values of the given schema, found with some steps more.
+    /// Values of the given schema, found with additional steps.
     fn last_candidates(&mut self) -> Vec<Value> {
         let given = self.prover.given([self.given]);
         given.and_then(|given| self.prover.samples(&given)).unwrap_or_default()
     }
 
-    /// What compiling all the schemas costs, in steps; counted no further than `most`.
-    fn cost_of_judging(&self, most: usize) -> usize {
+    /// The cost of compiling all schemas in steps, counted up to `most`.
+    fn validation_cost(&self, most: usize) -> usize {
         let mut steps = COMPILING_STEPS;
         for schema in self.prover.arena.schemas() {
             each_object(schema, &mut |map| {
@@ -186,35 +190,35 @@ impl<'a> Question<'a> {
     }
 
     fn no(&self, failure: &Failure, instance: Value) -> Verdict {
-        let Place { demand, pointer, elsewhere } = self.place(failure);
+        let Place { assertion, pointer, referenced_location } = self.place(failure);
         let instance = Some(instance);
-        let refused_by = self.wanted_in;
-        Verdict::No(Difference { demand, pointer, elsewhere, instance, refused_by })
+        let rejected_by = self.wanted_in;
+        Verdict::No(Difference { assertion, pointer, referenced_location, instance, rejected_by })
     }
 
     fn undecided(&self, failure: &Failure) -> Verdict {
-        let Place { demand, pointer, elsewhere } = self.place(failure);
-        let place = elsewhere.map(|place| format!(" ({place})")).unwrap_or_default();
-        let reason = format!("{demand}{place} could not be compared");
-        Verdict::Undecided(Doubt { pointer, reason })
+        let Place { assertion, pointer, referenced_location } = self.place(failure);
+        let place = referenced_location.map(|place| format!(" ({place})")).unwrap_or_default();
+        let reason = format!("{assertion}{place} could not be compared");
+        Verdict::Undecided(UndecidedCheck { pointer, reason })
     }
 
     fn circular(&self, circle: Id) -> Verdict {
         let circle = self.prover.arena.pointer(circle);
-        self.doubt(format!("a circle of references leads back to {circle}"))
+        self.doubt(format!("{circle} refers to itself"))
     }
 
     fn too_long(&self) -> Verdict {
         let steps = limits::COMPARISON_STEPS;
-        self.doubt(format!("comparing takes more than {steps} steps, or it is nested too deep"))
+        self.doubt(format!("the comparison exceeds {steps} steps or the nesting limit"))
     }
 
     fn doubt(&self, reason: String) -> Verdict {
         let pointer = self.prover.arena.pointer(self.own).to_owned();
-        Verdict::Undecided(Doubt { pointer, reason })
+        Verdict::Undecided(UndecidedCheck { pointer, reason })
     }
 
-    /// Where a failure is, in the words of the new document.
+    /// The location of a failure, relative to the new document.
     fn place(&self, failure: &Failure) -> Place {
         let arena = &self.prover.arena;
         let Failure { keyword, wanted, anchor, .. } = *failure;
@@ -225,39 +229,39 @@ impl<'a> Question<'a> {
         };
         let is_elsewhere = wanted != anchor;
         let own = if is_elsewhere && self.wanted_in == Side::New { Some("$ref") } else { keyword };
-        let elsewhere = is_elsewhere.then(|| {
+        let referenced_location = is_elsewhere.then(|| {
             let place = at(wanted, keyword);
             match arena.key_of(wanted) {
                 Some(key) => format!("in {key} at {place}"),
                 None => format!("at {place}"),
             }
         });
-        let demand = keyword.map_or(Demand::Schema, Demand::Keyword);
-        Place { demand, pointer: at(anchor, own), elsewhere }
+        let assertion = keyword.map_or(Assertion::Schema, Assertion::Keyword);
+        Place { assertion, pointer: at(anchor, own), referenced_location }
     }
 }
 
-/// What refuses a value, and where.
+/// The rejecting keyword and its location.
 struct Place {
-    demand: Demand,
+    assertion: Assertion,
     pointer: String,
-    elsewhere: Option<String>,
+    referenced_location: Option<String>,
 }
 
-/// The real validators of both schemas.
-struct Judges {
+/// The validators of both schemas.
+struct Validators {
     given: Validator,
     wanted: Validator,
 }
 
-impl Judges {
-    fn of<'a>(given: &'a Value, wanted: &'a Value, resolve: Resolve<'a>) -> Option<Self> {
+impl Validators {
+    fn compile<'a>(given: &'a Value, wanted: &'a Value, resolve: Resolve<'a>) -> Option<Self> {
         let schema = |name: &SchemaName| Some(resolve(name)?.schema);
         let compiled = |value| compile(value, &schema).ok();
         Some(Self { given: compiled(given)?, wanted: compiled(wanted)? })
     }
 
-    /// Whether the one accepts the value and the other refuses it.
+    /// Whether one accepts the value and the other rejects it.
     fn differ(&self, value: &Value) -> bool {
         is_shallow(value, limits::DOCUMENT_DEPTH)
             && self.given.accepts(value) == Some(true)

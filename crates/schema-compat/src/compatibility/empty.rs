@@ -1,23 +1,28 @@
-//! Whether there is no value at all that some schemas accept together.
+//! Detection of unsatisfiable combinations of schemas.
 //!
-//! "Not empty" only means that nothing shows it.
+//! A result of "not empty" only means that no contradiction was found.
 
 use super::{
-    given::{Facts, Given},
     prover::{Prover, Stop},
     rules::Types,
+    value_set::{Facts, ValueSet},
 };
 
-/// How deep in a value a contradiction is looked for.
+/// Maximum depth of values searched for a contradiction.
 const DEPTH: usize = 4;
 
 impl Prover<'_> {
-    /// Whether it is known that no value is accepted.
-    pub(super) fn is_empty(&mut self, given: &Given, level: usize) -> Result<bool, Stop> {
+    /// Whether it is proved that no value is accepted.
+    pub(super) fn is_empty(&mut self, given: &ValueSet, level: usize) -> Result<bool, Stop> {
         self.is_empty_within(given, level, DEPTH)
     }
 
-    fn is_empty_within(&mut self, given: &Given, level: usize, depth: usize) -> Result<bool, Stop> {
+    fn is_empty_within(
+        &mut self,
+        given: &ValueSet,
+        level: usize,
+        depth: usize,
+    ) -> Result<bool, Stop> {
         self.step(1)?;
         let facts = self.facts(given)?;
         if facts.types.is_empty() || facts.values.as_ref().is_some_and(Vec::is_empty) {
@@ -30,7 +35,8 @@ impl Prover<'_> {
             if prover.is_refused(given, level)? || prover.has_contradiction(&facts, level, depth)? {
                 return Ok(true);
             }
-            let only_types = |cases: &Vec<Given>| cases.iter().all(|case| case.done == given.done);
+            let only_types =
+                |cases: &Vec<ValueSet>| cases.iter().all(|case| case.done == given.done);
             let Some(cases) = prover.cases(given, &facts)? else { return Ok(false) };
             if only_types(&cases) {
                 return prover.are_empty(&cases, level, 1);
@@ -39,7 +45,7 @@ impl Prover<'_> {
         })
     }
 
-    fn are_empty(&mut self, cases: &[Given], level: usize, depth: usize) -> Result<bool, Stop> {
+    fn are_empty(&mut self, cases: &[ValueSet], level: usize, depth: usize) -> Result<bool, Stop> {
         for case in cases {
             if !self.is_empty_within(case, level, depth)? {
                 return Ok(false);
@@ -48,8 +54,8 @@ impl Prover<'_> {
         Ok(true)
     }
 
-    /// Whether a schema that must refuse the values accepts them all.
-    fn is_refused(&mut self, given: &Given, level: usize) -> Result<bool, Stop> {
+    /// Whether a schema that must reject the values accepts all of them.
+    fn is_refused(&mut self, given: &ValueSet, level: usize) -> Result<bool, Stop> {
         for not in given.nots.clone() {
             let mut rest = given.clone();
             rest.nots.remove(&not);
@@ -60,7 +66,7 @@ impl Prover<'_> {
         Ok(false)
     }
 
-    /// Whether each type that is left has a part that must be there and cannot.
+    /// Whether each remaining type requires a part that cannot exist.
     fn has_contradiction(
         &mut self,
         facts: &Facts,
@@ -76,7 +82,7 @@ impl Prover<'_> {
 
     fn no_object(&mut self, facts: &Facts, level: usize, depth: usize) -> Result<bool, Stop> {
         for name in &facts.required {
-            let schemas = facts.of_property(self, name)?;
+            let schemas = facts.property_schemas(self, name)?;
             let part = self.given(schemas)?;
             if self.is_empty_within(&part, level + 1, depth - 1)? {
                 return Ok(true);
@@ -88,7 +94,7 @@ impl Prover<'_> {
     fn no_array(&mut self, facts: &Facts, level: usize, depth: usize) -> Result<bool, Stop> {
         let needed = usize::try_from(facts.count.min).unwrap_or(usize::MAX);
         for position in 0..needed.min(facts.prefix() + 1) {
-            let part = self.given(facts.of_item(position))?;
+            let part = self.given(facts.item_schemas(position))?;
             if self.is_empty_within(&part, level + 1, depth - 1)? {
                 return Ok(true);
             }

@@ -1,7 +1,7 @@
-//! Whether a schema accepts a value: yes, no, or not known.
+//! Evaluation of a schema on a value: accepted, rejected, or unknown.
 //!
-//! It needs no compiled validator for each part of a schema, and counts its steps. What decides in
-//! the end is a real validator.
+//! It avoids compiling a validator for each subschema and counts its steps. Verdicts are confirmed
+//! by real validators.
 
 use std::{cmp::Ordering, collections::BTreeSet, rc::Rc};
 
@@ -9,13 +9,13 @@ use serde_json::{Map, Value};
 
 use super::{
     arena::Id,
-    given::Given,
     prover::{Prover, Stop},
     rules::{Range, Rules, Types},
     sample::size,
+    value_set::ValueSet,
 };
 
-/// Three-valued "and": a known no wins, then what is not known.
+/// Three-valued conjunction: rejected dominates, then unknown.
 fn and(one: Option<bool>, other: Option<bool>) -> Option<bool> {
     match (one, other) {
         (Some(false), _) | (_, Some(false)) => Some(false),
@@ -25,13 +25,13 @@ fn and(one: Option<bool>, other: Option<bool>) -> Option<bool> {
 }
 
 impl Prover<'_> {
-    /// Whether the value is one of these.
+    /// Whether all these nodes accept the value.
     pub(super) fn accepts_all(
         &mut self,
-        given: &Given,
+        given: &ValueSet,
         value: &Value,
     ) -> Result<Option<bool>, Stop> {
-        let mut answer = Some(Types::of(value).within(given.types));
+        let mut answer = Some(Types::of_value(value).within(given.types));
         for &node in &given.nodes {
             if answer == Some(false) {
                 return Ok(answer);
@@ -51,7 +51,7 @@ impl Prover<'_> {
     pub(super) fn accepts(&mut self, node: Id, value: &Value) -> Result<Option<bool>, Stop> {
         self.step(1)?;
         let rules = self.arena.rules(node);
-        if !Types::of(value).within(rules.types) {
+        if !Types::of_value(value).within(rules.types) {
             return Ok(Some(false));
         }
         self.step(size(rules.values.iter().flat_map(|(_, list)| list.iter())) / 16)?;
@@ -61,23 +61,25 @@ impl Prover<'_> {
         }
         self.deeper(|prover| {
             let own = match value {
-                Value::Number(number) => of_number(&rules, number.as_f64().unwrap_or(f64::NAN)),
-                Value::String(text) => prover.of_text(&rules, text)?,
-                Value::Array(items) => prover.of_array(&rules, items)?,
-                Value::Object(map) => prover.of_object(&rules, map)?,
+                Value::Number(number) => {
+                    accepts_number(&rules, number.as_f64().unwrap_or(f64::NAN))
+                }
+                Value::String(text) => prover.accepts_text(&rules, text)?,
+                Value::Array(items) => prover.accepts_array(&rules, items)?,
+                Value::Object(map) => prover.accepts_object(&rules, map)?,
                 Value::Null | Value::Bool(_) => Some(true),
             };
             if own == Some(false) {
                 return Ok(own);
             }
-            let logic = prover.of_logic(&rules, value)?;
+            let logic = prover.accepts_logic(&rules, value)?;
             let known = if rules.opaque.is_empty() { Some(true) } else { None };
-            let evaluated = prover.of_unevaluated(node, &rules, value)?;
+            let evaluated = prover.accepts_unevaluated(node, &rules, value)?;
             Ok(and(and(own, logic), and(known, evaluated)))
         })
     }
 
-    fn of_text(&mut self, rules: &Rules, text: &str) -> Result<Option<bool>, Stop> {
+    fn accepts_text(&mut self, rules: &Rules, text: &str) -> Result<Option<bool>, Stop> {
         self.step(text.len() / 1_024)?;
         if !fits(rules.length, text.chars().count()) {
             return Ok(Some(false));
@@ -88,7 +90,7 @@ impl Prover<'_> {
         }
     }
 
-    fn of_array(&mut self, rules: &Rules, items: &[Value]) -> Result<Option<bool>, Stop> {
+    fn accepts_array(&mut self, rules: &Rules, items: &[Value]) -> Result<Option<bool>, Stop> {
         let pairs = if rules.is_unique { items.len() * items.len() / 16 } else { 0 };
         self.step(items.len() + pairs)?;
         if !fits(rules.count, items.len()) || rules.is_unique && !is_unique(items) {
@@ -124,7 +126,11 @@ impl Prover<'_> {
         Ok(answer)
     }
 
-    fn of_object(&mut self, rules: &Rules, map: &Map<String, Value>) -> Result<Option<bool>, Stop> {
+    fn accepts_object(
+        &mut self,
+        rules: &Rules,
+        map: &Map<String, Value>,
+    ) -> Result<Option<bool>, Stop> {
         let needs: usize = rules.needs.iter().map(|(_, needs)| needs.len()).sum();
         self.step((rules.required.len() + needs) / 16)?;
         let has_all = |names: &BTreeSet<String>| names.iter().all(|name| map.contains_key(name));
@@ -151,7 +157,7 @@ impl Prover<'_> {
         Ok(answer)
     }
 
-    /// The schemas that one schema object has for a property.
+    /// The schemas that one schema object applies to a property.
     pub(super) fn property_of(&mut self, rules: &Rules, name: &str) -> Result<Vec<Id>, Stop> {
         let mut found: Vec<Id> = rules.properties.get(name).copied().into_iter().collect();
         for (pattern, schema) in &rules.patterns {
@@ -165,7 +171,7 @@ impl Prover<'_> {
         Ok(found)
     }
 
-    fn of_logic(&mut self, rules: &Rules, value: &Value) -> Result<Option<bool>, Stop> {
+    fn accepts_logic(&mut self, rules: &Rules, value: &Value) -> Result<Option<bool>, Stop> {
         let mut answer = Some(true);
         for (_, schema) in &rules.all {
             answer = and(answer, self.accepts(*schema, value)?);
@@ -175,7 +181,7 @@ impl Prover<'_> {
         }
         for (branches, is_one) in [(&rules.any, false), (&rules.one, true)] {
             if !branches.is_empty() {
-                answer = and(answer, self.of_branches(branches, is_one, value)?);
+                answer = and(answer, self.accepts_branches(branches, is_one, value)?);
             }
         }
         if let Some(not) = rules.not {
@@ -206,7 +212,7 @@ impl Prover<'_> {
         Ok(answer)
     }
 
-    fn of_branches(
+    fn accepts_branches(
         &mut self,
         branches: &[Id],
         is_one: bool,
@@ -228,8 +234,8 @@ impl Prover<'_> {
         })
     }
 
-    /// The stricter reading says yes, the looser one no; between them it is not known.
-    fn of_unevaluated(
+    /// Accepted under the strict reading, rejected under the loose one, else unknown.
+    fn accepts_unevaluated(
         &mut self,
         node: Id,
         rules: &Rules,
@@ -258,7 +264,7 @@ impl Prover<'_> {
     }
 }
 
-fn of_number(rules: &Rules, number: f64) -> Option<bool> {
+fn accepts_number(rules: &Rules, number: f64) -> Option<bool> {
     let above = |low: f64, is_exclusive| if is_exclusive { number > low } else { number >= low };
     let below = |high: f64, is_exclusive| if is_exclusive { number < high } else { number <= high };
     let is_within = rules.low.iter().all(|(_, b)| above(b.value, b.is_exclusive))
@@ -272,7 +278,7 @@ fn of_number(rules: &Rules, number: f64) -> Option<bool> {
             Some(number % multiple == 0.0)
         }
         Some(multiple) if multiple.fract() == 0.0 => Some(false),
-        // Validators round in their own way.
+        // Validators use different rounding.
         Some(_) => None,
     }
 }
@@ -286,7 +292,7 @@ fn is_unique(items: &[Value]) -> bool {
     items.iter().enumerate().all(is_first)
 }
 
-/// Equality of JSON Schema: `1` and `1.0` are equal.
+/// Equality in JSON Schema: `1` equals `1.0`.
 pub(super) fn equal(one: &Value, other: &Value) -> bool {
     match (one, other) {
         (Value::Number(one), Value::Number(other)) => {

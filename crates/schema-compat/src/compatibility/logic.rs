@@ -1,11 +1,11 @@
-//! The keywords that combine schemas about the same value: `allOf`, `$ref`, `anyOf`, `oneOf`,
-//! `not`, `if`, and what is left unevaluated.
+//! Keywords that combine schemas of the same value: `allOf`, `$ref`, `anyOf`, `oneOf`, `not`, `if`,
+//! and the unevaluated keywords.
 
 use super::{
     arena::Id,
-    given::Facts,
     prover::{CANDIDATES, Failure, Goal, Prover, Stop},
     rules::{Conditional, Types},
+    value_set::Facts,
 };
 
 impl Prover<'_> {
@@ -70,10 +70,10 @@ impl Prover<'_> {
             }
             all.push(failures);
         }
-        Ok(vec![self.of_branches_failed(goal, "anyOf", all)?])
+        Ok(vec![self.combine_branch_failures(goal, "anyOf", all)?])
     }
 
-    /// One branch takes everything, and no other takes any of it.
+    /// One branch accepts everything, and no other branch accepts any of it.
     fn one_of(&mut self, goal: &Goal, branches: &[Id]) -> Result<Vec<Failure>, Stop> {
         let mut all = Vec::new();
         for (i, branch) in branches.iter().enumerate() {
@@ -90,16 +90,16 @@ impl Prover<'_> {
                     both.extend(self.samples(&overlap)?);
                 }
             }
-            if both.is_empty() && self.is_alone(goal, branches, i)? {
+            if both.is_empty() && self.is_exclusive(goal, branches, i)? {
                 return Ok(Vec::new());
             }
             all.push(vec![self.failure(goal, "oneOf", both)]);
         }
-        Ok(vec![self.of_branches_failed(goal, "oneOf", all)?])
+        Ok(vec![self.combine_branch_failures(goal, "oneOf", all)?])
     }
 
-    /// Whether no other branch takes any of what is given.
-    fn is_alone(&mut self, goal: &Goal, branches: &[Id], branch: usize) -> Result<bool, Stop> {
+    /// Whether no other branch accepts any given value.
+    fn is_exclusive(&mut self, goal: &Goal, branches: &[Id], branch: usize) -> Result<bool, Stop> {
         for (_, other) in branches.iter().enumerate().filter(|(j, _)| *j != branch) {
             let overlap = self.with(&goal.given, *other)?;
             if !self.is_empty(&overlap, goal.level)? {
@@ -109,15 +109,15 @@ impl Prover<'_> {
         Ok(true)
     }
 
-    /// What failed in every branch, as one failure.
-    fn of_branches_failed(
+    /// Combines the failures of all branches into one.
+    fn combine_branch_failures(
         &mut self,
         goal: &Goal,
         keyword: &'static str,
         branches: Vec<Vec<Failure>>,
     ) -> Result<Failure, Stop> {
         let mut candidates = Vec::new();
-        // First one of each branch, so that no branch crowds the others out.
+        // Takes one candidate per branch first, so that each branch is represented.
         let mut each: Vec<_> = branches
             .into_iter()
             .map(|failures| failures.into_iter().flat_map(|f| f.candidates).take(CANDIDATES))

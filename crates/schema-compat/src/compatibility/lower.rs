@@ -1,4 +1,4 @@
-//! Reads a schema object into [`Rules`], whatever its dialect.
+//! Parses a schema object of any dialect into [`Rules`].
 //!
 //! Unsupported keywords are kept as opaque, so that they do not count as absent.
 
@@ -12,7 +12,7 @@ use super::{
 };
 use crate::json_schema::reference_of;
 
-/// The keywords of draft 7 whose members and items count as evaluated.
+/// Draft 7 keywords whose members and items count as evaluated.
 const EVALUATING: [&str; 10] = [
     "properties",
     "patternProperties",
@@ -25,7 +25,7 @@ const EVALUATING: [&str; 10] = [
     "oneOf",
     "if",
 ];
-/// Those that came after draft 7.
+/// Evaluating keywords introduced after draft 7.
 const LATER: [&str; 6] = [
     "dependentSchemas",
     "prefixItems",
@@ -35,7 +35,7 @@ const LATER: [&str; 6] = [
     "$recursiveRef",
 ];
 
-/// The node that is read.
+/// The node being parsed.
 pub(super) struct Source<'s, 'a> {
     pub(super) arena: &'s mut Arena<'a>,
     pub(super) node: Id,
@@ -56,7 +56,7 @@ pub(super) fn rules<'a>(value: &'a Value, source: &mut Source<'_, 'a>) -> Rules 
     let mut rules = Rules::default();
     if map.contains_key("$ref") {
         refer(map, source, &mut rules);
-        // Up to draft 7, `$ref` hides what stands beside it.
+        // Up to draft 7, `$ref` overrides its siblings.
         if dialect == Dialect::Draft7 {
             rules.hides = EVALUATING.iter().chain(&LATER).any(|name| map.contains_key(*name));
             return rules;
@@ -78,13 +78,14 @@ pub(super) fn rules<'a>(value: &'a Value, source: &mut Source<'_, 'a>) -> Rules 
     rules
 }
 
-/// Our validators check formats in draft 7, as it says; later ones call them annotations.
+/// Validators check formats in draft 7, as it specifies; in later drafts they are annotations.
 fn format(map: &Map<String, Value>) -> Option<Opaque> {
     let format = map.get("format")?.as_str()?;
     Some(Opaque { keyword: "format", text: Some(format.to_owned()) })
 }
 
-/// As [`format`]. Both keywords are one demand: the media type is that of the decoded text.
+/// Like [`format`]. Both keywords form one constraint, because the media type is that of the
+/// decoded text.
 fn content(map: &Map<String, Value>) -> Option<Opaque> {
     let [encoding, media] = ["contentEncoding", "contentMediaType"].map(|name| map.get(name));
     let text = Some(format!("{:?}", (encoding, media)));
@@ -143,7 +144,7 @@ fn range(map: &Map<String, Value>, min: &str, max: &str) -> Range {
     }
 }
 
-/// A count may be written `2.0`.
+/// A count may be written as `2.0`.
 fn count(value: &Value) -> Option<u64> {
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "counts are small")]
     let whole = |float: f64| (float >= 0.0).then_some(float as u64);
@@ -167,14 +168,14 @@ fn objects<'a>(
         rules.needs.extend(needs(map, "dependentRequired"));
         rules.dependent = source.named(map, "dependentSchemas");
     }
-    // The older form of both, which our validators know in every dialect.
+    // The older form of both, which validators support in every dialect.
     rules.needs.extend(needs(map, "dependencies"));
     let schemas = source.named(map, "dependencies");
     let is_schema = |(name, _): &(String, Id)| !map["dependencies"][name].is_array();
     rules.dependent.extend(schemas.into_iter().filter(is_schema));
 }
 
-/// The lists of names under this keyword.
+/// The lists of required names under this keyword.
 fn needs(map: &Map<String, Value>, keyword: &'static str) -> Option<(&'static str, Needs)> {
     let each = map.get(keyword)?.as_object()?.iter().filter(|(_, need)| need.is_array());
     let needs: Needs = each.map(|(name, need)| (name.clone(), strings(need))).collect();

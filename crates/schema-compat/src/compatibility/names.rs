@@ -1,19 +1,19 @@
-//! The names of properties: `propertyNames`, which names there may be, and new ones for examples.
+//! Property names: `propertyNames`, closed sets of names, and new names for counterexamples.
 
 use serde_json::Value;
 
 use super::{
     arena::Id,
-    given::Facts,
     prover::{Failure, Goal, Prover, Stop},
     rules::Types,
+    value_set::Facts,
 };
 
-/// Names for properties that nobody wrote down.
+/// Names for undeclared properties.
 const FRESH: [&str; 7] = ["x", "extra", "other", "X1", "_", "0", "a-b"];
 
 impl Prover<'_> {
-    /// A name that is not written down on the given side and passes the test.
+    /// A name that the given side does not declare and that passes the test.
     pub(super) fn fresh_name(
         &mut self,
         goal: &Goal,
@@ -30,7 +30,7 @@ impl Prover<'_> {
             names.extend(self.pattern(&pattern)?.examples.iter().cloned());
         }
         let spelled = facts.rules.iter().filter_map(|(_, rules)| rules.names);
-        let given = self.given(spelled.collect::<Vec<_>>())?.of_types(Types::STRING);
+        let given = self.given(spelled.collect::<Vec<_>>())?.with_types(Types::STRING);
         if !given.nodes.is_empty() {
             let texts = self.samples(&given)?.into_iter();
             names.extend(texts.filter_map(|text| text.as_str().map(str::to_owned)));
@@ -45,7 +45,6 @@ impl Prover<'_> {
         Ok(None)
     }
 
-    /// `propertyNames`.
     pub(super) fn names(
         &mut self,
         goal: &Goal,
@@ -69,7 +68,7 @@ impl Prover<'_> {
         }
         let parts: Vec<Id> = facts.rules.iter().filter_map(|(_, rules)| rules.names).collect();
         let mut below = self.below(goal, &parts, wanted)?;
-        below.given = below.given.of_types(Types::STRING);
+        below.given = below.given.with_types(Types::STRING);
         for failure in self.prove(&below)? {
             let mut candidates = Vec::new();
             for name in failure.candidates.iter().filter_map(Value::as_str) {
@@ -80,7 +79,7 @@ impl Prover<'_> {
         Ok(())
     }
 
-    /// The only names that there may be, if that is known.
+    /// All possible names, if the set is known.
     pub(super) fn closed_names(&mut self, facts: &Facts) -> Result<Option<Vec<String>>, Stop> {
         for (_, rules) in &facts.rules {
             let Some(additional) = rules.additional.filter(|_| rules.patterns.is_empty()) else {

@@ -1,7 +1,7 @@
-//! The keywords of objects.
+//! Object keywords.
 //!
-//! Names that either side writes down are looked at one by one; all others in classes: those that
-//! a pattern of the given schemas matches, and those that none does.
+//! Names declared on either side are compared individually. All other names form classes: those
+//! matching a pattern of the given schemas, and the rest.
 
 use std::{collections::BTreeSet, rc::Rc};
 
@@ -9,10 +9,10 @@ use serde_json::{Map, Value};
 
 use super::{
     arena::Id,
-    given::{Facts, Given},
     prover::{FAILURES, Failure, Goal, Prover, Stop},
     rules::{Needs, Rules, Types},
     sample::size,
+    value_set::{Facts, ValueSet},
 };
 
 impl Prover<'_> {
@@ -23,7 +23,7 @@ impl Prover<'_> {
         failures: &mut Vec<Failure>,
     ) -> Result<(), Stop> {
         let rules = self.arena.rules(goal.wanted);
-        let object = goal.given.clone().of_types(Types::OBJECT);
+        let object = goal.given.clone().with_types(Types::OBJECT);
         let goal = &Goal { given: object, ..goal.clone() };
         self.presence(goal, facts, &rules, failures)?;
         self.named(goal, facts, &rules, failures)?;
@@ -50,7 +50,7 @@ impl Prover<'_> {
         Ok(())
     }
 
-    /// `required`, `minProperties`, `maxProperties`, and which properties need others.
+    /// `required`, `minProperties`, `maxProperties`, and dependencies between properties.
     fn presence(
         &mut self,
         goal: &Goal,
@@ -106,7 +106,7 @@ impl Prover<'_> {
         Ok(())
     }
 
-    /// Whether the property is never there.
+    /// Whether the property is never present.
     pub(super) fn is_absent(
         &mut self,
         goal: &Goal,
@@ -116,12 +116,12 @@ impl Prover<'_> {
         if facts.absent.contains(name) {
             return Ok(true);
         }
-        let schemas = facts.of_property(self, name)?;
+        let schemas = facts.property_schemas(self, name)?;
         let given = self.given(schemas)?;
         self.is_empty(&given, goal.level + 1)
     }
 
-    /// Every name that one of the sides writes down.
+    /// Compares every name declared on either side.
     fn named(
         &mut self,
         goal: &Goal,
@@ -136,7 +136,7 @@ impl Prover<'_> {
         }
         self.step(names.len() / 8)?;
         for name in names {
-            // Nobody would look at more.
+            // Further failures would not be reported.
             if failures.len() >= FAILURES {
                 break;
             }
@@ -144,7 +144,7 @@ impl Prover<'_> {
             if facts.absent.contains(&name) {
                 continue;
             }
-            let parts = facts.of_property(self, &name)?;
+            let parts = facts.property_schemas(self, &name)?;
             for schema in wanted {
                 let below = self.below(goal, &parts, schema)?;
                 for mut failure in self.prove(&below)? {
@@ -158,7 +158,7 @@ impl Prover<'_> {
         Ok(())
     }
 
-    /// A failure of `additionalProperties: false` is one of that keyword.
+    /// Attributes a failure of `additionalProperties: false` to that keyword.
     fn closed(&mut self, goal: &Goal, failure: Failure, additional: Id) -> Failure {
         if failure.wanted == additional && self.arena.rules(additional).types.is_empty() {
             let Failure { candidates, .. } = failure;
@@ -171,7 +171,7 @@ impl Prover<'_> {
         *self.arena.rules(schema) == Rules::default()
     }
 
-    /// Names that match a pattern of the wanted schema and that nobody wrote down.
+    /// Compares undeclared names that match a pattern of the wanted schema.
     fn matching(
         &mut self,
         goal: &Goal,
@@ -193,8 +193,8 @@ impl Prover<'_> {
         let parts: Vec<Id> = facts.rules.iter().filter_map(|(_, rules)| own(rules)).collect();
         let below = self.below(goal, &parts, schema)?;
         let found = self.prove(&below)?;
-        // Whichever of its patterns a name matches, the same may follow.
-        if !found.is_empty() && self.whatever_matches(goal, facts, schema)? {
+        // The schemas of one pattern may suffice for every name.
+        if !found.is_empty() && self.suffices_for_all_matches(goal, facts, schema)? {
             return Ok(());
         }
         for failure in found {
@@ -209,8 +209,13 @@ impl Prover<'_> {
         Ok(())
     }
 
-    /// Whether one given schema object has only schemas for unwritten names that suffice.
-    fn whatever_matches(&mut self, goal: &Goal, facts: &Facts, schema: Id) -> Result<bool, Stop> {
+    /// Whether the schemas of one given object for undeclared names suffice.
+    fn suffices_for_all_matches(
+        &mut self,
+        goal: &Goal,
+        facts: &Facts,
+        schema: Id,
+    ) -> Result<bool, Stop> {
         for (_, rules) in &facts.rules {
             let Some(additional) = rules.additional else { continue };
             let mut suffices = true;
@@ -225,7 +230,7 @@ impl Prover<'_> {
         Ok(false)
     }
 
-    /// Names that nobody wrote down and that no pattern of the wanted schema matches.
+    /// Compares undeclared names that match no pattern of the wanted schema.
     fn additional(
         &mut self,
         goal: &Goal,
@@ -271,7 +276,7 @@ impl Prover<'_> {
         Ok(())
     }
 
-    /// The failure of a property as one of its object.
+    /// Converts the failure of a property into one of its object.
     fn as_member(&mut self, goal: &Goal, name: &str, failure: &Failure) -> Result<Failure, Stop> {
         let mut candidates = Vec::new();
         if !failure.candidates.is_empty() {
@@ -293,14 +298,14 @@ impl Prover<'_> {
         Ok(failure.with(candidates))
     }
 
-    /// Objects that have this property.
+    /// Objects with this property.
     pub(super) fn with_property(
         &mut self,
-        given: &Given,
+        given: &ValueSet,
         facts: &Facts,
         name: &str,
     ) -> Result<Vec<Value>, Stop> {
-        let schemas = facts.of_property(self, name)?;
+        let schemas = facts.property_schemas(self, name)?;
         let part = self.given(schemas)?;
         let values = self.samples(&part)?;
         let bases = self.samples(given)?;
@@ -315,15 +320,15 @@ impl Prover<'_> {
         Ok(found)
     }
 
-    /// An object with more properties than this, where few are enough.
-    fn fullest(&mut self, given: &Given, facts: &Facts, most: u64) -> Result<Vec<Value>, Stop> {
+    /// An object with more than `most` properties, if that is a small number.
+    fn fullest(&mut self, given: &ValueSet, facts: &Facts, most: u64) -> Result<Vec<Value>, Stop> {
         let mut names: BTreeSet<String> = facts.required.clone();
         names.extend(facts.rules.iter().flat_map(|(_, rules)| rules.properties.keys().cloned()));
         names.extend((0..=most.min(20)).map(|i| format!("p{i}")));
         let mut objects = Vec::new();
         if let Some(mut base) = self.samples(given)?.into_iter().find(Value::is_object) {
             for name in names {
-                let schemas = facts.of_property(self, &name)?;
+                let schemas = facts.property_schemas(self, &name)?;
                 let part = self.given(schemas)?;
                 let value = self.samples(&part)?.into_iter().next();
                 if let (Some(map), Some(value)) = (base.as_object_mut(), value)
@@ -338,7 +343,7 @@ impl Prover<'_> {
     }
 }
 
-/// An object without a property that it has.
+/// A copy of the object without this property.
 fn without(sample: Value, name: &str) -> Option<Value> {
     let Value::Object(mut map) = sample else { return None };
     map.remove(name);

@@ -1,9 +1,9 @@
-//! Proves that every value that some schemas accept is accepted by another.
+//! Proves that one schema accepts every value that others accept.
 //!
-//! Whatever the other schema demands must follow from what is given. Where it does not follow at
-//! once, the given values are split into the cases of a disjunction. Recursion is by induction over
-//! the value: a goal that comes back on a part of the value may be taken for granted. Proofs cost
-//! counted steps, no clock.
+//! Every constraint of the wanted schema must follow from the given ones. If one does not follow
+//! directly, the given values are split into the cases of a disjunction. Recursion uses induction
+//! over the value: a goal that recurs on a part of the value may be assumed. Cost is counted in
+//! steps, never in time.
 
 use std::{collections::HashMap, rc::Rc};
 
@@ -12,57 +12,57 @@ use serde_json::Value;
 use super::{
     Side,
     arena::{Arena, Id},
-    given::{Facts, Given},
     regex::Pattern,
     rules::Types,
     sample::size,
+    value_set::{Facts, ValueSet},
 };
 use crate::limits;
 
-/// The steps are used up, or it is nested too deep.
+/// The budget is exhausted, or the nesting too deep.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Stop;
 
-/// What is to be proved.
+/// A statement to prove.
 #[derive(Debug, Clone)]
 pub(super) struct Goal {
-    pub(super) given: Given,
+    pub(super) given: ValueSet,
     pub(super) wanted: Id,
-    /// The last node on the way that is in the new document itself.
+    /// The last node on the path in the new document itself.
     pub(super) anchor: Id,
-    /// How deep in the value.
+    /// The depth in the value.
     pub(super) level: usize,
 }
 
-/// A demand that could not be shown to hold.
+/// A constraint that could not be proved.
 #[derive(Debug, Clone)]
 pub(super) struct Failure {
-    /// What demands it; none where the whole schema does.
+    /// The keyword of the constraint; `None` for a whole schema.
     pub(super) keyword: Option<&'static str>,
-    /// The node that demands it.
+    /// The node with the constraint.
     pub(super) wanted: Id,
     pub(super) anchor: Id,
-    /// Values that may be accepted by the one and refused by the other.
+    /// Candidates for values that one side accepts and the other rejects.
     pub(super) candidates: Vec<Value>,
-    /// Whether the first candidate is known to be so.
+    /// Whether the first candidate is known to be a counterexample.
     pub(super) is_definite: bool,
 }
 
 impl Failure {
-    /// The same with candidates that nobody has looked at.
+    /// The same failure with unchecked candidates.
     pub(super) fn with(&self, candidates: Vec<Value>) -> Self {
         let Self { keyword, wanted, anchor, .. } = *self;
         Self { keyword, wanted, anchor, candidates, is_definite: false }
     }
 }
 
-/// Most candidates that one failure carries, and most failures that one goal reports.
+/// Maximum number of candidates per failure, and of failures per goal.
 pub(super) const CANDIDATES: usize = 12;
 pub(super) const FAILURES: usize = 8;
 
 #[derive(Clone)]
 enum State {
-    /// Being proved, at this level of the value.
+    /// In progress, at this level of the value.
     Open(usize),
     Proved,
     Failed(Vec<Failure>),
@@ -70,21 +70,21 @@ enum State {
 
 pub(super) struct Prover<'a> {
     pub(super) arena: Arena<'a>,
-    /// Which of the versions the wanted schema is in.
+    /// The version that contains the wanted schema.
     wanted_in: Side,
-    /// The number of the new document.
+    /// The index of the new document.
     own: usize,
     steps: usize,
-    /// How deep the calls are.
+    /// The current call depth.
     depth: usize,
-    states: HashMap<(Given, Id), State>,
-    /// The order in which goals were opened, to forget what hung on a goal that failed.
-    trail: Vec<(Given, Id)>,
-    /// Pairs of nodes that are known to look alike, or not to.
+    states: HashMap<(ValueSet, Id), State>,
+    /// The opened goals in order, for discarding results that depend on a failed goal.
+    trail: Vec<(ValueSet, Id)>,
+    /// Results of structural comparisons.
     pub(super) same: HashMap<(Id, Id), bool>,
     pub(super) patterns: HashMap<String, Rc<Pattern>>,
-    pub(super) samples: HashMap<Given, Vec<Value>>,
-    /// How deep samples are being built.
+    pub(super) samples: HashMap<ValueSet, Vec<Value>>,
+    /// The nesting depth of sample construction.
     pub(super) sampling: usize,
     pub(super) evaluated: HashMap<(Id, bool, bool), Option<Id>>,
 }
@@ -108,12 +108,12 @@ impl<'a> Prover<'a> {
         }
     }
 
-    /// What is left of the steps.
+    /// The remaining steps.
     pub(super) fn left(&self) -> usize {
         self.steps
     }
 
-    /// Adds steps after the proof has ended.
+    /// Adds steps after the proof.
     pub(super) fn refill(&mut self, steps: usize) {
         (self.steps, self.depth, self.sampling) = (self.steps.max(steps), 0, 0);
     }
@@ -123,7 +123,7 @@ impl<'a> Prover<'a> {
         Ok(())
     }
 
-    /// Runs something one call deeper.
+    /// Runs a function one level deeper.
     pub(super) fn deeper<T>(
         &mut self,
         work: impl FnOnce(&mut Self) -> Result<T, Stop>,
@@ -137,7 +137,7 @@ impl<'a> Prover<'a> {
         result
     }
 
-    /// Nothing if it is proved, else what is in the way.
+    /// Returns the failures; none if the goal is proved.
     pub(super) fn prove(&mut self, goal: &Goal) -> Result<Vec<Failure>, Stop> {
         self.step(1 + (goal.given.nodes.len() + goal.given.nots.len()) / 4)?;
         for &given in &goal.given.nodes {
@@ -175,8 +175,13 @@ impl<'a> Prover<'a> {
         Ok(failures)
     }
 
-    /// Whether it is proved; for attempts that may fail.
-    pub(super) fn holds(&mut self, given: &Given, wanted: Id, level: usize) -> Result<bool, Stop> {
+    /// Whether the goal is provable, for attempts without a report.
+    pub(super) fn holds(
+        &mut self,
+        given: &ValueSet,
+        wanted: Id,
+        level: usize,
+    ) -> Result<bool, Stop> {
         let goal = Goal { given: given.clone(), wanted, anchor: wanted, level };
         Ok(self.prove(&goal)?.is_empty())
     }
@@ -189,7 +194,7 @@ impl<'a> Prover<'a> {
         if let Some(values) = &facts.values {
             return self.each_value(goal, values);
         }
-        let mut failures = self.demands(goal, &facts)?;
+        let mut failures = self.check_constraints(goal, &facts)?;
         if failures.is_empty() || self.settle(goal, &mut failures)? {
             return Ok(failures);
         }
@@ -202,7 +207,7 @@ impl<'a> Prover<'a> {
         }
     }
 
-    /// A schema with few values is looked at value by value.
+    /// Checks a small finite set value by value.
     fn each_value(&mut self, goal: &Goal, values: &[Value]) -> Result<Vec<Failure>, Stop> {
         let mut open = Vec::new();
         for value in values {
@@ -214,14 +219,14 @@ impl<'a> Prover<'a> {
             return Ok(Vec::new());
         }
         open.truncate(CANDIDATES);
-        let keyword = self.refusing(goal.wanted, &open[0])?;
+        let keyword = self.rejecting_keyword(goal.wanted, &open[0])?;
         let mut failures = vec![self.failure(goal, keyword, open)];
         self.settle(goal, &mut failures)?;
         Ok(failures)
     }
 
-    /// Everything that the wanted schema demands.
-    fn demands(&mut self, goal: &Goal, facts: &Facts) -> Result<Vec<Failure>, Stop> {
+    /// Checks every constraint of the wanted schema.
+    fn check_constraints(&mut self, goal: &Goal, facts: &Facts) -> Result<Vec<Failure>, Stop> {
         let mut failures = Vec::new();
         self.scalars(goal, facts, &mut failures)?;
         if facts.types.has(Types::OBJECT) {
@@ -234,7 +239,7 @@ impl<'a> Prover<'a> {
         Ok(failures)
     }
 
-    /// Drops candidates that are known to be none; says whether one is known to be one.
+    /// Removes refuted candidates. Returns whether a counterexample is known.
     fn settle(&mut self, goal: &Goal, failures: &mut [Failure]) -> Result<bool, Stop> {
         let mut any = false;
         for failure in failures {
@@ -274,7 +279,7 @@ impl<'a> Prover<'a> {
     }
 
     /// A goal about the same value.
-    pub(super) fn beside(&self, goal: &Goal, given: Given, wanted: Id) -> Goal {
+    pub(super) fn beside(&self, goal: &Goal, given: ValueSet, wanted: Id) -> Goal {
         let anchor = match self.wanted_in {
             Side::New => self.anchor(&[wanted], goal.anchor),
             Side::Old => goal.anchor,
@@ -282,7 +287,7 @@ impl<'a> Prover<'a> {
         Goal { given, wanted, anchor, level: goal.level }
     }
 
-    /// A goal about a part of the value, for which these nodes are given.
+    /// A goal about a part of the value that satisfies these nodes.
     pub(super) fn below(&mut self, goal: &Goal, parts: &[Id], wanted: Id) -> Result<Goal, Stop> {
         let anchor = match self.wanted_in {
             Side::New => self.anchor(&[wanted], goal.anchor),

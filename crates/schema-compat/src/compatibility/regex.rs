@@ -1,5 +1,5 @@
-//! Regular expressions: each read once in a comparison, for what it costs, and texts that it
-//! matches: candidates for examples, which validators check.
+//! Regular expressions, parsed once per comparison: their cost, and matching texts as candidates
+//! for counterexamples.
 
 use std::rc::Rc;
 
@@ -12,28 +12,28 @@ use serde_json::{Value, json};
 use super::prover::{Prover, Stop};
 use crate::schema_compile::{Validator, compile, states};
 
-/// Longest text that is built, in bytes.
+/// Maximum size of generated texts in bytes.
 const LONGEST: usize = 512;
-/// How many different texts are tried.
+/// Number of generated variants.
 const VARIANTS: usize = 8;
-/// What reading any expression costs, in steps, and how many of its states cost one more.
+/// The cost of parsing an expression in steps, and the number of states that cost one more.
 const READING: usize = 100;
 const STATES: usize = 8;
-/// What an expression costs, in steps, that only the real engine understands.
+/// The cost in steps of an expression that only the real engine supports.
 const FOREIGN: usize = 2_000;
 
-/// A regular expression that was read.
+/// A parsed regular expression.
 pub(super) struct Pattern {
     validator: Validator,
     cost: usize,
-    /// A few texts that it matches, as far as it is understood.
+    /// Some matching texts, as far as the expression is supported.
     pub(super) examples: Vec<String>,
-    /// The longest text that it matches, in bytes, if there is one.
+    /// The maximum size of matching texts in bytes, if there is one.
     pub(super) longest: Option<usize>,
 }
 
 impl Prover<'_> {
-    /// Reads a regular expression. What is registered compiles, so one that does not ends the
+    /// Parses a regular expression. Registered expressions compile, so a failure ends the
     /// comparison.
     pub(super) fn pattern(&mut self, pattern: &str) -> Result<Rc<Pattern>, Stop> {
         self.step(1)?;
@@ -51,16 +51,16 @@ impl Prover<'_> {
         Ok(read)
     }
 
-    /// Whether the regular expression finds something in the text.
+    /// Whether the regular expression matches a part of the text.
     pub(super) fn matches(&mut self, pattern: &str, text: &str) -> Result<bool, Stop> {
         let pattern = self.pattern(pattern)?;
-        // At worst the engine is in all of its states at every character.
+        // In the worst case, the engine visits all states for every character.
         self.step(text.len().saturating_mul(pattern.cost) / 8_192)?;
         pattern.validator.accepts(&Value::String(text.to_owned())).ok_or(Stop)
     }
 }
 
-/// What compiling the expression costs, in steps.
+/// The cost of compiling the expression in steps.
 pub(super) fn cost(pattern: &str) -> usize {
     let states = Parser::new().parse(pattern).map(|hir| states(&hir, ranges));
     states.map_or(FOREIGN, |states| READING + states / STATES) + pattern.len() / STATES
@@ -82,7 +82,7 @@ fn examples(hir: &Hir) -> Vec<String> {
             found.push(text);
         }
     }
-    // An expression without anchors matches inside of a text, too.
+    // An expression without anchors also matches inside of a text.
     found.extend(found.first().map(|text| format!("x {text} x")));
     found
 }
@@ -118,7 +118,7 @@ fn write(hir: &Hir, variant: usize, text: &mut String) -> Option<()> {
     Some(())
 }
 
-/// A character of the class: an ordinary one where there is one, or its first or last.
+/// A character of the class: an ordinary one if possible, else its first or last.
 fn one_of(class: &Class, variant: usize) -> Option<char> {
     let ordinary = ['a', '0', 'A', 'z', '-', '_', ' ', '9'];
     let ranges: Vec<(char, char)> = match class {
@@ -145,14 +145,14 @@ mod tests {
     }
 
     #[test]
-    fn examples_are_short_and_fit() {
+    fn examples_are_short_and_match() {
         assert!(examples("^[a-z]{2,3}$").contains(&"aa".to_owned()));
         assert!(examples("^(x|y)-\\d+$").iter().any(|text| text.starts_with("y-")));
         assert!(examples("((a{100}){100}){100}").is_empty());
     }
 
     #[test]
-    fn an_expression_costs_what_it_unfolds_to() {
+    fn cost_reflects_expanded_size() {
         assert!(cost("^a1b$") < 2 * cost("a"));
         assert!(cost("[a-z]{1000}") < cost("(abc){5000}"));
         assert!(cost("((a{100}){100}){100}") > 10_000);

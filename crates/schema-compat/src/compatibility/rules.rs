@@ -1,4 +1,4 @@
-//! What one schema object demands, in the words of draft 2020-12 whatever its dialect.
+//! The constraints of one schema object, normalized to draft 2020-12.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use super::arena::Id;
 
-/// A set of JSON types; a number is an integer or has a fraction.
+/// A set of JSON types. A number is an integer or has a fraction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) struct Types(u8);
 
@@ -46,7 +46,7 @@ impl Types {
         })
     }
 
-    pub(super) fn of(value: &Value) -> Self {
+    pub(super) fn of_value(value: &Value) -> Self {
         match value {
             Value::Null => Self::NULL,
             Value::Bool(_) => Self::BOOLEAN,
@@ -84,13 +84,13 @@ impl Types {
         self.0 & !other.0 == 0
     }
 
-    /// Each of them by itself; integers and fractions together where both are in.
+    /// The individual types; integers and fractions count as one if both are present.
     pub(super) fn each(self) -> impl Iterator<Item = Self> {
         Self::EACH.into_iter().filter(move |one| self.has(*one))
     }
 }
 
-/// A limit of a number.
+/// A bound of a number.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Bound {
     pub(super) value: f64,
@@ -105,7 +105,7 @@ pub(super) struct Contains {
     pub(super) max: Option<u64>,
 }
 
-/// `if` with what follows from it.
+/// `if` with its branches.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Conditional {
     pub(super) condition: Id,
@@ -113,24 +113,24 @@ pub(super) struct Conditional {
     pub(super) otherwise: Option<Id>,
 }
 
-/// What is demanded but not understood; it is met by exactly the same demand.
+/// An unsupported constraint, which implies only an equal one.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Opaque {
     pub(super) keyword: &'static str,
-    /// What makes two of them the same; `None`: nothing does.
+    /// The identity of the constraint; `None` means that it equals no other.
     pub(super) text: Option<String>,
 }
 
-/// The properties that must be there when another one is.
+/// The properties required by the presence of another one.
 pub(super) type Needs = BTreeMap<String, BTreeSet<String>>;
 
-/// The demands of one schema object, all of which hold together.
+/// The constraints of one schema object; all of them apply.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Rules {
     pub(super) types: Types,
-    /// `enum` and `const`, each a list of which one must match.
+    /// `enum` and `const`; each is a list of allowed values.
     pub(super) values: Vec<(&'static str, Rc<[Value]>)>,
-    /// The smallest and the largest number.
+    /// Lower and upper bounds of numbers.
     pub(super) low: Vec<(&'static str, Bound)>,
     pub(super) high: Vec<(&'static str, Bound)>,
     pub(super) multiple_of: Option<f64>,
@@ -142,7 +142,7 @@ pub(super) struct Rules {
     pub(super) names: Option<Id>,
     pub(super) required: BTreeSet<String>,
     pub(super) size: Range,
-    /// `dependentRequired` and `dependencies`: which properties each property needs beside it.
+    /// `dependentRequired` and `dependencies`: the properties that each property requires.
     pub(super) needs: Vec<(&'static str, Needs)>,
     /// `dependentSchemas` and `dependencies`.
     pub(super) dependent: Vec<(String, Id)>,
@@ -160,10 +160,10 @@ pub(super) struct Rules {
     pub(super) unevaluated_properties: Option<Id>,
     pub(super) unevaluated_items: Option<Id>,
     pub(super) opaque: Vec<Opaque>,
-    /// Whether it has keywords that demand nothing in its dialect, which our validators nevertheless
-    /// count when they look for what is evaluated.
+    /// Whether it has keywords without effect in its dialect that validators nevertheless consider
+    /// for unevaluated items and properties.
     pub(super) hides: bool,
-    /// What the keyword is called of which this synthetic node is the meaning.
+    /// The keyword that this synthetic node implements.
     pub(super) stands_for: Option<&'static str>,
 }
 
@@ -224,7 +224,7 @@ impl Default for Rules {
 }
 
 impl Rules {
-    /// How many words, numbers and schemas there are, except in listed values.
+    /// The number of texts, numbers and schemas, without enumerated values.
     pub(super) fn size(&self) -> usize {
         let lists = self.values.iter().map(|(_, list)| list.len());
         let needs = self.needs.iter().flat_map(|(_, needs)| needs.values().map(BTreeSet::len));

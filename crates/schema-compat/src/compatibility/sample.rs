@@ -1,26 +1,26 @@
-//! A few values that some schemas accept: candidates for examples, which validators check.
+//! Sample values as candidates for counterexamples, which validators check.
 
 use std::collections::BTreeSet;
 
 use serde_json::{Map, Number, Value};
 
 use super::{
-    given::{Facts, Given},
     prover::{Prover, Stop},
     rules::{Range, Types},
-    texts::fitted,
+    strings::fitted,
+    value_set::{Facts, ValueSet},
 };
 
-/// Most samples of one set, and how deep they are built.
+/// Maximum number of samples per set, and their maximum depth.
 const SAMPLES: usize = 6;
 const DEPTH: usize = 12;
-/// Longest text of a sample, in characters, and longest that is built at all.
+/// Maximum length of a sample string in characters, and of any generated string.
 const SAMPLE_TEXT: u64 = 2_000;
 pub(super) const LONGEST_TEXT: usize = 100_000;
 
 impl Prover<'_> {
-    /// Some of the values, none of which is known to be refused.
-    pub(super) fn samples(&mut self, given: &Given) -> Result<Vec<Value>, Stop> {
+    /// Sample values that are not known to be rejected.
+    pub(super) fn samples(&mut self, given: &ValueSet) -> Result<Vec<Value>, Stop> {
         if let Some(known) = self.samples.get(given) {
             let known = known.clone();
             self.step(size(&known) / 16)?;
@@ -33,19 +33,19 @@ impl Prover<'_> {
         let found = self.deeper(|prover| prover.new_samples(given));
         self.sampling -= 1;
         let found = found?;
-        // What was built near the bottom may lack what there was no room for.
+        // Samples built near the depth limit may be incomplete, so they are not cached.
         if self.sampling == 0 || !found.is_empty() {
             self.samples.insert(given.clone(), found.clone());
         }
         Ok(found)
     }
 
-    fn new_samples(&mut self, given: &Given) -> Result<Vec<Value>, Stop> {
+    fn new_samples(&mut self, given: &ValueSet) -> Result<Vec<Value>, Stop> {
         self.step(2)?;
         let facts = self.facts(given)?;
         let mut drafts = facts.values.clone().unwrap_or_default();
         if facts.values.is_none() {
-            drafts = self.spoken(&facts);
+            drafts = self.annotated_values(&facts);
             for one in facts.types.each() {
                 self.drafts_of(one, &facts, &mut drafts)?;
             }
@@ -64,7 +64,7 @@ impl Prover<'_> {
         Ok(found)
     }
 
-    fn kept(&mut self, given: &Given, drafts: Vec<Value>) -> Result<Vec<Value>, Stop> {
+    fn kept(&mut self, given: &ValueSet, drafts: Vec<Value>) -> Result<Vec<Value>, Stop> {
         let (mut sure, mut perhaps): (Vec<Value>, Vec<Value>) = (Vec::new(), Vec::new());
         for draft in drafts {
             if sure.len() >= SAMPLES {
@@ -81,8 +81,8 @@ impl Prover<'_> {
         Ok(sure)
     }
 
-    /// What the schemas give as `examples`, `default`, `const` and `enum`.
-    fn spoken(&self, facts: &Facts) -> Vec<Value> {
+    /// The values of `examples`, `default`, `const` and `enum`.
+    fn annotated_values(&self, facts: &Facts) -> Vec<Value> {
         let mut found = Vec::new();
         for (node, _) in &facts.rules {
             let Some(Value::Object(map)) = self.arena.json(*node) else { continue };
@@ -116,7 +116,7 @@ impl Prover<'_> {
                 }
             }
             let formats = facts.rules.iter().flat_map(|(_, rules)| &rules.opaque);
-            drafts.extend(formats.filter_map(|opaque| of_format(opaque.text.as_deref()?)));
+            drafts.extend(formats.filter_map(|opaque| format_example(opaque.text.as_deref()?)));
             let Range { min, max } = facts.length;
             let lengths = [min, min.saturating_add(1), max].into_iter();
             drafts.extend(lengths.filter(|length| *length <= SAMPLE_TEXT).filter_map(long_text));
@@ -134,12 +134,12 @@ impl Prover<'_> {
         Ok(())
     }
 
-    /// Arrays of what `contains` asks for.
+    /// Arrays that satisfy `contains`.
     fn containing(&mut self, facts: &Facts) -> Result<Vec<Value>, Stop> {
         let mut found = Vec::new();
         for (_, rules) in &facts.rules {
             let Some(contains) = rules.contains else { continue };
-            let mut parts = facts.of_item(facts.prefix());
+            let mut parts = facts.item_schemas(facts.prefix());
             parts.push(contains.schema);
             let part = self.given(parts)?;
             let count = contains.min.max(facts.count.min).clamp(1, 64);
@@ -171,17 +171,17 @@ impl Prover<'_> {
             if !is_needed || object.contains_key(name) {
                 continue;
             }
-            let schemas = facts.of_property(self, name)?;
+            let schemas = facts.property_schemas(self, name)?;
             let part = self.given(schemas)?;
             if let Some(value) = self.samples(&part)?.into_iter().next() {
                 object.insert(name.clone(), value);
             }
         }
         let mut found = vec![Value::Object(object.clone())];
-        // One more with a property that need not be there.
+        // Adds variants with an optional property.
         for name in written.iter().filter(|name| !facts.absent.contains(*name)).take(3) {
             if !object.contains_key(name) && (object.len() as u64) < facts.size.max {
-                let schemas = facts.of_property(self, name)?;
+                let schemas = facts.property_schemas(self, name)?;
                 let part = self.given(schemas)?;
                 if let Some(value) = self.samples(&part)?.into_iter().next() {
                     let mut more = object.clone();
@@ -207,13 +207,13 @@ fn numbers(one: Types, facts: &Facts, drafts: &mut Vec<Value>) {
     if let (Some(low), Some(multiple)) = (facts.low, facts.multiples.first()) {
         near.push((low.value / multiple).ceil() * multiple);
     }
-    let fits = |value: &Value| Types::of(value).within(one);
+    let fits = |value: &Value| Types::of_value(value).within(one);
     let inside = near.into_iter().filter(|value| facts.is_within(*value));
     drafts.extend(inside.filter_map(number).filter(fits));
 }
 
-/// A text of this format.
-fn of_format(format: &str) -> Option<Value> {
+/// A string of this format.
+fn format_example(format: &str) -> Option<Value> {
     let text = match format {
         "date-time" => "2024-01-31T12:00:00Z",
         "date" => "2024-01-31",
@@ -231,8 +231,8 @@ fn of_format(format: &str) -> Option<Value> {
     Some(text.into())
 }
 
-/// How big these values are: what copying sixteen of them costs is a step for a plain value, and
-/// more for one that has parts.
+/// The cost of copying sixteen of these values, in steps: one for a scalar, more for a composite
+/// value.
 pub(super) fn size<'v>(values: impl IntoIterator<Item = &'v Value>) -> usize {
     let each = |value: &Value| match value {
         Value::String(text) => 1 + text.len() / 64,
@@ -243,7 +243,7 @@ pub(super) fn size<'v>(values: impl IntoIterator<Item = &'v Value>) -> usize {
     values.into_iter().map(each).sum()
 }
 
-/// A number, as an integer where it is one.
+/// A number, as an integer if integral.
 pub(super) fn number(value: f64) -> Option<Value> {
     const EXACT: f64 = 9_007_199_254_740_992.0;
     #[expect(clippy::cast_possible_truncation, reason = "whole and small enough")]
@@ -254,7 +254,7 @@ pub(super) fn number(value: f64) -> Option<Value> {
     }
 }
 
-/// A text of this many characters, unless that is very long.
+/// A string of this length; `None` if that is very long.
 pub(super) fn long_text(length: u64) -> Option<Value> {
     let length = usize::try_from(length).ok().filter(|length| *length <= LONGEST_TEXT)?;
     Some(Value::String("a".repeat(length)))

@@ -1,13 +1,13 @@
-//! The keywords that need no other schema: `type`, `enum`, `const`, numbers and strings.
+//! Keywords without subschemas: `type`, `enum`, `const`, and those of numbers and strings.
 
 use serde_json::Value;
 
 use super::{
-    given::Facts,
     prover::{Failure, Goal, Prover, Stop},
     rules::{Bound, Range, Rules, Types},
     sample::{long_text, number},
-    texts::fitted,
+    strings::fitted,
+    value_set::Facts,
 };
 
 impl Prover<'_> {
@@ -20,11 +20,11 @@ impl Prover<'_> {
         let rules = self.arena.rules(goal.wanted);
         if !facts.types.within(rules.types) {
             let refused = facts.types.without(rules.types);
-            let samples = self.samples(&goal.given.clone().of_types(refused))?;
+            let samples = self.samples(&goal.given.clone().with_types(refused))?;
             failures.push(self.failure(goal, "type", samples));
         }
         for (keyword, values) in &rules.values {
-            // What is given is not a short list, or it would not have come here.
+            // Short enumerations are handled earlier.
             let mut samples = self.samples(&goal.given)?;
             samples.extend(values.first().cloned().and_then(changed));
             failures.push(self.failure(goal, *keyword, samples));
@@ -91,7 +91,7 @@ impl Prover<'_> {
             lengths.push(("maxLength", rules.length.max + 1));
         }
         for (keyword, length) in lengths {
-            let mut samples = self.samples(&goal.given.clone().of_types(texts))?;
+            let mut samples = self.samples(&goal.given.clone().with_types(texts))?;
             let known: Vec<Value> = samples.clone();
             let stretched = Range { min: length, max: length };
             let fits = |sample: &Value| fitted(sample.as_str()?, stretched).map(Value::String);
@@ -112,14 +112,14 @@ impl Prover<'_> {
     }
 }
 
-/// Whether what is beyond `given` is beyond `wanted`, when it is not the same limit.
+/// Whether `given` is at least as strict as `wanted`.
 fn implies(given: Bound, wanted: Bound, is_stricter: bool) -> bool {
     let is_same = given.value.total_cmp(&wanted.value).is_eq();
     is_stricter || is_same && (given.is_exclusive || !wanted.is_exclusive)
 }
 
-/// Whether each multiple of `given` is one of `wanted`. Fractions are only compared as they are
-/// written, because validators round.
+/// Whether each multiple of `given` is a multiple of `wanted`. Fractions must be equal, because
+/// validators round.
 fn is_multiple(given: f64, wanted: f64) -> bool {
     let is_same = given.total_cmp(&wanted).is_eq();
     is_same || given.fract() == 0.0 && wanted.fract() == 0.0 && given % wanted == 0.0
@@ -132,7 +132,7 @@ fn in_interval(facts: &Facts, near: &[f64]) -> Vec<Value> {
     found
 }
 
-/// A value that is not this one, but like it.
+/// A similar but different value.
 fn changed(value: Value) -> Option<Value> {
     match value {
         Value::String(text) => Some(Value::String(text + "x")),

@@ -1,5 +1,3 @@
-//! Pairs of schemas and what is said about them.
-
 use serde_json::{Value, json};
 
 use super::{Budget, Side, Verdict, covers};
@@ -7,30 +5,30 @@ use crate::name::{Definition, SchemaName};
 
 const DRAFT7: &str = "http://json-schema.org/draft-07/schema#";
 
-/// `yes`, `no keyword pointer instance`, or `undecided pointer`.
+/// Formats as `yes`, `no keyword pointer instance`, or `undecided pointer reason`.
 fn verdict(old: &Value, new: &Value) -> String {
     verdict_beside(&[], old, new)
 }
 
-/// As [`verdict`], with schemas that are registered.
+/// Like [`verdict`], with registered schemas.
 fn verdict_beside(registered: &[(SchemaName, Value)], old: &Value, new: &Value) -> String {
     let find = |wanted: &SchemaName| {
         let (_, schema) = registered.iter().find(|(name, _)| name == wanted)?;
         Some(Definition { schema, pointer: "/schema" })
     };
-    match covers((old, ""), (new, ""), Side::New, &find, &mut Budget::of_one()) {
+    match covers((old, ""), (new, ""), Side::New, &find, &mut Budget::for_pair()) {
         Verdict::Yes => "yes".to_owned(),
         Verdict::No(found) => {
             let instance = found.instance.unwrap_or_default();
-            let demand = found.demand.to_string().replace('`', "");
-            format!("no {demand} {} {instance}", found.pointer)
+            let assertion = found.assertion.to_string().replace('`', "");
+            format!("no {assertion} {} {instance}", found.pointer)
         }
         Verdict::Undecided(doubt) => format!("undecided {} {}", doubt.pointer, doubt.reason),
     }
 }
 
 #[test]
-fn plain_keywords_are_decided_both_ways() {
+fn simple_keywords_are_decided_in_both_directions() {
     let typed = |kind: &str| json!({ "type": kind });
     assert_eq!(verdict(&typed("integer"), &typed("number")), "yes");
     assert_eq!(verdict(&typed("number"), &typed("integer")), "no type /type 0.5");
@@ -46,7 +44,7 @@ fn plain_keywords_are_decided_both_ways() {
 }
 
 #[test]
-fn objects_are_compared_name_by_name() {
+fn objects_are_compared_by_property() {
     let with = |more: Value| {
         let mut schema = json!({ "type": "object", "properties": { "a": { "type": "string" } } });
         schema.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
@@ -58,14 +56,14 @@ fn objects_are_compared_name_by_name() {
     let closed = with(json!({ "additionalProperties": false }));
     assert_eq!(verdict(&closed, &plain), "yes");
     assert!(verdict(&plain, &closed).starts_with("no additionalProperties /additionalProperties"));
-    // One more optional property is compatible only where it could not be there before.
+    // An optional property may be added only if the object was closed.
     let more = json!({ "properties": { "a": { "type": "string" }, "b": { "type": "string" } } });
     assert_eq!(verdict(&closed, &with(more.clone())), "yes");
     assert!(verdict(&plain, &with(more)).starts_with("no type /properties/b/type"));
 }
 
 #[test]
-fn variants_may_be_added_but_not_taken_away() {
+fn variants_may_be_added_but_not_removed() {
     let variants = |kinds: &[i32]| -> Value {
         let one =
             |kind: &i32| json!({ "properties": { "k": { "const": kind } }, "required": ["k"] });
@@ -93,14 +91,14 @@ fn recursive_schemas_are_followed() {
 }
 
 #[test]
-fn patterns_are_told_apart_by_example() {
+fn patterns_are_distinguished_by_example() {
     let pattern = |text: &str| json!({ "pattern": text });
     assert!(verdict(&pattern("^[a-z]+$"), &pattern("^[a-z]{1,3}$")).starts_with("no pattern"));
     assert!(verdict(&pattern("^(a|b)$"), &pattern("^[ab]$")).starts_with("undecided /pattern"));
 }
 
 #[test]
-fn a_new_pattern_is_refuted_by_a_text_that_it_does_not_match() {
+fn new_pattern_is_refuted_by_unmatched_text() {
     let given = [json!({ "type": "string" }), json!({ "type": "string", "minLength": 1 })];
     for pattern in [
         "^[a-z0-9-]+$",
@@ -128,7 +126,7 @@ fn a_new_pattern_is_refuted_by_a_text_that_it_does_not_match() {
 }
 
 #[test]
-fn patterns_of_both_sides_are_told_apart_by_near_misses() {
+fn patterns_are_distinguished_by_near_misses() {
     let text = |pattern: &str, min: u32, max: u32| json!({ "type": "string", "pattern": pattern, "minLength": min, "maxLength": max });
     for (old, new) in [
         (text("^[a-z0-9-]+$", 1, 63), text("^[a-z0-9]([a-z0-9-]*[a-z0-9])?$", 1, 63)),
@@ -144,7 +142,7 @@ fn patterns_of_both_sides_are_told_apart_by_near_misses() {
 }
 
 #[test]
-fn keywords_are_named_as_they_are_written() {
+fn keywords_are_reported_as_written() {
     let draft7 = |mut schema: Value| {
         schema["$schema"] = json!(DRAFT7);
         schema
@@ -184,7 +182,7 @@ fn keywords_are_named_as_they_are_written() {
 }
 
 #[test]
-fn in_draft_7_only_the_older_form_says_what_a_property_needs() {
+fn draft_7_ignores_dependent_required() {
     let schema = json!({
         "$schema": DRAFT7,
         "required": ["a", "b"],
@@ -195,27 +193,27 @@ fn in_draft_7_only_the_older_form_says_what_a_property_needs() {
 }
 
 #[test]
-fn reading_patterns_uses_up_the_steps_of_a_commit() {
+fn parsing_patterns_consumes_budget() {
     let many = |name: usize, end: &str| {
         let one = |i: usize| (format!("^a{name}x{i}{end}"), json!({ "minLength": i }));
         json!({ "patternProperties": (0..190).map(one).collect::<serde_json::Map<_, _>>() })
     };
-    let mut budget = Budget::of_batch();
+    let mut budget = Budget::for_batch();
     let compared = (0..40).take_while(|name| {
         let (old, new) = (many(*name, ""), many(*name, "b"));
         covers((&old, ""), (&new, ""), Side::New, &|_| None, &mut budget);
         !budget.is_spent()
     });
-    // A proof takes 50,000 of the 1,000,000 steps at most: the rest are those of the validators.
+    // A proof takes at most 50,000 of the 1,000,000 steps; the rest is used by validators.
     assert!(compared.count() < 15);
 }
 
 #[test]
-fn cases_that_exclude_each_other_use_up_the_steps_of_a_commit() {
+fn exclusive_cases_consume_budget() {
     let case = |i: usize| json!({ "minLength": i % 7 });
     let old = json!({ "oneOf": (0..1_000).map(case).collect::<Vec<_>>() });
     let new = json!({ "pattern": "^|x" });
-    let mut budget = Budget::of_batch();
+    let mut budget = Budget::for_batch();
     let compared = (0..30).take_while(|_| {
         covers((&old, ""), (&new, ""), Side::New, &|_| None, &mut budget);
         !budget.is_spent()
@@ -224,10 +222,10 @@ fn cases_that_exclude_each_other_use_up_the_steps_of_a_commit() {
 }
 
 #[test]
-fn a_commit_has_steps_for_a_thousand_small_comparisons() {
+fn batch_budget_suffices_for_thousand_small_comparisons() {
     let member = |kind: Value| json!({ "type": "object", "properties": { "a": { "type": kind } } });
     let (wide, narrow) = (member(json!(["string", "null"])), member(json!("string")));
-    let mut budget = Budget::of_batch();
+    let mut budget = Budget::for_batch();
     for _ in 0..1_000 {
         let found = covers((&wide, ""), (&narrow, ""), Side::New, &|_| None, &mut budget);
         assert!(matches!(found, Verdict::No(_)));
@@ -235,7 +233,7 @@ fn a_commit_has_steps_for_a_thousand_small_comparisons() {
 }
 
 #[test]
-fn formats_matter_where_validators_check_them() {
+fn format_is_compared_if_validators_check_it() {
     let of = |draft: &str, more: Value| {
         let mut schema = json!({ "$schema": draft, "type": "string" });
         schema.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
@@ -249,7 +247,7 @@ fn formats_matter_where_validators_check_them() {
 }
 
 #[test]
-fn hostile_pairs_end_undecided() {
+fn hostile_pairs_are_undecided() {
     let wide = |shift: usize| -> Value {
         let one = |i: usize| {
             let branch = |j: usize| json!({ "required": [format!("p{i}-{}", j + shift)] });
@@ -257,7 +255,7 @@ fn hostile_pairs_end_undecided() {
         };
         json!({ "type": "object", "allOf": (0..12).map(one).collect::<Vec<_>>() })
     };
-    let mut budget = Budget::of_one();
+    let mut budget = Budget::for_pair();
     let (old, new) = (wide(0), wide(1));
     let found = covers((&old, ""), (&new, ""), Side::New, &|_| None, &mut budget);
     assert!(!matches!(found, Verdict::Yes), "{found:?}");
@@ -267,7 +265,7 @@ fn hostile_pairs_end_undecided() {
     );
 }
 
-/// A schema under `A@1.0.0`.
+/// A schema registered as `A@1.0.0`.
 fn registered(schema: &Value) -> [(SchemaName, Value); 1] {
     [document("A", schema)]
 }
@@ -277,7 +275,7 @@ fn document(name: &str, schema: &Value) -> (SchemaName, Value) {
 }
 
 #[test]
-fn in_draft_7_content_is_checked() {
+fn draft_7_content_is_compared() {
     let text = |more: Value| {
         let mut schema = json!({ "$schema": DRAFT7, "type": "string" });
         schema.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
@@ -299,7 +297,7 @@ fn in_draft_7_content_is_checked() {
 }
 
 #[test]
-fn a_uri_in_other_words_is_not_taken_for_an_unknown_place() {
+fn equivalent_uri_is_resolved() {
     let schema = |id: &str, reference: &str, kind: Value| json!({ "$id": id, "$ref": reference, "$defs": { "q": { "type": kind } } });
     for (id, reference) in [
         ("http://x.y/w/../z", "http://x.y/z#/$defs/q"),
@@ -318,14 +316,14 @@ fn a_uri_in_other_words_is_not_taken_for_an_unknown_place() {
 }
 
 #[test]
-fn an_empty_reference_leads_to_the_root() {
+fn empty_reference_resolves_to_root() {
     let tree = |reference: &str, kind: &str| json!({ "type": ["object", kind], "properties": { "c": { "$ref": reference } } });
     assert_eq!(verdict(&tree("", "null"), &tree("#", "null")), "yes");
     assert!(verdict(&tree("", "null"), &tree("", "string")).starts_with("no "));
 }
 
 #[test]
-fn a_meta_schema_is_the_same_everywhere_unless_something_poses_as_one() {
+fn meta_schema_is_equal_unless_impersonated() {
     let schema =
         |reference: &str, title: &str| json!({ "items": { "$ref": reference }, "title": title });
     let latest = "https://json-schema.org/draft/2020-12/schema";
@@ -346,7 +344,7 @@ fn a_meta_schema_is_the_same_everywhere_unless_something_poses_as_one() {
 }
 
 #[test]
-fn an_anchor_that_stands_twice_is_not_followed() {
+fn ambiguous_anchor_is_not_followed() {
     let schema =
         |kind: Value| json!({ "$ref": "#q", "$defs": { "q": { "$anchor": "q", "type": kind } } });
     let (wide, narrow) = (schema(json!(["string", "null"])), schema(json!("string")));
@@ -359,7 +357,7 @@ fn an_anchor_that_stands_twice_is_not_followed() {
 }
 
 #[test]
-fn a_part_in_another_dialect_is_not_understood() {
+fn subschema_in_other_dialect_is_opaque() {
     let member = |schema: Value| json!({ "properties": { "a": schema } });
     let latest = "https://json-schema.org/draft/2020-12/schema";
     for (old, new) in [
@@ -383,7 +381,7 @@ fn a_part_in_another_dialect_is_not_understood() {
 }
 
 #[test]
-fn a_registered_schema_may_mean_another_thing_to_another_user() {
+fn dynamic_ref_depends_on_referring_schema() {
     let list = json!({
         "type": "array", "items": { "$dynamicRef": "#e" }, "$defs": { "e": { "$dynamicAnchor": "e" } },
     });
@@ -395,7 +393,7 @@ fn a_registered_schema_may_mean_another_thing_to_another_user() {
 }
 
 #[test]
-fn names_are_refused_also_where_no_example_can_be_built() {
+fn names_are_compared_without_constructible_example() {
     let closed = |names: Value| {
         json!({
             "type": "object", "required": ["items"], "additionalProperties": false,
@@ -409,7 +407,7 @@ fn names_are_refused_also_where_no_example_can_be_built() {
 }
 
 #[test]
-fn what_draft_7_hides_beside_a_reference_may_count_as_evaluated() {
+fn draft_7_ref_siblings_may_count_as_evaluated() {
     let hidden = json!({
         "$schema": DRAFT7, "$ref": "#/definitions/x", "properties": { "a": {} },
         "definitions": { "x": {} },
@@ -417,7 +415,7 @@ fn what_draft_7_hides_beside_a_reference_may_count_as_evaluated() {
     let old = json!({ "$ref": "#A:1.0.0", "unevaluatedProperties": false });
     let new = json!({ "not": { "type": "object", "required": ["a"] } });
     assert_ne!(verdict_beside(&registered(&hidden), &old, &new), "yes");
-    // Two that differ only in what they hide are not the same.
+    // Schemas that differ only in hidden keywords are not equal.
     let shown = json!({
         "$schema": DRAFT7, "$ref": "#/definitions/x", "definitions": { "x": {} },
     });

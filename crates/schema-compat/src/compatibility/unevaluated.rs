@@ -1,8 +1,8 @@
-//! `unevaluatedProperties` and `unevaluatedItems` as `additionalProperties` and `items` of a node
-//! of their own.
+//! `unevaluatedProperties` and `unevaluatedItems` expressed as `additionalProperties` and `items`
+//! of a synthetic node.
 //!
-//! What other keywords evaluate may hang on the value, so there are two readings: the strict one
-//! counts only what is evaluated for every value, the loose one all that may be.
+//! The evaluated parts may depend on the value, so there are two readings: the strict one counts
+//! only what is evaluated for every value, the loose one everything that may be evaluated.
 
 use std::collections::BTreeSet;
 
@@ -12,7 +12,7 @@ use super::{
     rules::Rules,
 };
 
-/// What the keywords of a node evaluate.
+/// The parts that the keywords of a node evaluate.
 #[derive(Default)]
 struct Evaluated {
     all_properties: bool,
@@ -23,7 +23,7 @@ struct Evaluated {
 }
 
 impl Prover<'_> {
-    /// The meaning of the node's `unevaluatedProperties`, unless there is none.
+    /// The meaning of the node's `unevaluatedProperties`; `None` if absent.
     pub(super) fn unevaluated_properties(
         &mut self,
         node: Id,
@@ -53,7 +53,7 @@ impl Prover<'_> {
         Ok(meaning)
     }
 
-    /// The meaning of the node's `unevaluatedItems`, unless there is none.
+    /// The meaning of the node's `unevaluatedItems`; `None` if absent.
     pub(super) fn unevaluated_items(
         &mut self,
         node: Id,
@@ -100,10 +100,10 @@ impl Prover<'_> {
             }
             waiting.extend(rules.all.iter().map(|(_, schema)| *schema));
             if !is_strict {
-                waiting.extend(sometimes(&rules));
-                // Items that `contains` matches count as evaluated, wherever they are.
+                waiting.extend(conditional_schemas(&rules));
+                // Items that match `contains` count as evaluated at any position.
                 evaluated.all_items |= rules.contains.is_some();
-                // Our validators count what is beside a `$ref` of draft 7, though it is hidden.
+                // Validators consider siblings of a draft 7 `$ref`, although they have no effect.
                 let is_open =
                     !rules.opaque.is_empty() || self.arena.dialect(next) == Dialect::Draft7;
                 evaluated.all_items |= is_open;
@@ -114,8 +114,8 @@ impl Prover<'_> {
     }
 }
 
-/// The schemas about the same value that apply to some values only.
-fn sometimes(rules: &Rules) -> Vec<Id> {
+/// The schemas of the same value that apply only to some values.
+fn conditional_schemas(rules: &Rules) -> Vec<Id> {
     let mut found: Vec<Id> = rules.any.iter().chain(&rules.one).copied().collect();
     found.extend(rules.dependent.iter().map(|(_, id)| *id));
     if let Some(conditional) = rules.conditional {

@@ -1,5 +1,5 @@
-//! What schemas call themselves and each other: URIs that only the registry gives out, and an
-//! `$id` that two documents share. Either would let one schema stand in for another.
+//! Identities of schemas: reserved URIs, and `$id`s shared by two documents. Either would let one
+//! schema impersonate another.
 
 use std::collections::BTreeMap;
 
@@ -13,13 +13,13 @@ use super::{
 use crate::{
     json_schema::{each_object_at, each_part},
     limits,
-    pointer::At,
+    pointer::Location,
 };
 
-/// The base of a schema that is compiled itself, as the compiler has it.
+/// The base URI of the compiled schema itself.
 pub const ROOT: &str = "json-schema:///";
 
-/// Uses of the URIs that stand for registered schemas; only `#Name:1.0.0` may lead there.
+/// Uses of reserved URIs of registered schemas, which may be referenced only as `#Name:1.0.0`.
 pub(super) fn reserved_uris(schema: &Value) -> Vec<InvalidSchema> {
     found_uris(schema, &mut |keyword, uri| {
         is_ours(uri) || matches!(keyword, "$id" | "id") && may_become_ours(uri)
@@ -31,7 +31,7 @@ fn found_uris(
     is_reserved: &mut dyn FnMut(&str, &str) -> bool,
 ) -> Vec<InvalidSchema> {
     let mut found = Vec::new();
-    each_object_at(schema, At::ROOT, &mut |map, at| {
+    each_object_at(schema, Location::ROOT, &mut |map, at| {
         for keyword in ["$id", "$ref", "$dynamicRef", "id"] {
             if let Some(Value::String(uri)) = map.get(keyword)
                 && is_reserved(keyword, uri)
@@ -58,18 +58,17 @@ pub fn uris_at_host(schema: &Value, reserved: &str) -> Vec<InvalidSchema> {
     })
 }
 
-/// Whether a relative URI, resolved against that of the registered schema which holds it, may give
-/// the URI of another, or its own: `/B/1.0.0/`. An escaped one may hide that, and so may dots.
+/// Whether a relative URI, resolved against that of its registered schema, may equal the URI of a
+/// registered schema, such as `/B/1.0.0/`. Escapes and dots may hide that.
 fn may_become_ours(uri: &str) -> bool {
     let path = uri.split(['#', '?']).next().unwrap_or_default();
     let last = path.trim_end_matches('/').rsplit('/').next().unwrap_or_default();
-    // Without a scheme, a host is another one for the registry than for a gateway.
+    // Without a scheme, the registry and a gateway resolve a host differently.
     let names_host = path.starts_with("//");
     let is_version = matches!(last, "." | "..") || is_exact_version(last);
     !has_scheme(uri) && (names_host || path.contains('%') || is_version)
 }
 
-/// A longer text is not a version.
 fn is_exact_version(text: &str) -> bool {
     text.len() <= limits::VERSION_BYTES && semver::Version::parse(text).is_ok()
 }
@@ -78,9 +77,9 @@ fn has_scheme(uri: &str) -> bool {
     uri.split(['/', '?', '#']).next().is_some_and(|start| start.contains(':'))
 }
 
-/// The URI by which a schema is known that stands at `base`: its own `$id`, if its dialect reads
-/// one there, and it is not that of a meta-schema, which the compiler has already. Relative
-/// references in it start from there.
+/// The URI of a schema at `base`: its own `$id`, if its dialect supports one there and it is not
+/// that of a meta-schema, which the compiler has built in. Relative references are resolved against
+/// it.
 pub fn uri_at(schema: &Value, base: &str) -> String {
     let own = draft(schema).create_resource_ref(schema);
     let uri = own.id().and_then(|id| resolved(id, &uri::from_str(base).ok()?));
@@ -88,7 +87,7 @@ pub fn uri_at(schema: &Value, base: &str) -> String {
     uri.map_or_else(|| base.to_owned(), |uri| uri.as_str().to_owned())
 }
 
-/// Whether a resolved URI is one of those that meta-schemas have.
+/// Whether a resolved URI belongs to a meta-schema.
 fn is_of_meta_schema(uri: &str) -> bool {
     let path = ["http://json-schema.org/", "https://json-schema.org/"]
         .iter()
@@ -96,7 +95,7 @@ fn is_of_meta_schema(uri: &str) -> bool {
     path.is_some_and(|path| path.starts_with("draft"))
 }
 
-/// A resource whose `$id`, if it has one, is the URI that it is known by.
+/// A resource whose `$id`, if present, is its URI.
 pub(super) fn resource(mut schema: Value, uri: &str) -> Resource {
     let draft = draft(&schema);
     if draft.create_resource_ref(&schema).id().is_some() {
@@ -106,13 +105,12 @@ pub(super) fn resource(mut schema: Value, uri: &str) -> Resource {
     draft.create_resource(schema)
 }
 
-/// The URIs by which the compiler knows a schema and its parts where they have an `$id`; `base` is
-/// that of the document.
+/// The URIs of a schema and its identified subschemas; `base` is the URI of the document.
 pub fn resources(schema: &Value, base: &str) -> Vec<String> {
     let mut found = Vec::new();
     if let Ok(base) = uri::from_str(base) {
         read_resources(schema, (Draft::Draft202012, &base), &mut found);
-        // A registered meta-schema is known by another URI, but not where it is compiled itself.
+        // A registered meta-schema has another URI, except where it is compiled itself.
         let own = draft(schema).create_resource_ref(schema).id().is_some();
         if own && base.as_str() != ROOT && found.first().is_some_and(|uri| is_of_meta_schema(uri)) {
             found.remove(0);
@@ -130,14 +128,13 @@ fn read_resources(schema: &Value, (draft, base): (Draft, &Uri<String>), found: &
     each_part(schema, &mut |part| read_resources(part, within, found));
 }
 
-/// What an `$id` means; one that is only a fragment is an anchor, and one that is no URI does not
-/// compile.
+/// The resolved `$id`. A fragment alone is an anchor, and an invalid URI does not compile.
 fn resolved(id: &str, base: &Uri<String>) -> Option<Uri<String>> {
     let id = id.split('#').next().filter(|id| !id.is_empty())?;
     uri::resolve_against(&base.borrow(), id).ok()
 }
 
-/// The first URI that two of these documents have among their [`resources`], or one of them and a
+/// The first URI that occurs among the [`resources`] of two documents, or equals that of a
 /// meta-schema.
 pub fn same_id<'a>(documents: impl IntoIterator<Item = &'a [String]>) -> Option<InvalidSchema> {
     let mut owners = BTreeMap::new();

@@ -1,21 +1,22 @@
-//! A JSON text with an index of its values. A validator reads it instead of a tree.
+//! A JSON text with an index of its values, which validators read instead of a tree.
 //!
 //! A `serde_json` tree takes up to 100 times the size of its text: an object with one member takes
 //! about 700 bytes. The index takes 8 bytes for a scalar or a member name and 16 bytes for an array
-//! or object, plus 4 bytes for each member of a wide object: at most six times the size of the text.
+//! or object, plus 4 bytes for each member of a wide object: at most six times the size of the
+//! text.
 
 use std::borrow::Cow;
 
 use serde_json::{Number, value::RawValue};
 
-/// Most members of an object that a lookup compares one by one.
+/// Maximum number of members of an object that lookups compare one by one.
 const NARROW: u32 = 16;
 /// Length of an array index in a JSON pointer, as an upper bound.
 const INDEX_BYTES: usize = 10;
 /// Heap bytes of one owned member name beside its text.
 const NAME_BYTES: usize = 48;
 
-/// A text that is well-formed JSON but does not have exactly one value.
+/// A well-formed JSON text without a unique value.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{problem} at \"{pointer}\"")]
 pub struct Unreadable {
@@ -25,19 +26,19 @@ pub struct Unreadable {
     pub problem: Problem,
 }
 
-/// Why a text does not have exactly one value.
+/// The reason why a text has no unique value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum Problem {
     /// Two members of an object have the same name.
-    #[error("an object has a name twice")]
+    #[error("an object has a repeated member name")]
     RepeatedName,
-    /// A number beyond the range of a 64-bit floating-point number.
+    /// A number exceeds the range of a 64-bit floating-point number.
     #[error("number out of range")]
     Number,
-    /// Half of a UTF-16 surrogate pair.
+    /// A string contains half of a UTF-16 surrogate pair.
     #[error("a string has a lone surrogate")]
     Surrogate,
-    /// More than 4 GiB.
+    /// The text is longer than 4 GiB.
     #[error("the text is longer than 4 GiB")]
     TooLong,
 }
@@ -107,7 +108,7 @@ impl<'a> Instance<'a> {
         self.text.len()
     }
 
-    /// Most bytes that one error about a part takes for its pointer and its list of names.
+    /// Maximum size in bytes of the pointer and names in one error.
     pub(super) fn error_bytes(&self) -> usize {
         self.widest + self.longest
     }
@@ -262,7 +263,7 @@ impl<'a> Part<'a> {
         out.push(if is_object { '}' } else { ']' });
     }
 
-    /// The beginning of a scalar's text, longer than `most` bytes if the text is.
+    /// The start of a scalar's text, longer than `most` bytes if the text is.
     fn beginning(self, most: usize) -> &'a str {
         let token = self.token();
         &token[..token.ceil_char_boundary(most + 1)]
@@ -290,7 +291,7 @@ impl<'a> Part<'a> {
         token.parse::<i64>().map_or_else(|_| serde_json::from_str(token).ok(), |i| Some(i.into()))
     }
 
-    /// A string without its escapes; without any it is not copied.
+    /// A string without escapes; borrowed if it has none.
     pub(super) fn string(self) -> Cow<'a, str> {
         let token = self.token();
         let inner = token.get(1..token.len().saturating_sub(1)).unwrap_or_default();
@@ -315,12 +316,12 @@ impl<'a> Part<'a> {
         Members(self.items())
     }
 
-    /// The member with this name; where it occurs twice, either of them.
+    /// The member with this name; either of them if repeated.
     pub(super) fn get(self, name: &str) -> Option<Part<'a>> {
         self.get_comparing(name, |_| {})
     }
 
-    /// As [`Self::get`]; `compared` gets the length of each name that is read for it.
+    /// Like [`Self::get`]; `compared` receives the length of each compared name.
     pub(super) fn get_comparing(
         self,
         name: &str,
@@ -342,7 +343,7 @@ impl<'a> Part<'a> {
     }
 }
 
-/// The values in a row of slots.
+/// The values in consecutive slots.
 #[derive(Debug, Clone)]
 pub(super) struct Items<'a> {
     next: Part<'a>,
@@ -362,7 +363,7 @@ impl<'a> Iterator for Items<'a> {
     }
 }
 
-/// Names and values in turn.
+/// Alternating names and values.
 #[derive(Debug, Clone)]
 pub(super) struct Members<'a>(Items<'a>);
 
@@ -375,7 +376,7 @@ impl<'a> Iterator for Members<'a> {
     }
 }
 
-/// An array or object whose end is not reached.
+/// An array or object whose end has not been reached.
 struct Open {
     slot: usize,
     is_object: bool,
@@ -425,7 +426,7 @@ impl Scanner<'_, '_> {
         }
     }
 
-    /// Notes a problem of the last scalar or name.
+    /// Records a problem of the last scalar or name.
     fn note(&mut self, problem: Problem) {
         let slot = short(self.into.slots.len().saturating_sub(1));
         self.unreadable.get_or_insert((slot, problem));
@@ -435,7 +436,7 @@ impl Scanner<'_, '_> {
         self.into.slots.push(Slot { at: short(at), rest: short(rest) });
     }
 
-    /// Counts a value of the innermost container; gives the bytes of its pointer.
+    /// Counts a value of the innermost container; returns the size of its pointer.
     fn count(&mut self) -> usize {
         self.into.values += 1;
         self.is_named = false;
@@ -492,7 +493,7 @@ impl Scanner<'_, '_> {
         }
     }
 
-    /// Finds names that occur twice, and keeps the order of those of a wide object.
+    /// Finds repeated names, and records the order of names of a wide object.
     fn sort(&mut self, slot: u32, count: u32) {
         let object = Part { instance: self.into, slot };
         let slots = object.items().step_by(2).map(|name| name.slot);
@@ -515,7 +516,7 @@ impl Scanner<'_, '_> {
     }
 }
 
-/// Offset after the closing quote of the string that begins here.
+/// The offset after the closing quote of the string that starts here.
 fn end_of_string(bytes: &[u8], at: usize) -> usize {
     let mut at = at + 1;
     while let Some(byte) = bytes.get(at) {
@@ -528,7 +529,7 @@ fn end_of_string(bytes: &[u8], at: usize) -> usize {
     bytes.len()
 }
 
-/// Most digits of a number that is certainly in range.
+/// Maximum number of digits of a number that is certainly in range.
 const SAFE_DIGITS: usize = 18;
 
 fn is_out_of_range(token: &str) -> bool {

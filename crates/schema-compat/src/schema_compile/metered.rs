@@ -1,9 +1,9 @@
-//! JSON values that count how often a validator looks at them, and show nothing more once a limit
-//! is reached: then every list is empty, and the validation ends.
+//! JSON values that count accesses by a validator. Once a limit is reached, every list appears
+//! empty, and the validation ends.
 //!
-//! A schema can apply to one place of a value many times (`weight.rs` has an estimate that assumes
-//! short alternatives); the real number depends on the value. The count is kept per thread, because
-//! the validator makes some nodes itself (`propertyNames`), out of text alone.
+//! A schema can apply to one location many times. `weight.rs` computes an estimate that assumes
+//! short alternatives; the actual number depends on the value. The count is kept per thread,
+//! because the validator creates some nodes itself (`propertyNames`) from text alone.
 
 use std::{
     borrow::Cow,
@@ -19,26 +19,26 @@ use serde_json::{Number, Value};
 
 use super::instance::{self, Instance, Kind, Part};
 
-/// Bytes of text that are looked at in one step.
+/// Bytes of text processed in one step.
 const TEXT_STEP: usize = 32;
-/// Bytes of a number that one step reads: all its digits decide its value.
+/// Bytes of a number processed in one step; all its digits are significant.
 const NUMBER_STEP: usize = 8;
-/// Bytes of text, times states of a regular expression, that are looked at in one step.
+/// Product of text bytes and regular expression states processed in one step.
 const STATES_STEP: usize = 8;
-/// Steps that remembering an item takes, to see whether another one is equal.
+/// Steps for recording an item when checking uniqueness.
 const REMEMBERED: usize = 10;
-/// Longest scalar that an error carries, in bytes of JSON.
+/// Maximum size of a scalar in an error in bytes of JSON.
 const SAMPLE_BYTES: usize = 400;
 
-/// The sample of an error that was found after the limit was reached.
+/// The sample of errors found after the limit was reached.
 static UNSEEN: Value = Value::Array(Vec::new());
 
 thread_local! {
-    /// The steps that are left to the validation that runs on this thread.
+    /// The remaining steps of the validation on this thread.
     static LEFT: Cell<u64> = const { Cell::new(0) };
-    /// The errors that are left to it.
+    /// The remaining errors of that validation.
     static ERRORS_LEFT: Cell<usize> = const { Cell::new(0) };
-    /// The states of the biggest regular expression that may look at a text.
+    /// The number of states of the largest regular expression.
     static STATES: Cell<usize> = const { Cell::new(0) };
     /// The slot of the value that exceeded the limit.
     static STOPPED_AT: Cell<Option<u32>> = const { Cell::new(None) };
@@ -48,15 +48,15 @@ thread_local! {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Stopped(pub(super) u32);
 
-/// Runs one validation, which may take so many steps; its expressions have at most so many states.
+/// Runs one validation with these limits on steps and regular expression states.
 pub(super) fn within<T>(steps: u64, states: usize, run: impl FnOnce() -> T) -> Result<T, Stopped> {
     begin(steps, states, usize::MAX);
     let outcome = run();
     STOPPED_AT.take().map_or(Ok(outcome), |slot| Err(Stopped(slot)))
 }
 
-/// Collects errors until a limit of errors or of steps is reached. [`is_seen`] is false for the
-/// samples of errors found after that. The second result is whether the steps ran out first.
+/// Collects errors until a limit of errors or steps is reached. [`is_seen`] is false for the
+/// samples of later errors. The second result is whether the steps were exhausted first.
 pub(super) fn collecting<T>(
     (steps, most_errors): (u64, usize),
     states: usize,
@@ -80,17 +80,17 @@ pub(super) fn is_seen(sample: &Value) -> bool {
     *sample != UNSEEN
 }
 
-/// The steps that reading a text of this length takes, or matching it.
+/// The steps for reading or matching a text of this length.
 fn reading(bytes: usize) -> usize {
     let matching = bytes.saturating_mul(STATES.get()) / STATES_STEP;
     (1 + bytes / TEXT_STEP).saturating_add(matching)
 }
 
-/// The representation, for the validator.
+/// The representation of values for the validator.
 #[derive(Debug)]
 pub(super) struct Metered;
 
-/// A value of which each look is counted.
+/// A value whose accesses are counted.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Counted<'a> {
     /// A part of an instance.
@@ -105,7 +105,7 @@ impl<'a> Counted<'a> {
         Self::Part(instance.root())
     }
 
-    /// Counts these steps; false once the limit is reached.
+    /// Deducts steps; returns false once the limit is reached.
     fn look(self, steps: usize) -> bool {
         let steps = u64::try_from(steps).unwrap_or(u64::MAX);
         if let Some(left) = LEFT.get().checked_sub(steps) {
@@ -128,7 +128,7 @@ impl<'a> Counted<'a> {
     }
 
     /// The value as a part of this kind, for one step.
-    fn of_kind(self, kind: Kind) -> Option<Part<'a>> {
+    fn as_kind(self, kind: Kind) -> Option<Part<'a>> {
         match self {
             Self::Part(part) => (self.look(1) && part.kind() == kind).then_some(part),
             Self::Name(_) => None,
@@ -151,14 +151,14 @@ impl<'a> Counted<'a> {
         }
     }
 
-    /// The number, for steps in proportion to its text; the look at the value itself is not counted.
+    /// The number, for steps proportional to its text; accessing the value itself is not counted.
     fn number(self) -> Option<Number> {
         let Self::Part(part) = self else { return None };
         let is_shown = part.kind() == Kind::Number && self.look(part.token_bytes() / NUMBER_STEP);
         if is_shown { part.number() } else { None }
     }
 
-    /// The member with this name, for steps in proportion to the long names that it is compared with.
+    /// The member with this name, for steps proportional to the compared names.
     fn member(self, name: &str) -> Option<Part<'a>> {
         let Self::Part(part) = self else { return None };
         let mut steps = 0;
@@ -166,7 +166,7 @@ impl<'a> Counted<'a> {
         if self.look(steps) { found } else { None }
     }
 
-    /// A hash that is equal for equal values, however numbers are written and members are ordered.
+    /// A hash that is equal for equal values, regardless of number syntax and member order.
     fn hash(self, random: &RandomState) -> u64 {
         let Self::Part(part) = self else { return 0 };
         if !self.look(1) {
@@ -176,7 +176,7 @@ impl<'a> Counted<'a> {
         match kind {
             Kind::Null => random.hash_one(kind),
             Kind::Boolean => random.hash_one((kind, part.is_true())),
-            // `0.0` and `-0.0` are equal, and so are integers too big to differ as a double.
+            // `0.0` equals `-0.0`, and huge integers are equal if they are equal as doubles.
             Kind::Number => {
                 let number = self.number().and_then(|number| number.as_f64()).unwrap_or_default();
                 random.hash_one((kind, (number + 0.0).to_bits()))
@@ -197,7 +197,7 @@ impl<'a> Counted<'a> {
         }
     }
 
-    /// Whether two values are equal; each look at either is counted once.
+    /// Whether two values are equal. Each access counts once.
     fn equals(self, other: Part<'a>) -> bool {
         let Self::Part(part) = self else { return false };
         if !self.look(1) || part.kind() != other.kind() {
@@ -226,7 +226,7 @@ impl<'a> Counted<'a> {
         }
     }
 
-    /// The sample that an error carries: a short scalar itself, otherwise null.
+    /// The sample in an error: a short scalar itself, otherwise null.
     fn sample(self) -> Value {
         match self {
             Self::Part(part) => part.scalar(SAMPLE_BYTES).unwrap_or_default(),
@@ -256,11 +256,11 @@ impl<'a> Node<'a, Metered> for Counted<'a> {
     type Number = Number;
 
     fn as_object(&self) -> Option<Members<'a>> {
-        self.of_kind(Kind::Object).map(Members)
+        self.as_kind(Kind::Object).map(Members)
     }
 
     fn as_array(&self) -> Option<Items<'a>> {
-        self.of_kind(Kind::Array).map(Items)
+        self.as_kind(Kind::Array).map(Items)
     }
 
     fn as_string(&self) -> Option<Cow<'a, str>> {
@@ -273,11 +273,11 @@ impl<'a> Node<'a, Metered> for Counted<'a> {
     }
 
     fn as_number(&self) -> Option<Number> {
-        self.of_kind(Kind::Number).and_then(|_| self.number())
+        self.as_kind(Kind::Number).and_then(|_| self.number())
     }
 
     fn as_boolean(&self) -> Option<bool> {
-        Some(self.of_kind(Kind::Boolean)?.is_true())
+        Some(self.as_kind(Kind::Boolean)?.is_true())
     }
 
     fn is_null(&self) -> bool {
@@ -336,7 +336,7 @@ impl<'a> Node<'a, Metered> for Counted<'a> {
         }
     }
 
-    /// Called for each error, and only then.
+    /// Called only for errors.
     fn to_value(&self) -> Cow<'a, Value> {
         if STOPPED_AT.get().is_some() {
             return Cow::Borrowed(&UNSEEN);
@@ -380,7 +380,7 @@ impl<'a> Object<'a, Metered> for Members<'a> {
     }
 }
 
-/// The members of an object, one after the other.
+/// An iterator over the members of an object.
 #[derive(Debug)]
 pub(super) struct MembersIter<'a>(instance::Members<'a>);
 
@@ -430,7 +430,7 @@ impl<'a> Array<'a, Metered> for Items<'a> {
     }
 }
 
-/// The items of an array, one after the other.
+/// An iterator over the items of an array.
 #[derive(Debug)]
 pub(super) struct ItemsIter<'a>(instance::Items<'a>);
 

@@ -1,4 +1,4 @@
-//! What can be wrong with a JSON Schema, in our words and at our pointers.
+//! Problems of JSON Schemas, with JSON pointers.
 
 use std::fmt::{self, Write as _};
 
@@ -6,86 +6,95 @@ use jsonschema::{Draft, ReferencingError, ValidationError, error::ValidationErro
 use serde_json::Value;
 
 use super::{instance::Instance, metered};
-use crate::{json_schema::each_object_at, limits, pointer::At};
+use crate::{json_schema::each_object_at, limits, pointer::Location};
 
-/// One reason why a JSON Schema cannot be used.
+/// A reason why a JSON Schema is invalid.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidSchema {
-    /// A `$schema` that is not one of the supported dialects.
+    /// An unsupported `$schema`.
     #[error("the dialect {dialect} is not supported")]
     Dialect {
-        /// Where it is.
+        /// JSON pointer of the `$schema`.
         pointer: String,
-        /// What `$schema` says.
+        /// The value of `$schema`.
         dialect: String,
     },
     /// A reference to a schema that is not registered.
     #[error("the schema `{reference}` is not registered")]
     Unresolved {
-        /// Where the reference is.
+        /// JSON pointer of the reference.
         pointer: String,
-        /// The reference as it is written.
+        /// The reference as written.
         reference: String,
     },
-    /// A reference that would have to be fetched.
-    #[error("`{uri}` is outside of the registry, and nothing is ever fetched")]
+    /// A reference outside of the registry.
+    #[error("`{uri}` is outside of the registry and is not fetched")]
     Remote {
-        /// Where the reference is.
+        /// JSON pointer of the reference.
         pointer: String,
-        /// What it refers to.
+        /// The referenced URI.
         uri: String,
     },
-    /// A URI of the form that only the registry itself uses.
-    #[error("`{uri}` uses the registry's own URI scheme")]
+    /// A URI reserved for the registry.
+    #[error("`{uri}` uses the reserved URI scheme of the registry")]
     Reserved {
-        /// Where it is.
+        /// JSON pointer of the URI.
         pointer: String,
         /// The URI.
         uri: String,
     },
-    /// One `$id` in two documents: references to it would lead to either.
+    /// The same `$id` in two documents, so that references to it are ambiguous.
     #[error(
-        "`{uri}` is the `$id` of two of the schemas that it leads to, itself and meta-schemas included"
+        "`{uri}` is the `$id` of two schemas among itself, its references and the meta-schemas"
     )]
     SameId {
         /// The `$id`.
         uri: String,
     },
-    /// It compiles by itself, but not at the URI that it has for other schemas.
+    /// A problem that occurs only under the schema's URI within other schemas.
     #[error("where another schema refers to it, {problem}")]
     Referred {
-        /// Where it is.
+        /// JSON pointer of the problem.
         pointer: String,
-        /// What is wrong there.
+        /// The problem.
         problem: String,
     },
-    /// More registered schemas behind it than allowed.
-    #[error("it leads to more than {} registered schemas", crate::limits::SCHEMA_REFERENCES)]
+    /// Too many registered schemas are referenced, directly or indirectly.
+    #[error(
+        "the schema refers to more than {} registered schemas, directly or indirectly",
+        crate::limits::SCHEMA_REFERENCES
+    )]
     TooManyReferences,
-    /// More regular expressions than allowed.
-    #[error("it has {patterns} patterns, {} are allowed", crate::limits::SCHEMA_PATTERNS)]
+    /// Too many regular expressions.
+    #[error(
+        "the schema has {patterns} patterns; the maximum is {}",
+        crate::limits::SCHEMA_PATTERNS
+    )]
     TooManyPatterns {
-        /// How many.
+        /// The number of patterns.
         patterns: usize,
     },
-    /// One place of a value would be checked too often.
-    #[error("it leads to one place of a value in more than {} ways", crate::limits::SCHEMA_PATHS)]
+    /// Too many ways to apply to one location of a value.
+    #[error(
+        "the schema applies to one location of a value in more than {} ways",
+        crate::limits::SCHEMA_PATHS
+    )]
     TooManyPaths {
-        /// The schema object that does.
+        /// JSON pointer of the schema object.
         pointer: String,
     },
-    /// It leads back to itself about the same value in several ways.
-    #[error("it leads back to itself, about the same value, in more than one way")]
+    /// The schema refers back to itself for the same value in several ways.
+    #[error("the schema refers back to itself for the same value in more than one way")]
     LeadsBack {
-        /// The schema object that does.
+        /// JSON pointer of the schema object.
         pointer: String,
     },
-    /// Anything else that its dialect does not allow.
+    /// Another violation of the dialect.
     #[error("{message}")]
     Invalid {
-        /// Where it is.
+        /// JSON pointer of the violation.
         pointer: String,
-        /// What is wrong.
+        /// The violation.
         message: String,
     },
 }
@@ -110,7 +119,7 @@ impl InvalidSchema {
         }
     }
 
-    /// What to do about it.
+    /// The remedy.
     pub fn help(&self) -> &'static str {
         match self {
             Self::Dialect { .. } => {
@@ -125,25 +134,27 @@ impl InvalidSchema {
                 "refer to its parts as `#/$defs/…`, or give it an `$id` that is an absolute URI"
             }
             Self::TooManyPatterns { .. } => "join patterns, or split the schema",
-            Self::TooManyReferences => "put what belongs together into one schema with `$defs`",
+            Self::TooManyReferences => "combine related schemas into one with `$defs`",
             Self::TooManyPaths { .. } => {
-                "say each thing once: `allOf`, `anyOf` and `$ref` multiply when they are nested"
+                "remove duplicates: nested `allOf`, `anyOf` and `$ref` multiply"
             }
-            Self::LeadsBack { .. } => "refer back from a property or an item, and only once",
-            Self::SameId { .. } => "give each schema an `$id` of its own, or none",
-            Self::Invalid { .. } => "see https://json-schema.org for what the keyword allows",
+            Self::LeadsBack { .. } => {
+                "make only one recursive reference, from a property or an item"
+            }
+            Self::SameId { .. } => "give each schema a unique `$id`, or none",
+            Self::Invalid { .. } => "see https://json-schema.org for the syntax of the keyword",
         }
     }
 }
 
-/// Everything that is wrong with a schema which does not compile.
-pub(super) fn of_build(
+/// All problems of a schema that does not compile.
+pub(super) fn from_build(
     schema: &Value,
     draft: Draft,
     error: &ValidationError<'_>,
 ) -> Vec<InvalidSchema> {
     if let ValidationErrorKind::Referencing(error) = error.kind() {
-        return vec![of_reference(schema, error)];
+        return vec![from_reference(schema, error)];
     }
     let meta = by_meta_schema(schema, draft);
     if !meta.is_empty() {
@@ -166,7 +177,7 @@ fn by_meta_schema(schema: &Value, draft: Draft) -> Vec<InvalidSchema> {
         let pointer = error.instance_path().as_str().to_owned();
         let message = shortened(&in_plain_words(&error));
         let invalid = InvalidSchema::Invalid { pointer, message };
-        // Each part of the meta-schema that leads to the same place says the same.
+        // Parts of the meta-schema may report the same problem repeatedly.
         if !found.contains(&invalid) {
             found.push(invalid);
         }
@@ -182,7 +193,7 @@ fn in_plain_words(error: &ValidationError<'_>) -> String {
     let keyword = error.instance_path().as_str().rsplit('/').next().unwrap_or_default();
     match error.kind() {
         ValidationErrorKind::Format { format } if format == "regex" && is_expression(value) => {
-            format!("{value} is too big a regular expression: its repetitions multiply")
+            format!("the regular expression {value} is too large because its repetitions multiply")
         }
         ValidationErrorKind::Format { format } if format == "regex" => {
             format!("{value} is not a regular expression without look-around and backreferences")
@@ -195,12 +206,12 @@ fn in_plain_words(error: &ValidationError<'_>) -> String {
     }
 }
 
-/// Whether it can be read, so that it must be its size that is wrong.
+/// Whether the expression parses, so that its size must be the problem.
 fn is_expression(value: &Value) -> bool {
     value.as_str().is_some_and(|pattern| regex_syntax::Parser::new().parse(pattern).is_ok())
 }
 
-fn of_reference(schema: &Value, error: &ReferencingError) -> InvalidSchema {
+fn from_reference(schema: &Value, error: &ReferencingError) -> InvalidSchema {
     let message = shortened(&error.to_string());
     if let ReferencingError::Unretrievable { uri, .. } = error {
         let pointer = place_of(schema, uri);
@@ -209,10 +220,10 @@ fn of_reference(schema: &Value, error: &ReferencingError) -> InvalidSchema {
     InvalidSchema::Invalid { pointer: String::new(), message }
 }
 
-/// The place of the reference that, once resolved, gives this URI.
+/// The pointer of the reference that resolves to this URI.
 fn place_of(schema: &Value, uri: &str) -> String {
     let mut found = None;
-    each_object_at(schema, At::ROOT, &mut |map, at| {
+    each_object_at(schema, Location::ROOT, &mut |map, at| {
         for keyword in ["$ref", "$dynamicRef", "$schema"] {
             if let Some(Value::String(text)) = map.get(keyword) {
                 let target = text.split('#').next().unwrap_or_default();
@@ -225,12 +236,12 @@ fn place_of(schema: &Value, uri: &str) -> String {
     found.unwrap_or_default()
 }
 
-/// Whether an error is true: errors found after the limit was reached may be about hidden values.
+/// Whether an error is genuine: later errors may be caused by hidden values.
 pub(super) fn is_seen(error: &ValidationError<'_>) -> bool {
     if metered::is_seen(error.instance()) {
         return true;
     }
-    // The validator decides before it collects the errors inside.
+    // The validator decides before it collects the nested errors.
     match error.kind() {
         ValidationErrorKind::AnyOf { context }
         | ValidationErrorKind::OneOfNotValid { context }
@@ -245,8 +256,8 @@ pub(super) fn is_seen(error: &ValidationError<'_>) -> bool {
     }
 }
 
-/// The message of an error. The error carries only a sample, so the text of the value is looked up.
-pub(super) fn of_value(error: &ValidationError<'_>, instance: &Instance<'_>) -> String {
+/// The message of an error. Errors contain only a sample, so the text of the value is looked up.
+pub(super) fn violation_message(error: &ValidationError<'_>, instance: &Instance<'_>) -> String {
     let part = instance.find(error.instance_path().as_str());
     if let (ValidationErrorKind::AdditionalItems { limit }, Some(array)) = (error.kind(), part) {
         let unexpected = array.len().saturating_sub(*limit);
@@ -263,19 +274,19 @@ pub(super) fn of_value(error: &ValidationError<'_>, instance: &Instance<'_>) -> 
     shown(&error.masked_with(text))
 }
 
-/// Most items that a message lists.
+/// Maximum number of items in a message.
 const ITEMS: usize = 10;
-/// Longest value in a message, in bytes. The reason comes after it.
+/// Maximum size of a value in a message in bytes, so that the reason stays visible.
 const VALUE_BYTES: usize = 150;
-/// Longest message, in characters.
+/// Maximum length of a message in characters.
 const MESSAGE_CHARS: usize = 300;
 
-/// A text cut to a length that fits into a message.
+/// A text truncated to fit into a message.
 pub(super) fn shortened(text: &str) -> String {
     shown(&text)
 }
 
-/// The beginning of any displayed text; the rest is never written.
+/// The start of a displayed text; the rest is never formatted.
 fn shown(text: &dyn fmt::Display) -> String {
     let mut cut = Cut { text: String::new(), left: MESSAGE_CHARS };
     if write!(cut, "{text}").is_err() {
@@ -284,7 +295,7 @@ fn shown(text: &dyn fmt::Display) -> String {
     cut.text
 }
 
-/// A text cut to this number of bytes at most.
+/// A text truncated to this number of bytes.
 pub(super) fn cut(text: &str, bytes: usize) -> String {
     if text.len() <= bytes {
         return text.to_owned();
@@ -292,7 +303,7 @@ pub(super) fn cut(text: &str, bytes: usize) -> String {
     format!("{}…", &text[..text.floor_char_boundary(bytes)])
 }
 
-/// A text with room for a number of characters.
+/// A writer that truncates to a number of characters.
 struct Cut {
     text: String,
     left: usize,

@@ -1,5 +1,5 @@
-//! About how many states a regular expression has: a text that matches late costs so many steps a
-//! byte, however linear the engine is, and compiling takes so long.
+//! The approximate number of states of a regular expression, which is proportional to the time per
+//! byte of a late match and to the compile time.
 
 use regex_syntax::{
     Parser,
@@ -9,11 +9,11 @@ use serde_json::{Map, Value};
 
 use crate::json_schema::each_object;
 
-/// The states of the biggest expression in a schema.
+/// The number of states of the largest expression in a schema.
 pub(super) fn most_states(schema: &Value) -> usize {
     let mut most = 0;
     each_object(schema, &mut |map| {
-        most = patterns_of(map).map(of_pattern).max().unwrap_or(0).max(most);
+        most = patterns_of(map).map(pattern_states).max().unwrap_or(0).max(most);
     });
     most
 }
@@ -25,13 +25,13 @@ pub fn patterns_of(map: &Map<String, Value>) -> impl Iterator<Item = &str> {
     names.chain(map.get("pattern").and_then(Value::as_str))
 }
 
-/// What cannot be read here is as big as its text.
-fn of_pattern(pattern: &str) -> usize {
+/// The states of an expression; an unsupported one counts by its length.
+fn pattern_states(pattern: &str) -> usize {
     Parser::new().parse(pattern).map_or(pattern.len(), |hir| states(&hir, |_| 1))
 }
 
-/// The states that an expression unfolds to, where a character class has as many as `of_class`
-/// says: one for a text that is read, more while it is compiled.
+/// The number of states of an expression. A character class has `of_class` states: one for reading
+/// a text, more for compilation.
 pub fn states(hir: &Hir, of_class: fn(&Class) -> usize) -> usize {
     match hir.kind() {
         HirKind::Empty | HirKind::Look(_) => 0,

@@ -1,5 +1,3 @@
-//! Compiled schemas: what they accept, where they look, and what they refuse.
-
 mod hostile;
 
 use serde_json::{Value, json};
@@ -15,7 +13,7 @@ fn named(name: &str, schema: &Value) -> (SchemaName, Value) {
     (SchemaName::new(name, "1.0.0"), schema.clone())
 }
 
-/// Compiles a schema beside named ones.
+/// Compiles a schema together with named ones.
 fn compile_in(
     named: &[(SchemaName, Value)],
     schema: &Value,
@@ -38,7 +36,7 @@ fn violations(validator: &Validator, instance: &Value) -> Vec<String> {
 }
 
 #[test]
-fn every_violation_has_its_place() {
+fn validate_reports_pointer_of_each_violation() {
     let validator = compiled(&json!({
         "properties": { "a": { "items": { "type": "integer" } }, "b/c": { "minLength": 2 } },
         "required": ["d"],
@@ -60,8 +58,8 @@ fn every_violation_has_its_place() {
 }
 
 #[test]
-fn each_schema_is_read_by_its_own_dialect() {
-    // `unevaluatedProperties` is no keyword of draft 7.
+fn each_schema_uses_its_own_dialect() {
+    // Draft 7 has no keyword `unevaluatedProperties`.
     let old = json!({ "$schema": "http://json-schema.org/draft-07/schema#",
         "unevaluatedProperties": false });
     let new = json!({ "unevaluatedProperties": false });
@@ -77,7 +75,7 @@ fn each_schema_is_read_by_its_own_dialect() {
 }
 
 #[test]
-fn a_schema_means_the_same_where_another_refers_to_it() {
+fn referenced_schema_keeps_its_meaning() {
     let integer = |name: &str, value: &str| json!({ name: value, "type": "integer" });
     let here = ["#an", "#/$defs/a"];
     for id in
@@ -107,7 +105,7 @@ fn a_schema_means_the_same_where_another_refers_to_it() {
 }
 
 #[test]
-fn references_are_resolved_from_the_catalog_and_through_each_other() {
+fn named_references_are_resolved_transitively() {
     let catalog = [
         named("Id", &json!({ "type": "string", "pattern": "^[a-z]+$" })),
         named(
@@ -133,7 +131,7 @@ fn references_are_resolved_from_the_catalog_and_through_each_other() {
 
 /// JSON Schema 2020-12, core, section 8.2.3.1, with RFC 3986, section 4.4.
 #[test]
-fn an_empty_reference_is_the_whole_resource() {
+fn empty_reference_resolves_to_resource() {
     let own = json!({ "type": "object", "properties": { "c": { "$ref": "" } } });
     let (good, bad) = (json!({ "c": { "c": {} } }), json!({ "c": { "c": 1 } }));
     let catalog = [named("Own", &own)];
@@ -144,7 +142,7 @@ fn an_empty_reference_is_the_whole_resource() {
 }
 
 #[test]
-fn ordinary_references_stay_the_schema_s_own() {
+fn ordinary_references_are_resolved_locally() {
     let tree = json!({
         "$defs": { "node": { "properties": { "next": { "$ref": "#/$defs/node" }, "n": { "type": "integer" } } } },
         "$ref": "#/$defs/node",
@@ -161,23 +159,24 @@ fn ordinary_references_stay_the_schema_s_own() {
 }
 
 #[test]
-fn nothing_outside_of_the_registry_is_read() {
+fn remote_references_are_rejected() {
     for uri in
         ["http://169.254.169.254/x", "https://example.com/y#/a", "file:///etc/passwd", "other.json"]
     {
         let found = problems(&json!({ "items": { "$ref": uri } }));
         assert_eq!(found.len(), 1, "{found:?}");
         assert!(found[0].starts_with("/items/$ref: `"), "{found:?}");
-        assert!(found[0].ends_with("is outside of the registry, and nothing is ever fetched"));
+        assert!(found[0].ends_with("is outside of the registry and is not fetched"));
     }
-    assert!(problems(&json!({ "$ref": "registry:/A/1.0.0" }))[0].contains("own URI scheme"));
+    assert!(problems(&json!({ "$ref": "registry:/A/1.0.0" }))[0].contains("reserved URI scheme"));
     assert!(
-        problems(&json!({ "$defs": { "a": { "$id": "REGISTRY:/A/1.0.0" } } }))[0].contains("own")
+        problems(&json!({ "$defs": { "a": { "$id": "REGISTRY:/A/1.0.0" } } }))[0]
+            .contains("reserved")
     );
 }
 
 #[test]
-fn the_dialect_is_2020_12_unless_another_known_one_is_named() {
+fn default_dialect_is_2020_12() {
     let tuple = json!({ "prefixItems": [{ "type": "integer" }] });
     assert!(!compiled(&tuple).is_valid(&json!(["1"])));
     let draft_7 = json!({
@@ -192,7 +191,7 @@ fn the_dialect_is_2020_12_unless_another_known_one_is_named() {
 }
 
 #[test]
-fn one_mistake_is_said_once() {
+fn each_problem_is_reported_once() {
     let found = problems(&json!({ "items": [{ "type": "string" }] }));
     assert_eq!(found.len(), 1, "{found:?}");
     let found = problems(&json!({ "items": [1], "type": "text" }));
@@ -200,18 +199,21 @@ fn one_mistake_is_said_once() {
 }
 
 #[test]
-fn patterns_are_linear_and_bounded() {
+fn patterns_are_linear_time_and_limited() {
     assert!(compiled(&json!({ "pattern": "^(a+)+$" })).is_valid(&json!("a".repeat(1000))));
     let evil = "a".repeat(10_000) + "!";
     assert!(!compiled(&json!({ "pattern": "^(a+)+$" })).is_valid(&json!(evil)));
     assert!(problems(&json!({ "pattern": "(?<=a)b" }))[0].starts_with("/pattern: "));
     assert!(!problems(&json!({ "pattern": "a{1,1000}{1,1000}" })).is_empty());
     let many: Vec<_> = (0..=limits::SCHEMA_PATTERNS).map(|_| json!({ "pattern": "a" })).collect();
-    assert_eq!(problems(&json!({ "anyOf": many })), [": it has 201 patterns, 200 are allowed"]);
+    assert_eq!(
+        problems(&json!({ "anyOf": many })),
+        [": the schema has 201 patterns; the maximum is 200"]
+    );
 }
 
 #[test]
-fn long_chains_of_schemas_compile_on_a_small_stack_and_longer_ones_are_refused() {
+fn long_reference_chains_compile_up_to_limit() {
     let link =
         |i: usize| json!({ "properties": { "x": { "$ref": format!("#S{}:1.0.0", i + 1) } } });
     let schemas: Vec<Value> = (0..2000).map(link).collect();
@@ -227,5 +229,8 @@ fn long_chains_of_schemas_compile_on_a_small_stack_and_longer_ones_are_refused()
         small.spawn_scoped(scope, || compile(&schemas[0], &resolve(900)).unwrap()).unwrap();
     });
     let found = compile(&schemas[0], &resolve(1500)).unwrap_err();
-    assert_eq!(found[0].to_string(), "it leads to more than 1000 registered schemas");
+    assert_eq!(
+        found[0].to_string(),
+        "the schema refers to more than 1000 registered schemas, directly or indirectly"
+    );
 }

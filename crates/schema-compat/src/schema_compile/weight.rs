@@ -1,11 +1,11 @@
-//! How often a schema may be applied to one place of a value: what a hostile schema doubles with
-//! every level of `allOf` and `$ref`.
+//! The number of ways in which a schema may apply to one location of a value, which hostile schemas
+//! double at each level of `allOf` and `$ref`.
 //!
-//! It is counted as if nothing ended early. Below the place itself, of alternatives (`anyOf`,
-//! `oneOf`, `then`, `else`) only the heaviest counts: every tree of expressions leads back through
-//! several, and a value that matches one of them early does not pay for the others. The value decides
-//! the cost of ambiguous alternatives, and of the second pass of `unevaluatedProperties` and
-//! `unevaluatedItems` over the schemas beside them: `metered.rs` bounds both.
+//! The count assumes no early termination. Below the location itself, only the heaviest of several
+//! alternatives counts (`anyOf`, `oneOf`, `then`, `else`): recursive expression trees have many,
+//! and a value that matches one does not pay for the others. The cost of ambiguous alternatives,
+//! and of the second pass of `unevaluatedProperties` and `unevaluatedItems`, depends on the value
+//! and is limited by `metered.rs`.
 
 mod read;
 
@@ -15,9 +15,9 @@ use read::{Child, Graph};
 use serde_json::Value;
 
 use super::problem::InvalidSchema;
-use crate::{json_schema::each_reference, limits, name::SchemaName, pointer::At};
+use crate::{json_schema::each_reference, limits, name::SchemaName, pointer::Location};
 
-/// How often a schema is applied: to the place itself, and at most to a place below it.
+/// The number of applications to the location itself, and the maximum for a location below.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Weight {
     here: u64,
@@ -25,7 +25,7 @@ pub struct Weight {
 }
 
 impl Weight {
-    /// A schema that leads nowhere.
+    /// A schema without subschemas.
     pub const ONE: Self = Self { here: 1, below: 1 };
     /// A schema that is too heavy itself.
     pub const HEAVY: Self = Self { here: limits::SCHEMA_PATHS, below: limits::SCHEMA_PATHS };
@@ -35,16 +35,16 @@ impl Weight {
     }
 }
 
-/// Most additions in one round that keeps the members and items of a node apart.
+/// Maximum number of additions in one round that distinguishes the children of a node.
 const ADDITIONS: usize = 50_000;
 
-/// The weight of a schema, unless it is too much. `weight_of` gives that of a named schema, if the
-/// name is valid.
+/// The weight of a schema, or an error if it is too heavy. `weight_of` returns that of a named
+/// schema if the name is valid.
 pub fn weigh(
     schema: &Value,
     weight_of: &mut dyn FnMut(&SchemaName) -> Option<Weight>,
 ) -> Result<Weight, InvalidSchema> {
-    let graph = Graph::of(schema, weight_of);
+    let graph = Graph::build(schema, weight_of);
     let order = graph.innermost_first()?;
     let mut weights = vec![Weight::ONE; graph.nodes.len()];
     for &node in &order {
@@ -59,17 +59,17 @@ pub fn weigh(
     weighed.unwrap_or(Ok(Weight::HEAVY))
 }
 
-/// Whether members and items are counted one by one. Otherwise the heaviest counts for all.
+/// Whether children are counted individually. Otherwise the heaviest counts for all.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Children {
     Apart,
     AsOne,
 }
 
-/// The members and items of the nodes are too many to keep them apart.
+/// There are too many children to distinguish.
 struct TooManyChildren;
 
-/// Looks one level deeper into a value in each round; no document is deeper than that.
+/// Descends one level into the value per round; no document is deeper than the limit.
 fn deepen(
     graph: &Graph,
     order: &[usize],
@@ -100,19 +100,19 @@ fn deepen(
     Ok(Ok(weights[0]))
 }
 
-/// As [`weigh`], with the registered schemas that it leads to, each weighed once.
+/// Like [`weigh`], including the referenced registered schemas, each weighed once.
 pub(super) fn weigh_with<'a>(
     schema: &Value,
     resolve: &dyn Fn(&SchemaName) -> Option<&'a Value>,
 ) -> Result<Weight, InvalidSchema> {
     let needs = |schema: &Value| {
         let mut found = Vec::new();
-        each_reference(schema, At::ROOT, &mut |name, _| {
+        each_reference(schema, Location::ROOT, &mut |name, _| {
             found.extend(resolve(&name).map(|schema| (name, schema)));
         });
         found
     };
-    // `None`: not all that it needs is weighed yet. A circle leads nowhere here.
+    // `None` means in progress. A cycle counts as nothing here.
     let mut weights: HashMap<SchemaName, Option<Weight>> = HashMap::new();
     let known = |weights: &HashMap<SchemaName, Option<Weight>>, key: &SchemaName| {
         weights.get(key).copied().flatten().unwrap_or(Weight::ONE)
@@ -136,7 +136,7 @@ pub(super) fn weigh_with<'a>(
     weigh(schema, &mut |key| Some(known(&weights, key)))
 }
 
-/// How often a schema is applied to each child of a value.
+/// The number of ways in which a schema applies to each child of a value.
 type Ways = BTreeMap<Child, u64>;
 
 /// The ways to a child, or to the other children of its kind.
@@ -145,7 +145,7 @@ fn ways_to(ways: &Ways, child: Child) -> u64 {
     known.copied().unwrap_or(0)
 }
 
-/// How often each child is met, as far as that is known by now.
+/// The number of ways to each child, as far as it is known.
 fn below(
     graph: &Graph,
     node: usize,
@@ -157,7 +157,7 @@ fn below(
     let sum = |list: &[usize]| list.iter().map(weight).fold(0, u64::saturating_add);
     let registered = own.registered.iter().map(|weight| weight.below);
     let every = registered.fold(sum(&own.beside), u64::saturating_add);
-    // Only children that no other schema of the node applies to.
+    // Only children to which no other schema of the node applies.
     let unevaluated = sum(&own.unevaluated);
     let part = |child: Child| match children {
         Children::Apart => {

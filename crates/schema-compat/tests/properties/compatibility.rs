@@ -1,8 +1,7 @@
-//! Compatibility is sound: what is called compatible is, and what is called breaking comes with a
-//! value that shows it.
+//! Soundness of verdicts: a "yes" has no counterexample, and a "no" comes with one.
 //!
-//! Schemas are drawn over all keywords of draft 2020-12 from random bytes; the second of a pair is
-//! mostly a change of the first, because those find the most.
+//! Schemas are generated from random bytes over all keywords of draft 2020-12. The second of a pair
+//! is mostly a modification of the first, because such pairs reveal most errors.
 
 use proptest::{collection::vec, prelude::*, test_runner::Config};
 use schema_compat::{
@@ -14,7 +13,7 @@ use serde_json::Value;
 
 use crate::schemas::{Choices, REGISTERED, changed, instance, near, schema};
 
-/// Values that are tried on each pair.
+/// Number of values tried per pair.
 const VALUES: usize = 60;
 
 fn validator(schema: &Value) -> Option<Validator> {
@@ -27,10 +26,10 @@ fn registered<'a>(wanted: &SchemaName) -> Option<Definition<'a>> {
 }
 
 fn ask(given: &Value, wanted: &Value) -> Verdict {
-    covers((given, ""), (wanted, ""), Side::New, &|name| registered(name), &mut Budget::of_one())
+    covers((given, ""), (wanted, ""), Side::New, &|name| registered(name), &mut Budget::for_pair())
 }
 
-/// Checks one answer against the validators.
+/// Checks one verdict against the validators.
 fn is_sound(
     (given, accepts): (&Value, &Validator),
     (wanted, takes): (&Value, &Validator),
@@ -46,7 +45,7 @@ fn is_sound(
         }
         Verdict::No(found) => {
             let instance = found.instance.as_ref().expect("schemas differ in a value");
-            prop_assert!(accepts.is_valid(instance), "{given} refuses {instance}");
+            prop_assert!(accepts.is_valid(instance), "{given} rejects {instance}");
             prop_assert!(!takes.is_valid(instance), "{wanted} accepts {instance}");
         }
         Verdict::Undecided(_) => {}
@@ -74,7 +73,7 @@ fn check(one: &[u8], change: &[u8], values: &[u8]) -> Result<(), TestCaseError> 
     let (a, b) = ((&old, &old_validator), (&new, &new_validator));
     let there = is_sound(a, b, &tried)?;
     let back = is_sound(b, a, &tried)?;
-    // A value that shows the one direction may not contradict the other's proof.
+    // A counterexample in one direction must not contradict the proof in the other.
     for (verdict, other) in [(&there, &back), (&back, &there)] {
         if let (Verdict::No(found), Verdict::Yes) = (verdict, other) {
             let instance = found.instance.clone().expect("schemas differ in a value");
@@ -88,7 +87,7 @@ fn check(one: &[u8], change: &[u8], values: &[u8]) -> Result<(), TestCaseError> 
     Ok(())
 }
 
-/// A value with one part exchanged.
+/// A value with one modified part.
 fn changed_value(value: &Value, choices: &mut Choices<'_>) -> Value {
     match value {
         Value::Object(map) => {
@@ -120,7 +119,7 @@ proptest! {
     #![proptest_config(Config { cases: 1_500, failure_persistence: None, ..Config::default() })]
 
     #[test]
-    fn answers_hold_for_values((one, change, values) in bytes()) {
+    fn verdicts_hold_for_sampled_values((one, change, values) in bytes()) {
         check(&one, &change, &values)?;
     }
 }
@@ -130,7 +129,7 @@ proptest! {
 
     #[test]
     #[ignore = "takes minutes"]
-    fn answers_hold_for_many_values((one, change, values) in bytes()) {
+    fn verdicts_hold_for_many_values((one, change, values) in bytes()) {
         check(&one, &change, &values)?;
     }
 }

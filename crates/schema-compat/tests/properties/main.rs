@@ -1,4 +1,4 @@
-//! Properties of comparisons over random schemas.
+//! Property tests of comparisons with random schemas.
 
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 

@@ -1,13 +1,14 @@
-//! Schemas and values from random bytes: few names, few numbers and short texts, so that they meet.
+//! Schemas and values from random bytes, with few names, numbers and strings, so that they
+//! interact.
 //!
-//! Bytes that run out give the simplest choice, so that shrinking the bytes shrinks the schema.
+//! Exhausted bytes yield the simplest choice, so that shrinking the bytes shrinks the schema.
 
 use std::sync::LazyLock;
 
 use schema_compat::name::SchemaName;
 use serde_json::{Map, Value, json};
 
-/// Random choices.
+/// A source of random choices.
 pub(crate) struct Choices<'a>(std::slice::Iter<'a, u8>);
 
 impl<'a> Choices<'a> {
@@ -23,17 +24,16 @@ impl<'a> Choices<'a> {
         self.below(many) == many - 1
     }
 
-    fn of<T: Clone>(&mut self, list: &[T]) -> T {
+    fn choose<T: Clone>(&mut self, list: &[T]) -> T {
         list[self.below(list.len())].clone()
     }
 
-    /// The name of a property.
     pub(crate) fn name(&mut self) -> String {
-        self.of(&["a", "b", "c", "x1", "ab"]).to_owned()
+        self.choose(&["a", "b", "c", "x1", "ab"]).to_owned()
     }
 
     fn number(&mut self) -> Value {
-        self.of(&[
+        self.choose(&[
             json!(1),
             json!(0),
             json!(2),
@@ -46,7 +46,7 @@ impl<'a> Choices<'a> {
     }
 
     fn text(&mut self) -> String {
-        self.of(&["", "a", "ab", "abc", "x1", "aaaa", "é", "a@b.ch"]).to_owned()
+        self.choose(&["", "a", "ab", "abc", "x1", "aaaa", "é", "a@b.ch"]).to_owned()
     }
 }
 
@@ -58,7 +58,7 @@ const DIALECTS: [&str; 3] = [
     "https://json-schema.org/draft/2019-09/schema",
     "https://json-schema.org/draft/2020-12/schema",
 ];
-/// Ways to write one URI, some of which are another one's.
+/// Different spellings of URIs, including equivalent ones.
 const IDS: [&str; 7] = [
     "http://x.y/z",
     "http://x.y/z#",
@@ -91,7 +91,7 @@ const LINKS: [&str; 20] = [
     DIALECTS[2],
 ];
 
-/// Schemas that are registered beside every pair.
+/// Schemas that are registered for every pair.
 pub(crate) static REGISTERED: LazyLock<Vec<(SchemaName, Value)>> = LazyLock::new(|| {
     let addressed = |kind: Value| {
         let properties = json!({ "a": { "$ref": "http://x.y/v/../r#/$defs/d" } });
@@ -129,7 +129,7 @@ pub(crate) static REGISTERED: LazyLock<Vec<(SchemaName, Value)>> = LazyLock::new
     schemas.map(|(name, version, schema)| (SchemaName::new(name, version), schema)).into()
 });
 
-/// A schema, mostly one that some value fits.
+/// A schema that usually accepts some value.
 pub(crate) fn schema(choices: &mut Choices<'_>) -> Value {
     match choices.below(8) {
         6 => closed(choices),
@@ -138,7 +138,7 @@ pub(crate) fn schema(choices: &mut Choices<'_>) -> Value {
     }
 }
 
-/// An object with no other properties, of which one has only big values.
+/// A closed object with one property that has only large values.
 fn closed(choices: &mut Choices<'_>) -> Value {
     let mut root = json!({
         "type": "object", "required": ["a"], "additionalProperties": false,
@@ -151,15 +151,15 @@ fn closed(choices: &mut Choices<'_>) -> Value {
     root
 }
 
-/// A small schema whose parts are elsewhere: under an anchor, a URI, or in the registry.
+/// A small schema whose parts are referenced by an anchor, a URI or a registered name.
 fn linked(choices: &mut Choices<'_>) -> Value {
-    let link = json!({ "$ref": choices.of(&LINKS) });
+    let link = json!({ "$ref": choices.choose(&LINKS) });
     let mut root = match choices.below(3) {
         0 => link,
         1 => json!({ "properties": { "a": link } }),
         _ => json!({ "items": link }),
     };
-    let typed = |choices: &mut Choices<'_>| json!({ "type": [choices.of(&TYPES), "null"] });
+    let typed = |choices: &mut Choices<'_>| json!({ "type": [choices.choose(&TYPES), "null"] });
     let mut defs = json!({ "d": typed(choices), "f": typed(choices) });
     match choices.below(3) {
         0 => {}
@@ -167,21 +167,21 @@ fn linked(choices: &mut Choices<'_>) -> Value {
         _ => defs["f"]["$dynamicAnchor"] = json!("e"),
     }
     if choices.one_in(4) {
-        defs["f"]["$id"] = json!(choices.of(&IDS));
+        defs["f"]["$id"] = json!(choices.choose(&IDS));
     }
     root["$defs"] = defs;
     if choices.one_in(3) {
-        root["$id"] = json!(choices.of(&IDS));
+        root["$id"] = json!(choices.choose(&IDS));
     }
     if choices.one_in(3) {
-        let keyword = choices.of(&["unevaluatedProperties", "unevaluatedItems"]);
+        let keyword = choices.choose(&["unevaluatedProperties", "unevaluatedItems"]);
         root[keyword] = json!(false);
     }
     if choices.one_in(4) {
         root["x-doc"] = json!({ "example": { "$anchor": "q" } });
     }
     if choices.one_in(3) {
-        root["$schema"] = json!(choices.of(&DIALECTS));
+        root["$schema"] = json!(choices.choose(&DIALECTS));
     }
     root
 }
@@ -228,13 +228,13 @@ fn names(choices: &mut Choices<'_>) -> Value {
     names.into()
 }
 
-/// Adds a keyword.
+/// Adds a random keyword.
 fn add(map: &mut Map<String, Value>, choices: &mut Choices<'_>, depth: usize) {
     let count = json!(choices.below(4));
     let (name, value) = match choices.below(if depth == 0 { 26 } else { 52 }) {
-        0 | 1 => ("type", json!(choices.of(&TYPES))),
+        0 | 1 => ("type", json!(choices.choose(&TYPES))),
         2 => {
-            let mut list = vec![choices.of(&TYPES), choices.of(&TYPES)];
+            let mut list = vec![choices.choose(&TYPES), choices.choose(&TYPES)];
             list.dedup();
             ("type", json!(list))
         }
@@ -245,24 +245,24 @@ fn add(map: &mut Map<String, Value>, choices: &mut Choices<'_>, depth: usize) {
         7 => ("maximum", choices.number()),
         8 => ("exclusiveMinimum", choices.number()),
         9 => ("exclusiveMaximum", choices.number()),
-        10 => ("multipleOf", choices.of(&[json!(1), json!(2), json!(0.5), json!(3), json!(4)])),
+        10 => ("multipleOf", choices.choose(&[json!(1), json!(2), json!(0.5), json!(3), json!(4)])),
         11 => ("minLength", count),
         12 => ("maxLength", count),
-        13 => ("pattern", json!(choices.of(&PATTERNS))),
+        13 => ("pattern", json!(choices.choose(&PATTERNS))),
         14 => ("minItems", count),
         15 => ("maxItems", count),
         16 => ("uniqueItems", json!(choices.below(4) != 3)),
         17 => ("minProperties", count),
         18 => ("maxProperties", count),
         19 => ("dependentRequired", json!({ choices.name(): names(choices) })),
-        20 => ("format", json!(choices.of(&["email", "ipv4"]))),
+        20 => ("format", json!(choices.choose(&["email", "ipv4"]))),
         21 => ("title", json!(choices.text())),
         22 => ("contentEncoding", json!("base64")),
         23 => ("contentMediaType", json!("application/json")),
         24 => ("minItems", json!(300)),
-        25 => ("$schema", json!(choices.of(&DIALECTS))),
+        25 => ("$schema", json!(choices.choose(&DIALECTS))),
         26..=29 => ("properties", named(choices, depth - 1)),
-        30 => ("patternProperties", json!({ choices.of(&PATTERNS): part(choices, depth - 1) })),
+        30 => ("patternProperties", json!({ choices.choose(&PATTERNS): part(choices, depth - 1) })),
         31 | 32 => ("additionalProperties", part(choices, depth - 1)),
         33 => ("additionalProperties", json!(false)),
         34 => ("propertyNames", part(choices, depth - 1)),
@@ -270,24 +270,24 @@ fn add(map: &mut Map<String, Value>, choices: &mut Choices<'_>, depth: usize) {
         36 => ("items", part(choices, depth - 1)),
         37 => ("prefixItems", parts(choices, depth - 1)),
         38 => ("contains", part(choices, depth - 1)),
-        39 => (choices.of(&["minContains", "maxContains"]), count),
+        39 => (choices.choose(&["minContains", "maxContains"]), count),
         40 => ("allOf", parts(choices, depth - 1)),
         41 => ("anyOf", parts(choices, depth - 1)),
         42 => ("oneOf", parts(choices, depth - 1)),
         43 => ("not", part(choices, depth - 1)),
         44 => ("if", part(choices, depth - 1)),
-        45 => (choices.of(&["then", "else"]), part(choices, depth - 1)),
+        45 => (choices.choose(&["then", "else"]), part(choices, depth - 1)),
         46 => ("unevaluatedProperties", part(choices, depth - 1)),
         47 => ("unevaluatedItems", part(choices, depth - 1)),
-        48 => ("$ref", json!(choices.of(&["#/$defs/d", "#/$defs/e", "#"]))),
+        48 => ("$ref", json!(choices.choose(&["#/$defs/d", "#/$defs/e", "#"]))),
         49 => ("$dynamicRef", json!("#m")),
         50 => ("dependencies", named(choices, depth - 1)),
-        _ => ("$ref", json!(choices.of(&LINKS))),
+        _ => ("$ref", json!(choices.choose(&LINKS))),
     };
     map.insert(name.to_owned(), value);
 }
 
-/// The schema with a few changes somewhere in it.
+/// The schema with a few random modifications.
 pub(crate) fn changed(schema: &Value, choices: &mut Choices<'_>) -> Value {
     let mut schema = schema.clone();
     for _ in 0..=choices.below(3) {
@@ -312,7 +312,7 @@ fn change(schema: &mut Value, choices: &mut Choices<'_>, depth: usize) {
         .map(|(name, _)| name.clone())
         .collect();
     if depth > 0 && !inner.is_empty() && choices.below(3) > 0 {
-        let name = choices.of(&inner);
+        let name = choices.choose(&inner);
         let is_named =
             ["properties", "patternProperties", "dependentSchemas", "dependencies", "$defs"]
                 .contains(&name.as_str());
@@ -325,9 +325,9 @@ fn change(schema: &mut Value, choices: &mut Choices<'_>, depth: usize) {
     }
     let names: Vec<String> = map.keys().filter(|name| *name != "$defs").cloned().collect();
     if choices.below(3) == 2 && !names.is_empty() {
-        map.remove(&choices.of(&names));
+        map.remove(&choices.choose(&names));
     } else if map.contains_key("$ref") && choices.one_in(3) {
-        map.insert("$ref".to_owned(), json!(choices.of(&LINKS)));
+        map.insert("$ref".to_owned(), json!(choices.choose(&LINKS)));
     } else {
         add(map, choices, 2.min(depth));
     }
@@ -346,12 +346,12 @@ fn change_named(named: &mut Map<String, Value>, choices: &mut Choices<'_>, depth
     let keys: Vec<String> = named.keys().cloned().collect();
     if keys.is_empty() || choices.one_in(4) {
         named.insert(choices.name(), part(choices, 1));
-    } else if let Some(inner) = named.get_mut(&choices.of(&keys)) {
+    } else if let Some(inner) = named.get_mut(&choices.choose(&keys)) {
         change(inner, choices, depth);
     }
 }
 
-/// Any value.
+/// A random value.
 pub(crate) fn instance(choices: &mut Choices<'_>, depth: usize) -> Value {
     match choices.below(if depth == 0 { 5 } else { 9 }) {
         0 | 1 => choices.number(),
@@ -367,7 +367,7 @@ pub(crate) fn instance(choices: &mut Choices<'_>, depth: usize) -> Value {
     }
 }
 
-/// A value like those that the schema accepts.
+/// A value that the schema probably accepts.
 pub(crate) fn near(schema: &Value, choices: &mut Choices<'_>) -> Value {
     near_within(schema, schema, choices, 4)
 }
@@ -388,7 +388,7 @@ fn near_within(root: &Value, schema: &Value, choices: &mut Choices<'_>, depth: u
         if let Some(Value::Array(list)) = map.get(name)
             && choices.below(2) == 0
         {
-            let one = choices.of(list);
+            let one = choices.choose(list);
             return if name == "enum" { one } else { near_within(root, &one, choices, depth - 1) };
         }
     }
@@ -410,7 +410,7 @@ fn near_within(root: &Value, schema: &Value, choices: &mut Choices<'_>, depth: u
         return (0..count)
             .map(|i| {
                 let prefix = map.get("prefixItems").and_then(|list| list.get(i)).cloned();
-                let schema = prefix.unwrap_or_else(|| choices.of(&schemas));
+                let schema = prefix.unwrap_or_else(|| choices.choose(&schemas));
                 near_within(root, &schema, choices, depth - 1)
             })
             .collect();

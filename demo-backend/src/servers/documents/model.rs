@@ -5,9 +5,9 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, json};
 
 use crate::page::Totals;
-use crate::refusal::Refusal;
 use crate::relevance::Text;
 use crate::search::Candidate;
+use crate::tool_error::ToolError;
 
 /// A stored document.
 #[derive(Debug, Clone, Serialize, JsonSchema)]
@@ -21,7 +21,7 @@ pub struct Document {
     pub content: String,
     /// Its tags.
     pub tags: Vec<String>,
-    /// Who wrote it.
+    /// The author.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub author: Option<String>,
     /// When it was created.
@@ -35,7 +35,7 @@ pub struct Document {
 }
 
 impl Document {
-    /// What the search sees of it.
+    /// The searchable text.
     pub fn candidate(&self) -> Candidate<'_> {
         let mut metadata = Map::new();
         metadata.insert("kind".into(), json!("document"));
@@ -65,7 +65,7 @@ pub struct CreateDocument {
     /// Its tags.
     #[serde(default)]
     pub tags: Vec<String>,
-    /// Who wrote it.
+    /// The author.
     pub author: Option<String>,
     /// Characters in a chunk.
     #[serde(default = "default_chunk_size")]
@@ -120,9 +120,9 @@ pub struct DocumentList {
 }
 
 /// How many chunks of `size` characters, each sharing `overlap` with the next, hold `content`.
-pub fn chunk_count(content: &str, size: usize, overlap: usize) -> Result<usize, Refusal> {
+pub fn chunk_count(content: &str, size: usize, overlap: usize) -> Result<usize, ToolError> {
     let step = size.checked_sub(overlap).filter(|step| *step > 0).ok_or_else(|| {
-        Refusal::invalid(format!("chunkOverlap {overlap} must be less than chunkSize {size}"))
+        ToolError::invalid(format!("chunkOverlap {overlap} must be less than chunkSize {size}"))
     })?;
     let length = content.chars().count();
     Ok(1 + length.saturating_sub(size).div_ceil(step))

@@ -1,5 +1,5 @@
-//! What a caller may ask of the document search. Superset of the registered versions 1.0.0 and
-//! 1.1.0 of `search_documents`.
+//! Arguments of the document search, a superset of the registered versions 1.0.0 and 1.1.0 of
+//! `search_documents`.
 
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -8,8 +8,8 @@ use time::format_description::well_known::Iso8601;
 
 use super::model::Document;
 use crate::page::Window;
-use crate::refusal::Refusal;
 use crate::search::Search;
+use crate::tool_error::ToolError;
 
 /// A search over the documents.
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -17,10 +17,10 @@ use crate::search::Search;
 pub struct SearchDocuments {
     /// The words to look for.
     pub query: String,
-    /// Which part of the hits to return.
+    /// The page of hits to return.
     #[serde(flatten)]
     pub window: Window,
-    /// Which documents to consider.
+    /// Filters for documents.
     #[serde(default)]
     pub filters: Filters,
     /// Leave out hits that score less.
@@ -30,7 +30,7 @@ pub struct SearchDocuments {
 }
 
 impl SearchDocuments {
-    /// The same, for the shared search.
+    /// The shared form of the search.
     pub fn search(&self) -> Search<'_> {
         Search { query: &self.query, min_score: self.min_score, window: self.window }
     }
@@ -42,10 +42,10 @@ impl SearchDocuments {
 pub struct Filters {
     /// When it was created.
     pub date_range: Option<DateRange>,
-    /// Tags of which it has at least one; none means any document.
+    /// Match documents with at least one of these tags; empty matches all.
     #[serde(default)]
     pub tags: Vec<String>,
-    /// Who wrote it.
+    /// The author.
     pub author: Option<String>,
 }
 
@@ -61,19 +61,19 @@ pub struct DateRange {
 }
 
 impl Filters {
-    /// Refuses days that are none.
-    pub fn check(&self) -> Result<(), Refusal> {
+    /// Rejects invalid dates.
+    pub fn check(&self) -> Result<(), ToolError> {
         let range = self.date_range.as_ref();
         let days = range.into_iter().flat_map(|range| [&range.start, &range.end]).flatten();
         for day in days {
             Date::parse(day, &Iso8601::DATE).map_err(|_| {
-                Refusal::invalid(format!("dateRange has {day:?}, expected YYYY-MM-DD"))
+                ToolError::invalid(format!("dateRange has {day:?}, expected YYYY-MM-DD"))
             })?;
         }
         Ok(())
     }
 
-    /// Whether the document may be found.
+    /// Whether a document matches the filters.
     pub fn admits(&self, document: &Document) -> bool {
         let tagged = self.tags.is_empty() || self.tags.iter().any(|t| document.tags.contains(t));
         let written = self.author.is_none() || self.author == document.author;
@@ -83,7 +83,7 @@ impl Filters {
 
 impl DateRange {
     fn admits(&self, document: &Document) -> bool {
-        // Days of this form order as text.
+        // Dates in this format are ordered as text.
         let day = document.created_at.split('T').next().unwrap_or_default();
         self.start.as_deref().is_none_or(|start| day >= start)
             && self.end.as_deref().is_none_or(|end| day <= end)

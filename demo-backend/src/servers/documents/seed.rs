@@ -1,7 +1,7 @@
-//! The documents that are there at the start.
+//! The initial documents.
 
 use super::model::{Document, chunk_count};
-use crate::shelf::Shelf;
+use crate::records::Records;
 
 type Seed = (&'static str, &'static str, &'static str, &'static [&'static str], &'static str);
 
@@ -49,11 +49,11 @@ const SEEDS: [Seed; 5] = [
     ),
 ];
 
-/// A shelf with the seeded documents, `doc-1` to `doc-5`.
-pub(super) fn documents() -> Shelf<Document> {
-    let mut shelf = Shelf::new("doc");
+/// A records with the seeded documents, `doc-1` to `doc-5`.
+pub(super) fn documents() -> Records<Document> {
+    let mut records = Records::new("doc");
     for (title, author, day, tags, content) in SEEDS {
-        shelf.add(|id| Document {
+        records.add(|id| Document {
             id,
             title: title.to_owned(),
             content: content.to_owned(),
@@ -64,5 +64,5 @@ pub(super) fn documents() -> Shelf<Document> {
             chunk_count: chunk_count(content, 512, 50).unwrap_or(1),
         });
     }
-    shelf
+    records
 }

@@ -1,4 +1,4 @@
-//! The document server's behaviour, called without a transport.
+//! Tests of the document server without a transport.
 
 use serde_json::{Value, json};
 use time::macros::datetime;
@@ -9,19 +9,19 @@ fn server() -> Documents {
     Documents::new(Clock::Fixed(datetime!(2026-04-01 10:00 UTC)))
 }
 
-fn create(server: &Documents, arguments: Value) -> Result<Document, Refusal> {
+fn create(server: &Documents, arguments: Value) -> Result<Document, ToolError> {
     let new = serde_json::from_value(arguments).unwrap();
     server.create_document(Parameters(new)).map(|document| document.0)
 }
 
-fn search(server: &Documents, arguments: Value) -> Result<Vec<String>, Refusal> {
+fn search(server: &Documents, arguments: Value) -> Result<Vec<String>, ToolError> {
     let request = serde_json::from_value(arguments).unwrap();
     let found = server.search_documents(Parameters(request))?.0;
     Ok(found.results.into_iter().map(|hit| hit.id).collect())
 }
 
 #[test]
-fn a_created_document_is_read_listed_and_found() {
+fn created_document_is_read_listed_and_found() {
     let server = server();
     let made = create(&server, json!({ "title": "Zebra", "content": "stripes" })).unwrap();
     assert_eq!((made.id.as_str(), made.created_at.as_str()), ("doc-6", "2026-04-01T10:00:00Z"));
@@ -38,7 +38,7 @@ fn a_created_document_is_read_listed_and_found() {
 }
 
 #[test]
-fn the_chunks_follow_size_and_overlap() {
+fn chunks_follow_size_and_overlap() {
     let content = "x".repeat(1000);
     assert_eq!(chunk_count(&content, 512, 50), Ok(3));
     assert_eq!(chunk_count(&content, 1000, 0), Ok(1));
@@ -47,7 +47,7 @@ fn the_chunks_follow_size_and_overlap() {
 }
 
 #[test]
-fn a_document_needs_a_title_and_sensible_chunks() {
+fn document_without_title_or_valid_chunks_is_rejected() {
     let server = server();
     assert!(create(&server, json!({ "title": " ", "content": "" })).is_err());
     let chunks = json!({ "title": "t", "content": "", "chunkSize": 10, "chunkOverlap": 10 });
@@ -66,7 +66,7 @@ fn filters_narrow_the_search() {
 }
 
 #[test]
-fn the_minimum_score_cuts_weak_hits() {
+fn minimum_score_excludes_weak_hits() {
     let server = server();
     let all = search(&server, json!({ "query": "registry" })).unwrap();
     assert_eq!(all, ["doc-1", "doc-2"]);
@@ -75,8 +75,8 @@ fn the_minimum_score_cuts_weak_hits() {
 }
 
 #[test]
-fn an_unknown_document_is_refused() {
+fn unknown_document_is_rejected() {
     let id = DocumentId { id: "doc-99".into() };
-    let refusal = server().get_document(Parameters(id)).err().unwrap();
-    assert_eq!(refusal.code, "not_found");
+    let error = server().get_document(Parameters(id)).err().unwrap();
+    assert_eq!(error.code, "not_found");
 }

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::orders::OrderRecord;
 
-/// So many of one product. Other fields of an order line, such as its price, are ignored.
+/// A quantity of one product. Other fields of an order line, such as its price, are ignored.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Line {
@@ -21,9 +21,9 @@ pub struct Line {
 #[serde(rename_all = "snake_case")]
 #[schemars(inline)]
 pub enum ReservationStatus {
-    /// It does.
+    /// Active.
     Reserved,
-    /// It does no longer.
+    /// No longer active.
     Released,
 }
 
@@ -35,25 +35,25 @@ pub struct Reservation {
     pub reservation_id: String,
     /// The order it is for.
     pub order_id: String,
-    /// What is set aside.
+    /// The reserved items.
     pub items: Vec<Line>,
-    /// Whether it holds stock.
+    /// Whether the reservation holds stock.
     pub status: ReservationStatus,
 }
 
-/// What to reserve.
+/// A reservation request.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Reserve {
     /// The order it is for.
     #[schemars(length(min = 1))]
     pub order_id: String,
-    /// What to set aside; all of it or nothing.
+    /// The items to reserve, completely or not at all.
     #[schemars(length(min = 1))]
     pub items: Vec<Line>,
 }
 
-/// What to release: one reservation, or all of an order.
+/// Selects one reservation, or all reservations of an order.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Release {
@@ -63,16 +63,16 @@ pub struct Release {
     pub order_id: Option<String>,
 }
 
-/// What was released.
+/// The result of a release.
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct Released {
-    /// The reservations that were meant, as they are now.
+    /// The selected reservations in their current state.
     pub reservations: Vec<Reservation>,
     /// How many of them this call released; 0 when all had been released before.
     pub changed: usize,
 }
 
-/// What to look at.
+/// Filters for the stock.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Check {

@@ -1,16 +1,16 @@
-//! The inventory server's behaviour, called without a transport.
+//! Tests of the inventory server without a transport.
 
 use serde_json::{Value, json};
 
 use super::*;
 
-fn reserve(server: &Inventory, items: &Value) -> Result<Reservation, Refusal> {
+fn reserve(server: &Inventory, items: &Value) -> Result<Reservation, ToolError> {
     let request = serde_json::from_value(json!({ "orderId": "o-1", "items": items })).unwrap();
     server.inventory_reserve(Parameters(request)).map(|made| made.0)
 }
 
-fn release(server: &Inventory, which: Value) -> Result<usize, Refusal> {
-    let request = serde_json::from_value(which).unwrap();
+fn release(server: &Inventory, selector: Value) -> Result<usize, ToolError> {
+    let request = serde_json::from_value(selector).unwrap();
     server.inventory_release(Parameters(request)).map(|released| released.0.changed)
 }
 
@@ -21,7 +21,7 @@ fn available(server: &Inventory, product_id: &str) -> u64 {
 }
 
 #[test]
-fn reserving_and_releasing_moves_what_is_available() {
+fn reservation_and_release_change_available_stock() {
     let server = Inventory::new();
     let line = json!([{ "productId": "prod-1", "quantity": 3, "price": 9.5 }]);
     assert_eq!(reserve(&server, &line).unwrap().reservation_id, "res-1");
@@ -31,7 +31,7 @@ fn reserving_and_releasing_moves_what_is_available() {
 }
 
 #[test]
-fn releasing_again_changes_nothing() {
+fn repeated_release_changes_nothing() {
     let server = Inventory::new();
     reserve(&server, &json!([{ "productId": "prod-3", "quantity": 5 }])).unwrap();
     assert_eq!(release(&server, json!({ "orderId": "o-1" })), Ok(1));
@@ -41,7 +41,7 @@ fn releasing_again_changes_nothing() {
 }
 
 #[test]
-fn an_order_is_reserved_whole_or_not_at_all() {
+fn order_is_reserved_completely_or_not() {
     let server = Inventory::new();
     let too_much = json!([
         { "productId": "prod-1", "quantity": 1 },
@@ -67,7 +67,7 @@ fn nonsense_is_refused() {
 }
 
 #[test]
-fn the_check_shows_the_reservations_of_an_order() {
+fn check_lists_reservations_of_order() {
     let server = Inventory::new();
     reserve(&server, &json!([{ "productId": "prod-2", "quantity": 1 }])).unwrap();
     let shown = |order: &str| {

@@ -12,40 +12,40 @@ pub struct Graph {
     pub relations: Vec<Relation>,
 }
 
-/// Something that is known of.
+/// An entity.
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Entity {
     /// Its name, which is its identity.
     #[schemars(length(min = 1))]
     pub name: String,
-    /// What kind of thing it is.
+    /// The type of the entity.
     pub entity_type: String,
-    /// What is known of it.
+    /// Observations about the entity.
     #[serde(default)]
     pub observations: Vec<String>,
 }
 
-/// How one entity relates to another.
+/// A relation between two entities.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Relation {
-    /// Name of the entity that relates.
+    /// Name of the source entity.
     pub from: String,
-    /// Name of the entity it relates to.
+    /// Name of the target entity.
     pub to: String,
-    /// How, in active voice, such as `follows`.
+    /// The type in active voice, such as `follows`.
     pub relation_type: String,
 }
 
-/// Entities to create, or those that were.
+/// Entities to create, or created ones.
 #[derive(Debug, Serialize, Deserialize, JsonSchema)]
 pub struct Entities {
     /// The entities.
     pub entities: Vec<Entity>,
 }
 
-/// Relations to create, or those that were.
+/// Relations to create, or created ones.
 #[derive(Debug, Serialize, Deserialize, JsonSchema)]
 pub struct Relations {
     /// The relations.

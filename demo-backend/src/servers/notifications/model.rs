@@ -27,11 +27,11 @@ pub enum Channel {
 pub struct Notification {
     /// Its id, such as `notif-1`.
     pub id: String,
-    /// To whom it went.
+    /// The recipient.
     pub user_id: String,
-    /// What it is about.
+    /// The subject.
     pub subject: String,
-    /// What it says.
+    /// The text.
     pub body: String,
     /// How it went.
     pub channel: Channel,
@@ -47,16 +47,16 @@ pub struct SendNotification {
     /// Id of the user to notify, such as `user-1`.
     #[schemars(length(min = 1))]
     pub user_id: String,
-    /// What it is about.
+    /// The subject.
     pub subject: String,
-    /// What it says.
+    /// The text.
     pub body: String,
     /// How to send it.
     #[serde(default)]
     pub channel: Channel,
 }
 
-/// Which notifications to read.
+/// Filters for notifications.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct GetNotifications {
@@ -64,7 +64,7 @@ pub struct GetNotifications {
     pub user_id: String,
     /// Only those on this channel.
     pub channel: Option<Channel>,
-    /// Which part of the list to return.
+    /// The page to return.
     #[serde(flatten)]
     pub window: Window,
 }

@@ -6,10 +6,10 @@ use serde::{Deserialize, Serialize};
 /// How to pay.
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 pub struct PaymentMethod {
-    /// Which kind.
+    /// RecordSelector kind.
     #[serde(rename = "type")]
     pub kind: MethodKind,
-    /// The token that stands for the account; `tok_declined` is always declined.
+    /// The payment token; `tok_declined` is always declined.
     pub token: String,
 }
 
@@ -26,7 +26,7 @@ pub enum MethodKind {
     BankTransfer,
 }
 
-/// What to charge.
+/// A charge request.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Charge {
@@ -44,7 +44,7 @@ pub struct Charge {
     pub payment_method: PaymentMethod,
 }
 
-/// What to refund: one transaction, or all of an order.
+/// Selects one transaction, or all transactions of an order.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Refund {
@@ -54,18 +54,18 @@ pub struct Refund {
     pub order_id: Option<String>,
 }
 
-/// Whether a transaction still stands.
+/// The status of a transaction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 #[schemars(inline)]
 pub enum TransactionStatus {
-    /// It does.
+    /// Active.
     Charged,
     /// It was refunded in full.
     Refunded,
 }
 
-/// A charge, and what became of it.
+/// A charge with its status.
 #[derive(Debug, Clone, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Transaction {
@@ -77,28 +77,28 @@ pub struct Transaction {
     pub amount: f64,
     /// ISO 4217 code.
     pub currency: String,
-    /// Whether it still stands.
+    /// The status.
     pub status: TransactionStatus,
 }
 
-/// What was refunded.
+/// The result of a refund.
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct Refunded {
-    /// The transactions that were meant, as they are now.
+    /// The selected transactions in their current state.
     pub transactions: Vec<Transaction>,
     /// How many of them this call refunded; 0 when all had been refunded before.
     pub changed: usize,
 }
 
-/// Whether a charge would go through, and what the order has paid so far.
+/// The result of an authorization check.
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Authorization {
     /// The order.
     pub order_id: String,
-    /// Whether the charge would go through.
+    /// Whether the charge would succeed.
     pub authorized: bool,
-    /// Why not.
+    /// The reason if not.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
     /// The order's transactions so far, oldest first.

@@ -1,4 +1,4 @@
-//! The payment server's behaviour, called without a transport.
+//! Tests of the payment server without a transport.
 
 use serde_json::{Value, json};
 
@@ -10,14 +10,14 @@ fn request(token: &str) -> Charge {
     serde_json::from_value(charge).unwrap()
 }
 
-fn charge(server: &Payment, token: &str) -> Result<Transaction, Refusal> {
+fn charge(server: &Payment, token: &str) -> Result<Transaction, ToolError> {
     server.charge(request(token))
 }
 
-fn refund(server: &Payment, which: Value) -> Result<usize, &'static str> {
-    let which = serde_json::from_value(which).unwrap();
-    let outcome = server.payment_refund(Parameters(which));
-    outcome.map(|refunded| refunded.0.changed).map_err(|refusal| refusal.code)
+fn refund(server: &Payment, selector: Value) -> Result<usize, &'static str> {
+    let selector = serde_json::from_value(selector).unwrap();
+    let outcome = server.payment_refund(Parameters(selector));
+    outcome.map(|refunded| refunded.0.changed).map_err(|error| error.code)
 }
 
 fn authorize(server: &Payment, token: &str) -> Authorization {
@@ -25,7 +25,7 @@ fn authorize(server: &Payment, token: &str) -> Authorization {
 }
 
 #[test]
-fn a_charge_is_refunded_once() {
+fn charge_is_refunded_once() {
     let server = Payment::new();
     let made = charge(&server, "tok_visa").unwrap();
     assert_eq!((made.transaction_id.as_str(), made.currency.as_str()), ("txn-1", "USD"));
@@ -36,14 +36,14 @@ fn a_charge_is_refunded_once() {
 }
 
 #[test]
-fn a_declined_token_leaves_no_transaction() {
+fn declined_token_creates_no_transaction() {
     let server = Payment::new();
     assert_eq!(charge(&server, "tok_declined").unwrap_err().code, "payment_declined");
     assert!(authorize(&server, "tok_visa").transactions.is_empty());
 }
 
 #[test]
-fn authorizing_shows_the_state_and_changes_nothing() {
+fn authorization_returns_state_without_change() {
     let server = Payment::new();
     charge(&server, "tok_visa").unwrap();
     let answer = authorize(&server, "tok_declined");
@@ -55,7 +55,7 @@ fn authorizing_shows_the_state_and_changes_nothing() {
 }
 
 #[test]
-fn a_refund_that_fails_changes_nothing() {
+fn failed_refund_changes_nothing() {
     let server = Payment::new();
     charge(&server, "tok_visa").unwrap();
     charge(&server, "tok_refund_fails").unwrap();
@@ -65,7 +65,7 @@ fn a_refund_that_fails_changes_nothing() {
 }
 
 #[test]
-fn a_negative_amount_is_refused() {
+fn negative_amount_is_rejected() {
     let mut negative = request("tok_visa");
     negative.amount = -1.0;
     assert!(Payment::new().charge(negative).is_err());

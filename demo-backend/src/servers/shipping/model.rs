@@ -3,10 +3,10 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::orders::{OrderRecord, Which};
+use crate::orders::{OrderRecord, RecordSelector};
 use crate::servers::inventory::model::Line;
 
-/// Where to.
+/// The destination.
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Address {
@@ -23,37 +23,37 @@ pub struct Address {
     pub country: String,
 }
 
-/// What to ship.
+/// A shipment request.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Create {
     /// The order it belongs to.
     #[schemars(length(min = 1))]
     pub order_id: String,
-    /// Where to.
+    /// The destination.
     pub address: Address,
-    /// What is in it.
+    /// The items.
     pub items: Vec<Line>,
 }
 
-/// Which shipments: one, or all of an order.
+/// Selects one shipment, or all shipments of an order.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct WhichShipment {
+pub struct ShipmentSelector {
     /// The shipment.
     pub tracking_number: Option<String>,
     /// The order.
     pub order_id: Option<String>,
 }
 
-/// Whether a shipment goes out.
+/// The status of a shipment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 #[schemars(inline)]
 pub enum ShipmentStatus {
-    /// It does.
+    /// Active.
     Created,
-    /// It does not.
+    /// Canceled.
     Cancelled,
 }
 
@@ -65,27 +65,27 @@ pub struct Shipment {
     pub tracking_number: String,
     /// The order it belongs to.
     pub order_id: String,
-    /// Where it goes.
+    /// The destination.
     pub address: Address,
-    /// What is in it.
+    /// The items.
     pub items: Vec<Line>,
-    /// Whether it goes out.
+    /// The status.
     pub status: ShipmentStatus,
     /// The day it should arrive.
     #[schemars(extend("format" = "date"))]
     pub estimated_delivery: String,
 }
 
-/// What was cancelled.
+/// The result of a cancellation.
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct Cancelled {
-    /// The shipments that were meant, as they are now.
+    /// The selected shipments in their current state.
     pub shipments: Vec<Shipment>,
     /// How many of them this call cancelled; 0 when all had been cancelled before.
     pub changed: usize,
 }
 
-/// What is known of some shipments.
+/// The tracked shipments.
 #[derive(Debug, Serialize, JsonSchema)]
 pub struct Tracked {
     /// The shipments, oldest first.
@@ -100,9 +100,9 @@ impl OrderRecord for Shipment {
     }
 }
 
-impl WhichShipment {
-    /// The same, for the shared selection.
-    pub fn which(&self) -> Which<'_> {
-        Which { id: self.tracking_number.as_deref(), order_id: self.order_id.as_deref() }
+impl ShipmentSelector {
+    /// The shared form of the selection.
+    pub fn selector(&self) -> RecordSelector<'_> {
+        RecordSelector { id: self.tracking_number.as_deref(), order_id: self.order_id.as_deref() }
     }
 }

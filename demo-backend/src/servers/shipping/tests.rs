@@ -1,4 +1,4 @@
-//! The shipping server's behaviour, called without a transport.
+//! Tests of the shipping server without a transport.
 
 use serde_json::json;
 use time::macros::datetime;
@@ -9,7 +9,7 @@ fn server() -> Shipping {
     Shipping::new(Clock::Fixed(datetime!(2026-02-27 12:00 UTC)))
 }
 
-fn create(server: &Shipping, zip_code: &str) -> Result<Shipment, Refusal> {
+fn create(server: &Shipping, zip_code: &str) -> Result<Shipment, ToolError> {
     let request = json!({
         "orderId": "o-1",
         "address": { "street": "1 Way", "city": "Town", "zipCode": zip_code, "country": "DE" },
@@ -19,19 +19,19 @@ fn create(server: &Shipping, zip_code: &str) -> Result<Shipment, Refusal> {
     server.shipping_create(Parameters(request)).map(|made| made.0)
 }
 
-fn by_number(number: &str) -> Parameters<WhichShipment> {
-    Parameters(WhichShipment { tracking_number: Some(number.to_owned()), order_id: None })
+fn by_number(number: &str) -> Parameters<ShipmentSelector> {
+    Parameters(ShipmentSelector { tracking_number: Some(number.to_owned()), order_id: None })
 }
 
 #[test]
-fn a_shipment_arrives_three_days_later() {
+fn shipment_arrives_three_days_later() {
     let made = create(&server(), "10115").unwrap();
     assert_eq!(made.tracking_number, "track-1");
     assert_eq!(made.estimated_delivery, "2026-03-02");
 }
 
 #[test]
-fn cancelling_is_seen_by_tracking_and_done_once() {
+fn shipment_is_canceled_once_and_tracking_shows_it() {
     let server = server();
     create(&server, "10115").unwrap();
     let cancel = || server.shipping_cancel(by_number("track-1")).map(|done| done.0.changed);
@@ -42,15 +42,15 @@ fn cancelling_is_seen_by_tracking_and_done_once() {
 }
 
 #[test]
-fn an_order_without_shipments_has_nothing_to_cancel() {
+fn order_without_shipments_cannot_be_canceled() {
     let server = server();
-    let order = WhichShipment { tracking_number: None, order_id: Some("o-1".to_owned()) };
+    let order = ShipmentSelector { tracking_number: None, order_id: Some("o-1".to_owned()) };
     let cancelled = server.shipping_cancel(Parameters(order)).map(|done| done.0).unwrap();
     assert_eq!((cancelled.shipments.len(), cancelled.changed), (0, 0));
     assert_eq!(server.shipping_track(by_number("track-1")).err().unwrap().code, "not_found");
 }
 
 #[test]
-fn nobody_delivers_to_00000() {
+fn undeliverable_postal_code_is_rejected() {
     assert_eq!(create(&server(), "00000").unwrap_err().code, "undeliverable");
 }

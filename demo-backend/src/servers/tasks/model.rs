@@ -11,9 +11,9 @@ use crate::page::{Totals, Window};
 pub struct Task {
     /// Its id, such as `task-1`.
     pub id: String,
-    /// What is to be done, in a line.
+    /// The title.
     pub title: String,
-    /// What is to be done, in full.
+    /// The description.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
     /// The user who is to do it.
@@ -60,10 +60,10 @@ pub enum Status {
 /// A task to create.
 #[derive(Debug, Deserialize, JsonSchema)]
 pub struct CreateTask {
-    /// What is to be done, in a line.
+    /// The title.
     #[schemars(length(min = 1))]
     pub title: String,
-    /// What is to be done, in full.
+    /// The description.
     pub description: Option<String>,
     /// Id of the user who is to do it, such as `user-1`.
     pub assignee: Option<String>,
@@ -72,14 +72,14 @@ pub struct CreateTask {
     pub priority: Priority,
 }
 
-/// Which tasks to list.
+/// Filters for tasks.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 pub struct ListTasks {
     /// Only those of this user.
     pub assignee: Option<String>,
     /// Only those in this status.
     pub status: Option<Status>,
-    /// Which part of the list to return.
+    /// The page to return.
     #[serde(flatten)]
     pub window: Window,
 }

@@ -3,7 +3,7 @@
 
 use time::{Date, Duration, Month, OffsetDateTime, Time, UtcOffset, Weekday};
 
-use crate::refusal::Refusal;
+use crate::tool_error::ToolError;
 
 /// When a zone saves daylight.
 #[derive(Debug, Clone, Copy)]
@@ -35,7 +35,7 @@ const ZONES: [(&str, i32, Saving); 13] = [
 ];
 
 /// The zone's offset at an instant, and whether it saves daylight then.
-pub fn offset_at(zone: &str, now: OffsetDateTime) -> Result<(UtcOffset, bool), Refusal> {
+pub fn offset_at(zone: &str, now: OffsetDateTime) -> Result<(UtcOffset, bool), ToolError> {
     if let Some((_, minutes, saving)) = ZONES.iter().find(|(name, ..)| *name == zone) {
         let is_dst = saving.is_on(*minutes, now);
         return offset(minutes + if is_dst { 60 } else { 0 })
@@ -109,9 +109,9 @@ fn offset(minutes: i32) -> Option<UtcOffset> {
     UtcOffset::from_whole_seconds(minutes * 60).ok()
 }
 
-fn unknown(zone: &str) -> Refusal {
+fn unknown(zone: &str) -> ToolError {
     let known: Vec<&str> = ZONES.iter().map(|(name, ..)| *name).collect();
-    Refusal::new(
+    ToolError::new(
         "unknown_timezone",
         format!("unknown timezone {zone:?}; known: {}, or ±hh:mm", known.join(", ")),
     )

@@ -156,7 +156,7 @@ impl WatchedTask {
     fn changed_state(&mut self, outcome: &OperationResult) -> Option<String> {
         self.wait = poll_interval(&outcome.result.result);
         let told = result::task(outcome);
-        let digest = Digest::of(told.as_bytes());
+        let digest = Digest::compute(told.as_bytes());
         (self.last.replace(digest) != Some(digest)).then_some(told)
     }
 }

@@ -24,7 +24,7 @@ fn authentication() -> AuthenticationConfig {
     let key = |key: &str| ApiKeyConfig {
         agent: "team/a".to_owned(),
         version: None,
-        digest: Digest::of(key.as_bytes()),
+        digest: Digest::compute(key.as_bytes()),
         scopes: Vec::new(),
     };
     AuthenticationConfig {

@@ -4,7 +4,7 @@ use super::*;
 use crate::view::input::ServedSchema;
 
 fn schema(text: &str) -> ServedSchema {
-    ServedSchema { text: text.into(), digest: Digest::of(text.as_bytes()) }
+    ServedSchema { text: text.into(), digest: Digest::compute(text.as_bytes()) }
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! What servers and relays answer, and the logs of relays, with one thing changed.
+//! Mutations of the answers of servers and relays, and of the logs of relays.
 
 use std::collections::HashMap;
 
@@ -15,13 +15,12 @@ fn is_of_relay(line: &Line) -> bool {
     line.who.starts_with("relay-")
 }
 
-/// The numbers of the relays.
 fn relays(lines: &Lines) -> Vec<usize> {
     let names = lines.iter().filter_map(|line| line.who.strip_prefix("relay-")?.parse().ok());
     names.collect()
 }
 
-/// The places of the answers to reads, of relays or of servers, each with the number of who answers.
+/// The answers to reads of relays or servers, each with the number of its server.
 fn reads(lines: &Lines, of_relay: bool) -> Vec<(usize, usize)> {
     let relays = relays(lines);
     let calls = lines.iter().filter_map(|line| match &line.event {
@@ -38,7 +37,7 @@ fn reads(lines: &Lines, of_relay: bool) -> Vec<(usize, usize)> {
     lines.iter().enumerate().filter_map(answer).collect()
 }
 
-/// The last list that somebody answers, and who.
+/// The last list of a relay or server, and its number.
 fn last_list(lines: &Lines, of_relay: bool) -> Option<(usize, usize)> {
     let is_list = |(place, _): &(usize, usize)| {
         matches!(lines[*place].event, Event::Answer { answer: Answer::Listed { .. }, .. })
@@ -51,7 +50,7 @@ fn listed(log: &Log, revision: u64) -> Option<Answer> {
     Some(Answer::Listed { revision, entities: state.map(|entity| Entity::clone(entity)).collect() })
 }
 
-/// Who has shown more answers a list of the first revision.
+/// A server with a later state returns a list of the first revision.
 fn hidden(lines: &mut Lines, log: &Log, of_relay: bool) -> Option<()> {
     let (place, server) = last_list(lines, of_relay)?;
     let op = u64::MAX;
@@ -76,7 +75,7 @@ pub(super) fn hidden_by_relay(lines: &mut Lines, log: &Log) -> Option<()> {
     hidden(lines, log, true)
 }
 
-/// In the end a relay shows the state before the last commit.
+/// At the end, a relay returns the state before the last commit.
 pub(super) fn left_behind(lines: &mut Lines, log: &Log) -> Option<()> {
     let (place, _) = last_list(lines, true)?;
     let Event::Answer { answer, .. } = &mut lines[place].event else { return None };
@@ -94,13 +93,13 @@ pub(super) fn invented_by_relay(lines: &mut Lines, _: &Log) -> Option<()> {
     })
 }
 
-/// The place of a relay's last commit, or of its first.
+/// The line of a relay's last or first commit.
 fn copied(lines: &Lines, is_last: bool) -> Option<usize> {
     let is_copied = |line: &Line| is_of_relay(line) && matches!(line.event, Event::Commit { .. });
     if is_last { lines.iter().rposition(is_copied) } else { place(lines, is_copied) }
 }
 
-/// A relay's log is a true one, but ends a commit earlier.
+/// A relay's log is correct, but lacks the last commit.
 pub(super) fn short_copy(lines: &mut Lines, log: &Log) -> Option<()> {
     let last = copied(lines, true)?;
     let who = lines.remove(last).who;
@@ -113,7 +112,7 @@ pub(super) fn short_copy(lines: &mut Lines, log: &Log) -> Option<()> {
     })
 }
 
-/// A relay's log lacks its first commit, and nothing else.
+/// A relay's log lacks only its first commit.
 pub(super) fn headless_copy(lines: &mut Lines, _: &Log) -> Option<()> {
     let first = copied(lines, false)?;
     lines.remove(first);

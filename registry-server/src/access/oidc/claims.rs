@@ -1,4 +1,4 @@
-//! From the claims of a proven token to a principal.
+//! Maps the claims of a verified token to a principal.
 
 use std::{net::SocketAddr, sync::Arc};
 
@@ -8,13 +8,13 @@ use serde_json::Value;
 use super::{OidcConfig, RoleRule};
 use crate::access::{
     Method, Principal, Role, Roles, Scopes,
-    name::{is_personal, misfit, personal_team},
+    name::{invalid_reason, is_personal, personal_team},
 };
 
-/// Longest name of a principal or a team, in bytes.
+/// Maximum bytes of the name of a principal or team.
 const NAME_BYTES: usize = 128;
 
-/// Which claims mean what.
+/// Mapping of claims.
 pub(super) struct Claims {
     issuer: Arc<str>,
     name: String,
@@ -24,7 +24,7 @@ pub(super) struct Claims {
 }
 
 impl Claims {
-    pub(super) fn of(config: &OidcConfig) -> Self {
+    pub(super) fn new(config: &OidcConfig) -> Self {
         Self {
             issuer: config.oidc_issuer.clone().unwrap_or_default().into(),
             name: config.oidc_name_claim.clone(),
@@ -34,7 +34,7 @@ impl Claims {
         }
     }
 
-    /// The principal; what is wrong with its name or team, in words.
+    /// Returns the principal, or the problem of its name or team.
     pub(super) fn principal(
         &self,
         claims: &Value,
@@ -42,7 +42,7 @@ impl Claims {
     ) -> Result<Principal, String> {
         let name = find(claims, &self.name).and_then(Value::as_str);
         let name =
-            fitting(&self.name, name.ok_or(format!("the claim `{}` is missing", self.name))?)?;
+            valid_name(&self.name, name.ok_or(format!("the claim `{}` is missing", self.name))?)?;
         Ok(Principal {
             name: name.into(),
             team: self.team(find(claims, &self.team), name)?.into(),
@@ -54,17 +54,17 @@ impl Claims {
         })
     }
 
-    /// Without the claim, a team of its own that nobody else can be in.
+    /// Returns the team, or the personal team if the claim is missing.
     fn team(&self, claim: Option<&Value>, name: &str) -> Result<String, String> {
         let Some(claim) = claim else { return Ok(personal_team(name)) };
-        let team = claim.as_str().ok_or(format!("the claim `{}` is not a text", self.team))?;
+        let team = claim.as_str().ok_or(format!("the claim `{}` is not a string", self.team))?;
         if is_personal(team) {
-            return Err(format!("the claim `{}` begins like the teams of persons", self.team));
+            return Err(format!("the claim `{}` has the reserved prefix `user:`", self.team));
         }
-        fitting(&self.team, team).map(str::to_owned)
+        valid_name(&self.team, team).map(str::to_owned)
     }
 
-    /// A value that means no role gives none.
+    /// Returns the roles of the claim. Values without a role are ignored.
     fn roles(&self, claim: Option<&Value>) -> Roles {
         let role = |value: &str| -> Option<Role> {
             if self.rules.is_empty() {
@@ -75,7 +75,6 @@ impl Claims {
         match claim {
             Some(Value::String(words)) => words.split_whitespace().filter_map(role).collect(),
             Some(Value::Array(values)) => {
-                // Several rules may be for one value.
                 values.iter().filter_map(Value::as_str).filter_map(role).collect()
             }
             _ => Roles::NONE,
@@ -83,10 +82,12 @@ impl Claims {
     }
 }
 
-fn fitting<'a>(claim: &str, text: &'a str) -> Result<&'a str, String> {
-    match misfit(text, NAME_BYTES) {
-        Some(why) => Err(format!("the claim `{claim}` is no name: it {why}")),
-        None if text.contains(' ') => Err(format!("the claim `{claim}` is no name: it has spaces")),
+fn valid_name<'a>(claim: &str, text: &'a str) -> Result<&'a str, String> {
+    match invalid_reason(text, NAME_BYTES) {
+        Some(reason) => Err(format!("the claim `{claim}` is an invalid name: it {reason}")),
+        None if text.contains(' ') => {
+            Err(format!("the claim `{claim}` is an invalid name: it has spaces"))
+        }
         None => Ok(text),
     }
 }
@@ -100,7 +101,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn whatever_is_claimed_a_principal_has_a_name_or_there_is_none(
+        fn arbitrary_claims_never_produce_an_unnamed_principal(
             said in btree_map("email|team|realm|roles", "\\PC{0,200}", 0..4),
             shape in 0..3,
         ) {
@@ -133,9 +134,9 @@ mod tests {
             json!({"email": "ann@x", "team": "docs", "realm": {"roles": ["admin", "boss"]}});
         let principal = claims(&[]).principal(&token, None).unwrap();
         assert_eq!((&*principal.name, &*principal.team), ("ann@x", "docs"));
-        assert_eq!(principal.roles, Roles::of(&[Role::Admin]));
+        assert_eq!(principal.roles, Roles::new(&[Role::Admin]));
         let mapped = claims(&["boss=publisher"]).principal(&token, None).unwrap();
-        assert_eq!(mapped.roles, Roles::of(&[Role::Publisher]), "only the rules count");
+        assert_eq!(mapped.roles, Roles::new(&[Role::Publisher]), "only the rules count");
         let plain = claims(&[]).principal(&json!({"email": "ann"}), None).unwrap();
         assert_eq!((&*plain.team, plain.roles), ("user:ann", Roles::NONE));
         for wrong in [json!(["docs", "x"]), json!(null), json!(7), json!(""), json!("user:ann")] {

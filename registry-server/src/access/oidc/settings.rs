@@ -1,5 +1,5 @@
-//! Settings of the identity provider. OIDC discovery is not supported: the settings contain the address
-//! of the keys.
+//! Settings of the identity provider. OIDC discovery is not supported: the settings contain the URL of
+//! the keys.
 
 use std::{path::PathBuf, str::FromStr};
 
@@ -7,62 +7,102 @@ use clap::Args;
 
 use crate::access::{InvalidRole, Role};
 
-/// The identity provider.
+/// Identity provider.
 #[derive(Debug, Clone, Args)]
-#[command(next_help_heading = "Identity provider (OIDC)")]
+#[command(next_help_heading = "Authentication")]
 pub struct OidcConfig {
-    /// The `iss` of its tokens.
+    /// Issuer (`iss` claim) of tokens from an identity provider (OIDC)
     #[arg(long, env = "REGISTRY_OIDC_ISSUER", value_name = "URL", requires_all = ["oidc_audience", "keys"])]
     pub oidc_issuer: Option<String>,
 
-    /// The `aud` that its tokens must have: the name of this registry there.
-    #[arg(long, env = "REGISTRY_OIDC_AUDIENCE", value_name = "NAME", requires = "oidc_issuer")]
+    /// Audience (`aud` claim) that tokens must have
+    #[arg(
+        long,
+        env = "REGISTRY_OIDC_AUDIENCE",
+        value_name = "NAME",
+        requires = "oidc_issuer",
+        hide_short_help = true
+    )]
     pub oidc_audience: Option<String>,
 
-    /// Its keys (JWKS), in a file; read again when it changes.
+    /// File with the public keys (JWKS) of the identity provider, reloaded when it changes
     #[arg(
         long,
         env = "REGISTRY_OIDC_JWKS_FILE",
         value_name = "FILE",
         group = "keys",
-        requires = "oidc_issuer"
+        requires = "oidc_issuer",
+        hide_short_help = true
     )]
     pub oidc_jwks_file: Option<PathBuf>,
 
-    /// Its keys (JWKS), at this address and no other.
-    #[arg(long, env = "REGISTRY_OIDC_JWKS_URL", value_name = "URL", group = "keys", requires = "oidc_issuer", value_parser = parse_url)]
+    /// URL of the public keys (JWKS) of the identity provider
+    ///
+    /// Requires HTTPS, except on localhost. OIDC discovery is not supported.
+    #[arg(
+        long,
+        env = "REGISTRY_OIDC_JWKS_URL",
+        value_name = "URL",
+        group = "keys",
+        requires = "oidc_issuer",
+        hide_short_help = true,
+        value_parser = parse_url
+    )]
     pub oidc_jwks_url: Option<String>,
 
-    /// The claim with the principal's name; a claim within others as a JSON pointer.
-    #[arg(long, env = "REGISTRY_OIDC_NAME_CLAIM", value_name = "CLAIM", default_value = "sub")]
+    /// Claim with the name of the principal; a JSON pointer selects a nested claim
+    #[arg(
+        long,
+        env = "REGISTRY_OIDC_NAME_CLAIM",
+        value_name = "CLAIM",
+        default_value = "sub",
+        hide_short_help = true
+    )]
     pub oidc_name_claim: String,
 
-    /// The claim with its team; without it, `user:` and the name, a team that nobody else can be in.
-    #[arg(long, env = "REGISTRY_OIDC_TEAM_CLAIM", value_name = "CLAIM", default_value = "team")]
+    /// Claim with the team of the principal
+    ///
+    /// A principal without this claim gets the personal team `user:NAME`.
+    #[arg(
+        long,
+        env = "REGISTRY_OIDC_TEAM_CLAIM",
+        value_name = "CLAIM",
+        default_value = "team",
+        hide_short_help = true
+    )]
     pub oidc_team_claim: String,
 
-    /// The claim with its roles: a list, or words with spaces between.
-    #[arg(long, env = "REGISTRY_OIDC_ROLES_CLAIM", value_name = "CLAIM", default_value = "roles")]
+    /// Claim with the roles of the principal: a list, or a string with spaces
+    #[arg(
+        long,
+        env = "REGISTRY_OIDC_ROLES_CLAIM",
+        value_name = "CLAIM",
+        default_value = "roles",
+        hide_short_help = true
+    )]
     pub oidc_roles_claim: String,
 
-    /// What a value of that claim means: `VALUE=ROLE`. Without any, the values are the roles' own
-    /// names. May be given several times.
+    /// Mapping of a value of the roles claim to a role: VALUE=ROLE; may be repeated
+    ///
+    /// Without any mapping, the values are role names. The environment variable separates mappings with
+    /// semicolons.
     #[arg(
         long = "oidc-role",
         env = "REGISTRY_OIDC_ROLES",
-        value_name = "RULE",
+        value_name = "MAPPING",
         value_delimiter = ';',
-        requires = "oidc_issuer"
+        requires = "oidc_issuer",
+        hide_short_help = true
     )]
     pub oidc_roles: Vec<RoleRule>,
 }
 
-/// What a value of the claim with the roles means.
+/// Mapping of a value of the roles claim to a role.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RoleRule {
-    /// The value.
+    /// Value of the claim.
     pub value: String,
-    /// The role.
+    /// Granted role.
     pub role: Role,
 }
 
@@ -75,13 +115,15 @@ impl FromStr for RoleRule {
     }
 }
 
-/// Keys that somebody on the way could exchange are worth nothing.
+/// Requires HTTPS, because an attacker on the network could replace the keys.
 fn parse_url(text: &str) -> Result<String, String> {
-    let url: http::Uri = text.parse().map_err(|_| format!("`{text}` is not a URL"))?;
+    let url: http::Uri = text.parse().map_err(|_| format!("invalid URL `{text}`"))?;
     let is_local = matches!(url.host(), Some("localhost" | "127.0.0.1" | "[::1]"));
     match url.scheme_str() {
         Some("https") => Ok(text.to_owned()),
         Some("http") if is_local => Ok(text.to_owned()),
-        _ => Err(format!("`{text}` is not an https:// URL")),
+        _ => Err(format!(
+            "invalid URL `{text}`: use https:// (http:// is allowed on localhost only)"
+        )),
     }
 }

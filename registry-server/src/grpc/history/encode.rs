@@ -2,7 +2,8 @@
 
 use bytes::Bytes;
 use registry_core::{
-    Action, Catalog, Change, Record, Selector, blame::Line, chain::Position, setting::Set,
+    Action, Catalog, Change, Record, Selector, blame::BlamedValue, chain::Position,
+    setting::SelectorSettings,
 };
 use registry_proto::{
     convert,
@@ -73,7 +74,8 @@ fn write(from: &Catalog, to: &Catalog, difference: &Difference) -> Wire {
             })
         }
         Difference::Setting { on, old: (old, old_owner), new: (new, new_owner) } => {
-            let state = |on: &Selector, set: &Set| Some(convert::setting_state(on, set));
+            let state =
+                |on: &Selector, set: &SelectorSettings| Some(convert::setting_state(on, set));
             Wire::Setting(v1::SettingDifference {
                 old: state(on, old),
                 new: state(on, new),
@@ -86,7 +88,7 @@ fn write(from: &Catalog, to: &Catalog, difference: &Difference) -> Wire {
 
 pub(super) fn explained(explained: Explained) -> v1::BlameResponse {
     let Explained { key, lines, origins, next_page_token } = explained;
-    let line = |Line { pointer, value, origin, or_earlier }| v1::BlameLine {
+    let line = |BlamedValue { pointer, value, origin, at_or_before: or_earlier }| v1::BlameLine {
         pointer,
         value: value.to_string(),
         // A page has far fewer.
@@ -125,7 +127,7 @@ pub(super) fn copied(copied: &Copied) -> v1::ExportCatalogResponse {
         }
     }
     v1::ExportCatalogResponse {
-        position: Some((&Position::of(catalog)).into()),
+        position: Some((&Position::of_catalog(catalog)).into()),
         entities,
         settings,
         digest: digest.map(|digest| Bytes::copy_from_slice(digest.as_bytes())).unwrap_or_default(),

@@ -19,7 +19,7 @@ use registry_proto::{
 use tonic::Status;
 
 use crate::{
-    feed::{Delta, Message, Piece, Place, Step},
+    feed::{Delta, Heartbeat, Message, ScopeDelta, SnapshotChunk},
     metrics,
 };
 
@@ -33,22 +33,23 @@ const PREFIX: usize = 5;
 /// The frame of a message, which all streams share that are told it.
 pub(super) fn of(message: &Message) -> Result<Bytes, Status> {
     let frame = match message {
-        Message::Welcome(key) => key.wire(|key| {
+        Message::ServerHello(key) => key.encoded(|key| {
             let welcome = v1::Welcome { key: key.to_string() };
             encode("welcome", Wire::Welcome(welcome), None)
         }),
-        Message::Snapshot(piece) => piece.wire(|piece| {
-            let signed = if let Piece::End(_, signed) = piece { signed.as_ref() } else { None };
+        Message::Snapshot(piece) => piece.encoded(|piece| {
+            let signed =
+                if let SnapshotChunk::End(_, signed) = piece { signed.as_ref() } else { None };
             encode("snapshot", encode_piece(piece), signed)
         }),
-        Message::Delta(delta) => delta.wire(|Delta { commit, attestation }| {
+        Message::Delta(delta) => delta.encoded(|Delta { commit, attestation }| {
             encode("delta", Wire::Delta(commit.into()), attestation.as_ref())
         }),
-        Message::Step(step) => {
-            step.wire(|step| encode("step", encode_step(step), step.attestation()))
+        Message::ScopeDelta(step) => {
+            step.encoded(|step| encode("step", encode_scope_delta(step), step.attestation()))
         }
-        Message::Progress(place) => {
-            place.wire(|Place { position, content, attestation, age_ms }| {
+        Message::Heartbeat(place) => {
+            place.encoded(|Heartbeat { position, content, attestation, age_ms }| {
                 let content = content.as_ref().map_or_else(Bytes::new, wire_digest);
                 let progress = v1::Progress { content, age_ms: *age_ms, ..position.into() };
                 encode("progress", Wire::Progress(progress), attestation.as_ref())
@@ -93,9 +94,9 @@ fn encode(kind: &'static str, message: Wire, attestation: Option<&Attestation>) 
     frame.freeze()
 }
 
-fn encode_piece(piece: &Piece) -> Wire {
+fn encode_piece(piece: &SnapshotChunk) -> Wire {
     match piece {
-        Piece::Begin { position, scope, entities, settings, compacted } => {
+        SnapshotChunk::Begin { position, scope, entities, settings, compacted } => {
             Wire::SnapshotBegin(v1::SnapshotBegin {
                 position: Some(position.into()),
                 scope: (**scope != Scope::Everything).then(|| (&**scope).into()),
@@ -104,19 +105,21 @@ fn encode_piece(piece: &Piece) -> Wire {
                 oldest_revision: compacted.map_or(0, |oldest| oldest.0),
             })
         }
-        Piece::Entities(records) => Wire::SnapshotChunk(v1::SnapshotChunk {
+        SnapshotChunk::Entities(records) => Wire::SnapshotChunk(v1::SnapshotChunk {
             entities: records.iter().map(|record| (&**record).into()).collect(),
             settings: Vec::new(),
         }),
-        Piece::Settings(settings) => Wire::SnapshotChunk(v1::SnapshotChunk {
+        SnapshotChunk::Settings(settings) => Wire::SnapshotChunk(v1::SnapshotChunk {
             entities: Vec::new(),
             settings: settings.iter().map(|(on, set)| convert::setting_state(on, set)).collect(),
         }),
-        Piece::End(digest, _) => Wire::SnapshotEnd(v1::SnapshotEnd { digest: wire_digest(digest) }),
+        SnapshotChunk::End(digest, _) => {
+            Wire::SnapshotEnd(v1::SnapshotEnd { digest: wire_digest(digest) })
+        }
     }
 }
 
-fn encode_step(step: &Step) -> Wire {
+fn encode_scope_delta(step: &ScopeDelta) -> Wire {
     Wire::Step(v1::Step {
         position: Some((&step.position()).into()),
         entities: step.put.iter().map(|record| (&**record).into()).collect(),
@@ -142,7 +145,7 @@ mod tests {
     use registry_core::chain::Position;
 
     use super::*;
-    use crate::feed::Shared;
+    use crate::feed::SharedMessage;
 
     fn commit() -> SealedCommit {
         let schema = serde_json::json!({ "name": "A", "version": "1.0.0", "schema": {} });
@@ -167,7 +170,7 @@ mod tests {
         let sealed = commit();
         let mut catalog = Catalog::empty(RegistryId::new("test"));
         catalog.apply(&sealed).unwrap();
-        let position = Position::of(&catalog);
+        let position = Position::of_catalog(&catalog);
         let records: Vec<_> = catalog.after(None).map(|(_, record)| record.clone()).collect();
         let begin = v1::SnapshotBegin {
             position: Some((&position).into()),
@@ -180,10 +183,10 @@ mod tests {
         };
         let (scope, settings) = (Arc::new(Scope::Everything), 0);
         let signed = Some(signed());
-        let piece = |piece| Message::Snapshot(Shared::new(piece));
+        let piece = |piece| Message::Snapshot(SharedMessage::new(piece));
         vec![
             (
-                piece(Piece::Begin {
+                piece(SnapshotChunk::Begin {
                     position: position.clone(),
                     scope,
                     entities: 1,
@@ -192,19 +195,19 @@ mod tests {
                 }),
                 Wire::SnapshotBegin(begin),
             ),
-            (piece(Piece::Entities(records)), Wire::SnapshotChunk(chunk)),
+            (piece(SnapshotChunk::Entities(records)), Wire::SnapshotChunk(chunk)),
             (
-                piece(Piece::End(Digest::of(b"all"), signed)),
+                piece(SnapshotChunk::End(Digest::compute(b"all"), signed)),
                 Wire::SnapshotEnd(v1::SnapshotEnd {
-                    digest: Bytes::copy_from_slice(Digest::of(b"all").as_bytes()),
+                    digest: Bytes::copy_from_slice(Digest::compute(b"all").as_bytes()),
                 }),
             ),
             (
-                Message::Delta(Shared::new(Delta { commit: commit(), attestation: signed })),
+                Message::Delta(SharedMessage::new(Delta { commit: commit(), attestation: signed })),
                 Wire::Delta((&sealed).into()),
             ),
             (
-                Message::Progress(Shared::new(Place {
+                Message::Heartbeat(SharedMessage::new(Heartbeat {
                     position: position.clone(),
                     content: None,
                     attestation: signed,

@@ -1,4 +1,4 @@
-//! What validation found, as clients of the API read it.
+//! Validation findings in the formats of the API.
 
 use registry_core::Diagnostic;
 use serde::Serialize;
@@ -17,7 +17,7 @@ pub(super) struct Issue {
 }
 
 impl Issue {
-    /// A body that is no JSON.
+    /// A body that is not JSON.
     pub(super) fn unreadable(message: String) -> Self {
         let (path, severity) = (String::new(), "error".to_owned());
         Self { kind: "json", path, message, severity, reference: "invalid-json".to_owned() }
@@ -57,7 +57,7 @@ fn message(found: &Diagnostic) -> String {
     }
 }
 
-/// A JSON pointer as a path: `packages[0].version`.
+/// Formats a JSON pointer as a path, for example `packages[0].version`.
 fn path(pointer: &str) -> String {
     let step = |segment: &str| {
         let name = segment.replace("~1", "/").replace("~0", "~");
@@ -78,7 +78,7 @@ mod tests {
     use super::path;
 
     #[test]
-    fn pointers_become_paths() {
+    fn json_pointer_formats_as_path() {
         assert_eq!(path(""), "");
         assert_eq!(path("/packages/0/transport/url"), "packages[0].transport.url");
         assert_eq!(path("/_meta/a.b~1c/x"), "_meta[\"a.b/c\"].x");

@@ -1,5 +1,5 @@
-//! Errors of the API, in both forms that its clients read: `error` of its specification, and the
-//! members of RFC 7807, which its first implementation writes.
+//! Errors of the API in both formats that clients read: the `error` member of the API specification, and
+//! problem details (RFC 7807) like the reference implementation.
 
 use axum::{
     http::{HeaderValue, StatusCode, header},
@@ -7,7 +7,7 @@ use axum::{
 };
 use serde::Serialize;
 
-/// Why a request was not answered with what it asked for.
+/// An error response.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Problem {
     status: StatusCode,
@@ -15,18 +15,18 @@ pub(super) struct Problem {
     errors: Vec<Detail>,
 }
 
-/// One thing that is wrong with what was sent.
+/// One invalid part of the request.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub(super) struct Detail {
-    /// The stable name of the finding.
+    /// Stable code of the finding.
     pub(super) code: String,
-    /// What is wrong.
+    /// Description.
     pub(super) message: String,
-    /// Where: `body.packages[0].version`.
+    /// Path in the request, for example `body.packages[0].version`.
     pub(super) location: String,
-    /// The same as a JSON pointer (RFC 6901).
+    /// Path as a JSON pointer (RFC 6901).
     pub(super) pointer: String,
-    /// What to do about it.
+    /// Remedy.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) help: Option<String>,
 }
@@ -50,7 +50,7 @@ impl Problem {
         Self::new(StatusCode::BAD_REQUEST, detail)
     }
 
-    /// A parameter that is out of its range.
+    /// A parameter outside its range.
     pub(super) fn unprocessable(detail: impl Into<String>) -> Self {
         Self::new(StatusCode::UNPROCESSABLE_ENTITY, detail)
     }
@@ -59,16 +59,16 @@ impl Problem {
         Self::new(StatusCode::NOT_FOUND, detail)
     }
 
-    pub(super) fn wrong_method(detail: impl Into<String>) -> Self {
+    pub(super) fn method_not_allowed(detail: impl Into<String>) -> Self {
         Self::new(StatusCode::METHOD_NOT_ALLOWED, detail)
     }
 
-    /// What is wrong.
+    /// Message of the error.
     pub(super) fn detail(&self) -> &str {
         &self.detail
     }
 
-    /// Adds what exactly is wrong.
+    /// Adds the findings.
     pub(super) fn with(self, errors: Vec<Detail>) -> Self {
         Self { errors, ..self }
     }
@@ -85,7 +85,7 @@ impl IntoResponse for Problem {
             detail: &detail,
             errors: &errors,
         };
-        // Texts and numbers always serialize.
+        // Strings and numbers always serialize.
         let body = serde_json::to_vec(&body).unwrap_or_default();
         let headers = [
             (header::CONTENT_TYPE, HeaderValue::from_static("application/problem+json")),

@@ -1,7 +1,6 @@
-//! `POST /v0.1/validate`: is this a `server.json` that this registry would read?
+//! `POST /v0.1/validate`: validates a `server.json` without registering it.
 //!
-//! The answer is always 200; whether it is one stands in the body. Documents are looked at beside
-//! the runtime, a few at once.
+//! The status is 200 for invalid documents too; the body has the findings.
 
 use std::sync::Arc;
 
@@ -26,22 +25,24 @@ pub(super) fn router() -> Router<Arc<App>> {
 
 async fn validate(State(app): State<Arc<App>>, body: Body) -> Json<Validation> {
     let read = match body::json(body).await {
-        Ok(value) => look(value, app.validations.take().await).await,
+        Ok(value) => diagnostics(value, app.validations.take().await).await,
         Err(problem) => Err(problem.detail().to_owned()),
     };
     let found = match read {
         Ok(found) => found,
-        Err(why) => return Json(Validation { valid: false, issues: vec![Issue::unreadable(why)] }),
+        Err(reason) => {
+            return Json(Validation { valid: false, issues: vec![Issue::unreadable(reason)] });
+        }
     };
     let valid = !found.iter().any(Diagnostic::is_error);
     Json(Validation { valid, issues: found.iter().map(Issue::from).collect() })
 }
 
-/// What is wrong with a document.
-async fn look(value: Value, turn: Turn) -> Result<Vec<Diagnostic>, String> {
-    let looking = move || {
+/// Validates a document on the blocking pool.
+async fn diagnostics(value: Value, turn: Turn) -> Result<Vec<Diagnostic>, String> {
+    let validation = move || {
         let _turn = turn;
         mcp_registry::document(&value).1
     };
-    spawn_blocking(looking).await.map_err(|e| format!("looking at it failed: {e}"))
+    spawn_blocking(validation).await.map_err(|e| format!("validation failed: {e}"))
 }

@@ -1,7 +1,7 @@
-//! Publishing, and changing the status of what is published.
+//! Publishing servers and changing their status.
 //!
-//! Both are ordinary commits: a published `server.json` is registered as a server entity, a status
-//! is a lifecycle. What is published never changes, so replacing and deleting are not implemented.
+//! Both are ordinary commits: publishing registers a server entity, and a status is its lifecycle state.
+//! Published documents are immutable, so replacing and deleting them is not implemented.
 
 mod guard;
 mod status;
@@ -26,17 +26,17 @@ use crate::{
     registrar::{self, Submission},
 };
 
-/// What changes the registry, or would.
+/// Routes that change the registry.
 pub(super) fn router() -> Router<Arc<App>> {
     let version = "/servers/{name}/versions/{version}";
     let router = route(Router::new(), "/publish", post(publish));
     let router = route(router, version, put(not_implemented).delete(not_implemented));
-    let router = route(router, &format!("{version}/status"), patch(status::of_version));
-    let router = route(router, "/servers/{name}/status", patch(status::of_all));
+    let router = route(router, &format!("{version}/status"), patch(status::set_version));
+    let router = route(router, "/servers/{name}/status", patch(status::set_all_versions));
     router.route_layer(from_fn(guard::guard))
 }
 
-/// Registers a `server.json`. To publish the same again is no change.
+/// Registers a `server.json`. Publishing the same document again changes nothing.
 async fn publish(
     State(app): State<Arc<App>>,
     Extension(principal): Extension<Arc<Principal>>,
@@ -47,25 +47,24 @@ async fn publish(
     let document = document.ok_or_else(|| invalid(&found))?;
     let key = document.key().clone();
     app.registrar.catch_up().await?;
-    not_taken(&app, &key)?;
-    let message = format!("{} published over the MCP registry API", key.name);
+    reject_name_conflict(&app, &key)?;
+    let message = format!("Publish {} over the MCP registry API", key.name);
     commit(&app, &principal, vec![Proposed::Register(Arc::new(document))], message).await?;
     shown(&app, &key).map(Json)
 }
 
 async fn not_implemented() -> Problem {
-    let why =
-        "what is published never changes: publish a new version, or set the status of this one";
-    Problem::new(StatusCode::NOT_IMPLEMENTED, why)
+    let detail = "published versions are immutable: publish a new version, or set the status of this version";
+    Problem::new(StatusCode::NOT_IMPLEMENTED, detail)
 }
 
-/// A name that clients know for another entity would be registered and never shown.
-fn not_taken(app: &App, key: &Key) -> Result<(), Problem> {
+/// Rejects a name under which the API already serves another entity. It could be registered, but not served.
+fn reject_name_conflict(app: &App, key: &Key) -> Result<(), Problem> {
     let served = key.name.as_str();
     match app.namespace.entity(&app.catalog(), served) {
         Some(holder) if holder != key.name => Err(Problem::bad_request(format!(
-            "the name {served} is that of the entity server/{holder}, which has no namespace; \
-             register its new versions under its own name, or publish under another one"
+            "the name {served} is served for entity server/{holder}, which has no namespace; register new \
+             versions as server/{holder}, or publish under another name"
         ))),
         _ => Ok(()),
     }
@@ -92,24 +91,24 @@ async fn commit(
     Ok(())
 }
 
-/// A version as it is now.
+/// Returns the current state of a version.
 fn shown(app: &App, key: &Key) -> Result<ServerResponse, Problem> {
     let catalog = app.catalog();
     let served = app.namespace.served(&key.name).unwrap_or_default();
     let listing = Listing::new(&catalog, &app.namespace);
     let entry = listing.find(&served, &key.version.to_string(), true);
     entry.as_ref().map(ServerResponse::from).ok_or_else(|| {
-        let why = format!("{key} was committed, but is not served under its name");
-        Problem::new(StatusCode::INTERNAL_SERVER_ERROR, why)
+        let detail = format!("{key} was committed but is not served under its name");
+        Problem::new(StatusCode::INTERNAL_SERVER_ERROR, detail)
     })
 }
 
-/// A body that is not what it should be.
+/// An invalid document.
 fn invalid(found: &[Diagnostic]) -> Problem {
-    refused(StatusCode::UNPROCESSABLE_ENTITY, "validation failed", found)
+    rejected(StatusCode::UNPROCESSABLE_ENTITY, "validation failed", found)
 }
 
-fn refused(status: StatusCode, what: &str, found: &[Diagnostic]) -> Problem {
+fn rejected(status: StatusCode, summary: &str, found: &[Diagnostic]) -> Problem {
     let errors: Vec<_> = found.iter().filter(|found| found.is_error()).collect();
     let first = errors.first().map(|first| first.message.as_str()).unwrap_or_default();
     let more = match errors.len() {
@@ -117,22 +116,22 @@ fn refused(status: StatusCode, what: &str, found: &[Diagnostic]) -> Problem {
         all => format!(", and {} more", all - 1),
     };
     let details = errors.iter().map(|found| (*found).into()).collect();
-    Problem::new(status, format!("{what}: {first}{more}")).with(details)
+    Problem::new(status, format!("{summary}: {first}{more}")).with(details)
 }
 
 impl From<registrar::Error> for Problem {
     fn from(error: registrar::Error) -> Self {
         use registrar::Error;
-        let unavailable = |why: String| Self::new(StatusCode::SERVICE_UNAVAILABLE, why);
+        let unavailable = |detail: String| Self::new(StatusCode::SERVICE_UNAVAILABLE, detail);
         match &error {
             Error::Refused(found) => {
                 let has = |codes: &[Code]| found.iter().any(|found| codes.contains(&found.code));
                 if has(&[Code::NotOwner, Code::OutsideScope]) {
-                    return refused(StatusCode::FORBIDDEN, "not yours", found);
+                    return rejected(StatusCode::FORBIDDEN, "permission denied", found);
                 }
-                let is_twin = has(&[Code::AlreadyRegistered]);
-                let what = if is_twin { "duplicate version" } else { "refused" };
-                refused(StatusCode::BAD_REQUEST, what, found)
+                let is_duplicate = has(&[Code::AlreadyRegistered]);
+                let summary = if is_duplicate { "duplicate version" } else { "rejected" };
+                rejected(StatusCode::BAD_REQUEST, summary, found)
             }
             Error::BaseRevision { .. } | Error::RequestIdReused { .. } => {
                 Self::new(StatusCode::CONFLICT, error.to_string())
@@ -141,18 +140,18 @@ impl From<registrar::Error> for Problem {
                 unavailable(error.to_string())
             }
             Error::Database(_) => {
-                tracing::warn!(%error, "a request failed at the database");
+                tracing::warn!(%error, "a write failed because of the database");
                 unavailable(
-                    "the database takes no writes at the moment; reading goes on".to_owned(),
+                    "the database accepts no writes; reads still work, retry later".to_owned(),
                 )
             }
             Error::OutcomeUnknown => {
-                tracing::error!(%error, "a write's outcome is unknown");
-                unavailable(format!("{error}; to ask the same again is safe"))
+                tracing::error!(%error, "the outcome of a write is unknown");
+                unavailable(format!("{error}; repeating the same request is safe"))
             }
             Error::Internal(_) => {
-                tracing::error!(%error, "a write failed for a reason of our own");
-                Self::new(StatusCode::INTERNAL_SERVER_ERROR, "failed for a reason of our own")
+                tracing::error!(%error, "internal error while handling a write");
+                Self::new(StatusCode::INTERNAL_SERVER_ERROR, "internal error; see the server log")
             }
         }
     }

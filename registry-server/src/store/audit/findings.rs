@@ -1,77 +1,91 @@
-//! What a verification found, in words.
+//! Findings of a verification.
 
 use std::fmt::{self, Display};
 
 use registry_core::limits;
 
-/// How many characters of a value are shown.
-const SHOWN: usize = 160;
+/// Maximum displayed characters of a value.
+const MAX_CHARACTERS: usize = 160;
 
-/// Something in the database that is not what was stored.
+/// A mismatch in the database.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Finding {
-    /// Where: `revision 17`, `tool/fetch@1.0.0`, `the table head`.
-    pub place: String,
-    /// What does not fit.
+    /// Location: `revision 17`, `tool/fetch@1.0.0`, `the table head`.
+    pub location: String,
+    /// Description of the mismatch.
     pub problem: String,
 }
 
-/// Everything that was found.
+/// All findings.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Findings {
-    /// The first of them, at most [`limits::PROBLEMS`].
+    /// First findings, up to [`limits::PROBLEMS`].
     pub listed: Vec<Finding>,
-    /// How many more there are.
+    /// Number of omitted findings.
     pub more: u64,
 }
 
 impl Findings {
-    /// Adds one, or counts it where there are enough.
-    pub(crate) fn report(&mut self, place: impl Display, problem: impl Display) {
+    /// Adds a finding, or counts it if the list is full.
+    pub(crate) fn report(&mut self, location: impl Display, problem: impl Display) {
         if self.listed.len() < limits::PROBLEMS {
-            let (place, problem) = (place.to_string(), problem.to_string());
-            self.listed.push(Finding { place, problem });
+            let (location, problem) = (location.to_string(), problem.to_string());
+            self.listed.push(Finding { location, problem });
         } else {
             self.more += 1;
         }
     }
 
-    /// Holds a column against what it should have.
+    /// Compares a column with its expected value.
     pub(super) fn column<'a>(
         &mut self,
-        place: impl Display,
+        location: impl Display,
         name: &str,
-        has: impl Into<Option<&'a [u8]>>,
-        said: impl Into<Option<&'a str>>,
+        actual: impl Into<Option<&'a [u8]>>,
+        expected: impl Into<Option<&'a str>>,
     ) {
-        let (has, said) = (has.into(), said.into());
-        let said = said.map(str::as_bytes);
-        if has != said {
-            let (has, said) = (Value(has), Value(said));
-            self.report(place, format_args!("its column {name} has {has}, the log says {said}"));
+        let (actual, expected) = (actual.into(), expected.into());
+        let expected = expected.map(str::as_bytes);
+        if actual != expected {
+            let (actual, expected) = (Value(actual), Value(expected));
+            self.report(
+                location,
+                format_args!("its column {name} has {actual}, the log says {expected}"),
+            );
         }
     }
 
-    /// The same for a column of numbers.
-    pub(super) fn number(&mut self, place: impl Display, name: &str, has: i64, said: i64) {
-        if has != said {
-            let problem = format_args!("its column {name} has {has}, the log says {said}");
-            self.report(place, problem);
+    /// Compares a numeric column with its expected value.
+    pub(super) fn number(
+        &mut self,
+        location: impl Display,
+        name: &str,
+        actual: i64,
+        expected: i64,
+    ) {
+        if actual != expected {
+            let problem = format_args!("its column {name} has {actual}, the log says {expected}");
+            self.report(location, problem);
         }
     }
 }
 
-/// A value of a column: quoted, or null. What is no text has its bytes escaped.
+/// A displayed value: quoted, or null. Invalid UTF-8 is escaped.
 pub(super) struct Value<'a>(pub(super) Option<&'a [u8]>);
 
 impl Display for Value<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Some(bytes) = self.0 else { return f.write_str("null") };
         let Ok(text) = str::from_utf8(bytes) else {
-            let shown = &bytes[..bytes.len().min(SHOWN)];
-            return write!(f, "\"{}\" ({} bytes, no UTF-8)", shown.escape_ascii(), bytes.len());
+            let start = &bytes[..bytes.len().min(MAX_CHARACTERS)];
+            return write!(
+                f,
+                "\"{}\" ({} bytes, invalid UTF-8)",
+                start.escape_ascii(),
+                bytes.len()
+            );
         };
-        match text.char_indices().nth(SHOWN) {
+        match text.char_indices().nth(MAX_CHARACTERS) {
             None => write!(f, "{text:?}"),
             Some((end, _)) => write!(f, "{:?}… ({} bytes)", &text[..end], text.len()),
         }

@@ -1,4 +1,4 @@
-//! Rows just as they are kept, to be held against what the log says.
+//! Rows in their stored form, for comparison with the log.
 
 use registry_core::Key;
 use sqlx::{FromRow, Row as _, postgres::PgRow, sqlite::SqliteRow};
@@ -6,16 +6,16 @@ use sqlx::{FromRow, Row as _, postgres::PgRow, sqlite::SqliteRow};
 use super::text::Text;
 use crate::store::{
     Error,
-    at::Verbatim,
     row::{key, row},
+    sql_timestamp::RawTimestamp,
 };
 
 row!(
-    /// A whole commit, as it is kept.
+    /// A commit in its stored form.
     CommitRow {
         revision: i64,
         author: Text,
-        committed_at: Verbatim,
+        committed_at: RawTimestamp,
         message: Text,
         request_id: Option<Text>,
         changes: i64,
@@ -24,7 +24,7 @@ row!(
     }
 );
 row!(
-    /// A change, as it is kept.
+    /// A change in its stored form.
     ChangeRow {
         revision: i64,
         ordinal: i64,
@@ -38,11 +38,11 @@ row!(
     }
 );
 row!(
-    /// A setting of a commit, as it is kept.
+    /// A setting in its stored form.
     SetRow { revision: i64, ordinal: i64, selector: Text, setting: Text }
 );
 row!(
-    /// An entity with its state, as it is kept.
+    /// An entity with its state in its stored form.
     StateRow {
         kind: Text,
         name: Text,
@@ -58,15 +58,15 @@ row!(
     }
 );
 row!(
-    /// Where the log is.
+    /// Head of the log.
     HeadRow { revision: i64, chain: Text }
 );
 row!(
-    /// Which registry the database is.
+    /// Identity of the registry.
     RegistryRow { id: Text, needs_version: i64, checkpoint_key: Option<Text> }
 );
 row!(
-    /// How many rows there are of a revision.
+    /// Number of rows of a revision without a commit.
     StrayRow { revision: i64, strays: i64 }
 );
 

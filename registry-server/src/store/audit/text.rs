@@ -1,4 +1,4 @@
-//! A text just as it is kept. SQLite takes any bytes for one, and the reading must go on.
+//! Text columns in their stored form. SQLite accepts invalid UTF-8, which must not stop the verification.
 
 use std::{borrow::Cow, ops::Deref};
 
@@ -10,12 +10,12 @@ use sqlx::{
     sqlite::{SqliteTypeInfo, SqliteValueRef},
 };
 
-/// The bytes of a column of text. As a parameter it is a blob in SQLite: `CAST($1 AS text)`.
+/// Bytes of a text column. As a parameter it is a blob in SQLite: `CAST($1 AS text)`.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(super) struct Text(Vec<u8>);
 
 impl Text {
-    /// For people: bytes that are no text are replaced.
+    /// Displayed text; invalid bytes are replaced.
     pub(super) fn lossy(&self) -> Cow<'_, str> {
         String::from_utf8_lossy(&self.0)
     }

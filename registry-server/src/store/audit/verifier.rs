@@ -1,7 +1,7 @@
-//! What the log folds to, held against what the tables say.
+//! Compares the tables with the state that the log implies.
 //!
-//! Each commit is proved by the chain. Then its rows have to be those that an append of it writes,
-//! to the letter; and the rows of entities those that all appends together leave.
+//! Each commit is verified by the chain. Its rows must equal the rows that an append writes, and the rows of
+//! entities must equal the result of all appends.
 
 use std::{collections::HashMap, iter::Peekable, vec::IntoIter};
 
@@ -12,7 +12,7 @@ use registry_core::{
 use super::{
     Findings, Page,
     findings::Value,
-    place::{Place, Row},
+    location::{CommitLocation, PartLocation},
     row::{ChangeRow, CommitRow, HeadRow, SetRow, StateRow},
     text::Text,
 };
@@ -22,7 +22,7 @@ use crate::store::{
     row::{chain, stored},
 };
 
-/// What the row of an entity must be.
+/// Expected row of an entity.
 struct Expected {
     digest: Digest,
     owner: String,
@@ -30,7 +30,7 @@ struct Expected {
     state: State,
 }
 
-/// What an entity's last change leaves in its row.
+/// Expected columns after an entity's last change.
 struct State {
     lifecycle: &'static str,
     revision: i64,
@@ -38,17 +38,17 @@ struct State {
     notice: Option<String>,
 }
 
-/// The log so far.
+/// State of the verification.
 pub(super) struct Verifier {
-    /// The last revision; the database's integer, so that nothing is out of its range.
+    /// Last revision, as the integer type of the database, so that every value fits.
     revision: i64,
-    /// The chain hash after it.
+    /// Chain hash after it.
     chain: ChainHash,
-    /// What its row claims that to be, where that is something else: either may be the edited one.
-    claimed: Option<ChainHash>,
-    /// What this server has served.
+    /// Chain hash in its row, if that differs: either one may be edited.
+    stored_chain: Option<ChainHash>,
+    /// Head that this server has served.
     served: (i64, ChainHash),
-    /// When the last commit was made.
+    /// Time of the last commit.
     at: Timestamp,
     entities: HashMap<Key, Expected>,
     findings: Findings,
@@ -59,7 +59,7 @@ impl Verifier {
         Self {
             revision: 0,
             chain: ChainHash::genesis(registry),
-            claimed: None,
+            stored_chain: None,
             served: (stored(revision), chain),
             at: Timestamp::default(),
             entities: HashMap::new(),
@@ -67,13 +67,13 @@ impl Verifier {
         }
     }
 
-    /// Goes on with a page of commits.
+    /// Verifies a page of commits.
     pub(super) fn commits(mut self, page: Page) -> Self {
         let mut changes = page.changes.into_iter().peekable();
         let mut settings = page.settings.into_iter().peekable();
         for row in page.commits {
-            let changes = taken(&mut changes, |of| of.revision, row.revision);
-            let settings = taken(&mut settings, |of| of.revision, row.revision);
+            let changes = take_revision(&mut changes, |of| of.revision, row.revision);
+            let settings = take_revision(&mut settings, |of| of.revision, row.revision);
             let Some(commit) = self.commit(&row) else { continue };
             self.changes(row.revision, &commit, changes);
             self.settings(row.revision, &commit, settings);
@@ -81,23 +81,23 @@ impl Verifier {
         self
     }
 
-    /// Proves one commit by the chain, and its columns by the commit.
+    /// Verifies a commit by the chain, and its columns by its content.
     fn commit(&mut self, row: &CommitRow) -> Option<Commit> {
-        let place = Place(row.revision);
+        let location = CommitLocation(row.revision);
         if row.revision <= self.revision {
-            self.findings.report(place, "there can be no such commit here: revisions begin at 1");
+            self.findings.report(location, "invalid revision: revisions start at 1");
             return None;
         }
         self.gap(row.revision - 1);
         self.revision = row.revision;
         self.link(row);
-        if self.served.0 == row.revision && !is(&row.chain, self.served.1) {
+        if self.served.0 == row.revision && !has_chain(&row.chain, self.served.1) {
             let (served, now) = (self.served.1, Value(Some(&row.chain)));
             let problem = format!(
-                "this server serves it with the chain hash {served}, now it has {now}: the log was \
-                 replaced behind it"
+                "this server serves it with the chain hash {served} but the database has {now}: the log \
+                 was replaced while the server was running"
             );
-            self.findings.report(place, problem);
+            self.findings.report(location, problem);
         }
         match SealedCommit::parse(&row.canonical) {
             Ok(commit) => {
@@ -105,96 +105,95 @@ impl Verifier {
                 Some(commit)
             }
             Err(error) => {
-                self.findings.report(place, error);
+                self.findings.report(location, error);
                 None
             }
         }
     }
 
-    /// Everything up to a revision is missing.
+    /// Reports missing revisions up to this one.
     fn gap(&mut self, until: i64) {
         let first = self.revision + 1;
         if first == until {
-            self.findings.report(Place(first), "it is missing");
+            self.findings.report(CommitLocation(first), "it is missing");
         } else if first < until {
             self.findings.report(format_args!("revisions {first} to {until}"), "they are missing");
         }
     }
 
     fn link(&mut self, row: &CommitRow) {
-        let before = [Some(self.chain), self.claimed.take()];
+        let before = [Some(self.chain), self.stored_chain.take()];
         let mut possible = before.into_iter().flatten().map(|before| before.then(&row.canonical));
-        let linked = possible.find(|chain| is(&row.chain, *chain));
+        let linked = possible.find(|chain| has_chain(&row.chain, *chain));
         let actual = self.chain.then(&row.canonical);
         self.chain = linked.unwrap_or(actual);
         if linked.is_none() {
             let problem = format!(
-                "the chain breaks: the commit before and its bytes give {actual}, its column chain \
+                "the chain is broken: the previous commit and its content give {actual}, its column chain \
                  has {}",
                 Value(Some(&row.chain))
             );
-            self.findings.report(Place(row.revision), problem);
-            self.claimed = chain("", &row.chain.lossy()).ok();
+            self.findings.report(CommitLocation(row.revision), problem);
+            self.stored_chain = chain("", &row.chain.lossy()).ok();
         }
     }
 
     fn columns(&mut self, row: &CommitRow, commit: &Commit) {
-        let (place, found) = (Place(row.revision), &mut self.findings);
-        found.number(place, "revision", row.revision, stored(commit.revision));
-        found.column(place, "author", &*row.author, &*commit.author);
+        let (location, found) = (CommitLocation(row.revision), &mut self.findings);
+        found.number(location, "revision", row.revision, stored(commit.revision));
+        found.column(location, "author", &*row.author, &*commit.author);
         found.column(
-            place,
+            location,
             "committed_at",
             &*row.committed_at.0,
             &*commit.committed_at.to_string(),
         );
-        found.column(place, "message", &*row.message, &*commit.message);
-        // Null also where an earlier commit holds the id.
+        found.column(location, "message", &*row.message, &*commit.message);
+        // Null also if an earlier commit has the request id.
         if let Some(id) = row.request_id.as_deref() {
-            found.column(place, "request_id", Some(id), commit.request_id.as_deref());
+            found.column(location, "request_id", Some(id), commit.request_id.as_deref());
         }
         let count = i64::try_from(commit.changes.len()).unwrap_or(i64::MAX);
-        found.number(place, "changes", row.changes, count);
+        found.number(location, "changes", row.changes, count);
         let before = self.at;
         self.at = before.max(commit.committed_at);
         if commit.committed_at < before {
             let problem = format!(
-                "its time {} is before {before}, the time of a commit before it: no server writes \
-                 that",
+                "its time {} is before {before}, the time of an earlier commit, which no server writes",
                 commit.committed_at
             );
-            self.findings.report(place, problem);
+            self.findings.report(location, problem);
         }
     }
 
-    /// Holds the rows of `changes` against the commit, and folds it.
+    /// Compares the rows of `changes` with the commit, and applies them.
     fn changes(&mut self, revision: i64, commit: &Commit, rows: Vec<ChangeRow>) {
         let (rows, extra) = aligned(rows, |row| row.ordinal, commit.changes.len());
         for ((change, row), ordinal) in commit.changes.iter().zip(rows).zip(0_i32..) {
             self.fold(revision, commit, change);
             let digest = self.entities.get(&change.key).map(|of| of.digest.to_string());
-            let said = new_change(revision, ordinal, change, digest);
-            let place = Row(revision, "change", ordinal.into());
+            let expected = new_change(revision, ordinal, change, digest);
+            let location = PartLocation(revision, "change", ordinal.into());
             match row {
-                Some(row) => self.change(place, &row, &said),
-                None => self.findings.report(place, "the table changes has no row of it"),
+                Some(row) => self.change(location, &row, &expected),
+                None => self.findings.report(location, "the table changes has no row of it"),
             }
         }
         for ordinal in extra {
-            let place = Row(revision, "change", ordinal);
-            self.findings.report(place, "the table changes has it, the commit does not");
+            let location = PartLocation(revision, "change", ordinal);
+            self.findings.report(location, "the table changes has it, the commit does not");
         }
     }
 
-    fn change(&mut self, place: Row, row: &ChangeRow, said: &NewChange<'_>) {
+    fn change(&mut self, location: PartLocation, row: &ChangeRow, expected: &NewChange<'_>) {
         let found = &mut self.findings;
-        found.column(place, "action", &*row.action, said.action);
-        found.column(place, "kind", &*row.kind, said.key.kind);
-        found.column(place, "name", &*row.name, said.key.name);
-        found.column(place, "version", &*row.version, &*said.key.version);
-        found.column(place, "digest", row.digest.as_deref(), said.digest.as_deref());
-        found.column(place, "reason", row.reason.as_deref(), said.reason);
-        found.column(place, "detail", row.detail.as_deref(), said.detail.as_deref());
+        found.column(location, "action", &*row.action, expected.action);
+        found.column(location, "kind", &*row.kind, expected.key.kind);
+        found.column(location, "name", &*row.name, expected.key.name);
+        found.column(location, "version", &*row.version, &*expected.key.version);
+        found.column(location, "digest", row.digest.as_deref(), expected.digest.as_deref());
+        found.column(location, "reason", row.reason.as_deref(), expected.reason);
+        found.column(location, "detail", row.detail.as_deref(), expected.detail.as_deref());
     }
 
     fn fold(&mut self, revision: i64, commit: &Commit, Change { key, action }: &Change) {
@@ -203,40 +202,41 @@ impl Verifier {
             let owner = owner(commit, action).to_owned();
             let expected = Expected { digest: *digest, owner, registered: revision, state };
             if self.entities.insert(key.clone(), expected).is_some() {
-                self.findings.report(Place(revision), format!("it registers {key} again"));
+                self.findings
+                    .report(CommitLocation(revision), format!("it registers {key} a second time"));
             }
         } else if let Some(expected) = self.entities.get_mut(key) {
             expected.state = state;
         } else {
-            let problem = format!("it changes {key}, which is not there");
-            self.findings.report(Place(revision), problem);
+            let problem = format!("it changes {key}, which is not registered");
+            self.findings.report(CommitLocation(revision), problem);
         }
     }
 
-    /// Holds the rows of `setting_changes` against the commit.
+    /// Compares the rows of `setting_changes` with the commit.
     fn settings(&mut self, revision: i64, commit: &Commit, rows: Vec<SetRow>) {
         let (rows, extra) = aligned(rows, |row| row.ordinal, commit.settings.len());
         for (NewSetting { ordinal, selector, setting, .. }, row) in new_settings(commit).zip(rows) {
-            let place = Row(revision, "setting", ordinal.into());
+            let location = PartLocation(revision, "setting", ordinal.into());
             let Some(row) = row else {
-                self.findings.report(place, "the table setting_changes has no row of it");
+                self.findings.report(location, "the table setting_changes has no row of it");
                 continue;
             };
-            self.findings.column(place, "selector", &*row.selector, &*selector);
-            self.findings.column(place, "setting", &*row.setting, &*setting);
+            self.findings.column(location, "selector", &*row.selector, &*selector);
+            self.findings.column(location, "setting", &*row.setting, &*setting);
         }
         for ordinal in extra {
-            let place = Row(revision, "setting", ordinal);
-            self.findings.report(place, "the table setting_changes has it, the commit does not");
+            let location = PartLocation(revision, "setting", ordinal);
+            self.findings.report(location, "the table setting_changes has it, the commit does not");
         }
     }
 
-    /// Goes on with a page of the current state.
+    /// Verifies a page of the current state.
     pub(super) fn entities(mut self, rows: &[StateRow]) -> Self {
         for row in rows {
             match row.key() {
                 Ok(key) => self.entity(&key, row),
-                Err(Error::Corrupt { what, detail } | Error::Newer { what, detail }) => {
+                Err(Error::Corrupt { what, detail } | Error::NewerData { what, detail }) => {
                     self.findings.report(what, format!("the table entities: {detail}"));
                 }
                 Err(error) => self.findings.report("the table entities", error),
@@ -250,12 +250,12 @@ impl Verifier {
         let Some(Expected { digest, owner, registered, state }) = self.entities.remove(key) else {
             return found.report(key, "it is in the table entities, but no commit registers it");
         };
-        let said = digest.to_string();
-        found.column(key, "digest", &*row.digest, &*said);
-        let actual = Digest::of(&row.document);
+        let expected = digest.to_string();
+        found.column(key, "digest", &*row.digest, &*expected);
+        let actual = Digest::compute(&row.document);
         if actual != digest {
             let problem =
-                format!("its column document has the digest {actual}, the log says {said}");
+                format!("its column document has the digest {actual}, the log says {expected}");
             found.report(key, problem);
         }
         found.column(key, "owner", &*row.owner, &*owner);
@@ -267,7 +267,7 @@ impl Verifier {
         found.column(key, "lifecycle_notice", notice, state.notice.as_deref());
     }
 
-    /// Everything that was found, in the order of the log.
+    /// Returns the findings in the order of the log.
     pub(super) fn finish(mut self, head: Option<&HeadRow>) -> Findings {
         let mut missing: Vec<Key> = std::mem::take(&mut self.entities).into_keys().collect();
         missing.sort();
@@ -277,28 +277,28 @@ impl Verifier {
         if self.revision < self.served.0 {
             let (ends, (served, chain)) = (self.revision, self.served);
             let problem = format!(
-                "the log ends at revision {ends}, but this server serves revision {served} ({chain}): \
-                 the end of the log was cut off behind it"
+                "the log ends at revision {ends}, but this server serves revision {served} ({chain}): the end \
+                 of the log was deleted while the server was running"
             );
-            self.findings.report(Place(ends.saturating_add(1)), problem);
+            self.findings.report(CommitLocation(ends.saturating_add(1)), problem);
         }
         self.head(head);
         self.findings
     }
 
     fn head(&mut self, head: Option<&HeadRow>) {
-        const PLACE: &str = "the table head";
+        const LOCATION: &str = "the table head";
         let Some(head) = head else {
-            let problem = "its row is missing, so nothing can be appended and no server starts; \
+            let problem = "its row is missing, so no server can start or append; \
                            restore it from a backup, or stop all servers and: INSERT INTO head \
                            (revision, chain) SELECT revision, chain FROM commits ORDER BY revision \
                            DESC LIMIT 1";
-            return self.findings.report(PLACE, problem);
+            return self.findings.report(LOCATION, problem);
         };
-        self.findings.number(PLACE, "revision", head.revision, self.revision);
-        let mut possible = [Some(self.chain), self.claimed].into_iter().flatten();
-        if !possible.any(|chain| is(&head.chain, chain)) {
-            self.findings.column(PLACE, "chain", &*head.chain, &*self.chain.to_string());
+        self.findings.number(LOCATION, "revision", head.revision, self.revision);
+        let mut possible = [Some(self.chain), self.stored_chain].into_iter().flatten();
+        if !possible.any(|chain| has_chain(&head.chain, chain)) {
+            self.findings.column(LOCATION, "chain", &*head.chain, &*self.chain.to_string());
         }
     }
 }
@@ -311,17 +311,21 @@ impl State {
 }
 
 /// Whether a column has this chain hash.
-fn is(column: &Text, chain: ChainHash) -> bool {
+fn has_chain(column: &Text, chain: ChainHash) -> bool {
     **column == *chain.to_string().as_bytes()
 }
 
-/// The rows of a revision; those of revisions before it belong to no commit.
-fn taken<T>(rows: &mut Peekable<IntoIter<T>>, revision: impl Fn(&T) -> i64, wanted: i64) -> Vec<T> {
+/// Takes the rows of a revision. Rows of earlier revisions belong to no commit.
+fn take_revision<T>(
+    rows: &mut Peekable<IntoIter<T>>,
+    revision: impl Fn(&T) -> i64,
+    wanted: i64,
+) -> Vec<T> {
     while rows.next_if(|row| revision(row) < wanted).is_some() {}
     std::iter::from_fn(|| rows.next_if(|row| revision(row) == wanted)).collect()
 }
 
-/// The rows at their places, of which there are so many; and the places of those that have none.
+/// Rows by their ordinal, and the ordinals of surplus rows.
 fn aligned<T>(
     rows: Vec<T>,
     ordinal: impl Fn(&T) -> i64,
@@ -332,7 +336,7 @@ fn aligned<T>(
     for row in rows {
         let ordinal = ordinal(&row);
         match usize::try_from(ordinal).ok().and_then(|at| places.get_mut(at)) {
-            Some(place @ None) => *place = Some(row),
+            Some(location @ None) => *location = Some(row),
             Some(Some(_)) | None => extra.push(ordinal),
         }
     }

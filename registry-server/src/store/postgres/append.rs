@@ -1,4 +1,4 @@
-//! Appending to Postgres: one statement, see `append.sql`.
+//! Appends to Postgres in one statement (`append.sql`).
 
 use registry_core::Revision;
 use sqlx::{
@@ -7,39 +7,39 @@ use sqlx::{
     query::Query,
 };
 
-use super::{PostgresStore, WRITER};
+use super::{PostgresStore, WRITER_LOCK};
 use crate::store::{
     CommitEvent,
-    at::At,
-    backend::{Appended, Refusal},
+    backend::{AppendFailure, AppendResult},
     batch::{Batch, NewChange, NewCommit, NewEntity, NewLifecycle, NewSetting},
     row::{HeadRow, corrupt, revision, stored},
     sql,
+    sql_timestamp::SqlTimestamp,
 };
 
-/// The log's head with its lock: nobody else appends until this is used or dropped.
-pub(in crate::store) struct HeldHead(Transaction<'static, Postgres>);
+/// Transaction that holds the lock on the head row.
+pub(in crate::store) struct HeadTransaction(Transaction<'static, Postgres>);
 
 type Append<'q> = Query<'q, Postgres, PgArguments>;
 
 impl PostgresStore {
-    /// Waits for its turn at the head's lock, which is given in the order of asking.
-    pub(in crate::store) async fn hold_head(&self) -> Result<HeldHead, sqlx::Error> {
+    /// Waits for the lock on the head row, which is granted in order of arrival.
+    pub(in crate::store) async fn lock_head(&self) -> Result<HeadTransaction, sqlx::Error> {
         let mut transaction = self.pool.begin().await?;
-        // Whoever stops while it holds the head must not stop everybody else for long.
+        // A server that stops while it has the lock must not block others for long.
         let limit = "SET LOCAL idle_in_transaction_session_timeout = '5s'";
         sqlx::query(limit).execute(&mut *transaction).await?;
         sqlx::query("SELECT revision FROM head FOR UPDATE").execute(&mut *transaction).await?;
-        Ok(HeldHead(transaction))
+        Ok(HeadTransaction(transaction))
     }
 
     pub(in crate::store) async fn append(
         &self,
-        hold: Option<HeldHead>,
+        lock: Option<HeadTransaction>,
         expected: Revision,
         batch: &Batch<'_>,
-    ) -> Result<Appended, Refusal> {
-        let refused = |e: sqlx::Error| super::refusal::refusal(&self.name, &e);
+    ) -> Result<AppendResult, AppendFailure> {
+        let failed = |e: sqlx::Error| super::errors::append_failure(&self.name, &e);
         let append = sqlx::query(include_str!("append.sql"));
         let append = bind_head(append, expected, batch);
         let append = bind_commits(append, &batch.commits);
@@ -49,32 +49,35 @@ impl PostgresStore {
         let append = bind_settings(append, &batch.settings);
         let append = bind_requests(append, batch);
         let append = bind_events(append, batch.events());
-        let is_appended = match hold {
-            None => append.execute(&self.pool).await.map_err(refused)?.rows_affected() == 1,
-            Some(HeldHead(mut transaction)) => {
-                let done = append.execute(&mut *transaction).await.map_err(refused)?;
-                transaction.commit().await.map_err(refused)?;
+        let is_appended = match lock {
+            None => append.execute(&self.pool).await.map_err(failed)?.rows_affected() == 1,
+            Some(HeadTransaction(mut transaction)) => {
+                let done = append.execute(&mut *transaction).await.map_err(failed)?;
+                transaction.commit().await.map_err(failed)?;
                 done.rows_affected() == 1
             }
         };
         if is_appended {
-            return Ok(Appended::Yes);
+            return Ok(AppendResult::Stored);
         }
         let head: HeadRow =
-            sqlx::query_as(sql::HEAD).fetch_one(&self.pool).await.map_err(refused)?;
+            sqlx::query_as(sql::HEAD).fetch_one(&self.pool).await.map_err(failed)?;
         if head.revision != stored(expected) {
-            return revision(head.revision).map(Appended::HeadMoved).map_err(Refusal::Store);
+            return revision(head.revision)
+                .map(AppendResult::HeadMoved)
+                .map_err(AppendFailure::Store);
         }
-        if !batch.is_copy() && self.is_any_taken(batch).await.map_err(refused)? {
-            return Err(Refusal::RequestId);
+        if !batch.is_copy() && self.is_any_taken(batch).await.map_err(failed)? {
+            return Err(AppendFailure::RequestId);
         }
-        let detail = format!("revision {} is not the one that was read", head.revision);
-        Err(Refusal::Store(corrupt("the table head", detail)))
+        let detail =
+            format!("revision {} has another chain hash than the one read before", head.revision);
+        Err(AppendFailure::Store(corrupt("the table head", detail)))
     }
 }
 
 impl PostgresStore {
-    /// Whether a request of the batch made a commit already.
+    /// Whether an earlier commit has a request id of the batch.
     async fn is_any_taken(&self, batch: &Batch<'_>) -> Result<bool, sqlx::Error> {
         let taken = sqlx::query_scalar(
             "SELECT EXISTS (
@@ -172,11 +175,11 @@ fn bind_requests<'q>(append: Append<'q>, batch: &'q Batch<'_>) -> Append<'q> {
 
 fn bind_events<'q>(append: Append<'q>, events: &'q [CommitEvent]) -> Append<'q> {
     append
-        .bind(events.iter().map(|e| At(e.what.at)).bind_iter())
+        .bind(events.iter().map(|e| SqlTimestamp(e.what.at)).bind_iter())
         .bind(events.iter().map(|e| e.what.principal.as_str()).bind_iter())
         .bind(events.iter().map(|e| e.what.method.as_str()).bind_iter())
         .bind(events.iter().map(|e| e.what.address.as_str()).bind_iter())
         .bind(sql::COMMITTED)
         .bind(events.iter().map(|e| e.revision.to_string()).bind_iter())
-        .bind(events.iter().map(|_| WRITER).bind_iter())
+        .bind(events.iter().map(|_| WRITER_LOCK).bind_iter())
 }

@@ -1,4 +1,4 @@
-//! Appending to a SQLite file: one immediate transaction, many rows a statement.
+//! Appends to SQLite in one immediate transaction, with many rows in one statement.
 
 use registry_core::Revision;
 use sqlx::{Connection as _, QueryBuilder, Sqlite, SqliteConnection};
@@ -6,14 +6,14 @@ use sqlx::{Connection as _, QueryBuilder, Sqlite, SqliteConnection};
 use super::SqliteStore;
 use crate::store::{
     CommitEvent, Error,
-    at::At,
-    backend::{Appended, Refusal},
+    backend::{AppendFailure, AppendResult},
     batch::{Batch, NewKey, NewSetting},
     row::{HeadRow, chain, corrupt, revision, stored},
     sql,
+    sql_timestamp::SqlTimestamp,
 };
 
-/// Rows a statement: enough that the hop to SQLite's thread no longer counts.
+/// Rows in one statement, enough to amortize the switch to the SQLite thread.
 const ROWS: usize = 250;
 
 impl SqliteStore {
@@ -21,18 +21,21 @@ impl SqliteStore {
         &self,
         expected: Revision,
         batch: &Batch<'_>,
-    ) -> Result<Appended, Refusal> {
-        let refused = |e: sqlx::Error| super::refusal::refusal(&self.name, &e);
-        self.check_file().map_err(refused)?;
-        let mut connection = self.writer.acquire().await.map_err(refused)?;
+    ) -> Result<AppendResult, AppendFailure> {
+        let failed = |e: sqlx::Error| super::errors::append_failure(&self.name, &e);
+        self.check_file().map_err(failed)?;
+        let mut connection = self.writer.acquire().await.map_err(failed)?;
         let appended = self.append_on(&mut connection, expected, batch).await;
-        let is_moved = |refusal: &Refusal| {
-            matches!(refusal, Refusal::Lost(_) | Refusal::Store(Error::Moved { .. }))
+        let is_moved = |failure: &AppendFailure| {
+            matches!(
+                failure,
+                AppendFailure::Lost(_) | AppendFailure::Store(Error::FileReplaced { .. })
+            )
         };
-        // Where the files are lost, no new connection would find them.
-        if appended.as_ref().is_err_and(|refusal| !is_moved(refusal)) {
-            // After a full disk, say, SQLite has rolled back by itself, and the driver believes
-            // itself within a transaction for ever.
+        // A new connection would not find lost files.
+        if appended.as_ref().is_err_and(|failure| !is_moved(failure)) {
+            // After some failures, such as a full disk, SQLite rolls back by itself and the driver still assumes an
+            // open transaction.
             connection.close_on_drop();
         }
         appended
@@ -43,41 +46,46 @@ impl SqliteStore {
         connection: &mut SqliteConnection,
         expected: Revision,
         batch: &Batch<'_>,
-    ) -> Result<Appended, Refusal> {
-        let refused = |e: sqlx::Error| super::refusal::refusal(&self.name, &e);
-        let mut transaction = connection.begin_with("BEGIN IMMEDIATE").await.map_err(refused)?;
+    ) -> Result<AppendResult, AppendFailure> {
+        let failed = |e: sqlx::Error| super::errors::append_failure(&self.name, &e);
+        let mut transaction = connection.begin_with("BEGIN IMMEDIATE").await.map_err(failed)?;
         let head: HeadRow =
-            sqlx::query_as(sql::HEAD).fetch_one(&mut *transaction).await.map_err(refused)?;
+            sqlx::query_as(sql::HEAD).fetch_one(&mut *transaction).await.map_err(failed)?;
         if head.revision != stored(expected) {
-            return revision(head.revision).map(Appended::HeadMoved).map_err(Refusal::Store);
+            return revision(head.revision)
+                .map(AppendResult::HeadMoved)
+                .map_err(AppendFailure::Store);
         }
         check_chain(&head, batch)?;
-        if !batch.is_copy() && is_any_taken(&mut transaction, batch).await.map_err(refused)? {
-            return Err(Refusal::RequestId);
+        if !batch.is_copy() && is_any_taken(&mut transaction, batch).await.map_err(failed)? {
+            return Err(AppendFailure::RequestId);
         }
-        write(&mut transaction, batch).await.map_err(refused)?;
-        self.check_file().map_err(refused)?;
-        transaction.commit().await.map_err(refused)?;
-        // A file that was lost since the check before took the commits with it, or not.
-        self.check_file().map_err(|e| Refusal::Lost(self.explain(&e)))?;
-        Ok(Appended::Yes)
+        write(&mut transaction, batch).await.map_err(failed)?;
+        self.check_file().map_err(failed)?;
+        transaction.commit().await.map_err(failed)?;
+        // A file lost since the previous check may or may not have the commit.
+        self.check_file().map_err(|e| AppendFailure::Lost(self.explain(&e)))?;
+        Ok(AppendResult::Stored)
     }
 }
 
-/// The head must be the commit that the first new one was sealed after, not only have its number.
-fn check_chain(head: &HeadRow, batch: &Batch<'_>) -> Result<(), Refusal> {
+/// Checks the chain hash of the head, not only its revision.
+fn check_chain(head: &HeadRow, batch: &Batch<'_>) -> Result<(), AppendFailure> {
     let what = "the table head";
-    let previous = chain(what, &head.chain).map_err(Refusal::Store)?;
+    let previous = chain(what, &head.chain).map_err(AppendFailure::Store)?;
     match batch.commits.first() {
         Some(first) if previous.then(first.canonical).to_string() != first.chain => {
-            let detail = format!("revision {} is not the one that was read", head.revision);
-            Err(Refusal::Store(corrupt(what, detail)))
+            let detail = format!(
+                "revision {} has another chain hash than the one read before",
+                head.revision
+            );
+            Err(AppendFailure::Store(corrupt(what, detail)))
         }
         _ => Ok(()),
     }
 }
 
-/// Whether a request of the batch made a commit already.
+/// Whether an earlier commit has a request id of the batch.
 async fn is_any_taken(
     connection: &mut SqliteConnection,
     batch: &Batch<'_>,
@@ -147,7 +155,7 @@ async fn write(connection: &mut SqliteConnection, batch: &Batch<'_>) -> Result<(
     }
     for CommitEvent { revision, what } in batch.events() {
         sqlx::query(sql::NEW_ACCESS_EVENT)
-            .bind(At(what.at))
+            .bind(SqlTimestamp(what.at))
             .bind(what.principal.as_str())
             .bind(what.method.as_str())
             .bind(what.address.as_str())
@@ -264,7 +272,7 @@ mod tests {
     use registry_core::ChainHash;
 
     use super::*;
-    use crate::store::{batch::Made, schema::Opening};
+    use crate::store::{batch::CommitSource, schema::SchemaMode};
 
     #[tokio::test]
     async fn files_lost_during_commit_leave_outcome_unknown() {
@@ -272,7 +280,7 @@ mod tests {
         let path = directory.path().join("registry.db");
         for lost in ["registry.db-wal", "registry.db"] {
             let (store, registry) =
-                SqliteStore::open(&path, "test".to_owned(), Opening::Migrate).await.unwrap();
+                SqliteStore::open(&path, "test".to_owned(), SchemaMode::Migrate).await.unwrap();
             let lost = directory.path().join(lost);
             let mut connection = store.writer.acquire().await.unwrap();
             connection.lock_handle().await.unwrap().set_commit_hook(move || {
@@ -289,12 +297,12 @@ mod tests {
                 lifecycles: Vec::new(),
                 settings: Vec::new(),
                 requests: Vec::new(),
-                made: Made::Here(&[]),
+                source: CommitSource::Local(&[]),
             };
             let appended = store.append(Revision(0), &batch).await;
-            assert!(matches!(appended, Err(Refusal::Lost(Error::Moved { .. }))));
+            assert!(matches!(appended, Err(AppendFailure::Lost(Error::FileReplaced { .. }))));
             let appended = store.append(Revision(0), &batch).await;
-            assert!(matches!(appended, Err(Refusal::Store(Error::Moved { .. }))));
+            assert!(matches!(appended, Err(AppendFailure::Store(Error::FileReplaced { .. }))));
             store.close().await;
         }
     }

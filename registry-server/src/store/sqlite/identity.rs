@@ -1,9 +1,8 @@
-//! The identity of the database file and of its journal (`-wal`): a file that is deleted or replaced
-//! keeps working for the process that has it open, and everything written to it is lost at the next
-//! start. New commits are in the journal only, so each of the two files matters.
+//! Identity of the database file and its journal (`-wal`). A process can continue to use a deleted or replaced
+//! file, but its writes are lost at the next start. New commits are only in the journal, so both files matter.
 //!
-//! The path is only examined, never opened: closing any descriptor of the file would release the
-//! locks that SQLite holds on it (POSIX advisory locks).
+//! The paths are never opened: closing any descriptor of the file would release the locks of SQLite (POSIX
+//! advisory locks).
 
 use std::{
     fs, io,
@@ -12,19 +11,19 @@ use std::{
     sync::OnceLock,
 };
 
-/// The files that two paths named when the database was opened.
+/// The files at two paths when the database was opened.
 #[derive(Debug)]
 pub(super) struct FileIdentity {
     path: PathBuf,
-    /// Device and inode; an error is kept as none, and then nothing is checked.
+    /// Device and inode; `None` disables the check.
     opened: Option<(u64, u64)>,
-    /// SQLite puts it beside the target of a symbolic link.
+    /// Beside the target of a symbolic link.
     journal: PathBuf,
-    /// Not set before the first connection, which creates the journal.
+    /// Unset before the first connection, which creates the journal.
     journal_opened: OnceLock<(u64, u64)>,
 }
 
-/// One of the paths names another file, or none.
+/// A path that refers to another file, or to none.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 pub(super) struct Moved(pub(super) String);
@@ -42,8 +41,7 @@ impl FileIdentity {
         }
     }
 
-    /// Notes the journal of the first connection, and checks that a later one has opened the same
-    /// files.
+    /// Records the journal of the first connection, and checks the files of later ones.
     pub(super) fn connected(&self) -> Result<(), Moved> {
         if let Ok(found) = identity(&self.journal) {
             self.journal_opened.get_or_init(|| found);
@@ -51,7 +49,7 @@ impl FileIdentity {
         self.check()
     }
 
-    /// Compares the files at the paths with those that were opened.
+    /// Compares the files at the paths with the opened ones.
     pub(super) fn check(&self) -> Result<(), Moved> {
         compare(&self.path, self.opened)?;
         compare(&self.journal, self.journal_opened.get().copied())
@@ -64,7 +62,7 @@ fn compare(path: &Path, opened: Option<(u64, u64)>) -> Result<(), Moved> {
         Ok(found) if found == opened => return Ok(()),
         Ok(_) => "was replaced by another file".to_owned(),
         Err(error) if error.kind() == io::ErrorKind::NotFound => "was deleted or moved".to_owned(),
-        Err(error) => format!("cannot be found ({error})"),
+        Err(error) => format!("cannot be accessed ({error})"),
     };
     Err(Moved(format!("{} {problem}", path.display())))
 }
@@ -78,7 +76,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn file_identity_notices_deletion_replacement_and_return() {
+    fn identity_detects_deletion_and_replacement() {
         let directory = tempfile::tempdir().unwrap();
         let (path, kept) = (directory.path().join("registry.db"), directory.path().join("kept"));
         fs::write(&path, "a").unwrap();

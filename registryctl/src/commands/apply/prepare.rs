@@ -1,12 +1,12 @@
-//! What a batch becomes before it is planned: conflicts settled, what is gone retired, and what is
-//! there again restored. All of it is
-//! decided against the registry at one revision, and the commit is refused if that is not the head.
+//! Preparation of a batch: resolves conflicts, retires removed entities, and restores returned ones.
+//!
+//! All decisions are based on one revision. The commit is rejected if the registry has a later one.
 
 use std::fmt;
 
 use registry_core::{
     Catalog, Key,
-    conflict::{OnConflict, Settlement, settle},
+    conflict::{OnConflict, Resolution, resolve_conflicts},
     prune::{Managed, prune},
 };
 use registry_proto::v1;
@@ -21,75 +21,74 @@ use crate::{
     style::printable,
 };
 
-/// A conflict, and what became of it.
+/// A key that is registered with other content.
 #[derive(Debug, Serialize)]
-pub(super) struct Settled {
+pub(super) struct ResolvedConflict {
     key: String,
-    /// The key instead; without one it was left out.
+    /// The new key; `None`: the entity is skipped.
     instead: Option<String>,
 }
 
-impl fmt::Display for Settled {
+impl fmt::Display for ResolvedConflict {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { key, instead } = self;
         match instead {
-            Some(instead) => write!(f, "conflict: {key} is {instead} instead"),
-            None => write!(f, "conflict: {key} is registered with other content; left out"),
+            Some(instead) => write!(f, "conflict: {key} is registered as {instead}"),
+            None => write!(f, "conflict: {key} is registered with other content; skipped"),
         }
     }
 }
 
-impl From<&Settlement> for Settled {
-    fn from(settlement: &Settlement) -> Self {
+impl From<&Resolution> for ResolvedConflict {
+    fn from(settlement: &Resolution) -> Self {
         match settlement {
-            Settlement::Skipped(key) => Self { key: key.to_string(), instead: None },
-            Settlement::Bumped { from, to } => {
+            Resolution::Skipped(key) => Self { key: key.to_string(), instead: None },
+            Resolution::Bumped { from, to } => {
                 Self { key: from.to_string(), instead: Some(to.to_string()) }
             }
         }
     }
 }
 
-/// Something in the files that was deprecated or retired on purpose, and stays so.
+/// An entity of the files that was explicitly deprecated or retired, so that it is not restored.
 #[derive(Debug, Serialize)]
-pub(super) struct Held {
+pub(super) struct HeldEntity {
     key: String,
     state: &'static str,
-    /// Why, in the words of whoever did it.
+    /// The message of the deprecation or retirement.
     reason: Option<String>,
 }
 
-impl Held {
-    /// Whether this entry has that key.
-    pub(super) fn is_of(&self, key: &str) -> bool {
+impl HeldEntity {
+    pub(super) fn has_key(&self, key: &str) -> bool {
         self.key == key
     }
 }
 
-impl fmt::Display for Held {
+impl fmt::Display for HeldEntity {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { key, state, reason } = self;
         let reason =
             reason.as_ref().map(|reason| format!(" ({})", printable(reason))).unwrap_or_default();
         write!(
             f,
-            "held: {key} stays {state}{reason}, because somebody said so; \
-             `registryctl restore {key}` makes it active"
+            "held: {key} was explicitly set to {state}{reason}; `registryctl restore {key}` makes it \
+             active"
         )
     }
 }
 
-/// A batch that is ready to be planned.
+/// A batch that is ready for planning.
 #[derive(Default)]
 pub(super) struct Prepared {
     pub(super) batch: Batch,
-    /// The revision against which it was decided, if that mattered.
+    /// The revision that the decisions are based on.
     pub(super) revision: Option<u64>,
-    pub(super) settled: Vec<Settled>,
-    pub(super) held: Vec<Held>,
+    pub(super) conflicts: Vec<ResolvedConflict>,
+    pub(super) held: Vec<HeldEntity>,
 }
 
-/// Settles the conflicts of a batch, and prunes by it.
+/// Resolves the conflicts of a batch, and adds the changes of pruning.
 pub(super) async fn prepare(
     client: &Client,
     batch: Batch,
@@ -102,17 +101,17 @@ pub(super) async fn prepare(
     }
     let now = client.head().await?;
     let catalog = Follower::open(client, None).await?.catalog(now).await?;
-    let settled = settle(&catalog, batch.proposals(), on_conflict)
+    let settled = resolve_conflicts(&catalog, batch.proposals(), on_conflict)
         .map_err(|e| Failure::Rejected(e.to_string()))?;
     let mut changes: Vec<_> =
         settled.changes.into_iter().map(|(from, change)| (Some(from), change)).collect();
     let mut held = Vec::new();
-    if let Some(source) = pruned.source.as_deref().filter(|_| pruned.prune) {
+    if let Some(source) = pruned.managed_by.as_deref().filter(|_| pruned.prune) {
         let owner = match &pruned.owner {
             Some(owner) => owner.clone(),
             None => owner(client, author).await?,
         };
-        // What was left out is in the files all the same.
+        // Skipped entities are still in the files.
         let wanted: Vec<_> = changes.iter().map(|(_, change)| change.clone()).collect();
         let in_files = [batch.proposals(), &wanted].concat();
         let pruning = prune(&catalog, &in_files, Managed { source, owner: &owner });
@@ -121,23 +120,23 @@ pub(super) async fn prepare(
         held = pruning.held.iter().filter_map(|key| held_in(&catalog, key)).collect();
     }
     Ok(Prepared {
-        batch: batch.replaced(changes),
+        batch: batch.with_proposals(changes),
         revision: Some(catalog.revision().0),
-        settled: settled.settlements.iter().map(Settled::from).collect(),
+        conflicts: settled.resolutions.iter().map(ResolvedConflict::from).collect(),
         held,
     })
 }
 
-fn held_in(catalog: &Catalog, key: &Key) -> Option<Held> {
+fn held_in(catalog: &Catalog, key: &Key) -> Option<HeldEntity> {
     let lifecycle = &catalog.find(key)?.lifecycle;
-    Some(Held {
+    Some(HeldEntity {
         key: key.to_string(),
         state: lifecycle.state.as_str(),
         reason: lifecycle.message().map(str::to_owned),
     })
 }
 
-/// Who will own what is applied: the caller's team or, where nobody is authenticated, the author.
+/// The owner of the applied entities: the caller's team or, without authentication, the author.
 async fn owner(client: &Client, author: &CommitArgs) -> Result<String, Failure> {
     let who = client.answer(client.access().who_am_i(request(v1::WhoAmIRequest {}))).await?;
     if who.method != "open" {

@@ -1,5 +1,4 @@
-//! Unchanged entries of a batch that the registry has retired. Registering an entry again does not make
-//! it active.
+//! Unchanged entities of a batch that are retired. Registering an entity again does not restore it.
 
 use std::collections::{BTreeSet, HashSet};
 
@@ -14,12 +13,12 @@ use crate::{
     view::KeyView,
 };
 
-/// Most keys of one query.
+/// Maximum number of keys in a request.
 const KEYS: usize = 1_000;
-/// Most keys that people are shown.
+/// Maximum number of printed keys.
 const SHOWN: usize = 10;
 
-/// The retired entries that the batch registers without effect. The batch itself retires none of them.
+/// The retired entities that the batch registers without effect.
 pub(super) async fn find(
     client: &Client,
     batch: &Batch,
@@ -52,7 +51,7 @@ pub(super) async fn find(
     Ok(retired)
 }
 
-/// The line for people.
+/// The printed line, if there is one.
 pub(super) fn line(retired: &[String]) -> Option<String> {
     let first = retired.first()?;
     let more = match retired.len().saturating_sub(SHOWN) {

@@ -1,9 +1,9 @@
-//! `audit access`: the trail of API tokens, and of the addresses that commits came from.
+//! `audit access`: the access log.
 
 use registry_proto::v1;
 
 use crate::{
-    cli::{AccessTrailArgs, Format},
+    cli::{AccessLogArgs, Format},
     client::{Client, PAGE_SIZE, request},
     commands::Session,
     failure::Failure,
@@ -11,13 +11,13 @@ use crate::{
     view::AccessEventView,
 };
 
-pub(super) async fn run(session: &Session, args: &AccessTrailArgs) -> Result<(), Failure> {
+pub(super) async fn run(session: &Session, args: &AccessLogArgs) -> Result<(), Failure> {
     let client = session.connect().await?;
     let events = all(&client, args.after).await?;
     if session.screen.format == Format::Json {
         return session.screen.json(&events);
     }
-    let head = ["NUMBER", "TIME", "WHO", "KNOWN BY", "FROM", "EVENT", "SUBJECT", "DETAIL"];
+    let head = ["NUMBER", "TIME", "PRINCIPAL", "METHOD", "ADDRESS", "EVENT", "SUBJECT", "DETAIL"];
     let mut table = TextTable::new(&head);
     for event in &events {
         let AccessEventView { number, at, principal, method, address, event, subject, detail } =
@@ -28,7 +28,7 @@ pub(super) async fn run(session: &Session, args: &AccessTrailArgs) -> Result<(),
     session.screen.table(&table)
 }
 
-/// Reads pages of events until there are no more.
+/// Reads all pages.
 async fn all(client: &Client, after_number: u64) -> Result<Vec<AccessEventView>, Failure> {
     let page_token = String::new();
     let mut wanted = v1::ListAccessEventsRequest { after_number, page_size: PAGE_SIZE, page_token };

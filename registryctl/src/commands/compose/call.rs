@@ -1,6 +1,6 @@
-//! `compose run`: one call of a tool at a gateway, with what was done of it.
+//! `compose run`: calls a tool at a gateway and prints the steps of its composition.
 //!
-//! Elicitation is not supported: the command has no user to ask.
+//! Elicitation is not supported.
 
 use std::{fs, time::Duration};
 
@@ -17,18 +17,18 @@ use crate::{
 };
 
 const VERSION: &str = "2026-07-28";
-/// How long a composition may take.
-const PATIENCE: Duration = Duration::from_mins(10);
-/// Largest answer, in bytes.
+/// Timeout of the call.
+const TIMEOUT: Duration = Duration::from_mins(10);
+/// Maximum size of a response, in bytes.
 const BYTES: usize = 64 << 20;
 
 pub(super) async fn run(session: &Session, args: &ComposeRunArgs) -> Result<(), Failure> {
     let arguments = parse_json(args.arguments.as_bytes())
-        .map_err(|e| Failure::Usage(format!("the arguments: {e}")))?;
-    let message = asked(args, &arguments).await?;
+        .map_err(|e| Failure::Usage(format!("invalid arguments of the tool: {e}")))?;
+    let message = call(args, &arguments).await?;
     if let Some(error) = message.get("error") {
-        let told = error["message"].as_str().unwrap_or("it says no more");
-        return Err(Failure::Rejected(printable(told).into_owned()));
+        let message = error["message"].as_str().unwrap_or("the call failed");
+        return Err(Failure::Rejected(printable(message).into_owned()));
     }
     let result = &message["result"];
     if session.screen.format == Format::Json {
@@ -37,20 +37,20 @@ pub(super) async fn run(session: &Session, args: &ComposeRunArgs) -> Result<(), 
         show(session, result)?;
     }
     if result["isError"] == true {
-        let told = result["content"][0]["text"].as_str().unwrap_or("the tool says that it failed");
-        return Err(Failure::Rejected(printable(told).into_owned()));
+        let text = result["content"][0]["text"].as_str().unwrap_or("the tool failed");
+        return Err(Failure::Rejected(printable(text).into_owned()));
     }
     Ok(())
 }
 
-async fn asked(args: &ComposeRunArgs, arguments: &Value) -> Result<Value, Failure> {
+async fn call(args: &ComposeRunArgs, arguments: &Value) -> Result<Value, Failure> {
     let target = || format!("the gateway at {}", args.gateway);
     let broken =
         |e: reqwest::Error| Failure::LiveUnreachable { target: target(), reason: root_cause(&e) };
     let client = Client::builder()
         .redirect(Policy::none())
         .no_proxy()
-        .timeout(PATIENCE)
+        .timeout(TIMEOUT)
         .user_agent(concat!("registryctl/", env!("CARGO_PKG_VERSION")))
         .build()
         .map_err(broken)?;
@@ -69,7 +69,7 @@ async fn asked(args: &ComposeRunArgs, arguments: &Value) -> Result<Value, Failur
     if let Some(agent) = &args.agent {
         let (name, version) = agent
             .rsplit_once('@')
-            .ok_or_else(|| Failure::Usage("--agent: write NAME@VERSION".to_owned()))?;
+            .ok_or_else(|| Failure::Usage("--agent requires NAME@VERSION".to_owned()))?;
         request = request.header("x-agent-name", name).header("x-agent-version", version);
     }
     if let Some(path) = &args.bearer_file {
@@ -81,15 +81,15 @@ async fn asked(args: &ComposeRunArgs, arguments: &Value) -> Result<Value, Failur
     while let Some(part) = response.chunk().await.map_err(broken)? {
         bytes.extend_from_slice(&part);
         if bytes.len() > BYTES {
-            let reason = format!("it answers more than {} MiB", BYTES >> 20);
-            return Err(Failure::LiveAnswer { target: target(), reason });
+            let reason = format!("the response exceeds {} MiB", BYTES >> 20);
+            return Err(Failure::InvalidLiveResponse { target: target(), reason });
         }
     }
     let text = String::from_utf8_lossy(&bytes);
-    // The last event of a stream is the answer.
+    // The last event of a stream has the response.
     let last = text.lines().rev().find_map(|line| line.strip_prefix("data:")).unwrap_or(&text);
     serde_json::from_str(last)
-        .map_err(|e| Failure::LiveAnswer { target: target(), reason: e.to_string() })
+        .map_err(|e| Failure::InvalidLiveResponse { target: target(), reason: e.to_string() })
 }
 
 fn show(session: &Session, result: &Value) -> Result<(), Failure> {

@@ -1,10 +1,10 @@
-//! What a composition does, as lines and as a picture.
+//! A composition as an outline and as a diagram.
 
 use registry_core::spec::{Operation, Spec, Target};
 
-use crate::picture::{Mark, Picture};
+use crate::diagram::{Diagram, Mark};
 
-/// One line a step, those within another indented.
+/// One line per step; nested steps are indented.
 pub(super) fn lines(spec: &Spec) -> Vec<String> {
     let mut lines = Vec::new();
     pattern(spec, 0, "", &mut lines);
@@ -25,7 +25,7 @@ fn pattern(spec: &Spec, depth: usize, name: &str, lines: &mut Vec<String>) {
     }
 }
 
-/// A pattern in a word, with the numbers that matter.
+/// The pattern with its main parameters.
 fn kind(spec: &Spec) -> String {
     match spec {
         Spec::Pipeline(_) => "pipeline".to_owned(),
@@ -51,82 +51,83 @@ fn kind(spec: &Spec) -> String {
     }
 }
 
-/// What a pattern is made of.
+/// A part of a pattern.
 enum Part<'s> {
     Operation(&'s Operation),
     Called(&'s Target),
 }
 
 fn parts(spec: &Spec) -> Vec<(String, Part<'_>)> {
-    let of = |name: &str, operation| (name.to_owned(), Part::Operation(operation));
+    let part = |name: &str, operation| (name.to_owned(), Part::Operation(operation));
     match spec {
         Spec::Filter(_) | Spec::SchemaMap(_) => Vec::new(),
         Spec::Pipeline(pipeline) => {
-            pipeline.steps.iter().map(|step| of(&step.id, &step.operation)).collect()
+            pipeline.steps.iter().map(|step| part(&step.id, &step.operation)).collect()
         }
         Spec::ScatterGather(scatter) => {
             let targets = scatter.targets.iter().enumerate();
-            targets.map(|(i, target)| of(&format!("target {}", i + 1), &target.operation)).collect()
+            targets
+                .map(|(i, target)| part(&format!("target {}", i + 1), &target.operation))
+                .collect()
         }
         Spec::Saga(saga) => {
             let both = saga.steps.iter().flat_map(|step| {
                 let undo = step.compensate.as_ref();
-                let undo = undo.map(|undo| of(&format!("{} undone by", step.id), undo));
-                std::iter::once(of(&step.id, &step.action)).chain(undo)
+                let undo = undo.map(|undo| part(&format!("{} compensated by", step.id), undo));
+                std::iter::once(part(&step.id, &step.action)).chain(undo)
             });
             both.collect()
         }
         Spec::DeadLetter(letter) => vec![
-            of("inner", &letter.inner),
+            part("inner", &letter.inner),
             ("dead letters".to_owned(), Part::Called(&letter.dead_letter_tool)),
         ],
         Spec::ClaimCheck(check) => vec![
             ("store".to_owned(), Part::Called(&check.store_tool)),
-            of("inner", &check.inner),
+            part("inner", &check.inner),
             ("retrieve".to_owned(), Part::Called(&check.retrieve_tool)),
         ],
         Spec::Timeout(limit) => {
-            let fallback = limit.fallback.as_ref().map(|instead| of("fallback", instead));
-            std::iter::once(of("inner", &limit.inner)).chain(fallback).collect()
+            let fallback = limit.fallback.as_ref().map(|instead| part("fallback", instead));
+            std::iter::once(part("inner", &limit.inner)).chain(fallback).collect()
         }
         Spec::CircuitBreaker(breaker) => {
-            let fallback = breaker.fallback.as_ref().map(|instead| of("fallback", instead));
-            std::iter::once(of("inner", &breaker.inner)).chain(fallback).collect()
+            let fallback = breaker.fallback.as_ref().map(|instead| part("fallback", instead));
+            std::iter::once(part("inner", &breaker.inner)).chain(fallback).collect()
         }
-        other => other.operations().into_iter().map(|inner| of("inner", inner)).collect(),
+        other => other.operations().into_iter().map(|inner| part("inner", inner)).collect(),
     }
 }
 
-/// The way of what flows, from what is called to what is called next; what undoes something, or takes
-/// what failed, is marked.
-pub(super) fn picture(tool: &str, spec: &Spec) -> Picture {
-    let mut picture = Picture::new(format!("the plan of {tool}"));
-    picture.add_node(tool, "active", Mark::Root);
-    drawn(spec, "", vec![tool.to_owned()], &mut picture);
-    picture
+/// The control flow of a composition. Compensations and dead letters are marked.
+pub(super) fn diagram(tool: &str, spec: &Spec) -> Diagram {
+    let mut diagram = Diagram::new(format!("composition {tool}"));
+    diagram.add_node(tool, "active", Mark::Root);
+    draw(spec, "", vec![tool.to_owned()], &mut diagram);
+    diagram
 }
 
-/// Draws a pattern after these, and gives what comes out of it.
-fn drawn(spec: &Spec, at: &str, before: Vec<String>, picture: &mut Picture) -> Vec<String> {
+/// Draws a pattern behind the given nodes, and returns its last nodes.
+fn draw(spec: &Spec, at: &str, before: Vec<String>, diagram: &mut Diagram) -> Vec<String> {
     let under = |name: &str| if at.is_empty() { name.to_owned() } else { format!("{at}/{name}") };
     match spec {
         Spec::Filter(_) | Spec::SchemaMap(_) => {
-            vec![node(&format!("{at}: {}", kind(spec)), &before, Mark::Plain, picture)]
+            vec![node(&format!("{at}: {}", kind(spec)), &before, Mark::Plain, diagram)]
         }
         Spec::ScatterGather(_) | Spec::Timeout(_) | Spec::CircuitBreaker(_) => {
             let parts = parts(spec).into_iter();
             parts
-                .flat_map(|(name, part)| part_drawn(&part, &under(&name), before.clone(), picture))
+                .flat_map(|(name, part)| draw_part(&part, &under(&name), before.clone(), diagram))
                 .collect()
         }
         Spec::Saga(saga) => {
             let mut now = before;
             for step in &saga.steps {
-                now = part_drawn(&Part::Operation(&step.action), &under(&step.id), now, picture);
+                now = draw_part(&Part::Operation(&step.action), &under(&step.id), now, diagram);
                 if let Some(undo) = &step.compensate {
-                    let name = under(&format!("{} undone by", step.id));
-                    for undone in part_drawn(&Part::Operation(undo), &name, now.clone(), picture) {
-                        picture.add_node(&undone, "active", Mark::Breaks);
+                    let name = under(&format!("{} compensated by", step.id));
+                    for undone in draw_part(&Part::Operation(undo), &name, now.clone(), diagram) {
+                        diagram.add_node(&undone, "active", Mark::Breaks);
                     }
                 }
             }
@@ -134,39 +135,34 @@ fn drawn(spec: &Spec, at: &str, before: Vec<String>, picture: &mut Picture) -> V
         }
         Spec::DeadLetter(letter) => {
             let inner = Part::Operation(&letter.inner);
-            let now = part_drawn(&inner, &under("inner"), before, picture);
+            let now = draw_part(&inner, &under("inner"), before, diagram);
             let name = under("dead letters");
             for failed in
-                part_drawn(&Part::Called(&letter.dead_letter_tool), &name, now.clone(), picture)
+                draw_part(&Part::Called(&letter.dead_letter_tool), &name, now.clone(), diagram)
             {
-                picture.add_node(&failed, "active", Mark::Breaks);
+                diagram.add_node(&failed, "active", Mark::Breaks);
             }
             now
         }
         other => parts(other)
             .into_iter()
-            .fold(before, |now, (name, part)| part_drawn(&part, &under(&name), now, picture)),
+            .fold(before, |now, (name, part)| draw_part(&part, &under(&name), now, diagram)),
     }
 }
 
-fn part_drawn(
-    part: &Part<'_>,
-    at: &str,
-    before: Vec<String>,
-    picture: &mut Picture,
-) -> Vec<String> {
+fn draw_part(part: &Part<'_>, at: &str, before: Vec<String>, diagram: &mut Diagram) -> Vec<String> {
     let target = match part {
-        Part::Operation(Operation::Pattern(spec)) => return drawn(spec, at, before, picture),
+        Part::Operation(Operation::Pattern(spec)) => return draw(spec, at, before, diagram),
         Part::Operation(Operation::Call(target)) => target,
         Part::Called(target) => *target,
     };
-    vec![node(&format!("{at}: {target}"), &before, Mark::Plain, picture)]
+    vec![node(&format!("{at}: {target}"), &before, Mark::Plain, diagram)]
 }
 
-fn node(label: &str, before: &[String], mark: Mark, picture: &mut Picture) -> String {
-    picture.add_node(label, "active", mark);
+fn node(label: &str, before: &[String], mark: Mark, diagram: &mut Diagram) -> String {
+    diagram.add_node(label, "active", mark);
     for from in before {
-        picture.add_edge(from, label);
+        diagram.add_edge(from, label);
     }
     label.to_owned()
 }

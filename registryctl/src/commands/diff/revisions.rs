@@ -1,16 +1,15 @@
-//! `diff A..B`: what was registered, deprecated, retired, restored and set between two points in
-//! history, with the differences inside of new versions.
+//! `diff A..B`: the changes between two points in history, with the differences of new versions.
 //!
-//! Each page is shown as it comes, so that nothing grows with the history.
+//! Pages are printed as they arrive, so that memory use does not grow with the history.
 
 mod view;
 
-use registry_core::{At, Revision};
+use registry_core::{PointInTime, Revision};
 use registry_proto::v1::{self, difference::Difference as Wire};
 
 use super::{super::Session, mark};
 use crate::{
-    cli::{About, Format},
+    cli::{EntityFilter, Format},
     client::{PAGE_SIZE, request},
     failure::Failure,
     screen::Screen,
@@ -19,14 +18,14 @@ use crate::{
 };
 use view::{Counts, DifferenceView};
 
-/// Shows the differences, and says how many there are.
+/// Prints the differences, and returns their number.
 pub(super) async fn run(
     session: &Session,
-    (from, to): (At, Option<At>),
-    about: Option<&About>,
+    (from, to): (PointInTime, Option<PointInTime>),
+    filter: Option<&EntityFilter>,
 ) -> Result<usize, Failure> {
     let client = session.connect().await?;
-    let mut wanted = request_of(from, to, about);
+    let mut wanted = new_request(from, to, filter);
     let mut output = Output { screen: session.screen, counts: Counts::default(), revisions: None };
     loop {
         let v1::CompareRevisionsResponse {
@@ -38,21 +37,26 @@ pub(super) async fn run(
         output.begin(from_revision, to_revision)?;
         for difference in differences {
             let difference = difference.difference;
-            let difference: Wire = difference.ok_or_else(|| Failure::answer("nothing differs"))?;
+            let difference: Wire =
+                difference.ok_or_else(|| Failure::invalid_response("an empty difference"))?;
             output.show(&DifferenceView::try_from(difference)?)?;
         }
         if next_page_token.is_empty() {
             return output.end();
         }
-        // All pages are of the same two revisions, whatever is registered meanwhile.
-        wanted.from = Some(At::Revision(Revision(from_revision)).into());
-        wanted.to = Some(At::Revision(Revision(to_revision)).into());
+        // Later pages compare the same revisions, also if commits were made.
+        wanted.from = Some(PointInTime::Revision(Revision(from_revision)).into());
+        wanted.to = Some(PointInTime::Revision(Revision(to_revision)).into());
         wanted.page_token = next_page_token;
     }
 }
 
-fn request_of(from: At, to: Option<At>, about: Option<&About>) -> v1::CompareRevisionsRequest {
-    let (kind, name, version) = About::wire(about);
+fn new_request(
+    from: PointInTime,
+    to: Option<PointInTime>,
+    filter: Option<&EntityFilter>,
+) -> v1::CompareRevisionsRequest {
+    let (kind, name, version) = EntityFilter::message(filter);
     v1::CompareRevisionsRequest {
         from: Some(from.into()),
         to: to.map(Into::into),
@@ -67,7 +71,7 @@ fn request_of(from: At, to: Option<At>, about: Option<&About>) -> v1::CompareRev
 struct Output {
     screen: Screen,
     counts: Counts,
-    /// Which revisions are compared, once that is known.
+    /// The compared revisions, known after the first page.
     revisions: Option<(u64, u64)>,
 }
 
@@ -86,18 +90,18 @@ impl Output {
         if self.screen.format == Format::Table {
             return self.lines(difference);
         }
-        // A difference holds texts, numbers and JSON only.
+        // Strings, numbers and JSON always serialize.
         let text = serde_json::to_string(difference).unwrap_or_default();
         let comma = if is_first { "" } else { "," };
         self.screen.bytes(format!("{comma}\n    {text}").as_bytes())
     }
 
-    /// A line for what is different, and one for each difference inside of it.
+    /// Prints a difference and the differences of the document.
     fn lines(&self, difference: &DifferenceView) -> Result<(), Failure> {
         let style = self.screen.style;
-        let (mark, paint, what) = difference.headline();
-        let what = printable(&what);
-        self.screen.line(&style.paint(paint, format!("{mark} {what}")))?;
+        let (mark, paint, headline) = difference.headline();
+        let headline = printable(&headline);
+        self.screen.line(&style.paint(paint, format!("{mark} {headline}")))?;
         let DifferenceView::Entity(entity) = difference else { return Ok(()) };
         if let Some(against) = &entity.against {
             let against = format!("    compared with {}", printable(against));

@@ -1,4 +1,4 @@
-//! The admin address of a gateway: JSON over HTTP, with its token where it asks for one.
+//! Client of the admin address of a gateway: JSON over HTTP, with a bearer token.
 
 use std::{fs, path::Path, time::Duration};
 
@@ -11,12 +11,11 @@ use crate::{
     style::printable,
 };
 
-/// How long an answer may take.
-const PATIENCE: Duration = Duration::from_secs(10);
-/// Largest answer, in bytes.
+/// Timeout of a request.
+const TIMEOUT: Duration = Duration::from_secs(10);
+/// Maximum size of a response, in bytes.
 const BYTES: usize = 64 << 20;
 
-/// One gateway.
 pub(super) struct Admin {
     url: String,
     client: Client,
@@ -28,15 +27,20 @@ impl Admin {
         let url = args.admin.trim_end_matches('/').to_owned();
         let parsed = Url::parse(&url).ok().filter(|url| matches!(url.scheme(), "http" | "https"));
         let parsed = parsed.filter(|url| url.username().is_empty() && url.password().is_none());
-        let help = "--admin: write a URL like http://127.0.0.1:7081, without user and password";
+        let help =
+            "--admin requires a URL such as http://127.0.0.1:7081, without user and password";
         let parsed = parsed.ok_or_else(|| Failure::Usage(help.to_owned()))?;
         let host = parsed.host_str().unwrap_or_default();
         let token = args.token()?;
-        let is_here = matches!(host, "localhost" | "127.0.0.1" | "[::1]");
-        if token.is_some() && parsed.scheme() == "http" && !is_here && !access.plaintext_token {
+        let is_loopback = matches!(host, "localhost" | "127.0.0.1" | "[::1]");
+        if token.is_some()
+            && parsed.scheme() == "http"
+            && !is_loopback
+            && !access.allow_insecure_token
+        {
             let message = format!(
-                "the token would go to {host} in plain text; use https://, or --plaintext-token \
-                 where the network is trusted"
+                "the admin token would be sent to {host} unencrypted; use https://, or \
+                 --allow-insecure-token on a trusted network"
             );
             return Err(Failure::Usage(message));
         }
@@ -66,8 +70,8 @@ impl Admin {
         while let Some(part) = response.chunk().await.map_err(broken)? {
             bytes.extend_from_slice(&part);
             if bytes.len() > BYTES {
-                let reason = format!("it answers more than {} MiB", BYTES >> 20);
-                return Err(Failure::LiveAnswer { target: target(), reason });
+                let reason = format!("the response exceeds {} MiB", BYTES >> 20);
+                return Err(Failure::InvalidLiveResponse { target: target(), reason });
             }
         }
         let value = serde_json::from_slice::<Value>(&bytes);
@@ -75,38 +79,38 @@ impl Admin {
             if bytes.is_empty() {
                 return Ok(Value::Null);
             }
-            let lies = |e: serde_json::Error| Failure::LiveAnswer {
+            let invalid = |e: serde_json::Error| Failure::InvalidLiveResponse {
                 target: target(),
                 reason: e.to_string(),
             };
-            return value.map_err(lies);
+            return value.map_err(invalid);
         }
         let value = value.unwrap_or_default();
-        let said = Some(text(&value["error"])).filter(|said| !said.is_empty());
-        let said = said.unwrap_or_else(|| match status {
+        let message = Some(text(&value["error"])).filter(|message| !message.is_empty());
+        let message = message.unwrap_or_else(|| match status {
             StatusCode::UNAUTHORIZED => {
-                "it asks for its token, and this was none or another; give --admin-token-file"
+                "missing or invalid admin token; pass --admin-token-file or set GATEWAY_ADMIN_TOKEN"
                     .to_owned()
             }
             StatusCode::NOT_FOUND => {
-                "there is no admin address; `admin` in the gateway's configuration opens one"
+                "not an admin address; set `admin` in the gateway's configuration and use that address"
                     .to_owned()
             }
-            status => format!("it answers {status}"),
+            status => format!("HTTP status {status}"),
         });
         for problem in list(&value, "problems") {
             eprintln!("  {}", printable(&text(problem)));
         }
-        Err(Failure::Rejected(format!("{}: {said}", target())))
+        Err(Failure::Rejected(format!("{}: {message}", target())))
     }
 }
 
-/// With the certificates that the user gives for the registry; most fleets have one authority.
+/// An HTTP client with the CA bundle and the client certificate of the registry.
 fn client(access: &AccessArgs) -> Result<Client, Failure> {
     let mut builder = Client::builder()
         .redirect(Policy::none())
         .no_proxy()
-        .timeout(PATIENCE)
+        .timeout(TIMEOUT)
         .user_agent(concat!("registryctl/", env!("CARGO_PKG_VERSION")));
     let read = |path: &Path| fs::read(path).map_err(|e| Failure::unreadable(path, e));
     if let Some(path) = &access.ca_cert {
@@ -122,7 +126,7 @@ fn client(access: &AccessArgs) -> Result<Client, Failure> {
     builder.build().map_err(|e| Failure::usage(root_cause(&e)))
 }
 
-/// A text or a number of an answer; nothing where there is none.
+/// A string or number as text; empty for null.
 pub(super) fn text(value: &Value) -> String {
     match value {
         Value::Null => String::new(),
@@ -131,7 +135,7 @@ pub(super) fn text(value: &Value) -> String {
     }
 }
 
-/// A list of an answer; an empty one where there is none.
+/// A list; empty if it is missing.
 pub(super) fn list<'a>(value: &'a Value, name: &str) -> &'a [Value] {
     value[name].as_array().map_or(&[], Vec::as_slice)
 }

@@ -1,11 +1,9 @@
-//! `gateway sagas`: the sagas that a gateway knows, and undoing what is left of one.
-//!
-//! A completed saga cannot be undone.
+//! `gateway sagas`: lists sagas and retries failed compensations.
 
 use serde_json::{Value, json};
 
 use super::{
-    super::Session,
+    super::{Session, review::confirm_action},
     admin::{self, Admin},
 };
 use crate::{
@@ -19,30 +17,35 @@ pub(super) async fn run(session: &Session, admin: &Admin, args: &SagasArgs) -> R
     match &args.command {
         None => list(session, &admin.get("sagas").await?),
         Some(SagasCommand::Show(args)) => {
-            let saga = admin.get(&format!("sagas/{}", part(&args.id)?)).await?;
+            let saga = admin.get(&format!("sagas/{}", path_segment(&args.id)?)).await?;
             show(session, &saga)
         }
         Some(SagasCommand::Retry(args)) => {
-            admin.post("sagas/retry", &json!({ "saga": args.id })).await?;
-            session.screen.line(&format!(
-                "{} begins to be undone again; `gateway sagas show {}` tells how it ends",
-                args.id, args.id
-            ))
+            let id = path_segment(&args.saga.id)?;
+            let action = format!("retry the compensation of the saga {id}");
+            if confirm_action(session.screen, &action, args.confirm)? {
+                admin.post("sagas/retry", &json!({ "saga": id })).await?;
+                session.screen.line(&format!(
+                    "the compensation of {id} has started; `gateway sagas show {id}` shows its result"
+                ))?;
+            }
+            Ok(())
         }
     }
 }
 
-/// An id as a part of a path; none has other characters than these.
-fn part(id: &str) -> Result<&str, Failure> {
-    let is_plain = !id.is_empty() && id.chars().all(|c| c.is_ascii_alphanumeric() || c == '-');
-    is_plain.then_some(id).ok_or_else(|| Failure::Usage(format!("{id} is not the id of a saga")))
+/// Validates an id, so that it is one segment of a path.
+fn path_segment(id: &str) -> Result<&str, Failure> {
+    let is_valid = !id.is_empty() && id.chars().all(|c| c.is_ascii_alphanumeric() || c == '-');
+    is_valid.then_some(id).ok_or_else(|| Failure::Usage(format!("`{id}` is not the id of a saga")))
 }
 
 fn list(session: &Session, answer: &Value) -> Result<(), Failure> {
     if session.screen.format == Format::Json {
         return session.screen.json(answer);
     }
-    let mut table = TextTable::new(&["SAGA", "TOOL", "ID", "STATUS", "FAILED AT", "LEFT", "SINCE"]);
+    let mut table =
+        TextTable::new(&["SAGA", "TOOL", "ID", "STATUS", "FAILED AT", "UNCOMPENSATED", "SINCE"]);
     for saga in admin::list(answer, "sagas") {
         let status = admin::text(&saga["status"]);
         let left: Vec<_> = admin::list(saga, "left").iter().map(admin::text).collect();
@@ -64,9 +67,8 @@ fn list(session: &Session, answer: &Value) -> Result<(), Failure> {
     session.screen.table(&table)?;
     let damaged = answer["damagedLines"].as_u64().unwrap_or_default();
     if damaged > 0 {
-        let line = format!(
-            "{damaged} lines of its journal could not be read when it was started; its log says which"
-        );
+        let line =
+            format!("{damaged} lines of the gateway's journal are damaged; its log names them");
         session.screen.line(&session.screen.style.paint(Paint::Bad, line))?;
     }
     Ok(())
@@ -77,8 +79,8 @@ fn show(session: &Session, answer: &Value) -> Result<(), Failure> {
         return session.screen.json(answer);
     }
     let saga = &answer["saga"];
-    let told = [("tool", "tool"), ("id", "instance"), ("status", "status"), ("since", "at")];
-    for (name, member) in told {
+    let fields = [("tool", "tool"), ("id", "instance"), ("status", "status"), ("since", "at")];
+    for (name, member) in fields {
         let text = admin::text(&saga[member]);
         if !text.is_empty() {
             session.screen.line(&format!("{name:<8}{}", printable(&text)))?;

@@ -1,4 +1,4 @@
-//! `import a2a`: an agent's card as an agent of the registry.
+//! `import a2a`: the card of an agent as a registry document.
 //!
 //! The extended card and verification of signatures are not supported.
 
@@ -12,42 +12,45 @@ use tokio::time::timeout;
 use crate::{
     cli::ImportA2aArgs,
     failure::Failure,
-    live::{Place, Target, get_json, without_query},
+    live::{Endpoint, Target, get_json, without_query},
     progress::Progress,
 };
 
-/// Where a card is, below its agent: now, and until A2A 0.2.
+/// Paths of the card: since A2A 0.3, and in A2A 0.2.
 const WELL_KNOWN: [&str; 2] = ["/.well-known/agent-card.json", "/.well-known/agent.json"];
 
 pub(super) async fn import(args: &ImportA2aArgs) -> Result<Imported, Failure> {
-    let target = Target::new(Place::url(&args.url)?, &args.live)?;
+    let target = Target::new(Endpoint::url(&args.url)?, &args.live)?;
     let name = args.name.as_deref().map(|name| Name::parse(Kind::Agent, name));
     let name = name.transpose().map_err(Failure::usage)?;
-    let progress = Progress::spinner("asking");
+    let progress = Progress::spinner("reading the card");
     let started = Instant::now();
-    let card = timeout(target.patience(), card(&target, &args.url)).await;
-    let card = card.unwrap_or_else(|_| Err(target.late()))?;
+    let card = timeout(target.timeout(), card(&target, &args.url)).await;
+    let card = card.unwrap_or_else(|_| Err(target.timed_out()))?;
     drop(progress);
     let url = without_query(&args.url).to_owned();
     let options = AgentImportOptions { name, version: args.version.clone(), url };
-    target.work(started, move || import_agent(&card, &options)).await
+    target.process(started, move || import_agent(&card, &options)).await
 }
 
-/// The first card that is there: below the address, or at the root of its host.
+/// The first card found below the URL or at the root of its host.
 async fn card(target: &Target, url: &str) -> Result<Value, Failure> {
     if without_query(url).to_ascii_lowercase().ends_with(".json") {
         let found = get_json(target, url).await?;
-        return found.ok_or_else(|| target.lies("there is no card at that address"));
+        return found.ok_or_else(|| target.invalid_response("no card at this URL"));
     }
     let address = without_query(url).trim_end_matches('/');
     let root = address.split('/').take(3).collect::<Vec<_>>().join("/");
-    let places = [address, root.as_str()];
-    for place in places.iter().take(if address == root { 1 } else { 2 }) {
+    let bases = [address, root.as_str()];
+    for base in bases.iter().take(if address == root { 1 } else { 2 }) {
         for well_known in WELL_KNOWN {
-            if let Some(card) = get_json(target, &format!("{place}{well_known}")).await? {
+            if let Some(card) = get_json(target, &format!("{base}{well_known}")).await? {
                 return Ok(card);
             }
         }
     }
-    Err(target.lies(format!("there is no card: neither {} nor {}", WELL_KNOWN[0], WELL_KNOWN[1])))
+    Err(target.invalid_response(format!(
+        "no card: neither {} nor {} exists",
+        WELL_KNOWN[0], WELL_KNOWN[1]
+    )))
 }

@@ -1,4 +1,4 @@
-//! `import mcp`: a live server's own words as documents, and the target of the gateway for it.
+//! `import mcp`: a live MCP server as registry documents, and the gateway's target for it.
 
 use std::time::Instant;
 
@@ -10,14 +10,14 @@ use super::mcp_servers::report;
 use crate::{
     cli::ImportMcpArgs,
     failure::Failure,
-    live::{self, Found, GatewayTarget, Place, Target},
+    live::{self, Endpoint, FeatureCounts, GatewayTarget, Target},
     progress::Progress,
 };
 
 /// Features of the server, and its target for a gateway.
 #[derive(Debug, Serialize)]
 pub(super) struct Source {
-    pub(super) found: Found,
+    pub(super) found: FeatureCounts,
     /// The item of `targets` in the gateway's configuration.
     pub(super) target: Option<String>,
     /// The server of the target.
@@ -31,9 +31,10 @@ impl Source {
         self.server.as_deref().zip(self.target.as_deref())
     }
 
-    /// The found parts, in words.
+    /// The features in words.
     pub(super) fn found(&self) -> String {
-        let Found { tools, prompts, resources, resource_templates, instructions } = &self.found;
+        let FeatureCounts { tools, prompts, resources, resource_templates, instructions } =
+            &self.found;
         let counts = [
             (*tools, "tool"),
             (*prompts, "prompt"),
@@ -46,26 +47,26 @@ impl Source {
             many => Some(format!("{many} {noun}s")),
         };
         let mut parts: Vec<_> = counts.into_iter().filter_map(count).collect();
-        parts.extend(instructions.then(|| "instructions for the model".to_owned()));
+        parts.extend(instructions.then(|| "instructions".to_owned()));
         if parts.is_empty() { "nothing".to_owned() } else { parts.join(", ") }
     }
 }
 
 pub(super) async fn import(args: &ImportMcpArgs) -> Result<(Imported, Source), Failure> {
-    let place = match (&args.url, &args.stdio) {
-        (Some(url), _) => Place::url(url)?,
-        (None, Some(command)) => Place::command(command)?,
-        (None, None) => return Err(Failure::Usage("say a URL or --stdio COMMAND".to_owned())),
+    let endpoint = match (&args.url, &args.stdio) {
+        (Some(url), _) => Endpoint::url(url)?,
+        (None, Some(command)) => Endpoint::command(command)?,
+        (None, None) => return Err(Failure::Usage("name a URL or --stdio COMMAND".to_owned())),
     };
     let name = args.name.as_deref().map(|name| Name::parse(Kind::Server, name));
     let name = name.transpose().map_err(Failure::usage)?;
-    let target = Target::new(place, &args.live)?;
-    let progress = Progress::spinner("asking");
+    let target = Target::new(endpoint, &args.live)?;
+    let progress = Progress::spinner("reading the server");
     let started = Instant::now();
-    let said = live::ask_for_all(&target).await;
+    let live = live::list_features(&target).await;
     drop(progress);
-    let ((said, found), naming) = (said?, naming(args)?);
-    let problems = naming.problems(&said);
+    let ((live, found), naming) = (live?, naming(args)?);
+    let problems = naming.problems(&live);
     if !problems.is_empty() {
         return Err(Failure::Rejected(problems.join("\n")));
     }
@@ -78,7 +79,7 @@ pub(super) async fn import(args: &ImportMcpArgs) -> Result<(Imported, Source), F
         tools_only: args.tools_only,
         naming,
     };
-    let imported = target.work(started, move || import_server(&said, &options)).await?;
+    let imported = target.process(started, move || import_server(&live, &options)).await?;
     let server = imported.draft.servers.first();
     let text = |field: &str| server?.get(field)?.as_str();
     let named = text("name").zip(text("version"));
@@ -87,8 +88,8 @@ pub(super) async fn import(args: &ImportMcpArgs) -> Result<(Imported, Source), F
         && !variables.is_empty()
     {
         report(&format!(
-            "warning: values of headers and variables are not written to the target; set {} in the \
-             gateway's environment\n",
+            "warning: the target refers to variables instead of secret values; set {} in the gateway's \
+             environment\n",
             variables.join(", ")
         ));
     }
@@ -104,7 +105,7 @@ fn naming(args: &ImportMcpArgs) -> Result<Naming, Failure> {
     };
     for (from, to) in &args.renames {
         if naming.renames.insert(from.clone(), to.clone()).is_some() {
-            return Err(Failure::Usage(format!("--rename names `{from}` twice; keep one")));
+            return Err(Failure::Usage(format!("duplicate --rename of `{from}`; remove one")));
         }
     }
     Ok(naming)

@@ -1,5 +1,5 @@
-//! `import mcp-servers`: the servers of an MCP client's file as documents, and the gateway's targets
-//! for them.
+//! `import mcp-servers`: the servers of an MCP client's configuration as registry documents, and the
+//! gateway's targets for them.
 
 use std::{collections::BTreeMap, io, io::Write as _, path::Path, time::Instant};
 
@@ -10,7 +10,7 @@ use registry_import::{
     public_remote,
 };
 
-use super::targets;
+use super::targets::{self, Literals};
 use crate::{
     cli::{ImportMcpServersArgs, ToolPrefix},
     failure::Failure,
@@ -20,7 +20,7 @@ use crate::{
     style::printable,
 };
 
-/// Imports the servers that answer. The error lists the others and is returned beside them.
+/// Imports the reachable servers. The second result lists the failures of the others.
 pub(super) async fn import(
     args: &ImportMcpServersArgs,
 ) -> Result<(Imported, Result<(), Failure>), Failure> {
@@ -36,17 +36,19 @@ pub(super) async fn import(
     let mut failures: Vec<_> = problems.iter().map(ToString::to_string).collect();
     let all = servers.len() + problems.len();
     // The expanded value may be a secret, so it is not written to a file.
-    let (servers, refused): (Vec<_>, Vec<_>) = servers
+    let (servers, inexpressible): (Vec<_>, Vec<_>) = servers
         .into_iter()
         .partition(|server| args.targets.is_none() || server.expanded_fields.is_empty());
-    failures.extend(refused.iter().map(inexpressible));
-    let progress = Progress::spinner("asking");
-    let asked = join_all(servers.iter().map(|server| ask(server, args))).await;
+    failures.extend(inexpressible.iter().map(inexpressible_reason));
+    let progress = Progress::spinner("reading the servers");
+    let results = join_all(servers.iter().map(|server| read(server, args))).await;
     drop(progress);
     let (mut merged, mut repairs, mut written) = (Merged::default(), Vec::new(), Vec::new());
     let mut conflicts = Vec::new();
-    for (server, asked) in servers.iter().zip(asked) {
-        match asked {
+    // Only the file may contain literal values: they may be secrets.
+    let literals = if args.targets.is_some() { Literals::Written } else { Literals::Masked };
+    for (server, result) in servers.iter().zip(results) {
+        match result {
             Ok(imported) => {
                 repairs.extend(imported.repairs.into_iter().map(|repair| Repair {
                     pointer: format!("{}:{}", server.name, repair.pointer),
@@ -54,9 +56,9 @@ pub(super) async fn import(
                 }));
                 conflicts.extend(merged.add(&server.name, imported.draft));
                 if server.expanded_fields.is_empty() {
-                    written.push((server.name.to_string(), targets::of_server(server)));
+                    written.push((server.name.to_string(), targets::for_server(server, literals)));
                 } else {
-                    let message = inexpressible(server);
+                    let message = inexpressible_reason(server);
                     report(&format!("warning: {message}\n"));
                 }
             }
@@ -76,13 +78,16 @@ pub(super) async fn import(
             let items = written.iter().map(|(_, target)| format!("  - {target}\n"));
             let items: String = items.collect();
             report(&format!("targets for the gateway's configuration:\ntargets:\n{items}"));
+            if items.contains(targets::MASK) {
+                report("note: literal values are masked; --targets FILE writes them to a file\n");
+            }
         }
     }
     let outcome = if failures.is_empty() {
         Ok(())
     } else {
         let failed = failures.len();
-        // The text of a server does not begin a line of its own.
+        // Text of a server cannot start a new line.
         let failures: Vec<_> = failures.iter().map(|failure| printable(failure)).collect();
         let failures = failures.join("\n  ");
         Err(Failure::Rejected(format!(
@@ -93,20 +98,20 @@ pub(super) async fn import(
     Ok((imported, outcome))
 }
 
-/// The documents of one server.
-async fn ask(listed: &McpServer, args: &ImportMcpServersArgs) -> Result<Imported, Failure> {
-    let own = [("PATH", &args.program_path), ("HOME", &args.program_home)];
+/// Reads one server.
+async fn read(listed: &McpServer, args: &ImportMcpServersArgs) -> Result<Imported, Failure> {
+    let own = [("PATH", &args.program.path), ("HOME", &args.program.home)];
     let own = own.into_iter().filter(|(_, value)| !value.is_empty());
     let own: BTreeMap<_, _> = own.map(|(name, value)| (name.to_owned(), value.clone())).collect();
-    let target = Target::of_server(listed, own);
+    let target = Target::for_server(listed, own);
     let started = Instant::now();
-    let (said, _) = live::ask_for_all(&target).await?;
+    let (live, _) = live::list_features(&target).await?;
     let prefix = match args.tool_prefix {
         ToolPrefix::Always => format!("{}_", listed.name),
         ToolPrefix::Never => String::new(),
     };
     let remote = match &listed.transport {
-        // The expanded URL may be a secret.
+        // The expanded URL may contain a secret.
         Transport::Http { .. } if listed.expanded_fields.iter().any(|name| name == "url") => None,
         Transport::Http { url, .. } => public_remote(url, &target.header_names()),
         Transport::Stdio { .. } => None,
@@ -118,11 +123,11 @@ async fn ask(listed: &McpServer, args: &ImportMcpServersArgs) -> Result<Imported
         naming: Naming { prefix, ..Naming::default() },
         ..ServerImportOptions::default()
     };
-    target.work(started, move || import_server(&said, &options)).await
+    target.process(started, move || import_server(&live, &options)).await
 }
 
-/// Why a server has no target.
-fn inexpressible(server: &McpServer) -> String {
+/// The reason why a server has no target.
+fn inexpressible_reason(server: &McpServer) -> String {
     let problem = |field: &String| {
         if field.starts_with("env/") || field.starts_with("headers/") {
             format!(
@@ -141,7 +146,7 @@ fn inexpressible(server: &McpServer) -> String {
     server.expanded_fields.iter().map(problem).collect::<Vec<_>>().join("; ")
 }
 
-#[expect(clippy::disallowed_methods, reason = "the file names variables of the environment")]
+#[expect(clippy::disallowed_methods, reason = "the file refers to environment variables")]
 fn variable(name: &str, file: &Path) -> Option<String> {
     if name != mcp_servers::WORKSPACE_FOLDER {
         return std::env::var(name).ok();
@@ -150,7 +155,7 @@ fn variable(name: &str, file: &Path) -> Option<String> {
     folder.to_str().map(str::to_owned)
 }
 
-/// Writes to standard error. When it is gone, the documents still say what was imported.
+/// Writes to standard error. If it is closed, the documents are still complete.
 pub(super) fn report(text: &str) {
     let lines: String = text.lines().map(|line| printable(line) + "\n").collect();
     let _ = io::stderr().write_all(lines.as_bytes());

@@ -1,4 +1,4 @@
-//! `import registry`: an old or loose registry file, repaired.
+//! `import registry`: repairs a registry file of version 1, or an invalid one of version 2.
 
 use registry_import::{Imported, import_registry_file};
 

@@ -1,7 +1,6 @@
-//! `import server-json`: the documents of a `server.json`, or of what an MCP registry answered, as
-//! server entities.
+//! `import server-json`: the servers of a `server.json`, or of the response of an MCP registry.
 //!
-//! Further pages of a registry's list are not read; the command reports that they exist.
+//! Further pages of a response are not read; a finding reports them.
 
 use std::path::Path;
 
@@ -9,14 +8,14 @@ use registry_core::rules::Proposed;
 use registry_import::{Draft, Imported, Repair, RepairedBy};
 
 use super::{
-    super::{Session, refuse_errors},
+    super::{Session, reject_errors},
     fetch,
 };
 use crate::{
     batch::Batch, cli::ImportServerJsonArgs, failure::Failure, input::Source, report::Finding,
 };
 
-/// What is wrong in the file is shown at its line, and then nothing is imported.
+/// An invalid file is rejected with findings.
 pub(super) async fn import(
     session: &Session,
     ImportServerJsonArgs { from, .. }: &ImportServerJsonArgs,
@@ -26,18 +25,18 @@ pub(super) async fn import(
     } else {
         Source::read(Path::new(from))?
     };
-    let batch = Batch::of_server_json(source);
+    let batch = Batch::from_server_json(source);
     let report = batch.report(Vec::new());
-    refuse_errors(session.screen, &report)?;
+    reject_errors(session.screen, &report)?;
     let documents = batch.proposals().iter().filter_map(Proposed::document);
     let servers = documents.map(|document| document.entity().to_value()).collect();
-    let repairs = report.findings().iter().map(doubt).collect();
+    let repairs = report.findings().iter().map(open_decision).collect();
     let draft = Draft { servers, ..Draft::default() };
     Ok(Imported { draft, repairs, ..Imported::default() })
 }
 
-/// A warning is for a person to look at.
-fn doubt(Finding { pointer, message, help, .. }: &Finding) -> Repair {
+/// A warning as an open decision.
+fn open_decision(Finding { pointer, message, help, .. }: &Finding) -> Repair {
     Repair {
         pointer: pointer.clone(),
         what: message.clone(),

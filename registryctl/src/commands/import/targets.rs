@@ -1,6 +1,6 @@
-//! `--targets`: the gateway's targets of imported servers in a YAML file.
+//! `--targets`: writes the gateway's targets of imported servers to a YAML file.
 //!
-//! The file may be the gateway's configuration itself: only the items of the imported servers change.
+//! The file may be the gateway's configuration: only the items of the imported servers change.
 
 use std::{fs, io, path::Path};
 
@@ -10,29 +10,39 @@ use serde_json::Value;
 use super::super::export::save_private;
 use crate::{
     failure::Failure,
-    flow::{self, quoted},
+    yaml_flow::{self, quoted},
 };
 
+/// The replacement of a masked value.
+pub(super) const MASK: &str = "***";
+
+/// Whether the literal values of headers and variables are written. They may be secrets.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Literals {
+    Written,
+    Masked,
+}
+
 /// The target of a server without expanded fields, for all its versions.
-pub(super) fn of_server(server: &McpServer) -> String {
+pub(super) fn for_server(server: &McpServer, literals: Literals) -> String {
     let mut fields = vec![format!("version: {}", quoted("*"))];
     match &server.transport {
         Transport::Http { url, headers } => {
             fields.push(format!("http: {}", quoted(url)));
             if !headers.is_empty() {
-                fields.push(format!("headers: {}", secrets(headers.iter())));
+                fields.push(format!("headers: {}", references(headers.iter(), literals)));
             }
         }
         Transport::Stdio { command, args, env, cwd } => {
             let args: Vec<_> = args.iter().map(|argument| quoted(argument)).collect();
             let mut child = vec![format!("command: {}", quoted(command))];
             child.push(format!("args: [{}]", args.join(", ")));
-            // A program of the gateway gets PATH alone.
+            // The gateway passes only PATH to a program.
             let home = Expanded { value: String::new(), written: "${HOME}".to_owned() };
             let own = ("HOME".to_owned(), home);
             let own = (!env.contains_key("HOME")).then_some(&own);
             let own = own.map(|(name, value)| (name, value));
-            child.push(format!("env: {}", secrets(own.into_iter().chain(env))));
+            child.push(format!("env: {}", references(own.into_iter().chain(env), literals)));
             if let Some(cwd) = cwd {
                 child.push(format!("cwd: {}", quoted(&cwd.display().to_string())));
             }
@@ -43,24 +53,28 @@ pub(super) fn of_server(server: &McpServer) -> String {
     if !server.auto_start {
         fields.push("autoStart: false".to_owned());
     }
-    format!("{{ server: {}, {} }}", flow::name(server.name.as_str()), fields.join(", "))
+    format!("{{ server: {}, {} }}", yaml_flow::name(server.name.as_str()), fields.join(", "))
 }
 
-/// Variables stay references, so that the file has no secret that the client's file has not.
-fn secrets<'a>(pairs: impl Iterator<Item = (&'a String, &'a Expanded)>) -> String {
-    let secret = |text: &Expanded| match text.variable() {
-        Some(("", name)) => format!("{{ env: {} }}", flow::name(name)),
+/// A mapping of names to values. Variables stay references, so that their values are not written.
+fn references<'a>(
+    pairs: impl Iterator<Item = (&'a String, &'a Expanded)>,
+    literals: Literals,
+) -> String {
+    let reference = |text: &Expanded| match text.variable() {
+        Some(("", name)) => format!("{{ env: {} }}", yaml_flow::name(name)),
         Some((prefix, name)) => {
-            format!("{{ env: {}, prefix: {} }}", flow::name(name), quoted(prefix))
+            format!("{{ env: {}, prefix: {} }}", yaml_flow::name(name), quoted(prefix))
         }
+        None if literals == Literals::Masked => quoted(MASK),
         None => quoted(&text.value),
     };
     let pairs: Vec<_> =
-        pairs.map(|(name, text)| format!("{}: {}", quoted(name), secret(text))).collect();
+        pairs.map(|(name, text)| format!("{}: {}", quoted(name), reference(text))).collect();
     format!("{{ {} }}", pairs.join(", "))
 }
 
-/// Writes targets into a file, in place of those of the same servers.
+/// Writes targets to a file, and replaces those of the same servers.
 pub(super) fn write(path: &Path, targets: &[(String, String)]) -> Result<(), Failure> {
     let failed = |action, reason: String| Failure::File { action, path: path.to_owned(), reason };
     let before = match fs::read_to_string(path) {
@@ -72,7 +86,7 @@ pub(super) fn write(path: &Path, targets: &[(String, String)]) -> Result<(), Fai
     save_private(path, text.as_bytes())
 }
 
-/// The text of a YAML file with these targets. Other lines stay as they are.
+/// The text of a YAML file with these targets. Other lines are unchanged.
 fn with_targets(text: &str, targets: &[(String, String)]) -> Result<String, String> {
     let configured = configured(text).map_err(|e| format!("{e}; correct the file"))?;
     let line_end = if text.contains("\r\n") { "\r\n" } else { "\n" };
@@ -107,7 +121,7 @@ fn with_targets(text: &str, targets: &[(String, String)]) -> Result<String, Stri
         }
         if configured.iter().any(|item| item["server"] == server.as_str()) {
             return Err(format!(
-                "`targets` has an item of the server {server} over several lines; replace it by \
+                "`targets` has an item of the server {server} on several lines; replace it with \
                  `- {target}`"
             ));
         }
@@ -121,7 +135,7 @@ fn with_targets(text: &str, targets: &[(String, String)]) -> Result<String, Stri
     Ok(text)
 }
 
-/// Whether a line has the key `targets`, no value, and perhaps a comment.
+/// Whether a line has only the key `targets` and an optional comment.
 fn is_key_alone(line: &str) -> bool {
     let rest = line.trim_start_matches("targets:");
     rest.trim().is_empty() || (rest.starts_with([' ', '\t']) && rest.trim().starts_with('#'))
@@ -152,7 +166,7 @@ fn configured(text: &str) -> Result<Vec<Value>, String> {
     }
 }
 
-/// Rejects a text in which YAML does not read the targets.
+/// Verifies that the text contains the targets as YAML.
 fn verify(text: &str, targets: &[(String, String)]) -> Result<(), String> {
     let items = configured(text).map_err(|e| {
         format!("{e}, with the targets; write `targets:` alone on the line, with block items")
@@ -161,7 +175,7 @@ fn verify(text: &str, targets: &[(String, String)]) -> Result<(), String> {
         let target: Option<Value> = serde_saphyr::from_str(target).ok();
         if !items.iter().any(|item| Some(item) == target.as_ref()) {
             return Err(format!(
-                "YAML does not read the target of {server} as an item of `targets`; add it by hand"
+                "the target of {server} cannot be added to `targets`; add it manually"
             ));
         }
     }
@@ -178,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn targets_replace_their_own_lines_and_no_others() {
+    fn targets_replace_their_lines_only() {
         let new = with_targets("", &targets(&["a", "b"])).unwrap();
         assert_eq!(new, "targets:\n  - { server: a, new: 1 }\n  - { server: b, new: 1 }\n");
         let file = "# top\ntargets:\n# of the team\n- { server: ab, old: 1 }\n- { server: a, old: 1 }\n\nname: x\n";
@@ -197,7 +211,7 @@ mod tests {
         assert!(flow.starts_with("line 2: `targets` is not a block list"), "{flow}");
         let block = "targets:\n  - server: a\n    version: \"*\"\n";
         let known = with_targets(block, &targets(&["a"])).unwrap_err();
-        assert!(known.contains("replace it by `- { server: a, new: 1 }`"), "{known}");
+        assert!(known.contains("replace it with `- { server: a, new: 1 }`"), "{known}");
     }
 
     #[test]
@@ -215,14 +229,14 @@ mod tests {
     }
 
     #[test]
-    fn line_ends_are_kept() {
+    fn line_breaks_are_kept() {
         let changed = with_targets("x: 1\r\ntargets:\r\n- {server: a}", &targets(&["a", "b"]));
         let expected = "x: 1\r\ntargets:\r\n- { server: a, new: 1 }\r\n- { server: b, new: 1 }\r\n";
         assert_eq!(changed.unwrap(), expected);
     }
 
     #[test]
-    fn invalid_results_are_refused() {
+    fn invalid_results_are_rejected() {
         for (file, expected) in [
             ("targets: [", "not valid YAML"),
             ("- a\n", "not a mapping"),
@@ -238,12 +252,16 @@ mod tests {
     }
 
     #[test]
-    fn variables_stay_references() {
+    fn variables_stay_references_and_literals_are_masked() {
         let text = r#"{ "mcpServers": { "a": { "command": "x", "cwd": "/d", "timeout": 500, "autoStart": false,
             "env": { "T": "${TOKEN}", "L": "literal" } },
             "b": { "url": "https://h/mcp", "headers": { "Authorization": "Bearer ${TOKEN}" } } } }"#;
         let found = registry_import::mcp_servers::parse(text, &|_| Some("secret".to_owned()));
-        let written: Vec<_> = found.unwrap().servers.iter().map(of_server).collect();
+        let servers = found.unwrap().servers;
+        let masked = for_server(&servers[0], Literals::Masked);
+        assert!(masked.contains(r#""L": "***""#) && !masked.contains("literal"), "{masked}");
+        let written: Vec<_> =
+            servers.iter().map(|server| for_server(server, Literals::Written)).collect();
         assert_eq!(
             written,
             [

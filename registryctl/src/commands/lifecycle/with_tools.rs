@@ -1,34 +1,35 @@
-//! `retire server/NAME --with-tools`: a server and every tool whose source it is, in one commit.
+//! `retire server/NAME --with-tools`: retires a server and its tools in one commit.
 
-use registry_core::{Key, Kind, LifecycleState, Notice, rules::Proposed};
+use registry_core::{
+    Key, Kind, LifecycleState, Name, Notice, PointInTime, Revision, rules::Proposed,
+};
 use registry_proto::v1;
 
-use super::super::{Session, commit, lock::at, review};
+use super::super::{Session, commit, list, lock::at, review};
 use crate::{
     cli::{RetireArgs, Versions},
-    client::{Client, PAGE_SIZE, request},
+    client::{Client, request},
     failure::Failure,
 };
 
-/// Most tools of one server.
+/// Maximum number of tools of one server.
 const TOOLS: u32 = 10_000;
 
 pub(super) async fn run(session: &Session, args: RetireArgs) -> Result<(), Failure> {
-    let RetireArgs { what, message, sunset, force, yes, dry_run, commit: author, .. } = args;
+    let RetireArgs { versions, message, sunset, force, confirm, commit: author, .. } = args;
     let client = session.connect().await?;
-    // A version registered later makes the commit fail.
+    // The commit fails if another version is registered in the meantime.
     let revision = client.head().await?.0;
-    let servers = match what {
+    let servers = match versions {
         Versions::One(key) if key.kind == Kind::Server => vec![key],
-        Versions::All(Kind::Server, name) => versions(&client, name.as_str(), revision).await?,
+        Versions::All(Kind::Server, name) => in_use(&client, &name, revision).await?,
         Versions::One(Key { kind, .. }) | Versions::All(kind, _) => {
-            let message =
-                format!("--with-tools retires the tools of a server, and this is a {kind}");
+            let message = format!("--with-tools requires a server, and this is a {kind}");
             return Err(Failure::Usage(message));
         }
     };
     if servers.is_empty() {
-        return Err(Failure::Rejected("no version of the server is in use".to_owned()));
+        return Err(Failure::Rejected("the server has no version that is not retired".to_owned()));
     }
     let tools = tools(&client, &servers, revision).await?;
     let notice = Notice { message: message.clone(), replacement: None, sunset, forced: force };
@@ -36,36 +37,23 @@ pub(super) async fn run(session: &Session, args: RetireArgs) -> Result<(), Failu
     let change =
         |key: Key| v1::Change::from(&Proposed::SetLifecycle { key, state, notice: notice.clone() });
     let changes = tools.into_iter().chain(servers).map(change).collect();
-    let why = message.clone().unwrap_or_default();
-    let mut wanted = commit::request_of(changes, why, author, &session.globals.access);
+    let message = message.unwrap_or_default();
+    let mut wanted = commit::new_request(changes, message, author, &session.globals.access);
     wanted.base_revision = wanted.base_revision.or(Some(revision));
-    review::run(session, &client, &wanted, review::How { yes, dry_run }).await
+    review::run(session, &client, &wanted, confirm).await
 }
 
 /// The versions of a server that are not retired at a revision.
-async fn versions(client: &Client, name: &str, revision: u64) -> Result<Vec<Key>, Failure> {
-    let mut wanted = v1::ListRequest {
-        kind: v1::Kind::Server.into(),
-        name: name.to_owned(),
-        lifecycle: vec![v1::LifecycleState::Active.into(), v1::LifecycleState::Deprecated.into()],
-        page_size: PAGE_SIZE,
-        at: Some(at(revision)),
-        ..v1::ListRequest::default()
-    };
-    let mut found = Vec::new();
-    loop {
-        let page = client.answer(client.registry().list(request(wanted.clone()))).await?;
-        for record in page.records {
-            found.push(review::key_of(record.key)?);
-        }
-        if page.next_page_token.is_empty() {
-            return Ok(found);
-        }
-        wanted.page_token = page.next_page_token;
-    }
+async fn in_use(client: &Client, name: &Name, revision: u64) -> Result<Vec<Key>, Failure> {
+    let at = Some(PointInTime::Revision(Revision(revision)));
+    let records = list::versions(client, Kind::Server, name, at).await?.into_iter();
+    let records = records.filter(|record| record.lifecycle.state != "retired");
+    records
+        .map(|record| record.key.to_string().parse().map_err(Failure::invalid_response))
+        .collect()
 }
 
-/// The tools at a revision whose source is one of these servers, without those that are retired.
+/// The tools of these servers that are not retired at a revision.
 async fn tools(client: &Client, servers: &[Key], revision: u64) -> Result<Vec<Key>, Failure> {
     let wanted = v1::GetDependentsRequest {
         keys: servers.iter().map(v1::EntityKey::from).collect(),
@@ -77,7 +65,7 @@ async fn tools(client: &Client, servers: &[Key], revision: u64) -> Result<Vec<Ke
     let graph = response.graph.unwrap_or_default();
     if graph.truncated {
         let message =
-            format!("the server has more than {TOOLS} tools; retire its versions one by one");
+            format!("the server has more than {TOOLS} tools; retire its versions individually");
         return Err(Failure::Rejected(message));
     }
     let is_in_use = |node: &v1::GraphNode| node.lifecycle() != v1::LifecycleState::Retired;

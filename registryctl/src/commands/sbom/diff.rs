@@ -1,10 +1,10 @@
-//! `sbom diff`: what is different between two bills, from files or from the registry.
+//! `sbom diff`: the differences of two SBOMs, from files or from the registry.
 //!
-//! Files are not validated: only the readable parts are compared.
+//! Files are not validated. Parts that cannot be read are not compared.
 
 use std::fs;
 
-use registry_core::At;
+use registry_core::PointInTime;
 use registry_sbom::{Change, Difference, Format, Inventory, compare, read};
 use serde_json::{Value, json};
 
@@ -28,17 +28,19 @@ pub(super) async fn run(session: &Session, args: SbomDiffArgs) -> Result<(), Fai
 async fn inventory(
     session: &Session,
     source: &SbomSource,
-    at: Option<At>,
+    at: Option<PointInTime>,
 ) -> Result<Inventory, Failure> {
     match source {
         SbomSource::File(path) if at.is_some() => {
             let path = path.display();
-            Err(Failure::Usage(format!("{path} is a file; it is what it is at any time")))
+            Err(Failure::Usage(format!(
+                "{path} is a file; --old-at and --new-at require the registry"
+            )))
         }
         SbomSource::Registry(root) => {
             let client = session.connect().await?;
             let bytes = export::fetch(&client, root.as_ref(), Format::CycloneDx16, at).await?;
-            read(&bytes).map_err(Failure::answer)
+            read(&bytes).map_err(Failure::invalid_response)
         }
         SbomSource::File(path) => {
             let bytes = fs::read(path).map_err(|e| Failure::unreadable(path, e))?;

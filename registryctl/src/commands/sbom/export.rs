@@ -1,6 +1,6 @@
-//! `sbom export`: one bill, received in parts and written when it is complete.
+//! `sbom export`: receives an SBOM in parts and writes it when it is complete.
 
-use registry_core::{At, Key};
+use registry_core::{Key, PointInTime};
 use registry_proto::v1;
 use registry_sbom::Format;
 
@@ -12,22 +12,22 @@ use crate::{
 };
 
 pub(super) async fn run(session: &Session, args: SbomExportArgs) -> Result<(), Failure> {
-    let SbomExportArgs { root, all: _, format, out, at } = args;
+    let SbomExportArgs { root, all: _, format, out, as_of } = args;
     let client = session.connect().await?;
-    let bytes = fetch(&client, root.as_ref(), format, at.at).await?;
+    let bytes = fetch(&client, root.as_ref(), format, as_of.at).await?;
     save(session, out.as_deref(), &bytes)
 }
 
-/// Receives a bill.
+/// Receives an SBOM.
 pub(super) async fn fetch(
     client: &Client,
     root: Option<&Key>,
     format: Format,
-    at: Option<At>,
+    at: Option<PointInTime>,
 ) -> Result<Vec<u8>, Failure> {
     let wanted = v1::ExportSbomRequest {
         root: root.map(Into::into),
-        format: number(format).into(),
+        format: message(format).into(),
         at: at.map(Into::into),
     };
     let mut parts = client.answer(client.sbom().export_sbom(request(wanted))).await?;
@@ -38,7 +38,7 @@ pub(super) async fn fetch(
     Ok(bytes)
 }
 
-fn number(format: Format) -> v1::SbomFormat {
+fn message(format: Format) -> v1::SbomFormat {
     match format {
         Format::CycloneDx16 => v1::SbomFormat::Cyclonedx16,
         Format::CycloneDx17 => v1::SbomFormat::Cyclonedx17,

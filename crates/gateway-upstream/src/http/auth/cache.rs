@@ -130,7 +130,7 @@ mod tests {
     use super::*;
 
     fn caller(name: &str) -> Whose {
-        Whose::Caller { principal: name.into(), token: Digest::of(name.as_bytes()) }
+        Whose::Caller { principal: name.into(), token: Digest::compute(name.as_bytes()) }
     }
 
     fn issued(value: &'static str, lifetime: Duration) -> Issued {
@@ -152,7 +152,7 @@ mod tests {
             "3",
             "the token belongs to another caller"
         );
-        let other = Whose::Caller { principal: "a".into(), token: Digest::of(b"renewed") };
+        let other = Whose::Caller { principal: "a".into(), token: Digest::compute(b"renewed") };
         assert_eq!(get(&tokens, other, "4", 60).await, "4", "another token was exchanged");
         tokens.forget(&caller("a"), &HeaderValue::from_static("0"));
         assert_eq!(

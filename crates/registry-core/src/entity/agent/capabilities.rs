@@ -1,7 +1,7 @@
-//! The capabilities of an agent and its protocol extensions, among them the one that declares what
-//! it depends on.
+//! The capabilities of an agent and its protocol extensions, including the one that declares
+//! dependencies.
 
-use schema_compat::pointer::At;
+use schema_compat::pointer::Location;
 use serde::{Serialize, Serializer, ser::SerializeMap};
 use serde_json::{Map, Value};
 
@@ -14,13 +14,13 @@ pub const SBOM_EXTENSION: &str = "urn:agentgateway:sbom";
 #[derive(Debug, Clone, PartialEq, Default, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Capabilities {
-    /// Streams its answers.
+    /// Whether it streams responses.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub streaming: Option<bool>,
-    /// Pushes task updates.
+    /// Whether it pushes task updates.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub push_notifications: Option<bool>,
-    /// Keeps the history of task states.
+    /// Whether it keeps the history of task states.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub state_transition_history: Option<bool>,
     /// Protocol extensions.
@@ -31,15 +31,15 @@ pub struct Capabilities {
 /// A protocol extension of an agent.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Extension {
-    /// What identifies it.
+    /// The identifier of the extension.
     pub uri: String,
-    /// What it is for.
+    /// The purpose of the extension for this agent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
-    /// Whether clients must understand it.
+    /// Whether clients must support it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub required: Option<bool>,
-    /// Its parameters.
+    /// The parameters.
     #[serde(skip_serializing_if = "ExtensionParams::is_empty")]
     pub params: ExtensionParams,
 }
@@ -47,9 +47,9 @@ pub struct Extension {
 /// The parameters of an extension.
 #[derive(Debug, Clone, PartialEq)]
 pub enum ExtensionParams {
-    /// Of `urn:agentgateway:sbom`: what the agent depends on.
+    /// For `urn:agentgateway:sbom`: the agent's dependencies.
     Sbom(Vec<Dependency>),
-    /// Of any other extension: kept as they are.
+    /// For any other extension: open JSON, preserved unchanged.
     Open(Map<String, Value>),
 }
 
@@ -73,11 +73,11 @@ impl Serialize for ExtensionParams {
 }
 
 impl Capabilities {
-    /// Calls `found` with each list of dependencies and its place.
+    /// Calls `found` with each list of dependencies and its location.
     pub(super) fn each_dependency_list(
         &self,
-        at: At<'_>,
-        found: &mut dyn FnMut(&[Dependency], At<'_>),
+        at: Location<'_>,
+        found: &mut dyn FnMut(&[Dependency], Location<'_>),
     ) {
         let list = at.member("extensions");
         for (i, extension) in self.extensions.iter().enumerate() {
@@ -88,7 +88,7 @@ impl Capabilities {
         }
     }
 
-    pub(super) fn read(problems: &Problems, value: &Value, at: At<'_>) -> Option<Self> {
+    pub(super) fn read(problems: &Problems, value: &Value, at: Location<'_>) -> Option<Self> {
         let fields = problems.object(value, at)?;
         let capabilities = Self {
             streaming: fields.optional_bool("streaming"),
@@ -107,7 +107,7 @@ impl Capabilities {
 }
 
 impl Extension {
-    fn read(problems: &Problems, value: &Value, at: At<'_>) -> Option<Self> {
+    fn read(problems: &Problems, value: &Value, at: Location<'_>) -> Option<Self> {
         let fields = problems.object(value, at)?;
         let uri = fields.required_string("uri");
         let description = fields.optional_string("description");
@@ -125,7 +125,7 @@ impl Extension {
 }
 
 impl ExtensionParams {
-    fn read_sbom(problems: &Problems, value: &Value, at: At<'_>) -> Self {
+    fn read_sbom(problems: &Problems, value: &Value, at: Location<'_>) -> Self {
         let depends = problems.object(value, at).map(|fields| {
             let depends = fields.list("depends", |v, at| Dependency::read(problems, v, at));
             fields.finish();

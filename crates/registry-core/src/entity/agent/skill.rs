@@ -1,6 +1,6 @@
-//! A skill of an A2A agent, and what it is as a step of a composition.
+//! A skill of an A2A agent, and its view as a tool in compositions.
 
-use schema_compat::pointer::At;
+use schema_compat::pointer::Location;
 use serde::Serialize;
 use serde_json::{Value, json};
 
@@ -10,38 +10,38 @@ use crate::{
     entity::tool::{Implementation, Tool, ToolSource},
 };
 
-/// One thing that an agent can do.
+/// A capability of an agent.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Skill {
-    /// Its id, unique within the agent.
+    /// The id, unique within the agent.
     pub id: String,
-    /// Its name for people.
+    /// The display name.
     pub name: String,
-    /// What it does.
+    /// The description for people and models.
     pub description: String,
-    /// Words to find it by.
+    /// Keywords for search.
     pub tags: Vec<String>,
     /// Example requests.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub examples: Vec<String>,
-    /// Media types that it takes; without them the agent's defaults.
+    /// Accepted media types; absent means the agent's defaults.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub input_modes: Vec<String>,
-    /// Media types that it gives; without them the agent's defaults.
+    /// Produced media types; absent means the agent's defaults.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub output_modes: Vec<String>,
-    /// JSON Schema of the data it takes.
+    /// JSON Schema of the input data.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub input_schema: Option<Value>,
-    /// JSON Schema of the data it gives.
+    /// JSON Schema of the output data.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub output_schema: Option<Value>,
 }
 
 impl Skill {
-    /// What it takes and gives, as a tool's registration would say it; the agent stands for the tool's
-    /// server. A skill that takes text, and no data, has the argument `text`.
+    /// The skill as a tool with the agent as its server. A skill that takes text instead of data
+    /// has the argument `text`.
     pub fn as_tool(&self, agent: &Agent) -> Tool {
         let text = || {
             json!({ "type": "object", "properties": { "text": { "type": "string" } },
@@ -71,19 +71,19 @@ impl Skill {
         }
     }
 
-    /// Whether it takes text rather than data: it has no schema, and takes no JSON.
+    /// Whether it takes text rather than data: it has no input schema and does not accept JSON.
     pub fn takes_text(&self, agent: &Agent) -> bool {
         self.input_schema.is_none() && !may_be_json(&self.input_modes, &agent.default_input_modes)
     }
 
-    /// Whether its text is to be left as it is, though it may look like JSON: it has no schema, and gives
-    /// no JSON.
+    /// Whether its output must not be parsed as JSON: it has no output schema and does not produce
+    /// JSON.
     pub fn gives_text(&self, agent: &Agent) -> bool {
         let (own, default) = (&self.output_modes, &agent.default_output_modes);
         self.output_schema.is_none() && !may_be_json(own, default)
     }
 
-    pub(super) fn read(problems: &Problems, value: &Value, at: At<'_>) -> Option<Self> {
+    pub(super) fn read(problems: &Problems, value: &Value, at: Location<'_>) -> Option<Self> {
         let fields = problems.object(value, at)?;
         let (id, name) = (fields.required_string("id"), fields.required_string("name"));
         let description = fields.required_string("description");
@@ -107,7 +107,7 @@ impl Skill {
     }
 }
 
-/// Whether JSON is among a skill's own media types, or without any among the agent's.
+/// Whether JSON is among a skill's own media types, or the agent's if the skill has none.
 fn may_be_json(own: &[String], default: &[String]) -> bool {
     let modes = if own.is_empty() { default } else { own };
     modes.iter().any(|mode| {
@@ -125,7 +125,7 @@ mod tests {
     use crate::{Entity, Kind};
 
     #[test]
-    fn a_skill_without_a_schema_takes_and_gives_text_unless_it_names_json() {
+    fn skill_without_schema_uses_text_unless_json_declared() {
         let skill = |more: Value| {
             let mut skill = json!({ "id": "s", "name": "S", "description": "d", "tags": [] });
             skill.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());

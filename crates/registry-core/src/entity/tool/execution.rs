@@ -9,10 +9,10 @@ use crate::decode::{Fields, describe};
 
 const MEMBER: &str = "taskSupport";
 
-/// Whether a call of the tool may or must create a task.
+/// Whether a call of the tool can create a task.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TaskSupport {
-    /// Calls never create tasks. The default.
+    /// A call never creates a task; the default.
     Forbidden,
     /// The caller chooses.
     Optional,
@@ -32,8 +32,8 @@ impl TaskSupport {
         }
     }
 
-    /// The value in an `execution` object; `forbidden` if absent, `None` if MCP does not define it.
-    pub fn of(execution: &Map<String, Value>) -> Option<Self> {
+    /// The value in an `execution` object: `forbidden` if absent, `None` if MCP does not define it.
+    pub fn from_execution(execution: &Map<String, Value>) -> Option<Self> {
         let Some(value) = execution.get(MEMBER) else { return Some(Self::Forbidden) };
         Self::ALL.into_iter().find(|one| value == one.as_str())
     }
@@ -42,13 +42,13 @@ impl TaskSupport {
 impl Tool {
     /// The registered task support; `None` if the tool is registered without `execution`.
     pub fn task_support(&self) -> Option<TaskSupport> {
-        self.execution.as_ref().and_then(TaskSupport::of)
+        self.execution.as_ref().and_then(TaskSupport::from_execution)
     }
 }
 
 pub(super) fn read<'a>(fields: &'a Fields<'a>) -> Option<Map<String, Value>> {
     let execution = fields.open_object("execution")?;
-    if TaskSupport::of(&execution).is_none() {
+    if TaskSupport::from_execution(&execution).is_none() {
         let message = format!("`{MEMBER}` is {}", describe(&execution[MEMBER]));
         let help = "write \"forbidden\", \"optional\" or \"required\"";
         fields.problems().invalid(fields.at("execution").member(MEMBER), message, help);

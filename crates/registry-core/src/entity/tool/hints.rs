@@ -1,4 +1,4 @@
-//! What a tool may do, as MCP's annotations tell it: its own, or what its parts come to.
+//! MCP annotations of a tool: its own, or combined from the tools it calls.
 
 use std::collections::BTreeMap;
 
@@ -7,54 +7,54 @@ use serde_json::{Map, Value};
 use super::{Implementation, Tool};
 use crate::reference::Key;
 
-/// What MCP's annotations say of a tool (MCP, `ToolAnnotations`).
+/// The behavior hints of a tool (MCP, `ToolAnnotations`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Hints {
-    /// `readOnlyHint` and `destructiveHint`: what it does to what is there.
-    pub effect: Effect,
-    /// `idempotentHint`: a second time changes nothing more; what only reads is.
+    /// `readOnlyHint` and `destructiveHint`: the effect on existing data.
+    pub effect: ToolEffect,
+    /// `idempotentHint`: repeating a call has no further effect. Always true of a read-only tool.
     pub is_idempotent: bool,
-    /// `openWorldHint`: it deals with what is not known beforehand.
+    /// `openWorldHint`: the tool interacts with external entities.
     pub is_open_world: bool,
 }
 
-/// What a tool does to what is there, the harmless first.
+/// The effect of a tool on existing data, in order of increasing harm.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Effect {
-    /// Nothing.
+pub enum ToolEffect {
+    /// It changes nothing.
     Reads,
-    /// It adds to it.
+    /// It only adds data.
     Adds,
-    /// It may take away from it.
+    /// It may change or delete data.
     Destroys,
 }
 
 impl Hints {
-    /// By what is said of each; what is not said is what MCP takes it for.
+    /// Hints from a lookup of annotation values. Absent values have the defaults of MCP.
     pub fn new(says: impl Fn(&str) -> Option<bool>) -> Self {
         let effect = if says("readOnlyHint").unwrap_or(false) {
-            Effect::Reads
+            ToolEffect::Reads
         } else if says("destructiveHint").unwrap_or(true) {
-            Effect::Destroys
+            ToolEffect::Destroys
         } else {
-            Effect::Adds
+            ToolEffect::Adds
         };
         Self {
             effect,
-            is_idempotent: effect == Effect::Reads || says("idempotentHint").unwrap_or(false),
+            is_idempotent: effect == ToolEffect::Reads || says("idempotentHint").unwrap_or(false),
             is_open_world: says("openWorldHint").unwrap_or(true),
         }
     }
 
-    /// By annotations.
-    pub fn of_annotations(annotations: &Map<String, Value>) -> Self {
+    /// Hints from an annotations object.
+    pub fn from_annotations(annotations: &Map<String, Value>) -> Self {
         Self::new(|hint| annotations.get(hint).and_then(Value::as_bool))
     }
 
-    /// Of what does all of these: it only reads, or may be repeated, if all may; it destroys, or
-    /// deals with the open world, if one does.
-    pub fn of_all(parts: impl IntoIterator<Item = Self>) -> Self {
-        let nothing = Self { effect: Effect::Reads, is_idempotent: true, is_open_world: false };
+    /// The combined hints of several tools. The result is read-only or idempotent if all are, and
+    /// destructive or open-world if one is.
+    pub fn combined(parts: impl IntoIterator<Item = Self>) -> Self {
+        let nothing = Self { effect: ToolEffect::Reads, is_idempotent: true, is_open_world: false };
         parts.into_iter().fold(nothing, |all, part| Self {
             effect: all.effect.max(part.effect),
             is_idempotent: all.is_idempotent && part.is_idempotent,
@@ -62,15 +62,15 @@ impl Hints {
         })
     }
 
-    /// Of a registered tool, as far as registrations tell; what an upstream says of itself is not
-    /// known here. A tool that is looked at twice is looked up in `known`.
+    /// The hints of a registered tool, without those that the upstream itself declares. Results are
+    /// memoized in `known`.
     pub fn registered<'t>(
         tool: &Tool,
         find: &dyn Fn(&Key) -> Option<&'t Tool>,
         known: &mut BTreeMap<Key, Self>,
     ) -> Self {
         if let Some(annotations) = &tool.annotations {
-            return Self::of_annotations(annotations);
+            return Self::from_annotations(annotations);
         }
         let Implementation::Spec(_) = tool.implementation else { return Self::new(|_| None) };
         let parts: Vec<_> = tool
@@ -81,7 +81,7 @@ impl Hints {
                 if let Some(hints) = known.get(&key) {
                     return *hints;
                 }
-                // What goes round in a circle, or is an agent, may do anything.
+                // Tools in a cycle, and agents, get the most cautious hints.
                 known.insert(key.clone(), Self::new(|_| None));
                 let hints = match find(&key) {
                     Some(callee) => Self::registered(callee, find, known),
@@ -91,14 +91,14 @@ impl Hints {
                 hints
             })
             .collect();
-        Self::of_all(parts)
+        Self::combined(parts)
     }
 
-    /// As MCP's annotations.
+    /// The hints as MCP annotations.
     pub fn to_annotations(self) -> Map<String, Value> {
         let hints = [
-            ("readOnlyHint", self.effect == Effect::Reads),
-            ("destructiveHint", self.effect == Effect::Destroys),
+            ("readOnlyHint", self.effect == ToolEffect::Reads),
+            ("destructiveHint", self.effect == ToolEffect::Destroys),
             ("idempotentHint", self.is_idempotent),
             ("openWorldHint", self.is_open_world),
         ];

@@ -4,8 +4,8 @@ use serde_json::{Map, Value};
 
 use crate::decode::Fields;
 
-/// Whether a key of `_meta` is reserved: for MCP by the second label of its prefix, or for the
-/// gateway by the prefix `registry`. A server must not set it.
+/// Whether a `_meta` key is reserved: for MCP by the second label of its prefix, or for the gateway
+/// by the prefix `registry`. A server must not set it.
 pub fn is_reserved_meta_key(key: &str) -> bool {
     let prefix = key.split_once('/').map(|(prefix, _)| prefix);
     if prefix == Some("registry") {
@@ -58,7 +58,7 @@ mod tests {
         assert_eq!(absent.digest().to_string(), digest);
     }
 
-    /// SHA-256 of the canonical form, computed by another program.
+    /// The SHA-256 of the canonical form, computed independently.
     const DIGEST_OF_OLD_FORM: &str =
         "sha256:97e65d3d8d6feb08996e512ea3f95f2b44e701e7c148c621904e713dc3a85cc7";
 

@@ -1,12 +1,12 @@
-//! The upstream behind a real or virtual tool, in the forms that files have it.
+//! The upstream of a real or virtual tool, in current and older syntax.
 //!
-//! Older files write `target` for `server`, and `defaults` and `hideFields` beside `source`; both are
-//! read, and refused where they say something else than the newer form does.
+//! Older files have `target` instead of `server`, and `defaults` and `hideFields` next to `source`.
+//! Both are accepted, but rejected if they contradict the current syntax.
 
 #[cfg(test)]
 mod tests;
 
-use schema_compat::pointer::At;
+use schema_compat::pointer::Location;
 use serde::Serialize;
 use serde_json::{Map, Value};
 
@@ -24,38 +24,38 @@ use crate::{
 pub struct ToolSource {
     /// The registered server.
     pub server: Name,
-    /// The server's exact version.
+    /// The exact version of the server.
     pub server_version: Version,
-    /// The tool's name on that server.
+    /// The name of the tool on that server.
     pub tool: String,
-    /// Values for arguments that the caller leaves out.
+    /// Default values of omitted arguments.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub defaults: Option<Map<String, Value>>,
-    /// Arguments that callers neither see nor may send; dotted paths reach nested objects.
+    /// Arguments hidden from callers. Dotted paths reach nested objects.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub hide_fields: Vec<String>,
 }
 
 impl ToolSource {
-    /// The server version that it points to.
+    /// The key of the server version that it refers to.
     pub fn server_key(&self) -> Key {
         Key::new(Kind::Server, self.server.clone(), self.server_version.clone())
     }
 }
 
-/// `defaults` and `hideFields` where older files put them: beside `source`.
+/// `defaults` and `hideFields` in their old location, next to `source`.
 pub(super) struct Placement {
     defaults: Option<Map<String, Value>>,
     hidden: Option<Vec<String>>,
 }
 
 impl Placement {
-    /// What stands beside `source`, or where it would.
+    /// Reads the members next to or inside of `source`.
     pub(super) fn read<'a>(fields: &'a Fields<'a>) -> Self {
         Self { defaults: fields.open_object("defaults"), hidden: hidden(fields) }
     }
 
-    /// Which of them are there.
+    /// The names of the members that are present.
     pub(super) fn given(&self) -> impl Iterator<Item = &'static str> {
         let defaults = self.defaults.as_ref().map(|_| "defaults");
         defaults.into_iter().chain(self.hidden.as_ref().map(|_| "hideFields"))
@@ -70,7 +70,7 @@ impl ToolSource {
     pub(super) fn read(
         problems: &Problems,
         value: &Value,
-        at: At<'_>,
+        at: Location<'_>,
         beside: Placement,
     ) -> Option<Self> {
         let fields = problems.object(value, at)?;
@@ -90,7 +90,7 @@ impl ToolSource {
         })
     }
 
-    /// The server's name: `server`, or `target` as older files write it.
+    /// The server's name: `server`, or `target` in older files.
     fn read_server<'a>(fields: &'a Fields<'a>) -> Option<Name> {
         let Some(target) = fields.get("target") else {
             return fields.name(Kind::Server, "server");
@@ -103,24 +103,24 @@ impl ToolSource {
         if let (Some(server), Some(target)) = (&server, &target)
             && server != target
         {
-            let message = format!("`target` says `{target}`, but `server` says `{server}`");
+            let message = format!("`target` is `{target}`, but `server` is `{server}`");
             fields.problems().invalid(fields.at("target"), message, "keep `server` only");
         }
         server
     }
 }
 
-/// Takes the value from inside `source` or from beside it; both must agree.
+/// The value from inside or next to `source`. If both are present, they must be equal.
 fn one_of<T: PartialEq>(
     problems: &Problems,
-    at: At<'_>,
+    at: Location<'_>,
     inside: Option<T>,
     beside: Option<T>,
 ) -> Option<T> {
     if let (Some(inside), Some(beside)) = (&inside, &beside)
         && inside != beside
     {
-        let message = "given inside `source` and beside it, with different values";
+        let message = "the values inside of `source` and next to it differ";
         problems.invalid(at, message, "keep the one inside `source`");
     }
     inside.or(beside)

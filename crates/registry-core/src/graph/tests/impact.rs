@@ -1,4 +1,4 @@
-//! What would break, over agent → tool → tool → schema.
+//! The test registry has the chain agent → tool → tool → schema.
 
 use std::sync::Arc;
 
@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use crate::{
     Catalog, Code, Document, Key, Kind,
-    graph::{Affected, Effect, Impact, Planned, impact},
+    graph::{Affected, Effect, HypotheticalChange, Impact, impact},
     lifecycle::LifecycleState::{Deprecated, Retired},
     limits,
     rules::{
@@ -41,16 +41,16 @@ fn registry() -> Vec<Proposed> {
     ]
 }
 
-fn of(catalog: &Catalog, key: &str, planned: &Planned) -> Impact {
+fn impact_of(catalog: &Catalog, key: &str, planned: &HypotheticalChange) -> Impact {
     impact(catalog, &key.parse().unwrap(), planned, usize::MAX)
 }
 
-fn replacement(proposed: &Proposed) -> Planned {
+fn replacement(proposed: &Proposed) -> HypotheticalChange {
     let Proposed::Register(document) = proposed else { panic!("not a registration") };
-    Planned::Change(document.clone())
+    HypotheticalChange::Replace(document.clone())
 }
 
-/// One line for each dependent: effect, path and the codes of its findings.
+/// Formats each dependent as effect, path and finding codes.
 fn lines(impact: &Impact) -> Vec<String> {
     let line = |affected: &Affected| {
         let Affected { path, effect, findings, .. } = affected;
@@ -62,9 +62,9 @@ fn lines(impact: &Impact) -> Vec<String> {
 }
 
 #[test]
-fn retiring_breaks_every_active_dependent_and_names_a_path_of_each() {
+fn retirement_breaks_active_dependents_with_paths() {
     let catalog = catalog(&registry());
-    let found = of(&catalog, "schema/In@1.0.0", &Planned::Retire);
+    let found = impact_of(&catalog, "schema/In@1.0.0", &HypotheticalChange::Retire);
     assert_eq!(
         lines(&found),
         [
@@ -78,119 +78,120 @@ fn retiring_breaks_every_active_dependent_and_names_a_path_of_each() {
     );
     assert_eq!((found.total, found.breaking), (6, 4));
     assert!(!found.is_harmless());
-    let nobody = of(&catalog, "agent/boss@1.0.0", &Planned::Retire);
+    let nobody = impact_of(&catalog, "agent/boss@1.0.0", &HypotheticalChange::Retire);
     assert!(nobody.is_harmless() && nobody.affected.is_empty());
 }
 
 #[test]
-fn what_needs_it_by_way_of_what_was_retired_by_force_breaks_too() {
+fn retirement_breaks_dependents_behind_force_retired_entity() {
     let mut batch = registry();
     batch.push(agent("ghost", &json!([on("tool", "gone")])));
     let catalog = catalog(&batch);
-    let found = of(&catalog, "tool/read@1.0.0", &Planned::Retire);
+    let found = impact_of(&catalog, "tool/read@1.0.0", &HypotheticalChange::Retire);
     assert!(lines(&found).contains(&"Breaks ghost → gone → read".to_owned()), "{found:?}");
-    // As the rule has it.
+    // The validation rule agrees.
     let refused = plan(&catalog, &[set("tool/read@1.0.0", Retired, None)]).diagnostics;
     assert_eq!(refused.len(), found.breaking);
-    let gone = of(&catalog, "tool/gone@1.0.0", &Planned::Retire);
+    let gone = impact_of(&catalog, "tool/gone@1.0.0", &HypotheticalChange::Retire);
     assert_eq!(
         lines(&gone),
         ["Breaks ghost → gone"],
-        "the one that is asked about is not left out"
+        "the queried entity itself is followed although it is retired"
     );
 }
 
 #[test]
-fn deprecating_breaks_nothing() {
-    let found = of(&catalog(&registry()), "tool/read@1.0.0", &Planned::Deprecate);
+fn deprecation_breaks_nothing() {
+    let found = impact_of(&catalog(&registry()), "tool/read@1.0.0", &HypotheticalChange::Deprecate);
     assert_eq!((found.total, found.breaking), (5, 0));
     assert!(found.is_harmless());
 }
 
 #[test]
-fn what_is_shown_is_bounded_and_the_rest_is_counted() {
+fn impact_lists_up_to_limit_and_counts_all() {
     let catalog = catalog(&registry());
     let key: Key = "schema/In@1.0.0".parse().unwrap();
-    let found = impact(&catalog, &key, &Planned::Retire, 2);
+    let found = impact(&catalog, &key, &HypotheticalChange::Retire, 2);
     assert_eq!((found.affected.len(), found.total, found.breaking), (2, 6, 4));
 }
 
 #[test]
-fn several_paths_are_counted() {
+fn impact_counts_paths() {
     let mut batch = registry();
     batch.push(agent("both", &json!([on("tool", "copy"), on("tool", "read")])));
-    let found = of(&catalog(&batch), "tool/read@1.0.0", &Planned::Retire);
+    let found = impact_of(&catalog(&batch), "tool/read@1.0.0", &HypotheticalChange::Retire);
     let both = found.affected.iter().find(|a| a.record.document.key().name.as_str() == "both");
     let both = both.unwrap();
     assert_eq!((both.paths, both.path.len()), (2, 2));
 }
 
 #[test]
-fn an_agent_that_loses_a_skill_breaks_those_who_use_it() {
+fn removed_skill_breaks_its_users() {
     let catalog = catalog(&registry());
     let skill = json!([{ "id": "rest", "name": "Rest", "description": "rests", "tags": [] }]);
     let worker = agent("worker", &json!([on("tool", "copy")]));
     let new = versioned(&with(&worker, json!({ "skills": skill })), "2.0.0");
-    let found = of(&catalog, "agent/worker@1.0.0", &replacement(&new));
+    let found = impact_of(&catalog, "agent/worker@1.0.0", &replacement(&new));
     assert_eq!(lines(&found), ["Breaks boss → worker dependency-skill-unknown"]);
     let message = &found.affected[0].findings[0].message;
     assert_eq!(message, "agent/worker@2.0.0 has no skill `work`");
     let same = versioned(&worker, "1.0.1");
-    assert!(of(&catalog, "agent/worker@1.0.0", &replacement(&same)).is_harmless());
+    assert!(impact_of(&catalog, "agent/worker@1.0.0", &replacement(&same)).is_harmless());
 }
 
 #[test]
-fn a_server_that_no_longer_provides_a_tool_breaks_it() {
+fn removed_provision_breaks_tool() {
     let new = versioned(&server("files", &[]), "2.0.0");
-    let found = of(&catalog(&registry()), "server/files@1.0.0", &replacement(&new));
+    let found = impact_of(&catalog(&registry()), "server/files@1.0.0", &replacement(&new));
     assert_eq!(lines(&found)[0], "Breaks read → files source-not-provided");
-    assert_eq!(found.breaking, 1, "what is above it keeps the tool that it has: {found:?}");
+    assert_eq!(found.breaking, 1, "its dependents keep the registered tool: {found:?}");
 }
 
 #[test]
-fn a_schema_that_is_no_object_breaks_tools_that_take_it_as_arguments() {
+fn non_object_schema_breaks_tools_using_it_as_input() {
     let new = versioned(&schema("In", &json!({ "type": "array" })), "2.0.0");
-    let found = of(&catalog(&registry()), "schema/In@1.0.0", &replacement(&new));
+    let found = impact_of(&catalog(&registry()), "schema/In@1.0.0", &replacement(&new));
     assert_eq!(lines(&found)[0], "Breaks read → In breaking-change schema-invalid");
 }
 
 #[test]
-fn a_replacement_that_is_refused_itself_is_not_harmless() {
+fn invalid_replacement_is_not_harmless() {
     let on_nothing = json!({ "depends": [on("tool", "nothing")] });
     let new = versioned(&tool("copy", json!({ "spec": {} })), "2.0.0");
-    let found = of(&catalog(&registry()), "tool/copy@1.0.0", &replacement(&with(&new, on_nothing)));
+    let found =
+        impact_of(&catalog(&registry()), "tool/copy@1.0.0", &replacement(&with(&new, on_nothing)));
     assert_eq!(found.findings[0].code, Code::DependencyUnknown);
     assert!(!found.is_harmless() && found.breaking == 0);
 }
 
 #[test]
-fn other_content_under_the_same_version_is_said_and_tried() {
+fn same_version_with_other_content_is_analyzed() {
     let new = server("files", &[]);
-    let found = of(&catalog(&registry()), "server/files@1.0.0", &replacement(&new));
+    let found = impact_of(&catalog(&registry()), "server/files@1.0.0", &replacement(&new));
     assert_eq!(found.findings[0].code, Code::AlreadyRegistered);
     assert_eq!(lines(&found)[0], "Breaks read → files source-not-provided");
 }
 
 #[test]
-fn a_new_version_may_need_an_old_dependent() {
+fn replacement_may_depend_on_old_dependent() {
     let value = json!({ "source": null, "spec": step(), "depends": [on("tool", "copy")] });
     let new = versioned(&with(&source_tool("read", "files"), value), "2.0.0");
-    let found = of(&catalog(&registry()), "tool/read@1.0.0", &replacement(&new));
+    let found = impact_of(&catalog(&registry()), "tool/read@1.0.0", &replacement(&new));
     assert!(found.is_harmless(), "{found:?}");
 }
 
 #[test]
-fn what_was_found_before_is_not_told_again() {
-    // The composition's grammar was broken when it was registered; the move does not make it worse.
+fn existing_findings_are_not_repeated() {
+    // The registered composition already violates the grammar; the move adds no finding.
     let mut batch = registry();
     batch[3] = tool("copy", json!({ "spec": { "x": 1 }, "depends": [on("tool", "read")] }));
     let new = versioned(&source_tool("read", "files"), "1.0.1");
-    let found = of(&catalog(&batch), "tool/read@1.0.0", &replacement(&new));
+    let found = impact_of(&catalog(&batch), "tool/read@1.0.0", &replacement(&new));
     assert!(found.is_harmless(), "{found:?}");
 }
 
 #[test]
-fn a_replacement_is_tried_on_a_bounded_number_of_dependents() {
+fn replacement_validates_limited_number_of_dependents() {
     let extra = 3;
     let mut batch = vec![server("files", &["read"])];
     for i in 0..limits::IMPACT_DOCUMENTS + extra {
@@ -200,12 +201,12 @@ fn a_replacement_is_tried_on_a_bounded_number_of_dependents() {
         batch.push(Proposed::Register(Arc::new(document)));
     }
     let new = versioned(&server("files", &[]), "2.0.0");
-    let found = of(&catalog(&batch), "server/files@1.0.0", &replacement(&new));
+    let found = impact_of(&catalog(&batch), "server/files@1.0.0", &replacement(&new));
     assert_eq!((found.breaking, found.unchecked), (limits::IMPACT_DOCUMENTS, extra));
     assert_eq!(found.affected.last().unwrap().effect, Effect::Unchecked);
 }
 
-/// caller → taker → In; giver gives what In accepts.
+/// caller → taker → In; giver produces values of In.
 fn users_of(schema_of_in: &Value) -> Vec<Proposed> {
     let takes = json!({ "inputSchema": { "$ref": "#In:1.0.0" } });
     let gives = json!({ "outputSchema": { "$ref": "#In:1.0.0" } });
@@ -218,17 +219,17 @@ fn users_of(schema_of_in: &Value) -> Vec<Proposed> {
 }
 
 #[test]
-fn only_what_a_schema_really_breaks_is_broken() {
+fn schema_change_breaks_only_incompatible_direction() {
     let object = |more: &Value| json!({ "type": "object", "properties": { "a": more } });
     let wide = object(&json!({ "type": ["string", "null"] }));
     let narrow = object(&json!({ "type": "string" }));
     let change = |from: &Value, to: &Value| {
         let new = versioned(&schema("In", to), "2.0.0");
-        let found = of(&catalog(&users_of(from)), "schema/In@1.0.0", &replacement(&new));
+        let found = impact_of(&catalog(&users_of(from)), "schema/In@1.0.0", &replacement(&new));
         let outcome = found.comparison.as_ref().unwrap().found.outcome().as_str();
         (outcome, lines(&found), found)
     };
-    // Narrower: who takes it refuses what it took, who gives it gives less.
+    // A narrower schema breaks consumers that took more, but not producers.
     let (outcome, told, found) = change(&wide, &narrow);
     assert_eq!(outcome, "breaking");
     assert_eq!(
@@ -241,12 +242,12 @@ fn only_what_a_schema_really_breaks_is_broken() {
     );
     let message = &found.affected[0].findings[0].message;
     assert!(message.starts_with("`type` (in schema/In@2.0.0 at /schema/properties/a/type)"));
-    assert!(message.ends_with("refuses what 1.0.0 allows: {\"a\":null}"), "{message}");
+    assert!(message.ends_with("rejects a value that 1.0.0 accepts: {\"a\":null}"), "{message}");
     let messages = found.affected.iter().flat_map(|affected| &affected.findings);
     let messages: Vec<_> = messages.map(|finding| &*finding.message).collect();
     assert!(messages.iter().all(|message| !message.contains("+moved")), "{messages:?}");
     assert!(messages[1].starts_with("the moved tool/taker@1.0.0 at /inputSchema"), "{messages:?}");
-    // Wider: the other way round.
+    // A wider schema has the opposite effect.
     let (outcome, told, _) = change(&narrow, &wide);
     assert_eq!(outcome, "compatible");
     assert_eq!(
@@ -264,7 +265,7 @@ fn only_what_a_schema_really_breaks_is_broken() {
 }
 
 #[test]
-fn a_skill_that_nobody_uses_breaks_nobody() {
+fn unused_skill_change_breaks_no_one() {
     let skill = |id: &str, input: &str| {
         json!({ "id": id, "name": id, "description": "d", "tags": [],
             "inputSchema": { "type": input } })
@@ -277,7 +278,7 @@ fn a_skill_that_nobody_uses_breaks_nobody() {
     let catalog = catalog(&batch);
     let to = |new: &Proposed| {
         let new = replacement(&versioned(new, "2.0.0"));
-        lines(&of(&catalog, "agent/worker@1.0.0", &new))
+        lines(&impact_of(&catalog, "agent/worker@1.0.0", &new))
     };
     assert_eq!(to(&worker("string", "null")), ["Affected boss → worker"]);
     assert_eq!(to(&worker("null", "string")), ["Breaks boss → worker breaking-change"]);

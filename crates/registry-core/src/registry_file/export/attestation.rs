@@ -1,4 +1,4 @@
-//! The registry's signature as an export has it.
+//! The attestation in an export.
 
 use base64::{Engine as _, engine::general_purpose::STANDARD as BASE64};
 use serde::{Deserialize, Serialize};
@@ -15,7 +15,7 @@ pub(super) struct WrittenAttestation {
 }
 
 impl WrittenAttestation {
-    pub(super) fn of(Attestation { time, signature }: &Attestation) -> Self {
+    pub(super) fn new(Attestation { time, signature }: &Attestation) -> Self {
         Self { time: *time, signature: BASE64.encode(signature) }
     }
 }

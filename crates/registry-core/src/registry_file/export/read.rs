@@ -1,4 +1,4 @@
-//! Reading a verified copy: nothing of it is used before all of it is proved.
+//! Parsing and verification of exports. No part of an export is used before all of it is verified.
 
 use std::sync::Arc;
 
@@ -17,72 +17,74 @@ use crate::{
     parallel,
     reference::{InvalidKey, Key},
     scope::Scope,
-    setting::{Selector, Set, Settings},
+    setting::{Selector, SelectorSettings, Settings},
 };
 
-/// Why bytes are not a whole and unchanged copy of a registry.
+/// An export is incomplete or modified.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum InvalidExport {
-    /// Not JSON, or not of the form of an export.
-    #[error("the copy cannot be read: {0}")]
+    /// It is not JSON or not an export.
+    #[error("cannot parse the export: {0}")]
     Unreadable(String),
-    /// Of another version.
-    #[error("the copy has the schema version `{0}`, this program reads 2.0")]
+    /// The schema version is not supported.
+    #[error("the export has the schema version `{0}`; this program reads 2.0")]
     SchemaVersion(String),
-    /// Documents and records do not belong together.
-    #[error("the copy has {documents} documents, but {records} records")]
+    /// The numbers of documents and records differ.
+    #[error("the export has {documents} documents, but {records} records")]
     Incomplete {
-        /// How many documents there are.
+        /// The number of documents.
         documents: usize,
-        /// How many records.
+        /// The number of records.
         records: usize,
     },
-    /// A record whose key cannot be read.
-    #[error("record {index} of the copy has no key: {reason}")]
+    /// The key of a record is invalid.
+    #[error("record {index} of the export has an invalid key: {reason}")]
     Key {
-        /// Which record, from 0.
+        /// The index of the record, starting at 0.
         index: usize,
-        /// Why not.
+        /// The reason.
         #[source]
         reason: InvalidKey,
     },
-    /// A record with another lifecycle state.
-    #[error("the lifecycle of {key} cannot be read: {reason}")]
+    /// The lifecycle state of a record is unknown.
+    #[error("the export has an invalid lifecycle of {key}: {reason}")]
     Lifecycle {
-        /// The entity.
+        /// The key of the entity.
         key: Box<Key>,
-        /// Why not.
+        /// The reason.
         #[source]
         reason: InvalidLifecycleState,
     },
-    /// A document that is not what its digest says.
-    #[error("the document of {key} is damaged: {reason}")]
+    /// A document does not match its digest.
+    #[error("the export has an invalid document of {key}: {reason}")]
     Document {
-        /// The entity.
+        /// The key of the entity.
         key: Box<Key>,
-        /// What is wrong.
+        /// The reason.
         #[source]
         reason: InvalidDocument,
     },
-    /// A document of another entity than its record's, or out of order.
-    #[error("the copy has {actual} where {expected} belongs")]
+    /// A document is out of order or belongs to another entity than its record.
+    #[error("the export has {actual} in place of {expected}")]
     Misplaced {
-        /// What the record says.
+        /// The key in the record.
         expected: Box<Key>,
-        /// What is there.
+        /// The key of the document.
         actual: Box<Key>,
     },
-    /// A signature of another form.
-    #[error("the signature of the copy is not the base64 text of 64 bytes")]
+    /// The signature is not 64 bytes in base64.
+    #[error("the signature of the export is not 64 bytes in base64")]
     Signature,
-    /// The whole does not have the digest that it claims.
-    #[error("the copy of registry {registry} has the digest {actual}, not {expected}")]
+    /// The digest of the whole does not match.
+    #[error(
+        "digest mismatch in the export of registry {registry}: computed {actual}, expected {expected}"
+    )]
     Digest {
-        /// Which registry.
+        /// The registry's id.
         registry: RegistryId,
-        /// What the file claims.
+        /// The digest in the file.
         expected: Digest,
-        /// What its content gives.
+        /// The digest of the content.
         actual: Digest,
     },
 }
@@ -105,12 +107,12 @@ struct File<'a> {
     agents: Vec<&'a RawValue>,
     #[serde(borrow)]
     records: Vec<WrittenRecord<'a>>,
-    /// Absent: everything.
+    /// Absent for a complete catalog.
     #[serde(default)]
     scope: Arc<Scope>,
-    /// Absent: it was not signed.
+    /// Absent if it was not signed.
     attestation: Option<WrittenAttestation>,
-    /// Absent: nothing was ever set.
+    /// Absent if nothing was ever set.
     #[serde(default)]
     settings: Vec<WrittenSet>,
 }
@@ -119,10 +121,10 @@ struct File<'a> {
 struct WrittenSet {
     on: Selector,
     #[serde(flatten)]
-    set: Set,
+    set: SelectorSettings,
 }
 
-/// Rebuilds the catalog of an export and proves every document and the whole.
+/// Restores the catalog of an export and verifies each document and the whole.
 pub fn read_export(bytes: &[u8]) -> Result<Catalog, InvalidExport> {
     let file: File<'_> =
         serde_json::from_slice(bytes).map_err(|e| InvalidExport::Unreadable(e.to_string()))?;
@@ -144,11 +146,11 @@ pub fn read_export(bytes: &[u8]) -> Result<Catalog, InvalidExport> {
     let catalog =
         Catalog::restore(file.registry, file.revision, file.chain, records).with_settings(settings);
     let attestation = file.attestation.map(Attestation::try_from).transpose()?;
-    let catalog = catalog.as_part(file.scope).attested(attestation);
+    let catalog = catalog.with_scope(file.scope).with_attestation(attestation);
     proved(catalog, file.digest, file.records.len())
 }
 
-/// Proves each document, on all cores: a gateway waits for it when it starts.
+/// Verifies the documents on all cores, because a starting gateway waits for it.
 fn prove_all(
     documents: Vec<(Kind, &RawValue)>,
     records: &[WrittenRecord<'_>],

@@ -1,4 +1,4 @@
-//! One entry of `records`: what the catalog knows of an entity beside its document.
+//! An entry of `records`: the catalog's data about an entity apart from its document.
 
 use std::borrow::Cow;
 
@@ -22,7 +22,7 @@ pub(super) struct WrittenRecord<'a> {
     pub(super) owner: Cow<'a, str>,
     pub(super) registered: Revision,
     pub(super) registered_at: Timestamp,
-    /// Absent: active since it was registered.
+    /// Absent if the entity has been active since its registration.
     #[serde(default, skip_serializing_if = "Option::is_none", borrow)]
     lifecycle: Option<WrittenLifecycle<'a>>,
 }
@@ -39,7 +39,7 @@ struct WrittenLifecycle<'a> {
 }
 
 impl<'a> WrittenRecord<'a> {
-    pub(super) fn of(record: &'a Record) -> Self {
+    pub(super) fn new(record: &'a Record) -> Self {
         let Record { document, owner, registered, registered_at, lifecycle } = record;
         let untouched = *lifecycle == Lifecycle::active((*registered, *registered_at));
         Self {

@@ -1,5 +1,3 @@
-//! Which versions are compared, and what is said about them.
-
 use serde_json::{Value, json};
 
 use super::super::{
@@ -32,18 +30,18 @@ fn breaking(registered: &[Proposed], batch: &[Proposed]) -> String {
 }
 
 #[test]
-fn says_keyword_place_example_and_the_right_version() {
+fn breaking_change_reports_counterexample_and_remedy() {
     assert_eq!(
         breaking(&[text("1.0.0")], &[short("1.1.0")]),
-        "error[breaking-change] schema/A@1.1.0 at \"/schema/maxLength\": `maxLength` refuses what \
-         1.0.0 allows: \"aaa\" (register it as 2.0.0, or take the change back)"
+        "error[breaking-change] schema/A@1.1.0 at \"/schema/maxLength\": `maxLength` rejects a value that \
+         1.0.0 accepts: \"aaa\" (register it as 2.0.0, or revert the change)"
     );
     assert_eq!(breaking(&[text("1.0.0")], &[short("2.0.0")]), "");
     assert_eq!(breaking(&[short("1.0.0")], &[text("1.0.1")]), "");
 }
 
 #[test]
-fn what_refers_to_a_relative_id_is_judged_too() {
+fn breaking_change_follows_relative_ids() {
     let relative = schema(
         "R",
         &json!({ "$id": "foo", "$ref": "#an",
@@ -55,11 +53,14 @@ fn what_refers_to_a_relative_id_is_judged_too() {
     let long = using("1.0.0", &json!({ "type": "string" }));
     let short = using("1.1.0", &json!({ "type": "string", "maxLength": 3 }));
     let found = breaking(&[relative, long], &[short]);
-    assert!(found.contains("`maxLength` refuses what 1.0.0 allows: {\"t\":\"aaaa\"}"), "{found}");
+    assert!(
+        found.contains("`maxLength` rejects a value that 1.0.0 accepts: {\"t\":\"aaaa\"}"),
+        "{found}"
+    );
 }
 
 #[test]
-fn what_comes_back_into_use_is_compared_and_warned_about() {
+fn restored_release_is_compared_with_warning() {
     let gone = |version: &str| set(&format!("schema/A@{version}"), Retired, None);
     let back = |version: &str| [set(&format!("schema/A@{version}"), Active, None)];
     let registered = [text("1.0.0"), gone("1.0.0"), short("1.1.0")];
@@ -72,7 +73,7 @@ fn what_comes_back_into_use_is_compared_and_warned_about() {
 }
 
 #[test]
-fn below_one_the_minor_version_is_the_line() {
+fn compatibility_line_below_one_is_minor_version() {
     assert!(breaking(&[text("0.4.0")], &[short("0.4.1")]).contains("register it as 0.5.0"));
     assert_eq!(breaking(&[text("0.4.0")], &[short("0.5.0")]), "");
     assert_eq!(breaking(&[text("0.0.4")], &[short("0.0.5")]), "");
@@ -80,16 +81,16 @@ fn below_one_the_minor_version_is_the_line() {
 }
 
 #[test]
-fn the_newest_lower_release_counts_and_the_batch_is_part_of_it() {
+fn comparison_uses_newest_lower_release_including_batch() {
     let registered = [text("1.0.0"), short("2.0.0"), text("2.1.0")];
-    assert!(breaking(&registered, &[short("2.2.0")]).contains("what 2.1.0 allows"));
+    assert!(breaking(&registered, &[short("2.2.0")]).contains("a value that 2.1.0 accepts"));
     assert!(breaking(&registered, &[short("1.1.0")]).contains("register it as 3.0.0"));
     let batch = [text("3.0.0"), short("3.1.0")];
     assert!(breaking(&registered, &batch).starts_with("error[breaking-change] schema/A@3.1.0"));
 }
 
 #[test]
-fn pre_releases_and_what_is_retired_promise_nothing() {
+fn prereleases_and_retired_versions_are_not_compared() {
     assert_eq!(breaking(&[text("1.0.0")], &[short("1.1.0-rc.1")]), "");
     assert_eq!(breaking(&[short("1.0.0"), text("1.1.0-rc.1")], &[short("1.1.0")]), "");
     let mistake = [short("1.0.0"), text("1.1.0"), set("schema/A@1.1.0", Retired, None)];
@@ -97,15 +98,15 @@ fn pre_releases_and_what_is_retired_promise_nothing() {
 }
 
 #[test]
-fn what_is_inserted_below_a_release_gets_a_warning() {
+fn release_inserted_below_another_gets_warning() {
     assert_eq!(
         breaking(&[short("1.0.0"), short("1.2.0")], &[text("1.1.0")]),
-        "warning[breaking-change] schema/A@1.1.0 at \"\": 1.2.0, which is registered already, \
-         breaks what 1.1.0 promises (see `registryctl compat`; repeat the change above 1.2.0)"
+        "warning[breaking-change] schema/A@1.1.0 at \"\": 1.2.0, which is already registered, \
+         is not backward compatible with 1.1.0 (see `registryctl compatibility check`; repeat the change above 1.2.0)"
     );
 }
 
-/// The findings where the name, or everything, has this mode.
+/// The findings with this mode set for the name or for everything.
 fn in_mode(mode: &str, registered: &[Proposed], batch: &[Proposed]) -> String {
     let mut catalog = catalog(registered);
     let on = "*".parse().unwrap();
@@ -120,7 +121,7 @@ fn in_mode(mode: &str, registered: &[Proposed], batch: &[Proposed]) -> String {
 }
 
 #[test]
-fn the_mode_says_what_is_compared() {
+fn mode_selects_comparison() {
     let narrower = |mode| in_mode(mode, &[text("1.0.0")], &[short("1.1.0")]);
     let wider = |mode| in_mode(mode, &[short("1.0.0")], &[text("1.1.0")]);
     for (mode, may_narrow, may_widen) in [
@@ -136,22 +137,24 @@ fn the_mode_says_what_is_compared() {
             "{mode}"
         );
     }
-    // Something that the release before allowed by mistake, and the one before that did not.
+    // The previous release mistakenly allowed values that the one before did not.
     let registered = [text("1.0.0"), short("1.1.0")];
     let again = [short("1.2.0")];
     assert_eq!(in_mode("backward", &registered, &again), "");
-    assert!(in_mode("backward_transitive", &registered, &again).contains("what 1.0.0 allows"));
+    assert!(
+        in_mode("backward_transitive", &registered, &again).contains("a value that 1.0.0 accepts")
+    );
 }
 
 #[test]
-fn what_is_registered_already_is_not_judged_again() {
+fn registered_version_is_not_compared_again() {
     let history = [text("1.0.0"), short("1.1.0")];
     assert!(lines(&plan(&catalog(&[]), &history).diagnostics).contains("breaking-change"));
     assert!(!lines(&validate(&catalog(&[]), &history).diagnostics).contains("breaking-change"));
 }
 
 #[test]
-fn arguments_may_widen_and_results_may_narrow() {
+fn input_may_widen_and_output_may_narrow() {
     let of =
         |version: &str, members: Value| versioned(&with(&source_tool("t", "s"), members), version);
     let input = |properties: Value| json!({ "inputSchema": { "type": "object", "properties": properties } });
@@ -160,7 +163,7 @@ fn arguments_may_widen_and_results_may_narrow() {
     let (narrow, wide) = (input(text.clone()), input(either.clone()));
     assert_eq!(breaking(&[of("1.0.0", narrow.clone())], &[of("1.1.0", wide.clone())]), "");
     let found = breaking(&[of("1.0.0", wide)], &[of("1.1.0", narrow)]);
-    assert!(found.contains("at \"/inputSchema/properties/q/type\": `type` refuses"), "{found}");
+    assert!(found.contains("at \"/inputSchema/properties/q/type\": `type` rejects"), "{found}");
 
     let output = |properties: Value| {
         let schema = json!({ "type": "object", "properties": properties, "required": ["q"] });
@@ -171,13 +174,13 @@ fn arguments_may_widen_and_results_may_narrow() {
     assert_eq!(
         breaking(&[of("1.0.0", narrow)], &[of("1.1.0", wide)]),
         "error[breaking-change] tool/t@1.1.0 at \"/outputSchema/properties/q/type\": `type` of \
-         1.0.0 (at /outputSchema/properties/q/type) refuses what 1.1.0 allows: \
-         {\"q\":null} (register it as 2.0.0, or take the change back)"
+         1.0.0 (at /outputSchema/properties/q/type) rejects a value that 1.1.0 accepts: \
+         {\"q\":null} (register it as 2.0.0, or revert the change)"
     );
 }
 
 #[test]
-fn a_schema_that_comes_or_goes_means_something() {
+fn added_or_removed_schema_is_compared() {
     let of = |version: &str, members: Value| versioned(&tool("t", members), version);
     let schema = json!({ "type": "object", "required": ["q"] });
     let (none, input) = (json!({ "spec": {} }), json!({ "spec": {}, "inputSchema": schema }));
@@ -188,7 +191,7 @@ fn a_schema_that_comes_or_goes_means_something() {
     assert!(found(&none, &input).contains("at \"/inputSchema/required\""));
     assert_eq!(found(&input, &none), "");
     assert_eq!(found(&none, &output), "");
-    assert!(found(&output, &none).contains("refuses what 1.1.0 allows"));
+    assert!(found(&output, &none).contains("rejects a value that 1.1.0 accepts"));
     let source =
         versioned(&with(&source_tool("t", "s"), json!({ "inputSchema": schema })), "1.1.0");
     let undecided = found_of(CompatibilityUndecided, &[source_tool("t", "s")], &[source]);
@@ -196,7 +199,7 @@ fn a_schema_that_comes_or_goes_means_something() {
 }
 
 #[test]
-fn a_skill_may_come_but_not_go() {
+fn skill_may_be_added_but_not_removed() {
     let two = |version: &str| {
         let skill = |id: &str| json!({ "id": id, "name": id, "description": "d", "tags": [] });
         versioned(
@@ -209,12 +212,12 @@ fn a_skill_may_come_but_not_go() {
     assert_eq!(
         breaking(&[two("1.0.0")], &[one("1.1.0")]),
         "error[breaking-change] agent/a@1.1.0 at \"/skills\": the skill `play` of 1.0.0 is gone \
-         (register it as 2.0.0, or take the change back)"
+         (register it as 2.0.0, or revert the change)"
     );
 }
 
 #[test]
-fn references_are_followed() {
+fn comparison_follows_references() {
     let item = |version: &str, json: Value| versioned(&schema("Item", &json), version);
     let list = |version: &str, item: &str| {
         at(version, &json!({ "items": { "$ref": format!("#Item:{item}") } }))
@@ -227,7 +230,7 @@ fn references_are_followed() {
     assert_eq!(
         breaking(&registered, &[list("1.1.0", "2.0.0")]),
         "error[breaking-change] schema/A@1.1.0 at \"/schema/items/$ref\": `minLength` \
-         (in schema/Item@2.0.0 at /schema/minLength) refuses what 1.0.0 allows: [\"\"] \
-         (register it as 2.0.0, or take the change back)"
+         (in schema/Item@2.0.0 at /schema/minLength) rejects a value that 1.0.0 accepts: [\"\"] \
+         (register it as 2.0.0, or revert the change)"
     );
 }

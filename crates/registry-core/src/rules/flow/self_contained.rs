@@ -1,7 +1,8 @@
-//! A schema for the checker of compositions: references are written in place, and recursive ones lead
-//! to `$defs` of the schema.
+//! Self-contained schemas for the checker of compositions: references are inlined, and recursive
+//! ones point to `$defs` of the schema.
 //!
-//! URIs and anchors are resolved first, so neither `$id` nor `$anchor` is left. The dialect is kept;
+//! URIs and anchors are resolved first, so neither `$id` nor `$anchor` remains. The dialect is
+//! preserved, except that drafts 4 and 6 are translated to draft 7.
 //! drafts 4 and 6 are translated to draft 7.
 
 use std::{
@@ -10,27 +11,27 @@ use std::{
 };
 
 use schema_compat::{
-    json_schema::{Holds, each_object_at, holds, map_objects, reference_of},
-    pointer::At,
+    json_schema::{MemberContent, each_object_at, map_objects, member_content, reference_of},
+    pointer::Location,
 };
 use serde_json::{Map, Value, json};
 
 use crate::{
-    schema_inline::{Budget, inlined, pointer_of},
+    schema_inline::{InlineBudget, fragment_pointer, inlined},
     spec::types::rewrite_object,
 };
 
 const DRAFT_7: &str = "http://json-schema.org/draft-07/schema#";
 
-/// The self-contained form of a schema; nothing where it is too large, or a reference is unresolved.
-pub(super) fn self_contained(schema: &Value, budget: &mut Budget) -> Option<Value> {
-    let places = Places::of(schema);
+/// The self-contained form of a schema; `None` if it is too large or has an unresolved reference.
+pub(super) fn self_contained(schema: &Value, budget: &mut InlineBudget) -> Option<Value> {
+    let places = Places::new(schema);
     let mut flat = Flattening { places: &places, is_resolved: true };
-    let mut whole = flat.part(schema, At::ROOT, (places.dialect, ""));
+    let mut whole = flat.part(schema, Location::ROOT, (places.dialect, ""));
     if !flat.is_resolved {
         return None;
     }
-    // Parts of several dialects are translated to the newest.
+    // A document that mixes dialects is translated to the newest.
     if let (false, Value::Object(map)) = (places.is_mixed, &mut whole)
         && let Some(uri) = places.dialect.uri()
     {
@@ -54,7 +55,7 @@ pub(super) fn self_contained(schema: &Value, budget: &mut Budget) -> Option<Valu
     Some(form)
 }
 
-/// The version of JSON Schema of a resource.
+/// The JSON Schema version of a resource.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Dialect {
     Draft4,
@@ -75,12 +76,12 @@ impl Dialect {
         }
     }
 
-    /// Up to draft 7, `$ref` hides the keywords beside it.
+    /// Up to draft 7, `$ref` overrides all sibling keywords.
     fn is_old(self) -> bool {
         matches!(self, Self::Draft4 | Self::Draft6 | Self::Draft7)
     }
 
-    /// The dialect of the form.
+    /// The `$schema` value of the result.
     fn uri(self) -> Option<&'static str> {
         match self {
             Self::Draft4 | Self::Draft6 | Self::Draft7 => Some(DRAFT_7),
@@ -89,7 +90,7 @@ impl Dialect {
         }
     }
 
-    /// Whether a keyword demands something.
+    /// Whether the dialect defines this assertion keyword.
     fn has(self, keyword: &str) -> bool {
         match keyword {
             "if" | "then" | "else" | "contentEncoding" | "contentMediaType" => {
@@ -104,9 +105,9 @@ impl Dialect {
 /// The resources and anchors of a document.
 struct Places {
     dialect: Dialect,
-    /// Whether a part has another dialect.
+    /// Whether the document contains several dialects.
     is_mixed: bool,
-    /// The JSON pointer of each resource, with its dialect, by its URI.
+    /// The JSON pointer of each resource, by its URI.
     resources: BTreeMap<String, String>,
     /// The JSON pointer of each anchor, by its resource and name.
     anchors: BTreeMap<(String, String), String>,
@@ -114,7 +115,7 @@ struct Places {
 }
 
 impl Places {
-    fn of(schema: &Value) -> Self {
+    fn new(schema: &Value) -> Self {
         let declared = |map: &Map<String, Value>| {
             map.get("$schema").and_then(Value::as_str).map(Dialect::named)
         };
@@ -127,7 +128,7 @@ impl Places {
             dynamic: BTreeMap::new(),
         };
         let mut bases: Vec<String> = vec![String::new()];
-        each_object_at(schema, At::ROOT, &mut |map, at| {
+        each_object_at(schema, Location::ROOT, &mut |map, at| {
             let at = at.to_string();
             places.is_mixed |= declared(map).is_some_and(|own| own != dialect);
             bases.retain(|base| at == *base || at.starts_with(&format!("{base}/")));
@@ -147,18 +148,18 @@ impl Places {
         places
     }
 
-    /// The JSON pointer of the target of a reference in the resource at `base`.
+    /// The JSON pointer of the target of a reference within the resource at `base`.
     fn target(&self, base: &str, reference: &str) -> Option<String> {
         let (uri, fragment) = reference.split_once('#').unwrap_or((reference, ""));
         let base = if uri.is_empty() { base } else { self.resources.get(uri)? };
-        match pointer_of(fragment) {
+        match fragment_pointer(fragment) {
             Some(pointer) => Some(format!("{base}{pointer}")),
             None => self.anchors.get(&(base.to_owned(), fragment.to_owned())).cloned(),
         }
     }
 }
 
-/// The URI of a resource. A fragment alone is an anchor of an old draft.
+/// The URI of a resource. In old drafts a fragment alone is an anchor.
 fn id_of(map: &Map<String, Value>, dialect: Dialect) -> Option<&str> {
     let keyword = if dialect == Dialect::Draft4 { "id" } else { "$id" };
     let id = map.get(keyword)?.as_str()?;
@@ -166,14 +167,14 @@ fn id_of(map: &Map<String, Value>, dialect: Dialect) -> Option<&str> {
     (!id.is_empty() && !id.contains('#')).then_some(id)
 }
 
-/// Rewrites all references of a document to pointers from its root.
+/// Rewrites all references of a document to JSON pointers from its root.
 struct Flattening<'p> {
     places: &'p Places,
     is_resolved: bool,
 }
 
 impl Flattening<'_> {
-    fn part(&mut self, value: &Value, at: At<'_>, (dialect, base): (Dialect, &str)) -> Value {
+    fn part(&mut self, value: &Value, at: Location<'_>, (dialect, base): (Dialect, &str)) -> Value {
         let map = match value {
             Value::Object(map) => map,
             Value::Array(items) => {
@@ -206,7 +207,7 @@ impl Flattening<'_> {
             }
             let inner = at.member(name);
             let inside = (dialect, base);
-            let value = match (name, holds(name), value) {
+            let value = match (name, member_content(name), value) {
                 ("$dynamicRef" | "$recursiveRef", _, Value::String(reference)) => {
                     let target = self.dynamic(base, reference);
                     let all = form.entry("allOf").or_insert_with(|| json!([]));
@@ -215,8 +216,8 @@ impl Flattening<'_> {
                     }
                     continue;
                 }
-                (_, Holds::Data, _) => value.clone(),
-                (_, Holds::Named, Value::Object(named)) => {
+                (_, MemberContent::Data, _) => value.clone(),
+                (_, MemberContent::Named, Value::Object(named)) => {
                     let part = |(name, value): (&String, &Value)| {
                         (name.clone(), self.part(value, inner.member(name), inside))
                     };
@@ -225,7 +226,7 @@ impl Flattening<'_> {
                 _ => self.part(value, inner, inside),
             };
             match form.get_mut(name) {
-                // `allOf` may have a dynamic reference already.
+                // `allOf` may already contain a dynamic reference.
                 Some(Value::Array(all)) => {
                     all.extend(value.as_array().into_iter().flatten().cloned());
                 }
@@ -245,12 +246,12 @@ impl Flattening<'_> {
         if let Some(pointer) = self.places.target(base, reference) {
             return format!("#{}", encoded(&pointer)).into();
         }
-        // The library knows the meta-schemas.
+        // The library has the meta-schemas built in.
         self.is_resolved &= reference.contains("//json-schema.org/");
         reference.into()
     }
 
-    /// A dynamic reference is a plain one where only one place has its name.
+    /// A dynamic reference is equivalent to a static one if its anchor is unique.
     fn dynamic(&mut self, base: &str, reference: &str) -> Value {
         let name = reference.trim_start_matches('#');
         self.is_resolved &= self.places.dynamic.get(name).is_none_or(|all| all.len() == 1)
@@ -259,12 +260,12 @@ impl Flattening<'_> {
     }
 }
 
-/// A pointer as the fragment of a URI.
+/// A JSON pointer as URI fragment.
 fn encoded(pointer: &str) -> String {
     pointer.replace('%', "%25").replace('#', "%23")
 }
 
-/// Draft 4 says `exclusiveMinimum: true` beside `minimum`.
+/// Translates the boolean `exclusiveMinimum` of draft 4, which modifies `minimum`.
 fn exclusive_bounds(map: &mut Map<String, Value>) {
     for (exclusive, bound) in [("exclusiveMinimum", "minimum"), ("exclusiveMaximum", "maximum")] {
         match map.get(exclusive) {
@@ -283,7 +284,7 @@ fn exclusive_bounds(map: &mut Map<String, Value>) {
 /// Collects the targets of recursive references.
 struct Definitions<'w> {
     whole: &'w Value,
-    /// That of the text of `whole`.
+    /// The hash of the text of `whole`.
     hash: u64,
     found: BTreeMap<String, Value>,
 }
@@ -294,7 +295,7 @@ impl Definitions<'_> {
         let mut waiting = Vec::new();
         let rewritten = map_objects(form, &mut |map| match map.get("$ref") {
             Some(Value::String(reference)) => {
-                let pointer = reference.strip_prefix('#').and_then(pointer_of);
+                let pointer = reference.strip_prefix('#').and_then(fragment_pointer);
                 if let Some(pointer) = pointer {
                     let name = self.name(&pointer);
                     map.insert("$ref".to_owned(), format!("#/$defs/{name}").into());
@@ -302,7 +303,7 @@ impl Definitions<'_> {
                 }
             }
             Some(_) => {
-                // The inlined target of a reference with keywords beside it.
+                // The inlined target of a reference with sibling keywords.
                 let target = map.remove("$ref").unwrap_or_default();
                 match map.entry("allOf").or_insert_with(|| json!([])) {
                     Value::Array(all) => all.push(target),
@@ -328,7 +329,7 @@ impl Definitions<'_> {
         rewritten
     }
 
-    /// A name that only the same schema has.
+    /// A name that is unique to this schema, so that combined schemas do not collide.
     fn name(&self, pointer: &str) -> String {
         format!("recursive-{:016x}", hash(&(self.hash, pointer)))
     }

@@ -1,4 +1,4 @@
-//! What is wrong with JSON Schemas by themselves, worked out on all cores.
+//! Problems of individual JSON Schemas, computed in parallel.
 
 use std::{
     collections::HashMap,
@@ -18,16 +18,16 @@ use crate::{
     tool_schema::bundle::GATEWAY_HOST,
 };
 
-/// What is wrong with each of some schemas by itself. Equal ones, of which generated files have
-/// many, are compiled once.
+/// The problems of a list of schemas. Equal schemas, which are frequent in generated files, are
+/// compiled once.
 pub(super) struct Problems {
     different: Vec<Vec<InvalidSchema>>,
-    /// For each schema, which of the different ones it is.
+    /// For each schema, the index of its distinct value.
     which: Vec<usize>,
 }
 
 impl Problems {
-    pub(super) fn of<'a>(schemas: Vec<&'a Value>) -> Self {
+    pub(super) fn new<'a>(schemas: Vec<&'a Value>) -> Self {
         let (mut different, mut places) = (Vec::new(), HashMap::new());
         let state = RandomState::new();
         let hashed = parallel::map(schemas, |schema| Hashed(state.hash_one(schema), schema));
@@ -42,12 +42,12 @@ impl Problems {
         Self { different: parallel::map(different, problems_of), which }
     }
 
-    pub(super) fn of_nth(&self, index: usize) -> &[InvalidSchema] {
+    pub(super) fn get(&self, index: usize) -> &[InvalidSchema] {
         &self.different[self.which[index]]
     }
 }
 
-/// A schema with its hash, which takes longer than to look for it.
+/// A schema with its hash, which is expensive to compute.
 #[derive(PartialEq, Eq)]
 struct Hashed<'a>(u64, &'a Value);
 
@@ -61,8 +61,9 @@ fn problems_of(schema: &Value) -> Vec<InvalidSchema> {
     if pure_reference(schema).is_some() {
         return Vec::new();
     }
-    // References are checked on their own. Here all valid ones resolve to a schema that allows anything.
-    let anything = |name: &SchemaName| Key::of_schema(name).map(|_| &Value::Bool(true));
+    // References are checked separately. Here all valid ones resolve to a schema that allows
+    // anything.
+    let anything = |name: &SchemaName| Key::for_schema(name).map(|_| &Value::Bool(true));
     let mut problems = compile(schema, &anything).err().unwrap_or_default();
     if problems.is_empty() && has_uris(schema) {
         problems = problems_if_referred_to(schema);
@@ -71,7 +72,7 @@ fn problems_of(schema: &Value) -> Vec<InvalidSchema> {
     problems.into_iter().filter(|p| !matches!(p, InvalidSchema::Unresolved { .. })).collect()
 }
 
-/// Whether something in it is named by a URI, so that it matters where the schema stands.
+/// Whether the schema contains URIs, so that its meaning depends on its base URI.
 fn has_uris(schema: &Value) -> bool {
     let mut found = false;
     each_object(schema, &mut |map| {

@@ -1,10 +1,10 @@
-//! Putting the results of several calls together, operation by operation.
+//! Aggregation of several results, operation by operation.
 //!
-//! It begins with the array of the results, in the order of their targets.
+//! The initial value is the array of results in target order.
 
 use std::{cmp::Ordering, collections::BTreeSet};
 
-use schema_compat::pointer::At;
+use schema_compat::pointer::Location;
 use serde_json::{Map, Value};
 
 use super::{Budget, Error, Reason, compare, predicate::field};
@@ -13,7 +13,8 @@ use crate::{
     spec::{AggregationOp, Order, Path},
 };
 
-/// What the operations make of some results. A pointer in an error begins at the list of operations.
+/// Applies the operations to results. JSON pointers of errors are relative to the list of
+/// operations.
 pub fn aggregate(
     ops: &[AggregationOp],
     results: Vec<Value>,
@@ -21,7 +22,7 @@ pub fn aggregate(
 ) -> Result<Value, Error> {
     let mut value = Value::Array(results);
     for (i, op) in ops.iter().enumerate() {
-        value = op.apply(value, budget).map_err(|reason| reason.at(At::ROOT.index(i)))?;
+        value = op.apply(value, budget).map_err(|reason| reason.at(Location::ROOT.index(i)))?;
     }
     Ok(value)
 }
@@ -34,7 +35,7 @@ impl AggregationOp {
         };
         Ok(match self {
             Self::Flatten => flattened(items).into(),
-            // One item for each result, as `flatten` would not leave them.
+            // One item per result; only `flatten` merges them.
             Self::Concat => items.into(),
             Self::Sort { field, order } => sorted(items, (field, *order), budget)?.into(),
             Self::Dedupe { field } => deduped(items, field, budget)?.into(),
@@ -55,7 +56,7 @@ fn flattened(items: Vec<Value>) -> Vec<Value> {
     items.into_iter().flat_map(level).collect()
 }
 
-/// The value that an item is sorted by; null counts as missing.
+/// The sort key of an item; null counts as missing.
 fn sort_key(path: &Path, item: &Value, budget: &mut Budget) -> Result<Option<Value>, Reason> {
     let found = field(path, item, budget)?.filter(|found| !found.is_null());
     found.map(|found| budget.copy(&found, 1)).transpose()
@@ -72,7 +73,7 @@ fn sorted(
     Ok(keyed.into_iter().map(|(_, item)| item).collect())
 }
 
-/// Numbers, then texts, then what has no order, then what is missing: in both directions.
+/// Numbers, strings, other values, missing values: in this sequence for both directions.
 fn ordered(a: Option<&Value>, b: Option<&Value>, order: Order) -> Ordering {
     let rank = |key: Option<&Value>| match key {
         Some(Value::Number(_)) => 0,
@@ -90,7 +91,7 @@ fn ordered(a: Option<&Value>, b: Option<&Value>, order: Order) -> Ordering {
     rank(a).cmp(&rank(b)).then_with(within)
 }
 
-/// The first item of each key. Null is a key; an item without the field is kept.
+/// Keeps the first item of each key. Null is a key. Items without the field are kept.
 fn deduped(items: Vec<Value>, field: &Path, budget: &mut Budget) -> Result<Vec<Value>, Reason> {
     let (mut seen, mut kept) = (BTreeSet::new(), Vec::new());
     for item in items {
@@ -102,7 +103,7 @@ fn deduped(items: Vec<Value>, field: &Path, budget: &mut Budget) -> Result<Vec<V
     Ok(kept)
 }
 
-/// A value by the one order of values.
+/// A value with the total order of `order.rs`.
 struct Ordered(Value);
 
 impl Ord for Ordered {

@@ -1,38 +1,38 @@
-//! What a binding delivers: a part of the input, of a step's result, of an error, or a constant.
+//! Evaluation of bindings: a part of the input, of a step's result or of an error, or a constant.
 //!
-//! One selected value is itself, several are an array. What selects nothing gives no field in a
-//! `construct`, and is an error where it stands alone.
+//! A single selected value is returned itself, several values as an array. Selecting nothing omits
+//! the field in a `construct`, and is an error elsewhere.
 
 use std::collections::BTreeMap;
 
-use schema_compat::pointer::At;
+use schema_compat::pointer::Location;
 use serde_json::{Map, Value};
 
 use super::{Budget, Error, Reason};
 use crate::spec::{Binding, Path};
 
-/// What a binding can see.
+/// The values that bindings can refer to.
 #[derive(Debug, Clone, Copy)]
-pub struct Scope<'a> {
+pub struct BindingContext<'a> {
     /// The composition's input.
     pub input: &'a Value,
-    /// The results of steps, by their ids.
+    /// The results of steps by id.
     pub steps: &'a BTreeMap<String, Value>,
-    /// What is being compensated, in a saga.
+    /// The error that a saga compensates.
     pub error: Option<&'a Value>,
 }
 
 impl Binding {
-    /// What it delivers; a pointer in an error begins at the binding.
-    pub fn resolve(&self, scope: Scope<'_>, budget: &mut Budget) -> Result<Value, Error> {
-        self.find(scope, (At::ROOT, 0), budget)?.map_err(|reason| reason.at(At::ROOT))
+    /// Evaluates the binding. JSON pointers of errors are relative to it.
+    pub fn resolve(&self, scope: BindingContext<'_>, budget: &mut Budget) -> Result<Value, Error> {
+        self.find(scope, (Location::ROOT, 0), budget)?.map_err(|reason| reason.at(Location::ROOT))
     }
 
-    /// What it delivers, or why there is nothing.
+    /// Evaluates the binding, or returns the reason why it selects nothing.
     fn find(
         &self,
-        scope: Scope<'_>,
-        (at, depth): (At<'_>, usize),
+        scope: BindingContext<'_>,
+        (at, depth): (Location<'_>, usize),
         budget: &mut Budget,
     ) -> Result<Result<Value, Reason>, Error> {
         let (path, value, without) = match self {
@@ -55,8 +55,8 @@ impl Binding {
 
 fn construct(
     fields: &[(String, Binding)],
-    scope: Scope<'_>,
-    (at, depth): (At<'_>, usize),
+    scope: BindingContext<'_>,
+    (at, depth): (Location<'_>, usize),
     budget: &mut Budget,
 ) -> Result<Value, Error> {
     budget.produce(depth, 1).map_err(|reason| reason.at(at))?;
@@ -72,16 +72,17 @@ fn construct(
     Ok(Value::Object(object))
 }
 
-/// The values that each path selects, in the order of the paths. Each path has a list, so that one
+/// The values that each path selects, in path order. Each path has a list of its own, so that one
 /// selected array differs from several selected values.
 pub fn keys(paths: &[Path], value: &Value, budget: &mut Budget) -> Result<Vec<Vec<Value>>, Error> {
     let select = |(i, path): (usize, &Path)| {
-        path.select_copies(value, budget).map_err(|reason| reason.at(At::ROOT.index(i)))
+        path.select_copies(value, budget).map_err(|reason| reason.at(Location::ROOT.index(i)))
     };
     paths.iter().enumerate().map(select).collect()
 }
 
-/// A copy of what a path selects: one value itself, several as an array; `None` where it is nothing.
+/// Copies the selection of a path: a single value itself, several values as an array, `None` if it
+/// selects nothing.
 pub(super) fn selected(
     path: &Path,
     value: &Value,

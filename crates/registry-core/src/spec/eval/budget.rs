@@ -1,14 +1,14 @@
-//! How much one evaluation may look at and produce.
+//! Limits of one evaluation.
 
 use serde_json::Value;
 
 use super::Reason;
 use crate::{limits, spec::path::Size};
 
-/// Texts count as one value for each so many bytes.
+/// Bytes of a string that count as one value.
 const TEXT_BYTES: usize = 64;
 
-/// What is left of what one evaluation may do.
+/// The remaining visits and output of one evaluation.
 #[derive(Debug, Clone)]
 pub struct Budget {
     looks: u64,
@@ -18,19 +18,19 @@ pub struct Budget {
 }
 
 impl Budget {
-    /// For an evaluation that produces at most about so many bytes of JSON.
+    /// A budget for an evaluation with about this much JSON output.
     pub fn new(max_bytes: usize) -> Self {
         let (looks, values) = (limits::EVAL_LOOKS, limits::EVAL_VALUES);
         Self { looks, values, bytes: max_bytes, max_bytes }
     }
 
-    /// Pays for so many looks.
+    /// Charges this number of visits.
     pub(in crate::spec) fn look(&mut self, looks: u64) -> Result<(), Reason> {
         self.looks = self.looks.checked_sub(looks).ok_or(Reason::TooMuchWork)?;
         Ok(())
     }
 
-    /// How large a value is; to find out costs looks too.
+    /// The size of a value. Measuring it also costs visits.
     pub(in crate::spec) fn measure(&mut self, value: &Value) -> Result<Size, Reason> {
         let before = self.looks;
         let depth = self.visit(value)?;
@@ -59,13 +59,13 @@ impl Budget {
         Ok(deepest + 1)
     }
 
-    /// A copy of a value, to be put this deep into what is produced.
+    /// Copies a value into the output at this depth.
     pub(in crate::spec) fn copy(&mut self, value: &Value, depth: usize) -> Result<Value, Reason> {
         self.charge(value, depth)?;
         Ok(value.clone())
     }
 
-    /// Pays for a value that is to be put this deep into what is produced.
+    /// Charges for a value at this depth of the output.
     pub(super) fn charge(&mut self, value: &Value, depth: usize) -> Result<(), Reason> {
         self.produce(depth, 1)?;
         match value {
@@ -75,13 +75,13 @@ impl Budget {
                 self.charge(member, depth + 1)
             }),
             Value::String(text) => self.text(text.len()),
-            // No number is longer than this.
+            // No number is longer.
             Value::Number(_) => self.text(24),
             Value::Null | Value::Bool(_) => self.text(4),
         }
     }
 
-    /// Pays for the outside of one value: its brackets or quotes, and a comma.
+    /// Charges for the syntax of one value: brackets or quotes, and a comma.
     pub(super) fn produce(&mut self, depth: usize, values: u64) -> Result<(), Reason> {
         if depth > limits::EVAL_DEPTH {
             return Err(Reason::TooDeep);
@@ -90,7 +90,7 @@ impl Budget {
         self.text(3)
     }
 
-    /// Pays for so much text.
+    /// Charges for this amount of text.
     pub(super) fn text(&mut self, bytes: usize) -> Result<(), Reason> {
         let max_bytes = self.max_bytes;
         self.bytes = self.bytes.checked_sub(bytes).ok_or(Reason::TooLarge { max_bytes })?;

@@ -1,15 +1,16 @@
-//! One order for all JSON values: numbers by what they are, not by how they are written.
+//! A total order of JSON values that compares numbers by value.
 
 use std::cmp::Ordering;
 
 use serde_json::{Map, Number, Value};
 
-/// Whether two values are the same: `1` is `1.0`, and the order of members does not count.
+/// Whether two values are equal: `1` equals `1.0`, and the order of members does not matter.
 pub fn is_same(a: &Value, b: &Value) -> bool {
     compare(a, b) == Ordering::Equal
 }
 
-/// Null, then false and true, numbers, texts, arrays, objects; those item by item.
+/// Null, false, true, numbers, strings, arrays, objects. Arrays and objects are compared item by
+/// item.
 pub fn compare(a: &Value, b: &Value) -> Ordering {
     match (a, b) {
         (Value::Bool(a), Value::Bool(b)) => a.cmp(b),
@@ -37,7 +38,7 @@ fn arrays(a: &[Value], b: &[Value]) -> Ordering {
     differing.unwrap_or_else(|| a.len().cmp(&b.len()))
 }
 
-/// Members come in the order of their names.
+/// Members are sorted by name.
 fn objects(a: &Map<String, Value>, b: &Map<String, Value>) -> Ordering {
     let one = |(a, b): ((&String, &Value), (&String, &Value))| {
         a.0.cmp(b.0).then_with(|| compare(a.1, b.1))
@@ -46,7 +47,7 @@ fn objects(a: &Map<String, Value>, b: &Map<String, Value>) -> Ordering {
     differing.unwrap_or_else(|| a.len().cmp(&b.len()))
 }
 
-/// Exactly, also where an integer has no floating-point number of its own.
+/// Compares exactly, even if an integer has no exact floating-point representation.
 fn numbers(a: &Number, b: &Number) -> Ordering {
     match (integer(a), integer(b)) {
         (Some(a), Some(b)) => a.cmp(&b),
@@ -68,7 +69,7 @@ fn real(number: &Number) -> f64 {
 #[expect(clippy::cast_possible_truncation, reason = "it saturates far beyond all integers here")]
 fn integer_to_real(a: i128, b: f64) -> Ordering {
     let whole = b.floor();
-    // Of equal whole parts, the real one has a fraction or none.
+    // If the integral parts are equal, the fraction decides.
     let fraction = || if b > whole { Ordering::Less } else { Ordering::Equal };
     a.cmp(&(whole as i128)).then_with(fraction)
 }
@@ -84,7 +85,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_are_the_same_however_they_are_written() {
+    fn numbers_compare_by_value() {
         for (a, b) in [("1", "1.0"), ("0", "-0.0"), ("100", "1e2"), (r#"{"a":1}"#, r#"{"a":1.0}"#)]
         {
             assert!(is_same(&value(a), &value(b)), "{a} {b}");

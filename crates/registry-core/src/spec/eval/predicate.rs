@@ -1,28 +1,28 @@
-//! Deciding a predicate, and keeping the items of an array that fulfil one.
+//! Evaluation of predicates and filters.
 //!
-//! `eq` and `ne` compare any two values and are each other's opposite. Only two numbers or two texts
-//! are one before the other; any other pair is false. A field that selects nothing is only `ne`; one
-//! that selects several values is compared as an array of them.
+//! `eq` and `ne` compare any two values and are opposites. The other comparisons apply to two
+//! numbers or two strings and are false for any other pair. A field that selects nothing satisfies
+//! only `ne`. A field that selects several values is compared as their array.
 
 use std::{borrow::Cow, cmp::Ordering};
 
-use schema_compat::pointer::At;
+use schema_compat::pointer::Location;
 use serde_json::Value;
 
 use super::{Budget, Error, Reason, compare, is_same};
 use crate::spec::{Filter, Path, Predicate, PredicateOp};
 
 impl Predicate {
-    /// Whether a value fulfils it; a pointer in an error begins at the predicate.
+    /// Whether a value satisfies the predicate. JSON pointers of errors are relative to it.
     pub fn is_met(&self, value: &Value, budget: &mut Budget) -> Result<bool, Error> {
-        self.decide(value, budget).map_err(|reason| reason.at(At::ROOT.member("field")))
+        self.decide(value, budget).map_err(|reason| reason.at(Location::ROOT.member("field")))
     }
 
     fn decide(&self, value: &Value, budget: &mut Budget) -> Result<bool, Reason> {
         let Some(found) = field(&self.field, value, budget)? else {
             return Ok(self.op == PredicateOp::Ne);
         };
-        // Comparing looks at no more than the smaller of the two.
+        // Comparing visits at most as many values as the smaller side has.
         budget.measure(&self.value)?;
         Ok(self.op.holds(&found, &self.value))
     }
@@ -46,7 +46,7 @@ impl PredicateOp {
     }
 }
 
-/// Which of two values is first, if they are such that one can be.
+/// The order of two numbers or two strings; `None` for any other pair.
 fn order(a: &Value, b: &Value) -> Option<Ordering> {
     match (a, b) {
         (Value::Number(_), Value::Number(_)) | (Value::String(_), Value::String(_)) => {
@@ -56,7 +56,7 @@ fn order(a: &Value, b: &Value) -> Option<Ordering> {
     }
 }
 
-/// A text has parts, an array has items.
+/// Whether a string contains a substring, or an array an item.
 fn contains(whole: &Value, part: &Value) -> bool {
     match (whole, part) {
         (Value::String(whole), Value::String(part)) => whole.contains(part.as_str()),
@@ -65,7 +65,7 @@ fn contains(whole: &Value, part: &Value) -> bool {
     }
 }
 
-/// What a field of a value is; `None` where the path selects nothing.
+/// The value of a field; `None` if the path selects nothing.
 pub(super) fn field<'v>(
     path: &Path,
     value: &'v Value,
@@ -83,12 +83,12 @@ pub(super) fn field<'v>(
 }
 
 impl Filter {
-    /// The items of an array that fulfil the predicate, in order.
+    /// The items of an array that satisfy the predicate, in order.
     pub fn apply(&self, input: Value, budget: &mut Budget) -> Result<Value, Error> {
         let Value::Array(items) = input else {
-            return Err(Reason::not_an_array(&input).at(At::ROOT));
+            return Err(Reason::not_an_array(&input).at(Location::ROOT));
         };
-        let at = At::ROOT.member("predicate");
+        let at = Location::ROOT.member("predicate");
         let mut kept = Vec::new();
         for item in items {
             let is_met = self.predicate.decide(&item, budget);

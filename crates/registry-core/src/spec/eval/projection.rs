@@ -1,13 +1,13 @@
-//! Applying a projection: an object built from parts of a value.
+//! Evaluation of projections, which build an object from parts of a value.
 //!
-//! A value as text (in `template` and `concat`) is a text itself, and else its JSON; nothing and null
-//! are the empty text in a template and left out of a `concat`. `array[*].field` takes the items of
-//! what `array` selects, makes an object of each, and reads its paths from the item: of one array its
-//! items, of several values each, of one other value that, of nothing none.
+//! In `template` and `concat` strings are used directly, and other values as JSON. Missing and
+//! null values are empty in a template and omitted in a `concat`. `array[*].field` builds one
+//! object per item of the selection of `array` and reads its paths from the item. The items are
+//! those of a single selected array, else the selected values.
 
 use std::{borrow::Cow, collections::BTreeMap};
 
-use schema_compat::pointer::At;
+use schema_compat::pointer::Location;
 use serde_json::{Map, Value};
 
 use super::{Budget, Error, Reason, binding::selected, predicate::field};
@@ -16,14 +16,14 @@ use crate::spec::{
     mapping::{Piece, pieces},
 };
 
-/// Where an evaluation is: in the spec, and how deep in what it produces.
-type Place<'a> = (At<'a>, usize);
+/// A location in the spec and a depth in the output.
+type Place<'a> = (Location<'a>, usize);
 
 impl Mappings {
-    /// The object that the projection makes of a value. A pointer in an error begins at the object
-    /// that has `mappings`.
+    /// Applies the projection to a value. JSON pointers of errors are relative to the object with
+    /// `mappings`.
     pub fn apply(&self, input: &Value, budget: &mut Budget) -> Result<Value, Error> {
-        self.project(input, (At::ROOT, 0), budget).map(Value::Object)
+        self.project(input, (Location::ROOT, 0), budget).map(Value::Object)
     }
 
     fn project(
@@ -49,7 +49,7 @@ impl Mappings {
         Ok(object)
     }
 
-    /// The fields of items, by their array.
+    /// The item fields by array.
     fn items(&self) -> BTreeMap<&str, Vec<ItemField<'_>>> {
         let mut items = BTreeMap::<_, Vec<_>>::new();
         for mapping in &self.0 {
@@ -66,15 +66,15 @@ impl Mappings {
     }
 }
 
-/// One field of the items of an array.
+/// A field of the items of an array.
 struct ItemField<'m> {
-    /// As it is written in the mappings.
+    /// The name as written in the mappings.
     name: String,
     field: &'m str,
     source: &'m FieldSource,
 }
 
-/// An object for each item.
+/// Builds one object per item.
 fn each(
     source: &FieldSource,
     fields: &[ItemField<'_>],
@@ -88,8 +88,8 @@ fn each(
         budget.produce(depth + 1, 1).map_err(|reason| reason.at(at))?;
         let mut object = Map::new();
         for ItemField { name, field, source } in fields {
-            // The pointer of an error names the mapping, not the item.
-            let at = at.beside(name);
+            // The pointer of an error names the mapping instead of the item.
+            let at = at.sibling(name);
             budget.text(field.len() + 1).map_err(|reason| reason.at(at))?;
             object.insert((*field).to_owned(), source.evaluate(item, (at, depth + 2), budget)?);
         }
@@ -130,7 +130,7 @@ impl FieldSource {
         }
     }
 
-    /// The items that it stands for.
+    /// The items that `[*]` iterates over.
     fn items<'v>(
         &self,
         input: &'v Value,
@@ -152,7 +152,7 @@ impl FieldSource {
     }
 }
 
-/// What the first path selects that is neither missing nor null.
+/// The first selected value that is neither missing nor null.
 fn coalesce(
     paths: &[Path],
     input: &Value,
@@ -168,7 +168,7 @@ fn coalesce(
     Ok(Value::Null)
 }
 
-/// A template with its places filled, each once.
+/// Replaces the placeholders of a template, each once.
 fn fill(
     (template, vars): (&str, &[(String, Path)]),
     input: &Value,
@@ -190,7 +190,7 @@ fn fill(
     Ok(filled.into())
 }
 
-/// What the paths select, as texts, with the separator between them.
+/// Joins the selected values as strings with the separator.
 fn join(
     (paths, separator): (&[Path], &str),
     input: &Value,
@@ -206,7 +206,7 @@ fn join(
     Ok(parts.join(separator).into())
 }
 
-/// What a path selects, as text; `None` where it is nothing or null.
+/// The selection of a path as a string; `None` if it is missing or null.
 fn text<'v>(
     path: &Path,
     input: &'v Value,

@@ -1,12 +1,10 @@
-//! Every row of the tables that say what compositions mean.
-
 mod bounds;
 mod data;
 mod projection;
 
 use super::{Budget, Error};
 
-/// More than any row needs.
+/// Larger than any test needs.
 fn budget() -> Budget {
     Budget::new(1 << 20)
 }

@@ -1,74 +1,74 @@
-//! How much work a JSONPath may be, told before it is run.
+//! An upper bound of the cost of a JSONPath, computed before evaluation.
 //!
-//! Most paths are cheap, but `$..*..*` or a filter that looks at the whole value for each item are
-//! not, and whoever registers a path does not know the values that it will meet. So the text of a
-//! path is reduced to what multiplies: descents, wildcards, lists of selectors, filters.
+//! Most paths are cheap, but `$..*..*` or a filter that scans the whole value for each item are
+//! not, and the author of a path does not know its inputs. The text of a path is reduced to the
+//! parts that multiply the cost: descents, wildcards, selector lists and filters.
 
 #[cfg(test)]
 mod tests;
 
-/// What one call of `match` or `search` counts: its expression is compiled each time.
+/// The cost of one call of `match` or `search`, which compiles its expression each time.
 const REGEX: u64 = 5_000;
 
-/// How large a value is.
+/// The size of a value.
 #[derive(Debug, Clone, Copy)]
 pub(in crate::spec) struct Size {
-    /// How many values it is made of, with long texts as several.
+    /// The number of values in it; long strings count as several.
     pub(in crate::spec) values: u64,
-    /// How deep they nest.
+    /// The nesting depth.
     pub(in crate::spec) depth: u64,
 }
 
-/// What multiplies in a query.
+/// The cost structure of a query.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Shape {
     segments: Vec<Segment>,
-    /// The length of its text: what it costs at least.
+    /// The length of its text, which is its minimum cost.
     length: u64,
 }
 
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 struct Segment {
     is_descent: bool,
-    /// How many selectors it has.
+    /// The number of selectors.
     selectors: u64,
-    /// Whether one of them may select several.
+    /// Whether a selector may select several values.
     is_fan: bool,
     filters: Vec<Filter>,
 }
 
-/// What is done for each candidate of a filter.
+/// The cost per candidate of a filter.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 struct Filter {
     length: u64,
     regexes: u64,
-    /// Queries that begin at the candidate and are not plain.
+    /// Non-singular queries relative to the candidate.
     relative: Vec<Shape>,
-    /// Queries that begin at the top, and may look at much of it.
+    /// Queries from the root that may visit much of the value.
     absolute: Vec<Shape>,
 }
 
 impl Shape {
-    /// Of the text of a path that was parsed.
-    pub(super) fn of(path: &str) -> Self {
+    /// The structure of a valid path.
+    pub(super) fn parse(path: &str) -> Self {
         Scanner { bytes: path.as_bytes(), at: 0 }.query()
     }
 
-    /// What it costs, whatever the value.
+    /// The cost for any value.
     pub(super) fn looks_of_all(&self) -> u64 {
         self.length
     }
 
-    /// Whether it may look at more than one value for each segment.
+    /// Whether it may visit more than one value per segment.
     pub(super) fn is_wide(&self) -> bool {
         self.segments.iter().any(|segment| segment.is_descent || segment.is_many())
     }
 
-    /// Most looks at a value of this size.
+    /// The maximum number of visits for a value of this size.
     pub(super) fn looks(&self, size: Size) -> u64 {
         let Size { values, depth } = size;
         let mut looks = self.length;
-        // How often one value may be among those that were reached.
+        // How often one value may occur among the selected ones.
         let mut times: u64 = 1;
         let mut is_single = true;
         for segment in &self.segments {
@@ -118,7 +118,7 @@ impl Filter {
     }
 }
 
-/// Reads the text of a path of which the grammar is known to be kept.
+/// Scans the text of a valid path.
 struct Scanner<'a> {
     bytes: &'a [u8],
     at: usize,
@@ -135,7 +135,7 @@ impl Scanner<'_> {
         }
     }
 
-    /// A query, from its `$` or `@` to its end.
+    /// A query from its `$` or `@` to its end.
     fn query(&mut self) -> Shape {
         let start = self.at;
         self.at += 1;
@@ -147,7 +147,7 @@ impl Scanner<'_> {
             end = self.at;
             self.blanks();
         }
-        // Blanks after the last segment belong to what follows.
+        // Blanks after the last segment belong to the following token.
         self.at = end;
         Shape { segments, length: (self.at - start) as u64 }
     }
@@ -172,7 +172,6 @@ impl Scanner<'_> {
         segment
     }
 
-    /// `[…]`.
     fn selectors(&mut self) -> Segment {
         let mut segment = Segment { selectors: 1, ..Segment::default() };
         self.at += 1;
@@ -193,7 +192,7 @@ impl Scanner<'_> {
         segment
     }
 
-    /// The rest of a text in quotes.
+    /// The rest of a quoted string.
     fn text(&mut self, quote: u8) {
         while let Some(byte) = self.peek() {
             self.at += 1;
@@ -205,10 +204,10 @@ impl Scanner<'_> {
         }
     }
 
-    /// What follows a `?`, up to the `,` or `]` after it.
+    /// The expression after a `?`, up to the following `,` or `]`.
     fn filter(&mut self) -> Filter {
         let (start, mut filter) = (self.at, Filter::default());
-        // For each parenthesis that is open, whether it is a function's.
+        // For each open parenthesis, whether it belongs to a function.
         let mut open: Vec<bool> = Vec::new();
         let mut has_absolute = false;
         while let Some(byte) = self.peek() {
@@ -226,7 +225,7 @@ impl Scanner<'_> {
                 }
                 b'$' => {
                     let query = self.query();
-                    // One plain query from the top is compared with a part of the candidate.
+                    // A comparison with one singular query from the root is cheap.
                     if has_absolute || query.is_wide() || open.contains(&true) {
                         filter.absolute.push(query);
                     }
@@ -244,7 +243,8 @@ impl Scanner<'_> {
         filter
     }
 
-    /// Whether a parenthesis here opens the arguments of a function; those with expressions count.
+    /// Whether a parenthesis here starts function arguments. Regular expression functions are
+    /// counted.
     fn is_after_name(&self, filter: &mut Filter) -> bool {
         let before = &self.bytes[..self.at];
         let name = before.iter().rev().take_while(|byte| is_of_name(**byte)).count();

@@ -1,6 +1,6 @@
-//! Where a value comes from, in words for messages, with the JSON pointer of its binding.
+//! Sources of values, described for messages, with the JSON pointers of their bindings.
 
-use schema_compat::pointer::At;
+use schema_compat::pointer::Location;
 
 use super::{
     Checker,
@@ -16,7 +16,7 @@ pub(super) struct Given {
     pub(super) label: Label,
 }
 
-/// Where a value comes from.
+/// The source of a value.
 #[derive(Debug, Clone)]
 pub(super) struct Label {
     /// JSON pointer of the binding, or of the operation without one.
@@ -27,9 +27,9 @@ pub(super) struct Label {
 
 #[derive(Debug, Clone)]
 pub(super) enum Source {
-    /// All of something: `the result of "fetch"`.
+    /// The whole of a value: `the result of "fetch"`.
     Whole(String),
-    /// The part of something that a path selects.
+    /// The selection of a path.
     Path {
         path: String,
         of: String,
@@ -49,7 +49,7 @@ impl Source {
 }
 
 impl Label {
-    /// Whether the step that it comes from may not have completed.
+    /// Whether the source step may not have completed.
     pub(super) fn is_pending(&self) -> bool {
         matches!(self.from, Source::Path { is_pending: true, .. })
     }
@@ -58,7 +58,7 @@ impl Label {
         Self { pointer, is_binding: false, from: Source::Whole(of.to_owned()) }
     }
 
-    /// Where the member with this name comes from; nothing for one that a `construct` does not have.
+    /// The source of the member with this name; `None` for one that a `construct` lacks.
     pub(super) fn member(&self, name: &str) -> Option<Self> {
         let from = match &self.from {
             Source::Whole(of) => Source::path(&segment("$", name), of),
@@ -94,11 +94,11 @@ fn segment(path: &str, name: &str) -> String {
 
 /// The values that bindings can refer to.
 #[derive(Clone, Copy)]
-pub(super) struct Scope<'s> {
+pub(super) struct ValueContext<'s> {
     pub(super) input: &'s Given,
     /// The results of steps.
     pub(super) steps: &'s [(&'s str, Given)],
-    /// The number of these steps that have completed; the others may have.
+    /// The number of these steps that have certainly completed.
     pub(super) completed: usize,
     /// The error that a saga compensates.
     pub(super) error: Option<&'s Given>,
@@ -109,9 +109,9 @@ impl Checker<'_> {
     pub(super) fn given(
         &mut self,
         (binding, otherwise): (Option<&Binding>, &Given),
-        scope: Scope<'_>,
+        scope: ValueContext<'_>,
         subject: &str,
-        at: At<'_>,
+        at: Location<'_>,
     ) -> Given {
         let Some(binding) = binding else { return otherwise.clone() };
         let (selected, label) = bound(binding, scope, at);
@@ -124,7 +124,7 @@ impl Checker<'_> {
 }
 
 /// The value of a binding.
-fn bound(binding: &Binding, scope: Scope<'_>, at: At<'_>) -> (Selected, Label) {
+fn bound(binding: &Binding, scope: ValueContext<'_>, at: Location<'_>) -> (Selected, Label) {
     let from = |path: &Path, from: &Given| from_path(path, from, at);
     match binding {
         Binding::Input(path) => from(path, scope.input),
@@ -174,7 +174,7 @@ fn bound(binding: &Binding, scope: Scope<'_>, at: At<'_>) -> (Selected, Label) {
     }
 }
 
-/// The same of a step that may not have completed.
+/// Marks a result as that of a step that may not have completed.
 fn pending((mut selected, mut label): (Selected, Label)) -> (Selected, Label) {
     if selected.presence == Presence::Always {
         selected.presence = Presence::Perhaps;
@@ -185,7 +185,7 @@ fn pending((mut selected, mut label): (Selected, Label)) -> (Selected, Label) {
     (selected, label)
 }
 
-fn from_path(path: &Path, from: &Given, at: At<'_>) -> (Selected, Label) {
+fn from_path(path: &Path, from: &Given, at: Location<'_>) -> (Selected, Label) {
     let selected = select(path, &from.shape);
     let of = match &from.label.from {
         Source::Whole(of) => of.clone(),
@@ -203,7 +203,7 @@ fn from_path(path: &Path, from: &Given, at: At<'_>) -> (Selected, Label) {
 }
 
 impl Shape {
-    /// The names that its objects are known to have.
+    /// The declared names of its members.
     pub(super) fn names(&self) -> Vec<String> {
         match self {
             Self::Unknown(_) | Self::Array(_) => Vec::new(),
@@ -218,7 +218,7 @@ impl Shape {
         }
     }
 
-    /// Its member with this name.
+    /// The member with this name.
     pub(super) fn member(&self, name: &str) -> super::shape::Found {
         self.child(&Step::Name(name.to_owned()))
     }

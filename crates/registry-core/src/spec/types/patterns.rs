@@ -1,16 +1,16 @@
-//! The result of each pattern for its input. Each call on the way is checked.
+//! The result shape of each pattern for its input. Calls on the way are checked.
 //!
-//! Conditions are ignored: their result is as wide as their input.
+//! Conditions are ignored: the result is as wide as the input.
 
 use std::collections::BTreeSet;
 
-use schema_compat::pointer::At;
+use schema_compat::pointer::Location;
 use serde_json::{Value, json};
 
 use super::{
     Checker,
-    demand::Sink,
-    label::{Given, Label, Scope, Source},
+    fit::Destination,
+    label::{Given, Label, Source, ValueContext},
     schema::Kinds,
     select::{Presence, names, select},
     shape::{Array, MANY, Member, Object, Shape},
@@ -27,7 +27,7 @@ impl Checker<'_> {
         spec: &Spec,
         given: &Given,
         subject: &str,
-        at: At<'_>,
+        at: Location<'_>,
     ) -> Given {
         let result = |shape| Given { shape, label: Label::whole("the result", at.to_string()) };
         match spec {
@@ -101,7 +101,7 @@ impl Checker<'_> {
         operation: &Operation,
         given: &Given,
         subject: &str,
-        at: At<'_>,
+        at: Location<'_>,
     ) -> Given {
         match operation {
             Operation::Call(target @ Target::Tool(_)) => {
@@ -117,7 +117,7 @@ impl Checker<'_> {
         (inner, fallback): (&Operation, Option<&Operation>),
         given: &Given,
         subject: &str,
-        at: At<'_>,
+        at: Location<'_>,
     ) -> Given {
         let place = at.member("inner");
         let done = self.operation(inner, given, subject, place);
@@ -129,8 +129,8 @@ impl Checker<'_> {
         Given { shape: Shape::any([done.shape, instead.shape]), label }
     }
 
-    /// Notes an operation that may fail, or take too long, without ending the composition.
-    fn may_fail(&mut self, operation: &Operation, at: At<'_>) {
+    /// Records an operation that may fail or time out without ending the composition.
+    fn may_fail(&mut self, operation: &Operation, at: Location<'_>) {
         if calls_something(operation) {
             self.failable.push(BTreeSet::from([at.to_string()]));
         }
@@ -141,7 +141,7 @@ impl Checker<'_> {
         letter: &DeadLetter,
         given: &Given,
         subject: &str,
-        at: At<'_>,
+        at: Location<'_>,
     ) -> Given {
         let place = at.member("inner");
         let done = self.operation(&letter.inner, given, subject, place);
@@ -167,7 +167,13 @@ impl Checker<'_> {
         Given { shape: Shape::any([done.shape, instead.shape]), label }
     }
 
-    fn map_each(&mut self, each: &MapEach, given: &Given, subject: &str, at: At<'_>) -> Given {
+    fn map_each(
+        &mut self,
+        each: &MapEach,
+        given: &Given,
+        subject: &str,
+        at: Location<'_>,
+    ) -> Given {
         self.takes_array(given, subject_of(subject), "`mapEach`", at);
         let array = given.shape.items();
         let (item, min, max) = match &array {
@@ -184,7 +190,7 @@ impl Checker<'_> {
         Given { shape: Shape::array(result.shape, (min, max)), label }
     }
 
-    fn pipeline(&mut self, pipeline: &Pipeline, given: &Given, at: At<'_>) -> Given {
+    fn pipeline(&mut self, pipeline: &Pipeline, given: &Given, at: Location<'_>) -> Given {
         let at = at.member("steps");
         let mut steps: Vec<(&str, Given)> = Vec::new();
         for (i, step) in pipeline.steps.iter().enumerate() {
@@ -192,7 +198,8 @@ impl Checker<'_> {
             let subject = format!("input of step \"{}\"", step.id);
             let previous = steps.last().map_or(given, |(_, result)| result);
             let bound = (step.input.as_ref(), previous);
-            let scope = Scope { input: given, steps: &steps, completed: steps.len(), error: None };
+            let scope =
+                ValueContext { input: given, steps: &steps, completed: steps.len(), error: None };
             let taken = self.given(bound, scope, &subject, at.member("input"));
             let done = self.operation(&step.operation, &taken, &subject, at.member("operation"));
             steps.push((&step.id, result_of(&step.id, done, at)));
@@ -200,15 +207,15 @@ impl Checker<'_> {
         steps.pop().map_or_else(|| given.clone(), |(_, result)| result)
     }
 
-    fn scatter(&mut self, scatter: &ScatterGather, given: &Given, at: At<'_>) -> Given {
+    fn scatter(&mut self, scatter: &ScatterGather, given: &Given, at: Location<'_>) -> Given {
         let targets = at.member("targets");
-        // The timeout leaves late targets out, also with `failFast`.
+        // The timeout omits late targets even with `failFast`.
         let is_complete = scatter.fail_fast && scatter.timeout_ms.is_none();
         let (mut results, mut groups) = (Vec::new(), BTreeSet::new());
         for (i, target) in scatter.targets.iter().enumerate() {
             let at = targets.index(i);
             let subject = format!("input of target {i}");
-            let scope = Scope { input: given, steps: &[], completed: 0, error: None };
+            let scope = ValueContext { input: given, steps: &[], completed: 0, error: None };
             let bound = (target.input.as_ref(), given);
             let taken = self.given(bound, scope, &subject, at.member("input"));
             results.push(self.operation(&target.operation, &taken, &subject, at).shape);
@@ -224,18 +231,20 @@ impl Checker<'_> {
         for (i, op) in scatter.aggregation.iter().enumerate() {
             let at = ops.index(i);
             let whose = format!("`{}`", op_name(op));
-            let demanded = match op {
+            let expected = match op {
                 AggregationOp::Merge => json!({ "type": "array", "items": { "type": "object" } }),
                 _ => json!({ "type": "array" }),
             };
-            let sink = Sink {
+            let sink = Destination {
                 subject: "aggregation",
                 whose: &whose,
-                demanded: &demanded,
+                expected: &expected,
                 at: at.to_string(),
                 remedy: Some(match op {
-                    AggregationOp::Merge => "let every target return an object: only objects merge",
-                    _ => "an operation takes an array: put it before `merge`",
+                    AggregationOp::Merge => {
+                        "make every target return an object, because only objects can be merged"
+                    }
+                    _ => "move this operation before `merge`, because it needs an array",
                 }),
             };
             flow.label.pointer = at.to_string();
@@ -245,7 +254,7 @@ impl Checker<'_> {
         flow
     }
 
-    fn saga(&mut self, saga: &Saga, given: &Given, at: At<'_>) -> Given {
+    fn saga(&mut self, saga: &Saga, given: &Given, at: Location<'_>) -> Given {
         if let Some(path) = &saga.saga_id_path {
             self.is_key(path, given, "", at.member("sagaIdPath"));
         }
@@ -256,10 +265,11 @@ impl Checker<'_> {
             let subject = format!("input of step \"{}\"", step.id);
             let previous = steps.last().map_or(given, |(_, result)| result);
             let bound = (step.input.as_ref(), previous);
-            let scope = Scope { input: given, steps: &steps, completed: steps.len(), error: None };
+            let scope =
+                ValueContext { input: given, steps: &steps, completed: steps.len(), error: None };
             let taken = self.given(bound, scope, &subject, at.member("input"));
             let done = self.operation(&step.action, &taken, &subject, at.member("action"));
-            // A failure compensates the steps before it.
+            // A failure compensates the preceding steps.
             self.may_fail(&step.action, at.member("action"));
             steps.push((&step.id, result_of(&step.id, done, at)));
             inputs.push(taken);
@@ -271,9 +281,10 @@ impl Checker<'_> {
             let at = all.index(i);
             let subject = format!("input of the compensation of step \"{}\"", step.id);
             let bound = (step.compensate_input.as_ref(), taken);
-            // Later steps may not have completed, and without an outcome neither has this one.
+            // Later steps may not have completed. With an unknown outcome, neither may this one.
             let completed = if step.compensate_on_unknown { i } else { i + 1 };
-            let scope = Scope { input: given, steps: &steps, completed, error: Some(&error) };
+            let scope =
+                ValueContext { input: given, steps: &steps, completed, error: Some(&error) };
             let taken = self.given(bound, scope, &subject, at.member("compensateInput"));
             self.operation(compensate, &taken, &subject, at.member("compensate"));
         }
@@ -282,13 +293,14 @@ impl Checker<'_> {
             let member = |(id, result): (&str, Given)| (id.to_owned(), Member::sure(result.shape));
             return Given { shape: Shape::object(steps.into_iter().map(member)), label };
         };
-        let scope = Scope { input: given, steps: &steps, completed: steps.len(), error: None };
+        let scope =
+            ValueContext { input: given, steps: &steps, completed: steps.len(), error: None };
         let nothing = Given { shape: Shape::Unknown(None), label };
         self.given((Some(output), &nothing), scope, "output", at.member("output"))
     }
 
-    /// Warns of a path that never selects a part of the key: a cache takes an empty key.
-    fn is_cache_key(&mut self, path: &Path, given: &Given, subject: &str, at: At<'_>) {
+    /// Warns of a path that never selects a part of the key, because a cache accepts an empty key.
+    fn is_cache_key(&mut self, path: &Path, given: &Given, subject: &str, at: Location<'_>) {
         let selected = select(path, &given.shape);
         if selected.presence == Presence::Never {
             self.ignored_key(&key_label(path, given, subject, at), at);
@@ -296,35 +308,35 @@ impl Checker<'_> {
     }
 
     /// Checks that a path selects a key.
-    fn is_key(&mut self, path: &Path, given: &Given, subject: &str, at: At<'_>) {
+    fn is_key(&mut self, path: &Path, given: &Given, subject: &str, at: Location<'_>) {
         let selected = select(path, &given.shape);
         let from = key_label(path, given, subject, at);
         if self.is_present(&selected, &from, "key", at) {
             let none = json!({ "type": "null" });
-            let demanded = if path.is_singular() {
+            let expected = if path.is_singular() {
                 json!({ "not": none })
             } else {
-                // Several values are no key if all of them are null.
+                // Several values are an invalid key if all of them are null.
                 let nulls = json!({ "type": "array", "items": none, "minItems": 2 });
                 json!({ "not": { "anyOf": [none, nulls] } })
             };
             let whose = "a key";
             let remedy = Some("use a field that is never null as a key");
-            let (demanded, at) = (&demanded, at.to_string());
-            let sink = Sink { subject: "key", whose, demanded, at, remedy };
+            let (expected, at) = (&expected, at.to_string());
+            let sink = Destination { subject: "key", whose, expected, at, remedy };
             self.fits(&Given { shape: selected.shape, label: from }, &sink);
         }
     }
 }
 
 /// The label of a key.
-fn key_label(path: &Path, given: &Given, subject: &str, at: At<'_>) -> Label {
+fn key_label(path: &Path, given: &Given, subject: &str, at: Location<'_>) -> Label {
     let (path, of) = (path.as_str().to_owned(), input_of(subject));
     let from = Source::Path { path, of, has: given.shape.names(), is_pending: false };
     Label { pointer: at.to_string(), is_binding: true, from }
 }
 
-/// The failure of an operation, as gateways describe it.
+/// The failure of an operation as gateways describe it.
 fn failure() -> Shape {
     let text = json!({ "type": "string" });
     Shape::schema(json!({ "type": "object", "required": ["message", "reason", "step"],
@@ -343,13 +355,13 @@ fn input_of(subject: &str) -> String {
     }
 }
 
-/// A pattern's input as the bindings in it call it.
+/// A pattern's input, as referred to by its bindings.
 fn scoped(given: &Given, subject: &str) -> Given {
     let label = Label::whole(&input_of(subject), given.label.pointer.clone());
     Given { shape: given.shape.clone(), label }
 }
 
-fn result_of(id: &str, done: Given, at: At<'_>) -> Given {
+fn result_of(id: &str, done: Given, at: Location<'_>) -> Given {
     Given {
         shape: done.shape,
         label: Label::whole(&format!("the result of \"{id}\""), at.to_string()),
@@ -367,7 +379,7 @@ fn op_name(op: &AggregationOp) -> &'static str {
     }
 }
 
-/// Whether an operation can fail for reasons of its own.
+/// Whether an operation itself can fail.
 fn calls_something(operation: &Operation) -> bool {
     match operation {
         Operation::Call(_) => true,
@@ -378,11 +390,11 @@ fn calls_something(operation: &Operation) -> bool {
     }
 }
 
-/// The results of targets, in their order.
+/// The results of targets in order.
 fn gathered(results: &[Shape], is_complete: bool) -> Shape {
     let count = results.len() as u64;
     let at = |i: usize| {
-        // A failed or late target is left out, so the result of a later one may take its position.
+        // A failed or late target is omitted, so a later result may take its position.
         if is_complete { results[i].clone() } else { Shape::any(results[i..].iter().cloned()) }
     };
     let first = (0..results.len()).map(at).collect();
@@ -390,7 +402,7 @@ fn gathered(results: &[Shape], is_complete: bool) -> Shape {
     Shape::Array(Array { first, rest: Shape::nothing(), min, max: count }.into())
 }
 
-/// The items that a predicate keeps.
+/// The items selected by a predicate.
 fn filtered(predicate: &Predicate, shape: &Shape) -> Shape {
     let Some(array) = shape.items() else { return Shape::array(Shape::Unknown(None), (0, MANY)) };
     let kept = match predicate.op {
@@ -405,7 +417,7 @@ fn filtered(predicate: &Predicate, shape: &Shape) -> Shape {
     Shape::array(item, (0, array.max))
 }
 
-/// What an operation makes of an array.
+/// The shape after an aggregation operation.
 fn aggregated(op: &AggregationOp, shape: &Shape) -> Shape {
     let Some(array) = shape.items() else { return Shape::Unknown(None) };
     match op {
@@ -427,7 +439,7 @@ fn aggregated(op: &AggregationOp, shape: &Shape) -> Shape {
     }
 }
 
-/// The items that `flatten` makes of one item.
+/// The items that `flatten` produces from one item.
 fn levelled(item: &Shape) -> Array {
     let arrays = item.items();
     let kinds = item.kinds();
@@ -442,7 +454,7 @@ fn levelled(item: &Shape) -> Array {
     }
 }
 
-/// The part of a shape that is not an array.
+/// The non-array part of a shape.
 fn not_an_array(shape: &Shape) -> Shape {
     match shape {
         Shape::Unknown(_) | Shape::Object(_) => shape.clone(),
@@ -477,7 +489,7 @@ fn flattened(array: &Array) -> Shape {
     Shape::array(Shape::any(first.iter().map(Array::each).chain(rest)), (min, max))
 }
 
-/// One object of the members of all; later ones win.
+/// An object with the members of all items; later ones override earlier ones.
 fn merged(array: &Array) -> Shape {
     let most = usize::try_from(array.max).unwrap_or(usize::MAX);
     let mut items: Vec<_> = array.first.iter().take(most).cloned().collect();
@@ -512,7 +524,7 @@ fn merged(array: &Array) -> Shape {
     Shape::Object(Object { members, rest }.into())
 }
 
-/// The object that mappings build. Each field is present; it is null where nothing was found.
+/// The object that mappings build. Each field is present, and null if nothing was selected.
 fn mapped(mappings: &Mappings, from: &Shape) -> Shape {
     let fields = mappings.0.iter().filter_map(|mapping| {
         let FieldPath::Field(name) = &mapping.field else { return None };
@@ -525,7 +537,7 @@ fn mapped(mappings: &Mappings, from: &Shape) -> Shape {
     Shape::object(fields)
 }
 
-/// The objects that `name[*].field` builds; nothing if there is no such mapping.
+/// The objects that `name[*].field` builds; `None` without such a mapping.
 fn items_mapped(
     mappings: &Mappings,
     name: &str,

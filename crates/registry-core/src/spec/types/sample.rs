@@ -1,7 +1,7 @@
-//! Different values that a schema accepts, for trials.
+//! Sample values of a schema for trial runs.
 //!
-//! Values are built at random from the structure of the schema, and only those that its validator
-//! accepts are kept. The same schema always has the same samples.
+//! Values are generated pseudorandomly from the structure of the schema, and only those that
+//! validate are kept. The same schema always yields the same samples.
 
 use std::collections::HashMap;
 
@@ -15,13 +15,13 @@ use super::schema::{
     Case, Cases, Definitions, Kinds, all_of, complete, elements_of, kinds_of, listed, member_of,
 };
 
-/// Values that are built for one schema, and how deep.
+/// Number of generated values per schema, and their maximum depth.
 const DRAFTS: usize = 24;
 const DEPTH: usize = 8;
 /// A name that schemas do not declare.
 const OTHER: &str = "other";
 
-/// Samples of scalar schemas that were seen, by their text.
+/// Samples of scalar schemas by their text.
 pub(super) type Scalars = HashMap<String, Vec<Value>>;
 
 /// Values that a schema accepts.
@@ -46,7 +46,7 @@ pub(super) fn samples(
 }
 
 struct Drafter<'d> {
-    /// Of a linear congruential generator.
+    /// The state of a linear congruential generator.
     state: u64,
     definitions: &'d Definitions,
     scalars: &'d mut Scalars,
@@ -62,7 +62,7 @@ impl Drafter<'_> {
 
     /// A value that the schema probably accepts.
     fn draft(&mut self, schema: &Value, depth: usize) -> Option<Value> {
-        let mut cases = Cases::of(schema);
+        let mut cases = Cases::new(schema);
         if depth == 0 || cases.all.is_empty() {
             return None;
         }
@@ -75,7 +75,7 @@ impl Drafter<'_> {
         let kinds = kinds_of(&case);
         let is_plain = case.iter().all(|map| !map.contains_key("type"));
         match self.below(4) {
-            // Where every type is allowed, objects and arrays say little.
+            // If every type is allowed, objects and arrays reveal little.
             0 | 1 if !is_plain && kinds.has(Kinds::OBJECT) => {
                 self.object(&case, is_complete, depth)
             }

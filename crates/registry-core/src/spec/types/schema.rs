@@ -1,14 +1,14 @@
-//! The structure of a JSON Schema: the schemas of a member and of the items of a value.
+//! The structure of a JSON Schema: the schemas of members and items.
 //!
-//! Every answer is an upper bound: a keyword that is not understood is ignored, so a value that the
-//! schema accepts never has a member or an item outside of the answer. Schemas have no references here.
+//! Every result is an upper bound: unknown keywords are ignored, so an accepted value never has a
+//! member or item outside of it. The schemas have no references here.
 
 use std::borrow::Cow;
 
-use schema_compat::json_schema::{Holds, each_object, has_references, holds};
+use schema_compat::json_schema::{MemberContent, each_object, has_references, member_content};
 use serde_json::{Map, Value, json};
 
-/// Most cases of `anyOf`, `oneOf` and `if` that are distinguished.
+/// Maximum number of distinguished cases of `anyOf`, `oneOf` and `if`.
 const CASES: usize = 48;
 
 /// A set of JSON types; integers are numbers.
@@ -35,7 +35,7 @@ impl Kinds {
         found.map_or(Self::ALL, |(_, bit, _)| Self(*bit))
     }
 
-    pub(super) fn of(value: &Value) -> Self {
+    pub(super) fn of_value(value: &Value) -> Self {
         Self(match value {
             Value::Null => 1,
             Value::Bool(_) => 2,
@@ -62,7 +62,7 @@ impl Kinds {
         self.0 == 0
     }
 
-    /// The set in words: `a string or null`; nothing where it is every type.
+    /// Describes the set: `a string or null`; `None` for every type.
     pub(super) fn words(self) -> Option<String> {
         let named = Self::NAMES
             .iter()
@@ -77,10 +77,10 @@ impl Kinds {
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Part {
     pub(super) schema: Value,
-    /// How many such parts there are.
+    /// The number of such parts.
     pub(super) min: u64,
     pub(super) max: u64,
-    /// Whether the schema names the part.
+    /// Whether the schema declares the part.
     pub(super) is_declared: bool,
 }
 
@@ -107,7 +107,7 @@ impl Part {
     }
 }
 
-/// A schema of the values that one of these accepts.
+/// A schema that accepts the values of all these schemas.
 pub(super) fn any_of(mut schemas: Vec<Value>) -> Value {
     schemas.retain(|schema| *schema != Value::Bool(false));
     match schemas.len() {
@@ -128,8 +128,7 @@ pub(super) fn all_of(mut schemas: Vec<Value>) -> Value {
     }
 }
 
-/// The same schema in the words of draft 2020-12, accepting at least as much; nothing for a draft
-/// before 7.
+/// An equivalent or wider schema in draft 2020-12; `None` for a draft before 7.
 pub(super) fn modern(schema: &Value) -> Option<Value> {
     let draft = schema.get("$schema").and_then(Value::as_str);
     let is_7 = draft.is_some_and(|draft| draft.contains("draft-07"));
@@ -143,7 +142,7 @@ pub(super) fn modern(schema: &Value) -> Option<Value> {
     Some(schema)
 }
 
-/// Keywords that draft 7 does not have.
+/// Keywords that draft 7 lacks.
 const AFTER_7: [&str; 8] = [
     "prefixItems",
     "unevaluatedProperties",
@@ -155,8 +154,8 @@ const AFTER_7: [&str; 8] = [
     "$vocabulary",
 ];
 
-/// Rewrites one schema object, without its parts. `is_7` says that it is of draft 7, and
-/// `has_positions` that it is of draft 7 or 2019-09.
+/// Rewrites one schema object without its subschemas. `is_7` means draft 7, and `has_positions`
+/// draft 7 or 2019-09.
 pub(crate) fn rewrite_object(map: &mut Map<String, Value>, is_7: bool, has_positions: bool) {
     map.remove("$schema");
     if is_7 {
@@ -175,7 +174,7 @@ pub(crate) fn rewrite_object(map: &mut Map<String, Value>, is_7: bool, has_posit
     }
 }
 
-/// A schema inside of another one. Its dialect and its definitions stay at the root.
+/// Wraps a schema in another one. Its dialect and its definitions stay at the root.
 pub(crate) fn wrapped(mut schema: Value, wrap: impl FnOnce(Value) -> Value) -> Value {
     let root = ["$schema", "$defs"].map(|keyword| {
         let value = schema.as_object_mut().and_then(|map| map.remove(keyword));
@@ -190,10 +189,10 @@ pub(crate) fn wrapped(mut schema: Value, wrap: impl FnOnce(Value) -> Value) -> V
     outer
 }
 
-/// The definitions of recursive schemas, by names that no two schemas share.
+/// The definitions of recursive schemas under unique names.
 pub(super) type Definitions = Map<String, Value>;
 
-/// The definitions at the root of a schema, in the words of draft 2020-12.
+/// Collects the definitions at the root of a schema, converted to draft 2020-12.
 pub(super) fn definitions(schema: &Value, all: &mut Definitions) {
     let has_some = schema.get("$defs").is_some();
     let modern = has_some.then(|| modern(schema)).flatten();
@@ -240,9 +239,9 @@ fn rewrite(schema: &mut Value, is_7: bool, has_positions: bool) {
         Value::Object(map) => {
             rewrite_object(map, is_7, has_positions);
             for (name, part) in map.iter_mut() {
-                match (holds(name), part) {
-                    (Holds::Data, _) => {}
-                    (Holds::Named, Value::Object(named)) => {
+                match (member_content(name), part) {
+                    (MemberContent::Data, _) => {}
+                    (MemberContent::Named, Value::Object(named)) => {
                         named.values_mut().for_each(|part| rewrite(part, is_7, has_positions));
                     }
                     (_, part) => rewrite(part, is_7, has_positions),
@@ -254,18 +253,18 @@ fn rewrite(schema: &mut Value, is_7: bool, has_positions: bool) {
     }
 }
 
-/// Schema objects that hold together.
+/// Schema objects that all apply.
 pub(super) type Case<'s> = Vec<&'s Map<String, Value>>;
 
-/// The cases of a schema: each value is in at least one.
+/// The cases of a schema: each accepted value matches at least one.
 pub(super) struct Cases<'s> {
     pub(super) all: Vec<Case<'s>>,
-    /// Whether every disjunction is among them.
+    /// Whether every disjunction was split.
     pub(super) is_complete: bool,
 }
 
 impl<'s> Cases<'s> {
-    pub(super) fn of(schema: &'s Value) -> Self {
+    pub(super) fn new(schema: &'s Value) -> Self {
         let mut cases = Self { all: Vec::new(), is_complete: true };
         cases.all = cases.split(schema);
         cases.all.retain(|case| !kinds_of(case).is_empty());
@@ -303,7 +302,7 @@ impl<'s> Cases<'s> {
         all
     }
 
-    /// Each case of the one with each of the other.
+    /// The Cartesian product of cases.
     fn both(&mut self, one: Vec<Case<'s>>, other: &[Case<'s>]) -> Vec<Case<'s>> {
         if one.len() * other.len() > CASES {
             self.is_complete = false;
@@ -321,7 +320,7 @@ fn schemas<'s>(map: &'s Map<String, Value>, keyword: &str) -> impl Iterator<Item
     map.get(keyword).and_then(Value::as_array).into_iter().flatten()
 }
 
-/// The values that a schema object lists.
+/// The values that a schema object enumerates.
 pub(super) fn listed(map: &Map<String, Value>) -> Option<Vec<&Value>> {
     match (map.get("const"), map.get("enum").and_then(Value::as_array)) {
         (Some(value), _) => Some(vec![value]),
@@ -343,7 +342,7 @@ pub(super) fn kinds_of(case: &Case<'_>) -> Kinds {
         };
         kinds = kinds.and(own);
         if let Some(values) = listed(map) {
-            kinds = kinds.and(values.into_iter().map(Kinds::of).fold(Kinds(0), Kinds::or));
+            kinds = kinds.and(values.into_iter().map(Kinds::of_value).fold(Kinds(0), Kinds::or));
         }
     }
     kinds
@@ -351,12 +350,12 @@ pub(super) fn kinds_of(case: &Case<'_>) -> Kinds {
 
 /// The types of the values that a schema accepts.
 pub(super) fn kinds(schema: &Value) -> Kinds {
-    Cases::of(schema).all.iter().map(kinds_of).fold(Kinds(0), Kinds::or)
+    Cases::new(schema).all.iter().map(kinds_of).fold(Kinds(0), Kinds::or)
 }
 
 /// The member with this name.
 pub(super) fn member(schema: &Value, name: &str) -> Part {
-    let cases = Cases::of(schema);
+    let cases = Cases::new(schema);
     let of = |case: &Case<'_>| member_of(case, name, cases.is_complete);
     Part::any(cases.all.iter().map(of))
 }
@@ -412,9 +411,10 @@ pub(super) fn member_of(case: &Case<'_>, name: &str, is_complete: bool) -> Part 
     Part { schema, min, max: 1, is_declared }
 }
 
-/// The schemas of the patterns that match a name; nothing where a pattern is too costly to try.
+/// The schemas of the patterns that match a name; `None` if a pattern is too expensive to evaluate.
 fn matching<'s>(map: &'s Map<String, Value>, name: &str) -> Option<Vec<&'s Value>> {
-    /// Most patterns, and bytes of one. A counted repetition can compile to many states.
+    /// Limits on the number of patterns and the bytes of one, because a counted repetition can
+    /// compile to many states.
     const PATTERNS: usize = 8;
     const BYTES: usize = 64;
     let patterns = map.get("patternProperties").and_then(Value::as_object);
@@ -438,7 +438,7 @@ fn matching<'s>(map: &'s Map<String, Value>, name: &str) -> Option<Vec<&'s Value
 /// The names of the members that a schema declares or requires.
 pub(super) fn declared(schema: &Value) -> Vec<String> {
     let mut found = Vec::new();
-    for map in Cases::of(schema).all.iter().flatten() {
+    for map in Cases::new(schema).all.iter().flatten() {
         let listed = listed(map).unwrap_or_default().into_iter().filter_map(Value::as_object);
         let listed = listed.flat_map(|object| object.keys().map(String::as_str));
         let all = members(map, "properties").chain(names(map, "required")).chain(listed);
@@ -460,13 +460,13 @@ fn names<'s>(map: &'s Map<String, Value>, keyword: &str) -> impl Iterator<Item =
     schemas(map, keyword).filter_map(Value::as_str)
 }
 
-/// Whether a value of a schema may have members that it does not declare.
+/// Whether a schema accepts undeclared members.
 pub(super) fn is_open(schema: &Value) -> bool {
     // No schema declares this name.
     member(schema, "\u{0}").max > 0
 }
 
-/// A count of items, or of items with a position of their own.
+/// A number of items.
 fn count(map: &Map<String, Value>, keyword: &str) -> Option<u64> {
     let value = map.get(keyword)?;
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "counts are small")]
@@ -477,16 +477,16 @@ fn count(map: &Map<String, Value>, keyword: &str) -> Option<u64> {
 /// The items of the arrays that a schema accepts.
 #[derive(Debug, Clone)]
 pub(super) struct Elements {
-    /// The schemas of the first positions, and of all others.
+    /// The schemas of the first positions and of all others.
     pub(super) first: Vec<Value>,
     pub(super) rest: Value,
     pub(super) min: u64,
     pub(super) max: u64,
 }
 
-/// The items of arrays, case by case. The list is empty where a schema accepts no array.
+/// The items of arrays case by case; empty if the schema accepts no array.
 pub(super) fn elements(schema: &Value) -> Vec<Elements> {
-    let cases = Cases::of(schema);
+    let cases = Cases::new(schema);
     cases.all.iter().flat_map(elements_of).collect()
 }
 

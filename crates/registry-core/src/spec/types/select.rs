@@ -1,16 +1,17 @@
 //! The part of a shape that a JSONPath selects.
 //!
-//! One selected value is itself, several are an array. Descents (`..`) select anything.
+//! A single selected value is returned itself, several values as an array. Descents (`..`) select
+//! anything.
 
 use super::shape::{Found, Shape, Slice, Step};
 use crate::spec::Path;
 
-/// What a path selects.
+/// The selection of a path.
 #[derive(Debug, Clone)]
 pub(super) struct Selected {
     pub(super) shape: Shape,
     pub(super) presence: Presence,
-    /// Whether a schema names everything on the way.
+    /// Whether a schema declares everything on the way.
     pub(super) is_declared: bool,
 }
 
@@ -77,7 +78,7 @@ pub(super) fn select(path: &Path, from: &Shape) -> Selected {
     Selected { shape: Shape::any(one.into_iter().chain(several)), presence, is_declared }
 }
 
-/// The names of a path that has nothing else.
+/// The names of a path that consists only of names.
 pub(super) fn names(path: &Path) -> Option<Vec<String>> {
     let name = |selector| match selector {
         Selector::One(Step::Name(name)) => Some(name),
@@ -86,7 +87,7 @@ pub(super) fn names(path: &Path) -> Option<Vec<String>> {
     selectors(path.as_str())?.into_iter().map(name).collect()
 }
 
-/// The selectors of a path; nothing for one with a descent.
+/// The selectors of a path; `None` for one with a descent.
 fn selectors(text: &str) -> Option<Vec<Selector>> {
     let mut rest = text.strip_prefix('$')?.trim();
     let mut selectors = Vec::new();
@@ -117,7 +118,7 @@ fn selectors(text: &str) -> Option<Vec<Selector>> {
     Some(selectors)
 }
 
-/// Where the bracket that was opened is closed.
+/// The position of the closing bracket.
 fn end_of(inside: &str) -> Option<usize> {
     outside_of_quotes(inside)
         .find_map(|(at, byte, depth)| (byte == b']' && depth == 0).then_some(at))
@@ -133,7 +134,7 @@ fn split(inside: &str) -> impl Iterator<Item = &str> {
     starts.zip(ends).map(|(start, end)| inside[start..end].trim())
 }
 
-/// The bytes outside of quotes, with their position and how many brackets are open.
+/// The bytes outside of quotes with their position and bracket depth.
 fn outside_of_quotes(text: &str) -> impl Iterator<Item = (usize, u8, usize)> {
     let (mut quote, mut is_escaped, mut depth) = (None, false, 0_usize);
     text.bytes().enumerate().filter_map(move |(at, byte)| {
@@ -156,7 +157,6 @@ fn outside_of_quotes(text: &str) -> impl Iterator<Item = (usize, u8, usize)> {
     })
 }
 
-/// `start:end:step`.
 fn slice(inside: &str) -> Option<Slice> {
     let mut bounds = inside.split(':').map(str::trim);
     let mut bound = || match bounds.next() {

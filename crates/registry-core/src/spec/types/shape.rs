@@ -1,7 +1,7 @@
-//! A set of values that may come, as far as the registered schemas say it.
+//! Sets of possible values, derived from the registered schemas.
 //!
-//! Each shape is an upper bound: every value that can come is in it. It keeps the structure that
-//! the composition builds, and where the parts come from.
+//! A shape is an upper bound: it contains every possible value. It preserves the structure that the
+//! composition builds, and the sources of its parts.
 
 use std::{collections::BTreeMap, rc::Rc};
 
@@ -12,13 +12,13 @@ use super::{
     work::Work,
 };
 
-/// No bound of a count.
+/// No upper bound of a count.
 pub(super) const MANY: u64 = u64::MAX;
 
 /// A set of values.
 #[derive(Debug, Clone)]
 pub(super) enum Shape {
-    /// Any value: no schema is registered.
+    /// Any value, because no schema is registered.
     Unknown(Option<Origin>),
     /// The values that a schema accepts.
     Schema(Rc<Value>, Option<Origin>),
@@ -26,12 +26,12 @@ pub(super) enum Shape {
     Object(Rc<Object>),
     /// Arrays.
     Array(Rc<Array>),
-    /// The values of each of these.
+    /// The union of these shapes.
     OneOf(Rc<[Shape]>),
 }
 
-/// A part of something that a schema is about: of the composition's input (`""`), or of what the
-/// call at a JSON pointer returns.
+/// A part of a value with a schema: of the composition's input (`""`), or of the result of the call
+/// at a JSON pointer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Origin {
     pub(super) source: Rc<str>,
@@ -43,9 +43,8 @@ pub(super) struct Origin {
 pub(super) enum Step {
     Name(String),
     Position(i64),
-    /// `[start:end:step]`.
     Slice(Slice),
-    /// Each of them, as far as `is_filtered` does not leave some out.
+    /// Every item or member, or some of them if `is_filtered`.
     Each {
         is_filtered: bool,
     },
@@ -60,13 +59,13 @@ pub(super) struct Slice {
 }
 
 impl Slice {
-    /// The least and the most items that it selects of arrays with `min` to `max` items.
+    /// The minimum and maximum number of selected items for arrays of `min` to `max` items.
     fn counts(self, (min, max): (u64, u64)) -> (u64, u64) {
         let start = self.start.unwrap_or(0);
         match (start < 0, self.end) {
             _ if self.step == 0 => (0, 0),
             _ if self.step < 0 => (0, max),
-            // The longer the array, the fewer items lie between a start from behind and a fixed end.
+            // The longer the array, the fewer items lie between a negative start and a fixed end.
             (true, Some(end)) if end >= 0 => {
                 (0, max.min(start.unsigned_abs()).min(end.unsigned_abs()))
             }
@@ -97,9 +96,9 @@ pub(super) struct Object {
 #[derive(Debug, Clone)]
 pub(super) struct Member {
     pub(super) shape: Shape,
-    /// Whether it is in every value.
+    /// Whether it is present in every value.
     pub(super) is_sure: bool,
-    /// Whether a schema names the value.
+    /// Whether a schema declares it.
     pub(super) is_declared: bool,
 }
 
@@ -113,20 +112,20 @@ impl Member {
 pub(super) struct Array {
     /// The items of the first positions.
     pub(super) first: Vec<Shape>,
-    /// The items after them.
+    /// The remaining items.
     pub(super) rest: Shape,
     pub(super) min: u64,
     pub(super) max: u64,
 }
 
-/// The parts of values that a step selects.
+/// The parts of a value that a step selects.
 #[derive(Debug, Clone)]
 pub(super) struct Found {
     pub(super) shape: Shape,
-    /// How many there are.
+    /// The minimum number of selected parts.
     pub(super) min: u64,
     pub(super) max: u64,
-    /// Whether a schema names them.
+    /// Whether a schema declares them.
     pub(super) is_declared: bool,
 }
 
@@ -183,7 +182,7 @@ impl Shape {
         }
     }
 
-    /// An object of exactly these members.
+    /// An object with exactly these members.
     pub(super) fn object(members: impl IntoIterator<Item = (String, Member)>) -> Self {
         Self::Object(Rc::new(Object { members: members.into_iter().collect(), rest: None }))
     }
@@ -194,7 +193,7 @@ impl Shape {
         Self::Object(Rc::new(Object { members: BTreeMap::new(), rest }))
     }
 
-    /// Arrays of these.
+    /// Arrays of these items.
     pub(super) fn array(rest: Self, (min, max): (u64, u64)) -> Self {
         Self::Array(Rc::new(Array { first: Vec::new(), rest, min, max }))
     }
@@ -213,7 +212,7 @@ impl Shape {
         matches!(self, Self::Schema(schema, _) if **schema == Value::Bool(false))
     }
 
-    /// Whether any of it is not known.
+    /// Whether any part of it is unknown.
     pub(super) fn has_unknown(&self, work: &Work) -> bool {
         if !work.take(1) {
             return true;
@@ -233,7 +232,7 @@ impl Shape {
         }
     }
 
-    /// Whether nothing of it is known.
+    /// Whether it is entirely unknown.
     pub(super) fn is_unknown(&self) -> bool {
         match self {
             Self::Unknown(_) => true,
@@ -260,7 +259,7 @@ impl Shape {
         self.kinds().has(Kinds::NULL)
     }
 
-    /// The same without null.
+    /// The shape without null.
     pub(super) fn without_null(&self) -> Self {
         match self {
             Self::Schema(schema, origin) if self.may_be_null() => {
@@ -272,7 +271,7 @@ impl Shape {
         }
     }
 
-    /// The values whose part at these names fits a schema.
+    /// The values whose part at this path matches a schema.
     pub(super) fn narrowed(&self, names: &[String], schema: &Value) -> Self {
         match self {
             Self::Unknown(_) | Self::Array(_) => self.clone(),
@@ -312,7 +311,7 @@ impl Shape {
         }
     }
 
-    /// The arrays among these values, as one; nothing if there are none.
+    /// The arrays in this shape, merged; `None` if it has none.
     pub(super) fn items(&self) -> Option<Array> {
         match self {
             Self::Unknown(origin) => {
@@ -322,7 +321,8 @@ impl Shape {
             }
             Self::Schema(schema, origin) => {
                 let all = schema::elements(schema).into_iter();
-                all.map(|elements| Array::of(elements, origin.as_ref())).reduce(Array::or)
+                all.map(|elements| Array::from_elements(elements, origin.as_ref()))
+                    .reduce(Array::or)
             }
             Self::Object(_) => None,
             Self::Array(array) => Some(Array::clone(array)),
@@ -330,7 +330,7 @@ impl Shape {
         }
     }
 
-    /// A schema that accepts all of it. Unknown parts are as narrow as `wanted`.
+    /// A schema that accepts the whole shape. Unknown parts are assumed to match `wanted`.
     pub(super) fn render(&self, wanted: Option<&Value>, work: &Work) -> Option<Value> {
         if !work.take(1) {
             return None;
@@ -347,7 +347,7 @@ impl Shape {
         })
     }
 
-    /// The parts of sources that have to be so for this to be the value.
+    /// Collects the parts of sources that determine this value.
     pub(super) fn trace<'v>(&self, value: &'v Value, found: &mut Vec<(Origin, &'v Value)>) {
         const MOST: usize = 256;
         if found.len() > MOST {
@@ -371,7 +371,7 @@ impl Shape {
                 }
             }
             Self::OneOf(all) => {
-                let kind = Kinds::of(value);
+                let kind = Kinds::of_value(value);
                 let all = all.iter().filter(|one| one.kinds().has(kind));
                 all.for_each(|one| one.trace(value, found));
             }
@@ -395,7 +395,7 @@ fn child_of(schema: &Value, step: &Step, origin: Option<&Origin>) -> Found {
         Step::Position(_) | Step::Slice(_) | Step::Each { .. } => {
             let arrays = schema::elements(schema).into_iter();
             let mut found: Vec<_> =
-                arrays.map(|elements| Array::of(elements, origin).child(step)).collect();
+                arrays.map(|elements| Array::from_elements(elements, origin).child(step)).collect();
             let kinds = schema::kinds(schema);
             if matches!(step, Step::Each { .. }) && kinds.has(Kinds::OBJECT) {
                 found.push(Found {
@@ -479,7 +479,7 @@ impl Object {
         Some(schema)
     }
 
-    /// The same with unknown other members, which are assumed to fit `wanted`.
+    /// The same with unknown other members, which are assumed to match `wanted`.
     fn render_open(
         &self,
         wanted: &Value,
@@ -509,13 +509,13 @@ impl Object {
     }
 }
 
-/// A count as a position.
+/// A count as an array index.
 fn place_of(count: u64) -> usize {
     usize::try_from(count).unwrap_or(usize::MAX)
 }
 
 impl Array {
-    fn of(elements: Elements, origin: Option<&Origin>) -> Self {
+    fn from_elements(elements: Elements, origin: Option<&Origin>) -> Self {
         let shape =
             |step: Step, schema: Value| Shape::Schema(Rc::new(schema), extended(origin, &step));
         let Elements { first, rest, min, max } = elements;
@@ -526,7 +526,7 @@ impl Array {
         Self { first, rest: shape(Step::Each { is_filtered: false }, rest), min, max }
     }
 
-    /// Arrays that are in one of the two.
+    /// The union of two arrays.
     pub(super) fn or(self, other: Self) -> Self {
         let positions = self.first.len().max(other.first.len());
         let at = |i: usize| Shape::any([self.at(i).clone(), other.at(i).clone()]);
@@ -539,7 +539,7 @@ impl Array {
         self.first.get(position).unwrap_or(&self.rest)
     }
 
-    /// How many positions have an item in every array.
+    /// The number of positions that have an item in every array.
     pub(super) fn sure(&self) -> usize {
         usize::try_from(self.min).unwrap_or(usize::MAX)
     }
@@ -552,7 +552,7 @@ impl Array {
         Shape::any(first.chain(rest))
     }
 
-    /// The union of the items from one position to another.
+    /// The union of the items in a range of positions.
     fn between(&self, start: i64, end: i64) -> Shape {
         let place = |bound: i64| usize::try_from(bound).unwrap_or(usize::MAX);
         let (start, end) = (place(start), place(end).min(place_of(self.max)));

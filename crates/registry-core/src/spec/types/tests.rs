@@ -1,4 +1,5 @@
-//! Each kind of mismatch: an error if no value works, and a warning with an example if some do not.
+//! Each kind of mismatch is an error if no value works, and a warning with an example if some do
+//! not.
 
 #![expect(clippy::needless_pass_by_value, reason = "tests write the value in place")]
 
@@ -11,7 +12,7 @@ fn object(properties: Value, required: Value) -> Value {
         "additionalProperties": false })
 }
 
-/// The schemas of tools: `user` returns a user and `mail` takes one. `more` has others.
+/// The schemas of tools: `user` returns a user and `mail` accepts one. `more` has others.
 fn signature(target: &Target, more: &Value) -> Signature {
     let text = json!({ "type": "string" });
     let user = object(
@@ -42,7 +43,7 @@ fn signature(target: &Target, more: &Value) -> Signature {
 
 fn mismatches(spec: Value, own: Signature, more: Value) -> Vec<Mismatch> {
     let spec = Spec::parse(&spec).unwrap();
-    check(&spec, &own, &mut |target| signature(target, &more), &mut Budget::of_batch())
+    check(&spec, &own, &mut |target| signature(target, &more), &mut Budget::for_batch())
 }
 
 fn told(found: Vec<Mismatch>) -> Vec<String> {
@@ -60,17 +61,17 @@ fn found_of(spec: Value, own: Signature) -> Vec<String> {
     told(mismatches(spec, own, json!({})))
 }
 
-/// A result that comes to the `x` of `take`, which takes it if it is of a schema.
+/// The findings if a result at `path` is bound to the argument `x`, which has this schema.
 fn given(gives: Value, path: &str, takes: Value) -> Vec<Mismatch> {
     let schema = json!({ "type": "object", "properties": { "x": takes }, "required": ["x"] });
-    let bound = json!({ "construct": { "fields": { "x": of("a", path) } } });
+    let bound = json!({ "construct": { "fields": { "x": from_step("a", path) } } });
     let steps = json!([{ "id": "a", "operation": { "tool": "give" } },
         { "id": "b", "operation": { "tool": "take" }, "input": bound }]);
     let more = json!({ "gives": { "give": gives }, "takes": { "take": schema } });
     mismatches(json!({ "pipeline": { "steps": steps } }), Signature::default(), more)
 }
 
-/// A result of a pattern that should be of a schema.
+/// The findings if the result of a pattern must match a schema.
 fn after(pattern: Value, wanted: Value, more: Value) -> Vec<Mismatch> {
     let own = Signature { input: None, output: Some(wanted) };
     mismatches(pattern, own, more)
@@ -85,11 +86,11 @@ fn is_warning(found: &[Mismatch]) -> bool {
     !found.is_empty() && found.iter().all(|found| !found.is_certain && found.witness.is_some())
 }
 
-fn of(step: &str, path: &str) -> Value {
+fn from_step(step: &str, path: &str) -> Value {
     json!({ "step": { "stepId": step, "path": path } })
 }
 
-/// A user, and then mail with this input.
+/// The findings of `user` followed by `mail` with this input.
 fn mail(input: Value) -> Vec<String> {
     let mut second = json!({ "id": "b", "operation": { "tool": "mail" } });
     if !input.is_null() {
@@ -106,9 +107,9 @@ fn to(binding: Value) -> Value {
 const NONE: [String; 0] = [];
 
 #[test]
-fn fitting_values_are_not_reported() {
-    assert_eq!(mail(to(of("a", "$.id"))), NONE);
-    assert_eq!(mail(to(of("a", "$['id']"))), NONE);
+fn matching_values_are_not_reported() {
+    assert_eq!(mail(to(from_step("a", "$.id"))), NONE);
+    assert_eq!(mail(to(from_step("a", "$['id']"))), NONE);
     assert_eq!(mail(to(json!({ "constant": "x" }))), NONE);
     assert_eq!(mail(to(json!({ "path": "$.whatever" }))), NONE, "the input has no schema");
     let unknown = json!([{ "id": "a", "operation": { "tool": "any" } },
@@ -131,7 +132,7 @@ fn messages_name_property_step_binding_and_source() {
              constant is a number",
         ),
         (
-            to(of("a", "$.missing")),
+            to(from_step("a", "$.missing")),
             "/input/construct/fields/to: input of step \"b\": \"to\" is required but $.missing selects \
              nothing in the result of \"a\"",
         ),
@@ -140,20 +141,20 @@ fn messages_name_property_step_binding_and_source() {
             "/input/construct/fields: input of step \"b\": \"to\" is required but not bound",
         ),
         (
-            of("a", "$.id"),
-            "/input: input of step \"b\": the input schema of `mail` demands an object, but $.id in the \
+            from_step("a", "$.id"),
+            "/input: input of step \"b\": the input schema of `mail` requires an object, but $.id in the \
              result of \"a\" is a string",
         ),
         (
-            of("a", "$.missing"),
+            from_step("a", "$.missing"),
             "/input: input of step \"b\": $.missing selects nothing in the result of \"a\"",
         ),
     ] {
         assert_eq!(mail(input.clone()), [format!("! {place}{message}")], "{input}");
     }
-    let may = mail(to(of("a", "$.email")));
+    let may = mail(to(from_step("a", "$.email")));
     let message = "/input/construct/fields/to: input of step \"b\": \"to\" is required but $.email may \
-                   select nothing in the result of \"a\": `required` refuses {}";
+                   select nothing in the result of \"a\": `required` rejects {}";
     assert_eq!(may, [format!("? {place}{message}")]);
 }
 
@@ -170,12 +171,12 @@ fn remedies_are_specific() {
 }
 
 #[test]
-fn an_undecided_field_silences_no_other_field() {
+fn undecided_field_does_not_hide_other_findings() {
     let fields = json!({ "to": { "path": "$.unknown" }, "count": { "constant": "many" } });
     let told = mail(json!({ "construct": { "fields": fields } }));
     assert_eq!(told.len(), 1, "{told:?}");
     assert!(told[0].contains("\"count\" must be a number"), "{told:?}");
-    let fields = json!({ "to": { "path": "$.unknown" }, "count": of("a", "$.email") });
+    let fields = json!({ "to": { "path": "$.unknown" }, "count": from_step("a", "$.email") });
     let told = mail(json!({ "construct": { "fields": fields } }));
     assert!(told.iter().any(|told| told.contains("\"count\"")), "{told:?}");
 }
@@ -255,7 +256,7 @@ fn aggregations_are_followed() {
     let told = |ops: Value, fail_fast: bool, wanted: Value| {
         after(scatter(all.clone(), ops, fail_fast), wanted, more.clone())
     };
-    // `merge`: later members win, and positions of `failFast` are those of the targets.
+    // `merge`: later members override, and positions with `failFast` are those of the targets.
     let merge = json!([{ "merge": true }]);
     let merged =
         json!({ "required": ["x", "y"], "properties": { "x": text, "y": { "type": "integer" } } });
@@ -277,12 +278,11 @@ fn aggregations_are_followed() {
     let lists = scatter(json!([{ "tool": "list" }, { "tool": "list" }]), flat, true);
     assert!(after(lists.clone(), json!({ "minItems": 4, "items": text }), more.clone()).is_empty());
     assert!(is_error(&after(lists, json!({ "maxItems": 3 }), more.clone())));
-    // `limit`.
     let limit = json!([{ "limit": { "count": 1 } }]);
     assert!(is_error(&told(limit.clone(), true, json!({ "minItems": 2 }))));
     assert!(told(limit, true, json!({ "maxItems": 1 })).is_empty());
     assert!(is_warning(&told(json!([]), false, json!({ "maxItems": 1 }))));
-    // Only objects merge, and only arrays are sorted.
+    // Only objects can be merged, and only arrays sorted.
     let sort = json!({ "sort": { "field": "$.id", "order": "asc" } });
     let merge_first = scatter(all.clone(), json!([{ "merge": true }, sort]), true);
     assert!(told_of(merge_first, &more)[0].starts_with("! /scatterGather/aggregation/ops/1"));
@@ -295,7 +295,7 @@ fn told_of(spec: Value, more: &Value) -> Vec<String> {
 }
 
 #[test]
-fn limit_into_more_items_and_a_position_after_it_are_errors() {
+fn limit_bounds_items_and_positions() {
     let gives = json!({ "type": "array", "items": { "type": "string" } });
     let gather = scatter(
         json!([{ "tool": "give" }]),
@@ -305,7 +305,7 @@ fn limit_into_more_items_and_a_position_after_it_are_errors() {
     let steps = |path: &str| {
         json!({ "pipeline": { "steps": [{ "id": "a", "operation": { "pattern": gather } },
             { "id": "b", "operation": { "tool": "take" },
-              "input": { "construct": { "fields": { "x": of("a", path) } } } }] } })
+              "input": { "construct": { "fields": { "x": from_step("a", path) } } } }] } })
     };
     let found = |path: &str, x: Value| {
         let takes = json!({ "type": "object", "properties": { "x": x }, "required": ["x"] });
@@ -328,10 +328,10 @@ fn examples_are_reachable() {
     assert!(after(gather.clone(), json!({ "minItems": 1 }), more.clone()).is_empty());
     let found = after(gather, json!({ "minItems": 2 }), more);
     assert_eq!(found[0].witness.as_ref().unwrap().value.as_array().unwrap().len(), 1, "{found:?}");
-    // One path that is bound twice has one value.
+    // A path that is bound twice has one value.
     let takes = json!({ "type": "object", "required": ["x", "y"],
         "anyOf": [{ "properties": { "x": { "const": "" } } }, { "properties": { "y": { "minLength": 1 } } }] });
-    let fields = json!({ "x": of("a", "$.id"), "y": of("a", "$.id") });
+    let fields = json!({ "x": from_step("a", "$.id"), "y": from_step("a", "$.id") });
     let steps = json!([{ "id": "a", "operation": { "tool": "user" } },
         { "id": "b", "operation": { "tool": "take" }, "input": { "construct": { "fields": fields } } }]);
     let found = mismatches(
@@ -340,7 +340,7 @@ fn examples_are_reachable() {
         json!({ "takes": { "take": takes } }),
     );
     assert!(found.iter().all(|found| found.witness.is_none() && !found.is_certain), "{found:?}");
-    assert!(!found.is_empty(), "it is not proved either");
+    assert!(!found.is_empty(), "no finding proves compatibility");
 }
 
 #[test]
@@ -397,7 +397,7 @@ fn mappings_are_followed() {
 }
 
 #[test]
-fn fallbacks_and_dead_letters_that_never_fit_are_errors() {
+fn mismatched_fallback_or_dead_letter_is_error() {
     let limit =
         json!({ "inner": { "tool": "any" }, "durationMs": 1, "fallback": { "tool": "mail" } });
     let own = || Signature {
@@ -436,7 +436,7 @@ fn results_of_fallbacks_are_united() {
 }
 
 #[test]
-fn the_input_schema_of_the_first_tool_is_implied() {
+fn input_schema_of_first_tool_is_implied() {
     let steps = |path: &str| {
         let bound = json!({ "construct": { "fields": { "to": { "path": path } } } });
         json!({ "pipeline": { "steps": [{ "id": "a", "operation": { "tool": "first" } },
@@ -457,9 +457,9 @@ fn the_input_schema_of_the_first_tool_is_implied() {
 }
 
 #[test]
-fn a_compensation_and_an_output_are_checked() {
+fn compensation_and_output_are_checked() {
     let step = json!({ "id": "a", "name": "a", "action": { "tool": "user" },
-        "compensate": { "tool": "mail" }, "compensateInput": of("a", "$") });
+        "compensate": { "tool": "mail" }, "compensateInput": from_step("a", "$") });
     let told = found(json!({ "saga": { "steps": [step] } }));
     assert!(
         told[0].starts_with(
@@ -482,7 +482,7 @@ fn a_compensation_and_an_output_are_checked() {
 }
 
 #[test]
-fn arrays_and_keys_are_demanded() {
+fn arrays_and_keys_are_required() {
     let own = || Signature {
         input: Some(object(json!({ "id": {}, "a": { "type": "string" } }), json!(["a"]))),
         output: None,
@@ -503,11 +503,11 @@ fn arrays_and_keys_are_demanded() {
     let saga = json!({ "saga": { "steps": [step], "sagaIdPath": "$.di" } });
     assert!(found_of(saga, own())[0].starts_with("! /saga/sagaIdPath"));
     let filter = json!({ "filter": { "predicate": { "field": "$", "op": "eq", "value": 1 } } });
-    assert!(found_of(filter, own())[0].starts_with("! /filter: input: `filter` demands an array"));
+    assert!(found_of(filter, own())[0].starts_with("! /filter: input: `filter` requires an array"));
 }
 
 #[test]
-fn items_of_an_array_that_may_be_empty_are_only_warned_of() {
+fn items_of_possibly_empty_array_cause_warnings() {
     let each = json!({ "mapEach": { "inner": { "tool": "mail" } } });
     let steps = json!([{ "id": "a", "operation": { "tool": "users" } },
         { "id": "b", "operation": { "pattern": each } }]);
@@ -518,7 +518,7 @@ fn items_of_an_array_that_may_be_empty_are_only_warned_of() {
 }
 
 #[test]
-fn a_skipped_duplicate_is_null() {
+fn skipped_duplicate_is_null() {
     let once = |on_duplicate: &str| {
         json!({ "idempotent": { "inner": { "tool": "user" }, "keyPaths": ["$.id"],
             "onDuplicate": on_duplicate } })
@@ -532,16 +532,16 @@ fn a_skipped_duplicate_is_null() {
     assert!(found("cached", user.clone()).is_empty());
     let skipped = found("skip", user);
     assert!(
-        is_warning(&skipped) && skipped[0].message.ends_with("`type` refuses null"),
+        is_warning(&skipped) && skipped[0].message.ends_with("`type` rejects null"),
         "{skipped:?}"
     );
     assert!(is_error(&found("error", json!({ "type": "array" }))));
 }
 
 #[test]
-fn steps_that_double_their_input_end() {
+fn doubling_steps_terminate() {
     let twice = |id: usize| {
-        let before = of(&format!("s{}", id - 1), "$");
+        let before = from_step(&format!("s{}", id - 1), "$");
         json!({ "id": format!("s{id}"),
             "input": { "construct": { "fields": { "a": before, "b": before } } },
             "operation": { "pattern": { "schemaMap": { "mappings": { "x": { "path": "$" } } } } } })
@@ -567,18 +567,21 @@ fn compensated(input: Value, more: Value) -> Vec<Mismatch> {
 
 #[test]
 fn compensation_may_lack_results_of_later_steps() {
-    let l = |step: &str, path: &str| json!({ "construct": { "fields": { "l": of(step, path) } } });
+    let l = |step: &str, path: &str| json!({ "construct": { "fields": { "l": from_step(step, path) } } });
     let is_array = json!({ "takes": "array" });
-    assert!(is_error(&compensated(l("b", "$.n"), is_array.clone())), "an integer is no array");
+    assert!(is_error(&compensated(l("b", "$.n"), is_array.clone())), "an integer is not an array");
     assert!(is_error(&compensated(l("b", "$.m"), json!({}))), "there is no such path");
-    assert!(is_error(&compensated(of("b", "$.n"), json!({}))), "an integer is no object");
+    assert!(
+        is_error(&compensated(from_step("b", "$.n"), json!({}))),
+        "an integer is not an object"
+    );
     let late = compensated(l("b", "$.n"), json!({}));
     assert!(is_warning(&late), "{late:?}");
     assert_eq!(
         told(late),
         ["? /saga/steps/0/compensateInput/construct/fields/l: input of the compensation of step \
              \"a\": \"l\" is required but $.n selects nothing while the result of \"b\" is missing: \
-             `required` refuses {}"]
+             `required` rejects {}"]
     );
     assert!(compensated(l("a", "$.n"), json!({})).is_empty());
     let unknown = json!({ "compensateOnUnknown": true });
@@ -586,7 +589,7 @@ fn compensation_may_lack_results_of_later_steps() {
 }
 
 #[test]
-fn late_targets_are_left_out_despite_fail_fast() {
+fn late_targets_are_omitted_despite_fail_fast() {
     let p = |name: &str| object(json!({ name: { "type": "string" } }), json!([name]));
     let scatter = |limit: Value, ops: Value| {
         let mut scatter = json!({ "targets": [{ "tool": "slow" }, { "tool": "fast" }],
@@ -638,9 +641,9 @@ fn matching_patterns_declare_a_member() {
 }
 
 #[test]
-fn input_without_a_schema_is_an_object() {
+fn input_without_schema_is_object() {
     let each = json!({ "mapEach": { "inner": { "tool": "any" } } });
-    assert!(found(each)[0].starts_with("! /mapEach: input: `mapEach` demands an array"));
+    assert!(found(each)[0].starts_with("! /mapEach: input: `mapEach` requires an array"));
     let filter = json!({ "filter": { "predicate": { "field": "$", "op": "eq", "value": 1 } } });
     assert!(found(filter)[0].starts_with("! /filter"));
     let first = json!([{ "id": "a", "operation": { "tool": "any" }, "input": { "path": "$[0]" } }]);
@@ -656,20 +659,20 @@ fn definite_mismatches_take_no_budget() {
             { "id": "b", "operation": { "tool": "mail" },
               "input": { "construct": { "fields": fields } } }]);
         let spec = Spec::parse(&json!({ "pipeline": { "steps": steps } })).unwrap();
-        let mut spent = Budget::of_batch().divided(usize::MAX, 0);
+        let mut spent = Budget::for_batch().divided(usize::MAX, 0);
         let mut called = |target: &Target| signature(target, &json!({}));
         check(&spec, &Signature::default(), &mut called, &mut spent)
     };
     for fields in [
-        json!({ "to": of("a", "$.id"), "count": of("a", "$.id") }),
-        json!({ "to": of("a", "$.missing") }),
+        json!({ "to": from_step("a", "$.id"), "count": from_step("a", "$.id") }),
+        json!({ "to": from_step("a", "$.missing") }),
         json!({ "count": { "constant": 1 } }),
     ] {
         let found = check_with_nothing(fields);
         assert!(is_error(&found), "{found:?}");
         assert!(found.last().unwrap().message.starts_with("the batch used up"), "{found:?}");
     }
-    let found = check_with_nothing(json!({ "to": of("a", "$.id") }));
+    let found = check_with_nothing(json!({ "to": from_step("a", "$.id") }));
     assert!(!is_error(&found) && found.len() == 1, "{found:?}");
 }
 

@@ -1,7 +1,7 @@
-//! Runs of a composition with sampled values, in search of one that ends in a mismatch.
+//! Trial runs of a composition with sampled values, in search of a mismatch.
 //!
-//! A run uses the evaluator and the validators of real calls, so an example that it finds can occur.
-//! A search is bounded; an example that it does not find may exist.
+//! A run uses the evaluator and the validators of real calls, so each example can really occur. The
+//! number of runs is limited, so an example may be missed.
 
 use std::{
     cell::OnceCell,
@@ -12,7 +12,7 @@ use std::{
 
 use schema_compat::{
     compatibility::Budget as Comparing,
-    pointer::At,
+    pointer::Location,
     schema_compile::{Validator, compile},
 };
 use serde_json::{Value, json};
@@ -25,17 +25,17 @@ use super::{
 };
 use crate::spec::{
     Binding, OnDuplicate, Operation, ScatterGather, Spec, Target,
-    eval::{self, Budget, Scope},
+    eval::{self, BindingContext, Budget},
 };
 
-/// Most runs for one place.
+/// Maximum number of runs per destination.
 const MOST: usize = 160;
-/// The cost of a run, and of a call, in steps of comparisons.
+/// The cost of a run or a call, in comparison steps.
 const STEPS: usize = 16;
-/// Most calls in one run, and bytes that one evaluation builds.
+/// Limits of one run: the number of calls, and the bytes of one evaluation.
 const CALLS: usize = 256;
 const BYTES: usize = 1 << 18;
-/// The place that takes the result of the composition.
+/// The destination of the composition's result.
 pub(super) const RESULT: &str = "result";
 
 /// The tools that a composition calls.
@@ -43,14 +43,14 @@ pub(super) struct Tools<'a> {
     called: &'a mut dyn FnMut(&Target) -> Signature,
     known: BTreeMap<Target, Rc<Tool>>,
     scalars: Scalars,
-    /// Of the recursive schemas that were seen.
+    /// The definitions of recursive schemas.
     pub(super) definitions: Definitions,
 }
 
 /// A tool that a composition calls.
 pub(super) struct Tool {
     pub(super) input: Option<Value>,
-    /// The schema of its results in the words of draft 2020-12.
+    /// The schema of its results, converted to draft 2020-12.
     pub(super) gives: Option<Rc<Value>>,
     output: Option<Value>,
     takes: OnceCell<Option<Validator>>,
@@ -88,7 +88,7 @@ impl<'a> Tools<'a> {
         tool
     }
 
-    /// Values that a schema accepts; any object where there is none.
+    /// Values that a schema accepts; objects if there is none.
     pub(super) fn samples(&mut self, schema: Option<&Value>, budget: &mut Comparing) -> Vec<Value> {
         match schema {
             Some(schema) => {
@@ -128,10 +128,10 @@ fn accepts(known: &OnceCell<Option<Validator>>, schema: Option<&Value>, value: &
     validator.as_ref().is_none_or(|validator| validator.accepts(value) != Some(false))
 }
 
-/// A value, and its place in a source.
+/// A value and its location within a source.
 type Part = (Rc<[Step]>, Value);
 
-/// A run has ended early.
+/// The run has ended early.
 struct Stop;
 
 /// One run.
@@ -140,7 +140,7 @@ struct Run<'r, 'a> {
     comparing: &'r mut Comparing,
     /// Selects the samples.
     seed: u64,
-    /// Results of calls that are taken before samples.
+    /// Results of calls that are preferred over samples.
     guided: &'r BTreeMap<String, Vec<Value>>,
     failing: &'r BTreeSet<String>,
     results: BTreeMap<String, Vec<Value>>,
@@ -150,8 +150,8 @@ struct Run<'r, 'a> {
 }
 
 impl Checker<'_> {
-    /// A run that ends with a refusal of the place `at`, of a value for which `is_hit` holds. `guide`
-    /// has parts of sources that are likely to lead there.
+    /// Searches for a run whose destination `at` rejects a value that satisfies `is_hit`. `guide`
+    /// has parts of sources that are likely to cause it.
     pub(super) fn witness(
         &mut self,
         at: &str,
@@ -190,7 +190,7 @@ impl Checker<'_> {
                 goal: (at, is_hit),
                 hit: None,
             };
-            let result = run.pattern(self.spec, input, At::ROOT);
+            let result = run.pattern(self.spec, input, Location::ROOT);
             if let Ok(result) = &result
                 && at == RESULT
                 && is_hit(result)
@@ -211,14 +211,14 @@ impl Checker<'_> {
         output
     }
 
-    /// Sets of operations that fail in the runs for a place.
+    /// Combinations of failing operations to try for a destination.
     fn failings(&self, at: &str) -> Vec<BTreeSet<String>> {
         const GROUPS: usize = 16;
         let leads = |pointer: &String| {
             let next = at.strip_prefix(pointer.as_str());
             next.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
         };
-        // A failed step of a saga runs compensations and nothing else.
+        // A failed saga step causes only compensations to run.
         let is_useful = |pointer: &String| {
             let Some(step) = pointer.strip_suffix("/action") else { return true };
             let steps = step.rsplit_once('/').map_or("", |(steps, _)| steps);
@@ -252,7 +252,7 @@ impl Checker<'_> {
         all
     }
 
-    /// Values of sources with these parts, for the sources that accept them.
+    /// Values of sources with these parts, if the sources accept them.
     fn guided(&mut self, guide: Vec<(Origin, Value)>) -> BTreeMap<String, Vec<Value>> {
         let mut by_source: BTreeMap<String, Vec<Part>> = BTreeMap::new();
         for (origin, value) in guide {
@@ -272,7 +272,7 @@ impl Checker<'_> {
             }
             if found.is_empty() {
                 for base in bases {
-                    // Items that are selected may be all of their array, or some of it.
+                    // Selected items may be all or some items of their array.
                     for is_all in [true, false] {
                         let value = patched(base.clone(), &parts, is_all);
                         if tool.as_ref().is_none_or(|tool| tool.may_give(&value)) {
@@ -291,9 +291,9 @@ impl Checker<'_> {
     }
 }
 
-/// A value with other parts. `is_all` says whether arrays have no items but those that are selected.
+/// A value with replaced parts. `is_all` means that arrays contain only the selected items.
 fn patched(mut base: Value, parts: &[Part], is_all: bool) -> Value {
-    // Items that are selected together come one after the other.
+    // Items that are selected together are consecutive.
     let mut counts: BTreeMap<usize, usize> = BTreeMap::new();
     for (path, value) in parts {
         let mut place = &mut base;
@@ -348,7 +348,7 @@ fn patched(mut base: Value, parts: &[Part], is_all: bool) -> Value {
 /// The target of the call at a JSON pointer of a spec.
 fn target_at<'s>(spec: &'s Spec, pointer: &str) -> Option<&'s Target> {
     let mut found = None;
-    each_call(spec, At::ROOT, &mut |target, at| {
+    each_call(spec, Location::ROOT, &mut |target, at| {
         if found.is_none() && at.to_string() == pointer {
             found = Some(target);
         }
@@ -356,8 +356,12 @@ fn target_at<'s>(spec: &'s Spec, pointer: &str) -> Option<&'s Target> {
     found
 }
 
-fn each_call<'s>(spec: &'s Spec, at: At<'_>, visit: &mut dyn FnMut(&'s Target, At<'_>)) {
-    let mut operation = |operation: &'s Operation, at: At<'_>| match operation {
+fn each_call<'s>(
+    spec: &'s Spec,
+    at: Location<'_>,
+    visit: &mut dyn FnMut(&'s Target, Location<'_>),
+) {
+    let mut operation = |operation: &'s Operation, at: Location<'_>| match operation {
         Operation::Call(target @ Target::Tool(_)) => visit(target, at.member("tool")),
         Operation::Call(target) => visit(target, at.member("agent")),
         Operation::Pattern(spec) => each_call(spec, at.member("pattern"), visit),
@@ -422,8 +426,8 @@ fn each_call<'s>(spec: &'s Spec, at: At<'_>, visit: &mut dyn FnMut(&'s Target, A
 }
 
 impl Run<'_, '_> {
-    /// Ends the run, because a place refuses a value.
-    fn refused(&mut self, at: At<'_>, value: &Value) -> Stop {
+    /// Ends the run, because a destination rejects a value.
+    fn refused(&mut self, at: Location<'_>, value: &Value) -> Stop {
         let (goal, is_hit) = self.goal;
         if self.hit.is_none() && at.to_string() == goal && is_hit(value) {
             self.hit = Some(value.clone());
@@ -431,7 +435,7 @@ impl Run<'_, '_> {
         Stop
     }
 
-    fn call(&mut self, target: &Target, input: &Value, at: At<'_>) -> Result<Value, Stop> {
+    fn call(&mut self, target: &Target, input: &Value, at: Location<'_>) -> Result<Value, Stop> {
         let tool = self.tools.get(target);
         if !tool.takes(target, input) {
             return Err(self.refused(at, input));
@@ -465,7 +469,7 @@ impl Run<'_, '_> {
         &mut self,
         operation: &Operation,
         input: &Value,
-        at: At<'_>,
+        at: Location<'_>,
     ) -> Result<Value, Stop> {
         if self.failing.contains(&at.to_string()) {
             return Err(Stop);
@@ -483,15 +487,15 @@ impl Run<'_, '_> {
         &mut self,
         binding: Option<&Binding>,
         otherwise: &Value,
-        scope: Scope<'_>,
-        at: At<'_>,
+        scope: BindingContext<'_>,
+        at: Location<'_>,
     ) -> Result<Value, Stop> {
         let Some(binding) = binding else { return Ok(otherwise.clone()) };
         let bound = binding.resolve(scope, &mut Budget::new(BYTES));
         bound.map_err(|_| self.refused(at, &Value::Null))
     }
 
-    fn pattern(&mut self, spec: &Spec, input: &Value, at: At<'_>) -> Result<Value, Stop> {
+    fn pattern(&mut self, spec: &Spec, input: &Value, at: Location<'_>) -> Result<Value, Stop> {
         match spec {
             Spec::Pipeline(pipeline) => {
                 let at = at.member("pipeline");
@@ -499,7 +503,7 @@ impl Run<'_, '_> {
                 let (mut results, mut last) = (BTreeMap::new(), input.clone());
                 for (i, step) in pipeline.steps.iter().enumerate() {
                     let at = at.index(i);
-                    let scope = Scope { input, steps: &results, error: None };
+                    let scope = BindingContext { input, steps: &results, error: None };
                     let given =
                         self.bound(step.input.as_ref(), &last, scope, at.member("input"))?;
                     last = self.operation(&step.operation, &given, at.member("operation"))?;
@@ -585,7 +589,7 @@ impl Run<'_, '_> {
         &mut self,
         (inner, fallback): (&Operation, Option<&Operation>),
         input: &Value,
-        at: At<'_>,
+        at: Location<'_>,
     ) -> Result<Value, Stop> {
         let place = at.member("inner");
         if let Some(fallback) = fallback
@@ -600,13 +604,13 @@ impl Run<'_, '_> {
         &mut self,
         scatter: &ScatterGather,
         input: &Value,
-        at: At<'_>,
+        at: Location<'_>,
     ) -> Result<Value, Stop> {
         let targets = at.member("targets");
         let mut arrived = Vec::new();
         for (i, target) in scatter.targets.iter().enumerate() {
             let at = targets.index(i);
-            let scope = Scope { input, steps: &BTreeMap::new(), error: None };
+            let scope = BindingContext { input, steps: &BTreeMap::new(), error: None };
             let given = self.bound(target.input.as_ref(), input, scope, at.member("input"));
             let is_late = scatter.timeout_ms.is_some() && self.failing.contains(&at.to_string());
             let result = given.and_then(|given| {
@@ -642,7 +646,12 @@ impl Run<'_, '_> {
         Ok(value)
     }
 
-    fn saga(&mut self, saga: &crate::spec::Saga, input: &Value, at: At<'_>) -> Result<Value, Stop> {
+    fn saga(
+        &mut self,
+        saga: &crate::spec::Saga,
+        input: &Value,
+        at: Location<'_>,
+    ) -> Result<Value, Stop> {
         if let Some(path) = &saga.saga_id_path {
             let keys = eval::keys(std::slice::from_ref(path), input, &mut Budget::new(BYTES));
             if keys.map_err(|_| Stop)?.concat().iter().all(Value::is_null) {
@@ -654,7 +663,7 @@ impl Run<'_, '_> {
         let (mut inputs, mut has_failed) = (Vec::new(), false);
         for (i, step) in saga.steps.iter().enumerate() {
             let at = all.index(i);
-            let scope = Scope { input, steps: &results, error: None };
+            let scope = BindingContext { input, steps: &results, error: None };
             let given = self.bound(step.input.as_ref(), &last, scope, at.member("input"))?;
             let action = at.member("action");
             has_failed = self.failing.contains(&action.to_string());
@@ -669,14 +678,14 @@ impl Run<'_, '_> {
         }
         // A failure, or a timeout after the last step, compensates the steps before it.
         let (goal, _) = self.goal;
-        let leads_to_compensation = |at: &At<'_>| {
+        let leads_to_compensation = |at: &Location<'_>| {
             let at = at.to_string();
             goal.starts_with(&format!("{at}/compensate"))
         };
         if let Some(i) = (0..inputs.len()).find(|i| leads_to_compensation(&all.index(*i))) {
             let (step, at) = (&saga.steps[i], all.index(i));
             let error = json!({ "step": "", "reason": "timeout", "message": "timed out" });
-            let scope = Scope { input, steps: &results, error: Some(&error) };
+            let scope = BindingContext { input, steps: &results, error: Some(&error) };
             let binding = step.compensate_input.as_ref();
             let given = self.bound(binding, &inputs[i], scope, at.member("compensateInput"))?;
             if let Some(compensate) = &step.compensate {
@@ -689,7 +698,7 @@ impl Run<'_, '_> {
         }
         match &saga.output {
             Some(output) => {
-                let scope = Scope { input, steps: &results, error: None };
+                let scope = BindingContext { input, steps: &results, error: None };
                 self.bound(Some(output), &Value::Null, scope, at.member("output"))
             }
             None => Ok(Value::Object(results.into_iter().collect())),

@@ -1,14 +1,14 @@
-//! A bound of the work for one composition: steps that each hold their predecessor twice would
-//! double its schema.
+//! A limit on the schemas built for one composition, because steps that contain their predecessor
+//! twice would double the size each time.
 
 use std::cell::Cell;
 
 use serde_json::Value;
 
-/// Most schema nodes that are built for one composition.
+/// Maximum number of schema nodes built for one composition.
 const MOST: usize = 500_000;
 
-/// The work that is left.
+/// The remaining budget.
 #[derive(Debug)]
 pub(super) struct Work(Cell<usize>);
 
@@ -19,14 +19,14 @@ impl Default for Work {
 }
 
 impl Work {
-    /// Takes some of it; whether that much was left.
+    /// Charges this number of nodes; returns whether the budget suffices.
     pub(super) fn take(&self, nodes: usize) -> bool {
         let left = self.0.get().checked_sub(nodes);
         self.0.set(left.unwrap_or(0));
         left.is_some()
     }
 
-    /// A copy of a schema, if there is room for it.
+    /// Copies a schema if the budget suffices.
     pub(super) fn copy(&self, schema: &Value) -> Option<Value> {
         self.take(count(schema)).then(|| schema.clone())
     }

@@ -1,21 +1,22 @@
-//! Embedded schemas written in place of the references to them.
+//! Inlining of embedded schemas.
 //!
-//! Many clients support no `$ref`, so only recursive schemas stay in `$defs`. A schema that would
-//! exceed one of the limits below keeps all of its references, because references can multiply.
+//! Many clients do not support `$ref`, so only recursive schemas stay in `$defs`. A schema that
+//! would exceed one of the limits below keeps all of its references, because references can
+//! multiply.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use schema_compat::json_schema::{Holds, each_object, holds, reference_of};
+use schema_compat::json_schema::{MemberContent, each_object, member_content, reference_of};
 use serde_json::{Map, Value, json};
 
 use super::{ANNOTATIONS, dialect, is_old};
-use crate::schema_inline::pointer_of;
+use crate::schema_inline::fragment_pointer;
 
-/// Most values of a schema after inlining.
+/// Maximum number of values after inlining.
 const MOST_VALUES: usize = 20_000;
-/// Most levels of a schema after inlining; parsers of JSON often stop at 128.
+/// Maximum nesting after inlining; many JSON parsers stop at 128 levels.
 const MOST_LEVELS: usize = 96;
-/// Most different references into embedded schemas.
+/// Maximum number of different references into embedded schemas.
 const MOST_TARGETS: usize = 256;
 
 /// Inlines the members `embedded` of the container (`$defs` or `definitions`) of a bundle.
@@ -27,7 +28,7 @@ pub(super) fn inline(bundle: Value, container: &str, embedded: &[String]) -> Val
     result.filter(|_| sources.targets.len() <= MOST_TARGETS).unwrap_or(bundle)
 }
 
-/// Targets of the references into the embedded schemas.
+/// The targets of references into the embedded schemas.
 struct Sources<'a> {
     targets: BTreeMap<String, &'a Value>,
     recursive: BTreeSet<String>,
@@ -37,7 +38,7 @@ impl<'a> Sources<'a> {
     fn new(bundle: &'a Value, container: &str, embedded: &[String]) -> Self {
         let roots: BTreeSet<_> = embedded.iter().map(String::as_str).collect();
         let target = |reference: &str| {
-            let pointer = pointer_of(reference.strip_prefix('#')?)?;
+            let pointer = fragment_pointer(reference.strip_prefix('#')?)?;
             let mut steps = pointer.strip_prefix('/')?.split('/');
             let is_embedded = steps.next() == Some(container)
                 && steps.next().is_some_and(|name| roots.contains(name));
@@ -63,7 +64,7 @@ impl<'a> Sources<'a> {
         Self { recursive: recursive.collect(), targets }
     }
 
-    /// The schema to write in place of a reference, unless that would not end.
+    /// The schema to inline for a reference; `None` if it is recursive.
     fn find(&self, reference: &str) -> Option<&'a Value> {
         self.targets.get(reference).copied().filter(|_| !self.recursive.contains(reference))
     }
@@ -93,7 +94,7 @@ fn reaches_itself(start: &String, edges: &BTreeMap<String, Vec<String>>) -> bool
 
 struct Inliner<'a> {
     sources: &'a Sources<'a>,
-    /// Up to draft 7, members beside a reference are ignored.
+    /// Whether siblings of a reference are ignored, as up to draft 7.
     is_old: bool,
     left: usize,
     level: usize,
@@ -135,7 +136,7 @@ impl Inliner<'_> {
         Some(result)
     }
 
-    /// `None` when the result has too many values or levels.
+    /// `None` if the result has too many values or levels.
     fn schema(&mut self, value: &Value) -> Option<Value> {
         self.left = self.left.checked_sub(1)?;
         if self.level == MOST_LEVELS {
@@ -160,9 +161,9 @@ impl Inliner<'_> {
             if target.is_some() && name == "$ref" {
                 continue;
             }
-            let value = match (holds(name), value) {
-                (Holds::Data, _) => value.clone(),
-                (Holds::Named, Value::Object(named)) => self.named(named)?,
+            let value = match (member_content(name), value) {
+                (MemberContent::Data, _) => value.clone(),
+                (MemberContent::Named, Value::Object(named)) => self.named(named)?,
                 _ => self.schema(value)?,
             };
             own.insert(name.clone(), value);
@@ -170,7 +171,7 @@ impl Inliner<'_> {
         let Some(target) = target else { return Some(own.into()) };
         let mut target = self.schema(target)?;
         if let Value::Object(map) = &mut target {
-            // All references into these are written in place.
+            // All references to these have been inlined.
             map.remove("$defs");
             map.remove("definitions");
         }
@@ -182,7 +183,7 @@ impl Inliner<'_> {
         named.iter().map(member).collect::<Option<Map<_, _>>>().map(Value::Object)
     }
 
-    /// A schema that means the same as a reference to `target` with these members beside it.
+    /// A schema equivalent to a reference to `target` with these siblings.
     fn joined(&self, mut own: Map<String, Value>, target: Value) -> Value {
         let is_definitions = |name: &str| matches!(name, "$defs" | "definitions");
         let is_annotation = |name: &str| ANNOTATIONS.contains(&name);
@@ -200,7 +201,7 @@ impl Inliner<'_> {
             target => {
                 let all = own.entry("allOf").or_insert_with(|| json!([]));
                 if let Value::Array(all) = all {
-                    // At the end, so that pointers to the others stay valid.
+                    // Appended, so that pointers to the other items stay valid.
                     all.push(target);
                 }
                 own.into()
@@ -210,7 +211,7 @@ impl Inliner<'_> {
 }
 
 fn leads_into(reference: &str, container: &str, name: &str) -> bool {
-    let pointer = reference.strip_prefix('#').and_then(pointer_of).unwrap_or_default();
+    let pointer = reference.strip_prefix('#').and_then(fragment_pointer).unwrap_or_default();
     let rest = pointer.strip_prefix(&format!("/{container}/{name}"));
     rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
 }

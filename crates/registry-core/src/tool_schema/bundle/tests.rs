@@ -1,5 +1,3 @@
-//! Bundling by examples and, over random webs of schemas, by what must hold for each.
-
 use std::collections::BTreeMap;
 
 use proptest::prelude::*;
@@ -15,14 +13,14 @@ fn bundled(schemas: &[(&str, Value)], schema: &Value) -> Result<Value, Unresolve
 }
 
 #[test]
-fn what_refers_to_nothing_stays_as_it_is() {
+fn bundle_without_references_is_unchanged() {
     for schema in [json!({ "type": "object", "$ref": "#/$defs/a" }), json!(true), json!({})] {
         assert_eq!(bundled(&[], &schema).unwrap(), schema);
     }
 }
 
 #[test]
-fn references_are_inlined_and_recursive_schemas_move_into_defs() {
+fn bundle_inlines_references_and_moves_recursion_to_defs() {
     let query = json!({ "type": "object", "description": "q", "properties":
         { "filters": { "$ref": "#Filters:1.0.0" }, "own": { "$ref": "#/$defs/own" } },
         "$defs": { "own": { "type": "string" } } });
@@ -38,7 +36,7 @@ fn references_are_inlined_and_recursive_schemas_move_into_defs() {
         },
         "$defs": {
             "own": { "type": "string" },
-            // It refers to itself.
+            // Recursive.
             "Filters:1.0.0": {
                 "type": "object",
                 "properties": {
@@ -54,7 +52,7 @@ fn references_are_inlined_and_recursive_schemas_move_into_defs() {
 }
 
 #[test]
-fn schemas_without_recursion_are_inlined() {
+fn bundle_inlines_non_recursive_schemas() {
     let tag = json!({ "$schema": DIALECT, "type": "string", "title": "Tag" });
     let filter = json!({ "type": "object", "properties": {
         "tag": { "$ref": "#Tag:1.0.0", "title": "mine" }, "more": { "$ref": "#/$defs/more" } },
@@ -74,7 +72,7 @@ fn schemas_without_recursion_are_inlined() {
 }
 
 #[test]
-fn schemas_that_multiply_or_nest_keep_their_references() {
+fn bundle_over_limits_keeps_references() {
     let two = |next: &Value| json!({ "type": "object", "properties": { "a": next, "b": next } });
     let one = |next: &Value| json!({ "type": "object", "properties": { "a": next } });
     for (shape, length) in [(&two as &dyn Fn(&Value) -> Value, 20), (&one, 60)] {
@@ -88,7 +86,7 @@ fn schemas_that_multiply_or_nest_keep_their_references() {
 }
 
 #[test]
-fn constraints_beside_a_top_reference_are_kept() {
+fn bundle_keeps_siblings_of_top_reference() {
     let base = json!({ "type": "object", "properties": { "a": {} } });
     let schema = json!({ "$ref": "#Base:1.0.0", "properties": { "b": {} } });
     let result = bundled(&[("Base", base.clone())], &schema).unwrap();
@@ -96,7 +94,7 @@ fn constraints_beside_a_top_reference_are_kept() {
 }
 
 #[test]
-fn recursion_ends() {
+fn bundle_terminates_on_recursion() {
     let tree = json!({ "type": "object", "properties":
         { "children": { "type": "array", "items": { "$ref": "#Tree:1.0.0" } } } });
     let result = bundled(&[("Tree", tree)], &json!({ "$ref": "#Tree:1.0.0" })).unwrap();
@@ -108,7 +106,7 @@ fn recursion_ends() {
 }
 
 #[test]
-fn names_that_are_taken_are_not_overwritten() {
+fn bundle_does_not_overwrite_definitions() {
     let schema = json!({ "$ref": "#A:1.0.0", "$defs": { "A:1.0.0": false } , "type": "object"});
     let tree = json!({ "type": "object", "not": { "$ref": "#" } });
     let result = bundled(&[("A", tree)], &schema).unwrap();
@@ -118,7 +116,7 @@ fn names_that_are_taken_are_not_overwritten() {
 }
 
 #[test]
-fn data_is_not_touched_and_unknown_schemas_are_named() {
+fn bundle_ignores_data_and_reports_unknown_schemas() {
     let data = json!({ "$ref": "#A:1.0.0" });
     let schema = json!({ "properties": { "p": { "const": data, "default": data } } });
     assert_eq!(bundled(&[], &schema).unwrap(), schema);
@@ -127,7 +125,7 @@ fn data_is_not_touched_and_unknown_schemas_are_named() {
 }
 
 #[test]
-fn schemas_with_an_identity_become_resources_that_still_validate() {
+fn bundle_embeds_identified_schemas_as_resources() {
     let point = json!({ "$id": "https://example.com/point", "type": "object",
         "properties": { "x": { "$ref": "#n" } }, "$defs": { "n": { "$anchor": "n", "type": "number" } } });
     let schema = json!({ "type": "object", "properties": { "at": { "$ref": "#Point:1.0.0" } } });
@@ -137,7 +135,7 @@ fn schemas_with_an_identity_become_resources_that_still_validate() {
     assert!(!validator.is_valid(&json!({ "at": { "x": "1" } })));
 }
 
-/// Schemas that refer to a part of theirs, which is an integer, by a name.
+/// Schemas that refer to an integer part of themselves by different names.
 fn self_referring() -> Vec<Value> {
     let mut all = Vec::new();
     for (id, name) in [
@@ -173,7 +171,7 @@ fn self_referring() -> Vec<Value> {
 }
 
 #[test]
-fn schemas_with_an_identity_mean_the_same() {
+fn bundle_preserves_meaning_of_identified_schemas() {
     let object = json!({ "type": "object", "properties": { "r": { "$ref": "#R:1.0.0" } } });
     let (is, old) = ("$schema", "http://json-schema.org/draft-07/schema#");
     let mut old_object = object.clone();
@@ -190,7 +188,7 @@ fn schemas_with_an_identity_mean_the_same() {
     }
 }
 
-/// Whether a bundle and what it is made of agree that the first value fits, and the second not.
+/// Asserts that the bundle and its parts accept the first value and reject the second.
 fn assert_means(registered: &Value, schema: &Value, good: &Value, bad: &Value) {
     let bundled = bundle(schema, &|_| Some(registered)).unwrap();
     for validator in [compile(schema, &|_| Some(registered)), compile(&bundled, &|_| None)] {
@@ -201,7 +199,7 @@ fn assert_means(registered: &Value, schema: &Value, good: &Value, bad: &Value) {
 }
 
 #[test]
-fn each_schema_keeps_its_dialect_and_its_own_constraints() {
+fn bundle_preserves_dialects_and_constraints() {
     let old = "http://json-schema.org/draft-07/schema#";
     let tuple = json!({ "prefixItems": [{ "type": "integer" }] });
     let user =
@@ -225,7 +223,7 @@ fn each_schema_keeps_its_dialect_and_its_own_constraints() {
 }
 
 #[test]
-fn references_that_hang_on_their_resource_keep_it() {
+fn bundle_preserves_dynamic_references() {
     let later = "https://json-schema.org/draft/2019-09/schema";
     let tool = |mut more: Value| {
         more["type"] = json!("object");
@@ -263,7 +261,7 @@ fn references_that_hang_on_their_resource_keep_it() {
 }
 
 #[test]
-fn versions_with_one_relative_id_stay_apart() {
+fn bundle_separates_versions_with_same_relative_id() {
     let of = |kind: &str| json!({ "$id": "a.json", "type": kind });
     let (one, two) = (of("integer"), of("string"));
     let both =
@@ -274,7 +272,7 @@ fn versions_with_one_relative_id_stay_apart() {
     assert!(!validator.is_valid(&json!({ "a": "x" })) && !validator.is_valid(&json!({ "b": 1 })));
 }
 
-/// A web of up to four schemas that refer to each other, themselves and their own parts.
+/// Up to four schemas that refer to each other, themselves and their own parts.
 fn web() -> impl Strategy<Value = Vec<(String, Value)>> {
     let part = prop_oneof![
         Just(json!({ "type": "string" })),
@@ -311,10 +309,10 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(200))]
 
     #[test]
-    fn a_bundle_means_the_same_and_needs_nothing_else(
+    fn bundle_is_equivalent_and_self_contained(
         web in web(), instances in proptest::collection::vec(instance(), 8)
     ) {
-        // A schema that is nothing but a circle of references has no meaning to compare.
+        // A schema that is nothing but a reference cycle has no meaning to compare.
         let batch: Vec<_> = web.iter().map(|(name, schema)| registered(name, schema)).collect();
         let catalog = catalog(&batch);
         let top = json!({ "$ref": "#S0:1.0.0" });

@@ -1,5 +1,3 @@
-//! Hiding, by the shapes that schemas have.
-
 use schema_compat::schema_compile::compile;
 use serde_json::json;
 
@@ -13,7 +11,7 @@ fn hidden(schema: Value, fields: &[&str]) -> Value {
 }
 
 #[test]
-fn a_field_leaves_properties_and_required() {
+fn hide_removes_field_from_properties_and_required() {
     let schema = json!({ "type": "object", "properties": { "a": {}, "b": {} },
         "required": ["a", "b"], "dependentRequired": { "a": ["b"], "b": ["a"] } });
     assert_eq!(
@@ -26,7 +24,7 @@ fn a_field_leaves_properties_and_required() {
 }
 
 #[test]
-fn dotted_paths_reach_into_nested_objects_only() {
+fn hide_follows_dotted_paths() {
     let schema = json!({ "properties": {
         "a": { "properties": { "x": {}, "y": {} }, "required": ["x"] }, "x": {} } });
     let expected = json!({ "properties": { "a": { "properties": { "y": {} } }, "x": {} } });
@@ -35,7 +33,7 @@ fn dotted_paths_reach_into_nested_objects_only() {
 }
 
 #[test]
-fn branches_are_searched_but_tests_are_not() {
+fn hide_modifies_branches_but_not_conditions() {
     let has = json!({ "properties": { "a": {} }, "required": ["a"] });
     let schema = json!({ "allOf": [has], "anyOf": [has], "oneOf": [has], "then": has, "else": has,
         "dependentSchemas": { "b": has }, "if": has, "not": has });
@@ -49,7 +47,7 @@ fn branches_are_searched_but_tests_are_not() {
 }
 
 #[test]
-fn a_shared_schema_changes_only_where_the_path_leads() {
+fn hide_copies_shared_schema() {
     let schema = json!({
         "properties": { "one": { "$ref": "#/$defs/F" }, "two": { "$ref": "#/$defs/F" } },
         "$defs": { "F": { "type": "object", "properties": { "a": {}, "b": {} }, "required": ["a"] } },
@@ -62,7 +60,7 @@ fn a_shared_schema_changes_only_where_the_path_leads() {
 }
 
 #[test]
-fn what_is_beside_a_followed_reference_stays_in_force() {
+fn hide_keeps_siblings_of_references() {
     let schema = json!({
         "properties": { "f": { "$ref": "#/$defs/F", "properties": { "c": { "type": "string" } } } },
         "$defs": { "F": { "properties": { "a": {}, "b": { "type": "integer" } }, "required": ["a"] } },
@@ -76,7 +74,7 @@ fn what_is_beside_a_followed_reference_stays_in_force() {
 }
 
 #[test]
-fn definitions_that_nothing_needs_any_more_go_too() {
+fn hide_removes_unused_definitions() {
     let schema = json!({
         "properties": { "secret": { "$ref": "#/$defs/Secret" }, "open": { "$ref": "#/$defs/Open" } },
         "$defs": { "Secret": { "$ref": "#/$defs/Inner" }, "Inner": {},
@@ -88,14 +86,14 @@ fn definitions_that_nothing_needs_any_more_go_too() {
 }
 
 #[test]
-fn an_empty_reference_is_the_whole_schema() {
+fn hide_handles_empty_reference() {
     let schema = json!({ "properties": { "next": { "$ref": "" }, "x": {} } });
     let next = json!({ "properties": { "next": { "$ref": "" } } });
     assert_eq!(hidden(schema, &["next.x"])["properties"]["next"], next);
 }
 
 #[test]
-fn circles_end() {
+fn hide_terminates_on_cycles() {
     let schema = json!({ "$ref": "#/$defs/A", "$defs": {
         "A": { "allOf": [{ "$ref": "#/$defs/A" }], "properties": { "x": {} } } } });
     let result = hidden(schema, &["x", "x.y"]);
@@ -105,7 +103,7 @@ fn circles_end() {
 }
 
 #[test]
-fn references_that_double_with_each_level_do_not_blow_up() {
+fn hide_limits_followed_references() {
     let mut defs = Map::new();
     for i in 0..60 {
         let next = json!({ "$ref": format!("#/$defs/{}", i + 1) });
@@ -117,7 +115,7 @@ fn references_that_double_with_each_level_do_not_blow_up() {
 }
 
 #[test]
-fn paths_find_and_fill_places() {
+fn hidden_field_finds_and_inserts_values() {
     let path = HiddenField::parse("a.b/c");
     assert_eq!(path.pointer(), "/a/b~1c");
     let mut arguments = json!({ "a": { "x": 1 } }).as_object().unwrap().clone();

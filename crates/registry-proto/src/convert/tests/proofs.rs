@@ -51,7 +51,7 @@ fn a_true_delta_is_taken() {
 fn a_delta_after_another_history_is_refused() {
     let other = ChainHash::genesis(&RegistryId::new("other"));
     let error = sealed_commit(&other, (&sealed()).into()).unwrap_err();
-    assert!(error.to_string().starts_with("the chain breaks at revision 1"), "{error}");
+    assert!(error.to_string().starts_with("chain hash mismatch at revision 1"), "{error}");
 }
 
 #[test]
@@ -99,7 +99,7 @@ fn a_delta_with_other_documents_or_another_number_is_refused() {
 fn a_snapshot_restores_the_catalog() {
     let mut catalog = Catalog::empty(RegistryId::new("test"));
     catalog.apply(&sealed()).unwrap();
-    let position = Position::try_from(v1::Position::from(&Position::of(&catalog))).unwrap();
+    let position = Position::try_from(v1::Position::from(&Position::of_catalog(&catalog))).unwrap();
     let records = catalog
         .iter()
         .map(|(_, record)| Record::try_from(v1::SnapshotEntity::from(&**record)).unwrap());

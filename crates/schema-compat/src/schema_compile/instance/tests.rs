@@ -1,4 +1,4 @@
-//! The index against the tree that `serde_json` reads from the same text.
+//! The index is compared with the tree that `serde_json` parses from the same text.
 
 use proptest::prelude::*;
 use serde_json::{Value, json, value::to_raw_value};
@@ -74,7 +74,7 @@ fn names_and_strings_are_unescaped() {
 }
 
 #[test]
-fn repeated_names_are_found_however_written() {
+fn repeated_names_are_detected_despite_escapes() {
     let wide: Vec<_> = (0..100).map(|i| format!(r#""n{i}": 0"#)).collect();
     for (text, pointer) in [
         (r#"{"a":1,"a":2}"#.to_owned(), ""),
@@ -90,7 +90,7 @@ fn repeated_names_are_found_however_written() {
 }
 
 #[test]
-fn text_without_a_value_is_rejected_with_its_place() {
+fn text_without_value_is_rejected_with_pointer() {
     for (text, pointer, problem) in [
         (r#"{"a":[0,1e999]}"#, "/a/1", Problem::Number),
         (r#"{"a":{"b":"\ud800"}}"#, "/a/b", Problem::Surrogate),
@@ -117,7 +117,7 @@ fn index_is_at_most_six_times_the_text() {
 }
 
 #[test]
-fn shown_text_is_compact_and_cut() {
+fn shown_text_is_compact_and_truncated() {
     let raw = raw(r#"{ "a": [ 1, [], {} ], "b": "x" }"#);
     let instance = Instance::read(&raw).unwrap();
     assert_eq!(instance.root().shown(100), r#"{"a":[1,[],{}],"b":"x"}"#);

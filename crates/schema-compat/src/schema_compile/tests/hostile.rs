@@ -1,5 +1,3 @@
-//! Schemas that are written to mislead or to cost.
-
 use std::time::{Duration, Instant};
 
 use serde_json::{Map, Value, json, value::RawValue};
@@ -12,7 +10,7 @@ use crate::{
 };
 
 #[test]
-fn a_schema_that_needs_itself_at_once_ends() {
+fn directly_recursive_schema_terminates() {
     let circle = json!({ "a": { "$ref": "#/$defs/b" }, "b": { "$ref": "#/$defs/a" } });
     for schema in [
         json!({ "$ref": "#" }),
@@ -25,11 +23,14 @@ fn a_schema_that_needs_itself_at_once_ends() {
 }
 
 #[test]
-fn no_schema_takes_the_uri_of_another() {
+fn reserved_uri_as_id_is_rejected() {
     let taken = ["/B/1.0.0", "../B/1.0.0/", "../2.0.0/.", ".", "x/../", "//x/y", "/B/1%2E0.0#"];
     for id in taken {
         let found = problems(&json!({ "$defs": { "x": { "$id": id, "type": "string" } } }));
-        assert_eq!(found, [format!("/$defs/x/$id: `{id}` uses the registry's own URI scheme")]);
+        assert_eq!(
+            found,
+            [format!("/$defs/x/$id: `{id}` uses the reserved URI scheme of the registry")]
+        );
     }
     for id in ["item", "../item/", "/items/item.json", "https://example.com/B/1.0.0", "urn:x:1.0.0"]
     {
@@ -38,7 +39,7 @@ fn no_schema_takes_the_uri_of_another() {
 }
 
 #[test]
-fn two_documents_do_not_share_an_id() {
+fn shared_id_is_rejected() {
     let inner = |kind: &str| json!({ "$id": "https://example.com/x#", "type": kind });
     let registered = [named("A", &inner("integer")), named("B", &inner("string"))];
     let to = |names: &[&str]| -> Value {
@@ -57,7 +58,7 @@ fn two_documents_do_not_share_an_id() {
     assert!(compile_in(&registered, &based).is_err());
     let other = json!({ "$id": "https://example.com/X", "anyOf": to(&["A"]) });
     assert!(compile_in(&registered, &other).is_ok());
-    // What is no `$id` in its dialect hides none, and is none.
+    // A member that is not an `$id` in its dialect neither hides one nor counts as one.
     let draft4 = "http://json-schema.org/draft-04/schema#";
     let decoy = json!({ "$schema": draft4, "definitions": {
         "p": { "$id": "http://decoy.example/", "id": "https://example.com/x" },
@@ -76,7 +77,7 @@ fn two_documents_do_not_share_an_id() {
 }
 
 #[test]
-fn versions_do_not_share_a_relative_id() {
+fn versions_with_same_relative_id_are_distinct() {
     let of = |version: &str, kind: &str| {
         (SchemaName::new("A", version), json!({ "$id": "a.json", "type": kind }))
     };
@@ -93,7 +94,7 @@ fn versions_do_not_share_a_relative_id() {
 }
 
 #[test]
-fn parts_have_a_known_dialect_too() {
+fn unknown_dialect_of_subschema_is_rejected() {
     let part = json!({ "$id": "https://example.com/p", "$schema": "https://example.com/d" });
     assert_eq!(
         problems(&json!({ "properties": { "p": part } })),
@@ -101,11 +102,11 @@ fn parts_have_a_known_dialect_too() {
     );
 }
 
-/// Longest time to compile a schema and to validate the worst value of 64 KiB: about a second in a
-/// debug build, a tenth of that in a release build. The rest is for a busy machine.
+/// Maximum time to compile a schema and to validate the worst value of 64 KiB: about a second in a
+/// debug build, a tenth of that in a release build, with reserve for a busy machine.
 const MOST: Duration = Duration::from_secs(15);
 
-/// What is said about a value, in bounded time.
+/// The violations of a value, asserting bounded time.
 fn said(name: &str, schema: &Value, value: &Value) -> Vec<(String, String)> {
     let start = Instant::now();
     let Ok(validator) = compile(schema, &|_| None) else {
@@ -122,14 +123,14 @@ fn deep(depth: usize, leaf: Value) -> Value {
     (0..depth).fold(leaf, |inner, _| json!({ "x": inner }))
 }
 
-/// Alternatives that each lead back, and cannot be told apart.
+/// Alternatives that are recursive and indistinguishable.
 fn alternatives(keyword: &str, back: &Value) -> Value {
     let branch = json!({ "type": "object", "properties": { "x": back }, "required": ["x"] });
     json!({ keyword: [branch, branch, branch, branch, { "type": "string" }] })
 }
 
 #[test]
-fn alternatives_that_lead_back_cost_bounded_time() {
+fn recursive_alternatives_take_bounded_time() {
     let back = json!({ "$ref": "#/$defs/a" });
     for keyword in ["anyOf", "oneOf"] {
         let schema = json!({ "$defs": { "a": alternatives(keyword, &back) }, "$ref": "#/$defs/a" });
@@ -148,7 +149,7 @@ fn alternatives_that_lead_back_cost_bounded_time() {
 }
 
 #[test]
-fn unevaluated_properties_over_recursion_cost_bounded_time() {
+fn recursive_unevaluated_properties_take_bounded_time() {
     let back = json!({ "$ref": "#" });
     let branch = json!({ "type": "object", "properties": { "x": back },
         "unevaluatedProperties": false });
@@ -176,9 +177,9 @@ fn unevaluated_properties_over_recursion_cost_bounded_time() {
     }
 }
 
-/// Trees whose nodes may have no other members or items.
+/// Trees whose nodes allow no additional members or items.
 #[test]
-fn recursion_beside_unevaluated_is_accepted_and_checked() {
+fn recursion_with_unevaluated_is_accepted() {
     let back = json!({ "$ref": "#" });
     let node = |depth: usize, more: Value| {
         let leaf = json!({ "name": "n", "extra": more });
@@ -212,7 +213,7 @@ fn recursion_beside_unevaluated_is_accepted_and_checked() {
 }
 
 #[test]
-fn doubling_is_refused_even_where_no_rule_looks() {
+fn doubling_is_rejected_in_any_keyword() {
     for keyword in ["allOf", "anyOf", "oneOf"] {
         let mut defs = Map::new();
         for i in 0..40 {
@@ -223,7 +224,7 @@ fn doubling_is_refused_even_where_no_rule_looks() {
         let found = problems(&json!({ "$defs": defs, "$ref": "#/$defs/d0" }));
         assert!(found[0].ends_with("in more than 10000 ways"), "{found:?}");
     }
-    // Through registered schemas, too.
+    // Also through registered schemas.
     let two = |to: &str| json!({ "allOf": [{ "$ref": to }, { "$ref": to }] });
     let links: Vec<Value> = (0..40).map(|i| two(&format!("#L{}:1.0.0", i + 1))).collect();
     let last = json!({ "type": "null" });
@@ -236,7 +237,7 @@ fn doubling_is_refused_even_where_no_rule_looks() {
 }
 
 #[test]
-fn big_lists_cost_bounded_time() {
+fn large_lists_take_bounded_time() {
     let long: Vec<Value> = (0..10_000).map(|i| json!(format!("e{i}"))).collect();
     let numbers: Vec<Value> = (0..10_000).map(|i| json!(i)).collect();
     let list = json!(vec!["none"; 8_000]);
@@ -251,7 +252,7 @@ fn big_lists_cost_bounded_time() {
     said("required", &json!({ "items": { "required": long } }), &json!(vec![json!({}); 8_000]));
     let unique = vec![json!({ "uniqueItems": true }); 1_000];
     said("uniqueItems", &json!({ "allOf": unique }), &json!(numbers));
-    // Lists of lists, which a hash of what is in them alone does not tell apart.
+    // Nested lists that a hash of their contents alone does not distinguish.
     let nested =
         |i: usize| {
             (0..16).fold(json!([]), |inner, bit| {
@@ -262,19 +263,19 @@ fn big_lists_cost_bounded_time() {
     assert!(said("uniqueItems alike", &json!({ "uniqueItems": true }), &alike).is_empty());
 }
 
-/// Whether a text takes more steps than it may.
+/// Whether validating a text exceeds the step limit.
 fn is_too_costly(schema: &Validator, text: &str) -> bool {
     let raw = RawValue::from_string(text.to_owned()).unwrap();
     let found = schema.check(&Instance::read(&raw).unwrap()).err().unwrap_or_default();
     found.iter().any(|violation| {
         violation.message.ends_with(
-            "steps: the schema applies to this value too often; simplify the schema or send less",
+            "steps because the schema applies to this value too often; simplify the schema or send less",
         )
     })
 }
 
 #[test]
-fn long_numbers_cost_steps_in_proportion() {
+fn long_numbers_take_proportional_steps() {
     let long = format!("0.{}", "3".repeat(100_000));
     let each = |part: &dyn Fn(i32) -> Value| (0..200).map(part).collect::<Vec<_>>();
     for parts in [
@@ -295,7 +296,7 @@ fn long_numbers_cost_steps_in_proportion() {
 }
 
 #[test]
-fn long_names_cost_steps_in_proportion() {
+fn long_names_take_proportional_steps() {
     let name = format!("\\n{}", "n".repeat(500_000));
     let object = format!("{{\"{name}\":0}}");
     let wide: Vec<String> = (0..20).map(|i| format!("\"{name}{i}\":0")).collect();
@@ -309,7 +310,7 @@ fn long_names_cost_steps_in_proportion() {
 }
 
 #[test]
-fn brief_checks_end_at_their_steps() {
+fn check_within_stops_at_limit() {
     let parts: Vec<_> = (10..110).map(|most| json!({ "items": { "maximum": most } })).collect();
     let schema = compiled(&json!({ "allOf": parts }));
     let within = |value: &Value, steps| {
@@ -319,14 +320,14 @@ fn brief_checks_end_at_their_steps() {
     let (valid, invalid) = (json!(vec![1; 100]), json!([vec![1; 99], vec![200]].concat()));
     assert_eq!(within(&valid, 1_000), None);
     assert_eq!(within(&valid, 100_000), Some(Ok(())));
-    // The first limit shows that it is invalid, and the others take too long.
+    // The first limit detects the violation; the others take too long.
     assert_eq!(within(&invalid, 1_000), None);
     let found = within(&invalid, 100_000).unwrap().unwrap_err();
     assert_eq!((found.len(), &*found[0].pointer), (limits::VIOLATIONS, "/99"));
 }
 
 #[test]
-fn patterns_cost_bounded_time() {
+fn patterns_take_bounded_time() {
     let text: String = (0..65_536)
         .map(|i: u32| if (i.wrapping_mul(i) / 7).is_multiple_of(3) { 'a' } else { 'b' })
         .collect();
@@ -346,7 +347,7 @@ fn patterns_cost_bounded_time() {
 }
 
 #[test]
-fn real_recursion_is_not_refused() {
+fn ordinary_recursion_is_accepted() {
     let operator = |name: &str| {
         let back = json!({ "$ref": "#" });
         json!({ "type": "object",
@@ -370,11 +371,11 @@ fn real_recursion_is_not_refused() {
         "id": { "type": "integer" }, "name": { "type": "string", "maxLength": 9 },
         "tags": { "items": { "enum": ["a", "b"] }, "uniqueItems": true } },
         "additionalProperties": false } });
-    assert!(compiled(&rows).validate(&large).is_ok(), "big is not hostile");
+    assert!(compiled(&rows).validate(&large).is_ok(), "large is not hostile");
 }
 
 #[test]
-fn a_schema_that_calls_itself_a_meta_schema_stands_for_itself_only() {
+fn impersonated_meta_schema_does_not_replace_real_one() {
     for id in [
         "http://json-schema.org/draft-07/schema#",
         "https://json-schema.org/draft/2020-12/schema",
@@ -389,7 +390,7 @@ fn a_schema_that_calls_itself_a_meta_schema_stands_for_itself_only() {
             [true, false, false, false],
             "{id}"
         );
-        // Nor does it stand for that meta-schema, which only schemas of that dialect may name.
+        // It does not replace the meta-schema, which only schemas of that dialect may reference.
         let dialect =
             if id.contains("07") { id } else { "https://json-schema.org/draft/2020-12/schema" };
         let meta = json!({ "$schema": dialect, "properties": { "a": { "$ref": "#A:1.0.0" }, "b": { "$ref": id } } });
@@ -400,17 +401,17 @@ fn a_schema_that_calls_itself_a_meta_schema_stands_for_itself_only() {
 }
 
 #[test]
-fn errors_of_huge_values_are_few_and_true() {
+fn errors_of_huge_values_are_limited_and_genuine() {
     let list = json!(vec!["x"; 100_000]);
     let integers = json!({ "items": { "type": "integer" } });
     let found = said("items", &integers, &list);
     assert_eq!((found.len(), &*found[31].0), (limits::VIOLATIONS, "/31"), "{found:?}");
-    // The single error contains 100,000 errors of each branch.
+    // The single error contains 100,000 errors per branch.
     let either = json!({ "anyOf": [integers, integers] });
     let found = said("anyOf", &either, &list);
     let [(pointer, message)] = &*found else { panic!("{found:?}") };
     assert!(pointer.is_empty() && message.ends_with("the 'anyOf' keyword"), "{message}");
-    // After an error there is another one that is true.
+    // The error after the limit is genuine, too.
     let both = json!({ "allOf": [{ "minItems": 200_000 }, either], "maxItems": 5 });
     let kinds = said("allOf", &both, &list);
     assert!((2..=3).contains(&kinds.len()), "{kinds:?}");

@@ -1,6 +1,6 @@
-//! The schemas of one document, and which of them apply which to the same place or below it.
+//! The schemas of one document and their subschemas for the same location or below it.
 //!
-//! References lead where they lead for the compiler: its own library resolves them.
+//! References are resolved by the compiler's library.
 
 mod resolve;
 
@@ -16,9 +16,9 @@ use crate::{name::SchemaName, pointer::pointer_join};
 /// A member or an item of a value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Child {
-    /// The number of its name, or `None` for the members that no schema names.
+    /// The index of its name; `None` for undeclared members.
     Member(Option<usize>),
-    /// Its position, or `None` for the items after the positions of `prefixItems`.
+    /// Its position; `None` for the items after `prefixItems`.
     Item(Option<usize>),
     /// The name of a member.
     Name,
@@ -28,7 +28,7 @@ impl Child {
     pub(super) const OTHER_MEMBER: Self = Self::Member(None);
     pub(super) const OTHER_ITEM: Self = Self::Item(None);
 
-    /// The children that a schema without this name applies to.
+    /// The children without this name.
     pub(super) fn other(self) -> Option<Self> {
         match self {
             Self::Member(Some(_)) => Some(Self::OTHER_MEMBER),
@@ -43,7 +43,7 @@ impl Child {
 pub(super) struct Pattern(Vec<u8>);
 
 impl Pattern {
-    fn of(pattern: &str) -> Self {
+    fn parse(pattern: &str) -> Self {
         let hir = regex_syntax::parse(pattern).ok();
         let prefix = hir.and_then(|hir| match hir.kind() {
             HirKind::Concat(parts) => match [parts.first()?.kind(), parts.get(1)?.kind()] {
@@ -56,35 +56,35 @@ impl Pattern {
     }
 }
 
-/// What one schema object applies.
+/// The subschemas of one schema object.
 #[derive(Debug, Default)]
 pub(super) struct Node {
     pub(super) pointer: String,
-    /// To the same place, all of them.
+    /// For the same location; all of them apply.
     pub(super) all: Vec<usize>,
-    /// To the same place, as alternatives.
+    /// For the same location; alternatives.
     pub(super) either: Vec<usize>,
-    /// Registered schemas that apply to the same place.
+    /// Registered schemas for the same location.
     pub(super) registered: Vec<Weight>,
-    /// To one child each, or to the children that no other part of the node applies to.
+    /// For one child each, or for the children without another schema.
     pub(super) parts: BTreeMap<Child, Vec<usize>>,
-    /// To members whose names match a regular expression.
+    /// For members whose names match a regular expression.
     pub(super) patterns: Vec<(Pattern, usize)>,
-    /// To children that others may apply to, too.
+    /// For children that may have other schemas, too.
     pub(super) beside: Vec<usize>,
-    /// To members or items that no other schema of the node applies to.
+    /// For members or items without another schema.
     pub(super) unevaluated: Vec<usize>,
 }
 
 pub(super) struct Graph {
     pub(super) nodes: Vec<Node>,
-    /// The names of members, by their numbers.
+    /// The names of members by index.
     names: Vec<String>,
 }
 
 impl Graph {
-    /// Everything that the root leads to; the root is node 0.
-    pub(super) fn of(
+    /// The graph of all schemas reachable from the root, which is node 0.
+    pub(super) fn build(
         schema: &Value,
         weight_of: &mut dyn FnMut(&SchemaName) -> Option<Weight>,
     ) -> Self {
@@ -123,8 +123,8 @@ impl Graph {
         all.iter().chain(either).copied()
     }
 
-    /// The nodes, each after all that it applies to the same place. A node that leads back to
-    /// itself in one way only does so once; in two ways, it would double with every turn.
+    /// The nodes in dependency order for the same location. A single recursive path is traversed
+    /// once; with two, the cost would double at each level.
     pub(super) fn innermost_first(&self) -> Result<Vec<usize>, InvalidSchema> {
         let count = self.nodes.len();
         let mut users = vec![Vec::new(); count];
@@ -141,7 +141,7 @@ impl Graph {
             while let Some(&node) = order.get(next) {
                 next += 1;
                 for &user in &users[node] {
-                    // What is in a circle has its place in the order already.
+                    // The nodes of a cycle are already in the order.
                     if open[user] == 0 {
                         continue;
                     }
@@ -151,7 +151,7 @@ impl Graph {
                     }
                 }
             }
-            // What is left is in a circle, or leads to one: walk until the walk closes.
+            // The remaining nodes are on a cycle or precede one; walking finds it.
             let Some(start) = (0..count).find(|&node| open[node] > 0) else { return Ok(order) };
             let circle = self.circle_from(start, &open)?;
             for node in circle {
@@ -182,19 +182,19 @@ impl Graph {
     }
 }
 
-/// A document while it is read.
+/// A document being parsed.
 struct Reader<'a, 'w> {
     references: &'w References<'a>,
     by_address: HashMap<usize, usize>,
     waiting: Vec<(&'a Map<String, Value>, usize, Place<'a>)>,
     weight_of: &'w mut dyn FnMut(&SchemaName) -> Option<Weight>,
     nodes: Vec<Node>,
-    /// The numbers of the names of members.
+    /// The indices of member names.
     numbers: HashMap<&'a str, usize>,
 }
 
 impl<'a> Reader<'a, '_> {
-    /// The node of a schema at its place.
+    /// The node of a schema at its location.
     fn node(&mut self, place: Place<'a>, pointer: String) -> usize {
         let address = std::ptr::from_ref(place.schema).addr();
         if let Some(&known) = self.by_address.get(&address) {
@@ -232,7 +232,7 @@ impl<'a> Reader<'a, '_> {
                 }
                 "patternProperties" => {
                     for (pattern, found) in self.each_named((value, place), &at) {
-                        self.nodes[node].patterns.push((Pattern::of(pattern), found));
+                        self.nodes[node].patterns.push((Pattern::parse(pattern), found));
                     }
                 }
                 "additionalProperties" => {
@@ -246,7 +246,7 @@ impl<'a> Reader<'a, '_> {
                     });
                 }
                 "contains" => self.add((value, place), at, node, |node| &mut node.beside),
-                // Without a list of `items` it is ignored.
+                // Without a list in `items` it has no effect.
                 "additionalItems" if !map.get("items").is_some_and(Value::is_array) => {}
                 "items" | "prefixItems" | "additionalItems" => {
                     self.items((value, place), &at, node);
@@ -259,7 +259,7 @@ impl<'a> Reader<'a, '_> {
         }
     }
 
-    /// A schema, or a list of them, into one list of the node.
+    /// Adds a schema or a list of schemas to one list of the node.
     fn add(
         &mut self,
         (value, place): (&'a Value, &Place<'a>),
@@ -281,7 +281,7 @@ impl<'a> Reader<'a, '_> {
         self.nodes[node].parts.entry(child).or_default()
     }
 
-    /// The nodes of named schemas.
+    /// The nodes of named subschemas.
     fn each_named(
         &mut self,
         (value, place): (&'a Value, &Place<'a>),

@@ -1,5 +1,3 @@
-//! What is too heavy, and what only looks so.
-
 use serde_json::{Value, json};
 
 use super::{Weight, weigh};
@@ -9,7 +7,7 @@ fn is_refused(schema: &Value) -> bool {
     weigh(schema, &mut |_| Some(Weight::ONE)).is_err()
 }
 
-/// `d0` … `d30`, each made of the one before by `step`.
+/// `d0` … `d30`, each built from its predecessor by `step`.
 fn chain(step: impl Fn(Value) -> Value) -> Value {
     let link = |i: usize| match i {
         0 => json!({ "type": "object" }),
@@ -20,7 +18,7 @@ fn chain(step: impl Fn(Value) -> Value) -> Value {
 }
 
 #[test]
-fn what_doubles_with_every_level_is_refused() {
+fn doubling_at_each_level_is_rejected() {
     for step in [
         (|d| json!({ "allOf": [d, d] })) as fn(Value) -> Value,
         |d| json!({ "anyOf": [d, d] }),
@@ -37,7 +35,7 @@ fn what_doubles_with_every_level_is_refused() {
 }
 
 #[test]
-fn references_lead_where_they_do_for_the_compiler() {
+fn references_resolve_like_in_compiler() {
     let anchored = |id: &dyn Fn(usize) -> String, keyword: &str, to: &dyn Fn(usize) -> String| {
         let link = |i: usize| match i {
             0 => json!({ "$id": id(0), "$dynamicAnchor": "node", "type": "object" }),
@@ -59,7 +57,7 @@ fn references_lead_where_they_do_for_the_compiler() {
     }
     let (id, to) = (|i: usize| format!("http://x.y/{i}/"), |i: usize| format!("http://x.y/{i}/#"));
     assert!(is_refused(&anchored(&id, "$ref", &to)));
-    // Resources whose URIs end alike are different ones, and `#` is the nearest.
+    // Resources with the same last segment are distinct, and `#` is the nearest one.
     let name = |i: usize| json!({ "$id": format!("http://x.y/{i}/v1"), "items": { "$ref": "#" } });
     let all: Vec<_> = (0..20).map(|i| json!({ "$ref": format!("http://x.y/{i}/v1") })).collect();
     let parts: serde_json::Map<_, _> = (0..20).map(|i| (i.to_string(), name(i))).collect();
@@ -68,7 +66,7 @@ fn references_lead_where_they_do_for_the_compiler() {
 }
 
 #[test]
-fn what_leads_back_twice_is_refused() {
+fn double_recursion_is_rejected() {
     let me = json!({ "$ref": "#" });
     for schema in [
         json!({ "allOf": [me, me] }),
@@ -84,7 +82,7 @@ fn what_leads_back_twice_is_refused() {
 }
 
 #[test]
-fn ordinary_recursion_and_sharing_pass() {
+fn ordinary_recursion_and_sharing_are_accepted() {
     let me = json!({ "$ref": "#" });
     let operator =
         |name: &str| json!({ "properties": { "op": { "const": name }, "l": me, "r": me } });
@@ -115,7 +113,7 @@ fn ordinary_recursion_and_sharing_pass() {
 }
 
 #[test]
-fn registered_schemas_weigh_what_they_weigh() {
+fn registered_schemas_count_by_their_weight() {
     let two = json!({ "allOf": [{ "$ref": "#A:1.0.0" }, { "$ref": "#A:1.0.0" }] });
     let weight = |here| Weight { here, below: 1 };
     let half = limits::SCHEMA_PATHS / 2;
@@ -124,8 +122,8 @@ fn registered_schemas_weigh_what_they_weigh() {
 }
 
 #[test]
-fn many_members_are_weighed_in_bounded_time() {
-    // Every node meets all the names of the nodes after it.
+fn weighing_many_members_takes_bounded_time() {
+    // Every node reaches all names of its successors.
     let link = |i: usize| {
         let names: serde_json::Map<_, _> =
             (0..40).map(|name| (format!("n{i}-{name}"), json!({ "type": "object" }))).collect();

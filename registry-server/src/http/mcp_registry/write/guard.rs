@@ -1,7 +1,7 @@
-//! Keeps web pages from changing anything: a browser sends a plain `POST` to a loopback address from
-//! any page, and says from which.
+//! CSRF protection: a browser sends a plain `POST` from any page to a loopback address, with an `Origin`
+//! header.
 //!
-//! A list of allowed origins is not supported: clients that publish are programs.
+//! A list of allowed origins is not supported, because clients that publish are not web pages.
 
 use axum::{
     extract::Request,
@@ -17,22 +17,22 @@ use crate::http::mcp_registry::problem::Problem;
 
 pub(super) async fn guard(request: Request, next: Next) -> Response {
     let has_body = [Method::POST, Method::PATCH].contains(request.method());
-    match refusal(request.headers(), has_body) {
+    match rejection(request.headers(), has_body) {
         Some(problem) => problem.into_response(),
         None => next.run(request).await,
     }
 }
 
-fn refusal(headers: &HeaderMap, has_body: bool) -> Option<Problem> {
+fn rejection(headers: &HeaderMap, has_body: bool) -> Option<Problem> {
     if headers.contains_key(ORIGIN) {
-        let why = "requests of web pages (`Origin`) may not change anything";
-        return Some(Problem::new(StatusCode::FORBIDDEN, why));
+        let detail = "web pages cannot change the registry: the request has an Origin header";
+        return Some(Problem::new(StatusCode::FORBIDDEN, detail));
     }
     let kind = headers.get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default();
     let kind = kind.split(';').next().unwrap_or_default().trim();
     if has_body && !kind.eq_ignore_ascii_case("application/json") {
-        let why = "the body must be JSON: send content-type application/json";
-        return Some(Problem::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, why));
+        let detail = "unsupported content type: send application/json";
+        return Some(Problem::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, detail));
     }
     None
 }

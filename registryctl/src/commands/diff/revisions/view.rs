@@ -1,4 +1,4 @@
-//! One difference between two revisions: as `--output json` has it, and in a line.
+//! One difference between two revisions, as JSON and as a line.
 
 use std::fmt;
 
@@ -21,7 +21,7 @@ pub(super) enum DifferenceView {
     Setting(Box<SettingView>),
 }
 
-/// An entity that is new, gone, or in another state.
+/// A registered entity, or one with another lifecycle.
 #[derive(Serialize)]
 pub(super) struct EntityView {
     change: Change,
@@ -30,7 +30,7 @@ pub(super) struct EntityView {
     old: Option<RecordView>,
     #[serde(skip_serializing_if = "Option::is_none")]
     new: Option<RecordView>,
-    /// With which version the document is compared.
+    /// The version that the document is compared with.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) against: Option<String>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -41,13 +41,13 @@ pub(super) struct EntityView {
 #[serde(rename_all = "lowercase")]
 enum Change {
     Registered,
-    /// It is registered later: the differences are the reverse ones.
+    /// Registered later; the differences are reversed.
     Unregistered,
     Lifecycle,
     Settings,
 }
 
-/// A name, a namespace or everything about which something else is set.
+/// Changed settings of a name, a namespace or the registry.
 #[derive(Serialize)]
 pub(super) struct SettingView {
     change: Change,
@@ -90,7 +90,7 @@ impl TryFrom<v1::EntityDifference> for EntityView {
             (None, Some(_)) => Change::Registered,
             (Some(_), None) => Change::Unregistered,
             (Some(_), Some(_)) => Change::Lifecycle,
-            (None, None) => return Err(Failure::answer("an entity without a record")),
+            (None, None) => return Err(Failure::invalid_response("an entity has no record")),
         };
         let view = |record: v1::EntityRecord| RecordView { document: None, ..record.into() };
         let (old, new) = (old.map(view), new.map(view));
@@ -107,7 +107,7 @@ impl From<v1::SettingDifference> for SettingView {
         let state = |state: Option<v1::SettingState>, owner: Option<String>| {
             let v1::SettingState { on: _, archived, owner: set, compatibility, revision } =
                 state.unwrap_or_default();
-            // Of a name: who owns it, also where nobody was made its owner.
+            // The owner of a name, also without an explicit setting.
             StateView { archived, owner: owner.or(set), compatibility, revision }
         };
         let (old, new) = (state(old, old_owner), state(new, new_owner));
@@ -116,22 +116,22 @@ impl From<v1::SettingDifference> for SettingView {
 }
 
 impl DifferenceView {
-    /// The mark, its colour and the line.
+    /// The mark, its color and the line.
     pub(super) fn headline(&self) -> (&'static str, Paint, String) {
         match self {
             Self::Entity(entity) => {
                 let (mark, paint) = mark(entity.old.as_ref(), entity.new.as_ref());
-                (mark, paint, format!("{}  {}", entity.entity, entity.said()))
+                (mark, paint, format!("{}  {}", entity.entity, entity.summary()))
             }
             Self::Setting(setting) => {
-                ("~", Paint::Careful, format!("{}  {}", setting.on, setting.said()))
+                ("~", Paint::Careful, format!("{}  {}", setting.on, setting.summary()))
             }
         }
     }
 }
 
 impl EntityView {
-    fn said(&self) -> String {
+    fn summary(&self) -> String {
         let registered = |record: &RecordView| {
             let at = record.registered_at.as_deref().unwrap_or("an unknown time");
             format!("registered in revision {}, {at}", record.registered_revision)
@@ -154,12 +154,12 @@ impl EntityView {
 }
 
 fn reason(record: &RecordView) -> String {
-    let said = record.lifecycle.said();
-    if said.is_empty() { said } else { format!(": {said}") }
+    let reasons = record.lifecycle.reasons();
+    if reasons.is_empty() { reasons } else { format!(": {reasons}") }
 }
 
 impl SettingView {
-    fn said(&self) -> String {
+    fn summary(&self) -> String {
         let Self { old, new, .. } = self;
         let mut parts = Vec::new();
         let mut part = |name: &str, old: &Option<String>, new: &Option<String>, none: &str| {
@@ -169,20 +169,20 @@ impl SettingView {
                 parts.push(format!("{name}: {} -> {}", text(old), text(new)));
             }
         };
-        part("owner", &old.owner, &new.owner, "nobody");
+        part("owner", &old.owner, &new.owner, "none");
         part("compatibility", &old.compatibility, &new.compatibility, "inherited");
         if old.archived != new.archived {
             parts.push((if new.archived { "archived" } else { "not archived" }).to_owned());
         }
         if parts.is_empty() {
-            // Somebody was made the owner of what they owned already.
-            parts.push("its owner is set".to_owned());
+            // The explicit owner equals the implicit one.
+            parts.push("owner set".to_owned());
         }
         parts.join(", ")
     }
 }
 
-/// How many differences there are of each sort.
+/// The number of differences by kind of change.
 #[derive(Default)]
 pub(super) struct Counts {
     registered: usize,
@@ -215,8 +215,8 @@ impl fmt::Display for Counts {
         let counts = [
             (self.registered, "registered"),
             (self.unregistered, "not yet registered"),
-            (self.lifecycle, "with another lifecycle"),
-            (self.settings, "with other settings"),
+            (self.lifecycle, "with changed lifecycle"),
+            (self.settings, "with changed settings"),
         ];
         let some = counts.iter().filter(|(count, _)| *count > 0);
         let texts: Vec<_> = some.map(|(count, what)| format!("{count} {what}")).collect();

@@ -1,5 +1,3 @@
-//! Old and new forms of a source, and those that contradict each other.
-
 use serde_json::{Value, json};
 
 use crate::{document::Document, kind::Kind};
@@ -23,7 +21,7 @@ fn source(more: &Value) -> Value {
 }
 
 #[test]
-fn old_places_are_read_and_written_as_new_ones() {
+fn source_normalizes_old_member_locations() {
     let (defaults, hidden) = (json!({ "n": 1 }), json!(["n", "a.b"]));
     let inside = source(&json!({ "defaults": defaults, "hideFields": hidden }));
     let mut target = source(&json!({ "target": "s" }));
@@ -44,27 +42,27 @@ fn old_places_are_read_and_written_as_new_ones() {
 }
 
 #[test]
-fn what_is_said_in_two_ways_is_refused() {
+fn source_rejects_contradicting_members() {
     let rows = [
         (
             json!({ "source": source(&json!({ "defaults": { "n": 1 } })), "defaults": { "n": 2 } }),
-            "/source/defaults given inside `source` and beside it, with different values",
+            "/source/defaults the values inside of `source` and next to it differ",
         ),
         (
             json!({ "source": source(&json!({ "hideFields": ["a"] })), "hideFields": [] }),
-            "/source/hideFields given inside `source` and beside it, with different values",
+            "/source/hideFields the values inside of `source` and next to it differ",
         ),
         (
             json!({ "source": source(&json!({ "target": "other" })) }),
-            "/source/target `target` says `other`, but `server` says `s`",
+            "/source/target `target` is `other`, but `server` is `s`",
         ),
         (
             json!({ "spec": {}, "defaults": { "n": 1 } }),
-            "/defaults `defaults` is about one upstream tool, and this has none",
+            "/defaults `defaults` applies only to a tool with `source`",
         ),
         (
             json!({ "spec": {}, "hideFields": ["n"] }),
-            "/hideFields `hideFields` is about one upstream tool, and this has none",
+            "/hideFields `hideFields` applies only to a tool with `source`",
         ),
     ];
     for (row, expected) in rows {

@@ -1,5 +1,3 @@
-//! Exports: what is written is read back as it was, and nothing else is.
-
 use std::sync::Arc;
 
 use serde_json::json;
@@ -30,9 +28,9 @@ fn changed(from: &str, to: &str) -> Result<Catalog, InvalidExport> {
 }
 
 #[test]
-fn a_catalog_comes_back_as_it_was() {
+fn export_round_trips() {
     let empty = Catalog::empty(RegistryId::new("empty"));
-    // Nobody changes a lifecycle later in the revision of the registration; a server may say so.
+    // A server may report a later lifecycle change in the revision of the registration.
     let mut record = (**small().iter().last().expect("entities").1).clone();
     record.lifecycle = Lifecycle::active((record.registered, Timestamp::from_millis(1_000)));
     let odd = Catalog::restore(empty.registry().clone(), Revision(1), empty.chain(), [record]);
@@ -44,10 +42,10 @@ fn a_catalog_comes_back_as_it_was() {
 }
 
 #[test]
-fn an_export_is_a_registry_file_too() {
+fn export_parses_as_registry_file() {
     let attestation = Attestation { time: Timestamp::EPOCH, signature: [7; 64] };
-    let scope = Scope::of_roots(&["agent/ns/a@*"]).unwrap();
-    let signed = small().as_part(Arc::new(scope)).attested(Some(attestation));
+    let scope = Scope::from_roots(&["agent/ns/a@*"]).unwrap();
+    let signed = small().with_scope(Arc::new(scope)).with_attestation(Some(attestation));
     let file = RegistryFile::parse(&write_export(&signed)).unwrap();
     let keys: Vec<_> = file.proposals().iter().map(|p| p.key().to_string()).collect();
     assert_eq!(
@@ -65,22 +63,27 @@ fn an_export_is_a_registry_file_too() {
 }
 
 #[test]
-fn what_is_wrong_is_named() {
+fn read_export_names_problem() {
     let error = |from: &str, to: &str| changed(from, to).unwrap_err().to_string();
-    assert!(error("\"Größe", "\"Grösse").starts_with("the document of schema/A@1.0.0 is damaged"));
+    assert!(
+        error("\"Größe", "\"Grösse")
+            .starts_with("the export has an invalid document of schema/A@1.0.0")
+    );
     let last = |owner: &str| {
         let at = "\"registered\":1,\"registeredAt\":\"1970-01-01T00:00:00.000Z\"}]";
         format!("\"owner\":\"{owner}\",{at}")
     };
-    assert!(error(&last("tester"), &last("another")).contains("the copy of registry test has"));
+    assert!(error(&last("tester"), &last("another")).contains("in the export of registry test"));
     assert!(error("\"revision\":1,\"chain\"", "\"revision\":2,\"chain\"").contains("digest"));
     assert!(error("{\"state\":\"retired\"", "{\"state\":\"retried\"").contains("`retried`"));
     assert_eq!(
         error("\"schemaVersion\":\"2.0\"", "\"schemaVersion\":\"3.0\""),
-        "the copy has the schema version `3.0`, this program reads 2.0"
+        "the export has the schema version `3.0`; this program reads 2.0"
     );
-    assert!(error("tool/read@1.0.0", "tool/reed@1.0.0").contains("where tool/reed@1.0.0 belongs"));
-    assert!(error("tool/read@1.0.0", "tool/read").contains("record 2 of the copy has no key"));
+    assert!(error("tool/read@1.0.0", "tool/reed@1.0.0").contains("in place of tool/reed@1.0.0"));
+    assert!(
+        error("tool/read@1.0.0", "tool/read").contains("record 2 of the export has an invalid key")
+    );
     assert!(matches!(
         changed("\"revision\":1,\"chain\"", "\"more\":1,\"revision\":1,\"chain\""),
         Err(InvalidExport::Unreadable(_))
@@ -92,7 +95,7 @@ fn what_is_wrong_is_named() {
 }
 
 #[test]
-fn a_missing_record_or_document_is_noticed() {
+fn read_export_detects_missing_record_or_document() {
     let mut value: serde_json::Value = serde_json::from_slice(&write_export(&small())).unwrap();
     value["records"].as_array_mut().unwrap().pop();
     let bytes = serde_json::to_vec(&value).unwrap();
@@ -103,7 +106,7 @@ fn a_missing_record_or_document_is_noticed() {
 }
 
 #[test]
-fn every_single_byte_corruption_is_refused_or_harmless() {
+fn read_export_rejects_single_byte_corruption() {
     let before = small();
     let whole = write_export(&before);
     let (mut refused, mut harmless) = (0, 0);
@@ -123,12 +126,12 @@ fn every_single_byte_corruption_is_refused_or_harmless() {
             }
         }
     }
-    // Only white space between values may change without harm.
+    // Only whitespace between values may change without effect.
     assert!(harmless < refused / 50, "{harmless} harmless, {refused} refused");
 }
 
 #[test]
-fn every_missing_or_doubled_byte_is_refused_or_harmless() {
+fn read_export_rejects_missing_or_doubled_bytes() {
     let before = small();
     let whole = write_export(&before);
     for place in 0..whole.len() {

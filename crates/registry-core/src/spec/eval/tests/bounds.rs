@@ -1,5 +1,3 @@
-//! No evaluation goes on for ever or fills the memory, whatever is registered and comes in.
-
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
@@ -29,7 +27,7 @@ fn list(length: usize) -> Value {
 }
 
 #[test]
-fn paths_that_multiply_are_refused_before_they_run() {
+fn multiplicative_paths_are_rejected_before_evaluation() {
     let input = json!([nested(60), list(2_000)]);
     let many = format!("${}", "[*,*]".repeat(40));
     let descents = format!("${}", "..*".repeat(12));
@@ -51,7 +49,7 @@ fn paths_that_multiply_are_refused_before_they_run() {
 }
 
 #[test]
-fn paths_that_people_write_run_on_long_lists() {
+fn typical_paths_evaluate_on_long_lists() {
     let input = list(5_000);
     let paths = [
         "$.items[*].id",
@@ -75,7 +73,7 @@ fn paths_that_people_write_run_on_long_lists() {
 }
 
 #[test]
-fn what_is_produced_is_bounded_in_bytes_values_and_depth() {
+fn output_is_limited_in_bytes_values_and_depth() {
     let long = json!({ "a": "x".repeat(1_000), "list": vec![0; 1_000] });
     let max_bytes = 10_000;
     let small = || Budget::new(max_bytes);
@@ -107,7 +105,7 @@ fn what_is_produced_is_bounded_in_bytes_values_and_depth() {
 }
 
 #[test]
-fn what_is_put_together_is_bounded_like_what_is_copied() {
+fn constructed_output_is_limited_like_copied_output() {
     let most = limits::EVAL_DEPTH;
     let construct = json!({ "construct": { "fields": { "ab": { "path": "$" } } } });
     let twice = json!({ "construct": { "fields": { "c": construct } } });
@@ -126,7 +124,7 @@ fn what_is_put_together_is_bounded_like_what_is_copied() {
     let whole = json!({ "path": "$" });
     assert!(bound_in(&whole, &lists(most), &mut budget()).is_ok());
     assert!(bound_in(&whole, &lists(most + 1), &mut budget()).is_err());
-    // Two brackets and a comma, the name in quotes and a colon, and `null` with what is around it.
+    // Two brackets and a comma, the quoted name with a colon, and `null` with its syntax.
     let bytes = 3 + 3 + 7;
     for (binding, input) in [(construct, Value::Null), (whole, json!({ "ab": null }))] {
         assert!(bound_in(&binding, &input, &mut Budget::new(bytes)).is_ok(), "{binding}");
@@ -134,7 +132,7 @@ fn what_is_put_together_is_bounded_like_what_is_copied() {
     }
 }
 
-/// With how many bytes a projection just gets by.
+/// The smallest sufficient budget of a projection in bytes.
 fn least(mappings: &Value, input: &Value) -> usize {
     let mappings = Mappings::parse(&json!({ "mappings": mappings })).unwrap();
     let fits = |bytes: &usize| mappings.apply(input, &mut Budget::new(*bytes)).is_ok();
@@ -142,8 +140,8 @@ fn least(mappings: &Value, input: &Value) -> usize {
 }
 
 #[test]
-fn projections_pay_for_every_name_and_value() {
-    // Each value is 3 for what is around it, each name one more than its letters.
+fn projection_charges_for_names_and_values() {
+    // Each value costs 3 bytes of syntax, each name one byte more than its length.
     let (object, null) = (3, 3 + 4);
     assert_eq!(least(&json!({ "ab": { "literal": null } }), &Value::Null), object + 3 + null);
     let each = json!({ "l": { "path": "$" }, "l[*].xy": { "path": "$" } });

@@ -1,5 +1,3 @@
-//! Bindings, predicates and aggregation, row by row.
-
 use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
@@ -7,7 +5,7 @@ use serde_json::{Value, json};
 use super::{budget, told};
 use crate::spec::{
     Filter, Path, Predicate, PredicateOp, Spec,
-    eval::{Budget, Scope, aggregate, keys},
+    eval::{BindingContext, Budget, aggregate, keys},
 };
 
 fn path(text: &str) -> Path {
@@ -20,7 +18,7 @@ fn is_met(value: &Value, (op, compared): (PredicateOp, &Value)) -> bool {
 }
 
 #[test]
-fn predicates_compare_like_with_like() {
+fn predicates_compare_same_types() {
     use PredicateOp::{Contains, Eq, Gt, Gte, In, Lt, Lte, Ne};
     let rows = [
         (json!(1), Eq, json!(1.0), true),
@@ -68,7 +66,7 @@ fn predicates_compare_like_with_like() {
 }
 
 #[test]
-fn a_filter_keeps_what_matches_in_order() {
+fn filter_keeps_matching_items_in_order() {
     let filter = Filter {
         predicate: Predicate { field: path("$.n"), op: PredicateOp::Gte, value: json!(2) },
     };
@@ -76,7 +74,7 @@ fn a_filter_keeps_what_matches_in_order() {
     let kept = filter.apply(input, &mut budget()).unwrap();
     assert_eq!(kept, json!([{ "n": 3 }, { "n": 2 }]));
     let told = told(filter.apply(json!({ "n": 3 }), &mut budget()));
-    assert_eq!(told.unwrap_err(), "at the top: it needs an array, and there is an object");
+    assert_eq!(told.unwrap_err(), "at the top: expected an array, got an object");
 }
 
 fn aggregated(ops: &Value, results: &[Value]) -> Result<Value, String> {
@@ -91,7 +89,7 @@ fn sort(order: &str) -> Value {
 }
 
 #[test]
-fn sorting_is_stable_with_numbers_before_texts_and_missing_last() {
+fn sort_is_stable_with_missing_last() {
     let k = |k: Value| json!({ "k": k });
     let mixed = [
         k(json!("b")),
@@ -111,7 +109,7 @@ fn sorting_is_stable_with_numbers_before_texts_and_missing_last() {
 }
 
 #[test]
-fn aggregation_goes_op_by_op() {
+fn aggregation_applies_operations_in_order() {
     let dedupe = json!([{ "dedupe": { "field": "$.k" } }]);
     let (one, other) = (9_007_199_254_740_993_u64, 9_007_199_254_740_992_u64);
     let rows = [
@@ -152,21 +150,18 @@ fn aggregation_goes_op_by_op() {
         assert_eq!(aggregated(&ops, results).unwrap(), expected, "{ops}");
     }
     let late = aggregated(&json!([{ "merge": true }, { "limit": { "count": 1 } }]), &[]);
-    assert_eq!(late.unwrap_err(), "at /1: it needs an array, and there is an object");
+    assert_eq!(late.unwrap_err(), "at /1: expected an array, got an object");
     let texts = aggregated(&json!([{ "merge": true }]), &[json!({}), json!("secret")]);
-    assert_eq!(
-        texts.unwrap_err(),
-        "at /0: it needs an array of objects, and there is a text in it"
-    );
+    assert_eq!(texts.unwrap_err(), "at /0: expected an array of objects, but it contains a text");
 }
 
-/// What undoes the second step of a saga gets.
+/// Evaluates a binding of the compensation of a saga's second step.
 fn bound(binding: &Value) -> Result<Value, String> {
     let input = json!({ "user": { "name": "Ada", "none": null }, "tags": ["a", "b"] });
     bound_in(binding, &input, &mut budget())
 }
 
-/// The same, where the saga gets this.
+/// Like `bound`, for this input of the saga.
 pub(super) fn bound_in(
     binding: &Value,
     input: &Value,
@@ -181,13 +176,13 @@ pub(super) fn bound_in(
     let Spec::Saga(saga) = spec else { panic!("it is a saga") };
     let steps = BTreeMap::from([("one".to_owned(), json!({ "id": 5, "list": [1, 2] }))]);
     let error = json!({ "message": "no" });
-    let scope = Scope { input, steps: &steps, error: Some(&error) };
+    let scope = BindingContext { input, steps: &steps, error: Some(&error) };
     let binding = saga.steps[1].compensate_input.as_ref().expect("it has one");
     told(binding.resolve(scope, budget))
 }
 
 #[test]
-fn bindings_deliver_parts_or_say_that_there_is_nothing() {
+fn binding_selects_parts_or_reports_nothing() {
     let step = |path: &str| json!({ "step": { "stepId": "one", "path": path } });
     let construct = json!({ "construct": { "fields": {
         "name": { "path": "$.user.name" },
@@ -216,11 +211,11 @@ fn bindings_deliver_parts_or_say_that_there_is_nothing() {
         assert_eq!(bound(&binding).unwrap(), expected, "{binding}");
     }
     let refused = [
-        (json!({ "path": "$.nowhere" }), "at the top: it selects nothing"),
-        (step("$.nowhere"), "at the top: it selects nothing"),
+        (json!({ "path": "$.nowhere" }), "at the top: the binding selects nothing"),
+        (step("$.nowhere"), "at the top: the binding selects nothing"),
         (
             json!({ "step": { "stepId": "two", "path": "$" } }),
-            "at the top: the step that it refers to has no result",
+            "at the top: the referenced step has no result",
         ),
     ];
     for (binding, expected) in refused {
@@ -229,7 +224,7 @@ fn bindings_deliver_parts_or_say_that_there_is_nothing() {
 }
 
 #[test]
-fn keys_are_what_their_paths_select_and_an_error_says_which() {
+fn keys_returns_selection_of_each_path() {
     let value = json!({ "id": 7, "tags": ["a", "b"], "none": null });
     let paths = ["$.tags[*]", "$.nowhere", "$.id", "$.none"].map(path);
     let expected = [vec![json!("a"), json!("b")], vec![], vec![json!(7)], vec![json!(null)]];

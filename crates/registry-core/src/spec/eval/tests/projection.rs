@@ -1,5 +1,3 @@
-//! Projections, source by source.
-
 use serde_json::{Value, json};
 
 use super::{budget, told};
@@ -10,7 +8,7 @@ fn apply(mappings: &Value, input: &Value) -> Result<Value, String> {
     told(mappings.expect("the mappings are good").apply(input, &mut budget()))
 }
 
-/// The one field of a projection.
+/// Evaluates a projection with one field.
 fn field(source: &Value, input: &Value) -> Value {
     apply(&json!({ "f": source }), input).unwrap()["f"].take()
 }
@@ -24,7 +22,7 @@ fn order() -> Value {
 }
 
 #[test]
-fn a_path_is_nothing_one_or_several() {
+fn path_selects_nothing_one_or_several() {
     let rows = [
         ("$.nowhere", json!(null)),
         ("$.none", json!(null)),
@@ -44,7 +42,7 @@ fn a_path_is_nothing_one_or_several() {
 }
 
 #[test]
-fn literal_coalesce_template_concat_and_nested() {
+fn each_field_source_evaluates() {
     let template = |text: &str| {
         let vars = json!({ "name": "$.name", "id": "$.id", "none": "$.none", "tags": "$.tags",
             "title": "$.deep.er.title" });
@@ -64,7 +62,7 @@ fn literal_coalesce_template_concat_and_nested() {
             template("{none}|{tags}|{not a place}|{{id}}|{"),
             json!(r#"|["a","b"]|{not a place}|{7}|{"#),
         ),
-        // What is filled in is not filled again.
+        // Inserted text is not expanded again.
         (template("{title}"), json!("T{name}")),
         (concat(&["$.name", "$.last"], " "), json!("Ada Lovelace")),
         (concat(&["$.name", "$.none", "$.nowhere", "$.ok", "$.id"], ", "), json!("Ada, true, 7")),
@@ -78,13 +76,13 @@ fn literal_coalesce_template_concat_and_nested() {
     for (source, expected) in rows {
         assert_eq!(field(&source, &order()), expected, "{source}");
     }
-    // Without a separator nothing is between.
+    // The default separator is empty.
     let source = json!({ "concat": { "paths": ["$.name", "$.last"] } });
     assert_eq!(field(&source, &order()), "AdaLovelace");
 }
 
 #[test]
-fn items_are_mapped_one_by_one() {
+fn each_item_mapping_builds_one_object_per_item() {
     let of = |array: Value| {
         let mappings = json!({
             "l": array,
@@ -97,7 +95,7 @@ fn items_are_mapped_one_by_one() {
     assert_eq!(of(json!({ "path": "$.lines" })), both);
     assert_eq!(of(json!({ "path": "$.lines[*]" })), both);
     assert_eq!(of(json!({ "coalesce": { "paths": ["$.nowhere", "$.lines"] } })), both);
-    // One item is an item, however it is selected.
+    // A single item is treated as an item, however it is selected.
     let one = json!([{ "code": "z", "text": "xz" }]);
     assert_eq!(of(json!({ "path": "$.one" })), one);
     assert_eq!(of(json!({ "path": "$.one[*]" })), one);
@@ -115,7 +113,7 @@ fn items_are_mapped_one_by_one() {
 }
 
 #[test]
-fn whatever_comes_in_an_object_comes_out() {
+fn projection_always_returns_object() {
     for input in [json!(null), json!(3), json!("text"), json!([1]), json!({})] {
         let mappings = json!({ "a": { "path": "$.a" }, "b": { "path": "$" } });
         assert_eq!(apply(&mappings, &input).unwrap(), json!({ "a": null, "b": input }));

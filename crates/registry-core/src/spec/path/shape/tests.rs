@@ -1,12 +1,10 @@
-//! The bound is one: no path selects more than its shape says.
-
 use proptest::{collection::vec, prelude::*, sample::select};
 use serde_json::json;
 
 use super::{super::Path, Shape};
 use crate::spec::eval::Budget;
 
-/// Also texts and blanks that must not confuse the count.
+/// Includes strings and blanks that a naive scanner would misinterpret.
 const SEGMENTS: [&str; 14] = [
     ".a",
     "..a",
@@ -26,7 +24,7 @@ const SEGMENTS: [&str; 14] = [
 
 proptest! {
     #[test]
-    fn no_path_selects_more_than_it_says(segments in vec(select(&SEGMENTS[..]), 0..5)) {
+    fn path_selection_never_exceeds_bound(segments in vec(select(&SEGMENTS[..]), 0..5)) {
         let text = format!("${}", segments.concat());
         let value = json!([[{ "a": { "a": [[1], { "b": 2 }], "b": [0, 1] } }], { "a": 1, "b": "x]" }]);
         let path = Path::parse(&text).unwrap();
@@ -38,11 +36,11 @@ proptest! {
 }
 
 #[test]
-fn what_multiplies_is_seen_wherever_it_is() {
+fn wide_paths_are_detected() {
     for plain in ["$", "$.a.b", "$['a']['..*']", "$[0][-1]", "$ .a [ 'b' ]", "$[\"a\\\"[*]\"]"] {
-        assert!(!Shape::of(plain).is_wide(), "{plain}");
+        assert!(!Shape::parse(plain).is_wide(), "{plain}");
     }
     for wide in ["$.*", "$..a", "$[*]", "$[0,1]", "$[:2]", "$[?@.a]", "$.a['b'] [ * ]"] {
-        assert!(Shape::of(wide).is_wide(), "{wide}");
+        assert!(Shape::parse(wide).is_wide(), "{wide}");
     }
 }

@@ -1,4 +1,4 @@
-//! Where the references of a document lead, as the compiler resolves them.
+//! Resolution of the references of a document as done by the compiler.
 
 use std::collections::HashMap;
 
@@ -11,11 +11,11 @@ use crate::{
     schema_compile::{ROOT, draft},
 };
 
-/// A schema, and what its references start from.
+/// A schema with the base of its references.
 #[derive(Clone)]
 pub(super) struct Place<'a> {
     pub(super) schema: &'a Value,
-    /// `None`: the document has no references.
+    /// `None` if the document has no references.
     base: Option<Base<'a>>,
 }
 
@@ -26,7 +26,7 @@ struct Base<'a> {
 }
 
 impl<'a> Place<'a> {
-    /// The place of a schema within this one.
+    /// The location of a subschema.
     pub(super) fn child(&self, schema: &'a Value) -> Self {
         Self { schema, base: self.base.as_ref().map(|base| base.within(schema)) }
     }
@@ -36,7 +36,7 @@ impl Base<'_> {
     fn within(&self, schema: &Value) -> Self {
         let draft = self.draft.detect(schema);
         let resolver = self.resolver.in_subresource(draft.create_resource_ref(schema));
-        // An `$id` that is no URI does not compile either.
+        // An `$id` that is an invalid URI does not compile either.
         Self { resolver: resolver.unwrap_or_else(|_| self.resolver.clone()), draft }
     }
 }
@@ -44,12 +44,12 @@ impl Base<'_> {
 /// The references of one document.
 pub(super) struct References<'a> {
     root: Place<'a>,
-    /// The schemas with each dynamic anchor; those of `$recursiveAnchor` have an empty one.
+    /// The schemas with each dynamic anchor; `$recursiveAnchor` has the empty name.
     dynamic: HashMap<&'a str, Vec<Place<'a>>>,
 }
 
 impl References<'_> {
-    /// Reads a document for as long as somebody needs it.
+    /// Resolves the references of a document during the call of `read`.
     pub(super) fn with<T>(schema: &Value, read: impl FnOnce(&References<'_>) -> T) -> T {
         let without = || References { root: Place { schema, base: None }, dynamic: HashMap::new() };
         if !has_references(schema) {
@@ -57,7 +57,7 @@ impl References<'_> {
         }
         let document = draft(schema).create_resource_ref(schema);
         let registry = Registry::new().retriever(Nothing).add(ROOT, document);
-        // What cannot be read does not compile either.
+        // An unreadable document does not compile either.
         let registry = registry.and_then(referencing::RegistryBuilder::prepare);
         match (registry, uri::from_str(ROOT)) {
             (Ok(registry), Ok(root)) => {
@@ -78,11 +78,11 @@ impl<'a> References<'a> {
         self.root.clone()
     }
 
-    /// Where a reference may lead.
+    /// The possible targets of a reference.
     pub(super) fn targets(&self, keyword: &str, text: &str, from: &Place<'a>) -> Vec<Place<'a>> {
         let Some(base) = &from.base else { return Vec::new() };
         let text = if keyword == "$recursiveRef" { "#" } else { text };
-        // What is not there does not compile either.
+        // A missing target does not compile either.
         let Ok(found) = base.resolver.lookup(text) else { return Vec::new() };
         let (schema, resolver, draft) = found.into_inner();
         if is_meta_schema(&resolver) {
@@ -90,8 +90,8 @@ impl<'a> References<'a> {
         }
         let found = Place { schema, base: Some(Base { resolver, draft }) };
         let Some(anchor) = dynamic_anchor(keyword, text, schema) else { return vec![found] };
-        // Every evaluation begins at the root, whose anchor is the outermost (JSON Schema 2020-12,
-        // core, section 8.2.3.2); of others, any may be.
+        // Evaluation starts at the root, whose anchor is the outermost (JSON Schema 2020-12, core,
+        // section 8.2.3.2). Other anchors may apply in any order.
         if dynamic_anchor(keyword, text, self.root.schema) == Some(anchor) {
             return vec![self.root()];
         }
@@ -103,8 +103,8 @@ impl<'a> References<'a> {
     }
 }
 
-/// Whether references from here start in a meta-schema, which weighs little, and not in a part of
-/// the document that only has its URI.
+/// Whether references start in a real meta-schema, which is light, instead of a part of the
+/// document with its URI.
 fn is_meta_schema(resolver: &Resolver<'_>) -> bool {
     let uri = resolver.base_uri();
     let known = SPECIFICATIONS.resolver((*uri).clone());
@@ -114,7 +114,7 @@ fn is_meta_schema(resolver: &Resolver<'_>) -> bool {
     }
 }
 
-/// The anchor by which a reference to this schema is dynamic, if it is.
+/// The anchor that makes a reference to this schema dynamic, if there is one.
 fn dynamic_anchor<'t>(keyword: &str, text: &str, target: &'t Value) -> Option<&'t str> {
     match keyword {
         "$dynamicRef" => {
@@ -137,7 +137,7 @@ fn collect_dynamic<'a>(place: &Place<'a>, found: &mut HashMap<&'a str, Vec<Place
     each_part(place.schema, &mut |part| collect_dynamic(&place.child(part), found));
 }
 
-/// What is outside of the document weighs nothing: it is a meta-schema, or does not compile.
+/// An external document weighs nothing: it is a meta-schema, or does not compile.
 struct Nothing;
 
 impl Retrieve for Nothing {

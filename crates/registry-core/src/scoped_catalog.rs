@@ -1,0 +1,188 @@
+//! The subset of a catalog that a scope selects, updated incrementally.
+//!
+//! It has no settings, which matter only for registrations. For a commit outside of the scope the
+//! cost is proportional to the commit's changes, and otherwise to the subset, never to the
+//! registry.
+
+use std::{
+    collections::{BTreeSet, HashSet},
+    sync::Arc,
+};
+
+use imbl::OrdSet;
+use serde_json::Value;
+
+use crate::{
+    catalog::{Catalog, Record},
+    graph,
+    kind::Kind,
+    reference::Key,
+    scope::{Root, Scope},
+};
+
+/// The subset of a catalog that a scope selects.
+#[derive(Debug, Clone)]
+pub struct ScopedCatalog {
+    scope: Arc<Scope>,
+    source: Catalog,
+    /// The registered entities that match a root directly.
+    named: OrdSet<Key>,
+    catalog: Catalog,
+}
+
+impl ScopedCatalog {
+    /// Selects the subset. Cost: linear in the number of entities.
+    pub fn select(scope: Arc<Scope>, source: &Catalog) -> Self {
+        let named = scope.named(source);
+        Self::from_named(scope, source, named)
+    }
+
+    /// Like `select`, but returns `None` as soon as `is_wanted` returns false, which is called for
+    /// each entity.
+    pub fn select_while(
+        scope: Arc<Scope>,
+        source: &Catalog,
+        is_wanted: impl Fn() -> bool,
+    ) -> Option<Self> {
+        let named = scope.named_while(source, &is_wanted)?;
+        is_wanted().then(|| Self::from_named(scope, source, named))
+    }
+
+    fn from_named(scope: Arc<Scope>, source: &Catalog, named: OrdSet<Key>) -> Self {
+        let catalog = source.filtered(scope.clone(), &closure(source, &named));
+        Self { scope, source: source.clone(), named, catalog }
+    }
+
+    /// The selected entities at the revision of the source.
+    pub fn catalog(&self) -> &Catalog {
+        &self.catalog
+    }
+
+    /// The complete catalog of the last update.
+    pub fn source(&self) -> &Catalog {
+        &self.source
+    }
+
+    /// Advances to a later catalog of the same registry, which differs in these records
+    /// ([`Catalog::changed_since`]). Returns whether anything in scope may have changed.
+    pub fn advance(&mut self, source: &Catalog, changed: Option<&[Arc<Record>]>) -> bool {
+        let Some(changed) = changed else {
+            *self = Self::select(self.scope.clone(), source);
+            return true;
+        };
+        let mut is_touched = false;
+        for record in changed {
+            let key = record.document.key();
+            let moved = if self.scope.names(record) {
+                self.named.insert(key.clone()).is_none()
+            } else {
+                self.named.remove(key).is_some()
+            };
+            // An unreferenced entity can enter the scope only by matching a root itself.
+            let is_in_sight = || self.catalog.dependents(key).next().is_some();
+            is_touched |= moved || self.catalog.find(key).is_some() || is_in_sight();
+        }
+        self.source = source.clone();
+        if is_touched {
+            self.catalog.advance_filtered(source, &closure(source, &self.named));
+        } else {
+            self.catalog = self.catalog.at(source.revision(), source.chain());
+        }
+        is_touched
+    }
+}
+
+impl Scope {
+    /// The keys in scope.
+    pub fn keys(&self, catalog: &Catalog) -> BTreeSet<Key> {
+        let named = self.named(catalog);
+        match self {
+            Self::Everything => named.into_iter().collect(),
+            Self::Roots(_) => closure(catalog, &named),
+        }
+    }
+
+    /// The registered entities that match a root. Cost: linear in the number of entities.
+    fn named(&self, catalog: &Catalog) -> OrdSet<Key> {
+        self.named_while(catalog, &|| true).unwrap_or_default()
+    }
+
+    /// Like `named`, but returns `None` as soon as `is_wanted` returns false.
+    fn named_while(&self, catalog: &Catalog, is_wanted: &dyn Fn() -> bool) -> Option<OrdSet<Key>> {
+        let tags: HashSet<&str> = self.roots().filter_map(Root::tag).collect();
+        let others: Vec<_> = self.roots().filter(|root| root.tag().is_none()).collect();
+        let is_named = |record: &Record| {
+            *self == Self::Everything
+                || others.iter().any(|root| root.names(record))
+                || !tags.is_empty() && has_any_tag(record, &tags)
+        };
+        let mut named = OrdSet::new();
+        for (key, record) in catalog.iter() {
+            if !is_wanted() {
+                return None;
+            }
+            if is_named(record) {
+                named.insert(key.clone());
+            }
+        }
+        Some(named)
+    }
+
+    /// Whether an entity matches a root itself, not only as a dependency.
+    fn names(&self, record: &Record) -> bool {
+        match self {
+            Self::Everything => true,
+            Self::Roots(roots) => roots.iter().any(|root| root.names(record)),
+        }
+    }
+}
+
+/// The entities with all their dependencies. A server in scope includes the tools that it provides.
+fn closure(catalog: &Catalog, named: &OrdSet<Key>) -> BTreeSet<Key> {
+    let servers = named.iter().filter(|key| key.kind == Kind::Server);
+    let provided = servers.filter_map(|key| catalog.find(key)).flat_map(|r| r.document.edges());
+    graph::closure(catalog, named.iter().chain(provided))
+}
+
+impl Root {
+    /// Whether the root matches the entity itself.
+    fn names(&self, record: &Record) -> bool {
+        let Key { kind, name, .. } = record.document.key();
+        match self {
+            Self::Version(key) => key == record.document.key(),
+            Self::Name(of_kind, of_name) => {
+                record.is_active() && of_kind == kind && of_name == name
+            }
+            Self::Namespace(selector) => record.is_active() && selector.covers(*kind, name),
+            Self::Tag(tag) => record.is_active() && has_tag(record, tag),
+        }
+    }
+}
+
+fn has_tag(record: &Record, tag: &str) -> bool {
+    // A substring search is cheaper than parsing, and few documents contain the word.
+    has_text(record, &Value::from(tag).to_string()) && has_tag_where(record, |text| text == tag)
+}
+
+/// Whether an entity has one of many tags. Parses its document at most once.
+fn has_any_tag(record: &Record, tags: &HashSet<&str>) -> bool {
+    record.is_active()
+        && has_text(record, "\"tags\"")
+        && has_tag_where(record, |text| tags.contains(text))
+}
+
+fn has_text(record: &Record, text: &str) -> bool {
+    record.document.bytes().windows(text.len()).any(|bytes| bytes == text.as_bytes())
+}
+
+fn has_tag_where(record: &Record, is_wanted: impl Fn(&str) -> bool) -> bool {
+    let value = record.document.entity().to_value();
+    let has = |tags: &Value| {
+        tags.as_array().into_iter().flatten().filter_map(Value::as_str).any(&is_wanted)
+    };
+    has(&value["metadata"]["tags"])
+        || value["skills"].as_array().is_some_and(|skills| skills.iter().any(|s| has(&s["tags"])))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,16 @@
+//! The reference page of the options of gateway-agent.
+
+use clap::CommandFactory as _;
+use gateway_agent::config::Args;
+
+#[test]
+fn reference_of_options_is_current() {
+    let command = Args::command();
+    let body = format!(
+        "Options override environment variables, and both override the [configuration \
+         file](gateway-config.md). `gateway-agent --help` shows the same.\n\n{}{}",
+        reference_pages::options(&command),
+        reference_pages::subcommands(&command),
+    );
+    reference_pages::check("gateway-agent.md", "Options of gateway-agent", &body);
+}

@@ -1,0 +1,113 @@
+//! Required roles of every gRPC method and HTTP path. Methods that are not in the table are rejected.
+
+use http::Method;
+
+use super::{Role, Roles};
+
+/// Requirement of a route.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Requirement {
+    /// No authentication.
+    None,
+    /// Authentication, with any role.
+    Authenticated,
+    /// Authentication and one of these roles.
+    AnyRole(Roles),
+}
+
+const READ: Requirement =
+    Requirement::AnyRole(Roles::new(&[Role::Reader, Role::Publisher, Role::Auditor, Role::Admin]));
+const WRITE: Requirement = Requirement::AnyRole(Roles::new(&[Role::Publisher, Role::Admin]));
+const AUDIT: Requirement = Requirement::AnyRole(Roles::new(&[Role::Auditor, Role::Admin]));
+const ADMIN: Requirement = Requirement::AnyRole(Roles::new(&[Role::Admin]));
+/// Gateways follow the log, and so do users who export or watch it.
+const FOLLOW: Requirement = Requirement::AnyRole(Roles::ALL);
+
+/// Requirements of gRPC methods and HTTP paths.
+const TABLE: &[(&str, Requirement)] = &[
+    ("/registry.v1.RegistryService/Apply", WRITE),
+    ("/registry.v1.RegistryService/Get", READ),
+    ("/registry.v1.RegistryService/List", READ),
+    ("/registry.v1.RegistryService/ListSettings", READ),
+    ("/registry.v1.HistoryService/ListCommits", READ),
+    ("/registry.v1.HistoryService/GetCommit", READ),
+    ("/registry.v1.HistoryService/GetEntityHistory", READ),
+    ("/registry.v1.HistoryService/CompareRevisions", READ),
+    ("/registry.v1.HistoryService/Blame", READ),
+    ("/registry.v1.HistoryService/ExportCatalog", READ),
+    ("/registry.v1.AuditService/GetCheckpoint", READ),
+    ("/registry.v1.AuditService/Prove", READ),
+    // The method reads the whole database.
+    ("/registry.v1.AuditService/VerifyLog", AUDIT),
+    ("/registry.v1.AuditService/ListAccessEvents", AUDIT),
+    ("/registry.v1.GraphService/GetDependencies", READ),
+    ("/registry.v1.GraphService/GetDependents", READ),
+    ("/registry.v1.GraphService/Why", READ),
+    ("/registry.v1.GraphService/Impact", READ),
+    ("/registry.v1.GraphService/Resolve", READ),
+    ("/registry.v1.DiscoveryService/Search", READ),
+    ("/registry.v1.SbomService/ExportSbom", READ),
+    ("/registry.v1.SbomService/WhoHas", READ),
+    ("/registry.v1.SyncService/Sync", FOLLOW),
+    ("/registry.v1.SyncService/ListGateways", AUDIT),
+    ("/registry.v1.AccessService/CreateToken", ADMIN),
+    ("/registry.v1.AccessService/ListTokens", ADMIN),
+    ("/registry.v1.AccessService/RevokeToken", ADMIN),
+    ("/registry.v1.AccessService/WhoAmI", Requirement::Authenticated),
+    // Health checks send no credentials.
+    ("/grpc.health.v1.Health/Check", Requirement::None),
+    ("/grpc.health.v1.Health/Watch", Requirement::None),
+    ("/grpc.reflection.v1.ServerReflection/ServerReflectionInfo", Requirement::Authenticated),
+    ("/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo", Requirement::Authenticated),
+    ("/livez", Requirement::None),
+    ("/readyz", Requirement::None),
+    ("/registry.json", FOLLOW),
+];
+
+/// Path prefix of the MCP registry API. Some of its clients cannot send a token.
+pub(crate) const MCP_REGISTRY: &str = "/v0.1/";
+const VALIDATE: &str = "/v0.1/validate";
+
+/// Returns the requirement of a request, or `None` for an unknown route. `is_mcp_public` makes reads of the
+/// MCP registry API public.
+pub(crate) fn requirement(method: &Method, path: &str, is_mcp_public: bool) -> Option<Requirement> {
+    if path.starts_with(MCP_REGISTRY) {
+        // Validation has no side effects, so it needs the same role as a read.
+        let is_read = method.is_safe() || path == VALIDATE;
+        return Some(match (is_read, is_mcp_public) {
+            // A CORS preflight request has no credentials.
+            _ if method == Method::OPTIONS => Requirement::None,
+            (true, true) => Requirement::None,
+            (true, false) => READ,
+            (false, _) => WRITE,
+        });
+    }
+    TABLE.iter().find(|(known, _)| *known == path).map(|(_, requirement)| *requirement)
+}
+
+/// Returns the path if it is in the table. Metrics use it as a label, which bounds the label's values.
+pub fn known_path(path: &str) -> Option<&'static str> {
+    TABLE.iter().find(|(known, _)| *known == path).map(|(known, _)| *known)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn unknown_route_has_no_requirement() {
+        assert_eq!(requirement(&Method::POST, "/registry.v1.RegistryService/Drop", true), None);
+        assert_eq!(requirement(&Method::GET, "/registry.json/", true), None);
+        assert_eq!(requirement(&Method::GET, "/v0.1", true), None);
+    }
+
+    #[test]
+    fn only_mcp_registry_reads_are_public() {
+        assert_eq!(requirement(&Method::GET, "/v0.1/servers", true), Some(Requirement::None));
+        assert_eq!(requirement(&Method::GET, "/v0.1/servers", false), Some(READ));
+        assert_eq!(requirement(&Method::POST, "/v0.1/publish", true), Some(WRITE));
+        assert_eq!(requirement(&Method::OPTIONS, "/v0.1/servers", false), Some(Requirement::None));
+        assert_eq!(requirement(&Method::POST, "/v0.1/validate", false), Some(READ));
+        assert_eq!(requirement(&Method::POST, "/v0.1/validate", true), Some(Requirement::None));
+    }
+}

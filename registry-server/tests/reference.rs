@@ -1,0 +1,15 @@
+//! The reference page of the options of registry-server.
+
+use clap::CommandFactory as _;
+use registry_server::Config;
+
+#[test]
+fn reference_of_options_is_current() {
+    let command = Config::command();
+    let body = format!(
+        "Options override environment variables. `registry-server --help` shows the same.\n\n{}{}",
+        reference_pages::options(&command),
+        reference_pages::subcommands(&command),
+    );
+    reference_pages::check("registry-server.md", "Options of registry-server", &body);
+}

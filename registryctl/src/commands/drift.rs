@@ -1,0 +1,127 @@
+//! `drift`: compares live servers with their registered definitions.
+
+mod targets;
+
+use std::time::Instant;
+
+use futures_util::{StreamExt as _, stream};
+use registry_core::{
+    Catalog, Key,
+    live::{Class, LiveDifference, compare},
+};
+use serde::Serialize;
+
+use super::Session;
+use crate::{
+    cli::{DriftArgs, Format},
+    failure::Failure,
+    follow::Follower,
+    live::{self, Target},
+    progress::Progress,
+    screen::{Screen, TextTable},
+    style::Paint,
+};
+
+/// Number of concurrent connections.
+const CONCURRENCY: usize = 8;
+
+/// The differences of one server.
+#[derive(Serialize)]
+struct ServerDrift {
+    server: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    error: Option<String>,
+    differences: Vec<LiveDifference>,
+    #[serde(skip)]
+    failure: Option<Failure>,
+}
+
+/// The JSON result.
+#[derive(Serialize)]
+struct Outcome<'a> {
+    revision: u64,
+    failed: bool,
+    servers: &'a [ServerDrift],
+}
+
+pub(super) async fn run(session: &Session, args: DriftArgs) -> Result<(), Failure> {
+    let targets = targets::collect(&args)?;
+    let client = session.connect().await?;
+    let head = client.head().await?;
+    let catalog = Follower::open(&client, None).await?.catalog(head).await?;
+    let progress = Progress::bar("checking", targets.len() as u64);
+    let (catalog, bar) = (&catalog, &progress);
+    let checked = stream::iter(targets).map(|(server, target)| async move {
+        let drift = check(catalog, server, &target).await;
+        bar.advance(1);
+        drift
+    });
+    let servers: Vec<_> = checked.buffered(CONCURRENCY).collect().await;
+    drop(progress);
+    let fails = |class: Class| args.fail_on.iter().any(|fail_on| fail_on.class() == class);
+    let all = || servers.iter().flat_map(|one| &one.differences);
+    let failing = all().filter(|difference| fails(difference.class)).count();
+    let is_failed = failing > 0 || servers.iter().any(|one| one.failure.is_some());
+    if session.screen.format == Format::Json {
+        let revision = catalog.revision().0;
+        session.screen.json(&Outcome { revision, failed: is_failed, servers: &servers })?;
+    } else {
+        show(session.screen, &servers)?;
+    }
+    if failing > 0 {
+        let noun = if failing == 1 { "difference" } else { "differences" };
+        return Err(Failure::Rejected(format!("{failing} {noun} of the classes in --fail-on")));
+    }
+    servers.into_iter().find_map(|one| one.failure).map_or(Ok(()), Err)
+}
+
+async fn check(catalog: &Catalog, server: Key, target: &Target) -> ServerDrift {
+    let compared = differences(catalog.clone(), server.clone(), target).await;
+    let server = server.to_string();
+    match compared {
+        Ok(differences) => ServerDrift { server, error: None, differences, failure: None },
+        Err(failure) => {
+            let error = Some(failure.to_string());
+            ServerDrift { server, error, differences: Vec::new(), failure: Some(failure) }
+        }
+    }
+}
+
+async fn differences(
+    catalog: Catalog,
+    server: Key,
+    target: &Target,
+) -> Result<Vec<LiveDifference>, Failure> {
+    let started = Instant::now();
+    let live = live::list_tools(target).await?;
+    let compared = target.process(started, move || compare(&catalog, &server, &live)).await?;
+    compared.map_err(|e| Failure::Rejected(e.to_string()))
+}
+
+fn show(screen: Screen, servers: &[ServerDrift]) -> Result<(), Failure> {
+    let mut table = TextTable::new(&["CLASS", "SERVER", "TOOL", "POINTER", "DIFFERENCE"]);
+    let (mut rows, mut equal) = (0, 0);
+    for ServerDrift { server, error, differences, .. } in servers {
+        if let Some(error) = error {
+            table.painted(Paint::Bad, ["unknown", server, "", "", error]);
+            rows += 1;
+        } else if differences.is_empty() {
+            equal += 1;
+        }
+        for LiveDifference { class, tool, pointer, what, .. } in differences {
+            let (word, paint) = match class {
+                Class::Cosmetic => ("cosmetic", Paint::Dim),
+                Class::Compatible => ("compatible", Paint::Good),
+                Class::Undecided => ("undecided", Paint::Careful),
+                Class::Suspicious => ("suspicious", Paint::Bad),
+                Class::Breaking => ("breaking", Paint::Bad),
+            };
+            table.painted(paint, [word, server, tool, pointer, what]);
+            rows += 1;
+        }
+    }
+    if rows > 0 {
+        screen.table(&table)?;
+    }
+    screen.line(&format!("{equal} of {} servers match the registry", servers.len()))
+}

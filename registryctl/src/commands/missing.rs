@@ -1,0 +1,79 @@
+//! Suggestions for entities that are not registered: other versions, or similar names.
+
+use registry_core::{Kind, Name, Version};
+use registry_proto::v1;
+
+use super::list;
+use crate::{
+    client::{Client, PAGE_SIZE, request},
+    failure::Failure,
+    suggest,
+};
+
+/// Maximum number of versions in a suggestion.
+const VERSIONS: usize = 5;
+
+/// Adds a suggestion to the failure of a request for an entity that is not registered.
+pub(super) async fn explain(
+    client: &Client,
+    failure: Failure,
+    kind: Kind,
+    name: &Name,
+    version: Option<&Version>,
+) -> Failure {
+    if !matches!(&failure, Failure::RequestRejected { reason, .. } if reason == "NOT_FOUND") {
+        return failure;
+    }
+    if failure.to_string().contains("registered versions") {
+        // The registry lists the versions itself.
+        return failure;
+    }
+    match suggestion(client, kind, name, version).await {
+        Some(help) => failure.with_help(help),
+        None => failure,
+    }
+}
+
+/// The failure of a request for a name without versions, with similar names.
+pub(super) async fn no_version(client: &Client, kind: Kind, name: &Name) -> Failure {
+    let message = format!("{kind}/{name} is not registered");
+    let failure = Failure::RequestRejected { reason: "NOT_FOUND".to_owned(), message };
+    explain(client, failure, kind, name, None).await
+}
+
+async fn suggestion(
+    client: &Client,
+    kind: Kind,
+    name: &Name,
+    version: Option<&Version>,
+) -> Option<String> {
+    if version.is_some() {
+        let versions = list::versions(client, kind, name, None).await.ok()?;
+        if !versions.is_empty() {
+            let newest = versions.iter().take(VERSIONS).map(|record| &*record.key.version);
+            let newest: Vec<_> = newest.collect();
+            let more = if versions.len() > VERSIONS { ", …" } else { "" };
+            return Some(format!("registered versions: {}{more}", newest.join(", ")));
+        }
+    }
+    let candidates = candidates(client, kind, name).await;
+    let similar = suggest::closest(name.as_str(), candidates.iter().map(String::as_str));
+    Some(match similar {
+        Some(similar) => format!("did you mean {kind}/{similar}?"),
+        None => format!("`registryctl search {name}` finds similar entities"),
+    })
+}
+
+/// Names of the kind: the results of a search, which tolerates typos, and the first page of the list.
+async fn candidates(client: &Client, kind: Kind, name: &Name) -> Vec<String> {
+    let kind = v1::Kind::from(kind).into();
+    let wanted =
+        v1::SearchRequest { query: name.to_string(), kinds: vec![kind], ..Default::default() };
+    let found = client.answer(client.discovery().search(request(wanted))).await;
+    let found = found.map(|page| page.results).unwrap_or_default();
+    let wanted = v1::ListRequest { kind, page_size: PAGE_SIZE, ..Default::default() };
+    let listed = client.answer(client.registry().list(request(wanted))).await;
+    let listed = listed.map(|page| page.records).unwrap_or_default();
+    let records = found.into_iter().filter_map(|result| result.record).chain(listed);
+    records.filter_map(|record| Some(record.key?.name)).collect()
+}

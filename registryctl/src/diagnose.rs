@@ -1,0 +1,180 @@
+//! Diagnosis of failed connections to the registry: the likely mistake and its remedy.
+
+use std::time::Duration;
+
+use tokio::{
+    io::{AsyncReadExt as _, AsyncWriteExt as _},
+    net::TcpStream,
+    time::timeout,
+};
+
+use crate::address::Address;
+
+/// Timeout of connecting, and of the first bytes of a response.
+const PROBE: Duration = Duration::from_secs(1);
+/// The client preface of HTTP/2 (RFC 9113, section 3.4) with an empty SETTINGS frame. HTTP/1.1 and TLS
+/// servers respond to it with an error in their own protocol.
+const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0";
+/// The bytes that identify a protocol.
+const FIRST_BYTES: usize = 5;
+
+/// A protocol, recognized by the first bytes of its server.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Protocol {
+    Tls,
+    Http1,
+    Http2,
+    Unknown,
+}
+
+/// Causes that the error itself names, in lower case, with their remedies.
+const CAUSES: [(&[&str], &str); 6] = [
+    (
+        &["lookup address", "name or service not known", "nodename nor servname", "dns error"],
+        "check the host name in --registry or REGISTRY_URL",
+    ),
+    (
+        &["unknownissuer", "unknown issuer"],
+        "the server's certificate is not signed by a trusted CA; pass the CA with --ca-cert FILE",
+    ),
+    (
+        &["notvalidforname", "not valid for name"],
+        "the server's certificate is for another name; use a host name that it contains",
+    ),
+    (&["expired"], "the server's certificate has expired; renew it on the server"),
+    (
+        &["certificaterequired", "certificate required"],
+        "the server requires a client certificate; pass --client-cert and --client-key",
+    ),
+    (
+        &["no response within", "timed out", "deadline has elapsed"],
+        "check host, port and firewall in --registry or REGISTRY_URL",
+    ),
+];
+
+/// The remedy for a failed connection.
+pub(crate) async fn remedy(address: &str, reason: &str) -> String {
+    let default = "--registry or REGISTRY_URL sets the address of the registry".to_owned();
+    let first = address.split(',').next().unwrap_or_default();
+    let Ok(address) = first.parse::<Address>() else { return default };
+    let reason = reason.to_lowercase();
+    if reason.contains("connection refused") {
+        return format!(
+            "nothing listens at {}; start a registry with `registry-server`, or set another address \
+             with --registry or REGISTRY_URL",
+            address.authority()
+        );
+    }
+    let matches = |causes: &[&str]| causes.iter().any(|cause| reason.contains(cause));
+    if let Some((_, remedy)) = CAUSES.iter().find(|(causes, _)| matches(causes)) {
+        return (*remedy).to_owned();
+    }
+    let protocol = timeout(2 * PROBE, probe(&address)).await.ok().flatten();
+    protocol.and_then(|protocol| mismatch(protocol, &address)).unwrap_or(default)
+}
+
+/// The remedy for a server that speaks another protocol than the address says.
+fn mismatch(protocol: Protocol, address: &Address) -> Option<String> {
+    let authority = address.authority();
+    match (protocol, address.is_tls()) {
+        (Protocol::Tls, false) => Some(format!("this server speaks TLS; use https://{authority}")),
+        (Protocol::Http1 | Protocol::Http2, true) => {
+            Some(format!("this server speaks plain HTTP; use http://{authority}"))
+        }
+        (Protocol::Http1, false) => Some(format!(
+            "the server at {authority} speaks HTTP/1.1 and is not a registry; the default port of a \
+             registry is 7070"
+        )),
+        (Protocol::Unknown, _) => Some(format!(
+            "the server at {authority} speaks another protocol and is not a registry; the default \
+             port of a registry is 7070"
+        )),
+        (Protocol::Tls, true) | (Protocol::Http2, false) => None,
+    }
+}
+
+/// Sends the start of an HTTP/2 connection and reads the first bytes of the response.
+async fn probe(address: &Address) -> Option<Protocol> {
+    let (host, port) = address.host_and_port()?;
+    let mut stream = timeout(PROBE, TcpStream::connect((host.as_str(), port))).await.ok()?.ok()?;
+    stream.write_all(PREFACE).await.ok()?;
+    let mut bytes = [0; FIRST_BYTES];
+    let mut filled = 0;
+    while filled < bytes.len() {
+        match timeout(PROBE, stream.read(&mut bytes[filled..])).await {
+            Ok(Ok(read @ 1..)) => filled += read,
+            _ => break,
+        }
+    }
+    protocol(&bytes[..filled])
+}
+
+fn protocol(bytes: &[u8]) -> Option<Protocol> {
+    match bytes {
+        [] => None,
+        // A record of the type alert (21) or handshake (22), version 3.x.
+        [21 | 22, 3, ..] => Some(Protocol::Tls),
+        [b'H', b'T', b'T', b'P', b'/', ..] => Some(Protocol::Http1),
+        // A frame of the type SETTINGS or GOAWAY, with a length below 64 KiB.
+        [0, _, _, 4 | 7, ..] => Some(Protocol::Http2),
+        _ => Some(Protocol::Unknown),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::net::TcpListener;
+
+    use super::*;
+
+    /// The remedy for a server that sends these bytes and closes.
+    async fn remedy_for(scheme: &str, bytes: &'static [u8]) -> String {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let server = tokio::spawn(async move {
+            let (mut stream, _) = listener.accept().await.unwrap();
+            let mut request = [0; PREFACE.len()];
+            stream.read_exact(&mut request).await.unwrap();
+            stream.write_all(bytes).await.unwrap();
+        });
+        let remedy = remedy(&format!("{scheme}://127.0.0.1:{port}"), "protocol error").await;
+        server.await.unwrap();
+        remedy.replace(&port.to_string(), "PORT")
+    }
+
+    #[tokio::test]
+    async fn scheme_mistakes_name_the_other_scheme() {
+        assert_eq!(
+            remedy_for("http", &[21, 3, 3, 0, 2, 2, 50]).await,
+            "this server speaks TLS; use https://127.0.0.1:PORT"
+        );
+        for plain in [&b"HTTP/1.1 400 Bad Request\r\n\r\n"[..], &[0, 0, 0, 4, 0, 0, 0, 0, 0]] {
+            assert_eq!(
+                remedy_for("https", plain).await,
+                "this server speaks plain HTTP; use http://127.0.0.1:PORT"
+            );
+        }
+    }
+
+    #[tokio::test]
+    async fn other_protocols_are_named() {
+        let http = remedy_for("http", b"HTTP/1.1 400 Bad Request\r\n\r\n").await;
+        assert!(http.contains("speaks HTTP/1.1 and is not a registry"), "{http}");
+        let ssh = remedy_for("http", b"SSH-2.0-OpenSSH_9.9\r\n").await;
+        assert!(ssh.contains("speaks another protocol"), "{ssh}");
+    }
+
+    #[tokio::test]
+    async fn causes_have_remedies() {
+        for (reason, expected) in [
+            ("Connection refused (os error 111)", "start a registry with `registry-server`"),
+            ("failed to lookup address information", "check the host name"),
+            ("invalid peer certificate: UnknownIssuer", "--ca-cert FILE"),
+            ("invalid peer certificate: NotValidForName", "another name"),
+            ("received fatal alert: CertificateRequired", "--client-cert"),
+        ] {
+            let remedy = remedy("https://registry.test:7070", reason).await;
+            assert!(remedy.contains(expected), "{reason}: {remedy}");
+        }
+    }
+}

@@ -1,0 +1,189 @@
+//! Messages of `registryctl` for common mistakes, as snapshots.
+
+use std::{fs, net::TcpListener, path::Path};
+
+use acceptance::{Registry, access::Guarded, ctl};
+use tempfile::TempDir;
+
+/// An address that no test connects to.
+const OFFLINE: &str = "http://127.0.0.1:1";
+
+/// The command, its exit code and its standard error. `variable` is replaced in both.
+fn message(registry: &str, arguments: &[&str], variable: &[(&str, &str)]) -> String {
+    let output = ctl(registry, arguments);
+    let mut text = format!(
+        "$ registryctl {}\n{}exit code {}\n",
+        arguments.join(" "),
+        output.stderr,
+        output.code
+    );
+    for (from, to) in variable {
+        text = text.replace(from, to);
+    }
+    text
+}
+
+/// A directory with one file, and the path of the file.
+fn file(name: &str, text: &str) -> (TempDir, String) {
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    let path = directory.path().join(name);
+    fs::write(&path, text).expect("a file");
+    let path = path.to_str().expect("UTF-8").to_owned();
+    (directory, path)
+}
+
+/// The message for a file that is validated offline.
+fn invalid_file(name: &str, text: &str) -> String {
+    let (directory, path) = file(name, text);
+    let directory = format!("{}/", directory.path().display());
+    message(OFFLINE, &["validate", &path], &[(&directory, "")])
+}
+
+#[test]
+fn misspelled_fields_have_suggestions() {
+    let json = "{\n  \"schemaVersion\": \"2.0\",\n  \"servers\": [\n    { \"nme\": \"a\", \"version\": \"1.0.0\" }\n  ]\n}\n";
+    insta::assert_snapshot!("unknown-field-json", invalid_file("registry.json", json));
+    let yaml = "schemaVersion: '2.0'\nservers:\n  - name: a\n    versoin: 1.0.0\n";
+    insta::assert_snapshot!("unknown-field-yaml", invalid_file("registry.yaml", yaml));
+}
+
+#[test]
+fn incomplete_versions_have_suggestions() {
+    let yaml = "schemaVersion: '2.0'\nservers:\n  - name: a\n    version: 1.0\n";
+    insta::assert_snapshot!("incomplete-version", invalid_file("registry.yaml", yaml));
+    let argument = message(OFFLINE, &["get", "tool/fetch@1.0"], &[]);
+    insta::assert_snapshot!("incomplete-version-argument", argument);
+}
+
+#[test]
+fn invisible_characters_are_escaped() {
+    let yaml =
+        "schemaVersion: '2.0'\nservers:\n  - name: \"a\\u200b\\u202e\"\n    version: 1.0.0\n";
+    let text = invalid_file("registry.yaml", yaml);
+    assert!(text.is_ascii() || !text.contains(['\u{200b}', '\u{202e}']), "{text}");
+    insta::assert_snapshot!("invisible-characters", text);
+}
+
+#[test]
+fn misspelled_arguments_have_suggestions() {
+    for (name, arguments) in [
+        ("unknown-kind", &["get", "tol/fetch@1.0.0"][..]),
+        ("unknown-kind-option", &["list", "--kind", "sever"]),
+        ("missing-version", &["tree", "tool/fetch"]),
+        ("unknown-command", &["valdate", "file.json"]),
+        ("unknown-option", &["list", "--onwer", "docs"]),
+        ("invalid-scheme", &["--registry", "ftp://registry", "whoami"]),
+        ("graph-format", &["list", "--output", "mermaid"]),
+    ] {
+        insta::assert_snapshot!(name, message(OFFLINE, arguments, &[]));
+    }
+}
+
+#[test]
+fn misspelled_names_have_suggestions() {
+    let registry = Registry::start();
+    registry.apply_example();
+    for (name, arguments) in [
+        ("unknown-name", &["get", "tool/fecth@1.2.3"][..]),
+        ("unknown-name-without-version", &["get", "tool/fecth"]),
+        ("unknown-version", &["get", "tool/fetch@9.9.9"]),
+        ("unknown-entity-of-tree", &["tree", "tool/fecth@1.2.3"]),
+        ("confirmation-without-terminal", &["deprecate", "tool/fetch@1.2.3"]),
+    ] {
+        insta::assert_snapshot!(name, message(&registry.url(), arguments, &[]));
+    }
+}
+
+#[test]
+fn get_without_version_shows_the_newest() {
+    let registry = Registry::start();
+    registry.apply_example();
+    registry.apply_file(&acceptance::root().join("examples/new-version.json"));
+    let shown = registry.run(&["get", "schema/SearchQuery"]);
+    let head: Vec<_> = shown.lines().filter(|line| !line.starts_with("registered")).collect();
+    let head = head.split(|line| line.is_empty()).next().expect("fields").join("\n");
+    insta::assert_snapshot!("get-newest", head);
+    let json = registry.json(&["get", "schema/SearchQuery"]);
+    assert_eq!(json["version"], "1.1.0");
+    assert_eq!(json["otherVersions"][0]["version"], "1.0.0");
+}
+
+#[test]
+fn address_mistakes_name_the_remedy() {
+    let registry = Registry::start();
+    let port = registry.address.rsplit_once(':').expect("a port").1.to_owned();
+    let tls = format!("https://{}", registry.address);
+    let plain = message(&tls, &["list"], &[(&port, "PORT")]);
+    assert!(plain.contains("this server speaks plain HTTP; use http://127.0.0.1:PORT"), "{plain}");
+    let closed = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let address = closed.local_addr().expect("an address");
+    drop(closed);
+    let port = address.port().to_string();
+    let refused = message(&format!("http://{address}"), &["list"], &[(&port, "PORT")]);
+    insta::assert_snapshot!("connection-refused", refused);
+}
+
+#[test]
+fn missing_credentials_name_their_sources() {
+    let guarded = Guarded::start(&[]);
+    let url = guarded.registry.url();
+    insta::assert_snapshot!("missing-credentials", message(&url, &["list"], &[]));
+    let invalid = message(&url, &["list", "--token", "rgt_000000000000_x"], &[]);
+    insta::assert_snapshot!("invalid-credentials", invalid);
+}
+
+#[test]
+fn imports_detect_forms_and_mask_values() {
+    let tools = r#"{ "tools": [{ "name": "a", "inputSchema": {} }] }"#;
+    for (name, text) in [("import-tools-list", tools), ("import-unknown-form", "{ \"a\": 1 }")] {
+        let (directory, path) = file("file.json", text);
+        let directory = format!("{}/", directory.path().display());
+        insta::assert_snapshot!(name, message(OFFLINE, &["import", &path], &[(&directory, "")]));
+    }
+    let servers = "{ \"mcpServers\": {\n  \"a\": { \"command\": \"false\",\n    \"env\": { \"A=B\": \"secret-value\" } }\n} }";
+    let (directory, path) = file("mcp.json", servers);
+    let directory = format!("{}/", directory.path().display());
+    let invalid = message(OFFLINE, &["import", &path], &[(&directory, "")]);
+    assert!(!invalid.contains("secret-value"), "{invalid}");
+    insta::assert_snapshot!("import-invalid-variable", invalid);
+}
+
+#[test]
+fn registry_files_are_imported_and_applied_without_options() {
+    let registry = Registry::start();
+    let example = acceptance::root().join("examples/registry-v2.json");
+    let example = example.to_str().expect("UTF-8");
+    assert!(registry.ctl(&["import", example]).success());
+    assert!(registry.ctl(&["validate", example]).success());
+    assert!(registry.ctl(&["apply", example, "--yes"]).success());
+    assert!(Path::new(example).exists());
+}
+
+#[test]
+fn short_help_is_a_summary() {
+    let help = |arguments: &[&str]| ctl(OFFLINE, arguments).stdout;
+    insta::assert_snapshot!("help", help(&["-h"]));
+    insta::assert_snapshot!("help-apply", help(&["apply", "-h"]));
+}
+
+#[test]
+fn changes_need_confirmation_or_a_dry_run() {
+    let registry = Registry::start();
+    registry.apply_example();
+    for arguments in [
+        &["deprecate", "tool/fetch@1.2.3"][..],
+        &["retire", "tool/fetch@1.2.3", "--force", "test"],
+        &["archive", "tool/fetch"],
+        &["transfer", "tool/fetch", "team"],
+        &["compatibility", "set", "tool/fetch", "full"],
+        &["token", "create", "--name", "a", "--role", "reader"],
+        &["revert", "1"],
+    ] {
+        let asked = registry.ctl(arguments);
+        assert_eq!(asked.code, 2, "{asked:?}");
+        assert!(asked.stderr.contains("use --yes or --dry-run"), "{asked:?}");
+        let planned = registry.ctl(&[arguments, &["--dry-run"]].concat());
+        assert!(planned.success() && planned.stdout.contains("dry run"), "{planned:?}");
+    }
+    assert!(registry.run(&["log"]).lines().nth(1).is_some_and(|line| line.starts_with('1')));
+}

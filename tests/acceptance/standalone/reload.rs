@@ -1,0 +1,37 @@
+//! Changes of the file while the gateway runs.
+
+use std::fs;
+
+use acceptance::eventually;
+use serde_json::json;
+
+use super::{Standalone, mcp_servers, npm, pypi, write};
+
+#[tokio::test]
+async fn changed_file_is_reloaded() {
+    let time = ("time", pypi("mcp_server_time"));
+    let standalone = Standalone::start(&mcp_servers([time.clone()]), &[]);
+    assert!(standalone.has("get_current_time").await);
+    let think = ("think", npm("sequential-thinking", &[]));
+    write(standalone.dir.path(), &mcp_servers([time.clone(), think.clone()]));
+    eventually("the added server is served", || standalone.has("sequentialthinking")).await;
+    assert!(standalone.has("get_current_time").await);
+    write(standalone.dir.path(), &mcp_servers([think]));
+    eventually("the removed server is gone", || async {
+        !standalone.has("get_current_time").await
+    })
+    .await;
+    let answer = standalone.client().call("get_current_time", json!({ "timezone": "UTC" })).await;
+    assert_eq!(answer.error_code(), -32602, "{answer:?}");
+}
+
+#[tokio::test]
+async fn invalid_file_changes_nothing() {
+    let standalone = Standalone::start(&mcp_servers([("time", pypi("mcp_server_time"))]), &[]);
+    let path = standalone.dir.path().join("servers.json");
+    fs::write(&path, "{ \"mcpServers\": {").expect("written");
+    let said = "configuration not reloaded";
+    eventually(said, || async { standalone.log().contains(said) }).await;
+    assert!(standalone.log().contains("not valid JSON"), "{}", standalone.log());
+    assert!(standalone.has("get_current_time").await);
+}

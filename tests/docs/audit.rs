@@ -1,0 +1,109 @@
+//! The fields of the gateway's audit events.
+
+use crate::{assert_same, scan};
+
+const FIELDS: &[(&str, &str)] = &[
+    (
+        "event",
+        "the method: `tools/call`, `resources/subscribe`; `composition/step` for a step; for `subscriptions/listen` one event per resource, and `tasks/get` for each poll of a task",
+    ),
+    ("request_id", "`X-Request-Id` of the request, or a new id"),
+    ("trace_id", "trace of the call"),
+    ("span_id", "span of the call at the gateway"),
+    ("agent", "name of the registered agent"),
+    ("agent_version", "its version"),
+    ("claimed_agent", "agent that the request names, if it cannot be used"),
+    (
+        "principal",
+        "authenticated identity: the name in the certificate, or `iss` and `sub` of the token",
+    ),
+    (
+        "identified_by",
+        "kind of credential: `certificate`, `token`, `api-key`, `headers`, `client-info`, or none",
+    ),
+    ("client", "name in MCP `clientInfo`"),
+    ("client_version", "version in MCP `clientInfo`"),
+    (
+        "tool",
+        "requested name (at most 128 bytes): a tool or prompt, scheme and authority of a resource, the tool that started a task, `SKILL of AGENT` for a skill",
+    ),
+    ("composition", "the composition that made the call, for `composition/step`"),
+    ("composition_version", "its version"),
+    ("tool_version", "version of the called tool"),
+    ("server", "server of the tool, or `agent/NAME`"),
+    ("server_version", "its version"),
+    ("revision", "revision of the catalog that decided"),
+    ("catalog_age_seconds", "seconds since the catalog was known to be the latest"),
+    ("staleness", "calls that this age allows: `serve`, `read-only`, `reject`"),
+    ("era", "`modern` (2026-07-28) or `legacy`"),
+    ("permit", "decision: `allow`, `warn:REASON` or `deny:REASON`; see below"),
+    ("input", "validation of the arguments: `skipped`, `valid`, `violated`, `unusable-schema`"),
+    ("output", "validation of the result, with the same values"),
+    ("outcome", "see below"),
+    ("cost", "`metadata.cost` of the tool's registration, for calls with a result"),
+    ("error", "reason of a failure, for operators"),
+    ("duration_ms", "duration in milliseconds"),
+    ("request_bytes", "size of the request"),
+    ("response_bytes", "size of the response"),
+];
+
+const OUTCOMES: &[(&str, &str)] = &[
+    ("ok", "the call succeeded"),
+    ("tool-error", "the tool returned `isError`"),
+    ("input-required", "the client must repeat the call with input"),
+    ("denied", "the policy rejected the call"),
+    ("invalid-input", "the arguments violate the schema"),
+    ("invalid-output", "the result violates its schema, or cannot be projected"),
+    ("misconfigured", "no target, an unusable schema, or a missing variable"),
+    ("upstream-failed", "the upstream is unreachable, or broke the protocol"),
+    ("upstream-timeout", "no response in time"),
+    (
+        "upstream-busy",
+        "the queue or the caller's quota is full, the circuit breaker is open, or the target is stopped",
+    ),
+    ("cancelled", "the caller cancelled or disconnected"),
+];
+
+const PERMITS: &[(&str, &str)] = &[
+    ("undeclared-dependency", "the agent does not declare the tool"),
+    ("unknown-caller", "the caller is not a registered agent"),
+    ("no-such-tool", "no such tool is registered"),
+    ("retired-agent", "the version of the agent is retired"),
+    ("unknown-version", "the version of the agent is not registered"),
+    ("quarantined", "the tool is quarantined"),
+    ("stale-catalog", "the catalog is too old for this tool"),
+];
+
+fn rows(table: &[(&str, &str)]) -> Vec<[String; 2]> {
+    table.iter().map(|(name, meaning)| [format!("`{name}`"), (*meaning).to_owned()]).collect()
+}
+
+fn names<'a>(table: &[(&'a str, &str)]) -> Vec<&'a str> {
+    table.iter().map(|(name, _)| *name).collect()
+}
+
+#[test]
+fn reference_of_audit_fields_is_current() {
+    let text = scan::read("gateway-agent/src/audit.rs");
+    let (_, event) = text.split_once("target: \"audit\",").expect("an audit event");
+    let fields = scan::arguments(event).into_iter().filter_map(|field| {
+        let code = field.lines().find(|line| !line.trim_start().starts_with("//"))?;
+        Some(code.split('=').next()?.trim().to_owned())
+    });
+    assert_same("audit fields", &names(FIELDS), &fields.collect::<Vec<_>>());
+    let outcomes = scan::words(&scan::read("crates/gateway-policy/src/outcome.rs"));
+    assert_same("outcomes", &names(OUTCOMES), &outcomes);
+    let mut permits = scan::words(&scan::read("crates/gateway-policy/src/permit.rs"));
+    permits.sort();
+    permits.dedup();
+    assert_same("permits", &names(PERMITS), &permits);
+    let body = format!(
+        "The gateway logs one event per call with the target `audit`. Fields without a value are \
+         omitted. [Audit calls](../operate/monitor.md#audit-calls) has examples.\n\n{}\n## \
+         Outcomes\n\n{}\n## Decisions\n\nThe reasons in `permit`:\n\n{}",
+        reference_pages::table(["field", "meaning"], &rows(FIELDS)),
+        reference_pages::table(["`outcome`", "meaning"], &rows(OUTCOMES)),
+        reference_pages::table(["reason", "meaning"], &rows(PERMITS)),
+    );
+    reference_pages::check("audit-fields.md", "Audit fields", &body);
+}

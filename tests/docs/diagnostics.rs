@@ -1,0 +1,226 @@
+//! The codes of diagnostics.
+
+use registry_core::Code;
+
+use crate::assert_same;
+
+/// Code, meaning, example, remedy.
+const CODES: &[[&str; 4]] = &[
+    [
+        "name-invalid",
+        "invalid characters or length of a name",
+        "``` ` ` is not allowed in the name `a b` ```",
+        "1 to 128 of `A-Z a-z 0-9 _ . -`; servers and agents may have one `namespace/`, 200 with it",
+    ],
+    [
+        "version-invalid",
+        "not an exact semantic version",
+        "`` `latest` is not an exact semantic version ``",
+        "write `1.4.0`; ranges are not stored",
+    ],
+    [
+        "document-invalid",
+        "a missing, unknown or mistyped field; a size, depth or number out of bounds; invalid JSON",
+        "``unknown field `bogus` ``",
+        "the help line lists the fields; [limits](limits.md)",
+    ],
+    [
+        "already-registered",
+        "the same key with other content",
+        "`schema/a@1.0.0 appears twice in this batch, with different content`",
+        "use a new version; equal content is no error",
+    ],
+    [
+        "not-registered",
+        "a lifecycle change of an unregistered entity",
+        "`server/s@1.0.0 is not registered`",
+        "check kind, name and version; in one batch, register first",
+    ],
+    [
+        "schema-invalid",
+        "a JSON Schema that does not compile, exceeds limits, multiplies itself, refers outside of the registry, or cannot be combined with its references for a tool",
+        "`` `https://…` is outside of the registry ``",
+        "refer to registered schemas as `#Name:1.0.0`, or use `$defs`",
+    ],
+    [
+        "schema-unresolved",
+        "a `$ref` to an unregistered schema",
+        "`` `#Nope:1.0.0` refers to schema/Nope@1.0.0, which is not registered ``",
+        "register it first, or in the same batch",
+    ],
+    [
+        "schema-cycle",
+        "schemas that refer to each other",
+        "`schema/a@1.0.0 needs itself: …`",
+        "combine them in one schema with `$defs`",
+    ],
+    [
+        "provision-unknown",
+        "a server provides an unregistered tool",
+        "`the server provides tool/get_user@1.0.0, which is not registered`",
+        "register the tool first, or in the same batch",
+    ],
+    [
+        "source-unknown",
+        "the server of a tool is not registered",
+        "`the tool's source server/files@1.0.0 is not registered`",
+        "register the server first, or in the same batch",
+    ],
+    [
+        "source-not-provided",
+        "the server of a tool provides neither its upstream name nor the tool",
+        "``server/files@1.0.0 does not provide `t` ``",
+        "the help line lists the provided tools",
+    ],
+    [
+        "tool-name-shared",
+        "active tools with one name on several servers (warning)",
+        "``server/web and server/docs both have a tool `search` ``",
+        "import one server with `--prefix` or `--rename`, or deprecate the replaced version",
+    ],
+    [
+        "implementation-ambiguous",
+        "both or neither of `source` and `spec`",
+        "`a tool needs exactly one of …, it has neither`",
+        "`source` for an upstream tool, `spec` for a composition",
+    ],
+    [
+        "dependency-unknown",
+        "an unregistered dependency",
+        "`agent/a@1.0.0 depends on tool/fetch@1.2.3, which is not registered`",
+        "register it first, or in the same batch",
+    ],
+    [
+        "dependency-skill-unknown",
+        "a dependency on an agent without a skill, or with an unknown one",
+        "``agent/b@1.0.0 has no skill `nap` ``",
+        "the help line lists its skills",
+    ],
+    [
+        "dependency-cycle",
+        "a cycle of dependencies",
+        "`agent/a@1.0.0 needs itself: agent/a@1.0.0 → …`",
+        "remove one dependency",
+    ],
+    [
+        "dependency-undeclared",
+        "a composition uses a tool that `depends` does not list",
+        "`` `c` uses the tool `r`, which its `depends` does not list ``",
+        "add it to `depends`",
+    ],
+    [
+        "dependency-ambiguous",
+        "two versions of one name that is called by name",
+        "``agent/a@1.0.0 depends on tool `read` in the versions 1.0.0 and 2.0.0``",
+        "depend on one",
+    ],
+    [
+        "composition-invalid",
+        "a `spec` or `outputTransform` that violates the grammar",
+        "``the step id `one` is used twice``",
+        "see the message",
+    ],
+    [
+        "composition-mismatch",
+        "by the registered schemas, a value in a [composition](../compositions.md#checks-at-registration) never fits (error) or may not fit (warning)",
+        "``input of step \"b\": \"to\" is required but $.mail selects nothing in the result of \"a\"``",
+        "bind another value, or change a schema; see the help line",
+    ],
+    [
+        "header-annotation-invalid",
+        "an `x-mcp-header` that violates MCP",
+        "``only integer, string and boolean go into a header; `type` is \"number\"``",
+        "annotate a plain property with a unique name",
+    ],
+    [
+        "deprecated-dependency",
+        "a dependency on a deprecated (warning) or retired (error) entity",
+        "`agent/a@1.0.0 depends on tool/t@1.0.0, which is retired: …`",
+        "depend on an active version",
+    ],
+    [
+        "server-json-invalid",
+        "a part of `metadata.serverJson` that [MCP clients](../mcp-registry.md) reject, so it is not served (warning)",
+        "`` `example.com/mcp` is not such a URL ``",
+        "correct it",
+    ],
+    [
+        "replacement-unknown",
+        "a replacement that is not registered, is retired, or is the entity itself",
+        "`the replacement tool/u@1.0.0 is not registered`",
+        "register it first, or earlier in the same batch",
+    ],
+    [
+        "still-needed",
+        "an active entity depends on one that would be retired; one finding each, with the path",
+        "`agent/a@1.0.0 is active and needs it: …`",
+        "move it, retire it too, or `--force REASON`, which the log keeps",
+    ],
+    [
+        "name-archived",
+        "a new version of an archived name",
+        "`tool/t is archived and takes no new versions`",
+        "use another name, or `registryctl unarchive tool/t`",
+    ],
+    [
+        "setting-invalid",
+        "a setting that does not apply: an archived namespace, an owner of everything",
+        "``setting of acme/*: `acme/*` is not one name``",
+        "see the help line",
+    ],
+    [
+        "breaking-change",
+        "a version rejects values that an earlier one of its line accepts (error), or a registered newer version does so to this one (warning)",
+        "`` `maxLength` refuses what 1.0.0 allows: \"aaa\" ``",
+        "use the version number in the help line; see [compatibility](../compatibility.md)",
+    ],
+    [
+        "compatibility-undecided",
+        "neither compatible nor breaking could be shown (warning)",
+        "`` cannot tell whether this is compatible with 1.0.0: `pattern` could not be compared ``",
+        "check manually",
+    ],
+    [
+        "not-owner",
+        "a name, or its setting, belongs to another team, to no team, or is not registered",
+        "``tool/fetch belongs to `docs`, and you write for `search` ``",
+        "ask its owner, or an [admin](../access.md#own-names) to transfer it",
+    ],
+    [
+        "outside-scope",
+        "the caller's token may not write this name",
+        "`tool/fetch is outside of what you may write: docs/*`",
+        "use a token with a matching scope",
+    ],
+    [
+        "schema-unused",
+        "a schema without references (warning)",
+        "`nothing refers to schema/a@1.0.0`",
+        "use it, or remove it",
+    ],
+];
+
+#[test]
+fn reference_of_diagnostics_is_current() {
+    let codes: Vec<_> = Code::ALL.iter().map(|code| code.as_str().to_owned()).collect();
+    let documented: Vec<_> = CODES.iter().map(|[code, ..]| *code).collect();
+    assert_same("codes of diagnostics", &documented, &codes);
+    let rows: Vec<_> = CODES
+        .iter()
+        .map(|[code, meaning, example, remedy]| {
+            [
+                format!("`{code}`"),
+                (*meaning).to_owned(),
+                (*example).to_owned(),
+                (*remedy).to_owned(),
+            ]
+        })
+        .collect();
+    let body = format!(
+        "Findings of validation: at registration, by `registryctl validate`, and in a gateway that \
+         loads a file or its cache. One error rejects the batch; warnings do not. Codes are stable, \
+         messages are not.\n\n{}",
+        reference_pages::table(["code", "meaning", "example", "remedy"], &rows),
+    );
+    reference_pages::check("diagnostics.md", "Diagnostics", &body);
+}

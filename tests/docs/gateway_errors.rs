@@ -1,0 +1,286 @@
+//! The errors of the gateway and of compositions.
+
+use crate::{assert_same, scan};
+
+/// Reasons, cause, JSON-RPC code, HTTP status for modern and for legacy clients.
+const REJECTIONS: &[[&str; 5]] = &[
+    ["origin host", "`Origin` or `Host` is not allowed", "-32600", "403", "403"],
+    ["unauthenticated", "missing credentials", "-32600", "401", "401"],
+    [
+        "invalid-token",
+        "an invalid or expired token or key; `WWW-Authenticate` names the issuer",
+        "-32600",
+        "401",
+        "401",
+    ],
+    [
+        "insufficient-scope",
+        "the token lacks scopes; `WWW-Authenticate` lists them",
+        "-32600",
+        "403",
+        "403",
+    ],
+    ["accept", "`Accept` lacks a media type", "-32600", "406", "406"],
+    ["content-type", "`Content-Type` is not JSON", "-32600", "415", "415"],
+    ["too-large", "the request exceeds `limits.requestBytes`", "-32600", "413", "413"],
+    ["invalid-message", "invalid JSON", "-32700", "400", "400"],
+    [
+        "invalid-message incomplete client-response",
+        "a batch, no message, or too deeply nested; truncated; a response",
+        "-32600",
+        "400",
+        "400",
+    ],
+    [
+        "invalid-params missing-meta",
+        "parameters of a wrong type; missing metadata",
+        "-32602",
+        "400",
+        "400",
+    ],
+    [
+        "missing-extension",
+        "a method of tasks, or `taskIds`, without the declared extension; `data` has `requiredCapabilities`",
+        "-32021",
+        "400",
+        "–",
+    ],
+    ["header-mismatch", "an `Mcp-*` header differs from the body", "-32020", "400", "400"],
+    [
+        "unsupported-version",
+        "an unsupported protocol version; `data` lists the supported ones",
+        "-32022",
+        "400",
+        "400",
+    ],
+    ["unknown-method", "an unknown method", "-32601", "404", "200"],
+    [
+        "session-required",
+        "no session, and not a [plain](../mcp.md#call-a-tool-with-curl) `tools/list` or `tools/call`",
+        "-32600",
+        "–",
+        "400",
+    ],
+    [
+        "event-unknown",
+        "a `Last-Event-ID` that cannot be [resumed](../sessions.md)",
+        "-32600",
+        "–",
+        "400",
+    ],
+    ["id-in-use", "the id of a running request of the session", "-32600", "–", "400"],
+    [
+        "session-unknown",
+        "an unknown, ended or foreign session: call `initialize` again",
+        "-32600",
+        "–",
+        "404",
+    ],
+    ["invalid-cursor", "a cursor of another list", "-32602", "200", "200"],
+    ["no-catalog", "no catalog is loaded yet", "-32603", "200", "200"],
+    ["no-randomness", "the system has no random numbers", "-32603", "503", "503"],
+    [
+        "too-many-streams too-many-sessions",
+        "too many event streams, or sessions in use, of this caller (429) or of all (503)",
+        "-32603",
+        "429, 503",
+        "429, 503",
+    ],
+    [
+        "buffers-full",
+        "`limits.bufferedBytes` is used up by this caller or address (429) or by all (503): retry after `Retry-After`; `data` has `reason`, `setting`, `limitBytes`, `sharedBy`",
+        "-32603",
+        "429, 503",
+        "429, 503",
+    ],
+];
+
+/// Cause, JSON-RPC code or `result`, HTTP status for modern and for legacy clients.
+const CALLS: &[[&str; 4]] = &[
+    ["an unknown tool, or one that the policy denies", "-32602", "200", "200"],
+    ["an `Mcp-Param-*` header differs from its argument", "-32020", "400", "400"],
+    [
+        "input for a call that no longer waits, of another caller, or with other parameters: call again without it",
+        "-32602",
+        "200",
+        "–",
+    ],
+    ["an unknown task, or one of another caller", "-32602", "200", "–"],
+    ["`arguments` is not an object, or has duplicate keys", "-32602", "200", "200"],
+    ["the tool [must be called as a task](../mcp.md#tasks), or must not", "-32601", "200", "200"],
+    [
+        "the server needs a capability that the client did not declare; `data` has `requiredCapabilities`",
+        "-32021",
+        "400",
+        "400",
+    ],
+    [
+        "no target for the server, an unusable input schema, a missing variable: nothing was called",
+        "-32603",
+        "200",
+        "200",
+    ],
+    [
+        "the upstream's JSON-RPC error; -32000 to -32099 become -32603; without `data` if the tool has a projection",
+        "its own",
+        "200",
+        "200",
+    ],
+    [
+        "the arguments violate the schema (with `deny`), or include a [hidden one](../virtual-tools.md#set-and-hide-arguments)",
+        "result",
+        "200",
+        "200",
+    ],
+    [
+        "the catalog is [too old](../operate/staleness.md) for this tool; `_meta[\"registry/catalog\"]` has `reason: STALE_CATALOG`: nothing was called",
+        "result",
+        "200",
+        "200",
+    ],
+    [
+        "the tool is [quarantined](../operate/contracts.md): nothing was called",
+        "result",
+        "200",
+        "200",
+    ],
+    [
+        "the server is down, did not respond to the connection, or rejects the gateway (HTTP 401, 403, 429): nothing was called",
+        "result",
+        "200",
+        "200",
+    ],
+    [
+        "no [access token](../operate/targets.md#authenticate-to-upstream-servers) for the server, or no token of the caller to exchange: nothing was called",
+        "result",
+        "200",
+        "200",
+    ],
+    [
+        "the server's queue is full, its circuit breaker is open, it is stopped, or has its maximum of child processes: nothing was called",
+        "result",
+        "200",
+        "200",
+    ],
+    [
+        "the call asks its caller something, and the caller's [quota](limits.md#quotas-of-callers-at-the-gateway) of waiting calls is used up: it may have run",
+        "result",
+        "200",
+        "200",
+    ],
+    ["too many watched resources of this server or this caller", "-32603", "200", "200"],
+    [
+        "no result within `limits.callTimeoutMs`, a protocol violation, or a child process that ended: it may have run",
+        "result",
+        "200",
+        "200",
+    ],
+    [
+        "a result that is too long, violates its schema (with `deny`), cannot be [projected](../virtual-tools.md#change-the-result), or requests input repeatedly",
+        "result",
+        "200",
+        "200",
+    ],
+    ["no memory for a result (`limits.bufferedBytes`)", "result", "200", "200"],
+    [
+        "a [composition](../compositions.md) with a failed step; `_meta` has `registry/failure` and `registry/steps`",
+        "result",
+        "200",
+        "200",
+    ],
+    [
+        "prompts, resources, completion, tasks: every case with a result above",
+        "-32603",
+        "200",
+        "200",
+    ],
+    ["an unknown or denied prompt or reference", "-32602", "200", "200"],
+    ["an unknown or denied resource; `data` has its `uri`", "-32602, legacy -32002", "200", "200"],
+];
+
+/// Reason, meaning.
+const STEPS: &[[&str; 2]] = &[
+    ["tool-error", "the tool returned `isError`; `result` has its result"],
+    [
+        "invalid-value",
+        "a binding, condition or operation does not fit the value; the message names both",
+    ],
+    ["timeout", "a `timeout`, an attempt of a `retry`, or a saga took too long"],
+    ["nothing-arrived", "no target of a scatter returned a result"],
+    ["breaker-open", "the circuit breaker is open"],
+    [
+        "inexact-key",
+        "a key has a number that JSON readers round; nothing was called. Pass it as a string",
+    ],
+    ["no-key", "a path of `keyPaths` or `sagaIdPath` selects nothing; nothing was called"],
+    ["duplicate", "the operation ran before (`onDuplicate: error`)"],
+    ["full", "the maximum of keys or sagas is reached; nothing was called"],
+    ["dead-letter-failed", "the operation and its dead-letter tool failed"],
+    [
+        "saga-failed",
+        "a saga did not complete; the message names the step and the remaining effects",
+    ],
+    ["journal", "the journal of sagas cannot be written; nothing was called"],
+    ["cancelled", "the caller disconnected; the outcome is unknown"],
+    ["given-up", "the gateway stopped; the outcome is unknown"],
+    ["limit", "a limit of items, calls, bytes or memory of one call"],
+];
+
+fn owned<const N: usize>(row: &[&str; N]) -> [String; N] {
+    row.map(str::to_owned)
+}
+
+#[test]
+fn reference_of_gateway_errors_is_current() {
+    let files = ["gateway-agent/src/mcp/rejection.rs", "gateway-agent/src/identity/challenge.rs"];
+    let found: Vec<_> = files.iter().flat_map(|file| scan::words(&scan::read(file))).collect();
+    let mut documented: Vec<_> =
+        REJECTIONS.iter().flat_map(|[reasons, ..]| reasons.split(' ')).collect();
+    documented.sort_unstable();
+    documented.dedup();
+    assert_same("reasons of rejections", &documented, &found);
+
+    let protocol = scan::read("crates/gateway-protocol/src/jsonrpc.rs");
+    let codes = protocol.split(": i64 = ").skip(1).filter_map(|rest| rest.split(';').next());
+    let codes: Vec<_> = codes.map(|code| code.replace('_', "")).collect();
+    let rejections = REJECTIONS.iter().map(|row| row[2]);
+    let calls = CALLS.iter().map(|row| row[1]);
+    let used: String = rejections.chain(calls).collect();
+    let unused: Vec<_> = codes.iter().filter(|code| !used.contains(code.as_str())).collect();
+    assert!(!codes.is_empty() && unused.is_empty(), "not documented: {unused:?}");
+
+    let failure = scan::read("crates/gateway-compose/src/failure.rs");
+    let mut found = scan::words(scan::function(&failure, "fn reason(&self)"));
+    found.push("invalid-value".to_owned());
+    found.sort();
+    found.dedup();
+    let documented: Vec<_> = STEPS.iter().map(|[reason, _]| *reason).collect();
+    assert_same("reasons of steps", &documented, &found);
+
+    let rejections: Vec<_> = REJECTIONS
+        .iter()
+        .map(|[reasons, cause, code, modern, legacy]| {
+            let reasons: Vec<_> = reasons.split(' ').map(|word| format!("`{word}`")).collect();
+            let [cause, code, modern, legacy] = owned(&[cause, code, modern, legacy]);
+            [reasons.join(", "), cause, code, modern, legacy]
+        })
+        .collect();
+    let calls: Vec<_> = CALLS.iter().map(owned).collect();
+    let steps: Vec<_> = STEPS
+        .iter()
+        .map(|[reason, meaning]| [format!("`{reason}`"), (*meaning).to_owned()])
+        .collect();
+    let body = format!(
+        "The last columns are the HTTP status for clients of 2026-07-28 (modern) and of earlier \
+         revisions (legacy). [Handle errors](../errors.md#gateway-errors) has an overview.\n\n## \
+         Rejected requests\n\nMetric `gateway_requests_rejected_total`.\n\n{}\n## Calls\n\n`result` \
+         is a result with `isError: true`.\n\n{}\n## Failed steps\n\nA failed \
+         [composition](../compositions.md) names one of these reasons in `registry/failure` and \
+         `registry/steps`; `retryIf`, `failureIf` and compensations read it as `$.reason`. A failed \
+         call of a step has its [outcome](audit-fields.md#outcomes) as the reason.\n\n{}",
+        reference_pages::table(["reason", "cause", "code", "modern", "legacy"], &rejections),
+        reference_pages::table(["cause", "code", "modern", "legacy"], &calls),
+        reference_pages::table(["reason", "meaning"], &steps),
+    );
+    reference_pages::check("gateway-errors.md", "Errors of the gateway", &body);
+}

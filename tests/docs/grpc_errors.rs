@@ -1,0 +1,284 @@
+//! The reasons of gRPC errors.
+
+use crate::{assert_same, scan};
+
+/// Reason, status code, meaning, remedy.
+const REASONS: &[[&str; 4]] = &[
+    [
+        "VALIDATION_FAILED",
+        "INVALID_ARGUMENT",
+        "the batch has errors; nothing was changed. Details: `registry.v1.ValidationFailure`",
+        "correct the [findings](diagnostics.md); an error has about 5 KiB of them, a dry run 1 MiB",
+    ],
+    [
+        "INVALID_REQUEST",
+        "INVALID_ARGUMENT",
+        "a field is missing or unreadable; on Sync also no hello in time, or a message out of order",
+        "correct the client",
+    ],
+    [
+        "LIMIT_EXCEEDED",
+        "INVALID_ARGUMENT",
+        "a string, list or page exceeds its [limit](limits.md)",
+        "send less",
+    ],
+    [
+        "PAGE_TOKEN_INVALID",
+        "INVALID_ARGUMENT",
+        "a page token of another list, changed, or with other filters",
+        "start again without it",
+    ],
+    [
+        "INDEX_NOT_READY",
+        "UNAVAILABLE",
+        "the server has just started and is building the search index",
+        "retry after 1 s",
+    ],
+    [
+        "CREDENTIALS_MISSING",
+        "UNAUTHENTICATED",
+        "the server requires credentials",
+        "send `authorization: Bearer TOKEN` (`--token-file`), or a client certificate",
+    ],
+    [
+        "CREDENTIALS_INVALID",
+        "UNAUTHENTICATED",
+        "unknown, expired, revoked or foreign credentials (the server's log has the reason); also ends streams",
+        "get a new token",
+    ],
+    [
+        "PERMISSION_DENIED",
+        "PERMISSION_DENIED",
+        "the caller lacks the role (metadata `needs_one_of`), or a token exceeds its scopes",
+        "request a token with that role from an admin",
+    ],
+    [
+        "RATE_LIMITED",
+        "RESOURCE_EXHAUSTED",
+        "the principal exceeds `--rate-limit`, or its address has too many failed authentications",
+        "retry after the `RetryInfo`",
+    ],
+    [
+        "TOO_MANY_TOKENS",
+        "RESOURCE_EXHAUSTED",
+        "the limit of 2,000 active tokens is reached",
+        "revoke some",
+    ],
+    ["NOT_FOUND", "NOT_FOUND", "no such entity, revision or active token", "do not retry"],
+    [
+        "MESSAGE_TOO_LARGE",
+        "OUT_OF_RANGE",
+        "the request exceeds `--max-message-bytes` (metadata `max_message_bytes`)",
+        "send smaller batches, or raise the limit",
+    ],
+    ["TIME_AHEAD", "OUT_OF_RANGE", "`at` is after today (UTC)", "request an earlier time"],
+    [
+        "REVISION_AHEAD",
+        "OUT_OF_RANGE",
+        "`at` is a future revision (metadata `current_revision`)",
+        "request an earlier one",
+    ],
+    [
+        "VERIFICATION_RUNNING",
+        "RESOURCE_EXHAUSTED",
+        "the log is being verified for another caller",
+        "retry after 5 s",
+    ],
+    [
+        "UNRESOLVED",
+        "NOT_FOUND",
+        "no version meets a requirement (metadata `unresolved`: the number); the message lists the versions and why each was excluded",
+        "relax the constraint, or use `partial`",
+    ],
+    ["UNIMPLEMENTED", "UNIMPLEMENTED", "no such method", "use a client of this version"],
+    [
+        "BASE_REVISION_MISMATCH",
+        "ABORTED",
+        "the registry is not at `base_revision` (metadata `current_revision`)",
+        "read again and send the new base",
+    ],
+    [
+        "REQUEST_ID_REUSED",
+        "ALREADY_EXISTS",
+        "the author used the id for another commit within 7 days (metadata `revision`)",
+        "use a new id",
+    ],
+    [
+        "WRITE_QUEUE_FULL",
+        "RESOURCE_EXHAUSTED",
+        "too many writes wait; nothing was written",
+        "retry with the same id after 500 ms",
+    ],
+    [
+        "CONTENTION",
+        "ABORTED",
+        "other servers committed first several times; nothing was written",
+        "retry with the same id after 500 ms",
+    ],
+    [
+        "OUTCOME_UNKNOWN",
+        "UNAVAILABLE",
+        "the database was lost during the commit",
+        "retry with the same id only, which returns the outcome",
+    ],
+    [
+        "DEADLINE_EXCEEDED",
+        "DEADLINE_EXCEEDED",
+        "no response in time; a write may still be committed",
+        "retry, a write with the same id",
+    ],
+    [
+        "DRAINING",
+        "UNAVAILABLE",
+        "the server is stopping; nothing was written",
+        "retry with the same id at another server; a follower resumes there",
+    ],
+    [
+        "DATABASE_UNAVAILABLE",
+        "UNAVAILABLE",
+        "the database does not respond; reads and streams continue",
+        "retry with the same id when `/readyz` has `database: writable`",
+    ],
+    [
+        "SYNCING",
+        "UNAVAILABLE",
+        "a [relay](../operate/relays.md) has not reached its registry yet",
+        "use another server, or retry later",
+    ],
+    [
+        "RELAY",
+        "FAILED_PRECONDITION",
+        "a [relay](../operate/relays.md) accepts no writes and signs nothing (metadata `upstream`: the server that it follows)",
+        "use the registry",
+    ],
+    [
+        "READ_ONLY",
+        "UNAVAILABLE",
+        "the database accepts no writes, for example a standby",
+        "an operator must act; retry later",
+    ],
+    [
+        "DATABASE_FILE_MISSING",
+        "UNAVAILABLE",
+        "the SQLite file or its journal was deleted, moved or replaced",
+        "an operator must [recover it](../operate/backup.md#recover-a-lost-sqlite-file)",
+    ],
+    [
+        "DATABASE_FULL",
+        "UNAVAILABLE",
+        "the database has no space left",
+        "an operator must act; retry later",
+    ],
+    [
+        "DATABASE_NEWER",
+        "UNAVAILABLE",
+        "a newer server wrote data that this one cannot read",
+        "use another server; [upgrade](../operate/upgrade.md) this one",
+    ],
+    [
+        "DATABASE_CORRUPT",
+        "DATA_LOSS",
+        "stored data does not match its digests or chain, the log became shorter, or it has a foreign commit",
+        "[restore](../operate/backup.md); the log has the place",
+    ],
+    [
+        "INTERNAL",
+        "INTERNAL",
+        "a defect, or a manual change of the database",
+        "see the server's log; report it",
+    ],
+    [
+        "REGISTRY_MISMATCH",
+        "FAILED_PRECONDITION",
+        "the follower has another registry (metadata `registry_id`)",
+        "correct its address, or delete its cache (a relay: its database)",
+    ],
+    [
+        "CHAIN_MISMATCH",
+        "FAILED_PRECONDITION",
+        "the follower has another history (metadata `revision`)",
+        "find out which one was [restored](../operate/backup.md#restore-an-older-revision)",
+    ],
+    [
+        "AHEAD",
+        "FAILED_PRECONDITION",
+        "the follower has later revisions than this server (metadata `current_revision`)",
+        "a lagging server: wait, or use another; after a restore as above",
+    ],
+    [
+        "ACK_NOT_SENT",
+        "INVALID_ARGUMENT",
+        "the follower acknowledged or rejected a revision that was not sent",
+        "correct the follower",
+    ],
+    [
+        "INTAKE_FULL",
+        "RESOURCE_EXHAUSTED",
+        "arriving requests use all their memory",
+        "retry with the same id after 1 s",
+    ],
+    [
+        "TOO_MANY_SCOPES",
+        "RESOURCE_EXHAUSTED",
+        "followers of this server use too many different scopes",
+        "use a followed scope, everything, or another server",
+    ],
+    [
+        "TOO_MANY_OWN_SCOPES",
+        "RESOURCE_EXHAUSTED",
+        "the caller follows too many different scopes",
+        "use one of them, everything, or raise `--max-scopes-per-caller`",
+    ],
+    [
+        "TOO_MANY_UPSTREAM_SCOPES",
+        "RESOURCE_EXHAUSTED",
+        "a [relay](../operate/relays.md) needs more scopes than a server above it allows; the message names the limit",
+        "use a scope that is followed there, another server, or raise that limit",
+    ],
+    [
+        "TOO_MANY_STREAMS",
+        "RESOURCE_EXHAUSTED",
+        "the server has its maximum of followers",
+        "use another server, or retry after 5 s",
+    ],
+    [
+        "SLOW_READER",
+        "RESOURCE_EXHAUSTED",
+        "the client read nothing for 30 s",
+        "resume from the last revision; request the export again",
+    ],
+    ["CANCELLED", "CANCELLED", "the client cancelled", "–"],
+];
+
+#[test]
+fn reference_of_grpc_errors_is_current() {
+    let is_reason = |text: &str| {
+        text.len() > 3 && text.bytes().all(|byte| byte.is_ascii_uppercase() || byte == b'_')
+    };
+    let sources =
+        scan::sources(&["registry-server/src/grpc/status.rs", "registry-server/src/grpc/status"]);
+    let texts = sources.iter().flat_map(|source| source.text.split('"').skip(1).step_by(2));
+    let mut found: Vec<_> = texts.filter(|text| is_reason(text)).map(str::to_owned).collect();
+    found.sort();
+    found.dedup();
+    let documented: Vec<_> = REASONS.iter().map(|[reason, ..]| *reason).collect();
+    assert_same("reasons of gRPC errors", &documented, &found);
+    let rows: Vec<_> = REASONS
+        .iter()
+        .map(|[reason, code, meaning, remedy]| {
+            [
+                format!("`{reason}`"),
+                format!("`{code}`"),
+                (*meaning).to_owned(),
+                (*remedy).to_owned(),
+            ]
+        })
+        .collect();
+    let body = format!(
+        "Each error has a `google.rpc.ErrorInfo` with the domain `registry` and one of these \
+         reasons. [Handle errors](../errors.md#grpc-errors) explains retries and request \
+         ids.\n\n{}",
+        reference_pages::table(["reason", "status", "meaning", "remedy"], &rows),
+    );
+    reference_pages::check("grpc-errors.md", "Reasons of gRPC errors", &body);
+}
