@@ -43,8 +43,8 @@ refused() {
 # Lists the tools of an agent, which must include one tool and must not include another.
 lists() { # AGENT WITH WITHOUT
   show "${client[@]}" "$1" list | tee "$work/list"
-  grep -qw "$2" "$work/list" || { echo "$1 should see $2" >&2; return 1; }
-  if grep -v '^.\[2m' "$work/list" | grep -qw "$3"; then echo "$1 should not see $3" >&2; return 1; fi
+  grep -qw "$2" "$work/list" || { echo "$2 is missing in the list of $1" >&2; return 1; }
+  if grep -v '^.\[2m' "$work/list" | grep -qw "$3"; then echo "$3 is in the list of $1" >&2; return 1; fi
 }
 # Starts a program and waits until it listens.
 start() { # NAME COMMAND...
@@ -59,7 +59,7 @@ start() { # NAME COMMAND...
   echo "$name does not listen" >&2; return 1
 }
 address() { sed -n 's|.*listening on http://\([^ ]*\).*|\1|p' "$work/$1.out"; }
-admin_of() { sed -n 's|.*the admin routes are served address=\([^ ]*\).*|http://\1|p' "$work/$1.log" | tail -1; }
+admin_of() { sed -n 's|.*listening for admin requests address=\([^ ]*\).*|http://\1|p' "$work/$1.log" | tail -1; }
 stop() { kill -TERM "$1"; wait "$1"; }
 until_true() { for _ in $(seq 100); do if "$@" >/dev/null 2>&1; then return 0; fi; sleep 0.1; done; "$@"; }
 

@@ -3,12 +3,12 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use registry_follow::{MOST, addresses};
+use registry_follow::{MAX_SERVERS, addresses};
 use tonic::transport::{Endpoint, Uri};
 
 fuzz_target!(|text: &str| {
     let Ok(servers) = addresses(text) else { return };
-    assert!((1..=MOST).contains(&servers.len()));
+    assert!((1..=MAX_SERVERS).contains(&servers.len()));
     for server in &servers {
         let uri: Uri = server.parse().expect("an address");
         assert!(uri.host().is_some_and(|host| !host.is_empty()), "{server}");

@@ -4,13 +4,13 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use registry_import::{By, CardWishes, agent};
+use registry_import::{RepairedBy, AgentImportOptions, import_agent};
 use registry_core::{Document, Kind, document::parse_json};
 
 fuzz_target!(|data: &[u8]| {
     let Ok(value) = parse_json(data) else { return };
-    let imported = agent(&value, &CardWishes::default());
-    let is_said = imported.repairs.iter().any(|repair| repair.by == By::Person);
+    let imported = import_agent(&value, &AgentImportOptions::default());
+    let is_said = imported.repairs.iter().any(|repair| repair.by == RepairedBy::Person);
     for agent in &imported.draft.agents {
         assert!(is_said || Document::parse(Kind::Agent, agent).is_ok(), "{agent}");
     }

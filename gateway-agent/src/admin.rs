@@ -1,7 +1,7 @@
-//! The admin address: routes for operators, on a listener of its own, apart from the callers'.
+//! The admin listener: routes for operators, separate from those of callers.
 //!
-//! On loopback a token is optional, beyond it the configuration demands one; web pages of elsewhere
-//! are refused either way.
+//! A token is optional on loopback and required elsewhere. Requests of foreign web pages are
+//! rejected.
 
 pub(crate) mod contracts;
 pub(crate) mod sagas;
@@ -24,10 +24,9 @@ use subtle::ConstantTimeEq as _;
 
 use crate::origin::OriginPolicy;
 
-/// Largest body, in bytes.
+/// Maximum size of a request body, in bytes.
 const BODY_BYTES: usize = 4 * 1024;
 
-/// The admin listener.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AdminConfig {
     /// The address.
@@ -45,7 +44,6 @@ impl AdminToken {
         Self(token.to_owned())
     }
 
-    /// The token itself.
     pub fn expose(&self) -> &str {
         &self.0
     }
@@ -57,15 +55,16 @@ impl fmt::Debug for AdminToken {
     }
 }
 
-/// What a request must show.
+/// The checks of a request.
 #[derive(Debug)]
 struct Guard {
     origins: OriginPolicy,
-    /// The SHA-256 of the token: equal lengths, and nothing to read in a core dump.
+    /// The SHA-256 of the token: comparisons have constant length, and memory dumps do not reveal
+    /// the token.
     token: Option<[u8; 32]>,
 }
 
-/// The routes behind the guard. `listen` is where they are served.
+/// Protects routes by the checks of the admin listener at `listen`.
 pub fn guarded(routes: Router, config: &AdminConfig, listen: SocketAddr) -> Router {
     let origins = OriginPolicy { listen, origins: Vec::new(), hosts: Vec::new() };
     let token = config.token.as_ref().map(|token| digest(token.expose().as_bytes()));
@@ -74,9 +73,9 @@ pub fn guarded(routes: Router, config: &AdminConfig, listen: SocketAddr) -> Rout
         .layer(from_fn_with_state(Arc::new(Guard { origins, token }), check))
 }
 
-/// How a route says no.
-pub fn refused(status: StatusCode, told: &str) -> Response {
-    (status, Json(json!({ "error": told }))).into_response()
+/// An error response.
+pub fn error_response(status: StatusCode, message: &str) -> Response {
+    (status, Json(json!({ "error": message }))).into_response()
 }
 
 fn digest(token: &[u8]) -> [u8; 32] {
@@ -86,18 +85,18 @@ fn digest(token: &[u8]) -> [u8; 32] {
 async fn check(State(guard): State<Arc<Guard>>, request: Request, next: Next) -> Response {
     let (parts, body) = request.into_parts();
     if guard.origins.check(&parts).is_err() {
-        let told = "the request's Origin or Host is not of this machine\n";
-        return (StatusCode::FORBIDDEN, told).into_response();
+        let message = "the Origin or Host of the request is not allowed; use the address of the admin listener\n";
+        return (StatusCode::FORBIDDEN, message).into_response();
     }
-    if !guard.token.is_none_or(|token| shows(&parts.headers, token)) {
-        let told = "send `Authorization: Bearer TOKEN` with the token of `adminTokenFile`\n";
+    if !guard.token.is_none_or(|token| has_token(&parts.headers, token)) {
+        let message = "missing or invalid admin token; send `Authorization: Bearer TOKEN` with the token of `adminTokenFile`\n";
         let asked = [(header::WWW_AUTHENTICATE, "Bearer")];
-        return (StatusCode::UNAUTHORIZED, asked, told).into_response();
+        return (StatusCode::UNAUTHORIZED, asked, message).into_response();
     }
     next.run(Request::from_parts(parts, body)).await
 }
 
-fn shows(headers: &HeaderMap, token: [u8; 32]) -> bool {
+fn has_token(headers: &HeaderMap, token: [u8; 32]) -> bool {
     let shown = headers.get(header::AUTHORIZATION).map(http::HeaderValue::as_bytes);
     let shown = shown.and_then(|shown| shown.split_at_checked("Bearer ".len()));
     shown.is_some_and(|(scheme, shown)| {

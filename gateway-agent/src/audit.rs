@@ -1,46 +1,44 @@
-//! One structured event for each call, and the metrics of callers.
+//! One structured event per call, and the metrics of calls.
 //!
-//! The record of a call is written when it is dropped, so that a call whose client went away is
-//! audited like any other. Argument and result values are never logged, and callers cannot choose
-//! label values.
+//! A call's record is written when it is dropped, so that cancelled calls are audited, too. Values
+//! of arguments and results are never logged, and callers cannot choose label values.
 
 mod label;
-mod lineage;
 mod metric;
-mod place;
+mod origin;
+mod parent;
 
 use std::{borrow::Cow, sync::Arc, time::Instant};
 
-use gateway_policy::{Denial, Finding, Outcome};
+use gateway_policy::{CallOutcome, Denial, PolicyFinding};
 use gateway_protocol::{mcp::Era, trace_context::TraceContext};
 use http::{HeaderMap, HeaderName};
 use registry_core::{Key, Kind, Revision};
 
-pub use self::lineage::Lineage;
-pub use self::metric::{Gauge, Held, count_list, count_rejection, describe_metrics};
-pub use self::place::place;
+pub use self::metric::{Gauge, GaugeGuard, count_list, count_rejection};
+pub use self::origin::origin;
+pub use self::parent::AuditParent;
 use crate::{
-    freshness::{Freshness, Verdict},
+    freshness::{Freshness, StalenessLevel},
     identity::Caller,
-    trace::{Ending, Span},
-    view::Offer,
+    trace::{Span, SpanSummary},
+    view::ServedTool,
 };
 
 /// The header with the id of an HTTP request.
 pub(crate) const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
-/// Longest name of an unknown tool that is kept.
+/// Maximum length of a logged tool name, in bytes.
 const KEPT_BYTES: usize = 128;
 
-/// What a validation found.
+/// The outcome of a validation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Check {
-    /// It was not done.
+    /// No validation.
     Skipped,
-    /// All is well.
     Valid,
-    /// The schema is broken.
+    /// The value violates the schema.
     Violated,
-    /// The schema cannot be used.
+    /// The schema is invalid.
     Unusable,
 }
 
@@ -55,11 +53,11 @@ impl Check {
     }
 }
 
-/// The record of one call, written when it ends.
+/// The record of one call, written on drop.
 #[derive(Debug)]
 pub struct CallRecord {
     event: &'static str,
-    /// `X-Request-Id` of the HTTP request.
+    /// The `X-Request-Id` of the HTTP request.
     request_id: Option<Box<str>>,
     span: Span,
     started: Instant,
@@ -68,23 +66,23 @@ pub struct CallRecord {
     caller: Option<Caller>,
     freshness: Option<Freshness>,
     tool: Box<str>,
-    /// The composition of which it is a step.
+    /// The composition that this step belongs to.
     composition: Option<Key>,
-    offer: Option<Arc<Offer>>,
-    /// The server, where it is no tool's.
+    served: Option<Arc<ServedTool>>,
+    /// The server of an operation without a tool.
     server: Option<Key>,
-    finding: Option<Finding>,
+    finding: Option<PolicyFinding>,
     denial: Option<Denial>,
     input: Check,
     output: Check,
-    ended: Outcome,
+    outcome: CallOutcome,
     error: Option<String>,
     request_bytes: usize,
     response_bytes: usize,
 }
 
 impl CallRecord {
-    /// Begins the record of a call of this method.
+    /// Starts a record.
     pub fn begin(
         event: &'static str,
         era: Era,
@@ -104,20 +102,20 @@ impl CallRecord {
             freshness: None,
             tool: tool[..end].into(),
             composition: None,
-            offer: None,
+            served: None,
             server: None,
             finding: None,
             denial: None,
             input: Check::Skipped,
             output: Check::Skipped,
-            ended: Outcome::Cancelled,
+            outcome: CallOutcome::Cancelled,
             error: None,
             request_bytes,
             response_bytes: 0,
         }
     }
 
-    /// Notes the request id of the HTTP request.
+    /// Adds the request id of the HTTP request.
     #[must_use]
     pub fn of_request(mut self, headers: &HeaderMap) -> Self {
         let id = headers.get(&REQUEST_ID).and_then(|id| id.to_str().ok());
@@ -125,79 +123,78 @@ impl CallRecord {
         self
     }
 
-    /// Who is calling, and with which revision the call began.
-    pub fn identified(&mut self, revision: Revision, caller: &Caller) {
+    /// Sets the caller, and the catalog revision at the start of the call.
+    pub fn set_caller(&mut self, revision: Revision, caller: &Caller) {
         self.revision = revision;
         self.caller = Some(caller.clone());
     }
 
-    /// How old the catalog is that decides.
-    pub fn dated(&mut self, freshness: Freshness) {
+    /// Sets the age of the catalog that authorizes the call.
+    pub fn set_freshness(&mut self, freshness: Freshness) {
         self.freshness = Some(freshness);
     }
 
-    /// The policy admits the operation: the call of a tool, or a request to a server.
-    pub fn admitted(
+    /// Sets the route of an authorized operation.
+    pub fn set_route(
         &mut self,
-        offer: Option<&Arc<Offer>>,
+        served: Option<&Arc<ServedTool>>,
         server: Option<&Key>,
-        finding: Option<Finding>,
+        finding: Option<PolicyFinding>,
     ) {
-        self.offer = offer.cloned();
+        self.served = served.cloned();
         self.server = server.cloned();
         self.finding = finding;
     }
 
-    /// The registered server that it goes to.
     fn server(&self) -> Option<&Key> {
-        self.offer.as_ref().and_then(|offer| offer.server()).or(self.server.as_ref())
+        self.served.as_ref().and_then(|served| served.server()).or(self.server.as_ref())
     }
 
-    /// An upstream is asked; what it is told of the caller's trace, with our span as parent.
+    /// Starts the span of an upstream request. Returns the trace context for the upstream.
     pub fn onward(&mut self, caller: &TraceContext) -> TraceContext {
         self.span.onward(caller)
     }
 
-    /// What the steps of a composition are told of the caller's trace.
+    /// The trace context for the steps of a composition.
     pub fn inward(&self, caller: &TraceContext) -> TraceContext {
         self.span.inward(caller)
     }
 
-    /// The upstream has answered, or failed.
-    pub fn returned(&mut self) {
-        self.span.returned();
+    /// Ends the span of an upstream request.
+    pub fn end_upstream(&mut self) {
+        self.span.end_upstream();
     }
 
-    /// What the validation of the arguments found.
+    /// Sets the outcome of argument validation.
     pub fn input(&mut self, check: Check) {
         self.input = check;
     }
 
-    /// What the validation of the result found.
+    /// Sets the outcome of result validation.
     pub fn output(&mut self, check: Check) {
         self.output = check;
     }
 
-    /// The operation continues. Until its next output it counts as cancelled.
+    /// Continues the operation. Until its next output it counts as cancelled.
     pub fn reopen(&mut self) {
-        self.ended = Outcome::Cancelled;
+        self.outcome = CallOutcome::Cancelled;
         self.error = None;
         self.denial = None;
     }
 
-    /// The operation has its final output.
-    pub fn finished(&mut self, outcome: Outcome) {
-        self.ended = outcome;
+    /// Sets the outcome of a completed operation.
+    pub fn finished(&mut self, outcome: CallOutcome) {
+        self.outcome = outcome;
     }
 
-    /// Records a failure. `denial` is the decision of the policy if that is the reason.
-    pub fn failed(&mut self, outcome: Outcome, error: String, denial: Option<Denial>) {
-        self.ended = outcome;
+    /// Sets the failure of an operation. `denial` is the policy decision that caused it.
+    pub fn failed(&mut self, outcome: CallOutcome, error: String, denial: Option<Denial>) {
+        self.outcome = outcome;
         self.error = Some(error);
         self.denial = denial.or(self.denial);
     }
 
-    /// How much the caller gets.
+    /// Sets the size of the response.
     pub fn answered(&mut self, response_bytes: usize) {
         self.response_bytes = response_bytes;
     }
@@ -210,55 +207,57 @@ impl CallRecord {
         }
     }
 
-    /// What broke a schema is a part of what is known of a tool.
+    /// Counts schema violations per tool for the contract report.
     fn observe(&self) {
-        let Some(offer) = &self.offer else { return };
+        let Some(served) = &self.served else { return };
         if self.input == Check::Violated {
-            offer.observed().note_arguments();
+            served.observed().count_arguments();
         }
         if self.output == Check::Violated {
-            offer.observed().note_result();
+            served.observed().count_result();
         }
     }
 
-    /// Counts by tool and server, as far as they are registered.
+    /// Counts the call by registered tool and server.
     fn measure(&self) {
-        let tool = self.offer.as_ref().map(|offer| match offer.server() {
-            // A skill has no name but the one by which steps call it.
+        let tool = self.served.as_ref().map(|served| match served.server() {
+            // The key of a skill is its agent's.
             Some(server) if server.kind == Kind::Agent => &*self.tool,
-            _ => offer.key().name.as_str(),
+            _ => served.key().name.as_str(),
         });
-        metric::count_tool(tool, self.ended, [self.request_bytes, self.response_bytes]);
+        metric::count_tool(tool, self.outcome, [self.request_bytes, self.response_bytes]);
         if let (Some(server), Some(took)) = (self.server(), self.span.upstream_took()) {
-            metric::count_upstream(&name_of(server), self.ended, took);
+            metric::count_upstream(&name_of(server), self.outcome, took);
         }
     }
 
-    fn ending(&self) -> Ending<'_> {
+    fn span_summary(&self) -> SpanSummary<'_> {
         let agent = self.caller.as_ref().and_then(Caller::agent);
-        Ending {
+        SpanSummary {
             method: self.event,
             target: &self.tool,
             agent: agent.map(|key| format!("{}@{}", key.name, key.version)),
             server: self.server().map(|key| format!("{}@{}", name_of(key), key.version)),
-            outcome: self.ended.as_str(),
-            is_failure: !matches!(self.ended, Outcome::Ok),
+            outcome: self.outcome.as_str(),
+            is_failure: !matches!(self.outcome, CallOutcome::Ok),
             revision: self.revision.0,
         }
     }
 
-    /// What has no result costs nothing.
+    /// Calls without a result have no cost.
     fn cost(&self) -> Option<f64> {
-        let has_result =
-            matches!(self.ended, Outcome::Ok | Outcome::ToolError | Outcome::InvalidOutput);
-        self.offer.as_ref().filter(|_| has_result)?.cost()
+        let has_result = matches!(
+            self.outcome,
+            CallOutcome::Ok | CallOutcome::ToolError | CallOutcome::InvalidOutput
+        );
+        self.served.as_ref().filter(|_| has_result)?.cost()
     }
 
     fn write(&self, seconds: f64) {
         let caller = self.caller.as_ref();
         let agent = caller.and_then(Caller::agent);
         let client = caller.and_then(Caller::client);
-        let offer = self.offer.as_ref().map(|offer| offer.key());
+        let served = self.served.as_ref().map(|served| served.key());
         let server = self.server();
         let context = self.span.context();
         let age = self.freshness.and_then(|freshness| freshness.age);
@@ -271,29 +270,29 @@ impl CallRecord {
             agent = agent.map(|key| tracing::field::display(&key.name)),
             agent_version = agent.map(|key| tracing::field::display(&key.version)),
             claimed_agent = caller.and_then(Caller::claimed),
-            principal = caller.and_then(Caller::told),
-            identified_by = caller.map(|caller| caller.evidence().as_str()),
+            principal = caller.and_then(Caller::log_name),
+            identified_by = caller.map(|caller| caller.auth_method().as_str()),
             client = client.map(|client| client.name.as_str()),
             client_version = client.map(|client| client.version.as_str()),
             tool = &*self.tool,
             composition = self.composition.as_ref().map(|key| tracing::field::display(&key.name)),
             composition_version =
                 self.composition.as_ref().map(|key| tracing::field::display(&key.version)),
-            tool_version = offer.map(|key| tracing::field::display(&key.version)),
+            tool_version = served.map(|key| tracing::field::display(&key.version)),
             server = server.map(|key| tracing::field::display(name_of(key))),
             server_version = server.map(|key| tracing::field::display(&key.version)),
             revision = self.revision.0,
-            // Tenths of a second are enough.
-            catalog_age_s = age.map(|age| (age.as_secs_f64() * 10.0).round() / 10.0),
-            staleness = self.freshness.map(|freshness| freshness.verdict.as_str()),
+            // Rounded to 0.1 s.
+            catalog_age_seconds = age.map(|age| (age.as_secs_f64() * 10.0).round() / 10.0),
+            staleness = self.freshness.map(|freshness| freshness.level.as_str()),
             era = self.era.as_str(),
             permit = &*self.permit(),
             input = self.input.as_str(),
             output = self.output.as_str(),
-            outcome = self.ended.as_str(),
+            outcome = self.outcome.as_str(),
             cost = self.cost(),
             error = self.error.as_deref(),
-            // Microseconds are enough.
+            // Rounded to microseconds.
             duration_ms = (seconds * 1e6).round() / 1e3,
             request_bytes = self.request_bytes,
             response_bytes = self.response_bytes,
@@ -301,7 +300,7 @@ impl CallRecord {
     }
 }
 
-/// The name of what is called, which may also be an agent: those say so.
+/// The name of a server, or `agent/NAME`.
 fn name_of(server: &Key) -> Cow<'_, str> {
     if server.kind == Kind::Agent {
         return format!("agent/{}", server.name).into();
@@ -312,15 +311,16 @@ fn name_of(server: &Key) -> Cow<'_, str> {
 impl Drop for CallRecord {
     fn drop(&mut self) {
         let seconds = self.started.elapsed().as_secs_f64();
-        // Callers' calls; what those come to is counted by tool and server.
+        // Steps are counted by tool and server only.
         if self.composition.is_none() {
-            metric::count_call(self.era, self.ended, seconds);
+            metric::count_call(self.era, self.outcome, seconds);
         }
         if let Some(finding) = self.finding {
             metric::count_finding(finding.as_str());
         }
-        if let Some(freshness) = self.freshness.filter(|found| found.verdict != Verdict::Serve) {
-            metric::count_stale(freshness.verdict.as_str(), self.denial.is_some());
+        if let Some(freshness) = self.freshness.filter(|found| found.level != StalenessLevel::Serve)
+        {
+            metric::count_stale(freshness.level.as_str(), self.denial.is_some());
         }
         for (check, which) in [(self.input, "input"), (self.output, "output")] {
             if !matches!(check, Check::Skipped | Check::Valid) {
@@ -330,6 +330,6 @@ impl Drop for CallRecord {
         self.observe();
         self.measure();
         self.write(seconds);
-        self.span.end(|| self.ending());
+        self.span.end(|| self.span_summary());
     }
 }

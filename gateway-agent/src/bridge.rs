@@ -1,10 +1,8 @@
-//! The stdio bridge: clients that only speak MCP over stdio reach a gateway through this process, in
-//! both protocol eras.
+//! The stdio bridge: connects MCP clients on stdio to a gateway, for all protocol versions.
 //!
-//! Each line from the client becomes an HTTP request to the endpoint of a gateway, which runs elsewhere
-//! or in the same process. Each message of a response becomes a line. Requests run concurrently.
-//! Notifications and responses of the client are sent one after the other. A call whose outcome is
-//! unknown is never sent again.
+//! Each line of the client becomes an HTTP request to the endpoint of a remote or embedded gateway.
+//! Each message of a response becomes a line. Requests run concurrently; notifications and
+//! responses of the client are sent in order. A call with an unknown outcome is never retried.
 
 mod endpoint;
 mod exchange;
@@ -23,7 +21,7 @@ use std::{io, sync::Arc, time::Duration};
 use bytes::Bytes;
 use futures_util::future::join_all;
 use gateway_protocol::jsonrpc::{
-    self, Id, Invalid, Limits, Message, Notification, Object, Request,
+    self, Id, InvalidMessage, Limits, Message, Notification, Object, Request,
 };
 use gateway_upstream::{Line, Lines, id_at_ends};
 use serde::Deserialize;
@@ -38,27 +36,27 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 pub use self::endpoint::{Address, Endpoint, Identity, InvalidEndpoint, Token};
 use self::{
-    incoming::Asked,
+    incoming::ClientRequest,
     output::Output,
     params::ParamHeaders,
-    running::{Kind, Running, Slot},
-    session::{Bound, Session},
+    running::{Kind, RequestSlot, RunningRequests},
+    session::{Session, SessionSnapshot},
 };
 
-/// How long running requests may take after the client has closed its end.
-const FINISH: Duration = Duration::from_secs(5);
-/// How long the end of the session and the last write may take.
-const CLOSE: Duration = Duration::from_secs(1);
-/// How many notifications and responses wait while the gateway takes one.
-const WAITING: usize = 64;
+/// Drain time of running requests after the client has closed its input.
+const DRAIN_TIMEOUT: Duration = Duration::from_secs(5);
+/// Maximum time for the end of the session and the last write.
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(1);
+/// Maximum number of queued notifications and responses of the client.
+const QUEUE: usize = 64;
 const CANCELLED: &str = "notifications/cancelled";
 
-/// The longest messages.
+/// Size limits.
 #[derive(Debug, Clone, Copy)]
 pub struct Sizes {
-    /// The longest line of the client, in bytes.
+    /// Maximum size of a line of the client, in bytes.
     pub message_bytes: usize,
-    /// The longest message of the gateway, in bytes.
+    /// Maximum size of a message of the gateway, in bytes.
     pub response_bytes: usize,
 }
 
@@ -68,7 +66,7 @@ impl Default for Sizes {
     }
 }
 
-/// Serves a client until it closes its end and its requests have finished, or until `stop`.
+/// Serves a client until it closes its input and its requests have finished, or until `stop`.
 pub async fn run(
     endpoint: Endpoint,
     sizes: Sizes,
@@ -82,24 +80,24 @@ pub async fn run(
         output,
         session: Session::new(),
         params: ParamHeaders::default(),
-        running: Running::default(),
+        running: RunningRequests::default(),
         tasks: TaskTracker::new(),
         stop: CancellationToken::new(),
     });
-    let (in_order, messages) = mpsc::channel(WAITING);
+    let (in_order, messages) = mpsc::channel(QUEUE);
     let sending = tokio::spawn(Arc::clone(&bridge).send_in_order(messages));
     let read = tokio::select! {
         read = bridge.read_lines(input, &in_order) => read.map(|()| true),
         () = stop => Ok(false),
-        // The client has closed standard output.
+        // Standard output is closed.
         _ = &mut writing => Ok(false),
     };
-    // A client that sends no more does not wait for a gateway that is starting.
+    // A client that has closed its input does not wait for a starting gateway.
     bridge.endpoint.end_start();
     drop(in_order);
     bridge.end(sending, read.as_ref().is_ok_and(|is_finished| *is_finished)).await;
     drop(bridge);
-    let _ = timeout(CLOSE, async {
+    let _ = timeout(CLOSE_TIMEOUT, async {
         if !writing.is_finished() {
             let _ = writing.await;
         }
@@ -108,7 +106,7 @@ pub async fn run(
     read.map(drop)
 }
 
-/// One client.
+/// The bridge of one client.
 #[derive(Debug)]
 struct Bridge {
     endpoint: Endpoint,
@@ -116,15 +114,15 @@ struct Bridge {
     output: Output,
     session: Session,
     params: ParamHeaders,
-    running: Running,
+    running: RunningRequests,
     tasks: TaskTracker,
-    /// Cancelled at the end.
+    /// Cancelled at shutdown.
     stop: CancellationToken,
 }
 
 impl Bridge {
     fn limits(&self) -> Limits {
-        Limits::of_bytes(self.sizes.message_bytes)
+        Limits::with_max_bytes(self.sizes.message_bytes)
     }
 
     async fn read_lines(
@@ -141,7 +139,7 @@ impl Bridge {
                 Line::TooLong { head, tail } => {
                     let id = id_of_long_request(head, tail);
                     let id = id.as_deref().and_then(|id| Id::parse(id).ok());
-                    let invalid = Invalid::TooLarge { limit_bytes };
+                    let invalid = InvalidMessage::TooLarge { limit_bytes };
                     self.output.send(failure::invalid(id, &invalid)).await;
                 }
             }
@@ -151,7 +149,7 @@ impl Bridge {
 
     async fn receive(self: &Arc<Self>, line: Bytes, in_order: &mpsc::Sender<Bytes>) {
         match jsonrpc::parse(&line, self.limits()) {
-            Ok(Message::Request(request)) => match self.admit(&line, &request) {
+            Ok(Message::Request(request)) => match self.start_request(&line, &request) {
                 Ok(work) => self.spawn(work),
                 Err(response) => self.output.send(response).await,
             },
@@ -159,7 +157,7 @@ impl Bridge {
             Ok(Message::Notification(_) | Message::Response(_)) => {
                 let _ = in_order.send(line).await;
             }
-            Err(Invalid::Batch) if self.session.takes_batches() => {
+            Err(InvalidMessage::Batch) if self.session.takes_batches() => {
                 self.receive_batch(&line, in_order).await;
             }
             Err(invalid) => {
@@ -170,7 +168,7 @@ impl Bridge {
         }
     }
 
-    /// Each message of a batch is sent alone. The responses are one batch.
+    /// Sends each message of a batch on its own, and returns the responses as one batch.
     async fn receive_batch(self: &Arc<Self>, line: &Bytes, in_order: &mpsc::Sender<Bytes>) {
         let members: Vec<&RawValue> = serde_json::from_slice(line).unwrap_or_default();
         if members.is_empty() {
@@ -180,7 +178,7 @@ impl Bridge {
         for member in members {
             let member = Bytes::copy_from_slice(member.get().as_bytes());
             match jsonrpc::parse(&member, self.limits()) {
-                Ok(Message::Request(request)) => match self.admit(&member, &request) {
+                Ok(Message::Request(request)) => match self.start_request(&member, &request) {
                     Ok(admitted) => work.push(admitted),
                     Err(response) => responses.push(response),
                 },
@@ -200,36 +198,40 @@ impl Bridge {
         });
     }
 
-    /// Admits a request, or returns the response that rejects it.
-    fn admit(&self, line: &Bytes, request: &Request<'_>) -> Result<(Asked, Slot), Bytes> {
-        let asked = Asked::read(line.clone(), request);
+    /// Registers a request, or returns an error response.
+    fn start_request(
+        &self,
+        line: &Bytes,
+        request: &Request<'_>,
+    ) -> Result<(ClientRequest, RequestSlot), Bytes> {
+        let asked = ClientRequest::read(line.clone(), request);
         let slot = self.running.begin(request.id.as_raw(), line.len(), asked.kind());
         let slot = slot.map_err(|full| full.response(request.id))?;
         Ok((asked, slot))
     }
 
-    fn spawn(self: &Arc<Self>, (asked, slot): (Asked, Slot)) {
+    fn spawn(self: &Arc<Self>, (asked, slot): (ClientRequest, RequestSlot)) {
         let bridge = Arc::clone(self);
         self.tasks.spawn(async move {
             if let Some(response) = bridge.exchange_until_stop(&asked, &slot).await {
-                // The client may use the id again as soon as it has the response.
+                // The client can reuse the id when it has the response.
                 drop(slot);
                 bridge.output.send(response).await;
             }
         });
     }
 
-    /// Takes the cancellation of a request that needs no message to the gateway.
+    /// Handles the cancellation of a stateless request, which needs no message to the gateway.
     fn is_cancellation(&self, notification: &Notification<'_>) -> bool {
         if notification.method != CANCELLED {
             return false;
         }
-        // A request that is not running has its response already.
+        // A request that is no longer running has been answered.
         let cancelled = cancelled_id(notification).and_then(|id| self.running.cancel(id));
-        cancelled != Some(Kind::OfSession)
+        cancelled != Some(Kind::Session)
     }
 
-    /// Sends the notifications and the responses of the client, each after the one before.
+    /// Sends notifications and responses of the client in order.
     async fn send_in_order(self: Arc<Self>, mut messages: mpsc::Receiver<Bytes>) {
         while let Some(body) = messages.recv().await {
             let Some(()) = self.stop.run_until_cancelled(self.send_one(body)).await else { return };
@@ -243,27 +245,27 @@ impl Bridge {
             is_initialized = notification.method == "notifications/initialized";
             cancelled = cancelled_id(&notification).map(Box::from);
         }
-        let bound = self.session.bound();
+        let snapshot = self.session.snapshot();
         if let Some(id) = cancelled {
-            self.cancel_again(id, &bound, &body);
+            self.repeat_cancellation(id, &snapshot, &body);
         }
         let is_stateless = stateless.is_some();
-        let headers = stateless.unwrap_or_else(|| bound.headers.clone());
+        let headers = stateless.unwrap_or_else(|| snapshot.headers.clone());
         match self.endpoint.post(headers, body.clone()).await {
-            Ok(response) if response.status() == 404 && !is_stateless && bound.has_session() => {
+            Ok(response) if response.status() == 404 && !is_stateless && snapshot.has_session() => {
                 // A response to a request of the lost session has no receiver.
-                if let Err(failure) = self.open_again(bound.generation).await {
+                if let Err(failure) = self.reopen(snapshot.generation).await {
                     tracing::warn!("{failure}");
                 }
             }
             Ok(response) if !response.status().is_success() => {
                 let status = response.status();
-                tracing::warn!(%status, "the gateway rejected a message of the client");
+                tracing::warn!(%status, "the gateway rejected a message from the client");
             }
             Ok(_) => {}
             Err(_) => {
                 let gateway = self.endpoint.name();
-                tracing::warn!("a message of the client was lost: cannot reach {gateway}");
+                tracing::warn!("a message from the client was lost: cannot reach {gateway}");
             }
         }
         if is_initialized && self.session.initialized() {
@@ -274,11 +276,16 @@ impl Bridge {
         }
     }
 
-    /// Sends a cancellation again while its request runs: the first may have overtaken the request.
-    fn cancel_again(self: &Arc<Self>, id: Box<str>, bound: &Bound, body: &Bytes) {
-        /// The pauses before each time.
+    /// Repeats a cancellation while its request runs: the first one may have overtaken the request.
+    fn repeat_cancellation(
+        self: &Arc<Self>,
+        id: Box<str>,
+        snapshot: &SessionSnapshot,
+        body: &Bytes,
+    ) {
+        /// The delays before each repetition.
         const PAUSES: [Duration; 2] = [Duration::from_millis(100), Duration::from_millis(500)];
-        let (bridge, bound, body) = (Arc::clone(self), bound.clone(), body.clone());
+        let (bridge, snapshot, body) = (Arc::clone(self), snapshot.clone(), body.clone());
         self.tasks.spawn(async move {
             let again = async {
                 for pause in PAUSES {
@@ -286,14 +293,14 @@ impl Bridge {
                     if !bridge.running.is_cancelled(&id) {
                         return;
                     }
-                    let _ = bridge.endpoint.post(bound.headers.clone(), body.clone()).await;
+                    let _ = bridge.endpoint.post(snapshot.headers.clone(), body.clone()).await;
                 }
             };
             bridge.stop.run_until_cancelled(again).await;
         });
     }
 
-    /// Ends everything. Running requests may finish if the client only closed its end.
+    /// Ends the bridge. Running requests finish if the client only closed its input.
     async fn end(&self, sending: JoinHandle<()>, may_finish: bool) {
         self.tasks.close();
         if may_finish {
@@ -301,19 +308,21 @@ impl Bridge {
                 let _ = sending.await;
                 self.running.finished().await;
             };
-            if timeout(FINISH, finished).await.is_err() {
-                tracing::warn!("some requests did not finish within {FINISH:?} and are cut off");
+            if timeout(DRAIN_TIMEOUT, finished).await.is_err() {
+                tracing::warn!(
+                    "some requests did not finish within {DRAIN_TIMEOUT:?} and were aborted"
+                );
             }
         }
         self.stop.cancel();
         let ended = async {
             self.tasks.wait().await;
-            let bound = self.session.bound();
-            if bound.has_session() {
-                let _ = self.endpoint.delete(bound.headers).await;
+            let snapshot = self.session.snapshot();
+            if snapshot.has_session() {
+                let _ = self.endpoint.delete(snapshot.headers).await;
             }
         };
-        let _ = timeout(CLOSE, ended).await;
+        let _ = timeout(CLOSE_TIMEOUT, ended).await;
     }
 }
 
@@ -328,20 +337,20 @@ fn cancelled_id<'a>(notification: &Notification<'a>) -> Option<&'a str> {
     jsonrpc::read_object::<Cancelled<'a>>(params).map(|cancelled| cancelled.request_id.get())
 }
 
-/// The id of a line that is an object but not a message.
+/// Reads the id of an object that is not a valid message.
 fn id_of(line: &[u8]) -> Option<String> {
     let raw: &RawValue = serde_json::from_slice(line).ok()?;
     Some(Object::parse(raw).ok()?.find("id")?.get().to_owned())
 }
 
-/// The id of a request, read from the ends of its line.
+/// Reads the id of an overlong request from the ends of its line.
 fn id_of_long_request(head: &[u8], tail: &[u8]) -> Option<String> {
     let names_method = |part: &[u8]| part.windows(8).any(|window| window == b"\"method\"");
     if !names_method(head) && !names_method(tail) {
         return None;
     }
     let id = id_at_ends(head, tail)?;
-    // A part of an id is not an id.
+    // A truncated id is not valid JSON.
     serde_json::from_str::<serde_json::Value>(&id).ok()?;
     Some(id)
 }

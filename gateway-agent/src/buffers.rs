@@ -1,6 +1,6 @@
-//! Responses keep the memory of their request reserved until they have left the gateway.
+//! Responses keep their request's memory reserved until they are sent.
 //!
-//! A caller is an authenticated principal, or else a network address.
+//! The quota belongs to an authenticated caller, or else to a network address.
 
 use std::{
     net::IpAddr,
@@ -13,35 +13,35 @@ use axum::{
     body::{Body, Bytes},
     response::Response,
 };
-use gateway_policy::Buffered;
+use gateway_policy::BufferReservation;
 use http_body::{Body as _, Frame, SizeHint};
 use registry_tls::client_network;
 
-/// Largest part of an answer that leaves its reservation at once. The connection buffers a few.
+/// Largest part of a response that is sent at once, in bytes. The connection buffers a few parts.
 const PART: usize = 64 * 1024;
 
-/// The share of an unauthenticated caller: all requests of its network have one.
+/// The quota key of an unauthenticated caller. All callers of a network share one.
 pub(crate) fn of_address(address: IpAddr) -> Arc<str> {
     format!("address {}", client_network(address)).into()
 }
 
-/// An answer that keeps its request's reservation until it has left.
-pub(crate) fn reserved(answer: Response, buffered: Arc<Buffered>) -> Response {
+/// Keeps a reservation until the response is sent.
+pub(crate) fn reserved(answer: Response, buffered: Arc<BufferReservation>) -> Response {
     let is_short = answer.body().size_hint().exact().is_some_and(|bytes| bytes <= PART as u64);
     if is_short { answer } else { answer.map(|body| Body::new(Reserved::new(body, buffered))) }
 }
 
-/// The body of an answer that keeps its request's reservation until it has left.
+/// The body of a response with a reservation.
 #[derive(Debug)]
 struct Reserved {
     body: Body,
-    /// The rest of the last frame.
+    /// The unsent rest of the last frame.
     rest: Bytes,
-    _buffered: Arc<Buffered>,
+    _buffered: Arc<BufferReservation>,
 }
 
 impl Reserved {
-    fn new(body: Body, buffered: Arc<Buffered>) -> Self {
+    fn new(body: Body, buffered: Arc<BufferReservation>) -> Self {
         Self { body, rest: Bytes::new(), _buffered: buffered }
     }
 }
@@ -84,24 +84,24 @@ impl http_body::Body for Reserved {
 
 #[cfg(test)]
 mod tests {
-    use gateway_policy::Buffers;
+    use gateway_policy::BufferPool;
     use http_body_util::BodyExt as _;
 
     use super::*;
 
     #[tokio::test]
-    async fn answer_keeps_its_reservation_until_it_left() {
-        let buffers = Arc::new(Buffers::default());
+    async fn response_keeps_reservation_until_sent() {
+        let buffers = Arc::new(BufferPool::default());
         let buffered = Arc::new(buffers.open(None, 1 << 30));
-        buffered.grow(3 * PART).unwrap();
+        buffered.reserve(3 * PART).unwrap();
         let mut body = Reserved::new(Body::from(vec![1; 2 * PART + 1]), buffered);
         for left in [PART as u64 + 1, 1, 0] {
             body.frame().await.unwrap().unwrap();
             assert_eq!(body.size_hint().exact(), Some(left));
-            assert_eq!(buffers.all(), 3 * PART);
+            assert_eq!(buffers.total(), 3 * PART);
         }
         assert!(body.is_end_stream());
         drop(body);
-        assert_eq!(buffers.all(), 0);
+        assert_eq!(buffers.total(), 0);
     }
 }

@@ -1,8 +1,7 @@
-//! What the gateway knows of the registry: the current catalog, how old that knowledge is, and the
-//! verified copy of it on disk.
+//! The current catalog, its age, and its verified copy on disk.
 //!
-//! A source puts catalogs in, everybody else reads; a swap is atomic, and whoever holds a catalog
-//! keeps it. The disk follows within a second and may lag, but it always holds a true past state.
+//! The source replaces the catalog atomically; readers keep the catalog that they hold. The disk
+//! follows within a second and always contains a valid past state.
 
 mod disk;
 mod journal;
@@ -20,13 +19,14 @@ use tokio::sync::watch;
 pub use disk::CacheError;
 pub use writer::Writer;
 
-use crate::admission::Admission;
+use crate::catalog_verifier::CatalogVerifier;
 use disk::Disk;
 
-/// Most bytes of commits that wait for the disk; past that the whole catalog is written instead.
+/// Maximum size of commits that wait for the disk, in bytes. Beyond it, the whole catalog is
+/// written instead.
 const PENDING_BYTES: usize = 32 * 1024 * 1024;
 
-/// The current catalog; clones share it.
+/// The current catalog. Clones share it.
 #[derive(Debug, Clone)]
 pub struct Cache {
     shared: Arc<Shared>,
@@ -41,51 +41,51 @@ struct Shared {
     confirmed: Mutex<Option<Confirmed>>,
 }
 
-/// How the copy on disk is.
+/// The state of the copy on disk.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum DiskState {
-    /// It is written.
+    /// Writable.
     Ok,
-    /// It cannot be written, and why.
+    /// Not writable, with the reason.
     Failing(String),
-    /// There is none.
+    /// No copy is configured.
     None,
 }
 
-/// What the disk does not have yet.
+/// The changes that are not on disk.
 #[derive(Debug, Default)]
 struct Pending {
     commits: Vec<SealedCommit>,
     bytes: usize,
-    is_whole: bool,
-    /// Whether the disk is getting what was taken before.
+    needs_rewrite: bool,
+    /// Whether an earlier batch is being written.
     is_writing: bool,
 }
 
 impl Pending {
     fn push(&mut self, commit: SealedCommit) {
-        if self.is_whole {
+        if self.needs_rewrite {
             return;
         }
         let documents: usize = commit.documents().iter().map(|d| d.bytes().len()).sum();
         self.bytes += commit.bytes().len() + documents;
         self.commits.push(commit);
         if self.bytes > PENDING_BYTES {
-            self.want_whole();
+            self.request_rewrite();
         }
     }
 
-    fn want_whole(&mut self) {
-        *self = Self { is_whole: true, is_writing: self.is_writing, ..Self::default() };
+    fn request_rewrite(&mut self) {
+        *self = Self { needs_rewrite: true, is_writing: self.is_writing, ..Self::default() };
     }
 
-    /// Whether the disk has, or is getting, all that there is.
+    /// Whether all changes are on disk or being written.
     fn is_empty(&self) -> bool {
-        !self.is_whole && self.commits.is_empty()
+        !self.needs_rewrite && self.commits.is_empty()
     }
 }
 
-/// When the catalog was last known to be the registry's latest.
+/// When the registry last confirmed the catalog.
 #[derive(Debug, Clone, Copy)]
 struct Confirmed {
     at: Instant,
@@ -98,7 +98,7 @@ impl Confirmed {
     }
 }
 
-/// A batch for the disk: the catalog, and the commits that lead to it if there are only those.
+/// A batch for the disk: the catalog, and its new commits if they suffice.
 #[derive(Debug)]
 struct Batch {
     catalog: Arc<Catalog>,
@@ -107,7 +107,7 @@ struct Batch {
 }
 
 impl Cache {
-    /// A cache without a disk, that begins with this catalog or with nothing.
+    /// Creates a cache without a copy on disk.
     pub fn in_memory(catalog: Option<Catalog>) -> Self {
         let catalog = catalog.unwrap_or_else(|| Catalog::empty(RegistryId::new("")));
         let (catalog, _) = watch::channel(Arc::new(catalog));
@@ -117,23 +117,22 @@ impl Cache {
         Self { shared: Arc::new(Shared { catalog, persisted, disk, pending, confirmed }) }
     }
 
-    /// The catalog of the copy at this path, if one verifies and passes the startup checks. Nothing
-    /// is locked or written.
-    pub(crate) fn read(path: &Path, admission: &Admission) -> Option<Catalog> {
-        Disk::read(path, |catalog| admission.admit(catalog))
+    /// Reads a copy that verifies and passes the startup checks, without a lock.
+    pub(crate) fn read(path: &Path, catalog_verifier: &CatalogVerifier) -> Option<Catalog> {
+        Disk::read(path, |catalog| catalog_verifier.verify(catalog))
     }
 
-    /// Takes the copy at this path, if one verifies and passes the startup checks. The writer must
-    /// be run for the disk to follow.
+    /// Opens a copy that verifies and passes the startup checks. The writer must run to update the
+    /// disk.
     pub fn open(
         path: &Path,
-        admission: impl Into<Admission>,
+        catalog_verifier: impl Into<CatalogVerifier>,
     ) -> Result<(Self, Writer), CacheError> {
-        let admission = admission.into();
-        let (disk, loaded) = Disk::open(path, |catalog| admission.admit(catalog))?;
+        let catalog_verifier = catalog_verifier.into();
+        let (disk, loaded) = Disk::open(path, |catalog| catalog_verifier.verify(catalog))?;
         let age = disk.age();
         let cache = Self::in_memory(loaded);
-        cache.note_disk(DiskState::Ok);
+        cache.set_disk_state(DiskState::Ok);
         if cache.has_catalog() {
             cache.shared.persisted.send_replace(cache.current().revision());
             *lock(&cache.shared.confirmed) =
@@ -143,30 +142,28 @@ impl Cache {
         Ok((cache, writer))
     }
 
-    /// The catalog now.
     pub fn current(&self) -> Arc<Catalog> {
         self.shared.catalog.borrow().clone()
     }
 
-    /// The catalog now and whenever it changes.
     pub fn subscribe(&self) -> watch::Receiver<Arc<Catalog>> {
         self.shared.catalog.subscribe()
     }
 
-    /// Whether there is a catalog at all; an empty registry's catalog is one.
+    /// Whether a catalog was loaded. It can be empty.
     pub fn has_catalog(&self) -> bool {
         !self.current().registry().as_str().is_empty()
     }
 
-    /// Swaps in another catalog as a whole.
+    /// Replaces the whole catalog.
     pub fn replace(&self, catalog: Catalog) {
         let mut pending = lock(&self.shared.pending);
-        pending.want_whole();
+        pending.request_rewrite();
         self.shared.catalog.send_replace(Arc::new(catalog));
     }
 
-    /// Swaps in the same content at a later revision. The disk may keep the earlier one: whoever
-    /// comes back with that content is not sent it again.
+    /// Advances the revision without changed content. The disk can keep the earlier revision: a
+    /// gateway that resumes with the same content does not receive it again.
     pub fn move_to(&self, catalog: Catalog) {
         let pending = lock(&self.shared.pending);
         let revision = catalog.revision();
@@ -176,14 +173,15 @@ impl Cache {
         }
     }
 
-    /// Swaps in the catalog that follows from the current one by these commits.
+    /// Replaces the catalog by its successor after some commits.
     pub fn advance(&self, catalog: Catalog, commits: impl IntoIterator<Item = SealedCommit>) {
         let mut pending = lock(&self.shared.pending);
         commits.into_iter().for_each(|commit| pending.push(commit));
         self.shared.catalog.send_replace(Arc::new(catalog));
     }
 
-    /// Notes that the catalog was the registry's latest so long ago, unless more is known already.
+    /// Records that the catalog was the registry's latest `before` ago, unless a later time is
+    /// known.
     pub fn confirm(&self, before: Duration) {
         let mut confirmed = lock(&self.shared.confirmed);
         if confirmed.is_none_or(|confirmed| before < confirmed.age()) {
@@ -191,32 +189,32 @@ impl Cache {
         }
     }
 
-    /// How long ago the catalog was known to be the registry's latest, also before a restart: the
-    /// files on disk have that time as theirs.
+    /// Time since the registry last confirmed the catalog. Survives restarts as the modification
+    /// time of the files.
     pub fn age(&self) -> Option<Duration> {
         let confirmed = *lock(&self.shared.confirmed);
         confirmed.map(Confirmed::age)
     }
 
-    /// When what is on disk was last known to be the latest; `None` while something is to be written.
+    /// When the state on disk was last confirmed. `None` while changes are not on disk.
     fn confirmed_on_disk(&self) -> Option<Confirmed> {
-        // Read first: what comes after it is not on disk.
+        // Read first: a later confirmation can cover a state that is not on disk.
         let confirmed = *lock(&self.shared.confirmed);
         let pending = lock(&self.shared.pending);
         confirmed.filter(|_| pending.is_empty() && !pending.is_writing)
     }
 
-    /// The revision on disk, now and whenever it changes.
+    /// The revision on disk.
     pub fn persisted(&self) -> watch::Receiver<Revision> {
         self.shared.persisted.subscribe()
     }
 
-    /// How the copy on disk is, now and whenever that changes.
+    /// The state of the copy on disk.
     pub fn disk(&self) -> watch::Receiver<DiskState> {
         self.shared.disk.subscribe()
     }
 
-    /// Everything that the disk does not have yet; `None` if it has all.
+    /// Takes all changes that are not on disk.
     fn take_batch(&self) -> Option<Batch> {
         let mut pending = lock(&self.shared.pending);
         if pending.is_empty() {
@@ -224,26 +222,26 @@ impl Cache {
         }
         let taken =
             std::mem::replace(&mut *pending, Pending { is_writing: true, ..Pending::default() });
-        let commits = (!taken.is_whole).then_some(taken.commits);
+        let commits = (!taken.needs_rewrite).then_some(taken.commits);
         let confirmed = *lock(&self.shared.confirmed);
         Some(Batch { catalog: self.current(), confirmed, commits })
     }
 
-    /// Has the whole catalog written next, after a write that failed.
-    fn want_whole(&self) {
-        *lock(&self.shared.pending) = Pending { is_whole: true, ..Pending::default() };
+    /// Requests a write of the whole catalog after a failed write.
+    fn request_rewrite(&self) {
+        *lock(&self.shared.pending) = Pending { needs_rewrite: true, ..Pending::default() };
     }
 
-    /// Notes that the disk has what was taken, of this revision.
-    fn note_persisted(&self, revision: Revision) {
+    /// Records a successful write.
+    fn set_persisted(&self, revision: Revision) {
         let mut pending = lock(&self.shared.pending);
         pending.is_writing = false;
-        // If nothing else came, only the revision is another one.
+        // Without further changes, the current revision has the written content.
         let persisted = if pending.is_empty() { self.current().revision() } else { revision };
         self.shared.persisted.send_replace(persisted);
     }
 
-    fn note_disk(&self, state: DiskState) {
+    fn set_disk_state(&self, state: DiskState) {
         self.shared.disk.send_if_modified(|now| {
             let is_new = *now != state;
             *now = state;

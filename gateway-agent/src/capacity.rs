@@ -1,21 +1,21 @@
-//! How many connections and event streams there may be at once.
+//! The limits of connections and event streams.
 
-/// Most connections at once; more wait in the kernel's queue.
+/// Maximum number of connections; more wait in the kernel's queue.
 const CONNECTIONS: usize = 10_000;
 
-/// Most connections at once, where the process may open so many files: half of them are for
+/// Maximum number of connections, given the limit of open files. Half of the files are for
 /// upstreams, the registry and the disk.
 pub(crate) fn connections() -> usize {
     CONNECTIONS.min(open_files() / 2).max(2)
 }
 
-/// Most connections of one address, where the operator sets none.
+/// Default maximum number of connections per address.
 pub(crate) fn address_connections() -> usize {
     connections().div_ceil(4)
 }
 
-/// Most event streams at once. Each holds a connection for as long as its client likes, so at
-/// least half of the connections stay free for calls and probes.
+/// Maximum number of event streams. Each occupies a connection indefinitely, so at least half of
+/// the connections stay free for calls and probes.
 pub(crate) fn streams(wanted: usize) -> usize {
     wanted.min(connections() / 2)
 }

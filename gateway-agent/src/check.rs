@@ -1,5 +1,5 @@
-//! `--check`: compares the targets with the catalog of the registry file or of the cache. The
-//! registry is not contacted.
+//! `--check`: compares the targets with the catalog of the registry file or cache. It does not
+//! contact the registry.
 
 use gateway_upstream::Routing;
 
@@ -10,14 +10,14 @@ use crate::{
     source::{self, Source},
 };
 
-/// The findings, or why there is no catalog to check against.
+/// Returns the findings, or the reason why no catalog is available.
 pub fn check(config: &Config) -> Result<Vec<Finding>, String> {
-    let admission = config.registry.admission();
+    let catalog_verifier = config.registry.catalog_verifier();
     let catalog = match &config.registry.source.address {
-        Source::File(path) => source::load_file(path, &admission)?,
+        Source::File(path) => source::load_file(path, &catalog_verifier)?,
         Source::Grpc(_) | Source::Http(_) | Source::Discovered => {
             let cache = &config.registry.cache;
-            Cache::read(cache, &admission).ok_or_else(|| {
+            Cache::read(cache, &catalog_verifier).ok_or_else(|| {
                 format!(
                     "the cache {} has no catalog; start the gateway once, or run `registryctl export \
                      --out registry.json` and check with `--registry file://./registry.json`",

@@ -1,8 +1,7 @@
-//! The wall clock, for what is laid beside other programs' times or outlives the process.
+//! The wall clock, for times that other programs or later processes see.
 
 use std::time::SystemTime;
 
-/// What time it is.
 #[expect(clippy::disallowed_methods, reason = "this is the one place that asks")]
 pub(crate) fn now() -> SystemTime {
     SystemTime::now()

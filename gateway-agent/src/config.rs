@@ -1,5 +1,5 @@
-//! The gateway's configuration: one strict YAML file, parsed into the settings of each module. All
-//! problems are reported together.
+//! The configuration: one strict YAML file, parsed into the settings of each module. All problems
+//! are reported at once.
 
 mod ancestors;
 mod args;
@@ -9,13 +9,13 @@ mod identity;
 mod init;
 mod load;
 mod mcp_servers;
+mod observability;
+mod origins;
 mod problem;
-mod reach;
 mod read;
 mod restart;
 mod scope;
 mod secret;
-mod seeing;
 mod staleness;
 mod state;
 mod target;
@@ -28,23 +28,23 @@ mod yaml;
 
 use std::{collections::BTreeMap, net::SocketAddr, path::PathBuf, time::Duration};
 
-use gateway_policy::{CheckRules, Mode, RuntimeValidation, ToolValidation};
+use gateway_policy::{RuntimeValidation, ToolValidation, ValidationMode, ValidationRules};
 use gateway_upstream::{TargetConfig, UpstreamLimits};
 use registry_core::checkpoint::VerifierKey;
 use registry_tls::ServerFiles;
 
 pub use self::{
     args::{Args, Command, ConfigCommand, InitArgs, LogFormat, StdioArgs},
-    init::{NotWritten, TEMPLATE, init},
+    init::{InitError, TEMPLATE, init},
     problem::{InvalidConfig, Problem},
     state::state_file,
 };
 use crate::{
     admin::AdminConfig,
-    admission::Admission,
+    catalog_verifier::CatalogVerifier,
     contract,
     freshness::MaxStaleness,
-    identity::settings::{AuthenticatorConfig, IdentityConfig, ProofsConfig},
+    identity::settings::{AuthenticationConfig, AuthenticatorConfig, IdentityConfig},
     origin::OriginPolicy,
     pipeline::{self, ToolLimits},
     source::{DiscoveryConfig, SourceConfig},
@@ -52,31 +52,29 @@ use crate::{
     trace::settings::TracingConfig,
 };
 
-/// The configuration of a gateway.
 #[derive(Debug, Clone)]
 pub struct Config {
-    /// The flags, for reloading the file.
+    /// The flags, which a reload applies again.
     pub args: Args,
-    /// The name of the gateway in the registry.
+    /// The gateway's name in the registry.
     pub name: String,
     /// The address for callers.
     pub listen: SocketAddr,
-    /// The certificate for callers, and the CA bundle for theirs. `None`: plain text.
+    /// The certificate for callers, and the CA bundle for client certificates. `None`: plain HTTP.
     pub tls: Option<ServerFiles>,
     /// Allowed web origins (`https://app.example.com`). Empty: loopback origins.
     pub allowed_origins: Vec<String>,
-    /// Allowed `Host` names, against DNS rebinding. Empty: loopback names, or any name if `listen` is
-    /// another address.
+    /// Allowed `Host` names, against DNS rebinding. Empty: loopback names, or any name if `listen`
+    /// is another address.
     pub allowed_hosts: Vec<String>,
-    /// The registry.
     pub registry: RegistryConfig,
     /// The unverified claims that identify callers.
     pub identity: IdentityConfig,
     /// How callers authenticate.
-    pub proofs: ProofsConfig,
+    pub authentication: AuthenticationConfig,
     /// The upstreams, with those of `mcp_servers`.
     pub targets: Vec<TargetConfig>,
-    /// The file of MCP servers.
+    /// The file of MCP servers (`mcpServers`).
     pub mcp_servers: Option<DiscoveryConfig>,
     /// Values of `${NAME}` in defaults of tools.
     pub variables: BTreeMap<String, String>,
@@ -88,45 +86,49 @@ pub struct Config {
     pub address_connections: Option<usize>,
     /// Limits of upstreams.
     pub limits: UpstreamLimits,
-    /// Exceptions from `limits` for single tools.
+    /// Overrides of `limits` for single tools.
     pub tool_limits: Vec<ToolLimits>,
-    /// After the signal to stop: the time to report not ready while accepting calls.
+    /// After the stop signal: the time to report not ready while accepting calls.
     pub drain_notice: Duration,
     /// After the notice: the time for running calls. `None`: the default.
     pub drain_timeout: Option<Duration>,
-    /// The keys of session and task ids. `None`: the gateway's own key, beside the cache.
+    /// The key file of session and task ids. `None`: the gateway creates a key next to the cache.
     pub session_key_file: Option<PathBuf>,
-    /// The admin listener.
     pub admin: Option<AdminConfig>,
-    /// Tracing.
     pub tracing: TracingConfig,
 }
 
-/// The `registry` block.
+/// The `registry` section.
 #[derive(Debug, Clone)]
 pub struct RegistryConfig {
     /// The source of the catalog.
     pub source: SourceConfig,
-    /// The key that must have signed every served catalog. `None`: unsigned catalogs are served.
+    /// The required signer of catalogs. `None`: unsigned catalogs are accepted.
     pub key: Option<VerifierKey>,
-    /// The path of the verified copy.
+    /// The path of the cache.
     pub cache: PathBuf,
-    /// The maximum age of the catalog for calls.
+    /// Maximum age of the catalog for calls.
     pub max_staleness: MaxStaleness,
-    /// The checks at run time.
+    /// The checks of every call.
     pub runtime: RuntimeValidation,
-    /// Exceptions from `runtime` for single tools.
+    /// Overrides of `runtime` for single tools.
     pub tools: Vec<ToolValidation>,
-    /// The checks when a catalog is loaded.
+    /// The checks of every new catalog.
     pub startup: StartupValidation,
 }
 
 /// `validation.runtime.*Validation`.
-const VIOLATIONS: &[(&str, Mode)] =
-    &[("deny", Mode::Error), ("warn", Mode::Warn), ("ignore", Mode::Ignore)];
+const VIOLATION_MODES: &[(&str, ValidationMode)] = &[
+    ("deny", ValidationMode::Error),
+    ("warn", ValidationMode::Warn),
+    ("ignore", ValidationMode::Ignore),
+];
 /// `validation.runtime.contractDrift`.
-const CONTRACTS: &[(&str, Mode)] =
-    &[("quarantine", Mode::Error), ("warn", Mode::Warn), ("ignore", Mode::Ignore)];
+const CONTRACT_MODES: &[(&str, ValidationMode)] = &[
+    ("quarantine", ValidationMode::Error),
+    ("warn", ValidationMode::Warn),
+    ("ignore", ValidationMode::Ignore),
+];
 
 /// Default of `limits.requestBytes`.
 const DEFAULT_REQUEST_BYTES: usize = 4 * 1024 * 1024;
@@ -134,7 +136,6 @@ const DEFAULT_REQUEST_BYTES: usize = 4 * 1024 * 1024;
 const DEFAULT_BUFFERED_BYTES: usize = 512 * 1024 * 1024;
 
 impl Config {
-    /// The settings of the pipeline.
     pub fn pipeline(&self) -> pipeline::Settings {
         pipeline::Settings {
             origins: OriginPolicy {
@@ -152,16 +153,14 @@ impl Config {
         }
     }
 
-    /// The settings of authentication.
     pub fn authenticator(&self) -> AuthenticatorConfig {
         AuthenticatorConfig {
             identity: self.identity,
-            proofs: self.proofs.clone(),
+            authentication: self.authentication.clone(),
             scheme: if self.tls.is_some() { "https" } else { "http" },
         }
     }
 
-    /// The settings of contracts.
     pub fn contracts(&self) -> contract::Settings {
         let limited = self.tool_limits.iter().map(|entry| entry.tool.clone()).collect();
         contract::Settings::new(self.registry.check_rules(), limited)
@@ -169,13 +168,12 @@ impl Config {
 }
 
 impl RegistryConfig {
-    /// The conditions for serving a catalog.
-    pub fn admission(&self) -> Admission {
-        Admission::from(self.startup).signed_by(self.key.clone())
+    /// The requirements for accepting a catalog.
+    pub fn catalog_verifier(&self) -> CatalogVerifier {
+        CatalogVerifier::from(self.startup).signed_by(self.key.clone())
     }
 
-    /// The checks of every tool.
-    pub fn check_rules(&self) -> CheckRules {
-        CheckRules::new(self.runtime, self.tools.clone())
+    pub fn check_rules(&self) -> ValidationRules {
+        ValidationRules::new(self.runtime, self.tools.clone())
     }
 }

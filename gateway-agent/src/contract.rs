@@ -1,15 +1,14 @@
-//! What tools promise, and whether their upstreams still say so: each registered tool against the
-//! definition that its server lists now.
+//! Contracts: compares each registered tool with the definition that its server lists.
 //!
-//! What is registered of a tool is its contract; what the registration leaves open is pinned as
-//! the upstream first said it. A definition that differs is classified, counted and reported, and
-//! may be quarantined until a commit or a person accepts it. Schemas that differ are compared on
-//! another thread (`keep.rs`), and callers get the last judgement meanwhile.
+//! The registration of a tool is its contract. Members that the registration omits are pinned when
+//! first seen. A changed definition is classified, counted and reported, and can be quarantined
+//! until a commit or an operator accepts it. Schemas are compared on another thread (`monitor.rs`);
+//! callers get the previous result meanwhile.
 
+mod comparison;
 mod definition;
-mod judge;
-mod keep;
 mod metric;
+mod monitor;
 mod observed;
 mod pin;
 mod pin_file;
@@ -24,221 +23,236 @@ use std::{
 };
 
 use arc_swap::ArcSwap;
-use gateway_policy::{CheckRules, Checks, Mode, ToolSelector};
+use gateway_policy::{ToolSelector, ValidationMode, ValidationModes, ValidationRules};
 use gateway_upstream::Definitions;
 use registry_core::{Catalog, Digest, Document, Key, Kind, Record, edges::edges};
 use tokio::sync::{Notify, watch};
 
-pub use self::{
-    definition::{Fingerprint, Part},
-    judge::{Drift, DriftClass, Judgement, Live, State},
-    observed::Observed,
-    report::{Report, ToolReport},
-};
 use self::{
-    judge::{Basis, Comparison},
-    observed::AllObserved,
+    comparison::{Comparison, ComparisonInputs},
+    observed::ViolationCounters,
     pin::Pins,
     pin_file::PinFile,
 };
+pub use self::{
+    comparison::{ContractState, ContractStatus, Drift, DriftClass, LiveTools},
+    definition::{DefinitionPart, Fingerprint},
+    observed::ViolationCounter,
+    report::{ContractReport, ToolReport},
+};
 
-/// What is known of every tool's contract.
+/// The contracts of all tools.
 #[derive(Debug, Default)]
 pub struct Contracts {
     settings: ArcSwap<Settings>,
-    known: Mutex<Known>,
-    observed: AllObserved,
-    /// `None`: the pins are kept in memory only.
+    known: Mutex<ContractTable>,
+    observed: ViolationCounters,
+    /// `None`: pins are kept in memory only.
     file: Option<Mutex<PinFile>>,
-    /// The upstreams' definitions, once they were judged.
-    passed: watch::Sender<Arc<Definitions>>,
-    again: Notify,
+    /// The upstreams' definitions, after their comparison.
+    published: watch::Sender<Arc<Definitions>>,
+    recheck: Notify,
 }
 
 /// The settings of contracts.
 #[derive(Debug, Default)]
 pub struct Settings {
-    rules: CheckRules,
-    /// The tools with limits of their own.
+    rules: ValidationRules,
+    /// The tools of `limits.tools`.
     limited: Vec<ToolSelector>,
 }
 
 impl Settings {
-    /// Creates settings. `limited` are the tools with limits of their own.
-    pub fn new(rules: CheckRules, limited: Vec<ToolSelector>) -> Self {
+    /// Creates settings. `limited` are the tools of `limits.tools`.
+    pub fn new(rules: ValidationRules, limited: Vec<ToolSelector>) -> Self {
         Self { rules, limited }
     }
 }
 
 #[derive(Debug, Default)]
-struct Known {
+struct ContractTable {
     pins: Pins,
-    /// What was judged last, and of what.
-    judged: BTreeMap<Key, (Basis, Arc<Judgement>)>,
-    /// The requested tools that are not judged yet.
+    /// The latest comparisons and their inputs.
+    compared: BTreeMap<Key, (ComparisonInputs, Arc<ContractStatus>)>,
+    /// Requested tools without a comparison.
     wanted: BTreeSet<Key>,
-    /// Whether a caller got a provisional answer since the last look.
-    is_awaited: bool,
+    /// Whether a caller received a provisional answer since the last check.
+    has_waiting_callers: bool,
 }
 
-/// An answer about a tool's contract at this moment.
+/// An answer about a tool's contract.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Answer {
-    /// Whether it is so.
-    pub is_so: bool,
-    /// Whether the next look may answer otherwise. The definitions are published again after it.
+pub struct ContractAnswer {
+    /// The answer.
+    pub holds: bool,
+    /// Whether the next check can change the answer. Definitions are then published again.
     pub is_provisional: bool,
 }
 
-impl Answer {
-    fn certain(is_so: bool) -> Self {
-        Self { is_so, is_provisional: false }
+impl ContractAnswer {
+    fn certain(holds: bool) -> Self {
+        Self { holds, is_provisional: false }
     }
 }
 
 /// Why a definition is not accepted.
 #[derive(Debug, thiserror::Error)]
 pub enum NotAccepted {
-    /// Nothing that could be accepted.
-    #[error("no definition of {0} is known; is it registered, and was its server reached?")]
+    /// The tool or its live definition is unknown.
+    #[error(
+        "no live definition of {0} is known; check that it is registered and that its server is reachable"
+    )]
     Unknown(Key),
-    /// The upstream says something else by now.
-    #[error("the definition of {tool} that its server gives now is {live}, not that one")]
+    /// The live definition has changed again.
+    #[error("the live definition of {tool} is now {live}; review it and accept this digest")]
     Another {
         /// The tool.
         tool: Key,
-        /// What there is to accept.
+        /// The digest of the live definition.
         live: Digest,
     },
-    /// It would not survive a restart.
+    /// The pins cannot be written.
     #[error("cannot write the pins: {0}")]
     Io(#[from] std::io::Error),
 }
 
 impl Contracts {
-    /// By these settings, with the pins that are beside the cache.
+    /// Opens the contracts with the pins next to the cache.
     pub fn open(cache: &Path, settings: Settings, definitions: Arc<Definitions>) -> Self {
         let (file, pins) = PinFile::open(cache);
-        let known = Known { pins, ..Known::default() };
+        let known = ContractTable { pins, ..ContractTable::default() };
         Self {
             settings: ArcSwap::from_pointee(settings),
             known: Mutex::new(known),
             file: Some(Mutex::new(file)),
-            passed: watch::channel(definitions).0,
+            published: watch::channel(definitions).0,
             ..Self::default()
         }
     }
 
-    /// Goes on by another configuration.
+    /// Applies a changed configuration.
     pub fn configure(&self, settings: Settings) {
         self.settings.store(Arc::new(settings));
-        self.again.notify_one();
+        self.recheck.notify_one();
     }
 
-    /// What is checked of a tool.
-    pub fn checks(&self, tool: &Key) -> Checks {
-        self.settings.load().rules.of(tool)
+    /// The checks of a tool's calls.
+    pub fn checks(&self, tool: &Key) -> ValidationModes {
+        self.settings.load().rules.for_tool(tool)
     }
 
-    /// What was seen of a tool's calls.
-    pub fn observed(&self, tool: &Key) -> Arc<Observed> {
-        self.observed.of(tool)
+    /// The schema violations of a tool's calls.
+    pub fn observed(&self, tool: &Key) -> Arc<ViolationCounter> {
+        self.observed.for_tool(tool)
     }
 
-    /// The upstreams' definitions, each passed on once it was judged.
+    /// The upstreams' definitions, published after their comparison.
     pub fn definitions(&self) -> watch::Receiver<Arc<Definitions>> {
-        self.passed.subscribe()
+        self.published.subscribe()
     }
 
-    /// Whether calls of a tool are refused for what its server lists now. Without any judgement they
-    /// are, unless a person has accepted exactly this definition.
-    pub fn is_quarantined(&self, catalog: &Catalog, record: &Record, live: Live<'_>) -> Answer {
-        if self.checks(record.document.key()).contract != Mode::Error {
-            return Answer::certain(false);
+    /// Whether calls of a tool are rejected because of its live definition. They are while no
+    /// comparison exists, unless an operator accepted exactly this definition.
+    pub fn is_quarantined(
+        &self,
+        catalog: &Catalog,
+        record: &Record,
+        live: LiveTools<'_>,
+    ) -> ContractAnswer {
+        if self.checks(record.document.key()).contract != ValidationMode::Error {
+            return ContractAnswer::certain(false);
         }
-        self.answer(catalog, record, live, |judged| judged.is_broken)
+        self.answer(catalog, record, live, |compared| compared.is_broken)
     }
 
-    /// Whether a tool is at the target of a lower version of its server, and that target lists
-    /// something else than is registered, or was not listed yet. Other words alone do not count,
-    /// because registrations may have their own. The configured mode does not count either.
-    pub fn is_undeployed(&self, catalog: &Catalog, record: &Record, live: Live<'_>) -> Answer {
+    /// Whether a tool uses the target of a lower version whose definition differs or was not listed
+    /// yet. Cosmetic differences and the configured mode do not count.
+    pub fn is_undeployed(
+        &self,
+        catalog: &Catalog,
+        record: &Record,
+        live: LiveTools<'_>,
+    ) -> ContractAnswer {
         if !live.is_provisional {
-            return Answer::certain(false);
+            return ContractAnswer::certain(false);
         }
-        self.answer(catalog, record, live, |judged| {
-            judged.state == State::Unheard
-                || judged.drift.iter().any(|drift| drift.class > DriftClass::Cosmetic)
+        self.answer(catalog, record, live, |compared| {
+            compared.state == ContractState::Pending
+                || compared.drift.iter().any(|drift| drift.class > DriftClass::Cosmetic)
         })
     }
 
-    /// Answers for callers, on their threads. Schemas that differ take a long comparison, which is
-    /// left to the next look.
+    /// Answers on the caller's thread. A comparison of different schemas takes long and is left to
+    /// the next check.
     fn answer(
         &self,
         catalog: &Catalog,
         record: &Record,
-        live: Live<'_>,
-        is_so: impl Fn(&Judgement) -> bool,
-    ) -> Answer {
+        live: LiveTools<'_>,
+        holds: impl Fn(&ContractStatus) -> bool,
+    ) -> ContractAnswer {
         let Some(comparison) = Comparison::new(catalog, record, live) else {
-            return Answer::certain(false);
+            return ContractAnswer::certain(false);
         };
-        let (key, basis) = (record.document.key(), comparison.basis());
-        if let Some(judged) = self.find(key, &basis) {
-            return Answer::certain(is_so(&judged));
+        let (key, inputs) = (record.document.key(), comparison.inputs());
+        if let Some(compared) = self.find(key, &inputs) {
+            return ContractAnswer::certain(holds(&compared));
         }
         let Some(seen) = comparison.with_other_schema() else {
-            return Answer::certain(is_so(&self.judged(record, (&comparison, basis))));
+            return ContractAnswer::certain(holds(&self.compared(record, (&comparison, inputs))));
         };
         let mut known = self.lock();
         known.wanted.insert(key.clone());
-        known.is_awaited = true;
-        let is_so = match known.judged.get(key) {
+        known.has_waiting_callers = true;
+        let holds = match known.compared.get(key) {
             _ if known.pins.is_accepted(record, &seen) => false,
-            Some((_, last)) => is_so(last),
+            Some((_, last)) => holds(last),
             None => true,
         };
         drop(known);
-        self.again.notify_one();
-        Answer { is_so, is_provisional: true }
+        self.recheck.notify_one();
+        ContractAnswer { holds, is_provisional: true }
     }
 
-    /// Judges a tool by what its server lists now; `None` where it has none. Compares only what was
-    /// not compared before.
-    fn judge(&self, catalog: &Catalog, record: &Record, live: Live<'_>) -> Option<Arc<Judgement>> {
+    /// Compares a tool with the live definition, unless the inputs are unchanged. `None` for tools
+    /// without a server.
+    fn evaluate(
+        &self,
+        catalog: &Catalog,
+        record: &Record,
+        live: LiveTools<'_>,
+    ) -> Option<Arc<ContractStatus>> {
         let comparison = Comparison::new(catalog, record, live)?;
-        let basis = comparison.basis();
-        let known = self.find(record.document.key(), &basis);
-        Some(known.unwrap_or_else(|| self.judged(record, (&comparison, basis))))
+        let inputs = comparison.inputs();
+        let known = self.find(record.document.key(), &inputs);
+        Some(known.unwrap_or_else(|| self.compared(record, (&comparison, inputs))))
     }
 
-    fn judged(
+    fn compared(
         &self,
         record: &Record,
-        (comparison, basis): (&Comparison<'_>, Basis),
-    ) -> Arc<Judgement> {
-        // Outside of the lock: two threads may do it twice, but none waits for it.
+        (comparison, inputs): (&Comparison<'_>, ComparisonInputs),
+    ) -> Arc<ContractStatus> {
+        // Without the lock: two threads may both compare, but neither waits.
         let found = comparison.compare();
         let mut known = self.lock();
-        let judged = Arc::new(known.pins.judge(comparison.catalog(), record, found));
-        known.judged.insert(record.document.key().clone(), (basis, judged.clone()));
-        judged
+        let compared = Arc::new(known.pins.compare_with_pins(comparison.catalog(), record, found));
+        known.compared.insert(record.document.key().clone(), (inputs, compared.clone()));
+        compared
     }
 
-    fn find(&self, tool: &Key, basis: &Basis) -> Option<Arc<Judgement>> {
+    fn find(&self, tool: &Key, inputs: &ComparisonInputs) -> Option<Arc<ContractStatus>> {
         let known = self.lock();
-        let (of, judged) = known.judged.get(tool)?;
-        (of == basis).then(|| judged.clone())
+        let (of, compared) = known.compared.get(tool)?;
+        (of == inputs).then(|| compared.clone())
     }
 
-    /// Takes what a tool's server lists now for its contract, on a person's word. Writes to the
-    /// disk, so it must not be called where nothing may block.
+    /// Accepts a tool's live definition on behalf of an operator. Blocks on disk writes.
     pub fn accept(&self, tool: &Key, live: Digest) -> Result<(), NotAccepted> {
         let mut known = self.lock();
-        let (_, judged) =
-            known.judged.get(tool).ok_or_else(|| NotAccepted::Unknown(tool.clone()))?;
-        let seen = judged.live.clone().ok_or_else(|| NotAccepted::Unknown(tool.clone()))?;
+        let (_, compared) =
+            known.compared.get(tool).ok_or_else(|| NotAccepted::Unknown(tool.clone()))?;
+        let seen = compared.live.clone().ok_or_else(|| NotAccepted::Unknown(tool.clone()))?;
         if seen.digest() != live {
             return Err(NotAccepted::Another { tool: tool.clone(), live: seen.digest() });
         }
@@ -249,41 +263,41 @@ impl Contracts {
             self.lock().pins.restore(tool, before);
             return Err(error.into());
         }
-        self.lock().judged.remove(tool);
-        tracing::info!(%tool, %live, "the upstream's definition of a tool was accepted");
-        // Whoever lists or calls it looks again.
-        self.passed.send_modify(|all| *all = Arc::new(Definitions::clone(all)));
-        self.again.notify_one();
+        self.lock().compared.remove(tool);
+        tracing::info!(%tool, %live, "the live definition of a tool was accepted");
+        // Makes callers evaluate the tool again.
+        self.published.send_modify(|all| *all = Arc::new(Definitions::clone(all)));
+        self.recheck.notify_one();
         Ok(())
     }
 
-    /// Writes the pins, if the disk does not have them.
+    /// Writes changed pins to disk.
     fn save(&self) -> std::io::Result<()> {
         let Some(file) = &self.file else { return Ok(()) };
-        // Whoever writes later has the later pins.
+        // The lock is taken first, so that later pins are written later.
         let file = file.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(content) = self.lock().pins.take_unsaved() else { return Ok(()) };
-        file.write(&content).inspect_err(|_| self.lock().pins.note_unsaved())
+        file.write(&content).inspect_err(|_| self.lock().pins.mark_unsaved())
     }
 
-    /// How every tool is whose definition is looked at, and what was seen of its calls.
-    pub fn report(&self) -> Report {
+    /// The state of every tool with its findings.
+    pub fn report(&self) -> ContractReport {
         let known = self.lock();
-        let judged = known.judged.iter().map(|(tool, (_, judged))| (tool, &**judged));
-        Report::new(judged, &self.settings.load().rules, &self.observed)
+        let compared = known.compared.iter().map(|(tool, (_, compared))| (tool, &**compared));
+        ContractReport::new(compared, &self.settings.load().rules, &self.observed)
     }
 
-    fn lock(&self) -> MutexGuard<'_, Known> {
+    fn lock(&self) -> MutexGuard<'_, ContractTable> {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// Where the pins are, for a cache.
+/// The path of the pins for a cache.
 pub fn pins_path(cache: &Path) -> std::path::PathBuf {
-    crate::files::beside(cache, ".pins")
+    atomic_file::with_suffix(cache, ".pins")
 }
 
-/// Returns every registered schema that a document refers to, directly or through other schemas.
+/// Returns all registered schemas that a document refers to, directly or indirectly.
 pub(crate) fn schemas_of(catalog: &Catalog, document: &Document) -> Vec<Arc<Document>> {
     let mut found: Vec<Arc<Document>> = Vec::new();
     let mut waiting = edges(document.entity());

@@ -1,4 +1,4 @@
-//! The context that all sources of catalogs share, and their state.
+//! The context that all sources of catalogs share.
 
 mod status;
 
@@ -7,29 +7,28 @@ use std::time::{Duration, UNIX_EPOCH};
 use registry_core::Timestamp;
 use tokio_util::sync::CancellationToken;
 
-pub use self::status::{Report, SourceState, Status};
-use crate::{admission::Admission, cache::Cache, freshness::Watchman};
+pub use self::status::{SourceReport, SourceState, Status};
+use crate::{cache::Cache, catalog_verifier::CatalogVerifier, freshness::StalenessMonitor};
 
-/// The context of a source.
 #[derive(Debug, Clone)]
 pub struct Feed {
     /// The destination of catalogs.
     pub cache: Cache,
-    /// Judges the age of the catalog.
-    pub watchman: Watchman,
+    /// Measures the age of the catalog.
+    pub staleness: StalenessMonitor,
     /// The state of the source.
     pub status: Status,
-    /// The conditions for serving a catalog.
-    pub admission: Admission,
+    /// The requirements for accepting a catalog.
+    pub catalog_verifier: CatalogVerifier,
     /// Stops the source.
     pub stop: CancellationToken,
 }
 
 impl Feed {
-    /// Notes that the source was heard, and that the catalog was the registry's latest so long ago, if the
-    /// source says that; where the registry's signature counts, no later than the time that it says.
+    /// Records contact with the source, and the age of the catalog according to the source. If
+    /// signatures are required, the signed time limits it.
     pub(crate) fn live(&self, heard: Option<Duration>, signed_at: Option<Timestamp>) {
-        let signed_at = signed_at.filter(|_| self.admission.wants_signature());
+        let signed_at = signed_at.filter(|_| self.catalog_verifier.requires_signature());
         let reached = self.cache.age();
         if let Some(age) = heard {
             self.cache.confirm(age.max(signed_at.map_or(Duration::ZERO, age_of)));
@@ -37,11 +36,11 @@ impl Feed {
         if !self.status.live()
             && let Some(age) = reached
         {
-            self.watchman.note_usual(age);
+            self.staleness.record_reached_age(age);
         }
     }
 
-    /// Waits, but not past the end; says whether to go on.
+    /// Waits, unless the source is stopped. Returns whether to continue.
     pub(crate) async fn pause(&self, time: Duration) -> bool {
         tokio::select! {
             () = tokio::time::sleep(time) => true,
@@ -50,8 +49,8 @@ impl Feed {
     }
 }
 
-/// How long ago a time of the registry's clock was, by this machine's.
+/// The age of a registry timestamp by the local clock.
 fn age_of(time: Timestamp) -> Duration {
-    // Where the registry's clock is ahead, it was just now.
+    // Zero if the registry's clock is ahead.
     UNIX_EPOCH.elapsed().unwrap_or_default().saturating_sub(time.since(Timestamp::EPOCH))
 }

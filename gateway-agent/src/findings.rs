@@ -1,7 +1,7 @@
-//! Findings about targets and tool names: names that several servers share, versions at the target of
-//! a lower version, and servers without a target.
+//! Findings about targets and tool names: names that several servers share, versions that use the
+//! target of a lower version, and servers without a target.
 //!
-//! The log, `--check` and the metric `gateway_routing_findings` show the same findings.
+//! The log, `--check` and the metric `gateway_routing_findings` report the same findings.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -17,42 +17,40 @@ use tokio_util::sync::CancellationToken;
 
 use crate::identity::is_usable;
 
-/// Most names that one finding lists.
+/// Maximum names listed in one finding.
 const SHOWN: usize = 10;
-/// How long changes of the catalog are gathered, so that a burst is one inspection.
-const GATHER: Duration = Duration::from_millis(100);
+/// Delay that combines bursts of catalog changes.
+const BATCH_DELAY: Duration = Duration::from_millis(100);
 
-/// One finding.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Finding {
-    /// Active tools of one name have several servers.
+    /// Active tools of different servers share a name.
     SharedNames {
-        /// The servers.
+        /// The servers with these tools.
         servers: BTreeSet<Name>,
-        /// The server that callers without an agent's identity reach, if this gateway has targets.
+        /// The server that callers without an agent's identity use. `None`: no target is
+        /// configured.
         called: Option<Name>,
-        /// The names.
+        /// The shared names.
         tools: BTreeSet<Name>,
     },
-    /// A version has no target of its own and uses that of a lower one.
+    /// A version has no target and uses that of a lower version.
     PreviousTarget {
-        /// The version.
+        /// The version without a target.
         server: Key,
-        /// The target.
+        /// The target that it uses.
         target: TargetId,
     },
-    /// Servers without a target: their tools are not listed here.
+    /// Servers without a target, whose tools are not listed.
     NoTarget {
-        /// The servers.
+        /// Names of the servers.
         servers: BTreeSet<Name>,
     },
 }
 
 impl Finding {
-    /// The codes of all findings.
     pub const CODES: [&str; 3] = [Code::ToolNameShared.as_str(), "previous-target", "no-target"];
 
-    /// The stable code.
     pub fn code(&self) -> &'static str {
         let [shared, previous, none] = Self::CODES;
         match self {
@@ -62,12 +60,12 @@ impl Finding {
         }
     }
 
-    /// Whether an operator should act. A gateway often serves only some of the registered servers.
+    /// Whether an operator should act. Gateways often serve only some of the registered servers.
     pub fn is_warning(&self) -> bool {
         !matches!(self, Self::NoTarget { .. })
     }
 
-    /// How many names or versions it is about.
+    /// The number of affected names or versions.
     fn count(&self) -> usize {
         match self {
             Self::SharedNames { tools, .. } => tools.len(),
@@ -115,7 +113,7 @@ fn list(names: &BTreeSet<Name>) -> String {
     }
 }
 
-/// All findings about a catalog at a gateway with these targets.
+/// Returns all findings about a catalog at a gateway with these targets.
 pub fn inspect(catalog: &Catalog, routing: &Routing) -> Vec<Finding> {
     let mut found = shared_names(catalog, routing);
     let mut without = BTreeSet::new();
@@ -127,7 +125,7 @@ pub fn inspect(catalog: &Catalog, routing: &Routing) -> Vec<Finding> {
                     let (server, target) = (key.clone(), route.target);
                     found.push(Finding::PreviousTarget { server, target });
                 }
-                // Lower versions than those with targets are those that were replaced.
+                // Versions below those with targets were replaced.
                 None if kind == Kind::Server && !routing.has_name(kind, &key.name) => {
                     without.insert(key.name.clone());
                 }
@@ -141,7 +139,7 @@ pub fn inspect(catalog: &Catalog, routing: &Routing) -> Vec<Finding> {
     found
 }
 
-/// One active version of a tool, and its server.
+/// An active tool version and its server.
 struct Sourced<'a> {
     tool: &'a Key,
     server: &'a Key,
@@ -165,7 +163,7 @@ fn shared_names(catalog: &Catalog, routing: &Routing) -> Vec<Finding> {
         versions.clear();
     };
     for (tool, record) in catalog.of_kind(Kind::Tool).filter(|(_, record)| record.is_active()) {
-        // The edges are known without reading the document.
+        // Edges are available without parsing the document.
         let server = record.document.edges().iter().find(|edge| edge.kind == Kind::Server);
         let Some(server) = server else { continue };
         if versions.first().is_some_and(|first| first.tool.name != tool.name) {
@@ -178,16 +176,12 @@ fn shared_names(catalog: &Catalog, routing: &Routing) -> Vec<Finding> {
     shared.into_iter().map(finding).collect()
 }
 
-/// Logs each new finding and keeps the metric, until it is stopped.
-pub async fn keep(
+/// Logs new findings and updates the metric, until `stop`.
+pub async fn monitor(
     mut catalog: watch::Receiver<Arc<Catalog>>,
     mut definitions: watch::Receiver<Arc<Definitions>>,
     stop: CancellationToken,
 ) {
-    metrics::describe_gauge!(
-        "gateway_routing_findings",
-        "Shared tool names, versions at the target of a lower one, and servers without a target"
-    );
     let mut known = BTreeSet::new();
     loop {
         let now = catalog.borrow_and_update().clone();
@@ -209,7 +203,7 @@ pub async fn keep(
                 changed = catalog.changed() => changed,
                 changed = definitions.changed() => changed,
             };
-            sleep(GATHER).await;
+            sleep(BATCH_DELAY).await;
             changed.is_ok()
         };
         if stop.run_until_cancelled(next).await != Some(true) {
@@ -232,9 +226,9 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::view::testing::{Registered, catalog, server, tool};
+    use crate::testing::{Registered, catalog, server, tool};
 
-    fn of(name: &str, version: &str, server: &str, server_version: &str) -> Registered {
+    fn tool_of(name: &str, version: &str, server: &str, server_version: &str) -> Registered {
         let source = json!({ "server": server, "serverVersion": server_version });
         tool(name, version, json!({ "source": source }))
     }
@@ -249,10 +243,10 @@ mod tests {
         vec![
             server("a", &["find", "read"], &[]),
             server("b", &["find", "read"], &[]),
-            of("find", "1.0.0", "a", "1.0.0"),
-            of("find", "2.0.0", "b", "1.0.0"),
-            of("read", "1.0.0", "a", "1.0.0"),
-            of("read", "2.0.0", "b", "1.0.0"),
+            tool_of("find", "1.0.0", "a", "1.0.0"),
+            tool_of("find", "2.0.0", "b", "1.0.0"),
+            tool_of("read", "1.0.0", "a", "1.0.0"),
+            tool_of("read", "2.0.0", "b", "1.0.0"),
         ]
     }
 
@@ -280,8 +274,8 @@ mod tests {
     fn deprecated_tool_shares_no_name() {
         let mut entities = two_servers();
         entities.retain(|entity| entity.document["name"] != "read");
-        entities.push(of("read", "1.0.0", "a", "1.0.0").deprecated());
-        entities.push(of("read", "2.0.0", "b", "1.0.0"));
+        entities.push(tool_of("read", "1.0.0", "a", "1.0.0").deprecated());
+        entities.push(tool_of("read", "2.0.0", "b", "1.0.0"));
         let found = found(entities, &["server/a@*", "server/b@*"]);
         assert!(found[0].contains("(find)"), "{found:?}");
     }

@@ -1,15 +1,15 @@
-//! Who is calling: what a request claims, how much of that is believed, and which registered agent
-//! it comes to.
+//! The identity of callers: the claim of a request, its verification, and the registered agent that
+//! it names.
 //!
-//! A claim that leads to no registered name (or cannot be read) makes an unknown caller. One that
-//! names a registered agent, but no version of it that may be used, does not: retiring an agent must
-//! not give it what unknown callers may. A weaker claim is never tried after a stronger one failed.
+//! A claim without a registered name makes the caller unknown. A claim of a registered agent
+//! without a usable version does not: retiring an agent must not give it the permissions of unknown
+//! callers. A failed claim never falls back to a weaker one.
 
+mod audit_events;
+pub mod authenticator;
 pub mod certificate;
 pub mod challenge;
-pub mod doorkeeper;
-pub(crate) mod proof;
-mod refused;
+pub(crate) mod credential;
 mod scope;
 pub mod settings;
 #[cfg(test)]
@@ -17,7 +17,7 @@ mod tests;
 
 use std::{cmp::Reverse, sync::Arc};
 
-use gateway_policy::{Evidence, HeaderClaim, Named, Principal};
+use gateway_policy::{AgentReference, AuthMethod, CallerIdentity, QuotaKey};
 use gateway_protocol::jsonrpc;
 use http::HeaderMap;
 use registry_core::{Catalog, Key, Kind, LifecycleState, Name, Record, Version};
@@ -28,25 +28,25 @@ use self::settings::IdentityConfig;
 
 const AGENT_NAME: &str = "x-agent-name";
 const AGENT_VERSION: &str = "x-agent-version";
-/// Longest part of a self-reported text that is kept.
+/// Maximum length of a stored self-description, in characters.
 const KEPT_CHARS: usize = 128;
 
-/// Reads the claim of the headers, if the deployment trusts them.
-pub(crate) fn read_claim(config: IdentityConfig, headers: &HeaderMap) -> HeaderClaim {
+/// Reads the claim of the headers, if the configuration trusts them.
+pub(crate) fn read_claim(config: IdentityConfig, headers: &HeaderMap) -> CallerIdentity {
     if !config.trust_headers {
-        return HeaderClaim::Absent;
+        return CallerIdentity::Anonymous;
     }
-    match (only(headers, AGENT_NAME), only(headers, AGENT_VERSION)) {
-        (Ok(None), Ok(None)) => HeaderClaim::Absent,
+    match (single_value(headers, AGENT_NAME), single_value(headers, AGENT_VERSION)) {
+        (Ok(None), Ok(None)) => CallerIdentity::Anonymous,
         (Ok(Some(name)), Ok(version)) => {
-            HeaderClaim::Agent { name: name.into(), version: version.map(Into::into) }
+            CallerIdentity::Asserted { name: name.into(), version: version.map(Into::into) }
         }
-        _ => HeaderClaim::Unreadable,
+        _ => CallerIdentity::Malformed,
     }
 }
 
-/// The one value of a header, without surrounding space.
-fn only<'a>(headers: &'a HeaderMap, name: &str) -> Result<Option<&'a str>, ()> {
+/// The only value of a header, trimmed.
+fn single_value<'a>(headers: &'a HeaderMap, name: &str) -> Result<Option<&'a str>, ()> {
     let mut values = headers.get_all(name).iter();
     match (values.next(), values.next()) {
         (None, _) => Ok(None),
@@ -55,58 +55,56 @@ fn only<'a>(headers: &'a HeaderMap, name: &str) -> Result<Option<&'a str>, ()> {
     }
 }
 
-/// What an MCP client says that it is; for attribution.
+/// The self-description of an MCP client (unverified).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ClientInfo {
-    /// Its name.
+    /// Name of the program.
     pub name: String,
-    /// Its version.
+    /// Version of the program.
     pub version: String,
 }
 
 impl ClientInfo {
-    /// Reads `clientInfo`; one that is malformed counts as none, for it is only self-reported.
+    /// Reads `clientInfo`. A malformed one is ignored, since it is unverified.
     pub fn read(raw: &RawValue) -> Option<Self> {
         let info: Self = jsonrpc::read_object(raw)?;
-        // Copies: a text that is only truncated keeps its memory for as long as the session.
-        Some(Self { name: kept(&info.name).into(), version: kept(&info.version).into() })
+        // Copied: a truncated string would keep its memory for the whole session.
+        Some(Self { name: shortened(&info.name).into(), version: shortened(&info.version).into() })
     }
 }
 
-fn kept(text: &str) -> &str {
+fn shortened(text: &str) -> &str {
     text.char_indices().nth(KEPT_CHARS).map_or(text, |(end, _)| &text[..end])
 }
 
-/// Whom a claim comes to.
+/// The registered agent of a claim.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Identity {
-    /// A registered agent that may be used.
+    /// A registered agent with a usable version.
     Agent(Key),
-    /// A registered agent, but the version is retired; or all are, and none was named.
+    /// A registered agent whose claimed version, or every version, is retired.
     Retired,
-    /// A registered agent without such a version.
+    /// A registered agent without the claimed version.
     UnknownVersion,
-    /// Nobody that is registered.
+    /// No registered agent.
     Unknown,
 }
 
-/// A caller.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Caller {
     identity: Identity,
     claimed: Option<Box<str>>,
-    told: Option<Box<str>>,
-    evidence: Evidence,
+    log_name: Option<Box<str>>,
+    auth_method: AuthMethod,
     client: Option<Arc<ClientInfo>>,
 }
 
 impl Caller {
-    /// Whom it comes to.
     pub fn identity(&self) -> &Identity {
         &self.identity
     }
 
-    /// The registered agent, if it may be used.
+    /// The registered agent, if usable.
     pub fn agent(&self) -> Option<&Key> {
         match &self.identity {
             Identity::Agent(agent) => Some(agent),
@@ -114,69 +112,74 @@ impl Caller {
         }
     }
 
-    /// What the claim names, shortened, where that is no agent that may be used.
+    /// The shortened name of the claim, if it is not a usable agent.
     pub fn claimed(&self) -> Option<&str> {
         self.claimed.as_deref()
     }
 
-    /// Who it is by what it has proved, whatever agent it is.
-    pub fn told(&self) -> Option<&str> {
-        self.told.as_deref()
+    /// The verified subject, independent of the agent.
+    pub fn log_name(&self) -> Option<&str> {
+        self.log_name.as_deref()
     }
 
-    /// How it was recognised, or what was tried.
-    pub fn evidence(&self) -> Evidence {
-        self.evidence
+    /// The authentication method.
+    pub fn auth_method(&self) -> AuthMethod {
+        self.auth_method
     }
 
-    /// Against whose share it counts: that of a registered agent, or of somebody who has proved who
-    /// it is. All others, whatever they call themselves, have one together.
-    pub(crate) fn principal(&self, claim: &HeaderClaim) -> Principal {
-        let is_only_said = matches!(claim, HeaderClaim::Agent { .. }) && self.agent().is_none();
-        if is_only_said { None } else { claim.apart() }
+    /// The quota key: of a registered agent or a verified caller. All others share one.
+    pub(crate) fn principal(&self, claim: &CallerIdentity) -> QuotaKey {
+        let is_only_said =
+            matches!(claim, CallerIdentity::Asserted { .. }) && self.agent().is_none();
+        if is_only_said { None } else { claim.quota_key() }
     }
 
-    /// What the client says that it is.
+    /// The self-description of the client.
     pub fn client(&self) -> Option<&ClientInfo> {
         self.client.as_deref()
     }
 }
 
-/// Decides who is calling.
+/// Resolves the caller of a claim.
 pub fn identify(
     config: IdentityConfig,
     catalog: &Catalog,
-    claim: &HeaderClaim,
+    claim: &CallerIdentity,
     client: Option<Arc<ClientInfo>>,
 ) -> Caller {
-    let (identity, evidence) = match (claim, &client) {
-        (HeaderClaim::Proven { named: Some(Named { name, version }), evidence, .. }, _) => {
-            (find_agent(catalog, name, version.as_deref()), *evidence)
+    let (identity, auth_method) = match (claim, &client) {
+        (
+            HeaderClaim::Proven {
+                named: Some(Named { name, version }), evidence: auth_method, ..
+            },
+            _,
+        ) => (find_agent(catalog, name, version.as_deref()), *auth_method),
+        (HeaderClaim::Proven { named: None, evidence: auth_method, .. }, _) => {
+            (Identity::Unknown, *auth_method)
         }
-        (HeaderClaim::Proven { named: None, evidence, .. }, _) => (Identity::Unknown, *evidence),
-        (HeaderClaim::Agent { name, version }, _) => {
-            (find_agent(catalog, name, version.as_deref()), Evidence::Headers)
+        (CallerIdentity::Asserted { name, version }, _) => {
+            (find_agent(catalog, name, version.as_deref()), AuthMethod::Headers)
         }
-        (HeaderClaim::Unreadable, _) => (Identity::Unknown, Evidence::Headers),
-        (HeaderClaim::Absent, Some(client)) if config.scope_by_client_info => {
-            (find_client(catalog, client), Evidence::ClientInfo)
+        (CallerIdentity::Malformed, _) => (Identity::Unknown, AuthMethod::Headers),
+        (CallerIdentity::Anonymous, Some(client)) if config.scope_by_client_info => {
+            (find_client(catalog, client), AuthMethod::ClientInfo)
         }
-        (HeaderClaim::Absent, _) => (Identity::Unknown, Evidence::Nothing),
+        (CallerIdentity::Anonymous, _) => (Identity::Unknown, AuthMethod::None),
     };
     let claimed = match claim {
-        HeaderClaim::Agent { name, .. }
-        | HeaderClaim::Proven { named: Some(Named { name, .. }), .. }
+        CallerIdentity::Asserted { name, .. }
+        | CallerIdentity::Verified { agent: Some(AgentReference { name, .. }), .. }
             if !matches!(identity, Identity::Agent(_)) =>
         {
-            Some(kept(name).into())
+            Some(shortened(name).into())
         }
         _ => None,
     };
-    let told = match claim {
-        HeaderClaim::Proven { told, .. } => told.clone(),
+    let log_name = match claim {
+        HeaderClaim::Proven { told: log_name, .. } => log_name.clone(),
         _ => None,
     };
-    Caller { identity, claimed, told, evidence, client }
+    Caller { identity, claimed, log_name, auth_method, client }
 }
 
 fn find_agent(catalog: &Catalog, name: &str, version: Option<&str>) -> Identity {
@@ -184,18 +187,19 @@ fn find_agent(catalog: &Catalog, name: &str, version: Option<&str>) -> Identity 
     let Some(version) = version else {
         let newest = usable_versions(catalog, Kind::Agent, &name).into_iter().next();
         let key = newest.map(|record| record.document.key().clone());
-        return key.map_or_else(|| missing(catalog, &name, Identity::Retired), Identity::Agent);
+        return key
+            .map_or_else(|| without_version(catalog, &name, Identity::Retired), Identity::Agent);
     };
     let key = Version::parse(version).map(|version| Key::new(Kind::Agent, name.clone(), version));
     match key.ok().and_then(|key| Some((catalog.find(&key)?, key))) {
         Some((record, key)) if is_usable(record) => Identity::Agent(key),
         Some(_) => Identity::Retired,
-        None => missing(catalog, &name, Identity::UnknownVersion),
+        None => without_version(catalog, &name, Identity::UnknownVersion),
     }
 }
 
-/// The agent that `clientInfo` names. Its version is that of a program: where no version of the agent
-/// is registered under it, the newest active one is meant.
+/// Finds the agent named by `clientInfo`. The version is that of a program, so an unregistered one
+/// selects the newest active version.
 fn find_client(catalog: &Catalog, client: &ClientInfo) -> Identity {
     match find_agent(catalog, &client.name, Some(&client.version)) {
         Identity::UnknownVersion => find_agent(catalog, &client.name, None),
@@ -203,8 +207,8 @@ fn find_client(catalog: &Catalog, client: &ClientInfo) -> Identity {
     }
 }
 
-/// What it is where an agent has no version that will do: this, or nobody, if it has none at all.
-fn missing(catalog: &Catalog, name: &Name, registered: Identity) -> Identity {
+/// `registered` if the agent has any version, else unknown.
+fn without_version(catalog: &Catalog, name: &Name, registered: Identity) -> Identity {
     if catalog.versions(Kind::Agent, name).next().is_some() {
         registered
     } else {
@@ -212,13 +216,13 @@ fn missing(catalog: &Catalog, name: &Name, registered: Identity) -> Identity {
     }
 }
 
-/// Whether an entity may still be used: deprecated ones may, retired ones may not.
+/// Whether an entity can be used: deprecated ones can, retired ones cannot.
 pub(crate) fn is_usable(record: &Record) -> bool {
     record.lifecycle.state != LifecycleState::Retired
 }
 
-/// The versions that a bare name may mean, the best first: active before deprecated, so that a
-/// deprecation alone breaks no caller, releases before prereleases, and newer before older.
+/// The usable versions of a name, best first: active before deprecated, so that a deprecation
+/// breaks no caller; releases before prereleases; newer before older.
 pub(crate) fn usable_versions<'a>(
     catalog: &'a Catalog,
     kind: Kind,

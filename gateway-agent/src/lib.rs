@@ -1,13 +1,13 @@
-//! The gateway: it keeps a verified local copy of the registry, stands between agents and tools,
-//! shows each agent only what it declared, and keeps working when the registry is gone.
+//! The gateway between agents and tools. It keeps a verified local copy of the registry, exposes to
+//! each agent only its declared tools, and keeps serving while the registry is unavailable.
 
 pub mod admin;
-pub mod admission;
 pub mod audit;
 pub mod bridge;
 mod buffers;
 pub mod cache;
 mod capacity;
+pub mod catalog_verifier;
 pub mod check;
 mod clock;
 pub mod config;
@@ -20,6 +20,7 @@ pub mod health;
 pub mod identity;
 pub mod logging;
 pub mod mcp;
+pub mod metric_table;
 mod origin;
 pub mod pipeline;
 mod random;
@@ -28,6 +29,10 @@ pub mod server;
 pub mod source;
 pub mod startup;
 pub mod sync;
+#[cfg(test)]
+mod testing;
+#[cfg(test)]
+mod tests;
 mod tls_metrics;
 pub mod trace;
 pub mod view;

@@ -1,7 +1,7 @@
-//! The process: flags, logging, limits, signals, exit codes. Everything else is in the library.
-//! It also is what guards each child process (`guard`).
+//! The gateway process: flags, logging, resource limits, signals, exit codes. It also runs as the
+//! supervisor of child processes (`guard`).
 //!
-//! Exit codes: 0 it stopped when told to, 1 it could not run, 2 the configuration is wrong.
+//! Exit codes: 0 stopped by a signal, 1 failed to run, 2 invalid configuration.
 
 mod stdio;
 
@@ -10,7 +10,7 @@ use std::{io::IsTerminal as _, process::ExitCode, time::Duration};
 use gateway_agent::{
     config::{Args, Command, Config, ConfigCommand, LogFormat, init},
     logging::PlainFields,
-    server::{self, Entry},
+    server::{self, EntryPoint},
 };
 use tokio::{
     net::TcpListener,
@@ -25,8 +25,8 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 const FAILED: u8 = 1;
 const MISCONFIGURED: u8 = 2;
-/// How long the end waits for reads and writes that hang (a pipe, a network file system).
-const LAST_WAIT: Duration = Duration::from_millis(500);
+/// Maximum wait for blocked reads and writes (a pipe, a network file system) at exit.
+const EXIT_TIMEOUT: Duration = Duration::from_millis(500);
 
 fn main() -> ExitCode {
     #[cfg(target_os = "linux")]
@@ -35,7 +35,7 @@ fn main() -> ExitCode {
     }
     keep_pages_small();
     allow_many_files();
-    let args = Args::of_process();
+    let args = Args::parse_process();
     if let Err(message) = start_logging(&args) {
         return fail(MISCONFIGURED, &message);
     }
@@ -54,9 +54,9 @@ fn main() -> ExitCode {
 }
 
 /// An exit code and its reason.
-type Failed = (u8, String);
+type ExitError = (u8, String);
 
-fn serve_callers(args: &Args) -> Result<(), Failed> {
+fn serve_callers(args: &Args) -> Result<(), ExitError> {
     let config = load(args)?;
     if args.check {
         check(&config);
@@ -65,33 +65,36 @@ fn serve_callers(args: &Args) -> Result<(), Failed> {
     on_runtime(serve(config)).map_err(|message| (FAILED, message))
 }
 
-/// Findings are warnings: the gateway serves with them.
+/// Findings are warnings: they do not prevent serving.
 fn check(config: &Config) {
-    println!("the configuration is good");
-    let left_out = config.mcp_servers.iter().flat_map(|servers| &servers.left_out);
-    left_out.for_each(|problem| println!("warning[server-left-out]: {problem}"));
+    println!("the configuration is valid");
+    let skipped = config.mcp_servers.iter().flat_map(|servers| &servers.skipped);
+    skipped.for_each(|problem| println!("warning[server-left-out]: {problem}"));
+    let warnings = config.mcp_servers.iter().flat_map(|servers| &servers.warnings);
+    warnings.for_each(|problem| println!("warning[mcp-servers-file]: {problem}"));
     match gateway_agent::check::check(config) {
         Ok(found) => found.iter().for_each(|finding| {
             let level = if finding.is_warning() { "warning" } else { "note" };
             println!("{level}[{}]: {finding}", finding.code());
         }),
-        Err(reason) => println!("warning[not-checked]: the routing was not checked: {reason}"),
+        Err(reason) => println!("warning[not-checked]: tool routing was not checked: {reason}"),
     }
 }
 
-/// Huge pages clear and hold 2 MiB where a connection needs a few KiB: they double the memory of a
-/// process like this one, and make it no faster (see `docs/adr/0006-disable-transparent-huge-pages.md`).
+/// Transparent huge pages would double the memory of this process without a gain in speed (see
+/// `docs/adr/0006-disable-transparent-huge-pages.md`).
 #[cfg(target_os = "linux")]
 fn keep_pages_small() {
-    // A kernel that does not know the setting goes on as it did.
+    // Kernels without this setting ignore it.
     let _ = nix::sys::prctl::set_thp_disable(true);
 }
 
-/// Every connection takes a file, and the usual soft limit (1,024) is far below the hard one.
+/// Every connection needs a file descriptor, and the usual soft limit (1,024) is far below the hard
+/// limit.
 #[cfg(target_os = "linux")]
 fn allow_many_files() {
     use nix::sys::resource::{Resource, getrlimit, setrlimit};
-    // Where this fails, fewer connections are accepted.
+    // On failure, fewer connections are accepted.
     if let Ok((_, hard)) = getrlimit(Resource::RLIMIT_NOFILE) {
         let _ = setrlimit(Resource::RLIMIT_NOFILE, hard, hard);
     }
@@ -108,7 +111,7 @@ fn fail(code: u8, message: &str) -> ExitCode {
     ExitCode::from(code)
 }
 
-fn load(args: &Args) -> Result<Config, Failed> {
+fn load(args: &Args) -> Result<Config, ExitError> {
     Config::load(args).map_err(|e| (MISCONFIGURED, e.to_string()))
 }
 
@@ -126,31 +129,30 @@ fn start_logging(args: &Args) -> Result<(), String> {
 fn on_runtime(work: impl Future<Output = Result<(), String>>) -> Result<(), String> {
     let runtime = Runtime::new().map_err(|e| format!("the runtime cannot start: {e}"))?;
     let outcome = runtime.block_on(async {
-        // It fails only where a provider is installed already, which serves as well.
+        // An error means that a provider is already installed.
         let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
         work.await
     });
-    runtime.shutdown_timeout(LAST_WAIT);
+    runtime.shutdown_timeout(EXIT_TIMEOUT);
     outcome
 }
 
 async fn serve(config: Config) -> Result<(), String> {
     let listen = config.listen;
-    let asks = config.tls.as_ref().is_some_and(|tls| tls.client_ca.is_some());
-    if !listen.ip().is_loopback() && !asks {
-        tracing::warn!(address = %listen, "listening beyond loopback without authentication: whoever reaches this address may call tools");
+    let requires_certificates = config.tls.as_ref().is_some_and(|tls| tls.client_ca.is_some());
+    if !listen.ip().is_loopback() && !requires_certificates {
+        tracing::warn!(address = %listen, "AUTHENTICATION IS DISABLED: anyone who can reach this address can call tools; set tls.clientCa or identity, or listen on 127.0.0.1");
     }
     let listener =
         TcpListener::bind(listen).await.map_err(|e| format!("cannot listen on {listen}: {e}"))?;
     until_signals(async |stop| {
-        let ended = server::run(Entry::Socket(listener), config, stop.cancelled_owned()).await;
+        let ended = server::run(EntryPoint::Socket(listener), config, stop.cancelled_owned()).await;
         ended.map_err(|e| e.to_string())
     })
     .await
 }
 
-/// Runs until the first signal, which cancels the token, and the end of the work. The second signal
-/// ends the work at once.
+/// Runs `work` until it ends. The first signal cancels the token; the second one aborts the work.
 async fn until_signals(
     work: impl AsyncFnOnce(CancellationToken) -> Result<(), String>,
 ) -> Result<(), String> {
@@ -158,15 +160,14 @@ async fn until_signals(
     let stop = CancellationToken::new();
     tokio::select! {
         ended = work(stop.clone()) => ended,
-        () = signals.twice(stop) => Err("received a second signal: running calls are cut off".to_owned()),
+        () = signals.twice(stop) => Err("received a second signal: running calls were aborted".to_owned()),
     }
 }
 
-/// The signals that end the process.
 struct Signals {
     terminate: Signal,
     interrupt: Signal,
-    /// `None` where whoever started it (`nohup`) wants it to outlive its terminal.
+    /// `None` if the parent process ignores hang-ups (`nohup`).
     hang_up: Option<Signal>,
 }
 
@@ -192,7 +193,8 @@ impl Signals {
             _ = hung_up => {}
         }
         stop.cancel();
-        // A hang-up is no second request: supervisors and terminals send it along with the first.
+        // A hang-up does not count as the second signal: supervisors and terminals send it along
+        // with the first.
         tokio::select! {
             _ = self.terminate.recv() => {}
             _ = self.interrupt.recv() => {}
@@ -200,8 +202,8 @@ impl Signals {
     }
 }
 
-/// Whether SIGHUP is ignored, which catching it would undo. The kernel says so as a mask of
-/// signals, of which it is the first; where there is no `/proc`, it is caught.
+/// Whether SIGHUP is ignored; a handler would undo that. `SigIgn` is a signal mask whose lowest bit
+/// is SIGHUP.
 fn ignores_hang_up() -> bool {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));

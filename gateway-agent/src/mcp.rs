@@ -1,40 +1,42 @@
-//! The MCP endpoint: `POST /mcp` for clients of both protocol eras, and `GET` and `DELETE` for the
-//! older one. A request that carries modern metadata is served without any state; `initialize`
-//! opens a session of the older kind. Callers are authenticated first.
+//! The MCP endpoint: `POST /mcp` for all protocol versions, and `GET` and `DELETE` for versions
+//! with sessions.
+//!
+//! A request with stateless metadata is served without state; `initialize` opens a session. Callers
+//! are authenticated first.
 
-mod about;
 mod call;
+mod capabilities;
 pub mod era;
 mod exchange;
 mod feature;
-pub mod held;
+pub mod held_requests;
 mod incoming;
 mod inputs;
 mod legacy;
 mod list;
-mod manner;
 mod media;
 mod modern;
 mod rejection;
 pub(crate) mod render;
 mod replay;
+mod requester;
 mod session;
 mod stream;
 mod tasks;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 
-use std::{collections::BTreeSet, net::SocketAddr, sync::Arc, time::Duration};
+use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
 use axum::{
     Router,
     body::{Body, HttpBody as _},
-    extract::{ConnectInfo, FromRequest, Request, State},
+    extract::{FromRequest, Request, State},
     response::{IntoResponse as _, Response},
     routing::{get, post},
 };
 use bytes::Bytes;
-use gateway_policy::{Buffered, HeaderClaim, Principal, Scarce, Shares, SubjectToken};
+use gateway_policy::{BufferReservation, CallerIdentity, QuotaKind, Quotas};
 use gateway_protocol::{
     jsonrpc::{self, Id, Limits, Message, Notification},
     mcp::{Era, MODERN_VERSION, header},
@@ -48,17 +50,17 @@ use tokio::{sync::Semaphore, time::timeout};
 use tower_http::cors::{AllowHeaders, AllowOrigin, CorsLayer};
 
 pub use self::rejection::Rejection;
-use self::{held::HeldRequests, incoming::Incoming, replay::Replays, session::Sessions};
+use self::{held_requests::HeldRequests, incoming::Incoming, replay::Replays, session::Sessions};
 pub(crate) use self::{incoming::META_VERSION, legacy::LAST_EVENT_HEADER};
 use crate::{
     audit::{self, REQUEST_ID},
     buffers, capacity,
-    identity::doorkeeper::{Admitted, Credentials, Doorkeeper, METADATA},
-    mcp::render::http::Answer,
+    identity::authenticator::{Authentication, Authenticator, Credentials, METADATA},
+    mcp::render::http::SizedResponse,
     pipeline::{Gateway, GatewayHandle},
 };
 
-/// How long a browser may cache the answer to a preflight request.
+/// Maximum time that browsers cache a preflight response.
 const PREFLIGHT: Duration = Duration::from_mins(10);
 
 /// The MCP surface. Clones share its state.
@@ -69,7 +71,6 @@ pub struct Mcp {
 }
 
 impl Mcp {
-    /// Creates the surface of a gateway.
     pub fn new(gateway: GatewayHandle) -> Self {
         let state = gateway.read(McpState::new);
         Self { gateway, state: Arc::new(state) }
@@ -79,7 +80,6 @@ impl Mcp {
         Arc::new(Endpoint { gateway: self.gateway.current(), state: Arc::clone(&self.state) })
     }
 
-    /// The routes.
     pub fn router(&self) -> Router {
         let methods = post(receive).get(legacy::listen).delete(legacy::delete);
         let mut router = Router::new().route(METADATA, get(metadata));
@@ -91,8 +91,8 @@ impl Mcp {
         router.with_state(self.clone()).layer(self.cors())
     }
 
-    /// Lets pages of `allowedOrigins` call and read the answers, also the errors. The list is read
-    /// for each request, because it can change while serving.
+    /// Allows pages of `allowedOrigins` to call and to read responses and errors. The list is read
+    /// per request, because a reload can change it.
     fn cors(&self) -> CorsLayer {
         let gateway = self.gateway.clone();
         let is_allowed = move |origin: &HeaderValue, _: &Parts| {
@@ -101,7 +101,7 @@ impl Mcp {
         CorsLayer::new()
             .allow_origin(AllowOrigin::predicate(is_allowed))
             .allow_methods([Method::GET, Method::POST, Method::DELETE])
-            // `Mcp-Param-*` are any number of headers.
+            // `Mcp-Param-*` headers have arbitrary names.
             .allow_headers(AllowHeaders::mirror_request())
             .expose_headers([
                 header::SESSION_ID,
@@ -113,7 +113,7 @@ impl Mcp {
             .max_age(PREFLIGHT)
     }
 
-    /// Waits until no request of a session runs.
+    /// Waits until no request of a session is running.
     pub(crate) async fn drained(&self) {
         self.state.replays.drained().await;
     }
@@ -123,8 +123,8 @@ impl Mcp {
         self.state.replays.shutdown().await;
     }
 
-    /// Returns the endpoint for a complete request. A reload while its body arrived requires that the
-    /// new configuration admits the request, too.
+    /// Returns the endpoint for a complete request. If the configuration was reloaded while the
+    /// body arrived, the new one must accept the request, too.
     async fn renewed(
         &self,
         (known, credentials): (Arc<Endpoint>, Credentials),
@@ -136,27 +136,27 @@ impl Mcp {
         }
         let now = self.endpoint();
         now.gateway.settings().origins.check(parts)?;
-        credentials.put_back(&mut parts.headers);
-        let admitted = now.gateway.doorkeeper().admit(parts).await;
-        Doorkeeper::strip(&mut parts.headers);
-        parts.extensions.insert(admitted?);
+        credentials.restore(&mut parts.headers);
+        let authentication = now.gateway.authenticator().authenticate(parts).await;
+        Authenticator::strip(&mut parts.headers);
+        parts.extensions.insert(authentication?);
         Ok(now)
     }
 }
 
-/// The state of the protocol. It outlives reloads of the configuration.
+/// Protocol state that survives configuration reloads.
 #[derive(Debug)]
 struct McpState {
     sessions: Sessions,
-    /// Requests of stateless clients that wait for input.
+    /// Stateless requests that wait for input.
     held: Arc<HeldRequests>,
-    /// Streams of sessions that can be resumed.
+    /// Resumable streams of sessions.
     replays: Arc<Replays>,
-    /// One permit for each open event stream.
+    /// One permit per open event stream.
     streams: Arc<Semaphore>,
     most_streams: usize,
-    stream_shares: Arc<Shares>,
-    task_watches: Arc<Shares>,
+    stream_shares: Arc<Quotas>,
+    task_watches: Arc<Quotas>,
 }
 
 impl McpState {
@@ -169,13 +169,13 @@ impl McpState {
             replays: Arc::default(),
             streams: Arc::new(Semaphore::new(most_streams)),
             most_streams,
-            stream_shares: Shares::quarters(Scarce::Streams, most_streams),
+            stream_shares: Quotas::new(QuotaKind::Streams, most_streams),
             task_watches: stream::task_watches(),
         }
     }
 }
 
-/// The gateway and the protocol's state, for one request.
+/// The gateway and protocol state of one request.
 #[derive(Debug)]
 struct Endpoint {
     gateway: Arc<Gateway>,
@@ -183,51 +183,31 @@ struct Endpoint {
 }
 
 impl Endpoint {
-    /// The endpoint that takes over event streams after a reload.
+    /// The endpoint that continues event streams after a reload.
     fn successor(&self) -> Option<Arc<Self>> {
         let gateway = Arc::clone(self.gateway.successor()?);
         Some(Arc::new(Self { gateway, state: Arc::clone(&self.state) }))
     }
-
-    /// An empty reservation for a request of this caller.
-    fn buffered(&self, parts: &Parts) -> Arc<Buffered> {
-        let (payer, most) = (payer(parts), self.gateway.settings().buffered_bytes);
-        Arc::new(self.gateway.buffers().open(payer, most))
-    }
 }
 
-/// The caller against whose shares of memory, sessions and event streams a request counts.
-fn payer(parts: &Parts) -> Principal {
-    if let Some(buffered) = parts.extensions.get::<Arc<Buffered>>() {
-        return buffered.principal().clone();
-    }
-    // Without a proof, the claimed agent is no caller: each could claim many.
-    let proven = Some(claim(parts)).filter(|claim| matches!(claim, HeaderClaim::Proven { .. }));
-    let address = || {
-        let ConnectInfo(peer) = parts.extensions.get::<ConnectInfo<SocketAddr>>()?;
-        Some(buffers::of_address(peer.ip()))
-    };
-    proven.and_then(|claim| claim.apart()).or_else(address)
-}
-
-/// A request that was let in with what it proves, and the endpoint that serves it to its end.
-struct Entered {
+/// An authenticated request with its credentials and the endpoint that serves it.
+struct AuthenticatedRequest {
     endpoint: Arc<Endpoint>,
     parts: Parts,
     body: Body,
     credentials: Credentials,
 }
 
-impl FromRequest<Mcp> for Entered {
+impl FromRequest<Mcp> for AuthenticatedRequest {
     type Rejection = Response;
 
     async fn from_request(request: Request, mcp: &Mcp) -> Result<Self, Response> {
         let endpoint = mcp.endpoint();
         let (mut parts, body) = request.into_parts();
-        match endpoint.gateway.doorkeeper().admit(&parts).await {
-            Ok(admitted) => {
-                parts.extensions.insert(admitted);
-                let credentials = Doorkeeper::strip(&mut parts.headers);
+        match endpoint.gateway.authenticator().authenticate(&parts).await {
+            Ok(authentication) => {
+                parts.extensions.insert(authentication);
+                let credentials = Authenticator::strip(&mut parts.headers);
                 Ok(Self { endpoint, parts, body, credentials })
             }
             Err(refusal) => {
@@ -238,29 +218,23 @@ impl FromRequest<Mcp> for Entered {
     }
 }
 
-/// As whom a request was let in.
-fn claim(parts: &Parts) -> HeaderClaim {
-    let admitted = parts.extensions.get::<Admitted>();
-    admitted.map_or(HeaderClaim::Absent, |admitted| admitted.claim.clone())
+fn authentication(parts: &Parts) -> Authentication {
+    let found = parts.extensions.get::<Authentication>().cloned();
+    found.unwrap_or_else(|| Authentication::without_request(CallerIdentity::Anonymous))
 }
 
-/// The token that a request was let in with, if it is a caller's own.
-fn subject(parts: &Parts) -> Option<Arc<SubjectToken>> {
-    parts.extensions.get::<Admitted>().and_then(|admitted| admitted.subject.clone())
-}
-
-/// `GET` of the document that says how to get a token.
+/// The protected resource metadata (RFC 9728), which names the authorization servers.
 async fn metadata(State(mcp): State<Mcp>, request: Request) -> Response {
     let (parts, _) = request.into_parts();
-    match mcp.gateway.read(|gateway| gateway.doorkeeper().metadata(&parts)) {
+    match mcp.gateway.read(|gateway| gateway.authenticator().metadata(&parts)) {
         Some(document) => ([(CONTENT_TYPE, "application/json")], document).into_response(),
         None => StatusCode::NOT_FOUND.into_response(),
     }
 }
 
-async fn receive(State(mcp): State<Mcp>, entered: Entered) -> Response {
-    let Entered { endpoint, mut parts, body, credentials } = entered;
-    let buffered = endpoint.buffered(&parts);
+async fn receive(State(mcp): State<Mcp>, entered: AuthenticatedRequest) -> Response {
+    let AuthenticatedRequest { endpoint, mut parts, body, credentials } = entered;
+    let buffered = endpoint.gateway.open_buffer(&authentication(&parts));
     parts.extensions.insert(Arc::clone(&buffered));
     let whole = match admit(&endpoint, &parts, (body, &buffered)).await {
         Ok(body) => mcp.renewed((endpoint, credentials), &mut parts).await.map(|e| (e, body)),
@@ -270,7 +244,7 @@ async fn receive(State(mcp): State<Mcp>, entered: Entered) -> Response {
         Ok(whole) => whole,
         Err(rejection) => return refuse(None, &rejection).into_response(),
     };
-    let limits = Limits::of_bytes(endpoint.gateway.settings().request_bytes);
+    let limits = Limits::with_max_bytes(endpoint.gateway.settings().request_bytes);
     let message = jsonrpc::parse(&body, limits);
     let id = match &message {
         Ok(Message::Request(request)) => Some(request.id),
@@ -281,24 +255,26 @@ async fn receive(State(mcp): State<Mcp>, entered: Entered) -> Response {
             Ok(incoming) => dispatch(&endpoint, &incoming).await,
             Err(rejection) => Err(rejection),
         },
-        Ok(Message::Notification(notification)) => notified(&endpoint, &parts, &notification),
-        Ok(Message::Response(response)) => answered(&endpoint, &parts, response),
+        Ok(Message::Notification(notification)) => {
+            receive_notification(&endpoint, &parts, &notification)
+        }
+        Ok(Message::Response(response)) => receive_response(&endpoint, &parts, response),
         Err(rejection) => Err(rejection),
     };
     let answer = answer.unwrap_or_else(|rejection| refuse(id, &rejection)).into_response();
     buffers::reserved(answer, buffered)
 }
 
-/// How many times the limit a body may have to be read to its end before it is refused.
+/// Maximum size of a discarded body, as a multiple of the request limit.
 const LINGER: usize = 4;
-/// How long it may be read where there is no memory for it.
+/// Maximum time of discarding if memory is exhausted.
 const LINGER_TIME: Duration = Duration::from_secs(1);
 
-/// Everything that is checked before the body is read, and then the body.
+/// Checks the headers, then reads the body.
 async fn admit(
     endpoint: &Endpoint,
     parts: &Parts,
-    (body, buffered): (Body, &Buffered),
+    (body, buffered): (Body, &BufferReservation),
 ) -> Result<Bytes, Rejection> {
     endpoint.gateway.settings().origins.check(parts)?;
     media::check_media(&parts.headers)?;
@@ -318,10 +294,10 @@ async fn admit(
     Err(rejection)
 }
 
-/// Reads a body whose every chunk is reserved as it arrives. On failure the rest of it comes along.
+/// Reads a body and reserves memory for each chunk. On failure, also returns the unread rest.
 async fn read_whole(
     mut body: Body,
-    (limit_bytes, buffered): (usize, &Buffered),
+    (limit_bytes, buffered): (usize, &BufferReservation),
 ) -> Result<Bytes, (Rejection, Body)> {
     use http_body_util::BodyExt as _;
     let mut whole = Vec::new();
@@ -331,7 +307,7 @@ async fn read_whole(
         if whole.len() + chunk.len() > limit_bytes {
             return Err((Rejection::TooLarge { limit_bytes }, body));
         }
-        if let Err(full) = buffered.grow(chunk.len()) {
+        if let Err(full) = buffered.reserve(chunk.len()) {
             return Err((Rejection::Buffers(full), body));
         }
         if whole.is_empty() {
@@ -347,8 +323,8 @@ async fn read_whole(
     Ok(whole.into())
 }
 
-/// Reads what a client still sends, within bounds: one that is answered while it writes sees a
-/// broken connection instead of the answer. What would not end within them is not begun.
+/// Reads the rest of a rejected body within limits: a client that is still writing would see a
+/// reset connection instead of the response.
 async fn discard(body: Body, most_bytes: usize) {
     use http_body_util::BodyExt as _;
     if body.size_hint().lower() > most_bytes as u64 {
@@ -358,11 +334,15 @@ async fn discard(body: Body, most_bytes: usize) {
     while let Some(Ok(_)) = rest.frame().await {}
 }
 
-async fn dispatch(endpoint: &Arc<Endpoint>, incoming: &Incoming<'_>) -> Result<Answer, Rejection> {
-    if incoming.method != "tools/call" {
-        // A call checks the scopes of its tool as well, after the permit.
+async fn dispatch(
+    endpoint: &Arc<Endpoint>,
+    incoming: &Incoming<'_>,
+) -> Result<SizedResponse, Rejection> {
+    if incoming.method != "tools/call" && endpoint.gateway.authenticator().has_scopes() {
+        // Lists and sessions have no operation whose scopes the pipeline could check.
         let method = (incoming.method, None);
-        endpoint.gateway.doorkeeper().check_scopes(incoming.parts, method, &BTreeSet::new())?;
+        let caller = authentication(incoming.parts);
+        endpoint.gateway.authenticator().check_scopes(&caller, method, &BTreeSet::new())?;
     }
     match incoming.era() {
         Era::Modern => modern::serve(endpoint, incoming).await,
@@ -370,32 +350,32 @@ async fn dispatch(endpoint: &Arc<Endpoint>, incoming: &Incoming<'_>) -> Result<A
     }
 }
 
-/// This revision defines no notifications from clients, so modern ones are taken and ignored.
-fn notified(
+/// Protocol version 2026-07-28 defines no notifications from clients; they are ignored.
+fn receive_notification(
     endpoint: &Endpoint,
     parts: &Parts,
     notification: &Notification<'_>,
-) -> Result<Answer, Rejection> {
+) -> Result<SizedResponse, Rejection> {
     match era::of_header(&parts.headers)? {
         Some(MODERN_VERSION) => Ok(render::http::accepted()),
-        _ => legacy::notified(endpoint, parts, notification),
+        _ => legacy::receive_notification(endpoint, parts, notification),
     }
 }
 
-/// Only clients with sessions are asked anything.
-fn answered(
+/// Only clients with sessions receive requests.
+fn receive_response(
     endpoint: &Endpoint,
     parts: &Parts,
     response: jsonrpc::Response<'_>,
-) -> Result<Answer, Rejection> {
+) -> Result<SizedResponse, Rejection> {
     match era::of_header(&parts.headers)? {
         Some(MODERN_VERSION) => Err(Rejection::ClientResponse),
-        _ => legacy::answered(endpoint, parts, response),
+        _ => legacy::receive_response(endpoint, parts, response),
     }
 }
 
-fn refuse(id: Option<Id<'_>>, rejection: &Rejection) -> Answer {
-    tracing::debug!(reason = rejection.as_str(), error = %rejection, "refused a request");
+fn refuse(id: Option<Id<'_>>, rejection: &Rejection) -> SizedResponse {
+    tracing::debug!(reason = rejection.as_str(), error = %rejection, "request rejected");
     audit::count_rejection(rejection.as_str());
     render::rejection(id, rejection)
 }

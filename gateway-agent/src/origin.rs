@@ -1,7 +1,7 @@
 //! Protection against web pages of other sites.
 //!
-//! A page can make a browser send requests to this machine. Its `Origin` header reveals it. A foreign
-//! `Host` header reveals DNS rebinding.
+//! A page can make a browser send requests to this machine. A foreign `Origin` header reveals that,
+//! and a foreign `Host` header reveals DNS rebinding.
 
 #[cfg(test)]
 mod tests;
@@ -15,7 +15,7 @@ use http::{
     uri::Authority,
 };
 
-/// The web origins and hosts that requests may have.
+/// The allowed web origins and hosts of requests.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OriginPolicy {
     /// The address of the listener. On loopback, an empty `hosts` allows loopback names only.

@@ -1,7 +1,8 @@
-//! The path of every operation on every surface, and of the steps of compositions: resolve the caller,
-//! find the route, authorize, prepare the input, send, and finish the output.
+//! The path of every operation of every surface, and of the steps of compositions: resolve the
+//! caller, find the route, authorize, prepare the input, send, and finish the output.
 //!
-//! The surfaces parse requests and render responses; no protocol is known here.
+//! Surfaces parse requests and render responses. Operations and results have the form of MCP, the
+//! protocol of the upstreams; other surfaces translate to it.
 
 pub mod arguments;
 mod defaults;
@@ -10,8 +11,8 @@ mod gateway;
 mod handle;
 mod input;
 mod invocation;
+pub mod mcp_headers;
 pub(crate) mod message;
-pub mod mirror;
 mod moment;
 mod prepare;
 pub mod projection;
@@ -27,25 +28,25 @@ use std::sync::Arc;
 
 pub use self::{
     error::Error,
-    gateway::{Gateway, Parts},
+    gateway::{Gateway, GatewayParts},
     handle::GatewayHandle,
-    invocation::Outcome,
+    invocation::OperationResult,
     settings::{Settings, ToolLimits},
     task::{Task, TaskNames},
 };
 pub(crate) use self::{
     input::QUESTIONS,
-    invocation::{About, Answers, Authentication, Invocation, Output, StepCall, Target, ToolCall},
-    moment::check_scopes,
+    invocation::{FeatureSubject, InputHandling, Invocation, Output, StepCall, Target, ToolCall},
+    moment::check_call_scopes,
     sagas::{recover_sagas, retry_saga},
 };
 use self::{moment::Moment, send::send};
 use crate::audit::CallRecord;
 
-/// Runs an operation to its end. The future can be dropped at any time; that cancels the operation.
+/// Runs an operation to its end. Dropping the future cancels the operation.
 ///
-/// Each round of input starts with the current catalog and authorizes again. The record has the final
-/// output or the error; an operation that is dropped before is recorded as cancelled.
+/// Each round of input uses the current catalog and is authorized again. The record receives the
+/// final output or the error; a dropped operation is recorded as cancelled.
 pub(crate) async fn invoke(
     gateway: &Arc<Gateway>,
     call: &mut Invocation,
@@ -60,18 +61,19 @@ async fn run(
     call: &mut Invocation,
     record: &mut CallRecord,
 ) -> Result<Output, Error> {
+    call.bind_caller(gateway);
     let mut rounds = 0;
     loop {
         let moment = Moment::now(gateway, call, record);
         let route = moment.route(gateway, call)?;
-        let admission = route::admit(gateway.policy(), &moment.freshness, route)?;
-        record.admitted(admission.route.offer(), admission.route.server(), admission.finding);
-        let output = send(gateway, call, &moment, admission, record).await?;
-        let (Some(asked), Answers::InPlace) = (output.needs_input(), call.answers) else {
+        let (route, finding) = route::authorize_route(gateway.policy(), &moment.freshness, route)?;
+        record.set_route(route.served(), route.server(), finding);
+        let output = send(gateway, call, &moment, route, record).await?;
+        let (Some(asked), InputHandling::AskClient) = (output.needs_input(), call.input) else {
             record.finished(output.outcome());
             return Ok(output);
         };
-        let client = call.client.as_ref().ok_or(Error::NothingWaits)?;
+        let client = call.client.as_ref().ok_or(Error::UnknownInput)?;
         input::ask(client, asked, (&mut call.params, rounds)).await?;
         rounds += 1;
     }

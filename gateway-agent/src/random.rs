@@ -3,9 +3,9 @@
 use aws_lc_rs::rand;
 use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
 
-/// The operating system gave no random bytes.
+/// The operating system returned no random bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("there are no random bytes")]
+#[error("no random bytes available")]
 pub(crate) struct NoRandomness;
 
 /// Returns 128 random bits as visible ASCII.

@@ -1,8 +1,8 @@
-//! Session ids and task ids: encrypted and authenticated texts (AES-256-GCM) that only this gateway
-//! and its replicas can read or make, so no store is needed.
+//! Sealed session and task ids: encrypted and authenticated (AES-256-GCM), so that only this
+//! gateway and its replicas can create or read them, without a store.
 //!
-//! Each text is sealed for a purpose and an owner, and opens for nothing else. The keys come from a file
-//! (`seal/key_file.rs`), because clients keep ids over a restart.
+//! Associated data binds each text to a purpose and an owner. The keys come from a file
+//! (`seal/key_file.rs`), because clients keep ids over restarts.
 
 mod key_file;
 
@@ -16,49 +16,50 @@ use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
 
 pub(crate) use self::key_file::{KeyFile, check as check_key_file};
 
-/// Longest sealed text that is looked at, in bytes.
-const LONGEST: usize = 16 * 1024;
+/// Maximum length of a sealed text, in bytes.
+const MAX_BYTES: usize = 16 * 1024;
 
-/// The bytes of a key.
 pub(crate) type Key = [u8; 32];
 
-/// Seals with the first key, and opens with all. The keys change while it is in use.
+/// Encrypts with the first key, and decrypts with all. Keys can be replaced at run time.
 #[derive(Debug)]
 pub(crate) struct Sealer(ArcSwap<Vec<RandomizedNonceKey>>);
 
 impl Sealer {
-    /// With a key of its own, which ends with the process. Without random bytes it seals nothing.
+    /// Creates a sealer with a temporary key. Without random bytes it cannot seal.
     pub(crate) fn random() -> Self {
         let key = random_key().ok();
         Self::with(key.as_slice())
     }
 
-    /// With keys that other gateways may have too.
     pub(crate) fn with(keys: &[Key]) -> Self {
         Self(ArcSwap::from_pointee(usable(keys)))
     }
 
-    /// Uses these keys from now on.
     pub(crate) fn replace(&self, keys: &[Key]) {
         self.0.store(usable(keys).into());
     }
 
-    /// Visible ASCII that only these keys open, and only for the same.
-    pub(crate) fn seal(&self, what_for: &[u8], content: &[u8]) -> Result<String, NoRandomness> {
+    /// Encrypts content as visible ASCII. `associated_data` is the associated data.
+    pub(crate) fn seal(
+        &self,
+        associated_data: &[u8],
+        content: &[u8],
+    ) -> Result<String, NoRandomness> {
         let keys = self.0.load();
         let key = keys.first().ok_or(NoRandomness)?;
         let mut sealed = content.to_vec();
         let nonce = key
-            .seal_in_place_append_tag(Aad::from(what_for), &mut sealed)
+            .seal_in_place_append_tag(Aad::from(associated_data), &mut sealed)
             .map_err(|_| NoRandomness)?;
         let mut whole = nonce.as_ref().to_vec();
         whole.append(&mut sealed);
         Ok(URL_SAFE_NO_PAD.encode(whole))
     }
 
-    /// What was sealed for this; `None` for anything else.
-    pub(crate) fn open(&self, what_for: &[u8], text: &str) -> Option<Vec<u8>> {
-        if text.len() > LONGEST {
+    /// Decrypts a text with the same associated data. `None` if it is invalid.
+    pub(crate) fn open(&self, associated_data: &[u8], text: &str) -> Option<Vec<u8>> {
+        if text.len() > MAX_BYTES {
             return None;
         }
         let whole = URL_SAFE_NO_PAD.decode(text).ok()?;
@@ -66,7 +67,7 @@ impl Sealer {
         self.0.load().iter().find_map(|key| {
             let nonce = Nonce::try_assume_unique_for_key(nonce).ok()?;
             let mut content = sealed.to_vec();
-            let opened = key.open_in_place(nonce, Aad::from(what_for), &mut content);
+            let opened = key.open_in_place(nonce, Aad::from(associated_data), &mut content);
             let length = opened.ok()?.len();
             content.truncate(length);
             Some(content)
@@ -89,7 +90,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_the_same_key_opens_for_the_same_and_nothing_may_change() {
+    fn seal_rejects_other_key_purpose_and_content() {
         let (one, other) = (Sealer::random(), Sealer::with(&[[7; 32]]));
         let sealed = one.seal(b"a", b"content").unwrap();
         assert_eq!(one.open(b"a", &sealed).unwrap(), b"content");
@@ -109,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn earlier_keys_open_and_the_first_seals() {
+    fn sealer_encrypts_with_first_key_and_decrypts_all() {
         let (old, new) = ([1; 32], [2; 32]);
         let sealer = Sealer::with(&[old]);
         let before = sealer.seal(b"a", b"before").unwrap();

@@ -1,19 +1,20 @@
-//! Wiring: from a configuration and a socket to a gateway that serves, until it is told to stop.
+//! Assembles a gateway from its configuration, serves until shutdown, and drains.
 //!
-//! The order matters: the copy on disk is loaded, calls are served at once, and only then does the
-//! gateway connect and catch up.
+//! The order matters: the gateway loads the cached catalog, starts serving, and only then connects
+//! to the registry.
 
 mod body;
 mod connections;
 mod layers;
+mod minimum_rate;
 mod reload;
-mod writes;
 
 use std::{future::Future, net::SocketAddr, pin::pin, sync::Arc, time::Duration};
 
 use axum::Router;
-use gateway_compose::{Memory, Sagas};
-use gateway_upstream::{Lanes, TargetHealth, TargetState, Upstreams, redact_url};
+use gateway_compose::{CompositionState, Sagas};
+use gateway_upstream::{TargetHealth, TargetState, Upstreams, WorkerRuntimes, redact_url};
+use registry_core::Kind;
 use registry_tls::{Acceptor, Counts, InvalidFile};
 use tokio::{
     net::TcpListener,
@@ -24,8 +25,8 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 
 use self::{
-    connections::Door,
-    reload::{Reloader, Stamps},
+    connections::BoundListener,
+    reload::{ConfigVersions, Reloader},
 };
 use crate::{
     admin,
@@ -35,85 +36,85 @@ use crate::{
     contract::Contracts,
     feed::{Feed, Status},
     findings,
-    freshness::Watchman,
+    freshness::StalenessMonitor,
     health::{self, Health},
-    identity::doorkeeper::Doorkeeper,
+    identity::authenticator::Authenticator,
     mcp::Mcp,
-    pipeline::{Gateway, GatewayHandle, Parts, recover_sagas},
+    pipeline::{Gateway, GatewayHandle, GatewayParts, recover_sagas},
     seal::{KeyFile, Sealer},
-    source::{self, Discovery, Rejected, Source},
+    source::{self, ContentRejected, Discovery, Source},
     tls_metrics,
     trace::Tracer,
 };
 
-/// How long requests to the admin address may take to finish after the callers' have.
+/// Maximum drain time of the admin listener, after the callers' listener.
 const ADMIN_DRAIN: Duration = Duration::from_secs(1);
 
-/// The longest start of an embedded gateway: its user waits for the catalog and the upstreams.
+/// Maximum start time of an embedded gateway, whose client waits for the catalog and the upstreams.
 const EMBEDDED_START: Duration = Duration::from_secs(5);
-/// Between two looks whether they are there.
-const LOOK: Duration = Duration::from_millis(10);
-/// How long calls may take after the only user of an embedded gateway has ended.
+/// Polling interval of that wait.
+const POLL_INTERVAL: Duration = Duration::from_millis(10);
+/// Maximum drain time of an embedded gateway after its client has ended.
 const EMBEDDED_DRAIN: Duration = Duration::from_secs(1);
 
 /// Why the gateway does not run.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The copy on disk cannot be kept.
+    /// The cache cannot be opened.
     #[error(transparent)]
     Cache(#[from] CacheError),
-    /// There is nothing to serve, and the source's catalog is refused.
-    #[error("the registry file is refused, and there is no cache to serve instead: {0}")]
-    Rejected(#[from] Rejected),
-    /// A certificate or key for callers.
+    /// The registry file is rejected, and there is no cached catalog.
+    #[error("the registry file is rejected, and the cache has no catalog to serve instead: {0}")]
+    ContentRejected(#[from] ContentRejected),
+    /// A TLS file is invalid.
     #[error(transparent)]
     Tls(#[from] InvalidFile),
-    /// The admin address.
+    /// The admin listener cannot bind.
     #[error("cannot listen on the admin address {address}: {source}")]
     Admin {
-        /// Where.
+        /// The configured address.
         address: SocketAddr,
-        /// Why.
+        /// The operating system's error.
         source: std::io::Error,
     },
-    /// The journal of sagas.
-    #[error("cannot use the journal of sagas beside the cache: {0}")]
+    /// The saga journal cannot be opened.
+    #[error("cannot open the saga journal next to the cache: {0}")]
     Sagas(std::io::Error),
-    /// The keys of the callers' identity provider.
+    /// The identity provider's key file is invalid.
     #[error(transparent)]
     Keys(#[from] registry_jwt::InvalidFile),
-    /// The threads that serve callers.
-    #[error("cannot start the threads that serve callers: {0}")]
+    /// A worker thread cannot start.
+    #[error("cannot start worker threads: {0}")]
     Lanes(std::io::Error),
-    /// The socket.
-    #[error("cannot tell where the gateway listens: {0}")]
+    /// The listener has no local address.
+    #[error("cannot read the address of the listener: {0}")]
     Socket(#[from] std::io::Error),
 }
 
-/// How callers reach the gateway.
+/// The entry point of callers.
 #[derive(Debug)]
-pub enum Entry {
-    /// Through connections to a socket.
+pub enum EntryPoint {
+    /// Connections to a socket.
     Socket(TcpListener),
-    /// In the same process, through the routes that are sent here.
+    /// Requests of this process, through the router that the gateway sends to this channel.
     Routes(oneshot::Sender<Router>),
 }
 
-/// Serves until `shutdown` completes, then finishes what has begun.
+/// Serves until `shutdown` completes, then drains.
 pub async fn run(
-    entry: Entry,
+    entry: EntryPoint,
     config: Config,
     shutdown: impl Future<Output = ()>,
 ) -> Result<(), Error> {
-    let is_embedded = matches!(entry, Entry::Routes(_));
-    // First: whatever is written from now on is taken over.
-    let stamps = Stamps::of(&config).await;
+    let is_embedded = matches!(entry, EntryPoint::Routes(_));
+    // Taken before reading the files, so that later changes are detected.
+    let versions = ConfigVersions::read(&config).await;
     let metrics = health::install_metrics();
     let Assembly {
         tls,
         cache,
         writer,
-        watchman,
+        staleness,
         upstreams,
         contracts,
         compositions,
@@ -122,24 +123,25 @@ pub async fn run(
         tracer,
         gateway,
     } = Assembly::open(&config).await?;
-    let start = EmbeddedStart::begin(&config.registry.source.address, &upstreams);
+    let is_cached = cache.has_catalog();
+    let start = EmbeddedStart::begin(&config.registry.source.address, &upstreams, is_cached);
     let mcp = Mcp::new(gateway.clone());
     let reloader =
-        Arc::new(Reloader::new((config.clone(), stamps), gateway.clone(), contracts.clone()));
+        Arc::new(Reloader::new((config.clone(), versions), gateway.clone(), contracts.clone()));
     let status = Status::new(&name_of(&config));
     let stop = CancellationToken::new();
     let feed = Feed {
         cache: cache.clone(),
-        watchman: watchman.clone(),
+        staleness: staleness.clone(),
         status: status.clone(),
-        admission: config.registry.admission(),
+        catalog_verifier: config.registry.catalog_verifier(),
         stop: stop.clone(),
     };
     let discovered = config.args.data().join("registry.json");
     let mut discovery = Discovery::new(reloader.mcp_servers(), upstreams.clone(), discovered);
     let health = Health {
         cache: cache.clone(),
-        watchman: watchman.clone(),
+        staleness: staleness.clone(),
         status: status.clone(),
         upstreams: upstreams.clone(),
         buffers: Arc::clone(gateway.current().buffers()),
@@ -147,11 +149,11 @@ pub async fn run(
         draining: CancellationToken::new(),
     };
     let draining = health.draining.clone();
-    let lanes = Arc::new(Lanes::start().map_err(Error::Lanes)?);
+    let lanes = Arc::new(WorkerRuntimes::start().map_err(Error::Lanes)?);
     let admin = admin_routes(&reloader, &gateway, (&tracer, &contracts, &upstreams));
     let (probes, admin_probes) = (health::router(health.clone()), health::admin_router(health));
     let admin = open_admin(&config, (tls.clone(), lanes.clone()), (admin, admin_probes)).await?;
-    let callers = layers::around(mcp.router().merge(probes));
+    let callers = layers::with_layers(mcp.router().merge(probes));
     let mut shutdown = pin!(shutdown);
     tokio::select! {
         prepared = source::prepare(&config.registry.source, &mut discovery, &feed) => prepared?,
@@ -160,20 +162,23 @@ pub async fn run(
             return Ok(());
         }
     }
-    let of_address = config.address_connections.unwrap_or_else(capacity::address_connections);
-    let door = |listener| Door { listener, tls, lanes: lanes.clone(), of_address };
+    let max_per_address = config.address_connections.unwrap_or_else(capacity::address_connections);
+    let bind = |listener| BoundListener { listener, tls, lanes: lanes.clone(), max_per_address };
+    let origin = describe_catalog(&cache, is_cached);
     let kept = (cache, writer);
     let mut running = match entry {
-        Entry::Socket(listener) => Running::start(door(listener), callers, kept, stop)?,
-        Entry::Routes(sender) => Running::embed((sender, callers), kept, start, stop),
+        EntryPoint::Socket(listener) => {
+            RunningGateway::start((bind(listener), origin), callers, kept, stop)?
+        }
+        EntryPoint::Routes(sender) => RunningGateway::embed((sender, callers), kept, start, stop),
     };
-    running.admin = admin.map(|(door, router)| running.serve_admin(door, router));
+    running.admin = admin.map(|(listener, router)| running.serve_admin(listener, router));
     let (catalog, definitions) = (running.cache.subscribe(), upstreams.definitions());
-    tokio::spawn(contracts.keep(catalog, definitions, running.stop.clone()));
+    tokio::spawn(contracts.monitor(catalog, definitions, running.stop.clone()));
     let (catalog, definitions) = (running.cache.subscribe(), upstreams.definitions());
-    tokio::spawn(findings::keep(catalog, definitions, running.stop.clone()));
+    tokio::spawn(findings::monitor(catalog, definitions, running.stop.clone()));
     recover_sagas(&gateway.current());
-    running.until_stop(async move { keys.keep(sealer).await });
+    running.until_stop(async move { keys.refresh(sealer).await });
     let watching = Arc::clone(&reloader);
     running.until_stop(async move { watching.watch().await });
     let mut following = tokio::spawn(async move {
@@ -185,7 +190,7 @@ pub async fn run(
     };
     draining.cancel();
     if outcome.is_ok() && !is_embedded {
-        give_notice(reloader.config().drain_notice).await;
+        notify_load_balancers(reloader.config().drain_notice).await;
     }
     let limit = if is_embedded { EMBEDDED_DRAIN } else { reloader.config().drain_timeout() };
     tracing::info!("stopping: calls that have begun may finish within {limit:?}");
@@ -194,21 +199,20 @@ pub async fn run(
     mcp.shutdown().await;
     compositions.shutdown().await;
     upstreams.shutdown().await;
-    // What they still send to upstreams is done.
+    // All requests to upstreams have ended.
     drop(lanes);
     tracer.shutdown().await;
     outcome
 }
 
-/// The parts of a gateway before it serves.
 struct Assembly {
     tls: Option<Acceptor>,
     cache: Cache,
     writer: Writer,
-    watchman: Watchman,
+    staleness: StalenessMonitor,
     upstreams: Arc<Upstreams>,
     contracts: Arc<Contracts>,
-    compositions: Arc<Memory>,
+    compositions: Arc<CompositionState>,
     keys: KeyFile,
     sealer: Arc<Sealer>,
     tracer: Arc<Tracer>,
@@ -216,18 +220,20 @@ struct Assembly {
 }
 
 impl Assembly {
-    /// Opens the files of a gateway and connects its upstreams.
+    /// Opens the files of a gateway and starts its upstreams.
     async fn open(config: &Config) -> Result<Self, Error> {
         let counts = Counts {
             changed: tls_metrics::count_change,
             refused: tls_metrics::count_rejected_certificate,
         };
         let tls = config.tls.clone().map(|files| Acceptor::open(files, counts)).transpose()?;
-        let doorkeeper = Doorkeeper::open(config.authenticator()).await?;
-        // Before the upstreams: a cache in use must not start their children.
-        let (cache, writer) = Cache::open(&config.registry.cache, config.registry.admission())?;
+        let authenticator = Authenticator::open(config.authenticator()).await?;
+        // Before the upstreams: a gateway that cannot lock the cache must not start child
+        // processes.
+        let (cache, writer) =
+            Cache::open(&config.registry.cache, config.registry.catalog_verifier())?;
         let upstreams = Upstreams::start(&config.targets, config.limits);
-        let watchman = Watchman::new(cache.clone(), config.registry.max_staleness);
+        let staleness = StalenessMonitor::new(cache.clone(), config.registry.max_staleness);
         let catalog = cache.subscribe();
         let definitions = upstreams.definitions();
         let contracts = Arc::new(Contracts::open(
@@ -236,25 +242,25 @@ impl Assembly {
             definitions.borrow().clone(),
         ));
         let sagas = Sagas::open(&config.registry.cache).map_err(Error::Sagas)?;
-        let compositions = Arc::new(Memory::new(sagas));
+        let compositions = Arc::new(CompositionState::new(sagas));
         let keys = KeyFile::new(config.session_key_file.as_deref(), &config.registry.cache);
         let sealer = Arc::new(keys.open());
         let tracer = Tracer::start(&config.tracing, &config.name);
-        let parts = Parts {
+        let parts = GatewayParts {
             catalog,
-            watchman: watchman.clone(),
+            staleness: staleness.clone(),
             upstreams: upstreams.clone(),
             contracts: contracts.clone(),
             compositions: compositions.clone(),
             sealer: Arc::clone(&sealer),
             tracer: Arc::clone(&tracer),
         };
-        let gateway = GatewayHandle::new(Gateway::new(config.pipeline(), doorkeeper, parts));
+        let gateway = GatewayHandle::new(Gateway::new(config.pipeline(), authenticator, parts));
         Ok(Self {
             tls,
             cache,
             writer,
-            watchman,
+            staleness,
             upstreams,
             contracts,
             compositions,
@@ -266,13 +272,12 @@ impl Assembly {
     }
 }
 
-/// Accepts calls for a while after `/readyz` has become negative.
-async fn give_notice(notice: Duration) {
+/// Keeps accepting calls after `/readyz` reports not ready, so that load balancers can react.
+async fn notify_load_balancers(notice: Duration) {
     tracing::info!("stopping: not ready, new calls are accepted for {notice:?}");
     sleep(notice).await;
 }
 
-/// The routes for operators.
 fn admin_routes(
     reloader: &Arc<Reloader>,
     gateway: &GatewayHandle,
@@ -285,62 +290,65 @@ fn admin_routes(
         .merge(reload::router(Arc::clone(reloader)))
 }
 
-/// Opens the admin address, if there is one. It has the callers' TLS. Probes need no token.
+/// Binds the admin listener, if configured. It shares the callers' TLS. Probes need no token.
 async fn open_admin(
     config: &Config,
-    (tls, lanes): (Option<Acceptor>, Arc<Lanes>),
+    (tls, lanes): (Option<Acceptor>, Arc<WorkerRuntimes>),
     (routes, probes): (Router, Router),
-) -> Result<Option<(Door, Router)>, Error> {
+) -> Result<Option<(BoundListener, Router)>, Error> {
     let Some(admin) = &config.admin else { return Ok(None) };
     let address = admin.listen;
     let listener =
         TcpListener::bind(address).await.map_err(|source| Error::Admin { address, source })?;
     let address = listener.local_addr()?;
-    tracing::info!(%address, "the admin routes are served");
-    let door = Door { listener, tls, lanes, of_address: capacity::address_connections() };
+    tracing::info!(%address, "listening for admin requests");
+    let listener =
+        BoundListener { listener, tls, lanes, max_per_address: capacity::address_connections() };
     let routes = admin::guarded(routes, admin, address).merge(probes);
-    Ok(Some((door, layers::around(routes))))
+    Ok(Some((listener, layers::with_layers(routes))))
 }
 
-/// How the source's task ended before it was told to.
-fn rejected(ended: Result<Result<(), Rejected>, tokio::task::JoinError>) -> Result<(), Error> {
+/// The result of the source's task, which ended before shutdown.
+fn rejected(
+    ended: Result<Result<(), ContentRejected>, tokio::task::JoinError>,
+) -> Result<(), Error> {
     match ended {
         Ok(outcome) => Ok(outcome?),
         Err(e) => std::panic::resume_unwind(e.into_panic()),
     }
 }
 
-/// The tasks of a gateway that serves.
-struct Running {
+/// The background tasks of a serving gateway.
+struct RunningGateway {
     cache: Cache,
     serving: JoinHandle<()>,
     admin: Option<JoinHandle<()>>,
     writing: JoinHandle<()>,
     stop: CancellationToken,
-    /// Cancelled when calls that have begun may go on no longer.
-    cut: CancellationToken,
+    /// Cancelled when the drain timeout expires.
+    abort: CancellationToken,
     stop_admin: CancellationToken,
     stop_writing: CancellationToken,
 }
 
-impl Running {
-    /// Serves connections, and says so.
+impl RunningGateway {
+    /// Serves connections and prints the address.
     fn start(
-        door: Door,
+        (listener, catalog): (BoundListener, String),
         router: Router,
         (cache, writer): (Cache, Writer),
         stop: CancellationToken,
     ) -> std::io::Result<Self> {
-        let address = door.listener.local_addr()?;
-        let scheme = if door.tls.is_some() { "https" } else { "http" };
-        let cut = CancellationToken::new();
-        let serving = tokio::spawn(connections::serve(door, router, (stop.clone(), cut.clone())));
-        let origin = origin(&cache);
-        announce(&format!("gateway-agent listening on {scheme}://{address} (catalog {origin})"));
-        Ok(Self::with(serving, (stop, cut), (cache, writer)))
+        let address = listener.listener.local_addr()?;
+        let scheme = if listener.tls.is_some() { "https" } else { "http" };
+        let abort = CancellationToken::new();
+        let serving =
+            tokio::spawn(connections::serve(listener, router, (stop.clone(), abort.clone())));
+        print_line(&format!("gateway-agent listening on {scheme}://{address} ({catalog})"));
+        Ok(Self::with(serving, (stop, abort), (cache, writer)))
     }
 
-    /// Serves no connections. Standard output belongs to the user of the routes.
+    /// Serves through the router only. Standard output belongs to the client.
     fn embed(
         (sender, routes): (oneshot::Sender<Router>, Router),
         (cache, writer): (Cache, Writer),
@@ -348,26 +356,27 @@ impl Running {
         stop: CancellationToken,
     ) -> Self {
         tokio::spawn(start.send_when_ready(sender, routes, cache.clone()));
-        let cut = CancellationToken::new();
+        let abort = CancellationToken::new();
         let serving = tokio::spawn(stop.clone().cancelled_owned());
-        Self::with(serving, (stop, cut), (cache, writer))
+        Self::with(serving, (stop, abort), (cache, writer))
     }
 
     fn with(
         serving: JoinHandle<()>,
-        (stop, cut): (CancellationToken, CancellationToken),
+        (stop, abort): (CancellationToken, CancellationToken),
         (cache, writer): (Cache, Writer),
     ) -> Self {
         let [stop_admin, stop_writing] = [(); 2].map(|()| CancellationToken::new());
         let writing = tokio::spawn(writer.run(stop_writing.clone()));
-        Self { cache, serving, admin: None, writing, stop, cut, stop_admin, stop_writing }
+        Self { cache, serving, admin: None, writing, stop, abort, stop_admin, stop_writing }
     }
 
-    /// Serves these routes until the callers' calls have ended.
-    fn serve_admin(&self, door: Door, router: Router) -> JoinHandle<()> {
-        let (stop, cut) = (self.stop_admin.clone(), CancellationToken::new());
+    /// Serves the admin routes until the callers' calls have ended.
+    fn serve_admin(&self, listener: BoundListener, router: Router) -> JoinHandle<()> {
+        let (stop, abort) = (self.stop_admin.clone(), CancellationToken::new());
         tokio::spawn(async move {
-            let mut serving = pin!(connections::serve(door, router, (stop.clone(), cut.clone())));
+            let mut serving =
+                pin!(connections::serve(listener, router, (stop.clone(), abort.clone())));
             let late = async {
                 stop.cancelled().await;
                 sleep(ADMIN_DRAIN).await;
@@ -375,32 +384,32 @@ impl Running {
             tokio::select! {
                 () = &mut serving => {}
                 () = late => {
-                    cut.cancel();
+                    abort.cancel();
                     serving.await;
                 }
             }
         })
     }
 
-    /// Works in the background until the gateway stops.
+    /// Runs `work` in the background until the gateway stops.
     fn until_stop(&self, work: impl Future<Output = ()> + Send + 'static) {
         let stop = self.stop.clone();
         tokio::spawn(async move { stop.run_until_cancelled(work).await });
     }
 
-    /// Stops following and accepting, lets calls finish within the limit, also those that lost their
-    /// connection, and writes what the disk lacks.
+    /// Stops following and accepting, waits for running calls within the limit, and flushes the
+    /// cache.
     async fn stop(&mut self, limit: Duration, drained: impl Future<Output = ()>) {
         self.stop.cancel();
         let finished = async {
-            // A task that broke has said so; the others are to end all the same.
+            // A panic was already logged; the other tasks must still stop.
             let _ = (&mut self.serving).await;
-            // Only now: a request can lose its connection as long as there is one.
+            // Last: a call can lose its connection while connections are open.
             drained.await;
         };
         if timeout(limit, finished).await.is_err() {
-            tracing::warn!("some calls did not finish within {limit:?} and are cut off");
-            self.cut.cancel();
+            tracing::warn!("some calls did not finish within {limit:?} and were aborted");
+            self.abort.cancel();
             if !self.serving.is_finished() {
                 let _ = (&mut self.serving).await;
             }
@@ -414,22 +423,23 @@ impl Running {
     }
 }
 
-/// The start of an embedded gateway, whose only user gets the routes at its end.
+/// The start of an embedded gateway. Its only client receives the routes at the end.
 struct EmbeddedStart {
     deadline: Instant,
-    /// The upstreams whose first attempts decide whether the first list is complete. `None`: the
-    /// catalog was discovered at the upstreams, and calls wait for those that are connecting.
+    /// The upstreams to wait for, so that the first list is complete. `None` for a discovered
+    /// catalog, whose calls wait for connecting upstreams themselves.
     awaited: Option<Arc<Upstreams>>,
+    is_cached: bool,
 }
 
 impl EmbeddedStart {
-    fn begin(source: &Source, upstreams: &Arc<Upstreams>) -> Self {
+    fn begin(source: &Source, upstreams: &Arc<Upstreams>, is_cached: bool) -> Self {
         let is_discovered = matches!(source, Source::Discovered);
         let awaited = (!is_discovered).then(|| Arc::clone(upstreams));
-        Self { deadline: Instant::now() + EMBEDDED_START, awaited }
+        Self { deadline: Instant::now() + EMBEDDED_START, awaited, is_cached }
     }
 
-    /// Sends the routes once the gateway is ready, at the deadline at the latest.
+    /// Sends the routes when the gateway is ready or the deadline passes.
     async fn send_when_ready(self, sender: oneshot::Sender<Router>, routes: Router, cache: Cache) {
         let is_tried = |target: &TargetHealth| !matches!(target.state, TargetState::Connecting);
         let is_ready = || {
@@ -438,29 +448,34 @@ impl EmbeddedStart {
         };
         let ready = async {
             while !is_ready() {
-                sleep(LOOK).await;
+                sleep(POLL_INTERVAL).await;
             }
         };
         let _ = timeout_at(self.deadline, ready).await;
-        tracing::info!("the embedded gateway is ready (catalog {})", origin(&cache));
-        // Without a user, the gateway is about to end.
+        let catalog = describe_catalog(&cache, self.is_cached);
+        tracing::info!("the embedded gateway is ready ({catalog})");
+        // If the client has ended, the gateway stops anyway.
         let _ = sender.send(routes);
     }
 }
 
-/// The origin of the catalog at the start.
-fn origin(cache: &Cache) -> String {
-    if cache.has_catalog() {
-        format!("revision {} from cache", cache.current().revision())
+/// The catalog at the start: its size, and whether it comes from the cache.
+fn describe_catalog(cache: &Cache, is_cached: bool) -> String {
+    let catalog = cache.current();
+    let tools = catalog.of_kind(Kind::Tool).count();
+    if is_cached {
+        format!("catalog revision {} from cache, {tools} tools", catalog.revision())
+    } else if cache.has_catalog() {
+        format!("{tools} tools discovered, no cache yet")
     } else {
-        "none".to_owned()
+        "0 tools, no cache yet".to_owned()
     }
 }
 
-/// One line on standard output, for people and for scripts that wait for it.
-fn announce(line: &str) {
+/// Prints a line on standard output, for people and for scripts that wait for the start.
+fn print_line(line: &str) {
     use std::io::Write as _;
-    // Nobody may be reading; that is no reason not to serve.
+    // A closed standard output must not stop the gateway.
     let _ = writeln!(std::io::stdout(), "{line}");
 }
 

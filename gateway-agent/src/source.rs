@@ -1,10 +1,10 @@
-//! Where catalogs come from: each source puts them into the cache and says how it is doing.
+//! Sources of catalogs. Each source updates the cache and reports its state.
 
 mod content;
 mod discovered;
 mod file;
 mod http;
-mod intake;
+mod loader;
 mod scope;
 mod settings;
 
@@ -12,34 +12,34 @@ use registry_follow::{Follower, Timing};
 
 pub(crate) use self::file::load as load_file;
 pub use self::{
-    content::Rejected,
+    content::ContentRejected,
     discovered::{DiscoveredServer, Discovery, DiscoveryConfig},
     settings::{InvalidSource, ScopeConfig, Source, SourceConfig},
 };
 
 use crate::{feed::Feed, sync};
 
-/// Waits for the first catalog of a source that has one within seconds.
+/// Waits for the first catalog of a source that takes seconds to deliver one.
 pub async fn prepare(
     config: &SourceConfig,
     discovery: &mut Discovery,
     feed: &Feed,
-) -> Result<(), Rejected> {
+) -> Result<(), ContentRejected> {
     match config.address {
         Source::Discovered => discovery.first(feed).await,
         Source::Grpc(_) | Source::Http(_) | Source::File(_) => Ok(()),
     }
 }
 
-/// Follows the source until it is stopped. `gateway` is the name of the gateway in the registry.
+/// Follows the source until it is stopped. `gateway` is the gateway's name in the registry.
 ///
-/// Fails if there is no catalog to serve and the first one is rejected.
+/// Fails if the first catalog is rejected and there is none to serve.
 pub async fn follow(
     config: &SourceConfig,
     gateway: String,
     discovery: Discovery,
     feed: Feed,
-) -> Result<(), Rejected> {
+) -> Result<(), ContentRejected> {
     match &config.address {
         Source::Grpc(addresses) => {
             let (scope, keep) = scope::follow(&config.scope);

@@ -1,53 +1,53 @@
-//! What is checked when a whole catalog is loaded from a file, over HTTP or from the cache:
+//! The checks of complete catalogs from a file, over HTTP or from the cache:
 //! `registry.validation.startup`.
 //!
 //! Documents of the Sync stream are not checked again: the registry validated them at registration.
 
 use std::fmt;
 
-use gateway_policy::Mode;
+use gateway_policy::ValidationMode;
 use registry_core::{
     Catalog, Code, Diagnostic, Kind, LifecycleState, Scope,
     edges::{Reference, Relation, references},
 };
 
-/// Most findings that are written to the log one by one.
+/// Maximum number of individually logged findings.
 const LOGGED: usize = 20;
 
 /// `registry.validation.startup`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct StartupValidation {
     /// References to unregistered entities, and all other errors of the rules.
-    pub missing_entity: Mode,
+    pub missing_entity: ValidationMode,
     /// Dependencies on deprecated entities.
-    pub deprecated_entity: Mode,
+    pub deprecated_entity: ValidationMode,
     /// Schemas without references.
-    pub unused_schema: Mode,
+    pub unused_schema: ValidationMode,
 }
 
 impl Default for StartupValidation {
     fn default() -> Self {
         Self {
-            missing_entity: Mode::Error,
-            deprecated_entity: Mode::Warn,
-            unused_schema: Mode::Ignore,
+            missing_entity: ValidationMode::Error,
+            deprecated_entity: ValidationMode::Warn,
+            unused_schema: ValidationMode::Ignore,
         }
     }
 }
 
-/// A catalog that is not served because of what was found in it.
+/// A catalog rejected for its findings.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Refused {
-    /// What keeps it out.
+pub struct InvalidCatalog {
+    /// The findings.
     pub errors: Vec<Diagnostic>,
 }
 
-impl std::error::Error for Refused {}
+impl std::error::Error for InvalidCatalog {}
 
-impl fmt::Display for Refused {
+impl fmt::Display for InvalidCatalog {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let count = self.errors.len();
-        write!(f, "{count} findings that `registry.validation.startup` does not let pass")?;
+        write!(f, "{count} findings that `registry.validation.startup` treats as errors")?;
         for found in &self.errors {
             write!(f, "\n  {found}")?;
             if let Some(help) = &found.help {
@@ -58,20 +58,20 @@ impl fmt::Display for Refused {
     }
 }
 
-/// Looks through a catalog that was valid when it was registered. Warnings are logged.
-pub fn admit(catalog: &Catalog, modes: StartupValidation) -> Result<(), Refused> {
-    judge(inspect(catalog, modes), modes)
+/// Checks a registered catalog. Warnings are logged.
+pub fn verify(catalog: &Catalog, modes: StartupValidation) -> Result<(), InvalidCatalog> {
+    apply_modes(inspect(catalog, modes), modes)
 }
 
-/// Decides about findings, whoever made them. Warnings are logged.
-pub fn judge(found: Vec<Diagnostic>, modes: StartupValidation) -> Result<(), Refused> {
+/// Applies the configured modes to findings. Warnings are logged.
+pub fn apply_modes(found: Vec<Diagnostic>, modes: StartupValidation) -> Result<(), InvalidCatalog> {
     let mut errors = Vec::new();
     let mut warnings = Vec::new();
     for diagnostic in found {
         match mode_of(&diagnostic, modes) {
-            Mode::Error => errors.push(diagnostic),
-            Mode::Warn => warnings.push(diagnostic),
-            Mode::Ignore => {}
+            ValidationMode::Error => errors.push(diagnostic),
+            ValidationMode::Warn => warnings.push(diagnostic),
+            ValidationMode::Ignore => {}
         }
     }
     for warning in warnings.iter().take(LOGGED) {
@@ -80,28 +80,27 @@ pub fn judge(found: Vec<Diagnostic>, modes: StartupValidation) -> Result<(), Ref
     if warnings.len() > LOGGED {
         tracing::warn!("and {} more findings in this catalog", warnings.len() - LOGGED);
     }
-    if errors.is_empty() { Ok(()) } else { Err(Refused { errors }) }
+    if errors.is_empty() { Ok(()) } else { Err(InvalidCatalog { errors }) }
 }
 
-fn mode_of(diagnostic: &Diagnostic, modes: StartupValidation) -> Mode {
+fn mode_of(diagnostic: &Diagnostic, modes: StartupValidation) -> ValidationMode {
     match diagnostic.code {
         Code::DeprecatedDependency => modes.deprecated_entity,
         Code::SchemaUnused => modes.unused_schema,
         _ if diagnostic.is_error() => modes.missing_entity,
-        _ => Mode::Warn,
+        _ => ValidationMode::Warn,
     }
 }
 
-/// References of a catalog to what it does not have.
+/// The references of a catalog to unregistered entities.
 pub fn missing(catalog: &Catalog) -> Vec<Diagnostic> {
-    let (missing_entity, ignored) = (Mode::Error, Mode::Ignore);
+    let (missing_entity, ignored) = (ValidationMode::Error, ValidationMode::Ignore);
     let modes =
         StartupValidation { missing_entity, deprecated_entity: ignored, unused_schema: ignored };
     inspect(catalog, modes).into_iter().filter(Diagnostic::is_error).collect()
 }
 
-/// What a whole catalog shows without compiling anything: ends that are missing, deprecated or
-/// unused.
+/// Finds missing, deprecated and unused references, without compiling schemas.
 fn inspect(catalog: &Catalog, modes: StartupValidation) -> Vec<Diagnostic> {
     let mut found = Vec::new();
     for (key, record) in catalog.iter() {
@@ -112,7 +111,7 @@ fn inspect(catalog: &Catalog, modes: StartupValidation) -> Vec<Diagnostic> {
             found.extend(references.iter().filter_map(|r| examine(catalog, r)).map(about));
         }
         if key.kind == Kind::Schema
-            && modes.unused_schema != Mode::Ignore
+            && modes.unused_schema != ValidationMode::Ignore
             && catalog.dependents(key).next().is_none()
         {
             let message = format!("nothing refers to {key}");
@@ -122,19 +121,20 @@ fn inspect(catalog: &Catalog, modes: StartupValidation) -> Vec<Diagnostic> {
     found
 }
 
-/// Whether a reference to this is worth a closer look.
+/// Whether a referenced entity is missing or inactive.
 fn is_notable(catalog: &Catalog, key: &registry_core::Key) -> bool {
     catalog.find(key).is_none_or(|record| !record.is_active())
 }
 
 fn needs_references(modes: StartupValidation) -> bool {
-    modes.missing_entity != Mode::Ignore || modes.deprecated_entity != Mode::Ignore
+    modes.missing_entity != ValidationMode::Ignore
+        || modes.deprecated_entity != ValidationMode::Ignore
 }
 
 fn examine(catalog: &Catalog, reference: &Reference) -> Option<Diagnostic> {
     let Reference { relation, key, pointer } = reference;
     let Some(record) = catalog.find(key) else {
-        // A part has a server without all that it provides.
+        // A partial catalog can contain a server without all its tools.
         if *relation == Relation::Provides && **catalog.scope() != Scope::Everything {
             return None;
         }

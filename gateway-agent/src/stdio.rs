@@ -1,25 +1,33 @@
-//! `gateway-agent stdio`: the bridge to a running gateway, or to one in this process.
+//! `gateway-agent stdio`: a bridge to a running gateway or to an embedded one.
 
-use std::{fs, path::Path};
+use std::{
+    env,
+    fs::{self, File},
+    io as std_io,
+    path::Path,
+};
 
 use gateway_agent::{
     bridge::{self, Address, Endpoint, Identity, Sizes, Token},
     cache::CacheError,
     config::{Args, Config, StdioArgs, state_file},
-    server::{self, Entry},
+    server::{self, EntryPoint},
 };
 use registry_tls::ClientFiles;
 use tempfile::TempDir;
 use tokio::{io, sync::oneshot};
 use tokio_util::sync::CancellationToken;
 
-use crate::{FAILED, Failed, MISCONFIGURED, load, on_runtime, until_signals};
+use crate::{ExitError, FAILED, MISCONFIGURED, load, on_runtime, until_signals};
 
-/// Room for the envelope around a result of an upstream, in bytes.
+/// The prefix of the temporary directories of bridges.
+const DIRECTORY_PREFIX: &str = "gateway-agent-";
+/// The file in a temporary directory that its bridge keeps locked.
+const LOCK_FILE: &str = "bridge.lock";
+/// Room for the JSON-RPC envelope around a result, in bytes.
 const ENVELOPE_BYTES: usize = 1024 * 1024;
 
-/// Serves one client.
-pub(crate) fn run(args: &Args, bridge: &StdioArgs) -> Result<(), Failed> {
+pub(crate) fn run(args: &Args, bridge: &StdioArgs) -> Result<(), ExitError> {
     check(args, bridge).map_err(|message| (MISCONFIGURED, message))?;
     match &bridge.gateway {
         Some(url) => connect(url, bridge),
@@ -27,7 +35,8 @@ pub(crate) fn run(args: &Args, bridge: &StdioArgs) -> Result<(), Failed> {
     }
 }
 
-/// Checks that the flags name one gateway. The flag parser cannot: some flags may precede `stdio`.
+/// Checks that the flags select one gateway. The flag parser cannot, because some flags can precede
+/// `stdio`.
 fn check(args: &Args, bridge: &StdioArgs) -> Result<(), String> {
     let flags = [
         ("--mcp-servers", args.mcp_servers.is_some()),
@@ -41,7 +50,7 @@ fn check(args: &Args, bridge: &StdioArgs) -> Result<(), String> {
              remove one of them or its environment variable"
         )),
         (false, None) if !args.file().exists() => Err(format!(
-            "no gateway is named, and {} does not exist: connect to a running gateway with \
+            "no gateway is configured, and {} does not exist: connect to a running gateway with \
              --gateway URL, or start one in this process with --mcp-servers FILE or --config FILE",
             args.file().display()
         )),
@@ -49,7 +58,7 @@ fn check(args: &Args, bridge: &StdioArgs) -> Result<(), String> {
     }
 }
 
-fn connect(url: &str, bridge: &StdioArgs) -> Result<(), Failed> {
+fn connect(url: &str, bridge: &StdioArgs) -> Result<(), ExitError> {
     let identity = bridge.client_cert.clone().zip(bridge.client_key.clone());
     let files = ClientFiles { ca: bridge.gateway_ca.clone(), identity };
     let tls = Some(files).filter(|files| *files != ClientFiles::default());
@@ -65,21 +74,22 @@ fn connect(url: &str, bridge: &StdioArgs) -> Result<(), Failed> {
     outcome.map_err(|message| (code, message))
 }
 
-fn embed(args: &Args, bridge: &StdioArgs) -> Result<(), Failed> {
-    // A client may start this process anywhere, for instance in `/`.
+fn embed(args: &Args, bridge: &StdioArgs) -> Result<(), ExitError> {
+    // A client may start this process in any directory, for instance in `/`.
     let default_cache = state_file(args);
     let directory = default_cache.as_deref().and_then(Path::parent).map(Path::to_owned);
     let args = Args { default_cache, data: args.data.clone().or(directory), ..args.clone() };
     let mut config = load(&args)?;
     // Several bridges with one configuration cannot share an address.
     config.admin = None;
+    remove_stale_directories(&env::temp_dir());
     let outcome = on_runtime(until_signals(async |stop| {
         let mut directory = None;
         loop {
             let serving = Box::pin(serve_embedded(config.clone(), bridge, stop.clone()));
             match serving.await {
                 Err(server::Error::Cache(CacheError::Locked(path))) if directory.is_none() => {
-                    directory = Some(beside_another(&mut config, &path)?);
+                    directory = Some(use_temporary_cache(&mut config, &path)?);
                 }
                 served => return served.map_err(|e| e.to_string())?,
             }
@@ -88,24 +98,70 @@ fn embed(args: &Args, bridge: &StdioArgs) -> Result<(), Failed> {
     outcome.map_err(|message| (FAILED, message))
 }
 
-/// Gives a second gateway a cache of its own: a copy in the temporary directory that is returned.
-fn beside_another(config: &mut Config, cache: &Path) -> Result<TempDir, String> {
-    let directory = tempfile::Builder::new().prefix("gateway-agent-").tempdir();
-    let directory = directory.map_err(|e| format!("cannot create a temporary directory: {e}"))?;
-    let copy = directory.path().join("registry-v2.json");
-    // Without the copy, the gateway waits for the registry.
+/// A directory that is removed when it is dropped, or by a later bridge if this process is killed.
+#[derive(Debug)]
+struct TemporaryDirectory {
+    directory: TempDir,
+    /// The lock shows that the directory is in use.
+    _lock: File,
+}
+
+impl TemporaryDirectory {
+    fn new(parent: &Path) -> std_io::Result<Self> {
+        let directory = tempfile::Builder::new().prefix(DIRECTORY_PREFIX).tempdir_in(parent)?;
+        let path = directory.path();
+        // The file is locked before it has its name, so that it is never seen unlocked.
+        let unnamed = path.join("new.lock");
+        let lock = File::create_new(&unnamed)?;
+        lock.lock()?;
+        fs::rename(&unnamed, path.join(LOCK_FILE))?;
+        Ok(Self { directory, _lock: lock })
+    }
+}
+
+/// Removes the temporary directories of killed bridges. Directories that cannot be removed stay.
+fn remove_stale_directories(parent: &Path) {
+    for entry in fs::read_dir(parent).into_iter().flatten().flatten() {
+        let has_prefix = entry.file_name().to_string_lossy().starts_with(DIRECTORY_PREFIX);
+        if !has_prefix || !entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+            continue;
+        }
+        let lock = entry.path().join(LOCK_FILE);
+        if !fs::symlink_metadata(&lock).is_ok_and(|metadata| metadata.is_file()) {
+            continue;
+        }
+        let is_stale = File::open(&lock).is_ok_and(|file| file.try_lock().is_ok());
+        if is_stale && let Err(error) = fs::remove_dir_all(entry.path()) {
+            let path = entry.path();
+            tracing::warn!(path = %path.display(), %error, "cannot remove the temporary directory of a stopped bridge; remove it");
+        }
+    }
+}
+
+/// Gives a second gateway its own cache: a copy in a temporary directory, which is returned.
+fn use_temporary_cache(config: &mut Config, cache: &Path) -> Result<TemporaryDirectory, String> {
+    let parent = env::temp_dir();
+    let directory = TemporaryDirectory::new(&parent).map_err(|e| {
+        format!(
+            "cannot create a temporary directory in {}: {e}; free disk space, or set TMPDIR",
+            parent.display()
+        )
+    })?;
+    let path = directory.directory.path();
+    let copy = path.join("registry-v2.json");
+    // Without a copy, the gateway waits for the registry.
     let _ = fs::copy(cache, &copy);
     tracing::warn!(
         "the cache {} is in use by another gateway; this one keeps its state in {} until it ends",
         cache.display(),
-        directory.path().display()
+        path.display()
     );
     config.args.cache = Some(copy.clone());
     config.registry.cache = copy;
     Ok(directory)
 }
 
-/// Serves the client until it ends. The gateway ends with the bridge, whose error is the inner one.
+/// Serves the client until it ends. The inner error is that of the bridge.
 async fn serve_embedded(
     config: Config,
     bridge: &StdioArgs,
@@ -120,7 +176,7 @@ async fn serve_embedded(
     let mut served = Ok(());
     let bridging = async {
         let Some(routes) = stop.run_until_cancelled(routes).await else { return };
-        // The sender is dropped only if the gateway does not start, which ends this future, too.
+        // The sender is dropped only if the gateway fails to start, which also ends this future.
         let Ok(routes) = routes else { return std::future::pending().await };
         let endpoint = Endpoint::embedded(routes, host.as_deref(), &identity_of(bridge));
         served = match endpoint {
@@ -128,7 +184,7 @@ async fn serve_embedded(
             Err(e) => Err(e.to_string()),
         };
     };
-    server::run(Entry::Routes(sender), config, bridging).await?;
+    server::run(EntryPoint::Routes(sender), config, bridging).await?;
     Ok(served)
 }
 
@@ -148,5 +204,26 @@ fn identity_of(bridge: &StdioArgs) -> Identity {
         token: bridge.token.clone().map(Token::Text).or(file),
         agent,
         allows_plaintext: bridge.plaintext_token,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn stale_directories_of_bridges_are_removed() {
+        let parent = tempfile::tempdir().unwrap();
+        let used = TemporaryDirectory::new(parent.path()).unwrap();
+        let TemporaryDirectory { directory, _lock: lock } =
+            TemporaryDirectory::new(parent.path()).unwrap();
+        // A killed process releases its lock and leaves its directory.
+        let stale = directory.keep();
+        drop(lock);
+        let other = parent.path().join("gateway-agent-other");
+        fs::create_dir(&other).unwrap();
+        remove_stale_directories(parent.path());
+        assert!(!stale.exists());
+        assert!(used.directory.path().exists() && other.exists());
     }
 }

@@ -1,69 +1,71 @@
-//! Following a registry server: what the gateway says on the stream, and what becomes of what it
-//! hears. The only file, with its folder, that names the API's generated types.
+//! Follows a registry server: sends the gateway's state on the Sync stream, and applies the
+//! received messages. Only this module uses the API's generated types.
 //!
-//! Nothing is taken that does not decode and verify; the last good catalog stays.
+//! Messages that do not decode or verify are rejected; the last valid catalog stays in effect.
 
-mod ahead;
 mod clock;
 mod findings;
 mod incoming;
 mod snapshot;
+mod unsigned;
 
 use registry_core::{Revision, Scope, chain::Position, follower::CacheState};
-use registry_follow::{Follow, Follower, Heard, News, Refusal, Taken, shortened};
+use registry_follow::{
+    Follow, Follower, FollowerMessage, MessageEffect, RejectedMessage, StreamState, shortened,
+};
 use registry_proto::{
     convert,
     v1::{Ack, Hello, SyncRequest, SyncResponse, sync_request::Message},
 };
 use tokio::sync::watch;
 
-use self::{clock::Clock, incoming::Incoming};
+use self::{clock::ClockCheck, incoming::Incoming};
 use crate::{cache::DiskState, feed::Feed};
 
-/// Longest text of what is wrong with the disk, in bytes; the API's limit.
+/// Maximum length of a disk error, in bytes; the API has the same limit.
 const DISK_BYTES: usize = 1024;
-/// What people do where the gateway is to begin anew.
-const ANEW: &str = "stop the gateway, delete its cache (with .previous and .log) and start it again, or \
-                    correct `registry.source`";
-/// What the gateway calls its software.
+/// The remedy if the gateway cannot continue from its cache.
+const REMEDY: &str = "stop the gateway, delete its cache (with .previous and .log) and restart it, or \
+                        correct `registry.source`";
+/// The `User-Agent` of the gateway.
 pub const AGENT: &str = concat!("gateway-agent/", env!("CARGO_PKG_VERSION"));
 
-/// Keeps the cache at the registry's latest revision, under this gateway's name, until the feed is
-/// stopped.
+/// Keeps the cache at the registry's latest revision until the feed is stopped. `name` is the
+/// gateway's name in the registry.
 pub async fn follow(follower: &Follower, name: String, feed: Feed, scope: watch::Receiver<Scope>) {
     let stop = feed.stop.clone();
-    let keeping = Keeping {
+    let follower_state = GatewayFollower {
         name,
-        incoming: Incoming::new(feed.cache.clone(), feed.admission.clone()),
+        incoming: Incoming::new(feed.cache.clone(), feed.catalog_verifier.clone()),
         scope,
         persisted: feed.cache.persisted(),
         disk: feed.cache.disk(),
-        clock: Clock::default(),
+        clock: ClockCheck::default(),
         feed,
     };
-    follower.run(keeping, stop).await;
+    follower.run(follower_state, stop).await;
 }
 
-/// The gateway as a follower.
-struct Keeping {
+struct GatewayFollower {
     name: String,
     incoming: Incoming,
     scope: watch::Receiver<Scope>,
     persisted: watch::Receiver<Revision>,
     disk: watch::Receiver<DiskState>,
-    clock: Clock,
+    clock: ClockCheck,
     feed: Feed,
 }
 
-impl Follow for Keeping {
+impl Follow for GatewayFollower {
     fn hello(&mut self) -> Hello {
         let wanted = self.scope.borrow_and_update().clone();
-        self.incoming = Incoming::new(self.feed.cache.clone(), self.feed.admission.clone());
+        self.incoming = Incoming::new(self.feed.cache.clone(), self.feed.catalog_verifier.clone());
         self.incoming.asked_for(wanted.clone());
         let held = self.feed.cache.current();
         let (wants_all, has_all) =
             (wanted == Scope::Everything, **held.scope() == Scope::Everything);
-        // From a part there is no way on to everything, and content counts for its own scope.
+        // A partial catalog cannot be extended to everything, and a content digest is valid for its
+        // scope only.
         let is_of_use = self.feed.cache.has_catalog() && (has_all || !wants_all);
         let is_wanted = is_of_use && !has_all && **held.scope() == wanted;
         let content = is_wanted.then(|| held.content_digest().as_bytes().to_vec());
@@ -77,7 +79,7 @@ impl Follow for Keeping {
         }
     }
 
-    async fn take(&mut self, message: SyncResponse) -> Result<Taken, Refusal> {
+    async fn apply(&mut self, message: SyncResponse) -> Result<MessageEffect, RejectedMessage> {
         self.incoming.take(message).await
     }
 
@@ -96,42 +98,44 @@ impl Follow for Keeping {
         }
     }
 
-    async fn news(&mut self) -> News {
+    async fn next_message(&mut self) -> FollowerMessage {
         tokio::select! {
             Ok(()) = self.scope.changed() => {
                 let wanted = self.scope.borrow_and_update().clone();
                 self.incoming.asked_for(wanted.clone());
-                News::Say(SyncRequest { message: Some(Message::Scope((&wanted).into())) })
+                FollowerMessage::Send(SyncRequest { message: Some(Message::Scope((&wanted).into())) })
             }
-            Ok(()) = self.persisted.changed() => News::Ack,
-            Ok(()) = self.disk.changed() => News::Ack,
+            Ok(()) = self.persisted.changed() => FollowerMessage::Ack,
+            Ok(()) = self.disk.changed() => FollowerMessage::Ack,
             else => std::future::pending().await,
         }
     }
 
-    fn heard(&mut self, heard: Heard<'_>) {
+    fn on_status(&mut self, heard: StreamState<'_>) {
         match heard {
-            Heard::Live => {
+            StreamState::Live => {
                 let signed_at = self.incoming.signed_at();
-                if let Some(time) = signed_at.filter(|_| self.feed.admission.wants_signature()) {
+                if let Some(time) =
+                    signed_at.filter(|_| self.feed.catalog_verifier.requires_signature())
+                {
                     self.clock.compare(time);
                 }
                 self.feed.live(self.incoming.age(), signed_at);
             }
-            Heard::Down(reason) | Heard::NoRoom(reason) => {
+            StreamState::Down(reason) | StreamState::ScopeLimit(reason) => {
                 self.feed.status.down(reason);
                 metrics::counter!("gateway_sync_reconnects_total").increment(1);
             }
             Heard::Nacked => metrics::counter!("gateway_sync_nacks_total").increment(1),
             Heard::Refused(reason) => {
-                self.feed.status.refused(reason);
+                self.feed.status.rejected(reason);
                 metrics::counter!("gateway_sync_reconnects_total").increment(1);
             }
         }
     }
 
-    fn anew(&self) -> &'static str {
-        ANEW
+    fn reset_advice(&self) -> &'static str {
+        REMEDY
     }
 }
 

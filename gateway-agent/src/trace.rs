@@ -1,6 +1,6 @@
-//! Who called whom: every call gets a span of the gateway's own in its caller's trace, and so does
-//! what it asks of an upstream. Recent traces are kept for the admin address, sampled ones are sent
-//! to a collector; where neither is configured, only the ids are made.
+//! Tracing: every call has a span in its caller's trace, and a child span for its upstream request.
+//! Recent traces are kept for the admin listener, and sampled ones are exported to a collector.
+//! Without either, only ids are created.
 //!
 //! Spans contain no arguments, results or error messages. Sampling by outcome is not supported.
 
@@ -28,22 +28,22 @@ use self::{
 };
 use crate::clock;
 
-/// Which side of a request a span is.
+/// The span kind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Side {
-    /// What the gateway was asked.
+pub enum SpanKind {
+    /// A received request.
     Server,
-    /// What the gateway asked.
+    /// A sent request.
     Client,
 }
 
-/// A span that has ended.
+/// A completed span.
 #[derive(Debug)]
-pub struct Record {
+pub struct SpanRecord {
     pub(crate) context: Parent,
     pub(crate) parent: Option<SpanId>,
-    pub(crate) side: Side,
-    /// The method and what it is about.
+    pub(crate) kind: SpanKind,
+    /// The method and its target.
     pub(crate) name: Box<str>,
     pub(crate) agent: Option<Box<str>>,
     pub(crate) server: Option<Box<str>>,
@@ -54,32 +54,32 @@ pub struct Record {
     pub(crate) revision: u64,
 }
 
-/// What is told of a span when it ends.
+/// The facts of a completed span.
 #[derive(Debug)]
-pub struct Ending<'a> {
-    /// The method.
+pub struct SpanSummary<'a> {
+    /// The called method.
     pub method: &'static str,
-    /// What it was about: a tool.
+    /// The tool, prompt, resource or task.
     pub target: &'a str,
-    /// The registered agent that called.
+    /// The registered agent of the caller.
     pub agent: Option<String>,
-    /// The registered server behind it.
+    /// The registered server.
     pub server: Option<String>,
-    /// How it ended, in the audit's words.
+    /// The outcome, as in the audit.
     pub outcome: &'static str,
-    /// Whether that is a failure.
+    /// Whether the outcome is a failure.
     pub is_failure: bool,
-    /// The revision of the catalog that decided.
+    /// The catalog revision that authorized the call.
     pub revision: u64,
 }
 
-/// Makes spans and keeps what became of them.
+/// Creates spans, and stores completed ones.
 #[derive(Debug)]
 pub struct Tracer {
-    /// Keys from the system's randomness: nobody can tell the next id.
+    /// Keys with system randomness, so that ids are unpredictable.
     keys: RandomState,
     count: AtomicU64,
-    /// The same moment by both clocks.
+    /// The same instant on both clocks.
     began: (Instant, SystemTime),
     ring: Option<Ring>,
     export: Option<Export>,
@@ -104,20 +104,18 @@ impl Tracer {
         self.ring.as_ref().map(|ring| ring.newest(limit)).unwrap_or_default()
     }
 
-    /// Returns a trace if it is kept.
     pub(crate) fn find(&self, id: TraceId) -> Option<Trace> {
         self.ring.as_ref()?.find(id)
     }
 
-    /// Sends what is left, for a short while.
+    /// Exports remaining spans, within a time limit.
     pub async fn shutdown(&self) {
         if let Some(export) = &self.export {
             export.shutdown().await;
         }
     }
 
-    /// A span for a request that says whose trace it belongs to. What is not valid is ignored: then
-    /// the trace is a new one.
+    /// Starts the span of a request. An invalid parent is ignored and starts a new trace.
     pub fn begin(self: &Arc<Self>, caller: &TraceContext) -> Span {
         let parent = caller.parent.as_deref().and_then(Parent::parse);
         let span = self.new_span();
@@ -153,7 +151,7 @@ impl Tracer {
         self.ring.is_some() || self.export.is_some() && context.is_sampled()
     }
 
-    fn keep(&self, record: Record) {
+    fn keep(&self, record: SpanRecord) {
         let record = Arc::new(record);
         if let Some(export) = self.export.as_ref().filter(|_| record.context.is_sampled()) {
             export.offer(Arc::clone(&record));
@@ -174,45 +172,44 @@ fn whole_us(duration: Duration) -> u64 {
     u64::try_from(duration.as_micros()).unwrap_or(u64::MAX)
 }
 
-/// A request that is under way.
+/// A running request.
 #[derive(Debug)]
 pub struct Span {
     tracer: Arc<Tracer>,
     context: Parent,
     parent: Option<SpanId>,
     started: Instant,
-    onward: Option<Onward>,
+    onward: Option<UpstreamSpan>,
 }
 
-/// What it asks of an upstream.
+/// The upstream request of a span.
 #[derive(Debug)]
-struct Onward {
+struct UpstreamSpan {
     id: SpanId,
     started: Instant,
     took: Option<Duration>,
 }
 
 impl Span {
-    /// The trace and the span within it.
     pub fn context(&self) -> Parent {
         self.context
     }
 
-    /// What belongs to it within the gateway: it is their parent.
+    /// The trace context for the inner calls of this span.
     pub fn inward(&self, caller: &TraceContext) -> TraceContext {
         self.passed_on(self.context, caller)
     }
 
-    /// Begins the part that an upstream has in it, and says what the upstream is told: our span
-    /// as parent, and what else the caller's context has, within bounds.
+    /// Starts the child span of an upstream request. Returns the trace context for the upstream:
+    /// the child span as parent, and the caller's state and baggage within limits.
     pub fn onward(&mut self, caller: &TraceContext) -> TraceContext {
         let id = self.tracer.new_span();
-        self.onward = Some(Onward { id, started: Instant::now(), took: None });
+        self.onward = Some(UpstreamSpan { id, started: Instant::now(), took: None });
         self.passed_on(self.context.with_span(id), caller)
     }
 
     fn passed_on(&self, parent: Parent, caller: &TraceContext) -> TraceContext {
-        // The state belongs to the parent that it came with.
+        // The state belongs to the caller's parent.
         let state = self.parent.and(caller.state.as_deref()).and_then(trace_context::bounded_state);
         let baggage = caller.baggage.as_deref().and_then(trace_context::bounded_baggage);
         TraceContext {
@@ -222,56 +219,55 @@ impl Span {
         }
     }
 
-    /// The upstream has answered, or failed.
-    pub fn returned(&mut self) {
+    /// Ends the child span.
+    pub fn end_upstream(&mut self) {
         if let Some(onward) = &mut self.onward {
             onward.took.get_or_insert_with(|| onward.started.elapsed());
         }
     }
 
-    /// How long the upstream took, if it was asked.
+    /// The duration of the upstream request, if there was one.
     pub fn upstream_took(&self) -> Option<Duration> {
         self.onward.as_ref().map(|onward| onward.took.unwrap_or_else(|| onward.started.elapsed()))
     }
 
-    /// Ends it, and with it what is still asked of an upstream. Nothing is told where nobody keeps
-    /// it.
-    pub fn end<'a>(&self, tell: impl FnOnce() -> Ending<'a>) {
+    /// Ends the span and its child. `summarize` is called only if the span is stored.
+    pub fn end<'a>(&self, summarize: impl FnOnce() -> SpanSummary<'a>) {
         if !self.tracer.wants(self.context) {
             return;
         }
-        let ending = tell();
+        let summary = summarize();
         if let (Some(onward), Some(took)) = (&self.onward, self.upstream_took()) {
             let context = self.context.with_span(onward.id);
             let parent = Some(self.context.span);
-            let record = Record {
-                side: Side::Client,
-                ..self.record((context, parent), (onward.started, took), &ending)
+            let record = SpanRecord {
+                kind: SpanKind::Client,
+                ..self.record((context, parent), (onward.started, took), &summary)
             };
             self.tracer.keep(record);
         }
         let times = (self.started, self.started.elapsed());
-        self.tracer.keep(self.record((self.context, self.parent), times, &ending));
+        self.tracer.keep(self.record((self.context, self.parent), times, &summary));
     }
 
     fn record(
         &self,
         (context, parent): (Parent, Option<SpanId>),
         (started, took): (Instant, Duration),
-        ending: &Ending<'_>,
-    ) -> Record {
-        Record {
+        summary: &SpanSummary<'_>,
+    ) -> SpanRecord {
+        SpanRecord {
             context,
             parent,
-            side: Side::Server,
-            name: format!("{} {}", ending.method, ending.target).into(),
-            agent: ending.agent.as_deref().map(Box::from),
-            server: ending.server.as_deref().map(Box::from),
+            kind: SpanKind::Server,
+            name: format!("{} {}", summary.method, summary.target).into(),
+            agent: summary.agent.as_deref().map(Box::from),
+            server: summary.server.as_deref().map(Box::from),
             start_us: self.tracer.unix_us(started),
             duration_us: whole_us(took),
-            outcome: ending.outcome,
-            is_failure: ending.is_failure,
-            revision: ending.revision,
+            outcome: summary.outcome,
+            is_failure: summary.is_failure,
+            revision: summary.revision,
         }
     }
 }

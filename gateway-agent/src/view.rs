@@ -1,27 +1,25 @@
-//! What a caller may see, worked out once for each agent and only again when something in it
-//! changed: tool name → [`Offer`], and the pages of `tools/list` as bytes.
+//! Views: the tools that a caller can see. A view maps tool names to [`ServedTool`]s and contains
+//! the pages of `tools/list` as bytes.
 //!
-//! Three layers, each kept for as long as what it was made of: an offer (one tool version), a page
-//! (a run of offers), a view (an audience). Each is computed on first use.
+//! Three layers are cached and invalidated separately: served tools (one tool version each), pages
+//! (a sequence of served tools) and views (one audience). Each is computed on first use.
 
+mod backend;
+mod cell;
 mod composed;
 pub mod definition;
 mod hints;
 pub mod input;
-pub mod offer;
 mod order;
 pub mod pages;
 pub mod params;
-pub mod shelf;
-pub mod shown;
-mod slot;
+pub mod served_tool;
 mod tasks;
 #[cfg(test)]
-pub(crate) mod testing;
-#[cfg(test)]
 mod tests;
+pub mod tool_cache;
 pub mod validators;
-mod way;
+pub mod visible_servers;
 
 use std::{
     hash::{DefaultHasher, Hash, Hasher},
@@ -34,125 +32,130 @@ use gateway_upstream::Definitions;
 use registry_core::{Catalog, Entity, Key, Kind, Name, entity::DependencyTarget};
 use tokio::sync::watch;
 
+pub(crate) use self::backend::Backend;
+use self::{backend::RegisteredTools, cell::ViewCell, pages::Pages, tool_cache::ToolCache};
 pub use self::{
     composed::Composed,
-    input::{Input, ParamHeader},
-    offer::Offer,
+    input::{InputSchema, ParamHeader},
     pages::{Cursor, Form, Listing},
-    shown::Shown,
+    served_tool::ServedTool,
     tasks::TaskSupport,
+    visible_servers::VisibleServer,
 };
-use self::{pages::Pages, shelf::Shelf, slot::Slot, way::Registered};
-use crate::{contract::Contracts, freshness::Verdict, identity::usable_versions};
+use crate::{contract::Contracts, freshness::StalenessLevel, identity::usable_versions};
 
-/// Whose view it is.
+/// The callers that share a view.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Audience {
-    /// A registered agent: exactly what it declares.
+    /// A registered agent, which sees the tools it declares.
     Agent(Key),
-    /// Callers without an agent's identity: of every tool the newest version with a target.
+    /// Callers without an agent's identity, which see the newest version of every tool with a
+    /// target.
     Everyone,
-    /// Whoever is always refused: nothing.
+    /// Callers that the policy rejects, which see nothing.
     Nobody,
 }
 
-/// One moment: a catalog and the upstreams' definitions. A call keeps the one it began with.
+/// A catalog with the upstreams' definitions. A call uses one snapshot.
 #[derive(Debug)]
 pub struct Snapshot {
-    /// The registry.
+    /// The registry's catalog.
     pub catalog: Arc<Catalog>,
-    /// What the upstreams say about their tools.
+    /// The tools and features that upstreams list.
     pub definitions: Arc<Definitions>,
     serial: u64,
-    registered: Registered,
+    registered: RegisteredTools,
 }
 
 impl Snapshot {
-    /// Whether there is a catalog at all; an empty registry's catalog is one.
+    /// Whether a catalog was loaded. It can be empty.
     pub fn has_catalog(&self) -> bool {
         !self.catalog.registry().as_str().is_empty()
     }
 }
 
-/// What one audience sees at one moment.
+/// The tools of one audience in one snapshot.
 #[derive(Debug, Default)]
 pub struct View {
-    offers: HashMap<Name, Arc<Offer>>,
+    served_tools: HashMap<Name, Arc<ServedTool>>,
     pages: Pages,
     fingerprint: u64,
-    /// Whether calls of some tool can be tasks of 2025-11-25.
+    /// Whether some tools can be called as tasks of 2025-11-25.
     takes_tasks: bool,
-    /// What is left of it while the catalog is too old for the rest, once somebody asks.
+    /// The view of a stale catalog, which has only read-only tools.
     read_only: OnceLock<Arc<Self>>,
 }
 
 impl View {
-    fn new(mut offers: Vec<Arc<Offer>>, previous: Option<&Self>) -> Self {
-        offers.sort_by(|a, b| (a.place(), a.name()).cmp(&(b.place(), b.name())));
-        let is_listed =
-            |offer: &&Arc<Offer>| !offer.is_quarantined() && offer.missing_target().is_none();
-        let listed = offers.iter().filter(is_listed);
+    fn new(mut served_tools: Vec<Arc<ServedTool>>, previous: Option<&Self>) -> Self {
+        served_tools
+            .sort_by(|a, b| (a.list_position(), a.name()).cmp(&(b.list_position(), b.name())));
+        let is_listed = |served: &&Arc<ServedTool>| {
+            !served.is_quarantined() && served.missing_target().is_none()
+        };
+        let listed = served_tools.iter().filter(is_listed);
         let listed: Vec<_> = listed.cloned().collect();
         let mut hasher = DefaultHasher::new();
-        for offer in &listed {
-            offer.fingerprint().hash(&mut hasher);
+        for served in &listed {
+            served.fingerprint().hash(&mut hasher);
         }
         let pages = Pages::new(&listed, previous.map(|view| &view.pages));
-        let takes_tasks = listed.iter().any(|offer| offer.task_support() != TaskSupport::Forbidden);
-        let offers = offers.into_iter().map(|offer| (offer.name().clone(), offer)).collect();
+        let takes_tasks =
+            listed.iter().any(|served| served.task_support() != TaskSupport::Forbidden);
+        let served_tools =
+            served_tools.into_iter().map(|served| (served.name().clone(), served)).collect();
         let fingerprint = hasher.finish();
-        Self { offers, pages, fingerprint, takes_tasks, read_only: OnceLock::new() }
+        Self { served_tools, pages, fingerprint, takes_tasks, read_only: OnceLock::new() }
     }
 
-    /// What is left of it when the catalog has some age.
-    pub fn at(self: Arc<Self>, verdict: Verdict) -> Arc<Self> {
+    /// The view at a staleness level.
+    pub fn at(self: Arc<Self>, level: StalenessLevel) -> Arc<Self> {
         let left = || {
             let admitted =
-                self.offers.values().filter(|offer| verdict.admits(offer.is_read_only()));
+                self.served_tools.values().filter(|served| level.admits(served.is_read_only()));
             Arc::new(Self::new(admitted.cloned().collect(), None))
         };
-        match verdict {
-            Verdict::Serve => self,
-            Verdict::ReadOnly => self.read_only.get_or_init(left).clone(),
-            Verdict::Refuse => left(),
+        match level {
+            StalenessLevel::Serve => self,
+            StalenessLevel::ReadOnly => self.read_only.get_or_init(left).clone(),
+            StalenessLevel::Reject => left(),
         }
     }
 
-    /// The tool with this name.
-    pub fn find(&self, name: &Name) -> Option<&Arc<Offer>> {
-        self.offers.get(name)
+    pub fn find(&self, name: &Name) -> Option<&Arc<ServedTool>> {
+        self.served_tools.get(name)
     }
 
-    /// All tools, in no order.
-    pub fn offers(&self) -> impl Iterator<Item = &Arc<Offer>> {
-        self.offers.values()
+    /// All tools, unordered.
+    pub fn served_tools(&self) -> impl Iterator<Item = &Arc<ServedTool>> {
+        self.served_tools.values()
     }
 
-    /// How many tools there are, also those that are quarantined.
+    /// The number of tools, including quarantined ones.
     pub fn len(&self) -> usize {
-        self.offers.len()
+        self.served_tools.len()
     }
 
-    /// Whether there are none.
+    /// Whether the view has no tools.
     pub fn is_empty(&self) -> bool {
-        self.offers.is_empty()
+        self.served_tools.is_empty()
     }
 
-    /// One page of the list: the first, or the one after a cursor.
+    /// The first page of the list, or the page after a cursor.
     pub fn list(&self, after: Option<&Cursor>, form: impl Into<Form>) -> Listing {
         self.pages.list(after, form.into())
     }
 
-    /// Whether calls of some tool can be tasks of 2025-11-25.
+    /// Whether some tools can be called as tasks of 2025-11-25.
     pub fn takes_tasks(&self) -> bool {
         self.takes_tasks
     }
 
-    fn is_of_same_offers(&self, other: &Self) -> bool {
-        let is_in_other = |(name, offer): (&Name, &Arc<Offer>)| {
-            other.find(name).is_some_and(|same| Arc::ptr_eq(same, offer))
+    fn has_same_tools(&self, other: &Self) -> bool {
+        let is_in_other = |(name, served): (&Name, &Arc<ServedTool>)| {
+            other.find(name).is_some_and(|same| Arc::ptr_eq(same, served))
         };
-        self.len() == other.len() && self.offers.iter().all(is_in_other)
+        self.len() == other.len() && self.served_tools.iter().all(is_in_other)
     }
 
     /// Equal fingerprints mean equal lists.
@@ -161,19 +164,18 @@ impl View {
     }
 }
 
-/// All views.
 #[derive(Debug)]
 pub struct Views {
     catalog: watch::Receiver<Arc<Catalog>>,
     definitions: watch::Receiver<Arc<Definitions>>,
     current: ArcSwap<Snapshot>,
-    slots: RwLock<HashMap<Audience, Arc<Slot>>>,
-    shelf: Shelf,
+    cells: RwLock<HashMap<Audience, Arc<ViewCell>>>,
+    tool_cache: ToolCache,
 }
 
 impl Views {
-    /// Follows a catalog and the upstreams' definitions; what is checked of each tool, the contracts
-    /// say.
+    /// Creates views of a catalog and the upstreams' definitions. `contracts` determines the checks
+    /// of each tool.
     pub fn new(
         catalog: watch::Receiver<Arc<Catalog>>,
         definitions: watch::Receiver<Arc<Definitions>>,
@@ -183,25 +185,25 @@ impl Views {
             catalog: catalog.borrow().clone(),
             definitions: definitions.borrow().clone(),
             serial: 1,
-            registered: Registered::default(),
+            registered: RegisteredTools::default(),
         };
-        let (slots, shelf) = (RwLock::default(), Shelf::new(contracts));
-        Self { catalog, definitions, current: ArcSwap::from_pointee(first), slots, shelf }
+        let (cells, tool_cache) = (RwLock::default(), ToolCache::new(contracts));
+        Self { catalog, definitions, current: ArcSwap::from_pointee(first), cells, tool_cache }
     }
 
-    /// Both sources, to be told of changes.
+    /// Subscribes to changes of both sources.
     pub fn subscribe(&self) -> (watch::Receiver<Arc<Catalog>>, watch::Receiver<Arc<Definitions>>) {
         (self.catalog.clone(), self.definitions.clone())
     }
 
-    /// The present moment.
+    /// The current snapshot.
     pub fn now(&self) -> Arc<Snapshot> {
         let current = self.current.load();
         if self.is_latest(&current) {
             return Arc::clone(&current);
         }
         drop(current);
-        self.advance()
+        self.refresh()
     }
 
     fn is_latest(&self, snapshot: &Snapshot) -> bool {
@@ -209,9 +211,9 @@ impl Views {
             && Arc::ptr_eq(&self.definitions.borrow(), &snapshot.definitions)
     }
 
-    fn advance(&self) -> Arc<Snapshot> {
-        // The slots' lock orders the serials; whoever comes second finds the work done.
-        let mut slots = self.slots.write().unwrap_or_else(PoisonError::into_inner);
+    fn refresh(&self) -> Arc<Snapshot> {
+        // The lock orders serials. A concurrent caller finds the work done.
+        let mut cells = self.cells.write().unwrap_or_else(PoisonError::into_inner);
         let current = self.current.load_full();
         if self.is_latest(&current) {
             return current;
@@ -220,41 +222,41 @@ impl Views {
             catalog: self.catalog.borrow().clone(),
             definitions: self.definitions.borrow().clone(),
             serial: current.serial + 1,
-            registered: Registered::default(),
+            registered: RegisteredTools::default(),
         });
-        slots.retain(|audience, _| match audience {
+        cells.retain(|audience, _| match audience {
             Audience::Agent(agent) => next.catalog.find(agent).is_some(),
             Audience::Everyone | Audience::Nobody => true,
         });
-        self.shelf.prune(&next.catalog);
+        self.tool_cache.prune(&next.catalog);
         self.current.store(next.clone());
         next
     }
 
-    /// What an audience sees at that moment.
-    pub fn of(&self, snapshot: &Snapshot, audience: &Audience) -> Arc<View> {
-        let slot = self.slot(snapshot, audience);
-        slot.view_or(|previous| self.build(snapshot, audience, previous))
+    /// The view of an audience in a snapshot.
+    pub fn view(&self, snapshot: &Snapshot, audience: &Audience) -> Arc<View> {
+        let cell = self.cell(snapshot, audience);
+        cell.view_or(|previous| self.build(snapshot, audience, previous))
     }
 
-    fn slot(&self, snapshot: &Snapshot, audience: &Audience) -> Arc<Slot> {
-        let slots = self.slots.read().unwrap_or_else(PoisonError::into_inner);
-        if let Some(slot) = slots.get(audience).filter(|slot| slot.serial() == snapshot.serial) {
-            return Arc::clone(slot);
+    fn cell(&self, snapshot: &Snapshot, audience: &Audience) -> Arc<ViewCell> {
+        let cells = self.cells.read().unwrap_or_else(PoisonError::into_inner);
+        if let Some(cell) = cells.get(audience).filter(|cell| cell.serial() == snapshot.serial) {
+            return Arc::clone(cell);
         }
-        drop(slots);
-        let mut slots = self.slots.write().unwrap_or_else(PoisonError::into_inner);
-        let known = slots.get(audience);
-        if let Some(slot) = known.filter(|slot| slot.serial() == snapshot.serial) {
-            return Arc::clone(slot);
+        drop(cells);
+        let mut cells = self.cells.write().unwrap_or_else(PoisonError::into_inner);
+        let known = cells.get(audience);
+        if let Some(cell) = known.filter(|cell| cell.serial() == snapshot.serial) {
+            return Arc::clone(cell);
         }
-        // A call that began before the last swap gets its view, but does not bring back the past.
-        if known.is_some_and(|slot| slot.serial() > snapshot.serial) {
-            return Arc::new(Slot::new(snapshot.serial, None));
+        // A call with an older snapshot gets its own view, which must not replace a newer one.
+        if known.is_some_and(|cell| cell.serial() > snapshot.serial) {
+            return Arc::new(ViewCell::new(snapshot.serial, None));
         }
-        let slot = Arc::new(Slot::new(snapshot.serial, known.map(Arc::as_ref)));
-        slots.insert(audience.clone(), slot.clone());
-        slot
+        let cell = Arc::new(ViewCell::new(snapshot.serial, known.map(Arc::as_ref)));
+        cells.insert(audience.clone(), cell.clone());
+        cell
     }
 
     fn build(
@@ -263,83 +265,82 @@ impl Views {
         audience: &Audience,
         previous: Option<Arc<View>>,
     ) -> Arc<View> {
-        let offers = match audience {
+        let served_tools = match audience {
             Audience::Agent(agent) => self.declared_by(snapshot, agent),
             Audience::Everyone => self.newest_of_all(snapshot),
             Audience::Nobody => Vec::new(),
         };
-        let view = View::new(offers, previous.as_deref());
+        let view = View::new(served_tools, previous.as_deref());
         match previous {
-            Some(previous) if view.is_of_same_offers(&previous) => previous,
+            Some(previous) if view.has_same_tools(&previous) => previous,
             _ => Arc::new(view),
         }
     }
 
-    fn declared_by(&self, snapshot: &Snapshot, agent: &Key) -> Vec<Arc<Offer>> {
+    fn declared_by(&self, snapshot: &Snapshot, agent: &Key) -> Vec<Arc<ServedTool>> {
         let Some(record) = snapshot.catalog.find(agent) else { return Vec::new() };
         let Entity::Agent(agent) = record.document.entity() else { return Vec::new() };
         let (depends, _) = agent.depends();
         depends
             .iter()
             .filter(|dependency| dependency.target == DependencyTarget::Tool)
-            .filter_map(|dependency| self.shelf.offer(snapshot, &dependency.key()))
+            .filter_map(|dependency| self.tool_cache.find(snapshot, &dependency.key()))
             .collect()
     }
 
-    fn newest_of_all(&self, snapshot: &Snapshot) -> Vec<Arc<Offer>> {
-        let mut offers = Vec::new();
+    fn newest_of_all(&self, snapshot: &Snapshot) -> Vec<Arc<ServedTool>> {
+        let mut served_tools = Vec::new();
         let mut last: Option<&Name> = None;
         for (key, _) in snapshot.catalog.of_kind(Kind::Tool) {
             if last != Some(&key.name) {
-                offers.extend(self.newest(snapshot, &key.name));
+                served_tools.extend(self.newest(snapshot, &key.name));
             }
             last = Some(&key.name);
         }
-        offers
+        served_tools
     }
 
-    /// The newest version that this gateway has targets for. A version at the target of a lower one
-    /// gives way to lower versions unless that target lists the registered definition: a registration
-    /// alone must not change what callers of the deployed version see.
-    fn newest(&self, snapshot: &Snapshot, name: &Name) -> Option<Arc<Offer>> {
+    /// The newest version with a target. A version that uses the target of a lower version is
+    /// skipped unless that target lists its definition: a registration alone must not change the
+    /// tools that callers see.
+    fn newest(&self, snapshot: &Snapshot, name: &Name) -> Option<Arc<ServedTool>> {
         let mut undeployed = None;
         for record in usable_versions(&snapshot.catalog, Kind::Tool, name) {
-            let offer = self.shelf.offer(snapshot, record.document.key());
-            match offer.filter(|offer| offer.missing_target().is_none()) {
-                Some(offer) if !offer.is_undeployed() => return Some(offer),
-                offer => undeployed = undeployed.or(offer),
+            let served = self.tool_cache.find(snapshot, record.document.key());
+            match served.filter(|served| served.missing_target().is_none()) {
+                Some(served) if !served.is_undeployed() => return Some(served),
+                served => undeployed = undeployed.or(served),
             }
         }
         undeployed
     }
 
-    /// A tool version as it is registered, also where it is retired: for what has to be undone.
-    pub fn registered(&self, snapshot: &Snapshot, tool: &Key) -> Option<Arc<Offer>> {
-        self.shelf.registered(snapshot, tool)
+    /// A registered tool version, even if retired, for compensations.
+    pub fn registered(&self, snapshot: &Snapshot, tool: &Key) -> Option<Arc<ServedTool>> {
+        self.tool_cache.registered(snapshot, tool)
     }
 
-    /// Looks at one moment without working out more than is asked for.
-    pub fn sight<'a>(&'a self, snapshot: &'a Snapshot) -> Sight<'a> {
-        Sight { views: self, snapshot }
+    pub fn lookup<'a>(&'a self, snapshot: &'a Snapshot) -> ToolLookup<'a> {
+        ToolLookup { views: self, snapshot }
     }
 }
 
-/// Single tools at one moment.
+/// Lookup of single tools, without computing a whole view.
 #[derive(Debug, Clone, Copy)]
-pub struct Sight<'a> {
+pub struct ToolLookup<'a> {
     views: &'a Views,
     snapshot: &'a Snapshot,
 }
 
-impl Sight<'_> {
+impl ToolLookup<'_> {
     /// The version that an agent declares.
-    pub fn declared(&self, agent: &Key, name: &Name) -> Option<Arc<Offer>> {
-        let view = self.views.of(self.snapshot, &Audience::Agent(agent.clone()));
+    pub fn declared(&self, agent: &Key, name: &Name) -> Option<Arc<ServedTool>> {
+        let view = self.views.view(self.snapshot, &Audience::Agent(agent.clone()));
         view.find(name).cloned()
     }
 
     /// The newest version with a target.
-    pub fn newest(&self, name: &Name) -> Option<Arc<Offer>> {
+    pub fn newest(&self, name: &Name) -> Option<Arc<ServedTool>> {
         self.views.newest(self.snapshot, name)
     }
 }

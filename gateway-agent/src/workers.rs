@@ -1,7 +1,7 @@
-//! Threads for long computations, so that the threads that serve connections never wait for one.
+//! Threads for long computations, so that they never block the threads of connections.
 //!
-//! Half of the cores compute at a time. Each caller uses at most half of those; its further
-//! computations wait for its earlier ones, so another caller waits for one of them at most.
+//! Half of the cores compute concurrently. One caller can use half of those, and its other
+//! computations queue, so another caller waits for at most one of them.
 
 use std::{
     collections::HashMap,
@@ -9,15 +9,15 @@ use std::{
     thread,
 };
 
-use gateway_policy::Principal;
+use gateway_policy::QuotaKey;
 use tokio::sync::{AcquireError, OwnedSemaphorePermit, Semaphore};
 
-/// The threads' places, and each caller's.
+/// The limits of all computations and of each caller.
 #[derive(Debug)]
 pub(crate) struct Workers {
     places: Arc<Semaphore>,
     own: usize,
-    callers: Mutex<HashMap<Principal, Weak<Semaphore>>>,
+    callers: Mutex<HashMap<QuotaKey, Weak<Semaphore>>>,
 }
 
 impl Default for Workers {
@@ -32,15 +32,15 @@ impl Workers {
         Self { places: Arc::new(Semaphore::new(places)), own, callers: Mutex::default() }
     }
 
-    /// Computes on another thread. If this future is dropped, the computation still runs to its end
-    /// and keeps its place until then.
+    /// Runs a computation on another thread. If the future is dropped, the computation still
+    /// completes and keeps its slot.
     pub(crate) async fn run<T: Send + 'static>(
         &self,
-        caller: &Principal,
+        caller: &QuotaKey,
         compute: impl FnOnce() -> T + Send + 'static,
     ) -> T {
-        let own = self.of(caller);
-        // Semaphores of workers are never closed.
+        let own = self.caller_slots(caller);
+        // The semaphores are never closed.
         let place = self.place(own).await.ok();
         let computed = tokio::task::spawn_blocking(move || {
             let computed = compute();
@@ -50,18 +50,18 @@ impl Workers {
         match computed.await.map_err(tokio::task::JoinError::try_into_panic) {
             Ok(computed) => computed,
             Err(Ok(panic)) => std::panic::resume_unwind(panic),
-            // The runtime ends, and with it this call.
+            // The runtime is shutting down, which ends this call, too.
             Err(Err(_)) => std::future::pending().await,
         }
     }
 
-    /// First the caller's own place: so no caller has more than its share of the queue for a thread.
+    /// The caller's own slot comes first, so that no caller fills the queue of the shared slots.
     async fn place(&self, own: Arc<Semaphore>) -> Result<[OwnedSemaphorePermit; 2], AcquireError> {
         let own = own.acquire_owned().await?;
         Ok([own, Arc::clone(&self.places).acquire_owned().await?])
     }
 
-    fn of(&self, caller: &Principal) -> Arc<Semaphore> {
+    fn caller_slots(&self, caller: &QuotaKey) -> Arc<Semaphore> {
         let mut callers = self.callers.lock().unwrap_or_else(PoisonError::into_inner);
         callers.retain(|_, own| own.strong_count() > 0);
         let known = callers.get(caller).and_then(Weak::upgrade);
@@ -108,7 +108,7 @@ mod tests {
         for caller in ["a", "b", "c"] {
             assert_eq!(workers.run(&Some(caller.into()), || 1).await, 1);
         }
-        drop(workers.of(&None));
+        drop(workers.caller_slots(&None));
         assert_eq!(workers.callers.lock().unwrap().len(), 1);
     }
 }

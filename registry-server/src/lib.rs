@@ -16,7 +16,6 @@ mod gate;
 pub mod grpc;
 mod host;
 pub mod http;
-mod jitter;
 pub mod metrics;
 mod peer;
 pub mod registrar;

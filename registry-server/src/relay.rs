@@ -18,7 +18,7 @@ use std::{
 };
 
 use registry_core::{Catalog, Revision, Timestamp, checkpoint::VerifierKey};
-use registry_follow::{Follower, Heard};
+use registry_follow::{Follower, StreamState};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
@@ -194,17 +194,17 @@ impl Relay {
     }
 
     /// Records the state of the stream from the registry.
-    fn record(&self, event: Heard<'_>) {
+    fn record(&self, event: StreamState<'_>) {
         let now = match event {
             // A relay in between may be reachable while its own registry is not.
-            Heard::Live if self.contact.age() < self.follower.timing.silence => None,
-            Heard::Live => {
+            StreamState::Live if self.contact.age() < self.follower.timing.silence => None,
+            StreamState::Live => {
                 Some(format!("{} is a relay that has lost its upstream registry", self.upstream()))
             }
-            Heard::Nacked => return,
-            Heard::Down(reason) | Heard::NoRoom(reason) | Heard::Refused(reason) => {
-                Some(reason.to_owned())
-            }
+            StreamState::Nacked => return,
+            StreamState::Down(reason)
+            | StreamState::ScopeLimit(reason)
+            | StreamState::Rejected(reason) => Some(reason.to_owned()),
         };
         crate::metrics::upstream(now.is_none());
         let mut status = self.status.lock().unwrap_or_else(PoisonError::into_inner);

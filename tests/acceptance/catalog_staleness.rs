@@ -90,8 +90,8 @@ fn refused(answer: &Answer, limit: u64) {
     assert_eq!(told["reason"], "STALE_CATALOG", "{answer:?}");
     assert_eq!(told["maxAgeSeconds"], limit, "{answer:?}");
     assert!(told["ageSeconds"].as_u64() >= Some(limit), "{answer:?}");
-    assert!(answer.text().contains("nothing was done"), "{answer:?}");
-    assert!(answer.text().contains("registry is out of reach"), "{answer:?}");
+    assert!(answer.text().contains("was not called"), "{answer:?}");
+    assert!(answer.text().contains("registry is unreachable"), "{answer:?}");
 }
 
 #[tokio::test]
@@ -121,11 +121,11 @@ async fn calls_are_rejected_as_catalog_ages() {
     assert!(ready["reason"].as_str().is_some_and(|why| why.contains("maxStaleness")), "{ready}");
     assert_eq!(scene.client().tool_names().await, [""; 0]);
     refused(&scene.check().await, 9);
-    assert!(scene.metric("gateway_staleness{verdict=\"refuse\"} 1").await);
-    let counted = "gateway_stale_calls_total{verdict=\"read-only\",outcome=\"served\"} 1";
+    assert!(scene.metric("gateway_staleness_level{level=\"reject\"} 1").await);
+    let counted = "gateway_stale_calls_total{level=\"read-only\",outcome=\"served\"} 1";
     assert!(scene.metric(counted).await);
     let last = scene.audited("inventory_check").pop().expect("an event");
-    for part in ["permit=\"deny:stale-catalog\"", "staleness=\"refuse\"", "catalog_age_s="] {
+    for part in ["permit=\"deny:stale-catalog\"", "staleness=\"reject\"", "catalog_age_seconds="] {
         assert!(last.contains(part), "{last}");
     }
 
@@ -169,7 +169,7 @@ async fn too_small_staleness_limit_is_warned() {
     eventually("it says which setting is too short, and what would do", || async {
         let log = scene.gateway.process.stderr();
         log.contains("registry.maxStaleness.tools is 3s, which is too short")
-            && log.contains("s or more")
+            && log.contains("set it to at least")
     })
     .await;
 }

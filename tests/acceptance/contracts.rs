@@ -252,7 +252,7 @@ async fn damaged_pin_file_accepts_no_definition() {
         // All of `fixed` is registered, so it cannot drift.
         stage.lists(&["fixed"]).await;
         refused(&stage.client().call("open", json!({})).await);
-        assert!(stage.gateway.process.stderr().contains("the pins are refused"));
+        assert!(stage.gateway.process.stderr().contains("the pin file is rejected"));
         stage.metric("gateway_contract_drift{part=\"description\",class=\"unknown\"} 2").await;
     }
     // A newly registered definition has no earlier pin.

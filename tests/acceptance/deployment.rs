@@ -48,7 +48,7 @@ impl Deployment {
         let url = format!("http://{}/metrics", self.gateway.address);
         acceptance::eventually("callers are shown what they list", || async {
             let text = reqwest::get(&url).await.expect("it answers").text().await.expect("text");
-            text.contains("gateway_contract_tools{state=\"unheard\"} 0\n")
+            text.contains("gateway_contract_tools{state=\"pending\"} 0\n")
         })
         .await;
     }

@@ -131,14 +131,15 @@ async fn identity_headers_are_accepted_only_from_trusted_hops() {
     let backend = Backend::start();
     let agent = [("x-agent-name", "research-agent"), ("x-agent-version", "2.1.0")];
     for hops in ["[10.0.0.0/8, \"::1\"]", "[127.0.0.2]"] {
-        let identity = format!("{{ trustHeaders: true, trustedHops: {hops} }}");
+        let identity = format!("{{ trustHeaders: true, trustedProxies: {hops} }}");
         let gateway = gateway(&backend, &identity, "");
         gateway.ready().await;
         let answer = list(&client_with_headers(&gateway, &agent)).await;
         assert_eq!(answer.result()["tools"], json!([]), "{hops}");
     }
     for hops in ["[127.0.0.0/8]", "[10.0.0.1, 127.0.0.1]"] {
-        let gateway = gateway(&backend, &format!("{{ trustedHops: {hops}, required: true }}"), "");
+        let gateway =
+            gateway(&backend, &format!("{{ trustedProxies: {hops}, required: true }}"), "");
         is_research_agent(&client_with_headers(&gateway, &agent)).await;
         assert_eq!(list(&client_with_headers(&gateway, &[])).await.status, 401);
     }
@@ -150,7 +151,7 @@ fn ineffective_identity_settings_are_rejected() {
     let file = dir.path().join("gateway.yaml");
     let jwt = "issuer: i, audience: a";
     for (identity, why) in [
-        ("required: true".to_owned(), "lets nobody in"),
+        ("required: true".to_owned(), "rejects every caller"),
         ("mtls: { subject: true }".to_owned(), "clientCaFile"),
         (format!("jwt: {{ {jwt} }}"), "identity.jwt.jwks: missing"),
         (format!("jwt: {{ {jwt}, jwks: \"http://id.example/k\" }}"), "https://"),
@@ -159,10 +160,10 @@ fn ineffective_identity_settings_are_rejected() {
         ("apiKeys: [{ agent: a, sha256: abc }]".to_owned(), "64 hexadecimal"),
         ("apiKeys: [{ agent: a }]".to_owned(), "one of `sha256` and `keyFile`"),
         ("apiKeys: [{ agent: a, keyFile: /nobody/has/this }]".to_owned(), "/nobody/has/this"),
-        ("trustedHops: [everybody]".to_owned(), "no network"),
-        ("resource: gateway".to_owned(), "no URL"),
-        ("scopes: { tools/call: [a] }".to_owned(), "nothing else has scopes"),
-        (format!("jwt: {{ {jwt}, jwks: f, requiredScopes: ['a\"b'] }}"), "is no scope"),
+        ("trustedProxies: [everybody]".to_owned(), "is not an address or network"),
+        ("resource: gateway".to_owned(), "is not a URL"),
+        ("scopes: { tools/call: [a] }".to_owned(), "the only credentials with scopes"),
+        (format!("jwt: {{ {jwt}, jwks: f, requiredScopes: ['a\"b'] }}"), "is not a scope"),
     ] {
         let yaml = format!("identity: {{ {identity} }}\nregistry: {{ source: \"file://x\" }}\n");
         std::fs::write(&file, yaml).expect("a file");

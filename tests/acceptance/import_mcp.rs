@@ -309,8 +309,8 @@ async fn invalid_tool_is_named_and_others_are_imported() {
     assert_eq!(look.len(), 2, "{look:?}");
     assert_eq!((&look[0]["pointer"], &look[0]["by"]), (&json!("/tools/0"), &json!("person")));
     let said = |i: usize| look[i]["what"].as_str().unwrap_or_default();
-    assert!(said(0).starts_with("`bad` is not as MCP has tools: `annotations`: "), "{look:?}");
-    assert!(said(1).starts_with("`worse` is not as MCP has tools: `inputSchema`: "), "{look:?}");
+    assert!(said(0).starts_with("`bad` is not a valid MCP tool: `annotations`: "), "{look:?}");
+    assert!(said(1).starts_with("`worse` is not a valid MCP tool: `inputSchema`: "), "{look:?}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

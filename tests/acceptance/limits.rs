@@ -88,7 +88,7 @@ async fn gateway_closes_connections_beyond_the_address_limit() {
     assert!(answers(&gateway.url()).await, "other addresses have room");
     let metrics = reqwest::get(format!("{}/metrics", gateway.url())).await.expect("an answer");
     let metrics = metrics.text().await.expect("text");
-    assert!(metrics.contains("gateway_rejected_connections_total 1"), "{metrics}");
+    assert!(metrics.contains("gateway_connections_rejected_total 1"), "{metrics}");
     drop(attack);
     eventually("closed connections make room", || async {
         !is_closed_soon(&gateway.address).await

@@ -186,12 +186,12 @@ async fn invalid_configuration_changes_nothing() {
     }
     assert_eq!(fetch(&gateway, "https://example.com/").await.text(), "fetched");
     eventually("the log tells it, too", || async {
-        gateway.process.stderr().contains("the configuration stays as it was")
+        gateway.process.stderr().contains("configuration not reloaded")
     })
     .await;
     let metrics = reqwest::get(format!("{}/metrics", gateway.url())).await.expect("metrics");
     let metrics = metrics.text().await.expect("text");
-    assert!(metrics.contains(r#"gateway_config_reloads_total{outcome="refused"}"#), "{metrics}");
+    assert!(metrics.contains(r#"gateway_config_reloads_total{outcome="rejected"}"#), "{metrics}");
 
     gateway.configure(&GatewayOptions { more: format!("{}name: other\n", good.more), ..good });
     let taken = ctl(&gateway, &["reload", "--yes"]);

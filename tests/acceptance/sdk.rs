@@ -104,7 +104,7 @@ async fn has_stream(deployment: &Deployment) {
     acceptance::eventually("the client has a stream", || async {
         let url = format!("{}/metrics", deployment.gateway.url());
         let metrics = reqwest::get(url).await.expect("metrics").text().await.expect("text");
-        metrics.lines().any(|line| line == "gateway_streams 1")
+        metrics.lines().any(|line| line == "gateway_event_streams 1")
     })
     .await;
 }

@@ -230,7 +230,7 @@ async fn killed_child_is_restarted() {
         !again.is_tool_error()
     })
     .await;
-    assert!(standalone.log().contains("a child process is started again"));
+    assert!(standalone.log().contains("restarting a child process"));
 }
 
 /// The guard processes of a gateway's children, and the gateway itself.

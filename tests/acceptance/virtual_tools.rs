@@ -138,7 +138,7 @@ async fn undefined_variable_fails_call() {
     assert_eq!(answer.error_code(), -32603);
     let text = answer.message["error"]["message"].as_str().expect("a message");
     assert!(text.contains("variable PATH") && text.contains("/filters"), "{text}");
-    assert!(text.contains("nothing was called"), "{text}");
+    assert!(text.contains("was not called"), "{text}");
 }
 
 #[tokio::test]

@@ -145,7 +145,7 @@ impl Gateway {
     /// The URL of the admin address, read from the log.
     pub fn admin_url(&self) -> String {
         let log = self.process.stderr();
-        let line = log.lines().rfind(|line| line.contains("the admin routes are served"));
+        let line = log.lines().rfind(|line| line.contains("listening for admin requests"));
         let (_, address) = line.expect("it is said").split_once("address=").expect("an address");
         format!("http://{}", address.trim())
     }

@@ -6,10 +6,10 @@ use registry_core::spec::{ClaimCheck, DeadLetter};
 use serde_json::{Value, json};
 use tokio::time::sleep;
 
-use super::{Cause, Effects, Failure, failure::under, run::Run};
+use crate::{Cause, Effects, Failure, failure::under, run::Run};
 
 impl Run {
-    /// What fails goes to a tool, with its input.
+    /// Sends a failed operation and its input to the dead-letter tool.
     pub(super) async fn dead_letter(
         self: &Arc<Self>,
         letter: &DeadLetter,
@@ -17,16 +17,16 @@ impl Run {
         input: &Value,
     ) -> Result<Value, Failure> {
         let most = letter.max_attempts.unwrap_or(1);
-        let (mut attempts, mut beside) = (1, Effects::None);
+        let (mut attempts, mut effects) = (1, Effects::None);
         let failure = loop {
             let failure = match self.operate(&letter.inner, at, input).await {
                 Ok(value) => return Ok(value),
-                Err(failure) => failure.beside(beside),
+                Err(failure) => failure.with_effects(effects),
             };
-            beside = failure.effects();
-            self.until_undone().await;
-            let may_be_repeated = !failure.is_unknown() || self.plan.may_be_repeated(&letter.inner);
-            if attempts >= most || !may_be_repeated {
+            effects = failure.effects();
+            self.await_compensations().await;
+            let is_repeatable = !failure.is_unknown() || self.plan.is_repeatable(&letter.inner);
+            if attempts >= most || !is_repeatable {
                 break failure;
             }
             if let Some(backoff) = letter.backoff {
@@ -34,16 +34,16 @@ impl Run {
             }
             attempts += 1;
         };
-        let told = json!({ "input": input, "error": failure.to_value(), "attempts": attempts });
+        let report = json!({ "input": input, "error": failure.to_value(), "attempts": attempts });
         let place = under(at, "deadLetterTool");
-        match self.call(&letter.dead_letter_tool, &place, &told).await {
+        match self.call(&letter.dead_letter_tool, &place, &report).await {
             Ok(_) if letter.rethrow => Err(failure),
             Ok(value) => Ok(value),
             Err(letter) => Err(Failure::new(at, Cause::DeadLetter { failure, letter })),
         }
     }
 
-    /// The payload is stored, and the inner operation gets what the store says of it.
+    /// Stores the payload and passes the reference of the store to the inner operation.
     pub(super) async fn claim_check(
         self: &Arc<Self>,
         check: &ClaimCheck,
@@ -51,15 +51,15 @@ impl Run {
         input: &Value,
     ) -> Result<Value, Failure> {
         let reference = self.call(&check.store_tool, &under(at, "storeTool"), input).await?;
-        let stored = self.plan.done_by(&check.store_tool);
+        let stored = self.plan.effects_of_call(&check.store_tool);
         let result = self.operate(&check.inner, at, &reference).await;
-        let result = result.map_err(|failure| failure.beside(stored))?;
+        let result = result.map_err(|failure| failure.with_effects(stored))?;
         if !check.retrieve_at_end {
             return Ok(result);
         }
-        let done = stored.max(self.plan.done(&check.inner));
+        let done = stored.max(self.plan.effects_of(&check.inner));
         let place = under(at, "retrieveTool");
         let retrieved = self.call(&check.retrieve_tool, &place, &reference).await;
-        retrieved.map_err(|failure| failure.beside(done))
+        retrieved.map_err(|failure| failure.with_effects(done))
     }
 }

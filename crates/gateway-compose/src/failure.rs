@@ -4,54 +4,56 @@ mod cause;
 
 use std::{fmt, sync::Arc, time::Duration};
 
-use gateway_policy::Outcome;
+use gateway_policy::CallOutcome;
 use registry_core::spec::eval;
 use serde_json::{Value, json};
 
 pub use self::cause::Cause;
-use self::cause::{told_end, told_nothing};
-use super::{Effects, StepError};
-use crate::history::Status;
+use self::cause::{describe_end, describe_no_results};
+use crate::history::SagaStatus;
+use crate::{Effects, StepError};
 
-/// A step that failed. Cheap to copy: several may wait for the same.
+/// The failure of a step. It is cheap to clone.
 #[derive(Debug, Clone)]
 pub struct Failure {
-    /// The step, with the ids of those around it before it; empty: the composition as a whole.
+    /// The path of the step: the ids of the enclosing steps and its own. Empty: the whole
+    /// composition.
     pub step: Box<str>,
-    /// Why.
+    /// The cause.
     pub cause: Arc<Cause>,
     /// The side effects of the other parts of the operation.
-    beside: Effects,
+    other_effects: Effects,
 }
 
 impl Failure {
     pub(super) fn new(step: &str, cause: Cause) -> Self {
-        Self { step: step.into(), cause: Arc::new(cause), beside: Effects::None }
+        Self { step: step.into(), cause: Arc::new(cause), other_effects: Effects::None }
     }
 
-    /// The same, where this was done beside.
-    pub(super) fn beside(self, beside: Effects) -> Self {
-        Self { beside: self.beside.max(beside), ..self }
+    /// Adds the side effects of other parts of the operation.
+    pub(super) fn with_effects(self, effects: Effects) -> Self {
+        Self { other_effects: self.other_effects.max(effects), ..self }
     }
 
-    /// What an operation that failed so has done, or may have.
+    /// The side effects of the failed operation.
     pub fn effects(&self) -> Effects {
-        self.beside.max(own_effects(&self.cause))
+        self.other_effects.max(own_effects(&self.cause))
     }
 
-    /// Whether nobody knows what was done, if anything.
+    /// Whether the side effects are unknown.
     pub(super) fn is_unknown(&self) -> bool {
         self.effects() == Effects::Unknown
     }
 
-    /// When it may go better, where nothing was done because what was to be called is spared.
+    /// The time after which a retry can succeed, if a circuit breaker prevented the call and
+    /// nothing else had effects.
     pub fn retry_after(&self) -> Option<Duration> {
         if self.effects() > Effects::None {
             return None;
         }
         match &*self.cause {
             Cause::Call { error, .. } => error.retry_after,
-            Cause::Open { retry_after_s, .. } => Some(Duration::from_secs(*retry_after_s)),
+            Cause::CircuitOpen { retry_after_s, .. } => Some(Duration::from_secs(*retry_after_s)),
             _ => None,
         }
     }
@@ -60,68 +62,68 @@ impl Failure {
         Self::new(step, Cause::Evaluation { what, error })
     }
 
-    /// Whether the tool gave a result that does not say that it failed, and only that result is refused.
+    /// Whether the tool succeeded and only its result was rejected.
     pub(super) fn is_about_result(&self) -> bool {
         matches!(
             &*self.cause,
             Cause::Call { error: StepError { rejects_result: true, .. }, .. }
-                | Cause::Unreadable { .. }
-                | Cause::NoMemory(_)
+                | Cause::UnreadableResult { .. }
+                | Cause::BufferLimit(_)
         )
     }
 
-    /// The outcome of a composition that failed so.
-    pub fn outcome(&self) -> Outcome {
+    /// The outcome in the audit.
+    pub fn outcome(&self) -> CallOutcome {
         match &*self.cause {
             Cause::Call { error, .. } => error.outcome,
-            Cause::Timeout { .. } => Outcome::UpstreamTimeout,
-            _ => Outcome::ToolError,
+            Cause::Timeout { .. } => CallOutcome::UpstreamTimeout,
+            _ => CallOutcome::ToolError,
         }
     }
 
-    /// In one word.
+    /// The reason code.
     pub fn reason(&self) -> &'static str {
         match &*self.cause {
             Cause::Call { error, .. } => error.outcome.as_str(),
             Cause::Tool { .. } => "tool-error",
-            Cause::NoObject { .. } | Cause::Evaluation { .. } | Cause::Unreadable { .. } => {
-                "invalid-value"
-            }
+            Cause::NotAnObject { .. }
+            | Cause::Evaluation { .. }
+            | Cause::UnreadableResult { .. } => "invalid-value",
             Cause::Timeout { .. } => "timeout",
-            Cause::NothingArrived { .. } => "nothing-arrived",
+            Cause::NoResults { .. } => "no-results",
             Cause::TooManyItems { .. }
             | Cause::TooManyCalls { .. }
             | Cause::TooLarge { .. }
-            | Cause::NoMemory(_)
-            | Cause::LongId { .. }
-            | Cause::TooDeep
-            | Cause::Unwritable => "limit",
-            Cause::Open { .. } => "breaker-open",
-            Cause::NoKey { .. } => "no-key",
+            | Cause::BufferLimit(_)
+            | Cause::IdTooLong { .. }
+            | Cause::ResultTooDeep
+            | Cause::Unserializable => "limit",
+            Cause::CircuitOpen { .. } => "circuit-open",
+            Cause::MissingKey { .. } => "missing-key",
             Cause::InexactKey => "inexact-key",
             Cause::Duplicate => "duplicate",
-            Cause::Full(_) | Cause::TooManySagas { .. } => "full",
+            Cause::NoCapacity(_) | Cause::TooManySagas { .. } => "capacity",
             Cause::Cancelled => "cancelled",
-            Cause::GivenUp => "given-up",
+            Cause::Abandoned => "abandoned",
             Cause::Saga(_) => "saga-failed",
             Cause::Journal(_) => "journal",
             Cause::DeadLetter { .. } => "dead-letter-failed",
         }
     }
 
-    /// For the caller's eyes.
+    /// The message for callers.
     pub fn message(&self) -> String {
         match &*self.cause {
             Cause::Call { error, .. } => error.message.clone(),
             Cause::Tool { tool, text: Some(text), .. } => format!("{tool} failed: {text}"),
             Cause::Timeout { message: Some(message), .. } => message.clone(),
-            Cause::Saga(end) => told_end(end, "message"),
-            Cause::NothingArrived { of, first } => {
+            Cause::Saga(end) => describe_end(end, "message"),
+            Cause::NoResults { of, first } => {
                 let words = |first: &Self| format!("step `{}`: {}", first.step, first.message());
-                told_nothing(*of, first.as_ref(), words)
+                describe_no_results(*of, first.as_ref(), words)
             }
             Cause::DeadLetter { failure, letter } => format!(
-                "{}; the dead-letter tool failed, too: {}",
+                "{}; the dead-letter tool failed too: {}",
                 failure.message(),
                 letter.message()
             ),
@@ -129,30 +131,30 @@ impl Failure {
         }
     }
 
-    /// As conditions, dead letters and compensations see it.
+    /// The JSON form that conditions, dead letters and compensations receive.
     pub fn to_value(&self) -> Value {
-        let mut value = json!({
+        let mut object = json!({
             "step": &*self.step,
             "reason": self.reason(),
             "message": self.message(),
         });
-        if let Cause::Tool { tool, said, .. } = &*self.cause {
-            value["tool"] = tool.to_string().into();
-            value["result"] = said.clone();
+        if let Cause::Tool { tool, value, .. } = &*self.cause {
+            object["tool"] = tool.to_string().into();
+            object["result"] = value.clone();
         }
         if let Cause::Call { tool, .. } = &*self.cause {
-            value["tool"] = tool.to_string().into();
+            object["tool"] = tool.to_string().into();
         }
-        if let (Cause::Saga(end), Value::Object(members)) = (&*self.cause, &mut value)
+        if let (Cause::Saga(end), Value::Object(members)) = (&*self.cause, &mut object)
             && let Ok(Value::Object(end)) = serde_json::to_value(&**end)
         {
             members.extend(end);
         }
-        value
+        object
     }
 }
 
-/// What that which failed so has done itself, or may have without saying how it went.
+/// The side effects of the failed step itself.
 fn own_effects(cause: &Cause) -> Effects {
     let is_unknown = match cause {
         Cause::Call { error, .. } => return error.effects,
@@ -161,27 +163,29 @@ fn own_effects(cause: &Cause) -> Effects {
         }
         Cause::Timeout { .. }
         | Cause::TooLarge { .. }
-        | Cause::NoMemory(_)
-        | Cause::Unreadable { .. }
-        | Cause::TooDeep
+        | Cause::BufferLimit(_)
+        | Cause::UnreadableResult { .. }
+        | Cause::ResultTooDeep
         | Cause::Cancelled
-        | Cause::GivenUp => true,
-        Cause::Saga(end) => end.status == Status::CompensationFailed || !end.unsure().is_empty(),
+        | Cause::Abandoned => true,
+        Cause::Saga(end) => {
+            end.status == SagaStatus::CompensationFailed || !end.unsure().is_empty()
+        }
         Cause::Tool { .. }
-        | Cause::NoObject { .. }
-        | Cause::NothingArrived { .. }
+        | Cause::NotAnObject { .. }
+        | Cause::NoResults { .. }
         | Cause::Evaluation { .. }
         | Cause::TooManyItems { .. }
         | Cause::TooManyCalls { .. }
-        | Cause::Open { .. }
-        | Cause::NoKey { .. }
+        | Cause::CircuitOpen { .. }
+        | Cause::MissingKey { .. }
         | Cause::InexactKey
-        | Cause::LongId { .. }
+        | Cause::IdTooLong { .. }
         | Cause::Duplicate
-        | Cause::Full(_)
+        | Cause::NoCapacity(_)
         | Cause::TooManySagas { .. }
         | Cause::Journal(_)
-        | Cause::Unwritable => false,
+        | Cause::Unserializable => false,
     };
     if is_unknown { Effects::Unknown } else { Effects::None }
 }
@@ -195,7 +199,7 @@ impl fmt::Display for Failure {
     }
 }
 
-/// The place of a step within another.
+/// The path of a step inside another.
 pub(super) fn under(at: &str, step: &str) -> String {
     if at.is_empty() { step.to_owned() } else { format!("{at}/{step}") }
 }

@@ -13,10 +13,15 @@ use registry_core::spec::{
 use serde_json::Value;
 use tokio::time::{Instant, sleep_until};
 
-use super::{AT_ONCE, Cause, Effects, Failure, ITEMS, MOST_AT_ONCE, failure::under, run::Run};
+use crate::{
+    Cause, Effects, Failure,
+    failure::under,
+    limits::{DEFAULT_CONCURRENCY, MAX_CONCURRENCY, MAX_ITEMS},
+    run::Run,
+};
 
 impl Run {
-    /// In order; the first failure ends it; the result is the last step's.
+    /// Runs the steps in order and returns the last result. The first failure ends the pipeline.
     pub(super) async fn pipeline(
         self: &Arc<Self>,
         pipeline: &Pipeline,
@@ -28,24 +33,26 @@ impl Run {
         let mut done = Effects::None;
         for step in &pipeline.steps {
             let at = under(at, &step.id);
-            let failed = |failure: Failure| failure.beside(done);
+            let failed = |failure: Failure| failure.with_effects(done);
             let given = match &step.input {
                 Some(binding) => {
                     let scope = BindingContext { input, steps: &results, error: None };
-                    Cow::Owned(self.bound((binding, "input"), scope, &at).map_err(failed)?)
+                    Cow::Owned(
+                        self.resolve_binding((binding, "input"), scope, &at).map_err(failed)?,
+                    )
                 }
                 None => Cow::Borrowed(last.and_then(|id| results.get(id)).unwrap_or(input)),
             };
             let result = self.operate(&step.operation, &at, &given).await.map_err(failed)?;
             results.insert(step.id.clone(), result);
-            done = done.max(self.plan.done(&step.operation));
+            done = done.max(self.plan.effects_of(&step.operation));
             last = Some(&step.id);
         }
         Ok(last.and_then(|id| results.remove(id)).unwrap_or_default())
     }
 
-    /// All at once with the same input; what failed is dropped, unless the first failure is to end
-    /// it.
+    /// Runs all targets concurrently with the same input. With `failFast` the first failure ends
+    /// the pattern; otherwise failed targets are dropped.
     pub(super) async fn scatter(
         self: &Arc<Self>,
         scatter: &ScatterGather,
@@ -53,11 +60,11 @@ impl Run {
         input: &Value,
     ) -> Result<Value, Failure> {
         let targets = scatter.targets.iter().enumerate();
-        let (run, limit) = self.limited();
+        let (run, limit) = self.with_time_limit();
         let mut running: FuturesUnordered<_> =
             targets.map(|(i, target)| numbered(i, run.target(target, (at, i), input))).collect();
         let deadline = scatter.timeout_ms.map(|ms| Instant::now() + Duration::from_millis(ms));
-        let mut ended: Vec<Option<Outcome>> = scatter.targets.iter().map(|_| None).collect();
+        let mut ended: Vec<Option<StepResult>> = scatter.targets.iter().map(|_| None).collect();
         let mut late_after_ms = None;
         loop {
             let next = tokio::select! {
@@ -77,31 +84,33 @@ impl Run {
         }
         drop(running);
         if !scatter.fail_fast {
-            self.until_undone().await;
+            self.await_compensations().await;
         }
-        self.gathered(scatter, at, (ended, late_after_ms))
+        self.aggregate(scatter, at, (ended, late_after_ms))
     }
 
-    /// The result of all targets. A target without an outcome was cancelled: by the timeout, if that has
-    /// passed, or by the failure of another.
-    fn gathered(
+    /// Aggregates the results. A target without an outcome was cancelled: by the timeout if that
+    /// has passed, else by the failure of another target.
+    fn aggregate(
         &self,
         scatter: &ScatterGather,
         at: &str,
-        (ended, late_after_ms): (Vec<Option<Outcome>>, Option<u64>),
+        (ended, late_after_ms): (Vec<Option<StepResult>>, Option<u64>),
     ) -> Result<Value, Failure> {
         let both = scatter.targets.iter().zip(&ended);
-        let beside = both.map(|(target, outcome)| match outcome {
-            Some(Ok(_)) => self.plan.done(&target.operation),
+        let effects = both.map(|(target, outcome)| match outcome {
+            Some(Ok(_)) => self.plan.effects_of(&target.operation),
             Some(Err(failure)) => failure.effects(),
-            None => self.plan.cut_off(&target.operation),
+            None => self.plan.effects_if_interrupted(&target.operation),
         });
-        let (beside, of) = (beside.max().unwrap_or(Effects::None), ended.len());
+        let (effects, of) = (effects.max().unwrap_or(Effects::None), ended.len());
         let (mut arrived, mut first) = (Vec::new(), None);
         for (i, outcome) in ended.into_iter().enumerate() {
             match outcome {
                 Some(Ok(value)) => arrived.push(value),
-                Some(Err(failure)) if scatter.fail_fast => return Err(failure.beside(beside)),
+                Some(Err(failure)) if scatter.fail_fast => {
+                    return Err(failure.with_effects(effects));
+                }
                 Some(Err(failure)) => {
                     self.report.dropped(&failure);
                     first = first.or(Some(failure));
@@ -109,16 +118,16 @@ impl Run {
                 None => {
                     if let Some(after_ms) = late_after_ms {
                         let cause = Cause::Timeout { after_ms, message: None };
-                        self.report.dropped(&Failure::new(&place_of(at, i), cause));
+                        self.report.dropped(&Failure::new(&target_path(at, i), cause));
                     }
                 }
             }
         }
         if arrived.is_empty() {
-            return Err(Failure::new(at, Cause::NothingArrived { of, first }).beside(beside));
+            return Err(Failure::new(at, Cause::NoResults { of, first }).with_effects(effects));
         }
-        eval::aggregate(&scatter.aggregation, arrived, &mut self.budget())
-            .map_err(|error| Failure::evaluation(at, "aggregation", error).beside(beside))
+        eval::aggregate(&scatter.aggregation, arrived, &mut self.eval_budget())
+            .map_err(|error| Failure::evaluation(at, "aggregation", error).with_effects(effects))
     }
 
     async fn target(
@@ -127,11 +136,11 @@ impl Run {
         (at, i): (&str, usize),
         input: &Value,
     ) -> Result<Value, Failure> {
-        let at = place_of(at, i);
+        let at = target_path(at, i);
         let given = match &target.input {
             Some(binding) => {
                 let scope = BindingContext { input, steps: &BTreeMap::new(), error: None };
-                Cow::Owned(self.bound((binding, "input"), scope, &at)?)
+                Cow::Owned(self.resolve_binding((binding, "input"), scope, &at)?)
             }
             None => Cow::Borrowed(input),
         };
@@ -147,7 +156,7 @@ impl Run {
         self.operate(&each.inner, &under(at, &i.to_string()), item).await
     }
 
-    /// One operation for each item; order kept, the first failure cancels the rest.
+    /// Runs the operation for each item and keeps the order. The first failure cancels the rest.
     pub(super) async fn map_each(
         self: &Arc<Self>,
         each: &MapEach,
@@ -159,49 +168,49 @@ impl Run {
             let error = eval::Error { pointer: String::new(), reason };
             return Err(Failure::evaluation(at, "mapEach", error));
         };
-        if items.len() > ITEMS {
-            let (found, most) = (items.len(), ITEMS);
+        if items.len() > MAX_ITEMS {
+            let (found, most) = (items.len(), MAX_ITEMS);
             return Err(Failure::new(at, Cause::TooManyItems { found, most }));
         }
         if matches!(each.inner, Operation::Call(_)) {
             self.check_calls(at, items.len())?;
         }
-        let at_once = each.max_concurrency.and_then(|most| usize::try_from(most).ok());
-        let at_once = at_once.unwrap_or(AT_ONCE).min(MOST_AT_ONCE);
+        let concurrency = each.max_concurrency.and_then(|most| usize::try_from(most).ok());
+        let concurrency = concurrency.unwrap_or(DEFAULT_CONCURRENCY).min(MAX_CONCURRENCY);
         let mut results = vec![Value::Null; items.len()];
         let all = items.iter().enumerate();
         let all: Vec<_> =
             all.map(|(i, item)| numbered(i, self.item(each, (at, i), item))).collect();
-        let mut running = stream::iter(all).buffer_unordered(at_once);
-        let mut beside = Effects::None;
-        if at_once > 1 && items.len() > 1 {
-            // Others are under way where one fails.
-            beside = self.plan.cut_off(&each.inner);
+        let mut running = stream::iter(all).buffer_unordered(concurrency);
+        let mut effects = Effects::None;
+        if concurrency > 1 && items.len() > 1 {
+            // Other items are running when one fails.
+            effects = self.plan.effects_if_interrupted(&each.inner);
         }
         while let Some((i, outcome)) = running.next().await {
-            results[i] = outcome.map_err(|failure| failure.beside(beside))?;
-            beside = beside.max(self.plan.done(&each.inner));
+            results[i] = outcome.map_err(|failure| failure.with_effects(effects))?;
+            effects = effects.max(self.plan.effects_of(&each.inner));
         }
         drop(running);
         Ok(results.into())
     }
 }
 
-/// The place of a target of a scatter.
-fn place_of(at: &str, target: usize) -> String {
+fn target_path(at: &str, target: usize) -> String {
     under(at, &format!("targets/{target}"))
 }
 
-/// What a step came to.
-type Outcome = Result<Value, Failure>;
-/// An outcome with its number.
-type Numbered<'a> = Pin<Box<dyn Future<Output = (usize, Outcome)> + Send + 'a>>;
+type StepResult = Result<Value, Failure>;
+type Numbered<'a> = Pin<Box<dyn Future<Output = (usize, StepResult)> + Send + 'a>>;
 
-fn numbered<'a>(number: usize, running: impl Future<Output = Outcome> + Send + 'a) -> Numbered<'a> {
+fn numbered<'a>(
+    number: usize,
+    running: impl Future<Output = StepResult> + Send + 'a,
+) -> Numbered<'a> {
     Box::pin(async move { (number, running.await) })
 }
 
-/// At a moment, or never.
+/// Sleeps until the deadline; forever without one.
 async fn until(deadline: Option<Instant>) {
     match deadline {
         Some(deadline) => sleep_until(deadline).await,

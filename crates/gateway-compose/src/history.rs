@@ -1,12 +1,12 @@
-//! What has happened to one saga: the sum of its lines in the journal.
+//! The history of one saga, built from its entries in the journal.
 //!
-//! Live and after a crash the same history decides what is left to do.
+//! The same history decides what is left to do, both live and after a crash.
 
 mod end;
 
 use std::collections::BTreeMap;
 
-use gateway_policy::HeaderClaim;
+use gateway_policy::CallerIdentity;
 use registry_core::{
     Key,
     spec::{Saga, SagaStep},
@@ -14,62 +14,62 @@ use registry_core::{
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-pub use self::end::{End, Status, StepOutcome};
+pub use self::end::{SagaEnd, SagaStatus, StepOutcome};
 
-/// How a saga began.
+/// The start of a saga.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub(crate) struct Began {
+pub(crate) struct SagaStart {
     /// The composition.
     pub(crate) tool: Key,
-    /// Where in its spec the saga is.
+    /// The JSON Pointer of the saga in the spec.
     pub(crate) pointer: String,
-    /// Its id, as JSON, if its spec gives it one.
+    /// The value of `sagaIdPath`, as JSON.
     pub(crate) instance: Option<String>,
-    /// The saga inside of which it is.
+    /// The id of the enclosing saga.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) parent: Option<Box<str>>,
-    /// On whose behalf.
-    pub(crate) claim: HeaderClaim,
-    /// Against whose share it counts; nobody's in particular counts together.
+    /// The caller.
+    pub(crate) identity: CallerIdentity,
+    /// The quota key of the caller. Callers without one share a quota.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(crate) principal: Option<Box<str>>,
+    pub(crate) quota_key: Option<Box<str>>,
     pub(crate) input: Value,
 }
 
-/// What happens to a saga; steps are counted from 0.
+/// An event of a saga. Steps are counted from 0.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) enum Event {
-    /// An action is about to be called.
-    Acting { step: usize, input: Value },
-    /// It gave a result.
-    Acted { step: usize, result: Value },
-    /// The saga does not go on: because of that step, or of none.
+    /// The action of a step is about to start.
+    ActionStarted { step: usize, input: Value },
+    /// The action succeeded.
+    ActionCompleted { step: usize, result: Value },
+    /// The saga failed in a step, or between steps.
     Failed { step: Option<usize>, error: Value, is_unknown: bool },
-    /// A step is about to be undone.
-    Compensating { step: usize, input: Value },
-    /// It was.
+    /// The compensation of a step is about to start.
+    CompensationStarted { step: usize, input: Value },
+    /// The compensation succeeded.
     Compensated { step: usize },
-    /// It could not be.
-    Stuck { step: usize, error: Value },
-    /// Somebody wants it to be tried again.
-    Again,
-    /// All is over.
-    Ended(End),
+    /// The compensation failed, and its retries too.
+    CompensationFailed { step: usize, error: Value },
+    /// An operator requested a retry of the failed compensations.
+    RetryRequested,
+    /// The saga ended.
+    Ended(SagaEnd),
 }
 
 /// The history of one saga.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct History {
-    began: Began,
+    began: SagaStart,
     steps: Vec<Step>,
     failed: Option<Failed>,
-    end: Option<End>,
+    end: Option<SagaEnd>,
 }
 
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 struct Step {
-    state: State,
+    state: StepState,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     input: Option<Value>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -84,14 +84,14 @@ struct Failed {
     error: Value,
 }
 
-/// How far a step is.
+/// The state of a step.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-enum State {
-    /// It was not called.
+enum StepState {
+    /// The action was not started.
     #[default]
     NotRun,
-    /// It was called, and nobody knows what it did.
+    /// The action was started and its outcome is unknown.
     Unknown,
     Completed,
     Failed,
@@ -101,15 +101,15 @@ enum State {
 }
 
 impl History {
-    pub(super) fn new(began: Began) -> Self {
+    pub(super) fn new(began: SagaStart) -> Self {
         Self { began, steps: Vec::new(), failed: None, end: None }
     }
 
-    pub(crate) fn began(&self) -> &Began {
+    pub(crate) fn began(&self) -> &SagaStart {
         &self.began
     }
 
-    pub(super) fn ended(&self) -> Option<&End> {
+    pub(super) fn ended(&self) -> Option<&SagaEnd> {
         self.end.as_ref()
     }
 
@@ -117,7 +117,7 @@ impl History {
         self.failed.is_some()
     }
 
-    /// How it is, in one word.
+    /// The status in operator APIs.
     pub(super) fn status(&self) -> &'static str {
         match (&self.end, &self.failed) {
             (Some(end), _) => end.status.as_str(),
@@ -126,62 +126,66 @@ impl History {
         }
     }
 
-    /// Whether it will have values of this that it does not have yet. Attempts to undo come again and again,
-    /// and leave no more than the latest error.
+    /// Whether the history will keep values of this event. Repeated compensation attempts replace
+    /// the latest error, so they do not count again.
     pub(super) fn keeps(&self, event: &Event) -> bool {
         match event {
-            Event::Acting { .. } | Event::Acted { .. } | Event::Failed { .. } => true,
-            Event::Stuck { step, .. } => {
+            Event::ActionStarted { .. } | Event::ActionCompleted { .. } | Event::Failed { .. } => {
+                true
+            }
+            Event::CompensationFailed { step, .. } => {
                 self.steps.get(*step).is_none_or(|has| has.error.is_none())
             }
-            Event::Compensating { .. }
+            Event::CompensationStarted { .. }
             | Event::Compensated { .. }
-            | Event::Again
+            | Event::RetryRequested
             | Event::Ended(_) => false,
         }
     }
 
-    /// Takes what has happened into account; the same twice is the same as once.
+    /// Applies an event. Applying the same event twice has no further effect.
     pub(super) fn apply(&mut self, event: &Event) {
         match event {
-            Event::Acting { step, input } => {
+            Event::ActionStarted { step, input } => {
                 let number = *step;
                 let step = self.step(number);
                 step.input = Some(input.clone());
-                step.state = State::Unknown;
-                // Those before it were done, whatever the disk has lost of that.
+                step.state = StepState::Unknown;
+                // The steps before it completed, even if the journal has lost their results.
                 for before in &mut self.steps[..number] {
-                    if matches!(before.state, State::NotRun | State::Unknown) {
-                        before.state = State::Completed;
+                    if matches!(before.state, StepState::NotRun | StepState::Unknown) {
+                        before.state = StepState::Completed;
                     }
                 }
             }
-            Event::Acted { step, result } => {
+            Event::ActionCompleted { step, result } => {
                 let step = self.step(*step);
                 step.result = Some(result.clone());
-                step.state = State::Completed;
+                step.state = StepState::Completed;
             }
             Event::Failed { step, error, is_unknown } => {
-                // That it had completed never got to the disk.
+                // The end of the saga was never written to the journal.
                 self.end = None;
                 if let Some(step) = step.filter(|_| !is_unknown) {
-                    self.step(step).state = State::Failed;
+                    self.step(step).state = StepState::Failed;
                 }
                 self.failed = Some(Failed { step: *step, error: error.clone() });
             }
-            Event::Compensating { step, .. } => self.step(*step).state = State::Compensating,
+            Event::CompensationStarted { step, .. } => {
+                self.step(*step).state = StepState::Compensating
+            }
             Event::Compensated { step } => {
                 let step = self.step(*step);
-                (step.state, step.error) = (State::Compensated, None);
+                (step.state, step.error) = (StepState::Compensated, None);
             }
-            Event::Stuck { step, error } => {
+            Event::CompensationFailed { step, error } => {
                 let step = self.step(*step);
-                (step.state, step.error) = (State::CompensationFailed, Some(error.clone()));
+                (step.state, step.error) = (StepState::CompensationFailed, Some(error.clone()));
             }
-            Event::Again => {
+            Event::RetryRequested => {
                 for step in &mut self.steps {
-                    if step.state == State::CompensationFailed {
-                        step.state = State::Compensating;
+                    if step.state == StepState::CompensationFailed {
+                        step.state = StepState::Compensating;
                     }
                 }
                 self.end = None;
@@ -190,15 +194,16 @@ impl History {
         }
     }
 
-    /// What came last of it may be lost: if it was under way, nobody undoes it unasked.
-    pub(super) fn doubt(&mut self) {
+    /// Marks a saga whose last entries may be lost. If it was running, it waits for an operator
+    /// instead of being compensated.
+    pub(super) fn mark_doubtful(&mut self) {
         if self.end.is_some() {
             return;
         }
         let error = json!({ "reason": "journal-damaged",
-            "message": "lines of the journal are damaged that may be its last ones; it may have completed" });
-        self.end = Some(End {
-            status: Status::CompensationFailed,
+            "message": "the journal is damaged and may have lost the last events of the saga; it may have completed" });
+        self.end = Some(SagaEnd {
+            status: SagaStatus::CompensationFailed,
             failed_step: None,
             error: Some(error),
             steps: Vec::new(),
@@ -206,14 +211,14 @@ impl History {
         });
     }
 
-    /// Forgets what nobody will need any more.
+    /// Drops the values that are not needed after the end.
     pub(super) fn settle(&mut self) {
         (self.steps, self.began.input) = (Vec::new(), Value::Null);
     }
 
-    /// Whether nothing is left to do about it.
+    /// Whether the saga ended and needs no operator.
     pub(super) fn is_settled(&self) -> bool {
-        self.end.as_ref().is_some_and(|end| end.status != Status::CompensationFailed)
+        self.end.as_ref().is_some_and(|end| end.status != SagaStatus::CompensationFailed)
     }
 
     fn step(&mut self, number: usize) -> &mut Step {
@@ -223,54 +228,57 @@ impl History {
         &mut self.steps[number]
     }
 
-    /// The step that was called, and has not answered.
-    pub(crate) fn acting(&self) -> Option<usize> {
-        self.steps.iter().position(|step| step.state == State::Unknown)
+    /// The step whose action was started and has no outcome.
+    pub(crate) fn running_step(&self) -> Option<usize> {
+        self.steps.iter().position(|step| step.state == StepState::Unknown)
     }
 
-    /// What a step gave.
     #[cfg(test)]
     pub(super) fn result(&self, step: usize) -> Option<&Value> {
         self.steps.get(step)?.result.as_ref()
     }
 
-    /// What a step was called with.
+    /// The input of a step.
     pub(crate) fn input(&self, step: usize) -> Option<&Value> {
         self.steps.get(step)?.input.as_ref()
     }
 
-    /// Why it does not go on.
+    /// The error that failed the saga.
     pub(crate) fn error(&self) -> Option<&Value> {
         self.failed.as_ref().map(|failed| &failed.error)
     }
 
-    /// What all steps gave, by their ids.
+    /// The results of all steps by their ids.
     pub(crate) fn results(&self, saga: &Saga) -> BTreeMap<String, Value> {
         let named = saga.steps.iter().zip(&self.steps);
         named.filter_map(|(step, has)| Some((step.id.clone(), has.result.clone()?))).collect()
     }
 
-    /// Whether a step is to be undone: it was done, or nobody knows and it says that this counts.
-    pub(crate) fn is_to_be_undone(&self, number: usize, step: &SagaStep) -> bool {
-        match self.steps.get(number).map_or(State::NotRun, |step| step.state) {
-            State::Completed | State::Compensating => true,
-            State::Unknown => step.compensate_on_unknown,
-            State::NotRun | State::Failed | State::Compensated | State::CompensationFailed => false,
+    /// Whether to compensate a step: it completed, or its outcome is unknown and it sets
+    /// `compensateOnUnknown`.
+    pub(crate) fn needs_compensation(&self, number: usize, step: &SagaStep) -> bool {
+        match self.steps.get(number).map_or(StepState::NotRun, |step| step.state) {
+            StepState::Completed | StepState::Compensating => true,
+            StepState::Unknown => step.compensate_on_unknown,
+            StepState::NotRun
+            | StepState::Failed
+            | StepState::Compensated
+            | StepState::CompensationFailed => false,
         }
     }
 
-    /// What a saga comes to that did not complete.
-    pub(crate) fn end(&self, saga: &Saga) -> End {
+    /// The end of a failed saga.
+    pub(crate) fn end(&self, saga: &Saga) -> SagaEnd {
         let outcome = |(i, step): (usize, &SagaStep)| {
             let has = self.steps.get(i).cloned().unwrap_or_default();
             StepOutcome { id: step.id.clone(), outcome: has.state, error: has.error }
         };
         let steps: Vec<_> = saga.steps.iter().enumerate().map(outcome).collect();
-        let is_left = steps.iter().any(|step| step.outcome == State::CompensationFailed);
+        let is_left = steps.iter().any(|step| step.outcome == StepState::CompensationFailed);
         let failed = self.failed.as_ref();
         let failed_step = failed.and_then(|failed| saga.steps.get(failed.step?));
-        End {
-            status: if is_left { Status::CompensationFailed } else { Status::Compensated },
+        SagaEnd {
+            status: if is_left { SagaStatus::CompensationFailed } else { SagaStatus::Compensated },
             failed_step: failed_step.map(|step| step.id.clone()),
             error: failed.map(|failed| failed.error.clone()),
             steps,

@@ -4,14 +4,16 @@
 //! [`StepRunner`]. The number of calls, the size of values and everything remembered between calls are
 //! bounded.
 
-mod breakers;
+mod cache;
+mod call;
 mod clock;
 mod delivery;
+mod execute;
 mod failure;
 mod flow;
 mod history;
-mod memory;
-mod once;
+mod idempotent;
+mod limits;
 mod plan;
 mod recovery;
 mod report;
@@ -21,158 +23,23 @@ mod runner;
 mod saga;
 mod sagas;
 mod scope;
-mod shelf;
+mod state;
 mod step;
 mod step_error;
 #[cfg(test)]
 mod tests;
 
-use std::{future::Future, sync::Arc, time::Duration};
-
-use gateway_policy::{Buffered, Exhausted};
-use gateway_protocol::{
-    content,
-    jsonrpc::ObjectWriter,
-    mcp::{Era, RawResult, ResultType},
-};
-use registry_core::{Key, Name, spec::Target};
-use serde_json::{Value, value::RawValue};
-use tokio::{runtime::Handle, time::timeout};
-use tokio_util::{sync::CancellationToken, task::TaskTracker};
-
-use self::{breakers::Breakers, memory::Results, once::Once, run::Run};
 pub use self::{
+    call::CompositionCall,
+    execute::{CompositionError, execute},
     failure::{Cause, Failure},
-    history::{End, Status, StepOutcome},
+    history::{SagaEnd, SagaStatus, StepOutcome},
     plan::{Part, Plan},
     recovery::{recover, retry},
     report::Steps,
-    runner::{BoxFuture, Owner, Resumed, SagaHost, Step, StepOutput, StepRunner},
-    sagas::{NotRetried, SagaDetail, SagaList, Sagas},
+    runner::{BoxFuture, ResumedSaga, RunOwner, SagaHost, Step, StepOutput, StepRunner},
+    sagas::{RetryError, SagaDetail, SagaList, Sagas},
     scope::RunScope,
+    state::CompositionState,
     step_error::{Effects, StepError},
 };
-
-/// How long what goes on without a caller may take to end when the gateway stops.
-const GRACE: Duration = Duration::from_secs(5);
-/// Most calls of tools that one run may make.
-const CALLS: u32 = 10_000;
-/// Most items of an array that are worked through one by one.
-const ITEMS: usize = 10_000;
-/// How many items of an array are worked on at once, where the spec does not say.
-const AT_ONCE: usize = 16;
-/// Most that are worked on at once, whatever the spec says.
-const MOST_AT_ONCE: usize = 64;
-
-/// What compositions remember from one call to the next, and what of them goes on without a caller.
-#[derive(Debug, Default)]
-pub struct Memory {
-    breakers: Breakers,
-    results: Results,
-    once: Once,
-    sagas: Arc<Sagas>,
-    tasks: TaskTracker,
-    stop: CancellationToken,
-    /// `None`: where the caller is served.
-    runtime: Option<Handle>,
-}
-
-impl Memory {
-    /// With these sagas; what goes on without a caller runs in the present runtime.
-    pub fn new(sagas: Sagas) -> Self {
-        Self { sagas: Arc::new(sagas), runtime: Some(Handle::current()), ..Self::default() }
-    }
-
-    /// The sagas.
-    pub fn sagas(&self) -> &Arc<Sagas> {
-        &self.sagas
-    }
-
-    fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
-        let stop = self.stop.clone();
-        let task = async move {
-            stop.run_until_cancelled(task).await;
-        };
-        match &self.runtime {
-            Some(runtime) => self.tasks.spawn_on(task, runtime),
-            None => self.tasks.spawn(task),
-        };
-    }
-
-    /// Lets what goes on without a caller come to its end for a short while. Sagas that do not are
-    /// gone on with at the next start.
-    pub async fn shutdown(&self) {
-        self.tasks.close();
-        let _ = timeout(GRACE, self.tasks.wait()).await;
-        self.stop.cancel();
-        self.tasks.wait().await;
-    }
-}
-
-/// A composition that gave no result.
-#[derive(Debug, thiserror::Error)]
-#[error("{failure}")]
-pub struct Failed {
-    /// Why, and where.
-    pub failure: Failure,
-    /// What was done before.
-    pub steps: Steps,
-}
-
-/// The call of a composed tool.
-#[derive(Debug)]
-pub struct Call<'a> {
-    /// The composed tool.
-    pub tool: &'a Key,
-    /// Its plan.
-    pub plan: &'a Arc<Plan>,
-    /// The interface to the tools.
-    pub runner: Arc<dyn StepRunner>,
-    /// The state that compositions keep between calls.
-    pub memory: &'a Arc<Memory>,
-    /// The caller.
-    pub owner: Owner,
-    /// The enclosing run, if the composed tool is a step.
-    pub scope: Option<&'a RunScope>,
-    /// Maximum size of a result, in bytes.
-    pub response_bytes: usize,
-    /// The caller's memory for results.
-    pub buffered: Option<&'a Arc<Buffered>>,
-}
-
-/// Calls a composed tool.
-pub async fn call(call: Call<'_>, input: &Value) -> (Result<RawResult, Failure>, Steps) {
-    let (most, buffered) = (call.response_bytes, call.buffered.cloned());
-    let run = Run::new(call);
-    let outcome = run.pattern(run.plan.spec(), "", input).await;
-    let steps = run.report.finish();
-    let reserve = |bytes| buffered.as_ref().map_or(Ok(()), |buffered| buffered.grow(bytes));
-    (outcome.and_then(|value| result_of(&value, most, reserve)), steps)
-}
-
-/// The failure of a composition whose steps succeeded and whose result was rejected.
-pub fn rejected(tool: &Name, error: StepError, steps: Steps) -> Failed {
-    let failure = Failure::new("", Cause::Call { tool: Target::Tool(tool.clone()), error });
-    Failed { failure, steps }
-}
-
-/// A value as a tool's result, no larger than what an upstream may answer.
-fn result_of(
-    value: &Value,
-    most: usize,
-    reserve: impl Fn(usize) -> Result<(), Exhausted>,
-) -> Result<RawResult, Failure> {
-    let text = value.to_string();
-    // It is written twice: structured, and as text.
-    reserve(2 * text.len()).map_err(|why| Failure::new("", Cause::NoMemory(why)))?;
-    let mut out = ObjectWriter::with_capacity(256);
-    content::say_json(&text, &mut out);
-    let result = RawValue::from_string(out.finish_string())
-        .map_err(|_| Failure::new("", Cause::Unwritable))?;
-    // It is there twice, as text too.
-    if result.get().len() / 2 > most {
-        return Err(Failure::new("", Cause::TooLarge { most }));
-    }
-    let (result_type, era) = (ResultType::Absent, Era::Modern);
-    Ok(RawResult { result, is_error: false, result_type, has_meta: false, era })
-}

@@ -4,9 +4,9 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use registry_core::spec::{Operation, Saga, Spec, Target};
 
-use super::Effects;
+use crate::Effects;
 
-/// A composition that can be run. It is made once per version of its parts.
+/// A composition that can run. A plan is created once per version of its parts.
 #[derive(Debug)]
 pub struct Plan {
     spec: Spec,
@@ -46,41 +46,41 @@ impl Plan {
     }
 
     /// Whether an operation can be repeated without harm.
-    pub(super) fn may_be_repeated(&self, operation: &Operation) -> bool {
+    pub(super) fn is_repeatable(&self, operation: &Operation) -> bool {
         self.calls_only(operation, |part| part.is_repeatable)
     }
 
     /// The effects of an operation that has ended.
-    pub(super) fn done(&self, operation: &Operation) -> Effects {
+    pub(super) fn effects_of(&self, operation: &Operation) -> Effects {
         let only_reads = self.calls_only(operation, |part| part.is_read_only);
         if only_reads { Effects::None } else { Effects::Committed }
     }
 
     /// The effects of a call.
-    pub(super) fn done_by(&self, tool: &Target) -> Effects {
+    pub(super) fn effects_of_call(&self, tool: &Target) -> Effects {
         let only_reads = self.part(tool).is_some_and(|part| part.is_read_only);
         if only_reads { Effects::None } else { Effects::Committed }
     }
 
     /// The effects of an interrupted operation.
-    pub(super) fn cut_off(&self, operation: &Operation) -> Effects {
-        match self.done(operation) {
+    pub(super) fn effects_if_interrupted(&self, operation: &Operation) -> Effects {
+        match self.effects_of(operation) {
             Effects::None => Effects::None,
             Effects::Committed | Effects::Unknown => Effects::Unknown,
         }
     }
 
-    fn calls_only(&self, operation: &Operation, is_so: fn(&Part) -> bool) -> bool {
+    fn calls_only(&self, operation: &Operation, predicate: fn(&Part) -> bool) -> bool {
         match operation {
-            Operation::Call(target) => self.part(target).is_some_and(is_so),
+            Operation::Call(target) => self.part(target).is_some_and(predicate),
             Operation::Pattern(spec) => {
                 let others: &[&Target] = match &**spec {
                     Spec::DeadLetter(letter) => &[&letter.dead_letter_tool],
                     Spec::ClaimCheck(check) => &[&check.store_tool, &check.retrieve_tool],
                     _ => &[],
                 };
-                spec.operations().into_iter().all(|inner| self.calls_only(inner, is_so))
-                    && others.iter().all(|tool| self.part(tool).is_some_and(is_so))
+                spec.operations().into_iter().all(|inner| self.calls_only(inner, predicate))
+                    && others.iter().all(|tool| self.part(tool).is_some_and(predicate))
             }
         }
     }

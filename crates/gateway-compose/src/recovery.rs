@@ -12,116 +12,116 @@ use tokio::{
 };
 
 use crate::{
-    Call, Memory, Resumed, SagaHost,
+    CompositionCall, CompositionState, ResumedSaga, SagaHost,
     history::Event,
     run::Run,
-    saga::Course,
-    sagas::{Log, NotRetried},
+    saga::SagaExecution,
+    sagas::{RetryError, SagaLog},
 };
 
-/// How many are gone on with at once.
-const AT_ONCE: usize = 16;
-/// How long the servers of a saga may take to be reached before its first attempt.
-const PATIENCE: Duration = Duration::from_mins(1);
-/// Between the first two looks; each wait is half as long again as the one before.
-const FIRST_LOOK: Duration = Duration::from_millis(100);
-/// The longest such wait.
-const LONGEST_LOOK: Duration = Duration::from_secs(2);
+/// Maximum concurrent compensations.
+const MAX_CONCURRENT: usize = 16;
+/// Maximum wait for the servers of a saga before the first attempt.
+const MAX_REACHABILITY_WAIT: Duration = Duration::from_mins(1);
+/// The first wait between reachability checks; each following wait is 1.5 times as long.
+const FIRST_CHECK_DELAY: Duration = Duration::from_millis(100);
+/// The maximum wait between reachability checks.
+const MAX_CHECK_DELAY: Duration = Duration::from_secs(2);
 
 /// Compensates all interrupted sagas in the current Tokio runtime.
-pub fn recover(memory: &Arc<Memory>, host: &Arc<dyn SagaHost>) {
-    let places = Arc::new(Semaphore::new(AT_ONCE));
-    for id in memory.sagas().interrupted() {
-        tracing::warn!(saga = %id, "a saga was interrupted and is undone");
-        let (undo, places) = (Undo::new(memory, host), Arc::clone(&places));
-        let log = Log::new(Arc::clone(memory.sagas()), id, Vec::new());
-        memory.spawn(async move { undo.run(log, &places).await });
+pub fn recover(state: &Arc<CompositionState>, host: &Arc<dyn SagaHost>) {
+    let permits = Arc::new(Semaphore::new(MAX_CONCURRENT));
+    for id in state.sagas().interrupted() {
+        tracing::warn!(saga = %id, "compensating an interrupted saga");
+        let (recovery, permits) = (Recovery::new(state, host), Arc::clone(&permits));
+        let log = SagaLog::new(Arc::clone(state.sagas()), id, Vec::new());
+        state.spawn(async move { recovery.run(log, &permits).await });
     }
 }
 
 /// Retries the failed compensations of a saga.
 pub async fn retry(
-    memory: &Arc<Memory>,
+    state: &Arc<CompositionState>,
     host: &Arc<dyn SagaHost>,
     id: &str,
-) -> Result<(), NotRetried> {
-    let before = memory.sagas().claim(id)?;
-    let log = Log::new(Arc::clone(memory.sagas()), id.into(), Vec::new());
-    let (tell, told) = oneshot::channel();
-    let undo = Undo::new(memory, host);
+) -> Result<(), RetryError> {
+    let before = state.sagas().claim(id)?;
+    let log = SagaLog::new(Arc::clone(state.sagas()), id.into(), Vec::new());
+    let (sender, receiver) = oneshot::channel();
+    let recovery = Recovery::new(state, host);
     // The operator may disconnect meanwhile.
-    memory.spawn(async move {
-        let written = log.again(before).await;
-        let goes_on = written.is_ok();
-        let _ = tell.send(written);
-        if goes_on {
-            log.tell();
-            undo.run(log, &Semaphore::new(1)).await;
+    state.spawn(async move {
+        let written = log.request_retry(before).await;
+        let is_recorded = written.is_ok();
+        let _ = sender.send(written);
+        if is_recorded {
+            log.notify();
+            recovery.run(log, &Semaphore::new(1)).await;
         }
     });
-    let told = told.await.unwrap_or_else(|_| Err("the gateway is stopping".to_owned()));
-    told.map_err(NotRetried::Journal)
+    let written = receiver.await.unwrap_or_else(|_| Err("the gateway is stopping".to_owned()));
+    written.map_err(RetryError::Journal)
 }
 
 /// The compensation of one saga.
-struct Undo {
-    memory: Arc<Memory>,
+struct Recovery {
+    state: Arc<CompositionState>,
     host: Arc<dyn SagaHost>,
 }
 
-impl Undo {
-    fn new(memory: &Arc<Memory>, host: &Arc<dyn SagaHost>) -> Self {
-        Self { memory: Arc::clone(memory), host: Arc::clone(host) }
+impl Recovery {
+    fn new(state: &Arc<CompositionState>, host: &Arc<dyn SagaHost>) -> Self {
+        Self { state: Arc::clone(state), host: Arc::clone(host) }
     }
 
-    async fn run(self, log: Log, places: &Semaphore) {
+    async fn run(self, log: SagaLog, permits: &Semaphore) {
         let history = log.history();
         if !history.has_failed() {
             let error = json!({
                 "reason": "gateway-stopped",
-                "message": "the gateway was stopped in the middle of the saga",
+                "message": "the gateway stopped while the saga was running",
             });
-            let failed = Event::Failed { step: history.acting(), error, is_unknown: true };
+            let failed = Event::Failed { step: history.running_step(), error, is_unknown: true };
             if let Err(error) = log.write(&failed).await {
-                tracing::error!(saga = %log.id(), "the journal of sagas cannot be written: {error}");
+                tracing::error!(saga = %log.id(), "cannot write the saga journal: {error}");
             }
         }
         let resumed = self.find(&log).await;
-        // Inner sagas need places, too.
-        log.inner_ended().await;
-        // The wait comes before the place, so that other sagas can be compensated meanwhile.
+        // Inner sagas need permits too.
+        log.await_children().await;
+        // Waits before taking a permit, so that other sagas can be compensated meanwhile.
         self.until_reachable(&resumed.servers).await;
         // The semaphore is never closed.
-        let _place = places.acquire().await;
-        let run = Run::new(Call {
+        let _permit = permits.acquire().await;
+        let run = Run::new(CompositionCall {
             tool: &history.began().tool,
             plan: &resumed.plan,
             runner: resumed.runner,
-            memory: &self.memory,
+            state: &self.state,
             owner: resumed.owner,
             scope: None,
             response_bytes: resumed.response_bytes,
             buffered: None,
         });
-        Course { run: run.inside_of(log.id()), saga: resumed.saga, log, at: "".into() }
-            .back()
+        SagaExecution { run: run.within_saga(log.id()), saga: resumed.saga, log, at: "".into() }
+            .compensate()
             .await;
     }
 
     /// Waits until the catalog has the composition and everything that it uses.
-    async fn find(&self, log: &Log) -> Resumed {
+    async fn find(&self, log: &SagaLog) -> ResumedSaga {
         let mut catalog = self.host.catalog();
         let history = log.history();
         let began = history.began();
         loop {
             catalog.mark_unchanged();
-            if let Some(found) = self.host.find(&began.tool, &began.pointer, &began.claim) {
+            if let Some(found) = self.host.find(&began.tool, &began.pointer, &began.identity) {
                 return found;
             }
             if self.host.has_catalog() {
                 tracing::error!(
                     saga = %log.id(), tool = %began.tool,
-                    "the saga cannot be undone before the catalog has its tool, and all that it uses"
+                    "the saga waits for its compensation: the catalog lacks its tool or a part of it"
                 );
             }
             if catalog.changed().await.is_err() {
@@ -130,15 +130,15 @@ impl Undo {
         }
     }
 
-    /// Waits for the servers, at most for [`PATIENCE`].
+    /// Waits for the servers, at most for [`MAX_REACHABILITY_WAIT`].
     async fn until_reachable(&self, servers: &[Key]) {
-        let (until, mut wait) = (Instant::now() + PATIENCE, FIRST_LOOK);
+        let (until, mut wait) = (Instant::now() + MAX_REACHABILITY_WAIT, FIRST_CHECK_DELAY);
         while Instant::now() < until {
             if servers.iter().all(|server| self.host.is_reachable(server)) {
                 return;
             }
             sleep(wait).await;
-            wait = LONGEST_LOOK.min(wait * 3 / 2);
+            wait = MAX_CHECK_DELAY.min(wait * 3 / 2);
         }
     }
 }

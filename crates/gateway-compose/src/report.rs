@@ -1,5 +1,5 @@
-//! What was done of a composition, for the result's `_meta`: each call of a tool, how it ended and
-//! how long it took, in the order in which they ended.
+//! The steps of a composition for the `_meta` of its result: each tool call with its outcome and
+//! duration, in the order in which they ended.
 
 use std::{
     sync::{Mutex, MutexGuard, PoisonError},
@@ -9,77 +9,79 @@ use std::{
 use registry_core::spec::Target;
 use serde::Serialize;
 
-use crate::failure::{Failure, under};
-use crate::history::{End, Status, StepOutcome};
+use crate::{
+    failure::{Failure, under},
+    history::{SagaEnd, SagaStatus, StepOutcome},
+};
 
-/// Most calls that are told; of the others only the number.
-const TOLD: usize = 200;
-/// Longest message that is told, in bytes.
-const MESSAGE: usize = 500;
+/// Maximum number of reported calls. The report counts the others.
+const MAX_REPORTED: usize = 200;
+/// Maximum length of a message, in bytes.
+const MAX_MESSAGE_BYTES: usize = 500;
 
 /// The calls of one run.
 #[derive(Debug, Clone, Default, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Steps {
     /// The calls.
-    pub calls: Vec<Called>,
-    /// How many more there were.
+    pub calls: Vec<CallReport>,
+    /// The number of calls that are not listed.
     #[serde(skip_serializing_if = "is_none")]
     pub more: usize,
-    /// Targets of a scatter that failed, and are not in its result.
+    /// The targets of a scatter that failed and are missing in its result.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub dropped: Vec<Dropped>,
-    /// What became of sagas.
+    pub dropped: Vec<DroppedTarget>,
+    /// The sagas that ended.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub sagas: Vec<SagaTold>,
+    pub sagas: Vec<SagaReport>,
 }
 
-/// A failure that the result does without.
+/// A failed target of a scatter.
 #[derive(Debug, Clone, Serialize)]
-pub struct Dropped {
-    /// Where.
+pub struct DroppedTarget {
+    /// The path of the step.
     pub step: Box<str>,
-    /// Why, in a word.
+    /// The reason code.
     pub reason: &'static str,
-    /// Why.
+    /// The message.
     pub message: String,
 }
 
-/// What became of a saga.
+/// A saga that ended.
 #[derive(Debug, Clone, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct SagaTold {
-    /// The step that it is; empty: the composition itself.
+pub struct SagaReport {
+    /// The path of the step; empty: the composition itself.
     pub step: Box<str>,
-    /// How it ended.
-    pub status: Status,
-    /// The step that failed, if one did.
+    /// The final status.
+    pub status: SagaStatus,
+    /// The failed step, if the saga failed in one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub failed_step: Option<String>,
-    /// What became of each step.
+    /// The outcome of each step.
     pub steps: Vec<StepOutcome>,
 }
 
 impl Steps {
-    /// The same, where all of it was done inside of a step.
+    /// Prefixes all paths with the step that ran the composition.
     fn within(mut self, at: &str) -> Self {
         let calls = self.calls.iter_mut().map(|call| &mut call.step);
         let dropped = self.dropped.iter_mut().map(|dropped| &mut dropped.step);
         let sagas = self.sagas.iter_mut().map(|saga| &mut saga.step);
         for step in calls.chain(dropped).chain(sagas) {
-            // Without a step it was the inner composition itself.
+            // An empty path is the inner composition itself.
             *step = if step.is_empty() { at.into() } else { under(at, step).into() };
         }
         self
     }
 }
 
-/// Takes as many as there is room for, and says how many there are besides.
-fn fill<T>(told: &mut Vec<T>, more: Vec<T>) -> usize {
-    let room = TOLD.saturating_sub(told.len());
-    let besides = more.len().saturating_sub(room);
-    told.extend(more.into_iter().take(room));
-    besides
+/// Appends up to the limit and returns the number of items left out.
+fn fill<T>(list: &mut Vec<T>, more: Vec<T>) -> usize {
+    let room = MAX_REPORTED.saturating_sub(list.len());
+    let left_out = more.len().saturating_sub(room);
+    list.extend(more.into_iter().take(room));
+    left_out
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde wants a reference")]
@@ -90,17 +92,17 @@ fn is_none(more: &usize) -> bool {
 /// One call of a tool or a skill.
 #[derive(Debug, Clone, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Called {
-    /// The step, with the ids of those around it.
+pub struct CallReport {
+    /// The path of the step: the ids of the enclosing steps and its own.
     pub step: Box<str>,
-    /// What it called.
+    /// The called tool or agent.
     pub tool: Box<str>,
-    /// `ok`, `cancelled`, or why it failed.
+    /// `ok`, `cancelled`, or the reason code of the failure.
     pub outcome: &'static str,
-    /// What there is to say about a failure.
+    /// The message of a failure.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
-    /// How long it took, in milliseconds.
+    /// The duration in milliseconds.
     pub duration_ms: f64,
 }
 
@@ -109,9 +111,9 @@ pub struct Called {
 pub(super) struct Report(Mutex<Steps>);
 
 impl Report {
-    /// Begins to measure a call; it is told when what is returned is dropped.
-    pub(super) fn begin<'r>(&'r self, step: &'r str, tool: &'r Target) -> Watch<'r> {
-        Watch {
+    /// Starts to time a call. Dropping the returned guard reports the call.
+    pub(super) fn begin<'r>(&'r self, step: &'r str, tool: &'r Target) -> CallTimer<'r> {
+        CallTimer {
             report: self,
             step,
             tool,
@@ -121,25 +123,25 @@ impl Report {
         }
     }
 
-    /// The result does without what failed so.
+    /// Reports a failed target that is missing in the result.
     pub(super) fn dropped(&self, failure: &Failure) {
         let mut steps = self.lock();
-        if steps.dropped.len() < TOLD {
+        if steps.dropped.len() < MAX_REPORTED {
             let (step, reason) = (failure.step.clone(), failure.reason());
-            steps.dropped.push(Dropped { step, reason, message: told(failure) });
+            steps.dropped.push(DroppedTarget { step, reason, message: message_of(failure) });
         }
     }
 
-    /// What became of a saga.
-    pub(super) fn saga(&self, step: &str, end: &End) {
-        let End { status, failed_step, steps, .. } = end.clone();
-        let mut told = self.lock();
-        if told.sagas.len() < TOLD {
-            told.sagas.push(SagaTold { step: step.into(), status, failed_step, steps });
+    /// Reports a saga that ended.
+    pub(super) fn saga(&self, step: &str, end: &SagaEnd) {
+        let SagaEnd { status, failed_step, steps, .. } = end.clone();
+        let mut steps_so_far = self.lock();
+        if steps_so_far.sagas.len() < MAX_REPORTED {
+            steps_so_far.sagas.push(SagaReport { step: step.into(), status, failed_step, steps });
         }
     }
 
-    /// What was done of a composition that a step called.
+    /// Adds the steps of a composition that a step called.
     pub(super) fn within(&self, at: &str, inner: &Steps) {
         let inner = inner.clone().within(at);
         let mut steps = self.lock();
@@ -148,7 +150,6 @@ impl Report {
         fill(&mut steps.sagas, inner.sagas);
     }
 
-    /// What was done so far.
     pub(super) fn finish(&self) -> Steps {
         self.lock().clone()
     }
@@ -158,14 +159,14 @@ impl Report {
     }
 }
 
-fn told(failure: &Failure) -> String {
+fn message_of(failure: &Failure) -> String {
     let mut message = failure.message();
-    message.truncate(message.floor_char_boundary(MESSAGE));
+    message.truncate(message.floor_char_boundary(MAX_MESSAGE_BYTES));
     message
 }
 
-/// One call while it is under way.
-pub(super) struct Watch<'r> {
+/// A running call.
+pub(super) struct CallTimer<'r> {
     report: &'r Report,
     step: &'r str,
     tool: &'r Target,
@@ -174,18 +175,18 @@ pub(super) struct Watch<'r> {
     message: Option<String>,
 }
 
-impl Watch<'_> {
+impl CallTimer<'_> {
     /// How it ended.
     pub(super) fn ended(&mut self, failure: Option<&Failure>) {
         self.outcome = failure.map_or("ok", Failure::reason);
-        self.message = failure.map(told);
+        self.message = failure.map(message_of);
     }
 }
 
-impl Drop for Watch<'_> {
+impl Drop for CallTimer<'_> {
     fn drop(&mut self) {
         let mut steps = self.report.lock();
-        if steps.calls.len() >= TOLD {
+        if steps.calls.len() >= MAX_REPORTED {
             steps.more += 1;
             return;
         }
@@ -193,6 +194,6 @@ impl Drop for Watch<'_> {
         let (step, tool) = (self.step.into(), self.tool.to_string().into());
         let (outcome, message) = (self.outcome, self.message.take());
         let duration_ms = micros.round() / 1e3;
-        steps.calls.push(Called { step, tool, outcome, message, duration_ms });
+        steps.calls.push(CallReport { step, tool, outcome, message, duration_ms });
     }
 }

@@ -5,7 +5,7 @@ use std::sync::{
     atomic::{AtomicU32, Ordering},
 };
 
-use gateway_policy::{Buffered, Exhausted};
+use gateway_policy::{BufferReservation, QuotaExceeded};
 use gateway_protocol::content;
 use registry_core::{
     Key,
@@ -17,18 +17,20 @@ use registry_core::{
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
-use super::{
-    BoxFuture, CALLS, Call, Cause, Failure, Memory, Owner, Plan, RunScope, StepRunner,
+use crate::{
+    BoxFuture, Cause, CompositionCall, CompositionState, Failure, Plan, RunOwner, RunScope,
+    StepRunner,
+    limits::MAX_CALLS,
     report::Report,
-    sagas::{Ended, all_ended},
+    sagas::{SagaCompletion, all_ended},
     scope::TimeLimit,
 };
 
-/// The future of a step. Patterns nest, so it is boxed.
-pub(super) type Running<'a> = BoxFuture<'a, Result<Value, Failure>>;
+/// Patterns nest, so the future is boxed.
+pub(super) type StepFuture<'a> = BoxFuture<'a, Result<Value, Failure>>;
 
-/// How many of the largest results a run may hold at once.
-const RESULTS: usize = 4;
+/// Maximum bytes of all results of a run, as a multiple of the maximum size of one result.
+const MAX_RESULTS: usize = 4;
 
 /// One run of a composition.
 #[derive(Debug, Clone)]
@@ -36,24 +38,24 @@ pub(super) struct Run {
     pub(super) key: Key,
     pub(super) plan: Arc<Plan>,
     pub(super) runner: Arc<dyn StepRunner>,
-    memory: Arc<Memory>,
-    pub(super) owner: Owner,
+    state: Arc<CompositionState>,
+    pub(super) owner: RunOwner,
     pub(super) report: Arc<Report>,
     pub(super) scope: RunScope,
     finished: Arc<AtomicU32>,
     /// Maximum size of a result, in bytes.
     response_bytes: usize,
-    /// The memory for the values of the innermost pattern.
-    values: Option<Arc<Buffered>>,
+    /// Memory reservation for the values of the innermost pattern.
+    values: Option<Arc<BufferReservation>>,
 }
 
 impl Run {
-    pub(super) fn new(call: Call<'_>) -> Arc<Self> {
+    pub(super) fn new(call: CompositionCall<'_>) -> Arc<Self> {
         Arc::new(Self {
             key: call.tool.clone(),
             plan: Arc::clone(call.plan),
             runner: call.runner,
-            memory: Arc::clone(call.memory),
+            state: Arc::clone(call.state),
             owner: call.owner,
             report: Arc::default(),
             scope: call.scope.cloned().unwrap_or_default(),
@@ -63,89 +65,90 @@ impl Run {
         })
     }
 
-    /// The same with an empty reservation for values.
+    /// Returns this run with an empty memory reservation for values.
     fn with_own_values(&self) -> Arc<Self> {
         let values = self.values.as_ref().map(|values| values.part());
         Arc::new(Self { values, ..self.clone() })
     }
 
     /// Reserves memory for a value until the innermost pattern ends.
-    pub(super) fn reserve(&self, bytes: usize) -> Result<(), Exhausted> {
-        self.values.as_ref().map_or(Ok(()), |values| values.grow(bytes))
+    pub(super) fn reserve(&self, bytes: usize) -> Result<(), QuotaExceeded> {
+        self.values.as_ref().map_or(Ok(()), |values| values.reserve(bytes))
     }
 
-    /// The same inside of this saga.
-    pub(super) fn inside_of(&self, saga: &str) -> Arc<Self> {
+    /// Returns this run inside a saga.
+    pub(super) fn within_saga(&self, saga: &str) -> Arc<Self> {
         let scope = RunScope { saga: Some(saga.into()), ..self.scope.clone() };
         Arc::new(Self { scope, ..self.clone() })
     }
 
-    /// Notes a saga, which undoes what it has done once it is cancelled.
-    pub(super) fn begins(&self, cancel: &CancellationToken, ended: &Ended) {
+    /// Registers a saga, which compensates its steps once it is cancelled.
+    pub(super) fn register_saga(&self, cancel: &CancellationToken, ended: &SagaCompletion) {
         let mut sagas = self.sagas();
         sagas.retain(|(_, ended)| ended.borrow().is_none());
         sagas.push((cancel.clone(), ended.clone()));
     }
 
-    /// Waits until the sagas that were cut off so far are undone. Who goes on after a failure does so only
-    /// then: what comes next may do the same again.
-    pub(super) async fn until_undone(&self) {
-        let is_cut_off = |(cancel, _): &&(CancellationToken, Ended)| cancel.is_cancelled();
-        let cut_off =
-            self.sagas().iter().filter(is_cut_off).map(|(_, ended)| ended.clone()).collect();
-        all_ended(cut_off).await;
+    /// Waits until the cancelled sagas are compensated. The next operation may repeat their
+    /// actions, so it must not start earlier.
+    pub(super) async fn await_compensations(&self) {
+        let is_cancelled =
+            |(cancel, _): &&(CancellationToken, SagaCompletion)| cancel.is_cancelled();
+        let cancelled =
+            self.sagas().iter().filter(is_cancelled).map(|(_, ended)| ended.clone()).collect();
+        all_ended(cancelled).await;
     }
 
-    fn sagas(&self) -> MutexGuard<'_, Vec<(CancellationToken, Ended)>> {
-        self.scope.taken.sagas.lock().unwrap_or_else(PoisonError::into_inner)
+    fn sagas(&self) -> MutexGuard<'_, Vec<(CancellationToken, SagaCompletion)>> {
+        self.scope.budget.sagas.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The same inside of a time limit.
-    pub(super) fn limited(&self) -> (Arc<Self>, Arc<TimeLimit>) {
+    /// Returns this run inside a new time limit.
+    pub(super) fn with_time_limit(&self) -> (Arc<Self>, Arc<TimeLimit>) {
         let outer = self.scope.limit.clone();
         let limit = Arc::new(TimeLimit { outer, ..TimeLimit::default() });
         let scope = RunScope { limit: Some(Arc::clone(&limit)), ..self.scope.clone() };
         (Arc::new(Self { scope, ..self.clone() }), limit)
     }
 
-    /// Why operations of this run are dropped: a time limit around them has passed, or the caller is gone.
-    pub(super) fn cut_off_by(&self) -> Cause {
+    /// Returns why operations of this run are cancelled: a time limit has passed, or the caller
+    /// cancelled.
+    pub(super) fn cancellation_cause(&self) -> Cause {
         let passed = self.scope.limit.as_ref().and_then(|limit| limit.passed_ms());
         passed.map_or(Cause::Cancelled, |after_ms| Cause::Timeout { after_ms, message: None })
     }
 
-    /// The same with nothing taken so far, and no time limit.
-    pub(super) fn afresh(&self) -> Arc<Self> {
-        let scope = RunScope { taken: Arc::default(), limit: None, ..self.scope.clone() };
+    /// Returns this run with an unused budget and without time limits.
+    pub(super) fn with_new_budget(&self) -> Arc<Self> {
+        let scope = RunScope { budget: Arc::default(), limit: None, ..self.scope.clone() };
         Arc::new(Self { scope, ..self.clone() })
     }
 
-    /// Does one operation with an input.
     pub(super) fn operate<'a>(
         self: &'a Arc<Self>,
         operation: &'a Operation,
         at: &'a str,
         input: &'a Value,
-    ) -> Running<'a> {
+    ) -> StepFuture<'a> {
         match operation {
             Operation::Call(target) => Box::pin(self.call(target, at, input)),
             Operation::Pattern(spec) => self.pattern(spec, at, input),
         }
     }
 
-    /// Runs a pattern with an input. Of the memory for its values, that of its result stays reserved.
+    /// Runs a pattern. Only the memory for its result stays reserved afterwards.
     pub(super) fn pattern<'a>(
         self: &'a Arc<Self>,
         spec: &'a Spec,
         at: &'a str,
         input: &'a Value,
-    ) -> Running<'a> {
+    ) -> StepFuture<'a> {
         Box::pin(async move {
             let run = self.with_own_values();
             let value = run.run_pattern(spec, at, input).await?;
             drop(run);
             let reserved = self.reserve(content::value_bytes(&value));
-            reserved.map_err(|why| Failure::new(at, Cause::NoMemory(why)))?;
+            reserved.map_err(|why| Failure::new(at, Cause::BufferLimit(why)))?;
             Ok(value)
         })
     }
@@ -155,18 +158,18 @@ impl Run {
         spec: &'a Spec,
         at: &'a str,
         input: &'a Value,
-    ) -> Running<'a> {
+    ) -> StepFuture<'a> {
         match spec {
             Spec::Pipeline(pipeline) => Box::pin(self.pipeline(pipeline, at, input)),
             Spec::ScatterGather(scatter) => Box::pin(self.scatter(scatter, at, input)),
             Spec::Filter(filter) => Box::pin(async move {
                 filter
-                    .apply(input.clone(), &mut self.budget())
+                    .apply(input.clone(), &mut self.eval_budget())
                     .map_err(|error| Failure::evaluation(at, "filter", error))
             }),
             Spec::SchemaMap(mappings) => Box::pin(async move {
                 mappings
-                    .apply(input, &mut self.budget())
+                    .apply(input, &mut self.eval_budget())
                     .map_err(|error| Failure::evaluation(at, "schemaMap", error))
             }),
             Spec::MapEach(each) => Box::pin(self.map_each(each, at, input)),
@@ -194,55 +197,55 @@ impl Run {
     }
 
     /// The state that compositions keep between calls.
-    pub(super) fn memory(&self) -> &Arc<Memory> {
-        &self.memory
+    pub(super) fn state(&self) -> &Arc<CompositionState> {
+        &self.state
     }
 
-    /// What one evaluation may take.
-    pub(super) fn budget(&self) -> Budget {
+    /// The limits of one evaluation.
+    pub(super) fn eval_budget(&self) -> Budget {
         Budget::new(self.response_bytes)
     }
 
-    /// What a binding delivers.
-    pub(super) fn bound(
+    pub(super) fn resolve_binding(
         &self,
         (binding, what): (&Binding, &'static str),
         scope: BindingContext<'_>,
         at: &str,
     ) -> Result<Value, Failure> {
-        let bound: Result<Value, eval::Error> = binding.resolve(scope, &mut self.budget());
-        bound.map_err(|error| Failure::evaluation(at, what, error))
+        let value: Result<Value, eval::Error> = binding.resolve(scope, &mut self.eval_budget());
+        value.map_err(|error| Failure::evaluation(at, what, error))
     }
 
-    /// Takes one call from what the run may make.
-    pub(super) fn take_call(&self, at: &str) -> Result<(), Failure> {
-        if self.scope.taken.calls.fetch_add(1, Ordering::Relaxed) < CALLS {
+    /// Counts one tool call against the limit of the run.
+    pub(super) fn charge_call(&self, at: &str) -> Result<(), Failure> {
+        if self.scope.budget.calls.fetch_add(1, Ordering::Relaxed) < MAX_CALLS {
             return Ok(());
         }
-        Err(Failure::new(at, Cause::TooManyCalls { most: CALLS }))
+        Err(Failure::new(at, Cause::TooManyCalls { most: MAX_CALLS }))
     }
 
-    /// Whether so many more can be made: what cannot come to its end is not begun.
+    /// Checks that the run may make this many more calls, so that no item starts if the last one
+    /// could not.
     pub(super) fn check_calls(&self, at: &str, more: usize) -> Result<(), Failure> {
-        let left = CALLS.saturating_sub(self.scope.taken.calls.load(Ordering::Relaxed));
+        let left = MAX_CALLS.saturating_sub(self.scope.budget.calls.load(Ordering::Relaxed));
         if u32::try_from(more).is_ok_and(|more| more <= left) {
             return Ok(());
         }
-        Err(Failure::new(at, Cause::TooManyCalls { most: CALLS }))
+        Err(Failure::new(at, Cause::TooManyCalls { most: MAX_CALLS }))
     }
 
-    /// Takes the size of a result from what the run may hold.
-    pub(super) fn take_bytes(&self, at: &str, bytes: usize) -> Result<(), Failure> {
-        let most = RESULTS * self.response_bytes;
-        if self.scope.taken.bytes.fetch_add(bytes, Ordering::Relaxed).saturating_add(bytes) <= most
+    /// Counts the size of a result against the limit of the run.
+    pub(super) fn charge_bytes(&self, at: &str, bytes: usize) -> Result<(), Failure> {
+        let most = MAX_RESULTS * self.response_bytes;
+        if self.scope.budget.bytes.fetch_add(bytes, Ordering::Relaxed).saturating_add(bytes) <= most
         {
             return Ok(());
         }
         Err(Failure::new(at, Cause::TooLarge { most }))
     }
 
-    /// Tells the caller that a step has ended.
-    pub(super) fn progressed(&self, at: &str, outcome: &str) {
+    /// Reports progress to the caller after a step.
+    pub(super) fn report_progress(&self, at: &str, outcome: &str) {
         let finished = self.finished.fetch_add(1, Ordering::Relaxed) + 1;
         self.runner.progress(finished, &format!("{at}: {outcome}"));
     }

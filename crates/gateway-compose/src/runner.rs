@@ -2,7 +2,7 @@
 
 use std::{fmt, pin::Pin, sync::Arc};
 
-use gateway_policy::{HeaderClaim, Principal};
+use gateway_policy::{CallerIdentity, QuotaKey};
 use gateway_protocol::mcp::RawResult;
 use registry_core::{
     Catalog, Key,
@@ -11,7 +11,7 @@ use registry_core::{
 use serde_json::value::RawValue;
 use tokio::sync::watch;
 
-use super::{Plan, RunScope, StepError, Steps};
+use crate::{Plan, RunScope, StepError, Steps};
 
 /// A boxed future; compositions nest.
 pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
@@ -50,18 +50,18 @@ pub struct StepOutput {
 
 /// The caller that a run acts for.
 #[derive(Debug, Clone)]
-pub struct Owner {
+pub struct RunOwner {
     /// The identity of the caller.
-    pub claim: HeaderClaim,
-    /// The owner of the shares that the run uses.
-    pub principal: Principal,
+    pub identity: CallerIdentity,
+    /// The key of the quotas that the run uses.
+    pub quota_key: QuotaKey,
 }
 
 /// Prepares the compensation of interrupted sagas.
 pub trait SagaHost: fmt::Debug + Send + Sync {
     /// Finds a composition that is registered, even if retired, and usable. Returns `None` until the
     /// catalog has it and everything that it uses.
-    fn find(&self, tool: &Key, pointer: &str, claim: &HeaderClaim) -> Option<Resumed>;
+    fn find(&self, tool: &Key, pointer: &str, identity: &CallerIdentity) -> Option<ResumedSaga>;
 
     /// The catalog.
     fn catalog(&self) -> watch::Receiver<Arc<Catalog>>;
@@ -76,7 +76,7 @@ pub trait SagaHost: fmt::Debug + Send + Sync {
 
 /// An interrupted saga, ready for its compensation.
 #[derive(Debug)]
-pub struct Resumed {
+pub struct ResumedSaga {
     /// The plan of the composition.
     pub plan: Arc<Plan>,
     /// The saga in it.
@@ -84,7 +84,7 @@ pub struct Resumed {
     /// The interface to the tools.
     pub runner: Arc<dyn StepRunner>,
     /// The caller of the interrupted run.
-    pub owner: Owner,
+    pub owner: RunOwner,
     /// The servers and agents that the composition calls.
     pub servers: Vec<Key>,
     /// Maximum size of a result, in bytes.

@@ -15,42 +15,43 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
+use atomic_file::with_suffix;
 use tokio::sync::watch;
 use uuid::Uuid;
 
-pub(super) use self::log::Log;
+pub(super) use self::log::SagaLog;
 pub use self::summary::{SagaDetail, SagaList};
 use self::{
-    journal::{Entry, Journal, What},
-    table::Table,
+    journal::{Entry, EntryKind, Journal},
+    table::SagaTable,
 };
 use crate::{
     Cause,
-    history::{Began, End, History},
+    history::{History, SagaEnd, SagaStart},
 };
 
 /// A saga that cannot be retried.
 #[derive(Debug, thiserror::Error)]
-pub enum NotRetried {
+pub enum RetryError {
     /// The saga is unknown.
-    #[error("there is no saga {0}")]
+    #[error("unknown saga {0}")]
     Unknown(String),
     /// The saga has ended, and nothing is left to undo.
-    #[error("the saga {0} has ended and nothing is left to undo")]
+    #[error("saga {0} has ended and has no failed compensations")]
     Settled(String),
     /// The saga is running.
-    #[error("the saga {0} is under way")]
+    #[error("saga {0} is still running")]
     UnderWay(String),
     /// The retry cannot be written to the journal.
-    #[error("the journal of sagas cannot be written: {0}")]
+    #[error("cannot write the saga journal: {0}")]
     Journal(String),
 }
 
-/// Tells how a saga ended, once it has.
-pub(super) type Ended = watch::Receiver<Option<Arc<End>>>;
+/// Resolves with the end of a saga.
+pub(super) type SagaCompletion = watch::Receiver<Option<Arc<SagaEnd>>>;
 
-/// Waits until all of these have ended. Who does not tell any more is gone.
-pub(super) async fn all_ended(sagas: Vec<Ended>) {
+/// Waits until all sagas have ended. A dropped sender counts as an end.
+pub(super) async fn all_ended(sagas: Vec<SagaCompletion>) {
     for mut ended in sagas {
         let _ = ended.wait_for(Option::is_some).await;
     }
@@ -59,58 +60,59 @@ pub(super) async fn all_ended(sagas: Vec<Ended>) {
 /// The sagas of this gateway.
 #[derive(Debug, Default)]
 pub struct Sagas {
-    table: Mutex<Table>,
-    /// `None`: there is none; then no saga begins.
+    table: Mutex<SagaTable>,
+    /// `None`: no saga can start.
     journal: Option<Journal>,
 }
 
-/// What there is for one that wants to begin a saga.
-pub(super) enum Begun {
-    /// It is the first with this id.
-    First(Log),
-    /// There is one, or was.
-    Known(Ended),
+/// The result of starting a saga.
+pub(super) enum StartResult {
+    /// The saga is new.
+    Started(SagaLog),
+    /// A saga with the same id is running or has ended.
+    Existing(SagaCompletion),
 }
 
-/// Where the journal is: beside the cache, whose lock keeps other gateways out.
+/// The journal lies beside the cache, whose lock excludes other gateways.
 fn journal_path(cache: &Path) -> PathBuf {
-    journal::beside(cache, ".sagas")
+    with_suffix(cache, ".sagas")
 }
 
 impl Sagas {
-    /// Opens the journal beside this cache, and reads what it knows.
+    /// Opens the journal beside the cache file and reads the sagas in it.
     pub fn open(cache: &Path) -> io::Result<Self> {
         log::describe_metrics();
-        let (journal, found) = Journal::open(&journal_path(cache))?;
-        let is_damaged = !found.damaged.is_empty();
-        let table = Table::of(found);
+        let (journal, content) = Journal::open(&journal_path(cache))?;
+        let is_damaged = !content.damaged.is_empty();
+        let table = SagaTable::from_journal(content);
         if is_damaged {
-            // It is kept aside, and what is in doubt now is so at the next start.
-            journal.replace(table.kept());
+            // The damaged file was copied aside, and the rewritten one keeps the doubts of this
+            // start.
+            journal.replace(table.saved());
         }
         Ok(Self { table: Mutex::new(table), journal: Some(journal) })
     }
 
-    /// Begins a saga, or finds the one with its id.
-    pub(super) fn begin(self: &Arc<Self>, began: Began) -> Result<Begun, Cause> {
+    /// Starts a saga, or returns the existing one with the same id.
+    pub(super) fn begin(self: &Arc<Self>, began: SagaStart) -> Result<StartResult, Cause> {
         if self.journal.is_none() {
-            return Err(Cause::Journal("there is none".to_owned()));
+            return Err(Cause::Journal("no journal is open".to_owned()));
         }
-        // It grows with time.
+        // Ids of version 7 sort by time.
         let (id, mut lines) = (Box::<str>::from(Uuid::now_v7().to_string()), Vec::new());
-        let entry = Entry::now(&id, What::Began(Cow::Borrowed(&began)));
+        let entry = Entry::now(&id, EntryKind::Started(Cow::Borrowed(&began)));
         let line = (entry.write(&mut lines).map_err(Cause::Journal)?, entry.at_ms);
         let mut table = self.lock();
         if let Some(ended) = table.find(&began) {
-            return Ok(Begun::Known(ended));
+            return Ok(StartResult::Existing(ended));
         }
         table.check_room(&began)?;
         table.begin(id.clone(), began, line);
         drop(table);
-        Ok(Begun::First(Log::new(Arc::clone(self), id, lines)))
+        Ok(StartResult::Started(SagaLog::new(Arc::clone(self), id, lines)))
     }
 
-    /// The sagas that were under way when the journal ended.
+    /// The sagas without an end in the journal.
     pub(super) fn interrupted(&self) -> Vec<Box<str>> {
         let table = self.lock();
         let open = table.iter().filter(|(_, known)| known.history.ended().is_none());
@@ -118,11 +120,11 @@ impl Sagas {
     }
 
     /// Starts the retry of a saga, and returns its history.
-    pub(super) fn claim(&self, id: &str) -> Result<Arc<History>, NotRetried> {
+    pub(super) fn claim(&self, id: &str) -> Result<Arc<History>, RetryError> {
         self.lock().claim(id)
     }
 
-    fn lock(&self) -> MutexGuard<'_, Table> {
+    fn lock(&self) -> MutexGuard<'_, SagaTable> {
         self.table.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

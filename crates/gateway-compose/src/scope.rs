@@ -7,12 +7,12 @@ use std::sync::{
 
 use tokio_util::sync::CancellationToken;
 
-use crate::sagas::Ended;
+use crate::sagas::SagaCompletion;
 
 /// The enclosing runs of a step: their shared limits, and the innermost saga and time limit.
 #[derive(Debug, Clone, Default)]
 pub struct RunScope {
-    pub(super) taken: Arc<RunBudget>,
+    pub(super) budget: Arc<RunBudget>,
     /// The innermost saga.
     pub(super) saga: Option<Arc<str>>,
     /// The innermost time limit.
@@ -45,5 +45,5 @@ pub(super) struct RunBudget {
     pub(super) calls: AtomicU32,
     pub(super) bytes: AtomicUsize,
     /// The sagas that were begun, and have not ended.
-    pub(super) sagas: Mutex<Vec<(CancellationToken, Ended)>>,
+    pub(super) sagas: Mutex<Vec<(CancellationToken, SagaCompletion)>>,
 }

@@ -2,7 +2,7 @@
 
 use std::{borrow::Cow, sync::Arc};
 
-use gateway_policy::Exhausted;
+use gateway_policy::QuotaExceeded;
 use gateway_protocol::{
     content,
     jsonrpc::{self, Limits, Object},
@@ -11,26 +11,26 @@ use gateway_protocol::{
 use registry_core::spec::{Target, eval::describe_kind};
 use serde_json::{Value, json};
 
-use super::{Cause, Failure, Step, StepOutput, run::Run};
+use crate::{Cause, Failure, Step, StepOutput, run::Run};
 
 impl Run {
-    /// Calls a part of the plan.
+    /// Calls a tool or agent of the plan.
     pub(super) async fn call(
         self: &Arc<Self>,
         target: &Target,
         at: &str,
         input: &Value,
     ) -> Result<Value, Failure> {
-        self.take_call(at)?;
+        self.charge_call(at)?;
         let mut watch = self.report.begin(at, target);
-        let outcome = self.called(target, at, input).await;
+        let outcome = self.call_target(target, at, input).await;
         watch.ended(outcome.as_ref().err());
         drop(watch);
-        self.progressed(at, outcome.as_ref().map_or_else(Failure::reason, |_| "ok"));
+        self.report_progress(at, outcome.as_ref().map_or_else(Failure::reason, |_| "ok"));
         outcome
     }
 
-    async fn called(
+    async fn call_target(
         self: &Arc<Self>,
         target: &Target,
         at: &str,
@@ -42,11 +42,11 @@ impl Run {
             Value::Object(_) => Cow::Borrowed(input),
             other => {
                 let found = describe_kind(other);
-                return Err(Failure::new(at, Cause::NoObject { tool: target.clone(), found }));
+                return Err(Failure::new(at, Cause::NotAnObject { tool: target.clone(), found }));
             }
         };
         let arguments = serde_json::value::to_raw_value(&input)
-            .map_err(|_| Failure::new(at, Cause::Unwritable))?;
+            .map_err(|_| Failure::new(at, Cause::Unserializable))?;
         let step = Step { target, arguments, scope: &self.scope };
         let StepOutput { result, steps } = self.runner.run(step).await;
         if let Some(steps) = steps {
@@ -54,21 +54,21 @@ impl Run {
         }
         let result = result
             .map_err(|error| Failure::new(at, Cause::Call { tool: target.clone(), error }))?;
-        self.take_bytes(at, result.result.get().len())?;
-        let said = value_of(&result, |bytes| self.reserve(bytes));
+        self.charge_bytes(at, result.result.get().len())?;
+        let value = value_of(&result, |bytes| self.reserve(bytes));
         if result.is_error {
-            let text = if let Err(Unusable::NoMemory(_)) = said {
+            let text = if let Err(Unusable::BufferLimit(_)) = value {
                 None
             } else {
                 content::first_text(&Object::parse(&result.result).unwrap_or_default())
             };
-            let said = said.unwrap_or_default();
-            return Err(Failure::new(at, Cause::Tool { tool: target.clone(), text, said }));
+            let value = value.unwrap_or_default();
+            return Err(Failure::new(at, Cause::Tool { tool: target.clone(), text, value }));
         }
-        said.map_err(|unusable| {
+        value.map_err(|unusable| {
             let cause = match unusable {
-                Unusable::NoMemory(why) => Cause::NoMemory(why),
-                Unusable::Unreadable => Cause::Unreadable { tool: target.clone() },
+                Unusable::BufferLimit(why) => Cause::BufferLimit(why),
+                Unusable::Unreadable => Cause::UnreadableResult { tool: target.clone() },
             };
             Failure::new(at, cause)
         })
@@ -77,26 +77,27 @@ impl Run {
 
 /// Why a result cannot be read.
 enum Unusable {
-    NoMemory(Exhausted),
+    BufferLimit(QuotaExceeded),
     Unreadable,
 }
 
-impl From<Exhausted> for Unusable {
-    fn from(why: Exhausted) -> Self {
-        Self::NoMemory(why)
+impl From<QuotaExceeded> for Unusable {
+    fn from(why: QuotaExceeded) -> Self {
+        Self::BufferLimit(why)
     }
 }
 
-/// What a result says: its structured content, or else its first text as JSON, or else that text, also
-/// where it nests deeper than a message may. Structured content may have numbers that no number can hold.
+/// Returns the value of a result: its structured content, else its first text parsed as JSON, else
+/// that text. Text that is nested more deeply than a message may be stays text. Structured content
+/// with numbers out of range is unreadable.
 ///
-/// A tree of values takes many times the memory of its text, so the memory is reserved before.
+/// A parsed value takes many times the memory of its text, so the memory is reserved first.
 fn value_of(
     result: &RawResult,
-    reserve: impl Fn(usize) -> Result<(), Exhausted>,
+    reserve: impl Fn(usize) -> Result<(), QuotaExceeded>,
 ) -> Result<Value, Unusable> {
     reserve(content::tree_bytes(result.result.get()))?;
-    // It was read before, for what steers.
+    // The upstream client parsed the result before, so this cannot fail.
     let members = Object::parse(&result.result).unwrap_or_default();
     if let Some(structured) = content::structured(&members) {
         return serde_json::from_str(structured.get()).map_err(|_| Unusable::Unreadable);
@@ -126,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_read_is_no_value_and_what_is_not_there_is_null() {
+    fn result_value_unreadable_or_missing() {
         assert_eq!(value(r#"{"structuredContent":{"n":1e999}}"#), None);
         assert_eq!(value(r#"{"structuredContent":{"n":1e99}}"#), Some(json!({ "n": 1e99 })));
         let text = r#"{"content":[{"type":"text","text":"1e999"}]}"#;

@@ -2,14 +2,14 @@
 
 use std::time::Duration;
 
-use gateway_policy::Outcome;
+use gateway_policy::CallOutcome;
 
 /// The failure of a call.
 #[derive(Debug, Clone, thiserror::Error)]
 #[error("{detail}")]
 pub struct StepError {
     /// The outcome in the audit.
-    pub outcome: Outcome,
+    pub outcome: CallOutcome,
     /// The message for callers.
     pub message: String,
     /// The message for logs.

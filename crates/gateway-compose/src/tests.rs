@@ -2,23 +2,21 @@
 
 #![expect(clippy::needless_pass_by_value, reason = "tests write the value in place")]
 
+mod cache;
 mod delivery;
 mod flow;
-mod memory;
 mod resilience;
 mod saga;
 mod unknown;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    sync::{
-        Arc, Mutex, MutexGuard,
-        atomic::{AtomicBool, Ordering},
-    },
+    sync::{Arc, Mutex, MutexGuard},
     time::Duration,
 };
 
-use gateway_policy::{HeaderClaim, Outcome};
+use gateway_policy::{CallOutcome, CallerIdentity};
+use gateway_protocol::mcp::{Era, RawResult, ResultType};
 use registry_core::{
     Key,
     spec::{Composition, Target},
@@ -48,9 +46,9 @@ const TOOLS: [(&str, bool); 11] = [
 #[derive(Debug, Clone)]
 struct Composed {
     plans: Arc<BTreeMap<String, Arc<Plan>>>,
-    memory: Arc<Memory>,
+    state: Arc<CompositionState>,
     upstream: Scripted,
-    owner: Owner,
+    owner: RunOwner,
     response_bytes: usize,
     /// The directory of the journal, if there is one.
     _dir: Option<Arc<TempDir>>,
@@ -106,10 +104,10 @@ impl Composed {
             let parts = targets.into_iter().map(|target| (target.clone(), part(&target)));
             (name, Arc::new(Plan::new(spec, parts.collect())))
         };
-        let owner = Owner { claim: HeaderClaim::Absent, principal: None };
+        let owner = RunOwner { identity: CallerIdentity::Anonymous, quota_key: None };
         Self {
             plans: Arc::new(compositions.into_iter().map(plan).collect()),
-            memory: Arc::default(),
+            state: Arc::default(),
             upstream: Scripted::default(),
             owner,
             response_bytes: 1 << 20,
@@ -117,19 +115,19 @@ impl Composed {
         }
     }
 
-    /// The same with a journal, which sagas need.
+    /// Returns compositions with a journal, which sagas need.
     fn with_journal(compositions: Vec<(String, Value)>) -> Self {
         let dir = tempfile::tempdir().unwrap();
         let sagas = Sagas::open(&dir.path().join("registry.json")).unwrap();
-        let memory = Arc::new(Memory::new(sagas));
-        Self { memory, _dir: Some(Arc::new(dir)), ..Self::start(compositions) }
+        let state = Arc::new(CompositionState::new(sagas));
+        Self { state, _dir: Some(Arc::new(dir)), ..Self::start(compositions) }
     }
 
-    /// The same compositions, called by another agent.
+    /// Returns the same compositions with another caller.
     fn by(&self, agent: &str) -> Self {
-        let claim = HeaderClaim::Agent { name: agent.into(), version: None };
-        let principal = Some(agent.into());
-        Self { owner: Owner { claim, principal }, ..self.clone() }
+        let identity = CallerIdentity::Asserted { name: agent.into(), version: None };
+        let quota_key = Some(agent.into());
+        Self { owner: RunOwner { identity, quota_key }, ..self.clone() }
     }
 
     async fn run(
@@ -139,11 +137,11 @@ impl Composed {
         input: &Value,
     ) -> (Result<RawResult, Failure>, Steps) {
         let key: Key = format!("tool/{tool}@1.0.0").parse().unwrap();
-        let call = Call {
+        let call = CompositionCall {
             tool: &key,
             plan: &self.plans[tool],
             runner: Arc::new(self.clone()),
-            memory: &self.memory,
+            state: &self.state,
             owner: self.owner.clone(),
             scope,
             response_bytes: self.response_bytes,
@@ -175,7 +173,8 @@ impl Composed {
     /// Each call of a tool: step, tool, outcome.
     async fn calls(&self, tool: &str, arguments: Value) -> Vec<String> {
         let steps = self.steps(tool, arguments).await;
-        let told = |call: &report::Called| format!("{} {} {}", call.step, call.tool, call.outcome);
+        let told =
+            |call: &report::CallReport| format!("{} {} {}", call.step, call.tool, call.outcome);
         steps.calls.iter().map(told).collect()
     }
 }
@@ -238,7 +237,7 @@ struct Scripted {
     released: Arc<Notify>,
 }
 
-/// A call in progress. Dropped before its end, it is cancelled.
+/// A call in progress. Dropping it before its end cancels it.
 struct Running(Scripted, bool);
 
 impl Drop for Running {
@@ -327,8 +326,8 @@ impl Scripted {
 /// The failure of a tool that may have run.
 fn lost() -> StepError {
     StepError {
-        outcome: Outcome::UpstreamFailed,
-        message: "Whether it did its work is not known.".to_owned(),
+        outcome: CallOutcome::UpstreamFailed,
+        message: "The outcome is unknown.".to_owned(),
         detail: "the upstream broke the protocol".to_owned(),
         effects: Effects::Unknown,
         retry_after: None,
@@ -337,29 +336,8 @@ fn lost() -> StepError {
 }
 
 fn call_composition<'a>(
-    call: Call<'a>,
+    call: CompositionCall<'a>,
     input: &'a Value,
 ) -> BoxFuture<'a, (Result<RawResult, Failure>, Steps)> {
-    Box::pin(super::call(call, input))
-}
-
-#[test]
-fn a_result_may_be_as_large_as_what_a_server_may_answer() {
-    let value = Value::from("x".repeat(101));
-    let result_of = |most| result_of(&value, most, |_| Ok(()));
-    let written = result_of(usize::MAX).unwrap().result.get().len();
-    assert!(result_of(written / 2).is_ok());
-    assert!(result_of(written / 2 - 1).is_err());
-}
-
-#[tokio::test(start_paused = true)]
-async fn what_goes_on_without_a_caller_may_come_to_its_end() {
-    let (memory, has_ended) = (Memory::default(), Arc::new(AtomicBool::new(false)));
-    let ended = Arc::clone(&has_ended);
-    memory.spawn(async move {
-        tokio::time::sleep(Duration::from_millis(50)).await;
-        ended.store(true, Ordering::Relaxed);
-    });
-    memory.shutdown().await;
-    assert!(has_ended.load(Ordering::Relaxed));
+    Box::pin(execute(call, input))
 }

@@ -12,27 +12,27 @@ use std::{
     },
 };
 
-use crate::shares::{Exhausted, Principal, Scarce};
+use crate::quota::{QuotaExceeded, QuotaKey, QuotaKind};
 
 /// The reservations of all callers.
 #[derive(Debug, Default)]
-pub struct Buffers(Mutex<Held>);
+pub struct BufferPool(Mutex<Held>);
 
 #[derive(Debug, Default)]
 struct Held {
-    all: usize,
-    each: HashMap<Principal, usize>,
+    total: usize,
+    per_caller: HashMap<QuotaKey, usize>,
 }
 
-impl Buffers {
-    /// An empty reservation for one request, where there may be `most` bytes for all.
-    pub fn open(self: &Arc<Self>, principal: Principal, most: usize) -> Buffered {
-        Buffered { of: Arc::clone(self), principal, most, bytes: AtomicUsize::new(0) }
+impl BufferPool {
+    /// Creates an empty reservation for one request. `most` is the limit of all callers together.
+    pub fn open(self: &Arc<Self>, key: QuotaKey, most: usize) -> BufferReservation {
+        BufferReservation { of: Arc::clone(self), key, most, bytes: AtomicUsize::new(0) }
     }
 
-    /// Bytes that all callers hold.
-    pub fn all(&self) -> usize {
-        self.held().all
+    /// The bytes that all callers hold.
+    pub fn total(&self) -> usize {
+        self.held().total
     }
 
     fn held(&self) -> MutexGuard<'_, Held> {
@@ -40,56 +40,56 @@ impl Buffers {
     }
 }
 
-/// The reservation of one request, or of a part of it; released when it is dropped.
+/// The reservation of one request, or of a part of it. Dropping it releases the memory.
 #[derive(Debug)]
-pub struct Buffered {
-    of: Arc<Buffers>,
-    principal: Principal,
+pub struct BufferReservation {
+    of: Arc<BufferPool>,
+    key: QuotaKey,
     most: usize,
     bytes: AtomicUsize,
 }
 
-impl Buffered {
-    /// The caller whose share it counts against.
-    pub fn principal(&self) -> &Principal {
-        &self.principal
+impl BufferReservation {
+    /// The caller whose quota it counts against.
+    pub fn quota_key(&self) -> &QuotaKey {
+        &self.key
     }
 
     /// An empty reservation of the same caller, for memory that is freed before the request ends.
     pub fn part(&self) -> Arc<Self> {
-        Arc::new(self.of.open(self.principal.clone(), self.most))
+        Arc::new(self.of.open(self.key.clone(), self.most))
     }
 
-    /// Reserves more bytes, unless the caller's share or the whole is used up.
-    pub fn grow(&self, bytes: usize) -> Result<(), Exhausted> {
-        let what = Scarce::Buffers;
+    /// Reserves more bytes. Fails if the quota of the caller or the total is used up.
+    pub fn reserve(&self, bytes: usize) -> Result<(), QuotaExceeded> {
+        let what = QuotaKind::Buffers;
         let mut held = self.of.held();
-        let own = held.each.get(&self.principal).copied().unwrap_or_default() + bytes;
+        let own = held.per_caller.get(&self.key).copied().unwrap_or_default() + bytes;
         if own > self.most / 4 {
-            return Err(Exhausted::Own { what, most: self.most / 4 });
+            return Err(QuotaExceeded::PerCaller { kind: what, limit: self.most / 4 });
         }
-        if held.all + bytes > self.most {
-            return Err(Exhausted::All { what, most: self.most });
+        if held.total + bytes > self.most {
+            return Err(QuotaExceeded::Total { kind: what, limit: self.most });
         }
-        held.all += bytes;
-        held.each.insert(self.principal.clone(), own);
+        held.total += bytes;
+        held.per_caller.insert(self.key.clone(), own);
         self.bytes.fetch_add(bytes, Ordering::Relaxed);
         Ok(())
     }
 }
 
-impl Drop for Buffered {
+impl Drop for BufferReservation {
     fn drop(&mut self) {
         let bytes = *self.bytes.get_mut();
         if bytes == 0 {
             return;
         }
         let mut held = self.of.held();
-        held.all -= bytes;
-        let Some(own) = held.each.get_mut(&self.principal) else { return };
+        held.total -= bytes;
+        let Some(own) = held.per_caller.get_mut(&self.key) else { return };
         *own -= bytes;
         if *own == 0 {
-            held.each.remove(&self.principal);
+            held.per_caller.remove(&self.key);
         }
     }
 }
@@ -99,34 +99,40 @@ mod tests {
     use super::*;
 
     #[test]
-    fn share_is_a_quarter_and_returns_when_dropped() {
-        let buffers = Arc::new(Buffers::default());
+    fn quota_is_a_quarter_and_released_on_drop() {
+        let buffers = Arc::new(BufferPool::default());
         let of = |name: &str| buffers.open(Some(name.into()), 400);
         let (one, again, other) = (of("a"), of("a"), of("b"));
-        one.grow(60).unwrap();
-        again.grow(40).unwrap();
-        let what = Scarce::Buffers;
-        assert_eq!(again.grow(1).unwrap_err(), Exhausted::Own { what, most: 100 });
-        other.grow(100).unwrap();
+        one.reserve(60).unwrap();
+        again.reserve(40).unwrap();
+        let what = QuotaKind::Buffers;
+        assert_eq!(
+            again.reserve(1).unwrap_err(),
+            QuotaExceeded::PerCaller { kind: what, limit: 100 }
+        );
+        other.reserve(100).unwrap();
         let rest = [of("c"), of("d")];
-        assert!(rest.iter().all(|rest| rest.grow(100).is_ok()));
-        assert_eq!(of("e").grow(1).unwrap_err(), Exhausted::All { what, most: 400 });
+        assert!(rest.iter().all(|rest| rest.reserve(100).is_ok()));
+        assert_eq!(
+            of("e").reserve(1).unwrap_err(),
+            QuotaExceeded::Total { kind: what, limit: 400 }
+        );
         drop(one);
-        of("e").grow(1).unwrap();
-        again.grow(1).unwrap();
+        of("e").reserve(1).unwrap();
+        again.reserve(1).unwrap();
         drop((again, other, rest));
-        assert!(buffers.all() == 0 && buffers.held().each.is_empty());
+        assert!(buffers.total() == 0 && buffers.held().per_caller.is_empty());
     }
 
     #[test]
-    fn part_counts_for_its_caller_until_dropped() {
-        let buffers = Arc::new(Buffers::default());
+    fn part_counts_for_caller_until_dropped() {
+        let buffers = Arc::new(BufferPool::default());
         let whole = buffers.open(Some("a".into()), 400);
-        whole.grow(60).unwrap();
+        whole.reserve(60).unwrap();
         let part = whole.part();
-        part.grow(40).unwrap();
-        assert!(whole.grow(1).is_err());
+        part.reserve(40).unwrap();
+        assert!(whole.reserve(1).is_err());
         drop(part);
-        whole.grow(40).unwrap();
+        whole.reserve(40).unwrap();
     }
 }

@@ -1,73 +1,28 @@
-//! The decisions of the gateway about callers and requests: authorization, rules, fair shares.
+//! The decisions of the gateway about callers and requests: authorization, validation rules and
+//! quotas.
 //!
-//! The crate is pure: it performs no I/O and reads no clock. Only [`authorize`] creates a [`Permit`].
+//! The crate is pure: it performs no I/O and reads no clock. Only [`authorize`] creates a
+//! [`Permit`].
 
 mod buffers;
-mod claim;
+mod identity;
 mod outcome;
 mod permit;
+mod quota;
 mod rules;
-mod shares;
 mod subject;
+mod validation;
 
 pub use self::{
-    buffers::{Buffered, Buffers},
-    claim::{Evidence, HeaderClaim, Named},
-    outcome::Outcome,
+    buffers::{BufferPool, BufferReservation},
+    identity::{AgentReference, AuthMethod, CallerIdentity},
+    outcome::CallOutcome,
     permit::{
-        Authorized, Denial, Facts, Finding, Permit, Stale, Standing, authorize, decide, seconds,
+        Authorized, Denial, Facts, Permit, PolicyFinding, StaleCatalog, Standing, authorize,
+        authorize_composition, check_standing, format_age,
     },
-    rules::{CheckRules, Checks, ToolSelector, ToolValidation},
-    shares::{Exhausted, Principal, Scarce, Share, Shares},
+    quota::{QuotaExceeded, QuotaGuard, QuotaKey, QuotaKind, Quotas},
+    rules::{ToolSelector, ToolValidation, ValidationModes, ValidationRules},
     subject::SubjectToken,
+    validation::{Access, RuntimeValidation, ValidationMode},
 };
-
-/// The response to a violation.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Mode {
-    /// Does not check.
-    Ignore,
-    /// Lets the violation pass, logs and counts it.
-    Warn,
-    /// Rejects.
-    Error,
-}
-
-/// The response to an undeclared caller or call.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Access {
-    /// Allows the call.
-    Allow,
-    /// Allows the call, records it as a finding in the audit and counts it.
-    Warn,
-    /// Rejects the call with the answer for an unknown tool.
-    Deny,
-}
-
-/// `registry.validation.runtime`.
-#[derive(Debug, Clone, Copy)]
-pub struct RuntimeValidation {
-    /// Arguments that violate the input schema; `Error` is written `deny`.
-    pub input_validation: Mode,
-    /// Results that violate the output schema.
-    pub output_validation: Mode,
-    /// Upstream definitions that differ from the registered or first seen one; `Error` is written
-    /// `quarantine`.
-    pub contract_drift: Mode,
-    /// Callers that are not registered agents.
-    pub unknown_caller: Access,
-    /// Calls of registered agents outside their declared dependencies.
-    pub undeclared_dependency: Access,
-}
-
-impl Default for RuntimeValidation {
-    fn default() -> Self {
-        Self {
-            input_validation: Mode::Warn,
-            output_validation: Mode::Ignore,
-            contract_drift: Mode::Warn,
-            unknown_caller: Access::Allow,
-            undeclared_dependency: Access::Warn,
-        }
-    }
-}

@@ -2,7 +2,7 @@
 
 /// The outcome of an operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Outcome {
+pub enum CallOutcome {
     /// A result.
     Ok,
     /// A result with `isError`.
@@ -27,7 +27,7 @@ pub enum Outcome {
     Cancelled,
 }
 
-impl Outcome {
+impl CallOutcome {
     /// The number of outcomes.
     pub const COUNT: usize = Self::Cancelled as usize + 1;
 

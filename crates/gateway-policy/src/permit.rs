@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 
 use registry_core::Key;
 
-use super::{Access, RuntimeValidation};
+use crate::{Access, RuntimeValidation};
 
 /// Permission for one request to one upstream.
 #[derive(Debug)]
@@ -24,45 +24,58 @@ impl Permit {
     pub fn subject(&self) -> &str {
         &self.subject
     }
+
+    /// Consumes the permit and returns its subject.
+    pub fn into_subject(self) -> Arc<str> {
+        self.subject
+    }
 }
 
-/// The facts that decide about a request.
-#[derive(Debug)]
-pub struct Facts<'a> {
+/// The facts that check_standing about a request.
+#[derive(Debug, Clone, Copy)]
+pub struct Facts {
     /// The configured responses to violations.
     pub policy: RuntimeValidation,
     /// The relation of the caller to the subject.
     pub standing: Standing,
     /// Set if the catalog is too old for the request.
-    pub stale: Option<Stale>,
+    pub stale: Option<StaleCatalog>,
     /// Whether the definition of the tool is quarantined.
     pub is_quarantined: bool,
-    /// The upstream and its name of the subject. `None`: a composition, whose steps are authorized
-    /// one by one.
-    pub upstream: Option<(&'a Key, Arc<str>)>,
 }
 
-/// An authorized request.
+/// An authorized request to an upstream.
 #[derive(Debug)]
 pub struct Authorized {
+    /// The permission to call the upstream.
+    pub permit: Permit,
     /// A violation that the policy lets pass.
-    pub finding: Option<Finding>,
-    /// The permission to call the upstream. `None`: a composition.
-    pub permit: Option<Permit>,
+    pub finding: Option<PolicyFinding>,
 }
 
-/// Authorizes a request. The age of the catalog comes after the standing, so that it reveals nothing
-/// about tools that the caller may not know.
-pub fn authorize(facts: Facts<'_>) -> Result<Authorized, Denial> {
-    let finding = decide(facts.policy, facts.standing)?;
+/// Authorizes a request to an upstream. `subject` is the upstream's name of the called tool, prompt,
+/// resource or task.
+pub fn authorize(
+    facts: Facts,
+    server: &Key,
+    subject: impl Into<Arc<str>>,
+) -> Result<Authorized, Denial> {
+    let finding = authorize_composition(facts)?;
+    Ok(Authorized { permit: Permit { server: server.clone(), subject: subject.into() }, finding })
+}
+
+/// Authorizes the call of a composition. Its steps are authorized one by one.
+pub fn authorize_composition(facts: Facts) -> Result<Option<PolicyFinding>, Denial> {
+    // The age of the catalog comes after the standing, so that the denial reveals nothing about
+    // tools that are hidden from the caller.
+    let finding = check_standing(facts.policy, facts.standing)?;
     if let Some(stale) = facts.stale {
         return Err(stale.into());
     }
     if facts.is_quarantined {
         return Err(Denial::Quarantined);
     }
-    let permit = facts.upstream.map(|(server, subject)| Permit { server: server.clone(), subject });
-    Ok(Authorized { finding, permit })
+    Ok(finding)
 }
 
 /// The relation of a caller to a tool.
@@ -82,14 +95,14 @@ pub enum Standing {
 
 /// A violation that the policy lets pass.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Finding {
+pub enum PolicyFinding {
     /// The agent did not declare the tool.
     UndeclaredDependency,
     /// The caller is not registered.
     UnknownCaller,
 }
 
-impl Finding {
+impl PolicyFinding {
     /// The name in audit and metrics.
     pub fn as_str(self) -> &'static str {
         match self {
@@ -103,7 +116,7 @@ impl Finding {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum Denial {
     /// The tool is not registered or cannot be served.
-    #[error("no such tool is registered, or none that can be served")]
+    #[error("the tool is not registered or cannot be served")]
     NoSuchTool,
     /// The agent did not declare the tool.
     #[error("the agent does not declare the tool")]
@@ -118,17 +131,17 @@ pub enum Denial {
     #[error("the caller is not a registered agent")]
     UnknownCaller,
     /// The definition of the upstream differs from the registered or first seen one.
-    #[error("the tool is quarantined: nobody has accepted what its server says of it now")]
+    #[error("the tool is quarantined: the current definition of its server is not accepted")]
     Quarantined,
     /// The catalog is too old for a decision about the call.
     #[error(transparent)]
-    Stale(#[from] Stale),
+    Stale(#[from] StaleCatalog),
 }
 
 /// A catalog that is too old for a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("the catalog is too old: its age is {}, the limit {}", seconds(*.age), seconds(*.limit))]
-pub struct Stale {
+#[error("the catalog is too old: its age is {}, the limit {}", format_age(*.age), format_age(*.limit))]
+pub struct StaleCatalog {
     /// The time since the catalog was known to be the latest. `None`: unknown.
     pub age: Option<Duration>,
     /// The maximum age for the request.
@@ -137,8 +150,8 @@ pub struct Stale {
     pub is_read_only: bool,
 }
 
-/// Formats an age of the catalog.
-pub fn seconds(time: Option<Duration>) -> String {
+/// Formats the age of a catalog.
+pub fn format_age(time: Option<Duration>) -> String {
     time.map_or_else(|| "an unknown time".to_owned(), |time| format!("{} s", time.as_secs()))
 }
 
@@ -157,8 +170,11 @@ impl Denial {
     }
 }
 
-/// Decides by the standing alone. Lists and calls ask the same.
-pub fn decide(policy: RuntimeValidation, standing: Standing) -> Result<Option<Finding>, Denial> {
+/// Decides by the standing of the caller alone. Lists and calls use the same decision.
+pub fn check_standing(
+    policy: RuntimeValidation,
+    standing: Standing,
+) -> Result<Option<PolicyFinding>, Denial> {
     let (access, finding, denial) = match standing {
         Standing::Declared => return Ok(None),
         // Independent of the modes: a retired agent must not get the access of unknown callers.
@@ -166,11 +182,11 @@ pub fn decide(policy: RuntimeValidation, standing: Standing) -> Result<Option<Fi
         Standing::UnknownVersion => return Err(Denial::UnknownVersion),
         Standing::Undeclared => (
             policy.undeclared_dependency,
-            Finding::UndeclaredDependency,
+            PolicyFinding::UndeclaredDependency,
             Denial::UndeclaredDependency,
         ),
         Standing::UnknownCaller => {
-            (policy.unknown_caller, Finding::UnknownCaller, Denial::UnknownCaller)
+            (policy.unknown_caller, PolicyFinding::UnknownCaller, Denial::UnknownCaller)
         }
     };
     match access {

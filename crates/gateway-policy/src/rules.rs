@@ -4,18 +4,18 @@ use std::{fmt, str::FromStr};
 
 use registry_core::{Catalog, Key, Kind, Name, Version};
 
-use super::{Mode, RuntimeValidation};
+use crate::{RuntimeValidation, ValidationMode};
 
 /// The checks of one tool.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Checks {
+pub struct ValidationModes {
     /// Arguments that violate the input schema.
-    pub input: Mode,
+    pub input: ValidationMode,
     /// Results that violate the output schema.
-    pub output: Mode,
+    pub output: ValidationMode,
     /// Upstream definitions that differ from the registered or first seen one; `Error` is written
     /// `quarantine`.
-    pub contract: Mode,
+    pub contract: ValidationMode,
 }
 
 /// An exception of `registry.validation.runtime.tools`. An unset check falls back to the entry for
@@ -25,11 +25,11 @@ pub struct ToolValidation {
     /// The tools that it applies to.
     pub tool: ToolSelector,
     /// `inputValidation`.
-    pub input: Option<Mode>,
+    pub input: Option<ValidationMode>,
     /// `outputValidation`.
-    pub output: Option<Mode>,
+    pub output: Option<ValidationMode>,
     /// `contractDrift`.
-    pub contract: Option<Mode>,
+    pub contract: Option<ValidationMode>,
 }
 
 /// A tool (`NAME`), one version of it (`NAME@VERSION`), or an agent as a step of compositions
@@ -99,12 +99,12 @@ impl fmt::Display for ToolSelector {
 
 /// The checks of all tools, with exceptions for single tools.
 #[derive(Debug, Clone)]
-pub struct CheckRules {
-    all: Checks,
+pub struct ValidationRules {
+    all: ValidationModes,
     tools: Vec<ToolValidation>,
 }
 
-impl CheckRules {
+impl ValidationRules {
     /// Creates rules from the checks of all tools and their exceptions.
     pub fn new(runtime: RuntimeValidation, tools: Vec<ToolValidation>) -> Self {
         Self { all: runtime.into(), tools }
@@ -112,12 +112,12 @@ impl CheckRules {
 
     /// Returns the checks of a tool. The entry of its version takes precedence over the entry of its
     /// name, and that over the checks of all tools.
-    pub fn of(&self, tool: &Key) -> Checks {
+    pub fn for_tool(&self, tool: &Key) -> ValidationModes {
         let [exact, named] = ToolSelector::select(&self.tools, |entry| &entry.tool, tool);
-        let set = |mode: fn(&ToolValidation) -> Option<Mode>, all| {
+        let set = |mode: fn(&ToolValidation) -> Option<ValidationMode>, all| {
             exact.and_then(mode).or_else(|| named.and_then(mode)).unwrap_or(all)
         };
-        Checks {
+        ValidationModes {
             input: set(|entry| entry.input, self.all.input),
             output: set(|entry| entry.output, self.all.output),
             contract: set(|entry| entry.contract, self.all.contract),
@@ -130,19 +130,19 @@ impl CheckRules {
     }
 }
 
-impl From<RuntimeValidation> for CheckRules {
+impl From<RuntimeValidation> for ValidationRules {
     fn from(runtime: RuntimeValidation) -> Self {
         Self { all: runtime.into(), tools: Vec::new() }
     }
 }
 
-impl Default for CheckRules {
+impl Default for ValidationRules {
     fn default() -> Self {
         RuntimeValidation::default().into()
     }
 }
 
-impl From<RuntimeValidation> for Checks {
+impl From<RuntimeValidation> for ValidationModes {
     fn from(runtime: RuntimeValidation) -> Self {
         Self {
             input: runtime.input_validation,

@@ -5,7 +5,7 @@ use std::fmt;
 
 use registry_core::Digest;
 
-use crate::{HeaderClaim, Named};
+use crate::{AgentReference, CallerIdentity};
 
 /// A caller's verified token and the caller. Its `Debug` form omits the token.
 #[derive(Clone, PartialEq, Eq)]
@@ -16,10 +16,10 @@ pub struct SubjectToken {
 
 impl SubjectToken {
     /// Creates the token of an authenticated caller; `None` for other claims.
-    pub fn new(claim: &HeaderClaim, token: &str) -> Option<Self> {
-        let HeaderClaim::Proven { named, principal, .. } = claim else { return None };
-        let agent = named.as_ref().map(|Named { name, version }| (name, version));
-        // Quoted, so that nothing in one part looks like another part.
+    pub fn new(claim: &CallerIdentity, token: &str) -> Option<Self> {
+        let CallerIdentity::Verified { agent, principal, .. } = claim else { return None };
+        let agent = agent.as_ref().map(|AgentReference { name, version }| (name, version));
+        // Quoted, so that no part can be mistaken for another.
         let principal = format!("{principal:?} {agent:?}");
         Some(Self { principal: principal.into(), token: token.into() })
     }

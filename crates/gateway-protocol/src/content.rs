@@ -1,5 +1,5 @@
-//! What a tool's result says, for whoever has to understand it or to write one: projections,
-//! compositions, agents, the gateway's own words.
+//! Reads and writes the content of tool results, for projections, compositions, agents and the
+//! gateway's own messages.
 //!
 //! Results that are only forwarded are not parsed.
 
@@ -7,45 +7,45 @@ use serde_json::{Value, value::RawValue};
 
 use crate::jsonrpc::{Object, ObjectWriter};
 
-/// The structured content. Some write null for what is not there.
+/// The structured content. Some servers write `null` for a missing one.
 pub fn structured<'a>(result: &Object<'a>) -> Option<&'a RawValue> {
     result.find("structuredContent").filter(|raw| raw.get() != "null")
 }
 
-/// The first block of text.
+/// The text of the first text block.
 pub fn first_text(result: &Object<'_>) -> Option<String> {
     blocks(result)?.iter().find_map(text_of)
 }
 
-/// The blocks of text as content, and nothing else of them.
-pub fn texts(result: &Object<'_>) -> String {
+/// The text blocks as JSON content, without other blocks.
+pub fn text_blocks(result: &Object<'_>) -> String {
     let blocks = blocks(result).unwrap_or_default();
     let texts: Vec<_> = blocks.iter().filter_map(text_of).map(|text| block(&text)).collect();
     format!("[{}]", texts.join(","))
 }
 
-/// The members of a result that says a value: structured, and the same as text.
-pub fn say(value: &Value, out: &mut ObjectWriter) {
-    say_json(&value.to_string(), out);
+/// Writes the members of a result with this value, as structured content and as text.
+pub fn write_value(value: &Value, out: &mut ObjectWriter) {
+    write_json_value(&value.to_string(), out);
 }
 
-/// The same of a value that is JSON text already.
-pub fn say_json(value: &str, out: &mut ObjectWriter) {
-    out.raw("content", &of_text(value)).raw("structuredContent", value);
+/// Writes the members of a result with this value, given as JSON text.
+pub fn write_json_value(value: &str, out: &mut ObjectWriter) {
+    out.raw("content", &text_content(value)).raw("structuredContent", value);
 }
 
-/// Content that is one block of text.
-pub fn of_text(text: &str) -> String {
+/// JSON content with one text block.
+pub fn text_content(text: &str) -> String {
     format!("[{}]", block(text))
 }
 
-/// Estimates of the memory of a tree of values: as measured, 32 to 64 bytes for an item of an array,
+/// Estimates of the memory of parsed values. Measurements show 32 to 64 bytes for an array item,
 /// and a node of 632 bytes for up to 11 members of an object.
 const ITEM: usize = 64;
 const MEMBER: usize = 120;
 const NODE: usize = 640;
 
-/// An estimate of the memory that a JSON text takes as a tree of values.
+/// Estimates the memory of a JSON text after parsing, in bytes.
 pub fn tree_bytes(text: &str) -> usize {
     let (mut bytes, mut in_string, mut is_escaped) = (text.len(), false, false);
     for byte in text.bytes() {
@@ -63,7 +63,7 @@ pub fn tree_bytes(text: &str) -> usize {
     bytes
 }
 
-/// An estimate of the memory that a tree of values takes.
+/// Estimates the memory of a parsed value, in bytes.
 pub fn value_bytes(value: &Value) -> usize {
     match value {
         Value::Null | Value::Bool(_) | Value::Number(_) => 0,

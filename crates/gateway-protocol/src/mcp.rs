@@ -103,7 +103,7 @@ impl Method {
     }
 
     /// Whether the method has no side effects.
-    pub fn only_reads(self) -> bool {
+    pub fn is_read_only(self) -> bool {
         matches!(
             self,
             Self::GetPrompt
@@ -115,7 +115,7 @@ impl Method {
     }
 
     /// Whether the method is about a task.
-    pub fn is_of_task(self) -> bool {
+    pub fn concerns_task(self) -> bool {
         matches!(self, Self::GetTask | Self::TaskResult | Self::UpdateTask | Self::CancelTask)
     }
 

@@ -1,13 +1,13 @@
 //! Names of an upstream's prompts and resources for callers.
 //!
-//! Every target has a prefix that depends only on its own configuration, so that names stay the same
-//! when other targets come and go. One target may have an empty prefix. `prefix/name` is a prompt,
-//! `prefix+scheme:…` a resource. Names of the target with the empty prefix are escaped where they
-//! could be mistaken for another's.
+//! The prefix of a target depends only on its own configuration, so names do not change when other
+//! targets are added or removed. One target may have an empty prefix. A prompt is named
+//! `prefix/name`, a resource `prefix+scheme:…`. Names of the target with the empty prefix are
+//! escaped if they could be mistaken for another target's.
 //!
-//! Hosts of MCP Apps recognize an interface by its scheme, and interfaces read each other by constant
-//! URIs. So a `ui://` resource keeps its URI as long as one target has it ([`Interfaces`]). Otherwise
-//! it is `ui://prefix+…`, which always resolves.
+//! Hosts of MCP Apps recognize an interface by its scheme, and interfaces reference each other by
+//! constant URIs. So a `ui://` resource keeps its URI as long as one target has it
+//! ([`Interfaces`]). Otherwise it is named `ui://prefix+…`, which always resolves.
 
 use std::{borrow::Cow, collections::BTreeMap, sync::Arc};
 
@@ -18,12 +18,12 @@ const URI: char = '+';
 /// The scheme of interfaces of MCP Apps.
 const INTERFACE: &str = "ui://";
 
-/// The prefix of one target; empty for a target that does without.
+/// The prefix of one target. At most one target has an empty prefix.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Prefix(Arc<str>);
 
 impl Prefix {
-    /// Reads a prefix: letters, digits, dots and hyphens, a letter first, or nothing.
+    /// Parses a prefix: empty, or a letter followed by letters, digits, dots and hyphens.
     pub fn parse(text: &str) -> Option<Self> {
         let is_good = text.is_empty()
             || (text.starts_with(|c: char| c.is_ascii_alphabetic())
@@ -31,7 +31,8 @@ impl Prefix {
         is_good.then(|| Self(text.into()))
     }
 
-    /// The usual prefix of a registered server: its name, with what a scheme may not have replaced.
+    /// The default prefix of a registered server: its name, with characters replaced that a URI
+    /// scheme does not allow.
     pub fn of_server(name: &str) -> Self {
         let fit = |c: char| if c.is_ascii_alphanumeric() { c } else { '-' };
         let mut text: String = name.chars().map(|c| if c == '.' { c } else { fit(c) }).collect();
@@ -41,17 +42,17 @@ impl Prefix {
         Self(text.into())
     }
 
-    /// As text.
+    /// The prefix as text.
     pub fn as_str(&self) -> &str {
         &self.0
     }
 
-    /// Whether names stay as they are, most of them.
+    /// Whether the prefix is empty; most names are then unchanged.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// A prompt's name, as callers know it.
+    /// The name of a prompt for callers.
     pub fn prompt(&self, name: &str) -> String {
         if self.0.is_empty() && !name.contains(PROMPT) {
             return name.to_owned();
@@ -59,9 +60,9 @@ impl Prefix {
         format!("{}{PROMPT}{name}", self.0)
     }
 
-    /// A URI, or the template of one, as callers know it; `None` where it would be ambiguous.
+    /// The URI or URI template of a resource for callers. `None`: the name would be ambiguous.
     pub fn uri<'a>(&self, uri: &'a str) -> Option<Cow<'a, str>> {
-        let place = Place::of(uri);
+        let place = Place::parse(uri);
         if !self.0.is_empty() {
             return Some(format!("{}{}{URI}{}", place.before, self.0, place.rest).into());
         }
@@ -69,19 +70,19 @@ impl Prefix {
     }
 }
 
-/// Whether a URI is one of an interface of an MCP App.
+/// Whether a URI names an interface of an MCP App.
 pub fn is_interface(uri: &str) -> bool {
     uri.starts_with(INTERFACE)
 }
 
-/// Whose prompt a name means, and how that target calls it.
+/// Splits a caller's name of a prompt into the prefix and the target's own name.
 pub fn prompt(known: &str) -> (&str, &str) {
     known.split_once(PROMPT).unwrap_or(("", known))
 }
 
-/// The prefix in a URI, and the target's own URI.
+/// Splits a caller's URI into the prefix and the target's own URI.
 pub fn uri(known: &str) -> (&str, Cow<'_, str>) {
-    let place = Place::of(known);
+    let place = Place::parse(known);
     match place.marked().find(URI) {
         Some(end) => {
             let own = &place.rest[end + 1..];
@@ -95,21 +96,21 @@ pub fn uri(known: &str) -> (&str, Cow<'_, str>) {
     }
 }
 
-/// Where the prefix of a URI is: before the scheme, or in an interface before the authority.
+/// The position of the prefix in a URI: before the scheme, or before the authority of an interface.
 struct Place<'a> {
     before: &'static str,
     rest: &'a str,
 }
 
 impl<'a> Place<'a> {
-    fn of(uri: &'a str) -> Self {
+    fn parse(uri: &'a str) -> Self {
         match uri.strip_prefix(INTERFACE) {
             Some(rest) => Self { before: INTERFACE, rest },
             None => Self { before: "", rest: uri },
         }
     }
 
-    /// The part that may contain a prefix.
+    /// The part that can contain a prefix.
     fn marked(&self) -> &'a str {
         let end = if self.before.is_empty() { ':' } else { '/' };
         self.rest.split(end).next().unwrap_or(self.rest)
@@ -121,12 +122,12 @@ impl<'a> Place<'a> {
 pub struct Interfaces(BTreeMap<Box<str>, Option<Prefix>>);
 
 impl Interfaces {
-    /// From the interfaces of all targets. Versions of one server share a prefix.
+    /// Creates the set from the interfaces of all targets. Versions of one server share a prefix.
     pub fn new<'a>(all: impl IntoIterator<Item = (&'a Prefix, &'a str)>) -> Self {
         let mut owners: BTreeMap<Box<str>, Option<Prefix>> = BTreeMap::new();
         for (prefix, uri) in all {
-            // Such a URI would be read as one with a prefix.
-            if Place::of(uri).marked().contains(URI) {
+            // Such a URI would be mistaken for one with a prefix.
+            if Place::parse(uri).marked().contains(URI) {
                 continue;
             }
             owners
@@ -137,7 +138,7 @@ impl Interfaces {
         Self(owners)
     }
 
-    /// A URI of the target with this prefix, as callers know it; `None` where it would be ambiguous.
+    /// A caller's URI for a resource of the target with this prefix. `None`: it would be ambiguous.
     pub fn known<'a>(&self, prefix: &Prefix, own: &'a str) -> Option<Cow<'a, str>> {
         if self.0.get(own).and_then(Option::as_ref) == Some(prefix) {
             return Some(Cow::Borrowed(own));
@@ -145,7 +146,7 @@ impl Interfaces {
         prefix.uri(own)
     }
 
-    /// The prefix of a URI that callers know, and the target's own URI.
+    /// Splits a caller's URI into the prefix and the target's own URI.
     pub fn resolve<'a>(&'a self, known: &'a str) -> (&'a str, Cow<'a, str>) {
         match self.0.get(known).and_then(Option::as_ref) {
             Some(owner) => (owner.as_str(), Cow::Borrowed(known)),
@@ -164,7 +165,7 @@ pub struct ResourceNames {
 }
 
 impl ResourceNames {
-    /// A URI of the target, as callers know it; `None` where it would be ambiguous.
+    /// A caller's URI for a resource of the target. `None`: it would be ambiguous.
     pub fn known<'a>(&self, own: &'a str) -> Option<Cow<'a, str>> {
         self.interfaces.known(&self.prefix, own)
     }
@@ -177,7 +178,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_say_whose_they_are() {
+    fn names_contain_the_prefix() {
         let docs = Prefix::parse("docs").unwrap();
         assert_eq!(docs.prompt("review"), "docs/review");
         assert_eq!(docs.uri("file:///a+b").unwrap(), "docs+file:///a+b");
@@ -218,13 +219,13 @@ mod tests {
             assert_eq!(interfaces.resolve(known), (prefix.as_str(), Cow::Borrowed(own)));
         }
         assert_eq!(interfaces.known(&none, "ui://a+b/x"), None);
-        // The URI that two targets have means neither of them.
+        // A URI of two targets resolves to neither.
         assert_eq!(interfaces.resolve("ui://both/x").0, "");
     }
 
     proptest! {
         #[test]
-        fn every_name_leads_back(prefix in "([a-z][a-z0-9.-]{0,5})?", name in ".{0,12}", uri in "([a-z]{1,5}:|ui://).{0,8}") {
+        fn every_name_resolves_to_its_target(prefix in "([a-z][a-z0-9.-]{0,5})?", name in ".{0,12}", uri in "([a-z]{1,5}:|ui://).{0,8}") {
             let own = Prefix::parse(&prefix).unwrap();
             let prompt = own.prompt(&name);
             let Some(known) = own.uri(&uri) else { return Ok(()) };

@@ -1,14 +1,14 @@
-//! Server-sent events, read from chunks that may be cut anywhere, within a limit.
+//! Parses server-sent events from chunks of any size, within a size limit.
 //!
 //! Event names are ignored, because MCP does not use them.
 
 use std::{collections::VecDeque, time::Duration};
 
-/// More bytes than the limit belong to one event.
+/// One event exceeds the size limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TooLong;
 
-/// Reads the data of events.
+/// A parser of server-sent events.
 #[derive(Debug)]
 pub struct Events {
     limit_bytes: usize,
@@ -23,7 +23,7 @@ pub struct Events {
 }
 
 impl Events {
-    /// Reads events of at most this many bytes.
+    /// Creates a parser for events of at most this many bytes.
     pub fn new(limit_bytes: usize) -> Self {
         Self {
             limit_bytes,
@@ -38,7 +38,7 @@ impl Events {
         }
     }
 
-    /// Bytes of events that were pushed and not taken.
+    /// The bytes of events that were pushed and not popped.
     pub fn held_bytes(&self) -> usize {
         self.line.len() + self.data.len() + self.ready.iter().map(Vec::len).sum::<usize>()
     }
@@ -48,18 +48,18 @@ impl Events {
         self.last_id.as_deref()
     }
 
-    /// How long the sender wants to be left alone before the stream is taken up again.
+    /// The reconnect delay that the sender requests.
     pub fn retry(&self) -> Option<Duration> {
         self.retry
     }
 
-    /// Another stream goes on where this one ended; half a message is given up.
+    /// Continues with another stream. An incomplete event is discarded.
     pub fn restart(&mut self) {
         let (last_id, retry) = (self.last_id.take(), self.retry);
         *self = Self { last_id, retry, ..Self::new(self.limit_bytes) };
     }
 
-    /// Takes the next bytes of the stream.
+    /// Adds the next bytes of the stream.
     pub fn push(&mut self, mut chunk: &[u8]) -> Result<(), TooLong> {
         while !chunk.is_empty() {
             if std::mem::take(&mut self.after_return) && chunk[0] == b'\n' {
@@ -80,7 +80,7 @@ impl Events {
         Ok(())
     }
 
-    /// The data of the next complete event. Events without data are none.
+    /// The data of the next complete event. Events without data are skipped.
     pub fn pop(&mut self) -> Option<Vec<u8>> {
         self.ready.pop_front()
     }
@@ -119,7 +119,7 @@ impl Events {
     }
 }
 
-/// The value of a line that begins with this name.
+/// The value of a field line with this name.
 fn field<'a>(line: &'a [u8], name: &str) -> Option<&'a str> {
     let value = std::str::from_utf8(line).ok()?.strip_prefix(name)?;
     Some(value.strip_prefix(' ').unwrap_or(value))
@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stream_cut_at_any_byte_reads_the_same() {
+    fn stream_split_at_any_byte_parses_the_same() {
         let whole = read(&[STREAM]);
         assert_eq!(whole, ["one", "two\n\n three", "{\"a\":1}"]);
         for cut in 0..=STREAM.len() {
@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn long_events_are_refused_and_many_short_ones_are_not() {
+    fn size_limit_applies_to_single_events() {
         let mut events = Events::new(10);
         assert_eq!(events.push(b"data: 12345"), Err(TooLong));
         let mut events = Events::new(10);
@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stream_that_is_taken_up_again_knows_where_it_was() {
+    fn resumed_stream_keeps_last_id() {
         let mut events = Events::new(100);
         events.push(b"retry: 50\nid: a-1\ndata:\n\nid:a-2\ndata: half").unwrap();
         assert_eq!(
@@ -186,7 +186,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_bytes_in_any_chunks_read_the_same(
+        fn any_bytes_in_any_chunks_parse_the_same(
             bytes in prop::collection::vec(prop::sample::select(&b"dat: \r\n{x\xef"[..]), 0..200),
             cut in any::<prop::sample::Index>(),
         ) {

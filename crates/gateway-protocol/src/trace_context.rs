@@ -1,5 +1,5 @@
-//! The W3C trace context: `traceparent` is read strictly and written anew, `tracestate` and
-//! `baggage` are passed on within the bounds of their specifications.
+//! The W3C trace context. `traceparent` is parsed strictly and rewritten; `tracestate` and
+//! `baggage` are forwarded within the limits of their specifications.
 //!
 //! The gateway adds nothing to `tracestate` and `baggage`.
 
@@ -15,18 +15,18 @@ use std::{
 use http::{HeaderName, HeaderValue};
 use serde::{Serialize, Serializer};
 
-/// The names, in headers and in `_meta` alike.
+/// The names in headers and in `_meta`.
 const NAMES: [&str; 3] = ["traceparent", "tracestate", "baggage"];
 /// Length of a `traceparent` of version 00.
 const PARENT_BYTES: usize = 55;
-/// Most members and bytes of `tracestate`.
+/// Maximum members and bytes of `tracestate`.
 const STATE: (usize, usize) = (32, 512);
-/// Most members and bytes of `baggage`.
+/// Maximum members and bytes of `baggage`.
 const BAGGAGE: (usize, usize) = (64, 8192);
 const SAMPLED: u8 = 1;
 const RANDOM: u8 = 2;
 
-/// The W3C trace context of the caller, which the gateway passes on.
+/// The W3C trace context of a caller, which the gateway forwards.
 #[derive(Debug, Clone, Default)]
 pub struct TraceContext {
     /// `traceparent`.
@@ -45,7 +45,7 @@ pub struct TraceId(NonZeroU128);
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct SpanId(NonZeroU64);
 
-/// A span as those below it are told of it.
+/// The parent span of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Parent {
     /// The trace.
@@ -78,7 +78,7 @@ impl Parent {
         Self { span, ..self }
     }
 
-    /// Reads a `traceparent`. Later versions are read as far as this one goes.
+    /// Parses a `traceparent`. Later versions are parsed as far as version 00 goes.
     pub fn parse(text: &str) -> Option<Self> {
         let fixed = text.get(..PARENT_BYTES)?;
         let mut parts = fixed.split('-');
@@ -95,17 +95,17 @@ impl Parent {
         }
         let trace = TraceId(NonZeroU128::new(u128::from_str_radix(trace, 16).ok()?)?);
         let span = SpanId(NonZeroU64::new(u64::from_str_radix(span, 16).ok()?)?);
-        // What other bits mean is not known, so they are not passed on.
+        // The meaning of other bits is unknown, so they are not forwarded.
         Some(Self { trace, span, flags: flags & (SAMPLED | RANDOM) })
     }
 
-    /// Whether its caller wants it to be kept.
+    /// Whether the caller records the trace.
     pub fn is_sampled(self) -> bool {
         self.flags & SAMPLED != 0
     }
 }
 
-/// Exactly so many lower-case hexadecimal digits.
+/// Exactly this many lower-case hexadecimal digits.
 fn hex(text: &str, digits: usize) -> Option<&str> {
     let is_digit = |b: u8| matches!(b, b'0'..=b'9' | b'a'..=b'f');
     (text.len() == digits && text.bytes().all(is_digit)).then_some(text)
@@ -129,7 +129,7 @@ impl fmt::Display for SpanId {
     }
 }
 
-/// The text is no id of a trace.
+/// The text is not a trace id.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("a trace id has 32 lower-case hexadecimal digits, not all of them 0")]
 pub struct InvalidTraceId;
@@ -156,17 +156,17 @@ impl Serialize for SpanId {
     }
 }
 
-/// What of a `tracestate` is passed on.
+/// The part of a `tracestate` that is forwarded.
 pub fn bounded_state(text: &str) -> Option<&str> {
     bounded(text, STATE)
 }
 
-/// What of a `baggage` is passed on.
+/// The part of a `baggage` that is forwarded.
 pub fn bounded_baggage(text: &str) -> Option<&str> {
     bounded(text, BAGGAGE)
 }
 
-/// The first members, whole, as many as fit; nothing of what no header could carry.
+/// As many whole members as fit. `None` if a header cannot carry the text.
 fn bounded(text: &str, (members, bytes): (usize, usize)) -> Option<&str> {
     if !text.bytes().all(|b| b == b'\t' || (b' '..=b'~').contains(&b)) {
         return None;
@@ -177,7 +177,7 @@ fn bounded(text: &str, (members, bytes): (usize, usize)) -> Option<&str> {
     (!kept.is_empty()).then_some(kept)
 }
 
-/// The context as headers; what no header can carry is left out.
+/// The context as headers. Values that a header cannot carry are omitted.
 pub fn headers(context: &TraceContext) -> impl Iterator<Item = (HeaderName, HeaderValue)> {
     let values = [context.parent.as_deref(), context.state.as_deref(), context.baggage.as_deref()];
     NAMES.into_iter().zip(values).filter_map(|(name, value)| {

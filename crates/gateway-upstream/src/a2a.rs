@@ -5,13 +5,13 @@
 //! task to cancel when the caller disconnects. Streams, push notifications, other bindings and
 //! replies to an agent that requests input are not supported.
 
-mod dialect;
-mod look;
 mod pending;
 mod result;
 mod task;
 #[cfg(test)]
 mod tests;
+mod version;
+mod version_probe;
 
 use std::sync::{
     Arc,
@@ -19,7 +19,7 @@ use std::sync::{
 };
 
 use arc_swap::ArcSwapOption;
-use gateway_policy::Buffered;
+use gateway_policy::BufferReservation;
 use gateway_protocol::mcp::{Era, Method, RpcError};
 use http::{HeaderMap, HeaderName, HeaderValue, header::ACCEPT};
 use serde_json::value::RawValue;
@@ -28,99 +28,100 @@ use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
 use self::{
-    dialect::{Call, Dialect, Outbound},
-    pending::Answer,
+    pending::DeliveryResult,
     result::Text,
+    version::{A2aVersion, Call, Outbound},
 };
 use super::{
-    announce::Announcer,
-    attempt::Attempts,
-    departure::{Body, Departure},
-    error::{Breach, Error},
-    http::{Client, Expected, InvalidAddress, OnBehalf, Way, read_one},
+    error::{Error, ProtocolViolation},
+    events::EventPublisher,
+    http::{Client, Expected, InvalidAddress, Subject, Transport, read_one},
     message::Outgoing,
     reply::Reply,
     request::Request,
     routing::TargetId,
+    send_state::{Body, SendState},
+    single_flight::SingleFlight,
 };
 use crate::TransportConfig;
 
 const VERSION: HeaderName = HeaderName::from_static("a2a-version");
-/// What an agent lists besides its skills, which are registered.
+/// The tool list of an agent: its skills are registered, not listed.
 const NO_TOOLS: &str = r#"{"tools":[]}"#;
-/// Most messages for whose answer nobody waits, but to see which task to cancel.
-const UNHEARD: usize = 64;
+/// Maximum abandoned messages whose response is still read, to learn the task id and cancel it.
+const MAX_ABANDONED: usize = 64;
 
-/// The way to one agent.
+/// The link to one agent.
 #[derive(Debug)]
 pub(super) struct AgentLink {
-    way: Arc<Way>,
-    dialect: ArcSwapOption<Dialect>,
-    looks: Attempts,
+    transport: Arc<Transport>,
+    version: ArcSwapOption<A2aVersion>,
+    looks: SingleFlight,
     next_id: AtomicU64,
-    unheard: Semaphore,
+    read_abandoned: Semaphore,
     stop: CancellationToken,
 }
 
-/// In whose name an exchange goes, and the headers of its trace.
+/// The subject and the trace headers of a request.
 #[derive(Debug, Clone, Default)]
-struct Manner {
-    on_behalf: OnBehalf,
+struct RequestMeta {
+    subject: Subject,
     trace: Vec<(HeaderName, HeaderValue)>,
-    buffered: Option<Arc<Buffered>>,
+    buffered: Option<Arc<BufferReservation>>,
 }
 
 impl AgentLink {
-    /// A link that does nothing until it is used, and waits for nothing long once it is stopped. Must be
-    /// called inside a runtime.
+    /// Creates a link without connecting. Once it is stopped, it does not wait long for responses.
+    /// Must be called inside a Tokio runtime.
     pub(super) fn new(
-        (announcer, agent): (Arc<Announcer>, TargetId),
+        (publisher, agent): (Arc<EventPublisher>, TargetId),
         transport: &TransportConfig,
         shared: &Client,
         stop: CancellationToken,
     ) -> Result<Self, InvalidAddress> {
         Ok(Self {
-            way: Arc::new(Way::new(agent, announcer, transport, shared)?),
-            dialect: ArcSwapOption::empty(),
-            looks: Attempts::default(),
+            transport: Arc::new(Transport::new(agent, publisher, transport, shared)?),
+            version: ArcSwapOption::empty(),
+            looks: SingleFlight::default(),
             next_id: AtomicU64::new(1),
-            unheard: Semaphore::new(UNHEARD),
+            read_abandoned: Semaphore::new(MAX_ABANDONED),
             stop,
         })
     }
 
-    /// What the agent speaks, as far as it is known.
+    /// The version that the agent supports, if it is known.
     pub(super) fn speaks(&self) -> Option<&'static str> {
-        self.dialect.load().as_deref().map(|dialect| dialect.name())
+        self.version.load().as_deref().map(|version| version.name())
     }
 
-    /// Sends a message and waits for what comes of it, as a tool's result. What it lists shows only that
-    /// it is there. An agent's own error is none about MCP, whatever its code.
+    /// Sends a message and returns the outcome as a tool result. Listing only checks that the agent
+    /// responds. Error codes of an agent are not MCP codes.
     pub(super) async fn request(
         self: &Arc<Self>,
         outgoing: &Outgoing<'_>,
         trace: &[(HeaderName, HeaderValue)],
     ) -> Result<(Reply, Era), Error> {
-        let result = if let Outgoing::Asked { subject, request, departure } = outgoing {
-            let (on_behalf, trace) = (self.way.caller(outgoing)?, trace.to_vec());
+        let result = if let Outgoing::Asked { subject: skill, request, send_state } = outgoing {
+            let (subject, trace) = (self.transport.caller(outgoing)?, trace.to_vec());
             let buffered = outgoing.request().and_then(|r| r.context.buffered.clone());
-            let manner = Manner { on_behalf, trace, buffered };
-            let departure = departure.cloned().unwrap_or_default();
-            Box::pin(self.ask((subject, request), manner, departure)).await?
+            let meta = RequestMeta { subject, trace, buffered };
+            let send_state = send_state.cloned().unwrap_or_default();
+            Box::pin(self.ask((skill, request), meta, send_state)).await?
         } else {
-            self.find_dialect().await?;
+            self.probe_version().await?;
             NO_TOOLS.to_owned()
         };
-        // What is written here is JSON.
-        let raw = RawValue::from_string(result).map_err(|_| Breach::Shape("SendMessage"))?;
+        // The writer produces JSON.
+        let raw =
+            RawValue::from_string(result).map_err(|_| ProtocolViolation::Shape("SendMessage"))?;
         Ok((Reply::Result(raw), Era::Modern))
     }
 
     async fn ask(
         self: &Arc<Self>,
         (skill, request): (&str, &Request<'_>),
-        manner: Manner,
-        departure: Departure,
+        meta: RequestMeta,
+        send_state: SendState,
     ) -> Result<String, Error> {
         let (takes_text, gives_text) = match request.method {
             Method::SendMessage { takes_text, gives_text } => (takes_text, gives_text),
@@ -134,71 +135,72 @@ impl AgentLink {
             as_text: takes_text,
         };
         let text = if gives_text { Text::AsItIs } else { Text::MayBeJson };
-        match self.send(&outbound, &manner, &departure).await? {
-            Answer::Refused(RpcError { code, message, data }) => {
+        match self.send(&outbound, &meta, &send_state).await? {
+            DeliveryResult::Refused(RpcError { code, message, data }) => {
                 Err(Error::Rpc { code, message, data })
             }
-            Answer::Message(message) => Ok(result::of_message(&message, text)),
-            Answer::Task(mut pending) => result::of_task(pending.ended().await?, text),
+            DeliveryResult::Message(message) => Ok(result::of_message(&message, text)),
+            DeliveryResult::Task(mut pending) => result::of_task(pending.ended().await?, text),
         }
     }
 
-    /// Sends a message, a second time only to one that refused it unread because it speaks something else
-    /// by now.
+    /// Sends a message. It is sent again only if the agent rejected it unprocessed because the
+    /// version it supports has changed.
     async fn send(
         self: &Arc<Self>,
         outbound: &Outbound<'_>,
-        manner: &Manner,
-        departure: &Departure,
-    ) -> Result<Answer, Error> {
-        let before = self.dialect().await?;
+        meta: &RequestMeta,
+        send_state: &SendState,
+    ) -> Result<DeliveryResult, Error> {
+        let before = self.supported_version().await?;
         let answer =
-            self.deliver((before, before.send_message(outbound)), manner, departure).await?;
-        if !matches!(&answer, Answer::Refused(error) if look::is_about_dialect(error)) {
+            self.deliver((before, before.send_message(outbound)), meta, send_state).await?;
+        if !matches!(&answer, DeliveryResult::Refused(error) if version_probe::is_version_error(error))
+        {
             return Ok(answer);
         }
-        departure.come_back();
-        self.dialect.store(None);
-        let now = self.dialect().await?;
+        send_state.reset();
+        self.version.store(None);
+        let now = self.supported_version().await?;
         if now == before {
             return Ok(answer);
         }
-        self.deliver((now, now.send_message(outbound)), manner, departure).await
+        self.deliver((now, now.send_message(outbound)), meta, send_state).await
     }
 
     async fn post(
         &self,
-        (dialect, call): (Dialect, Call),
-        manner: &Manner,
+        (version, call): (A2aVersion, Call),
+        meta: &RequestMeta,
     ) -> Result<Reply, Error> {
-        let (id, request) = self.written(dialect, &call, &manner.trace);
-        self.exchange((id, request), manner).await
+        let (id, request) = self.written(version, &call, &meta.trace);
+        self.exchange((id, request), meta).await
     }
 
     async fn exchange(
         &self,
         (id, request): (u64, http::Request<Body>),
-        manner: &Manner,
+        meta: &RequestMeta,
     ) -> Result<Reply, Error> {
-        let response = self.way.send(request, &manner.on_behalf).await?;
-        let limit_bytes = self.way.client.limits().response_bytes;
-        let buffered = manner.buffered.as_deref();
+        let response = self.transport.send(request, &meta.subject).await?;
+        let limit_bytes = self.transport.client.limits().response_bytes;
+        let buffered = meta.buffered.as_deref();
         read_one(response, Expected { id, limit_bytes, buffered }).await
     }
 
     fn written(
         &self,
-        dialect: Dialect,
+        version: A2aVersion,
         (method, params): &Call,
         trace: &[(HeaderName, HeaderValue)],
     ) -> (u64, http::Request<Body>) {
         let id = self.next_id.fetch_add(1, Ordering::Relaxed);
         let body =
             format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"{method}","params":{params}}}"#);
-        let mut headers: HeaderMap = self.way.address.headers.clone();
+        let mut headers: HeaderMap = self.transport.address.headers.clone();
         headers.insert(ACCEPT, HeaderValue::from_static("application/json"));
-        headers.insert(VERSION, HeaderValue::from_static(dialect.version()));
+        headers.insert(VERSION, HeaderValue::from_static(version.header_value()));
         headers.extend(trace.iter().cloned());
-        (id, self.way.address.post(headers, body.into()))
+        (id, self.transport.address.post(headers, body.into()))
     }
 }

@@ -1,6 +1,5 @@
-//! Sparing an upstream that fails, and its callers the wait: after some failures in a row, or where
-//! half of the last requests have failed, requests are refused at once, for a while; then one is
-//! let through, and what becomes of it decides.
+//! The circuit breaker of an upstream. It opens after consecutive failures, or if half of the
+//! recent requests failed, and rejects requests. Later one probe request decides whether it closes.
 
 use std::{
     sync::{
@@ -10,75 +9,74 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// So many failures in a row open it.
+/// Consecutive failures that open the breaker.
 const FAILURES: u32 = 5;
-/// So many requests are looked back on.
+/// Number of recent requests that count.
 const WINDOW: u32 = 20;
-/// So many failures among them open it.
+/// Failures among the recent requests that open the breaker.
 const FAILURES_IN_WINDOW: u32 = WINDOW / 2;
-/// How long it stays open the first time; each further time twice as long.
-const FIRST: Duration = Duration::from_secs(1);
-/// The longest that it stays open.
-const LONGEST: Duration = Duration::from_secs(30);
+/// The time that the breaker stays open; it doubles each further time.
+const INITIAL_OPEN_TIME: Duration = Duration::from_secs(1);
+/// The maximum time that the breaker stays open.
+const MAX_OPEN_TIME: Duration = Duration::from_secs(30);
 
-/// The breaker of one upstream.
+/// The circuit breaker of one upstream.
 #[derive(Debug, Default)]
 pub(super) struct Breaker(Mutex<State>);
 
 #[derive(Debug, Default)]
 struct State {
-    /// What became of the last requests, the latest in the lowest bit; 1 is a failure.
+    /// The outcomes of the recent requests, the latest in the lowest bit; 1 is a failure.
     recent: u32,
-    /// How often it opened in a row.
+    /// How often the breaker opened in a row.
     opened: u32,
-    /// Until when nothing is let through.
+    /// The end of the open state.
     open_until: Option<Instant>,
-    /// A request that was let through to see decides.
+    /// Whether a probe request is running.
     is_probing: bool,
 }
 
-/// It is open.
+/// The circuit breaker is open.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("the server has failed again and again and is spared for {} ms", .retry_after.as_millis())]
-pub struct Open {
-    /// When something is let through again.
+#[error("the circuit breaker is open because the server keeps failing; retry in {} ms", .retry_after.as_millis())]
+pub struct CircuitOpen {
+    /// The time until the next probe.
     pub retry_after: Duration,
 }
 
-/// A request that was let through; dropped without a word, it says nothing.
+/// Permission for one request. Dropping it without an outcome has no effect.
 #[derive(Debug)]
-pub(super) struct Passing {
+pub(super) struct BreakerPermit {
     breaker: Arc<Breaker>,
     is_probe: AtomicBool,
 }
 
 impl Breaker {
-    /// Lets a request through, or not.
-    pub(super) fn pass(self: &Arc<Self>) -> Result<Passing, Open> {
+    pub(super) fn acquire(self: &Arc<Self>) -> Result<BreakerPermit, CircuitOpen> {
         let mut state = self.state();
         let Some(until) = state.open_until else {
-            return Ok(self.passing(false));
+            return Ok(self.permit(false));
         };
         let left = until.saturating_duration_since(Instant::now());
         if !left.is_zero() || state.is_probing {
-            return Err(Open { retry_after: left.max(Duration::from_millis(1)) });
+            return Err(CircuitOpen { retry_after: left.max(Duration::from_millis(1)) });
         }
         state.is_probing = true;
-        Ok(self.passing(true))
+        Ok(self.permit(true))
     }
 
-    fn passing(self: &Arc<Self>, is_probe: bool) -> Passing {
-        Passing { breaker: Arc::clone(self), is_probe: is_probe.into() }
+    fn permit(self: &Arc<Self>, is_probe: bool) -> BreakerPermit {
+        BreakerPermit { breaker: Arc::clone(self), is_probe: is_probe.into() }
     }
 
-    /// The upstream is known to be well. What became of single requests is not forgotten.
+    /// Closes the breaker after a successful check. The recorded outcomes stay.
     pub(super) fn close(&self) {
         let mut state = self.state();
         state.note(false);
         *state = State { recent: state.recent, ..State::default() };
     }
 
-    /// Whether it refuses requests now.
+    /// Whether requests are rejected now.
     pub(super) fn is_open(&self) -> bool {
         self.state().open_until.is_some()
     }
@@ -87,7 +85,8 @@ impl Breaker {
         let mut state = self.state();
         state.note(true);
         if is_probe || (state.is_failing() && state.open_until.is_none()) {
-            let wait = FIRST.saturating_mul(1 << state.opened.min(5)).min(LONGEST);
+            let wait =
+                INITIAL_OPEN_TIME.saturating_mul(1 << state.opened.min(5)).min(MAX_OPEN_TIME);
             state.opened = state.opened.saturating_add(1);
             state.open_until = Some(Instant::now() + wait);
             state.is_probing = false;
@@ -117,16 +116,16 @@ impl State {
     }
 }
 
-impl Passing {
-    /// The upstream is seen to be alive while the request goes on; that is all a probe is for.
-    pub(super) fn is_alive(&self) {
+impl BreakerPermit {
+    /// Records that the upstream is alive, which ends a probe early.
+    pub(super) fn mark_alive(&self) {
         if self.is_probe.swap(false, Ordering::Relaxed) {
             self.breaker.succeed(true);
         }
     }
 
-    /// Says what became of the request.
-    pub(super) fn end(&self, has_failed: bool) {
+    /// Records the outcome of the request.
+    pub(super) fn record(&self, has_failed: bool) {
         let is_probe = self.is_probe.swap(false, Ordering::Relaxed);
         if has_failed {
             self.breaker.fail(is_probe);
@@ -136,9 +135,9 @@ impl Passing {
     }
 }
 
-impl Drop for Passing {
+impl Drop for BreakerPermit {
     fn drop(&mut self) {
-        // A probe whose caller went away: the next one may see.
+        // The caller of the probe disconnected, so the next request becomes the probe.
         if *self.is_probe.get_mut() {
             self.breaker.state().is_probing = false;
         }
@@ -151,7 +150,7 @@ mod tests {
 
     fn fail(breaker: &Arc<Breaker>, times: u32) {
         for _ in 0..times {
-            breaker.pass().unwrap().end(true);
+            breaker.acquire().unwrap().record(true);
         }
     }
 
@@ -160,78 +159,81 @@ mod tests {
     }
 
     #[test]
-    fn failures_in_a_row_open_it_and_a_success_between_does_not() {
+    fn consecutive_failures_open_the_breaker() {
         let breaker = Arc::new(Breaker::default());
         fail(&breaker, FAILURES - 1);
-        breaker.pass().unwrap().end(false);
+        breaker.acquire().unwrap().record(false);
         fail(&breaker, FAILURES - 1);
         assert!(!breaker.is_open());
         fail(&breaker, 1);
-        let open = breaker.pass().unwrap_err();
-        assert!(open.retry_after <= FIRST && breaker.is_open());
+        let open = breaker.acquire().unwrap_err();
+        assert!(open.retry_after <= INITIAL_OPEN_TIME && breaker.is_open());
     }
 
     #[test]
-    fn half_of_the_last_requests_open_it() {
+    fn failure_rate_opens_the_breaker() {
         let breaker = Arc::new(Breaker::default());
         for _ in 1..FAILURES_IN_WINDOW {
             fail(&breaker, 1);
-            breaker.pass().unwrap().end(false);
+            breaker.acquire().unwrap().record(false);
         }
         assert!(!breaker.is_open());
         fail(&breaker, 1);
         assert!(breaker.is_open());
         breaker.close();
         fail(&breaker, 1);
-        assert!(breaker.is_open(), "that it lists well does not undo what became of calls");
+        assert!(breaker.is_open(), "a successful list does not erase failed calls");
 
         let breaker = Arc::new(Breaker::default());
         for _ in 0..10 * WINDOW {
             fail(&breaker, 1);
-            (0..2).for_each(|_| breaker.pass().unwrap().end(false));
+            (0..2).for_each(|_| breaker.acquire().unwrap().record(false));
         }
-        assert!(!breaker.is_open(), "one in three is not half");
+        assert!(!breaker.is_open(), "a third of the requests is below the limit");
     }
 
     #[test]
-    fn one_request_sees_whether_it_is_over() {
+    fn open_breaker_admits_one_probe() {
         let breaker = Arc::new(Breaker::default());
         fail(&breaker, FAILURES);
         wait_over(&breaker);
-        let probe = breaker.pass().unwrap();
-        assert!(breaker.pass().is_err(), "one at a time");
-        probe.end(true);
-        assert!(breaker.pass().unwrap_err().retry_after > FIRST, "twice as long");
+        let probe = breaker.acquire().unwrap();
+        assert!(breaker.acquire().is_err(), "one probe at a time");
+        probe.record(true);
+        assert!(
+            breaker.acquire().unwrap_err().retry_after > INITIAL_OPEN_TIME,
+            "the open time doubles"
+        );
         wait_over(&breaker);
-        drop(breaker.pass().unwrap());
-        breaker.pass().unwrap().end(false);
+        drop(breaker.acquire().unwrap());
+        breaker.acquire().unwrap().record(false);
         assert!(!breaker.is_open());
         fail(&breaker, FAILURES - 1);
-        assert!(!breaker.is_open(), "it begins anew");
+        assert!(!breaker.is_open(), "the counts start over");
     }
 
     #[test]
-    fn a_probe_that_is_seen_alive_lets_the_others_through_before_it_ends() {
+    fn alive_probe_closes_the_breaker_early() {
         let breaker = Arc::new(Breaker::default());
         fail(&breaker, FAILURES);
         wait_over(&breaker);
-        let probe = breaker.pass().unwrap();
-        probe.is_alive();
-        assert!(!breaker.is_open() && breaker.pass().is_ok());
-        probe.end(true);
-        assert!(!breaker.is_open(), "what becomes of it later is one failure");
+        let probe = breaker.acquire().unwrap();
+        probe.mark_alive();
+        assert!(!breaker.is_open() && breaker.acquire().is_ok());
+        probe.record(true);
+        assert!(!breaker.is_open(), "its later failure counts once");
     }
 
     #[test]
-    fn it_never_stays_open_for_longer_than_it_may() {
+    fn open_time_is_bounded() {
         let breaker = Arc::new(Breaker::default());
         fail(&breaker, FAILURES);
         for _ in 0..40 {
             wait_over(&breaker);
-            breaker.pass().unwrap().end(true);
+            breaker.acquire().unwrap().record(true);
         }
-        assert!(breaker.pass().unwrap_err().retry_after <= LONGEST);
+        assert!(breaker.acquire().unwrap_err().retry_after <= MAX_OPEN_TIME);
         breaker.close();
-        assert!(breaker.pass().is_ok());
+        assert!(breaker.acquire().is_ok());
     }
 }

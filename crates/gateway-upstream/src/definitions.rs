@@ -1,4 +1,4 @@
-//! What the targets list: every tool's definition, raw, by server and name.
+//! The raw tool definitions of all targets, by server and name.
 
 use std::{
     borrow::Cow,
@@ -16,17 +16,17 @@ use serde::Deserialize;
 use serde_json::{Value, value::RawValue};
 
 use super::{
-    error::{Breach, Error},
+    error::{Error, ProtocolViolation},
     features::Features,
     routing::{Route, Routing, TargetId},
 };
 use foldhash::HashMap;
 
-/// Most tools that one server may list.
+/// Maximum number of tools of one server.
 const MAX_TOOLS: usize = 10_000;
-/// Most tools that were left out of one list that are logged one by one.
+/// Maximum number of log lines about rejected tools of one list.
 const LOGGED: usize = 20;
-/// Longest part of their names, and of why, that is kept, in characters.
+/// Maximum length of the names and reasons in them, in characters.
 const KEPT_CHARS: usize = 128;
 
 /// The configured targets and their lists.
@@ -44,12 +44,12 @@ impl Definitions {
         &self.routing
     }
 
-    /// The target of a registered server or agent version; `None` without one.
+    /// The target of a registered server or agent version.
     pub fn route(&self, server: &Key) -> Option<Route> {
         self.routing.resolve(server)
     }
 
-    /// What one server lists; nothing as long as it was never reached.
+    /// The tools of a server. `None`: it was not reached yet.
     pub fn find(&self, server: &Key) -> Option<&Arc<Tools>> {
         self.tools.get(&self.route(server)?.target)
     }
@@ -60,12 +60,12 @@ impl Definitions {
         self.find(server)?.find(tool)
     }
 
-    /// What one server has besides tools.
+    /// The prompts and resources of a server.
     pub fn features(&self, server: &Key) -> Option<&Arc<Features>> {
         self.features.get(&self.route(server)?.target)
     }
 
-    /// The lists of a target; `None` until it was reached.
+    /// The lists of a target. `None`: it was not reached yet.
     pub fn lists(&self, target: &TargetId) -> Option<(&Arc<Tools>, &Arc<Features>)> {
         self.tools.get(target).zip(self.features.get(target))
     }
@@ -75,7 +75,7 @@ impl Definitions {
         &self.interfaces
     }
 
-    /// A URI of a server's resource, as callers know it; the same while the server was not reached.
+    /// A caller's URI for a resource of a server. It is unchanged until the server was reached.
     pub fn known_uri<'a>(&self, server: &Key, own: &'a str) -> Option<Cow<'a, str>> {
         match self.features(server).and_then(|features| features.prefix()) {
             Some(prefix) => self.interfaces.known(prefix, own),
@@ -96,7 +96,7 @@ impl Definitions {
         }
     }
 
-    /// Takes over the configured targets, drops the lists of all others, and says whether anything
+    /// Sets the configured targets and drops the lists of all others. Returns whether anything
     /// changed.
     pub fn configure(&mut self, routing: Routing) -> bool {
         let before = self.tools.len() + self.features.len();
@@ -108,7 +108,7 @@ impl Definitions {
         !is_same
     }
 
-    /// Drops the lists of targets that are at another place now, and says whether there were any.
+    /// Drops the lists of targets that moved. Returns whether there were any.
     pub(crate) fn forget(&mut self, moved: &[TargetId]) -> bool {
         let before = self.tools.len() + self.features.len();
         self.tools.retain(|target, _| !moved.contains(target));
@@ -120,7 +120,7 @@ impl Definitions {
         is_changed
     }
 
-    /// Puts in what a server lists now, and says whether that is something else.
+    /// Replaces the lists of a server. Returns whether they differ.
     pub fn replace(
         &mut self,
         target: &TargetId,
@@ -150,7 +150,7 @@ pub struct Tools {
     by_name: BTreeMap<Box<str>, Tool>,
     /// The names of the tools in the order of the list.
     order: Vec<Box<str>>,
-    /// What is listed, but cannot be used, and why.
+    /// The rejected tools and the reasons.
     left_out: Vec<(String, InvalidTool)>,
     /// The interfaces of MCP Apps that the tools name in `_meta`.
     interfaces: BTreeSet<Box<str>>,
@@ -169,7 +169,7 @@ impl PartialEq for Tool {
 }
 
 impl Tools {
-    /// The raw definition of one tool, as the server gives it.
+    /// The raw definition of one tool.
     pub fn find(&self, tool: &str) -> Option<&RawValue> {
         self.by_name.get(tool).map(|tool| &*tool.definition)
     }
@@ -184,34 +184,35 @@ impl Tools {
         self.order.iter().filter_map(|name| self.find(name))
     }
 
-    /// Whether a tool is listed in a way that forbids to use it.
+    /// Whether the tool is listed but was rejected.
     pub fn has_left_out(&self, tool: &str) -> bool {
         self.find(tool).is_none() && self.left_out.iter().any(|(name, _)| name == tool)
     }
 
-    /// What of its arguments a tool wants mirrored into headers.
+    /// The arguments of a tool that are mirrored into headers.
     pub(super) fn mirrors(&self, tool: &str) -> &[Mirror] {
         self.by_name.get(tool).map_or(&[], |tool| &tool.mirrors)
     }
 
-    /// Warns of the tools that were left out.
+    /// Logs the rejected tools.
     pub(super) fn warn(&self, server: &TargetId) {
         for (name, reason) in self.left_out.iter().take(LOGGED) {
             tracing::warn!(
                 target.server = %server, tool.name = name, reason = cut(&reason.to_string()),
-                "left out a tool that the upstream lists"
+                "rejected a tool of the upstream"
             );
         }
         let more = self.left_out.len().saturating_sub(LOGGED);
         if more > 0 {
-            tracing::warn!(target.server = %server, tools = more, "and left out more of its tools");
+            tracing::warn!(target.server = %server, tools = more, "rejected more tools of the upstream");
         }
     }
 
-    /// Adds a page of `tools/list`, and gives the cursor of the next one. A tool that cannot be
-    /// used is left out.
+    /// Adds a page of `tools/list` and returns the cursor of the next one. Unusable tools are
+    /// rejected.
     pub fn add_page(&mut self, page: &RawValue) -> Result<Option<String>, Error> {
-        let page: Page<'_> = jsonrpc::read_object(page).ok_or(Breach::Shape("tools/list"))?;
+        let page: Page<'_> =
+            jsonrpc::read_object(page).ok_or(ProtocolViolation::Shape("tools/list"))?;
         for definition in page.tools {
             match Tool::parse(definition, &mut self.interfaces) {
                 Ok((name, tool)) => {
@@ -224,13 +225,13 @@ impl Tools {
             }
         }
         if self.by_name.len() + self.left_out.len() > MAX_TOOLS {
-            return Err(Breach::EndlessList.into());
+            return Err(ProtocolViolation::EndlessList.into());
         }
         Ok(page.next_cursor)
     }
 }
 
-/// What is kept of a text of the upstream.
+/// A shortened text of the upstream.
 fn cut(text: &str) -> String {
     text.chars().take(KEPT_CHARS).collect()
 }
@@ -254,7 +255,7 @@ struct Named<'a> {
     meta: Option<&'a RawValue>,
 }
 
-/// The interfaces of MCP Apps that the `_meta` of a tool names.
+/// The interfaces of MCP Apps in the `_meta` of a tool.
 pub fn interfaces_in(meta: &Value) -> BTreeSet<Box<str>> {
     let (mut found, mut waiting) = (BTreeSet::new(), vec![meta]);
     while let Some(value) = waiting.pop() {
@@ -270,10 +271,10 @@ pub fn interfaces_in(meta: &Value) -> BTreeSet<Box<str>> {
     found
 }
 
-/// Why a listed tool cannot be used.
+/// The reason why a listed tool is rejected.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 enum InvalidTool {
-    #[error("it has no name")]
+    #[error("the tool has no name")]
     Nameless,
     #[error(transparent)]
     Annotation(#[from] InvalidAnnotation),
@@ -304,7 +305,7 @@ mod tests {
     }
 
     #[test]
-    fn pages_add_up_and_unusable_tools_are_left_out() {
+    fn pages_accumulate_and_unusable_tools_are_rejected() {
         let mut tools = Tools::default();
         let first = page(
             r#"{"tools":[{"name":"b","x":1.0},{"title":"nameless"},["arrayed"],
@@ -327,7 +328,7 @@ mod tests {
     }
 
     #[test]
-    fn many_unusable_tools_are_a_few_short_lines() {
+    fn rejected_tools_are_logged_briefly() {
         let mut tools = Tools::default();
         let unusable =
             |i: u32| format!(r#"{{"name":"{i:x>9999}","inputSchema":{{"x-mcp-header":1}}}}"#);
@@ -345,7 +346,7 @@ mod tests {
     }
 
     #[test]
-    fn only_a_changed_list_is_a_change() {
+    fn equal_list_is_not_a_change() {
         let key: Key = "server/a@1.0.0".parse().unwrap();
         let server = TargetId::from(&key);
         let tools = |text: &str| {

@@ -1,4 +1,4 @@
-//! Why a call of an upstream gave no result.
+//! Errors of upstream calls.
 
 mod child;
 mod credentials;
@@ -9,125 +9,126 @@ use registry_core::Key;
 use serde_json::value::RawValue;
 
 pub use self::{
-    child::{Crowded, NoTurn},
-    credentials::{NoCredentials, NoToken},
+    child::{CallNotStarted, ChildLimitReached},
+    credentials::{MissingToken, TokenError},
 };
 use super::routing::TargetId;
 
-/// Why there is no result. Whether the tool ran all the same, [`Error::may_have_run`] tells.
+/// The reason why a call has no result. [`Error::may_have_run`] returns whether the tool may
+/// have run.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The server is registered, but no target serves it.
+    /// No target serves the registered server.
     #[error("no target is configured for {server}")]
     NotConfigured {
         /// The registered server.
         server: Key,
     },
-    /// An operator has stopped its target; nothing was sent.
+    /// An operator stopped the target. Nothing was sent.
     #[error("the target of {server} was stopped by an operator")]
     Stopped {
         /// The registered server.
         server: Key,
     },
-    /// No connection could be made, or no process started; the tool did not run.
+    /// The upstream is unreachable: no connection, or no process. The tool did not run.
     #[error("could not reach {target}: {source}")]
     Unavailable {
         /// The target.
         target: TargetId,
-        /// What happened.
+        /// The cause.
         source: Box<dyn std::error::Error + Send + Sync>,
     },
-    /// The child process ended after it was sent the request and before it answered.
-    #[error("{how} before it answered")]
+    /// The child process exited after it got the request and before it responded.
+    #[error("{how} before it responded")]
     Ended {
-        /// How the process ended.
+        /// How the process exited.
         how: Arc<str>,
     },
-    /// It took too long.
-    #[error("waited longer than {after_ms} ms to {phase} the upstream")]
+    /// The time limit has passed.
+    #[error("timed out after {after_ms} ms: could not {phase} the upstream")]
     Timeout {
-        /// What was being done.
+        /// The phase of the call.
         phase: Phase,
         /// The limit.
         after_ms: u64,
     },
-    /// The answer is over the limit.
-    #[error("the answer of the upstream is longer than {limit_bytes} bytes")]
+    /// The response exceeds the size limit.
+    #[error("the response of the upstream exceeds {limit_bytes} bytes")]
     TooLarge {
         /// The limit.
         limit_bytes: usize,
     },
-    /// It does not let the gateway in, or not so often; the tool did not run.
-    #[error("the upstream refused the gateway's request (HTTP {status})")]
+    /// The upstream rejects the gateway's credentials or its request rate. The tool did not run.
+    #[error("the upstream rejected the gateway's request (HTTP {status})")]
     Refused {
         /// 401, 403 or 429.
         status: u16,
     },
-    /// The gateway has no token for it; nothing was sent to it.
+    /// The gateway has no token for the target. Nothing was sent.
     #[error(transparent)]
-    NoCredentials(#[from] Box<NoCredentials>),
-    /// It is called in the name of callers, and this one showed no token; nothing was sent.
-    #[error("{target} is called in the name of callers, and this one showed no token to exchange")]
+    MissingToken(#[from] Box<MissingToken>),
+    /// The target requires token exchange and the caller presented no token. Nothing was sent.
+    #[error("{target} requires token exchange and the caller presented no token")]
     NoSubject {
         /// The target.
         target: TargetId,
     },
-    /// What came is not what MCP allows.
-    #[error("the upstream broke the protocol: {what}")]
+    /// The upstream violated the protocol.
+    #[error("the upstream violated the protocol: {what}")]
     Protocol {
-        /// How.
-        what: Breach,
+        /// The violation.
+        what: ProtocolViolation,
     },
-    /// An agent has taken a message, and its task has come to no end of its own. Its words may repeat
-    /// arguments, so they go to the caller and not into logs.
+    /// An agent accepted a message and its task did not end by itself. The agent's message may
+    /// repeat arguments, so it is for the caller and not for logs.
     #[error("{why}")]
     OpenTask {
-        /// How the task stands.
+        /// The state of the task.
         why: String,
-        /// What the agent said.
+        /// The agent's message.
         said: Option<String>,
     },
-    /// It failed so often that it is spared for a while; nothing was sent.
+    /// The circuit breaker is open. Nothing was sent.
     #[error(transparent)]
-    Spared(#[from] super::breaker::Open),
-    /// It, or the caller, has as many requests or sessions at once as are allowed; nothing was sent.
+    CircuitOpen(#[from] super::breaker::CircuitOpen),
+    /// The upstream or the caller is at its limit of requests or sessions. Nothing was sent.
     #[error(transparent)]
-    Overloaded(#[from] super::gate::Overloaded),
-    /// No more callers may have a process of their own; nothing was sent.
+    LimitReached(#[from] super::concurrency::LimitReached),
+    /// The limit of callers with their own process is reached. Nothing was sent.
     #[error(transparent)]
-    Crowded(#[from] Crowded),
-    /// A call at a child had to wait for other calls for too long; nothing was sent.
+    ChildLimitReached(#[from] ChildLimitReached),
+    /// A call to a child process waited too long for other calls. Nothing was sent.
     #[error(transparent)]
-    NoTurn(#[from] NoTurn),
-    /// The caller, or all together, have as much of something as they may.
+    CallNotStarted(#[from] CallNotStarted),
+    /// A quota is exceeded.
     #[error(transparent)]
-    Exhausted(#[from] gateway_policy::Exhausted),
-    /// The upstream's own answer is an error. Its message may repeat arguments, so it goes to the
-    /// caller and not into logs.
-    #[error("the upstream answered with error {code}")]
+    QuotaExceeded(#[from] gateway_policy::QuotaExceeded),
+    /// The upstream responded with an error. Its message may repeat arguments, so it is for the
+    /// caller and not for logs.
+    #[error("the upstream responded with error {code}")]
     Rpc {
-        /// Its code.
+        /// The code.
         code: i64,
-        /// Its message.
+        /// The message.
         message: String,
-        /// Its data, raw.
+        /// The raw data.
         data: Option<Box<RawValue>>,
     },
 }
 
-/// What was being done when time ran out.
+/// The phase of a timeout.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Phase {
-    /// Connecting, or the handshake that finds out the protocol version.
+    /// The connection, or the handshake that negotiates the protocol version.
     Connect,
-    /// Asking what tools there are.
+    /// Listing tools.
     List,
     /// Calling a tool.
     Call,
 }
 
 impl Phase {
-    /// In one word.
+    /// The name.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Connect => "connect",
@@ -147,69 +148,69 @@ impl fmt::Display for Phase {
     }
 }
 
-/// How an upstream broke the protocol.
+/// A protocol violation of an upstream.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum Breach {
-    /// The connection or the process ended before the answer was complete.
-    #[error("it went away before the answer was complete")]
+pub enum ProtocolViolation {
+    /// The connection or the process ended before the response was complete.
+    #[error("the connection closed before the response was complete")]
     Closed,
-    /// The answer is no JSON-RPC response.
-    #[error("the answer is no response: {0}")]
-    Garbage(#[from] gateway_protocol::jsonrpc::Invalid),
-    /// The answer is a response to something else.
-    #[error("the answer belongs to another request")]
+    /// The message is not a JSON-RPC response.
+    #[error("not a JSON-RPC response: {0}")]
+    Garbage(#[from] gateway_protocol::jsonrpc::InvalidMessage),
+    /// The response belongs to another request.
+    #[error("the response belongs to another request")]
     WrongId,
-    /// The answer is of a media type that was not asked for.
-    #[error("the answer is of another media type than was asked for")]
+    /// The response has a media type that was not accepted.
+    #[error("the response has an unexpected media type")]
     ContentType,
-    /// The HTTP status says no, and no JSON-RPC error came with it. Redirects are not followed.
-    #[error("the answer has the HTTP status {0}")]
+    /// The HTTP status is an error without a JSON-RPC error. Redirects are not followed.
+    #[error("unexpected HTTP status {0}")]
     Status(u16),
-    /// The result is not what the method promises.
-    #[error("the result of {0} has the wrong shape")]
+    /// The result does not match the method.
+    #[error("the result of {0} is malformed")]
     Shape(&'static str),
-    /// The result is of a type that nobody asked for.
-    #[error("the result is of an unknown type")]
+    /// The result has a type that was not requested.
+    #[error("the result has an unknown `resultType`")]
     ResultType,
-    /// It speaks only versions that the gateway does not.
-    #[error("it speaks no protocol version that the gateway speaks")]
+    /// The upstream supports no protocol version of the gateway.
+    #[error("the upstream supports no protocol version that the gateway supports")]
     NoCommonVersion,
-    /// It speaks only the HTTP+SSE transport of 2024-11-05.
+    /// The upstream supports only the HTTP+SSE transport of 2024-11-05.
     #[error(
-        "it speaks HTTP+SSE (2024-11-05), which is not supported; configure the URL of its Streamable \
+        "the upstream uses HTTP+SSE (2024-11-05), which is not supported; configure the URL of its Streamable \
          HTTP transport, or a bridge to it over stdio"
     )]
     HttpSse,
-    /// It insists that what the gateway sent does not fit together.
-    #[error("it refused the request's protocol headers")]
+    /// The upstream rejects the protocol headers of the gateway.
+    #[error("the upstream rejected the request's protocol headers")]
     HeadersRefused,
-    /// The pages of its list do not end.
-    #[error("its list of tools does not end")]
+    /// The tool list of the upstream has too many pages.
+    #[error("the tool list of the upstream does not end")]
     EndlessList,
 }
 
-impl Breach {
-    /// Whether what came may have come after the tool ran.
+impl ProtocolViolation {
+    /// Whether the tool may have run before the violation.
     pub fn may_have_run(&self) -> bool {
         !matches!(self, Self::NoCommonVersion | Self::HttpSse | Self::HeadersRefused)
     }
 }
 
-impl From<Breach> for Error {
-    fn from(what: Breach) -> Self {
+impl From<ProtocolViolation> for Error {
+    fn from(what: ProtocolViolation) -> Self {
         Self::Protocol { what }
     }
 }
 
 impl Error {
-    /// What somebody is told who waited for the same attempt to reach a server.
+    /// The error for a caller that shared the failed attempt.
     pub(super) fn again(&self, target: &TargetId) -> Self {
         match self {
-            Self::NoCredentials(none) => Self::NoCredentials(none.clone()),
+            Self::MissingToken(none) => Self::MissingToken(none.clone()),
             Self::Timeout { phase, after_ms } => {
                 Self::Timeout { phase: *phase, after_ms: *after_ms }
             }
-            // One that was told once before already has the words.
+            // An error that was shared before already has this form.
             Self::Unavailable { target, source } => {
                 Self::Unavailable { target: target.clone(), source: source.to_string().into() }
             }
@@ -217,7 +218,7 @@ impl Error {
         }
     }
 
-    /// The same where it is certain that the request itself was not sent, because something before it failed.
+    /// The error of a request that was not sent because an earlier step failed.
     pub(super) fn before_request(self, target: &TargetId) -> Self {
         match self {
             Self::Protocol { what } if what.may_have_run() => {
@@ -228,38 +229,38 @@ impl Error {
         }
     }
 
-    /// Whether the tool may have run, or have begun to; else it is certain that it did not, or it said
-    /// itself how it went.
+    /// Whether the tool may have run. `false`: it certainly did not, or the upstream reported the
+    /// outcome itself.
     pub fn may_have_run(&self) -> bool {
         match self {
             Self::Timeout { phase: Phase::Call, .. }
             | Self::Ended { .. }
             | Self::TooLarge { .. }
             | Self::OpenTask { .. }
-            // It had begun when it asked.
-            | Self::Exhausted(_) => true,
+            // The tool had started when it sent the question.
+            | Self::QuotaExceeded(_) => true,
             Self::Protocol { what } => what.may_have_run(),
             Self::Timeout { phase: Phase::Connect | Phase::List, .. }
             | Self::NotConfigured { .. }
             | Self::Stopped { .. }
             | Self::Unavailable { .. }
             | Self::Refused { .. }
-            | Self::NoCredentials(_)
+            | Self::MissingToken(_)
             | Self::NoSubject { .. }
-            | Self::Spared(_)
-            | Self::Overloaded(_)
-            | Self::Crowded(_)
-            | Self::NoTurn(_)
+            | Self::CircuitOpen(_)
+            | Self::LimitReached(_)
+            | Self::ChildLimitReached(_)
+            | Self::CallNotStarted(_)
             | Self::Rpc { .. } => false,
         }
     }
 
-    /// Whether it says nothing about how the upstream is, because nothing was sent to it.
-    pub(super) fn is_beside_it(&self) -> bool {
-        matches!(self, Self::NoCredentials(_) | Self::NoSubject { .. } | Self::Overloaded(_))
+    /// Whether the error is local, because nothing was sent to the upstream.
+    pub(super) fn is_local(&self) -> bool {
+        matches!(self, Self::MissingToken(_) | Self::NoSubject { .. } | Self::LimitReached(_))
     }
 
-    /// Whether this is about reaching the upstream at all, rather than about one call.
+    /// Whether the error concerns reaching the upstream, not one call.
     pub(super) fn is_about_reach(&self) -> bool {
         matches!(
             self,
@@ -267,29 +268,31 @@ impl Error {
                 | Self::Ended { .. }
                 | Self::Timeout { phase: Phase::Connect, .. }
                 | Self::Protocol {
-                    what: Breach::Closed
-                        | Breach::Status(_)
-                        | Breach::NoCommonVersion
-                        | Breach::HttpSse
+                    what: ProtocolViolation::Closed
+                        | ProtocolViolation::Status(_)
+                        | ProtocolViolation::NoCommonVersion
+                        | ProtocolViolation::HttpSse
                 }
         )
     }
 
-    /// Whether the upstream itself has failed, rather than the request or its caller.
+    /// Whether the upstream failed, not the request or its caller.
     pub(super) fn is_failure(&self) -> bool {
         self.is_about_reach() || matches!(self, Self::Timeout { .. })
     }
 
-    /// Whether it is certain that nothing was done.
+    /// Whether the request was certainly not sent.
     pub(super) fn is_unsent(&self) -> bool {
         matches!(self, Self::Unavailable { .. })
     }
 
-    /// Whether the connection got lost, so that something harmless may be tried again.
+    /// Whether the connection was lost, so that a repeatable request may be retried.
     pub(super) fn is_lost(&self) -> bool {
         matches!(
             self,
-            Self::Unavailable { .. } | Self::Ended { .. } | Self::Protocol { what: Breach::Closed }
+            Self::Unavailable { .. }
+                | Self::Ended { .. }
+                | Self::Protocol { what: ProtocolViolation::Closed }
         )
     }
 }

@@ -1,4 +1,4 @@
-//! What a target has besides tools: prompts, resources, resource templates, as callers know them.
+//! The prompts, resources and resource templates of a target, under their names for callers.
 
 use std::{borrow::Cow, collections::BTreeMap};
 
@@ -11,31 +11,31 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::{
-    error::{Breach, Error},
-    handshake::About,
+    error::{Error, ProtocolViolation},
+    handshake::UpstreamInfo,
     message::Catalogue,
 };
 
-/// Most entries of one list.
-const MOST: usize = 10_000;
+/// Maximum number of entries of one list.
+const MAX_ENTRIES: usize = 10_000;
 
-/// What one target has besides tools.
+/// The prompts, resources and resource templates of one target.
 #[derive(Debug, Default)]
 pub struct Features {
-    prompts: Entries,
-    resources: Entries,
-    templates: Entries,
-    about: About,
-    takes_tasks: bool,
+    prompts: FeatureEntries,
+    resources: FeatureEntries,
+    templates: FeatureEntries,
+    about: UpstreamInfo,
+    supports_tasks: bool,
     prefix: Option<Prefix>,
 }
 
-/// Definitions by what they are known by, both as callers know them.
-pub type Entries = BTreeMap<Box<str>, Box<RawValue>>;
+/// Definitions by their names for callers.
+pub type FeatureEntries = BTreeMap<Box<str>, Box<RawValue>>;
 
 impl PartialEq for Features {
     fn eq(&self, other: &Self) -> bool {
-        let is_same = |a: &Entries, b: &Entries| {
+        let is_same = |a: &FeatureEntries, b: &FeatureEntries| {
             a.len() == b.len() && a.iter().zip(b).all(|(a, b)| a.0 == b.0 && a.1.get() == b.1.get())
         };
         is_same(&self.prompts, &other.prompts)
@@ -49,39 +49,39 @@ impl PartialEq for Features {
 }
 
 impl Features {
-    pub(super) fn of(about: About, prefix: Prefix) -> Self {
-        let takes_tasks = about.capabilities.takes_tasks();
-        Self { about, takes_tasks, prefix: Some(prefix), ..Self::default() }
+    pub(super) fn new(about: UpstreamInfo, prefix: Prefix) -> Self {
+        let supports_tasks = about.capabilities.supports_tasks();
+        Self { about, supports_tasks, prefix: Some(prefix), ..Self::default() }
     }
 
-    /// The prefix of the target that has them.
+    /// The prefix of the target.
     pub(super) fn prefix(&self) -> Option<&Prefix> {
         self.prefix.as_ref()
     }
 
-    /// The resources that are interfaces of MCP Apps, under the target's own URIs.
+    /// The interfaces of MCP Apps, under the target's own URIs.
     pub fn interfaces(&self) -> impl Iterator<Item = (&str, &RawValue)> {
         let all = self.resources.iter().map(|(uri, raw)| (&**uri, &**raw));
         all.filter(|(uri, _)| naming::is_interface(uri))
     }
 
     /// The prompts.
-    pub fn prompts(&self) -> &Entries {
+    pub fn prompts(&self) -> &FeatureEntries {
         &self.prompts
     }
 
-    /// The resources. Interfaces of MCP Apps are under the target's own URIs: their names for callers
-    /// depend on other targets.
-    pub fn resources(&self) -> &Entries {
+    /// The resources. Interfaces of MCP Apps have the target's own URIs, because their names for
+    /// callers depend on other targets.
+    pub fn resources(&self) -> &FeatureEntries {
         &self.resources
     }
 
     /// The templates of resources.
-    pub fn templates(&self) -> &Entries {
+    pub fn templates(&self) -> &FeatureEntries {
         &self.templates
     }
 
-    /// How the target's tools are best used, in its own words.
+    /// The `instructions` of the target.
     pub fn instructions(&self) -> Option<&str> {
         self.about.instructions.as_deref()
     }
@@ -91,25 +91,25 @@ impl Features {
         self.about.info.as_deref()
     }
 
-    /// Whether calls of its tools can be tasks as in 2025-11-25.
-    pub fn takes_tasks(&self) -> bool {
-        self.takes_tasks
+    /// Whether tool calls can be tasks of 2025-11-25.
+    pub fn supports_tasks(&self) -> bool {
+        self.supports_tasks
     }
 
-    /// What the target says that it can do: `completions`, `logging` …
+    /// The declared capabilities: `completions`, `logging` …
     pub fn capabilities(&self) -> &Capabilities {
         &self.about.capabilities
     }
 
-    /// Adds a page of a list, and gives the cursor of the next one. What has no name, or none that
-    /// can be told from another target's, is left out.
+    /// Adds a page of a list and returns the cursor of the next one. Entries without an unambiguous
+    /// name are dropped.
     pub(super) fn add_page(
         &mut self,
         what: Catalogue,
         page: &RawValue,
     ) -> Result<Option<String>, Error> {
         let prefix = self.prefix.clone().unwrap_or_default();
-        let shape = || Breach::Shape("a list");
+        let shape = || ProtocolViolation::Shape("a list");
         let (entries, list, key) = match what {
             Catalogue::Tools => return Err(shape().into()),
             Catalogue::Prompts => (&mut self.prompts, "prompts", "name"),
@@ -126,15 +126,15 @@ impl Features {
                 entries.entry(name).or_insert(definition);
             }
         }
-        if entries.len() > MOST {
-            return Err(Breach::EndlessList.into());
+        if entries.len() > MAX_ENTRIES {
+            return Err(ProtocolViolation::EndlessList.into());
         }
         let cursor = page.find("nextCursor").filter(|raw| raw.get() != "null");
         cursor.map(|raw| serde_json::from_str(raw.get()).map_err(|_| shape().into())).transpose()
     }
 }
 
-/// A definition under the name that callers know.
+/// A definition under its name for callers.
 fn known(definition: &RawValue, key: &str, prefix: &Prefix) -> Option<(Box<str>, Box<RawValue>)> {
     #[derive(Deserialize)]
     struct Text<'a>(#[serde(borrow)] Cow<'a, str>);
@@ -152,7 +152,7 @@ fn known(definition: &RawValue, key: &str, prefix: &Prefix) -> Option<(Box<str>,
     Some((name.into(), renamed))
 }
 
-/// A definition with another value of the member that names it.
+/// A definition with another name in the member `key`.
 pub fn renamed(members: &Object<'_>, key: &str, name: &str) -> Option<Box<RawValue>> {
     let mut text = Vec::new();
     jsonrpc::write_string(&mut text, name);
@@ -174,8 +174,9 @@ mod tests {
     }
 
     #[test]
-    fn definitions_are_known_under_the_targets_prefix() {
-        let of = |prefix: &str| Features::of(About::default(), Prefix::parse(prefix).unwrap());
+    fn definition_names_have_the_target_prefix() {
+        let of =
+            |prefix: &str| Features::new(UpstreamInfo::default(), Prefix::parse(prefix).unwrap());
         let mut features = of("docs");
         let page = raw(r#"{"prompts":[{"title":"T","name":"a"},{"x":1},5],"nextCursor":"n"}"#);
         let next = features.add_page(Catalogue::Prompts, &page).unwrap();

@@ -1,8 +1,9 @@
-//! The guard of a child process: this program once more, between the gateway and the child.
+//! The guard of a child process: a second instance of this program between the gateway and the
+//! child.
 //!
-//! A process cannot end its children when it is killed outright, and without unsafe code it can
-//! limit a child only after that has begun to run. So the gateway starts itself as a guard; that
-//! starts itself again in a process that limits itself and becomes the child. The guard adopts the
+//! A killed process cannot end its children, and without unsafe code it can limit a child only
+//! after the child has started. So the gateway starts itself as a guard, which starts itself again
+//! in a process that sets its own limits and then becomes the child. The guard adopts the
 //! descendants of the child in all groups and sessions. It kills them when the child ends, on
 //! request, and when the gateway ends.
 
@@ -29,32 +30,32 @@ use nix::{
 
 use super::settings::ChildLimits;
 
-/// This program, also after its file was replaced.
+/// This program, even after its file was replaced.
 pub(crate) const PROGRAM: &str = "/proc/self/exe";
-/// Its name in lists of processes.
+/// The name in process lists.
 pub(crate) const NAME: &str = "gateway-agent";
 
 const GUARD: &str = "guard-child";
 const CHILD: &str = "become-child";
 
-/// The gateway is gone, or the thread of it that started the guard.
+/// Sent when the gateway, or its thread that started the guard, ends.
 const PARENT: Signal = Signal::SIGUSR1;
-/// How the gateway says that all must end at once.
+/// Sent by the gateway to kill the child immediately.
 const AT_ONCE: Signal = Signal::SIGUSR2;
 
-/// How long a child that was asked to end may take, once the gateway is gone.
+/// Time between the request to exit and the kill after the gateway has ended.
 const GRACE: Duration = Duration::from_secs(2);
 
-/// What a shell, too, says of a program that is not there, or that cannot run.
+/// The exit codes of shells for a program that is missing or cannot be executed.
 const NOT_THERE: u8 = 127;
 const CANNOT_RUN: u8 = 126;
-/// What went wrong before.
+/// The exit code for an error of the guard.
 const NOT_GUARDED: u8 = 125;
 
-/// Whether this program is the gateway's, which can be a guard; tests of the library cannot.
+/// Whether this program can be a guard. Tests of the library cannot.
 static IS_HERE: AtomicBool = AtomicBool::new(false);
 
-/// Runs as a guard or becomes a child, if that is what this process was started for.
+/// Runs as a guard or becomes a child, if this process was started for that.
 pub fn run_if_asked() -> Option<ExitCode> {
     IS_HERE.store(true, Ordering::Relaxed);
     let mut args = std::env::args_os().skip(1);
@@ -63,17 +64,17 @@ pub fn run_if_asked() -> Option<ExitCode> {
         return None;
     }
     let Some(order) = Order::read(args) else {
-        eprintln!("{NAME}: `{}` is for the gateway itself", role.display());
+        eprintln!("{NAME}: `{}` is an internal command of the gateway", role.display());
         return Some(ExitCode::from(NOT_GUARDED));
     };
     let outcome = if role == GUARD { guard(&order) } else { become_child(&order) };
     Some(outcome.unwrap_or_else(|error| {
-        eprintln!("{NAME}: a child could not be guarded: {error}");
+        eprintln!("{NAME}: cannot guard a child process: {error}");
         ExitCode::from(NOT_GUARDED)
     }))
 }
 
-/// The arguments with which this program guards another one; `None` where it cannot.
+/// The arguments that make this program guard another one. `None`: it cannot.
 pub(crate) fn arguments<'a>(
     limits: ChildLimits,
     program: &OsStr,
@@ -85,14 +86,14 @@ pub(crate) fn arguments<'a>(
     IS_HERE.load(Ordering::Relaxed).then(|| order.write(GUARD))
 }
 
-/// Tells a guard to end its child, and all that it started, at once.
+/// Makes a guard kill its child and all descendants.
 pub(crate) fn end_at_once(guard: u32) {
     if let Ok(pid) = guard.try_into() {
         let _ = kill(Pid::from_raw(pid), AT_ONCE);
     }
 }
 
-/// What is to run, within which limits, and whose child this process must be.
+/// The program, its limits and the expected parent process.
 struct Order {
     parent: u32,
     limits: ChildLimits,
@@ -113,17 +114,17 @@ impl Order {
         head.into_iter().chain(self.args).collect()
     }
 
-    /// Asks to be told when the parent ends, unless that has happened already.
+    /// Requests a signal at the end of the parent. Fails if the parent has ended.
     fn follow(&self, told: Signal) -> io::Result<()> {
         prctl::set_pdeathsig(told)?;
         if parent_id() == self.parent {
             return Ok(());
         }
-        Err(io::Error::other("the gateway is gone"))
+        Err(io::Error::other("the gateway has ended"))
     }
 }
 
-/// Starts the child, and waits for its end or the gateway's.
+/// Starts the child and waits for its end or the end of the gateway.
 fn guard(order: &Order) -> io::Result<ExitCode> {
     let signals: SigSet = [Signal::SIGCHLD, Signal::SIGTERM, PARENT, AT_ONCE].into_iter().collect();
     signals.thread_block()?;
@@ -137,7 +138,7 @@ fn guard(order: &Order) -> io::Result<ExitCode> {
     };
     let child = Command::new(PROGRAM).arg0(NAME).args(own.write(CHILD)).spawn()?;
     let child = Pid::from_raw(child.id().try_into().map_err(io::Error::other)?);
-    // The gateway must see when the child closes them.
+    // Closed here, so that the gateway notices when the child closes them.
     let nothing = File::options().read(true).write(true).open("/dev/null")?;
     dup2_stdin(&nothing)?;
     dup2_stdout(&nothing)?;
@@ -147,7 +148,7 @@ fn guard(order: &Order) -> io::Result<ExitCode> {
     Ok(end_like(status?))
 }
 
-/// How the child ended; `None`: it is to be ended.
+/// Waits for the child. `None`: the child must be killed.
 fn watch(signals: &SigSet, child: Pid, gateway: u32) -> io::Result<Option<WaitStatus>> {
     loop {
         match signals.wait()? {
@@ -157,7 +158,7 @@ fn watch(signals: &SigSet, child: Pid, gateway: u32) -> io::Result<Option<WaitSt
                 }
             }
             PARENT if parent_id() != gateway => {
-                // To the group, which is the child's, too.
+                // The child belongs to the same process group.
                 kill(Pid::from_raw(0), Signal::SIGTERM)?;
                 thread::spawn(|| {
                     thread::sleep(GRACE);
@@ -170,7 +171,7 @@ fn watch(signals: &SigSet, child: Pid, gateway: u32) -> io::Result<Option<WaitSt
     }
 }
 
-/// Buries who has ended, and says how the child did.
+/// Reaps ended processes. Returns the status of the child if it is among them.
 fn reap(child: Pid) -> Option<WaitStatus> {
     loop {
         match waitpid(None, Some(WaitPidFlag::WNOHANG)) {
@@ -181,8 +182,8 @@ fn reap(child: Pid) -> Option<WaitStatus> {
     }
 }
 
-/// Ends all that is left. Whatever lost its parent is a child of this process now, and what those
-/// have started is once they are gone.
+/// Kills all remaining descendants. Orphans become children of this process, and their children
+/// follow when they end.
 fn sweep() {
     loop {
         for pid in children() {
@@ -201,41 +202,41 @@ fn children() -> Vec<Pid> {
     let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
     let is_child = |pid: &i32| {
         let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-        // After the name, which may be anything: the state, and the parent.
+        // The name may contain any characters; the state and the parent id follow it.
         let parent = stat.rsplit_once(") ").and_then(|(_, rest)| rest.split(' ').nth(1));
         parent == Some(own.as_str())
     };
     pids.filter(is_child).map(Pid::from_raw).collect()
 }
 
-/// Ends this process as the child has ended, so that the gateway sees how that was.
+/// Ends this process with the status of the child, so that the gateway sees it.
 fn end_like(status: Option<WaitStatus>) -> ExitCode {
     let signal = match status {
         Some(WaitStatus::Exited(_, code)) => return u8::try_from(code).unwrap_or(1).into(),
         Some(WaitStatus::Signaled(_, signal, _)) => signal,
         _ => Signal::SIGKILL,
     };
-    // One core file is enough.
+    // Only the child writes a core file.
     let _ = setrlimit(Resource::RLIMIT_CORE, 0, 0);
     let _ = SigSet::from(signal).thread_unblock();
-    // At the first SIGSEGV or SIGBUS the runtime's own handler steps back.
+    // The runtime's handler consumes the first SIGSEGV or SIGBUS.
     let _ = raise(signal).and_then(|()| raise(signal));
     ExitCode::FAILURE
 }
 
-/// Limits this process, and becomes the child.
+/// Sets the limits of this process and becomes the child.
 fn become_child(order: &Order) -> io::Result<ExitCode> {
-    // The guard's own mask would be the child's, which could not be asked to end.
+    // The child would inherit the signal mask of the guard and ignore requests to exit.
     SigSet::empty().thread_set_mask()?;
     order.follow(Signal::SIGKILL)?;
     limit(order.limits)?;
     let error = Command::new(&order.program).args(&order.args).exec();
-    eprintln!("{NAME}: `{}` could not be started: {error}", order.program.display());
+    eprintln!("{NAME}: cannot start `{}`: {error}", order.program.display());
     let is_absent = error.kind() == io::ErrorKind::NotFound;
     Ok(if is_absent { NOT_THERE } else { CANNOT_RUN }.into())
 }
 
-/// Sets what is configured; what the gateway itself may not exceed stays as it is.
+/// Sets the configured limits. Limits below those of the gateway stay unchanged.
 fn limit(limits: ChildLimits) -> io::Result<()> {
     for (resource, most) in [
         (Resource::RLIMIT_CPU, limits.cpu_seconds),

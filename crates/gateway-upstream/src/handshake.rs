@@ -1,4 +1,4 @@
-//! Which era an upstream speaks: what its answers to `server/discover` and `initialize` mean.
+//! Negotiates the era of an upstream from its responses to `server/discover` and `initialize`.
 
 use std::{borrow::Cow, sync::Arc};
 
@@ -10,20 +10,20 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::{
-    error::{Breach, Error},
+    error::{Error, ProtocolViolation},
     reply::Reply,
 };
 
 /// The key of `serverInfo` in `_meta`.
 const SERVER_INFO: &str = "io.modelcontextprotocol/serverInfo";
 
-/// What to speak after an answer to `server/discover`.
+/// The decision after a response to `server/discover`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Verdict {
+pub(super) enum Negotiation {
     Modern,
-    /// It did not understand; try `initialize`.
+    /// The upstream does not know the method; continue with `initialize`.
     Legacy,
-    /// It is modern, but of other versions than ours.
+    /// The upstream is modern and supports only other versions.
     Foreign,
 }
 
@@ -40,8 +40,8 @@ struct UnsupportedVersion<'a> {
     supported: Vec<Cow<'a, str>>,
 }
 
-/// Reads the answer to `server/discover`. Only a recognised modern answer makes a modern server.
-pub(super) fn after_discover(reply: &Reply) -> Verdict {
+/// Evaluates the response to `server/discover`. Only a valid modern response makes a modern server.
+pub(super) fn after_discover(reply: &Reply) -> Negotiation {
     let versions = match reply {
         Reply::Result(raw) => {
             read_object::<DiscoverResult<'_>>(raw).map(|result| result.supported_versions)
@@ -50,36 +50,38 @@ pub(super) fn after_discover(reply: &Reply) -> Verdict {
             (code::UNSUPPORTED_PROTOCOL_VERSION, Some(data)) => {
                 read_object::<UnsupportedVersion<'_>>(data).map(|data| data.supported)
             }
-            (code::HEADER_MISMATCH | code::MISSING_CLIENT_CAPABILITY, _) => return Verdict::Modern,
-            _ => return Verdict::Legacy,
+            (code::HEADER_MISMATCH | code::MISSING_CLIENT_CAPABILITY, _) => {
+                return Negotiation::Modern;
+            }
+            _ => return Negotiation::Legacy,
         },
     };
-    versions.map_or(Verdict::Legacy, |versions| choose(&versions))
+    versions.map_or(Negotiation::Legacy, |versions| choose(&versions))
 }
 
-fn choose(versions: &[Cow<'_, str>]) -> Verdict {
+fn choose(versions: &[Cow<'_, str>]) -> Negotiation {
     if versions.iter().any(|version| version == MODERN_VERSION) {
-        Verdict::Modern
+        Negotiation::Modern
     } else if versions.iter().any(|version| LEGACY_VERSIONS.contains(&version.as_ref())) {
-        Verdict::Legacy
+        Negotiation::Legacy
     } else {
-        Verdict::Foreign
+        Negotiation::Foreign
     }
 }
 
-/// What an upstream says of itself.
+/// The self-description of an upstream.
 #[derive(Debug, Clone, Default)]
-pub(super) struct About {
-    /// What it can do.
+pub(super) struct UpstreamInfo {
+    /// The declared capabilities.
     pub(super) capabilities: Capabilities,
-    /// How its tools are best used, for the model.
+    /// The `instructions` for the model.
     pub(super) instructions: Option<String>,
-    /// Its `serverInfo`.
+    /// The `serverInfo`.
     pub(super) info: Option<Arc<RawValue>>,
 }
 
-impl About {
-    /// From the answer to `server/discover` or `initialize`.
+impl UpstreamInfo {
+    /// Reads the response to `server/discover` or `initialize`.
     pub(super) fn of_reply(reply: &Reply) -> Option<Self> {
         #[derive(Deserialize)]
         struct Said<'a> {
@@ -109,12 +111,13 @@ struct InitializeResult<'a> {
     protocol_version: Cow<'a, str>,
 }
 
-/// Reads the answer to `initialize`: the version that both speak now.
+/// Evaluates the response to `initialize` and returns the negotiated version.
 pub(super) fn after_initialize(reply: Reply) -> Result<&'static str, Error> {
     let raw: Box<RawValue> = reply.into_result()?;
-    let result: InitializeResult<'_> = read_object(&raw).ok_or(Breach::Shape("initialize"))?;
+    let result: InitializeResult<'_> =
+        read_object(&raw).ok_or(ProtocolViolation::Shape("initialize"))?;
     let known = LEGACY_VERSIONS.into_iter().find(|version| *version == result.protocol_version);
-    known.ok_or_else(|| Breach::NoCommonVersion.into())
+    known.ok_or_else(|| ProtocolViolation::NoCommonVersion.into())
 }
 
 #[cfg(test)]
@@ -125,44 +128,45 @@ mod tests {
 
     fn reply(outcome: &str) -> Reply {
         let body = format!(r#"{{"jsonrpc":"2.0","id":1,{outcome}}}"#);
-        let Ok(Message::Response(response)) = parse(body.as_bytes(), Limits::of_bytes(1000)) else {
+        let Ok(Message::Response(response)) = parse(body.as_bytes(), Limits::with_max_bytes(1000))
+        else {
             panic!("{body}")
         };
         response.outcome.into()
     }
 
     #[test]
-    fn only_recognised_modern_answers_make_a_modern_server() {
+    fn only_valid_modern_responses_are_modern() {
         let unsupported = |supported: &str| {
             format!(
                 r#""error":{{"code":-32022,"message":"no","data":{{"supported":{supported}}}}}"#
             )
         };
         for (outcome, verdict) in [
-            (r#""result":{"supportedVersions":["2026-07-28","x"]}"#.into(), Verdict::Modern),
-            (r#""result":{"supportedVersions":["2025-06-18"]}"#.into(), Verdict::Legacy),
-            (r#""result":{"supportedVersions":["2031-01-01"]}"#.into(), Verdict::Foreign),
-            (r#""result":{}"#.into(), Verdict::Legacy),
-            (r#""result":[["2026-07-28"]]"#.into(), Verdict::Legacy),
-            (r#""error":{"code":-32601,"message":"?"}"#.into(), Verdict::Legacy),
-            (r#""error":{"code":-32000,"message":"?"}"#.into(), Verdict::Legacy),
-            (r#""error":{"code":-32020,"message":"?"}"#.into(), Verdict::Modern),
-            (r#""error":{"code":-32022,"message":"?"}"#.into(), Verdict::Legacy),
-            (unsupported(r#"["2027-01-01","2025-11-25"]"#), Verdict::Legacy),
-            (unsupported(r#"["2027-01-01"]"#), Verdict::Foreign),
+            (r#""result":{"supportedVersions":["2026-07-28","x"]}"#.into(), Negotiation::Modern),
+            (r#""result":{"supportedVersions":["2025-06-18"]}"#.into(), Negotiation::Legacy),
+            (r#""result":{"supportedVersions":["2031-01-01"]}"#.into(), Negotiation::Foreign),
+            (r#""result":{}"#.into(), Negotiation::Legacy),
+            (r#""result":[["2026-07-28"]]"#.into(), Negotiation::Legacy),
+            (r#""error":{"code":-32601,"message":"?"}"#.into(), Negotiation::Legacy),
+            (r#""error":{"code":-32000,"message":"?"}"#.into(), Negotiation::Legacy),
+            (r#""error":{"code":-32020,"message":"?"}"#.into(), Negotiation::Modern),
+            (r#""error":{"code":-32022,"message":"?"}"#.into(), Negotiation::Legacy),
+            (unsupported(r#"["2027-01-01","2025-11-25"]"#), Negotiation::Legacy),
+            (unsupported(r#"["2027-01-01"]"#), Negotiation::Foreign),
         ] {
             assert_eq!(after_discover(&reply(&outcome)), verdict, "{outcome}");
         }
     }
 
     #[test]
-    fn initialize_settles_on_a_known_version() {
+    fn initialize_negotiates_a_known_version() {
         let version = |version: &str| {
             after_initialize(reply(&format!(r#""result":{{"protocolVersion":"{version}"}}"#)))
         };
         assert_eq!(version("2025-03-26").unwrap(), "2025-03-26");
         let error = version("2031-01-01").unwrap_err();
-        assert!(matches!(error, Error::Protocol { what: Breach::NoCommonVersion }));
+        assert!(matches!(error, Error::Protocol { what: ProtocolViolation::NoCommonVersion }));
         let error = after_initialize(reply(r#""error":{"code":-5,"message":"m"}"#)).unwrap_err();
         assert!(matches!(error, Error::Rpc { code: -5, .. }));
     }

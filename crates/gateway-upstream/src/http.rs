@@ -1,27 +1,26 @@
-//! MCP over Streamable HTTP, in both eras: finding out the era, keeping the sessions, one request
-//! a POST.
+//! MCP over Streamable HTTP in both eras: era detection, sessions, and one request per POST.
 //!
-//! A caller of the older era that has a session of its own gets one of its own here too, where the
-//! upstream has sessions: such servers may keep state in them. Everything else goes over one shared
-//! session. The HTTP+SSE transport of 2024 is
-//! recognized and rejected by name. Redirects are not followed, and proxies are not used.
+//! A legacy client with a session gets its own upstream session, if the upstream has sessions,
+//! because such servers may keep state in them. All other requests share one session. The HTTP+SSE
+//! transport of 2024 is recognized and rejected by name. Redirects are not followed, and proxies
+//! are not used.
 
+mod address_filter;
 mod answer;
 mod auth;
+mod caller_sessions;
 mod cancel;
-mod check;
 mod client;
 mod connector;
-mod dial;
-mod doubt;
-mod ear;
 mod headers;
+mod health_check;
 mod http_sse;
 mod listen;
-mod own;
+mod message_sink;
+mod renegotiation;
 mod resume;
 mod session;
-mod way;
+mod transport;
 
 use std::{
     sync::{
@@ -41,26 +40,26 @@ use gateway_protocol::{
 use tokio::time::timeout;
 
 use self::{
-    answer::Answer,
+    answer::PostResponse,
+    caller_sessions::{CallerSessions, Lease},
     cancel::CancelOnDrop,
-    ear::Ear,
-    own::{Lease, OwnSessions},
+    message_sink::MessageSink,
     session::Session,
 };
 pub(super) use self::{
     answer::{Expected, read_one},
     client::InvalidAddress,
-    way::{OnBehalf, Way},
+    transport::{Subject, Transport},
 };
 pub use self::{client::Client, connector::Connector};
 use super::{
-    announce::Announcer,
-    attempt::Attempts,
-    error::{Breach, Error, Phase},
-    handshake::{self, About, Verdict},
+    error::{Error, Phase, ProtocolViolation},
+    events::EventPublisher,
+    handshake::{self, Negotiation, UpstreamInfo},
     message::{self, Outgoing},
     reply::Reply,
     routing::TargetId,
+    single_flight::SingleFlight,
     subscriptions::Subscriptions,
 };
 use crate::TransportConfig;
@@ -68,56 +67,56 @@ use crate::TransportConfig;
 /// One upstream over HTTP.
 #[derive(Debug)]
 pub(super) struct HttpLink {
-    way: Arc<Way>,
+    transport: Arc<Transport>,
     session: ArcSwapOption<Session>,
-    own: OwnSessions,
-    about: ArcSwapOption<About>,
+    own: CallerSessions,
+    about: ArcSwapOption<UpstreamInfo>,
     next_id: AtomicU64,
-    handshakes: Attempts,
+    handshakes: SingleFlight,
 }
 
-/// A request and what its headers repeat of it.
+/// The headers that mirror parts of a request.
 type Mirrored<'a> = &'a [(HeaderName, HeaderValue)];
 
 impl HttpLink {
-    /// A link that does nothing until it is used. Must be called inside a runtime.
+    /// Creates a link without connecting. Must be called inside a Tokio runtime.
     pub(super) fn new(
-        announcer: Arc<Announcer>,
+        publisher: Arc<EventPublisher>,
         server: TargetId,
         transport: &TransportConfig,
         shared: &Client,
     ) -> Result<Self, InvalidAddress> {
-        let way = Way::new(server, announcer, transport, shared)?;
+        let transport = Transport::new(server, publisher, transport, shared)?;
         Ok(Self {
-            own: OwnSessions::new(way.client.limits().sessions),
-            way: Arc::new(way),
+            own: CallerSessions::new(transport.client.limits().sessions),
+            transport: Arc::new(transport),
             session: ArcSwapOption::empty(),
             about: ArcSwapOption::empty(),
             next_id: AtomicU64::new(1),
-            handshakes: Attempts::default(),
+            handshakes: SingleFlight::default(),
         })
     }
 
-    /// What the upstream speaks, as far as it is known.
+    /// The era of the upstream, if it is known.
     pub(super) fn era(&self) -> Option<Era> {
         self.session.load().as_deref().map(|session| session.era)
     }
 
-    /// What the upstream said of itself.
-    pub(super) fn about(&self) -> Option<Arc<About>> {
+    /// The self-description of the upstream.
+    pub(super) fn about(&self) -> Option<Arc<UpstreamInfo>> {
         self.about.load_full()
     }
 
-    /// Sends a request and waits for its answer. A session that the upstream has forgotten is
-    /// opened again, once: it refused the request unread. What few requests need is boxed, here and
-    /// below: each call's future would be moved with room for it.
+    /// Sends a request and waits for its response. An expired session is reopened once, because the
+    /// upstream rejected the request unprocessed. Rare branches are boxed, here and below, to keep
+    /// the future of each call small.
     pub(super) async fn request(
         &self,
         outgoing: &Outgoing<'_>,
         mirrored: Mirrored<'_>,
     ) -> Result<(Reply, Era), Error> {
-        let caller = self.way.caller(outgoing)?;
-        let before = |error: Error| error.before_request(&self.way.server);
+        let caller = self.transport.caller(outgoing)?;
+        let before = |error: Error| error.before_request(&self.transport.server);
         let mut lease = self.lease_for(outgoing, &caller).await.map_err(before)?;
         let opened = self.session_for(outgoing, (lease.as_ref(), &caller)).await;
         let session = opened.map_err(before)?;
@@ -125,7 +124,7 @@ impl HttpLink {
         if let (Some(lease), Ok(_)) = (&mut lease, &answer) {
             lease.over();
         }
-        if doubt::must_start_over(session.era, outgoing, &answer) {
+        if renegotiation::must_renegotiate(session.era, outgoing, &answer) {
             let is_gone = session.is_gone(&answer);
             if self.forget(&session) && answer.is_ok() && !is_gone {
                 self.end_when_unused(&session);
@@ -143,7 +142,7 @@ impl HttpLink {
         Ok((answer?.into_reply()?, session.era))
     }
 
-    /// Forgets a session, and says whether it was still known. Requests that run in it go on.
+    /// Removes a session. Returns whether it was known. Running requests in it continue.
     fn forget(&self, session: &Arc<Session>) -> bool {
         session.forget();
         if self.own.forget(session) {
@@ -153,48 +152,48 @@ impl HttpLink {
         known.as_ref().is_some_and(|known| Arc::ptr_eq(known, session))
     }
 
-    /// Ends a session of which the upstream may still keep the state.
+    /// Ends a session whose state the upstream may still keep.
     fn end_in_background(&self, session: &Session) {
         if session.has_id {
-            let request = self.way.address.delete(session.headers.clone());
-            self.way.send_in_background(request, session.on_behalf(), ());
+            let request = self.transport.address.delete(session.headers.clone());
+            self.transport.send_in_background(request, session.subject(), ());
         }
     }
 
-    /// Ends a session in doubt once no request runs in it: other callers may share it, and the
+    /// Ends a doubtful session once no request runs in it: other callers may share it, and the
     /// upstream may still know it.
     fn end_when_unused(&self, session: &Session) {
         if !session.has_id {
             return;
         }
-        let request = self.way.address.delete(session.headers.clone());
-        let (way, on_behalf) = (Arc::clone(&self.way), session.on_behalf());
+        let request = self.transport.address.delete(session.headers.clone());
+        let (transport, subject) = (Arc::clone(&self.transport), session.subject());
         let unused = session.ended();
         tokio::spawn(async move {
             unused.cancelled().await;
-            way.send_in_background(request, on_behalf, ());
+            transport.send_in_background(request, subject, ());
         });
     }
 
-    /// Passes on what a caller says in its session, if there is one for it here.
-    pub(super) fn tell_session(&self, id: &str, method: &str) {
+    /// Forwards a notification of a caller's session to its upstream session, if there is one.
+    pub(super) fn notify_session(&self, id: &str, method: &str) {
         if let Some(session) = self.own.find(id) {
-            self.way.post_in_background(&session, jsonrpc::notification(method, None), ());
+            self.transport.post_in_background(&session, jsonrpc::notification(method, None), ());
         }
     }
 
-    /// A caller's session has ended, and with it what was opened for it here.
+    /// Ends the upstream session of a caller's session.
     pub(super) fn end_session(&self, id: &str) {
         if let Some(session) = self.own.remove(id) {
             self.end_in_background(&session);
         }
     }
 
-    /// A session for this request alone, where an upstream of the older era may ask its caller.
+    /// Leases a session for this request alone, if a legacy upstream may ask its caller.
     async fn lease_for(
         &self,
         outgoing: &Outgoing<'_>,
-        caller: &OnBehalf,
+        caller: &Subject,
     ) -> Result<Option<Lease<'_>>, Error> {
         let Some(request) = outgoing.request() else { return Ok(None) };
         for id in self.own.take_abandoned() {
@@ -204,20 +203,22 @@ impl HttpLink {
         Ok(is_legacy.then(|| self.own.lend(request.context, caller)).flatten())
     }
 
-    /// The session over which a request goes, with the log level that it wants.
+    /// The session of a request, with the requested log level.
     async fn session_for(
         &self,
         outgoing: &Outgoing<'_>,
-        (lease, caller): (Option<&Lease<'_>>, &OnBehalf),
+        (lease, caller): (Option<&Lease<'_>>, &Subject),
     ) -> Result<Arc<Session>, Error> {
         let shared = self.session().await?;
         let Some(request) = outgoing.request() else { return Ok(shared) };
         let id = request.context.session.as_ref().or(lease.map(Lease::id)).cloned();
-        // What is in nobody's name in particular is not to be in a caller's.
-        let in_its_name = || caller.as_ref().filter(|_| shared.is_legacy()).map(own::id_of);
+        // A request without a subject must not use the session of a caller.
+        let in_its_name =
+            || caller.as_ref().filter(|_| shared.is_legacy()).map(caller_sessions::id_of);
         let session = match id.or_else(in_its_name) {
             Some(id) => {
-                Box::pin(own::session(self, &shared, (&id, request.context, caller))).await?
+                Box::pin(caller_sessions::session(self, &shared, (&id, request.context, caller)))
+                    .await?
             }
             None => shared,
         };
@@ -227,7 +228,7 @@ impl HttpLink {
         Ok(session)
     }
 
-    /// The shared session; the first one who needs it opens it, the others wait for that.
+    /// The shared session. Concurrent callers share one attempt to open it.
     async fn session(&self) -> Result<Arc<Session>, Error> {
         if let Some(session) = self.session.load_full() {
             return Ok(session);
@@ -238,29 +239,29 @@ impl HttpLink {
             self.session.store(Some(Arc::clone(&session)));
             Ok(session)
         });
-        self.handshakes.make(&self.way.server, || self.session.load_full(), attempt).await
+        self.handshakes.make(&self.transport.server, || self.session.load_full(), attempt).await
     }
 
-    /// Finds out the era, and shakes hands where it has handshakes.
+    /// Detects the era, and performs the handshake of a legacy upstream.
     async fn open(&self) -> Result<Session, Error> {
-        let limit_ms = self.way.client.limits().list_timeout_ms;
+        let limit_ms = self.transport.client.limits().list_timeout_ms;
         let opened = timeout(Duration::from_millis(limit_ms), async {
-            let modern = Session::modern(&self.way.address.headers);
+            let modern = Session::modern(&self.transport.address.headers);
             let answer = self.exchange(&modern, &Outgoing::Discover, &[]).await;
             let about = answer.as_ref().ok().and_then(|answer| answer.reply.as_ref());
-            let about = about.and_then(About::of_reply);
-            match doubt::verdict(answer)? {
-                Verdict::Modern => {
+            let about = about.and_then(UpstreamInfo::of_reply);
+            match renegotiation::verdict(answer)? {
+                Negotiation::Modern => {
                     self.about.store(about.map(Arc::new));
                     Ok(modern)
                 }
-                Verdict::Legacy => {
+                Negotiation::Legacy => {
                     let opened = self.initialize("{}", &None).await;
                     let (session, about) = self.named(opened).await?;
                     self.about.store(about.map(Arc::new));
                     Ok(session)
                 }
-                Verdict::Foreign => Err(Breach::NoCommonVersion.into()),
+                Negotiation::Foreign => Err(ProtocolViolation::NoCommonVersion.into()),
             }
         });
         opened.await.unwrap_or(Err(Error::Timeout { phase: Phase::Connect, after_ms: limit_ms }))
@@ -269,77 +270,77 @@ impl HttpLink {
     /// Replaces the status of a rejected `initialize` by the name of an unsupported transport.
     async fn named<T>(&self, opened: Result<T, Error>) -> Result<T, Error> {
         let is_rejected = matches!(opened,
-            Err(Error::Protocol { what: Breach::Status(status) }) if (400..500).contains(&status));
-        let headers = &self.way.address.headers;
-        if is_rejected && http_sse::is_spoken(&self.way, headers, &None).await {
-            return Err(Breach::HttpSse.into());
+            Err(Error::Protocol { what: ProtocolViolation::Status(status) }) if (400..500).contains(&status));
+        let headers = &self.transport.address.headers;
+        if is_rejected && http_sse::is_spoken(&self.transport, headers, &None).await {
+            return Err(ProtocolViolation::HttpSse.into());
         }
         opened
     }
 
-    /// Opens a session for a caller with these capabilities, in this caller's name.
+    /// Opens a session for a caller with these capabilities and this subject.
     async fn initialize(
         &self,
         capabilities: &str,
-        on_behalf: &OnBehalf,
-    ) -> Result<(Session, Option<About>), Error> {
-        let before = Session::before_initialize(&self.way.address.headers);
-        before.act_for(on_behalf);
+        subject: &Subject,
+    ) -> Result<(Session, Option<UpstreamInfo>), Error> {
+        let before = Session::before_initialize(&self.transport.address.headers);
+        before.set_subject(subject);
         let initialize = Outgoing::Initialize { capabilities };
         let mut answer = self.exchange(&before, &initialize, &[]).await?;
         let id = answer.session_id.take();
         let reply = answer.into_reply()?;
-        let about = About::of_reply(&reply);
+        let about = UpstreamInfo::of_reply(&reply);
         let version = handshake::after_initialize(reply)?;
-        let session = Session::legacy(&self.way.address.headers, version, id);
-        session.act_for(on_behalf);
-        let request = self.way.address.post(session.headers.clone(), message::initialized());
-        let status = answer::acknowledgement(self.way.send(request, on_behalf).await?).await?;
+        let session = Session::legacy(&self.transport.address.headers, version, id);
+        session.set_subject(subject);
+        let request = self.transport.address.post(session.headers.clone(), message::initialized());
+        let status = answer::acknowledgement(self.transport.send(request, subject).await?).await?;
         if status.is_success() { Ok((session, about)) } else { Err(answer::no(status)) }
     }
 
-    /// One POST and its answer. When the future is dropped, the connection closes; that cancels
-    /// the request in the modern era, and in the legacy era a notification does.
+    /// Sends one POST and reads its response. Dropping the future closes the connection, which
+    /// cancels a modern request; a legacy request is cancelled with a notification.
     async fn exchange(
         &self,
         session: &Session,
         outgoing: &Outgoing<'_>,
         mirrored: Mirrored<'_>,
-    ) -> Result<Answer, Error> {
+    ) -> Result<PostResponse, Error> {
         let id = self.next_id.fetch_add(1, Ordering::Relaxed);
         let headers = request_headers(session, outgoing, mirrored);
         let body = Bytes::from(outgoing.write(id, session.era));
         let cancellable = outgoing.is_cancellable().then_some(id);
-        let cancel = CancelOnDrop { way: &self.way, session, id: cancellable };
-        let side = outgoing.request().and_then(|request| request.side);
-        let _present = session.enter(side);
-        let on_behalf = self.way.on_behalf(session, outgoing);
-        let mut request = self.way.address.post(headers, body);
-        if let Some(departure) = outgoing.departure() {
-            request.body_mut().departs(departure);
+        let cancel = CancelOnDrop { transport: &self.transport, session, id: cancellable };
+        let channel = outgoing.request().and_then(|request| request.channel);
+        let _present = session.enter(channel);
+        let subject = self.transport.subject(session, outgoing);
+        let mut request = self.transport.address.post(headers, body);
+        if let Some(send_state) = outgoing.send_state() {
+            request.body_mut().track(send_state);
         }
-        let response = self.way.send(request, &on_behalf).await?;
-        let limit_bytes = self.way.client.limits().response_bytes;
-        let ear = Ear { way: &self.way, session, side };
+        let response = self.transport.send(request, &subject).await?;
+        let limit_bytes = self.transport.client.limits().response_bytes;
+        let sink = MessageSink { transport: &self.transport, session, channel };
         let request = outgoing.request();
         let buffered = request.and_then(|request| request.context.buffered.as_deref());
         let expected = Expected { id, limit_bytes, buffered };
-        let answer = answer::read(response, expected, ear).await;
+        let answer = answer::read(response, expected, sink).await;
         cancel.disarm();
         answer
     }
 
-    /// Follows what the upstream says to everybody, for as long as it is not dropped.
+    /// Receives the notifications of the upstream until the future is dropped.
     pub(super) async fn listen(&self, subscriptions: &Subscriptions) {
         listen::forever(self, subscriptions).await;
     }
 
-    /// Says good-bye to a legacy server, which may keep state until then.
+    /// Ends the sessions at a legacy server, which may keep state until then.
     pub(super) async fn close(&self) {
         let sessions = self.own.drain().into_iter().chain(self.session.swap(None));
         let farewells = sessions.filter(|session| session.has_id).map(async |session| {
-            let request = self.way.address.delete(session.headers.clone());
-            self.way.send(request, &session.on_behalf()).await
+            let request = self.transport.address.delete(session.headers.clone());
+            self.transport.send(request, &session.subject()).await
         });
         let all = futures_util::future::join_all(farewells);
         let _ = timeout(Duration::from_secs(1), all).await;

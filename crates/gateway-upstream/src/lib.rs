@@ -4,39 +4,40 @@
 //! [`Permit`](gateway_policy::Permit).
 
 mod a2a;
-mod announce;
-mod attempt;
 mod breaker;
+mod client_channel;
+mod concurrency;
 mod definitions;
-mod departure;
 mod error;
+mod events;
 mod features;
-mod gate;
 #[cfg(target_os = "linux")]
 pub mod guard;
 mod handshake;
 mod http;
-mod lanes;
+mod in_flight;
 mod link;
 mod message;
 mod reply;
 mod request;
-mod roster;
 mod routing;
 mod secret;
+mod send_state;
 mod settings;
-mod side;
+mod single_flight;
 mod start;
 mod stdio;
 mod subscriptions;
 mod target;
+mod target_set;
 #[cfg(test)]
 mod tests;
-mod visit;
+mod timing;
+mod workers;
 
-use std::{sync::Arc, time::Duration};
+use std::sync::Arc;
 
-use gateway_policy::{Permit, Principal};
+use gateway_policy::{Permit, QuotaKey};
 use gateway_protocol::{mcp::RawResult, naming::Prefix};
 use registry_core::{Key, entity::Exposure};
 use tokio::sync::{broadcast, watch};
@@ -46,202 +47,160 @@ use tokio_util::{
 };
 
 pub use self::{
-    announce::{Announcement, News},
-    breaker::Open,
+    breaker::CircuitOpen,
+    client_channel::{ClientAnswer, ClientChannel, ClientRequest, InterimMessage},
+    concurrency::{LimitReached, Load},
     definitions::{Definitions, Tools, interfaces_in},
-    error::{Breach, Crowded, Error, NoCredentials, NoToken, NoTurn, Phase},
-    features::{Entries, Features, renamed},
-    gate::{Load, Overloaded},
+    error::{
+        CallNotStarted, ChildLimitReached, Error, MissingToken, Phase, ProtocolViolation,
+        TokenError,
+    },
+    events::{UpstreamChange, UpstreamEvent},
+    features::{FeatureEntries, Features, renamed},
     http::{Client, Connector},
-    lanes::Lanes,
-    request::{Context, Request},
+    request::{Request, RequestContext},
     routing::{Route, Routing, TargetId},
-    secret::{SecretSource, UnusableSecret, redact_url},
+    secret::{SecretError, SecretSource, redact_url},
     settings::{
         Addresses, AuthConfig, ChildLimits, ClientAuthentication, Grant, TargetConfig,
         TransportConfig, UpstreamLimits,
     },
-    side::{Answered, Meanwhile, Question, Side},
     stdio::{Line, Lines, id_at_ends, on_one_line},
-    subscriptions::Subscribed,
+    subscriptions::Subscription,
     target::{TargetHealth, TargetState},
+    workers::WorkerRuntimes,
 };
-use self::{roster::Roster, target::Target};
+use self::{target::Target, target_set::TargetSet, timing::Timing};
 
-/// Prefix and exposure of a target's prompts and resources.
+/// The prefix and the exposure of a target's prompts and resources.
 #[derive(Debug, Clone)]
-pub struct Showing {
+pub struct FeatureExposure {
     /// The prefix of its names.
     pub prefix: Prefix,
-    /// Exposed features; `None`: as registered.
+    /// The exposed features. `None`: as registered.
     pub exposes: Option<Vec<Exposure>>,
 }
 
 /// All configured targets.
 #[derive(Debug)]
 pub struct Upstreams {
-    roster: Roster,
+    targets: TargetSet,
     tasks: TaskTracker,
     stop: CancellationToken,
     _stop_on_drop: DropGuard,
 }
 
-/// How often things are done, so that tests need not wait.
-#[derive(Debug, Clone, Copy)]
-struct Timing {
-    /// Between two lists of a target that is well.
-    relist: Duration,
-    /// Between two looks whether a target over the network is still there.
-    check: Duration,
-    /// Before the first new attempt at a target that is not; it doubles.
-    retry_first: Duration,
-    /// The longest such wait.
-    retry_longest: Duration,
-    /// How long a child must have lived for its next failure to count as the first.
-    stable: Duration,
-    /// How long a child may take to end before it is ended.
-    grace: Duration,
-    /// How long a caller's own child is kept without a call.
-    idle: Duration,
-    /// How long a caller may take to answer a question.
-    answer: Duration,
-}
-
-impl Default for Timing {
-    fn default() -> Self {
-        Self {
-            relist: Duration::from_mins(1),
-            check: Duration::from_secs(5),
-            retry_first: Duration::from_millis(250),
-            retry_longest: Duration::from_secs(30),
-            stable: Duration::from_secs(10),
-            grace: Duration::from_secs(2),
-            idle: Duration::from_mins(5),
-            answer: Duration::from_mins(5),
-        }
-    }
-}
-
 impl Upstreams {
-    /// Starts to connect to all targets, in the background, and returns at once. Must be called
-    /// inside a runtime.
+    /// Starts connecting to all targets in the background. Must be called inside a Tokio runtime.
     pub fn start(targets: &[TargetConfig], limits: UpstreamLimits) -> Arc<Self> {
         Self::start_with(targets, limits, Timing::default())
     }
 
     fn start_with(targets: &[TargetConfig], limits: UpstreamLimits, timing: Timing) -> Arc<Self> {
         let (stop, tasks) = (CancellationToken::new(), TaskTracker::new());
-        let roster = Roster::new(timing, tasks.clone(), stop.clone());
-        roster.configure(targets, limits);
+        let target_set = TargetSet::new(timing, tasks.clone(), stop.clone());
+        target_set.configure(targets, limits);
         let stop_on_drop = stop.clone().drop_guard();
-        Arc::new(Self { roster, tasks, stop, _stop_on_drop: stop_on_drop })
+        Arc::new(Self { targets: target_set, tasks, stop, _stop_on_drop: stop_on_drop })
     }
 
-    /// Makes these the targets, and returns at once. Those that are configured as before go on;
-    /// those that go finish what they have begun. Must be called inside a runtime.
+    /// Replaces the targets. Unchanged targets keep running; removed ones finish their requests.
+    /// Must be called inside a Tokio runtime.
     pub fn configure(&self, targets: &[TargetConfig], limits: UpstreamLimits) {
-        self.roster.configure(targets, limits);
+        self.targets.configure(targets, limits);
     }
 
-    /// Sends a caller's request. This is the only way to an upstream. Dropping the future cancels
-    /// the request there too.
+    /// Sends a caller's request. Dropping the future cancels the request at the upstream too.
     pub async fn send(&self, permit: Permit, request: Request<'_>) -> Result<RawResult, Error> {
-        self.run(permit.server(), permit.subject(), request).await
-    }
-
-    async fn run(
-        &self,
-        server: &Key,
-        subject: &str,
-        request: Request<'_>,
-    ) -> Result<RawResult, Error> {
-        let target = self.target(server)?;
+        let target = self.target(permit.server())?;
         if self.stop.is_cancelled() {
             let source = "the gateway is stopping".into();
-            return Err(Error::Unavailable { target: server.into(), source });
+            return Err(Error::Unavailable { target: permit.server().into(), source });
         }
-        target.send(subject, request).await
+        target.send(permit, request).await
     }
 
     fn target(&self, server: &Key) -> Result<Arc<Target>, Error> {
-        self.roster.find(server)
+        self.targets.find(server)
     }
 
-    /// Watches a resource for somebody until what is returned is dropped; updates are announced.
-    pub fn watch(&self, permit: &Permit, principal: &Principal) -> Result<Subscribed, Error> {
+    /// Subscribes a caller to a resource until the returned guard is dropped. Updates are announced.
+    pub fn subscribe(&self, permit: Permit, quota_key: &QuotaKey) -> Result<Subscription, Error> {
         let target = self.target(permit.server())?;
-        Ok(target.subscriptions().watch(permit.subject(), principal)?)
+        Ok(target.subscriptions().watch(permit.into_subject(), quota_key)?)
     }
 
-    /// What upstreams say to everybody, from now on.
-    pub fn announcements(&self) -> broadcast::Receiver<Announcement> {
-        self.roster.board.subscribe()
+    /// Subscribes to the changes that upstreams announce.
+    pub fn subscribe_events(&self) -> broadcast::Receiver<UpstreamEvent> {
+        self.targets.event_bus.subscribe()
     }
 
-    /// Prefix and exposure of a server's prompts and resources, if it has a target.
-    pub fn showing(&self, server: &Key) -> Option<Showing> {
-        let config = self.roster.config(server)?;
-        Some(Showing { prefix: config.prefix.clone(), exposes: config.exposes.clone() })
+    /// The prefix and the exposure of a server's prompts and resources, if it has a target.
+    pub fn feature_exposure(&self, server: &Key) -> Option<FeatureExposure> {
+        let config = self.targets.config(server)?;
+        Some(FeatureExposure { prefix: config.prefix.clone(), exposes: config.exposes.clone() })
     }
 
-    /// Passes on what a caller says in its session, to where one was opened for it.
-    pub fn tell_session(&self, id: &str, method: &str) {
-        for target in self.roster.running() {
-            target.tell_session(id, method);
+    /// Forwards a notification of a caller's session to the upstream sessions that were opened for
+    /// it.
+    pub fn notify_session(&self, id: &str, method: &str) {
+        for target in self.targets.running() {
+            target.notify_session(id, method);
         }
     }
 
-    /// A caller's session has ended: what was opened for it at upstreams ends too.
+    /// Ends the upstream sessions that were opened for a caller's session.
     pub fn end_session(&self, id: &str) {
-        for target in self.roster.running() {
+        for target in self.targets.running() {
             target.end_session(id);
         }
     }
 
-    /// What every target lists, followed live. It changes only when a list did.
+    /// The definitions of all targets. The value changes only when a list did.
     pub fn definitions(&self) -> watch::Receiver<Arc<Definitions>> {
-        self.roster.definitions()
+        self.targets.definitions()
     }
 
-    /// How each target is, in the order of their keys.
+    /// The health of each target in the order of the keys.
     pub fn health(&self) -> Vec<TargetHealth> {
-        self.roster.health()
+        self.targets.health()
     }
 
-    /// The target of a registered server or agent version; `None` without one.
+    /// The target of a registered server or agent version.
     pub fn route(&self, server: &Key) -> Option<Route> {
-        self.roster.route(server)
+        self.targets.route(server)
     }
 
-    /// Whether the target of a registered server answers; `None` without a target, or without one that
-    /// was started.
+    /// Whether the target of a registered server is up. `None`: the server has no target, or none
+    /// that was started.
     pub fn is_up(&self, server: &Key) -> Option<bool> {
-        self.roster.is_up(server)
+        self.targets.is_up(server)
     }
 
-    /// Requests a new check of a target. `Some(false)`: the target is stopped; `None`: there is none.
+    /// Requests a check of a target. `Some(false)`: the target is stopped. `None`: there is no such
+    /// target.
     pub fn check(&self, target: &TargetId) -> Option<bool> {
-        self.roster.check(target)
+        self.targets.check(target)
     }
 
-    /// Stops a target, which finishes what it has begun, until it is started again; says whether
-    /// there is one.
+    /// Stops a target until it is started again. Running requests finish. Returns whether the
+    /// target exists.
     pub fn stop(&self, target: &TargetId) -> bool {
-        self.roster.stop(target)
+        self.targets.stop(target)
     }
 
-    /// Starts a target that was stopped, and says whether there is one.
-    pub fn start_again(&self, target: &TargetId) -> bool {
-        self.roster.start(target)
+    /// Starts a stopped target. Returns whether the target exists.
+    pub fn resume(&self, target: &TargetId) -> bool {
+        self.targets.start(target)
     }
 
-    /// Stops a target that is not connected at start, until its first call.
-    pub fn rest(&self, target: &TargetId) {
-        self.roster.rest(target);
+    /// Leaves a target without `autoStart` unconnected until its first call.
+    pub fn leave_idle(&self, target: &TargetId) {
+        self.targets.leave_idle(target);
     }
 
-    /// Ends everything that runs in the background, and every child process. New calls are
-    /// refused; those that are under way over HTTP may finish, those to children fail.
+    /// Stops all background tasks and child processes. New calls are rejected. Running calls over
+    /// HTTP may finish; running calls to child processes fail.
     pub async fn shutdown(&self) {
         self.stop.cancel();
         self.tasks.close();

@@ -1,4 +1,4 @@
-//! A way to one upstream, whatever it is made of.
+//! A link to one upstream over any transport.
 
 use std::{sync::Arc, time::Duration};
 
@@ -10,9 +10,9 @@ use tokio_util::task::TaskTracker;
 
 use super::{
     a2a::AgentLink,
-    announce::Announcer,
     error::{Error, Phase},
-    handshake::About,
+    events::EventPublisher,
+    handshake::UpstreamInfo,
     http::{Client, HttpLink},
     message::Outgoing,
     reply::Reply,
@@ -23,48 +23,48 @@ use super::{
 };
 use crate::TransportConfig;
 
-/// A way to one upstream.
+/// A link to one upstream.
 #[derive(Debug)]
 pub(super) enum Link {
-    /// Over the network.
+    /// An MCP server over HTTP.
     Http(Box<HttpLink>),
-    /// To a child process.
+    /// An MCP server in a child process.
     Stdio(StdioLink),
-    /// To an agent.
+    /// An A2A agent.
     Agent(Arc<AgentLink>),
-    /// The configuration makes no sense; why.
+    /// The configuration is unusable, with the reason.
     Broken(TargetId, String),
 }
 
 impl Link {
-    /// Opens the way, and starts what it needs in the background.
+    /// Creates the link and starts its background tasks.
     pub(super) fn start(
         start: &Start<'_>,
         client: &Client,
         tasks: &TaskTracker,
-        announcer: &Arc<Announcer>,
+        publisher: &Arc<EventPublisher>,
     ) -> Self {
         let server = start.config.server.clone();
         match &start.config.transport {
             transport @ TransportConfig::Http { .. } => {
-                let (announcer, of) = (Arc::clone(announcer), server.clone());
+                let (publisher, of) = (Arc::clone(publisher), server.clone());
                 let link = if server.kind == Kind::Agent {
-                    AgentLink::new((announcer, of), transport, client, start.stop.clone())
+                    AgentLink::new((publisher, of), transport, client, start.stop.clone())
                         .map(|link| Self::Agent(Arc::new(link)))
                 } else {
-                    HttpLink::new(announcer, of, transport, client)
+                    HttpLink::new(publisher, of, transport, client)
                         .map(|link| Self::Http(Box::new(link)))
                 };
                 link.unwrap_or_else(|error| Self::Broken(server, error.to_string()))
             }
             TransportConfig::Stdio { .. } => {
-                Self::Stdio(StdioLink::start(start, Arc::clone(announcer), tasks))
+                Self::Stdio(StdioLink::start(start, Arc::clone(publisher), tasks))
             }
         }
     }
 
-    /// Sends a request, with headers that repeat arguments where there are headers, and waits for
-    /// its answer.
+    /// Sends a request and waits for its response. The headers mirror arguments, on transports with
+    /// headers.
     pub(super) async fn request(
         &self,
         outgoing: &Outgoing<'_>,
@@ -86,8 +86,8 @@ impl Link {
         }
     }
 
-    /// What the upstream said of itself.
-    pub(super) fn about(&self) -> About {
+    /// The self-description of the upstream.
+    pub(super) fn about(&self) -> UpstreamInfo {
         let about = match self {
             Self::Http(link) => link.about(),
             Self::Stdio(link) => link.about(),
@@ -96,7 +96,7 @@ impl Link {
         about.as_deref().cloned().unwrap_or_default()
     }
 
-    /// Follows what the upstream says to everybody, for as long as it is not dropped.
+    /// Receives the notifications of the upstream until the future is dropped.
     pub(super) async fn listen(&self, subscriptions: &Subscriptions) {
         match self {
             Self::Http(link) => link.listen(subscriptions).await,
@@ -105,15 +105,15 @@ impl Link {
         }
     }
 
-    /// Passes on what a caller says in its session, if there is one for it here.
-    pub(super) fn tell_session(&self, id: &str, method: &str) {
+    /// Forwards a notification of a caller's session to its upstream session, if there is one.
+    pub(super) fn notify_session(&self, id: &str, method: &str) {
         if let Self::Http(link) = self {
-            link.tell_session(id, method);
+            link.notify_session(id, method);
         }
     }
 
-    /// Fails if the upstream does not show within some time that it is there. Of a child its
-    /// supervisor knows.
+    /// Fails if the upstream does not respond within the time limit. The supervisor checks child
+    /// processes.
     pub(super) async fn check(&self, within: Duration) -> Result<(), Error> {
         let check = async {
             match self {
@@ -127,14 +127,14 @@ impl Link {
         timeout(within, check).await.unwrap_or(Err(late))
     }
 
-    /// A caller's session has ended, and with it what was opened for it.
+    /// Ends the upstream session of a caller's session.
     pub(super) fn end_session(&self, id: &str) {
         if let Self::Http(link) = self {
             link.end_session(id);
         }
     }
 
-    /// What the upstream speaks, as far as it is known.
+    /// The protocol version of the upstream, if it is known.
     pub(super) fn speaks(&self) -> Option<&'static str> {
         match self {
             Self::Http(link) => link.era().map(Era::as_str),
@@ -144,7 +144,7 @@ impl Link {
         }
     }
 
-    /// Says good-bye where that is due. A child's supervisor does so itself.
+    /// Closes sessions. The supervisor closes child processes.
     pub(super) async fn close(&self) {
         if let Self::Http(link) = self {
             link.close().await;

@@ -1,4 +1,4 @@
-//! What the gateway sends: each message is written once, from raw parts, for the era of its target.
+//! Messages to upstreams. Each one is written once, from raw parts, for the era of its target.
 
 #[cfg(test)]
 mod tests;
@@ -12,9 +12,9 @@ use gateway_protocol::{
 };
 use serde_json::value::RawValue;
 
-use super::{departure::Departure, request::Request, side::Answered};
+use super::{client_channel::ClientAnswer, request::Request, send_state::SendState};
 
-/// What can be listed.
+/// The kinds of lists.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) enum Catalogue {
     Tools,
@@ -37,25 +37,25 @@ impl Catalogue {
 /// A request without its id.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Outgoing<'a> {
-    /// What a caller asks about this subject, and whether it is of interest when that leaves.
-    Asked { subject: &'a str, request: Request<'a>, departure: Option<&'a Departure> },
+    /// A caller's request about a subject, with the state to update when it is sent.
+    Asked { subject: &'a str, request: Request<'a>, send_state: Option<&'a SendState> },
     /// A page of a list.
     List { what: Catalogue, cursor: Option<&'a str> },
     /// `server/discover`.
     Discover,
     /// `ping`, before 2026-07-28.
     Ping,
-    /// `initialize`, for a caller that can be asked this (JSON text).
+    /// `initialize` with these client capabilities (JSON text).
     Initialize { capabilities: &'a str },
-    /// `subscriptions/listen` for these (JSON text).
+    /// `subscriptions/listen` with this filter (JSON text).
     Listen { notifications: &'a str },
 }
 
-/// Start of a progress token; the request's id follows. Servers number their own requests, so a
-/// number could be taken for one of those.
+/// The prefix of progress tokens, followed by the request id. Servers number their own requests, so
+/// a bare number could be mistaken for one of those.
 const TOKEN: &str = "gateway-";
 
-/// The id of the request whose progress token a message has: in `params`, or in its `_meta`.
+/// The id of the request of a message's progress token, in `params` or its `_meta`.
 pub(super) fn request_of_token(params: &RawValue) -> Option<u64> {
     let members = Object::parse(params).ok()?;
     let meta = members.find("_meta").and_then(|raw| Object::parse(raw).ok());
@@ -65,7 +65,7 @@ pub(super) fn request_of_token(params: &RawValue) -> Option<u64> {
     token.strip_prefix(TOKEN)?.parse().ok()
 }
 
-/// How the gateway introduces itself.
+/// The `clientInfo` of the gateway.
 macro_rules! client_info {
     () => {
         concat!(r#"{"name":"gateway-agent","version":""#, env!("CARGO_PKG_VERSION"), r#""}"#)
@@ -92,26 +92,25 @@ pub(super) fn initialized() -> Bytes {
 
 /// `notifications/cancelled` for one request.
 pub(super) fn cancelled(id: u64) -> Bytes {
-    let params = format!(r#"{{"requestId":{id},"reason":"the caller went away"}}"#);
+    let params = format!(r#"{{"requestId":{id},"reason":"the caller disconnected"}}"#);
     jsonrpc::notification("notifications/cancelled", Some(&params))
 }
 
-/// The answer to what a server asks of the gateway itself: a ping is answered, nothing else is
-/// served.
+/// The response to a server's request to the gateway itself. Only `ping` is supported.
 pub(super) fn answer(request: &jsonrpc::Request<'_>) -> Bytes {
     if request.method == "ping" {
         return jsonrpc::result(request.id, "{}");
     }
     let error = jsonrpc::ErrorObject {
         code: jsonrpc::code::METHOD_NOT_FOUND,
-        message: "nobody is there to answer this".into(),
+        message: "no client is available to answer this request".into(),
         data: None,
     };
     jsonrpc::error(Some(request.id), &error)
 }
 
-/// What a caller answered to what a server asked.
-pub(super) fn answered(id: Id<'_>, answered: &Answered) -> Bytes {
+/// The response of a caller to a server's request.
+pub(super) fn answered(id: Id<'_>, answered: &ClientAnswer) -> Bytes {
     match answered {
         Ok(result) => jsonrpc::result(id, result.get()),
         Err(error) => jsonrpc::error(Some(id), &error.object()),
@@ -131,7 +130,7 @@ impl<'a> Outgoing<'a> {
         }
     }
 
-    /// What the `Mcp-Name` header repeats.
+    /// The value of the `Mcp-Name` header.
     pub(super) fn name(&self) -> Option<&'a str> {
         match self {
             Self::Asked { subject, request, .. } => request.method.subject().map(|_| *subject),
@@ -147,25 +146,25 @@ impl<'a> Outgoing<'a> {
         }
     }
 
-    /// What is to be told when it leaves.
-    pub(super) fn departure(&self) -> Option<&'a Departure> {
+    /// The state to update when the message is sent.
+    pub(super) fn send_state(&self) -> Option<&'a SendState> {
         match self {
-            Self::Asked { departure, .. } => *departure,
+            Self::Asked { send_state, .. } => *send_state,
             _ => None,
         }
     }
 
-    /// Whether it is worth cancelling; the handshake must not be.
+    /// Whether the request may be cancelled. The handshake must not be.
     pub(super) fn is_cancellable(&self) -> bool {
         matches!(self, Self::Asked { .. } | Self::List { .. })
     }
 
-    /// The whole message, on one line if the parameters are.
+    /// Writes the message; on one line if the parameters are.
     pub(super) fn write(&self, id: u64, era: Era) -> Vec<u8> {
         self.write_with(id, (era, false))
     }
 
-    /// The same with a progress token, also for a caller that wants no progress.
+    /// Writes the message with a progress token, even if the caller wants no progress.
     pub(super) fn write_with_token(&self, id: u64, era: Era) -> Vec<u8> {
         self.write_with(id, (era, true))
     }
@@ -173,7 +172,7 @@ impl<'a> Outgoing<'a> {
     fn write_with(&self, id: u64, (era, has_token): (Era, bool)) -> Vec<u8> {
         let mut out = Vec::with_capacity(self.size_hint());
         write!(out, r#"{{"jsonrpc":"2.0","id":{id},"method":"{}","params":{{"#, self.method())
-            .expect("a Vec takes everything");
+            .expect("writing to a Vec succeeds");
         let members = out.len();
         self.write_members(&mut out);
         let has_members = out.len() > members;
@@ -243,10 +242,10 @@ impl<'a> Outgoing<'a> {
 fn write_params(out: &mut Vec<u8>, subject: &str, request: &Request<'_>) {
     let empty = out.len();
     if let Some(name) = request.method.subject() {
-        write!(out, r#""{name}":"#).expect("a Vec takes everything");
+        write!(out, r#""{name}":"#).expect("writing to a Vec succeeds");
         jsonrpc::write_string(out, subject);
     }
-    // The specification lets them be absent, but many servers do not.
+    // The specification allows to omit them, but many servers require them.
     if request.method == Method::CallTool {
         write_member(out, empty, "arguments", request.arguments.map_or("{}", RawValue::get));
     }
@@ -255,8 +254,8 @@ fn write_params(out: &mut Vec<u8>, subject: &str, request: &Request<'_>) {
     }
 }
 
-/// What a caller's request says in `_meta`. Our own id serves as the token of its progress: the
-/// callers' tokens may be the same.
+/// The `_meta` of a caller's request. The progress token is the gateway's request id, because
+/// tokens of different callers can be equal.
 fn write_context(
     out: &mut Vec<u8>,
     request: &Request<'_>,

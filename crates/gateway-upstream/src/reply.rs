@@ -1,16 +1,16 @@
-//! What an upstream answers: a raw result, of which only the members that steer are read.
+//! Responses of upstreams: a raw result, of which only control members are parsed.
 
 use std::borrow::Cow;
 
 use gateway_protocol::{
-    jsonrpc::{Object, Outcome, code, read_object},
+    jsonrpc::{Object, ResponsePayload, code, read_object},
     mcp::{Era, Method, RawResult, ResultType, RpcError, TASKS},
 };
 use serde::{Deserialize, de::IgnoredAny};
 use serde_json::value::RawValue;
 
 use super::{
-    error::{Breach, Error},
+    error::{Error, ProtocolViolation},
     request::Request,
 };
 
@@ -22,32 +22,33 @@ struct Steering<'a> {
     result_type: Option<Cow<'a, str>>,
     #[serde(rename = "_meta")]
     meta: Option<IgnoredAny>,
-    /// The task that a call of 2025-11-25 has begun.
+    /// The task of a call of 2025-11-25.
     #[serde(borrow)]
     task: Option<&'a RawValue>,
 }
 
-/// Reads the members that the gateway acts on. A type of result is valid only if the method has it,
-/// and that of an extension only if the caller declared the extension.
+/// Reads the members that the gateway acts on. A `resultType` is valid only for methods that have
+/// it, and one of an extension only if the caller declared the extension.
 pub(super) fn read_result(
     result: Box<RawValue>,
     era: Era,
     request: &Request<'_>,
 ) -> Result<RawResult, Error> {
     let method = request.method;
-    let steering: Steering<'_> = read_object(&result).ok_or(Breach::Shape(method.as_str()))?;
+    let steering: Steering<'_> =
+        read_object(&result).ok_or(ProtocolViolation::Shape(method.as_str()))?;
     let result_type = match steering.result_type.as_deref() {
         None if steering.task.is_some_and(is_task) && method == Method::CallTool => {
             if !request.begins_task() {
-                return Err(Breach::ResultType.into());
+                return Err(ProtocolViolation::ResultType.into());
             }
             ResultType::Task
         }
         None => ResultType::Absent,
         Some("complete") => ResultType::Complete,
         Some("input_required") if method.may_need_input() => ResultType::InputRequired,
-        Some("task") if request.context.capabilities.knows(TASKS) => ResultType::Task,
-        Some(_) => return Err(Breach::ResultType.into()),
+        Some("task") if request.context.capabilities.has_extension(TASKS) => ResultType::Task,
+        Some(_) => return Err(ProtocolViolation::ResultType.into()),
     };
     let is_error = steering.is_error.unwrap_or(false);
     let has_meta = steering.meta.is_some();
@@ -59,30 +60,30 @@ fn is_task(raw: &RawValue) -> bool {
     Object::parse(raw).is_ok_and(|members| members.find("taskId").is_some())
 }
 
-/// An answer, cut loose from the bytes that it came in.
+/// A response that owns its data.
 #[derive(Debug)]
 pub(super) enum Reply {
     Result(Box<RawValue>),
     Error(RpcError),
 }
 
-impl From<Outcome<'_>> for Reply {
-    fn from(outcome: Outcome<'_>) -> Self {
+impl From<ResponsePayload<'_>> for Reply {
+    fn from(outcome: ResponsePayload<'_>) -> Self {
         match outcome {
-            Outcome::Result(raw) => Self::Result(raw.to_owned()),
-            Outcome::Error(error) => Self::Error(error.into()),
+            ResponsePayload::Result(raw) => Self::Result(raw.to_owned()),
+            ResponsePayload::Error(error) => Self::Error(error.into()),
         }
     }
 }
 
 impl Reply {
-    /// Whether the upstream found that our headers do not fit the body.
+    /// Whether the upstream reports a mismatch between headers and body.
     pub(super) fn is_header_mismatch(&self) -> bool {
         matches!(self, Self::Error(error) if error.code == code::HEADER_MISMATCH)
     }
 
-    /// The result. Errors about the conversation between the gateway and the upstream are no
-    /// answer to what the caller asked, so they do not pass as such.
+    /// The result. Errors of the connection between gateway and upstream are not forwarded as
+    /// responses to the caller.
     pub(super) fn into_result(self) -> Result<Box<RawValue>, Error> {
         match self {
             Self::Result(raw) => Ok(raw),
@@ -94,8 +95,8 @@ impl Reply {
 impl From<RpcError> for Error {
     fn from(RpcError { code, message, data }: RpcError) -> Self {
         match code {
-            code::HEADER_MISMATCH => Breach::HeadersRefused.into(),
-            code::UNSUPPORTED_PROTOCOL_VERSION => Breach::NoCommonVersion.into(),
+            code::HEADER_MISMATCH => ProtocolViolation::HeadersRefused.into(),
+            code::UNSUPPORTED_PROTOCOL_VERSION => ProtocolViolation::NoCommonVersion.into(),
             _ => Self::Rpc { code, message, data },
         }
     }
@@ -106,20 +107,20 @@ mod tests {
     use gateway_protocol::mcp::Method;
 
     use super::*;
-    use crate::request::Context;
+    use crate::request::RequestContext;
 
-    fn read_for(method: Method, text: &str, context: &Context) -> Result<RawResult, Error> {
+    fn read_for(method: Method, text: &str, context: &RequestContext) -> Result<RawResult, Error> {
         let request = Request::plain(method, &[], context);
         let raw = RawValue::from_string(text.to_owned()).unwrap();
         read_result(raw, Era::Modern, &request)
     }
 
     fn read(text: &str) -> Result<RawResult, Error> {
-        read_for(Method::CallTool, text, &Context::default())
+        read_for(Method::CallTool, text, &RequestContext::default())
     }
 
     #[test]
-    fn what_steers_is_read_and_nothing_changes() {
+    fn control_members_are_read_and_result_unchanged() {
         let text = r#"{"content":[ {"isError":true} ],"x":1.0}"#;
         let result = read(text).unwrap();
         assert_eq!(result.result.get(), text);
@@ -132,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn results_that_nobody_understands_are_refused() {
+    fn unknown_result_types_are_rejected() {
         for text in [
             "5",
             "[]",
@@ -141,16 +142,19 @@ mod tests {
             r#"{"isError":true,"isError":false}"#,
         ] {
             let error = read(text).unwrap_err();
-            assert!(matches!(error, Error::Protocol { what: Breach::Shape(_) }), "{text}");
+            assert!(
+                matches!(error, Error::Protocol { what: ProtocolViolation::Shape(_) }),
+                "{text}"
+            );
         }
         let (task, input) = (r#"{"resultType":"task"}"#, r#"{"resultType":"input_required"}"#);
         let error = read(task).unwrap_err();
-        assert!(matches!(error, Error::Protocol { what: Breach::ResultType }));
-        let error = read_for(Method::Complete, input, &Context::default()).unwrap_err();
-        assert!(matches!(error, Error::Protocol { what: Breach::ResultType }));
+        assert!(matches!(error, Error::Protocol { what: ProtocolViolation::ResultType }));
+        let error = read_for(Method::Complete, input, &RequestContext::default()).unwrap_err();
+        assert!(matches!(error, Error::Protocol { what: ProtocolViolation::ResultType }));
         let declared = format!(r#"{{"extensions":{{"{TASKS}":{{}}}}}}"#);
         let capabilities = (&*RawValue::from_string(declared).unwrap()).into();
-        let context = Context { capabilities, ..Context::default() };
+        let context = RequestContext { capabilities, ..RequestContext::default() };
         let result = read_for(Method::CallTool, task, &context).unwrap();
         assert_eq!(result.result_type, ResultType::Task);
     }

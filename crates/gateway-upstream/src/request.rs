@@ -2,14 +2,14 @@
 
 use std::{sync::Arc, time::Duration};
 
-use gateway_policy::{Buffered, Exhausted, Principal, SubjectToken};
+use gateway_policy::{BufferReservation, QuotaExceeded, QuotaKey, SubjectToken};
 use gateway_protocol::{
     mcp::{Capabilities, Method, Param, TASK_PARAM, TASKS},
     trace_context::TraceContext,
 };
 use serde_json::value::RawValue;
 
-use super::Side;
+use super::ClientChannel;
 
 /// A request of a caller. The permit names its subject.
 #[derive(Debug, Clone, Copy)]
@@ -21,7 +21,7 @@ pub struct Request<'a> {
     /// The other parameters, without the subject and `_meta`.
     pub params: &'a [Param],
     /// The context of the caller.
-    pub context: &'a Context,
+    pub context: &'a RequestContext,
     /// Whether the request is registered as idempotent.
     pub is_repeatable: bool,
     /// The timeout. `None`: the timeout of all calls.
@@ -29,9 +29,9 @@ pub struct Request<'a> {
     /// The trace context for the upstream.
     pub trace: &'a TraceContext,
     /// The channel to the caller during the request.
-    pub side: Option<&'a Side>,
-    /// The owner of the share that the request uses.
-    pub principal: &'a Principal,
+    pub channel: Option<&'a ClientChannel>,
+    /// The key of the quotas that the request uses.
+    pub quota_key: &'a QuotaKey,
 }
 
 impl<'a> Request<'a> {
@@ -42,17 +42,27 @@ impl<'a> Request<'a> {
     }
 
     /// Creates a request of the gateway itself.
-    pub(super) fn plain(method: Method, params: &'a [Param], context: &'a Context) -> Self {
+    pub(super) fn plain(method: Method, params: &'a [Param], context: &'a RequestContext) -> Self {
         let trace = &context.trace;
-        let (arguments, is_repeatable, side, timeout) = (None, false, None, None);
-        let principal = &None;
-        Self { method, arguments, params, context, is_repeatable, timeout, trace, side, principal }
+        let (arguments, is_repeatable, channel, timeout) = (None, false, None, None);
+        let quota_key = &None;
+        Self {
+            method,
+            arguments,
+            params,
+            context,
+            is_repeatable,
+            timeout,
+            trace,
+            channel,
+            quota_key,
+        }
     }
 }
 
 /// The context of a caller.
 #[derive(Debug, Clone, Default)]
-pub struct Context {
+pub struct RequestContext {
     /// The capabilities of the client.
     pub capabilities: Capabilities,
     /// The lowest severity of wanted log messages, as a JSON string.
@@ -65,18 +75,19 @@ pub struct Context {
     pub meta: Vec<Param>,
     /// The legacy session of the caller. A server with sessions gets one per session.
     pub session: Option<Arc<str>>,
-    /// The identity of the caller, which can have a child process of its own.
+    /// The identity of the caller, which can have its own child process.
     pub caller: Option<Arc<str>>,
     /// The token of the caller, for token exchange.
     pub subject: Option<Arc<SubjectToken>>,
-    /// The memory reserved for the request and its results; none for the gateway's own requests.
-    pub buffered: Option<Arc<Buffered>>,
+    /// The memory reserved for the request and its results. `None` for requests of the gateway
+    /// itself.
+    pub buffered: Option<Arc<BufferReservation>>,
 }
 
-impl Context {
+impl RequestContext {
     /// Reserves memory for a part of a result.
-    pub fn buffer(&self, bytes: usize) -> Result<(), Exhausted> {
-        self.buffered.as_ref().map_or(Ok(()), |buffered| buffered.grow(bytes))
+    pub fn buffer(&self, bytes: usize) -> Result<(), QuotaExceeded> {
+        self.buffered.as_ref().map_or(Ok(()), |buffered| buffered.reserve(bytes))
     }
 
     /// Returns the context of a step. Memory for its result is released when the step ends.
@@ -85,13 +96,13 @@ impl Context {
         Self { buffered, ..self.clone() }
     }
 
-    /// The caller whose share of the gateway's memory and threads the request uses.
-    pub fn payer(&self) -> &Principal {
-        self.buffered.as_ref().map_or(&None, |buffered| buffered.principal())
+    /// The key of the caller's quotas of memory and worker threads.
+    pub fn payer(&self) -> &QuotaKey {
+        self.buffered.as_ref().map_or(&None, |buffered| buffered.quota_key())
     }
 
     /// Returns the context without support for tasks, whose results would bypass the projection.
     pub fn without_tasks(&self) -> Self {
-        Self { capabilities: self.capabilities.without(TASKS), ..self.clone() }
+        Self { capabilities: self.capabilities.without_extension(TASKS), ..self.clone() }
     }
 }

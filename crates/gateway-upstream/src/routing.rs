@@ -18,7 +18,7 @@ pub struct TargetId {
     pub kind: Kind,
     /// The registered name.
     pub name: Name,
-    /// The exact version; `None`: every version without a target of its own, written `*`.
+    /// The exact version. `None`: every version without its own target, written `*`.
     pub version: Option<Version>,
 }
 
@@ -89,7 +89,7 @@ impl<'de> Deserialize<'de> for TargetId {
 pub struct Route {
     /// The target.
     pub target: TargetId,
-    /// Whether it is the target of a lower version, because the version has none of its own.
+    /// Whether the target belongs to a lower version, because the version has none itself.
     pub is_fallback: bool,
 }
 
@@ -98,7 +98,7 @@ pub struct Route {
 pub struct Routing(BTreeSet<TargetId>);
 
 impl Routing {
-    /// The target of a registered version; `None` without one.
+    /// The target of a registered version.
     pub fn resolve(&self, server: &Key) -> Option<Route> {
         let own = TargetId::from(server);
         if self.0.contains(&own) {
@@ -113,7 +113,7 @@ impl Routing {
         Some(Route { target, is_fallback: true })
     }
 
-    /// The versions with targets of their own.
+    /// The versions that have their own target.
     pub fn exact(&self) -> impl Iterator<Item = Key> {
         let key = |TargetId { kind, name, version }: &TargetId| {
             Some(Key::new(*kind, name.clone(), version.clone()?))
@@ -173,11 +173,11 @@ mod tests {
         assert_eq!(resolved(&exact, "server/a@4.0.0"), Some(route("server/a@3.0.0", true)));
         assert_eq!(resolved(&exact, "server/a@1.0.0"), None, "a lower version has no target");
         assert_eq!(resolved(&exact, "server/c@1.0.0"), None);
-        assert_eq!(resolved(&exact, "agent/a@2.0.0"), None, "kinds have names of their own");
+        assert_eq!(resolved(&exact, "agent/a@2.0.0"), None, "kinds have separate names");
     }
 
     #[test]
-    fn target_id_reads_back_as_it_prints() {
+    fn target_id_round_trips() {
         for text in ["server/team/a@1.0.0", "agent/a@*", "server/a@1.0.0-rc.1"] {
             assert_eq!(text.parse::<TargetId>().unwrap().to_string(), text);
         }

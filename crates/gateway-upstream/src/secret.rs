@@ -27,8 +27,8 @@ enum Place {
 
 /// An unreadable or invalid secret file. The message omits its content.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{} cannot be used: {reason}", .file.display())]
-pub struct UnusableSecret {
+#[error("cannot use the secret file {}: {reason}", .file.display())]
+pub struct SecretError {
     file: PathBuf,
     reason: String,
 }
@@ -55,11 +55,11 @@ impl SecretSource {
     }
 
     /// Reads the current secret. Blocks.
-    pub fn read(&self) -> Result<String, UnusableSecret> {
+    pub fn read(&self) -> Result<String, SecretError> {
         match &self.place {
             Place::Text(text) => Ok(format!("{}{text}", self.prefix)),
             Place::File(file) => {
-                let invalid = |reason| UnusableSecret { file: file.clone(), reason };
+                let invalid = |reason| SecretError { file: file.clone(), reason };
                 read_file(file).map(|text| format!("{}{text}", self.prefix)).map_err(invalid)
             }
         }
@@ -79,17 +79,17 @@ fn read_file(file: &Path) -> Result<String, String> {
     let unread = |e: std::io::Error| e.to_string();
     // Opening a pipe blocks until a writer opens it.
     if !std::fs::metadata(file).map_err(unread)?.is_file() {
-        return Err("it is no file".to_owned());
+        return Err("not a regular file".to_owned());
     }
     let mut bytes = Vec::new();
     let most = File::open(file).map_err(unread)?.take(FILE_BYTES + 1).read_to_end(&mut bytes);
     if most.map_err(unread)? as u64 > FILE_BYTES {
-        return Err(format!("it has more than {FILE_BYTES} bytes"));
+        return Err(format!("the file exceeds {FILE_BYTES} bytes"));
     }
-    let text = String::from_utf8(bytes).map_err(|_| "it is not UTF-8".to_owned())?;
+    let text = String::from_utf8(bytes).map_err(|_| "the file is not UTF-8".to_owned())?;
     match text.trim() {
-        "" => Err("it is empty".to_owned()),
-        text if text.contains('\0') => Err("it has a NUL in it".to_owned()),
+        "" => Err("the file is empty".to_owned()),
+        text if text.contains('\0') => Err("the file contains a NUL character".to_owned()),
         text => Ok(text.to_owned()),
     }
 }
@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_is_read_as_it_is_now_without_the_space_around_it() {
+    fn secret_file_is_read_trimmed_at_each_use() {
         let file = file(b" s3cret\n\n");
         let secret = in_file(file.path());
         assert_eq!(secret.read().unwrap(), "Bearer s3cret");
@@ -131,11 +131,11 @@ mod tests {
     }
 
     #[test]
-    fn a_file_of_no_use_is_told_without_what_is_in_it() {
+    fn invalid_secret_file_error_omits_content() {
         let long = "x".repeat(64 * 1024 + 1);
         for (content, why) in [
             (&b" \n"[..], "empty"),
-            (long.as_bytes(), "more than 65536 bytes"),
+            (long.as_bytes(), "exceeds 65536 bytes"),
             (b"s3cret\xff", "not UTF-8"),
             (b"s3cret\0x", "NUL"),
         ] {
@@ -143,14 +143,16 @@ mod tests {
             let told = in_file(file.path()).read().unwrap_err().to_string();
             assert!(told.contains(why) && !told.contains("s3cret"), "{told}");
         }
-        for (path, why) in [("/nobody/has/this", "No such file"), ("/dev/zero", "no file")] {
+        for (path, why) in
+            [("/does/not/exist", "No such file"), ("/dev/zero", "not a regular file")]
+        {
             let told = in_file(Path::new(path)).read().unwrap_err().to_string();
             assert!(told.contains(path) && told.contains(why), "{told}");
         }
     }
 
     #[test]
-    fn nothing_of_a_secret_is_printed() {
+    fn secret_is_not_printed() {
         let printed = format!("{:?}", SecretSource::text("s3cret"));
         assert_eq!(printed, "Text(…)");
         assert_eq!(format!("{:?}", in_file(Path::new("f"))), "File(\"f\")");

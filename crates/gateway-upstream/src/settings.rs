@@ -17,11 +17,11 @@ pub struct TargetConfig {
     pub server: TargetId,
     /// The prefix of the server's prompts and resources for callers.
     pub prefix: Prefix,
-    /// Exposed features of a server; `None`: as registered.
+    /// The exposed features of a server. `None`: as registered.
     pub exposes: Option<Vec<Exposure>>,
     /// The connection to the upstream.
     pub transport: TransportConfig,
-    /// The timeout of connecting and of listing, each; `None`: those of [`UpstreamLimits`].
+    /// The timeout of connecting and of listing, each. `None`: those of [`UpstreamLimits`].
     pub timeout: Option<Duration>,
     /// Whether the upstream is connected at start. Otherwise it is connected at its first call.
     pub auto_start: bool,
@@ -45,7 +45,7 @@ pub enum TransportConfig {
         url: String,
         /// Headers of every request, such as the gateway's credentials.
         headers: BTreeMap<String, SecretSource>,
-        /// How to get access tokens for the upstream.
+        /// The source of access tokens for the upstream.
         auth: Option<Box<AuthConfig>>,
         /// CA bundle and client certificate. `None`: the system's CAs, no client certificate.
         tls: Option<ClientFiles>,
@@ -104,7 +104,7 @@ pub enum Addresses {
     Any,
 }
 
-/// How the gateway gets access tokens for a target.
+/// The source of access tokens for a target.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AuthConfig {
     /// The grant type.
@@ -118,7 +118,7 @@ pub struct AuthConfig {
     pub client_id: String,
     /// The client secret.
     pub client_secret: SecretSource,
-    /// How the secret is sent.
+    /// The method of client authentication.
     pub client_authentication: ClientAuthentication,
     /// The requested scopes.
     pub scopes: Vec<String>,

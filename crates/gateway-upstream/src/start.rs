@@ -5,7 +5,9 @@ use std::sync::Arc;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
-use super::{Timing, announce::Board, definitions::Definitions, subscriptions::Subscriptions};
+use super::{
+    definitions::Definitions, events::EventBus, subscriptions::Subscriptions, timing::Timing,
+};
 use crate::{TargetConfig, UpstreamLimits};
 
 /// The configuration of a target and the parts that it shares with others.
@@ -15,6 +17,6 @@ pub(super) struct Start<'a> {
     pub(super) timing: Timing,
     pub(super) stop: &'a CancellationToken,
     pub(super) publish: &'a Arc<watch::Sender<Arc<Definitions>>>,
-    pub(super) board: &'a Board,
+    pub(super) event_bus: &'a EventBus,
     pub(super) subscriptions: &'a Arc<Subscriptions>,
 }

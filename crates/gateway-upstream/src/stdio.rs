@@ -1,14 +1,14 @@
-//! MCP over the standard streams of a child process: one supervised child for each target, shared
-//! by all calls; where that is configured, callers that are told apart have one of their own.
+//! MCP over the standard streams of a child process. All calls of a target share one supervised
+//! child. If configured, each identified caller has its own child.
 //!
 //! The child is not sandboxed: its configuration is trusted.
 
+mod caller_children;
 mod child;
 mod connection;
-mod former;
+mod former_calls;
 mod lines;
 mod log;
-mod own;
 mod questions;
 mod supervisor;
 mod text;
@@ -21,8 +21,8 @@ use tokio::{sync::watch, time::timeout};
 use tokio_util::task::TaskTracker;
 
 use self::{
+    caller_children::CallerChildren,
     connection::Connection,
-    own::OwnChildren,
     supervisor::{Plan, Supervisor},
 };
 pub use self::{
@@ -30,9 +30,9 @@ pub use self::{
     text::{id_at_ends, on_one_line},
 };
 use super::{
-    announce::Announcer,
     error::{Error, Phase},
-    handshake::About,
+    events::EventPublisher,
+    handshake::UpstreamInfo,
     message::Outgoing,
     reply::Reply,
     routing::TargetId,
@@ -41,14 +41,14 @@ use super::{
 };
 use crate::TransportConfig;
 
-/// How the child is.
+/// The state of the child.
 #[derive(Debug, Clone)]
 enum Status {
-    /// It was started, and did not introduce itself yet.
+    /// The child has started and the handshake is not done.
     Starting,
-    /// It can be called.
+    /// The child accepts calls.
     Up(Arc<Connection>),
-    /// It ended or could not be started, and will be again after a while.
+    /// The child ended or could not be started. It is restarted after a delay.
     Down(Arc<str>),
 }
 
@@ -57,21 +57,25 @@ enum Status {
 pub(super) struct StdioLink {
     server: TargetId,
     status: watch::Receiver<Status>,
-    own: Option<OwnChildren>,
+    own: Option<CallerChildren>,
     connect_timeout_ms: u64,
 }
 
 impl StdioLink {
-    /// Starts the child, and gives the link to it.
-    pub(super) fn start(start: &Start<'_>, announcer: Arc<Announcer>, tasks: &TaskTracker) -> Self {
+    /// Starts the child and returns its link.
+    pub(super) fn start(
+        start: &Start<'_>,
+        publisher: Arc<EventPublisher>,
+        tasks: &TaskTracker,
+    ) -> Self {
         let (report, status) = watch::channel(Status::Starting);
-        let plan = Arc::new(Plan::new(start, announcer));
+        let plan = Arc::new(Plan::new(start, publisher));
         let most = match start.config.transport {
             TransportConfig::Stdio { most_own, .. } => most_own,
             TransportConfig::Http { .. } => None,
         };
         let place = (tasks.clone(), start.stop.clone());
-        let own = most.map(|most| OwnChildren::new(Arc::clone(&plan), most, place));
+        let own = most.map(|most| CallerChildren::new(Arc::clone(&plan), most, place));
         tasks.spawn(Supervisor::new(plan, report).run(start.stop.clone()));
         Self {
             server: start.config.server.clone(),
@@ -81,7 +85,7 @@ impl StdioLink {
         }
     }
 
-    /// What the child speaks, as far as it is known.
+    /// The era of the child, if it is known.
     pub(super) fn era(&self) -> Option<Era> {
         match &*self.status.borrow() {
             Status::Up(connection) => Some(connection.era()),
@@ -89,7 +93,7 @@ impl StdioLink {
         }
     }
 
-    /// Sends a request and waits for its answer. Dropping the future tells the child to cancel.
+    /// Sends a request and waits for its response. Dropping the future cancels the request.
     pub(super) async fn request(&self, outgoing: &Outgoing<'_>) -> Result<(Reply, Era), Error> {
         let caller = outgoing.request().and_then(|request| request.context.caller.as_ref());
         let lease = match (&self.own, caller) {
@@ -101,15 +105,15 @@ impl StdioLink {
         Ok((connection.request(outgoing).await?, connection.era()))
     }
 
-    /// What the child said of itself.
-    pub(super) fn about(&self) -> Option<Arc<About>> {
+    /// The self-description of the child.
+    pub(super) fn about(&self) -> Option<Arc<UpstreamInfo>> {
         match &*self.status.borrow() {
             Status::Up(connection) => connection.about(),
             Status::Starting | Status::Down(_) => None,
         }
     }
 
-    /// Follows what the child says to everybody, whichever child it is.
+    /// Receives the notifications of the child, across restarts.
     pub(super) async fn listen(&self, subscriptions: &Subscriptions) {
         let (mut up, mut down) = (self.status.clone(), self.status.clone());
         loop {
@@ -124,7 +128,7 @@ impl StdioLink {
         }
     }
 
-    /// The running child's connection; a child that is just starting is waited for.
+    /// The connection of the running child. Waits for a starting child.
     async fn connection(&self, status: &watch::Receiver<Status>) -> Result<Arc<Connection>, Error> {
         let known = status.borrow().clone();
         let status = match known {

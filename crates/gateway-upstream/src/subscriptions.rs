@@ -1,5 +1,4 @@
-//! Which resources of one upstream are of interest to anybody, counted, and what the upstream said
-//! to that.
+//! The watched resources of one upstream, with their watchers and the upstream's responses.
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap},
@@ -7,83 +6,85 @@ use std::{
     time::Duration,
 };
 
-use gateway_policy::{Exhausted, Principal, Scarce, Share, Shares};
+use gateway_policy::{QuotaExceeded, QuotaGuard, QuotaKey, QuotaKind, Quotas};
 use gateway_protocol::{jsonrpc, mcp::RpcError};
 use tokio::sync::watch;
 
 use super::{error::Error, reply::Reply};
 
-/// Most resources of one upstream that are watched at once.
-const MOST: usize = 1_000;
-/// How long a watcher waits for what the upstream says to it. One that is out of reach is told later.
-const PATIENCE: Duration = Duration::from_secs(5);
+/// Maximum number of watched resources of one upstream.
+const MAX_WATCHED: usize = 1_000;
+/// How long a watcher waits for the upstream's response. An unreachable upstream gets the
+/// subscription later.
+const RESPONSE_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// The resources that are watched, with by whom.
+/// The watched resources and their watchers.
 #[derive(Debug)]
 pub(super) struct Subscriptions {
     watched: Mutex<Watched>,
-    shares: Arc<Shares>,
+    quotas: Arc<Quotas>,
     wanted: watch::Sender<Wanted>,
 }
 
 type Watched = BTreeMap<Arc<str>, Resource>;
 
-/// One resource that is watched.
+/// A watched resource.
 #[derive(Debug, Default)]
 struct Resource {
-    watchers: HashMap<Principal, Watching>,
-    answer: watch::Sender<Option<Answer>>,
+    watchers: HashMap<QuotaKey, Watching>,
+    answer: watch::Sender<Option<SubscriptionResult>>,
 }
 
-/// What the upstream said to a subscription.
-type Answer = Result<(), RpcError>;
+/// The upstream's response to a subscription.
+type SubscriptionResult = Result<(), RpcError>;
 
-/// What one principal has of one resource: how often it watches counts as once.
+/// The subscriptions of one caller to one resource; together they take one quota unit.
 #[derive(Debug)]
 struct Watching {
     count: usize,
-    _share: Share,
+    _quota: QuotaGuard,
 }
 
-/// The resources that are watched at one moment.
+/// A snapshot of the watched resources.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Wanted {
-    /// Counts changes: who comes back after a refusal is not who was there before.
+    /// Increments with each change, so that a resource that was rejected and watched again counts
+    /// as changed.
     version: u64,
     uris: Arc<[Arc<str>]>,
 }
 
 impl Default for Subscriptions {
     fn default() -> Self {
-        let (shares, wanted) = (Shares::quarters(Scarce::Watches, MOST), watch::Sender::default());
-        Self { watched: Mutex::default(), shares, wanted }
+        let (quotas, wanted) =
+            (Quotas::new(QuotaKind::Watches, MAX_WATCHED), watch::Sender::default());
+        Self { watched: Mutex::default(), quotas, wanted }
     }
 }
 
 impl Subscriptions {
-    /// Watches a resource for somebody until the guard is dropped.
+    /// Adds a watcher of a resource until the guard is dropped.
     pub(super) fn watch(
         self: &Arc<Self>,
-        uri: &str,
-        principal: &Principal,
-    ) -> Result<Subscribed, Exhausted> {
+        uri: Arc<str>,
+        quota_key: &QuotaKey,
+    ) -> Result<Subscription, QuotaExceeded> {
         let mut watched = self.watched();
-        let known = watched.get_mut(uri);
+        let known = watched.get_mut(&uri);
         let is_new = known.is_none();
         if let Some(resource) = known
-            && let Some(watching) = resource.watchers.get_mut(principal)
+            && let Some(watching) = resource.watchers.get_mut(quota_key)
         {
             watching.count += 1;
-            return Ok(self.subscribed(uri.into(), principal, resource));
+            return Ok(self.subscribed(uri, quota_key, resource));
         }
-        if is_new && watched.len() >= MOST {
-            return Err(Exhausted::All { what: Scarce::Watches, most: MOST });
+        if is_new && watched.len() >= MAX_WATCHED {
+            return Err(QuotaExceeded::Total { kind: QuotaKind::Watches, limit: MAX_WATCHED });
         }
-        let watching = Watching { count: 1, _share: self.shares.take(principal)? };
-        let uri: Arc<str> = uri.into();
+        let watching = Watching { count: 1, _quota: self.quotas.acquire(quota_key)? };
         let resource = watched.entry(Arc::clone(&uri)).or_default();
-        resource.watchers.insert(principal.clone(), watching);
-        let subscribed = self.subscribed(uri, principal, resource);
+        resource.watchers.insert(quota_key.clone(), watching);
+        let subscribed = self.subscribed(uri, quota_key, resource);
         if is_new {
             self.publish(&watched);
         }
@@ -93,14 +94,14 @@ impl Subscriptions {
     fn subscribed(
         self: &Arc<Self>,
         uri: Arc<str>,
-        principal: &Principal,
+        quota_key: &QuotaKey,
         resource: &Resource,
-    ) -> Subscribed {
+    ) -> Subscription {
         let answer = resource.answer.subscribe();
-        Subscribed { of: Arc::clone(self), uri, principal: principal.clone(), answer }
+        Subscription { of: Arc::clone(self), uri, quota_key: quota_key.clone(), answer }
     }
 
-    /// Notes what the upstream said to the subscription of a resource.
+    /// Records the upstream's response to the subscription of a resource.
     pub(super) fn answered(&self, uri: &str, reply: Reply) {
         let answer = match reply {
             Reply::Result(_) => Ok(()),
@@ -111,7 +112,7 @@ impl Subscriptions {
         }
     }
 
-    /// Notes which of those that it was asked for the upstream has agreed to.
+    /// Records which of the requested resources the upstream acknowledged.
     pub(super) fn acknowledged(&self, wanted: &Wanted, honoured: &BTreeSet<String>) {
         let watched = self.watched();
         for uri in wanted.uris() {
@@ -132,21 +133,21 @@ impl Subscriptions {
         });
     }
 
-    /// What is watched now.
+    /// The currently watched resources.
     pub(super) fn wanted(&self) -> Wanted {
         self.wanted.borrow().clone()
     }
 
-    /// Resolves when something else is watched than this.
+    /// Resolves when the watched resources differ from these.
     pub(super) async fn other_than(&self, known: &Wanted) {
         let mut wanted = self.wanted.subscribe();
-        // The sender lives as long as this does.
+        // The sender is owned by `self`.
         let _ = wanted.wait_for(|wanted| wanted != known).await;
     }
 }
 
 fn unacknowledged() -> RpcError {
-    let message = "the server does not tell of changes of this resource".to_owned();
+    let message = "the server does not support subscriptions to this resource".to_owned();
     RpcError { code: jsonrpc::code::INVALID_PARAMS, message, data: None }
 }
 
@@ -155,7 +156,7 @@ impl Wanted {
         self.uris.iter().map(AsRef::as_ref)
     }
 
-    /// As `subscriptions/listen` wants it.
+    /// The filter of `subscriptions/listen`.
     pub(super) fn filter(&self) -> String {
         let mut filter =
             br#"{"toolsListChanged":true,"promptsListChanged":true,"resourcesListChanged":true"#
@@ -169,23 +170,23 @@ impl Wanted {
             jsonrpc::write_string(&mut filter, uri);
         }
         filter.extend_from_slice(if self.uris.is_empty() { b"}" } else { b"]}" });
-        String::from_utf8(filter).expect("only text was put in")
+        String::from_utf8(filter).expect("the writer only appends text")
     }
 }
 
-/// What an upstream with a subscription for each resource was told.
+/// The subscriptions at an upstream with one subscription per resource.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Told(BTreeSet<Arc<str>>);
+pub(super) struct SentSubscriptions(BTreeSet<Arc<str>>);
 
-/// What it is to be told besides.
+/// The subscriptions to add and to remove.
 #[derive(Debug)]
 pub(super) struct Changes {
     pub(super) new: Vec<Arc<str>>,
     pub(super) over: Vec<Arc<str>>,
 }
 
-impl Told {
-    /// What has to be said for it to know what is wanted. It counts as said.
+impl SentSubscriptions {
+    /// Returns the changes for the wanted resources and records them as sent.
     pub(super) fn change(&mut self, wanted: &Wanted) -> Changes {
         let wanted: BTreeSet<_> = wanted.uris.iter().cloned().collect();
         let new = wanted.difference(&self.0).cloned().collect();
@@ -194,26 +195,26 @@ impl Told {
         Changes { new, over }
     }
 
-    /// It was not said, or refused.
+    /// Records that a subscription was not sent or was rejected.
     pub(super) fn except(&mut self, uri: &str) {
         self.0.remove(uri);
     }
 }
 
-/// Watches a resource for as long as it lives.
+/// A subscription to a resource. Dropping it ends the subscription.
 #[derive(Debug)]
-pub struct Subscribed {
+pub struct Subscription {
     of: Arc<Subscriptions>,
     uri: Arc<str>,
-    principal: Principal,
-    answer: watch::Receiver<Option<Answer>>,
+    quota_key: QuotaKey,
+    answer: watch::Receiver<Option<SubscriptionResult>>,
 }
 
-impl Subscribed {
-    /// The same once the upstream has agreed, or has not said anything for long.
+impl Subscription {
+    /// Waits until the upstream has accepted the subscription, or for 5 s.
     pub async fn agreed(mut self) -> Result<Self, Error> {
         let answer = self.answer.wait_for(Option::is_some);
-        let refusal = match tokio::time::timeout(PATIENCE, answer).await {
+        let refusal = match tokio::time::timeout(RESPONSE_TIMEOUT, answer).await {
             Ok(Ok(answer)) => answer.as_ref().and_then(|answer| answer.as_ref().err()).cloned(),
             _ => None,
         };
@@ -224,14 +225,14 @@ impl Subscribed {
     }
 }
 
-impl Drop for Subscribed {
+impl Drop for Subscription {
     fn drop(&mut self) {
         let mut watched = self.of.watched();
         let Some(Resource { watchers, .. }) = watched.get_mut(&self.uri) else { return };
-        let Some(watching) = watchers.get_mut(&self.principal) else { return };
+        let Some(watching) = watchers.get_mut(&self.quota_key) else { return };
         watching.count -= 1;
         if watching.count == 0 {
-            watchers.remove(&self.principal);
+            watchers.remove(&self.quota_key);
         }
         if watchers.is_empty() {
             watched.remove(&self.uri);
@@ -245,10 +246,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_resource_is_watched_as_long_as_anybody_does() {
+    fn resource_is_watched_until_last_watcher_leaves() {
         let all = Arc::new(Subscriptions::default());
         assert!(!all.wanted().filter().contains("resourceSubscriptions"));
-        let watch = |uri, who: Option<&str>| all.watch(uri, &who.map(Arc::from)).unwrap();
+        let watch =
+            |uri: &str, who: Option<&str>| all.watch(uri.into(), &who.map(Arc::from)).unwrap();
         let (one, two) = (watch("a:\"1", None), [watch("a:\"1", None), watch("a:\"1", Some("x"))]);
         let other = watch("b:2", None);
         drop(one);
@@ -259,18 +261,25 @@ mod tests {
     }
 
     #[test]
-    fn nobody_watches_without_end() {
+    fn watched_resources_are_limited() {
         let all = Arc::new(Subscriptions::default());
-        let watch = |uri: &str, who: usize| all.watch(uri, &Some(who.to_string().into()));
-        let own = MOST / 4;
-        let many: Vec<_> = (0..MOST).map(|i| watch(&format!("a:{i}"), i / own).unwrap()).collect();
-        let what = Scarce::Watches;
-        let all_taken = Exhausted::All { what, most: MOST };
+        let watch = |uri: &str, who: usize| all.watch(uri.into(), &Some(who.to_string().into()));
+        let own = MAX_WATCHED / 4;
+        let many: Vec<_> =
+            (0..MAX_WATCHED).map(|i| watch(&format!("a:{i}"), i / own).unwrap()).collect();
+        let what = QuotaKind::Watches;
+        let all_taken = QuotaExceeded::Total { kind: what, limit: MAX_WATCHED };
         assert_eq!(watch("b:1", 9).unwrap_err(), all_taken);
-        assert_eq!(watch("a:999", 0).unwrap_err(), Exhausted::Own { what, most: own });
-        assert!(watch("a:7", 9).is_ok() && watch("a:7", 0).is_ok(), "it is watched already");
+        assert_eq!(
+            watch("a:999", 0).unwrap_err(),
+            QuotaExceeded::PerCaller { kind: what, limit: own }
+        );
+        assert!(
+            watch("a:7", 9).is_ok() && watch("a:7", 0).is_ok(),
+            "the resource is already watched"
+        );
         drop(many);
         assert!(watch("b:1", 9).is_ok());
-        assert!(all.shares.take(&None).is_ok() && all.watched().is_empty());
+        assert!(all.quotas.acquire(&None).is_ok() && all.watched().is_empty());
     }
 }

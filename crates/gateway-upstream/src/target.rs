@@ -1,4 +1,4 @@
-//! One target: its link, what it lists, how it is, and the task that keeps those true.
+//! One target: its link, its definitions, its state, and the task that updates them.
 
 mod lists;
 mod send;
@@ -9,64 +9,64 @@ use std::{
 };
 
 use arc_swap::ArcSwap;
-use gateway_policy::{Scarce, Shares};
+use gateway_policy::{QuotaKind, Quotas};
 use gateway_protocol::{mcp::Era, naming::Prefix};
 use tokio::{sync::watch, time::timeout};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use super::{
-    Timing,
-    announce::Announcer,
     breaker::Breaker,
+    concurrency::{ConcurrencyLimit, Load},
     definitions::{Definitions, Tools},
     error::Error,
-    gate::{Gate, Load},
+    events::EventPublisher,
     http::Client,
     link::Link,
     routing::TargetId,
     start::Start,
     subscriptions::Subscriptions,
+    timing::Timing,
 };
 use crate::UpstreamLimits;
 
-/// The longest that a request may take, whatever it asks.
-const LONGEST: Duration = Duration::from_mins(10);
+/// Maximum time of a request, including questions.
+const MAX_REQUEST_TIME: Duration = Duration::from_mins(10);
 
-/// How one target is.
+/// The health of one target.
 #[derive(Debug, Clone)]
 pub struct TargetHealth {
     /// The registered server.
     pub server: TargetId,
-    /// Under which names callers know what it has besides tools.
+    /// The prefix of its prompts and resources.
     pub prefix: String,
-    /// Whether requests are refused for a while, because so many have failed.
-    pub is_spared: bool,
-    /// How busy it is.
+    /// Whether the circuit breaker is open.
+    pub is_circuit_open: bool,
+    /// The load.
     pub load: Load,
     /// Its state.
     pub state: TargetState,
 }
 
-/// The states of a target, as its last list or call showed.
+/// The state of a target after its last list or call.
 #[derive(Debug, Clone)]
 pub enum TargetState {
-    /// It was not heard of yet.
+    /// The first connection is in progress.
     Connecting,
-    /// It answers.
+    /// The target is up.
     Up {
-        /// What it speaks: an era of MCP, or a version of A2A.
+        /// The era of MCP or the version of A2A.
         speaks: &'static str,
     },
-    /// It does not.
+    /// The target is down.
     Down {
-        /// Since when.
+        /// The time of the first failure.
         since: Instant,
-        /// Why, in the operator's words.
+        /// The error for operators.
         error: String,
     },
-    /// It is connected at its first call.
+    /// The target connects at its first call.
     Idle,
-    /// An operator has stopped it.
+    /// An operator stopped the target.
     Stopped,
 }
 
@@ -74,7 +74,7 @@ impl TargetState {
     /// The names of all states.
     pub const NAMES: [&str; 5] = ["connecting", "up", "down", "idle", "stopped"];
 
-    /// In one word.
+    /// The name.
     pub fn as_str(&self) -> &'static str {
         let [connecting, up, down, idle, stopped] = Self::NAMES;
         match self {
@@ -92,17 +92,17 @@ impl TargetState {
 pub(super) struct Target {
     server: TargetId,
     prefix: Prefix,
-    /// Cancelled when it is to list and listen no more, while requests still run.
+    /// Cancelled to stop listing and listening. Running requests continue.
     retired: CancellationToken,
-    /// Cancelled at the end.
+    /// Cancelled to stop everything.
     stop: CancellationToken,
     link: Link,
     subscriptions: Arc<Subscriptions>,
-    announcer: Arc<Announcer>,
-    gate: Gate,
+    publisher: Arc<EventPublisher>,
+    gate: ConcurrencyLimit,
     breaker: Arc<Breaker>,
-    /// Of the places behind the gate, for those who wait for answers.
-    shares: Arc<Shares>,
+    /// Limits the running requests that wait for answers of their callers.
+    quotas: Arc<Quotas>,
     limits: UpstreamLimits,
     timing: Timing,
     tools: ArcSwap<Tools>,
@@ -111,12 +111,12 @@ pub(super) struct Target {
 }
 
 impl Target {
-    /// Starts a target and the tasks behind it.
+    /// Starts a target and its background tasks.
     pub(super) fn start(start: &Start<'_>, client: &Client, tasks: &TaskTracker) -> Arc<Self> {
         let server = start.config.server.clone();
-        let announcer = Arc::new(Announcer::new(
+        let publisher = Arc::new(EventPublisher::new(
             server.clone(),
-            start.board.clone(),
+            start.event_bus.clone(),
             Arc::clone(start.subscriptions),
         ));
         let stop = start.stop.child_token();
@@ -124,13 +124,13 @@ impl Target {
             server,
             prefix: start.config.prefix.clone(),
             retired: stop.child_token(),
-            link: Link::start(&Start { stop: &stop, ..*start }, client, tasks, &announcer),
+            link: Link::start(&Start { stop: &stop, ..*start }, client, tasks, &publisher),
             stop,
             subscriptions: Arc::clone(start.subscriptions),
-            announcer,
-            gate: Gate::new(start.limits),
+            publisher,
+            gate: ConcurrencyLimit::new(start.limits),
             breaker: Arc::default(),
-            shares: Shares::quarters(Scarce::Answers, start.limits.requests),
+            quotas: Quotas::new(QuotaKind::Answers, start.limits.requests),
             limits: start.limits,
             timing: start.timing,
             tools: ArcSwap::default(),
@@ -141,22 +141,22 @@ impl Target {
         target
     }
 
-    /// Which of its resources are watched.
+    /// The watched resources.
     pub(super) fn subscriptions(&self) -> &Arc<Subscriptions> {
         &self.subscriptions
     }
 
-    /// Passes on what a caller says in its session.
-    pub(super) fn tell_session(&self, id: &str, method: &str) {
-        self.link.tell_session(id, method);
+    /// Forwards a notification of a caller's session.
+    pub(super) fn notify_session(&self, id: &str, method: &str) {
+        self.link.notify_session(id, method);
     }
 
-    /// A caller's session has ended.
+    /// Ends the upstream session of a caller's session.
     pub(super) fn end_session(&self, id: &str) {
         self.link.end_session(id);
     }
 
-    /// Lists and listens until it is retired, and says good-bye at the end.
+    /// Lists and listens until the target is retired, and closes the link at the end.
     async fn keep(self: Arc<Self>) {
         let both =
             async { tokio::join!(self.keep_listed(), self.link.listen(&self.subscriptions)) };
@@ -165,32 +165,33 @@ impl Target {
         self.link.close().await;
     }
 
-    /// Lets what has begun come to its end, and then ends.
+    /// Waits for running requests and stops the target.
     pub(super) async fn retire(&self) {
         self.retired.cancel();
-        let emptied = timeout(LONGEST, self.gate.emptied());
+        let emptied = timeout(MAX_REQUEST_TIME, self.gate.emptied());
         let _ = self.stop.run_until_cancelled(emptied).await;
         self.stop.cancel();
-        tracing::info!(target.server = %self.server, "upstream was let go");
+        tracing::info!(target.server = %self.server, "upstream was removed");
     }
 
-    /// Whether it cannot work as it was configured: a file that it needs was not there.
+    /// Whether the configuration is unusable, for instance because a file is missing.
     pub(super) fn is_broken(&self) -> bool {
         matches!(self.link, Link::Broken(..))
     }
 
-    /// Asks for a fresh look.
+    /// Requests a check.
     pub(super) fn check(&self) {
-        self.announcer.refresh();
+        self.publisher.refresh();
     }
 
-    /// Keeps the state, and logs when it changes.
+    /// Updates the state and logs changes.
     fn note(&self, listed: Result<(), Error>) {
         let speaks = self.link.speaks();
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         match listed {
             Ok(()) => {
-                // That it lists well says nothing of calls, unless it did not even do that.
+                // A successful list closes the breaker only if the target was down, because it does
+                // not prove that calls succeed.
                 if matches!(*state, TargetState::Down { .. }) {
                     self.breaker.close();
                 }
@@ -216,11 +217,11 @@ impl Target {
         matches!(self.health().state, TargetState::Up { .. })
     }
 
-    /// How it is.
+    /// The health of the target.
     pub(super) fn health(&self) -> TargetHealth {
         let state = self.state.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        let (prefix, is_spared) = (self.prefix.as_str().to_owned(), self.breaker.is_open());
+        let (prefix, is_circuit_open) = (self.prefix.as_str().to_owned(), self.breaker.is_open());
         let load = self.gate.load();
-        TargetHealth { server: self.server.clone(), prefix, is_spared, load, state }
+        TargetHealth { server: self.server.clone(), prefix, is_circuit_open, load, state }
     }
 }

@@ -1,4 +1,4 @@
-//! Upstreams against real sockets and real processes.
+//! Upstreams with real sockets and processes.
 
 mod agents;
 mod departures;
@@ -6,7 +6,7 @@ mod dial;
 mod http;
 mod http_faults;
 mod http_sessions;
-mod spared;
+mod overload;
 mod stdio;
 mod stdio_faults;
 mod stdio_own;
@@ -17,7 +17,10 @@ use std::{
     time::{Duration, Instant},
 };
 
-use gateway_policy::{Evidence, HeaderClaim, SubjectToken};
+use gateway_policy::{
+    AuthMethod, Authorized, CallerIdentity, Facts, RuntimeValidation, Standing, SubjectToken,
+    authorize,
+};
 use gateway_protocol::mcp::Method;
 use gateway_testkit::{McpServer, Received, Reply, Server, json_reply, late, raw_reply, sse_reply};
 use serde_json::value::RawValue;
@@ -25,7 +28,7 @@ use serde_json::value::RawValue;
 use super::*;
 use crate::{Addresses, ChildLimits, TransportConfig, secret::SecretSource};
 
-/// Short waits; a generous limit only where nothing should ever wait that long.
+/// Short delays. Limits that no test should reach are generous.
 const TIMING: Timing = Timing {
     relist: Duration::from_mins(10),
     check: Duration::from_mins(10),
@@ -49,11 +52,11 @@ fn limits() -> UpstreamLimits {
 
 /// The token of an authenticated caller.
 pub(super) fn subject_token(principal: &str, token: &str) -> SubjectToken {
-    let claim = HeaderClaim::Proven {
-        named: None,
-        evidence: Evidence::Token,
+    let claim = CallerIdentity::Verified {
+        agent: None,
+        auth_method: AuthMethod::Token,
         principal: principal.into(),
-        told: None,
+        log_name: None,
     };
     SubjectToken::new(&claim, token).unwrap()
 }
@@ -62,7 +65,19 @@ fn key() -> Key {
     "server/under-test@1.0.0".parse().unwrap()
 }
 
-/// A target at a URL, without anything else.
+/// The permission to call a tool or skill.
+fn permit(server: &Key, subject: &str) -> Permit {
+    let facts = Facts {
+        policy: RuntimeValidation::default(),
+        standing: Standing::Declared,
+        stale: None,
+        is_quarantined: false,
+    };
+    let Authorized { permit, .. } = authorize(facts, server, subject).unwrap();
+    permit
+}
+
+/// A target at a URL without credentials.
 fn http_at(url: &str) -> TransportConfig {
     let (url, headers, addresses) = (url.to_owned(), BTreeMap::new(), Addresses::Usual);
     TransportConfig::Http { url, headers, auth: None, tls: None, addresses }
@@ -87,12 +102,12 @@ fn legacy() -> McpServer {
     McpServer::legacy().with_tools(TOOLS)
 }
 
-/// Starts a modern server with the tool `t`; calls are scripted.
+/// Starts a modern server with the tool `t` and scripted calls.
 async fn modern_server(call: impl Fn(&Received) -> Reply + Send + Sync + 'static) -> Server {
     modern().start(call).await
 }
 
-/// The same with sessions.
+/// Starts a legacy server with the tool `t` and scripted calls.
 async fn legacy_server(call: impl Fn(&Received) -> Reply + Send + Sync + 'static) -> Server {
     legacy().start(call).await
 }
@@ -118,12 +133,12 @@ impl Upstreams {
     /// Calls the tool `t`.
     async fn try_call(&self, arguments: &str) -> Result<RawResult, Error> {
         let arguments = RawValue::from_string(arguments.to_owned()).unwrap();
-        let context = Context::default();
+        let context = RequestContext::default();
         let request = Request::plain(Method::CallTool, &[], &context);
-        self.run(&key(), "t", Request { arguments: Some(&arguments), ..request }).await
+        self.send(permit(&key(), "t"), Request { arguments: Some(&arguments), ..request }).await
     }
 
-    /// Calls the tool `t`, which must work, and gives the raw result.
+    /// Calls the tool `t`, which must succeed. Returns the raw result.
     async fn must_call(&self, arguments: &str) -> String {
         self.try_call(arguments).await.unwrap().result.get().to_owned()
     }
@@ -150,17 +165,17 @@ impl Upstreams {
     }
 }
 
-/// Waits for something that will be so soon.
+/// Waits until a condition is met, at most 10 s.
 async fn eventually<F: Future<Output = bool>>(condition: impl Fn() -> F) {
     let start = Instant::now();
     while !condition().await {
-        assert!(start.elapsed() < Duration::from_secs(10), "it never came to be");
+        assert!(start.elapsed() < Duration::from_secs(10), "the condition was not met in time");
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
 }
 
 #[tokio::test]
-async fn what_is_not_configured_or_makes_no_sense_is_refused() {
+async fn unknown_and_invalid_targets_are_rejected() {
     let none = Upstreams::start(&[], limits());
     assert!(
         matches!(none.try_call("{}").await, Err(Error::NotConfigured { server }) if server == key())

@@ -1,18 +1,18 @@
-//! Where a registry is: `grpc(s)://host:port`, several of its servers with commas between.
+//! Addresses of a registry: `grpc(s)://host:port`, several servers separated by commas.
 
 use std::net::Ipv6Addr;
 
 use http::uri::Authority;
 
-/// Most servers of one registry.
-pub const MOST: usize = 16;
+/// Maximum number of servers.
+pub const MAX_SERVERS: usize = 16;
 
-/// A text that is no address of a registry. It is not repeated, because it may hold credentials.
+/// An invalid address. The text is not repeated, because it may contain credentials.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum InvalidAddress {
-    /// Another form.
+    /// The text has another form.
     Form,
-    /// So many servers, which are more than [`MOST`].
+    /// This many servers, more than [`MAX_SERVERS`].
     TooMany(usize),
 }
 
@@ -25,7 +25,7 @@ pub fn addresses(url: &str) -> Result<Vec<String>, InvalidAddress> {
         _ => return Err(InvalidAddress::Form),
     };
     let servers: Vec<&str> = servers.trim_end_matches('/').split(',').map(str::trim).collect();
-    if servers.len() > MOST {
+    if servers.len() > MAX_SERVERS {
         return Err(InvalidAddress::TooMany(servers.len()));
     }
     let read = |server: &str| {
@@ -40,7 +40,7 @@ pub fn addresses(url: &str) -> Result<Vec<String>, InvalidAddress> {
     servers.into_iter().map(read).collect()
 }
 
-/// Whether this is a name, an IPv4 address, or an IPv6 address in brackets.
+/// Whether the text is a name, an IPv4 address, or an IPv6 address in brackets.
 fn is_host(host: &str) -> bool {
     match host.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')) {
         Some(address) => address.split('%').next().unwrap_or_default().parse::<Ipv6Addr>().is_ok(),
@@ -53,7 +53,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_server_or_several_each_with_its_port_and_nothing_more() {
+    fn address_lists_servers_with_ports() {
         assert_eq!(addresses("grpc://a:1").unwrap(), ["http://a:1"]);
         assert_eq!(addresses("grpcs://a:1, b:2/").unwrap(), ["https://a:1", "https://b:2"]);
         assert_eq!(addresses("grpc://[::1]:2").unwrap(), ["http://[::1]:2"]);
@@ -63,7 +63,7 @@ mod tests {
         {
             assert_eq!(addresses(bad), Err(InvalidAddress::Form), "{bad}");
         }
-        let many = format!("grpc://{}", vec!["a:1"; MOST + 1].join(","));
-        assert_eq!(addresses(&many), Err(InvalidAddress::TooMany(MOST + 1)));
+        let many = format!("grpc://{}", vec!["a:1"; MAX_SERVERS + 1].join(","));
+        assert_eq!(addresses(&many), Err(InvalidAddress::TooMany(MAX_SERVERS + 1)));
     }
 }

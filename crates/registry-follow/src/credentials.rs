@@ -1,6 +1,6 @@
-//! What a follower shows to its registry: a token, a certificate, or nothing.
+//! The credentials of a follower: a token, a client certificate, or none.
 //!
-//! The files are read whenever a connection is made, so that new ones are taken without a restart.
+//! The files are read for each connection, so replaced ones apply without a restart.
 
 use std::{
     fmt, fs, io,
@@ -10,54 +10,57 @@ use std::{
 
 use http::{HeaderValue, Uri};
 
-/// What the registry is shown.
+/// The credentials for a registry.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Credentials {
-    /// What goes with every call.
+    /// The token of every call.
     pub token: Option<Token>,
-    /// The certificates (PEM) that the registry's must lead to; none: those of the system.
+    /// CA bundle (PEM) used to verify the certificate of the registry. `None`: the CAs of the
+    /// system.
     pub ca: Option<PathBuf>,
-    /// The follower's certificate and its key (PEM).
+    /// The client certificate and its key (PEM).
     pub identity: Option<(PathBuf, PathBuf)>,
 }
 
-/// A token; it is never printed.
+/// A token. Its `Debug` form omits the secret.
 #[derive(Clone, PartialEq, Eq)]
 pub enum Token {
-    /// Its text.
+    /// The token itself.
     Text(String),
-    /// A file that has it.
+    /// A file that contains the token.
     File(PathBuf),
 }
 
 impl Credentials {
-    /// The header that goes with every call; it is never printed.
+    /// The `authorization` header. It is marked as sensitive.
     pub fn authorization(&self) -> io::Result<Option<HeaderValue>> {
         let text = match &self.token {
             None => return Ok(None),
             Some(Token::Text(text)) => text.clone().into_bytes(),
             Some(Token::File(path)) => read(path)?,
         };
-        // What is wrong with it is not repeated, because it is a secret.
-        let invalid = |_| io::Error::other("the registry's token has characters that no token has");
+        // The error does not repeat the secret.
+        let invalid = |_| {
+            io::Error::other("the registry token has characters that are not allowed in a header")
+        };
         let header = [b"Bearer ", text.trim_ascii()].concat();
         let mut value = HeaderValue::from_bytes(&header).map_err(invalid)?;
         value.set_sensitive(true);
         Ok(Some(value))
     }
 
-    /// The certificates that the registry's must lead to.
+    /// Reads the CA bundle.
     pub fn roots(&self) -> io::Result<Option<Vec<u8>>> {
         self.ca.as_ref().map(|path| read(path)).transpose()
     }
 
-    /// The follower's certificate and its key.
+    /// Reads the client certificate and its key.
     pub fn certificate(&self) -> io::Result<Option<(Vec<u8>, Vec<u8>)>> {
         let Some((certificate, key)) = &self.identity else { return Ok(None) };
         Ok(Some((read(certificate)?, read(key)?)))
     }
 
-    /// Whether nobody on the way to a URL can listen: TLS, or this machine.
+    /// Whether the connection to a URL is private: it uses TLS or stays on this machine.
     pub fn is_private(url: &str) -> bool {
         let Ok(uri) = url.parse::<Uri>() else { return false };
         let host = uri.host().unwrap_or_default();

@@ -1,89 +1,93 @@
-//! What a follower is: somebody who holds a copy and says what becomes of it.
+//! The interface of a follower: a holder of a copy of a registry.
 
 use registry_core::{Diagnostic, Revision};
 use registry_proto::v1::{Ack, Hello, SyncRequest, SyncResponse};
 
-/// Somebody who holds a copy of a registry, or of a part of it.
+/// A holder of a copy of a registry, or of a part of it.
 pub trait Follow: Send {
-    /// What a new stream begins with. Whatever came in part on the one before is forgotten.
+    /// The first message of a new stream. Parts of an unfinished message are discarded.
     fn hello(&mut self) -> Hello;
 
-    /// Takes a message whole, or says why not.
-    fn take(&mut self, said: SyncResponse) -> impl Future<Output = Result<Taken, Refusal>> + Send;
+    /// Applies a message completely, or rejects it.
+    fn apply(
+        &mut self,
+        message: SyncResponse,
+    ) -> impl Future<Output = Result<MessageEffect, RejectedMessage>> + Send;
 
-    /// The revision that was to come next.
+    /// The next expected revision.
     fn next_revision(&self) -> Revision;
 
-    /// How far it is.
+    /// The acknowledgement of the applied state.
     fn ack(&mut self) -> Ack;
 
-    /// Waits until it has something to say by itself. May be dropped at any time.
-    fn news(&mut self) -> impl Future<Output = News> + Send;
+    /// Waits for a message that the follower sends on its own. The future may be dropped at any
+    /// time.
+    fn next_message(&mut self) -> impl Future<Output = FollowerMessage> + Send;
 
-    /// Hears how the stream is doing.
-    fn heard(&mut self, heard: Heard<'_>);
+    /// Reports the status of the stream.
+    fn on_status(&mut self, status: StreamState<'_>);
 
-    /// What its people do where it is to begin anew: what it holds is of another registry or past.
-    fn anew(&self) -> &'static str {
-        "stop it, remove what it holds and start it again, or correct the address"
+    /// The advice to operators if the copy belongs to another registry or history.
+    fn reset_advice(&self) -> &'static str {
+        "stop it, remove its data and start it again, or correct the address"
     }
 }
 
-/// How a stream is doing.
+/// The status of a stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Heard<'a> {
-    /// It says what is new, and that was taken.
+pub enum StreamState<'a> {
+    /// The stream is open and its messages are applied.
     Live,
-    /// A message was refused, and the registry told.
+    /// A message was rejected and the registry has the reason.
     Nacked,
-    /// It cannot be had, or broke off; why.
+    /// The stream cannot be opened or was interrupted, with the reason.
     Down(&'a str),
-    /// The server has no room for the scope that the follower wants; why.
-    NoRoom(&'a str),
-    /// What it says is refused, or the follower is; why.
-    Refused(&'a str),
+    /// The server cannot serve another scope, with the reason.
+    ScopeLimit(&'a str),
+    /// The server or the follower rejects the other, with the reason.
+    Rejected(&'a str),
 }
 
-/// What a follower has to say by itself.
+/// A message that a follower sends on its own.
 #[derive(Debug)]
-pub enum News {
-    /// This.
-    Say(SyncRequest),
+pub enum FollowerMessage {
+    /// A request.
+    Send(SyncRequest),
     /// How far it is.
     Ack,
 }
 
-/// What a message did.
+/// The effect of a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Taken {
-    /// It is a part of something bigger.
-    Part,
-    /// There is a new state.
+pub enum MessageEffect {
+    /// The message is one part of a larger one.
+    Partial,
+    /// The state has changed.
     Applied,
     /// The state is the latest.
     Current,
 }
 
-/// A message that is refused.
+/// A rejected message.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Refusal {
-    /// Of which revision it is.
+pub struct RejectedMessage {
+    /// The revision of the message.
     pub revision: Revision,
-    /// What is wrong with it.
+    /// The reason.
     pub message: String,
-    /// What was found in it, where there is more to say.
+    /// The findings, if there are more details.
     pub findings: Vec<Diagnostic>,
-    /// Whether only an operator can mend it.
+    /// Whether only an operator can fix the cause.
     pub is_final: bool,
 }
 
-impl Refusal {
-    /// A refusal that another stream may mend.
+impl RejectedMessage {
+    /// Creates a rejection that another stream may fix.
     pub fn new(revision: Revision, message: &dyn ToString) -> Self {
         Self { revision, message: message.to_string(), findings: Vec::new(), is_final: false }
     }
 
-    /// Adds what was found.
+    /// Adds findings.
     #[must_use]
     pub fn with(self, findings: Vec<Diagnostic>) -> Self {
         Self { findings, ..self }

@@ -1,8 +1,8 @@
-//! Streams one after another, at one server or the next.
+//! Connects to the servers in turn and reconnects after failures.
 
 use std::{io, time::Duration};
 
-use retry_backoff::{Backoff, jittered, spread};
+use retry_backoff::{Backoff, full_jitter, jittered};
 use tokio_util::sync::CancellationToken;
 use tonic::{
     metadata::MetadataValue,
@@ -10,21 +10,21 @@ use tonic::{
 };
 
 use crate::{
-    Credentials, Follow, Heard,
+    Credentials, Follow, StreamState,
     session::{Ended, Session, Target, reason_of},
     timing::Timing,
 };
 
-/// How to reach a registry: its servers, what they are shown, and how long things take.
+/// The connection to a registry: its servers, the credentials and the timing.
 #[derive(Debug, Clone)]
 pub struct Follower {
-    /// Its servers: `http(s)://host:port`.
+    /// The servers: `http(s)://host:port`.
     pub addresses: Vec<String>,
-    /// What they are shown.
+    /// The credentials.
     pub credentials: Credentials,
-    /// How long things take.
+    /// Timeouts and retry delays.
     pub timing: Timing,
-    /// What the follower calls its software: `gateway-agent/1.2.3`.
+    /// The user agent: `gateway-agent/1.2.3`.
     pub agent: &'static str,
 }
 
@@ -33,11 +33,11 @@ impl Follower {
     pub async fn run(&self, mut who: impl Follow, stop: CancellationToken) {
         let unusable = |address: &&String| Endpoint::from_shared((*address).clone()).is_err();
         if let Some(address) = self.addresses.iter().find(unusable) {
-            who.heard(Heard::Refused(&format!("`{address}` is no address")));
+            who.on_status(StreamState::Rejected(&format!("`{address}` is not an address")));
             return stop.cancelled().await;
         }
         let mut backoff = Backoff::new(self.timing.retry_first, self.timing.retry_longest);
-        // Of the addresses, since the last of them that was of use.
+        // Failures since the last address that served messages.
         let (mut failed, mut refused) = (0, 0);
         for address in self.addresses.iter().cycle() {
             let session = Session::new(&mut who, self.timing, address.starts_with("https://"));
@@ -53,12 +53,12 @@ impl Follower {
             let longer = self.note(&mut who, address, &outcome.ended);
             refused += usize::from(longer.is_some());
             let wait = if failed < self.addresses.len() {
-                spread(self.timing.retry_first)
+                full_jitter(self.timing.retry_first * 2)
             } else {
-                // One that only lags, as a relay may, is no reason to stay away from the others.
+                // One server that lags, like a relay, must not delay the attempts at the others.
                 let longer = longer.filter(|_| refused == failed);
                 (failed, refused) = (0, 0);
-                longer.unwrap_or_else(|| backoff.wait_spread())
+                longer.unwrap_or_else(|| backoff.next_spread_delay())
             };
             let parked = async {
                 match outcome.parked {
@@ -74,29 +74,29 @@ impl Follower {
         }
     }
 
-    /// Tells why a stream ended; the wait, where it does not depend on how often that happened.
+    /// Reports why a stream ended. Returns the delay if it does not depend on the number of
+    /// failures.
     fn note(&self, who: &mut impl Follow, address: &str, ended: &Ended) -> Option<Duration> {
         let told = |reason: &str| match self.addresses.len() {
             1 => reason.to_owned(),
             _ => format!("{address}: {reason}"),
         };
         match ended {
-            Ended::Lost(reason) => who.heard(Heard::Down(&told(reason))),
-            Ended::NoRoom(reason) => who.heard(Heard::NoRoom(&told(reason))),
-            Ended::Refused(reason) => who.heard(Heard::Refused(&told(reason))),
+            Ended::Lost(reason) => who.on_status(StreamState::Down(&told(reason))),
+            Ended::ScopeLimit(reason) => who.on_status(StreamState::ScopeLimit(&told(reason))),
+            Ended::Rejected(reason) => who.on_status(StreamState::Rejected(&told(reason))),
             Ended::Final(reason) => {
-                who.heard(Heard::Refused(&told(reason)));
+                who.on_status(StreamState::Rejected(&told(reason)));
                 return Some(jittered(self.timing.retry_final));
             }
         }
         None
     }
 
-    /// Connects, with the credentials as they are now.
+    /// Connects with the current credentials.
     async fn connect(&self, address: &str) -> Result<Target, Ended> {
-        let unusable = |e: &dyn ToString| {
-            Ended::Final(format!("the credentials cannot be used: {}", e.to_string()))
-        };
+        let unusable =
+            |e: &dyn ToString| Ended::Final(format!("invalid credentials: {}", e.to_string()));
         let endpoint = self.endpoint(address).map_err(|e| unusable(&e))?;
         let authorization = self.credentials.authorization().map_err(|e| unusable(&e))?;
         let authorization = authorization.map(|value| MetadataValue::try_from(value.as_bytes()));
@@ -137,12 +137,12 @@ impl Follower {
     }
 }
 
-/// Why there is no connection.
+/// Describes why there is no connection.
 fn unconnected(error: &tonic::transport::Error) -> String {
     let reason = reason_of(error);
-    // rustls, of an answer that is no TLS.
+    // rustls reports this for a response without TLS.
     if reason.contains("InvalidContentType") {
-        return format!("{reason}; if the server speaks no TLS, write grpc://");
+        return format!("{reason}; if the server does not use TLS, write grpc://");
     }
     reason
 }

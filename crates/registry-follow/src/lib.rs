@@ -1,10 +1,10 @@
-//! The follower's side of the Sync stream, for whoever keeps a copy of a registry: gateways and
-//! relays.
+//! The client side of the Sync stream, for every program that keeps a copy of a registry: gateways
+//! and relays.
 //!
-//! It connects to one of several servers, says what the follower says, hands it what the server says,
-//! and opens the stream anew when it has broken. Where something does not decode or verify it is
-//! answered with a NACK. Where there are several servers the next one is tried at once; only when all
-//! have failed is the wait longer each time.
+//! A [`Follower`] connects to one of several servers, sends the messages of a [`Follow`]
+//! implementation, passes the server's messages to it, and reconnects after an interruption. A
+//! message that cannot be decoded or verified is answered with a NACK. After a failure the next
+//! server is tried immediately; the delay grows only when all servers have failed.
 
 mod address;
 mod credentials;
@@ -15,11 +15,11 @@ mod session;
 mod stream;
 mod timing;
 
-pub use address::{InvalidAddress, MOST, addresses};
+pub use address::{InvalidAddress, MAX_SERVERS, addresses};
 pub use credentials::{Credentials, Token};
-pub use follow::{Follow, Heard, News, Refusal, Taken};
+pub use follow::{Follow, FollowerMessage, MessageEffect, RejectedMessage, StreamState};
 pub use follower::Follower;
-pub use registry_clock::{RegistryClock, told_age};
+pub use registry_clock::{RegistryClock, parse_age};
 pub use session::{reason_of, shortened};
 pub use stream::{NotSent, Stream};
 pub use timing::Timing;

@@ -1,4 +1,4 @@
-//! One stream: the first message, then an answer to each message of the server.
+//! One stream: the first message, then a reply to each message of the server.
 
 use std::error::Error as _;
 
@@ -12,24 +12,26 @@ use tonic::{
 };
 use tonic_types::StatusExt as _;
 
-use crate::{Follow, Heard, News, Refusal, Stream, Taken, timing::Timing};
+use crate::{
+    Follow, FollowerMessage, MessageEffect, RejectedMessage, Stream, StreamState, timing::Timing,
+};
 
-/// Longest text of a NACK, in bytes; the API's limit.
+/// Maximum length of the text of a NACK, in bytes (a limit of the API).
 const NACK_BYTES: usize = 4 * 1024;
-/// Most findings of a NACK.
+/// Maximum findings in a NACK.
 const FINDINGS: usize = 20;
-/// Longest text of a finding, in bytes.
+/// Maximum length of the text of a finding, in bytes.
 const FINDING_BYTES: usize = 1024;
-/// The reason with which a server says that the follower knows more than it.
+/// The reason code of a server whose state is older than the follower's.
 const AHEAD: &str = "AHEAD";
-/// The reasons with which a server says that the follower's past is not its own.
+/// The reason codes of a server with another registry or history.
 const OTHER_PAST: [&str; 2] = ["REGISTRY_MISMATCH", "CHAIN_MISMATCH"];
 
-/// The reasons with which a server says that it has no room for a scope: its own, that of the caller, or
-/// that of the relay at whomever it follows.
+/// The reason codes for a scope limit: of the server, of the caller, or of the relay at its
+/// upstream.
 const NO_ROOM: [&str; 3] = ["TOO_MANY_SCOPES", "TOO_MANY_OWN_SCOPES", "TOO_MANY_UPSTREAM_SCOPES"];
 
-/// The codes that only an operator can mend.
+/// The status codes whose cause only an operator can fix.
 const FINAL_CODES: [Code; 5] = [
     Code::Unimplemented,
     Code::InvalidArgument,
@@ -37,11 +39,11 @@ const FINAL_CODES: [Code; 5] = [
     Code::PermissionDenied,
     Code::Unauthenticated,
 ];
-/// Why a connection over TLS may break before an answer.
+/// The likely cause if a TLS connection breaks before a response.
 const REFUSED: &str = "if the server wants a client certificate, it may have refused this one, or missed \
                        one: check that it has not expired and is of the right authority; the server's log \
                        says why (`certificate-refused`)";
-/// Why a connection without TLS may.
+/// The likely cause if a connection without TLS breaks.
 const WANTS_TLS: &str = "if the server expects TLS, write grpcs://";
 
 /// A connection, and the metadata of its calls.
@@ -50,34 +52,34 @@ pub(crate) struct Target {
     pub(crate) authorization: Option<MetadataValue<Ascii>>,
 }
 
-/// Why a stream ended.
+/// The reason for the end of a stream.
 #[derive(Debug)]
 pub(crate) enum Ended {
-    /// The connection, or the server, is gone.
+    /// The connection or the server was lost.
     Lost(String),
-    /// The server has no room for the scope.
-    NoRoom(String),
-    /// The server sent what does not decode or verify.
-    Refused(String),
-    /// The server does not want this follower as it is.
+    /// The server cannot serve another scope.
+    ScopeLimit(String),
+    /// The server sent a message that cannot be decoded or verified.
+    Rejected(String),
+    /// The server rejects this follower until an operator acts.
     Final(String),
 }
 
-/// What became of a stream.
-pub(crate) struct Outcome {
+/// The end of a stream.
+pub(crate) struct SessionResult {
     pub(crate) ended: Ended,
-    /// Whether the server said anything that was of use.
+    /// Whether the server sent a message that was applied.
     pub(crate) was_useful: bool,
-    /// The stream on which something was refused.
+    /// The stream with a rejected message.
     pub(crate) parked: Option<Parked>,
 }
 
-/// A stream on which something was refused. It is kept until the next one is opened, so that the
-/// server can read the NACK and show it to people.
+/// A stream with a rejected message. It stays open until the next stream opens, so that the server
+/// can read the NACK and show it to operators.
 pub(crate) struct Parked(Stream);
 
 impl Parked {
-    /// Ignores whatever else comes; never ends by itself.
+    /// Ignores further messages. The future never completes.
     pub(crate) async fn ignore(mut self) {
         while let Ok(Some(_)) = self.0.next().await {}
         std::future::pending::<()>().await;
@@ -101,7 +103,7 @@ impl<'a, F: Follow> Session<'a, F> {
     pub(crate) async fn run(
         mut self,
         connecting: impl Future<Output = Result<Target, Ended>>,
-    ) -> Outcome {
+    ) -> SessionResult {
         let ended = match self.open(connecting).await {
             Ok(mut stream) => match self.follow(&mut stream).await {
                 Ok(ended) => ended,
@@ -109,7 +111,7 @@ impl<'a, F: Follow> Session<'a, F> {
             },
             Err(ended) => ended,
         };
-        Outcome { ended, was_useful: self.was_useful, parked: None }
+        SessionResult { ended, was_useful: self.was_useful, parked: None }
     }
 
     async fn open(
@@ -121,17 +123,17 @@ impl<'a, F: Follow> Session<'a, F> {
         match timeout(self.timing.connect, opening).await {
             Ok(Ok(stream)) => Ok(stream),
             Ok(Err(status)) => Err(self.unopened_by(&status)),
-            Err(_) => Err(Ended::Lost("the registry does not answer".to_owned())),
+            Err(_) => Err(Ended::Lost("the registry does not respond".to_owned())),
         }
     }
 
-    /// Takes what comes until the stream ends, or until something must be refused.
-    async fn follow(&mut self, stream: &mut Stream) -> Result<Ended, Refusal> {
+    /// Applies messages until the stream ends or a message is rejected.
+    async fn follow(&mut self, stream: &mut Stream) -> Result<Ended, RejectedMessage> {
         loop {
             let next = tokio::select! {
                 next = timeout(self.timing.silence, stream.next()) => next,
-                news = self.who.news() => {
-                    self.tell(news, stream).await;
+                message = self.who.next_message() => {
+                    self.send(message, stream).await;
                     continue;
                 }
             };
@@ -141,54 +143,60 @@ impl<'a, F: Follow> Session<'a, F> {
                     return Ok(Ended::Lost("the registry closed the stream".to_owned()));
                 }
                 Ok(Err(status)) if is_undecodable(&status) => {
-                    return Err(Refusal::new(self.who.next_revision(), &status.message()));
+                    return Err(RejectedMessage::new(self.who.next_revision(), &status.message()));
                 }
-                // What was shown at the start has ended; there may be something newer by now.
+                // The credentials of the start have expired; newer ones may exist.
                 Ok(Err(status)) if status.code() == Code::Unauthenticated => {
                     return Ok(Ended::Lost(said_by(&status)));
                 }
                 Ok(Err(status)) => return Ok(self.ended_by(&status)),
                 Err(_) => {
                     let seconds = self.timing.silence.as_secs_f32();
-                    let reason = format!("the registry said nothing for {seconds} s");
+                    let reason = format!("no message from the registry for {seconds} s");
                     return Ok(Ended::Lost(reason));
                 }
             }
         }
     }
 
-    /// Says what the follower says by itself.
-    async fn tell(&mut self, news: News, stream: &Stream) {
-        match news {
-            News::Ack if self.was_useful => self.acknowledge(stream),
-            // The first acknowledgement says it.
-            News::Ack => {}
-            // If the stream has broken, the next one begins with it.
-            News::Say(request) => _ = timeout(self.timing.connect, stream.send(request)).await,
+    /// Sends a message of the follower.
+    async fn send(&mut self, message: FollowerMessage, stream: &Stream) {
+        match message {
+            FollowerMessage::Ack if self.was_useful => self.acknowledge(stream),
+            // The first acknowledgement follows the first message.
+            FollowerMessage::Ack => {}
+            // If the stream is broken, the first message of the next one contains it.
+            FollowerMessage::Send(request) => {
+                _ = timeout(self.timing.connect, stream.send(request)).await
+            }
         }
     }
 
-    async fn take(&mut self, message: SyncResponse, stream: &Stream) -> Result<(), Refusal> {
-        let taken = self.who.take(message).await?;
-        if taken == Taken::Part {
+    async fn take(
+        &mut self,
+        message: SyncResponse,
+        stream: &Stream,
+    ) -> Result<(), RejectedMessage> {
+        let taken = self.who.apply(message).await?;
+        if taken == MessageEffect::Partial {
             return Ok(());
         }
-        self.who.heard(Heard::Live);
+        self.who.on_status(StreamState::Live);
         let is_first = !std::mem::replace(&mut self.was_useful, true);
-        if taken == Taken::Applied || is_first || self.is_ack_due {
+        if taken == MessageEffect::Applied || is_first || self.is_ack_due {
             self.acknowledge(stream);
         }
         Ok(())
     }
 
-    /// Says how far the follower is. Where the network is slow, a later one does.
+    /// Sends an acknowledgement. If the network is slow, a later one replaces it.
     fn acknowledge(&mut self, stream: &Stream) {
         let request = SyncRequest { message: Some(Message::Ack(self.who.ack())) };
         self.is_ack_due = stream.try_send(request).is_err();
     }
 
-    /// Why a stream was not opened. A server judges certificates, and speaks TLS or not, when the
-    /// connection is up for the client.
+    /// Returns why a stream was not opened. A server verifies certificates, and rejects the wrong
+    /// use of TLS, after the client has connected.
     fn unopened_by(&self, status: &Status) -> Ended {
         match self.ended_by(status) {
             Ended::Lost(reason) if status.source().is_some() => {
@@ -204,43 +212,43 @@ impl<'a, F: Follow> Session<'a, F> {
         if status.source().is_some() {
             return Ended::Lost(text);
         }
-        let (info, anew) = (status.get_details_error_info(), self.who.anew());
+        let (info, advice) = (status.get_details_error_info(), self.who.reset_advice());
         match info.as_ref().map_or("", |info| info.reason.as_str()) {
             AHEAD => Ended::Final(format!(
-                "{text}; a server that only lags takes it again once it has caught up; where the \
-                 registry was put back to an older state: {anew}"
+                "{text}; a server that only lags accepts the follower once it has caught up; if the \
+                 registry was restored to an older state: {advice}"
             )),
             reason if OTHER_PAST.contains(&reason) => Ended::Final(format!(
-                "{text}; what is held is of another registry or of another past: {anew}"
+                "{text}; the copy belongs to another registry or history: {advice}"
             )),
-            reason if NO_ROOM.contains(&reason) => Ended::NoRoom(text),
+            reason if NO_ROOM.contains(&reason) => Ended::ScopeLimit(text),
             _ if FINAL_CODES.contains(&status.code()) => Ended::Final(text),
             _ => Ended::Lost(text),
         }
     }
 
-    /// Says what is wrong.
-    async fn refused(self, refusal: Refusal, stream: Stream) -> Outcome {
-        self.who.heard(Heard::Nacked);
+    /// Sends a NACK with the reason.
+    async fn refused(self, refusal: RejectedMessage, stream: Stream) -> SessionResult {
+        self.who.on_status(StreamState::Nacked);
         let nack = Nack {
             revision: refusal.revision,
             message: fit(&refusal.message, NACK_BYTES),
             diagnostics: refusal.findings.into_iter().take(FINDINGS).map(fit_finding).collect(),
         };
         let request = SyncRequest { message: Some(Message::Nack((&nack).into())) };
-        // Where the server does not read, it does not learn it.
+        // A server that does not read misses the reason.
         let _ = timeout(self.timing.connect, stream.send(request)).await;
         let ended = if refusal.is_final {
             Ended::Final(refusal.message)
         } else {
-            Ended::Refused(refusal.message)
+            Ended::Rejected(refusal.message)
         };
         let parked = Some(Parked(stream));
-        Outcome { ended, was_useful: self.was_useful, parked }
+        SessionResult { ended, was_useful: self.was_useful, parked }
     }
 }
 
-/// What tonic says when a message cannot be decoded or is too long, rather than the server.
+/// Whether tonic, and not the server, reports a message that cannot be decoded or is too long.
 fn is_undecodable(status: &Status) -> bool {
     match status.code() {
         Code::OutOfRange => true,
@@ -249,7 +257,7 @@ fn is_undecodable(status: &Status) -> bool {
     }
 }
 
-/// What the server says, or what became of the connection: such a status has a source.
+/// Describes a status of the server, or of the connection; the latter has a source.
 fn said_by(status: &Status) -> String {
     match status.source() {
         Some(source) => format!("the connection broke: {}", reason_of(source)),
@@ -257,7 +265,7 @@ fn said_by(status: &Status) -> String {
     }
 }
 
-/// A finding as a NACK may carry it.
+/// Shortens a finding to the limits of a NACK.
 fn fit_finding(found: Diagnostic) -> Diagnostic {
     let fit = |text: &str| fit(text, FINDING_BYTES);
     Diagnostic {
@@ -268,13 +276,13 @@ fn fit_finding(found: Diagnostic) -> Diagnostic {
     }
 }
 
-/// The beginning of a text, without what the API refuses in texts.
+/// The start of a text without characters that the API rejects.
 fn fit(text: &str, bytes: usize) -> String {
     shortened(text, bytes)
         .replace(|c: char| c.is_control() && !matches!(c, '\t' | '\n' | '\r'), " ")
 }
 
-/// The beginning of a text, of at most so many bytes.
+/// The start of a text, of at most this many bytes.
 pub fn shortened(text: &str, bytes: usize) -> &str {
     let mut end = text.len().min(bytes);
     while !text.is_char_boundary(end) {

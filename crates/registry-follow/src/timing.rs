@@ -1,32 +1,27 @@
-//! Timeouts and waits of a follower.
+//! Timeouts and retry delays of a follower.
 
 use std::time::Duration;
 
-/// Longest wait for a connection, and for the answer to the first message.
 const CONNECT: Duration = Duration::from_secs(5);
-/// The server says something at least this often (its progress interval).
+/// The progress interval of the server: it sends a message at least this often.
 const PROGRESS: Duration = Duration::from_secs(10);
-/// A stream that says nothing for so long is dead.
 const SILENCE: Duration = PROGRESS.saturating_mul(3);
-/// The first wait before a new stream, on average; it doubles.
 const RETRY_FIRST: Duration = Duration::from_millis(250);
-/// The longest such wait.
 const RETRY_LONGEST: Duration = Duration::from_secs(15);
-/// The wait after what only an operator can mend, at each of the addresses.
 const RETRY_FINAL: Duration = Duration::from_secs(30);
 
-/// How long things take; tests are in a hurry.
+/// Timeouts and retry delays. Tests shorten them.
 #[derive(Debug, Clone, Copy)]
 pub struct Timing {
-    /// Longest wait for a connection, and for the answer to the first message.
+    /// Time limit for the connection and for the response to the first message.
     pub connect: Duration,
-    /// A stream that says nothing for so long is dead.
+    /// A stream without a message for this time is closed.
     pub silence: Duration,
-    /// The first wait before a new stream, on average; it doubles.
+    /// The first reconnect delay on average. Each following delay doubles.
     pub retry_first: Duration,
-    /// The longest such wait.
+    /// The maximum reconnect delay.
     pub retry_longest: Duration,
-    /// The wait after what only an operator can mend.
+    /// The delay after an error that only an operator can fix.
     pub retry_final: Duration,
 }
 

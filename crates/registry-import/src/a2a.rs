@@ -1,9 +1,9 @@
-//! An A2A agent's card as an agent of the registry.
+//! Imports an A2A agent card as an agent of the registry.
 //!
-//! Cards of A2A 0.2 and 0.3 (`url`, `protocolVersion`) and of 1.0 (`supportedInterfaces`) are read.
-//! What is not taken, because the registry has no field for it or it has another type, is kept at
-//! its place in `metadata.card`, the card's own `metadata` too: beside it stands what means
-//! something to the registry, which no card may say. Signatures are dropped, because they are over
+//! Cards of A2A 0.2 and 0.3 (`url`, `protocolVersion`) and of 1.0 (`supportedInterfaces`) are
+//! supported. Members without a field in the registry, or of another type, are kept at their place
+//! in `metadata.card`, including the card's own `metadata`: members directly under `metadata` have
+//! a meaning in the registry, which a card must not set. Signatures are dropped, because they cover
 //! other bytes.
 
 mod capabilities;
@@ -29,24 +29,24 @@ pub(super) use capabilities::listed;
 use part::Part;
 
 use super::{
-    Draft, Imported, Repairs, names, origins::Origins, repair::quoted, wording::worded_members,
+    Draft, Imported, Repairs, names, origins::Origins, repair::quoted, screening::screen_members,
 };
 
-/// The version of an agent that does not say its own.
+/// The version of an agent whose card has none.
 const FIRST_VERSION: &str = "0.1.0";
 
-/// What the user wants otherwise.
+/// Options of the import.
 #[derive(Debug, Clone, Default)]
-pub struct CardWishes {
+pub struct AgentImportOptions {
     /// The agent's name in the registry.
     pub name: Option<Name>,
-    /// Its version.
+    /// The agent's version in the registry.
     pub version: Option<Version>,
-    /// Where the card was found, for a card that does not say where its agent is.
+    /// The URL of the card, for a card without the URL of its agent.
     pub url: String,
 }
 
-/// What an agent must have, but for what is asked elsewhere, and what is there without it.
+/// Required members with special handling of missing values, and the value that is written instead.
 const NEEDED: [(&str, &str); 5] = [
     ("description", "it is empty"),
     ("defaultInputModes", "it is an empty list"),
@@ -55,30 +55,29 @@ const NEEDED: [(&str, &str); 5] = [
     ("capabilities", "it is an empty object"),
 ];
 
-/// A card on its way.
+/// A card during its import.
 struct Card {
-    /// Whether it is a stranger's, and not an entry of a registry file.
+    /// Whether the card comes from a live agent and not from a registry file.
     is_live: bool,
     repairs: Repairs,
-    /// What is kept in `metadata.card`.
+    /// The content of `metadata.card`.
     rest: Value,
-    /// Where what is in the agent was in the card.
+    /// The origins of the agent's members in the card.
     origins: Origins,
 }
 
-/// Makes an agent of a live card. Without a name that can be used, there is only the repair that
-/// says so.
-pub fn agent(card: &Value, wishes: &CardWishes) -> Imported {
+/// Imports a live card. Without a usable name, the result is only the repair that reports it.
+pub fn import_agent(card: &Value, options: &AgentImportOptions) -> Imported {
     let mut repairs = Repairs::default();
-    let said = card.as_object().map(|card| worded_members(&mut repairs, card, ""));
+    let said = card.as_object().map(|card| screen_members(&mut repairs, card, ""));
     let origins = Origins::default();
     let mut card = Card { is_live: true, repairs, rest: json!({}), origins };
-    let agents = card.live(said.unwrap_or_default(), wishes).into_iter().collect();
-    card.repairs.of(Draft { agents, ..Draft::default() })
+    let agents = card.live(said.unwrap_or_default(), options).into_iter().collect();
+    card.repairs.into_result(Draft { agents, ..Draft::default() })
 }
 
-/// Makes an agent of what a registry file says of it, but for its name and version; `rest` is in its
-/// `metadata.card` already. The repairs' pointers lead into what is said.
+/// Imports an entry of a registry file, without its name and version. `rest` is in its
+/// `metadata.card` already. The pointers of the repairs point into the entry.
 pub(super) fn entry(
     said: Map<String, Value>,
     rest: Value,
@@ -90,16 +89,16 @@ pub(super) fn entry(
 }
 
 impl Card {
-    fn live(&mut self, said: Map<String, Value>, wishes: &CardWishes) -> Option<Value> {
-        let name = wishes.name.clone().or_else(|| self.name(said.get("name")))?;
+    fn live(&mut self, said: Map<String, Value>, options: &AgentImportOptions) -> Option<Value> {
+        let name = options.name.clone().or_else(|| self.name(said.get("name")))?;
         let mut part = Part::new(said, String::new());
         let title = self.text(&mut part, "name").unwrap_or_default();
-        let version = self.version(part.take("version"), wishes);
+        let version = self.version(part.take("version"), options);
         if part.take("signatures").is_some() {
-            let what = "signatures, which are over the card as it was";
+            let what = "signatures, which cover the original card";
             self.repairs.made("/signatures", what, "they were left out");
         }
-        let mut agent = self.agent(part, &wishes.url);
+        let mut agent = self.agent(part, &options.url);
         agent.insert("name".to_owned(), name.as_str().into());
         agent.insert("version".to_owned(), version.into());
         if !title.is_empty() && title != name.as_str() {
@@ -158,25 +157,26 @@ impl Card {
             Some(name) if name.as_str() == text => {}
             Some(name) => {
                 let what = format!("{} is a title, not a name", quoted(text));
-                let how = format!("`{name}` is used, the title is kept; --name says another");
+                let how =
+                    format!("`{name}` is used, the title is kept; change the name with --name");
                 self.repairs.made("/name", what, how);
             }
             None => {
                 let what = names::no_name(said, "an agent's");
-                self.repairs.needed("/name", what, "say one with --name");
+                self.repairs.needed("/name", what, "set one with --name");
             }
         }
         name
     }
 
-    fn version(&mut self, said: Option<Value>, wishes: &CardWishes) -> String {
-        match (&wishes.version, said) {
+    fn version(&mut self, said: Option<Value>, options: &AgentImportOptions) -> String {
+        match (&options.version, said) {
             (Some(version), _) => version.to_string(),
             (None, Some(said)) => {
                 names::exact_version(&mut self.repairs, &said, "/version", FIRST_VERSION)
             }
             (None, None) => {
-                let how = format!("{FIRST_VERSION} is written; --version says another");
+                let how = format!("{FIRST_VERSION} is written; change it with --version");
                 self.repairs.made("/version", "the agent has no `version`", how);
                 FIRST_VERSION.to_owned()
             }
@@ -199,7 +199,7 @@ impl Card {
         Some(made)
     }
 
-    /// Says what the registry would refuse; `metadata` is not worth a refusal.
+    /// Reports what the registry would reject. `metadata` is dropped instead.
     fn check(&mut self, agent: &mut Value) {
         let mut all = problems(agent);
         if all.is_empty() {
@@ -207,13 +207,14 @@ impl Card {
         }
         let metadata = agent.as_object_mut().and_then(|map| map.remove("metadata"));
         let left = problems(agent);
-        // Depth and size are looked at only where nothing else is wrong, so alone too.
+        // Depth and size are checked only if nothing else is wrong, so `metadata` is also checked
+        // alone.
         all.extend(metadata.iter().flat_map(|metadata| problems(&sound(metadata))));
         all.extend(left.iter().cloned());
         let all: Vec<_> =
             all.iter().enumerate().filter(|(i, one)| !all[..*i].contains(one)).collect();
         if all.len() > left.len() {
-            let what = "the registry refuses its `metadata`";
+            let what = "the registry rejects its `metadata`";
             self.repairs.needed("", what, "all of it was left out");
         } else if let Some(metadata) = metadata {
             agent["metadata"] = metadata;
@@ -224,31 +225,31 @@ impl Card {
             } else {
                 "`metadata` was left out"
             };
-            self.repairs.needed(self.origins.of(&found.pointer), found.message.clone(), how);
+            self.repairs.needed(self.origins.origin(&found.pointer), found.message.clone(), how);
         }
         self.check_schemas(agent);
     }
 
-    /// Says which JSON Schemas the registry would refuse. What a card refers to may be registered.
+    /// Reports JSON Schemas that the registry would reject. Their references may be registered.
     fn check_schemas(&mut self, agent: &Value) {
         let Ok(document) = Document::parse(Kind::Agent, agent) else { return };
         let nothing = Catalog::empty(RegistryId::new("import"));
         let proposed = Proposed::Register(Arc::new(document));
         for found in plan(&nothing, &[proposed]).diagnostics {
             if found.code == Code::SchemaInvalid {
-                let at = self.origins.of(&found.pointer);
+                let at = self.origins.origin(&found.pointer);
                 self.repairs.needed(at, found.message, found.help.unwrap_or_default());
             }
         }
     }
 }
 
-/// What the registry refuses.
+/// The errors of the registry's rules.
 fn problems(agent: &Value) -> Vec<Diagnostic> {
     Document::parse(Kind::Agent, agent).err().unwrap_or_default()
 }
 
-/// An agent with nothing wrong, but perhaps its `metadata`.
+/// A valid agent with this `metadata`.
 fn sound(metadata: &Value) -> Value {
     json!({
         "name": "a", "version": FIRST_VERSION, "description": "", "url": "https://a.example",

@@ -1,161 +1,24 @@
-//! Getting things in: what live servers, agent cards and old files say, as registry-v2 documents
-//! that a person can review, with every repair that was made or is still to be made.
+//! Imports live servers, agent cards and older files as registry-v2 documents for review, with a
+//! list of the repairs that were made or are needed.
 //!
-//! All of it is bad input until proven otherwise: nothing here panics, and what cannot be kept is
-//! left out and said.
+//! All input is untrusted: nothing here panics, and input that cannot be kept is dropped and
+//! reported.
 
 mod a2a;
-mod factor;
-mod loose;
+mod draft;
+mod lenient;
 mod mcp;
 pub mod mcp_servers;
 mod names;
 mod origins;
 mod remedy;
 mod repair;
-mod wording;
+mod screening;
+mod shared_schemas;
 
-use registry_core::{
-    entity::{Entity, MANAGED_BY},
-    kind::Kind,
-};
-use serde::Serialize;
-use serde_json::{Map, Value, json};
-
-pub use a2a::{CardWishes, agent};
-pub use loose::registry_file;
-pub use mcp::{Naming, Wishes, invalid_member, public_remote, server};
+pub use a2a::{AgentImportOptions, import_agent};
+pub use draft::Draft;
+pub use lenient::import_registry_file;
+pub use mcp::{Naming, ServerImportOptions, import_server, invalid_member, public_remote};
 pub use remedy::remedy;
-pub use repair::{By, Repair, Repairs, Unlisted};
-
-/// Registry-v2 documents in the making: JSON of each kind, in the order of the file.
-#[derive(Debug, Clone, PartialEq, Default)]
-pub struct Draft {
-    /// Reusable schemas.
-    pub schemas: Vec<Value>,
-    /// MCP servers.
-    pub servers: Vec<Value>,
-    /// Tools.
-    pub tools: Vec<Value>,
-    /// A2A agents.
-    pub agents: Vec<Value>,
-}
-
-/// What an import made of its input.
-#[derive(Debug, Clone, PartialEq, Default)]
-pub struct Imported {
-    /// The documents.
-    pub draft: Draft,
-    /// What was changed, and what a person must do; pointers lead into the input.
-    pub repairs: Vec<Repair>,
-    /// How many more there are.
-    pub unlisted: Unlisted,
-}
-
-/// An entity in its own order of fields where it is one already, else as it is.
-#[derive(Serialize)]
-#[serde(untagged)]
-enum Item<'a> {
-    Entity(Entity),
-    Value(&'a Value),
-}
-
-#[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
-struct File<'a> {
-    schema_version: &'static str,
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    schemas: Vec<Item<'a>>,
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    servers: Vec<Item<'a>>,
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    tools: Vec<Item<'a>>,
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    agents: Vec<Item<'a>>,
-}
-
-impl Draft {
-    /// The documents of a kind.
-    pub fn of(&self, kind: Kind) -> &[Value] {
-        match kind {
-            Kind::Schema => &self.schemas,
-            Kind::Server => &self.servers,
-            Kind::Tool => &self.tools,
-            Kind::Agent => &self.agents,
-        }
-    }
-
-    pub(crate) fn of_mut(&mut self, kind: Kind) -> &mut Vec<Value> {
-        match kind {
-            Kind::Schema => &mut self.schemas,
-            Kind::Server => &mut self.servers,
-            Kind::Tool => &mut self.tools,
-            Kind::Agent => &mut self.agents,
-        }
-    }
-
-    /// How many documents there are.
-    pub fn len(&self) -> usize {
-        Kind::ALL.into_iter().map(|kind| self.of(kind).len()).sum()
-    }
-
-    /// Whether there is nothing in it.
-    pub fn is_empty(&self) -> bool {
-        self.len() == 0
-    }
-
-    /// The same with only the documents of one kind.
-    pub fn only(&self, kind: Kind) -> Self {
-        let mut only = Self::default();
-        *only.of_mut(kind) = self.of(kind).to_vec();
-        only
-    }
-
-    /// The registry file as a value.
-    pub fn to_value(&self) -> Value {
-        json!({
-            "schemaVersion": "2.0", "schemas": self.schemas, "servers": self.servers,
-            "tools": self.tools, "agents": self.agents,
-        })
-    }
-
-    /// The registry file as text, for people to review.
-    pub fn write(&self) -> Vec<u8> {
-        let of = |kind| {
-            let item = |value| Entity::parse(kind, value).map_or(Item::Value(value), Item::Entity);
-            self.of(kind).iter().map(item).collect()
-        };
-        let file = File {
-            schema_version: "2.0",
-            schemas: of(Kind::Schema),
-            servers: of(Kind::Server),
-            tools: of(Kind::Tool),
-            agents: of(Kind::Agent),
-        };
-        // Entities and values are JSON with string keys, so writing them into memory cannot fail.
-        let mut bytes = serde_json::to_vec_pretty(&file).expect("a draft is always JSON");
-        bytes.push(b'\n');
-        bytes
-    }
-
-    /// Keeps the tools in `provides` of each server that match.
-    pub fn provide_only(&mut self, is_kept: impl Fn(&str) -> bool) {
-        let provides =
-            self.servers.iter_mut().filter_map(|s| s.get_mut("provides")?.as_array_mut());
-        for provides in provides {
-            provides.retain(|entry| entry["tool"].as_str().is_some_and(&is_kept));
-        }
-    }
-
-    /// Writes into every document's `metadata` from where it is managed, for `apply --prune`.
-    pub fn set_manager(&mut self, source: &str) {
-        for kind in Kind::ALL {
-            for document in self.of_mut(kind).iter_mut().filter_map(Value::as_object_mut) {
-                let metadata = document.entry("metadata").or_insert_with(|| Map::new().into());
-                if let Value::Object(metadata) = metadata {
-                    metadata.insert(MANAGED_BY.to_owned(), source.into());
-                }
-            }
-        }
-    }
-}
+pub use repair::{Imported, Repair, RepairedBy, Repairs, UnlistedRepairs};

@@ -1,12 +1,11 @@
-//! A live MCP server's own words as documents: the server, its tools, and the schemas they share.
+//! Imports a live MCP server: the server, its tools, and the schemas they share.
 //!
-//! Texts are kept, except for hidden characters; `icons` go into `metadata`. A
-//! schema that the registry would refuse is left out, which means "the
-//! upstream's" until a person mends it. Prompts and resources are exposed as a whole, because the
-//! registry does not hold them one by one.
+//! Texts are kept, except for hidden characters; `icons` go into `metadata`. A schema that the
+//! registry would reject is dropped, which means "the upstream's schema" until someone corrects it.
+//! Prompts and resources are exposed as a whole, because the registry does not store single ones.
 
 mod definition;
-mod refused;
+mod rejected_schemas;
 mod remote;
 mod schema;
 mod tool;
@@ -23,26 +22,25 @@ pub use definition::invalid_member;
 pub use remote::public_remote;
 
 use super::{
-    Draft, Imported, Repairs,
-    factor::{self, Factored},
-    names,
+    Draft, Imported, Repairs, names,
     repair::quoted,
-    wording::{screened_members, worded},
+    screening::{screen_text, screened_members},
+    shared_schemas::{self, SharedSchemas},
 };
 
-/// The version of a server that does not say its own.
+/// The version of a server that reports none.
 const FIRST_VERSION: &str = "0.1.0";
-/// Most tool names that a problem lists.
+/// Maximum number of tool names in a problem.
 const SHOWN: usize = 20;
 
-/// What the user wants otherwise.
+/// Options of the import.
 #[derive(Debug, Clone, Default)]
-pub struct Wishes {
+pub struct ServerImportOptions {
     /// The server's name in the registry.
     pub name: Option<Name>,
     /// The version of the server, its tools and its schemas.
     pub version: Option<Version>,
-    /// Where clients of the MCP registry API reach the server; see [`public_remote`].
+    /// The remote for clients of the MCP registry API; see [`public_remote`].
     pub remote: Option<Value>,
     /// Whether equal schemas of several tools become registered schemas.
     pub share_schemas: bool,
@@ -55,9 +53,9 @@ pub struct Wishes {
 /// Names of tools in the registry that differ from the server's; `source.tool` keeps the latter.
 #[derive(Debug, Clone, Default)]
 pub struct Naming {
-    /// Put before each name.
+    /// The prefix of each name.
     pub prefix: String,
-    /// The complete names of single tools, by their names at the server.
+    /// The full names of single tools, by their names at the server.
     pub renames: BTreeMap<String, Name>,
 }
 
@@ -68,7 +66,7 @@ impl Naming {
         renamed.or_else(|| Name::parse(Kind::Tool, &format!("{}{said}", self.prefix)).ok())
     }
 
-    /// Renames that cannot be carried out for this server, each with the reason.
+    /// Renames that do not fit this server, each with the reason.
     pub fn problems(&self, live: &LiveServer) -> Vec<String> {
         let said: BTreeSet<_> =
             live.tools.iter().filter_map(|tool| tool["name"].as_str()).collect();
@@ -93,7 +91,7 @@ impl Naming {
     }
 }
 
-/// What everything that is imported together has in common.
+/// The common parts of one import.
 struct Common {
     server: Name,
     version: Version,
@@ -101,37 +99,37 @@ struct Common {
     repairs: Repairs,
 }
 
-/// Makes documents of what a live server said. Without a name that can be used, there is only the
-/// repair that says so.
-pub fn server(live: &LiveServer, wishes: &Wishes) -> Imported {
+/// Imports a live server. Without a usable name, the result is only the repair that reports it.
+pub fn import_server(live: &LiveServer, options: &ServerImportOptions) -> Imported {
     let mut repairs = Repairs::default();
     let info = live.info.as_object();
     let info = info.map(|info| screened_members(&mut repairs, info, "/serverInfo", &[]));
     let info = Value::Object(info.unwrap_or_default());
-    let version = version(&info, wishes, &mut repairs);
-    let Some(server) = name(&info, wishes, &mut repairs) else {
-        return repairs.of(Draft::default());
+    let version = version(&info, options, &mut repairs);
+    let Some(server) = name(&info, options, &mut repairs) else {
+        return repairs.into_result(Draft::default());
     };
-    let mut common = Common { server, version, naming: wishes.naming.clone(), repairs };
+    let mut common = Common { server, version, naming: options.naming.clone(), repairs };
     let (tools, pointers): (Vec<_>, Vec<_>) = common.tools(live).into_iter().unzip();
     let provides: Vec<_> = tools
         .iter()
         .map(|tool| json!({ "tool": tool["name"], "version": tool["version"] }))
         .collect();
-    let features = if wishes.tools_only { &[][..] } else { &live.features };
-    let server = common.server(&info, provides, features, wishes.remote.as_ref());
-    let tools = refused::without_refused_schemas(&server, tools, &pointers, &mut common.repairs);
-    let Factored { tools, schemas } = if wishes.share_schemas {
+    let features = if options.tools_only { &[][..] } else { &live.features };
+    let server = common.server(&info, provides, features, options.remote.as_ref());
+    let tools =
+        rejected_schemas::without_rejected_schemas(&server, tools, &pointers, &mut common.repairs);
+    let SharedSchemas { tools, schemas } = if options.share_schemas {
         let prefix = common.server.as_str().rsplit('/').next().unwrap_or_default();
-        factor::shared(tools, prefix, &common.version)
+        shared_schemas::shared(tools, prefix, &common.version)
     } else {
-        Factored { tools, schemas: Vec::new() }
+        SharedSchemas { tools, schemas: Vec::new() }
     };
-    common.repairs.of(Draft { schemas, servers: vec![server], tools, agents: Vec::new() })
+    common.repairs.into_result(Draft { schemas, servers: vec![server], tools, agents: Vec::new() })
 }
 
-fn version(info: &Value, wishes: &Wishes, repairs: &mut Repairs) -> Version {
-    if let Some(version) = &wishes.version {
+fn version(info: &Value, options: &ServerImportOptions, repairs: &mut Repairs) -> Version {
+    if let Some(version) = &options.version {
         return version.clone();
     }
     let said = info.get("version").and_then(Value::as_str).unwrap_or_default();
@@ -144,13 +142,13 @@ fn version(info: &Value, wishes: &Wishes, repairs: &mut Repairs) -> Version {
         return version;
     }
     let what = format!("{} is not a semantic version", quoted(said));
-    let how = format!("{FIRST_VERSION} is used; --version says another");
+    let how = format!("{FIRST_VERSION} is used; change it with --version");
     repairs.made(pointer, what, how);
     names::closest_version(FIRST_VERSION).expect("a constant that is a version")
 }
 
-fn name(info: &Value, wishes: &Wishes, repairs: &mut Repairs) -> Option<Name> {
-    if let Some(name) = &wishes.name {
+fn name(info: &Value, options: &ServerImportOptions, repairs: &mut Repairs) -> Option<Name> {
+    if let Some(name) = &options.name {
         return Some(name.clone());
     }
     let said = info.get("name").and_then(Value::as_str).unwrap_or_default();
@@ -159,18 +157,18 @@ fn name(info: &Value, wishes: &Wishes, repairs: &mut Repairs) -> Option<Name> {
         Some(name) if name.as_str() == said => {}
         Some(name) => {
             let what = format!("{} is not a server's name", quoted(said));
-            repairs.made(pointer, what, format!("`{name}` is used; --name says another"));
+            repairs.made(pointer, what, format!("`{name}` is used; change it with --name"));
         }
         None => {
             let what = names::no_name(info.get("name"), "a server's");
-            repairs.needed(pointer, what, "say one with --name");
+            repairs.needed(pointer, what, "set one with --name");
         }
     }
     name
 }
 
 impl Common {
-    /// The documents of the tools, each with its place in what the server said.
+    /// The documents of the tools with their places in the server's list.
     fn tools(&mut self, live: &LiveServer) -> Vec<(Value, String)> {
         let tools = &live.tools;
         if tools.len() > limits::LIST_ITEMS {
@@ -178,7 +176,7 @@ impl Common {
             self.repairs.needed("/tools", what, "the rest was left out; split the server");
         }
         let names: Vec<_> = tools.iter().filter_map(|tool| tool["name"].as_str()).collect();
-        // A tool whose own name is allowed keeps it, wherever it stands.
+        // A tool with a valid name keeps it, independent of the order.
         let own = names.iter().filter_map(|name| self.naming.name(name));
         let mut taken: HashSet<_> = own.map(|name| name.to_string()).collect();
         let mut upstream = HashSet::new();
@@ -187,14 +185,18 @@ impl Common {
             let pointer = format!("/tools/{i}");
             if let Some(reason) = live.unread.get(&i) {
                 let said = tool["name"].as_str().map_or("a tool".to_owned(), quoted);
-                let what = format!("{said} is not as MCP has tools: {reason}");
-                self.repairs.needed(pointer, what, "it was left out; ask its makers");
+                let what = format!("{said} is not a valid MCP tool: {reason}");
+                self.repairs.needed(pointer, what, "it was left out; report it to its authors");
                 continue;
             }
             let Some((tool, said)) = self.upstream_name(tool, &pointer) else { continue };
             if !upstream.insert(said) {
                 let what = format!("the server has two tools with the name {}", quoted(said));
-                self.repairs.needed(pointer, what, "only the first was taken; ask its makers");
+                self.repairs.needed(
+                    pointer,
+                    what,
+                    "only the first was taken; report it to its authors",
+                );
                 continue;
             }
             let Some(name) = self.tool_name(said, &pointer, &mut taken) else { continue };
@@ -205,7 +207,7 @@ impl Common {
         documents
     }
 
-    /// A tool and the name by which the server knows it, if it can be called by it.
+    /// A tool and its upstream name, if the tool can be called by it.
     fn upstream_name<'a>(
         &mut self,
         tool: &'a Value,
@@ -217,14 +219,14 @@ impl Common {
             return None;
         };
         if said.is_empty() || said.len() > 1024 || clean(said).removed > 0 {
-            let what = format!("{} is no name of a tool", quoted(said));
+            let what = format!("{} is not a tool name", quoted(said));
             self.repairs.needed(format!("{pointer}/name"), what, "the tool was left out");
             return None;
         }
         Some((tool, said))
     }
 
-    /// The name of a tool in the registry: its own, or the closest that is allowed and free.
+    /// The registry name of a tool: its own, or the closest valid name that is free.
     fn tool_name(
         &mut self,
         said: &str,
@@ -236,7 +238,7 @@ impl Common {
         }
         let wanted = format!("{}{said}", self.naming.prefix);
         let Some(name) = names::closest_name(Kind::Tool, &wanted) else {
-            let what = format!("{} cannot be made a tool's name", quoted(said));
+            let what = format!("{} cannot be used as a tool's name", quoted(said));
             self.repairs.needed(format!("{pointer}/name"), what, "the tool was left out");
             return None;
         };
@@ -275,7 +277,7 @@ impl Common {
             let pointer = format!("/serverInfo/{field}");
             server.insert(
                 "description".to_owned(),
-                worded(&mut self.repairs, text, &pointer, []).into(),
+                screen_text(&mut self.repairs, text, &pointer, []).into(),
             );
         }
         server.insert("provides".to_owned(), provides.into());
@@ -294,7 +296,7 @@ impl Common {
     }
 }
 
-/// These members, where they are there and hold something.
+/// The non-empty ones of these members.
 fn kept(from: &Value, members: &[&str]) -> Map<String, Value> {
     let member = |name: &&str| {
         let value = from.get(name).filter(|value| !value.is_null())?;

@@ -6,7 +6,8 @@
 //! * `{ "servers": { NAME: SERVER } }` of VS Code, or a list of named servers under `servers`;
 //! * a list of named servers.
 //!
-//! An invalid server is left out and reported. The other servers are returned.
+//! A file with `mcpServers` and `servers` has the servers of both. An invalid server is left out and
+//! reported. The other servers are returned.
 
 mod expand;
 mod merge;
@@ -14,15 +15,20 @@ mod server;
 #[cfg(test)]
 mod tests;
 
-use std::{collections::BTreeMap, fmt, path::PathBuf, time::Duration};
+use std::{
+    collections::BTreeMap,
+    fmt, io,
+    path::{self, Path, PathBuf},
+    time::Duration,
+};
 
 use jsonc_parser::{CollectOptions, ParseOptions, ast, common::Ranged as _, parse_to_ast};
 use registry_core::{Kind, Name, name::closest_name};
 
 use self::server::Entry;
 pub use self::{
-    expand::Expanded,
-    merge::{Conflict, Merged},
+    expand::{Expanded, WORKSPACE_FOLDER},
+    merge::{Conflict, Merged, summary},
 };
 
 /// Maximum size of a file, in bytes.
@@ -39,6 +45,8 @@ pub struct McpServers {
     pub servers: Vec<McpServer>,
     /// The problems of the other servers.
     pub problems: Vec<Problem>,
+    /// The settings that have no effect or may not work.
+    pub warnings: Vec<Problem>,
 }
 
 /// One server of a file.
@@ -80,7 +88,7 @@ pub enum Transport {
     },
 }
 
-/// Why a server is left out.
+/// A problem at one place of the file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Problem {
     /// The line, from 1.
@@ -117,6 +125,12 @@ pub enum InvalidFile {
          `{{ \"servers\": … }}` or `[ {{ \"name\": \"…\", \"command\": \"…\" }} ]`"
     )]
     Form,
+    /// A file of Claude Code whose servers belong to projects.
+    #[error(
+        "all servers of this file are under `projects` of Claude Code, which is not read; copy the \
+         servers of one project to a file with `{{ \"mcpServers\": … }}`"
+    )]
+    OnlyProjects,
     /// An empty list of servers.
     #[error("the list of servers is empty; add a server")]
     Empty,
@@ -125,7 +139,22 @@ pub enum InvalidFile {
     TooMany(usize),
 }
 
-/// Parses a file. `variable` returns a variable of the environment.
+/// The folder that `${workspaceFolder}` stands for in a file: the folder with `.vscode` or `.cursor`,
+/// or the folder of any other file.
+///
+/// # Errors
+///
+/// The working directory cannot be determined.
+pub fn workspace_folder(file: &Path) -> io::Result<PathBuf> {
+    let file = path::absolute(file)?;
+    let folder = file.parent().unwrap_or(&file);
+    let is_settings = folder.file_name().is_some_and(|name| name == ".vscode" || name == ".cursor");
+    let workspace = if is_settings { folder.parent() } else { None };
+    Ok(workspace.unwrap_or(folder).to_owned())
+}
+
+/// Parses a file. `variable` returns a variable of the environment, and the workspace folder for
+/// [`WORKSPACE_FOLDER`].
 ///
 /// # Errors
 ///
@@ -153,13 +182,19 @@ pub fn parse(
         column: e.column_display(),
         reason: e.kind().to_string(),
     })?;
-    let entries = entries(parsed.value.as_ref().ok_or(InvalidFile::Form)?)?;
+    let mut reader = Reader {
+        text,
+        variable,
+        problems: Vec::new(),
+        warnings: Vec::new(),
+        expanded_fields: Vec::new(),
+    };
+    let entries = reader.entries(parsed.value.as_ref().ok_or(InvalidFile::Form)?)?;
     match entries.len() {
         0 => return Err(InvalidFile::Empty),
         1..=SERVERS => {}
         many => return Err(InvalidFile::TooMany(many)),
     }
-    let mut reader = Reader { text, variable, problems: Vec::new(), expanded_fields: Vec::new() };
     let mut servers: Vec<McpServer> = Vec::new();
     let mut labels: BTreeMap<Name, String> = BTreeMap::new();
     for entry in entries {
@@ -181,21 +216,30 @@ pub fn parse(
         labels.insert(name.clone(), label);
         servers.extend(reader.server(name, &entry));
     }
-    Ok(McpServers { servers, problems: reader.problems })
+    Ok(McpServers { servers, problems: reader.problems, warnings: reader.warnings })
 }
 
-/// The servers of any of the forms.
-fn entries<'v, 'a>(root: &'v ast::Value<'a>) -> Result<Vec<Entry<'v, 'a>>, InvalidFile> {
-    let (value, pointer) = match root {
-        ast::Value::Object(object) => {
-            let list = ["mcpServers", "servers"].into_iter().find_map(|name| {
-                let found = object.properties.iter().find(|p| p.name.as_str() == name)?;
-                Some((&found.value, format!("/{name}")))
-            });
-            list.ok_or(InvalidFile::Form)?
-        }
-        list => (list, String::new()),
+/// The members of an object with this name.
+fn member<'v, 'a>(value: &'v ast::Value<'a>, name: &str) -> Option<&'v ast::ObjectProp<'a>> {
+    let ast::Value::Object(object) = value else { return None };
+    object.properties.iter().find(|property| property.name.as_str() == name)
+}
+
+/// The number of projects of Claude Code with servers of their own.
+fn projects_with_servers(projects: &ast::Value<'_>) -> usize {
+    let ast::Value::Object(projects) = projects else { return 0 };
+    let has_servers = |project: &&ast::ObjectProp<'_>| {
+        let servers = member(&project.value, "mcpServers").map(|servers| &servers.value);
+        matches!(servers, Some(ast::Value::Object(servers)) if !servers.properties.is_empty())
     };
+    projects.properties.iter().filter(has_servers).count()
+}
+
+/// The servers of one list.
+fn list_entries<'v, 'a>(
+    value: &'v ast::Value<'a>,
+    pointer: &str,
+) -> Result<Vec<Entry<'v, 'a>>, InvalidFile> {
     match value {
         ast::Value::Object(object) => Ok(object
             .properties
@@ -233,15 +277,55 @@ struct Reader<'t> {
     text: &'t str,
     variable: &'t dyn Fn(&str) -> Option<String>,
     problems: Vec<Problem>,
+    warnings: Vec<Problem>,
     /// The pointers of the current server's fields that no reference can express.
     expanded_fields: Vec<String>,
 }
 
 impl Reader<'_> {
+    /// The servers of any of the forms.
+    fn entries<'v, 'a>(
+        &mut self,
+        root: &'v ast::Value<'a>,
+    ) -> Result<Vec<Entry<'v, 'a>>, InvalidFile> {
+        if !matches!(root, ast::Value::Object(_)) {
+            return list_entries(root, "");
+        }
+        let mut all = Vec::new();
+        let lists = ["mcpServers", "servers"].into_iter().filter_map(|name| member(root, name));
+        for list in lists.clone() {
+            all.extend(list_entries(&list.value, &format!("/{}", list.name.as_str()))?);
+        }
+        let projects = member(root, "projects");
+        let count = projects.map_or(0, |projects| projects_with_servers(&projects.value));
+        match projects {
+            Some(_) if count > 0 && all.is_empty() => return Err(InvalidFile::OnlyProjects),
+            Some(projects) if count > 0 => {
+                let place = Place { start: projects.start(), pointer: "/projects".to_owned() };
+                let message = format!(
+                    "the servers of {count} projects of Claude Code are not read; copy the servers \
+                     that you need to `mcpServers`"
+                );
+                self.warning(&place, message);
+            }
+            _ => {}
+        }
+        if lists.count() == 0 { Err(InvalidFile::Form) } else { Ok(all) }
+    }
+
     fn problem(&mut self, place: &Place, message: impl Into<String>) {
+        let problem = self.at(place, message.into());
+        self.problems.push(problem);
+    }
+
+    fn warning(&mut self, place: &Place, message: impl Into<String>) {
+        let warning = self.at(place, message.into());
+        self.warnings.push(warning);
+    }
+
+    fn at(&self, place: &Place, message: String) -> Problem {
         let before = self.text.get(..place.start).unwrap_or(self.text);
         let line = before.matches('\n').count() + 1;
-        let (pointer, message) = (place.pointer.clone(), message.into());
-        self.problems.push(Problem { line, pointer, message });
+        Problem { line, pointer: place.pointer.clone(), message }
     }
 }

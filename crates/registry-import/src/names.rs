@@ -12,17 +12,17 @@ pub(super) fn no_name(said: Option<&Value>, whose: &str) -> String {
     match said {
         None | Some(Value::Null) => "the name is missing".to_owned(),
         Some(Value::String(text)) if text.is_empty() => "the name is empty".to_owned(),
-        Some(Value::String(text)) => format!("{} cannot be made {whose} name", quoted(text)),
+        Some(Value::String(text)) => format!("{} cannot be used as {whose} name", quoted(text)),
         Some(other) => format!("the name is {}, not a text", describe(other)),
     }
 }
 
-/// A version as a text, also where it is written as a number.
+/// A version as text, even if it is a number.
 pub(super) fn version_text(said: &Value) -> String {
     said.as_str().map_or_else(|| said.to_string(), str::to_owned)
 }
 
-/// The stated exact version, or else this one. Inexact versions are reported.
+/// The stated exact version, or this default. Inexact versions are reported.
 pub(super) fn exact_version(
     repairs: &mut Repairs,
     said: &Value,
@@ -37,7 +37,7 @@ pub(super) fn exact_version(
     let (text, how) = (quoted(&text), format!("{exact} is written"));
     if said.is_f64() && is_version {
         let what = format!("{text} is a number, not an exact version");
-        repairs.needed(at, what, format!("{how}; 1.10 is the number 1.1, so look what it was"));
+        repairs.needed(at, what, format!("{how}; 1.10 is the number 1.1, check the original"));
     } else if !is_version {
         repairs.needed(at, format!("{text} is not an exact version"), how);
     } else if *said != *exact {

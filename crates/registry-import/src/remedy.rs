@@ -1,17 +1,17 @@
-//! The remedy for a registry file that is refused, and that the import repairs.
+//! The remedy for a rejected registry file that the import can repair.
 
 use registry_core::diagnostic::{Code, Diagnostic};
 use serde_json::Value;
 
-use super::{By, loose::registry_file};
+use super::{RepairedBy, lenient::import_registry_file};
 
-/// A warning beside the errors of a file, which names the import as the remedy if the import repairs anything in
-/// it. `name` is the file's own, for the command.
+/// A warning next to the errors of a file that names the import as the remedy, if the import
+/// repairs anything in it. `name` is the file name for the command.
 pub fn remedy(file: &Value, name: &str) -> Option<Diagnostic> {
-    let imported = registry_file(file);
+    let imported = import_registry_file(file);
     let count = |by| imported.repairs.iter().filter(|repair| repair.by == by).count();
-    let made = count(By::Import) + imported.unlisted.import;
-    let left = count(By::Person) + imported.unlisted.person;
+    let made = count(RepairedBy::Import) + imported.unlisted.import;
+    let left = count(RepairedBy::Person) + imported.unlisted.person;
     if made == 0 || imported.draft.is_empty() {
         return None;
     }
@@ -46,7 +46,7 @@ mod tests {
         assert!(!told.message.contains("remain"), "{told:?}");
         let help = told.help.unwrap();
         assert!(help.contains("registryctl import registry old.json --apply"), "{help}");
-        let good = registry_file(&old).draft.to_value();
+        let good = import_registry_file(&old).draft.to_value();
         let unrepaired = json!({ "schemaVersion": "2.0",
             "tools": [{ "name": "t", "version": "1.0.0", "spec": { "saga": 7 } }] });
         for other in [good, unrepaired, json!({}), json!(7)] {

@@ -1,4 +1,4 @@
-//! What an import changed, and what is left for a person.
+//! The repairs of an import, made and needed.
 
 use std::{
     collections::HashSet,
@@ -9,48 +9,60 @@ use registry_core::limits;
 use serde::Serialize;
 use serde_json::{Map, Value};
 
-use super::{Draft, Imported};
+use crate::Draft;
 
-/// One thing that was not right.
+/// One repair.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize)]
 pub struct Repair {
-    /// JSON pointer into what was imported.
+    /// The JSON Pointer into the input.
     pub pointer: String,
-    /// What is wrong there.
+    /// The problem.
     pub what: String,
-    /// What was done about it, or is to be done.
+    /// The repair that was made or is needed.
     pub how: String,
-    /// By whom.
-    pub by: By,
+    /// The repairer.
+    pub by: RepairedBy,
 }
 
-/// Who repairs it.
+/// The repairer of a problem.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub enum By {
-    /// A person must look at it.
+pub enum RepairedBy {
+    /// A person has to review it.
     Person,
-    /// The import did.
+    /// The import repaired it.
     Import,
 }
 
-/// How many repairs are not listed, because there are more than [`limits::REPAIRS`] of their kind.
+/// The number of repairs that are not listed, because there are more than [`limits::REPAIRS`] of
+/// their kind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
-pub struct Unlisted {
-    /// Of those that a person must look at.
+pub struct UnlistedRepairs {
+    /// Repairs for review.
     pub person: usize,
-    /// Of those that the import made.
+    /// Repairs that the import made.
     pub import: usize,
 }
 
-/// Collects repairs, each once: so many for people, so many that were made, and counts the rest.
+/// The result of an import.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Imported {
+    /// The documents.
+    pub draft: Draft,
+    /// The repairs, with pointers into the input.
+    pub repairs: Vec<Repair>,
+    /// The numbers of unlisted repairs.
+    pub unlisted: UnlistedRepairs,
+}
+
+/// Collects distinct repairs up to the limits, and counts the others.
 #[derive(Debug, Default)]
 pub struct Repairs {
     needed: Vec<Repair>,
     made: Vec<Repair>,
-    unlisted: Unlisted,
+    unlisted: UnlistedRepairs,
     hasher: RandomState,
-    /// The hashes of all of them.
+    /// The hashes of all repairs.
     seen: HashSet<u64>,
 }
 
@@ -60,8 +72,8 @@ impl Repairs {
             return;
         }
         let (list, unlisted) = match repair.by {
-            By::Person => (&mut self.needed, &mut self.unlisted.person),
-            By::Import => (&mut self.made, &mut self.unlisted.import),
+            RepairedBy::Person => (&mut self.needed, &mut self.unlisted.person),
+            RepairedBy::Import => (&mut self.made, &mut self.unlisted.import),
         };
         if list.len() < limits::REPAIRS {
             list.push(repair);
@@ -70,7 +82,7 @@ impl Repairs {
         }
     }
 
-    /// Something that the import has repaired.
+    /// Adds a repair that the import made.
     pub fn made(
         &mut self,
         pointer: impl Into<String>,
@@ -78,10 +90,10 @@ impl Repairs {
         how: impl Into<String>,
     ) {
         let (pointer, what, how) = (pointer.into(), what.into(), how.into());
-        self.push(Repair { pointer, what, how, by: By::Import });
+        self.push(Repair { pointer, what, how, by: RepairedBy::Import });
     }
 
-    /// Something that a person must look at.
+    /// Adds a repair for review.
     pub fn needed(
         &mut self,
         pointer: impl Into<String>,
@@ -89,15 +101,15 @@ impl Repairs {
         how: impl Into<String>,
     ) {
         let (pointer, what, how) = (pointer.into(), what.into(), how.into());
-        self.push(Repair { pointer, what, how, by: By::Person });
+        self.push(Repair { pointer, what, how, by: RepairedBy::Person });
     }
 
-    /// The places of the repairs for people.
+    /// The pointers of the repairs for review.
     pub(crate) fn needed_at(&self) -> impl Iterator<Item = &str> {
         self.needed.iter().map(|repair| repair.pointer.as_str())
     }
 
-    /// Takes the repairs of a part, of whose pointers this says where they lead.
+    /// Adds the repairs of a part. `place` maps their pointers.
     pub(crate) fn all_from(
         &mut self,
         Repairs { needed, made, unlisted, .. }: Self,
@@ -110,15 +122,15 @@ impl Repairs {
         self.unlisted.import += unlisted.import;
     }
 
-    /// What an import made, with all of them, those for people first.
-    pub(crate) fn of(mut self, draft: Draft) -> Imported {
+    /// Builds the result of an import, with the repairs for review first.
+    pub(crate) fn into_result(mut self, draft: Draft) -> Imported {
         self.needed.append(&mut self.made);
         Imported { draft, repairs: self.needed, unlisted: self.unlisted }
     }
 }
 
-/// Puts a field from this pointer to its place, and says whether it is there; where that is taken by
-/// another value, a person must look.
+/// Inserts a member. Returns whether it is present. An existing member with another value stays and
+/// is reported.
 pub(crate) fn put(
     map: &mut Map<String, Value>,
     repairs: &mut Repairs,
@@ -127,8 +139,8 @@ pub(crate) fn put(
 ) -> bool {
     match map.get(&name) {
         Some(there) if *there != value => {
-            let what = format!("`{name}` is there already and says otherwise");
-            repairs.needed(pointer, what, "what was there was kept; this was left out");
+            let what = format!("`{name}` already exists with another value");
+            repairs.needed(pointer, what, "the existing value was kept; this one was left out");
             false
         }
         Some(_) => true,
@@ -136,7 +148,7 @@ pub(crate) fn put(
     }
 }
 
-/// A text from outside as a message may quote it: without control characters, and short.
+/// An external text for a message: shortened and without control characters.
 pub(crate) fn quoted(text: &str) -> String {
     const LONGEST: usize = 64;
     let shown: String = text.chars().take(LONGEST).flat_map(char::escape_debug).collect();

@@ -1,4 +1,5 @@
-//! Imports: whatever a server says, the documents are taken; and what is shared means the same.
+//! Properties of imports: the registry accepts every result, and shared schemas are equivalent to
+//! their originals.
 
 use std::collections::BTreeMap;
 
@@ -7,11 +8,14 @@ use registry_core::{
     Catalog, Document, Key, Kind, RegistryFile, RegistryId, live::LiveServer, rules::plan,
 };
 use registry_fixtures::values::json;
-use registry_import::{By, CardWishes, Imported, Repair, Wishes, agent, registry_file, server};
+use registry_import::{
+    AgentImportOptions, Imported, Repair, RepairedBy, ServerImportOptions, import_agent,
+    import_registry_file, import_server,
+};
 use schema_compat::{name::SchemaName, schema_compile::compile};
 use serde_json::{Map, Value, json};
 
-/// Small values that have a chance to fit small schemas.
+/// Small values that are likely to match small schemas.
 fn instance() -> impl Strategy<Value = Value> {
     let leaf = prop_oneof![
         Just(Value::Null),
@@ -29,7 +33,7 @@ fn instance() -> impl Strategy<Value = Value> {
     })
 }
 
-/// Schemas out of few parts, so that equal ones are common.
+/// Schemas from few parts, so that equal ones are common.
 fn schema() -> impl Strategy<Value = Value> {
     let leaf = prop_oneof![
         select(vec!["string", "integer", "object", "array", "null"])
@@ -90,8 +94,8 @@ fn tools() -> impl Strategy<Value = Vec<Value>> {
 
 fn imported(tools: &[Value]) -> Imported {
     let info = json!({ "name": "s", "version": "1.0.0" });
-    let wishes = Wishes { share_schemas: true, ..Wishes::default() };
-    server(&LiveServer { info, tools: tools.to_vec(), ..LiveServer::default() }, &wishes)
+    let options = ServerImportOptions { share_schemas: true, ..ServerImportOptions::default() };
+    import_server(&LiveServer { info, tools: tools.to_vec(), ..LiveServer::default() }, &options)
 }
 
 fn is_acceptable(imported: &Imported) -> bool {
@@ -103,7 +107,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(300))]
 
     #[test]
-    fn what_is_shared_accepts_what_the_original_accepted(
+    fn shared_schema_accepts_the_same_values(
         tools in tools(),
         instances in vec(instance(), 12),
     ) {
@@ -116,7 +120,7 @@ proptest! {
         for (said, document) in tools.iter().zip(&imported.draft.tools) {
             let Ok(before) = compile(&said["inputSchema"], &|_| None) else { continue };
             let resolve = |name: &SchemaName| schemas.get(&Key::for_schema(name)?).copied();
-            // What the registry would refuse for its weight is left out, and that is said.
+            // Schemas beyond the registry's limits are dropped and reported.
             let Some(kept) = document.get("inputSchema") else {
                 prop_assert!(!imported.repairs.is_empty());
                 continue;
@@ -129,19 +133,19 @@ proptest! {
     }
 
     #[test]
-    fn whatever_a_file_holds_it_is_repaired_or_said(file in prop_oneof![json(), nearly_a_file()]) {
-        let once = registry_file(&file);
+    fn any_file_is_repaired_or_reported(file in prop_oneof![json(), nearly_a_file()]) {
+        let once = import_registry_file(&file);
         for Repair { pointer, .. } in &once.repairs {
             let above = pointer.rsplit_once('/').and_then(|(above, _)| file.pointer(above));
             let is_there = file.pointer(pointer).is_some() || above.is_some_and(Value::is_object);
             prop_assert!(is_there || pointer == "/schemaVersion", "{pointer}");
         }
         let people = |imported: &Imported| {
-            imported.repairs.iter().filter(|repair| repair.by == By::Person).count()
+            imported.repairs.iter().filter(|repair| repair.by == RepairedBy::Person).count()
         };
-        let again = registry_file(&once.draft.to_value());
-        let made: Vec<_> = again.repairs.iter().filter(|r| r.by == By::Import).collect();
-        prop_assert_eq!(made, Vec::<&Repair>::new(), "what was repaired needs no repair");
+        let again = import_registry_file(&once.draft.to_value());
+        let made: Vec<_> = again.repairs.iter().filter(|r| r.by == RepairedBy::Import).collect();
+        prop_assert_eq!(made, Vec::<&Repair>::new(), "a repaired file needs no repair");
         prop_assert_eq!(&again.draft, &once.draft);
         if people(&once) == 0 {
             prop_assert!(is_acceptable(&once), "{:?}", once);
@@ -150,23 +154,23 @@ proptest! {
     }
 
     #[test]
-    fn whatever_a_card_says_it_is_an_agent_or_nothing(card in json()) {
+    fn any_card_is_an_agent_or_rejected(card in json()) {
         let mut card = card;
         if let Value::Object(map) = &mut card {
             map.insert("name".to_owned(), json!("a"));
         }
-        let imported = agent(&card, &CardWishes::default());
+        let imported = import_agent(&card, &AgentImportOptions::default());
         for agent in &imported.draft.agents {
-            let is_said = imported.repairs.iter().any(|repair| repair.by == By::Person);
+            let is_said = imported.repairs.iter().any(|repair| repair.by == RepairedBy::Person);
             prop_assert!(is_said || Document::parse(Kind::Agent, agent).is_ok(), "{agent}");
         }
     }
 
     #[test]
-    fn nothing_that_a_card_says_is_lost(card in nearly_a_card()) {
-        let imported = agent(&card, &CardWishes::default());
+    fn card_values_are_never_lost(card in nearly_a_card()) {
+        let imported = import_agent(&card, &AgentImportOptions::default());
         let file = json!({ "schemaVersion": "2.0", "agents": [card] });
-        for agent in [imported.draft.agents, registry_file(&file).draft.agents].concat() {
+        for agent in [imported.draft.agents, import_registry_file(&file).draft.agents].concat() {
             let text = agent.to_string();
             for leaf in leaves(&card) {
                 prop_assert!(text.contains(&leaf), "{} of {} is not in {}", leaf, card, text);
@@ -175,7 +179,7 @@ proptest! {
     }
 
     #[test]
-    fn whatever_a_server_says_the_documents_are_taken(
+    fn any_server_gives_valid_documents(
         info in json(),
         tools in vec(prop_oneof![json(), nearly_a_tool()], 0..6),
     ) {
@@ -183,12 +187,12 @@ proptest! {
         if let Value::Object(map) = &mut named {
             map.insert("name".to_owned(), json!("s"));
         }
-        let imported = server(&LiveServer { info: named, tools, ..LiveServer::default() }, &Wishes::default());
+        let imported = import_server(&LiveServer { info: named, tools, ..LiveServer::default() }, &ServerImportOptions::default());
         prop_assert!(is_acceptable(&imported), "{:?}", imported);
     }
 }
 
-/// What the repairs look for.
+/// Words that trigger repairs.
 const WORDS: &str = "
     name version schemas servers tools agents provides source
     server target tool serverVersion depends type skills capabilities
@@ -196,7 +200,7 @@ const WORDS: &str = "
     implementation $comment metadata deprecationMessage url description
 ";
 
-/// Files out of the words that the repairs look for, in places where they may or may not be.
+/// Files from the words that trigger repairs, in valid and invalid places.
 fn nearly_a_file() -> impl Strategy<Value = Value> {
     let word = select(WORDS.split_whitespace().collect::<Vec<_>>());
     let leaf = prop_oneof![
@@ -233,7 +237,7 @@ fn nearly_a_file() -> impl Strategy<Value = Value> {
     })
 }
 
-/// Cards out of the words that are read in them, in which every number is there once.
+/// Cards from the words that the import reads; every number occurs once.
 fn nearly_a_card() -> impl Strategy<Value = Value> {
     let word = select(CARD_WORDS.split_whitespace().collect::<Vec<_>>());
     let leaf = select(vec![json!(true), json!(1), json!("urn:agentgateway:sbom"), json!("tool")]);
@@ -247,7 +251,7 @@ fn nearly_a_card() -> impl Strategy<Value = Value> {
     });
     let fields = CARD_WORDS.split_whitespace().map(str::to_owned).collect::<Vec<_>>();
     vec((select(fields), part), 0..16).prop_map(|members| {
-        // Beside the name, dependencies are of registry files, which say what they leave out.
+        // Top-level dependencies belong to registry files, which report dropped members.
         let members = members.into_iter().filter(|(name, _)| name != "depends");
         let mut card = Value::Object(members.collect());
         number(&mut card, &mut 10_000);
@@ -256,7 +260,7 @@ fn nearly_a_card() -> impl Strategy<Value = Value> {
     })
 }
 
-/// The members of cards that are looked at.
+/// The members of cards that the import reads.
 const CARD_WORDS: &str = "
     description url protocolVersion supportedInterfaces protocolBinding defaultInputModes
     skills capabilities extensions uri params depends type version skill provider organization
@@ -264,7 +268,7 @@ const CARD_WORDS: &str = "
     metadata deprecated
 ";
 
-/// Makes every number another one, and every second of them a text.
+/// Makes all numbers distinct, and every second one a text.
 fn number(value: &mut Value, next: &mut u32) {
     match value {
         Value::Number(_) => {
@@ -301,7 +305,7 @@ fn nearly_a_tool() -> impl Strategy<Value = Value> {
 }
 
 #[test]
-fn the_property_is_about_something() {
+fn generated_servers_share_schemas() {
     let part = json!({ "type": "object", "properties": { "a": {}, "b": { "$ref": "#/$defs/A" } } });
     let tool = |name: &str| {
         json!({ "name": name, "inputSchema": { "type": "object", "properties": { name: part },

@@ -1,4 +1,4 @@
-//! The identity provider's keys (JWKS): a bounded number, each with the algorithms that fit it.
+//! The key set (JWKS) of the identity provider: a bounded number of keys, each with its algorithms.
 
 use std::{path::PathBuf, time::Duration};
 
@@ -9,11 +9,11 @@ use jsonwebtoken::{
 use reqwest::{Client, redirect::Policy};
 use tokio::io::AsyncReadExt as _;
 
-/// Largest set of keys, in bytes.
+/// Maximum size of a key set, in bytes.
 const BYTES: u64 = 1 << 20;
-/// Most keys.
+/// Maximum number of keys.
 const KEYS: usize = 64;
-/// Longest that the provider may take.
+/// Time limit for a request to the provider.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 const RSA: &[Algorithm] = &[
@@ -25,17 +25,17 @@ const RSA: &[Algorithm] = &[
     Algorithm::PS512,
 ];
 
-/// Where the keys are.
+/// The source of the keys.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Source {
-    /// In a file.
+    /// A file.
     File(PathBuf),
-    /// At an address; no other is ever asked.
+    /// A URL. Redirects are not followed.
     Url(String),
 }
 
 impl Source {
-    /// Reads the keys; why not, in words.
+    /// Reads the key set.
     pub(crate) async fn read(&self) -> Result<Keys, String> {
         let bytes = match self {
             Self::File(path) => {
@@ -48,14 +48,14 @@ impl Source {
             Self::Url(url) => fetch(url).await.map_err(|e| e.without_url().to_string())?,
         };
         if bytes.len() as u64 > BYTES {
-            return Err(format!("the keys have more than {BYTES} bytes"));
+            return Err(format!("the key set exceeds {BYTES} bytes"));
         }
         let set: JwkSet = serde_json::from_slice(&bytes).map_err(|e| format!("no JWKS: {e}"))?;
-        Ok(Keys(set.keys.iter().filter_map(Key::of).take(KEYS).collect()))
+        Ok(Keys(set.keys.iter().filter_map(Key::parse).take(KEYS).collect()))
     }
 }
 
-/// Follows no redirect: the operator has said where the keys are.
+/// The operator configured this URL, so redirects are not followed.
 async fn fetch(url: &str) -> reqwest::Result<Vec<u8>> {
     let client = Client::builder().redirect(Policy::none()).timeout(PATIENCE).build()?;
     let mut response = client.get(url).send().await?.error_for_status()?;
@@ -69,7 +69,7 @@ async fn fetch(url: &str) -> reqwest::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// The keys that can be used.
+/// The usable keys.
 #[derive(Default)]
 pub(crate) struct Keys(Vec<Key>);
 
@@ -80,11 +80,11 @@ struct Key {
 }
 
 impl Key {
-    fn of(jwk: &Jwk) -> Option<Self> {
+    fn parse(jwk: &Jwk) -> Option<Self> {
         if !matches!(jwk.common.public_key_use, None | Some(PublicKeyUse::Signature)) {
             return None;
         }
-        // Where the key says what it is for, it is for nothing else.
+        // A key with `use` or `key_ops` is used for nothing else.
         if jwk
             .common
             .key_operations
@@ -106,10 +106,10 @@ impl Key {
             },
             _ => return None,
         };
-        // Where the key says which algorithm it is for, it is for no other.
-        let said = jwk.common.key_algorithm.map(|said| said.to_string());
+        // A key with `alg` is used for that algorithm only.
+        let named = jwk.common.key_algorithm.map(|named| named.to_string());
         let is_meant = |algorithm: &&Algorithm| {
-            said.as_ref().is_none_or(|said| *said == format!("{algorithm:?}"))
+            named.as_ref().is_none_or(|named| *named == format!("{algorithm:?}"))
         };
         let algorithms: Vec<_> = fitting.iter().filter(is_meant).copied().collect();
         let decoding = DecodingKey::from_jwk(jwk).ok()?;
@@ -118,12 +118,13 @@ impl Key {
 }
 
 impl Keys {
-    /// Whether there is a key of this id.
+    /// Whether a key has this id.
     pub(crate) fn knows(&self, id: Option<&str>) -> bool {
         id.is_none() || self.0.iter().any(|key| key.id.as_deref() == id)
     }
 
-    /// The key of this id for this algorithm; without an id, the only one that fits.
+    /// Returns the key with this id for this algorithm; without an id, the only key for the
+    /// algorithm.
     pub(crate) fn find(
         &self,
         id: Option<&str>,
@@ -135,8 +136,12 @@ impl Keys {
         let mut fitting = self.0.iter().filter(fits);
         match (fitting.next(), fitting.next()) {
             (Some(key), None) => Ok(&key.decoding),
-            (Some(_), Some(_)) => Err("several keys fit; it must name one"),
-            (None, _) => Err("no key of the identity provider fits its key id and algorithm"),
+            (Some(_), Some(_)) => {
+                Err("the token has no `kid` and several keys match its algorithm")
+            }
+            (None, _) => {
+                Err("no key of the identity provider matches the key id and algorithm of the token")
+            }
         }
     }
 }

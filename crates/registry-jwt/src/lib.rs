@@ -1,8 +1,8 @@
-//! Tokens of an identity provider: a JWT is believed if its signature is by one of the provider's
-//! keys, by an algorithm that is allowed and fits that key, and if it is for us, by it, and not over.
+//! Verification of JWTs of an identity provider: the signature by one of the provider's keys, an
+//! allowed algorithm that matches the key, issuer, audience and lifetime.
 //!
-//! Algorithms are listed, not taken from the token: `none` and the symmetric ones cannot be among
-//! them.
+//! Algorithms are configured, not taken from the token. `none` and symmetric algorithms cannot be
+//! configured.
 
 mod keys;
 
@@ -24,7 +24,7 @@ use tokio::{sync::Mutex, time::sleep};
 use self::keys::Keys;
 pub use self::keys::Source;
 
-/// Every algorithm that a key of a provider can be for.
+/// All asymmetric signature algorithms.
 pub const ASYMMETRIC: [Algorithm; 9] = [
     Algorithm::RS256,
     Algorithm::RS384,
@@ -36,51 +36,52 @@ pub const ASYMMETRIC: [Algorithm; 9] = [
     Algorithm::ES384,
     Algorithm::EdDSA,
 ];
-/// How often the keys are read.
-const FRESH: Duration = Duration::from_mins(5);
-/// How often a key that is not known may make the program look.
-const LOOK: Duration = Duration::from_secs(10);
+/// Interval between refreshes of the key set.
+const REFRESH_INTERVAL: Duration = Duration::from_mins(5);
+/// Minimum interval between refreshes because of an unknown key id.
+const UNKNOWN_KEY_INTERVAL: Duration = Duration::from_secs(10);
 
-/// Which tokens are believed.
+/// The settings of a verifier.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Settings {
-    /// Who must have issued them.
+    /// The required `iss`.
     pub issuer: String,
-    /// For whom they must be.
+    /// The required `aud`.
     pub audience: String,
-    /// Where the issuer's keys are.
+    /// The source of the issuer's keys.
     pub source: Source,
-    /// How they may be signed; of [`ASYMMETRIC`].
+    /// The allowed signature algorithms, from [`ASYMMETRIC`].
     pub algorithms: Vec<Algorithm>,
-    /// How far clocks may be apart.
+    /// The tolerated clock difference.
     pub skew: Duration,
 }
 
-/// A file of keys that cannot be used.
+/// A key set file that cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{path:?} cannot be used: {reason}")]
+#[error("cannot use {path:?}: {reason}")]
 pub struct InvalidFile {
     /// The file.
     pub path: PathBuf,
-    /// What is wrong with it.
+    /// The reason.
     pub reason: String,
 }
 
-/// What to do about a key that is not known.
+/// The response to an unknown key id.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum UnknownKey {
-    /// Read the keys again, unless that was done a short while ago.
-    Look,
-    /// Refuse the token.
-    Refuse,
+    /// Refresh the key set, unless that was done within 10 s.
+    Refetch,
+    /// Reject the token.
+    Reject,
 }
 
-/// What tells good tokens from others.
+/// Verifies tokens.
 pub struct Verifier {
     settings: Settings,
     keys: ArcSwap<Keys>,
-    /// When somebody last looked; none: the keys were not had yet. Held while looking.
-    looked: Mutex<Option<Instant>>,
+    /// The last refresh because of an unknown key. `None`: the keys were never fetched. Locked
+    /// during the refresh.
+    last_refresh: Mutex<Option<Instant>>,
 }
 
 impl std::fmt::Debug for Verifier {
@@ -90,40 +91,40 @@ impl std::fmt::Debug for Verifier {
 }
 
 impl Verifier {
-    /// What it was opened by.
+    /// The settings.
     pub fn settings(&self) -> &Settings {
         &self.settings
     }
 
-    /// By these settings. A file must be readable now; what is elsewhere may come later. Keeps
-    /// reading the keys for as long as it is used.
+    /// Creates a verifier and keeps its keys fresh until it is dropped. A file must be readable
+    /// now; a URL may become reachable later.
     pub async fn open(settings: Settings) -> Result<Arc<Self>, InvalidFile> {
-        let (keys, looked) = match (settings.source.read().await, &settings.source) {
+        let (keys, last_refresh) = match (settings.source.read().await, &settings.source) {
             (Ok(keys), _) => (keys, Some(Instant::now())),
             (Err(reason), Source::File(path)) => {
                 return Err(InvalidFile { path: path.clone(), reason });
             }
             (Err(reason), Source::Url(_)) => {
-                tracing::warn!(reason, "the identity provider's keys cannot be had yet");
+                tracing::warn!(reason, "cannot fetch the keys of the identity provider yet");
                 (Keys::default(), None)
             }
         };
-        let (keys, looked) = (ArcSwap::from_pointee(keys), Mutex::new(looked));
-        let verifier = Arc::new(Self { settings, keys, looked });
+        let (keys, last_refresh) = (ArcSwap::from_pointee(keys), Mutex::new(last_refresh));
+        let verifier = Arc::new(Self { settings, keys, last_refresh });
         tokio::spawn(keep_fresh(Arc::downgrade(&verifier)));
         Ok(verifier)
     }
 
-    /// The claims of a good token. What is wrong with another is for the log only.
+    /// Verifies a token and returns its claims. The error is meant for logs only.
     pub async fn verify(&self, token: &str, unknown: UnknownKey) -> Result<Value, String> {
         let header = decode_header(token).map_err(|e| e.to_string())?;
         check_header(&header)?;
         let (algorithm, id) = (header.alg, header.kid.as_deref());
         if !self.settings.algorithms.contains(&algorithm) {
-            return Err(format!("it is signed with {algorithm:?}, which is not allowed"));
+            return Err(format!("the token is signed with {algorithm:?}, which is not allowed"));
         }
-        if unknown == UnknownKey::Look && !self.keys.load().knows(id) {
-            self.look().await;
+        if unknown == UnknownKey::Refetch && !self.keys.load().knows(id) {
+            self.refresh_for_unknown_key().await;
         }
         let keys = self.keys.load();
         let key = keys.find(id, algorithm)?;
@@ -137,12 +138,12 @@ impl Verifier {
         read_claims(token, self.settings.skew)
     }
 
-    /// Reads the keys, unless somebody has done so a short while ago.
-    async fn look(&self) {
-        let mut looked = self.looked.lock().await;
-        if looked.is_none_or(|looked| looked.elapsed() > LOOK) {
+    /// Refreshes the keys, unless that was done within 10 s.
+    async fn refresh_for_unknown_key(&self) {
+        let mut last_refresh = self.last_refresh.lock().await;
+        if last_refresh.is_none_or(|last_refresh| last_refresh.elapsed() > UNKNOWN_KEY_INTERVAL) {
             self.refresh().await;
-            *looked = Some(Instant::now());
+            *last_refresh = Some(Instant::now());
         }
     }
 
@@ -152,42 +153,44 @@ impl Verifier {
             Err(reason) => {
                 tracing::warn!(
                     reason,
-                    "the identity provider's keys were not read; the known go on"
+                    "cannot fetch the keys of the identity provider; the known keys stay in use"
                 );
             }
         }
     }
 }
 
-/// A claim by its name, or by a JSON pointer.
+/// Returns a claim by its name or JSON Pointer.
 pub fn find<'a>(claims: &'a Value, name: &str) -> Option<&'a Value> {
     if name.starts_with('/') { claims.pointer(name) } else { claims.get(name) }
 }
 
-/// What the header must not say.
 fn check_header(header: &Header) -> Result<(), &'static str> {
     if header.crit.is_some() {
-        return Err("it has critical extensions, and none is known here");
+        return Err("the token has critical extensions (`crit`), which are not supported");
     }
     let typ = header.typ.as_deref().unwrap_or("JWT");
     let typ = typ.strip_prefix("application/").unwrap_or(typ);
     let is_known = ["JWT", "at+jwt"].iter().any(|known| typ.eq_ignore_ascii_case(known));
-    is_known.then_some(()).ok_or("its `typ` is neither JWT nor at+jwt: it is for something else")
+    is_known.then_some(()).ok_or("the `typ` of the token is neither JWT nor at+jwt")
 }
 
-/// The claims of a proven token. A claim that is written twice is none that two readers agree on.
+/// Returns the claims of a verified token. Duplicate claims are rejected, because two parsers could
+/// disagree on them.
 fn read_claims(token: &str, skew: Duration) -> Result<Value, String> {
     let claims = token.split('.').nth(1).unwrap_or_default();
     let claims = URL_SAFE_NO_PAD.decode(claims).map_err(|e| e.to_string())?;
     let claims = parse_json(&claims).map_err(|e| e.to_string())?;
-    // RFC 7519, section 4.1.1; the library takes a list of them too.
+    // RFC 7519, section 4.1.1. The library also accepts a list.
     if !claims.get("iss").is_some_and(Value::is_string) {
-        return Err("the claim `iss` is not a text".to_owned());
+        return Err("the claim `iss` is not a string".to_owned());
     }
     let latest = get_current_timestamp() + skew.as_secs();
     match claims.get("iat").map(Value::as_f64) {
         Some(None) => Err("the claim `iat` is not a number".to_owned()),
-        Some(Some(made)) if made > seconds(latest) => Err("it is from the future (iat)".to_owned()),
+        Some(Some(made)) if made > seconds(latest) => {
+            Err("the token was issued in the future (`iat`)".to_owned())
+        }
         _ => Ok(claims),
     }
 }
@@ -199,7 +202,7 @@ fn seconds(whole: u64) -> f64 {
 
 async fn keep_fresh(verifier: Weak<Verifier>) {
     loop {
-        sleep(FRESH).await;
+        sleep(REFRESH_INTERVAL).await;
         let Some(verifier) = verifier.upgrade() else { return };
         verifier.refresh().await;
     }

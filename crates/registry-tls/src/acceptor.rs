@@ -1,4 +1,4 @@
-//! TLS for a port, with certificates of clients where an authority is named.
+//! The TLS acceptor of a port, with optional client certificates.
 
 use std::{
     io,
@@ -19,57 +19,57 @@ use tokio_rustls::{TlsAcceptor, server::TlsStream};
 
 use crate::{Fresh, InvalidFile, file::File, fresh::Source};
 
-/// The time for which one line about a refused certificate stands; others only count.
+/// Interval between log lines; one rejected certificate is logged; others are only counted.
 const TOLD: Duration = Duration::from_secs(1);
-/// Such lines that may come at once.
+/// Number of log lines that may come at once.
 const TOLD_AT_ONCE: u32 = 20;
 
-/// What a port shows and asks for.
+/// The TLS files and options of a port.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ServerFiles {
-    /// The server's certificate and those that it leads to.
+    /// The server certificate and its chain (PEM).
     pub certificate: PathBuf,
-    /// Its key.
+    /// The private key of the server (PEM).
     pub key: PathBuf,
-    /// The certificates that a client's must lead to.
+    /// CA bundle (PEM) used to verify client certificates.
     pub client_ca: Option<PathBuf>,
-    /// Which certificates those have revoked: their lists (CRL), one of each at least.
+    /// Revocation lists (CRL) of these CAs, at least one per CA.
     pub client_crl: Option<PathBuf>,
-    /// Whether clients must show one, where an authority is named.
+    /// Whether clients need a certificate if `client_ca` is set.
     pub clients: Clients,
-    /// What is spoken over it (ALPN), the best first.
+    /// The ALPN protocols, most preferred first.
     pub protocols: &'static [&'static str],
 }
 
-/// Whether clients must show a certificate. One that they show must be good either way.
+/// Whether clients need a certificate. A presented certificate must always be valid.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Clients {
-    /// They need not.
+    /// A certificate is optional.
     MayShow,
-    /// Without one there is no connection.
+    /// A certificate is required.
     MustShow,
 }
 
-/// What a program counts.
+/// The metrics callbacks of a program.
 #[derive(Debug, Clone, Copy)]
 pub struct Counts {
-    /// The files have changed, and were `taken` or `refused`.
+    /// The files changed and were `taken` or `refused`.
     pub changed: fn(&'static str),
-    /// A client's certificate was refused, or it showed none.
+    /// A client certificate was rejected or missing.
     pub refused: fn(),
 }
 
-/// What accepts TLS, as the files say now.
+/// Accepts TLS connections with the current files.
 #[derive(Debug, Clone)]
 pub struct Acceptor {
     current: Fresh<ServerConfig>,
     refused: fn(),
-    /// When no line of log is owed any more.
+    /// The time when the log budget is full again.
     told: Arc<Mutex<Option<Instant>>>,
 }
 
 impl ServerFiles {
-    /// Whether the files can be used.
+    /// Checks that the files can be used.
     pub fn check(&self) -> Result<(), InvalidFile> {
         self.read()?.server().map(drop)
     }
@@ -87,7 +87,8 @@ impl ServerFiles {
 }
 
 impl Acceptor {
-    /// Keeps reading the files for as long as it is used. Must be called inside a runtime.
+    /// Creates an acceptor and reloads changed files until it is dropped. Must be called inside a
+    /// Tokio runtime.
     pub fn open(files: ServerFiles, counts: Counts) -> Result<Self, InvalidFile> {
         let Counts { changed, refused } = counts;
         let read = move || files.read();
@@ -95,15 +96,15 @@ impl Acceptor {
         Ok(Self { current, refused, told: Arc::default() })
     }
 
-    /// Shakes hands with one caller, for as long as that takes. Whoever speaks no TLS is not worth
-    /// a line of log.
+    /// Performs the handshake with one client. A connection without TLS is closed without a log
+    /// line.
     pub async fn accept(&self, stream: TcpStream) -> Option<TlsStream<TcpStream>> {
         let address = stream.peer_addr().ok();
         let accepted = TlsAcceptor::from(self.current.get()).accept(stream).await;
         accepted.map_err(|error| self.note(address, &error)).ok()
     }
 
-    /// A client's certificate that is not good may be a mistake of ours, or an attack.
+    /// Logs and counts a rejected client certificate: a mistake of the operator, or an attack.
     fn note(&self, address: Option<SocketAddr>, error: &io::Error) {
         let cause = error.get_ref().and_then(|cause| cause.downcast_ref::<rustls::Error>());
         let Some(reason) = cause.and_then(refusal) else { return };
@@ -114,7 +115,7 @@ impl Acceptor {
         }
     }
 
-    /// One line each second, and some at once.
+    /// Whether a line may be logged: one each second, and a burst.
     fn may_tell(&self, now: Instant) -> bool {
         let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
         let until = told.map_or(now, |until| until.max(now));
@@ -126,7 +127,7 @@ impl Acceptor {
     }
 }
 
-/// What is wrong with the certificate of a client, where that is what went wrong.
+/// The reason if the client certificate caused the error.
 fn refusal(error: &rustls::Error) -> Option<String> {
     use rustls::Error::{InvalidCertRevocationList, InvalidCertificate, NoCertificatesPresented};
     let is_about_it = matches!(
@@ -136,7 +137,7 @@ fn refusal(error: &rustls::Error) -> Option<String> {
     is_about_it.then(|| error.to_string())
 }
 
-/// What the files say.
+/// The content of the files.
 #[derive(PartialEq, Eq)]
 struct Read {
     certificate: File,
@@ -164,8 +165,7 @@ impl Read {
         Ok(server)
     }
 
-    /// With revocation lists, each certificate on the way must be in the scope of one that is not
-    /// over.
+    /// With revocation lists, each certificate of the chain needs a list that has not expired.
     fn verifier(&self, ca: &File) -> Result<Arc<dyn ClientCertVerifier>, InvalidFile> {
         let provider = Arc::new(aws_lc_rs::default_provider());
         let roots = Arc::new(ca.roots()?);
@@ -187,7 +187,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_flood_of_refusals_is_told_once_a_second() {
+    fn rejected_certificates_are_logged_once_a_second() {
         let current = Fresh::fixed(
             ServerConfig::builder_with_provider(Arc::new(aws_lc_rs::default_provider()))
                 .with_safe_default_protocol_versions()

@@ -1,5 +1,5 @@
-//! Connections of one client address: bounded in number, so that no address can take every place
-//! of a port, and in how many shake hands at once.
+//! Limits the connections of one client address, so that no address can use up a port, and the
+//! number of its concurrent handshakes.
 
 use std::{
     collections::HashMap,
@@ -10,13 +10,13 @@ use std::{
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-/// The network part of an IPv6 address. One host usually has all 64 bits below it (RFC 4291,
+/// The network part of an IPv6 address. One host usually owns all 64 bits below it (RFC 4291,
 /// section 2.5.4).
 const NETWORK: u128 = !0 << 64;
-/// How often rejections are logged at most.
+/// Minimum interval between log lines about rejections.
 const LOG_INTERVAL: Duration = Duration::from_secs(10);
 
-/// The address under which a client is counted: an IPv4 address, or an IPv6 network of 64 bits.
+/// The address that a client counts for: an IPv4 address, or an IPv6 network of 64 bits.
 pub fn client_network(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
         IpAddr::V6(address) => Ipv6Addr::from_bits(address.to_bits() & NETWORK).into(),
@@ -38,7 +38,7 @@ struct Counts {
 #[derive(Debug, Default)]
 struct Clients {
     open: HashMap<IpAddr, Client>,
-    /// When a rejection was logged last.
+    /// The last time that a rejection was logged.
     logged: Option<Instant>,
 }
 
@@ -48,7 +48,7 @@ struct Client {
     handshakes: Arc<Semaphore>,
 }
 
-/// One connection in its address's count, until it is dropped.
+/// One connection of an address. Dropping the guard ends it.
 #[derive(Debug)]
 pub struct AddressPlace {
     counts: Arc<Counts>,
@@ -57,13 +57,13 @@ pub struct AddressPlace {
 }
 
 impl AddressLimit {
-    /// At most so many connections for each address, of which so many shake hands at once.
+    /// Limits each address to this many connections and concurrent handshakes.
     pub fn new(connections: usize, handshakes: usize) -> Self {
         Self(Arc::new(Counts { connections, handshakes, clients: Mutex::default() }))
     }
 
-    /// Counts one more connection. `None` where the address has as many as it may; the caller
-    /// closes the connection.
+    /// Counts one more connection. `None`: the address is at its limit, and the caller closes the
+    /// connection.
     pub fn admit(&self, address: IpAddr) -> Option<AddressPlace> {
         let counts = &self.0;
         let network = client_network(address);
@@ -78,7 +78,7 @@ impl AddressLimit {
                 tracing::warn!(
                     address = %network,
                     limit = counts.connections,
-                    "connections are rejected: the address has as many as one address may have",
+                    "rejecting connections: the address is at its connection limit",
                 );
             }
             return None;
@@ -143,7 +143,7 @@ mod tests {
         drop(turn);
         assert!(kept[1].handshake().await.is_some());
         drop((kept, other));
-        assert!(limit.0.clients().open.is_empty(), "nothing is kept of closed connections");
+        assert!(limit.0.clients().open.is_empty(), "closed connections leave no entry");
         assert!(limit.admit(ip("192.0.2.1")).is_some());
     }
 }

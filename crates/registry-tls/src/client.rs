@@ -1,4 +1,4 @@
-//! HTTP over TLS towards a server: what is trusted, and what it is shown.
+//! TLS of HTTP clients: trusted CAs and client certificate.
 
 use std::{path::PathBuf, sync::Arc};
 
@@ -7,25 +7,26 @@ use rustls_platform_verifier::BuilderVerifierExt as _;
 
 use crate::{Fresh, InvalidFile, file::File, fresh::Source};
 
-/// What is spoken over it (ALPN), the best first.
+/// The ALPN protocols, most preferred first.
 const HTTP: [&[u8]; 2] = [b"h2", b"http/1.1"];
 
-/// What a client trusts and shows.
+/// The TLS files of a client.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ClientFiles {
-    /// The certificates that the server's must lead to; none: those of the system.
+    /// CA bundle (PEM) used to verify the server certificate. `None`: the CAs of the system.
     pub ca: Option<PathBuf>,
-    /// The client's certificate and its key.
+    /// The client certificate and its key (PEM).
     pub identity: Option<(PathBuf, PathBuf)>,
 }
 
 impl ClientFiles {
-    /// Whether the files can be used.
+    /// Checks that the files can be used.
     pub fn check(&self) -> Result<(), InvalidFile> {
         self.read()?.client().map(drop)
     }
 
-    /// Keeps reading the files for as long as it is used. Must be called inside a runtime.
+    /// Builds the configuration and reloads changed files until it is dropped. Must be called
+    /// inside a Tokio runtime.
     pub fn open(self, changed: fn(&'static str)) -> Result<Fresh<ClientConfig>, InvalidFile> {
         Fresh::open(Source { read: move || self.read(), make: Read::client, changed })
     }
@@ -41,7 +42,7 @@ impl ClientFiles {
     }
 }
 
-/// What the files say.
+/// The content of the files.
 #[derive(PartialEq, Eq)]
 struct Read {
     ca: Option<File>,
@@ -67,7 +68,7 @@ impl Read {
         Ok(client)
     }
 
-    /// What no file is to blame for.
+    /// An error without a single responsible file.
     fn invalid(&self, reason: &rustls::Error) -> InvalidFile {
         let file = self.ca.as_ref().or(self.identity.as_ref().map(|(certificate, _)| certificate));
         file.map_or_else(

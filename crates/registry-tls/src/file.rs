@@ -1,4 +1,4 @@
-//! A file (PEM) and what is in it.
+//! A PEM file and its content.
 
 use std::{
     fmt::Display,
@@ -11,17 +11,17 @@ use rustls::{
     pki_types::{CertificateDer, PrivateKeyDer, pem::PemObject},
 };
 
-/// A file that the settings name, and that is of no use.
+/// A configured file that cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{path:?} cannot be used: {reason}")]
+#[error("cannot use {path:?}: {reason}")]
 pub struct InvalidFile {
     /// The file.
     pub path: PathBuf,
-    /// What is wrong with it.
+    /// The reason.
     pub reason: String,
 }
 
-/// A file and what is in it.
+/// A file and its content.
 #[derive(PartialEq, Eq)]
 pub(crate) struct File {
     path: PathBuf,
@@ -41,14 +41,14 @@ impl File {
         path.map(|path| Self::read(path)).transpose()
     }
 
-    /// Everything of a sort in it: one at least.
+    /// Returns all items of one type; at least one is required.
     pub(crate) fn all<T: PemObject>(&self, what: &str) -> Result<Vec<T>, InvalidFile> {
         let read: Result<Vec<_>, _> = T::pem_slice_iter(&self.bytes).collect();
         let all = read.map_err(|e| self.invalid(&e))?;
-        if all.is_empty() { Err(self.invalid(&format!("no {what} is in it"))) } else { Ok(all) }
+        if all.is_empty() { Err(self.invalid(&format!("the file has no {what}"))) } else { Ok(all) }
     }
 
-    /// A certificate and those that it leads to.
+    /// A certificate and its chain.
     pub(crate) fn chain(&self) -> Result<Vec<CertificateDer<'static>>, InvalidFile> {
         self.all("certificate")
     }
@@ -57,7 +57,7 @@ impl File {
         PrivateKeyDer::from_pem_slice(&self.bytes).map_err(|e| self.invalid(&e))
     }
 
-    /// The certificates that others must lead to.
+    /// The CA certificates.
     pub(crate) fn roots(&self) -> Result<RootCertStore, InvalidFile> {
         let mut roots = RootCertStore::empty();
         for certificate in self.chain()? {

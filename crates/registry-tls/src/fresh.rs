@@ -1,4 +1,4 @@
-//! What is made of files, and made anew when they change.
+//! Values built from files, and rebuilt when the files change.
 
 use std::{
     sync::{Arc, Weak},
@@ -10,11 +10,11 @@ use tokio::{task::spawn_blocking, time::sleep};
 
 use crate::InvalidFile;
 
-/// How often the files are read.
+/// Interval between reads of the files.
 const FRESH: Duration = Duration::from_secs(2);
 
-/// What the files say now. What changed holds for new connections; where it cannot be used, what
-/// was there before goes on.
+/// A value built from files. New connections use the changed files; if those are invalid, the
+/// previous value stays in use.
 #[derive(Debug)]
 pub struct Fresh<T>(Arc<ArcSwap<T>>);
 
@@ -24,21 +24,21 @@ impl<T> Clone for Fresh<T> {
     }
 }
 
-/// How the files are read, and what is made of them.
+/// How to read the files and build the value.
 pub(crate) struct Source<R, F, T> {
     pub(crate) read: R,
     pub(crate) make: fn(&F) -> Result<T, InvalidFile>,
-    /// Told of each change once: `taken` or `refused`.
+    /// Called for each change with `taken` or `refused`.
     pub(crate) changed: fn(&'static str),
 }
 
 impl<T: Send + Sync + 'static> Fresh<T> {
-    /// What never changes.
+    /// Creates a value that never changes.
     pub fn fixed(value: T) -> Self {
         Self(Arc::new(ArcSwap::from_pointee(value)))
     }
 
-    /// Keeps reading for as long as it is used.
+    /// Reloads changed files as long as the value is used.
     pub(crate) fn open<R, F>(source: Source<R, F, T>) -> Result<Self, InvalidFile>
     where
         R: Fn() -> Result<F, InvalidFile> + Send + Sync + 'static,
@@ -50,13 +50,13 @@ impl<T: Send + Sync + 'static> Fresh<T> {
         Ok(fresh)
     }
 
-    /// As of now.
+    /// The current value.
     pub fn get(&self) -> Arc<T> {
         self.0.load_full()
     }
 }
 
-/// Tells each change once, whatever comes of it.
+/// Reports each change once, even if it is invalid.
 async fn keep_fresh<R, F, T>(source: Arc<Source<R, F, T>>, files: F, current: Weak<ArcSwap<T>>)
 where
     R: Fn() -> Result<F, InvalidFile> + Send + Sync + 'static,
@@ -68,7 +68,7 @@ where
         sleep(FRESH).await;
         let Some(current) = current.upgrade() else { return };
         let reader = Arc::clone(&source);
-        // It fails only where the runtime ends.
+        // Fails only when the runtime shuts down.
         let Ok(read) = spawn_blocking(move || (reader.read)()).await else { return };
         if read == seen {
             continue;
@@ -79,12 +79,15 @@ where
             Ok(made) => {
                 current.store(Arc::new(made));
                 (source.changed)("taken");
-                tracing::info!("the files of TLS have changed; new connections get the new ones");
+                tracing::info!("TLS files changed; new connections use the new ones");
             }
             Err(reason) => {
                 (source.changed)("refused");
                 let reason = reason.to_string();
-                tracing::error!(reason, "the files of TLS have changed; those before go on");
+                tracing::error!(
+                    reason,
+                    "TLS files changed and are invalid; the previous ones stay in use"
+                );
             }
         }
     }

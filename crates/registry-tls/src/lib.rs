@@ -1,8 +1,8 @@
-//! TLS of ports and links, from files (PEM) that may be replaced while a program runs, and the
-//! number of connections that a port accepts from one address.
+//! TLS of servers and clients from PEM files that may be replaced at runtime, and connection limits
+//! per client address.
 //!
-//! Settings and the rights of a certificate's holder belong to the services. Revocation is checked
-//! by lists (CRL), not by OCSP.
+//! Settings, and the permissions of a certificate holder, belong to the services. Revocation is
+//! checked with lists (CRL), not with OCSP.
 
 mod acceptor;
 mod address;

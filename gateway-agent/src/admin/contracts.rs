@@ -1,4 +1,4 @@
-//! `GET /admin/contracts` and `POST /admin/contracts/accept`: the definitions of tools, and their
+//! `GET /admin/contracts` and `POST /admin/contracts/accept`: live tool definitions, and their
 //! acceptance by an operator.
 
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use axum::{
 use registry_core::{Digest, Key};
 use serde::Deserialize;
 
-use super::refused;
+use super::error_response;
 use crate::contract::{Contracts, NotAccepted};
 
 pub(crate) fn router(contracts: Arc<Contracts>) -> Router {
@@ -28,27 +28,31 @@ async fn report(State(contracts): State<Arc<Contracts>>) -> Response {
     Json(contracts.report()).into_response()
 }
 
-/// A tool and the digest of the accepted definition.
+/// A tool, and the digest of the definition to accept.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Accepted {
+struct AcceptRequest {
     tool: Key,
     live: Digest,
 }
 
 async fn accept(State(contracts): State<Arc<Contracts>>, body: Bytes) -> Response {
-    let Accepted { tool, live } = match serde_json::from_slice(&body) {
+    let AcceptRequest { tool, live } = match serde_json::from_slice(&body) {
         Ok(accepted) => accepted,
         Err(e) => {
-            let told = format!("send {{\"tool\": \"tool/NAME@VERSION\", \"live\": DIGEST}}: {e}");
-            return refused(StatusCode::BAD_REQUEST, &told);
+            let message =
+                format!("send {{\"tool\": \"tool/NAME@VERSION\", \"live\": DIGEST}}: {e}");
+            return error_response(StatusCode::BAD_REQUEST, &message);
         }
     };
     let accepted = tokio::task::spawn_blocking(move || contracts.accept(&tool, live)).await;
     match accepted {
         Ok(Ok(())) => StatusCode::NO_CONTENT.into_response(),
-        Ok(Err(error)) => refused(status(&error), &error.to_string()),
-        Err(_) => refused(StatusCode::INTERNAL_SERVER_ERROR, "the gateway failed; see its log"),
+        Ok(Err(error)) => error_response(status(&error), &error.to_string()),
+        Err(_) => error_response(
+            StatusCode::INTERNAL_SERVER_ERROR,
+            "internal error of the gateway; see its log",
+        ),
     }
 }
 

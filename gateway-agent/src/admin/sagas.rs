@@ -8,10 +8,10 @@ use axum::{
     response::{IntoResponse as _, Response},
     routing::{get, post},
 };
-use gateway_compose::NotRetried;
+use gateway_compose::RetryError;
 use serde::Deserialize;
 
-use super::refused;
+use super::error_response;
 use crate::pipeline::{GatewayHandle, retry_saga};
 
 pub(crate) fn router(handle: GatewayHandle) -> Router {
@@ -27,36 +27,39 @@ async fn list(State(handle): State<GatewayHandle>) -> Response {
     gateway.compositions().sagas().list(|list| Json(list).into_response())
 }
 
-/// The inputs and results of the steps are included, because an operator needs them to repair.
+/// Includes inputs and results of steps, which operators need for repairs.
 async fn show(State(handle): State<GatewayHandle>, Path(id): Path<String>) -> Response {
     let gateway = handle.current();
     let shown = gateway.compositions().sagas().show(&id, |saga| Json(saga).into_response());
-    shown.unwrap_or_else(|| refused(StatusCode::NOT_FOUND, &format!("there is no saga {id}")))
+    shown.unwrap_or_else(|| error_response(StatusCode::NOT_FOUND, &format!("saga {id} not found")))
 }
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Wanted {
+struct RetryRequest {
     saga: String,
 }
 
 async fn retry(State(handle): State<GatewayHandle>, body: Bytes) -> Response {
-    let wanted: Wanted = match serde_json::from_slice(&body) {
-        Ok(wanted) => wanted,
+    let request: RetryRequest = match serde_json::from_slice(&body) {
+        Ok(request) => request,
         Err(e) => {
-            return refused(StatusCode::BAD_REQUEST, &format!("send {{\"saga\": \"ID\"}}: {e}"));
+            return error_response(
+                StatusCode::BAD_REQUEST,
+                &format!("send {{\"saga\": \"ID\"}}: {e}"),
+            );
         }
     };
-    let status = match retry_saga(&handle.current(), &wanted.saga).await {
+    let status = match retry_saga(&handle.current(), &request.saga).await {
         Ok(()) => {
-            tracing::info!(target: "audit", event = "saga", saga = wanted.saga, what = "retried");
+            tracing::info!(target: "audit", event = "saga", saga = request.saga, what = "retried");
             return StatusCode::ACCEPTED.into_response();
         }
-        Err(error @ NotRetried::Unknown(_)) => (StatusCode::NOT_FOUND, error),
-        Err(error @ (NotRetried::Settled(_) | NotRetried::UnderWay(_))) => {
+        Err(error @ RetryError::Unknown(_)) => (StatusCode::NOT_FOUND, error),
+        Err(error @ (RetryError::Settled(_) | RetryError::UnderWay(_))) => {
             (StatusCode::CONFLICT, error)
         }
-        Err(error @ NotRetried::Journal(_)) => (StatusCode::SERVICE_UNAVAILABLE, error),
+        Err(error @ RetryError::Journal(_)) => (StatusCode::SERVICE_UNAVAILABLE, error),
     };
-    refused(status.0, &status.1.to_string())
+    error_response(status.0, &status.1.to_string())
 }

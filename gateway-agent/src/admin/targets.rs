@@ -14,7 +14,7 @@ use gateway_upstream::{TargetHealth, TargetId, TargetState, Upstreams};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-use super::refused;
+use super::error_response;
 
 pub(crate) fn router(upstreams: Arc<Upstreams>) -> Router {
     Router::new()
@@ -25,10 +25,9 @@ pub(crate) fn router(upstreams: Arc<Upstreams>) -> Router {
         .with_state(upstreams)
 }
 
-/// A target as it is shown.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-struct Shown {
+struct TargetView {
     server: TargetId,
     prefix: String,
     state: &'static str,
@@ -39,16 +38,16 @@ struct Shown {
     #[serde(skip_serializing_if = "Option::is_none")]
     error: Option<String>,
     /// Whether the circuit breaker is open.
-    spared: bool,
+    circuit_open: bool,
     /// Requests in progress.
     running: usize,
     /// Queued requests.
-    waiting: usize,
+    queued: usize,
 }
 
-impl From<TargetHealth> for Shown {
+impl From<TargetHealth> for TargetView {
     fn from(health: TargetHealth) -> Self {
-        let TargetHealth { server, prefix, is_spared, load, state } = health;
+        let TargetHealth { server, prefix, is_circuit_open, load, state } = health;
         let name = state.as_str();
         let (era, since, error) = match state {
             TargetState::Connecting | TargetState::Idle | TargetState::Stopped => {
@@ -65,48 +64,49 @@ impl From<TargetHealth> for Shown {
             era,
             down_seconds,
             error,
-            spared: is_spared,
+            circuit_open: is_circuit_open,
             running: load.running,
-            waiting: load.waiting,
+            queued: load.waiting,
         }
     }
 }
 
 async fn list(State(upstreams): State<Arc<Upstreams>>) -> Response {
-    let targets: Vec<_> = upstreams.health().into_iter().map(Shown::from).collect();
+    let targets: Vec<_> = upstreams.health().into_iter().map(TargetView::from).collect();
     Json(json!({ "targets": targets })).into_response()
 }
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Wanted {
+struct TargetRequest {
     server: TargetId,
 }
 
-/// Starts a check and does not wait for it. The list shows its outcome.
+/// Starts a check without waiting for it. The list reports its outcome.
 async fn check(State(upstreams): State<Arc<Upstreams>>, body: Bytes) -> Response {
     act(&body, |server| match upstreams.check(server) {
         Some(true) => StatusCode::ACCEPTED.into_response(),
-        Some(false) => {
-            refused(StatusCode::CONFLICT, &format!("the target of {server} is stopped; start it"))
-        }
+        Some(false) => error_response(
+            StatusCode::CONFLICT,
+            &format!("the target of {server} is stopped; start it first"),
+        ),
         None => unknown(server),
     })
 }
 
-/// Sends no more calls to a target. Running calls finish.
+/// Stops new calls to a target. Running calls finish.
 async fn stop(State(upstreams): State<Arc<Upstreams>>, body: Bytes) -> Response {
     act(&body, |server| done(server, "stopped", upstreams.stop(server)))
 }
 
 async fn start(State(upstreams): State<Arc<Upstreams>>, body: Bytes) -> Response {
-    act(&body, |server| done(server, "started", upstreams.start_again(server)))
+    act(&body, |server| done(server, "started", upstreams.resume(server)))
 }
 
 fn act(body: &[u8], act: impl FnOnce(&TargetId) -> Response) -> Response {
     match serde_json::from_slice(body) {
-        Ok(Wanted { server }) => act(&server),
-        Err(e) => refused(
+        Ok(TargetRequest { server }) => act(&server),
+        Err(e) => error_response(
             StatusCode::BAD_REQUEST,
             &format!("send {{\"server\": \"server/NAME@VERSION\"}}: {e}"),
         ),
@@ -122,5 +122,5 @@ fn done(server: &TargetId, what: &'static str, is_known: bool) -> Response {
 }
 
 fn unknown(server: &TargetId) -> Response {
-    refused(StatusCode::NOT_FOUND, &format!("no target is configured for {server}"))
+    error_response(StatusCode::NOT_FOUND, &format!("no target is configured for {server}"))
 }

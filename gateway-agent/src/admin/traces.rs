@@ -13,13 +13,13 @@ use gateway_protocol::trace_context::{SpanId, TraceId};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-use super::refused;
-use crate::trace::{Record, Side, Tracer};
+use super::error_response;
+use crate::trace::{SpanKind, SpanRecord, Tracer};
 
-/// The default number of listed traces.
+/// Default number of listed traces.
 const LISTED: usize = 100;
 /// Maximum number of listed traces.
-const MOST_LISTED: usize = 1000;
+const MAX_LISTED: usize = 1000;
 
 pub(crate) fn router(tracer: Arc<Tracer>) -> Router {
     Router::new()
@@ -28,12 +28,11 @@ pub(crate) fn router(tracer: Arc<Tracer>) -> Router {
         .with_state(tracer)
 }
 
-/// A span as it is shown.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-struct Shown<'a> {
+struct SpanView<'a> {
     span_id: SpanId,
-    /// `null`: the trace began here. It may be a span of another program.
+    /// `null` for the first span of a trace. Otherwise possibly a span of another program.
     parent_span_id: Option<SpanId>,
     kind: &'static str,
     name: &'a str,
@@ -47,14 +46,14 @@ struct Shown<'a> {
     revision: u64,
 }
 
-impl<'a> Shown<'a> {
-    fn of(record: &'a Record) -> Self {
+impl<'a> SpanView<'a> {
+    fn new(record: &'a SpanRecord) -> Self {
         Self {
             span_id: record.context.span,
             parent_span_id: record.parent,
-            kind: match record.side {
-                Side::Server => "server",
-                Side::Client => "client",
+            kind: match record.kind {
+                SpanKind::Server => "server",
+                SpanKind::Client => "client",
             },
             name: &record.name,
             agent: record.agent.as_deref(),
@@ -68,18 +67,18 @@ impl<'a> Shown<'a> {
 }
 
 #[derive(Debug, Deserialize)]
-struct Wanted {
+struct ListQuery {
     limit: Option<usize>,
 }
 
-async fn list(State(tracer): State<Arc<Tracer>>, Query(wanted): Query<Wanted>) -> Response {
-    let most = wanted.limit.unwrap_or(LISTED).min(MOST_LISTED);
+async fn list(State(tracer): State<Arc<Tracer>>, Query(query): Query<ListQuery>) -> Response {
+    let most = query.limit.unwrap_or(LISTED).min(MAX_LISTED);
     let newest = tracer.newest(most);
     let listed: Vec<_> = newest
         .iter()
         .map(|(id, trace)| {
-            // The span that the others belong to ends last.
-            let last = trace.spans.last().map(|record| Shown::of(record));
+            // The root span ends last.
+            let last = trace.spans.last().map(|record| SpanView::new(record));
             json!({ "traceId": id, "spans": trace.spans.len(), "last": last })
         })
         .collect();
@@ -89,12 +88,12 @@ async fn list(State(tracer): State<Arc<Tracer>>, Query(wanted): Query<Wanted>) -
 async fn show(State(tracer): State<Arc<Tracer>>, Path(id): Path<String>) -> Response {
     let id = match id.parse::<TraceId>() {
         Ok(id) => id,
-        Err(e) => return refused(StatusCode::BAD_REQUEST, &e.to_string()),
+        Err(e) => return error_response(StatusCode::BAD_REQUEST, &e.to_string()),
     };
     let Some(trace) = tracer.find(id) else {
-        return refused(StatusCode::NOT_FOUND, "no such trace among the recent ones");
+        return error_response(StatusCode::NOT_FOUND, "trace not found among the recent traces");
     };
-    let mut spans: Vec<_> = trace.spans.iter().map(|record| Shown::of(record)).collect();
+    let mut spans: Vec<_> = trace.spans.iter().map(|record| SpanView::new(record)).collect();
     spans.sort_by_key(|span| span.start_unix_us);
     let dropped = trace.dropped;
     Json(json!({ "traceId": id, "spans": spans, "droppedSpans": dropped })).into_response()

@@ -1,5 +1,5 @@
-//! Series with names of the catalog, bounded: the first so many names get one each, and all others
-//! share one.
+//! Label values from the catalog, limited in number: the first names have their own series, all
+//! others share one.
 
 use std::sync::{Arc, OnceLock, PoisonError, RwLock};
 
@@ -7,32 +7,32 @@ use metrics::SharedString;
 
 use foldhash::HashMap;
 
-/// What shares a series.
+/// The label of the shared series.
 const OTHER: &str = "other";
 
-/// The meters of each name.
+/// The metrics of each name.
 #[derive(Debug)]
-pub(super) struct Named<T> {
-    most: usize,
+pub(super) struct LimitedLabels<T> {
+    max: usize,
     make: fn(SharedString) -> T,
     known: RwLock<HashMap<Arc<str>, Arc<T>>>,
     other: OnceLock<Arc<T>>,
 }
 
-impl<T> Named<T> {
-    /// For at most so many names; `make` makes the meters of a label.
-    pub(super) fn new(most: usize, make: fn(SharedString) -> T) -> Self {
-        Self { most, make, known: RwLock::default(), other: OnceLock::new() }
+impl<T> LimitedLabels<T> {
+    /// Creates a map for at most `max` names. `make` creates the metrics of a label.
+    pub(super) fn new(max: usize, make: fn(SharedString) -> T) -> Self {
+        Self { max, make, known: RwLock::default(), other: OnceLock::new() }
     }
 
-    /// The meters of a name, or those that it shares.
-    pub(super) fn of(&self, name: Option<&str>) -> Arc<T> {
+    /// Returns the metrics of a name, or the shared ones.
+    pub(super) fn get(&self, name: Option<&str>) -> Arc<T> {
         let Some(name) = name else { return self.other() };
         if let Some(known) = self.known.read().unwrap_or_else(PoisonError::into_inner).get(name) {
             return Arc::clone(known);
         }
         let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);
-        if known.len() >= self.most && !known.contains_key(name) {
+        if known.len() >= self.max && !known.contains_key(name) {
             return self.other();
         }
         let name: Arc<str> = name.into();
@@ -51,10 +51,10 @@ mod tests {
 
     #[test]
     fn later_names_share_a_series() {
-        let names = Named::new(2, |label| label);
+        let names = LimitedLabels::new(2, |label| label);
         for (name, label) in [("a", "a"), ("b", "b"), ("c", "other"), ("a", "a"), ("c", "other")] {
-            assert_eq!(&**names.of(Some(name)), label);
+            assert_eq!(&**names.get(Some(name)), label);
         }
-        assert_eq!(&**names.of(None), "other");
+        assert_eq!(&**names.get(None), "other");
     }
 }

@@ -1,6 +1,7 @@
-//! The MCP endpoint of a gateway: over HTTP, or the routes of a gateway in the same process.
+//! The MCP endpoint of a gateway: over HTTP, or the router of an embedded gateway.
 //!
-//! The client follows no redirects and uses no proxies, because both could carry the token to others.
+//! The client follows no redirects and uses no proxies, because both could send the token
+//! elsewhere.
 
 use std::{
     error::Error as StdError, fs, net::SocketAddr, path::PathBuf, sync::Arc, time::Duration,
@@ -23,53 +24,50 @@ use tokio::time::{Instant, sleep};
 use tokio_util::sync::CancellationToken;
 use tower::ServiceExt as _;
 
-/// How long a connection may stay idle. The gateway closes idle connections after 30 s.
+/// Idle timeout of connections, below the 30 s of the gateway.
 const IDLE: Duration = Duration::from_secs(20);
-/// How long the first requests wait for a gateway that is starting, too.
+/// Maximum wait of the first requests for a starting gateway.
 const START: Duration = Duration::from_secs(5);
-/// Between two attempts to reach a gateway that is starting.
+/// Interval between attempts to reach a starting gateway.
 const PAUSE: Duration = Duration::from_millis(100);
-/// The path of the endpoint if the URL has none.
+/// The default path of the endpoint.
 const PATH: &str = "/mcp";
 const AGENT_NAME: HeaderName = HeaderName::from_static("x-agent-name");
 const AGENT_VERSION: HeaderName = HeaderName::from_static("x-agent-version");
 
-/// A gateway to connect to.
+/// The address of a gateway.
 #[derive(Debug, Clone)]
 pub struct Address {
-    /// The URL of its MCP endpoint.
+    /// The URL of the MCP endpoint.
     pub url: String,
-    /// The CA bundle and the client certificate; `None`: the CAs of the system.
+    /// The CA bundle and the client certificate. `None`: the CAs of the system.
     pub tls: Option<ClientFiles>,
 }
 
-/// How the bridge authenticates.
 #[derive(Debug, Clone, Default)]
 pub struct Identity {
-    /// The bearer token.
     pub token: Option<Token>,
-    /// The agent in `X-Agent-Name`, and its version.
+    /// The value of `X-Agent-Name`, and that of `X-Agent-Version`.
     pub agent: Option<(String, Option<String>)>,
     /// Whether the token may be sent in plain text to another machine.
     pub allows_plaintext: bool,
 }
 
-/// A bearer token.
 #[derive(Debug, Clone)]
 pub enum Token {
-    /// The token itself.
+    /// The literal token.
     Text(Secret),
-    /// A file with the token. It is read again when the gateway rejects the token.
+    /// A file with the token. It is read again if the gateway rejects the token.
     File(PathBuf),
 }
 
-/// An endpoint or a credential that cannot be used.
+/// Why an endpoint or a credential is invalid.
 #[derive(Debug, thiserror::Error)]
 pub enum InvalidEndpoint {
-    /// Not a URL of an endpoint.
+    /// The URL is invalid.
     #[error("--gateway: `{0}` is not a URL such as http://127.0.0.1:7080/mcp")]
     Url(String),
-    /// The token would be readable on the network.
+    /// The token would cross the network in plain text.
     #[error(
         "the token would be sent to {0} in plain text: use https://, or set --plaintext-token if \
          the network is trusted"
@@ -78,24 +76,24 @@ pub enum InvalidEndpoint {
     /// The token cannot be read or sent.
     #[error("the token {0}")]
     Token(String),
-    /// The agent cannot be sent.
+    /// The agent's name or version cannot be a header.
     #[error("--agent: `{0}` is not the name or the version of an agent")]
     Agent(String),
-    /// The files for TLS.
+    /// The TLS files are invalid.
     #[error(transparent)]
     Tls(#[from] InvalidFile),
 }
 
-/// Why there is no response.
+/// Why a request has no response.
 #[derive(Debug)]
-pub(super) enum Lost {
+pub(super) enum SendError {
     /// The request was not sent.
     NotSent(String),
-    /// The request may have been sent.
+    /// The request may have been processed.
     Unknown(String),
 }
 
-/// The endpoint; clones share the connections.
+/// A client of the endpoint. Clones share connections.
 #[derive(Debug, Clone)]
 pub struct Endpoint {
     transport: Transport,
@@ -103,9 +101,9 @@ pub struct Endpoint {
     headers: HeaderMap,
     authorization: Arc<ArcSwapOption<HeaderValue>>,
     token_file: Option<PathBuf>,
-    /// Requests wait until then for a gateway that is not reachable.
+    /// Requests retry an unreachable gateway until this time.
     start_until: Instant,
-    /// Cancelled when requests wait no longer.
+    /// Cancelled to stop these retries.
     started: CancellationToken,
 }
 
@@ -116,7 +114,7 @@ enum Transport {
 }
 
 impl Endpoint {
-    /// The endpoint at an address. Must be called inside a runtime.
+    /// Creates a client for an address. Needs a Tokio runtime.
     pub fn connect(address: Address, identity: &Identity) -> Result<Self, InvalidEndpoint> {
         let uri = endpoint(&address.url)?;
         let url = uri.to_string();
@@ -129,7 +127,7 @@ impl Endpoint {
         Self::over(Transport::Http(Box::new(client)), uri, identity)
     }
 
-    /// The endpoint of the gateway with these routes. `host` is a name that the gateway accepts.
+    /// Creates a client for an embedded gateway. `host` must be an allowed `Host` name.
     pub fn embedded(
         routes: Router,
         host: Option<&str>,
@@ -173,7 +171,7 @@ impl Endpoint {
         })
     }
 
-    /// Its name in messages.
+    /// The gateway's name in messages.
     pub(super) fn name(&self) -> String {
         match &self.transport {
             Transport::Http(_) => format!("the gateway at {}", self.uri),
@@ -181,37 +179,37 @@ impl Endpoint {
         }
     }
 
-    /// Stops waiting for a gateway that is starting.
+    /// Stops waiting for a starting gateway.
     pub(super) fn end_start(&self) {
         self.started.cancel();
     }
 
-    /// A request that carries a message.
+    /// Sends a message.
     pub(super) async fn post(
         &self,
         headers: HeaderMap,
         body: Bytes,
-    ) -> Result<Response<Body>, Lost> {
+    ) -> Result<Response<Body>, SendError> {
         self.send(Method::POST, headers, body).await
     }
 
-    /// A request for an event stream.
-    pub(super) async fn get(&self, mut headers: HeaderMap) -> Result<Response<Body>, Lost> {
+    /// Opens an event stream.
+    pub(super) async fn get(&self, mut headers: HeaderMap) -> Result<Response<Body>, SendError> {
         headers.insert(ACCEPT, HeaderValue::from_static("text/event-stream"));
         self.send(Method::GET, headers, Bytes::new()).await
     }
 
-    /// The request that ends a session.
-    pub(super) async fn delete(&self, headers: HeaderMap) -> Result<Response<Body>, Lost> {
+    /// Ends a session.
+    pub(super) async fn delete(&self, headers: HeaderMap) -> Result<Response<Body>, SendError> {
         self.send(Method::DELETE, headers, Bytes::new()).await
     }
 
-    /// Reads the file with the token again. Returns whether there is one.
+    /// Reads the token file again. Returns `false` if there is none.
     pub(super) fn reload_token(&self) -> bool {
         let Some(file) = &self.token_file else { return false };
         match authorization(&Token::File(file.clone())) {
             Ok(value) => self.authorization.store(Some(Arc::new(value))),
-            Err(reason) => tracing::error!("{reason}; the token before is used"),
+            Err(reason) => tracing::error!("{reason}; the previous token stays in use"),
         }
         true
     }
@@ -221,7 +219,7 @@ impl Endpoint {
         method: Method,
         mut headers: HeaderMap,
         body: Bytes,
-    ) -> Result<Response<Body>, Lost> {
+    ) -> Result<Response<Body>, SendError> {
         for (name, value) in &self.headers {
             headers.entry(name).or_insert_with(|| value.clone());
         }
@@ -234,10 +232,10 @@ impl Endpoint {
             *request.uri_mut() = self.uri.clone();
             *request.headers_mut() = headers.clone();
             match self.transport.send(request).await {
-                Err(Lost::NotSent(reason)) => {
+                Err(SendError::NotSent(reason)) => {
                     let pause = self.started.run_until_cancelled(sleep(PAUSE));
                     if Instant::now() >= self.start_until || pause.await.is_none() {
-                        return Err(Lost::NotSent(reason));
+                        return Err(SendError::NotSent(reason));
                     }
                 }
                 outcome => return outcome,
@@ -247,7 +245,7 @@ impl Endpoint {
 }
 
 impl Transport {
-    async fn send(&self, mut request: Request<Bytes>) -> Result<Response<Body>, Lost> {
+    async fn send(&self, mut request: Request<Bytes>) -> Result<Response<Body>, SendError> {
         match self {
             Self::Http(client) => {
                 let response = client.request(request.map(Full::new)).await;
@@ -288,8 +286,8 @@ fn authorization(token: &Token) -> Result<HeaderValue, InvalidEndpoint> {
         })?,
     };
     let text = text.trim();
-    // The token is a secret, so the message does not repeat it.
-    let invalid = || InvalidEndpoint::Token("must be one word of visible ASCII".to_owned());
+    // The message omits the token.
+    let invalid = || InvalidEndpoint::Token("must be visible ASCII without spaces".to_owned());
     if text.is_empty() || !text.bytes().all(|byte| byte.is_ascii_graphic()) {
         return Err(invalid());
     }
@@ -298,10 +296,10 @@ fn authorization(token: &Token) -> Result<HeaderValue, InvalidEndpoint> {
     Ok(value)
 }
 
-fn describe(error: &legacy::Error) -> Lost {
+fn describe(error: &legacy::Error) -> SendError {
     let causes = std::iter::successors(Some(error as &dyn StdError), |cause| (*cause).source());
     let reason = causes.last().map(ToString::to_string).unwrap_or_default();
-    if error.is_connect() { Lost::NotSent(reason) } else { Lost::Unknown(reason) }
+    if error.is_connect() { SendError::NotSent(reason) } else { SendError::Unknown(reason) }
 }
 
 #[cfg(test)]

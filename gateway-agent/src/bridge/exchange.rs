@@ -1,11 +1,11 @@
-//! One request to its response: the attempts, the messages before the response, and lost sessions.
+//! One request of the client: attempts, messages before the response, and lost sessions.
 
 use std::{sync::atomic::Ordering, time::Duration};
 
 use axum::body::Body;
 use bytes::Bytes;
 use gateway_protocol::{
-    jsonrpc::{self, Limits, Message, ObjectWriter, Outcome, code},
+    jsonrpc::{self, Limits, Message, ObjectWriter, ResponsePayload, code},
     sse::Events,
 };
 use http::{HeaderMap, HeaderValue, Response, StatusCode, header::CONTENT_TYPE};
@@ -17,83 +17,101 @@ use tokio_util::sync::CancellationToken;
 
 use super::{
     Bridge,
-    endpoint::Lost,
-    failure::{Failure, backoff},
-    incoming::Asked,
-    running::{Kind, Slot},
-    session::Bound,
+    endpoint::SendError,
+    failure::{BridgeError, backoff},
+    incoming::ClientRequest,
+    running::{Kind, RequestSlot},
+    session::SessionSnapshot,
 };
 use crate::mcp::LAST_EVENT_HEADER;
 
-/// Attempts to resume a stream whose connection broke.
-const RESUMES: u32 = 8;
-/// The longest pause before such an attempt that a gateway may ask for.
+/// Maximum attempts to resume an interrupted stream.
+const MAX_RESUMES: u32 = 8;
+/// Maximum delay before such an attempt that the gateway can request.
 const LONGEST_PAUSE: Duration = Duration::from_secs(10);
-/// How long the rest of a stream is read after the response, so that its connection is used again.
-const REST: Duration = Duration::from_millis(500);
-/// The longest wait for a session that is opened again, and for its state.
-pub(super) const OPENING: Duration = Duration::from_secs(10);
-/// The acknowledgment at the start of a `subscriptions/listen`.
+/// Maximum time to read the end of a stream after its response, so that the connection can be
+/// reused.
+const DRAIN_TIMEOUT: Duration = Duration::from_millis(500);
+/// Timeout for reopening a session and restoring its state.
+pub(super) const REOPEN_TIMEOUT: Duration = Duration::from_secs(10);
+/// The first notification of a `subscriptions/listen`.
 const ACKNOWLEDGED: &str = "notifications/subscriptions/acknowledged";
 
-/// The end of one attempt.
+/// The outcome of one attempt.
 enum Attempt {
-    /// The response.
-    Answer { message: Bytes, headers: HeaderMap },
-    /// The gateway rejected the request before it did anything. `message` is its response.
-    Rejected { why: Remedy, message: Bytes },
+    Answer {
+        message: Bytes,
+        headers: HeaderMap,
+    },
+    /// The gateway rejected the request without processing it. `message` is its response.
+    Rejected {
+        why: Remedy,
+        message: Bytes,
+    },
 }
 
-/// The remedy for a rejected request.
+/// The remedy after a rejection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Remedy {
-    /// A new session.
+    /// Open a new session.
     Session,
-    /// The current definition of the tool, which says which arguments become headers.
+    /// List the tools: their current definitions determine the headers.
     Tools,
-    /// The current token.
+    /// Read the token again.
     Token,
 }
 
 impl Bridge {
-    /// Returns the response to a request; `None` if the client cancelled the request.
-    pub(super) async fn exchange(&self, asked: &Asked, slot: &Slot) -> Option<Bytes> {
+    /// Returns the response, or `None` if the client cancelled the request.
+    pub(super) async fn exchange(
+        &self,
+        asked: &ClientRequest,
+        slot: &RequestSlot,
+    ) -> Option<Bytes> {
         let asking = self.ask(asked, &slot.cancelled);
         let outcome = if asked.is_modern() {
-            // Dropping the response closes its stream, which is the cancellation over HTTP.
+            // Over HTTP, dropping the response cancels the request.
             slot.cancelled.run_until_cancelled(asking).await?
         } else {
             asking.await
         };
         match outcome {
             Ok(message) => Some(message),
-            // The gateway ends the stream of a cancelled request without a response.
+            // A cancelled request gets no response from the gateway.
             Err(_) if slot.cancelled.is_cancelled() => None,
             Err(failure) => Some(failure.response(asked.id())),
         }
     }
 
-    /// Like `exchange`. A request that the end of the bridge cuts off gets an error.
-    pub(super) async fn exchange_until_stop(&self, asked: &Asked, slot: &Slot) -> Option<Bytes> {
+    /// Like `exchange`, but shutdown of the bridge returns an error.
+    pub(super) async fn exchange_until_stop(
+        &self,
+        asked: &ClientRequest,
+        slot: &RequestSlot,
+    ) -> Option<Bytes> {
         if let Some(response) = self.stop.run_until_cancelled(self.exchange(asked, slot)).await {
             return response;
         }
         if slot.cancelled.is_cancelled() || asked.kind() == Kind::Subscription {
             return None;
         }
-        let failure = self.lost(Lost::Unknown("the bridge ends".to_owned()));
+        let failure = self.lost(SendError::Unknown("the bridge is shutting down".to_owned()));
         Some(failure.response(asked.id()))
     }
 
-    async fn ask(&self, asked: &Asked, cancelled: &CancellationToken) -> Result<Bytes, Failure> {
+    async fn ask(
+        &self,
+        asked: &ClientRequest,
+        cancelled: &CancellationToken,
+    ) -> Result<Bytes, BridgeError> {
         let (mut tried, mut is_repeated, mut backoff) = (Vec::new(), false, backoff());
         loop {
-            let bound = if asked.is_modern() || &*asked.method == "initialize" {
-                Bound::default()
+            let snapshot = if asked.is_modern() || &*asked.method == "initialize" {
+                SessionSnapshot::default()
             } else {
-                self.session.bound()
+                self.session.snapshot()
             };
-            let failure = match self.attempt(asked, &bound, cancelled).await {
+            let failure = match self.attempt(asked, &snapshot, cancelled).await {
                 Ok(Attempt::Answer { message, headers }) => {
                     self.learn(asked, &message, &headers);
                     return Ok(message);
@@ -104,7 +122,7 @@ impl Bridge {
                     }
                     tried.push(why);
                     match why {
-                        Remedy::Session => self.open_again(bound.generation).await?,
+                        Remedy::Session => self.reopen(snapshot.generation).await?,
                         Remedy::Tools => self.list_tools(asked).await,
                         Remedy::Token if self.endpoint.reload_token() => {}
                         Remedy::Token => return Ok(message),
@@ -113,10 +131,11 @@ impl Bridge {
                 }
                 Err(failure) => failure,
             };
-            let is_lost = matches!(failure, Failure::Unknown { .. } | Failure::Unreachable { .. });
+            let is_lost =
+                matches!(failure, BridgeError::Unknown { .. } | BridgeError::Unreachable { .. });
             if is_lost && asked.acknowledged.load(Ordering::Relaxed) {
-                sleep(backoff.wait()).await;
-            } else if matches!(failure, Failure::Unknown { .. })
+                sleep(backoff.next_delay()).await;
+            } else if matches!(failure, BridgeError::Unknown { .. })
                 && asked.is_repeatable()
                 && !is_repeated
                 && !cancelled.is_cancelled()
@@ -130,26 +149,26 @@ impl Bridge {
 
     async fn attempt(
         &self,
-        asked: &Asked,
-        bound: &Bound,
+        asked: &ClientRequest,
+        snapshot: &SessionSnapshot,
         cancelled: &CancellationToken,
-    ) -> Result<Attempt, Failure> {
+    ) -> Result<Attempt, BridgeError> {
         let Ok(Message::Request(request)) = jsonrpc::parse(&asked.body, self.limits()) else {
             unreachable!("the body was read as a request");
         };
-        let mut headers = bound.headers.clone();
+        let mut headers = snapshot.headers.clone();
         headers.extend(asked.headers(&self.params, &request));
         let response = self.endpoint.post(headers, asked.body.clone()).await;
         let response = response.map_err(|lost| self.lost(lost))?;
         let (parts, body) = response.into_parts();
         if parts.status.is_success() && is_event_stream(&parts.headers) {
-            let message = self.stream(asked, bound, body, cancelled).await?;
+            let message = self.stream(asked, snapshot, body, cancelled).await?;
             return Ok(Attempt::Answer { message, headers: parts.headers });
         }
-        let message = self.whole(body).await?;
+        let message = self.read_body(body).await?;
         let (message, code) = self.response(asked, parts.status, message)?;
         let why = match parts.status {
-            StatusCode::NOT_FOUND if bound.has_session() => Remedy::Session,
+            StatusCode::NOT_FOUND if snapshot.has_session() => Remedy::Session,
             StatusCode::UNAUTHORIZED => Remedy::Token,
             StatusCode::BAD_REQUEST
                 if code == Some(code::HEADER_MISMATCH) && &*asked.method == "tools/call" =>
@@ -161,67 +180,67 @@ impl Bridge {
         Ok(Attempt::Rejected { why, message })
     }
 
-    /// Reads a response that is one message. Returns its error code, too.
+    /// Parses a response that is one message. Also returns its error code.
     fn response(
         &self,
-        asked: &Asked,
+        asked: &ClientRequest,
         status: StatusCode,
         message: Bytes,
-    ) -> Result<(Bytes, Option<i64>), Failure> {
+    ) -> Result<(Bytes, Option<i64>), BridgeError> {
         let read = jsonrpc::parse(&message, self.answer_limits());
         let gateway = || self.endpoint.name();
         match read {
             Ok(Message::Response(response)) => match (response.id, response.outcome) {
-                (Some(_), Outcome::Result(_)) => Ok((message, None)),
-                (Some(_), Outcome::Error(error)) => {
+                (Some(_), ResponsePayload::Result(_)) => Ok((message, None)),
+                (Some(_), ResponsePayload::Error(error)) => {
                     let code = error.code;
                     Ok((message, Some(code)))
                 }
-                // A request that was rejected before its body was read.
-                (None, Outcome::Error(error)) => {
+                // A request that was rejected before its body was parsed.
+                (None, ResponsePayload::Error(error)) => {
                     Ok((jsonrpc::error(Some(asked.id()), &error), Some(error.code)))
                 }
-                (None, Outcome::Result(_)) => {
+                (None, ResponsePayload::Result(_)) => {
                     let reason = "its id is missing".to_owned();
-                    Err(Failure::NoResponse { gateway: gateway(), reason })
+                    Err(BridgeError::NoResponse { gateway: gateway(), reason })
                 }
             },
-            _ if !status.is_success() => Err(Failure::status(gateway(), status)),
+            _ if !status.is_success() => Err(BridgeError::status(gateway(), status)),
             Ok(_) => {
-                let reason = "the message is no response".to_owned();
-                Err(Failure::NoResponse { gateway: gateway(), reason })
+                let reason = "the message is not a response".to_owned();
+                Err(BridgeError::NoResponse { gateway: gateway(), reason })
             }
             Err(invalid) => {
                 let reason = invalid.to_string();
-                Err(Failure::NoResponse { gateway: gateway(), reason })
+                Err(BridgeError::NoResponse { gateway: gateway(), reason })
             }
         }
     }
 
-    async fn whole(&self, body: Body) -> Result<Bytes, Failure> {
+    async fn read_body(&self, body: Body) -> Result<Bytes, BridgeError> {
         let limit_bytes = self.sizes.response_bytes;
         match Limited::new(body, limit_bytes).collect().await {
             Ok(body) => Ok(body.to_bytes()),
             Err(e) if e.is::<LengthLimitError>() => {
-                Err(Failure::TooLong { gateway: self.endpoint.name(), limit_bytes })
+                Err(BridgeError::TooLong { gateway: self.endpoint.name(), limit_bytes })
             }
-            Err(e) => Err(self.lost(Lost::Unknown(e.to_string()))),
+            Err(e) => Err(self.lost(SendError::Unknown(e.to_string()))),
         }
     }
 
-    /// Passes on the messages of a stream until the response, which is returned.
+    /// Forwards the messages of a stream, and returns the response.
     async fn stream(
         &self,
-        asked: &Asked,
-        bound: &Bound,
+        asked: &ClientRequest,
+        snapshot: &SessionSnapshot,
         mut body: Body,
         cancelled: &CancellationToken,
-    ) -> Result<Bytes, Failure> {
+    ) -> Result<Bytes, BridgeError> {
         let mut events = Events::new(self.sizes.response_bytes);
         loop {
             let reason = match self.events(asked, &mut body, &mut events).await? {
                 Ok(message) => {
-                    tokio::spawn(timeout(REST, async move {
+                    tokio::spawn(timeout(DRAIN_TIMEOUT, async move {
                         while let Some(Ok(_)) = body.frame().await {}
                     }));
                     return Ok(message);
@@ -229,18 +248,18 @@ impl Bridge {
                 Err(reason) => reason,
             };
             let may_resume = !asked.is_modern() && !cancelled.is_cancelled();
-            let resumed = if may_resume { self.resume(bound, &mut events).await } else { None };
-            body = resumed.ok_or_else(|| self.lost(Lost::Unknown(reason)))?;
+            let resumed = if may_resume { self.resume(snapshot, &mut events).await } else { None };
+            body = resumed.ok_or_else(|| self.lost(SendError::Unknown(reason)))?;
         }
     }
 
-    /// Reads a stream to its end or to the response. The inner error says how the stream ended.
+    /// Reads a stream until the response. The inner error is the reason for an early end.
     async fn events(
         &self,
-        asked: &Asked,
+        asked: &ClientRequest,
         body: &mut Body,
         events: &mut Events,
-    ) -> Result<Result<Bytes, String>, Failure> {
+    ) -> Result<Result<Bytes, String>, BridgeError> {
         loop {
             let frame = match body.frame().await {
                 Some(Ok(frame)) => frame,
@@ -250,7 +269,7 @@ impl Bridge {
             let Ok(chunk) = frame.into_data() else { continue };
             if events.push(&chunk).is_err() {
                 let limit_bytes = self.sizes.response_bytes;
-                return Err(Failure::TooLong { gateway: self.endpoint.name(), limit_bytes });
+                return Err(BridgeError::TooLong { gateway: self.endpoint.name(), limit_bytes });
             }
             while let Some(event) = events.pop() {
                 if let Some(message) = self.deliver(Some(asked), event).await {
@@ -260,14 +279,20 @@ impl Bridge {
         }
     }
 
-    /// Passes on a message of a stream. A response is returned instead.
-    pub(super) async fn deliver(&self, asked: Option<&Asked>, event: Vec<u8>) -> Option<Bytes> {
+    /// Forwards a message of a stream. A response is returned instead.
+    pub(super) async fn deliver(
+        &self,
+        asked: Option<&ClientRequest>,
+        event: Vec<u8>,
+    ) -> Option<Bytes> {
         match jsonrpc::parse(&event, self.answer_limits()) {
             Ok(Message::Response(_)) => return Some(event.into()),
             Ok(Message::Notification(notification)) if notification.method == ACKNOWLEDGED => {
-                let is_known = |asked: &Asked| asked.acknowledged.swap(true, Ordering::Relaxed);
+                let is_known =
+                    |asked: &ClientRequest| asked.acknowledged.swap(true, Ordering::Relaxed);
                 if asked.is_some_and(is_known) {
-                    // The client has subscribed already. Changes were missed in between.
+                    // The client already has an acknowledgment. Changes may have been missed in
+                    // between.
                     for change in changes(notification.params) {
                         self.output.send(change).await;
                     }
@@ -276,7 +301,7 @@ impl Bridge {
             }
             Ok(_) => {}
             Err(invalid) => {
-                tracing::warn!("an event of the gateway is not a message: {invalid}");
+                tracing::warn!("an event of the gateway is not a valid message: {invalid}");
                 return None;
             }
         }
@@ -284,14 +309,14 @@ impl Bridge {
         None
     }
 
-    /// Resumes a stream after the last event that arrived.
-    async fn resume(&self, bound: &Bound, events: &mut Events) -> Option<Body> {
+    /// Resumes a stream after the last received event.
+    async fn resume(&self, snapshot: &SessionSnapshot, events: &mut Events) -> Option<Body> {
         let last_event = HeaderValue::from_str(events.last_id()?).ok()?;
         let mut backoff = backoff();
-        for _ in 0..RESUMES {
-            let pause = events.retry().unwrap_or_else(|| backoff.wait());
+        for _ in 0..MAX_RESUMES {
+            let pause = events.retry().unwrap_or_else(|| backoff.next_delay());
             sleep(pause.min(LONGEST_PAUSE)).await;
-            let mut headers = bound.headers.clone();
+            let mut headers = snapshot.headers.clone();
             headers.insert(LAST_EVENT_HEADER, last_event.clone());
             match self.endpoint.get(headers).await {
                 Ok(response) if is_stream(&response) => {
@@ -305,8 +330,8 @@ impl Bridge {
         None
     }
 
-    /// Remembers what a response means for later requests.
-    fn learn(&self, asked: &Asked, message: &Bytes, headers: &HeaderMap) {
+    /// Updates the state of the bridge from a response.
+    fn learn(&self, asked: &ClientRequest, message: &Bytes, headers: &HeaderMap) {
         let is_of_interest = matches!(
             &*asked.method,
             "initialize"
@@ -324,35 +349,35 @@ impl Bridge {
             "tools/list" => self.params.learn(result),
             _ => {
                 if let Ok(Message::Request(request)) = jsonrpc::parse(&asked.body, self.limits()) {
-                    self.session.keep(asked, request.params);
+                    self.session.store_state_change(asked, request.params);
                 }
             }
         }
     }
 
-    /// Opens the session again after the gateway lost this one. Concurrent callers share one attempt.
-    pub(super) async fn open_again(&self, lost: u64) -> Result<(), Failure> {
-        // The wait for the attempt of another caller counts, too. That attempt ends earlier.
-        let deadline = Instant::now() + OPENING;
-        let late = || self.session_failure(format!("no response within {OPENING:?}"));
+    /// Reopens a session that the gateway lost. Concurrent callers share one attempt.
+    pub(super) async fn reopen(&self, lost: u64) -> Result<(), BridgeError> {
+        // The deadline includes the wait for an attempt of another caller.
+        let deadline = Instant::now() + REOPEN_TIMEOUT;
+        let late = || self.session_failure(format!("no response within {REOPEN_TIMEOUT:?}"));
         let turn = timeout_at(deadline, self.session.opening.lock()).await;
         let _turn = turn.map_err(|_| late())?;
-        let Some(initialize) = self.session.to_open_again(lost) else { return Ok(()) };
-        timeout_at(deadline, self.initialize_again(initialize)).await.map_err(|_| late())??;
-        tracing::info!("the gateway lost the session; a new one is open");
-        self.restore(&self.session.bound(), deadline).await;
+        let Some(initialize) = self.session.initialize_for_reopen(lost) else { return Ok(()) };
+        timeout_at(deadline, self.repeat_initialize(initialize)).await.map_err(|_| late())??;
+        tracing::info!("the gateway lost the session; reopened it");
+        self.restore(&self.session.snapshot(), deadline).await;
         Ok(())
     }
 
-    /// Sends the `initialize` of the client again, and its `notifications/initialized`.
-    async fn initialize_again(&self, initialize: Bytes) -> Result<(), Failure> {
+    /// Repeats the client's `initialize` and `notifications/initialized`.
+    async fn repeat_initialize(&self, initialize: Bytes) -> Result<(), BridgeError> {
         let failed = |reason| self.session_failure(reason);
         let Ok(Message::Request(request)) = jsonrpc::parse(&initialize, self.limits()) else {
             return Err(failed("the client sent no `initialize`".to_owned()));
         };
-        let asked = Asked::read(initialize.clone(), &request);
+        let asked = ClientRequest::read(initialize.clone(), &request);
         let never = CancellationToken::new();
-        match self.attempt(&asked, &Bound::default(), &never).await {
+        match self.attempt(&asked, &SessionSnapshot::default(), &never).await {
             Ok(Attempt::Answer { message, headers }) => {
                 let result = result_of(&message, self.answer_limits());
                 let result = result.ok_or_else(|| failed("the gateway rejected it".to_owned()))?;
@@ -365,23 +390,23 @@ impl Bridge {
         }
         if self.session.is_initialized() {
             let notification = jsonrpc::notification("notifications/initialized", None);
-            let sent = self.endpoint.post(self.session.bound().headers, notification).await;
+            let sent = self.endpoint.post(self.session.snapshot().headers, notification).await;
             sent.map_err(|lost| self.lost(lost))?;
         }
         Ok(())
     }
 
-    fn session_failure(&self, reason: String) -> Failure {
-        Failure::Session { gateway: self.endpoint.name(), reason }
+    fn session_failure(&self, reason: String) -> BridgeError {
+        BridgeError::Session { gateway: self.endpoint.name(), reason }
     }
 
     /// Restores the log level and the resource subscriptions of the session.
-    pub(super) async fn restore(&self, bound: &Bound, deadline: Instant) {
+    pub(super) async fn restore(&self, snapshot: &SessionSnapshot, deadline: Instant) {
         let restoring = async {
-            for body in self.session.kept() {
-                // The client has had its response. A failure shows in the log of the gateway.
-                if let Ok(response) = self.endpoint.post(bound.headers.clone(), body).await {
-                    let _ = self.whole(response.into_body()).await;
+            for body in self.session.state_changes() {
+                // The client already has its response, so errors are ignored.
+                if let Ok(response) = self.endpoint.post(snapshot.headers.clone(), body).await {
+                    let _ = self.read_body(response.into_body()).await;
                 }
             }
         };
@@ -392,9 +417,9 @@ impl Bridge {
         }
     }
 
-    /// Lists the tools for this call, whose headers do not fit the tool's definition.
-    async fn list_tools(&self, call: &Asked) {
-        /// Most pages.
+    /// Lists the tools, for a call whose headers do not match the tool's current definition.
+    async fn list_tools(&self, call: &ClientRequest) {
+        /// Maximum number of pages.
         const PAGES: usize = 100;
         let mut cursor: Option<String> = None;
         for _ in 0..PAGES {
@@ -402,9 +427,9 @@ impl Bridge {
             let Ok(Message::Request(request)) = jsonrpc::parse(&body, self.limits()) else {
                 return;
             };
-            let asked = Asked::read(body.clone(), &request);
+            let asked = ClientRequest::read(body.clone(), &request);
             let never = CancellationToken::new();
-            let attempt = self.attempt(&asked, &Bound::default(), &never).await;
+            let attempt = self.attempt(&asked, &SessionSnapshot::default(), &never).await;
             let Ok(Attempt::Answer { message, .. }) = attempt else { return };
             let Some(result) = result_of(&message, self.answer_limits()) else { return };
             self.params.learn(result);
@@ -415,12 +440,12 @@ impl Bridge {
         }
     }
 
-    fn lost(&self, lost: Lost) -> Failure {
-        Failure::lost(self.endpoint.name(), lost)
+    fn lost(&self, lost: SendError) -> BridgeError {
+        BridgeError::lost(self.endpoint.name(), lost)
     }
 
     fn answer_limits(&self) -> Limits {
-        Limits::of_bytes(self.sizes.response_bytes)
+        Limits::with_max_bytes(self.sizes.response_bytes)
     }
 }
 
@@ -433,14 +458,13 @@ struct Page {
 fn result_of(message: &Bytes, limits: Limits) -> Option<&RawValue> {
     match jsonrpc::parse(message, limits) {
         Ok(Message::Response(response)) => match response.outcome {
-            Outcome::Result(result) => Some(result),
-            Outcome::Error(_) => None,
+            ResponsePayload::Result(result) => Some(result),
+            ResponsePayload::Error(_) => None,
         },
         _ => None,
     }
 }
 
-/// Whether a response is an event stream.
 pub(super) fn is_stream(response: &Response<Body>) -> bool {
     response.status().is_success() && is_event_stream(response.headers())
 }
@@ -469,7 +493,7 @@ struct Accepted<'a> {
     resource_subscriptions: Vec<&'a RawValue>,
 }
 
-/// A notification for each subject of a subscription.
+/// Returns one notification per subject of a subscription.
 fn changes(acknowledgment: Option<&RawValue>) -> Vec<Bytes> {
     let read = acknowledgment.and_then(jsonrpc::read_object::<Acknowledgment<'_>>);
     let Some(Acknowledgment { notifications: accepted, meta }) = read else { return Vec::new() };

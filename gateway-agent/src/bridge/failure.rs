@@ -1,54 +1,51 @@
-//! The errors that the bridge itself sends to the client.
+//! Error responses of the bridge itself.
 
 use std::time::Duration;
 
 use bytes::Bytes;
-use gateway_protocol::jsonrpc::{self, ErrorObject, Id, Invalid, code};
+use gateway_protocol::jsonrpc::{self, ErrorObject, Id, InvalidMessage, code};
 use http::StatusCode;
 use retry_backoff::Backoff;
 use serde_json::value::RawValue;
 
-use super::endpoint::Lost;
+use super::endpoint::SendError;
 
-/// Why a request has no response of the gateway.
+/// Why the gateway returned no response.
 #[derive(Debug, Clone, thiserror::Error)]
-pub(super) enum Failure {
+pub(super) enum BridgeError {
     /// The request was not sent.
     #[error(
-        "cannot reach {gateway}: {reason}. Start the gateway or correct --gateway, then send the \
-         request again; the bridge needs no restart"
+        "cannot reach {gateway}: {reason}. Start the gateway or correct --gateway, then repeat the \
+         request; the bridge needs no restart"
     )]
     Unreachable { gateway: String, reason: String },
-    /// The connection broke after the request was sent.
+    /// The connection was lost after the request was sent.
     #[error(
         "the connection to {gateway} was lost before the response: {reason}. The outcome of the \
          request is unknown: check whether it had an effect before you repeat it"
     )]
     Unknown { gateway: String, reason: String },
-    /// The session was lost and could not be opened again.
-    #[error("the session at {gateway} was lost and could not be opened again: {reason}")]
+    /// The session was lost and could not be reopened.
+    #[error("the session at {gateway} was lost and could not be reopened: {reason}")]
     Session { gateway: String, reason: String },
-    /// A status without a JSON-RPC message.
-    #[error("{gateway} answered with HTTP {status} and no JSON-RPC message{remedy}")]
+    /// An HTTP status without a JSON-RPC message.
+    #[error("{gateway} responded with HTTP {status} and no JSON-RPC message{remedy}")]
     Status { gateway: String, status: StatusCode, remedy: &'static str },
-    /// The response is longer than the limit.
-    #[error("the response of {gateway} is longer than {limit_bytes} bytes")]
+    /// The response exceeds the limit.
+    #[error("the response of {gateway} exceeds {limit_bytes} bytes")]
     TooLong { gateway: String, limit_bytes: usize },
-    /// The body of the response is not a JSON-RPC response.
-    #[error("{gateway} did not answer with a JSON-RPC response: {reason}")]
+    #[error("{gateway} did not respond with a JSON-RPC response: {reason}")]
     NoResponse { gateway: String, reason: String },
 }
 
-impl Failure {
-    /// A request without a response.
-    pub(super) fn lost(gateway: String, lost: Lost) -> Self {
+impl BridgeError {
+    pub(super) fn lost(gateway: String, lost: SendError) -> Self {
         match lost {
-            Lost::NotSent(reason) => Self::Unreachable { gateway, reason },
-            Lost::Unknown(reason) => Self::Unknown { gateway, reason },
+            SendError::NotSent(reason) => Self::Unreachable { gateway, reason },
+            SendError::Unknown(reason) => Self::Unknown { gateway, reason },
         }
     }
 
-    /// A status without a message.
     pub(super) fn status(gateway: String, status: StatusCode) -> Self {
         let remedy = match status {
             StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => {
@@ -58,14 +55,14 @@ impl Failure {
                 "; correct the path of --gateway"
             }
             _ if status.is_redirection() => {
-                "; redirects are not followed, so name the endpoint itself in --gateway"
+                "; redirects are not followed, set --gateway to the endpoint itself"
             }
             _ => "",
         };
         Self::Status { gateway, status, remedy }
     }
 
-    /// One word for programs, in `data.reason`.
+    /// The machine-readable `data.reason`.
     fn reason(&self) -> &'static str {
         match self {
             Self::Unreachable { .. } => "gateway-unreachable",
@@ -76,30 +73,26 @@ impl Failure {
         }
     }
 
-    /// The response to the request with this id.
+    /// The error response to a request.
     pub(super) fn response(&self, id: Id<'_>) -> Bytes {
         error(Some(id), code::INTERNAL_ERROR, self.reason(), self.to_string())
     }
 }
 
-/// A request that is more than the bridge runs at once.
+/// Why the bridge rejects a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub(super) enum Full {
-    /// Too many requests.
-    #[error("{0} requests are running, which is the limit; wait for a response, then retry")]
+pub(super) enum LimitReached {
+    #[error("the limit of {0} running requests is reached; wait for a response, then retry")]
     Requests(usize),
-    /// Too many bytes.
     #[error(
-        "the running requests have {0} bytes together, which is the limit; wait for a response, \
-         then retry"
+        "the limit of {0} bytes for running requests is reached; wait for a response, then retry"
     )]
     Bytes(usize),
-    /// The same id twice.
-    #[error("a request with this id is still running; each request needs an id of its own")]
+    #[error("a request with this id is still running; use a unique id for each request")]
     Id,
 }
 
-impl Full {
+impl LimitReached {
     pub(super) fn response(self, id: Id<'_>) -> Bytes {
         match self {
             Self::Id => error(Some(id), code::INVALID_REQUEST, "id-in-use", self.to_string()),
@@ -108,16 +101,16 @@ impl Full {
     }
 }
 
-/// The response to a line that is not a message. `id` is its id, if it has one.
-pub(super) fn invalid(id: Option<Id<'_>>, invalid: &Invalid) -> Bytes {
+/// The error response to an invalid line.
+pub(super) fn invalid(id: Option<Id<'_>>, invalid: &InvalidMessage) -> Bytes {
     let code = match invalid {
-        Invalid::Syntax { .. } => code::PARSE_ERROR,
+        InvalidMessage::Syntax { .. } => code::PARSE_ERROR,
         _ => code::INVALID_REQUEST,
     };
     error(id, code, "invalid-message", invalid.to_string())
 }
 
-/// The response to an empty batch.
+/// The error response to an empty batch.
 pub(super) fn empty_batch() -> Bytes {
     error(None, code::INVALID_REQUEST, "invalid-message", "the batch is empty".to_owned())
 }
@@ -129,7 +122,7 @@ fn error(id: Option<Id<'_>>, code: i64, reason: &str, message: String) -> Bytes 
     jsonrpc::error(id, &error)
 }
 
-/// The delays between the attempts at a stream.
+/// The delays between attempts at a stream.
 pub(super) fn backoff() -> Backoff {
     Backoff::new(Duration::from_millis(250), Duration::from_secs(5))
 }

@@ -1,4 +1,4 @@
-//! A request of the client: its era, and the headers that repeat parts of it.
+//! A request of the client: its protocol era, and the headers that mirror its body.
 
 use std::{borrow::Cow, sync::atomic::AtomicBool};
 
@@ -16,19 +16,18 @@ use serde_json::value::RawValue;
 use super::{params::ParamHeaders, running::Kind};
 use crate::mcp::META_VERSION;
 
-/// A request of the client.
 #[derive(Debug)]
-pub(super) struct Asked {
+pub(super) struct ClientRequest {
     pub(super) body: Bytes,
     id: Box<str>,
     pub(super) method: Box<str>,
-    /// The stateless version in its metadata; `None` for a request of a session.
+    /// The stateless protocol version in its metadata. `None`: a request of a session.
     version: Option<HeaderValue>,
-    /// Whether the client has the acknowledgment of this `subscriptions/listen`.
+    /// Whether the client has received the acknowledgment of this `subscriptions/listen`.
     pub(super) acknowledged: AtomicBool,
 }
 
-impl Asked {
+impl ClientRequest {
     pub(super) fn read(body: Bytes, request: &Request<'_>) -> Self {
         let (id, method) = (request.id.as_raw().into(), request.method.as_ref().into());
         let version = stateless_version(&request.method, request.params);
@@ -39,20 +38,19 @@ impl Asked {
         Id::parse(&self.id).expect("the id was read from a request")
     }
 
-    /// Whether the request is of the stateless era.
     pub(super) fn is_modern(&self) -> bool {
         self.version.is_some()
     }
 
     pub(super) fn kind(&self) -> Kind {
         match &*self.method {
-            _ if !self.is_modern() => Kind::OfSession,
+            _ if !self.is_modern() => Kind::Session,
             "subscriptions/listen" => Kind::Subscription,
             _ => Kind::Stateless,
         }
     }
 
-    /// A request for a page of tools in the name of the same client.
+    /// A `tools/list` request with the metadata of this request.
     pub(super) fn list_request(&self, cursor: Option<&str>, limits: Limits) -> Option<Bytes> {
         let Ok(Message::Request(request)) = jsonrpc::parse(&self.body, limits) else { return None };
         let members = Object::parse(request.params?).ok()?;
@@ -71,7 +69,7 @@ impl Asked {
         Some(jsonrpc::request(id, "tools/list", &params.finish_string()))
     }
 
-    /// Whether a second execution has no further effect.
+    /// Whether a retry has no further effects.
     pub(super) fn is_repeatable(&self) -> bool {
         matches!(
             &*self.method,
@@ -95,7 +93,7 @@ impl Asked {
         )
     }
 
-    /// The headers of a request of the stateless era.
+    /// The headers of a stateless request.
     pub(super) fn headers(&self, params: &ParamHeaders, request: &Request<'_>) -> HeaderMap {
         let mut headers = HeaderMap::new();
         let Some(version) = &self.version else { return headers };
@@ -119,7 +117,7 @@ impl Asked {
     }
 }
 
-/// The headers of a notification of the stateless era; `None` for one of a session.
+/// The headers of a stateless notification. `None` for a notification of a session.
 pub(super) fn stateless_headers(notification: &Notification<'_>) -> Option<HeaderMap> {
     let version = stateless_version(&notification.method, notification.params)?;
     let method = encode(&notification.method);
@@ -135,7 +133,7 @@ fn stateless_version(method: &str, params: Option<&RawValue>) -> Option<HeaderVa
     let is_stateless = |version: &str| !LEGACY_VERSIONS.contains(&version);
     match version.filter(|version| is_stateless(version)) {
         Some(version) => HeaderValue::from_str(&version).ok(),
-        // Only the stateless era has these methods, so the gateway says what they lack.
+        // These methods exist only in the stateless era; the gateway reports the missing metadata.
         None if matches!(method, "server/discover" | "subscriptions/listen") => {
             Some(HeaderValue::from_static(MODERN_VERSION))
         }

@@ -1,4 +1,4 @@
-//! The event stream of a session: messages of the gateway that belong to no request.
+//! The event stream of a session, for messages that belong to no request.
 
 use axum::body::Body;
 use gateway_protocol::sse::Events;
@@ -8,22 +8,22 @@ use tokio::time::{Instant, sleep};
 
 use super::{
     Bridge,
-    exchange::{OPENING, is_stream},
+    exchange::{REOPEN_TIMEOUT, is_stream},
     failure::backoff,
-    session::Bound,
+    session::SessionSnapshot,
 };
 use crate::mcp::LAST_EVENT_HEADER;
 
 impl Bridge {
-    /// Keeps the stream of the current session open.
+    /// Keeps the event stream of the current session open.
     pub(super) async fn listen(&self) {
         let mut changes = self.session.changes();
         loop {
             changes.mark_unchanged();
-            let bound = self.session.bound();
+            let snapshot = self.session.snapshot();
             tokio::select! {
-                () = self.follow(&bound) => {
-                    // This gateway offers no stream. Another session may be at another one.
+                () = self.follow(&snapshot) => {
+                    // This gateway offers no stream, but a gateway with a new session may.
                     if changes.changed().await.is_err() {
                         return;
                     }
@@ -33,20 +33,20 @@ impl Bridge {
         }
     }
 
-    /// Follows the stream of one session. Returns if the gateway offers none.
-    async fn follow(&self, bound: &Bound) {
+    /// Reads the stream of one session. Returns if the gateway offers none.
+    async fn follow(&self, snapshot: &SessionSnapshot) {
         let mut events = Events::new(self.sizes.response_bytes);
         let (mut has_failed, mut backoff) = (false, backoff());
         loop {
-            let mut headers = bound.headers.clone();
+            let mut headers = snapshot.headers.clone();
             let last_event = events.last_id().and_then(|id| HeaderValue::from_str(id).ok());
             let resumes = last_event.is_some();
             headers.extend(last_event.map(|id| (LAST_EVENT_HEADER, id)));
             match self.endpoint.get(headers).await {
                 Ok(response) if is_stream(&response) => {
                     if has_failed {
-                        // The gateway was restarted: it knows the session, but not its state.
-                        self.restore(bound, Instant::now() + OPENING).await;
+                        // After a restart, the gateway knows the session but not its state.
+                        self.restore(snapshot, Instant::now() + REOPEN_TIMEOUT).await;
                     }
                     events.restart();
                     backoff.reset();
@@ -58,25 +58,25 @@ impl Bridge {
                         events = Events::new(self.sizes.response_bytes);
                         continue;
                     }
-                    StatusCode::NOT_FOUND if bound.has_session() => {
-                        if let Err(failure) = self.open_again(bound.generation).await {
+                    StatusCode::NOT_FOUND if snapshot.has_session() => {
+                        if let Err(failure) = self.reopen(snapshot.generation).await {
                             tracing::debug!("{failure}");
                         }
                         has_failed = true;
                     }
                     status => {
                         self.endpoint.reload_token();
-                        tracing::debug!(%status, "the gateway does not open its event stream");
+                        tracing::debug!(%status, "the gateway rejected the event stream");
                         has_failed = true;
                     }
                 },
                 Err(_) => has_failed = true,
             }
-            sleep(events.retry().unwrap_or_else(|| backoff.wait())).await;
+            sleep(events.retry().unwrap_or_else(|| backoff.next_delay())).await;
         }
     }
 
-    /// Passes on the messages of a stream. Returns whether its connection broke.
+    /// Forwards the messages of a stream. Returns whether its connection failed.
     async fn read(&self, mut body: Body, events: &mut Events) -> bool {
         loop {
             let frame = match body.frame().await {
@@ -86,11 +86,11 @@ impl Bridge {
             };
             let Ok(chunk) = frame.into_data() else { continue };
             if events.push(&chunk).is_err() {
-                tracing::warn!("an event of the gateway is too long and is dropped");
+                tracing::warn!("dropped an event of the gateway that exceeds the size limit");
                 return false;
             }
             while let Some(event) = events.pop() {
-                // A response belongs to no request here.
+                // No request waits for a response here.
                 self.deliver(None, event).await;
             }
         }

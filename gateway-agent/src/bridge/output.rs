@@ -1,4 +1,4 @@
-//! The lines to the client, in the order of sending.
+//! The lines to the client, in order.
 
 use std::io;
 
@@ -10,24 +10,23 @@ use tokio::{
     task::JoinHandle,
 };
 
-/// How many messages wait for a client that does not read. Each of them holds back its sender.
-const WAITING: usize = 16;
+/// Maximum number of queued messages if the client does not read. Senders then wait.
+const QUEUE: usize = 16;
 
-/// The way to the client; clones share it.
+/// The output to the client. Clones share it.
 #[derive(Debug, Clone)]
 pub(super) struct Output(mpsc::Sender<Bytes>);
 
 impl Output {
-    /// Starts the task that writes. The task ends when all clones are dropped, or with the error of
-    /// a write.
+    /// Starts the writer task. It ends when all clones are dropped or a write fails.
     pub(super) fn start(
         stream: impl AsyncWrite + Unpin + Send + 'static,
     ) -> (Self, JoinHandle<io::Result<()>>) {
-        let (sender, receiver) = mpsc::channel(WAITING);
+        let (sender, receiver) = mpsc::channel(QUEUE);
         (Self(sender), tokio::spawn(write(stream, receiver)))
     }
 
-    /// Sends one message. Messages to a client that has closed its end are dropped.
+    /// Sends one message. Messages after the client has closed its input are dropped.
     pub(super) async fn send(&self, message: impl Into<Vec<u8>>) {
         let _ = self.0.send(on_one_line(message.into())).await;
     }

@@ -1,4 +1,4 @@
-//! The `Mcp-Param-*` headers of calls, as the tools that were listed over this bridge ask for them.
+//! The `Mcp-Param-*` headers of calls, derived from listed tools.
 
 use std::{
     collections::HashMap,
@@ -13,11 +13,10 @@ use http::HeaderMap;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-/// Most tools with mirrored arguments.
+/// Maximum number of tools with mirrored arguments.
 const TOOLS: usize = 10_000;
 const ANNOTATION: &str = "x-mcp-header";
 
-/// The mirrored arguments of each tool.
 #[derive(Debug, Default)]
 pub(super) struct ParamHeaders(Mutex<HashMap<Box<str>, Arc<[Mirror]>>>);
 
@@ -28,7 +27,7 @@ struct Listed<'a> {
 }
 
 impl ParamHeaders {
-    /// Takes over the tools of a result of `tools/list`.
+    /// Stores the tools of a `tools/list` result.
     pub(super) fn learn(&self, result: &RawValue) {
         if !result.get().contains(ANNOTATION) && self.tools().is_empty() {
             return;
@@ -52,7 +51,6 @@ impl ParamHeaders {
         }
     }
 
-    /// Adds the headers for a call of a tool.
     pub(super) fn add_to(&self, headers: &mut HeaderMap, tool: &str, arguments: Option<&RawValue>) {
         let mirrors = self.tools().get(tool).cloned();
         let (Some(mirrors), Some(arguments)) = (mirrors, arguments) else { return };

@@ -1,4 +1,4 @@
-//! The running requests, bounded in number and size. Each can be cancelled by its id.
+//! The running requests, limited in number and size. Each can be cancelled by its id.
 
 use std::{
     collections::HashMap,
@@ -8,21 +8,19 @@ use std::{
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
-use super::failure::Full;
+use super::failure::LimitReached;
 
-/// Most requests at once.
+/// Maximum number of running requests.
 const REQUESTS: usize = 256;
-/// Most bytes of their bodies together.
+/// Maximum size of their bodies, in bytes.
 const BYTES: usize = 64 * 1024 * 1024;
 
-/// The running requests.
 #[derive(Debug, Default)]
-pub(super) struct Running(Arc<Shared>);
+pub(super) struct RunningRequests(Arc<Shared>);
 
 #[derive(Debug, Default)]
 struct Shared {
     table: Mutex<Table>,
-    /// Notified at the end of each request.
     ended: Notify,
 }
 
@@ -38,48 +36,49 @@ struct Entry {
     kind: Kind,
 }
 
-/// The kind of a request, which decides how it is cancelled and ended.
+/// The kind of a request determines how it is cancelled and ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
-    /// A request of a session.
-    OfSession,
-    /// A stateless request.
+    Session,
     Stateless,
-    /// A stateless request that does not end by itself.
+    /// A stateless request that ends only by cancellation.
     Subscription,
 }
 
-/// One running request. Dropping it ends it.
+/// A running request. Dropping the slot removes the request.
 #[derive(Debug)]
-pub(super) struct Slot {
+pub(super) struct RequestSlot {
     shared: Arc<Shared>,
     id: Box<str>,
     bytes: usize,
-    /// Cancelled when the client cancels the request.
     pub(super) cancelled: CancellationToken,
 }
 
-impl Running {
-    /// Admits a request.
-    pub(super) fn begin(&self, id: &str, bytes: usize, kind: Kind) -> Result<Slot, Full> {
+impl RunningRequests {
+    pub(super) fn begin(
+        &self,
+        id: &str,
+        bytes: usize,
+        kind: Kind,
+    ) -> Result<RequestSlot, LimitReached> {
         let mut table = lock(&self.0.table);
         if table.requests.len() >= REQUESTS {
-            return Err(Full::Requests(REQUESTS));
+            return Err(LimitReached::Requests(REQUESTS));
         }
-        // One request alone is bounded by the length of a line.
+        // A single request may exceed the limit, since line length bounds it.
         if table.bytes > 0 && table.bytes + bytes > BYTES {
-            return Err(Full::Bytes(BYTES));
+            return Err(LimitReached::Bytes(BYTES));
         }
         if table.requests.contains_key(id) {
-            return Err(Full::Id);
+            return Err(LimitReached::Id);
         }
         let cancelled = CancellationToken::new();
         table.requests.insert(id.into(), Entry { cancelled: cancelled.clone(), kind });
         table.bytes += bytes;
-        Ok(Slot { shared: Arc::clone(&self.0), id: id.into(), bytes, cancelled })
+        Ok(RequestSlot { shared: Arc::clone(&self.0), id: id.into(), bytes, cancelled })
     }
 
-    /// Cancels a request. Returns what it is; `None` if it is not running.
+    /// Cancels a request. Returns its kind, or `None` if it is not running.
     pub(super) fn cancel(&self, id: &str) -> Option<Kind> {
         let table = lock(&self.0.table);
         let entry = table.requests.get(id)?;
@@ -87,12 +86,12 @@ impl Running {
         Some(entry.kind)
     }
 
-    /// Whether a request runs that is cancelled.
+    /// Whether the request is running and cancelled.
     pub(super) fn is_cancelled(&self, id: &str) -> bool {
         lock(&self.0.table).requests.get(id).is_some_and(|entry| entry.cancelled.is_cancelled())
     }
 
-    /// Resolves when only subscriptions run.
+    /// Waits until only subscriptions are running.
     pub(super) async fn finished(&self) {
         loop {
             let ended = self.0.ended.notified();
@@ -105,7 +104,7 @@ impl Running {
     }
 }
 
-impl Drop for Slot {
+impl Drop for RequestSlot {
     fn drop(&mut self) {
         let mut table = lock(&self.shared.table);
         table.requests.remove(&self.id);
@@ -124,19 +123,22 @@ mod tests {
 
     #[test]
     fn requests_are_bounded_and_released() {
-        let running = Running::default();
+        let running = RunningRequests::default();
         let slots: Vec<_> = (0..REQUESTS)
             .map(|i| running.begin(&i.to_string(), 1, Kind::Stateless).unwrap())
             .collect();
-        assert_eq!(running.begin("x", 1, Kind::Stateless).unwrap_err(), Full::Requests(REQUESTS));
+        assert_eq!(
+            running.begin("x", 1, Kind::Stateless).unwrap_err(),
+            LimitReached::Requests(REQUESTS)
+        );
         drop(slots);
-        let large = running.begin("1", BYTES + 1, Kind::OfSession).unwrap();
-        assert_eq!(running.begin("2", 1, Kind::OfSession).unwrap_err(), Full::Bytes(BYTES));
-        assert_eq!(running.begin("1", 0, Kind::OfSession).unwrap_err(), Full::Bytes(BYTES));
-        assert_eq!((running.cancel("1"), running.cancel("2")), (Some(Kind::OfSession), None));
+        let large = running.begin("1", BYTES + 1, Kind::Session).unwrap();
+        assert_eq!(running.begin("2", 1, Kind::Session).unwrap_err(), LimitReached::Bytes(BYTES));
+        assert_eq!(running.begin("1", 0, Kind::Session).unwrap_err(), LimitReached::Bytes(BYTES));
+        assert_eq!((running.cancel("1"), running.cancel("2")), (Some(Kind::Session), None));
         assert!(large.cancelled.is_cancelled());
         drop(large);
         let _first = running.begin("1", 1, Kind::Stateless).unwrap();
-        assert_eq!(running.begin("1", 1, Kind::Stateless).unwrap_err(), Full::Id);
+        assert_eq!(running.begin("1", 1, Kind::Stateless).unwrap_err(), LimitReached::Id);
     }
 }

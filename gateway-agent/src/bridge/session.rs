@@ -1,4 +1,4 @@
-//! The session of a client before 2026-07-28: how it was opened, so that it can be opened again.
+//! The client's session (protocol versions before 2026-07-28) with the state needed to reopen it.
 
 use std::{
     collections::BTreeMap,
@@ -15,19 +15,18 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 use tokio::sync::watch;
 
-use super::incoming::Asked;
-/// Most requests whose effect on a session is kept.
+use super::incoming::ClientRequest;
+/// Maximum number of stored requests.
 const KEPT: usize = 1_000;
-/// The only version with batches.
+/// The only protocol version with batches.
 const WITH_BATCHES: &str = "2025-03-26";
 
-/// The session.
 #[derive(Debug)]
 pub(super) struct Session {
     state: Mutex<State>,
-    /// Held while the session is opened again.
+    /// Held while the session is being reopened.
     pub(super) opening: tokio::sync::Mutex<()>,
-    /// The number of sessions so far.
+    /// Incremented for each new session.
     generation: watch::Sender<u64>,
 }
 
@@ -37,20 +36,19 @@ struct State {
     headers: HeaderMap,
     /// Whether the client has sent `notifications/initialized`.
     is_initialized: bool,
-    /// Requests that changed the session: the log level and the watched resources.
-    kept: BTreeMap<Box<str>, Bytes>,
+    /// Requests to repeat in a new session: the log level and resource subscriptions.
+    state_changes: BTreeMap<Box<str>, Bytes>,
 }
 
-/// The session as of now.
+/// A snapshot of the session.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Bound {
-    /// The session id and the version, once the session is open.
+pub(super) struct SessionSnapshot {
+    /// The session id and protocol version, once the session is open.
     pub(super) headers: HeaderMap,
     pub(super) generation: u64,
 }
 
-impl Bound {
-    /// Whether there is a session that can be lost.
+impl SessionSnapshot {
     pub(super) fn has_session(&self) -> bool {
         self.headers.contains_key(&SESSION_ID)
     }
@@ -73,24 +71,24 @@ impl Session {
         Self { state: Mutex::default(), opening: tokio::sync::Mutex::default(), generation }
     }
 
-    pub(super) fn bound(&self) -> Bound {
+    pub(super) fn snapshot(&self) -> SessionSnapshot {
         let state = self.state();
-        Bound { headers: state.headers.clone(), generation: *self.generation.borrow() }
+        SessionSnapshot { headers: state.headers.clone(), generation: *self.generation.borrow() }
     }
 
-    /// Resolves at each new session.
+    /// Notifies of each new session.
     pub(super) fn changes(&self) -> watch::Receiver<u64> {
         self.generation.subscribe()
     }
 
-    /// Takes over the session that this `initialize` of the client opened.
+    /// Stores the session that the client's `initialize` opened.
     pub(super) fn opened(&self, initialize: Bytes, headers: &HeaderMap, result: &RawValue) {
         let initialize = Some(initialize);
         *self.state() = State { initialize, ..State::default() };
         self.renewed(headers, result);
     }
 
-    /// Takes over the session that replaces a lost one.
+    /// Stores the session that replaces a lost one.
     pub(super) fn renewed(&self, headers: &HeaderMap, result: &RawValue) {
         let version = read_object::<Opened>(result).map(|opened| opened.version);
         let version = version.and_then(|version| HeaderValue::try_from(version).ok());
@@ -102,15 +100,15 @@ impl Session {
         self.generation.send_modify(|generation| *generation += 1);
     }
 
-    /// The `initialize` that opens the session again, unless there is a newer session already.
-    pub(super) fn to_open_again(&self, lost: u64) -> Option<Bytes> {
+    /// The stored `initialize`, unless a newer session exists.
+    pub(super) fn initialize_for_reopen(&self, lost: u64) -> Option<Bytes> {
         if *self.generation.borrow() != lost {
             return None;
         }
         self.state().initialize.clone()
     }
 
-    /// Notes `notifications/initialized`. Returns whether it is the first.
+    /// Records `notifications/initialized`. Returns whether it is the first.
     pub(super) fn initialized(&self) -> bool {
         !std::mem::replace(&mut self.state().is_initialized, true)
     }
@@ -119,13 +117,12 @@ impl Session {
         self.state().is_initialized
     }
 
-    /// Whether the client may send batches.
     pub(super) fn takes_batches(&self) -> bool {
         self.state().headers.get(PROTOCOL_VERSION).is_some_and(|version| version == WITH_BATCHES)
     }
 
-    /// Keeps a request that changed the session.
-    pub(super) fn keep(&self, asked: &Asked, params: Option<&RawValue>) {
+    /// Stores a request that changes the session's state.
+    pub(super) fn store_state_change(&self, asked: &ClientRequest, params: Option<&RawValue>) {
         let uri = || params.and_then(read_object::<Watched>).map(|watched| watched.uri);
         let (key, is_end) = match &*asked.method {
             "logging/setLevel" => (Some(String::new()), false),
@@ -134,17 +131,17 @@ impl Session {
             _ => return,
         };
         let Some(key) = key else { return };
-        let kept = &mut self.state().kept;
+        let state_changes = &mut self.state().state_changes;
         if is_end {
-            kept.remove(key.as_str());
-        } else if kept.len() < KEPT {
-            kept.insert(key.into(), asked.body.clone());
+            state_changes.remove(key.as_str());
+        } else if state_changes.len() < KEPT {
+            state_changes.insert(key.into(), asked.body.clone());
         }
     }
 
-    /// The requests that give a new session the state of the one before.
-    pub(super) fn kept(&self) -> Vec<Bytes> {
-        self.state().kept.values().cloned().collect()
+    /// The requests that restore the state in a new session.
+    pub(super) fn state_changes(&self) -> Vec<Bytes> {
+        self.state().state_changes.values().cloned().collect()
     }
 
     fn state(&self) -> MutexGuard<'_, State> {

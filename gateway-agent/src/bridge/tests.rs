@@ -26,7 +26,7 @@ const WAIT: Duration = Duration::from_secs(20);
 const LEGACY: &str = "2025-11-25";
 const MODERN: &str = "2026-07-28";
 
-/// A request that the endpoint got.
+/// A request received by the endpoint.
 #[derive(Debug, Clone)]
 struct Seen {
     method: Method,
@@ -39,7 +39,7 @@ impl Seen {
         self.headers.get(name).map_or("", |value| value.to_str().unwrap())
     }
 
-    /// The JSON-RPC method, or the HTTP method of a request without a body.
+    /// The JSON-RPC method, or the HTTP method of a request without body.
     fn name(&self) -> &str {
         self.body["method"].as_str().unwrap_or(self.method.as_str())
     }
@@ -69,14 +69,12 @@ fn empty(status: u16) -> Response {
     Response::builder().status(status).body(Body::empty()).unwrap()
 }
 
-/// A part of an event stream.
 enum Part {
     Event(Value),
     Text(&'static str),
     Broken,
 }
 
-/// An event stream that ends after these parts.
 fn events(parts: impl IntoIterator<Item = Part>) -> Response {
     let parts: Vec<_> = parts
         .into_iter()
@@ -97,7 +95,7 @@ struct Endpoints {
     seen: Mutex<Vec<Seen>>,
 }
 
-/// A client of a bridge to a scripted endpoint.
+/// A client of a bridge with a scripted endpoint.
 struct Client {
     to: WriteHalf<DuplexStream>,
     from: tokio::io::Lines<BufReader<ReadHalf<DuplexStream>>>,
@@ -107,7 +105,7 @@ struct Client {
 }
 
 impl Client {
-    fn of(script: impl Fn(&Seen) -> Response + Send + Sync + 'static) -> Self {
+    fn start(script: impl Fn(&Seen) -> Response + Send + Sync + 'static) -> Self {
         Self::with(Sizes::default(), script)
     }
 
@@ -127,9 +125,8 @@ impl Client {
         Self { to, from: BufReader::new(from).lines(), endpoints, stop, bridge }
     }
 
-    /// A client with an open session.
     async fn in_session(script: impl Fn(&Seen) -> Response + Send + Sync + 'static) -> Self {
-        let mut client = Self::of(script);
+        let mut client = Self::start(script);
         client
             .send(&json!({"jsonrpc": "2.0", "id": 0, "method": "initialize",
             "params": {"protocolVersion": LEGACY}}))
@@ -156,7 +153,7 @@ impl Client {
         serde_json::from_str(&line.unwrap().expect("the bridge is there")).unwrap()
     }
 
-    /// The requests with this name, once there are `count`.
+    /// Waits for `count` requests of this method.
     async fn seen(&self, name: &str, count: usize) -> Vec<Seen> {
         let named = || {
             let seen = self.endpoints.seen.lock().unwrap();
@@ -200,7 +197,7 @@ fn meta() -> Value {
         "io.modelcontextprotocol/clientCapabilities": {}, "progressToken": 1})
 }
 
-/// Answers everything with a session `s-1`, and calls with `call`.
+/// Opens the session `s-1`, and answers calls with `call`.
 fn session(call: impl Fn(&Seen) -> Response + Send + Sync) -> impl Fn(&Seen) -> Response {
     move |seen| match seen.name() {
         "initialize" => seen.initialized("s-1", LEGACY),
@@ -212,7 +209,7 @@ fn session(call: impl Fn(&Seen) -> Response + Send + Sync) -> impl Fn(&Seen) -> 
 }
 
 #[tokio::test]
-async fn session_sends_its_id_and_version() {
+async fn session_sends_id_and_version() {
     let mut client =
         Client::in_session(session(|seen| seen.result(&json!({"name": seen.name()})))).await;
     client.request(&json!("a"), "tools/list", &json!({})).await;
@@ -238,16 +235,16 @@ async fn session_sends_its_id_and_version() {
 }
 
 #[tokio::test]
-async fn stateless_request_repeats_its_body_in_headers() {
+async fn stateless_request_mirrors_body_in_headers() {
     let schema = json!({"type": "object",
         "properties": {"region": {"type": "string", "x-mcp-header": "Region"}}});
-    let mut client = Client::of(move |seen| match seen.name() {
+    let mut client = Client::start(move |seen| match seen.name() {
         "tools/list" => seen.result(&json!({"tools": [{"name": "müsli", "inputSchema": schema}]})),
         "tools/call" if seen.header("mcp-param-region").is_empty() => seen.error(400, -32020),
         _ => seen.result(&json!({})),
     });
     let call = json!({"name": "müsli", "arguments": {"region": "eu"}, "_meta": meta()});
-    // The tool was not listed over the bridge, so the bridge lists the tools itself.
+    // The tool was not listed before, so the bridge lists the tools itself.
     client.request(&json!(1), "tools/call", &call).await;
     assert_eq!(client.receive().await, json!({"jsonrpc": "2.0", "id": 1, "result": {}}));
     client.request(&json!(2), "tools/call", &call).await;
@@ -270,7 +267,7 @@ async fn stateless_request_repeats_its_body_in_headers() {
 }
 
 #[tokio::test]
-async fn messages_before_a_response_keep_their_order() {
+async fn messages_before_response_keep_order() {
     let mut client = Client::in_session(session(|seen| {
         let message = |n: u64| json!({"jsonrpc": "2.0", "method": "m", "params": {"n": n}});
         let response = json!({"jsonrpc": "2.0", "id": seen.body["id"], "result": {}});
@@ -285,7 +282,7 @@ async fn messages_before_a_response_keep_their_order() {
 }
 
 #[tokio::test]
-async fn broken_stream_of_a_session_is_resumed() {
+async fn session_stream_resumes_after_disconnect() {
     let mut client = Client::in_session(session(|seen| {
         let response = json!({"jsonrpc": "2.0", "id": 1, "result": {"resumed": true}});
         if seen.method == Method::GET {
@@ -301,7 +298,7 @@ async fn broken_stream_of_a_session_is_resumed() {
 }
 
 #[tokio::test]
-async fn call_with_unknown_outcome_is_not_repeated() {
+async fn call_with_unknown_outcome_is_not_retried() {
     let mut client = Client::in_session(session(|_| events([Part::Broken]))).await;
     client.request(&json!(1), "tools/call", &json!({"name": "a"})).await;
     let error = client.receive().await["error"].clone();
@@ -314,7 +311,7 @@ async fn call_with_unknown_outcome_is_not_repeated() {
 }
 
 #[tokio::test]
-async fn lost_session_is_opened_again_once() {
+async fn lost_session_is_reopened_once() {
     let sessions = AtomicUsize::new(0);
     let mut client = Client::in_session(move |seen| match seen.name() {
         "initialize" => {
@@ -344,7 +341,7 @@ async fn lost_session_is_opened_again_once() {
 }
 
 #[tokio::test]
-async fn cancellation_closes_a_stateless_stream_and_is_sent_in_a_session() {
+async fn cancellation_closes_stream_or_is_forwarded() {
     let never = || {
         let response = Response::builder().header("content-type", "text/event-stream");
         response.body(Body::from_stream(stream::pending::<Result<String, io::Error>>())).unwrap()
@@ -361,18 +358,18 @@ async fn cancellation_closes_a_stateless_stream_and_is_sent_in_a_session() {
     client.send(&cancel(1)).await;
     client.send(&cancel(2)).await;
     client.send(&cancel(3)).await;
-    // The endpoint does not end the request, so the cancellation is sent again.
+    // The endpoint does not end the request, so the cancellation is repeated.
     let cancelled = client.seen("notifications/cancelled", 3).await;
     assert!(cancelled.iter().all(|seen| seen.body["params"]["requestId"] == 2));
-    // The id of the stateless request is free again.
+    // The id of the stateless request can be reused.
     client.request(&json!(1), "ping", &json!({})).await;
     assert_eq!(client.receive().await, json!({"jsonrpc": "2.0", "id": 1, "result": {}}));
 }
 
 #[tokio::test]
-async fn broken_subscription_is_renewed_with_its_changes() {
+async fn broken_subscription_is_renewed_with_changes() {
     let count = AtomicUsize::new(0);
-    let mut client = Client::of(move |seen| {
+    let mut client = Client::start(move |seen| {
         let acknowledged = json!({"jsonrpc": "2.0",
             "method": "notifications/subscriptions/acknowledged",
             "params": {"_meta": {"io.modelcontextprotocol/subscriptionId": seen.body["id"]},
@@ -393,7 +390,7 @@ async fn broken_subscription_is_renewed_with_its_changes() {
 }
 
 #[tokio::test]
-async fn bad_lines_get_errors_with_their_ids() {
+async fn invalid_lines_get_errors_with_ids() {
     let sizes = Sizes { message_bytes: 1_000, ..Sizes::default() };
     let mut client = Client::with(sizes, |seen| seen.result(&json!({})));
     let long = "x".repeat(2_000);
@@ -423,15 +420,15 @@ async fn bad_lines_get_errors_with_their_ids() {
         let message = response["error"]["message"].as_str().unwrap();
         assert!(message.contains(text), "{message}");
     }
-    // The last line has no end.
+    // The last line has no line break.
     client.send_text(r#"{"jsonrpc":"2.0","id":1,"method":"ping"}"#).await;
     let rest = client.close().await;
     assert_eq!(rest, [r#"{"id":1,"jsonrpc":"2.0","result":{}}"#]);
 }
 
 #[tokio::test]
-async fn batches_are_split_in_the_version_that_has_them() {
-    let mut client = Client::of(|seen| match seen.name() {
+async fn batches_are_split_where_supported() {
+    let mut client = Client::start(|seen| match seen.name() {
         "initialize" => seen.initialized("s-1", "2025-03-26"),
         "notifications/a" => empty(202),
         _ => seen.result(&json!({})),
@@ -451,8 +448,8 @@ async fn batches_are_split_in_the_version_that_has_them() {
 }
 
 #[tokio::test]
-async fn answers_without_a_message_name_the_status() {
-    let mut client = Client::of(|seen| match seen.body["id"].as_u64() {
+async fn responses_without_message_report_status() {
+    let mut client = Client::start(|seen| match seen.body["id"].as_u64() {
         Some(1) => empty(502),
         Some(2) => {
             answer(401, &json!({"jsonrpc": "2.0", "error": {"code": -32600, "message": "who"}}))
@@ -470,8 +467,8 @@ async fn answers_without_a_message_name_the_status() {
 }
 
 #[tokio::test]
-async fn signal_ends_the_bridge_while_requests_run() {
-    let mut client = Client::of(|_| {
+async fn signal_ends_bridge_with_running_requests() {
+    let mut client = Client::start(|_| {
         let response = Response::builder().status(StatusCode::OK);
         let body = Body::from_stream(stream::pending::<Result<String, io::Error>>());
         response.header("content-type", "text/event-stream").body(body).unwrap()
@@ -490,7 +487,7 @@ fn reason(response: &Value) -> &str {
 }
 
 #[tokio::test(start_paused = true)]
-async fn hanging_session_is_given_up_for_all_callers() {
+async fn hanging_session_fails_all_callers() {
     let opened = AtomicUsize::new(0);
     let mut client = Client::in_session(move |seen| match seen.name() {
         "initialize" if opened.fetch_add(1, Ordering::Relaxed) == 0 => {

@@ -1,8 +1,8 @@
-//! The copy on disk: a snapshot, the one before it, and a journal of the commits since.
+//! The copy on disk: a snapshot, its predecessor, and a journal of later commits.
 //!
-//! `PATH` is an export of the registry (`registry-v2.json`), `PATH.previous` the one before,
-//! `PATH.log` the journal of a big one, `PATH.lock` what keeps a second gateway out. Nothing is
-//! used before it is proved.
+//! `PATH` is an export of the registry (`registry-v2.json`), `PATH.previous` its predecessor,
+//! `PATH.log` the journal of a large snapshot, and `PATH.lock` excludes other gateways. Everything
+//! is verified before use.
 
 use std::{
     fs::{self, File, TryLockError},
@@ -11,6 +11,7 @@ use std::{
     time::Duration,
 };
 
+use atomic_file::{Access, parent_directory, sync_directory, with_suffix, write_synced};
 use bytes::Bytes;
 use registry_core::{
     Catalog, RegistryId, Revision, SealedCommit,
@@ -19,32 +20,32 @@ use registry_core::{
 
 use super::{Batch, Confirmed, journal};
 use crate::{
-    admission::NotAdmitted,
-    files::{beside, directory, keep_as, remove, sync_directory, write_synced},
+    catalog_verifier::CatalogRejected,
+    files::{link_as, remove},
 };
 
-/// Largest file that is read, in bytes.
+/// Maximum file size, in bytes.
 const FILE_BYTES: u64 = 2 * 1024 * 1024 * 1024;
-/// From this size on a snapshot gets a journal, in bytes.
+/// Minimum size of a snapshot with a journal, in bytes.
 const JOURNAL_FROM_BYTES: u64 = 1024 * 1024;
 
-/// Why the copy on disk cannot be used or written.
+/// Why the copy on disk cannot be opened or written.
 #[derive(Debug, thiserror::Error)]
 pub enum CacheError {
-    /// A second gateway.
+    /// Another gateway has locked the cache.
     #[error(
-        "the cache {} is in use by another gateway; give each its own `registry.cache`, or its own `--data` with `--mcp-servers`",
+        "the cache {} is in use by another gateway; set another `registry.cache`, or another `--data` with `--mcp-servers`",
         .0.display()
     )]
     Locked(PathBuf),
-    /// The file system refused.
+    /// The file system reported an error.
     #[error("cannot {attempt} {}: {source}", .path.display())]
     Io {
-        /// What was attempted.
+        /// The failed operation.
         attempt: &'static str,
-        /// With which file.
+        /// Path of the file.
         path: PathBuf,
-        /// Why not.
+        /// The reason.
         source: io::Error,
     },
 }
@@ -54,64 +55,62 @@ fn failed(attempt: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Cache
     move |source| CacheError::Io { attempt, path, source }
 }
 
-/// Why one file of the copy is not used.
+/// Why a file of the copy is not used.
 #[derive(Debug, thiserror::Error)]
-enum Unusable {
-    #[error("it cannot be read: {0}")]
+enum InvalidCacheFile {
+    #[error("cannot read the file: {0}")]
     Io(#[from] io::Error),
-    #[error("it has {0} bytes, {FILE_BYTES} are allowed")]
+    #[error("the file has {0} bytes; the maximum is {FILE_BYTES}")]
     TooLarge(u64),
     #[error(transparent)]
     Invalid(Box<InvalidExport>),
     #[error("{0}")]
-    Refused(NotAdmitted),
+    Refused(CatalogRejected),
 }
 
-/// What the files hold.
+/// The state of the files.
 #[derive(Debug)]
-struct Base {
+struct WrittenState {
     registry: RegistryId,
     revision: Revision,
     snapshot_bytes: u64,
-    /// The journal's length; `None` if it must not be appended to.
+    /// The journal's length. `None` if it must not be extended.
     journal_bytes: Option<u64>,
 }
 
-/// The files of one gateway, which holds their lock.
+/// The locked files of one gateway.
 #[derive(Debug)]
 pub(super) struct Disk {
     path: PathBuf,
-    /// `None` where the file system did not let it be taken; then nothing is written before it is.
+    /// `None` if the file system refused the lock; nothing is written without it.
     lock: Option<File>,
-    /// What can be built upon; `None` before the first write and after a failed one.
-    base: Option<Base>,
-    /// Whether the snapshot at `path` is known to be good, and so worth keeping.
-    is_current_good: bool,
-    /// How long ago what was loaded was known to be the latest.
+    /// The written state. `None` before the first write and after a failed one.
+    written: Option<WrittenState>,
+    /// Whether the snapshot at `path` is valid and should be kept as the previous one.
+    is_current_valid: bool,
+    /// The age of the loaded catalog.
     age: Option<Duration>,
 }
 
-/// A snapshot that was read.
-struct Snapshot {
+struct LoadedSnapshot {
     catalog: Catalog,
     bytes: u64,
     age: Option<Duration>,
 }
 
-type Admit<'a> = &'a dyn Fn(&Catalog) -> Result<(), NotAdmitted>;
+type Verify<'a> = &'a dyn Fn(&Catalog) -> Result<(), CatalogRejected>;
 
 impl Disk {
-    /// Locks the files and takes the newest copy that verifies and is admitted.
+    /// Locks the files, and loads the newest copy that verifies and is accepted.
     pub(super) fn open(
         path: &Path,
-        admit: impl Fn(&Catalog) -> Result<(), NotAdmitted>,
+        verify: impl Fn(&Catalog) -> Result<(), CatalogRejected>,
     ) -> Result<(Self, Option<Catalog>), CacheError> {
         let lock = match take_lock(path) {
             Ok(lock) => Some(lock),
             Err(CacheError::Io { attempt, path, source }) if is_unwritable(&source) => {
                 tracing::warn!(
-                    "cannot {attempt} {}: {source}; what is in the cache is used, but nothing can \
-                     be written there",
+                    "cannot {attempt} {}: {source}; the cache is used, but cannot be updated",
                     path.display()
                 );
                 None
@@ -119,44 +118,45 @@ impl Disk {
             Err(e) => return Err(e),
         };
         let path = path.to_owned();
-        let mut disk = Self { path, lock, base: None, is_current_good: false, age: None };
-        let catalog = disk.load(&admit);
+        let mut disk = Self { path, lock, written: None, is_current_valid: false, age: None };
+        let catalog = disk.load(&verify);
         Ok((disk, catalog))
     }
 
-    /// The newest copy that verifies and is admitted, without the lock.
+    /// Loads the newest valid copy, without a lock.
     pub(super) fn read(
         path: &Path,
-        admit: impl Fn(&Catalog) -> Result<(), NotAdmitted>,
+        verify: impl Fn(&Catalog) -> Result<(), CatalogRejected>,
     ) -> Option<Catalog> {
         let path = path.to_owned();
-        let mut disk = Self { path, lock: None, base: None, is_current_good: false, age: None };
-        disk.load(&admit)
+        let mut disk = Self { path, lock: None, written: None, is_current_valid: false, age: None };
+        disk.load(&verify)
     }
 
-    fn load(&mut self, admit: Admit<'_>) -> Option<Catalog> {
-        let current = load_snapshot(&self.path, admit);
-        self.is_current_good = current.is_some();
-        let previous = || load_snapshot(&beside(&self.path, ".previous"), admit);
-        let Snapshot { mut catalog, bytes: snapshot_bytes, age } = current.or_else(previous)?;
+    fn load(&mut self, verify: Verify<'_>) -> Option<Catalog> {
+        let current = load_snapshot(&self.path, verify);
+        self.is_current_valid = current.is_some();
+        let previous = || load_snapshot(&with_suffix(&self.path, ".previous"), verify);
+        let LoadedSnapshot { mut catalog, bytes: snapshot_bytes, age } =
+            current.or_else(previous)?;
         self.age = age;
-        let journal_bytes = self.replay(&mut catalog, admit);
-        // Whatever is built upon the previous snapshot needs a current one first.
-        if self.is_current_good {
+        let journal_bytes = self.replay(&mut catalog, verify);
+        // A journal must not extend the previous snapshot.
+        if self.is_current_valid {
             let (registry, revision) = (catalog.registry().clone(), catalog.revision());
-            self.base = Some(Base { registry, revision, snapshot_bytes, journal_bytes });
+            self.written = Some(WrittenState { registry, revision, snapshot_bytes, journal_bytes });
         }
         Some(catalog)
     }
 
-    /// Adds the journal's commits. `None`: the journal must not be appended to.
-    fn replay(&mut self, catalog: &mut Catalog, admit: Admit<'_>) -> Option<u64> {
-        let path = beside(&self.path, ".log");
+    /// Applies the journal's commits. `None`: the journal must not be extended.
+    fn replay(&mut self, catalog: &mut Catalog, verify: Verify<'_>) -> Option<u64> {
+        let path = with_suffix(&self.path, ".log");
         let bytes = match read_bounded(&path) {
             Ok(bytes) => Bytes::from(bytes),
-            Err(Unusable::Io(e)) if e.kind() == io::ErrorKind::NotFound => return Some(0),
+            Err(InvalidCacheFile::Io(e)) if e.kind() == io::ErrorKind::NotFound => return Some(0),
             Err(e) => {
-                tracing::error!(path = %path.display(), "the cache's journal is not used: {e}");
+                tracing::error!(path = %path.display(), "cache journal rejected: {e}");
                 return None;
             }
         };
@@ -166,11 +166,11 @@ impl Disk {
         let revision = replayed.revision();
         if let Err(e) = &ended {
             let path = path.display();
-            tracing::warn!(%path, %revision, "the rest of the cache's journal is not used: {e}");
+            tracing::warn!(%path, %revision, "rest of the cache journal rejected: {e}");
         }
         if revision > catalog.revision() {
-            if let Err(e) = admit(&replayed) {
-                tracing::error!(path = %path.display(), "the cache's journal is not used: {e}");
+            if let Err(e) = verify(&replayed) {
+                tracing::error!(path = %path.display(), "cache journal rejected: {e}");
                 return None;
             }
             *catalog = replayed;
@@ -179,30 +179,30 @@ impl Disk {
         ended.is_ok().then_some(length)
     }
 
-    /// How long ago what was loaded was known to be the latest.
+    /// The age of the loaded catalog.
     pub(super) fn age(&self) -> Option<Duration> {
         self.age
     }
 
-    /// Writes a batch, by appending where that is enough.
+    /// Writes a batch, by appending to the journal if possible.
     pub(super) fn save(&mut self, batch: &Batch) -> Result<(), CacheError> {
         if self.lock.is_none() {
             self.lock = Some(take_lock(&self.path)?);
         }
-        // A failure leaves unknown things behind; the next write must be a whole one.
-        let base = self.base.take();
-        self.base = Some(match base.and_then(|base| self.append(base, batch).transpose()) {
-            Some(appended) => appended?,
-            None => self.rewrite(&batch.catalog)?,
-        });
-        self.date(batch.confirmed.map(Confirmed::age))
+        // After a failed write the files are in an unknown state and must be rewritten.
+        let written = self.written.take();
+        self.written =
+            Some(match written.and_then(|written| self.append(written, batch).transpose()) {
+                Some(appended) => appended?,
+                None => self.rewrite(&batch.catalog)?,
+            });
+        self.set_time(batch.confirmed.map(Confirmed::age))
     }
 
-    /// Gives the files the time at which what they hold was known to be the latest, so long ago. It
-    /// is not when they were written: that may be later.
-    pub(super) fn date(&self, age: Option<Duration>) -> Result<(), CacheError> {
+    /// Sets the modification time of the files to the time of the last confirmation.
+    pub(super) fn set_time(&self, age: Option<Duration>) -> Result<(), CacheError> {
         let Some(age) = age.filter(|_| self.lock.is_some()) else { return Ok(()) };
-        for path in [self.path.clone(), beside(&self.path, ".log")] {
+        for path in [self.path.clone(), with_suffix(&self.path, ".log")] {
             match set_age(&path, age) {
                 Err(e) if e.kind() != io::ErrorKind::NotFound => {
                     return Err(failed("set the time of", &path)(e));
@@ -213,15 +213,19 @@ impl Disk {
         Ok(())
     }
 
-    /// Appends the batch's commits to the journal; `None` where the catalog is to be rewritten.
-    fn append(&self, base: Base, batch: &Batch) -> Result<Option<Base>, CacheError> {
-        let Some((commits, length)) = batch.commits.as_ref().zip(base.journal_bytes) else {
+    /// Appends the commits to the journal. `None`: the catalog must be rewritten.
+    fn append(
+        &self,
+        written: WrittenState,
+        batch: &Batch,
+    ) -> Result<Option<WrittenState>, CacheError> {
+        let Some((commits, length)) = batch.commits.as_ref().zip(written.journal_bytes) else {
             return Ok(None);
         };
         let catalog = &batch.catalog;
-        let fits = base.snapshot_bytes >= JOURNAL_FROM_BYTES
-            && base.registry == *catalog.registry()
-            && journal::leads(commits, base.revision, catalog.revision());
+        let fits = written.snapshot_bytes >= JOURNAL_FROM_BYTES
+            && written.registry == *catalog.registry()
+            && journal::are_consecutive(commits, written.revision, catalog.revision());
         let mut frames = Vec::new();
         let signed = |commit: &SealedCommit| {
             catalog.attestation().filter(|_| commit.revision() == catalog.revision())
@@ -230,29 +234,33 @@ impl Disk {
             return Ok(None);
         }
         let length = length + frames.len() as u64;
-        if length > base.snapshot_bytes / 2 {
+        if length > written.snapshot_bytes / 2 {
             return Ok(None);
         }
-        let path = beside(&self.path, ".log");
+        let path = with_suffix(&self.path, ".log");
         append_synced(&path, &frames).map_err(failed("append to", &path))?;
-        Ok(Some(Base { revision: catalog.revision(), journal_bytes: Some(length), ..base }))
+        Ok(Some(WrittenState {
+            revision: catalog.revision(),
+            journal_bytes: Some(length),
+            ..written
+        }))
     }
 
-    fn rewrite(&mut self, catalog: &Catalog) -> Result<Base, CacheError> {
+    fn rewrite(&mut self, catalog: &Catalog) -> Result<WrittenState, CacheError> {
         let bytes = write_export(catalog);
-        let (path, new) = (&self.path, beside(&self.path, ".tmp"));
-        write_synced(&new, &bytes).map_err(failed("write", &new))?;
-        if self.is_current_good && path.exists() {
-            let previous = beside(path, ".previous");
-            keep_as(path, &previous).map_err(failed("keep the previous copy as", &previous))?;
+        let (path, new) = (&self.path, with_suffix(&self.path, ".tmp"));
+        write_synced(&new, &bytes, Access::Default).map_err(failed("write", &new))?;
+        if self.is_current_valid && path.exists() {
+            let previous = with_suffix(path, ".previous");
+            link_as(path, &previous).map_err(failed("keep the previous copy as", &previous))?;
         }
         fs::rename(&new, path).map_err(failed("replace", path))?;
-        self.is_current_good = true;
+        self.is_current_valid = true;
         sync_directory(path).map_err(failed("flush the directory of", path))?;
-        // The frames in it are older than the snapshot: harmless, should this fail.
-        let journal = beside(path, ".log");
+        // Frames older than the snapshot are ignored, so a failure is harmless.
+        let journal = with_suffix(path, ".log");
         remove(&journal).map_err(failed("remove", &journal))?;
-        Ok(Base {
+        Ok(WrittenState {
             registry: catalog.registry().clone(),
             revision: catalog.revision(),
             snapshot_bytes: bytes.len() as u64,
@@ -261,7 +269,7 @@ impl Disk {
     }
 }
 
-/// Whether a file system refuses to be written, which keeps nobody from reading it.
+/// Whether the file system is not writable but possibly readable.
 fn is_unwritable(error: &io::Error) -> bool {
     matches!(
         error.kind(),
@@ -273,9 +281,9 @@ fn is_unwritable(error: &io::Error) -> bool {
 }
 
 fn take_lock(path: &Path) -> Result<File, CacheError> {
-    let directory = directory(path);
+    let directory = parent_directory(path);
     fs::create_dir_all(directory).map_err(failed("create the cache's directory", directory))?;
-    let lock = beside(path, ".lock");
+    let lock = with_suffix(path, ".lock");
     let file = File::options().create(true).truncate(false).write(true).open(&lock);
     let file = file.map_err(failed("open the cache's lock", &lock))?;
     match file.try_lock() {
@@ -285,24 +293,24 @@ fn take_lock(path: &Path) -> Result<File, CacheError> {
     }
 }
 
-/// Reads a snapshot; says why, if it is there and not used.
-fn load_snapshot(path: &Path, admit: Admit<'_>) -> Option<Snapshot> {
-    match read_snapshot(path, admit) {
+/// Loads a snapshot. Logs why an existing one is rejected.
+fn load_snapshot(path: &Path, verify: Verify<'_>) -> Option<LoadedSnapshot> {
+    match read_snapshot(path, verify) {
         Ok(loaded) => Some(loaded),
-        Err(Unusable::Io(e)) if e.kind() == io::ErrorKind::NotFound => None,
+        Err(InvalidCacheFile::Io(e)) if e.kind() == io::ErrorKind::NotFound => None,
         Err(e) => {
             let path = path.display();
-            tracing::error!(%path, "this copy of the registry is refused: {e}");
+            tracing::error!(%path, "cached catalog rejected: {e}");
             None
         }
     }
 }
 
-fn read_snapshot(path: &Path, admit: Admit<'_>) -> Result<Snapshot, Unusable> {
+fn read_snapshot(path: &Path, verify: Verify<'_>) -> Result<LoadedSnapshot, InvalidCacheFile> {
     let bytes = read_bounded(path)?;
-    let catalog = read_export(&bytes).map_err(|e| Unusable::Invalid(Box::new(e)))?;
-    admit(&catalog).map_err(Unusable::Refused)?;
-    Ok(Snapshot { catalog, bytes: bytes.len() as u64, age: age_of(path) })
+    let catalog = read_export(&bytes).map_err(|e| InvalidCacheFile::Invalid(Box::new(e)))?;
+    verify(&catalog).map_err(InvalidCacheFile::Refused)?;
+    Ok(LoadedSnapshot { catalog, bytes: bytes.len() as u64, age: age_of(path) })
 }
 
 fn set_age(path: &Path, age: Duration) -> io::Result<()> {
@@ -316,15 +324,15 @@ fn set_age(path: &Path, age: Duration) -> io::Result<()> {
     dated.map_or(Ok(()), |dated| file.set_modified(dated))
 }
 
-/// How long ago a file is dated, if its clock and ours agree that it is past.
+/// The age of a file by its modification time. `None` if that is in the future.
 fn age_of(path: &Path) -> Option<Duration> {
     fs::metadata(path).ok()?.modified().ok()?.elapsed().ok()
 }
 
-fn read_bounded(path: &Path) -> Result<Vec<u8>, Unusable> {
+fn read_bounded(path: &Path) -> Result<Vec<u8>, InvalidCacheFile> {
     let size = fs::metadata(path)?.len();
     if size > FILE_BYTES {
-        return Err(Unusable::TooLarge(size));
+        return Err(InvalidCacheFile::TooLarge(size));
     }
     Ok(fs::read(path)?)
 }

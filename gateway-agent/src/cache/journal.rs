@@ -1,11 +1,10 @@
-//! The journal beside a big snapshot: the commits since, so that the snapshot need not be rewritten
-//! for each.
+//! The journal of a large snapshot: later commits, so that the snapshot need not be rewritten for
+//! each.
 //!
 //! A frame is the length of its body (4 bytes, little-endian), the SHA-256 of the body, and the
-//! body: the chain hash, then the commit and each document with a length of 4 bytes before it, then, if
-//! the registry has signed the state after it, the time (8 bytes, little-endian) and the signature.
-//! Reading proves each commit by the chain, and stops at the first frame that is torn or does not
-//! follow.
+//! body: the chain hash, then the commit and each document with a 4-byte length, then, if the
+//! registry signed the state, the time (8 bytes, little-endian) and the signature. Reading verifies
+//! each commit by the chain, and stops at the first damaged or non-consecutive frame.
 
 use std::sync::Arc;
 
@@ -20,35 +19,35 @@ const HASH: usize = 32;
 const HEADER: usize = LENGTH + HASH;
 const ATTESTATION: usize = 8 + 64;
 
-/// Why the rest of a journal is not used.
+/// Why the rest of a journal is rejected.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum Stopped {
+pub(super) enum JournalError {
     /// The file ends within a frame.
-    #[error("its last frame is torn")]
+    #[error("the last frame is incomplete")]
     Torn,
-    /// A body without its checksum.
-    #[error("a frame does not have its checksum")]
+    /// The checksum of a frame does not match.
+    #[error("the checksum of a frame does not match")]
     Checksum,
-    /// A body that is not a commit with its documents.
-    #[error("a frame does not hold a commit")]
+    /// A frame is not a commit with its documents.
+    #[error("a frame contains no commit")]
     Form,
     /// The commit does not continue the chain.
     #[error(transparent)]
     Commit(#[from] InvalidCommit),
-    /// A document is not the one that the commit names.
+    /// A document differs from the commit's digest.
     #[error(transparent)]
     Document(#[from] InvalidDocument),
-    /// The commit does not follow on the catalog.
+    /// The commit does not follow the catalog.
     #[error(transparent)]
     Apply(#[from] ApplyError),
 }
 
-/// Adds one commit's frame, with the signature on the state after it if there is one.
+/// Appends the frame of a commit, with the signature of the state after it, if any.
 pub(super) fn append(
     out: &mut Vec<u8>,
     commit: &SealedCommit,
     attestation: Option<&Attestation>,
-) -> Result<(), Stopped> {
+) -> Result<(), JournalError> {
     let mut body = Vec::from(commit.chain().as_bytes().as_slice());
     push_part(&mut body, commit.bytes())?;
     for document in commit.documents() {
@@ -58,23 +57,22 @@ pub(super) fn append(
         body.extend_from_slice(&time.as_millis().to_le_bytes());
         body.extend_from_slice(signature);
     }
-    let length = u32::try_from(body.len()).map_err(|_| Stopped::Form)?;
+    let length = u32::try_from(body.len()).map_err(|_| JournalError::Form)?;
     out.extend_from_slice(&length.to_le_bytes());
     out.extend_from_slice(Digest::compute(&body).as_bytes());
     out.extend_from_slice(&body);
     Ok(())
 }
 
-fn push_part(body: &mut Vec<u8>, part: &[u8]) -> Result<(), Stopped> {
-    let length = u32::try_from(part.len()).map_err(|_| Stopped::Form)?;
+fn push_part(body: &mut Vec<u8>, part: &[u8]) -> Result<(), JournalError> {
+    let length = u32::try_from(part.len()).map_err(|_| JournalError::Form)?;
     body.extend_from_slice(&length.to_le_bytes());
     body.extend_from_slice(part);
     Ok(())
 }
 
-/// Applies the frames that follow on the catalog; those before it are passed over. Says why it
-/// stopped before the end, if it did.
-pub(super) fn replay(catalog: &mut Catalog, journal: Bytes) -> Result<(), Stopped> {
+/// Applies the frames that follow the catalog, and skips older ones.
+pub(super) fn replay(catalog: &mut Catalog, journal: Bytes) -> Result<(), JournalError> {
     let mut rest = journal;
     while !rest.is_empty() {
         let body = take_frame(&mut rest)?;
@@ -83,18 +81,18 @@ pub(super) fn replay(catalog: &mut Catalog, journal: Bytes) -> Result<(), Stoppe
     Ok(())
 }
 
-fn take_frame(rest: &mut Bytes) -> Result<Bytes, Stopped> {
+fn take_frame(rest: &mut Bytes) -> Result<Bytes, JournalError> {
     if rest.len() < HEADER {
-        return Err(Stopped::Torn);
+        return Err(JournalError::Torn);
     }
     let mut header = rest.split_to(HEADER);
-    let length = take_length(&mut header).ok_or(Stopped::Torn)?;
+    let length = take_length(&mut header).ok_or(JournalError::Torn)?;
     if rest.len() < length {
-        return Err(Stopped::Torn);
+        return Err(JournalError::Torn);
     }
     let body = rest.split_to(length);
     if Digest::compute(&body).as_bytes().as_slice() != header {
-        return Err(Stopped::Checksum);
+        return Err(JournalError::Checksum);
     }
     Ok(body)
 }
@@ -110,12 +108,12 @@ fn take_part(body: &mut Bytes) -> Option<Bytes> {
     (length <= body.len()).then(|| body.split_to(length))
 }
 
-fn apply(catalog: &mut Catalog, mut body: Bytes) -> Result<(), Stopped> {
+fn apply(catalog: &mut Catalog, mut body: Bytes) -> Result<(), JournalError> {
     if body.len() < HASH {
-        return Err(Stopped::Form);
+        return Err(JournalError::Form);
     }
-    let chain: [u8; HASH] = (*body.split_to(HASH)).try_into().map_err(|_| Stopped::Form)?;
-    let bytes = take_part(&mut body).ok_or(Stopped::Form)?;
+    let chain: [u8; HASH] = (*body.split_to(HASH)).try_into().map_err(|_| JournalError::Form)?;
+    let bytes = take_part(&mut body).ok_or(JournalError::Form)?;
     let commit = SealedCommit::parse(&bytes)?;
     if commit.revision <= catalog.revision() {
         return Ok(());
@@ -124,7 +122,7 @@ fn apply(catalog: &mut Catalog, mut body: Bytes) -> Result<(), Stopped> {
     let chain = ChainHash::from_bytes(chain);
     let attestation = take_attestation(&mut body)?;
     if !body.is_empty() {
-        return Err(Stopped::Form);
+        return Err(JournalError::Form);
     }
     let sealed = SealedCommit::verify(&catalog.chain(), bytes, chain, documents)?;
     catalog.apply(&sealed)?;
@@ -132,29 +130,29 @@ fn apply(catalog: &mut Catalog, mut body: Bytes) -> Result<(), Stopped> {
     Ok(())
 }
 
-fn take_attestation(body: &mut Bytes) -> Result<Option<Attestation>, Stopped> {
+fn take_attestation(body: &mut Bytes) -> Result<Option<Attestation>, JournalError> {
     if body.len() != ATTESTATION {
         return Ok(None);
     }
-    let form = |_| Stopped::Form;
+    let form = |_| JournalError::Form;
     let time = i64::from_le_bytes((*body.split_to(8)).try_into().map_err(form)?);
     let signature = (*body.split_off(0)).try_into().map_err(form)?;
     Ok(Some(Attestation { time: Timestamp::from_millis(time), signature }))
 }
 
-fn documents(changes: &[Change], body: &mut Bytes) -> Result<Vec<Arc<Document>>, Stopped> {
+fn documents(changes: &[Change], body: &mut Bytes) -> Result<Vec<Arc<Document>>, JournalError> {
     let mut documents = Vec::new();
     for Change { key, action } in changes {
         if let Action::Register { digest, .. } = action {
-            let bytes = take_part(body).ok_or(Stopped::Form)?;
+            let bytes = take_part(body).ok_or(JournalError::Form)?;
             documents.push(Arc::new(Document::verify(key.kind, bytes, *digest)?));
         }
     }
     Ok(documents)
 }
 
-/// Whether these commits lead from one revision to another without a gap.
-pub(super) fn leads(commits: &[SealedCommit], from: Revision, to: Revision) -> bool {
+/// Whether the commits are consecutive from one revision to another.
+pub(super) fn are_consecutive(commits: &[SealedCommit], from: Revision, to: Revision) -> bool {
     let mut at = from;
     commits.iter().all(|commit| {
         let follows = commit.revision() == at.next();

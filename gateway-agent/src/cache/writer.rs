@@ -1,4 +1,4 @@
-//! When the disk follows: soon after a swap, many swaps together, and once more at the end.
+//! Writes the cache to disk: shortly after changes, in batches, and at shutdown.
 
 use std::time::Duration;
 
@@ -7,12 +7,12 @@ use tokio_util::sync::CancellationToken;
 
 use super::{Cache, DiskState, disk::Disk};
 
-/// How long a swap waits for others, so that a burst is one write.
-const GATHER: Duration = Duration::from_millis(200);
-/// How long to wait after a write that failed.
+/// Delay that combines bursts of changes.
+const BATCH_DELAY: Duration = Duration::from_millis(200);
+/// Delay before a failed write is retried.
 const RETRY: Duration = Duration::from_secs(5);
-/// How often the files get the time at which they were last known to be the latest.
-const DATE: Duration = Duration::from_secs(10);
+/// Interval of updates to the files' modification times.
+const TIME_UPDATE_INTERVAL: Duration = Duration::from_secs(10);
 
 /// Keeps the copy on disk up to date.
 #[derive(Debug)]
@@ -27,7 +27,7 @@ impl Writer {
         Self { cache, disk: Some(disk), is_failing: false }
     }
 
-    /// Writes until it is stopped; then writes what is left.
+    /// Writes until `stop`, then flushes.
     pub async fn run(mut self, stop: CancellationToken) {
         let mut catalog = self.cache.subscribe();
         while !stop.is_cancelled() {
@@ -36,29 +36,29 @@ impl Writer {
             }
             tokio::select! {
                 () = stop.cancelled() => break,
-                // It cannot end: the writer's own cache keeps it alive.
-                _ = catalog.changed() => pause(GATHER, &stop).await,
-                () = sleep(DATE) => self.date().await,
+                // Cannot end: the writer's own cache keeps the channel open.
+                _ = catalog.changed() => pause(BATCH_DELAY, &stop).await,
+                () = sleep(TIME_UPDATE_INTERVAL) => self.set_time().await,
             }
         }
         self.flush().await;
-        self.date().await;
+        self.set_time().await;
     }
 
-    /// Dates the files; where that fails, they only look older after a restart.
-    async fn date(&mut self) {
+    /// Updates the modification times. After a failure, the files look older at the next start.
+    async fn set_time(&mut self) {
         let Some(confirmed) = self.cache.confirmed_on_disk() else { return };
         let Some(disk) = self.disk.take() else { return };
         let dated = tokio::task::spawn_blocking(move || {
-            if let Err(e) = disk.date(Some(confirmed.age())) {
-                tracing::debug!("the cache keeps an earlier time: {e}");
+            if let Err(e) = disk.set_time(Some(confirmed.age())) {
+                tracing::debug!("cannot set the modification time of the cache: {e}");
             }
             disk
         });
         self.disk = dated.await.ok();
     }
 
-    /// Writes what the disk does not have yet. Says whether it has everything now.
+    /// Writes all changes. Returns whether the disk is up to date.
     async fn flush(&mut self) -> bool {
         let Some(batch) = self.cache.take_batch() else { return true };
         let Some(mut disk) = self.disk.take() else { return false };
@@ -72,15 +72,15 @@ impl Writer {
                 self.disk = Some(disk);
                 saved.map_err(|e| e.to_string())
             }
-            Err(e) => Err(format!("the writer broke: {e}")),
+            Err(e) => Err(format!("the writer failed: {e}")),
         };
         match saved {
             Ok(()) => {
                 if std::mem::take(&mut self.is_failing) {
-                    tracing::info!(%revision, "the cache is written to disk again");
+                    tracing::info!(%revision, "writing the cache to disk works again");
                 }
-                self.cache.note_disk(DiskState::Ok);
-                self.cache.note_persisted(revision);
+                self.cache.set_disk_state(DiskState::Ok);
+                self.cache.set_persisted(revision);
                 true
             }
             Err(e) => {
@@ -91,20 +91,20 @@ impl Writer {
     }
 
     fn failed(&mut self, reason: &str) {
-        self.cache.want_whole();
-        self.cache.note_disk(DiskState::Failing(reason.to_owned()));
+        self.cache.request_rewrite();
+        self.cache.set_disk_state(DiskState::Failing(reason.to_owned()));
         metrics::counter!("gateway_cache_write_failures_total").increment(1);
         if !std::mem::replace(&mut self.is_failing, true) {
             tracing::error!(
-                "the cache is not written to disk, a restart would begin with an older state; \
-                 trying again every {} s: {reason}",
+                "cannot write the cache to disk, a restart would load an older state; retrying every {} s: \
+                 {reason}",
                 RETRY.as_secs(),
             );
         }
     }
 }
 
-/// Waits, but not past the end.
+/// Waits, unless stopped.
 async fn pause(time: Duration, stop: &CancellationToken) {
     tokio::select! {
         () = sleep(time) => {}

@@ -1,4 +1,4 @@
-//! The gateways that started this gateway: a servers file that runs a gateway with the same file
+//! Detects a gateway that starts itself: a servers file that runs a gateway with the same file
 //! would start processes without end.
 
 use std::{io, path::Path};
@@ -7,12 +7,12 @@ use registry_core::Digest;
 
 use super::secret::variable;
 
-/// The variable with the digests of the servers files of this gateway's ancestors.
+/// The variable with the digests of the servers files of this gateway's ancestor processes.
 pub(super) const VARIABLE: &str = "GATEWAY_AGENT_PARENTS";
 const SEPARATOR: char = ',';
 
-/// Returns the value of [`VARIABLE`] for the children of this gateway, which reads `file`; `None` if
-/// an ancestor reads the same file.
+/// Returns the value of [`VARIABLE`] for the children of this gateway, which reads `file`. `None`
+/// if an ancestor reads the same file.
 pub(super) fn for_children(file: &Path) -> io::Result<Option<String>> {
     extended(variable(VARIABLE), file)
 }
@@ -31,7 +31,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn file_of_an_ancestor_is_found_by_any_path() {
+    fn ancestor_file_is_detected_by_any_path() {
         let dir = tempfile::tempdir().unwrap();
         let file = |name: &str| {
             let path = dir.path().join(name);

@@ -1,4 +1,4 @@
-//! Reads the `auth` block of a target.
+//! Reads the `auth` section of a target.
 
 use gateway_upstream::{AuthConfig, ClientAuthentication, Grant, redact_url};
 use http::Uri;
@@ -14,13 +14,13 @@ const AUTHENTICATIONS: &[(&str, ClientAuthentication)] = &[
     ("client_secret_post", ClientAuthentication::Post),
 ];
 
-/// Reads the block of a target at this URL.
+/// Reads the section. `url` is the target's.
 pub(super) fn read(field: &Field<'_>, url: Option<&str>) -> Option<AuthConfig> {
     let section = field.section();
     if !section.switch("plaintextToken", false) && url.is_some_and(|url| !is_private(url)) {
         section.problem(
-            "tokens would go to another machine in plain text; write the target's URL with \
-             https://, or set `plaintextToken: true` where the network is trusted",
+            "tokens would cross the network in plain text; use an https:// URL for the target, or \
+             set `plaintextToken: true` if the network is trusted",
         );
     }
     let (own, exchange) = (section.find("clientCredentials"), section.find("tokenExchange"));
@@ -39,14 +39,14 @@ pub(super) fn read(field: &Field<'_>, url: Option<&str>) -> Option<AuthConfig> {
 fn client(field: &Field<'_>, grant: Grant) -> Option<AuthConfig> {
     let section = field.section();
     let token_url = section
-        .require("tokenUrl", "it is the token endpoint: https://…")
+        .require("tokenUrl", "set it to the token endpoint: https://…")
         .and_then(|field| field.parse(token_url));
     let tls = section.find("tls").map(|field| tls::read_target(&field, token_url.as_deref()));
     let client_id = section
-        .require("clientId", "it is the gateway's own name there")
+        .require("clientId", "set it to the gateway's client id at the token endpoint")
         .and_then(|field| field.parse(client_id));
     let client_secret = section
-        .require("clientSecret", "write `{ file: PATH }` or `{ env: NAME }`")
+        .require("clientSecret", "set it to `{ file: PATH }` or `{ env: NAME }`")
         .and_then(|field| secret::read(&field));
     let client_authentication =
         section.choice("clientAuthentication", AUTHENTICATIONS, ClientAuthentication::Basic);
@@ -66,7 +66,7 @@ fn client(field: &Field<'_>, grant: Grant) -> Option<AuthConfig> {
     })
 }
 
-/// A list of texts, or one alone.
+/// Reads a list of texts or a single text.
 fn texts(
     section: &Section<'_>,
     name: &'static str,
@@ -81,14 +81,14 @@ fn texts(
 }
 
 fn any(text: &str) -> Result<(), String> {
-    if text.is_empty() { Err("an empty text says nothing".to_owned()) } else { Ok(()) }
+    if text.is_empty() { Err("must not be empty".to_owned()) } else { Ok(()) }
 }
 
 fn scope(text: &str) -> Result<(), String> {
     if super::identity::is_scope(text) {
         return Ok(());
     }
-    Err(format!("`{text}` is no scope: visible ASCII without `\"` and `\\`"))
+    Err(format!("`{text}` is not a scope: use visible ASCII without `\"` and `\\`"))
 }
 
 /// RFC 8707, section 2: absolute, without a fragment.
@@ -102,7 +102,7 @@ fn uri(text: &str) -> Result<(), String> {
     if is_absolute && !text.contains('#') {
         return Ok(());
     }
-    Err(format!("`{text}` is no absolute URI such as https://docs.example.com/mcp"))
+    Err(format!("`{text}` is not an absolute URI such as https://docs.example.com/mcp"))
 }
 
 fn client_id(text: &str) -> Result<String, &'static str> {
@@ -113,7 +113,7 @@ fn client_id(text: &str) -> Result<String, &'static str> {
     Err("must be printable ASCII")
 }
 
-/// Secrets and tokens go there.
+/// Secrets and tokens are sent to this URL.
 fn token_url(text: &str) -> Result<String, String> {
     let shown = redact_url(text);
     let uri: Option<Uri> = text.parse().ok();
@@ -123,17 +123,17 @@ fn token_url(text: &str) -> Result<String, String> {
             && uri.host().is_some_and(|host| !host.is_empty())
     });
     if !good || text.contains('#') {
-        return Err(format!("`{shown}` is no URL such as https://id.example.com/token"));
+        return Err(format!("`{shown}` is not a URL such as https://id.example.com/token"));
     }
     if !is_private(text) {
         return Err(format!(
-            "the gateway's secret would go to {shown} in plain text; write https://"
+            "the client secret would be sent to {shown} in plain text; use https://"
         ));
     }
     Ok(text.to_owned())
 }
 
-/// Whether nobody on the way can listen.
+/// Whether the connection is encrypted or local.
 fn is_private(url: &str) -> bool {
     Credentials::is_private(url)
 }

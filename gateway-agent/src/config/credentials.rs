@@ -1,14 +1,14 @@
-//! What the gateway shows to its registry: a token, a certificate, or nothing.
+//! The gateway's credentials for its registry: a token, a certificate, or none.
 //!
-//! The files are read whenever a connection is made, so that new ones are taken without a restart.
-//! A token goes over TLS, or to this machine, or not at all.
+//! The files are read for every connection, so that rotation needs no restart. A token is sent only
+//! over TLS or to the same machine.
 
 use registry_follow::{Credentials, Token};
 
 use super::{Args, problem::Problems, read::Section, tls};
 use crate::source::Source;
 
-/// Reads what the `registry` block and the flags say.
+/// Reads the credentials of the `registry` section and the flags.
 pub(super) fn read_section(
     problems: &Problems,
     section: &Section<'_>,
@@ -17,25 +17,25 @@ pub(super) fn read_section(
 ) -> Credentials {
     let (token_file, ca) = (tls::file(section, "tokenFile"), tls::file(section, "caFile"));
     let identity = tls::identity(section);
-    let is_plaintext_fine = section.switch("plaintextToken", false);
+    let allows_plaintext = section.switch("plaintextToken", false);
     let given = args.registry_token.clone().map(|token| Token::Text(token.expose().to_owned()));
     let credentials = Credentials { token: given.or(token_file.map(Token::File)), ca, identity };
     if let Err(e) = credentials.authorization() {
-        problems.at(0, "registry.tokenFile", format!("cannot be used: {e}"));
+        problems.at(0, "registry.tokenFile", format!("invalid token: {e}"));
     }
     if let Err(e) = credentials.roots().and(credentials.certificate()) {
-        problems.at(0, "registry", format!("a certificate cannot be read: {e}"));
+        problems.at(0, "registry", format!("cannot read a certificate: {e}"));
     }
-    let is_told = credentials.token.is_some();
-    if is_told && !is_plaintext_fine && source.is_some_and(|source| !is_private(source)) {
-        let message = "the token would go to another machine in plain text; use grpcs:// or \
-                       https://, or set `plaintextToken: true` where the network is trusted";
+    let has_token = credentials.token.is_some();
+    if has_token && !allows_plaintext && source.is_some_and(|source| !is_private(source)) {
+        let message = "the token would cross the network in plain text; use grpcs:// or \
+                       https://, or set `plaintextToken: true` if the network is trusted";
         problems.at(0, "registry.source", message.to_owned());
     }
     credentials
 }
 
-/// Whether nobody on the way can listen.
+/// Whether the connection is encrypted or local.
 fn is_private(source: &Source) -> bool {
     match source {
         Source::Grpc(addresses) => addresses.iter().all(|address| Credentials::is_private(address)),

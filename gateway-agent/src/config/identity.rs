@@ -1,4 +1,4 @@
-//! Reads the `identity` block. API keys are kept as digests only.
+//! Reads the `identity` section. Only digests of API keys are kept.
 
 use std::{fs, net::IpAddr, path::PathBuf, str::FromStr as _, time::Duration};
 
@@ -10,26 +10,28 @@ use registry_jwt::{ASYMMETRIC, Algorithm, Settings, Source};
 use super::read::{Field, Section};
 use crate::identity::{
     certificate::SpiffePattern,
-    settings::{ApiKeyConfig, CertificatesConfig, IdentityConfig, JwtConfig, ProofsConfig},
+    settings::{ApiKeyConfig, AuthenticationConfig, CertificatesConfig, IdentityConfig, JwtConfig},
 };
 
 const DEFAULT_ALGORITHMS: [Algorithm; 3] = [Algorithm::RS256, Algorithm::ES256, Algorithm::EdDSA];
 const DEFAULT_SKEW: Duration = Duration::from_mins(1);
 const DEFAULT_CLAIMS: [&str; 2] = ["agent", "agent_name"];
-/// Most keys of callers: each request with a key is compared with all of them.
+/// Maximum number of API keys. Every request with a key is compared with all of them.
 const KEYS: usize = 1_000;
 
-/// Reads the block.
-pub(super) fn read(root: &Section<'_>, asks_certificates: bool) -> (IdentityConfig, ProofsConfig) {
+pub(super) fn read(
+    root: &Section<'_>,
+    requires_certificates: bool,
+) -> (IdentityConfig, AuthenticationConfig) {
     let section = root.section("identity");
     let default = IdentityConfig::default();
     let claims = IdentityConfig {
         trust_headers: section.switch("trustHeaders", default.trust_headers),
         scope_by_client_info: section.switch("scopeByClientInfo", default.scope_by_client_info),
     };
-    let proofs = ProofsConfig {
+    let authentication = AuthenticationConfig {
         required: section.switch("required", false),
-        trusted_hops: section.parsed("trustedHops", hop),
+        trusted_proxies: section.parsed("trustedProxies", proxy),
         resource: section.find("resource").and_then(|field| field.parse(resource)),
         jwt: section.find("jwt").and_then(|field| jwt(field.section())),
         api_keys: api_keys(&section),
@@ -37,41 +39,44 @@ pub(super) fn read(root: &Section<'_>, asks_certificates: bool) -> (IdentityConf
         scopes: section.lists("scopes"),
         implied_scopes: section.lists("impliedScopes"),
     };
-    check(&section, claims, &proofs, asks_certificates);
+    check(&section, claims, &authentication, requires_certificates);
     section.finish();
-    (claims, proofs)
+    (claims, authentication)
 }
 
-/// What does not go together.
+/// Checks combinations of settings.
 fn check(
     section: &Section<'_>,
     claims: IdentityConfig,
-    proofs: &ProofsConfig,
-    asks_certificates: bool,
+    authentication: &AuthenticationConfig,
+    requires_certificates: bool,
 ) {
-    if proofs.certificates.is_some() && !asks_certificates {
-        section.problem("`mtls` needs `tls.clientCaFile`; without it nobody shows a certificate");
+    if authentication.certificates.is_some() && !requires_certificates {
+        section.problem("`mtls` needs `tls.clientCaFile`, which requests client certificates");
     }
-    let believes_headers = claims.trust_headers || !proofs.trusted_hops.is_empty();
-    if proofs.required
-        && !proofs.takes_bearers()
-        && proofs.certificates.is_none()
+    let believes_headers = claims.trust_headers || !authentication.trusted_proxies.is_empty();
+    if authentication.required
+        && !authentication.accepts_bearer_tokens()
+        && authentication.certificates.is_none()
         && !believes_headers
     {
         section.problem(
-            "`required` lets nobody in; say what proves a caller: `jwt`, `apiKeys`, `mtls` or \
-             `trustedHops`",
+            "`required` rejects every caller: no authentication method is configured; add `jwt`, \
+             `apiKeys`, `mtls` or `trustedProxies`",
         );
     }
-    if !proofs.scopes.is_empty() && !proofs.takes_bearers() {
-        section.problem("`scopes` need `jwt` or `apiKeys`; nothing else has scopes");
+    if !authentication.scopes.is_empty() && !authentication.accepts_bearer_tokens() {
+        section.problem("`scopes` needs `jwt` or `apiKeys`, the only credentials with scopes");
     }
-    let named = proofs.scopes.values().chain(proofs.implied_scopes.values()).flatten();
-    let keys = proofs.api_keys.iter().flat_map(|key| &key.scopes);
-    let required = proofs.jwt.iter().flat_map(|jwt| &jwt.required_scopes);
-    for scope in named.chain(proofs.implied_scopes.keys()).chain(keys).chain(required) {
+    let named =
+        authentication.scopes.values().chain(authentication.implied_scopes.values()).flatten();
+    let keys = authentication.api_keys.iter().flat_map(|key| &key.scopes);
+    let required = authentication.jwt.iter().flat_map(|jwt| &jwt.required_scopes);
+    for scope in named.chain(authentication.implied_scopes.keys()).chain(keys).chain(required) {
         if !is_scope(scope) {
-            section.problem(format!("`{scope}` is no scope: visible ASCII without `\"` and `\\`"));
+            section.problem(format!(
+                "`{scope}` is not a scope: use visible ASCII without `\"` and `\\`"
+            ));
         }
     }
 }
@@ -81,10 +86,10 @@ pub(super) fn is_scope(text: &str) -> bool {
     !text.is_empty() && text.bytes().all(|b| b.is_ascii_graphic() && !matches!(b, b'"' | b'\\'))
 }
 
-fn hop(text: &str) -> Result<IpNet, String> {
+fn proxy(text: &str) -> Result<IpNet, String> {
     let alone = || text.parse::<IpAddr>().map(IpNet::from);
     text.parse::<IpNet>().or_else(|_| alone()).map_err(|_| {
-        format!("`{text}` is no address and no network; write one like 10.0.0.7 or 10.0.0.0/8")
+        format!("`{text}` is not an address or network; use the form 10.0.0.7 or 10.0.0.0/8")
     })
 }
 
@@ -96,19 +101,19 @@ fn resource(text: &str) -> Result<String, String> {
             && uri.query().is_none()
             && uri.authority().is_some_and(|a| !a.as_str().contains('@'))
     });
-    // What has one of these could not be quoted in a header.
+    // These characters cannot be quoted in a header.
     if good && !text.contains(['#', '"', '\\']) {
         return Ok(text.trim_end_matches('/').to_owned());
     }
-    Err(format!("`{text}` is no URL of the endpoint such as https://gateway.example.com/mcp"))
+    Err(format!("`{text}` is not a URL of the endpoint such as https://gateway.example.com/mcp"))
 }
 
 fn jwt(section: Section<'_>) -> Option<JwtConfig> {
     let text = |name, help| section.require(name, help).and_then(|field| field.text());
-    let issuer = text("issuer", "it is the `iss` of good tokens");
-    let audience = text("audience", "it is the `aud` of tokens for this gateway");
+    let issuer = text("issuer", "set it to the `iss` claim of valid tokens");
+    let audience = text("audience", "set it to the `aud` claim of tokens for this gateway");
     let source = section
-        .require("jwks", "it is where the issuer's keys are: https://… or a file")
+        .require("jwks", "set it to the issuer's key set: https://… or a file")
         .and_then(|field| field.parse(keys));
     let algorithms = section.parsed("algorithms", algorithm);
     let skew = section.find("clockSkew").and_then(|field| field.parse(parse_positive_duration));
@@ -141,38 +146,41 @@ fn jwt(section: Section<'_>) -> Option<JwtConfig> {
     })
 }
 
-/// Whoever can change the keys on the way can be anybody.
+/// Keys that cross the network in plain text could be replaced by an attacker.
 fn keys(text: &str) -> Result<Source, String> {
     match text.split_once("://") {
         Some(("http" | "https", _)) if Credentials::is_private(text) => {
             Ok(Source::Url(text.to_owned()))
         }
         Some(("http", _)) => {
-            Err("the keys would come in plain text from another machine; use https://".to_owned())
+            Err("the keys would cross the network in plain text; use https://".to_owned())
         }
         Some(("file", path)) => Ok(Source::File(PathBuf::from(path))),
         None => Ok(Source::File(PathBuf::from(text))),
-        Some(_) => Err("write https://… or a file".to_owned()),
+        Some(_) => Err("use https://… or a file path".to_owned()),
     }
 }
 
 fn algorithm(text: &str) -> Result<Algorithm, String> {
-    Algorithm::from_str(text).ok().filter(|found| ASYMMETRIC.contains(found)).ok_or_else(|| {
-        format!("`{text}` is none of {ASYMMETRIC:?}; symmetric ones and `none` prove nothing")
-    })
+    Algorithm::from_str(text)
+        .ok()
+        .filter(|found| ASYMMETRIC.contains(found))
+        .ok_or_else(|| format!("`{text}` is not supported; use one of {ASYMMETRIC:?}"))
 }
 
 fn api_keys(section: &Section<'_>) -> Vec<ApiKeyConfig> {
     let items = section.find("apiKeys").map(|field| field.list()).unwrap_or_default();
     if items.len() > KEYS {
-        section.problem(format!("`apiKeys` has {} keys, {KEYS} are allowed", items.len()));
+        section.problem(format!("`apiKeys` has {} keys; the maximum is {KEYS}", items.len()));
     }
     items.iter().filter_map(api_key).collect()
 }
 
 fn api_key(item: &Field<'_>) -> Option<ApiKeyConfig> {
     let section = item.section();
-    let agent = section.require("agent", "it is whose key it is").and_then(|field| field.text());
+    let agent = section
+        .require("agent", "set it to the agent that uses the key")
+        .and_then(|field| field.text());
     let version = section.find("version").and_then(|field| field.text());
     let digest = match (section.find("sha256"), section.find("keyFile")) {
         (Some(field), None) => field.parse(|text| {
@@ -191,7 +199,7 @@ fn api_key(item: &Field<'_>) -> Option<ApiKeyConfig> {
 }
 
 fn digest_of(path: &str) -> Result<Digest, String> {
-    let text = fs::read_to_string(path).map_err(|e| format!("{path} cannot be read: {e}"))?;
+    let text = fs::read_to_string(path).map_err(|e| format!("cannot read {path}: {e}"))?;
     let key = text.trim();
     if key.is_empty() {
         Err(format!("{path} is empty"))
@@ -204,7 +212,9 @@ fn certificates(section: Section<'_>) -> CertificatesConfig {
     let spiffe = section.find("spiffe").map(|field| field.parse(SpiffePattern::parse));
     let subject = section.switch("subject", false);
     if spiffe.is_none() && !subject {
-        section.problem("names nothing; give `spiffe: PATTERN` or `subject: true`");
+        section.problem(
+            "selects no name of the certificate; set `spiffe: PATTERN` or `subject: true`",
+        );
     }
     section.finish();
     CertificatesConfig { spiffe: spiffe.flatten(), subject }

@@ -1,4 +1,4 @@
-//! From file and flags to a [`Config`].
+//! Builds a [`Config`] from a file and the flags.
 
 use std::{
     collections::BTreeMap,
@@ -8,7 +8,7 @@ use std::{
     time::Duration,
 };
 
-use gateway_policy::{Access, Mode, RuntimeValidation, ToolValidation};
+use gateway_policy::{Access, RuntimeValidation, ToolValidation, ValidationMode};
 use gateway_upstream::UpstreamLimits;
 use registry_core::{
     checkpoint::{InvalidVerifierKey, VerifierKey},
@@ -17,12 +17,12 @@ use registry_core::{
 use registry_tls::ServerFiles;
 
 use super::{
-    Args, CONTRACTS, Config, DEFAULT_BUFFERED_BYTES, DEFAULT_REQUEST_BYTES, InvalidConfig, Problem,
-    RegistryConfig, VIOLATIONS, credentials, identity, mcp_servers,
+    Args, CONTRACT_MODES, Config, DEFAULT_BUFFERED_BYTES, DEFAULT_REQUEST_BYTES, InvalidConfig,
+    Problem, RegistryConfig, VIOLATION_MODES, credentials, identity, mcp_servers, observability,
+    origins,
     problem::Problems,
-    reach,
     read::Section,
-    scope, seeing, staleness, target, tls, tool_limits, tools,
+    scope, staleness, target, tls, tool_limits, tools,
     yaml::{self, Node},
 };
 use crate::{
@@ -33,26 +33,29 @@ use crate::{
     startup::StartupValidation,
 };
 
-/// Largest configuration file, in bytes.
+/// Maximum size of a configuration file, in bytes.
 const FILE_BYTES: u64 = 4 * 1024 * 1024;
-/// Longest name of a gateway, in bytes; the API's limit.
+/// Maximum length of a gateway's name, in bytes; the registry API has the same limit.
 const NAME_BYTES: usize = 128;
 
 const DEFAULT_CACHE: &str = "./cache/registry-v2.json";
 const DEFAULT_LISTEN: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 7080);
 const DEFAULT_POLL: Duration = Duration::from_secs(10);
-/// As the registry's.
+/// Equal to the registry's default.
 const DEFAULT_DRAIN_NOTICE: Duration = Duration::from_millis(200);
 
-/// `validation.startup`, and what nobody answers for.
-const FINDINGS: &[(&str, Mode)] =
-    &[("error", Mode::Error), ("warn", Mode::Warn), ("ignore", Mode::Ignore)];
-/// `validation.runtime.unknownCaller` and `undeclaredDependency`.
-const ACCESSES: &[(&str, Access)] =
+/// Values of `validation.startup.*`.
+const FINDING_MODES: &[(&str, ValidationMode)] = &[
+    ("error", ValidationMode::Error),
+    ("warn", ValidationMode::Warn),
+    ("ignore", ValidationMode::Ignore),
+];
+/// Values of `validation.runtime.unknownCaller` and `undeclaredDependency`.
+const ACCESS_MODES: &[(&str, Access)] =
     &[("allow", Access::Allow), ("warn", Access::Warn), ("deny", Access::Deny)];
 
 impl Config {
-    /// Reads the file that the flags name, and lets the flags override it.
+    /// Reads the configuration file and applies the flags.
     pub fn load(args: &Args) -> Result<Self, InvalidConfig> {
         let file = args.file();
         let unread = |message: String| InvalidConfig {
@@ -64,18 +67,18 @@ impl Config {
         let text = match read_text(&file, FILE_BYTES) {
             Ok(text) => text,
             Err(e) if is_optional && e.kind() == std::io::ErrorKind::NotFound => {
-                // Problems are those of the flags.
+                // Without a file, problems are those of the flags.
                 let servers = args.mcp_servers.clone().unwrap_or(file);
                 return Self::parse(&servers, "", args);
             }
             Err(e) => {
-                return Err(unread(format!("cannot be read: {e}; name the file with --config")));
+                return Err(unread(format!("cannot read the file: {e}; name it with --config")));
             }
         };
         Self::parse(&file, &text, args)
     }
 
-    /// Reads the text of a configuration, and lets the flags override it.
+    /// Parses a configuration and applies the flags.
     pub fn parse(file: &Path, text: &str, args: &Args) -> Result<Self, InvalidConfig> {
         let invalid = |problems| InvalidConfig { file: file.to_owned(), problems };
         let root = yaml::parse(text).map_err(|e| {
@@ -104,20 +107,20 @@ fn config(problems: &Problems, root: &Node, args: &Args) -> Option<Config> {
     let servers = mcp_servers::read(problems, &root, args);
     let has_servers = args.mcp_servers.is_some() || root.find("mcpServers").is_some();
     let registry = registry(problems, &root, args, has_servers);
-    let asks = tls.as_ref().is_some_and(|tls| tls.client_ca.is_some());
-    let (identity, proofs) = identity::read(&root, asks);
-    let mut targets = target::read(&root, &proofs);
+    let requires_certificates = tls.as_ref().is_some_and(|tls| tls.client_ca.is_some());
+    let (identity, authentication) = identity::read(&root, requires_certificates);
+    let mut targets = target::read(&root, &authentication);
     let mcp_servers = servers.map(|servers| servers.join(&mut targets));
     let variables = variables(&root);
     let limits = limits(&root);
-    let admin = seeing::admin(&root);
-    let tracing = seeing::tracing(&root, admin.is_some());
+    let admin = observability::admin(&root);
+    let tracing = observability::tracing(&root, admin.is_some());
     let drain_notice = root.find("drainNotice").and_then(|field| field.parse(parse_duration));
     let drain_timeout =
         drain_timeout(&root, tool_limits::longest_call(&limits.upstream, &limits.tools));
     let session_key_file = session_key_file(&root);
-    let allowed_origins = root.parsed("allowedOrigins", reach::origin);
-    let allowed_hosts = root.parsed("allowedHosts", reach::host);
+    let allowed_origins = root.parsed("allowedOrigins", origins::origin);
+    let allowed_hosts = root.parsed("allowedHosts", origins::host);
     root.finish();
     Some(Config {
         args: args.clone(),
@@ -128,7 +131,7 @@ fn config(problems: &Problems, root: &Node, args: &Args) -> Option<Config> {
         allowed_hosts,
         registry: registry?,
         identity,
-        proofs,
+        authentication,
         targets,
         mcp_servers,
         variables,
@@ -145,7 +148,7 @@ fn config(problems: &Problems, root: &Node, args: &Args) -> Option<Config> {
     })
 }
 
-/// At least the longest call of a server; a shorter timeout would end such a call early.
+/// Must be at least the longest call timeout, or a shutdown would abort such calls.
 fn drain_timeout(root: &Section<'_>, longest_call: Duration) -> Option<Duration> {
     let field = root.find("drainTimeout")?;
     let timeout = field.parse(parse_duration)?;
@@ -158,11 +161,11 @@ fn drain_timeout(root: &Section<'_>, longest_call: Duration) -> Option<Duration>
     Some(timeout)
 }
 
-/// The file is read once here, so that a mistake in it is a problem of the configuration.
+/// Reads the file once, so that an invalid file is a problem of the configuration.
 fn session_key_file(root: &Section<'_>) -> Option<PathBuf> {
     let file = tls::file(root, "sessionKeyFile")?;
     if let Err(e) = seal::check_key_file(&file) {
-        root.problem(format!("sessionKeyFile: {} cannot be used: {e}", file.display()));
+        root.problem(format!("sessionKeyFile: cannot use {}: {e}", file.display()));
     }
     Some(file)
 }
@@ -177,7 +180,7 @@ fn name(problems: &Problems, root: &Section<'_>, args: &Args) -> String {
     name
 }
 
-/// The kernel's name of this machine; containers get one each.
+/// The host name of the kernel; containers have their own.
 fn host_name() -> String {
     let name = fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
     let name = name.trim();
@@ -196,11 +199,11 @@ fn listen(
     };
     let written = root.find("listen").and_then(|field| field.parse(form));
     let listen = args.listen.or(written).unwrap_or(DEFAULT_LISTEN);
-    let asks = tls.is_some_and(|tls| tls.client_ca.is_some());
-    if !listen.ip().is_loopback() && !asks && !args.insecure {
+    let requires_certificates = tls.is_some_and(|tls| tls.client_ca.is_some());
+    if !listen.ip().is_loopback() && !requires_certificates && !args.insecure {
         let message = format!(
-            "{listen} can be reached from other machines, and callers need no certificate; give \
-             `tls` with `clientCaFile`, listen on 127.0.0.1, or accept the risk with --insecure"
+            "{listen} can be reached from other machines, and callers need no certificate; set \
+             `tls.clientCaFile`, listen on 127.0.0.1, or accept the risk with --insecure"
         );
         problems.at(0, "listen", message);
     }
@@ -220,7 +223,7 @@ fn registry(
     } else if has_servers && section.find("source").is_none() {
         Some(Source::Discovered)
     } else {
-        let help = "write grpc(s)://host:port, http(s)://host/registry.json or file://path, or \
+        let help = "set it to grpc(s)://host:port, http(s)://host/registry.json or file://path, or \
                     start with --mcp-servers FILE";
         section.require("source", help).and_then(|field| field.parse(str::parse))
     };
@@ -259,9 +262,13 @@ fn startup(validation: &Section<'_>) -> StartupValidation {
     let section = validation.section("startup");
     let default = StartupValidation::default();
     let startup = StartupValidation {
-        missing_entity: section.choice("missingEntity", FINDINGS, default.missing_entity),
-        deprecated_entity: section.choice("deprecatedEntity", FINDINGS, default.deprecated_entity),
-        unused_schema: section.choice("unusedSchema", FINDINGS, default.unused_schema),
+        missing_entity: section.choice("missingEntity", FINDING_MODES, default.missing_entity),
+        deprecated_entity: section.choice(
+            "deprecatedEntity",
+            FINDING_MODES,
+            default.deprecated_entity,
+        ),
+        unused_schema: section.choice("unusedSchema", FINDING_MODES, default.unused_schema),
     };
     section.finish();
     startup
@@ -272,15 +279,19 @@ fn runtime(validation: &Section<'_>) -> (RuntimeValidation, Vec<ToolValidation>)
     let default = RuntimeValidation::default();
     let undeclared = default.undeclared_dependency;
     let runtime = RuntimeValidation {
-        input_validation: section.choice("inputValidation", VIOLATIONS, default.input_validation),
+        input_validation: section.choice(
+            "inputValidation",
+            VIOLATION_MODES,
+            default.input_validation,
+        ),
         output_validation: section.choice(
             "outputValidation",
-            VIOLATIONS,
+            VIOLATION_MODES,
             default.output_validation,
         ),
-        contract_drift: section.choice("contractDrift", CONTRACTS, default.contract_drift),
-        unknown_caller: section.choice("unknownCaller", ACCESSES, default.unknown_caller),
-        undeclared_dependency: section.choice("undeclaredDependency", ACCESSES, undeclared),
+        contract_drift: section.choice("contractDrift", CONTRACT_MODES, default.contract_drift),
+        unknown_caller: section.choice("unknownCaller", ACCESS_MODES, default.unknown_caller),
+        undeclared_dependency: section.choice("undeclaredDependency", ACCESS_MODES, undeclared),
     };
     let tools = tools::read(&section);
     section.finish();
@@ -299,7 +310,7 @@ fn variables(root: &Section<'_>) -> BTreeMap<String, String> {
     variables
 }
 
-/// The `limits` block.
+/// The `limits` section.
 struct Limits {
     request_bytes: usize,
     buffered_bytes: usize,
@@ -327,8 +338,8 @@ fn limits(root: &Section<'_>) -> Limits {
     let needed = request_bytes.saturating_add(upstream.response_bytes).saturating_mul(4);
     if buffered_bytes < needed {
         section.problem(format!(
-            "bufferedBytes is {buffered_bytes}, of which one caller may use a quarter, but a request and \
-             its result may take more; set it to at least {needed}, or lower requestBytes or \
+            "bufferedBytes is {buffered_bytes}, and one caller can use a quarter of it, which is less than \
+             a request and its result can take; set it to at least {needed}, or lower requestBytes or \
              responseBytes"
         ));
     }

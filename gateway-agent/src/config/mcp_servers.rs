@@ -1,6 +1,9 @@
-//! `mcpServers`: the servers of an MCP client's file as targets.
+//! Reads `mcpServers`: the servers of an MCP client's file become targets.
 
-use std::{collections::BTreeMap, path::PathBuf};
+use std::{
+    collections::BTreeMap,
+    path::{Path, PathBuf},
+};
 
 use gateway_protocol::naming::Prefix;
 use gateway_upstream::{
@@ -27,19 +30,19 @@ use crate::{
 const PREFIXES: &[(&str, ToolPrefix)] =
     &[("never", ToolPrefix::Never), ("always", ToolPrefix::Always)];
 
-/// The variables that a program inherits from the gateway: those that it needs to find its files.
+/// Environment variables that a child process inherits, to find its files. All others are withheld.
 const INHERITED: [&str; 9] =
     ["HOME", "LANG", "LC_ALL", "LOGNAME", "PATH", "SHELL", "TERM", "TMPDIR", "USER"];
 
-/// The servers of a file.
 pub(super) struct Servers {
     file: PathBuf,
     prefix: ToolPrefix,
     targets: Vec<TargetConfig>,
-    left_out: Vec<String>,
+    skipped: Vec<String>,
+    warnings: Vec<String>,
 }
 
-/// Reads the file, if the flags or the section name one. An invalid server is left out.
+/// Reads the file that the flags or the section name. Invalid servers are skipped and reported.
 pub(super) fn read(problems: &Problems, root: &Section<'_>, args: &Args) -> Option<Servers> {
     let section = root.section("mcpServers");
     let written = section.find("file").and_then(|field| field.text()).map(PathBuf::from);
@@ -52,42 +55,45 @@ pub(super) fn read(problems: &Problems, root: &Section<'_>, args: &Args) -> Opti
     };
     let name = file.display();
     let text = read_text(&file, mcp_servers::FILE_BYTES);
-    let text =
-        text.map_err(|e| problems.at(0, field, format!("{name} cannot be read: {e}"))).ok()?;
+    let text = text.map_err(|e| problems.at(0, field, format!("cannot read {name}: {e}"))).ok()?;
     let parents = ancestors::for_children(&file);
     let parents =
-        parents.map_err(|e| problems.at(0, field, format!("{name} cannot be read: {e}"))).ok()?;
+        parents.map_err(|e| problems.at(0, field, format!("cannot read {name}: {e}"))).ok()?;
     let Some(parents) = parents else {
         let remedy = "remove the server that runs `gateway-agent` from it";
-        problems.at(0, field, format!("{name} starts this gateway again; {remedy}"));
+        problems.at(0, field, format!("{name} starts this gateway recursively; {remedy}"));
         return None;
     };
-    let found = mcp_servers::parse(&text, &secret::variable);
+    let found = mcp_servers::parse(&text, &|variable| resolve(variable, &file));
     let found = found.map_err(|e| problems.at(0, field, format!("{name}: {e}"))).ok()?;
-    let mut left_out: Vec<_> =
-        found.problems.iter().map(|problem| format!("{name}: {problem}")).collect();
+    let in_file = |problem: &mcp_servers::Problem| format!("{name}: {problem}");
+    let mut skipped: Vec<_> = found.problems.iter().map(in_file).collect();
+    let warnings = found.warnings.iter().map(in_file).collect();
     let mut targets = Vec::new();
     for server in found.servers {
         let label = server.name.clone();
         match target(server, &parents) {
             Ok(target) => targets.push(target),
-            Err(problem) => left_out.push(format!("{name}: {label}: {problem}")),
+            Err(problem) => skipped.push(format!("{name}: {label}: {problem}")),
         }
     }
     let prefix = args.tool_prefix.unwrap_or(prefix);
-    Some(Servers { file, prefix, targets, left_out })
+    Some(Servers { file, prefix, targets, skipped, warnings })
 }
 
 impl Servers {
-    /// Adds the servers to the configured targets. A configured target of the same server counts.
+    /// Adds the servers to the configured targets, which take precedence.
     pub(super) fn join(self, targets: &mut Vec<TargetConfig>) -> DiscoveryConfig {
-        let Self { file, prefix, targets: found, mut left_out } = self;
+        let Self { file, prefix, targets: found, mut skipped, warnings } = self;
         let configured: Vec<Name> = targets.iter().map(|t| t.server.name.clone()).collect();
         let mut servers = Vec::new();
         for target in found {
             if configured.contains(&target.server.name) {
                 let name = &target.server.name;
-                left_out.push(format!("{}: {name}: `targets` has this server", file.display()));
+                skipped.push(format!(
+                    "{}: {name}: `targets` already has this server; remove one of them",
+                    file.display()
+                ));
                 continue;
             }
             servers.push(DiscoveredServer {
@@ -96,8 +102,18 @@ impl Servers {
             });
             targets.push(target);
         }
-        DiscoveryConfig { file, servers, has_prefix: prefix == ToolPrefix::Always, left_out }
+        let has_prefix = prefix == ToolPrefix::Always;
+        DiscoveryConfig { file, servers, has_prefix, skipped, warnings }
     }
+}
+
+/// The value of a variable in the file.
+fn resolve(variable: &str, file: &Path) -> Option<String> {
+    if variable != mcp_servers::WORKSPACE_FOLDER {
+        return secret::variable(variable);
+    }
+    let folder = mcp_servers::workspace_folder(file).ok()?;
+    folder.to_str().map(str::to_owned)
 }
 
 fn target(server: McpServer, parents: &str) -> Result<TargetConfig, String> {
@@ -124,7 +140,7 @@ fn target(server: McpServer, parents: &str) -> Result<TargetConfig, String> {
     Ok(TargetConfig { server, prefix, exposes: None, transport, timeout, auto_start })
 }
 
-/// The digest of a program with its arguments, or of a URL.
+/// The digest of a URL, or of a program with its arguments.
 fn origin(transport: &TransportConfig) -> Digest {
     let text = match transport {
         TransportConfig::Http { url, .. } => url.clone(),

@@ -1,15 +1,14 @@
-//! What is wrong with a configuration: where it is written, which field, and what to do.
+//! Problems of a configuration: position, field and remedy.
 
 use std::{cell::RefCell, fmt, path::PathBuf};
 
-/// One thing that is wrong.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Problem {
-    /// The line of the file; `None` where a flag or the whole file is meant.
+    /// The line in the file. `None`: a flag, or the whole file.
     pub line: Option<u64>,
-    /// The path of the field: `targets[2].http`; empty for the whole file.
+    /// The path of the field (`targets[2].http`). Empty: the whole file.
     pub field: String,
-    /// What is wrong with it, and what to do.
+    /// The problem and its remedy.
     pub message: String,
 }
 
@@ -25,12 +24,11 @@ impl fmt::Display for Problem {
     }
 }
 
-/// A configuration that cannot be used, with everything that is wrong with it.
+/// An invalid configuration with all its problems.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct InvalidConfig {
-    /// The file.
     pub file: PathBuf,
-    /// Everything that is wrong, in the order of the file.
+    /// All problems, in the order of the file.
     pub problems: Vec<Problem>,
 }
 
@@ -45,7 +43,7 @@ impl fmt::Display for InvalidConfig {
     }
 }
 
-/// Collects what is wrong while the rest is still read.
+/// Collects problems while the rest of the configuration is read.
 #[derive(Debug, Default)]
 pub(super) struct Problems(RefCell<Vec<Problem>>);
 
@@ -59,7 +57,7 @@ impl Problems {
         self.0.borrow_mut().push(problem);
     }
 
-    /// Everything that was found, in the order of the file.
+    /// All problems, in the order of the file.
     pub(super) fn into_sorted(self) -> Vec<Problem> {
         let mut found = self.0.into_inner();
         found.sort_by_key(|problem| problem.line);

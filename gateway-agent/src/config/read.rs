@@ -1,4 +1,5 @@
-//! Strict reading of the YAML tree: every problem at its path and line, unknown fields included.
+//! Strict reader of the YAML tree. It reports every problem with path and line, also unknown
+//! fields.
 
 use std::{cell::RefCell, collections::BTreeMap, fmt::Display};
 
@@ -7,7 +8,7 @@ use super::{
     yaml::{Node, Value},
 };
 
-/// A mapping whose fields are taken one by one; what was never asked for is unknown.
+/// A mapping. Fields that no reader requests are unknown.
 pub(super) struct Section<'a> {
     problems: &'a Problems,
     path: String,
@@ -16,7 +17,7 @@ pub(super) struct Section<'a> {
     known: RefCell<Vec<&'static str>>,
 }
 
-/// A field that is there.
+/// An existing field.
 pub(super) struct Field<'a> {
     problems: &'a Problems,
     path: String,
@@ -38,7 +39,7 @@ impl<'a> Section<'a> {
         }
     }
 
-    /// Says that the field may be there, without reading it.
+    /// Marks a field as known without reading it.
     pub(super) fn allow(&self, name: &'static str) {
         let mut known = self.known.borrow_mut();
         if !known.contains(&name) {
@@ -46,7 +47,7 @@ impl<'a> Section<'a> {
         }
     }
 
-    /// The field of this name, if it is there and not null.
+    /// Returns the field if it exists and is not null.
     pub(super) fn find(&self, name: &'static str) -> Option<Field<'a>> {
         self.allow(name);
         let (_, node) = self.fields.iter().find(|(found, _)| found == name)?;
@@ -54,7 +55,7 @@ impl<'a> Section<'a> {
         (!matches!(node.value, Value::Null)).then_some(field)
     }
 
-    /// The field of this name; a problem if it is absent.
+    /// Returns the field. Its absence is a problem.
     pub(super) fn require(&self, name: &'static str, help: &str) -> Option<Field<'a>> {
         let field = self.find(name);
         if field.is_none() {
@@ -63,7 +64,7 @@ impl<'a> Section<'a> {
         field
     }
 
-    /// The mapping of this name; an empty one if it is absent.
+    /// Returns a mapping, or an empty one if the field is absent.
     pub(super) fn section(&self, name: &'static str) -> Section<'a> {
         match self.find(name) {
             Some(field) => field.section(),
@@ -77,28 +78,24 @@ impl<'a> Section<'a> {
         }
     }
 
-    /// The field as one of these words, or the default.
     pub(super) fn choice<T: Copy>(&self, name: &'static str, words: &[(&str, T)], default: T) -> T {
         self.find(name).and_then(|field| field.choice(words)).unwrap_or(default)
     }
 
-    /// The field as a switch, or the default.
     pub(super) fn switch(&self, name: &'static str, default: bool) -> bool {
         self.find(name).and_then(|field| field.switch()).unwrap_or(default)
     }
 
-    /// The field as a number of at least 1, or the default.
+    /// Returns an integer of at least 1, or the default.
     pub(super) fn positive<T: TryFrom<u64>>(&self, name: &'static str, default: T) -> T {
         self.find(name).and_then(|field| field.positive()).unwrap_or(default)
     }
 
-    /// The field as a list of texts; empty if it is absent.
     pub(super) fn texts(&self, name: &'static str) -> Vec<String> {
         let items = self.find(name).map(|field| field.list()).unwrap_or_default();
         items.iter().filter_map(Field::text).collect()
     }
 
-    /// The field as a list of texts that parse; empty if it is absent.
     pub(super) fn parsed<T, E: Display>(
         &self,
         name: &'static str,
@@ -108,12 +105,10 @@ impl<'a> Section<'a> {
         items.iter().filter_map(|item| item.parse(&parse)).collect()
     }
 
-    /// The field as a mapping of names to texts; empty if it is absent.
     pub(super) fn pairs(&self, name: &'static str) -> BTreeMap<String, String> {
         self.find(name).map(|field| field.pairs()).unwrap_or_default()
     }
 
-    /// The field as a mapping of names to lists of texts; empty if it is absent.
     pub(super) fn lists(&self, name: &'static str) -> BTreeMap<String, Vec<String>> {
         let Some(field) = self.find(name) else { return BTreeMap::new() };
         let section = field.section();
@@ -124,17 +119,17 @@ impl<'a> Section<'a> {
         section.fields.iter().filter_map(list).collect()
     }
 
-    /// Reports a problem with the section as a whole.
+    /// Reports a problem of the whole section.
     pub(super) fn problem(&self, message: impl Into<String>) {
         self.problems.at(self.line, &self.path, message);
     }
 
-    /// Ends the reading: whatever nobody asked for is unknown.
+    /// Reports unknown fields.
     pub(super) fn finish(self) {
         let known = self.known.borrow();
         for (name, node) in self.fields {
             if !known.contains(&name.as_str()) {
-                let message = format!("unknown field; here go {}", known.join(", "));
+                let message = format!("unknown field; expected one of {}", known.join(", "));
                 self.problems.at(node.line, &self.child(name), message);
             }
         }
@@ -154,29 +149,27 @@ impl<'a> Field<'a> {
         self.problem(format!("expected {what}, found {}", self.node.value.describe()));
     }
 
-    /// As text; a whole number is taken as it is written.
+    /// Reads a text. Integers are accepted as written.
     pub(super) fn text(&self) -> Option<String> {
         match &self.node.value {
             Value::Text(text) | Value::Integer(text) => return Some(text.clone()),
-            Value::Float(_) | Value::Bool(_) => self.expected("text; put it into quotes"),
+            Value::Float(_) | Value::Bool(_) => self.expected("text; put it in quotes"),
             _ => self.expected("text"),
         }
         None
     }
 
-    /// As text that parses.
     pub(super) fn parse<T, E: Display>(&self, parse: impl Fn(&str) -> Result<T, E>) -> Option<T> {
         let parsed = parse(&self.text()?);
         parsed.map_err(|e| self.problem(e.to_string())).ok()
     }
 
-    /// As one of these words.
     pub(super) fn choice<T: Copy>(&self, words: &[(&str, T)]) -> Option<T> {
         let text = self.text()?;
         let found = words.iter().find(|(word, _)| *word == text);
         if found.is_none() {
             let words: Vec<_> = words.iter().map(|(word, _)| *word).collect();
-            self.problem(format!("`{text}` is none of {}", words.join(", ")));
+            self.problem(format!("`{text}` is not one of {}", words.join(", ")));
         }
         found.map(|(_, value)| *value)
     }
@@ -189,7 +182,6 @@ impl<'a> Field<'a> {
         None
     }
 
-    /// As a number from 0 to 1.
     pub(super) fn ratio(&self) -> Option<f64> {
         let number = match &self.node.value {
             Value::Integer(digits) => digits.parse().ok(),
@@ -203,7 +195,6 @@ impl<'a> Field<'a> {
         ratio
     }
 
-    /// As a whole number of at least 1.
     pub(super) fn positive<T: TryFrom<u64>>(&self) -> Option<T> {
         let number = match &self.node.value {
             Value::Integer(digits) => digits.parse::<u64>().ok(),
@@ -211,12 +202,12 @@ impl<'a> Field<'a> {
         };
         let number = number.filter(|n| *n > 0).and_then(|n| T::try_from(n).ok());
         if number.is_none() {
-            self.expected("a whole number of at least 1");
+            self.expected("an integer of at least 1");
         }
         number
     }
 
-    /// As a list of texts; a single text is a list of one.
+    /// Reads a list of texts, or a single text as a list of one.
     pub(super) fn texts(&self) -> Option<Vec<String>> {
         match &self.node.value {
             Value::Text(text) => Some(vec![text.clone()]),
@@ -251,12 +242,11 @@ impl<'a> Field<'a> {
         self.entries().into_iter().filter_map(text).collect()
     }
 
-    /// Whether it has fields of its own.
     pub(super) fn is_mapping(&self) -> bool {
         matches!(self.node.value, Value::Map(_))
     }
 
-    /// As a mapping whose names anybody may choose.
+    /// The entries of a mapping with user-defined names.
     pub(super) fn entries(&self) -> Vec<(String, Field<'a>)> {
         let section = self.section();
         let entry = |(name, node): &'a (String, Node)| {

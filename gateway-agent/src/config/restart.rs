@@ -1,13 +1,12 @@
-//! What of a changed configuration is taken over only by a restart: sockets, files on disk, and what
-//! is followed. And what of it decides who is let in.
+//! The settings that only a restart applies: sockets, files on disk, and the followed source.
 
 use gateway_upstream::UpstreamLimits;
 
 use super::{Config, RegistryConfig};
 
 impl Config {
-    /// The settings that are others than in the configuration that the gateway was started with,
-    /// and that need a restart, by their names in the file.
+    /// Returns the names of the settings that differ from the started configuration and need a
+    /// restart.
     pub fn needs_restart(&self, started: &Self) -> Vec<&'static str> {
         let (new, old) = (&self.registry, &started.registry);
         [
@@ -33,8 +32,8 @@ impl Config {
         .collect()
     }
 
-    /// This configuration with what needs a restart as the gateway was started with it.
-    pub fn as_served(self, started: &Self) -> Self {
+    /// Returns this configuration with the started values of the settings that need a restart.
+    pub fn with_started_values(self, started: &Self) -> Self {
         let limits = UpstreamLimits { sessions: started.limits.sessions, ..self.limits };
         let (runtime, tools) = (self.registry.runtime, self.registry.tools);
         let registry = RegistryConfig { runtime, tools, ..started.registry.clone() };

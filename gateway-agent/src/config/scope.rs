@@ -15,10 +15,14 @@ pub(super) fn read(section: &Section<'_>, args: &Args, source: Option<&Source>) 
         told => (Some(told.to_vec()), None),
     };
     if (roots.is_some() || file.is_some()) && !matches!(source, Some(Source::Grpc(_)) | None) {
-        section.problem("`scope` needs a grpc(s):// source; the others always bring everything");
+        section.problem(
+            "`scope` needs a grpc(s):// source; other sources always deliver the whole catalog",
+        );
     }
     let scope = match (roots, &file) {
-        (Some(_), Some(_)) => Err("has a scope and a `scopeFile`; keep one of them".to_owned()),
+        (Some(_), Some(_)) => {
+            Err("`scope` and `scopeFile` are both set; remove one of them".to_owned())
+        }
         (None, Some(file)) => ScopeConfig::read(file),
         (Some(roots), None) => Scope::from_roots(&roots).map_err(|e| format!("`scope`: {e}")),
         (None, None) => Ok(Scope::Everything),

@@ -1,4 +1,4 @@
-//! Reads secrets of the configuration: texts, files and environment variables.
+//! Reads secrets: literal texts, files and environment variables.
 
 use std::{collections::BTreeMap, path::PathBuf};
 
@@ -6,8 +6,7 @@ use gateway_upstream::SecretSource;
 
 use super::read::Field;
 
-/// Reads a field that is a text, `{ file: PATH }` or `{ env: NAME }`, and checks that the secret is
-/// readable.
+/// Reads a text, `{ file: PATH }` or `{ env: NAME }`, and checks that the secret is readable.
 pub(super) fn read(field: &Field<'_>) -> Option<SecretSource> {
     if !field.is_mapping() {
         return field.text().map(SecretSource::text);
@@ -18,7 +17,7 @@ pub(super) fn read(field: &Field<'_>) -> Option<SecretSource> {
         (Some(file), None) => file.text().map(|path| SecretSource::file(PathBuf::from(path))),
         (None, Some(name)) => name.parse(of_environment),
         _ => {
-            section.problem("needs one of `file: PATH` and `env: NAME`, or is a text itself");
+            section.problem("set one of `file: PATH` and `env: NAME`, or a literal text");
             None
         }
     };
@@ -35,13 +34,12 @@ fn of_environment(name: &str) -> Result<SecretSource, String> {
     value.filter(|value| !value.is_empty()).map(SecretSource::text).ok_or_else(missing)
 }
 
-/// A variable of the gateway's environment.
 pub(super) fn variable(name: &str) -> Option<String> {
     #[expect(clippy::disallowed_methods, reason = "this is a part of the configuration's reader")]
     std::env::var(name).ok()
 }
 
-/// Reads a field that is a mapping of names to secrets; empty if it is absent.
+/// Reads a mapping of names to secrets.
 pub(super) fn pairs(field: Option<&Field<'_>>) -> BTreeMap<String, SecretSource> {
     let entries = field.map(Field::entries).unwrap_or_default();
     let entry = |(name, field): (String, Field<'_>)| read(&field).map(|secret| (name, secret));

@@ -11,12 +11,11 @@ pub(super) fn read(registry: &Section<'_>) -> MaxStaleness {
     let limits = MaxStaleness { tools: age("tools"), read_only_tools: age("readOnlyTools") };
     match (limits.tools, limits.read_only_tools) {
         (None, Some(_)) if section.find("tools").is_none() => section.problem(
-            "`readOnlyTools` has a limit and `tools` has none; give `tools` one that is as long \
-             or shorter",
+            "`readOnlyTools` is set and `tools` is not; set `tools` to the same or a shorter time",
         ),
         (Some(tools), Some(read_only)) if tools > read_only => section.problem(
-            "`tools` is longer than `readOnlyTools`; what may change something must not be \
-             called for longer than what only reads",
+            "`tools` is longer than `readOnlyTools`; tools with side effects must not be allowed a \
+             staler catalog than read-only tools",
         ),
         _ => {}
     }

@@ -1,5 +1,5 @@
-//! Where a gateway keeps its cache if its working directory is not its own: below the state
-//! directory of the user, one directory for each configuration.
+//! The default cache of a gateway that can be started in any directory: one directory per
+//! configuration below the user's state directory.
 
 use std::path::PathBuf;
 
@@ -8,10 +8,10 @@ use registry_core::Digest;
 use super::{Args, secret::variable};
 
 const NAME: &str = "gateway-agent";
-/// Digits of the digest in the name of a directory.
+/// Length of the digest in a directory name.
 const DIGITS: usize = 16;
 
-/// The cache of the configuration that the flags name; `None` if the user has no home directory.
+/// The cache for the flags. `None` if the user has no home directory.
 pub fn state_file(args: &Args) -> Option<PathBuf> {
     let absolute = |name: &str| {
         let path = variable(name).map(PathBuf::from);

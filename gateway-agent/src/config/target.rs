@@ -1,6 +1,6 @@
-//! Reading the `targets` block.
+//! Reads the `targets` list.
 //!
-//! Registration of a target's server is not checked, because it may change at any time.
+//! Targets may name servers that are not registered, because the catalog can change at any time.
 
 use std::{
     collections::{BTreeMap, HashMap, HashSet},
@@ -20,11 +20,10 @@ use super::{
     read::{Field, Section},
     secret, tls,
 };
-use crate::identity::settings::ProofsConfig;
+use crate::identity::settings::AuthenticationConfig;
 
-/// Headers of a message as such, or of its connection, and those that the gateway sets for each
-/// request; `mcp-*` is the protocol's.
-const OWN_HEADERS: [&str; 14] = [
+/// Headers that the gateway sets itself. The prefix `mcp-` is reserved for the protocol, too.
+const RESERVED_HEADERS: [&str; 14] = [
     "a2a-version",
     "accept",
     "connection",
@@ -41,17 +40,17 @@ const OWN_HEADERS: [&str; 14] = [
     "user-agent",
 ];
 
-/// Reads all targets; one that is wrong is left out and reported.
-pub(super) fn read(root: &Section<'_>, proofs: &ProofsConfig) -> Vec<TargetConfig> {
+/// Reads all targets. Invalid ones are skipped and reported.
+pub(super) fn read(root: &Section<'_>, authentication: &AuthenticationConfig) -> Vec<TargetConfig> {
     let items = root.find("targets").map(|field| field.list()).unwrap_or_default();
     let mut servers = HashSet::new();
     let mut prefixes: HashMap<Prefix, Name> = HashMap::new();
     let mut targets = Vec::new();
     for item in items {
         let Some(target) = target(&item) else { continue };
-        if proofs.jwt.is_none() && target.transport.grant() == Some(Grant::TokenExchange) {
+        if authentication.jwt.is_none() && target.transport.grant() == Some(Grant::TokenExchange) {
             item.problem(
-                "`tokenExchange` needs `identity.jwt`: nothing else makes callers show tokens",
+                "`tokenExchange` needs `identity.jwt`, because it exchanges the tokens of callers",
             );
         }
         let name = &target.server.name;
@@ -60,15 +59,15 @@ pub(super) fn read(root: &Section<'_>, proofs: &ProofsConfig) -> Vec<TargetConfi
             && owner != name
         {
             item.problem(format!(
-                "{name} and {owner} have the same prefix `{}`, so nobody could tell apart what they \
-                 expose; give one of them another with `prefix: …`",
+                "{name} and {owner} have the same prefix `{}`, so their tools and prompts would have equal \
+                 names; set another `prefix` for one of them",
                 target.prefix.as_str()
             ));
         }
         if servers.insert(target.server.clone()) {
             targets.push(target);
         } else {
-            item.problem(format!("{} has a target already; remove one", target.server));
+            item.problem(format!("{} already has a target; remove one of them", target.server));
         }
     }
     targets
@@ -78,11 +77,12 @@ fn target(item: &Field<'_>) -> Option<TargetConfig> {
     let section = item.section();
     let agent = section.find("agent");
     let is_agent = agent.is_some();
-    let name = agent.or_else(|| section.require("server", "it names a registered server"));
-    let version =
-        section.require("version", "the exact registered version, or \"*\" for every other one");
+    let name =
+        agent.or_else(|| section.require("server", "set it to the name of a registered server"));
+    let version = section
+        .require("version", "set it to an exact version, or to \"*\" for all other versions");
     let server = id(if is_agent { Kind::Agent } else { Kind::Server }, name, version);
-    // What an agent has is under no names of its own.
+    // Agents expose no names, so a prefix has no effect.
     let prefix = (!is_agent).then(|| section.find("prefix")).flatten();
     let prefix = prefix.map(|field| field.parse(self::prefix));
     let exposes = (!is_agent).then(|| section.find("exposes")).flatten();
@@ -106,12 +106,14 @@ fn exposures(field: &Field<'_>) -> Vec<Exposure> {
 
 fn exposure(text: &str) -> Result<Exposure, String> {
     let found = Exposure::ALL.into_iter().find(|exposure| exposure.as_str() == text);
-    found.ok_or_else(|| format!("`{text}` cannot be exposed; write `prompts` or `resources`"))
+    found.ok_or_else(|| format!("`{text}` cannot be exposed; use `prompts` or `resources`"))
 }
 
 fn prefix(text: &str) -> Result<Prefix, String> {
     Prefix::parse(text).ok_or_else(|| {
-        format!("`{text}` is not a prefix: a letter, and then letters, digits, dots and hyphens")
+        format!(
+            "`{text}` is not a prefix; use a letter, followed by letters, digits, dots and hyphens"
+        )
     })
 }
 
@@ -124,9 +126,9 @@ fn id(kind: Kind, name: Option<Field<'_>>, version: Option<Field<'_>>) -> Option
     Some(TargetId { kind, name: name?, version: version? })
 }
 
-/// The only way to an agent.
+/// Agents have no other transport.
 fn over_http(section: &Section<'_>) -> Option<TransportConfig> {
-    let url = section.require("http", "it is the URL of the agent's JSON-RPC endpoint")?;
+    let url = section.require("http", "set it to the URL of the agent's JSON-RPC endpoint")?;
     http(section, &url)
 }
 
@@ -135,11 +137,11 @@ fn transport(section: &Section<'_>) -> Option<TransportConfig> {
         (Some(url), None) => http(section, &url),
         (None, Some(stdio)) => child(stdio.section()),
         (Some(_), Some(_)) => {
-            section.problem("has both `http` and `stdio`; remove one");
+            section.problem("`http` and `stdio` are both set; remove one of them");
             None
         }
         (None, None) => {
-            section.problem("has neither `http: URL` nor `stdio: { command: … }`; add one");
+            section.problem("set `http: URL` or `stdio: { command: … }`");
             None
         }
     }
@@ -151,7 +153,7 @@ fn http(section: &Section<'_>, url: &Field<'_>) -> Option<TransportConfig> {
     let tls = section.find("tls").map(|field| tls::read_target(&field, url.as_deref()));
     let auth = section.find("auth").map(|field| auth::read(&field, url.as_deref()).map(Box::new));
     if auth.is_some() && headers.keys().any(|name| name.eq_ignore_ascii_case("authorization")) {
-        section.problem("has both `auth` and a header `authorization`; remove one");
+        section.problem("`auth` and a header `authorization` are both set; remove one of them");
     }
     let auth = match auth {
         Some(auth) => Some(auth?),
@@ -168,8 +170,8 @@ pub(super) fn endpoint(text: &str) -> Result<String, String> {
     if authority.is_some_and(|authority| authority.as_str().contains('@')) {
         let shown = redact_url(text);
         return Err(format!(
-            "the URL of {shown} has a user and a password, which are not sent; write them as \
-             `headers: {{ authorization: … }}`"
+            "the URL of {shown} contains a user and a password; remove them, and set \
+             `headers: {{ authorization: … }}` instead"
         ));
     }
     let good = uri.is_some_and(|uri| {
@@ -193,33 +195,32 @@ fn headers(section: &Section<'_>) -> BTreeMap<String, SecretSource> {
     headers
 }
 
-/// Whether a header may be sent to an upstream.
 pub(super) fn check_header(name: &str, value: &SecretSource) -> Result<(), String> {
     if name.parse::<HeaderName>().is_err() {
         return Err(format!("`{name}` is not a header name"));
     }
     let lower = name.to_ascii_lowercase();
-    if OWN_HEADERS.contains(&lower.as_str()) || lower.starts_with("mcp-") {
-        return Err(format!("the gateway itself sets `{name}`; remove it"));
+    if RESERVED_HEADERS.contains(&lower.as_str()) || lower.starts_with("mcp-") {
+        return Err(format!("the gateway sets the header `{name}` itself; remove it"));
     }
     if value.read().is_ok_and(|value| value.parse::<HeaderValue>().is_err()) {
-        return Err(format!("the value of `{name}` has characters that no header may have"));
+        return Err(format!("the value of `{name}` has characters that HTTP headers do not allow"));
     }
     Ok(())
 }
 
 fn child(section: Section<'_>) -> Option<TransportConfig> {
-    let command = section.require("command", "it is the program to start");
+    let command = section.require("command", "set it to the program to start");
     let command = command.and_then(|field| field.text()).map(PathBuf::from);
     let args = section.texts("args");
     let env = secret::pairs(section.find("env").as_ref());
     for name in env.keys().filter(|name| name.is_empty() || name.contains(['=', '\0'])) {
-        section.problem(format!("env: `{name}` is not a name of a variable"));
+        section.problem(format!("env: `{name}` is not a valid variable name"));
     }
     let env = child_environment(env);
     let cwd = section.find("cwd").and_then(|field| field.text()).map(PathBuf::from);
     if command.as_ref().is_some_and(|command| command.as_os_str().is_empty()) {
-        section.problem("`command` is empty; name the program to start");
+        section.problem("`command` is empty; set it to the program to start");
     }
     let limits = limits(&section);
     let most_own = section.find("maxCallerChildren").and_then(|field| field.positive());
@@ -237,13 +238,14 @@ fn limits(section: &Section<'_>) -> ChildLimits {
         processes: limit("processes"),
     };
     if limits != ChildLimits::default() && cfg!(not(target_os = "linux")) {
-        section.problem("can be set on Linux only; remove it");
+        section.problem("is supported on Linux only; remove it");
     }
     section.finish();
     limits
 }
 
-/// The gateway's own `PATH`, so that programs are found, and what is configured; nothing else.
+/// The configured variables, and the gateway's `PATH` to find programs. The child inherits nothing
+/// else.
 fn child_environment(
     mut configured: BTreeMap<String, SecretSource>,
 ) -> BTreeMap<String, SecretSource> {

@@ -1,4 +1,4 @@
-//! Tables of configurations that are taken and that are refused.
+//! Valid and invalid configurations.
 
 mod template;
 mod tools;
@@ -24,7 +24,7 @@ fn parse_with(text: &str, args: &Args) -> Result<Config, Vec<String>> {
 }
 
 #[test]
-fn a_source_is_enough() {
+fn source_alone_is_valid() {
     let config = parse(DEFAULTS).unwrap();
     assert_eq!(config.listen.to_string(), "127.0.0.1:7080");
     assert_eq!(
@@ -41,7 +41,7 @@ fn a_source_is_enough() {
 }
 
 #[test]
-fn session_key_file_must_have_keys() {
+fn session_key_file_must_contain_keys() {
     let file = tempfile::NamedTempFile::new().unwrap();
     let text = format!("{DEFAULTS}\nsessionKeyFile: {}\n", file.path().display());
     std::fs::write(&file, "A".repeat(43)).unwrap();
@@ -54,14 +54,14 @@ fn session_key_file_must_have_keys() {
 }
 
 #[test]
-fn a_registry_may_have_several_servers() {
+fn registry_accepts_several_servers() {
     let config = parse("registry: { source: 'grpcs://a:1, b:2' }").unwrap();
     let addresses = ["https://a:1", "https://b:2"].map(str::to_owned);
     assert_eq!(config.registry.source.address, Source::Grpc(addresses.to_vec()));
 }
 
 #[test]
-fn a_scope_is_a_list_or_one_text_and_the_flag_goes_before_all_of_it() {
+fn scope_flag_overrides_list_and_text() {
     let with = |scope: &str| format!("registry:\n  source: grpc://a:1\n  {scope}\n");
     for one in ["scope: agent/x@*", "scope: [agent/x@*]"] {
         assert_eq!(parse(&with(one)).unwrap().registry.source.scope.scope.to_string(), "agent/x@*");
@@ -78,11 +78,11 @@ fn a_scope_is_a_list_or_one_text_and_the_flag_goes_before_all_of_it() {
         assert_eq!((scope.scope.to_string(), scope.file), ("tag:a".to_owned(), None));
     }
     let both = parse(&with("scope: [agent/x@*]\n  scopeFile: ./missing")).unwrap_err();
-    assert!(both[0].contains("keep one of them"), "{both:?}");
+    assert!(both[0].contains("remove one of them"), "{both:?}");
 }
 
 #[test]
-fn everything_can_be_set() {
+fn all_options_are_read() {
     let config = parse(
         r#"
 name: edge-1
@@ -143,7 +143,7 @@ limits: { requestBytes: 1000, responseBytes: 2000, sessions: 5, connectTimeoutMs
 }
 
 #[test]
-fn flags_go_before_the_file() {
+fn flags_override_file() {
     let args = Args::parse_from([
         "gateway-agent",
         "--listen=127.0.0.1:1",
@@ -158,7 +158,7 @@ fn flags_go_before_the_file() {
 }
 
 #[test]
-fn other_addresses_need_a_confession() {
+fn listen_beyond_loopback_needs_insecure() {
     let open = format!("listen: 0.0.0.0:7080\n{DEFAULTS}");
     assert!(parse(&open).unwrap_err()[0].contains("--insecure"));
     let args = Args { insecure: true, ..Args::default() };
@@ -166,7 +166,7 @@ fn other_addresses_need_a_confession() {
 }
 
 #[test]
-fn every_problem_is_reported_at_once_with_its_line() {
+fn all_problems_are_reported_with_lines() {
     let found = parse(
         "listen: here
 registry:
@@ -185,7 +185,7 @@ limits: { sessions: 0 }
     .unwrap_err();
     for (start, end) in [
         ("line 1: listen: `here` is not an address", ""),
-        ("line 3: registry.source: `ftp://x` is no source", ""),
+        ("line 3: registry.source: `ftp://x` is not a source", ""),
         ("line 4: registry.pollInterval: `10` is not a duration", ""),
         ("line 5: registry.validation.startup.missingEntity: `fatal`", "error, warn, ignore"),
         ("line 5: registry.validation.runtime.unknownCaller: `error`", "allow, warn, deny"),
@@ -205,7 +205,7 @@ limits: { sessions: 0 }
 }
 
 #[test]
-fn hint_needs_an_unquoted_star() {
+fn hint_needs_unquoted_star() {
     for (line, has_hint) in [
         ("version: *", true),
         ("- { server: a, version: * }", true),
@@ -219,12 +219,12 @@ fn hint_needs_an_unquoted_star() {
 }
 
 #[test]
-fn each_of_these_is_refused() {
+fn invalid_options_are_rejected() {
     for (text, expected) in [
         ("", "registry.source: missing; write grpc(s)://"),
         ("registry: [", "not valid YAML"),
-        ("targets:\n  - { server: a, version: *, http: 'http://h' }", "write `\"*\"`"),
-        ("targets:\n  - server: a\n    version: *\n    http: 'http://h'", "write `\"*\"`"),
+        ("targets:\n  - { server: a, version: *, http: 'http://h' }", "use `\"*\"`"),
+        ("targets:\n  - server: a\n    version: *\n    http: 'http://h'", "use `\"*\"`"),
         ("registry: {source: 'grpc://h:1'}\nregistry: {}", "duplicate"),
         ("- 1", "expected a mapping, found a list"),
         ("registry: { source: grpcs://h }", "must be grpc(s)://host:port"),
@@ -232,7 +232,7 @@ fn each_of_these_is_refused() {
             "registry: { source: grpcs://h:1, tokenFile: /nobody/has/this }",
             "registry.tokenFile: cannot",
         ),
-        ("registry: { source: grpcs://h:1, certFile: x }", "`certFile` and `keyFile` go together"),
+        ("registry: { source: grpcs://h:1, certFile: x }", "set both `certFile` and `keyFile`"),
         (
             "registry: { source: 'grpc://h:1' }\ntls: { certFile: x }",
             "tls: `certFile` and `keyFile` go together",
@@ -253,7 +253,7 @@ fn each_of_these_is_refused() {
         ),
         (
             "registry: { source: 'grpc://h:1', maxStaleness: { readOnlyTools: 1h } }",
-            "registry.maxStaleness: `readOnlyTools` has a limit and `tools` has none",
+            "registry.maxStaleness: `readOnlyTools` is set and `tools` is not",
         ),
         (
             "registry: { source: 'grpc://h:1', maxStaleness: { tools: 2h, readOnlyTools: 1h } }",
@@ -282,7 +282,7 @@ fn each_of_these_is_refused() {
 }
 
 #[test]
-fn a_child_has_no_other_fields_than_these() {
+fn stdio_rejects_unknown_fields() {
     for (child, expected) in [
         ("command: x, arg: 5", "targets[0].stdio.arg: unknown field; here go command, args, env"),
         ("command: x, limits: { memory: 5 }", "targets[0].stdio.limits.memory: unknown field"),
@@ -296,7 +296,7 @@ fn a_child_has_no_other_fields_than_these() {
 }
 
 #[test]
-fn no_problem_repeats_a_password() {
+fn problems_omit_passwords() {
     let secret = "S3CRET";
     for source in [
         format!("http://user:{secret}@/x"),
@@ -324,7 +324,7 @@ fn no_problem_repeats_a_password() {
 }
 
 #[test]
-fn what_could_never_be_meant_is_refused() {
+fn meaningless_combinations_are_rejected() {
     let target =
         |more: &str| format!("{DEFAULTS}\ntargets: [{{ server: a, version: 1.0.0, {more} }}]");
     let mut cases = Vec::new();
@@ -339,7 +339,7 @@ fn what_could_never_be_meant_is_refused() {
         "user-agent",
     ] {
         let header = format!("http: 'http://h/', headers: {{ {name}: x }}");
-        cases.push((target(&header), "the gateway itself sets"));
+        cases.push((target(&header), "itself; remove it"));
     }
     for origin in [
         "*",
@@ -351,10 +351,10 @@ fn what_could_never_be_meant_is_refused() {
         "https://*.example",
         "https://u@a.example",
     ] {
-        cases.push((format!("{DEFAULTS}\nallowedOrigins: ['{origin}']"), "is no origin"));
+        cases.push((format!("{DEFAULTS}\nallowedOrigins: ['{origin}']"), "is not an origin"));
     }
     for host in ["", "https://a.example", "a.example/path", "*", "u@a.example"] {
-        cases.push((format!("{DEFAULTS}\nallowedHosts: ['{host}']"), "is no host name"));
+        cases.push((format!("{DEFAULTS}\nallowedHosts: ['{host}']"), "is not a host name"));
     }
     for name in ["", "A=B"] {
         let child = format!("stdio: {{ command: x, env: {{ '{name}': z }} }}");
@@ -370,14 +370,14 @@ fn what_could_never_be_meant_is_refused() {
 }
 
 #[test]
-fn an_agent_is_a_target_over_http_and_nothing_else() {
+fn agent_target_supports_only_http() {
     let targets = |list: &str| parse(&format!("{DEFAULTS}\ntargets: [{list}]"));
     let agent = "agent: team/docs, version: 1.2.0, http: 'https://h/a2a'";
     let server = "server: team/docs, version: 1.2.0, http: 'https://h/mcp'";
     let found = targets(&format!("{{ {agent} }}, {{ {server} }}")).unwrap().targets;
     let keys: Vec<_> = found.iter().map(|target| target.server.to_string()).collect();
     assert_eq!(keys, ["agent/team/docs@1.2.0", "server/team/docs@1.2.0"]);
-    // What agents have is under no names, so that nothing can be confused.
+    // Agents expose no names, so no prefix can collide.
     targets(&format!(
         "{{ {agent} }}, {{ server: other, version: 1.0.0, http: 'http://h/', prefix: docs }}"
     ))
@@ -391,7 +391,7 @@ fn an_agent_is_a_target_over_http_and_nothing_else() {
         ("{ agent: a, http: 'http://h/' }", "version: missing"),
         (
             "{ agent: a, version: 1.0.0, http: 'http://h/', headers: { A2A-Version: 1 } }",
-            "itself sets",
+            "itself; remove it",
         ),
     ] {
         let problems = targets(list).unwrap_err().join("\n");
@@ -400,7 +400,7 @@ fn an_agent_is_a_target_over_http_and_nothing_else() {
 }
 
 #[test]
-fn a_missing_file_is_fine_only_where_flags_say_enough() {
+fn missing_file_needs_flags() {
     let missing = Some(PathBuf::from("/nowhere/gateway.yaml"));
     let source = Some("file://x".to_owned());
     let named = Args { config: missing, registry: source, ..Args::default() };
@@ -410,13 +410,13 @@ fn a_missing_file_is_fine_only_where_flags_say_enough() {
 }
 
 #[test]
-fn beyond_loopback_the_admin_address_asks_for_a_token() {
+fn admin_beyond_loopback_needs_token() {
     assert!(parse(DEFAULTS).unwrap().admin.is_none());
     let with = |more: &str| parse(&format!("{DEFAULTS}\n{more}"));
     let local = with("admin: 127.0.0.1:7081").unwrap().admin.unwrap();
     assert!(local.token.is_none() && local.listen.port() == 7081);
     let open = with("admin: 0.0.0.0:7081").unwrap_err();
-    assert!(open.len() == 1 && open[0].contains("give `adminTokenFile`"), "{open:?}");
+    assert!(open.len() == 1 && open[0].contains("set `adminTokenFile`"), "{open:?}");
     let file = tempfile::NamedTempFile::new().unwrap();
     let guarded = format!("admin: 0.0.0.0:7081\nadminTokenFile: {}", file.path().display());
     std::fs::write(file.path(), "short").unwrap();
@@ -428,7 +428,7 @@ fn beyond_loopback_the_admin_address_asks_for_a_token() {
 }
 
 #[test]
-fn a_collector_has_an_endpoint_and_a_ratio() {
+fn otlp_needs_endpoint_and_valid_ratio() {
     let with = |otlp: &str| parse(&format!("{DEFAULTS}\ntracing: {{ otlp: {otlp} }}"));
     let config = with("{ endpoint: 'http://c:4318', headers: { a: s3cret }, sampleRatio: 0.5 }");
     let config = config.unwrap();
@@ -440,7 +440,7 @@ fn a_collector_has_an_endpoint_and_a_ratio() {
         ("{ endpoint: 'grpc://c:4317' }", "http(s)://host:port"),
         ("{ endpoint: 'http://u:p@c' }", "without credentials"),
         ("{ endpoint: 'http://c', sampleRatio: 1.5 }", "a number from 0 to 1"),
-        ("{ endpoint: 'http://c', headers: { 'a b': x } }", "is no header"),
+        ("{ endpoint: 'http://c', headers: { 'a b': x } }", "is not valid in HTTP"),
     ] {
         let problems = with(bad).unwrap_err();
         assert!(problems.len() == 1 && problems[0].contains(problem), "{bad}: {problems:?}");
@@ -448,7 +448,7 @@ fn a_collector_has_an_endpoint_and_a_ratio() {
 }
 
 #[test]
-fn drain_is_no_shorter_than_the_longest_call() {
+fn drain_timeout_covers_longest_call() {
     let with = |more: &str| parse(&format!("{DEFAULTS}\n{more}\n"));
     let timeout = |more: &str| with(more).unwrap().drain_timeout();
     let long = "limits: { tools: [{ tool: fetch, callTimeoutMs: 900000 }] }";

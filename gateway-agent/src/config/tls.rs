@@ -1,7 +1,6 @@
-//! The `tls` block, for callers, and that of a target.
+//! The `tls` section of callers, and that of a target.
 //!
-//! Whether the files can be used is looked at here; later they are read again while the gateway
-//! runs.
+//! The files are validated here, and read again at run time.
 
 use std::path::PathBuf;
 
@@ -12,7 +11,6 @@ use super::{
     read::{Field, Section},
 };
 
-/// Reads what the `tls` block and the flags say of TLS for callers.
 pub(super) fn read(root: &Section<'_>, args: &Args) -> Option<ServerFiles> {
     let section = root.section("tls");
     let written = identity(&section);
@@ -41,15 +39,15 @@ pub(super) fn read(root: &Section<'_>, args: &Args) -> Option<ServerFiles> {
     files
 }
 
-/// Reads the `tls` block of a target at this URL.
+/// Reads the section of a target. `url` is the target's.
 pub(super) fn read_target(field: &Field<'_>, url: Option<&str>) -> ClientFiles {
     let section = field.section();
     let files = ClientFiles { ca: file(&section, "caFile"), identity: identity(&section) };
     if url.is_some_and(|url| !url.starts_with("https:")) {
-        section.problem("is of no use without TLS; write the target's URL with https://");
+        section.problem("has no effect without TLS; use an https:// URL for the target");
     }
     if files == ClientFiles::default() {
-        section.problem("names nothing; give `caFile`, or `certFile` and `keyFile`");
+        section.problem("is empty; set `caFile`, or `certFile` and `keyFile`");
     } else if let Err(e) = files.check() {
         section.problem(e.to_string());
     }
@@ -57,19 +55,17 @@ pub(super) fn read_target(field: &Field<'_>, url: Option<&str>) -> ClientFiles {
     files
 }
 
-/// A certificate and its key.
 pub(super) fn identity(section: &Section<'_>) -> Option<(PathBuf, PathBuf)> {
     match (file(section, "certFile"), file(section, "keyFile")) {
         (Some(certificate), Some(key)) => Some((certificate, key)),
         (None, None) => None,
         _ => {
-            section.problem("`certFile` and `keyFile` go together");
+            section.problem("set both `certFile` and `keyFile`, or neither");
             None
         }
     }
 }
 
-/// A file that is named.
 pub(super) fn file(section: &Section<'_>, name: &'static str) -> Option<PathBuf> {
     section.find(name).and_then(|field| field.text()).map(PathBuf::from)
 }

@@ -1,5 +1,5 @@
-//! Reads `limits.tools`. Entries may name tools that are not registered, because the catalog can change
-//! at any time.
+//! Reads `limits.tools`. Entries may name unregistered tools, because the catalog can change at any
+//! time.
 
 use std::time::Duration;
 
@@ -12,12 +12,13 @@ use super::{
 };
 use crate::pipeline::ToolLimits;
 
-/// Default of `drainTimeout`, unless a call may take longer. Calls of a removed target have as long.
+/// Default of `drainTimeout`, unless a call can take longer. Also applies to calls of a removed
+/// target.
 const DRAIN_TIMEOUT: Duration = Duration::from_mins(10);
 
 impl Config {
-    /// The time for running calls after the signal to stop. A composition can make several calls in
-    /// sequence, so the default is longer than the longest call of a server.
+    /// The drain time at shutdown. A composition makes several calls in sequence, so the default
+    /// exceeds the longest call timeout.
     pub fn drain_timeout(&self) -> Duration {
         let longest = || longest_call(&self.limits, &self.tool_limits).max(DRAIN_TIMEOUT);
         self.drain_timeout.unwrap_or_else(longest)
@@ -31,16 +32,16 @@ pub(super) fn longest_call(limits: &UpstreamLimits, tools: &[ToolLimits]) -> Dur
     Duration::from_millis(longest.saturating_add(limits.connect_timeout_ms))
 }
 
-/// Reads the list. Invalid entries are omitted and reported.
+/// Reads the list. Invalid entries are skipped and reported.
 pub(super) fn read(limits: &Section<'_>) -> Vec<ToolLimits> {
     tools::read_each(limits, entry, |entry| &entry.tool)
 }
 
 fn entry(item: &Field<'_>) -> Option<ToolLimits> {
     let section = item.section();
-    let tool = section.require("tool", "it names a tool: NAME or NAME@VERSION");
+    let tool = section.require("tool", "set it to a tool: NAME or NAME@VERSION");
     let tool = tool.and_then(|field| field.parse(str::parse));
-    let timeout = section.require("callTimeoutMs", "it is the longest wait in milliseconds");
+    let timeout = section.require("callTimeoutMs", "set it to the timeout in milliseconds");
     let call_timeout_ms = timeout.and_then(|field| field.positive());
     section.finish();
     Some(ToolLimits { tool: tool?, call_timeout_ms: call_timeout_ms? })

@@ -1,6 +1,6 @@
-//! A YAML document as a tree that remembers its lines.
+//! A YAML document as a tree with line numbers.
 //!
-//! serde's derived readers stop at the first problem and know no paths, hence the tree.
+//! Serde's derived readers stop at the first error and report no paths.
 
 use std::fmt;
 
@@ -10,7 +10,7 @@ use serde::{
 };
 use serde_saphyr::Spanned;
 
-/// A node and the line on which it begins.
+/// A node and its first line.
 #[derive(Debug, Clone)]
 pub(super) struct Node {
     pub(super) line: u64,
@@ -29,14 +29,14 @@ pub(super) enum Value {
 }
 
 impl Value {
-    /// What it is, for people.
+    /// A description for error messages.
     pub(super) fn describe(&self) -> String {
         match self {
             Self::Null => "nothing".to_owned(),
             Self::Bool(value) => format!("the boolean {value}"),
             Self::Integer(value) => format!("the number {value}"),
             Self::Float(value) => format!("the number {value}"),
-            // It may be a secret in a wrong place.
+            // Omitted: it can be a misplaced secret.
             Self::Text(_) => "a text".to_owned(),
             Self::List(_) => "a list".to_owned(),
             Self::Map(_) => "a mapping".to_owned(),
@@ -44,7 +44,7 @@ impl Value {
     }
 }
 
-/// Parses one YAML document; an empty one is an empty mapping.
+/// Parses one YAML document. An empty one is an empty mapping.
 pub(super) fn parse(text: &str) -> Result<Node, serde_saphyr::Error> {
     let root = serde_saphyr::from_str::<Spanned<Value>>(text)?;
     let node = Node::from(root);
@@ -63,7 +63,7 @@ pub(super) fn hint(line: &str) -> Option<&'static str> {
             (Some(open), _) if open == character => quote = None,
             (None, '"' | '\'') if is_start => quote = Some(character),
             (None, '#') if before.is_whitespace() => return None,
-            (None, '*') if is_start => return Some("; an unquoted `*` is an alias, write `\"*\"`"),
+            (None, '*') if is_start => return Some("; an unquoted `*` is an alias, use `\"*\"`"),
             _ => {}
         }
         before = character;

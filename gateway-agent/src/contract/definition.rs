@@ -1,7 +1,6 @@
-//! What of a tool's definition callers rely on, part by part, known by digests.
+//! The parts of a tool's definition that callers rely on, with their digests.
 //!
-//! Equal digests mean the same JSON values, however they are written. `icons` are no part: they
-//! promise nothing.
+//! Digests are of canonical JSON, so formatting does not matter. `icons` are ignored.
 
 use std::collections::BTreeMap;
 
@@ -14,28 +13,27 @@ use registry_core::{
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, value::RawValue};
 
-/// A part of a definition.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub enum Part {
-    /// For people.
+pub enum DefinitionPart {
+    /// The title for people.
     Title,
-    /// For the model.
+    /// The description for models.
     Description,
-    /// What a call may do.
+    /// The behavior hints.
     Annotations,
-    /// What it takes.
+    /// The schema of the arguments.
     InputSchema,
-    /// What it gives.
+    /// The schema of the structured result.
     OutputSchema,
-    /// Whether it runs as a task.
+    /// The task support.
     Execution,
-    /// Metadata, such as the interface of an MCP App.
+    /// Metadata, for instance the interface of an MCP App.
     #[serde(rename = "_meta")]
     Meta,
 }
 
-impl Part {
+impl DefinitionPart {
     /// All parts.
     pub const ALL: [Self; 7] = [
         Self::Title,
@@ -46,7 +44,7 @@ impl Part {
         Self::Execution,
         Self::Meta,
     ];
-    /// The parts that pins of earlier releases do not have.
+    /// Parts that pins of earlier releases lack.
     const LATER: [Self; 2] = [Self::Execution, Self::Meta];
 
     /// The member of a definition.
@@ -62,14 +60,14 @@ impl Part {
         }
     }
 
-    /// The part in which a JSON pointer into a definition leads.
+    /// The part that contains a JSON Pointer.
     pub(super) fn at(pointer: &str) -> Option<Self> {
         let member = pointer.strip_prefix('/')?.split('/').next()?;
         Self::ALL.into_iter().find(|part| part.as_str() == member)
     }
 
-    /// What is registered of it, if that can be compared with the upstream's: a schema that hides
-    /// fields is not the upstream's.
+    /// The registered value, if it is comparable: a schema with hidden fields differs from the
+    /// upstream's on purpose.
     pub(super) fn registered(self, tool: &Tool) -> Option<Value> {
         let text = |text: &Option<String>| text.clone().map(Value::String);
         let hides = tool.source().is_some_and(|source| !source.hide_fields.is_empty());
@@ -87,51 +85,52 @@ impl Part {
     }
 }
 
-/// A definition, known by the digests of those of its parts that it has.
+/// The digests of a definition's parts.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
-pub struct Fingerprint(BTreeMap<Part, Digest>);
+pub struct Fingerprint(BTreeMap<DefinitionPart, Digest>);
 
 impl Fingerprint {
-    /// Of a definition as its server gives it.
-    pub fn of(definition: &RawValue) -> Self {
+    /// Computes the digests of an upstream's definition.
+    pub fn from_definition(definition: &RawValue) -> Self {
         let Ok(members) = Object::parse(definition) else {
-            // Its members cannot be told apart, so all of them are this.
+            // Its members are ambiguous, so all parts have the digest of the whole text.
             let whole = Digest::compute(definition.get().as_bytes());
-            return Self(Part::ALL.into_iter().map(|part| (part, whole)).collect());
+            return Self(DefinitionPart::ALL.into_iter().map(|part| (part, whole)).collect());
         };
-        let digest = |part: Part| {
+        let digest = |part: DefinitionPart| {
             let text = members.find(part.as_str())?.get();
             (text != "null").then(|| (part, digest_of(text)))
         };
-        Self(Part::ALL.into_iter().filter_map(digest).collect())
+        Self(DefinitionPart::ALL.into_iter().filter_map(digest).collect())
     }
 
-    /// The digest of all parts together.
+    /// The digest of all parts.
     pub fn digest(&self) -> Digest {
         let parts = self.0.iter().map(|(part, digest)| format!("{} {digest}\n", part.as_str()));
         Digest::compute(parts.collect::<String>().as_bytes())
     }
 
-    /// The definition as earlier releases saw it.
+    /// The fingerprint without parts that earlier releases ignored.
     pub(super) fn without_later_parts(&self) -> Self {
-        let is_earlier = |(part, _): &(&Part, &Digest)| !Part::LATER.contains(part);
+        let is_earlier =
+            |(part, _): &(&DefinitionPart, &Digest)| !DefinitionPart::LATER.contains(part);
         Self(self.0.iter().filter(is_earlier).map(|(part, digest)| (*part, *digest)).collect())
     }
 
-    /// Takes the parts from `seen` that earlier releases did not see.
+    /// Adds the parts that earlier releases ignored.
     pub(super) fn add_later_parts(&mut self, seen: &Self) {
-        let later = Part::LATER.into_iter().filter_map(|part| Some((part, seen.part(part)?)));
+        let later =
+            DefinitionPart::LATER.into_iter().filter_map(|part| Some((part, seen.part(part)?)));
         self.0.extend(later);
     }
 
-    /// The digest of one part, if there is one.
-    pub fn part(&self, part: Part) -> Option<Digest> {
+    pub fn part(&self, part: DefinitionPart) -> Option<Digest> {
         self.0.get(&part).copied()
     }
 }
 
-/// A text whose names are not unique may be read in different ways: any change of it counts.
+/// Texts with repeated member names are ambiguous, so every change of the text counts.
 fn digest_of(text: &str) -> Digest {
     match parse_json(text.as_bytes()) {
         Ok(value) => digest_of_value(&value),
@@ -139,7 +138,6 @@ fn digest_of(text: &str) -> Digest {
     }
 }
 
-/// The digest of a JSON value.
 pub(super) fn digest_of_value(value: &Value) -> Digest {
     Digest::compute(&canonical_bytes(value))
 }

@@ -1,12 +1,12 @@
-//! Names, help texts and labels of the metrics of contracts. Every label has a fixed set of values.
+//! The metrics of contracts.
 
 use std::collections::BTreeMap;
 
-use metrics::{counter, describe_counter, describe_gauge, gauge};
+use metrics::{counter, gauge};
 
 use super::{
-    definition::Part,
-    judge::{DriftClass, Judgement, State},
+    comparison::{ContractState, ContractStatus, DriftClass},
+    definition::DefinitionPart,
 };
 
 const TOOLS: &str = "gateway_contract_tools";
@@ -14,34 +14,26 @@ const QUARANTINED: &str = "gateway_contract_quarantined_tools";
 const DRIFT: &str = "gateway_contract_drift";
 const CHANGES: &str = "gateway_contract_changes_total";
 
-/// Tells the recorder what the metrics mean.
-pub(super) fn describe() {
-    describe_gauge!(TOOLS, "Tools by how they stand to what their servers list.");
-    describe_gauge!(QUARANTINED, "Tools that are refused for what their servers list.");
-    describe_gauge!(DRIFT, "Tools with a part that differs, by part and class.");
-    describe_counter!(CHANGES, "Changes of how a tool stands to what its server lists.");
-}
-
-/// A tool has come into this state.
-pub(super) fn count_change(to: State) {
+pub(super) fn count_change(to: ContractState) {
     counter!(CHANGES, "state" => to.as_str()).increment(1);
 }
 
-/// How all tools are now.
-pub(super) fn set<'a>(judged: impl Iterator<Item = &'a Judgement>, quarantined: usize) {
-    let mut states = BTreeMap::<State, u32>::new();
-    let mut parts = BTreeMap::<(Part, DriftClass), u32>::new();
-    for judgement in judged {
-        *states.entry(judgement.state).or_default() += 1;
-        for drift in &judgement.drift {
+pub(super) fn set<'a>(compared: impl Iterator<Item = &'a ContractStatus>, quarantined: usize) {
+    let mut states = BTreeMap::<ContractState, u32>::new();
+    let mut parts = BTreeMap::<(DefinitionPart, DriftClass), u32>::new();
+    for status in compared {
+        *states.entry(status.state).or_default() += 1;
+        for drift in &status.drift {
             *parts.entry((drift.part, drift.class)).or_default() += 1;
         }
     }
-    for state in State::ALL {
+    for state in ContractState::ALL {
         let tools = states.get(&state).copied().unwrap_or_default();
         gauge!(TOOLS, "state" => state.as_str()).set(tools);
     }
-    for (part, class) in Part::ALL.into_iter().flat_map(|p| DriftClass::ALL.map(|c| (p, c))) {
+    for (part, class) in
+        DefinitionPart::ALL.into_iter().flat_map(|p| DriftClass::ALL.map(|c| (p, c)))
+    {
         let tools = parts.get(&(part, class)).copied().unwrap_or_default();
         gauge!(DRIFT, "part" => part.as_str(), "class" => class.as_str()).set(tools);
     }

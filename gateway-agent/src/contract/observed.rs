@@ -1,7 +1,6 @@
-//! What calls have shown of tools: arguments and results that break their schemas.
+//! Schema violations of calls, counted per tool while the process runs.
 //!
-//! Counted by tool for as long as the process lives. Metrics by tool are not exported: the number
-//! of tools is unbounded.
+//! They are not metrics, because the number of tools is unbounded.
 
 use std::{
     collections::BTreeMap,
@@ -14,38 +13,34 @@ use std::{
 use registry_core::{Catalog, Key};
 use serde::Serialize;
 
-/// What was seen of one tool's calls.
+/// The violations of one tool.
 #[derive(Debug, Default, Serialize)]
-pub struct Observed {
-    /// Calls whose arguments broke the input schema.
+pub struct ViolationCounter {
+    /// Calls whose arguments violate the input schema.
     arguments: AtomicU64,
-    /// Results that broke the output schema.
+    /// Results that violate the output schema.
     results: AtomicU64,
 }
 
-impl Observed {
-    /// Notes arguments that break the input schema.
-    pub fn note_arguments(&self) {
+impl ViolationCounter {
+    pub fn count_arguments(&self) {
         self.arguments.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Notes a result that breaks the output schema.
-    pub fn note_result(&self) {
+    pub fn count_result(&self) {
         self.results.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Whether anything was noted.
-    pub fn is_any(&self) -> bool {
+    pub fn has_violations(&self) -> bool {
         self.arguments.load(Ordering::Relaxed) + self.results.load(Ordering::Relaxed) > 0
     }
 }
 
-/// What was seen of all tools that somebody asked about.
 #[derive(Debug, Default)]
-pub(super) struct AllObserved(Mutex<BTreeMap<Key, Arc<Observed>>>);
+pub(super) struct ViolationCounters(Mutex<BTreeMap<Key, Arc<ViolationCounter>>>);
 
-impl AllObserved {
-    pub(super) fn of(&self, tool: &Key) -> Arc<Observed> {
+impl ViolationCounters {
+    pub(super) fn for_tool(&self, tool: &Key) -> Arc<ViolationCounter> {
         let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(observed) = all.get(tool) {
             return observed.clone();
@@ -53,14 +48,14 @@ impl AllObserved {
         all.entry(tool.clone()).or_default().clone()
     }
 
-    /// Those of which anything was noted.
-    pub(super) fn noted(&self) -> BTreeMap<Key, Arc<Observed>> {
+    /// The tools with violations.
+    pub(super) fn noted(&self) -> BTreeMap<Key, Arc<ViolationCounter>> {
         let all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let noted = all.iter().filter(|(_, observed)| observed.is_any());
+        let noted = all.iter().filter(|(_, observed)| observed.has_violations());
         noted.map(|(tool, observed)| (tool.clone(), observed.clone())).collect()
     }
 
-    /// Forgets tools that are gone.
+    /// Drops tools that the catalog no longer contains.
     pub(super) fn prune(&self, catalog: &Catalog) {
         let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if all.len() > catalog.len() {

@@ -1,7 +1,7 @@
-//! The definition of each tool when this gateway first saw it after the registration, or when a
-//! person accepted it.
+//! Pins: the definition of each tool when this gateway first saw it, or when an operator accepted
+//! it.
 //!
-//! A pin belongs to one registered document: a new document starts without a pin.
+//! A pin belongs to one registered document; a new document starts without a pin.
 
 use std::collections::BTreeMap;
 
@@ -9,32 +9,31 @@ use registry_core::{Catalog, Digest, Key, Record, Revision};
 use serde::{Deserialize, Serialize};
 
 use super::{
+    comparison::{ComparisonResult, ContractState, ContractStatus, Drift, DriftClass},
     definition::Fingerprint,
-    judge::{Drift, DriftClass, Found, Judgement, State},
 };
 
-/// Most tools that are pinned; what is beyond is not trusted.
+/// Maximum number of pins. Tools beyond it are not trusted.
 const MAX_PINS: usize = 20_000;
 
-/// What is kept of one tool.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(super) struct Pin {
-    /// The registered document.
+    /// The digest of the registered document.
     document: Digest,
-    /// What was first seen, or accepted; `None`: that is not known any more.
+    /// The first seen or accepted definition. `None`: unknown.
     seen: Option<Fingerprint>,
-    /// What a person has accepted, all parts together.
+    /// The digest of the accepted definition.
     accepted: Option<Digest>,
-    /// Whether what was last seen is another, and not accepted.
+    /// Whether the last seen definition differs and was not accepted.
     is_broken: bool,
-    /// Whether `execution` and `_meta` count; pins of earlier releases do not have them.
+    /// Whether `execution` and `_meta` are included; earlier releases lack them.
     #[serde(default)]
     has_all_parts: bool,
 }
 
 impl Pin {
-    /// Completes a pin of an earlier release with the present values of the missing parts.
+    /// Completes a pin of an earlier release with the current values of missing parts.
     fn complete(&mut self, live: &Fingerprint) {
         if std::mem::replace(&mut self.has_all_parts, true) {
             return;
@@ -48,39 +47,42 @@ impl Pin {
     }
 }
 
-/// All pins, as they are written.
+/// The stored form of all pins.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(super) struct Content {
-    /// Earlier pins were lost: of tools that were registered up to this revision, what is seen now
-    /// may not be what was seen first.
+    /// Earlier pins were lost: for tools registered up to this revision, the first seen definition
+    /// is unknown.
     pub(super) distrusted_up_to: Revision,
     /// By `tool/NAME@VERSION`.
     pub(super) pins: BTreeMap<String, Pin>,
 }
 
-/// The pins, and what of them the disk does not have.
 #[derive(Debug, Default)]
 pub(super) struct Pins {
     content: Content,
-    /// Earlier pins were lost, and it is not known yet up to which revision.
+    /// Earlier pins were lost, up to a revision that is not determined yet.
     is_lost: bool,
     is_unsaved: bool,
 }
 
 impl Pins {
-    /// As they were written.
     pub(super) fn read(content: Content) -> Self {
         Self { content, ..Self::default() }
     }
 
-    /// There were some, which cannot be used.
+    /// Pins existed but are unreadable.
     pub(super) fn lost() -> Self {
         Self { is_lost: true, ..Self::default() }
     }
 
-    /// Judges what a comparison found by what was seen earlier; what is seen first is kept.
-    pub(super) fn judge(&mut self, catalog: &Catalog, record: &Record, found: Found) -> Judgement {
+    /// Completes a comparison by the pins, and pins new definitions.
+    pub(super) fn compare_with_pins(
+        &mut self,
+        catalog: &Catalog,
+        record: &Record,
+        found: ComparisonResult,
+    ) -> ContractStatus {
         if std::mem::take(&mut self.is_lost) {
             self.content.distrusted_up_to = catalog.revision();
             self.is_unsaved = true;
@@ -88,15 +90,21 @@ impl Pins {
         let key = record.document.key().to_string();
         let document = record.document.digest();
         let pin = self.content.pins.get(&key).filter(|pin| pin.document == document).cloned();
-        let Found { state, live, mut drift, inherited, is_provisional } = found;
+        let ComparisonResult { state, live, mut drift, inherited, is_provisional } = found;
         let Some(live) = live else {
             let is_broken = pin.is_some_and(|pin| pin.is_broken);
-            return Judgement { state, live, drift, is_accepted: false, is_broken };
+            return ContractStatus { state, live, drift, is_accepted: false, is_broken };
         };
         if is_provisional {
             let is_broken = !drift.is_empty();
-            let state = if is_broken { State::Drifted } else { state };
-            return Judgement { state, live: Some(live), drift, is_accepted: false, is_broken };
+            let state = if is_broken { ContractState::Drifted } else { state };
+            return ContractStatus {
+                state,
+                live: Some(live),
+                drift,
+                is_accepted: false,
+                is_broken,
+            };
         }
         let is_first = record.registered > self.content.distrusted_up_to && self.has_room(catalog);
         let mut pin = pin.unwrap_or_else(|| Pin {
@@ -110,22 +118,22 @@ impl Pins {
         for part in inherited {
             let (class, what) = match &pin.seen {
                 Some(seen) if seen.part(part) == live.part(part) => continue,
-                Some(_) => (DriftClass::Changed, "it is another than the one that was first seen"),
+                Some(_) => (DriftClass::Changed, "it differs from the first seen one"),
                 None if live.part(part).is_none() => continue,
-                None => (DriftClass::Unknown, "what was first seen of it is not known"),
+                None => (DriftClass::Unknown, "the first seen one is unknown"),
             };
             drift.push(Drift { part, class, what: what.to_owned() });
         }
         drift.sort_by_key(|drift| drift.part);
         let is_accepted = pin.accepted == Some(live.digest());
         pin.is_broken = !drift.is_empty() && !is_accepted;
-        let state = if drift.is_empty() { state } else { State::Drifted };
+        let state = if drift.is_empty() { state } else { ContractState::Drifted };
         let is_broken = pin.is_broken;
-        self.put(key, pin);
-        Judgement { state, live: Some(live), drift, is_accepted, is_broken }
+        self.store(key, pin);
+        ContractStatus { state, live: Some(live), drift, is_accepted, is_broken }
     }
 
-    /// Whether a person has accepted exactly this definition of the registered tool.
+    /// Whether an operator accepted exactly this definition.
     pub(super) fn is_accepted(&self, record: &Record, live: &Fingerprint) -> bool {
         let pin = self.content.pins.get(&record.document.key().to_string());
         pin.is_some_and(|pin| {
@@ -133,7 +141,7 @@ impl Pins {
         })
     }
 
-    /// Whether one more can be kept; those of tools that are gone make room.
+    /// Whether another pin fits. Pins of removed tools are dropped if necessary.
     fn has_room(&mut self, catalog: &Catalog) -> bool {
         let pins = &mut self.content.pins;
         if pins.len() >= MAX_PINS {
@@ -142,7 +150,7 @@ impl Pins {
         pins.len() < MAX_PINS
     }
 
-    fn put(&mut self, key: String, pin: Pin) {
+    fn store(&mut self, key: String, pin: Pin) {
         let known = self.content.pins.get(&key);
         if known == Some(&pin) || (known.is_none() && self.content.pins.len() >= MAX_PINS) {
             return;
@@ -151,7 +159,7 @@ impl Pins {
         self.is_unsaved = true;
     }
 
-    /// Takes what was seen for the contract of a tool; gives the pin before, if there is one.
+    /// Pins an accepted definition. Returns the previous pin, if any.
     pub(super) fn accept(&mut self, tool: &Key, seen: Fingerprint) -> Option<Pin> {
         let pin = self.content.pins.get_mut(&tool.to_string())?;
         let (accepted, is_broken) = (Some(seen.digest()), false);
@@ -166,18 +174,17 @@ impl Pins {
         Some(std::mem::replace(pin, now))
     }
 
-    /// Puts back the pin before.
     pub(super) fn restore(&mut self, tool: &Key, pin: Pin) {
-        self.put(tool.to_string(), pin);
+        self.store(tool.to_string(), pin);
     }
 
-    /// What the disk does not have; whoever takes it writes it, or says that it could not.
+    /// Returns the pins if they changed since the last call.
     pub(super) fn take_unsaved(&mut self) -> Option<Content> {
         std::mem::take(&mut self.is_unsaved).then(|| self.content.clone())
     }
 
-    /// It could not be written.
-    pub(super) fn note_unsaved(&mut self) {
+    /// Marks the pins as changed after a failed write.
+    pub(super) fn mark_unsaved(&mut self) {
         self.is_unsaved = true;
     }
 }

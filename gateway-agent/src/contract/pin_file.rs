@@ -1,12 +1,13 @@
-//! The pins on disk, beside the cache: one JSON file with its own digest, replaced as a whole.
+//! The pin file next to the cache: JSON with its own digest, replaced atomically.
 //!
-//! A file that is torn or edited is refused, and nothing of it counts.
+//! A damaged or edited file is rejected as a whole.
 
 use std::{
     fs, io,
     path::{Path, PathBuf},
 };
 
+use atomic_file::Access;
 use registry_core::{Digest, Key, document::parse_json};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -16,22 +17,21 @@ use super::{
     pin::{Content, Pins},
     pins_path,
 };
-use crate::files::replace_synced;
 
 const FORMAT: &str = "gateway-pins-v1";
-/// Largest file that is read, in bytes; all pins with the longest names take less.
+/// Maximum file size, in bytes; above that of all pins with the longest names.
 const FILE_BYTES: u64 = 64 * 1024 * 1024;
 
-/// Why a file of pins is not used.
+/// Why a pin file is rejected.
 #[derive(Debug, thiserror::Error)]
-enum Refused {
-    #[error("it cannot be read: {0}")]
+enum InvalidPinFile {
+    #[error("cannot read the file: {0}")]
     Io(#[from] io::Error),
-    #[error("it has {0} bytes, {FILE_BYTES} are allowed")]
+    #[error("the file has {0} bytes; the maximum is {FILE_BYTES}")]
     TooLarge(u64),
-    #[error("it is no file of pins: {0}")]
+    #[error("not a pin file: {0}")]
     Form(String),
-    #[error("it does not have its digest: it was torn or edited")]
+    #[error("the digest does not match: the file was damaged or edited")]
     Digest,
 }
 
@@ -43,25 +43,24 @@ struct Written {
     content: Value,
 }
 
-/// Where the pins are kept.
 #[derive(Debug)]
 pub(super) struct PinFile {
     path: PathBuf,
 }
 
 impl PinFile {
-    /// The file beside this cache, and what is in it.
+    /// Opens the pin file next to a cache, and reads it.
     pub(super) fn open(cache: &Path) -> (Self, Pins) {
         let path = pins_path(cache);
         let pins = match read(&path) {
             Ok(content) => Pins::read(content),
-            Err(Refused::Io(e)) if e.kind() == io::ErrorKind::NotFound => Pins::default(),
+            Err(InvalidPinFile::Io(e)) if e.kind() == io::ErrorKind::NotFound => Pins::default(),
             Err(e) => {
                 tracing::error!(
                     path = %path.display(),
-                    "the pins are refused: {e}. What upstreams first said is not known any more: \
-                     where it is not registered, tools with `contractDrift: quarantine` stay out \
-                     until their definitions are accepted or newer versions are registered"
+                    "the pin file is rejected: {e}. The first seen definitions are unknown: tools with \
+                     `contractDrift: quarantine` and unregistered parts stay quarantined until their \
+                     definitions are accepted or newer versions are registered"
                 );
                 Pins::lost()
             }
@@ -69,29 +68,28 @@ impl PinFile {
         (Self { path }, pins)
     }
 
-    /// Replaces what is written.
     pub(super) fn write(&self, content: &Content) -> io::Result<()> {
         let content = serde_json::to_value(content)?;
         let digest = digest_of_value(&content);
         let written = Written { format: FORMAT.to_owned(), digest, content };
         let bytes = serde_json::to_vec(&written)?;
-        replace_synced(&self.path, &bytes)
+        atomic_file::replace(&self.path, &bytes, Access::Default)
     }
 }
 
-fn read(path: &Path) -> Result<Content, Refused> {
+fn read(path: &Path) -> Result<Content, InvalidPinFile> {
     let size = fs::metadata(path)?.len();
     if size > FILE_BYTES {
-        return Err(Refused::TooLarge(size));
+        return Err(InvalidPinFile::TooLarge(size));
     }
-    let form = |e: &dyn std::fmt::Display| Refused::Form(e.to_string());
+    let form = |e: &dyn std::fmt::Display| InvalidPinFile::Form(e.to_string());
     let value = parse_json(&fs::read(path)?).map_err(|e| form(&e))?;
     let written: Written = serde_json::from_value(value).map_err(|e| form(&e))?;
     if written.format != FORMAT {
-        return Err(form(&format!("its format is not {FORMAT}")));
+        return Err(form(&format!("the format is not {FORMAT}")));
     }
     if digest_of_value(&written.content) != written.digest {
-        return Err(Refused::Digest);
+        return Err(InvalidPinFile::Digest);
     }
     let content: Content = serde_json::from_value(written.content).map_err(|e| form(&e))?;
     for key in content.pins.keys() {

@@ -1,84 +1,86 @@
-//! How the tools stand to their upstreams, for people and programs.
+//! The contract report of all tools.
 //!
 //! Tools without findings are only counted.
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use gateway_policy::{CheckRules, Mode};
+use gateway_policy::{ValidationMode, ValidationRules};
 use registry_core::{Digest, Key};
 use serde::Serialize;
 
 use super::{
-    judge::{Drift, Judgement, State},
-    observed::{AllObserved, Observed},
+    comparison::{ContractState, ContractStatus, Drift},
+    observed::{ViolationCounter, ViolationCounters},
 };
 
-/// Most tools that a report lists.
+/// Maximum number of listed tools.
 const LISTED: usize = 1_000;
 
-/// How all tools are.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Report {
-    /// How many tools are in each state.
+pub struct ContractReport {
+    /// Number of tools by state.
     pub states: BTreeMap<&'static str, usize>,
-    /// How many of them are quarantined.
+    /// Number of quarantined tools.
     pub quarantined: usize,
-    /// Those with something to tell.
+    /// Tools with findings.
     pub tools: Vec<ToolReport>,
-    /// How many more have something to tell.
+    /// Number of further tools with findings.
     pub not_listed: usize,
 }
 
-/// How one tool is.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ToolReport {
     /// `tool/NAME@VERSION`.
     pub tool: Key,
-    /// How it stands to what its server lists; absent where that is not looked at.
+    /// The state of the contract; absent if contracts are ignored.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub state: Option<State>,
-    /// The definition that its server gives now, by its digest: what can be accepted.
+    pub state: Option<ContractState>,
+    /// The digest of the live definition, which can be accepted.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub live: Option<Digest>,
-    /// Whether its calls are refused.
+    /// Whether calls are rejected.
     pub quarantined: bool,
-    /// Whether a person has accepted the definition.
+    /// Whether an operator accepted the live definition.
     pub accepted: bool,
-    /// What differs, part by part.
+    /// The differences by part.
     pub drift: Vec<Drift>,
-    /// Calls that broke its schemas since the gateway runs.
-    pub observed: Arc<Observed>,
+    /// Schema violations since the gateway started.
+    pub observed: Arc<ViolationCounter>,
 }
 
-impl Report {
+impl ContractReport {
     pub(super) fn new<'a>(
-        judged: impl Iterator<Item = (&'a Key, &'a Judgement)>,
-        rules: &CheckRules,
-        observed: &AllObserved,
+        compared: impl Iterator<Item = (&'a Key, &'a ContractStatus)>,
+        rules: &ValidationRules,
+        observed: &ViolationCounters,
     ) -> Self {
         let mut noted = observed.noted();
         let mut states: BTreeMap<_, _> =
-            State::ALL.map(|state| (state.as_str(), 0_usize)).into_iter().collect();
+            ContractState::ALL.map(|state| (state.as_str(), 0_usize)).into_iter().collect();
         let (mut quarantined, mut tools) = (0, Vec::new());
-        let is_looked_at = |(tool, _): &(&Key, &Judgement)| rules.of(tool).contract != Mode::Ignore;
-        for (tool, judgement) in judged.filter(is_looked_at) {
-            *states.entry(judgement.state.as_str()).or_default() += 1;
-            let is_quarantined = judgement.is_broken && rules.of(tool).contract == Mode::Error;
+        let is_looked_at = |(tool, _): &(&Key, &ContractStatus)| {
+            rules.for_tool(tool).contract != ValidationMode::Ignore
+        };
+        for (tool, status) in compared.filter(is_looked_at) {
+            *states.entry(status.state.as_str()).or_default() += 1;
+            let is_quarantined =
+                status.is_broken && rules.for_tool(tool).contract == ValidationMode::Error;
             quarantined += usize::from(is_quarantined);
             let observed = noted.remove(tool);
-            let is_well = matches!(judgement.state, State::Same | State::Unheard);
-            if is_well && !is_quarantined && observed.is_none() {
+            let matches_contract =
+                matches!(status.state, ContractState::Unchanged | ContractState::Pending);
+            if matches_contract && !is_quarantined && observed.is_none() {
                 continue;
             }
             tools.push(ToolReport {
                 tool: tool.clone(),
-                state: Some(judgement.state),
-                live: judgement.live.as_ref().map(super::definition::Fingerprint::digest),
+                state: Some(status.state),
+                live: status.live.as_ref().map(super::definition::Fingerprint::digest),
                 quarantined: is_quarantined,
-                accepted: judgement.is_accepted,
-                drift: judgement.drift.clone(),
+                accepted: status.is_accepted,
+                drift: status.drift.clone(),
                 observed: observed.unwrap_or_default(),
             });
         }
@@ -91,7 +93,7 @@ impl Report {
             drift: Vec::new(),
             observed,
         }));
-        // What is kept from being called comes first, should there be too many.
+        // Quarantined tools first, in case the list is truncated.
         tools.sort_by(|a, b| (!a.quarantined, &a.tool).cmp(&(!b.quarantined, &b.tool)));
         let not_listed = tools.len().saturating_sub(LISTED);
         tools.truncate(LISTED);

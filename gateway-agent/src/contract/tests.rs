@@ -1,4 +1,4 @@
-//! Contracts over every kind of difference, over restarts and over damaged files.
+//! Contracts with every kind of difference, across restarts, and with damaged files.
 
 use gateway_policy::RuntimeValidation;
 use gateway_upstream::Tools;
@@ -7,7 +7,7 @@ use serde_json::{Value, json, value::to_raw_value};
 use tokio_util::sync::CancellationToken;
 
 use super::*;
-use crate::view::testing::{catalog, composed, tool};
+use crate::testing::{catalog, composed, tool};
 
 const KEY: &str = "tool/t@1.0.0";
 
@@ -15,20 +15,20 @@ fn key() -> Key {
     KEY.parse().unwrap()
 }
 
-fn settings(mode: Mode) -> ArcSwap<Settings> {
+fn settings(mode: ValidationMode) -> ArcSwap<Settings> {
     ArcSwap::from_pointee(Settings { rules: rules(mode), limited: Vec::new() })
 }
 
-fn rules(contract_drift: Mode) -> CheckRules {
-    CheckRules::from(RuntimeValidation { contract_drift, ..RuntimeValidation::default() })
+fn rules(contract_drift: ValidationMode) -> ValidationRules {
+    ValidationRules::from(RuntimeValidation { contract_drift, ..RuntimeValidation::default() })
 }
 
-/// Contracts that are kept beside this cache.
+/// Contracts stored next to this cache.
 fn opened(cache: &Path) -> Contracts {
     let (file, pins) = PinFile::open(cache);
-    let known = Mutex::new(Known { pins, ..Known::default() });
+    let known = Mutex::new(ContractTable { pins, ..ContractTable::default() });
     Contracts {
-        settings: settings(Mode::Error),
+        settings: settings(ValidationMode::Error),
         known,
         file: Some(file.into()),
         ..Contracts::default()
@@ -41,18 +41,18 @@ fn listed(definition: &Value) -> Arc<Tools> {
     Arc::new(tools)
 }
 
-/// The definitions that the tool's own target lists.
-fn own(tools: Option<&Arc<Tools>>) -> Live<'_> {
-    Live { tools, is_provisional: false }
+/// The definitions listed by the tool's own target.
+fn live_tools(tools: Option<&Arc<Tools>>) -> LiveTools<'_> {
+    LiveTools { tools, is_provisional: false }
 }
 
-fn look(contracts: &Contracts, catalog: &Catalog, live: &Value) -> Arc<Judgement> {
+fn look(contracts: &Contracts, catalog: &Catalog, live: &Value) -> Arc<ContractStatus> {
     let record = catalog.find(&key()).unwrap();
-    contracts.judge(catalog, record, own(Some(&listed(live)))).unwrap()
+    contracts.evaluate(catalog, record, live_tools(Some(&listed(live)))).unwrap()
 }
 
-fn drift(judged: &Judgement) -> Vec<(&'static str, &'static str)> {
-    judged.drift.iter().map(|drift| (drift.part.as_str(), drift.class.as_str())).collect()
+fn drift(compared: &ContractStatus) -> Vec<(&'static str, &'static str)> {
+    compared.drift.iter().map(|drift| (drift.part.as_str(), drift.class.as_str())).collect()
 }
 
 fn numbers(kind: &str) -> Value {
@@ -68,7 +68,7 @@ fn one(more: Value) -> Arc<Catalog> {
 }
 
 #[test]
-fn what_is_registered_is_compared_part_by_part() {
+fn registered_parts_are_compared() {
     let registered = json!({ "title": "T", "description": "Adds", "inputSchema": numbers("number"),
         "outputSchema": numbers("number"), "annotations": { "readOnlyHint": true } });
     let same = json!({ "name": "t", "title": "T", "description": "Adds", "inputSchema": numbers("number"),
@@ -90,48 +90,56 @@ fn what_is_registered_is_compared_part_by_part() {
     ] {
         let contracts = Contracts::default();
         let catalog = one(registered.clone());
-        assert_eq!(look(&contracts, &catalog, &same).state, State::Same);
+        assert_eq!(look(&contracts, &catalog, &same).state, ContractState::Unchanged);
         let mut definition = same.clone();
         definition[member] = value;
-        let judged = look(&contracts, &catalog, &definition);
-        assert_eq!(drift(&judged), expected, "{definition}");
-        assert_eq!(judged.is_broken, !expected.is_empty());
-        assert_eq!(judged.state == State::Drifted, judged.is_broken);
+        let compared = look(&contracts, &catalog, &definition);
+        assert_eq!(drift(&compared), expected, "{definition}");
+        assert_eq!(compared.is_broken, !expected.is_empty());
+        assert_eq!(compared.state == ContractState::Drifted, compared.is_broken);
     }
 }
 
 #[test]
-fn definition_of_lower_version_is_compared_but_not_pinned() {
+fn lower_version_definition_is_not_pinned() {
     let contracts = Contracts::default();
     let known = one(json!({ "inputSchema": numbers("number") }));
     let record = known.find(&key()).unwrap();
     let at_previous = |definition: &Value| {
         let tools = listed(definition);
-        let live = Live { tools: Some(&tools), is_provisional: true };
-        contracts.judge(&known, record, live).unwrap()
+        let live = LiveTools { tools: Some(&tools), is_provisional: true };
+        contracts.evaluate(&known, record, live).unwrap()
     };
     let (lower, own) = (live("Adds", &numbers("number")), live("Adds up", &numbers("number")));
-    assert_eq!(at_previous(&lower).state, State::Same);
+    assert_eq!(at_previous(&lower).state, ContractState::Unchanged);
     assert!(at_previous(&live("Adds", &numbers("integer"))).is_broken);
-    assert_eq!(look(&contracts, &known, &own).state, State::Same, "the first of its own target");
-    assert_eq!(look(&contracts, &known, &lower).state, State::Drifted);
+    assert_eq!(
+        look(&contracts, &known, &own).state,
+        ContractState::Unchanged,
+        "the first of its own target"
+    );
+    assert_eq!(look(&contracts, &known, &lower).state, ContractState::Drifted);
 }
 
 #[test]
-fn what_is_not_registered_is_as_it_was_first_seen() {
+fn unregistered_parts_are_pinned() {
     let contracts = Contracts::default();
     let known = one(json!({}));
     let record = known.find(&key()).unwrap();
     let empty = Arc::default();
-    let of = |tools| contracts.judge(&known, record, own(tools)).unwrap();
-    assert_eq!((of(None).state, of(None).is_broken), (State::Unheard, false));
-    assert_eq!(of(Some(&empty)).state, State::Missing);
+    let of = |tools| contracts.evaluate(&known, record, live_tools(tools)).unwrap();
+    assert_eq!((of(None).state, of(None).is_broken), (ContractState::Pending, false));
+    assert_eq!(of(Some(&empty)).state, ContractState::Missing);
     let (first, other) = (live("Adds", &numbers("number")), live("Adds up", &numbers("number")));
-    assert_eq!(look(&contracts, &known, &first).state, State::Same);
+    assert_eq!(look(&contracts, &known, &first).state, ContractState::Unchanged);
     let otherwise = r#"{"inputSchema":{"properties":{"a":{"type":"number"}},"type":"object"},
         "description":"\u0041dds","name":"t"}"#;
     let otherwise = serde_json::from_str(otherwise).unwrap();
-    assert_eq!(look(&contracts, &known, &otherwise).state, State::Same, "written otherwise");
+    assert_eq!(
+        look(&contracts, &known, &otherwise).state,
+        ContractState::Unchanged,
+        "written otherwise"
+    );
     assert_eq!(drift(&look(&contracts, &known, &other)), [("description", "changed")]);
     assert!(of(None).is_broken && of(Some(&empty)).is_broken, "until it is heard again");
     assert!(!look(&contracts, &known, &first).is_broken);
@@ -140,65 +148,68 @@ fn what_is_not_registered_is_as_it_was_first_seen() {
     assert!(!look(&contracts, &another, &other).is_broken, "another registration begins anew");
     let composed = catalog(1, vec![composed("t")]);
     let record = composed.find(&key()).unwrap();
-    assert!(contracts.judge(&composed, record, Live::default()).is_none());
+    assert!(contracts.evaluate(&composed, record, LiveTools::default()).is_none());
 }
 
-/// What a projected tool is registered to give is not what its server gives.
+/// The registered output schema of a projected tool differs from its server's.
 #[test]
-fn the_output_behind_a_projection_is_as_it_was_first_seen() {
+fn projected_output_schema_is_pinned() {
     let contracts = Contracts::default();
     let mappings = json!({ "mappings": { "b": { "path": "$.a" } } });
     let own = json!({ "type": "object", "required": ["b"] });
     let known = one(json!({ "outputTransform": mappings, "outputSchema": own }));
     let gives =
         |kind: &str| json!({ "name": "t", "inputSchema": {}, "outputSchema": numbers(kind) });
-    assert_eq!(look(&contracts, &known, &gives("number")).state, State::Same);
-    let judged = look(&contracts, &known, &gives("string"));
-    assert_eq!((drift(&judged), judged.is_broken), (vec![("outputSchema", "changed")], true));
+    assert_eq!(look(&contracts, &known, &gives("number")).state, ContractState::Unchanged);
+    let compared = look(&contracts, &known, &gives("string"));
+    assert_eq!((drift(&compared), compared.is_broken), (vec![("outputSchema", "changed")], true));
 }
 
 #[test]
-fn an_ambiguous_schema_is_known_by_its_text() {
+fn ambiguous_schema_is_compared_as_text() {
     let text = |a: &str| {
         format!(r#"{{"name":"t","inputSchema":{{"title":"{a}","type":"object","title":"b"}}}}"#)
     };
     let raw = |a| serde_json::value::RawValue::from_string(text(a)).unwrap();
-    assert_ne!(Fingerprint::of(&raw("good")), Fingerprint::of(&raw("evil")));
+    assert_ne!(
+        Fingerprint::from_definition(&raw("good")),
+        Fingerprint::from_definition(&raw("evil"))
+    );
 }
 
 #[test]
-fn what_is_accepted_is_exactly_what_was_seen_and_survives_a_restart() {
+fn accepted_definition_is_exact_and_persistent() {
     let dir = tempfile::tempdir().unwrap();
     let cache = dir.path().join("registry.json");
     let catalog = one(json!({ "description": "Adds" }));
     let contracts = opened(&cache);
-    let digest = |judged: &Judgement| judged.live.as_ref().unwrap().digest();
+    let digest = |compared: &ContractStatus| compared.live.as_ref().unwrap().digest();
     assert!(matches!(contracts.accept(&key(), Digest::compute(b"")), Err(NotAccepted::Unknown(_))));
     let evil = live("Subtracts", &numbers("number"));
-    let judged = look(&contracts, &catalog, &evil);
-    assert!(judged.is_broken);
+    let compared = look(&contracts, &catalog, &evil);
+    assert!(compared.is_broken);
     let wrong = contracts.accept(&key(), Digest::compute(b""));
-    assert!(matches!(wrong, Err(NotAccepted::Another { live, .. }) if live == digest(&judged)));
+    assert!(matches!(wrong, Err(NotAccepted::Another { live, .. }) if live == digest(&compared)));
     assert!(look(&contracts, &catalog, &evil).is_broken);
     let record = catalog.find(&key()).unwrap();
-    assert!(contracts.is_quarantined(&catalog, record, own(Some(&listed(&evil)))).is_so);
+    assert!(contracts.is_quarantined(&catalog, record, live_tools(Some(&listed(&evil)))).holds);
 
-    // What could not be written is not accepted.
-    let obstacle = crate::files::beside(&pins_path(&cache), ".tmp");
+    // A failed write accepts nothing.
+    let obstacle = atomic_file::with_suffix(&pins_path(&cache), ".tmp");
     std::fs::create_dir(&obstacle).unwrap();
-    assert!(matches!(contracts.accept(&key(), digest(&judged)), Err(NotAccepted::Io(_))));
-    assert!(look(&contracts, &catalog, &live("Adds", &json!({}))).state == State::Drifted);
+    assert!(matches!(contracts.accept(&key(), digest(&compared)), Err(NotAccepted::Io(_))));
+    assert!(look(&contracts, &catalog, &live("Adds", &json!({}))).state == ContractState::Drifted);
     assert!(look(&contracts, &catalog, &evil).is_broken);
     std::fs::remove_dir(&obstacle).unwrap();
 
     let mut passed = contracts.definitions();
-    contracts.accept(&key(), digest(&judged)).unwrap();
+    contracts.accept(&key(), digest(&compared)).unwrap();
     assert!(passed.has_changed().unwrap(), "callers look again");
     passed.mark_unchanged();
     for contracts in [contracts, opened(&cache)] {
-        let judged = look(&contracts, &catalog, &evil);
-        assert!(!judged.is_broken && judged.is_accepted, "{judged:?}");
-        assert_eq!(drift(&judged), [("description", "cosmetic")], "it is still told");
+        let compared = look(&contracts, &catalog, &evil);
+        assert!(!compared.is_broken && compared.is_accepted, "{compared:?}");
+        assert_eq!(drift(&compared), [("description", "cosmetic")], "it is still told");
         assert!(look(&contracts, &catalog, &live("Divides", &numbers("number"))).is_broken);
         assert!(look(&contracts, &catalog, &live("Subtracts", &json!({}))).is_broken);
         assert!(!look(&contracts, &catalog, &evil).is_broken);
@@ -215,16 +226,19 @@ fn pins_of_earlier_releases_adopt_new_parts() {
     let mut written = serde_json::to_value(content).unwrap();
     assert!(written["pins"][KEY].as_object_mut().unwrap().remove("hasAllParts").is_some());
     let pins = super::pin::Pins::read(serde_json::from_value(written).unwrap());
-    let later = Contracts { known: Mutex::new(Known { pins, ..Known::default() }), ..contracts };
+    let later = Contracts {
+        known: Mutex::new(ContractTable { pins, ..ContractTable::default() }),
+        ..contracts
+    };
     definition["_meta"] = json!({ "x": 1 });
     definition["execution"] = json!({ "taskSupport": "optional" });
-    assert_eq!(look(&later, &known, &definition).state, State::Same);
+    assert_eq!(look(&later, &known, &definition).state, ContractState::Unchanged);
     definition["_meta"] = json!({ "x": 2 });
     assert_eq!(drift(&look(&later, &known, &definition)), [("_meta", "changed")]);
 }
 
 #[test]
-fn a_damaged_file_accepts_nothing() {
+fn damaged_pin_file_accepts_nothing() {
     let dir = tempfile::tempdir().unwrap();
     let cache = dir.path().join("registry.json");
     let catalog = one(json!({}));
@@ -240,36 +254,36 @@ fn a_damaged_file_accepts_nothing() {
         for damaged in [&whole[..at], &edited] {
             std::fs::write(pins_path(&cache), damaged).unwrap();
             let contracts = opened(&cache);
-            let judged = look(&contracts, &catalog, &evil);
-            assert!(judged.is_broken, "{}", String::from_utf8_lossy(damaged));
-            assert!(judged.drift.iter().all(|drift| drift.class == DriftClass::Unknown));
+            let compared = look(&contracts, &catalog, &evil);
+            assert!(compared.is_broken, "{}", String::from_utf8_lossy(damaged));
+            assert!(compared.drift.iter().all(|drift| drift.class == DriftClass::Unknown));
         }
     }
-    // It stays unknown after the file is written anew, but for what is registered later.
+    // Rewriting the file restores no trust, except for tools registered later.
     let contracts = opened(&cache);
     look(&contracts, &catalog, &evil);
     contracts.save().unwrap();
     let contracts = opened(&cache);
     assert!(look(&contracts, &catalog, &evil).is_broken);
-    let judged = look(&contracts, &catalog, &evil).live.clone().unwrap();
-    contracts.accept(&key(), judged.digest()).unwrap();
+    let compared = look(&contracts, &catalog, &evil).live.clone().unwrap();
+    contracts.accept(&key(), compared.digest()).unwrap();
     assert!(!look(&opened(&cache), &catalog, &evil).is_broken, "a person may accept it");
 }
 
 #[test]
-fn the_report_has_what_there_is_to_tell() {
-    let contracts = Contracts { settings: settings(Mode::Error), ..Contracts::default() };
+fn report_contains_all_findings() {
+    let contracts = Contracts { settings: settings(ValidationMode::Error), ..Contracts::default() };
     let catalog = one(json!({ "description": "Adds" }));
     look(&contracts, &catalog, &live("Adds", &json!({})));
     let told = serde_json::to_value(contracts.report()).unwrap();
     assert_eq!((&told["states"]["same"], &told["tools"]), (&json!(1), &json!([])));
-    contracts.observed(&key()).note_result();
-    contracts.observed(&"tool/u@1.0.0".parse().unwrap()).note_arguments();
-    let judged = look(&contracts, &catalog, &live("Subtracts", &json!({})));
+    contracts.observed(&key()).count_result();
+    contracts.observed(&"tool/u@1.0.0".parse().unwrap()).count_arguments();
+    let compared = look(&contracts, &catalog, &live("Subtracts", &json!({})));
     let told = serde_json::to_value(contracts.report()).unwrap();
     assert_eq!((&told["states"]["drifted"], &told["quarantined"]), (&json!(1), &json!(1)));
-    let what = "/description: the text changed";
-    let digest = judged.live.as_ref().unwrap().digest();
+    let what = "/description: the text is another";
+    let digest = compared.live.as_ref().unwrap().digest();
     assert_eq!(
         told["tools"],
         json!([
@@ -282,10 +296,10 @@ fn the_report_has_what_there_is_to_tell() {
     );
 }
 
-/// One thing that happens.
+/// An event of the model.
 #[derive(Debug, Clone, Copy)]
 enum Step {
-    /// The upstream says this description and this schema.
+    /// The upstream lists this description and schema.
     Says(usize, usize),
     Accept,
     Restart,
@@ -305,7 +319,7 @@ proptest! {
 
     /// The description is registered, the schema is not.
     #[test]
-    fn a_tool_is_broken_exactly_while_nobody_accepted_what_it_is(steps in steps()) {
+    fn tool_is_broken_until_accepted(steps in steps()) {
         let dir = tempfile::tempdir().unwrap();
         let cache = dir.path().join("registry.json");
         let catalog = one(json!({ "description": "0" }));
@@ -315,16 +329,16 @@ proptest! {
         for step in steps {
             match (step, now) {
                 (Step::Says(d, s), _) => {
-                    let judged = look(&contracts, &catalog, &live(&d.to_string(), &schemas[s]));
+                    let compared = look(&contracts, &catalog, &live(&d.to_string(), &schemas[s]));
                     now = Some((d, s));
                     let first = *seen.get_or_insert(s);
                     let is_same = d == 0 && s == first;
-                    prop_assert_eq!(judged.is_broken, !is_same && accepted != now);
-                    prop_assert_eq!(judged.is_accepted, accepted == now);
+                    prop_assert_eq!(compared.is_broken, !is_same && accepted != now);
+                    prop_assert_eq!(compared.is_accepted, accepted == now);
                 }
                 (Step::Accept, Some((d, s))) => {
-                    let judged = look(&contracts, &catalog, &live(&d.to_string(), &schemas[s]));
-                    contracts.accept(&key(), judged.live.as_ref().unwrap().digest()).unwrap();
+                    let compared = look(&contracts, &catalog, &live(&d.to_string(), &schemas[s]));
+                    contracts.accept(&key(), compared.live.as_ref().unwrap().digest()).unwrap();
                     (seen, accepted) = (Some(s), now);
                 }
                 (Step::Restart, _) => {
@@ -338,25 +352,25 @@ proptest! {
 }
 
 #[test]
-fn callers_get_the_last_judgement_until_the_next_look() {
-    let contracts = Contracts { settings: settings(Mode::Error), ..Contracts::default() };
+fn callers_get_previous_result_until_next_check() {
+    let contracts = Contracts { settings: settings(ValidationMode::Error), ..Contracts::default() };
     let before = one(json!({ "inputSchema": numbers("number") }));
     let after = one(json!({ "inputSchema": numbers("integer") }));
     let live = listed(&live("Adds", &numbers("number")));
     let asked = |catalog: &Catalog| {
-        contracts.is_quarantined(catalog, catalog.find(&key()).unwrap(), own(Some(&live)))
+        contracts.is_quarantined(catalog, catalog.find(&key()).unwrap(), live_tools(Some(&live)))
     };
-    let provisional = |is_so| Answer { is_so, is_provisional: true };
+    let provisional = |holds| ContractAnswer { holds, is_provisional: true };
     assert_eq!(asked(&after), provisional(true), "nothing was judged yet");
-    assert_eq!(asked(&before), Answer::certain(false), "equal schemas are judged at once");
+    assert_eq!(asked(&before), ContractAnswer::certain(false), "equal schemas are judged at once");
     assert_eq!(asked(&after), provisional(false));
-    contracts.judge(&after, after.find(&key()).unwrap(), own(Some(&live)));
-    assert_eq!(asked(&after), Answer::certain(true));
+    contracts.evaluate(&after, after.find(&key()).unwrap(), live_tools(Some(&live)));
+    assert_eq!(asked(&after), ContractAnswer::certain(true));
 }
 
 #[tokio::test]
-async fn provisional_answers_are_replaced_after_a_look() {
-    let contracts = Contracts { settings: settings(Mode::Error), ..Contracts::default() };
+async fn provisional_answers_are_replaced_by_check() {
+    let contracts = Contracts { settings: settings(ValidationMode::Error), ..Contracts::default() };
     let contracts = Arc::new(contracts);
     let known = one(json!({ "inputSchema": numbers("integer") }));
     let live = listed(&live("Adds", &numbers("number")));
@@ -365,17 +379,17 @@ async fn provisional_answers_are_replaced_after_a_look() {
     let (_tell, definitions) = watch::channel(passed.borrow_and_update().clone());
     let asked = || {
         let record = known.find(&key()).unwrap();
-        contracts.is_quarantined(&known, record, own(Some(&live)))
+        contracts.is_quarantined(&known, record, live_tools(Some(&live)))
     };
     assert!(asked().is_provisional);
-    let looking = contracts.clone().keep(catalog, definitions, CancellationToken::new());
+    let looking = contracts.clone().monitor(catalog, definitions, CancellationToken::new());
     tokio::spawn(looking);
     passed.changed().await.unwrap();
-    assert!(contracts.find(&key(), &basis(&known)).is_some(), "also without its server");
+    assert!(contracts.find(&key(), &inputs(&known)).is_some(), "also without its server");
 }
 
-/// The basis of a judgement of the tool while its server is not listed.
-fn basis(catalog: &Catalog) -> Basis {
+/// The inputs of a comparison while the server is not listed.
+fn inputs(catalog: &Catalog) -> ComparisonInputs {
     let record = catalog.find(&key()).unwrap();
-    Comparison::new(catalog, record, Live::default()).unwrap().basis()
+    Comparison::new(catalog, record, LiveTools::default()).unwrap().inputs()
 }

@@ -1,35 +1,34 @@
-//! How the source is doing, for `/readyz`, the metrics and the log, where each change of state is
-//! one line and its repetition none.
+//! The state of the source, for `/readyz`, metrics and the log. Each change of state is logged
+//! once.
 
 use std::{
     fmt,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
-/// The states of a source.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SourceState {
-    /// It was not heard of yet.
+    /// No contact yet.
     Connecting,
-    /// What it says is what is served.
+    /// Connected and up to date.
     Live,
-    /// It cannot be reached, or broke off.
+    /// Unreachable or disconnected.
     Down,
-    /// What it says cannot be used; an operator must act.
-    Refused,
+    /// Reachable, but its content is rejected; an operator must act.
+    Rejected,
 }
 
 impl SourceState {
     /// All states.
-    pub const ALL: [Self; 4] = [Self::Connecting, Self::Live, Self::Down, Self::Refused];
+    pub const ALL: [Self; 4] = [Self::Connecting, Self::Live, Self::Down, Self::Rejected];
 
-    /// The state in lower case: `live`.
+    /// The value in metrics and `/readyz`.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Connecting => "connecting",
             Self::Live => "live",
             Self::Down => "down",
-            Self::Refused => "refused",
+            Self::Rejected => "rejected",
         }
     }
 }
@@ -40,39 +39,38 @@ impl fmt::Display for SourceState {
     }
 }
 
-/// A state and why.
+/// A state and its reason.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Report {
-    /// The state.
+pub struct SourceReport {
+    /// The current state.
     pub state: SourceState,
-    /// Why it is not live.
+    /// The reason, unless the state is live.
     pub reason: Option<String>,
 }
 
-/// The present state; clones share it.
+/// The current state. Clones share it.
 #[derive(Debug, Clone)]
 pub struct Status {
     name: Arc<str>,
-    report: Arc<Mutex<Report>>,
+    report: Arc<Mutex<SourceReport>>,
 }
 
 impl Status {
-    /// The status of a source that was not heard of yet.
+    /// The status of a source before first contact.
     pub fn new(name: &str) -> Self {
-        let report = Report { state: SourceState::Connecting, reason: None };
+        let report = SourceReport { state: SourceState::Connecting, reason: None };
         Self { name: name.into(), report: Arc::new(Mutex::new(report)) }
     }
 
-    /// The present state.
-    pub fn report(&self) -> Report {
+    pub fn report(&self) -> SourceReport {
         self.lock().clone()
     }
 
-    /// Says whether it is a change.
+    /// Returns whether the state changed.
     pub(crate) fn live(&self) -> bool {
         let is_change = self.change(SourceState::Live, None);
         if is_change {
-            tracing::info!(source = %self.name, "following the registry");
+            tracing::info!(source = %self.name, "the catalog's source is up to date");
         }
         is_change
     }
@@ -81,31 +79,31 @@ impl Status {
         if self.change(SourceState::Down, Some(reason)) {
             tracing::warn!(
                 source = %self.name,
-                "the registry cannot be followed, the last good catalog stays: {reason}",
+                "cannot follow the catalog's source, the last valid catalog stays in effect: {reason}",
             );
         }
     }
 
-    pub(crate) fn refused(&self, reason: &str) {
-        if self.change(SourceState::Refused, Some(reason)) {
+    pub(crate) fn rejected(&self, reason: &str) {
+        if self.change(SourceState::Rejected, Some(reason)) {
             tracing::error!(
                 source = %self.name,
-                "what the registry sends is refused, the last good catalog stays: {reason}",
+                "the content of the catalog's source is rejected, the last valid catalog stays in effect: {reason}",
             );
         }
     }
 
-    /// Says whether it is a change.
+    /// Returns whether the state or reason changed.
     fn change(&self, state: SourceState, reason: Option<&str>) -> bool {
         let mut report = self.lock();
         if report.state == state && report.reason.as_deref() == reason {
             return false;
         }
-        *report = Report { state, reason: reason.map(str::to_owned) };
+        *report = SourceReport { state, reason: reason.map(str::to_owned) };
         true
     }
 
-    fn lock(&self) -> MutexGuard<'_, Report> {
+    fn lock(&self) -> MutexGuard<'_, SourceReport> {
         self.report.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

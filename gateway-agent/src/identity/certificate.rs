@@ -1,23 +1,23 @@
-//! Which agent a SPIFFE id names.
+//! The agent of a SPIFFE id.
 
-use gateway_policy::Named;
+use gateway_policy::AgentReference;
 use registry_tls::SPIFFE;
 
-/// `spiffe://trust/agent/{name}/{version}`, or without a version at its end. Names may have a `/`
-/// in them, versions may not.
+/// A pattern such as `spiffe://trust/agent/{name}/{version}`; the version is optional. Names may
+/// contain `/`, versions may not.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SpiffePattern {
     before: String,
-    /// What stands before the version, where there is one.
+    /// The text before the version, if the pattern has one.
     between: Option<String>,
 }
 
 impl SpiffePattern {
-    /// Reads a pattern; what is wrong with it, in words.
+    /// Parses a pattern.
     pub fn parse(text: &str) -> Result<Self, String> {
         let invalid = || {
             format!(
-                "`{text}` is no pattern; write one like {SPIFFE}trust/agent/{{name}}/{{version}}"
+                "`{text}` is not a pattern; use the form {SPIFFE}trust/agent/{{name}}/{{version}}"
             )
         };
         let (before, after) = text.split_once("{name}").ok_or_else(invalid)?;
@@ -36,8 +36,8 @@ impl SpiffePattern {
         Ok(Self { before: before.to_owned(), between })
     }
 
-    /// The agent of this id.
-    pub(super) fn agent(&self, id: &str) -> Option<Named> {
+    /// The agent of an id.
+    pub(super) fn agent(&self, id: &str) -> Option<AgentReference> {
         let rest = id.strip_prefix(&self.before)?;
         let (name, version) = match &self.between {
             Some(between) => {
@@ -46,7 +46,7 @@ impl SpiffePattern {
             None => (rest, None),
         };
         let is_there = !name.is_empty() && version.is_none_or(|version| !version.is_empty());
-        is_there.then(|| Named { name: name.into(), version: version.map(Into::into) })
+        is_there.then(|| AgentReference { name: name.into(), version: version.map(Into::into) })
     }
 }
 
@@ -62,7 +62,7 @@ mod tests {
     }
 
     #[test]
-    fn an_id_names_what_stands_at_the_places_of_the_pattern() {
+    fn spiffe_pattern_extracts_name_and_version() {
         let pattern = "spiffe://td/agent/{name}/{version}";
         let found = agent(pattern, "spiffe://td/agent/team/a/1.0.0");
         assert_eq!(found, Some(("team/a".to_owned(), Some("1.0.0".to_owned()))));
@@ -81,7 +81,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pattern_names_a_trust_domain_and_the_name() {
+    fn spiffe_pattern_requires_trust_domain_and_name() {
         for bad in [
             "",
             "spiffe://{name}",
@@ -99,7 +99,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_written_by_the_pattern_is_read_back(name in "[a-z/]{1,20}", version in "[0-9.]{1,9}") {
+        fn spiffe_pattern_parses_formatted_ids(name in "[a-z/]{1,20}", version in "[0-9.]{1,9}") {
             let id = format!("spiffe://td/agent/{name}/{version}");
             let found = agent("spiffe://td/agent/{name}/{version}", &id);
             prop_assert_eq!(found, Some((name, Some(version))));

@@ -1,34 +1,34 @@
-//! What a caller is told that did not prove enough: `WWW-Authenticate` (RFC 6750 and RFC 9728).
+//! The `WWW-Authenticate` challenge of rejected requests (RFC 6750 and RFC 9728).
 //!
 //! The challenge does not explain why a token is invalid; the log does.
 
 use http::HeaderValue;
 
-/// What to come back with.
+/// The parameters of a challenge.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Challenge {
-    /// Where it is written how to get a token; `None` where tokens are not taken.
+    /// The URL of the protected resource metadata. `None` if tokens are not accepted.
     pub(super) metadata: Option<String>,
-    /// The scopes that are needed, with spaces between.
+    /// The required scopes, separated by spaces.
     pub(super) scope: String,
 }
 
-/// Why a request is not let in.
+/// Why a request is not authenticated or authorized.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum Refusal {
-    /// It proves nothing.
-    #[error("this gateway must know who is calling; send a token")]
+pub enum AuthenticationError {
+    /// The request has no credentials.
+    #[error("authentication required; send an access token as `Authorization: Bearer`")]
     Missing(Challenge),
-    /// What it proves itself with is wrong or over.
-    #[error("the token is not valid here, or is over; get another one")]
+    /// The credentials are invalid or expired.
+    #[error("invalid or expired access token")]
     Invalid(Challenge),
-    /// The token is good, and does not allow this.
-    #[error("the token does not allow this; it takes the scopes: {}", .0.scope)]
+    /// The credentials lack scopes.
+    #[error("insufficient scope; required scopes: {}", .0.scope)]
     Insufficient(Challenge),
 }
 
-impl Refusal {
-    /// One word for metrics.
+impl AuthenticationError {
+    /// The reason code, for metrics.
     pub fn as_str(&self) -> &'static str {
         match self {
             Self::Missing(_) => "unauthenticated",
@@ -37,14 +37,14 @@ impl Refusal {
         }
     }
 
-    /// The scopes that it takes.
+    /// The required scopes.
     pub fn scopes(&self) -> &str {
         let (Self::Missing(challenge) | Self::Invalid(challenge) | Self::Insufficient(challenge)) =
             self;
         &challenge.scope
     }
 
-    /// `WWW-Authenticate`.
+    /// The value of `WWW-Authenticate`.
     pub fn challenge(&self) -> HeaderValue {
         let (error, challenge) = match self {
             Self::Missing(challenge) => (None, challenge),
@@ -57,7 +57,7 @@ impl Refusal {
         let pairs = pairs.into_iter().filter_map(|(name, value)| Some((name, value?)));
         let pairs: Vec<_> = pairs.map(|(name, value)| format!("{name}=\"{value}\"")).collect();
         let text = format!("Bearer {}", pairs.join(", "));
-        // Scopes and URLs were looked at before; nothing in them can break out of the quotes.
+        // Scopes and URLs were validated and contain no quotes.
         HeaderValue::try_from(text.trim_end()).unwrap_or(HeaderValue::from_static("Bearer"))
     }
 }

@@ -1,13 +1,12 @@
-//! What a token allows: scopes (RFC 6749, section 3.3), and which of them have others in them.
+//! Granted scopes (RFC 6749, section 3.3) with those that they imply.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The scopes that a caller has.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct Granted(BTreeSet<String>);
+pub(crate) struct GrantedScopes(BTreeSet<String>);
 
-impl Granted {
-    /// These, and all that they have in them.
+impl GrantedScopes {
+    /// The given scopes and all that they imply.
     pub(super) fn new(
         given: impl IntoIterator<Item = String>,
         implied: &BTreeMap<String, Vec<String>>,
@@ -15,7 +14,7 @@ impl Granted {
         let mut all = BTreeSet::new();
         let mut open: Vec<_> = given.into_iter().collect();
         while let Some(scope) = open.pop() {
-            // What is known already was followed; so a circle ends.
+            // Known scopes are skipped, so cycles end.
             if all.insert(scope.clone()) {
                 open.extend(implied.get(&scope).into_iter().flatten().cloned());
             }
@@ -23,8 +22,7 @@ impl Granted {
         Self(all)
     }
 
-    /// Whether all of these are among them.
-    pub(super) fn cover<'a>(&self, needed: impl IntoIterator<Item = &'a str>) -> bool {
+    pub(super) fn contains_all<'a>(&self, needed: impl IntoIterator<Item = &'a str>) -> bool {
         needed.into_iter().all(|scope| self.0.contains(scope))
     }
 }
@@ -34,15 +32,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_broad_scope_has_the_narrower_ones_in_it_also_in_a_circle() {
+    fn implied_scopes_are_granted_despite_cycles() {
         let list = |scopes: &[&str]| scopes.iter().map(|s| (*s).to_owned()).collect::<Vec<_>>();
         let implied = BTreeMap::from([
             ("admin".to_owned(), list(&["write"])),
             ("write".to_owned(), list(&["read", "admin"])),
         ]);
-        let granted = |scopes| Granted::new(list(scopes), &implied);
-        assert!(granted(&["admin"]).cover(["read", "write", "admin"]));
-        assert!(granted(&["read"]).cover(["read"]) && !granted(&["read"]).cover(["write"]));
-        assert!(granted(&[]).cover([]) && !granted(&[]).cover(["read"]));
+        let granted = |scopes| GrantedScopes::new(list(scopes), &implied);
+        assert!(granted(&["admin"]).contains_all(["read", "write", "admin"]));
+        assert!(
+            granted(&["read"]).contains_all(["read"])
+                && !granted(&["read"]).contains_all(["write"])
+        );
+        assert!(granted(&[]).contains_all([]) && !granted(&[]).contains_all(["read"]));
     }
 }

@@ -19,11 +19,11 @@ pub struct IdentityConfig {
 
 /// How callers authenticate, and the scopes that they need.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct ProofsConfig {
+pub struct AuthenticationConfig {
     /// Whether callers must authenticate; `clientInfo` does not count.
     pub required: bool,
     /// Networks whose `X-Agent-*` headers are trusted. Empty: `trustHeaders` decides.
-    pub trusted_hops: Vec<IpNet>,
+    pub trusted_proxies: Vec<IpNet>,
     /// The endpoint's public URL. `None`: derived from `Host`.
     pub resource: Option<String>,
     /// JSON Web Tokens of an identity provider.
@@ -73,9 +73,9 @@ pub struct CertificatesConfig {
     pub subject: bool,
 }
 
-impl ProofsConfig {
+impl AuthenticationConfig {
     /// Whether `Authorization: Bearer` can authenticate a caller.
-    pub fn takes_bearers(&self) -> bool {
+    pub fn accepts_bearer_tokens(&self) -> bool {
         self.jwt.is_some() || !self.api_keys.is_empty()
     }
 }
@@ -86,7 +86,7 @@ pub struct AuthenticatorConfig {
     /// The unverified claims that identify callers.
     pub identity: IdentityConfig,
     /// How callers authenticate.
-    pub proofs: ProofsConfig,
+    pub authentication: AuthenticationConfig,
     /// The scheme of the endpoint's URL: `http` or `https`.
     pub scheme: &'static str,
 }

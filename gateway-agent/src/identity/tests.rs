@@ -1,9 +1,9 @@
-//! Who a request comes to, over the kinds of claims.
+//! Resolution of callers from each kind of claim.
 
 use registry_core::Catalog;
 
 use super::*;
-use crate::view::testing::{agent, catalog};
+use crate::testing::{agent, catalog};
 
 const TRUSTING: IdentityConfig =
     IdentityConfig { trust_headers: true, scope_by_client_info: false };
@@ -39,10 +39,10 @@ fn client(name: &str, version: &str) -> Arc<ClientInfo> {
     Arc::new(ClientInfo { name: name.to_owned(), version: version.to_owned() })
 }
 
-fn who(config: IdentityConfig, pairs: Pairs<'_>) -> (Identity, Evidence) {
+fn who(config: IdentityConfig, pairs: Pairs<'_>) -> (Identity, AuthMethod) {
     let claim = read_claim(config, &headers(pairs));
     let caller = identify(config, &registry(), &claim, Some(client("team/a", "1.9.0")));
-    (caller.identity().clone(), caller.evidence())
+    (caller.identity().clone(), caller.auth_method())
 }
 
 fn an_agent(name: &str, version: &str) -> Identity {
@@ -50,7 +50,7 @@ fn an_agent(name: &str, version: &str) -> Identity {
 }
 
 #[test]
-fn headers_select_an_exact_or_the_newest_active_version() {
+fn headers_select_exact_or_newest_active_version() {
     let cases: [(Pairs<'_>, Identity); 9] = [
         (
             &[("x-agent-name", b"team/a"), ("x-agent-version", b"1.0.0")],
@@ -69,14 +69,14 @@ fn headers_select_an_exact_or_the_newest_active_version() {
         (&[("x-agent-name", b"no name")], Identity::Unknown),
     ];
     for (pairs, expected) in cases {
-        assert_eq!(who(TRUSTING, pairs), (expected, Evidence::Headers), "{pairs:?}");
+        assert_eq!(who(TRUSTING, pairs), (expected, AuthMethod::Headers), "{pairs:?}");
     }
     let old = who(TRUSTING, &[("x-agent-name", b"old")]);
     assert_eq!(old.0, an_agent("old", "1.0.0"), "deprecation alone breaks nobody");
 }
 
 #[test]
-fn unreadable_claims_make_an_unknown_caller_and_no_weaker_claim_is_tried() {
+fn unreadable_claim_has_no_fallback() {
     let cases: [Pairs<'_>; 5] = [
         &[("x-agent-version", b"1.0.0")],
         &[("x-agent-name", b"team/a"), ("x-agent-name", b"team/a")],
@@ -89,21 +89,21 @@ fn unreadable_claims_make_an_unknown_caller_and_no_weaker_claim_is_tried() {
         &[("x-agent-name", b"nobody")],
     ];
     for pairs in cases {
-        assert_eq!(who(SCOPING, pairs), (Identity::Unknown, Evidence::Headers), "{pairs:?}");
+        assert_eq!(who(SCOPING, pairs), (Identity::Unknown, AuthMethod::Headers), "{pairs:?}");
     }
 }
 
 #[test]
-fn untrusted_headers_say_nothing() {
-    assert_eq!(who(WARY, &[("x-agent-name", b"team/a")]), (Identity::Unknown, Evidence::Nothing));
+fn untrusted_headers_are_ignored() {
+    assert_eq!(who(WARY, &[("x-agent-name", b"team/a")]), (Identity::Unknown, AuthMethod::None));
 }
 
 #[test]
-fn client_info_selects_by_name_where_configured() {
-    assert_eq!(who(TRUSTING, &[]), (Identity::Unknown, Evidence::Nothing));
+fn client_info_selects_agent_if_configured() {
+    assert_eq!(who(TRUSTING, &[]), (Identity::Unknown, AuthMethod::None));
     assert_eq!(who(SCOPING, &[]).0, an_agent("team/a", "1.9.0"));
-    assert_eq!(who(SCOPING, &[]).1, Evidence::ClientInfo);
-    let claim = HeaderClaim::Absent;
+    assert_eq!(who(SCOPING, &[]).1, AuthMethod::ClientInfo);
+    let claim = CallerIdentity::Anonymous;
     let identity = |name: &str, version: &str| {
         let caller = identify(SCOPING, &registry(), &claim, Some(client(name, version)));
         caller.identity().clone()
@@ -117,7 +117,7 @@ fn client_info_selects_by_name_where_configured() {
 }
 
 #[test]
-fn client_info_is_kept_short_and_never_fatal() {
+fn client_info_is_shortened_and_optional() {
     let long = "ä".repeat(500);
     let read = |text: &str| ClientInfo::read(&RawValue::from_string(text.to_owned()).unwrap());
     let info = read(&format!(r#"{{"name":"{long}","version":"1","x":2}}"#)).unwrap();
@@ -131,19 +131,19 @@ fn client_info_is_kept_short_and_never_fatal() {
 }
 
 #[test]
-fn callers_are_told_apart_by_what_is_believed_or_proved_and_by_nothing_else() {
+fn quota_keys_separate_verified_callers_only() {
     let proven = |named: Option<&str>, principal: &str| HeaderClaim::Proven {
         named: named.map(|name| Named { name: name.into(), version: Some("1.0.0".into()) }),
         evidence: Evidence::Token,
         principal: principal.into(),
         told: None,
     };
-    let believed = HeaderClaim::Agent { name: "a".into(), version: Some("1.0.0".into()) };
-    assert_eq!(HeaderClaim::Absent.apart(), None);
-    assert_eq!(HeaderClaim::Unreadable.apart(), None);
-    assert_eq!(proven(None, "").apart(), None, "a certificate that cannot be read");
-    assert_eq!(proven(Some("a"), "x").apart(), proven(Some("a"), "y").apart());
-    assert_eq!(proven(Some("a"), "x").apart(), believed.apart());
-    assert_ne!(proven(None, "x").apart(), proven(None, "y").apart());
-    assert_ne!(proven(None, "a@1.0.0").apart(), believed.apart());
+    let believed = CallerIdentity::Asserted { name: "a".into(), version: Some("1.0.0".into()) };
+    assert_eq!(CallerIdentity::Anonymous.quota_key(), None);
+    assert_eq!(CallerIdentity::Malformed.quota_key(), None);
+    assert_eq!(proven(None, "").quota_key(), None, "a certificate that cannot be read");
+    assert_eq!(proven(Some("a"), "x").quota_key(), proven(Some("a"), "y").quota_key());
+    assert_eq!(proven(Some("a"), "x").quota_key(), believed.quota_key());
+    assert_ne!(proven(None, "x").quota_key(), proven(None, "y").quota_key());
+    assert_ne!(proven(None, "a@1.0.0").quota_key(), believed.quota_key());
 }

@@ -1,88 +1,82 @@
-//! `tools/call`: from the request to the pipeline, and back.
+//! `tools/call`.
 
 use std::sync::Arc;
 
 use gateway_protocol::mcp::{Era, Method};
-use gateway_upstream::Side;
+use gateway_upstream::ClientChannel;
 use serde_json::value::RawValue;
 
 use super::{
     Endpoint, Rejection,
-    exchange::{Exchange, Finished, Flight},
+    exchange::{Exchange, PendingCall, RenderResponse},
     incoming::Incoming,
     inputs,
-    manner::{self, Who},
+    requester::{self, Requester},
     session,
 };
 use crate::{
     audit::CallRecord,
-    mcp::render::{self, http::Answer},
-    pipeline::{self, Authentication, Invocation, Output, Target, Task, ToolCall},
+    mcp::render::{self, http::SizedResponse},
+    pipeline::{self, Invocation, Output, Target, Task, ToolCall},
 };
 
-/// Answers a call. When the client goes away, this future is dropped, and the upstream call with it.
+/// Handles a call. Dropping the future cancels the upstream call.
 pub(super) async fn serve(
     endpoint: &Arc<Endpoint>,
     incoming: &Incoming<'_>,
-    (who, running): (Who, Option<session::Running>),
-) -> Result<Answer, Rejection> {
+    (requester, running): (Requester, Option<session::RunningRequest>),
+) -> Result<SizedResponse, Rejection> {
     let Some(tool) = incoming.text("name") else {
         return Err(Rejection::Params { what: "params.name must be a string" });
     };
-    let context = manner::context(incoming, &who);
-    let manner = manner::of(incoming, &who, &context, (Method::CallTool, &tool));
+    let context = requester::context(incoming, &requester);
+    let response_context =
+        requester::response_context(incoming, &requester, &context, (Method::CallTool, &tool));
     if let Some(handle) = inputs::handle(endpoint, incoming) {
-        let caller = (&who.claim, who.client.clone());
-        pipeline::check_scopes(&endpoint.gateway, incoming.parts, caller, &tool)?;
-        return Ok(inputs::resume(endpoint, incoming, (manner, &handle)).respond().await);
+        pipeline::check_call_scopes(&endpoint.gateway, &requester.caller, &tool)?;
+        return Ok(inputs::resume(endpoint, incoming, (response_context, &handle)).respond().await);
     }
-    let (side, meanwhile) = Side::open();
-    let needs_scopes = endpoint.gateway.doorkeeper().asks_for_scopes();
+    let (side, meanwhile) = ClientChannel::open();
     let call = Invocation {
-        caller: Authentication {
-            claim: who.claim.clone(),
-            client: who.client.clone(),
-            request: needs_scopes.then(|| Box::new(incoming.parts.clone())),
-        },
+        caller: requester.caller.clone(),
         target: Target::Tool(ToolCall {
             name: tool.as_ref().into(),
             arguments: argument(incoming),
-            mirror: (who.era == Era::Modern).then(|| incoming.param_headers()),
-            takes_tasks: who.takes_tasks,
+            mcp_headers: (requester.era == Era::Modern).then(|| incoming.param_headers()),
+            takes_tasks: requester.takes_tasks,
         }),
         params: incoming.other_params(&["name", "arguments"]),
         context,
         client: Some(side),
-        answers: inputs::answers(who.era),
+        input: inputs::input_handling(requester.era),
     };
     let span = endpoint.gateway.tracer().begin(&call.context.trace);
-    let record = CallRecord::begin("tools/call", who.era, &tool, incoming.bytes, span)
+    let record = CallRecord::begin("tools/call", requester.era, &tool, incoming.bytes, span)
         .of_request(incoming.headers());
-    let request = run(endpoint.clone(), (call, tool.as_ref().into()), record, who);
-    let running = manner::cancellable(running, request);
-    let flight = Flight { running, meanwhile };
-    Ok(Exchange::new(endpoint, incoming.id, manner, flight).respond().await)
+    let request = run(endpoint.clone(), (call, tool.as_ref().into()), record, requester);
+    let running = requester::cancellable(running, request);
+    let pending = PendingCall { running, meanwhile };
+    Ok(Exchange::new(endpoint, incoming.id, response_context, pending).respond().await)
 }
 
 fn argument(incoming: &Incoming<'_>) -> Option<Box<RawValue>> {
     incoming.param("arguments").filter(|raw| raw.get() != "null").map(ToOwned::to_owned)
 }
 
-/// Runs a call to its end.
 async fn run(
     endpoint: Arc<Endpoint>,
     (mut call, tool): (Invocation, Box<str>),
     mut record: CallRecord,
-    Who { era, session, .. }: Who,
-) -> Finished {
+    Requester { era, session, .. }: Requester,
+) -> RenderResponse {
     let outcome = pipeline::invoke(&endpoint.gateway, &mut call, &mut record).await;
     let outcome = outcome.and_then(Output::into_result);
-    // Before the answer: the client may ask at once for the list of its tasks.
+    // Before the response, because the client may list its tasks right after it.
     let begun = outcome.as_ref().ok().and_then(|outcome| outcome.tasks.as_ref()?.id());
     if let (Some(session), Some(known)) = (session, begun)
         && let Some(task) = Task::open(&endpoint.gateway, &call.caller.claim, known)
     {
-        session.begun(|begun| begun.add(known, task));
+        session.tasks(|tasks| tasks.add(known, task));
     }
     Box::new(move |id| {
         let answer = match &outcome {

@@ -1,27 +1,27 @@
-//! A request that goes on to an upstream, with all that is said until it is answered: the answer is
-//! JSON as long as there is nothing else to say, and an event stream from the first message on.
+//! A running request with its messages to the client. The response is JSON, unless messages precede
+//! it; then it is an event stream.
 //!
-//! Without a session, a dropped response cancels the request, here and upstream. With a session, the
-//! request continues for a bounded time, and its event stream can be resumed (`replay.rs`).
+//! Without a session, dropping the response cancels the request, also upstream. With a session, the
+//! request continues for a limited time, and its event stream can be resumed (`replay.rs`).
 
 use std::{pin::Pin, sync::Arc, time::Duration};
 
 use axum::response::Response;
 use bytes::Bytes;
 use futures_util::stream;
-use gateway_policy::{HeaderClaim, Principal};
+use gateway_policy::{CallerIdentity, QuotaKey};
 use gateway_protocol::{
     jsonrpc::{self, Id, Object, ObjectWriter},
     mcp::{Capabilities, LOG_LEVELS, Method, RpcError},
 };
-use gateway_upstream::{Meanwhile, Question};
+use gateway_upstream::{ClientRequest, InterimMessage};
 use http_body_util::BodyExt as _;
 use serde_json::value::RawValue;
 use tokio::{sync::mpsc, time::timeout};
 
 use super::{
     Endpoint,
-    held::{Asked, Owner, Waiting},
+    held_requests::{HeldRequest, Owner, PendingQuestion},
     inputs,
     rejection::Rejection,
     replay::Replay,
@@ -29,55 +29,54 @@ use super::{
     stream as events, tasks,
 };
 use crate::{
-    mcp::render::{self, http::Answer},
+    mcp::render::{self, http::SizedResponse},
     pipeline::QUESTIONS,
     random::NoRandomness,
 };
 
-/// How long the answer may take before an event stream begins that can be resumed.
+/// Time without a response after which a resumable event stream starts.
 const QUIET: Duration = Duration::from_secs(1);
 
-/// The request on its way, and then how to answer it.
-pub(super) type Running = Pin<Box<dyn Future<Output = Finished> + Send>>;
-/// Writes the answer to the request with this id.
-pub(super) type Finished = Box<dyn FnOnce(Id<'_>) -> Answer + Send>;
+/// The running request. Its output renders the response.
+pub(super) type PendingResult = Pin<Box<dyn Future<Output = RenderResponse> + Send>>;
+/// Renders the response to the request with this id.
+pub(super) type RenderResponse = Box<dyn FnOnce(Id<'_>) -> SizedResponse + Send>;
 
-/// A request that is on its way.
-pub(super) struct Flight {
-    pub(super) running: Running,
-    pub(super) meanwhile: mpsc::Receiver<Meanwhile>,
+/// A running request and its messages to the client.
+pub(super) struct PendingCall {
+    pub(super) running: PendingResult,
+    pub(super) meanwhile: mpsc::Receiver<InterimMessage>,
 }
 
-/// How a caller is told and asked things.
+/// How messages and questions reach the client.
 #[derive(Debug)]
-pub(super) struct Manner {
-    /// Whether it reads messages before the answer; plain requests do not.
+pub(super) struct ResponseContext {
+    /// Whether the client accepts messages before the response.
     pub(super) listens: bool,
-    /// Its session, before 2026-07-28.
+    /// The session (before 2026-07-28).
     pub(super) session: Option<Arc<Session>>,
-    /// Whether it reads an event that has an id and no data (2025-11-25).
+    /// Whether the client accepts events with an id and without data (2025-11-25).
     pub(super) reads_empty_events: bool,
-    /// By what it knows progress: a JSON string or number.
+    /// The progress token: a JSON string or number.
     pub(super) progress: Option<Box<RawValue>>,
-    /// The least severity of log messages that it wants, in [`LOG_LEVELS`].
+    /// The minimum log severity, as an index of [`LOG_LEVELS`].
     pub(super) log_level: Option<usize>,
-    /// What it can be asked.
+    /// The client's capabilities.
     pub(super) capabilities: Capabilities,
-    pub(super) claim: HeaderClaim,
+    pub(super) claim: CallerIdentity,
     pub(super) method: Method,
     /// The tool, prompt, resource or task.
     pub(super) subject: Box<str>,
-    /// The body of a request that can be held for input, and empty for all others.
+    /// The body of a request that can be held for input; otherwise empty.
     pub(super) body: Bytes,
-    /// The caller whose quotas the request and its events count against while it has no connection.
-    pub(super) principal: Principal,
-    /// The task that it is about: its server's id, and the client's.
+    /// The quota key for a request without a connection, and for its events.
+    pub(super) principal: QuotaKey,
+    /// The task of the request: the server's id and the client's.
     pub(super) task: Option<(Box<str>, Box<str>)>,
 }
 
-impl Manner {
-    /// The identity of the request. It takes the time of parsing the body, so that requests that are
-    /// not held have none.
+impl ResponseContext {
+    /// The identity of a held request. Other requests avoid the cost of parsing the body.
     pub(super) fn owner(&self) -> Owner {
         let params = inputs::digest(&self.body);
         let (claim, subject) = (self.claim.clone(), self.subject.clone());
@@ -85,47 +84,45 @@ impl Manner {
     }
 }
 
-/// One exchange with a caller.
 pub(super) struct Exchange {
     endpoint: Arc<Endpoint>,
     id: Box<str>,
-    manner: Manner,
-    flight: Option<Flight>,
-    finished: Option<Finished>,
-    /// The last progress that was told; it must grow.
+    response_context: ResponseContext,
+    pending: Option<PendingCall>,
+    finished: Option<RenderResponse>,
+    /// The last progress value; values must increase.
     progressed: f64,
 }
 
-/// What comes next.
 enum Step {
     Message(Bytes),
-    Answer(Answer),
+    SizedResponse(SizedResponse),
 }
 
 impl Exchange {
     pub(super) fn new(
         endpoint: &Arc<Endpoint>,
         id: Id<'_>,
-        manner: Manner,
-        flight: Flight,
+        response_context: ResponseContext,
+        pending: PendingCall,
     ) -> Self {
         Self {
             endpoint: endpoint.clone(),
             id: id.as_raw().into(),
-            manner,
-            flight: Some(flight),
+            response_context,
+            pending: Some(pending),
             finished: None,
             progressed: f64::NEG_INFINITY,
         }
     }
 
-    /// Waits for the answer, or for the first message before it.
-    pub(super) async fn respond(mut self) -> Answer {
-        if let Some(session) = self.manner.session.clone() {
+    /// Waits for the response, or for the first message before it.
+    pub(super) async fn respond(mut self) -> SizedResponse {
+        if let Some(session) = self.response_context.session.clone() {
             return self.respond_in_session(&session).await;
         }
         match self.next().await {
-            Step::Answer(answer) => answer,
+            Step::SizedResponse(answer) => answer,
             Step::Message(first) => {
                 let stream = stream::unfold((Some(first), Some(self)), |(first, exchange)| async {
                     if let Some(first) = first {
@@ -136,28 +133,28 @@ impl Exchange {
                         Step::Message(message) => {
                             Some((events::event(None, &message), (None, Some(exchange))))
                         }
-                        Step::Answer(answer) => Some((
+                        Step::SizedResponse(answer) => Some((
                             events::event(None, &content(answer.response).await),
                             (None, None),
                         )),
                     }
                 });
-                Answer { response: events::respond(stream), bytes: 0 }
+                SizedResponse { response: events::respond(stream), bytes: 0 }
             }
         }
     }
 
-    /// As [`Exchange::respond`], but a dropped connection does not cancel the request.
-    async fn respond_in_session(self, session: &Session) -> Answer {
-        let quiet = if self.manner.reads_empty_events { QUIET } else { Duration::MAX };
-        let mut connected = Connected(Some(self));
+    /// Like [`Exchange::respond`], but a dropped connection does not cancel the request.
+    async fn respond_in_session(self, session: &Session) -> SizedResponse {
+        let quiet = if self.response_context.reads_empty_events { QUIET } else { Duration::MAX };
+        let mut connected = AttachedExchange(Some(self));
         let first = {
             let Some(exchange) = &mut connected.0 else { return render::http::cancelled() };
             timeout(quiet, exchange.next()).await
         };
         let Some(exchange) = connected.0.take() else { return render::http::cancelled() };
         let first = match first {
-            Ok(Step::Answer(answer)) => return answer,
+            Ok(Step::SizedResponse(answer)) => return answer,
             Ok(Step::Message(message)) => Some(message),
             Err(_) => None,
         };
@@ -166,12 +163,12 @@ impl Exchange {
         };
         let reader = replay.reader(0);
         exchange.run_apart(replay, first);
-        Answer { response: events::of_reader(reader), bytes: 0 }
+        SizedResponse { response: events::of_reader(reader), bytes: 0 }
     }
 
     fn replay(&self, session: &Session) -> Option<Arc<Replay>> {
         let id = Id::parse(&self.id).ok()?;
-        self.endpoint.state.replays.begin(session.id(), &self.manner.principal, id).ok()
+        self.endpoint.state.replays.begin(session.id(), &self.response_context.principal, id).ok()
     }
 
     /// Runs the request in its own task, and keeps its events until they expire.
@@ -197,8 +194,8 @@ impl Exchange {
     }
 
     async fn run(mut self, replay: &Replay, first: Option<Bytes>) {
-        // An id to resume from, also if there is no message yet.
-        if self.manner.reads_empty_events {
+        // The id to resume from before the first message.
+        if self.response_context.reads_empty_events {
             replay.push(Bytes::new(), false).await;
         }
         if let Some(first) = first {
@@ -207,7 +204,7 @@ impl Exchange {
         loop {
             match self.next().await {
                 Step::Message(message) => replay.push(message, false).await,
-                Step::Answer(answer) => {
+                Step::SizedResponse(answer) => {
                     let message = content(answer.response).await;
                     if !message.is_empty() {
                         replay.push(message, true).await;
@@ -220,28 +217,28 @@ impl Exchange {
 
     async fn next(&mut self) -> Step {
         loop {
-            let Some(flight) = &mut self.flight else {
-                return Step::Answer(render::http::cancelled());
+            let Some(pending) = &mut self.pending else {
+                return Step::SizedResponse(render::http::cancelled());
             };
             let said = if self.finished.is_none() {
                 tokio::select! {
                     biased;
-                    Some(said) = flight.meanwhile.recv() => said,
-                    finished = &mut flight.running => {
+                    Some(said) = pending.meanwhile.recv() => said,
+                    finished = &mut pending.running => {
                         self.finished = Some(finished);
                         continue;
                     }
                 }
-            } else if let Ok(said) = flight.meanwhile.try_recv() {
+            } else if let Ok(said) = pending.meanwhile.try_recv() {
                 said
             } else {
-                return Step::Answer(self.answer());
+                return Step::SizedResponse(self.answer());
             };
             let step = match said {
-                Meanwhile::Notification { method, params } => {
-                    self.told(&method, params.as_deref()).map(Step::Message)
+                InterimMessage::Notification { method, params } => {
+                    self.notification(&method, params.as_deref()).map(Step::Message)
                 }
-                Meanwhile::Question(question) => self.asked(question),
+                InterimMessage::Question(question) => self.question(question),
             };
             if let Some(step) = step {
                 return step;
@@ -249,23 +246,23 @@ impl Exchange {
         }
     }
 
-    fn answer(&mut self) -> Answer {
-        self.flight = None;
+    fn answer(&mut self) -> SizedResponse {
+        self.pending = None;
         match (self.finished.take(), Id::parse(&self.id)) {
             (Some(finished), Ok(id)) => finished(id),
             _ => render::http::cancelled(),
         }
     }
 
-    /// A notification as this caller wants it, if it does.
-    fn told(&mut self, method: &str, params: Option<&RawValue>) -> Option<Bytes> {
-        if !self.manner.listens {
+    /// Adapts a notification to the client. `None`: the client does not receive it.
+    fn notification(&mut self, method: &str, params: Option<&RawValue>) -> Option<Bytes> {
+        if !self.response_context.listens {
             return None;
         }
         let members = Object::parse(params?).ok()?;
         let text = match method {
             "notifications/progress" => {
-                let token = self.manner.progress.as_deref()?;
+                let token = self.response_context.progress.as_deref()?;
                 let progress: f64 = members.find("progress")?.get().parse().ok()?;
                 if progress <= self.progressed {
                     return None;
@@ -281,61 +278,64 @@ impl Exchange {
         Some(jsonrpc::notification(method, Some(known.as_deref().unwrap_or(&text))))
     }
 
-    /// Replaces the server's task id in parameters by the client's id.
+    /// Replaces the server's task id in parameters by the client's.
     fn with_known_task(&self, params: &str) -> Option<String> {
-        let task = self.manner.task.as_ref().map(|(own, known)| (&**own, &**known));
+        let task = self.response_context.task.as_ref().map(|(own, known)| (&**own, &**known));
         tasks::with_known_task(params, task)
     }
 
-    /// Whether a log message is severe enough. A session without `logging/setLevel` gets all
-    /// messages of the server.
+    /// Whether a log message meets the client's level. A session without `logging/setLevel`
+    /// receives all messages.
     fn wants(&self, message: &Object<'_>) -> bool {
-        let Some(wanted) = self.manner.log_level else { return self.manner.session.is_some() };
+        let Some(wanted) = self.response_context.log_level else {
+            return self.response_context.session.is_some();
+        };
         let level = message.find("level").map(|raw| raw.get().trim_matches('"'));
         LOG_LEVELS.iter().position(|known| Some(*known) == level).is_some_and(|l| l >= wanted)
     }
 
-    /// Passes a question on: over the session where there is one, and else as an answer that asks
-    /// for input (basic/patterns/mrtr), while the request waits here.
-    fn asked(&mut self, question: Question) -> Option<Step> {
+    /// Forwards a question. With a session, it is a request to the client; otherwise the response
+    /// asks for input (multi-round-trip request), and the upstream request is held.
+    fn question(&mut self, question: ClientRequest) -> Option<Step> {
         let needed = QUESTIONS.iter().find(|(method, _)| **method == *question.method);
-        if !needed.is_some_and(|(_, capability)| self.manner.capabilities.can(capability)) {
-            refuse(question, "the caller did not declare that it can answer this");
+        if !needed.is_some_and(|(_, capability)| self.response_context.capabilities.has(capability))
+        {
+            refuse(question, "the client did not declare the capability for this request");
             return None;
         }
-        if self.manner.session.is_some() {
-            return self.asked_in_session(question).map(Step::Message);
+        if self.response_context.session.is_some() {
+            return self.question_in_session(question).map(Step::Message);
         }
         let endpoint = &self.endpoint;
-        let principal = endpoint.gateway.principal(&self.manner.claim);
+        let principal = endpoint.gateway.principal(&self.response_context.claim);
         let place = match endpoint.state.held.place(&principal) {
             Ok(place) => place,
             Err(why) => {
-                // The request ends by that.
-                question.refuse(why);
+                // Refusing the question also ends the request.
+                question.reject(why);
                 return None;
             }
         };
-        let Question { method, params, answer, .. } = question;
+        let ClientRequest { method, params, answer, .. } = question;
         let known = params.as_deref().and_then(|params| self.with_known_task(params.get()));
         let params = known.and_then(|known| RawValue::from_string(known).ok()).or(params);
-        let asked = Asked { method, params, answer };
-        let flight = self.flight.take()?;
-        let owner = self.manner.owner();
+        let question = PendingQuestion { method, params, answer };
+        let pending = self.pending.take()?;
+        let owner = self.response_context.owner();
         let id = Id::parse(&self.id).ok()?;
-        Some(Step::Answer(
-            match self.endpoint.state.held.hold(Waiting { flight, owner, asked, place }) {
+        Some(Step::SizedResponse(
+            match self.endpoint.state.held.hold(HeldRequest { pending, owner, question, place }) {
                 Ok(result) => render::result::raw(id, &result),
-                // The end of its request notifies the upstream.
+                // Dropping the request notifies the upstream.
                 Err(NoRandomness) => super::refuse(Some(id), &Rejection::NoRandomness),
             },
         ))
     }
 
-    /// Without room for the question it is dropped, which tells the upstream so.
-    fn asked_in_session(&self, question: Question) -> Option<Bytes> {
-        let Question { method, params, answer, .. } = question;
-        let number = self.manner.session.as_ref()?.ask(answer)?.to_string();
+    /// If the session cannot queue the question, dropping it notifies the upstream.
+    fn question_in_session(&self, question: ClientRequest) -> Option<Bytes> {
+        let ClientRequest { method, params, answer, .. } = question;
+        let number = self.response_context.session.as_ref()?.ask(answer)?.to_string();
         let params = params.as_deref().map_or("{}", RawValue::get);
         let known = self.with_known_task(params);
         let params = known.as_deref().unwrap_or(params);
@@ -343,14 +343,14 @@ impl Exchange {
     }
 }
 
-/// A request of a session whose connection waits for the answer. The request continues if the
-/// connection drops.
-struct Connected(Option<Exchange>);
+/// A request of a session whose connection waits for the response. If the connection drops, the
+/// request continues.
+struct AttachedExchange(Option<Exchange>);
 
-impl Drop for Connected {
+impl Drop for AttachedExchange {
     fn drop(&mut self) {
         let Some(exchange) = self.0.take() else { return };
-        let Some(session) = exchange.manner.session.clone() else { return };
+        let Some(session) = exchange.response_context.session.clone() else { return };
         if let Some(replay) = exchange.replay(&session) {
             drop(replay.reader(0));
             exchange.run_apart(replay, None);
@@ -358,12 +358,11 @@ impl Drop for Connected {
     }
 }
 
-fn refuse(question: Question, why: &str) {
+fn refuse(question: ClientRequest, why: &str) {
     let code = jsonrpc::code::METHOD_NOT_FOUND;
     let _ = question.answer.send(Err(RpcError { code, message: why.to_owned(), data: None }));
 }
 
-/// An object with one member replaced.
 fn rewritten(members: &Object<'_>, (name, value): (&str, &str)) -> String {
     let mut object = ObjectWriter::with_capacity(128);
     for member in members.members() {
@@ -372,7 +371,7 @@ fn rewritten(members: &Object<'_>, (name, value): (&str, &str)) -> String {
     object.finish_string()
 }
 
-/// The body of an answer; it was made of bytes that are there.
+/// The body of a response that is already in memory.
 async fn content(response: Response) -> Bytes {
     response
         .into_body()

@@ -1,7 +1,7 @@
-//! Prompts, resources, completion and tasks of the servers.
+//! Prompts, resources, completion and tasks.
 //!
-//! The gateway answers lists from its cache of the servers that the caller may use. It forwards all
-//! other requests to the server with the prefix of the name.
+//! Lists come from the gateway's cache of the servers that the caller can use. All other requests
+//! are forwarded to the server with the prefix of the name.
 
 use std::{borrow::Cow, collections::BTreeMap, sync::Arc};
 
@@ -10,41 +10,39 @@ use gateway_protocol::{
     mcp::{Era, Method, Param, TASKS},
     naming::{self, Interfaces},
 };
-use gateway_upstream::{Entries, Features, Side, renamed};
+use gateway_upstream::{ClientChannel, FeatureEntries, Features, renamed};
 use registry_core::entity::Exposure;
 use serde_json::value::RawValue;
 use tokio::time::Instant;
 
 use super::{
-    Endpoint, Rejection, about,
-    exchange::{Exchange, Finished, Flight},
+    Endpoint, Rejection, capabilities,
+    exchange::{Exchange, PendingCall, RenderResponse},
     incoming::Incoming,
     inputs,
-    manner::{self, Who},
+    requester::{self, Requester},
     session, tasks,
 };
 use crate::{
     audit::{self, CallRecord},
-    mcp::render::{self, http::Answer},
-    pipeline::{self, About, Authentication, Invocation, Output, Target, Task},
-    view::shown::{Showcase, Shown},
+    mcp::render::{self, http::SizedResponse},
+    pipeline::{self, FeatureSubject, Invocation, Output, Target, Task},
+    view::visible_servers::{VisibleServer, VisibleServers},
 };
 
-/// Most entries on a page of a list.
+/// Maximum entries per page.
 const PAGE: usize = 500;
 
-/// What can be asked.
+/// A feature of MCP servers besides tools.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Feature {
-    /// A list: its name in the result, and what must be exposed for it.
     List(List),
-    /// Something that goes on to a server.
+    /// A request that is forwarded to a server.
     Relayed(Method),
-    /// The list of the session's tasks, in 2025-11-25.
+    /// The list of the session's tasks (2025-11-25).
     Tasks,
 }
 
-/// The lists.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum List {
     Prompts,
@@ -53,8 +51,7 @@ pub(super) enum List {
 }
 
 impl Feature {
-    /// The feature behind a method.
-    pub(super) fn of(method: &str) -> Option<Self> {
+    pub(super) fn from_method(method: &str) -> Option<Self> {
         Some(match method {
             "prompts/list" => Self::List(List::Prompts),
             "resources/list" => Self::List(List::Resources),
@@ -73,7 +70,7 @@ impl Feature {
         })
     }
 
-    /// Whether an era has it.
+    /// Whether the feature exists in an era.
     pub(super) fn is_served(self, era: Era) -> bool {
         match self {
             Self::Tasks
@@ -86,63 +83,62 @@ impl Feature {
     }
 }
 
-/// Answers a request.
 pub(super) async fn serve(
     endpoint: &Arc<Endpoint>,
     incoming: &Incoming<'_>,
-    (who, feature, running): (Who, Feature, Option<session::Running>),
-) -> Result<Answer, Rejection> {
-    let offered = about::of(endpoint, &who);
-    if !offered.serves(feature) && own_task(endpoint, incoming, (&who, feature)).is_none() {
+    (requester, feature, running): (Requester, Feature, Option<session::RunningRequest>),
+) -> Result<SizedResponse, Rejection> {
+    let available = capabilities::available_features(endpoint, &requester);
+    if !available.serves(feature) && own_task(endpoint, incoming, (&requester, feature)).is_none() {
         let method = incoming.method.to_owned();
-        return Err(Rejection::UnknownMethod { method, era: who.era });
+        return Err(Rejection::UnknownMethod { method, era: requester.era });
     }
     match feature {
         Feature::List(list) => {
-            let shown = (&offered.showcase, &*offered.interfaces);
-            listed(incoming, who.era, (shown, list))
+            let visible = (&available.visible_servers, &*available.interfaces);
+            listed(incoming, requester.era, (visible, list))
         }
-        Feature::Tasks => tasks::list(endpoint, incoming, &who).await,
+        Feature::Tasks => tasks::list(endpoint, incoming, &requester).await,
         Feature::Relayed(Method::Subscribe | Method::Unsubscribe) => {
             let is_wanted = feature == Feature::Relayed(Method::Subscribe);
-            subscribed(endpoint, incoming, (&who, is_wanted)).await
+            subscribed(endpoint, incoming, (&requester, is_wanted)).await
         }
-        Feature::Relayed(method) => relayed(endpoint, incoming, (who, method, running)).await,
+        Feature::Relayed(method) => relayed(endpoint, incoming, (requester, method, running)).await,
     }
 }
 
-/// The task of the caller that a request is about: also where the policy lets it begin tasks with
-/// tools that it is not shown.
+/// The caller's task that a request names. The policy may allow tasks of tools that the caller does
+/// not see.
 fn own_task(
     endpoint: &Endpoint,
     incoming: &Incoming<'_>,
-    (who, feature): (&Who, Feature),
+    (requester, feature): (&Requester, Feature),
 ) -> Option<Task> {
-    if !matches!(feature, Feature::Relayed(method) if method.is_of_task()) {
+    if !matches!(feature, Feature::Relayed(method) if method.concerns_task()) {
         return None;
     }
-    Task::open(&endpoint.gateway, &who.claim, &incoming.text("taskId")?)
+    Task::open(&endpoint.gateway, &requester.caller.claim, &incoming.text("taskId")?)
 }
 
 fn listed(
     incoming: &Incoming<'_>,
     era: Era,
-    ((showcase, interfaces), list): ((&Showcase, &Interfaces), List),
-) -> Result<Answer, Rejection> {
-    let (name, needed, entries): (_, _, fn(&Features) -> &Entries) = match list {
+    ((visible_servers, interfaces), list): ((&VisibleServers, &Interfaces), List),
+) -> Result<SizedResponse, Rejection> {
+    let (name, needed, entries): (_, _, fn(&Features) -> &FeatureEntries) = match list {
         List::Prompts => ("prompts", Exposure::Prompts, Features::prompts),
         List::Resources => ("resources", Exposure::Resources, Features::resources),
         List::Templates => ("resourceTemplates", Exposure::Resources, Features::templates),
     };
-    let exposing = || showcase.iter().filter(|shown| shown.exposes(needed));
+    let exposing = || visible_servers.iter().filter(|visible| visible.exposes(needed));
     let apps: Vec<_> = match list {
-        List::Resources => exposing().flat_map(|shown| apps(shown, interfaces)).collect(),
+        List::Resources => exposing().flat_map(|visible| apps(visible, interfaces)).collect(),
         List::Prompts | List::Templates => Vec::new(),
     };
     let mut all: BTreeMap<&str, &RawValue> = BTreeMap::new();
-    for shown in exposing() {
+    for visible in exposing() {
         let own = |uri: &str| list == List::Resources && naming::is_interface(uri);
-        let entries = entries(&shown.features).iter().filter(|(name, _)| !own(name));
+        let entries = entries(&visible.features).iter().filter(|(name, _)| !own(name));
         all.extend(entries.map(|(name, raw)| (&**name, &**raw)));
     }
     all.extend(apps.iter().map(|(known, raw)| (&**known, &**raw)));
@@ -152,19 +148,20 @@ fn listed(
     };
     let mut rest = all.into_iter().filter(|(name, _)| cursor.as_deref().is_none_or(|c| *name > c));
     let page: Vec<_> = rest.by_ref().take(PAGE).collect();
-    let next = rest.next().and(page.last()).map(|(last, _)| crate::view::pages::opaque(last));
+    let next =
+        rest.next().and(page.last()).map(|(last, _)| crate::view::pages::encode_cursor(last));
     let page: Vec<_> = page.into_iter().map(|(_, raw)| raw).collect();
     incoming.reserve(page.iter().map(|raw| raw.get().len() + 1).sum())?;
     Ok(render::result::entries(incoming.id, era, (name, &page, next)))
 }
 
-/// The interfaces of MCP Apps that a server lists, as callers know them.
+/// The MCP Apps interfaces of a server, under the callers' URIs.
 fn apps<'a>(
-    shown: &'a Shown,
+    visible: &'a VisibleServer,
     interfaces: &'a Interfaces,
 ) -> impl Iterator<Item = (Cow<'a, str>, Cow<'a, RawValue>)> {
-    shown.features.interfaces().filter_map(|(own, raw)| {
-        let known = interfaces.known(&shown.prefix, own)?;
+    visible.features.interfaces().filter_map(|(own, raw)| {
+        let known = interfaces.known(&visible.prefix, own)?;
         if known == own {
             return Some((known, Cow::Borrowed(raw)));
         }
@@ -173,38 +170,40 @@ fn apps<'a>(
     })
 }
 
-/// Where a list goes on: after this name.
+/// Decodes the cursor: the last name of the previous page.
 fn cursor(text: &str) -> Result<String, Rejection> {
-    Ok(crate::view::pages::transparent(text)?)
+    Ok(crate::view::pages::decode_cursor(text)?)
 }
 
-/// Before 2026-07-28 a client subscribes to one resource after another.
+/// Before 2026-07-28, a request subscribes to one resource.
 async fn subscribed(
     endpoint: &Endpoint,
     incoming: &Incoming<'_>,
-    (who, is_wanted): (&Who, bool),
-) -> Result<Answer, Rejection> {
+    (requester, is_wanted): (&Requester, bool),
+) -> Result<SizedResponse, Rejection> {
     let Some(uri) = incoming.text("uri") else {
         return Err(Rejection::Params { what: "params.uri must be a string" });
     };
-    let Some(session) = &who.session else { return Err(Rejection::SessionRequired) };
+    let Some(session) = &requester.session else { return Err(Rejection::SessionRequired) };
     if !is_wanted {
         session.unwatch(&uri);
         return Ok(render::result::raw(incoming.id, "{}"));
     }
     let span = endpoint.gateway.tracer().begin(&incoming.trace());
-    let place = audit::place(&uri);
+    let origin = audit::origin(&uri);
     let mut record =
-        CallRecord::begin(Method::Subscribe.as_str(), who.era, &place, incoming.bytes, span)
+        CallRecord::begin(Method::Subscribe.as_str(), requester.era, &origin, incoming.bytes, span)
             .of_request(incoming.headers());
-    let mut call = Invocation::subscription((who.claim.clone(), who.client.clone()), &uri);
+    let mut call = Invocation::subscription(requester.caller.clone(), &uri);
     let output = pipeline::invoke(&endpoint.gateway, &mut call, &mut record).await;
     let answer = match output.and_then(Output::into_subscription) {
         Ok(subscribed) => {
             session.watch(&uri, subscribed);
             render::result::raw(incoming.id, "{}")
         }
-        Err(error) => render::relay_error(incoming.id, who.era, (Method::Subscribe, &uri), &error),
+        Err(error) => {
+            render::relay_error(incoming.id, requester.era, (Method::Subscribe, &uri), &error)
+        }
     };
     record.answered(answer.bytes);
     Ok(answer)
@@ -213,88 +212,86 @@ async fn subscribed(
 async fn relayed(
     endpoint: &Arc<Endpoint>,
     incoming: &Incoming<'_>,
-    (who, method, running): (Who, Method, Option<session::Running>),
-) -> Result<Answer, Rejection> {
-    let about = about(endpoint, incoming, (&who, method))?;
-    let subject: Box<str> = about.known().into();
-    let context = manner::context(incoming, &who);
-    if method.is_of_task() && who.era == Era::Modern {
-        manner::demand(&context, TASKS)?;
+    (requester, method, running): (Requester, Method, Option<session::RunningRequest>),
+) -> Result<SizedResponse, Rejection> {
+    let subject = feature_subject(endpoint, incoming, (&requester, method))?;
+    let name: Box<str> = subject.known().into();
+    let context = requester::context(incoming, &requester);
+    if method.concerns_task() && requester.era == Era::Modern {
+        requester::require_extension(&context, TASKS)?;
     }
-    let mut manner = manner::of(incoming, &who, &context, (method, &subject));
-    if let About::Task(known, Some(task)) = &about {
-        manner.task = Some((task.id.clone(), known.clone()));
+    let mut response_context =
+        requester::response_context(incoming, &requester, &context, (method, &name));
+    if let FeatureSubject::Task(known, Some(task)) = &subject {
+        response_context.task = Some((task.id.clone(), known.clone()));
     }
     if let Some(handle) = inputs::handle(endpoint, incoming) {
-        return Ok(inputs::resume(endpoint, incoming, (manner, &handle)).respond().await);
+        return Ok(inputs::resume(endpoint, incoming, (response_context, &handle)).respond().await);
     }
-    let (side, meanwhile) = Side::open();
+    let (side, meanwhile) = ClientChannel::open();
     let span = endpoint.gateway.tracer().begin(&context.trace);
-    let audited = about.audited();
-    let record = CallRecord::begin(method.as_str(), who.era, &audited, incoming.bytes, span)
+    let audited = subject.audited();
+    let record = CallRecord::begin(method.as_str(), requester.era, &audited, incoming.bytes, span)
         .of_request(incoming.headers());
     let call = Invocation {
-        caller: Authentication {
-            claim: who.claim.clone(),
-            client: who.client.clone(),
-            request: None,
-        },
-        params: params(incoming, method, &about),
-        target: Target::Feature { method, about },
+        caller: requester.caller.clone(),
+        params: params(incoming, method, &subject),
+        target: Target::Feature { method, subject },
         context,
         client: Some(side),
-        answers: inputs::answers(who.era),
+        input: inputs::input_handling(requester.era),
     };
-    let request = run(endpoint.clone(), (call, record), (who.era, method, subject));
-    let flight = Flight { running: manner::cancellable(running, request), meanwhile };
-    Ok(Exchange::new(endpoint, incoming.id, manner, flight).respond().await)
+    let request = run(endpoint.clone(), (call, record), (requester.era, method, name));
+    let pending = PendingCall { running: requester::cancellable(running, request), meanwhile };
+    Ok(Exchange::new(endpoint, incoming.id, response_context, pending).respond().await)
 }
 
-/// What a request is about.
-fn about(
+/// Reads the subject of a request.
+fn feature_subject(
     endpoint: &Endpoint,
     incoming: &Incoming<'_>,
-    (who, method): (&Who, Method),
-) -> Result<About, Rejection> {
-    const WHAT: &str = "params must say what is asked for, as a string";
+    (requester, method): (&Requester, Method),
+) -> Result<FeatureSubject, Rejection> {
+    const MESSAGE: &str = "params must have the name, uri or taskId of the subject, as a string";
     let text = |name: &str| incoming.text(name).map(|text| Box::from(text.as_ref()));
-    let about = match method {
-        Method::GetPrompt => text("name").map(About::Prompt),
-        Method::ReadResource => text("uri").map(About::Resource),
-        method if method.is_of_task() => {
-            let task = own_task(endpoint, incoming, (who, Feature::Relayed(method)));
-            text("taskId").map(|known| About::Task(known, task))
+    let subject = match method {
+        Method::GetPrompt => text("name").map(FeatureSubject::Prompt),
+        Method::ReadResource => text("uri").map(FeatureSubject::Resource),
+        method if method.concerns_task() => {
+            let task = own_task(endpoint, incoming, (requester, Feature::Relayed(method)));
+            text("taskId").map(|known| FeatureSubject::Task(known, task))
         }
         _ => return reference(incoming),
     };
-    about.ok_or(Rejection::Params { what: WHAT })
+    subject.ok_or(Rejection::Params { what: MESSAGE })
 }
 
-/// What is to be completed.
-fn reference(incoming: &Incoming<'_>) -> Result<About, Rejection> {
-    const WHAT: &str = "params.ref must be a ref/prompt with a name or a ref/resource with a uri";
+/// Reads the reference of a completion.
+fn reference(incoming: &Incoming<'_>) -> Result<FeatureSubject, Rejection> {
+    const MESSAGE: &str =
+        "params.ref must be a ref/prompt with a name or a ref/resource with a uri";
     let members = incoming.param("ref").and_then(|raw| Object::parse(raw).ok());
     let text = |name: &str| {
         let raw = members.as_ref()?.find(name)?;
         serde_json::from_str::<Box<str>>(raw.get()).ok()
     };
-    let about = match text("type").as_deref() {
-        Some("ref/prompt") => text("name").map(About::Prompt),
-        Some("ref/resource") => text("uri").map(About::Resource),
+    let subject = match text("type").as_deref() {
+        Some("ref/prompt") => text("name").map(FeatureSubject::Prompt),
+        Some("ref/resource") => text("uri").map(FeatureSubject::Resource),
         _ => None,
     };
-    about.ok_or(Rejection::Params { what: WHAT })
+    subject.ok_or(Rejection::Params { what: MESSAGE })
 }
 
-/// The parameters, as the server knows things.
-fn params(incoming: &Incoming<'_>, method: Method, about: &About) -> Vec<Param> {
+/// The parameters with the server's names.
+fn params(incoming: &Incoming<'_>, method: Method, feature: &FeatureSubject) -> Vec<Param> {
     let Some(subject) = method.subject() else {
         let mut params = incoming.other_params(&["ref"]);
-        let (kind, key, own) = match about {
-            About::Prompt(name) => ("ref/prompt", "name", naming::prompt(name).1.into()),
-            About::Resource(uri) => ("ref/resource", "uri", naming::uri(uri).1),
-            // No reference leads to one.
-            About::Task(..) => ("", "", Cow::Borrowed("")),
+        let (kind, key, own) = match feature {
+            FeatureSubject::Prompt(name) => ("ref/prompt", "name", naming::prompt(name).1.into()),
+            FeatureSubject::Resource(uri) => ("ref/resource", "uri", naming::uri(uri).1),
+            // A reference cannot name a task.
+            FeatureSubject::Task(..) => ("", "", Cow::Borrowed("")),
         };
         let reference = serde_json::json!({ "type": kind, key: own });
         if let Ok(value) = serde_json::value::to_raw_value(&reference) {
@@ -309,18 +306,19 @@ async fn run(
     endpoint: Arc<Endpoint>,
     (mut call, mut record): (Invocation, CallRecord),
     (era, method, subject): (Era, Method, Box<str>),
-) -> Finished {
-    let until = Instant::now() + tasks::LONGEST;
+) -> RenderResponse {
+    let until = Instant::now() + tasks::MAX_RESULT_WAIT;
     let outcome = loop {
         if method == Method::TaskResult
-            && let Err(error) = tasks::settled(&endpoint, (&call, until), &mut record).await
+            && let Err(error) =
+                tasks::wait_until_settled(&endpoint, (&call, until), &mut record).await
         {
             error.record_in(&mut record);
             break Err(error);
         }
         let outcome = pipeline::invoke(&endpoint.gateway, &mut call, &mut record).await;
         let outcome = outcome.and_then(Output::into_result);
-        if method == Method::TaskResult && tasks::goes_on(&outcome, until) {
+        if method == Method::TaskResult && tasks::is_still_running(&outcome, until) {
             record.reopen();
             continue;
         }

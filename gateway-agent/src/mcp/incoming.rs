@@ -1,9 +1,9 @@
-//! One request with its parameters and metadata taken apart, each member once.
+//! A parsed request: its parameters, metadata and headers.
 
 use std::{borrow::Cow, sync::Arc};
 
 use bytes::Bytes;
-use gateway_policy::Buffered;
+use gateway_policy::BufferReservation;
 use gateway_protocol::{
     jsonrpc::{Id, Member, Object, Request},
     mcp::{Era, Param, header},
@@ -14,18 +14,16 @@ use registry_core::entity::tool::is_reserved_meta_key;
 use serde_json::value::RawValue;
 
 use super::{Rejection, era::LEGACY};
-use crate::{identity::ClientInfo, pipeline::mirror};
+use crate::{identity::ClientInfo, pipeline::mcp_headers};
 
-/// The header that repeats the method.
 /// The key of the protocol version in `_meta`.
 pub(crate) const META_VERSION: &str = "io.modelcontextprotocol/protocolVersion";
 /// The key of the client's capabilities in `_meta`.
 pub(super) const META_CAPABILITIES: &str = "io.modelcontextprotocol/clientCapabilities";
-/// How the names of headers begin that repeat arguments.
+/// The prefix of headers that mirror arguments.
 const PARAM_PREFIX: &str = "mcp-param-";
 const META_CLIENT: &str = "io.modelcontextprotocol/clientInfo";
 
-/// A request as it arrived.
 #[derive(Debug)]
 pub(super) struct Incoming<'a> {
     pub(super) parts: &'a Parts,
@@ -49,15 +47,15 @@ impl<'a> Incoming<'a> {
         Ok(Self { parts, body, bytes, id, method, params, meta })
     }
 
-    /// The body of the request, which the returned handle shares.
+    /// The body, shared without a copy.
     pub(super) fn body(&self) -> Bytes {
         self.body.clone()
     }
 
-    /// Reserves memory for an answer that is not a result of an upstream.
+    /// Reserves memory for a response that is not a result of an upstream.
     pub(super) fn reserve(&self, bytes: usize) -> Result<(), Rejection> {
-        let buffered = self.parts.extensions.get::<Arc<Buffered>>();
-        let reserved = buffered.map_or(Ok(()), |buffered| buffered.grow(bytes));
+        let buffered = self.parts.extensions.get::<Arc<BufferReservation>>();
+        let reserved = buffered.map_or(Ok(()), |buffered| buffered.reserve(bytes));
         reserved.map_err(Rejection::Buffers)
     }
 
@@ -65,7 +63,6 @@ impl<'a> Incoming<'a> {
         &self.parts.headers
     }
 
-    /// The headers that repeat arguments; most requests have none.
     pub(super) fn param_headers(&self) -> HeaderMap {
         let mut headers = HeaderMap::new();
         let is_param = |name: &HeaderName| name.as_str().starts_with(PARAM_PREFIX);
@@ -75,10 +72,10 @@ impl<'a> Incoming<'a> {
         headers
     }
 
-    /// The era whose rules apply: the version header decides, then the session id, and only then
-    /// `Mcp-Method` and other signs of the stateless era, because proxies add `Mcp-Method` to
-    /// requests of sessions. A stateless version in `_meta` goes first: its checks compare it with
-    /// the header.
+    /// The protocol era. The version header decides, then the session id. `Mcp-Method` and other
+    /// signs of the stateless era come last, because proxies add `Mcp-Method` to requests of
+    /// sessions. A stateless version in `_meta` precedes all: its checks compare it with the
+    /// header.
     pub(super) fn era(&self) -> Era {
         let (headers, claimed) = (self.headers(), self.meta_text(META_VERSION));
         if claimed.is_some_and(|version| !LEGACY.contains(&&*version)) {
@@ -87,7 +84,7 @@ impl<'a> Incoming<'a> {
         if self.method == "initialize" {
             return Era::Legacy;
         }
-        match mirror::single(headers, &header::PROTOCOL_VERSION) {
+        match mcp_headers::single(headers, &header::PROTOCOL_VERSION) {
             Ok(Some(version)) if LEGACY.contains(&version) => return Era::Legacy,
             Ok(Some(_)) | Err(_) => return Era::Modern,
             Ok(None) if headers.contains_key(&header::SESSION_ID) => return Era::Legacy,
@@ -99,37 +96,32 @@ impl<'a> Incoming<'a> {
         if is_modern { Era::Modern } else { Era::Legacy }
     }
 
-    /// Whether the version header names this version.
     pub(super) fn names_version(&self, version: &str) -> bool {
         self.headers().get(header::PROTOCOL_VERSION).is_some_and(|named| named == version)
     }
 
-    /// A parameter, raw.
     pub(super) fn param(&self, name: &str) -> Option<&'a RawValue> {
         self.params.find(name)
     }
 
-    /// A parameter that is a string.
     pub(super) fn text(&self, name: &str) -> Option<Cow<'a, str>> {
         text(self.param(name)?)
     }
 
-    /// A member of `_meta`, raw.
     pub(super) fn meta(&self, name: &str) -> Option<&'a RawValue> {
         self.meta.find(name)
     }
 
-    /// A member of `_meta` that is a string.
     pub(super) fn meta_text(&self, name: &str) -> Option<Cow<'a, str>> {
         text(self.meta(name)?)
     }
 
-    /// What a modern client says that it is.
+    /// The self-description of a stateless client.
     pub(super) fn client(&self) -> Option<Arc<ClientInfo>> {
         ClientInfo::read(self.meta(META_CLIENT)?).map(Arc::new)
     }
 
-    /// Whose trace the request belongs to.
+    /// The trace context from `_meta` or the headers.
     pub(super) fn trace(&self) -> TraceContext {
         let member = |name| {
             let header = self.headers().get(name).and_then(|value| value.to_str().ok());
@@ -142,13 +134,13 @@ impl<'a> Incoming<'a> {
         }
     }
 
-    /// All parameters but `_meta` and these.
+    /// All parameters except `_meta` and `known`.
     pub(super) fn other_params(&self, known: &[&str]) -> Vec<Param> {
         let is_other = |name: &str| name != "_meta" && !known.contains(&name);
         copied(self.params.members(), is_other)
     }
 
-    /// What of `_meta` belongs neither to the protocol nor to this gateway.
+    /// The members of `_meta` that neither the protocol nor this gateway defines.
     pub(super) fn other_meta(&self) -> Vec<Param> {
         const KNOWN: [&str; 4] = ["progressToken", "traceparent", "tracestate", "baggage"];
         copied(self.meta.members(), |name| !KNOWN.contains(&name) && !is_reserved_meta_key(name))
@@ -162,7 +154,7 @@ fn copied(members: &[Member<'_>], is_wanted: impl Fn(&str) -> bool) -> Vec<Param
         .collect()
 }
 
-/// A string; without escapes it is not copied.
+/// Reads a string, without a copy if it has no escapes.
 fn text(raw: &RawValue) -> Option<Cow<'_, str>> {
     let inner = raw.get().strip_prefix('"')?.strip_suffix('"')?;
     if inner.contains('\\') {

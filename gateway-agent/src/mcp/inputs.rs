@@ -1,49 +1,53 @@
-//! Input that a server requests during a call, across the eras (basic/patterns/mrtr).
+//! Input that a server requests during a call, across protocol eras (multi-round-trip requests).
 //!
-//! Between two modern sides the request is forwarded unchanged.
+//! Between a stateless client and a stateless server, requests for input are forwarded unchanged.
 
 use std::{borrow::Cow, collections::BTreeMap, sync::Arc};
 
 use bytes::Bytes;
 use gateway_protocol::mcp::Era;
-use gateway_upstream::{Context, Side};
+use gateway_upstream::{ClientChannel, RequestContext};
 use registry_core::Digest;
 use serde::Deserialize;
 use serde_json::{Value, value::RawValue};
 
 use super::{
     Endpoint,
-    exchange::{Exchange, Finished, Flight, Manner},
-    held::Resumed,
+    exchange::{Exchange, PendingCall, RenderResponse, ResponseContext},
+    held_requests::ResumedRequest,
     incoming::Incoming,
-    manner::Who,
+    requester::Requester,
 };
 use crate::{
     mcp::render,
-    pipeline::{Answers, Error, QUESTIONS},
+    pipeline::{Error, InputHandling, QUESTIONS},
 };
 
-/// The request that waits here for what this one brings, if it is about one.
+/// The handle of the held request that this one continues.
 pub(super) fn handle<'a>(endpoint: &Endpoint, incoming: &Incoming<'a>) -> Option<Cow<'a, str>> {
     incoming.text("requestState").filter(|state| endpoint.state.held.is_handle(state))
 }
 
-/// Longest parameter that is compared by its value, in bytes.
-const SHORT: usize = 64 * 1024;
+/// Longest parameter that is compared by value, in bytes.
+const MAX_PARSED_BYTES: usize = 64 * 1024;
 
-/// The body of a request that can be held for input, and empty for all others.
-pub(super) fn held_body(incoming: &Incoming<'_>, who: &Who, context: &Context) -> Bytes {
+/// The body of a request that can be held for input; otherwise empty.
+pub(super) fn held_body(
+    incoming: &Incoming<'_>,
+    requester: &Requester,
+    context: &RequestContext,
+) -> Bytes {
     let can_be_asked =
-        || QUESTIONS.iter().any(|(_, capability)| context.capabilities.can(capability));
+        || QUESTIONS.iter().any(|(_, capability)| context.capabilities.has(capability));
     let brings_state = || incoming.param("requestState").is_some();
-    if who.session.is_some() || !(can_be_asked() || brings_state()) {
+    if requester.session.is_some() || !(can_be_asked() || brings_state()) {
         return Bytes::new();
     }
     incoming.body()
 }
 
-/// The digest of all parameters of a request but its input, independent of their spelling. A repeated
-/// request must have the same.
+/// The digest of all parameters except the input, independent of formatting. A repeated request
+/// must have the same digest.
 pub(super) fn digest(body: &[u8]) -> Option<Digest> {
     #[derive(Deserialize)]
     struct Body<'a> {
@@ -51,8 +55,8 @@ pub(super) fn digest(body: &[u8]) -> Option<Digest> {
         params: BTreeMap<Cow<'a, str>, &'a RawValue>,
     }
     let Body { params } = serde_json::from_slice(body).ok()?;
-    // A long parameter is compared by its text, because its value would take many times the memory.
-    let is_short = |raw: &&RawValue| raw.get().len() <= SHORT;
+    // Long parameters are compared as text, because a parsed value takes many times the memory.
+    let is_short = |raw: &&RawValue| raw.get().len() <= MAX_PARSED_BYTES;
     let read =
         |raw| Some(raw).filter(is_short).and_then(|raw| serde_json::from_str(raw.get()).ok());
     let is_compared = |name: &str| !matches!(name, "inputResponses" | "requestState" | "_meta");
@@ -64,38 +68,38 @@ pub(super) fn digest(body: &[u8]) -> Option<Digest> {
     serde_json::to_vec(&params).ok().map(|text| Digest::compute(&text))
 }
 
-/// Goes on with a request that waits here.
+/// Continues a held request.
 pub(super) fn resume(
     endpoint: &Arc<Endpoint>,
     incoming: &Incoming<'_>,
-    (manner, handle): (Manner, &str),
+    (response_context, handle): (ResponseContext, &str),
 ) -> Exchange {
     let responses = incoming.param("inputResponses");
-    let flight = match endpoint.state.held.resume(handle, &manner.owner(), responses) {
-        Some(Resumed::Flight(flight)) => flight,
-        Some(Resumed::Asked(result)) => {
-            flight_of(Box::new(move |id| render::result::raw(id, &result)))
+    let pending = match endpoint.state.held.resume(handle, &response_context.owner(), responses) {
+        Some(ResumedRequest::PendingCall(pending)) => pending,
+        Some(ResumedRequest::PendingQuestion(result)) => {
+            completed(Box::new(move |id| render::result::raw(id, &result)))
         }
         None => {
-            let subject = manner.subject.clone();
-            flight_of(Box::new(move |id| {
-                render::call_error(id, Era::Modern, &subject, &Error::NothingWaits)
+            let subject = response_context.subject.clone();
+            completed(Box::new(move |id| {
+                render::call_error(id, Era::Modern, &subject, &Error::UnknownInput)
             }))
         }
     };
-    Exchange::new(endpoint, incoming.id, manner, flight)
+    Exchange::new(endpoint, incoming.id, response_context, pending)
 }
 
-/// A request that is answered already.
-fn flight_of(finished: Finished) -> Flight {
-    let (_, meanwhile) = Side::open();
-    Flight { running: Box::pin(async move { finished }), meanwhile }
+/// A request with a known response.
+fn completed(finished: RenderResponse) -> PendingCall {
+    let (_, meanwhile) = ClientChannel::open();
+    PendingCall { running: Box::pin(async move { finished }), meanwhile }
 }
 
-/// Clients of 2025-11-25 or before receive questions in their session instead of results that need input.
-pub(super) fn answers(era: Era) -> Answers {
+/// Clients with sessions receive questions as requests, not as results that need input.
+pub(super) fn input_handling(era: Era) -> InputHandling {
     match era {
-        Era::Legacy => Answers::InPlace,
-        Era::Modern => Answers::ByRepeat,
+        Era::Legacy => InputHandling::AskClient,
+        Era::Modern => InputHandling::ReturnToClient,
     }
 }

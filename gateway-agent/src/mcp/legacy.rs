@@ -1,6 +1,6 @@
-//! Clients of the revisions before 2026-07-28: `initialize`, a session id on everything after it,
-//! and an event stream by `GET` for what changed. A plain `POST` of `tools/list` or `tools/call`
-//! needs no session.
+//! Clients of protocol versions before 2026-07-28: `initialize`, a session id on all further
+//! requests, and an event stream by `GET`. A plain `POST` of `tools/list` or `tools/call` needs no
+//! session.
 
 use std::sync::Arc;
 
@@ -14,29 +14,26 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::{
-    Endpoint, Entered, Rejection, about, call, claim, era,
+    AuthenticatedRequest, Endpoint, Rejection, authentication, call, capabilities, era,
     feature::{self, Feature},
     incoming::Incoming,
-    list,
-    manner::Who,
-    media, payer, refuse,
-    session::{Passport, Session},
-    stream, subject, tasks,
+    list, media, refuse,
+    requester::Requester,
+    session::{Session, SessionClaims},
+    stream, tasks,
 };
 use crate::{
     identity::ClientInfo,
-    mcp::render::{self, http::Answer, result::SERVER_INFO},
-    pipeline::mirror::Mismatch,
+    mcp::render::{self, http::SizedResponse, result::SERVER_INFO},
+    pipeline::mcp_headers::Mismatch,
 };
 
-/// The header that names the last event that the client has.
 pub(crate) const LAST_EVENT_HEADER: HeaderName = HeaderName::from_static("last-event-id");
 
-/// Serves one request.
 pub(super) async fn serve(
     endpoint: &Arc<Endpoint>,
     incoming: &Incoming<'_>,
-) -> Result<Answer, Rejection> {
+) -> Result<SizedResponse, Rejection> {
     if incoming.method == "initialize" {
         return initialize(endpoint, incoming);
     }
@@ -46,11 +43,9 @@ pub(super) async fn serve(
     }
     let version = era::of_header(incoming.headers())?;
     let session = session_of(endpoint, incoming.parts)?;
-    let who = Who {
+    let requester = Requester {
         era: Era::Legacy,
-        claim: session.claim().clone(),
-        client: session.client(),
-        subject: subject(incoming.parts),
+        caller: authentication(incoming.parts).with_client(session.client()),
         session: Some(session.clone()),
         takes_tasks: era::has_tasks(version),
     };
@@ -58,43 +53,39 @@ pub(super) async fn serve(
     match incoming.method {
         "ping" => Ok(render::result::raw(incoming.id, "{}")),
         "tools/list" => {
-            let listed = list::serve(endpoint, incoming, &who)?;
+            let listed = list::serve(endpoint, incoming, &requester)?;
             session.listed(listed.fingerprint);
             Ok(listed.answer)
         }
-        "tools/call" => call::serve(endpoint, incoming, (who, Some(running))).await,
+        "tools/call" => call::serve(endpoint, incoming, (requester, Some(running))).await,
         "logging/setLevel" => set_level(incoming, &session),
-        method => match Feature::of(method).filter(|feature| feature.is_served(Era::Legacy)) {
+        method => match Feature::from_method(method)
+            .filter(|feature| feature.is_served(Era::Legacy))
+        {
             Some(feature) => {
-                feature::serve(endpoint, incoming, (who, feature, Some(running))).await
+                feature::serve(endpoint, incoming, (requester, feature, Some(running))).await
             }
             None => Err(Rejection::UnknownMethod { method: method.to_owned(), era: Era::Legacy }),
         },
     }
 }
 
-/// Serves a plain request, as a script sends it. The answer is JSON, without messages or questions
-/// before it.
+/// Serves a request without MCP headers, for instance of a script. The response is JSON, without
+/// messages or questions before it.
 async fn without_session(
     endpoint: &Arc<Endpoint>,
     incoming: &Incoming<'_>,
-) -> Result<Answer, Rejection> {
-    let who = Who {
-        era: Era::Legacy,
-        claim: claim(incoming.parts),
-        client: None,
-        subject: subject(incoming.parts),
-        session: None,
-        takes_tasks: false,
-    };
+) -> Result<SizedResponse, Rejection> {
+    let caller = authentication(incoming.parts);
+    let requester = Requester { era: Era::Legacy, caller, session: None, takes_tasks: false };
     match incoming.method {
-        "tools/list" => Ok(list::serve(endpoint, incoming, &who)?.answer),
-        _ => call::serve(endpoint, incoming, (who, None)).await,
+        "tools/list" => Ok(list::serve(endpoint, incoming, &requester)?.answer),
+        _ => call::serve(endpoint, incoming, (requester, None)).await,
     }
 }
 
-/// The level holds for the session; upstreams are told with the next request that goes to them.
-fn set_level(incoming: &Incoming<'_>, session: &Session) -> Result<Answer, Rejection> {
+/// Sets the session's log level. Upstreams receive it with the next request.
+fn set_level(incoming: &Incoming<'_>, session: &Session) -> Result<SizedResponse, Rejection> {
     let level = incoming.param("level").zip(incoming.text("level"));
     let Some((raw, _)) = level.filter(|(_, level)| LOG_LEVELS.contains(&&**level)) else {
         return Err(Rejection::Params { what: "params.level must be a severity of RFC 5424" });
@@ -103,8 +94,8 @@ fn set_level(incoming: &Incoming<'_>, session: &Session) -> Result<Answer, Rejec
     Ok(render::result::raw(incoming.id, "{}"))
 }
 
-fn initialize(endpoint: &Endpoint, incoming: &Incoming<'_>) -> Result<Answer, Rejection> {
-    // Clients send this header only once a version is agreed, but one that lies is refused.
+fn initialize(endpoint: &Endpoint, incoming: &Incoming<'_>) -> Result<SizedResponse, Rejection> {
+    // Clients send this header only after initialization, but a wrong one is rejected.
     for method in incoming.headers().get_all(header::METHOD) {
         if method != "initialize" {
             return Err(Mismatch::Different { header: header::METHOD }.into());
@@ -114,19 +105,19 @@ fn initialize(endpoint: &Endpoint, incoming: &Incoming<'_>) -> Result<Answer, Re
         return Err(Rejection::Params { what: "params.protocolVersion must be a string" });
     };
     let client = incoming.param("clientInfo").and_then(ClientInfo::read).map(Arc::new);
-    let claim = claim(incoming.parts);
-    let passport = Passport::new(claim.clone(), client.clone(), capabilities(incoming)?);
-    let id = endpoint.state.sessions.open(&passport)?;
+    let caller = authentication(incoming.parts).with_client(client.clone());
+    let claims = SessionClaims::new(caller.claim.clone(), client, client_capabilities(incoming)?);
+    let id = endpoint.state.sessions.open(&claims)?;
     let version = era::negotiated(&requested);
     let takes_tasks = era::has_tasks(Some(version));
-    let who = Who { era: Era::Legacy, claim, client, subject: None, session: None, takes_tasks };
-    let offered = about::of(endpoint, &who);
+    let requester = Requester { era: Era::Legacy, caller, session: None, takes_tasks };
+    let available = capabilities::available_features(endpoint, &requester);
     let mut result = ObjectWriter::with_capacity(256);
     result
         .string("protocolVersion", version)
-        .raw("capabilities", &offered.capabilities(Era::Legacy))
+        .raw("capabilities", &available.capabilities(Era::Legacy))
         .raw("serverInfo", SERVER_INFO);
-    if let Some(instructions) = offered.instructions() {
+    if let Some(instructions) = available.instructions() {
         result.string("instructions", &instructions);
     }
     let mut answer = render::result::raw(incoming.id, &result.finish_string());
@@ -135,34 +126,33 @@ fn initialize(endpoint: &Endpoint, incoming: &Incoming<'_>) -> Result<Answer, Re
     Ok(answer)
 }
 
-/// Longest capabilities of a client, in bytes: they are a part of the session's id.
+/// Maximum size of client capabilities, in bytes; the session id contains them.
 const CAPABILITIES_BYTES: usize = 2 * 1024;
 
-/// What the client can be asked.
-fn capabilities(incoming: &Incoming<'_>) -> Result<Capabilities, Rejection> {
+fn client_capabilities(incoming: &Incoming<'_>) -> Result<Capabilities, Rejection> {
     let Some(raw) = incoming.param("capabilities") else { return Ok(Capabilities::default()) };
     if !raw.get().starts_with('{') || raw.get().len() > CAPABILITIES_BYTES {
         return Err(Rejection::Params {
             what: "params.capabilities must be an object of at most 2 KiB",
         });
     }
-    // The gateway passes on no tasks of clients, so upstreams must not ask for any.
-    Ok(Capabilities::from(raw).except("tasks"))
+    // The gateway does not forward tasks to clients, so upstreams must not request any.
+    Ok(Capabilities::from(raw).without_capability("tasks"))
 }
 
-/// Takes the answer to something that the client was asked.
-pub(super) fn answered(
+/// Handles the client's response to a question.
+pub(super) fn receive_response(
     endpoint: &Endpoint,
     parts: &Parts,
     response: jsonrpc::Response<'_>,
-) -> Result<Answer, Rejection> {
-    let claim = claim(parts);
+) -> Result<SizedResponse, Rejection> {
+    let claim = authentication(parts).claim;
     let session = session_of(endpoint, parts)?;
     let answered = match response.outcome {
-        jsonrpc::Outcome::Result(raw) => {
+        jsonrpc::ResponsePayload::Result(raw) => {
             Ok(tasks::with_own_task(endpoint, &claim, raw).unwrap_or_else(|| raw.to_owned()))
         }
-        jsonrpc::Outcome::Error(error) => Err(error.into()),
+        jsonrpc::ResponsePayload::Error(error) => Err(error.into()),
     };
     if let Some(id) = response.id {
         session.answer(id.as_raw(), answered);
@@ -170,18 +160,17 @@ pub(super) fn answered(
     Ok(render::http::accepted())
 }
 
-/// Takes a notification.
-pub(super) fn notified(
+pub(super) fn receive_notification(
     endpoint: &Endpoint,
     parts: &Parts,
     notification: &Notification<'_>,
-) -> Result<Answer, Rejection> {
+) -> Result<SizedResponse, Rejection> {
     let session = session_of(endpoint, parts)?;
     match &*notification.method {
         "notifications/cancelled" => cancel(&session, notification.params),
-        // Whoever asked this client for its roots may want to ask again.
+        // Upstreams that requested the roots of this client can request them again.
         "notifications/roots/list_changed" => {
-            endpoint.gateway.upstreams().tell_session(session.id(), &notification.method);
+            endpoint.gateway.upstreams().notify_session(session.id(), &notification.method);
         }
         _ => {}
     }
@@ -194,29 +183,32 @@ fn cancel(session: &Session, params: Option<&RawValue>) {
         #[serde(rename = "requestId", borrow)]
         request_id: &'a RawValue,
     }
-    // A cancellation that cannot be read is ignored, as one that comes too late is.
+    // An invalid or late cancellation is ignored.
     if let Some(cancelled) = params.and_then(jsonrpc::read_object::<Cancelled<'_>>) {
         session.cancel(cancelled.request_id.get());
     }
 }
 
-/// `GET`: the session's event stream, or the rest of the stream of one request.
-pub(super) async fn listen(Entered { endpoint, parts, .. }: Entered) -> Response {
+/// `GET`: the session's event stream, or the rest of a request's stream.
+pub(super) async fn listen(
+    AuthenticatedRequest { endpoint, parts, .. }: AuthenticatedRequest,
+) -> Response {
     let checked = check(&endpoint, &parts).and_then(|session| {
         media::check_stream(&parts.headers)?;
         match parts.headers.get(LAST_EVENT_HEADER) {
             Some(event) => stream::resumed(&endpoint, &session, event),
-            None => stream::of_session(&endpoint, &session, &payer(&parts)),
+            None => stream::of_session(&endpoint, &session, authentication(&parts)),
         }
     });
     checked.unwrap_or_else(|rejection| refuse(None, &rejection).into_response())
 }
 
-/// `DELETE`: the end of a session.
-pub(super) async fn delete(Entered { endpoint, parts, .. }: Entered) -> Response {
-    let closed = check(&endpoint, &parts).and_then(|_| {
-        endpoint.state.sessions.close(&parts.headers, &claim(&parts), || payer(&parts))
-    });
+/// `DELETE`: ends a session.
+pub(super) async fn delete(
+    AuthenticatedRequest { endpoint, parts, .. }: AuthenticatedRequest,
+) -> Response {
+    let closed = check(&endpoint, &parts)
+        .and_then(|_| endpoint.state.sessions.close(&parts.headers, &authentication(&parts)));
     match closed {
         Ok(id) => {
             endpoint.state.replays.end_session(&id);
@@ -233,7 +225,6 @@ fn check(endpoint: &Endpoint, parts: &Parts) -> Result<Arc<Session>, Rejection> 
     session_of(endpoint, parts)
 }
 
-/// The session that a request names.
 fn session_of(endpoint: &Endpoint, parts: &Parts) -> Result<Arc<Session>, Rejection> {
-    endpoint.state.sessions.find(&parts.headers, &claim(parts), || payer(parts))
+    endpoint.state.sessions.find(&parts.headers, &authentication(parts))
 }

@@ -1,23 +1,20 @@
-//! `tools/list`: one page of the caller's view.
-
-use super::{Endpoint, Rejection, incoming::Incoming, manner::Who};
+use super::{Endpoint, Rejection, incoming::Incoming, requester::Requester};
 use crate::{
     audit,
-    mcp::render::{self, http::Answer},
+    mcp::render::{self, http::SizedResponse},
     view::{Cursor, Form},
 };
 
-/// A page, and what the whole list is known by.
+/// A page, and the fingerprint of the whole list.
 pub(super) struct Listed {
-    pub(super) answer: Answer,
+    pub(super) answer: SizedResponse,
     pub(super) fingerprint: u64,
 }
 
-/// Answers with a page.
 pub(super) fn serve(
     endpoint: &Endpoint,
     incoming: &Incoming<'_>,
-    who: &Who,
+    requester: &Requester,
 ) -> Result<Listed, Rejection> {
     let gateway = &endpoint.gateway;
     let cursor = match incoming.param("cursor").filter(|raw| raw.get() != "null") {
@@ -28,12 +25,13 @@ pub(super) fn serve(
     if !snapshot.has_catalog() {
         return Err(Rejection::NoCatalog);
     }
-    let caller = gateway.identify(&snapshot, &who.claim, who.client.clone());
+    let caller =
+        gateway.identify(&snapshot, &requester.caller.claim, requester.caller.client.clone());
     let view = gateway.view(&snapshot, &caller);
-    let view = view.at(gateway.watchman().look().verdict);
-    audit::count_list(who.era);
-    let form = if who.takes_tasks { Form::LegacyTasks } else { who.era.into() };
+    let view = view.at(gateway.staleness().check().level);
+    audit::count_list(requester.era);
+    let form = if requester.takes_tasks { Form::LegacyTasks } else { requester.era.into() };
     let page = view.list(cursor.as_ref(), form);
-    let answer = render::result::listing(incoming.id, who.era, page);
+    let answer = render::result::listing(incoming.id, requester.era, page);
     Ok(Listed { answer, fingerprint: view.fingerprint() })
 }

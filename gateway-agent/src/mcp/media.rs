@@ -14,14 +14,14 @@ use super::Rejection;
 /// The `Accept` value of most clients.
 const USUAL_ACCEPT: &str = "application/json, text/event-stream";
 
-/// Whether a request has no header of MCP, as scripts send them. The answer is JSON.
+/// Whether a request has no MCP headers, like those of scripts. The response is then JSON.
 pub(super) fn is_plain(headers: &HeaderMap) -> bool {
     ![header::PROTOCOL_VERSION, header::SESSION_ID, header::METHOD]
         .iter()
         .any(|name| headers.contains_key(name))
 }
 
-/// Rejects clients that cannot read the answer, and bodies that are not JSON.
+/// Rejects clients that do not accept the response's media types, and bodies that are not JSON.
 pub(super) fn check_media(headers: &HeaderMap) -> Result<(), Rejection> {
     let is_usual = headers.get(ACCEPT).is_some_and(|value| value == USUAL_ACCEPT);
     let reads_json = || !headers.contains_key(ACCEPT) || accepts(headers, "application", "json");
@@ -44,7 +44,7 @@ pub(super) fn check_media(headers: &HeaderMap) -> Result<(), Rejection> {
     }
 }
 
-/// Rejects clients that cannot read an event stream.
+/// Rejects clients that do not accept event streams.
 pub(super) fn check_stream(headers: &HeaderMap) -> Result<(), Rejection> {
     if accepts(headers, "text", "event-stream") {
         return Ok(());
@@ -52,7 +52,7 @@ pub(super) fn check_stream(headers: &HeaderMap) -> Result<(), Rejection> {
     Err(Rejection::NotAcceptable { needed: "text/event-stream" })
 }
 
-/// Whether `Accept` covers a media type; a range with `q=0` excludes.
+/// Whether `Accept` covers a media type. A range with `q=0` is excluded.
 fn accepts(headers: &HeaderMap, kind: &str, subtype: &str) -> bool {
     let values = headers.get_all(ACCEPT).iter().filter_map(|value| value.to_str().ok());
     values.flat_map(|value| value.split(',')).any(|range| {

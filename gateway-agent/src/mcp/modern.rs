@@ -1,6 +1,7 @@
-//! Clients of revision 2026-07-28: every request says all that is needed, and nothing is kept.
+//! Clients of protocol version 2026-07-28: every request is self-contained, and the gateway keeps
+//! no state.
 //!
-//! Sessions are not supported: an `Mcp-Session-Id` is ignored.
+//! `Mcp-Session-Id` is ignored.
 
 use std::sync::Arc;
 
@@ -11,28 +12,28 @@ use gateway_protocol::{
 use serde_json::value::RawValue;
 
 use super::{
-    Endpoint, Rejection, about, call, claim, era,
+    Endpoint, Rejection, authentication, call, capabilities, era,
     feature::{self, Feature},
     incoming::{Incoming, META_CAPABILITIES, META_VERSION},
     list,
-    manner::Who,
-    stream, subject,
+    requester::Requester,
+    stream,
 };
 use crate::{
-    mcp::render::{self, http::Answer, result::MODERN_META},
-    pipeline::mirror::{self, Encoding, Mismatch},
+    mcp::render::{self, http::SizedResponse, result::MODERN_META},
+    pipeline::mcp_headers::{self, Encoding, Mismatch},
 };
 
-/// What the gateway can do, and for this caller.
-fn discover(endpoint: &Endpoint, incoming: &Incoming<'_>, who: &Who) -> Answer {
-    let offered = about::of(endpoint, who);
+/// Handles `server/discover`.
+fn discover(endpoint: &Endpoint, incoming: &Incoming<'_>, requester: &Requester) -> SizedResponse {
+    let available = capabilities::available_features(endpoint, requester);
     let versions = serde_json::json!(era::SUPPORTED_VERSIONS);
     let mut result = ObjectWriter::with_capacity(512);
     result
         .raw("resultType", r#""complete""#)
         .raw("supportedVersions", &versions.to_string())
-        .raw("capabilities", &offered.capabilities(Era::Modern));
-    if let Some(instructions) = offered.instructions() {
+        .raw("capabilities", &available.capabilities(Era::Modern));
+    if let Some(instructions) = available.instructions() {
         result.string("instructions", &instructions);
     }
     result
@@ -42,33 +43,28 @@ fn discover(endpoint: &Endpoint, incoming: &Incoming<'_>, who: &Who) -> Answer {
     render::result::raw(incoming.id, &result.finish_string())
 }
 
-/// Serves one request.
 pub(super) async fn serve(
     endpoint: &Arc<Endpoint>,
     incoming: &Incoming<'_>,
-) -> Result<Answer, Rejection> {
+) -> Result<SizedResponse, Rejection> {
     check(incoming)?;
-    let who = Who {
-        era: Era::Modern,
-        claim: claim(incoming.parts),
-        client: incoming.client(),
-        subject: subject(incoming.parts),
-        session: None,
-        takes_tasks: false,
-    };
+    let caller = authentication(incoming.parts).with_client(incoming.client());
+    let requester = Requester { era: Era::Modern, caller, session: None, takes_tasks: false };
     match incoming.method {
-        "server/discover" => Ok(discover(endpoint, incoming, &who)),
-        "tools/list" => Ok(list::serve(endpoint, incoming, &who)?.answer),
-        "tools/call" => call::serve(endpoint, incoming, (who, None)).await,
-        "subscriptions/listen" => stream::subscribe(endpoint, incoming, &who).await,
-        method => match Feature::of(method).filter(|feature| feature.is_served(Era::Modern)) {
-            Some(feature) => feature::serve(endpoint, incoming, (who, feature, None)).await,
+        "server/discover" => Ok(discover(endpoint, incoming, &requester)),
+        "tools/list" => Ok(list::serve(endpoint, incoming, &requester)?.answer),
+        "tools/call" => call::serve(endpoint, incoming, (requester, None)).await,
+        "subscriptions/listen" => stream::subscribe(endpoint, incoming, &requester).await,
+        method => match Feature::from_method(method)
+            .filter(|feature| feature.is_served(Era::Modern))
+        {
+            Some(feature) => feature::serve(endpoint, incoming, (requester, feature, None)).await,
             None => Err(Rejection::UnknownMethod { method: method.to_owned(), era: Era::Modern }),
         },
     }
 }
 
-/// Checks that a request is complete and that its headers say what its body says.
+/// Checks that a request is complete and that its headers match its body.
 fn check(incoming: &Incoming<'_>) -> Result<(), Rejection> {
     check_version(incoming)?;
     let is_object = |raw: &RawValue| raw.get().starts_with('{');
@@ -76,7 +72,7 @@ fn check(incoming: &Incoming<'_>) -> Result<(), Rejection> {
         return Err(Rejection::MissingMeta { name: META_CAPABILITIES, kind: "an object" });
     }
     let headers = incoming.headers();
-    mirror::check_string(headers, &header::METHOD, incoming.method, Encoding::Plain)?;
+    mcp_headers::check_string(headers, &header::METHOD, incoming.method, Encoding::Plain)?;
     let mirrored = match incoming.method {
         "tools/call" | "prompts/get" => "name",
         "resources/read" => "uri",
@@ -84,15 +80,17 @@ fn check(incoming: &Incoming<'_>) -> Result<(), Rejection> {
         _ => return Ok(()),
     };
     let Some(name) = incoming.text(mirrored) else {
-        return Err(Rejection::Params { what: "params must say what is asked for, as a string" });
+        return Err(Rejection::Params {
+            what: "params must have the name, uri or taskId of the subject, as a string",
+        });
     };
-    Ok(mirror::check_string(headers, &header::NAME, &name, Encoding::Sentinel)?)
+    Ok(mcp_headers::check_string(headers, &header::NAME, &name, Encoding::Sentinel)?)
 }
 
-/// The header comes first: a version that is not served is told as such even where the body, in a
-/// form that only the client knows, says nothing of it.
+/// The header is checked first, so that an unsupported version is reported as such even if its body
+/// has an unknown form.
 fn check_version(incoming: &Incoming<'_>) -> Result<(), Rejection> {
-    let header = mirror::single(incoming.headers(), &header::PROTOCOL_VERSION)?;
+    let header = mcp_headers::single(incoming.headers(), &header::PROTOCOL_VERSION)?;
     let body = incoming.meta_text(META_VERSION);
     match (header, body.as_deref()) {
         (None, _) => Err(Mismatch::Missing { header: header::PROTOCOL_VERSION }.into()),
@@ -104,7 +102,7 @@ fn check_version(incoming: &Incoming<'_>) -> Result<(), Rejection> {
             if body.is_none() {
                 return Err(Rejection::MissingMeta { name: META_VERSION, kind: "a string" });
             }
-            // The older versions are served, but not in this form.
+            // Older versions are supported only with sessions.
             let unsupported = || Rejection::UnsupportedVersion { requested: version.to_owned() };
             if version == MODERN_VERSION { Ok(()) } else { Err(unsupported()) }
         }

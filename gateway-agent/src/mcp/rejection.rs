@@ -1,134 +1,129 @@
-//! Why a request is refused before a tool comes into play.
+//! Why a request is rejected before routing.
 
-use gateway_policy::Exhausted;
+use gateway_policy::QuotaExceeded;
 use gateway_protocol::{
-    jsonrpc::{Invalid, InvalidObject},
+    jsonrpc::{InvalidMessage, InvalidObject},
     mcp::Era,
 };
 
 use crate::{
-    identity::challenge::Refusal, origin::ForeignSource, pipeline::mirror::Mismatch,
-    view::pages::InvalidCursor,
+    identity::challenge::AuthenticationError, origin::ForeignSource,
+    pipeline::mcp_headers::Mismatch, view::pages::InvalidCursor,
 };
 
-/// Why a request is refused. The texts are fit for callers: they only repeat what a caller sent.
+/// Why a request is rejected. The messages contain only data that the caller sent.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Rejection {
-    /// A caller that has not proved what it must.
+    /// Authentication or authorization failed.
     #[error(transparent)]
-    Refused(#[from] Refusal),
-    /// A web page of somewhere else.
-    #[error("requests from this origin are not allowed")]
+    Refused(#[from] AuthenticationError),
+    /// The web origin is not allowed.
+    #[error("requests from this origin are not allowed; add it to allowedOrigins")]
     ForeignOrigin,
-    /// A name that does not belong to this machine: DNS rebinding.
-    #[error("requests to this host are not allowed")]
+    /// The `Host` is not allowed (protection against DNS rebinding).
+    #[error("requests to this host are not allowed; add it to allowedHosts")]
     ForeignHost,
-    /// The client could not read an answer.
+    /// The client does not accept the response's media types.
     #[error("the Accept header must list {needed}")]
     NotAcceptable {
-        /// What it must list.
+        /// The missing media types.
         needed: &'static str,
     },
-    /// The body is something else than JSON.
+    /// The body is not JSON.
     #[error("the Content-Type must be application/json")]
     MediaType,
-    /// The body is over the limit.
-    #[error("the request is longer than {limit_bytes} bytes")]
-    TooLarge {
-        /// The limit.
-        limit_bytes: usize,
-    },
-    /// The body ended early.
-    #[error("the request's body could not be read to its end")]
+    /// The body exceeds the limit.
+    #[error("the request exceeds {limit_bytes} bytes (limits.requestBytes)")]
+    TooLarge { limit_bytes: usize },
+    /// The body is incomplete.
+    #[error("the request's body is incomplete")]
     Incomplete,
-    /// The body is no JSON-RPC message.
+    /// The body is not a JSON-RPC message.
     #[error(transparent)]
     Invalid(#[from] Invalid),
-    /// The body is a response, but this gateway asks its clients nothing.
-    #[error("clients have nothing to answer here")]
+    /// A stateless client sent a response.
+    #[error("a stateless client must not send responses")]
     ClientResponse,
-    /// A parameter is missing or of a wrong kind.
+    /// A parameter is missing or invalid.
     #[error("{what}")]
     Params {
-        /// What is wrong.
+        /// The problem.
         what: &'static str,
     },
-    /// Metadata that every modern request must carry.
+    /// Required metadata of a stateless request is missing.
     #[error("_meta must have {name} ({kind})")]
     MissingMeta {
-        /// The key.
+        /// The key in `_meta`.
         name: &'static str,
-        /// What it must be.
+        /// The expected type.
         kind: &'static str,
     },
-    /// An extension of the protocol that the request needs and its sender did not declare.
-    #[error("the client must declare the extension {extension} for this")]
+    /// The request requires a protocol extension that the client did not declare.
+    #[error("this request requires the extension {extension}, which the client did not declare")]
     MissingExtension {
-        /// Its name.
+        /// Name of the extension.
         extension: &'static str,
     },
-    /// A header that does not repeat the body.
+    /// A header does not match the body.
     #[error(transparent)]
     Header(#[from] Mismatch),
-    /// A protocol version that is not served.
+    /// The protocol version is not supported.
     #[error("protocol version {requested} is not supported")]
     UnsupportedVersion {
-        /// What the client asked for.
+        /// The requested version.
         requested: String,
     },
-    /// A method that is not served.
-    #[error("the method {method} is not served")]
+    /// The method is not supported.
+    #[error("the method {method} is not supported")]
     UnknownMethod {
-        /// The method.
         method: String,
-        /// In which era it was called.
+        /// The era of the request, which determines the HTTP status.
         era: Era,
     },
-    /// No session, and not `initialize` either.
+    /// The request has no session id and is not `initialize`.
     #[error(
         "the request needs an Mcp-Session-Id header; call initialize first. Only tools/list and \
-         tools/call work without a session, if they have no Mcp-Session-Id, MCP-Protocol-Version \
-         and Mcp-Method header either"
+             tools/call work without a session, if they also have no MCP-Protocol-Version and no \
+             Mcp-Method header"
     )]
     SessionRequired,
-    /// A session that never was, has ended, or belongs to somebody else.
-    #[error("there is no such session; call initialize again")]
+    /// The session is unknown, has ended, or belongs to another caller.
+    #[error("unknown or expired session; call initialize again")]
     SessionUnknown,
-    /// A `Last-Event-ID` of no stream that can be resumed.
+    /// The `Last-Event-ID` belongs to no resumable stream.
     #[error(
-        "there is no stream to resume at this Last-Event-ID. A stream can be resumed for 60 s, in \
-         its session, at the gateway that began it, after an event that it has had. A request is \
-         cancelled when its connection drops while 64 requests of its caller (256 of all callers) \
-         continue without a connection. Events that were delivered are dropped early when others \
-         need the room. Send the request again if it is safe to repeat"
+        "no stream can be resumed at this Last-Event-ID. A stream can be resumed for 60 s, in its \
+             session, at the gateway that started it, after an event that the client received. A \
+             request is cancelled when its connection drops while 64 requests of its caller (256 of \
+             all callers) continue without a connection. Delivered events are evicted early if memory \
+             is needed. Repeat the request if that is safe"
     )]
     EventUnknown,
-    /// The id of a request that is still running in the session.
+    /// The session already runs a request with this id.
     #[error(
-        "a request with this id is still running in this session; each request of a session needs \
-         an id of its own"
+        "a request with this id is still running in this session; use a unique id for each request"
     )]
     IdInUse,
-    /// A cursor of somewhere else.
+    /// The cursor is invalid.
     #[error(transparent)]
     Cursor(#[from] InvalidCursor),
-    /// The gateway knows no tools at all, which is not the same as a list without any.
+    /// The gateway has no catalog. An empty list would be wrong.
     #[error("{}", crate::pipeline::message::NO_CATALOG)]
     NoCatalog,
-    /// As many event streams as are allowed are open.
+    /// The limit of event streams is reached.
     #[error(transparent)]
     TooManyStreams(Exhausted),
-    /// As many sessions as are allowed are in use.
+    /// The limit of sessions is reached.
     #[error(transparent)]
     TooManySessions(Exhausted),
-    /// The memory for buffered requests and results is used up.
+    /// The memory for buffered requests and results is exhausted.
     #[error(
-        "no memory for the request or its answer: {0}; wait for the answers of earlier requests, \
-         then retry"
+        "no memory for the request or its response: {0}; wait for the responses of earlier \
+             requests, then retry"
     )]
-    Buffers(Exhausted),
-    /// The operating system gave no random bytes.
-    #[error("no session can be opened now")]
+    Buffers(QuotaExceeded),
+    /// The operating system returned no random bytes.
+    #[error("cannot open a session: the operating system returned no random bytes; retry later")]
     NoRandomness,
 }
 
@@ -143,12 +138,12 @@ impl From<ForeignSource> for Rejection {
 
 impl From<InvalidObject> for Rejection {
     fn from(InvalidObject: InvalidObject) -> Self {
-        Self::Params { what: "params and _meta must be objects that have each name once" }
+        Self::Params { what: "params and _meta must be objects without repeated member names" }
     }
 }
 
 impl Rejection {
-    /// One word for metrics.
+    /// The reason code, for metrics.
     pub fn as_str(&self) -> &'static str {
         match self {
             Self::Refused(refusal) => refusal.as_str(),

@@ -1,12 +1,10 @@
-//! The only place where a failure becomes JSON-RPC and HTTP. Each has two messages: what the caller
-//! may read is made here, what the log keeps is the error's own text.
+//! Renders failures as JSON-RPC and HTTP. The message for callers comes from here; the log has the
+//! error's own text.
 //!
-//! Where a failure goes follows the specification's division for tools: what a model can act on
-//! (bad arguments, a tool that is down or slow, a result that was refused) is a result with
-//! `isError`, because clients show those to the model; what it cannot (an unknown tool, a request
-//! that is no request, a gateway that is not set up right) is a JSON-RPC error. An upstream that
-//! cannot be reached counts as the specification's "API failure", a catalog that is too old too. An upstream's own JSON-RPC error
-//! stays one.
+//! Following the MCP specification, failures that a model can act on (invalid arguments, an
+//! unavailable or slow tool, a rejected result, a stale catalog) are results with `isError`,
+//! because clients show those to the model. Other failures (an unknown tool, an invalid request, a
+//! misconfigured gateway) are JSON-RPC errors. A JSON-RPC error of an upstream stays one.
 
 pub(crate) mod http;
 mod names;
@@ -20,22 +18,22 @@ use ::http::{
     HeaderValue, StatusCode,
     header::{RETRY_AFTER, WWW_AUTHENTICATE},
 };
-use gateway_policy::{Denial, Exhausted};
+use gateway_policy::{Denial, QuotaExceeded};
 use gateway_protocol::{
-    jsonrpc::{self, ErrorObject, Id, Invalid, code},
+    jsonrpc::{self, ErrorObject, Id, InvalidMessage, code},
     mcp::{Era, Method},
 };
 use serde_json::{Value, value::RawValue};
 
-use self::http::{Answer, json};
+use self::http::{SizedResponse, json};
 use crate::{
-    identity::challenge::Refusal,
+    identity::challenge::AuthenticationError,
     mcp::{Rejection, era::SUPPORTED_VERSIONS},
     pipeline::{Error, message},
 };
 
-/// The answer to a request that was refused before a tool came into play.
-pub(crate) fn rejection(id: Option<Id<'_>>, rejection: &Rejection) -> Answer {
+/// The response to a request that was rejected before routing.
+pub(crate) fn rejection(id: Option<Id<'_>>, rejection: &Rejection) -> SizedResponse {
     let (status, code) = classify(rejection);
     let data = match rejection {
         Rejection::UnsupportedVersion { requested } => unsupported_version(requested),
@@ -57,7 +55,7 @@ pub(crate) fn rejection(id: Option<Id<'_>>, rejection: &Rejection) -> Answer {
     answer
 }
 
-/// What the caller may read. Most rejections only repeat what the caller itself sent.
+/// The message for the caller.
 fn public(rejection: &Rejection) -> Cow<'static, str> {
     match rejection {
         Rejection::UnsupportedVersion { .. } => "Unsupported protocol version".into(),
@@ -68,10 +66,10 @@ fn public(rejection: &Rejection) -> Cow<'static, str> {
 
 fn classify(rejection: &Rejection) -> (StatusCode, i64) {
     match rejection {
-        Rejection::Refused(Refusal::Missing(_) | Refusal::Invalid(_)) => {
+        Rejection::Refused(AuthenticationError::Missing(_) | AuthenticationError::Invalid(_)) => {
             (StatusCode::UNAUTHORIZED, code::INVALID_REQUEST)
         }
-        Rejection::Refused(Refusal::Insufficient(_))
+        Rejection::Refused(AuthenticationError::Insufficient(_))
         | Rejection::ForeignOrigin
         | Rejection::ForeignHost => (StatusCode::FORBIDDEN, code::INVALID_REQUEST),
         Rejection::NotAcceptable { .. } => (StatusCode::NOT_ACCEPTABLE, code::INVALID_REQUEST),
@@ -105,28 +103,30 @@ fn classify(rejection: &Rejection) -> (StatusCode, i64) {
         Rejection::Buffers(full)
         | Rejection::TooManyStreams(full)
         | Rejection::TooManySessions(full) => match full {
-            Exhausted::Own { .. } => (StatusCode::TOO_MANY_REQUESTS, code::INTERNAL_ERROR),
-            Exhausted::All { .. } => (StatusCode::SERVICE_UNAVAILABLE, code::INTERNAL_ERROR),
+            QuotaExceeded::PerCaller { .. } => {
+                (StatusCode::TOO_MANY_REQUESTS, code::INTERNAL_ERROR)
+            }
+            QuotaExceeded::Total { .. } => (StatusCode::SERVICE_UNAVAILABLE, code::INTERNAL_ERROR),
         },
         Rejection::NoRandomness => (StatusCode::SERVICE_UNAVAILABLE, code::INTERNAL_ERROR),
     }
 }
 
-/// What is no JSON-RPC message.
-fn classify_message(invalid: &Invalid) -> (StatusCode, i64) {
+/// The status and code of an invalid JSON-RPC message.
+fn classify_message(invalid: &InvalidMessage) -> (StatusCode, i64) {
     match invalid {
-        Invalid::TooLarge { .. } => (StatusCode::PAYLOAD_TOO_LARGE, code::INVALID_REQUEST),
-        Invalid::Syntax { .. } => (StatusCode::BAD_REQUEST, code::PARSE_ERROR),
-        Invalid::Params => (StatusCode::BAD_REQUEST, code::INVALID_PARAMS),
-        Invalid::TooDeep { .. }
-        | Invalid::Batch
-        | Invalid::NotAnObject
-        | Invalid::Duplicate(_)
-        | Invalid::Version
-        | Invalid::Id
-        | Invalid::Method
-        | Invalid::ErrorObject
-        | Invalid::Kind => (StatusCode::BAD_REQUEST, code::INVALID_REQUEST),
+        InvalidMessage::TooLarge { .. } => (StatusCode::PAYLOAD_TOO_LARGE, code::INVALID_REQUEST),
+        InvalidMessage::Syntax { .. } => (StatusCode::BAD_REQUEST, code::PARSE_ERROR),
+        InvalidMessage::Params => (StatusCode::BAD_REQUEST, code::INVALID_PARAMS),
+        InvalidMessage::TooDeep { .. }
+        | InvalidMessage::Batch
+        | InvalidMessage::NotAnObject
+        | InvalidMessage::Duplicate(_)
+        | InvalidMessage::Version
+        | InvalidMessage::Id
+        | InvalidMessage::Method
+        | InvalidMessage::ErrorObject
+        | InvalidMessage::Kind => (StatusCode::BAD_REQUEST, code::INVALID_REQUEST),
     }
 }
 
@@ -135,27 +135,27 @@ fn unsupported_version(requested: &str) -> Option<Box<RawValue>> {
     serde_json::value::to_raw_value(&data).ok()
 }
 
-/// The limit that is reached, for programs.
-fn buffers_full(reason: &str, full: &Exhausted) -> Option<Box<RawValue>> {
+/// The exceeded limit in machine-readable form.
+fn buffers_full(reason: &str, full: &QuotaExceeded) -> Option<Box<RawValue>> {
     let (shared_by, most) = match full {
-        Exhausted::Own { most, .. } => ("caller", most),
-        Exhausted::All { most, .. } => ("all", most),
+        QuotaExceeded::PerCaller { limit: most, .. } => ("caller", most),
+        QuotaExceeded::Total { limit: most, .. } => ("all", most),
     };
     let data = serde_json::json!({ "reason": reason, "setting": "limits.bufferedBytes",
         "sharedBy": shared_by, "limitBytes": most });
     serde_json::value::to_raw_value(&data).ok()
 }
 
-/// The answer to a tool call that failed.
-pub(crate) fn call_error(id: Id<'_>, era: Era, tool: &str, failed: &Error) -> Answer {
+/// The response to a failed tool call.
+pub(crate) fn call_error(id: Id<'_>, era: Era, tool: &str, failed: &Error) -> SizedResponse {
     if let Error::Denied(Denial::Stale(stale)) = failed {
-        return result::too_old(id, era, tool, stale);
+        return result::stale_catalog(id, era, tool, stale);
     }
     if let Error::Scopes(refusal) = failed {
         return super::refuse(Some(id), &Rejection::Refused(refusal.clone()));
     }
     if let Error::Composition(failed) = failed {
-        return result::unfinished(id, era, tool, failed);
+        return result::failed_composition(id, era, tool, failed);
     }
     match form(tool, failed) {
         Form::Result(text) => result::failed(id, era, &text),
@@ -165,13 +165,16 @@ pub(crate) fn call_error(id: Id<'_>, era: Era, tool: &str, failed: &Error) -> An
     }
 }
 
-/// The answer to a request about something besides tools that failed; there only errors can say so.
+/// The response to another failed request. Only tools have results with `isError`.
 pub(crate) fn relay_error(
     id: Id<'_>,
     era: Era,
     (method, subject): (Method, &str),
     failed: &Error,
-) -> Answer {
+) -> SizedResponse {
+    if let Error::Scopes(refusal) = failed {
+        return super::refuse(Some(id), &Rejection::Refused(refusal.clone()));
+    }
     let form = match failed {
         Error::Denied(Denial::Stale(stale)) => Form::Error {
             status: StatusCode::OK,
@@ -198,14 +201,15 @@ pub(crate) fn relay_error(
     }
 }
 
-/// A resource that is not there has a code of its own in the older era only.
+/// Whether a code means an unknown resource. Servers of both eras use the old code, and stateless
+/// ones also another.
 fn is_not_found(era: Era, method: Method, code: i64) -> bool {
     let is_old = code == code::RESOURCE_NOT_FOUND;
     let is_new = code == code::INVALID_PARAMS && era == Era::Modern;
     method == Method::ReadResource && (is_old || is_new)
 }
 
-/// What does not exist, or not for this caller; which of the two is not said.
+/// The response for subjects that are unknown or invisible; the caller must not learn which.
 fn unknown(era: Era, (method, subject): (Method, &str)) -> Form<'static> {
     let (kind, code) = match (method, era) {
         (Method::ReadResource | Method::Subscribe, Era::Legacy) => {
@@ -214,7 +218,7 @@ fn unknown(era: Era, (method, subject): (Method, &str)) -> Form<'static> {
         (Method::ReadResource | Method::Subscribe, Era::Modern) => {
             ("resource", code::INVALID_PARAMS)
         }
-        (method, _) if method.is_of_task() => ("task", code::INVALID_PARAMS),
+        (method, _) if method.concerns_task() => ("task", code::INVALID_PARAMS),
         (Method::Complete, _) => ("reference", code::INVALID_PARAMS),
         _ => ("prompt", code::INVALID_PARAMS),
     };
@@ -224,7 +228,6 @@ fn unknown(era: Era, (method, subject): (Method, &str)) -> Form<'static> {
     Form::Error { status: StatusCode::OK, code, message, data }
 }
 
-/// How a client receives a failure.
 enum Form<'a> {
     /// A result with `isError`.
     Result(Cow<'a, str>),
@@ -233,7 +236,7 @@ enum Form<'a> {
 }
 
 fn form<'a>(tool: &str, failed: &'a Error) -> Form<'a> {
-    let message = message::of(tool, failed);
+    let message = message::for_caller(tool, failed);
     let protocol =
         |code| Form::Error { status: StatusCode::OK, code, message: message.clone(), data: None };
     match failed {
@@ -244,16 +247,16 @@ fn form<'a>(tool: &str, failed: &'a Error) -> Form<'a> {
             protocol(code::INTERNAL_ERROR)
         }
         Error::Denied(Denial::Quarantined | Denial::Stale(_)) => Form::Result(message),
-        Error::Denied(_) | Error::Scopes(_) | Error::NothingWaits | Error::Arguments(_) => {
+        Error::Denied(_) | Error::Scopes(_) | Error::UnknownInput | Error::Arguments(_) => {
             protocol(code::INVALID_PARAMS)
         }
-        Error::Mirror(_) => Form::Error {
+        Error::HeaderMismatch(_) => Form::Error {
             status: StatusCode::BAD_REQUEST,
             code: code::HEADER_MISMATCH,
             message,
             data: None,
         },
-        Error::Incapable { capability } => Form::Error {
+        Error::MissingCapability { capability } => Form::Error {
             status: StatusCode::BAD_REQUEST,
             code: code::MISSING_CLIENT_CAPABILITY,
             message,
@@ -271,26 +274,25 @@ fn form<'a>(tool: &str, failed: &'a Error) -> Form<'a> {
         | Error::InvalidOutput { .. }
         | Error::Composition(_)
         | Error::Projection(_)
-        | Error::EndlessInput { .. }
+        | Error::TooManyInputRounds { .. }
         | Error::Upstream(_) => Form::Result(message),
     }
 }
 
-/// The capability that a client would need, as the specification wants it said.
+/// The data of an error about a missing client capability.
 fn required(capability: &str, settings: &Value) -> Option<Box<RawValue>> {
     let data = serde_json::json!({ "requiredCapabilities": { capability: settings } });
     serde_json::value::to_raw_value(&data).ok()
 }
 
-/// Codes that have a meaning of their own between a client and *its* server are not passed through:
-/// they would be taken for this gateway's. What a client would have to declare is the client's own
-/// affair.
+/// Maps an upstream's error code. Clients would attribute reserved codes to the gateway. A missing
+/// client capability is forwarded, because the client must declare it.
 fn relayed(upstream: i64) -> i64 {
     let is_reserved = (-32_099..=-32_000).contains(&upstream);
     let is_relayed = upstream == code::MISSING_CLIENT_CAPABILITY;
     if is_reserved && !is_relayed { code::INTERNAL_ERROR } else { upstream }
 }
 
-fn error(status: StatusCode, id: Option<Id<'_>>, error: &ErrorObject<'_>) -> Answer {
+fn error(status: StatusCode, id: Option<Id<'_>>, error: &ErrorObject<'_>) -> SizedResponse {
     json(status, jsonrpc::error(id, error))
 }

@@ -1,8 +1,8 @@
-//! Resumable event streams of sessions: the events of a request are kept for a bounded time, so that
-//! a client whose connection dropped gets the rest by `GET` with `Last-Event-ID`.
+//! Resumable event streams of sessions: the events of a request are kept for a limited time, so
+//! that a client whose connection dropped can read the rest by `GET` with `Last-Event-ID`.
 //!
-//! Bytes of events and requests without a connection are bounded for each caller. Without room,
-//! events that were delivered are evicted.
+//! The bytes of events, and the number of requests without a connection, are limited per caller. If
+//! memory is needed, delivered events are evicted.
 
 mod delivered;
 #[cfg(test)]
@@ -15,7 +15,7 @@ use std::{
 };
 
 use bytes::Bytes;
-use gateway_policy::{Principal, Scarce, Share, Shares};
+use gateway_policy::{QuotaGuard, QuotaKey, QuotaKind, Quotas};
 use gateway_protocol::jsonrpc::{self, ErrorObject, Id, code};
 use tokio::{
     sync::{OwnedSemaphorePermit, Semaphore, watch},
@@ -27,41 +27,40 @@ use self::delivered::Delivered;
 use super::{Rejection, stream};
 use crate::random::{NoRandomness, random_text};
 
-/// How long a request without a connection continues, and its events are kept.
+/// How long a request continues without a connection, and its events are kept.
 pub(super) const GRACE: Duration = Duration::from_mins(1);
-/// Most requests without a connection; one caller may have a quarter.
+/// Maximum requests without a connection. One caller can use a quarter.
 const REQUESTS: usize = 256;
-/// Most bytes of kept events; one caller may have a quarter.
+/// Maximum size of kept events, in bytes. One caller can use a quarter.
 const BYTES: usize = 64 * 1024 * 1024;
-/// Overhead of an event and its stream beyond the text, in bytes.
+/// Overhead per event, in bytes.
 const OVERHEAD: usize = 1024;
 
-/// All streams that can be resumed.
 #[derive(Debug)]
 pub(super) struct Replays {
     table: Mutex<HashMap<Box<str>, Arc<Replay>>>,
-    budget: Arc<Budget>,
-    /// The tasks that run the requests and keep their events.
+    budget: Arc<ReplayBudget>,
+    /// The tasks that run requests and keep their events.
     pub(super) tasks: TaskTracker,
-    /// The requests that still run.
+    /// The running requests.
     pub(super) running: TaskTracker,
-    /// Cancelled at the end of the gateway.
+    /// Cancelled at shutdown.
     pub(super) stop: CancellationToken,
 }
 
 impl Default for Replays {
     fn default() -> Self {
         let (table, tasks, running, stop) = Default::default();
-        Self { table, budget: Arc::new(Budget::new(REQUESTS, BYTES)), tasks, running, stop }
+        Self { table, budget: Arc::new(ReplayBudget::new(REQUESTS, BYTES)), tasks, running, stop }
     }
 }
 
 impl Replays {
-    /// Begins the stream of a request of this session and this caller.
+    /// Starts the stream of a request.
     pub(super) fn begin(
         &self,
         session: &Arc<str>,
-        principal: &Principal,
+        principal: &QuotaKey,
         request: Id<'_>,
     ) -> Result<Arc<Replay>, NoRandomness> {
         let number: Box<str> = random_text()?.into();
@@ -88,26 +87,25 @@ impl Replays {
         found.and_then(|(replay, event)| replay.resume(event)).ok_or(Rejection::EventUnknown)
     }
 
-    /// Forgets a stream.
     pub(super) fn end(&self, replay: &Replay) {
         self.table().remove(&replay.number);
         replay.forget();
     }
 
-    /// Ends the requests of a session that have no connection.
+    /// Aborts the requests of a session that have no connection.
     pub(super) fn end_session(&self, session: &str) {
         for replay in self.table().values().filter(|replay| *replay.session == *session) {
             replay.abandon_detached();
         }
     }
 
-    /// Waits until no request runs. Events that are kept for clients do not count.
+    /// Waits until no request is running. Kept events do not count.
     pub(super) async fn drained(&self) {
         self.running.close();
         self.running.wait().await;
     }
 
-    /// Cancels all requests, and waits until they have ended.
+    /// Cancels all requests, and waits for their end.
     pub(super) async fn shutdown(&self) {
         self.stop.cancel();
         self.tasks.close();
@@ -119,64 +117,64 @@ impl Replays {
     }
 }
 
-/// The bounds of all streams together and of each caller.
+/// The limits of all streams, and of each caller.
 #[derive(Debug)]
-struct Budget {
-    requests: (Arc<Semaphore>, Arc<Shares>),
-    bytes: (Arc<Semaphore>, Arc<Shares>),
-    /// Most bytes of one caller.
+struct ReplayBudget {
+    requests: (Arc<Semaphore>, Arc<Quotas>),
+    bytes: (Arc<Semaphore>, Arc<Quotas>),
+    /// Maximum bytes of one caller.
     own_bytes: usize,
     delivered: Mutex<Delivered>,
 }
 
-/// The bound that is reached.
+/// The exceeded limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Full {
-    /// That of the caller.
+enum BudgetExceeded {
+    /// The caller's.
     Own,
-    /// That of all callers.
+    /// The one of all callers.
     All,
-    /// The event alone is larger than the caller's bound.
+    /// The event alone exceeds the caller's limit.
     Never,
 }
 
-/// A part of the budget, until it is dropped.
+/// A reserved part of the budget, released on drop.
 #[derive(Debug)]
-struct Part {
+struct Reservation {
     _all: OwnedSemaphorePermit,
-    _own: Share,
+    _own: QuotaGuard,
 }
 
-impl Budget {
+impl ReplayBudget {
     fn new(requests: usize, bytes: usize) -> Self {
-        let of = |what, all| (Arc::new(Semaphore::new(all)), Shares::quarters(what, all));
+        let of = |what, all| (Arc::new(Semaphore::new(all)), Quotas::new(what, all));
         Self {
-            requests: of(Scarce::Detached, requests),
-            bytes: of(Scarce::Events, bytes),
+            requests: of(QuotaKind::Detached, requests),
+            bytes: of(QuotaKind::Events, bytes),
             own_bytes: bytes / 4,
             delivered: Mutex::default(),
         }
     }
 
-    fn request(&self, principal: &Principal) -> Option<Part> {
+    fn request(&self, principal: &QuotaKey) -> Option<Reservation> {
         part(&self.requests, principal, 1).ok()
     }
 
-    fn bytes(&self, principal: &Principal, message: &Bytes) -> Result<Part, Full> {
+    fn bytes(&self, principal: &QuotaKey, message: &Bytes) -> Result<Reservation, BudgetExceeded> {
         let count = message.len() + OVERHEAD;
         if count > self.own_bytes {
-            return Err(Full::Never);
+            return Err(BudgetExceeded::Never);
         }
         part(&self.bytes, principal, count)
     }
 
-    /// Evicts the oldest stream that was delivered, and says whether there was one.
-    fn evict(&self, principal: &Principal, full: Full) -> bool {
+    /// Evicts the oldest delivered stream. Returns whether one existed.
+    fn evict(&self, principal: &QuotaKey, full: BudgetExceeded) -> bool {
         loop {
             let oldest = match full {
-                Full::Own => self.delivered().pop_of(principal),
-                Full::All => self.delivered().pop(),
-                Full::Never => None,
+                BudgetExceeded::Own => self.delivered().pop_of(principal),
+                BudgetExceeded::All => self.delivered().pop(),
+                BudgetExceeded::Never => None,
             };
             match oldest {
                 Some(replay) if replay.evict() => return true,
@@ -192,23 +190,23 @@ impl Budget {
 }
 
 fn part(
-    (all, own): &(Arc<Semaphore>, Arc<Shares>),
-    who: &Principal,
+    (all, own): &(Arc<Semaphore>, Arc<Quotas>),
+    requester: &QuotaKey,
     count: usize,
-) -> Result<Part, Full> {
-    let permits = u32::try_from(count).map_err(|_| Full::Never)?;
-    let own = own.take_many(who, count).map_err(|_| Full::Own)?;
-    let all = Arc::clone(all).try_acquire_many_owned(permits).map_err(|_| Full::All)?;
-    Ok(Part { _all: all, _own: own })
+) -> Result<Reservation, BudgetExceeded> {
+    let permits = u32::try_from(count).map_err(|_| BudgetExceeded::Never)?;
+    let own = own.acquire_many(requester, count).map_err(|_| BudgetExceeded::Own)?;
+    let all = Arc::clone(all).try_acquire_many_owned(permits).map_err(|_| BudgetExceeded::All)?;
+    Ok(Reservation { _all: all, _own: own })
 }
 
-/// The error that replaces an answer beyond the quota.
+/// The error that replaces a response beyond the quota.
 fn dropped(request: Id<'_>) -> Bytes {
     let mib = |bytes: usize| bytes / (1024 * 1024);
     let message = format!(
-        "the answer was dropped: the connection was lost, and at most {} MiB of events are kept \
-         for one caller ({} MiB for all callers). Whether the call did its work is not known; call \
-         again if it is safe to repeat, with fewer or smaller answers at the same time",
+        "the response was dropped: the connection was lost, and at most {} MiB of events are kept \
+         per caller ({} MiB for all callers). Whether the call did its work is unknown. Repeat it if \
+         that is safe, with fewer or smaller concurrent responses",
         mib(BYTES / 4),
         mib(BYTES)
     );
@@ -216,66 +214,63 @@ fn dropped(request: Id<'_>) -> Bytes {
     jsonrpc::error(Some(request), &error)
 }
 
-/// The stream of one request.
 #[derive(Debug)]
 pub(super) struct Replay {
     number: Box<str>,
     session: Arc<str>,
-    principal: Principal,
-    budget: Arc<Budget>,
+    principal: QuotaKey,
+    budget: Arc<ReplayBudget>,
     dropped: Bytes,
     state: Mutex<State>,
-    /// Signals every change of the state.
+    /// Notifies of every change of the state.
     changed: watch::Sender<()>,
 }
 
 #[derive(Debug, Default)]
 struct State {
-    events: VecDeque<Kept>,
+    events: VecDeque<StoredEvent>,
     /// The number of the next event.
     next: u64,
-    /// Counts readers: only the newest one is served.
-    turn: u64,
-    /// The next event for the reader.
+    /// Incremented for each reader: only the newest one is served.
+    reader_id: u64,
+    /// The reader's next event.
     position: u64,
-    /// The reader has written all events before this one: it asked for a later one.
+    /// All events before this one have reached the client, which requested a later one.
     delivered: u64,
-    /// Its place among the delivered streams, if it is one.
+    /// The stream's position among the delivered ones, if it is one.
     place: Option<u64>,
     connection: Connection,
-    /// Whether the last event is there.
+    /// Whether the last event exists.
     is_complete: bool,
 }
 
 #[derive(Debug)]
-struct Kept {
+struct StoredEvent {
     number: u64,
     message: Bytes,
     is_answer: bool,
-    /// Without a part of the budget it is kept only until it is sent.
-    part: Option<Part>,
+    /// `None`: the event is kept only until it is sent.
+    part: Option<Reservation>,
 }
 
-/// Whether a connection reads the stream.
 #[derive(Debug, Default)]
 enum Connection {
     #[default]
     Attached,
-    /// Since then. A request that still runs has a part of the budget.
-    Detached(Instant, Option<Part>),
-    /// The request ends, and its events are dropped.
+    /// Since this time. A running request holds a part of the budget.
+    Detached(Instant, Option<Reservation>),
+    /// The request is aborted and its events are dropped.
     Abandoned,
 }
 
 impl Replay {
-    /// Reads from this event on. A reader before this one ends: its connection is dead, and the
-    /// gateway has not seen it yet.
+    /// Reads from an event on. An earlier reader ends: its connection is dead, even if the gateway
+    /// has not noticed.
     pub(super) fn reader(self: &Arc<Self>, position: u64) -> Reader {
         self.attach(self.state(), position)
     }
 
-    /// Reads what follows an event; `None` where there is no such event, or the request has ended
-    /// without a connection.
+    /// Reads after an event. `None`: the event is unknown, or the request was aborted.
     fn resume(self: &Arc<Self>, event: u64) -> Option<Reader> {
         let state = self.state();
         let is_there = event < state.next && !matches!(state.connection, Connection::Abandoned);
@@ -284,21 +279,21 @@ impl Replay {
 
     fn attach(self: &Arc<Self>, mut state: MutexGuard<'_, State>, position: u64) -> Reader {
         let signal = self.changed.subscribe();
-        state.turn += 1;
+        state.reader_id += 1;
         state.position = position;
         state.delivered = position;
         self.unlist(&mut state);
         if !matches!(state.connection, Connection::Abandoned) {
             state.connection = Connection::Attached;
         }
-        let turn = state.turn;
+        let reader_id = state.reader_id;
         drop(state);
         self.changed.send_replace(());
-        Reader { replay: self.clone(), turn, signal }
+        Reader { replay: self.clone(), reader_id, signal }
     }
 
-    /// Adds an event. Where there is no room, events that were sent are dropped, then it waits
-    /// until the reader has caught up. An empty message is an event that only has an id.
+    /// Adds an event. If no memory is left, sent events are dropped, and then `push` waits for the
+    /// reader. An empty message is an event with only an id.
     pub(super) async fn push(&self, message: Bytes, is_answer: bool) {
         let mut signal = self.changed.subscribe();
         loop {
@@ -313,16 +308,17 @@ impl Replay {
         self.changed.send_replace(());
     }
 
-    /// Reserves room for an event. Without room, delivered streams are evicted, then events of this
-    /// stream that were sent. Must be called without the state: evicting locks other streams.
-    fn reserve(&self, message: &Bytes) -> Option<Part> {
+    /// Reserves memory for an event. If none is left, delivered streams are evicted, then sent
+    /// events of this stream. Must be called without the state lock, because eviction locks other
+    /// streams.
+    fn reserve(&self, message: &Bytes) -> Option<Reservation> {
         loop {
             let full = match self.budget.bytes(&self.principal, message) {
                 Ok(part) => return Some(part),
                 Err(full) => full,
             };
             let is_evicted = self.budget.evict(&self.principal, full);
-            if full == Full::Never || !(is_evicted || self.drop_sent()) {
+            if full == BudgetExceeded::Never || !(is_evicted || self.drop_sent()) {
                 return None;
             }
         }
@@ -336,22 +332,22 @@ impl Replay {
         is_sent && state.events.pop_front().is_some()
     }
 
-    fn try_push(&self, message: &Bytes, is_answer: bool, part: Option<Part>) -> bool {
+    fn try_push(&self, message: &Bytes, is_answer: bool, part: Option<Reservation>) -> bool {
         let mut state = self.state();
         if part.is_none() && state.events.iter().any(|event| event.number >= state.position) {
             return false;
         }
         let number = state.next;
         state.next += 1;
-        let mut event = Kept { number, message: message.clone(), is_answer, part };
+        let mut event = StoredEvent { number, message: message.clone(), is_answer, part };
         if !matches!(state.connection, Connection::Attached) {
-            self.shrink(&mut event);
+            self.drop_unreserved(&mut event);
         }
         state.events.push_back(event);
         true
     }
 
-    /// There are no more events.
+    /// Marks the end of the events.
     pub(super) fn complete(self: &Arc<Self>) {
         let mut state = self.state();
         state.is_complete = true;
@@ -363,7 +359,7 @@ impl Replay {
         self.changed.send_replace(());
     }
 
-    /// Makes a completed stream evictable once it was delivered.
+    /// Makes a completed and delivered stream evictable.
     fn list(self: &Arc<Self>, state: &mut State) {
         let is_delivered = state.is_complete && state.delivered == state.next;
         if is_delivered
@@ -380,7 +376,7 @@ impl Replay {
         }
     }
 
-    /// Drops the events and ends the stream, unless a connection reads it again.
+    /// Drops the events and ends the stream, unless it has a connection again.
     fn evict(&self) -> bool {
         let mut state = self.state();
         if state.place.is_none() {
@@ -394,22 +390,22 @@ impl Replay {
         true
     }
 
-    /// No connection can read the stream from now on.
+    /// Rejects all future readers.
     fn forget(&self) {
         let mut state = self.state();
         self.unlist(&mut state);
         state.connection = Connection::Abandoned;
     }
 
-    /// Without room an answer is replaced by an error that says so, other events by nothing.
-    fn shrink(&self, event: &mut Kept) {
+    /// Without memory, a response is replaced by an error, and other events by empty ones.
+    fn drop_unreserved(&self, event: &mut StoredEvent) {
         if event.part.is_none() {
             event.message = if event.is_answer { self.dropped.clone() } else { Bytes::new() };
         }
     }
 
     /// Resolves when the request must end: it had no connection for [`GRACE`], or its caller has no
-    /// room for another request without one.
+    /// quota for another request without one.
     pub(super) async fn abandoned(&self) {
         let mut signal = self.changed.subscribe();
         loop {
@@ -431,12 +427,12 @@ impl Replay {
         }
     }
 
-    /// The connection dropped.
-    fn detach(self: &Arc<Self>, turn: u64) {
-        let unsent = self.unkept(turn);
+    /// Handles a dropped connection.
+    fn detach(self: &Arc<Self>, reader_id: u64) {
+        let unsent = self.unreserved_event(reader_id);
         let part = unsent.and_then(|(number, message)| Some((number, self.reserve(&message)?)));
         let mut state = self.state();
-        if state.turn != turn || !matches!(state.connection, Connection::Attached) {
+        if state.reader_id != reader_id || !matches!(state.connection, Connection::Attached) {
             return;
         }
         if let Some((number, part)) = part
@@ -445,7 +441,7 @@ impl Replay {
             event.part.get_or_insert(part);
         }
         for event in &mut state.events {
-            self.shrink(event);
+            self.drop_unreserved(event);
         }
         let (now, is_complete) = (Instant::now(), state.is_complete);
         let has_kept = state.events.iter().any(|event| event.part.is_some());
@@ -459,16 +455,15 @@ impl Replay {
         self.changed.send_replace(());
     }
 
-    /// The event that this reader did not send and that has no part of the budget. There is at most
-    /// one.
-    fn unkept(&self, turn: u64) -> Option<(u64, Bytes)> {
+    /// The event that this reader has not sent and that has no reservation. At most one exists.
+    fn unreserved_event(&self, reader_id: u64) -> Option<(u64, Bytes)> {
         let state = self.state();
-        if state.turn != turn {
+        if state.reader_id != reader_id {
             return None;
         }
         let position = state.position;
-        let is_it = |event: &&Kept| event.part.is_none() && event.number >= position;
-        state.events.iter().find(is_it).map(|event| (event.number, event.message.clone()))
+        let is_unreserved = |event: &&StoredEvent| event.part.is_none() && event.number >= position;
+        state.events.iter().find(is_unreserved).map(|event| (event.number, event.message.clone()))
     }
 
     fn abandon_detached(&self) {
@@ -480,26 +475,26 @@ impl Replay {
         }
     }
 
-    fn take(&self, turn: u64) -> Taken {
+    fn take(&self, reader_id: u64) -> NextEvent {
         let mut state = self.state();
-        if state.turn != turn {
-            return Taken::End;
+        if state.reader_id != reader_id {
+            return NextEvent::End;
         }
         let position = state.position;
         state.delivered = position;
-        // Only the first event may be empty: it was sent so that the client has an id.
-        let is_next = |event: &&mut Kept| {
+        // Only the first event may be empty: it gives the client an id.
+        let is_next = |event: &&mut StoredEvent| {
             event.number >= position && (event.number == 0 || !event.message.is_empty())
         };
         let Some(event) = state.events.iter_mut().find(is_next) else {
-            return if state.is_complete { Taken::End } else { Taken::Nothing };
+            return if state.is_complete { NextEvent::End } else { NextEvent::Nothing };
         };
         let (number, message) = (event.number, event.message.clone());
-        self.shrink(event);
+        self.drop_unreserved(event);
         state.position = number + 1;
         drop(state);
         self.changed.send_replace(());
-        Taken::Event(stream::event(Some(&format!("{}-{number}", self.number)), &message))
+        NextEvent::Event(stream::event(Some(&format!("{}-{number}", self.number)), &message))
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -507,28 +502,28 @@ impl Replay {
     }
 }
 
-enum Taken {
+enum NextEvent {
     Event(Bytes),
     Nothing,
     End,
 }
 
-/// The connection that reads a stream.
+/// A connection that reads a stream.
 #[derive(Debug)]
 pub(super) struct Reader {
     replay: Arc<Replay>,
-    turn: u64,
+    reader_id: u64,
     signal: watch::Receiver<()>,
 }
 
 impl Reader {
-    /// The next event; `None` at the end of the stream.
+    /// Returns the next event, or `None` at the end.
     pub(super) async fn next(&mut self) -> Option<Bytes> {
         loop {
-            match self.replay.take(self.turn) {
-                Taken::Event(event) => return Some(event),
-                Taken::End => return None,
-                Taken::Nothing => self.signal.changed().await.ok()?,
+            match self.replay.take(self.reader_id) {
+                NextEvent::Event(event) => return Some(event),
+                NextEvent::End => return None,
+                NextEvent::Nothing => self.signal.changed().await.ok()?,
             }
         }
     }
@@ -536,6 +531,6 @@ impl Reader {
 
 impl Drop for Reader {
     fn drop(&mut self) {
-        self.replay.detach(self.turn);
+        self.replay.detach(self.reader_id);
     }
 }

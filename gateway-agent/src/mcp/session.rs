@@ -1,12 +1,11 @@
-//! Sessions of clients before 2026-07-28. The id itself says what the session is, sealed, so that no
-//! store is needed: a table only holds what is going on in the sessions that are in use.
+//! Sessions of clients before 2026-07-28. The sealed session id contains the session, so no store
+//! is needed; a table holds only the state of sessions in use.
 //!
-//! A session is bound to the caller that opened it. For other callers its id is unknown. One caller has
-//! at most a quarter of the table. A caller
-//! with its share, or a full table, evicts sessions that were idle longest; their state is lost,
-//! and they continue with their next request. Sessions with running requests or an open event stream are not
-//! evicted, nor are those with watched resources for half an hour. Other gateways do not share the
-//! table.
+//! A session belongs to the caller that opened it; for others its id is unknown. One caller can use
+//! a quarter of the table. If its quota or the table is exhausted, its least recently used sessions
+//! are evicted: they lose their state and continue with the next request. Sessions with running
+//! requests or an open event stream are not evicted, and those with subscribed resources only after
+//! 30 minutes. Replicas do not share the table.
 
 #[cfg(test)]
 mod tests;
@@ -20,9 +19,9 @@ use std::{
     time::{Duration, Instant},
 };
 
-use gateway_policy::{Exhausted, HeaderClaim, Principal, Scarce, Share, Shares};
+use gateway_policy::{CallerIdentity, QuotaExceeded, QuotaGuard, QuotaKey, QuotaKind, Quotas};
 use gateway_protocol::mcp::{Capabilities, header};
-use gateway_upstream::{Answered, Subscribed};
+use gateway_upstream::{ClientAnswer, Subscription};
 use http::HeaderMap;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
@@ -30,59 +29,56 @@ use tokio::sync::{oneshot, watch};
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
-use super::{Rejection, tasks::Begun};
+use super::{Rejection, tasks::SessionTasks};
 use crate::{
-    audit::{Gauge, Held},
-    identity::ClientInfo,
+    audit::{Gauge, GaugeGuard},
+    identity::{ClientInfo, authenticator::Authentication},
     seal::Sealer,
 };
 
-/// The header that names the session.
-/// What its id is sealed for.
+/// The purpose of sealed session ids.
 const PURPOSE: &[u8] = b"mcp-session-1";
-/// How long watched resources protect an idle session from eviction.
+/// How long subscribed resources protect an idle session from eviction.
 const IDLE: Duration = Duration::from_mins(30);
-/// The part of a caller's idle sessions that is evicted at once, so that a caller with many of
-/// them does not cause a search for each new one.
+/// The fraction of a caller's idle sessions that one eviction removes, so that a caller with many
+/// sessions does not cause a search for each new one.
 const EVICTED: usize = 16;
-/// What the client of a session of another process last saw of its list: perhaps another list.
+/// The list fingerprint of a session from another process: differs from every known list.
 const UNKNOWN_LIST: u64 = 1;
-/// Most sessions that were ended and are remembered as such.
+/// Maximum number of remembered ended sessions.
 const ENDED: usize = 100_000;
-/// Most questions that wait for the answer of one client.
+/// Maximum unanswered questions to one client.
 const QUESTIONS: usize = 256;
 
-/// The content of a session id.
 #[derive(Debug, Serialize, Deserialize)]
 struct Sealed<P> {
     /// The process that opened the session.
     home: Box<str>,
-    passport: P,
+    claims: P,
 }
 
-/// What a session is, as its id says it.
+/// The permanent facts of a session, stored in its id.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub(super) struct Passport {
-    /// Makes two sessions of one client two.
+pub(super) struct SessionClaims {
+    /// Makes session ids unique.
     number: Box<str>,
-    /// Who the headers said that it is.
-    claim: HeaderClaim,
-    /// What the client said that it is.
+    /// The identity of the caller.
+    claim: CallerIdentity,
+    /// The self-description of the client.
     client: Option<Arc<ClientInfo>>,
-    /// What the client said that it can be asked.
     capabilities: Capabilities,
 }
 
-impl Passport {
+impl SessionClaims {
     pub(super) fn new(
-        claim: HeaderClaim,
+        claim: CallerIdentity,
         client: Option<Arc<ClientInfo>>,
         capabilities: Capabilities,
     ) -> Self {
         Self { number: unique(), claim, client, capabilities }
     }
 
-    /// The number as 16 bytes; every id that a gateway sealed has one.
+    /// The number as 16 bytes. Every sealed id has one.
     fn number(&self) -> Option<Uuid> {
         Uuid::try_parse(&self.number).ok()
     }
@@ -95,22 +91,22 @@ fn unique() -> Box<str> {
 #[derive(Debug)]
 pub(super) struct Session {
     id: Arc<str>,
-    passport: Passport,
+    claims: SessionClaims,
     used_ms: AtomicU64,
-    /// What the client last saw of its list; 0 before it asked.
+    /// The fingerprint of the last listed tools; 0 before the first list.
     listed: AtomicU64,
-    /// Counts event streams: only the newest one is served.
+    /// Incremented for each event stream: only the newest one is served.
     streams: watch::Sender<u64>,
     requests: Mutex<HashMap<Box<str>, CancellationToken>>,
-    questions: Mutex<HashMap<u64, oneshot::Sender<Answered>>>,
+    questions: Mutex<HashMap<u64, oneshot::Sender<ClientAnswer>>>,
     asked: AtomicU64,
     log_level: Mutex<Option<Box<RawValue>>>,
-    watched: Mutex<BTreeMap<Box<str>, Subscribed>>,
-    begun: Mutex<Begun>,
-    /// The caller against whose share it counts.
-    principal: Principal,
-    _share: Share,
-    _held: Held,
+    watched: Mutex<BTreeMap<Box<str>, Subscription>>,
+    tasks: Mutex<SessionTasks>,
+    /// The quota key of the session.
+    principal: QuotaKey,
+    _share: QuotaGuard,
+    _held: GaugeGuard,
 }
 
 impl Session {
@@ -118,22 +114,19 @@ impl Session {
         &self.id
     }
 
-    /// Who the headers said that it is.
-    pub(super) fn claim(&self) -> &HeaderClaim {
-        &self.passport.claim
+    pub(super) fn claim(&self) -> &CallerIdentity {
+        &self.claims.claim
     }
 
-    /// What the client said that it is.
     pub(super) fn client(&self) -> Option<Arc<ClientInfo>> {
-        self.passport.client.clone()
+        self.claims.client.clone()
     }
 
-    /// What the client said that it can be asked.
     pub(super) fn capabilities(&self) -> Capabilities {
-        self.passport.capabilities.clone()
+        self.claims.capabilities.clone()
     }
 
-    /// Takes over the session's event stream; the one before ends.
+    /// Starts a new event stream; the previous one ends.
     pub(super) fn take_stream(&self) -> watch::Receiver<u64> {
         self.streams.send_modify(|count| *count += 1);
         let mut stream = self.streams.subscribe();
@@ -141,7 +134,7 @@ impl Session {
         stream
     }
 
-    /// Remembers what the client saw.
+    /// Stores the fingerprint of the listed tools.
     pub(super) fn listed(&self, fingerprint: u64) {
         self.listed.store(fingerprint, Ordering::Relaxed);
     }
@@ -150,7 +143,7 @@ impl Session {
         Some(self.listed.load(Ordering::Relaxed)).filter(|fingerprint| *fingerprint != 0)
     }
 
-    /// The least severity of log messages that the client wants, as a JSON string.
+    /// The minimum severity of log messages, as a JSON string.
     pub(super) fn log_level(&self) -> Option<Box<RawValue>> {
         lock(&self.log_level).clone()
     }
@@ -159,8 +152,8 @@ impl Session {
         *lock(&self.log_level) = Some(level.to_owned());
     }
 
-    /// Watches a resource until it is told otherwise, or ends.
-    pub(super) fn watch(&self, uri: &str, subscribed: Subscribed) {
+    /// Subscribes to a resource until `unwatch` or the end of the session.
+    pub(super) fn watch(&self, uri: &str, subscribed: Subscription) {
         lock(&self.watched).insert(uri.into(), subscribed);
     }
 
@@ -172,31 +165,31 @@ impl Session {
         lock(&self.watched).contains_key(uri)
     }
 
-    /// The tasks that the client began.
-    pub(super) fn begun<T>(&self, look: impl FnOnce(&mut Begun) -> T) -> T {
-        look(&mut lock(&self.begun))
+    /// Accesses the tasks that the client started.
+    pub(super) fn tasks<T>(&self, look: impl FnOnce(&mut SessionTasks) -> T) -> T {
+        look(&mut lock(&self.tasks))
     }
 
-    /// Notes a request, so that it can be cancelled until what is returned is dropped; a cancellation
-    /// could not tell it from another one with its id.
-    pub(super) fn begin(self: &Arc<Self>, id: &str) -> Result<Running, Rejection> {
+    /// Registers a request, so that it can be cancelled until the result is dropped. Ids must be
+    /// unique among running requests.
+    pub(super) fn begin(self: &Arc<Self>, id: &str) -> Result<RunningRequest, Rejection> {
         let mut requests = lock(&self.requests);
         let Entry::Vacant(place) = requests.entry(id.into()) else {
             return Err(Rejection::IdInUse);
         };
         let token = place.insert(CancellationToken::new()).clone();
-        Ok(Running { session: self.clone(), id: id.into(), token })
+        Ok(RunningRequest { session: self.clone(), id: id.into(), token })
     }
 
-    /// Cancels a request; one that is not running any more is ignored.
+    /// Cancels a request. Unknown ids are ignored.
     pub(super) fn cancel(&self, id: &str) {
         if let Some(token) = lock(&self.requests).get(id) {
             token.cancel();
         }
     }
 
-    /// Notes a question to the client, and gives its id; `None` where too many wait already.
-    pub(super) fn ask(&self, answer: oneshot::Sender<Answered>) -> Option<u64> {
+    /// Registers a question, and returns its id. `None`: too many questions are open.
+    pub(super) fn ask(&self, answer: oneshot::Sender<ClientAnswer>) -> Option<u64> {
         let mut questions = lock(&self.questions);
         questions.retain(|_, waiting| !waiting.is_closed());
         if questions.len() >= QUESTIONS {
@@ -207,8 +200,8 @@ impl Session {
         Some(number)
     }
 
-    /// Takes the client's answer; one for which nobody waits is ignored.
-    pub(super) fn answer(&self, id: &str, answered: Answered) {
+    /// Delivers the client's answer. Unknown ids are ignored.
+    pub(super) fn answer(&self, id: &str, answered: ClientAnswer) {
         let number = id.parse().ok();
         if let Some(waiting) = number.and_then(|number: u64| lock(&self.questions).remove(&number))
         {
@@ -221,34 +214,32 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// A request under way in a session.
+/// A running request of a session.
 #[derive(Debug)]
-pub(super) struct Running {
+pub(super) struct RunningRequest {
     session: Arc<Session>,
     id: Box<str>,
     token: CancellationToken,
 }
 
-impl Running {
-    /// Resolves when the client cancels the request.
+impl RunningRequest {
     pub(super) async fn cancelled(&self) {
         self.token.cancelled().await;
     }
 }
 
-impl Drop for Running {
+impl Drop for RunningRequest {
     fn drop(&mut self) {
         lock(&self.session.requests).remove(&self.id);
     }
 }
 
-/// All sessions.
 #[derive(Debug)]
 pub(super) struct Sessions {
     sealer: Arc<Sealer>,
     table: RwLock<Table>,
     limit: usize,
-    shares: Arc<Shares>,
+    shares: Arc<Quotas>,
     started: Instant,
     /// Distinguishes this process from earlier ones and from replicas.
     home: Box<str>,
@@ -257,71 +248,70 @@ pub(super) struct Sessions {
 #[derive(Debug, Default)]
 struct Table {
     in_use: HashMap<Arc<str>, Arc<Session>>,
-    /// The numbers of sessions that ended; their ids would still open.
+    /// The numbers of ended sessions, whose ids can still be decrypted.
     ended: HashSet<Uuid>,
-    /// The same, the oldest first.
+    /// The same numbers, oldest first.
     ended_in_order: VecDeque<Uuid>,
 }
 
 impl Sessions {
     pub(super) fn new(limit: usize, sealer: Arc<Sealer>) -> Self {
         let (table, started, limit) = (RwLock::default(), Instant::now(), limit.max(1));
-        let shares = Shares::quarters(Scarce::Sessions, limit);
+        let shares = Quotas::new(QuotaKind::Sessions, limit);
         Self { sealer, table, limit, shares, started, home: unique() }
     }
 
-    /// Opens a session and gives its id.
-    pub(super) fn open(&self, passport: &Passport) -> Result<String, Rejection> {
-        let sealed = Sealed { home: self.home.clone(), passport };
+    /// Opens a session, and returns its id.
+    pub(super) fn open(&self, claims: &SessionClaims) -> Result<String, Rejection> {
+        let sealed = Sealed { home: self.home.clone(), claims };
         let content = serde_json::to_vec(&sealed).map_err(|_| Rejection::NoRandomness)?;
         self.sealer.seal(PURPOSE, &content).map_err(|_| Rejection::NoRandomness)
     }
 
-    /// The session that a request names, if it is the sender's own. A session that is not in use yet
-    /// counts against the share of `payer`.
+    /// Finds the session of a request, if it belongs to the sender. A session that is not yet in
+    /// use counts against the quota of `caller`.
     pub(super) fn find(
         &self,
         headers: &HeaderMap,
-        claim: &HeaderClaim,
-        payer: impl FnOnce() -> Principal,
+        caller: &Authentication,
     ) -> Result<Arc<Session>, Rejection> {
         let id = named(headers)?;
         let known =
             self.table.read().unwrap_or_else(PoisonError::into_inner).in_use.get(id).cloned();
         let session = match known {
             Some(session) => session,
-            None => self.take_up(id, (claim, payer()))?,
+            None => self.restore(id, caller)?,
         };
-        if session.passport.claim != *claim {
+        if session.claims.claim != caller.claim {
             return Err(Rejection::SessionUnknown);
         }
         self.touch(&session);
         Ok(session)
     }
 
-    /// A session of this claim that is not in use here, as its id describes it.
-    fn take_up(
+    /// Adds a session to the table from the content of its id.
+    fn restore(
         &self,
         id: &str,
-        (claim, payer): (&HeaderClaim, Principal),
+        Authentication { claim, payer, .. }: &Authentication,
     ) -> Result<Arc<Session>, Rejection> {
         let content = self.sealer.open(PURPOSE, id);
         let sealed = content.and_then(|content| serde_json::from_slice(&content).ok());
-        let own = sealed.filter(|sealed: &Sealed<Passport>| sealed.passport.claim == *claim);
-        let Sealed { home, passport } = own.ok_or(Rejection::SessionUnknown)?;
+        let own = sealed.filter(|sealed: &Sealed<SessionClaims>| sealed.claims.claim == *claim);
+        let Sealed { home, claims } = own.ok_or(Rejection::SessionUnknown)?;
         let listed = if home == self.home { 0 } else { UNKNOWN_LIST };
         let mut table = self.write();
-        if passport.number().is_none_or(|number| table.ended.contains(&number)) {
+        if claims.number().is_none_or(|number| table.ended.contains(&number)) {
             return Err(Rejection::SessionUnknown);
         }
         if let Some(known) = table.in_use.get(id) {
             return Ok(known.clone());
         }
-        let share = self.share(&mut table, &payer)?;
+        let share = self.share(&mut table, payer)?;
         let id: Arc<str> = id.into();
         let session = Arc::new(Session {
             id: id.clone(),
-            passport,
+            claims,
             used_ms: AtomicU64::new(self.now_ms()),
             listed: AtomicU64::new(listed),
             streams: watch::channel(0).0,
@@ -330,38 +320,39 @@ impl Sessions {
             asked: AtomicU64::new(0),
             log_level: Mutex::default(),
             watched: Mutex::default(),
-            begun: Mutex::default(),
-            principal: payer,
+            tasks: Mutex::default(),
+            principal: payer.clone(),
             _share: share,
-            _held: Gauge::Sessions.hold(),
+            _held: Gauge::Sessions.increment(),
         });
         table.in_use.insert(id, session.clone());
         Ok(session)
     }
 
-    /// A share for one more session of a caller, and room for it in the table.
-    fn share(&self, table: &mut Table, payer: &Principal) -> Result<Share, Rejection> {
-        let share = self.shares.take(payer).or_else(|_| {
+    /// Reserves quota and space for one more session.
+    fn share(&self, table: &mut Table, payer: &QuotaKey) -> Result<QuotaGuard, Rejection> {
+        let share = self.shares.acquire(payer).or_else(|_| {
             self.evict(table, Some(payer));
-            self.shares.take(payer)
+            self.shares.acquire(payer)
         });
         let share = share.map_err(Rejection::TooManySessions)?;
         if table.in_use.len() >= self.limit {
             self.evict(table, None);
         }
         if table.in_use.len() >= self.limit {
-            let full = Exhausted::All { what: Scarce::Sessions, most: self.limit };
+            let full = QuotaExceeded::Total { kind: QuotaKind::Sessions, limit: self.limit };
             return Err(Rejection::TooManySessions(full));
         }
         Ok(share)
     }
 
-    /// Evicts sessions that were idle longest: of this caller, or of the one that has most.
-    fn evict(&self, table: &mut Table, of: Option<&Principal>) {
+    /// Evicts the least recently used sessions of a caller, or of the caller with the most
+    /// sessions.
+    fn evict(&self, table: &mut Table, principal: Option<&Principal>) {
         let mut idle: HashMap<&Principal, Vec<(u64, Arc<str>)>> = HashMap::new();
         for (id, session) in &table.in_use {
-            let is_meant = of.is_none_or(|payer| *payer == session.principal);
-            if is_meant && self.is_evictable(session) {
+            let is_candidate = principal.is_none_or(|payer| *payer == session.principal);
+            if is_candidate && self.is_evictable(session) {
                 let used = session.used_ms.load(Ordering::Relaxed);
                 idle.entry(&session.principal).or_default().push((used, id.clone()));
             }
@@ -373,29 +364,28 @@ impl Sessions {
         }
     }
 
-    /// Requests hold their session; an event stream is seen by its turn. The table is locked, so
-    /// that no request finds the session meanwhile.
+    /// Requests hold an `Arc` of their session, and event streams a receiver. The lock on the table
+    /// keeps new requests from finding the session.
     fn is_evictable(&self, session: &Arc<Session>) -> bool {
         Arc::strong_count(session) == 1
             && session.streams.receiver_count() == 0
             && (lock(&session.watched).is_empty() || self.is_idle(session))
     }
 
-    /// Counts a session as used.
+    /// Marks a session as recently used.
     pub(super) fn touch(&self, session: &Session) {
         session.used_ms.store(self.now_ms(), Ordering::Relaxed);
     }
 
-    /// Ends the session that a request names, and gives its id.
+    /// Ends the session of a request, and returns its id.
     pub(super) fn close(
         &self,
         headers: &HeaderMap,
-        claim: &HeaderClaim,
-        payer: impl FnOnce() -> Principal,
+        caller: &Authentication,
     ) -> Result<Arc<str>, Rejection> {
-        let session = self.find(headers, claim, payer)?;
+        let session = self.find(headers, caller)?;
         let id = session.id.clone();
-        let number = session.passport.number().ok_or(Rejection::SessionUnknown)?;
+        let number = session.claims.number().ok_or(Rejection::SessionUnknown)?;
         let mut table = self.write();
         table.in_use.remove(&id);
         if table.ended.len() >= ENDED

@@ -1,9 +1,8 @@
-//! Event streams that tell a client what changed: `subscriptions/listen` of the modern era and
-//! `GET` of the older one.
+//! Event streams that notify clients of changes: `subscriptions/listen`, and `GET` of sessions.
 //!
-//! A stream compares what its own caller sees before and after each change of the catalog or of
-//! the upstreams' definitions, so it stays silent when others' tools change. Progress and log
-//! messages are sent with the response of their request instead.
+//! A stream compares the caller's own lists before and after each change of the catalog or of the
+//! upstreams, so changes of invisible tools cause no notification. Progress and log messages belong
+//! to the response of their request instead.
 
 mod tasks;
 mod watcher;
@@ -18,12 +17,11 @@ use std::{
 use axum::{body::Body, response::Response};
 use bytes::Bytes;
 use futures_util::{Stream, StreamExt as _, future::join_all, stream};
-use gateway_policy::Principal;
 use gateway_protocol::{
     jsonrpc::{self, Id, ObjectWriter},
     mcp::{Era, TASKS},
 };
-use gateway_upstream::Subscribed;
+use gateway_upstream::Subscription;
 use http::{
     HeaderName, HeaderValue,
     header::{CACHE_CONTROL, CONTENT_TYPE},
@@ -31,48 +29,44 @@ use http::{
 use serde::Deserialize;
 use tokio::{sync::watch, time::timeout};
 
-pub(super) use self::tasks::{pace, watches as task_watches};
+pub(super) use self::tasks::{poll_interval, watches as task_watches};
 use self::{
     tasks::Tasks,
-    watcher::{Change, Watcher},
+    watcher::{Change, ChangeWatcher},
 };
 use super::{
     Endpoint, Rejection,
-    about::{self, Offer},
+    capabilities::{self, Capability},
     incoming::Incoming,
-    manner::{self, Who},
     replay::Reader,
+    requester::{self, Requester},
     session::Session,
 };
 use crate::{
     audit::{self, CallRecord},
-    mcp::render::{http::Answer, result::MODERN_META},
+    identity::authenticator::Authentication,
+    mcp::render::{http::SizedResponse, result::MODERN_META},
     pipeline::{self, Invocation, Output},
 };
 
-/// Between two comments that keep the connection open.
+/// Interval between comments that keep the connection open.
 const KEEP_ALIVE: Duration = Duration::from_secs(15);
-/// Between two signs of life of the session behind a stream.
+/// Interval at which an open stream marks its session as used.
 const TOUCH: Duration = Duration::from_mins(1);
-/// Most resources of one subscription.
+/// Maximum resources per subscription.
 const MOST_RESOURCES: usize = 1_000;
 
 /// `GET` of a session.
 pub(super) fn of_session(
     endpoint: &Arc<Endpoint>,
     session: &Arc<Session>,
-    payer: &Principal,
+    caller: Authentication,
 ) -> Result<Response, Rejection> {
-    let who = Who {
-        era: Era::Legacy,
-        claim: session.claim().clone(),
-        client: session.client(),
-        subject: None,
-        session: None,
-        takes_tasks: false,
-    };
-    let mut watcher = Watcher::new(endpoint, &who, payer)?;
-    // What changed between the last list and this stream is told at once.
+    // The stream must not keep the token in memory.
+    let caller = Authentication { subject: None, client: session.client(), ..caller };
+    let requester = Requester { era: Era::Legacy, caller, session: None, takes_tasks: false };
+    let mut watcher = ChangeWatcher::new(endpoint, &requester)?;
+    // Changes between the last list and this stream are sent at once.
     watcher.compare_with(session.last_listed());
     let turn = session.take_stream();
     let stream = SessionStream { watcher, turn, session: Arc::downgrade(session) };
@@ -93,7 +87,6 @@ pub(super) fn resumed(
     Ok(of_reader(reader))
 }
 
-/// The events of a reader as a response.
 pub(super) fn of_reader(reader: Reader) -> Response {
     respond(stream::unfold(reader, async |mut reader| {
         let event = reader.next().await?;
@@ -101,15 +94,15 @@ pub(super) fn of_reader(reader: Reader) -> Response {
     }))
 }
 
-/// The stream of a session; it holds the session only weakly, so that it ends with it.
+/// The stream of a session. The weak reference lets the stream end with its session.
 struct SessionStream {
-    watcher: Watcher,
+    watcher: ChangeWatcher,
     turn: watch::Receiver<u64>,
     session: Weak<Session>,
 }
 
 impl SessionStream {
-    /// Resolves when something changed, or with `None` at the end of the stream.
+    /// Waits for a change. `None` at the end of the stream.
     async fn changed(&mut self) -> Option<Change> {
         loop {
             let endpoint = self.watcher.endpoint().clone();
@@ -118,8 +111,8 @@ impl SessionStream {
                     let session = self.session.upgrade()?;
                     match change {
                         Change::Task { servers, id, params } => {
-                            let known = session.begun(|begun| {
-                                let mut known = servers.iter().filter_map(|server| begun.known(server, &id));
+                            let known = session.tasks(|tasks| {
+                                let mut known = servers.iter().filter_map(|server| tasks.known(server, &id));
                                 known.next().map(str::to_owned)
                             });
                             let told = known.and_then(|known| super::tasks::status(&params, (&id, &known)));
@@ -131,9 +124,9 @@ impl SessionStream {
                         _ => {}
                     }
                 }
-                // A newer stream took over, or the session has ended.
+                // A newer stream replaced this one, or the session has ended.
                 _ = self.turn.changed() => return None,
-                () = endpoint.gateway.closing().cancelled() => self.watcher.move_on()?,
+                () = endpoint.gateway.closing().cancelled() => self.watcher.follow_reload()?,
                 () = tokio::time::sleep(TOUCH) => endpoint.state.sessions.touch(&*self.session.upgrade()?),
             }
         }
@@ -150,7 +143,7 @@ impl Session {
     }
 }
 
-/// What a client wants to hear of.
+/// The requested notifications.
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 struct Filter {
@@ -163,7 +156,8 @@ struct Filter {
 
 impl Filter {
     fn is_small(&self) -> bool {
-        self.resource_subscriptions.len() <= MOST_RESOURCES && self.task_ids.len() <= tasks::MOST
+        self.resource_subscriptions.len() <= MOST_RESOURCES
+            && self.task_ids.len() <= tasks::MAX_TASKS
     }
 }
 
@@ -171,28 +165,29 @@ impl Filter {
 pub(super) async fn subscribe(
     endpoint: &Arc<Endpoint>,
     incoming: &Incoming<'_>,
-    who: &Who,
-) -> Result<Answer, Rejection> {
+    requester: &Requester,
+) -> Result<SizedResponse, Rejection> {
     let filter = incoming.param("notifications").and_then(jsonrpc::read_object);
     let filter: Filter = filter.filter(Filter::is_small).ok_or(Rejection::Params {
         what: "params.notifications must be an object of flags, of at most 1,000 \
                    resourceSubscriptions and of at most 100 taskIds",
     })?;
-    let context = manner::context(incoming, who);
+    let context = requester::context(incoming, requester);
     if !filter.task_ids.is_empty() {
-        manner::demand(&context, TASKS)?;
+        requester::require_extension(&context, TASKS)?;
     }
-    let offered = about::of(endpoint, who);
+    let available = capabilities::available_features(endpoint, requester);
     let filter = Filter {
-        prompts_list_changed: filter.prompts_list_changed && offered.has(Offer::Prompts),
-        resources_list_changed: filter.resources_list_changed && offered.has(Offer::Resources),
+        prompts_list_changed: filter.prompts_list_changed && available.has(Capability::Prompts),
+        resources_list_changed: filter.resources_list_changed
+            && available.has(Capability::Resources),
         ..filter
     };
-    // First of all: what changes from now on is told.
-    let watcher = Watcher::new(endpoint, who, &super::payer(incoming.parts))?;
+    // Before the subscriptions, so that no change is missed.
+    let watcher = ChangeWatcher::new(endpoint, requester)?;
     let (resources, tasks) = tokio::join!(
-        resources(endpoint, incoming, (who, &filter)),
-        Tasks::watch(endpoint, (who, &context), &filter.task_ids),
+        resources(endpoint, incoming, (requester, &filter)),
+        Tasks::watch(endpoint, (requester, &context), &filter.task_ids),
     );
     let subscription = Subscription {
         id: incoming.id.as_raw().into(),
@@ -206,22 +201,21 @@ pub(super) async fn subscribe(
         let message = subscription.next().await?;
         Some((event(None, &message), subscription))
     });
-    Ok(Answer { response: respond(events), bytes: 0 })
+    Ok(SizedResponse { response: respond(events), bytes: 0 })
 }
 
-/// The resources that the caller may watch and their servers agree to; the others are not acknowledged.
+/// Subscribes to the visible resources. Resources that their servers reject are not acknowledged.
 async fn resources(
     endpoint: &Endpoint,
     incoming: &Incoming<'_>,
-    (who, filter): (&Who, &Filter),
-) -> BTreeMap<Box<str>, Subscribed> {
+    (requester, filter): (&Requester, &Filter),
+) -> BTreeMap<Box<str>, Subscription> {
     let watched = filter.resource_subscriptions.iter().map(async |uri| {
         let span = endpoint.gateway.tracer().begin(&incoming.trace());
-        let (event, place) = ("subscriptions/listen", audit::place(uri));
-        let mut record = CallRecord::begin(event, who.era, &place, incoming.bytes, span)
+        let (event, origin) = ("subscriptions/listen", audit::origin(uri));
+        let mut record = CallRecord::begin(event, requester.era, &origin, incoming.bytes, span)
             .of_request(incoming.headers());
-        let caller = (who.claim.clone(), who.client.clone());
-        let mut call = Invocation::subscription(caller, uri);
+        let mut call = Invocation::subscription(requester.caller.clone(), uri);
         let output = pipeline::invoke(&endpoint.gateway, &mut call, &mut record).await;
         let subscribed = output.and_then(Output::into_subscription).ok()?;
         Some((uri.clone(), subscribed))
@@ -229,12 +223,12 @@ async fn resources(
     join_all(watched).await.into_iter().flatten().collect()
 }
 
-/// A subscription of the modern era.
+/// A subscription of the stateless era.
 struct Subscription {
     id: Box<str>,
-    watcher: Watcher,
+    watcher: ChangeWatcher,
     filter: Filter,
-    watched: BTreeMap<Box<str>, Subscribed>,
+    watched: BTreeMap<Box<str>, Subscription>,
     tasks: Tasks,
     state: State,
 }
@@ -246,7 +240,7 @@ enum State {
 }
 
 impl Subscription {
-    /// The next message: first the acknowledgement, at a graceful end the result.
+    /// The next message: first the acknowledgment, and the result at shutdown.
     async fn next(&mut self) -> Option<Bytes> {
         match self.state {
             State::New => {
@@ -261,8 +255,8 @@ impl Subscription {
                             return Some(notification(&change, Some(&self.meta())));
                         }
                     }
-                    Some(task) = self.tasks.next() => return Some(self.told_of(&task)),
-                    () = closing.cancelled() => if self.watcher.move_on().is_none() {
+                    Some(task) = self.tasks.next() => return Some(self.task_notification(&task)),
+                    () = closing.cancelled() => if self.watcher.follow_reload().is_none() {
                         self.state = State::Closed;
                         return self.result();
                     }
@@ -282,8 +276,8 @@ impl Subscription {
         }
     }
 
-    /// `notifications/tasks`, about a task that stands so.
-    fn told_of(&self, task: &str) -> Bytes {
+    /// `notifications/tasks` with the state of a task.
+    fn task_notification(&self, task: &str) -> Bytes {
         let members = task.strip_prefix('{').unwrap_or_default();
         let separator = if members == "}" { "" } else { "," };
         let params = format!(r#"{{"_meta":{}{separator}{members}"#, self.meta());
@@ -295,25 +289,25 @@ impl Subscription {
     }
 
     fn acknowledgement(&self) -> Bytes {
-        let mut honoured = ObjectWriter::with_capacity(128);
+        let mut accepted = ObjectWriter::with_capacity(128);
         for (name, is_wanted) in [
             ("toolsListChanged", self.filter.tools_list_changed),
             ("promptsListChanged", self.filter.prompts_list_changed),
             ("resourcesListChanged", self.filter.resources_list_changed),
         ] {
             if is_wanted {
-                honoured.raw(name, "true");
+                accepted.raw(name, "true");
             }
         }
         if !self.watched.is_empty() {
             let uris: Vec<_> = self.watched.keys().collect();
-            honoured.raw("resourceSubscriptions", &serde_json::json!(uris).to_string());
+            accepted.raw("resourceSubscriptions", &serde_json::json!(uris).to_string());
         }
         if !self.tasks.known().is_empty() {
-            honoured.raw("taskIds", &serde_json::json!(self.tasks.known()).to_string());
+            accepted.raw("taskIds", &serde_json::json!(self.tasks.known()).to_string());
         }
         let params =
-            format!(r#"{{"_meta":{},"notifications":{}}}"#, self.meta(), honoured.finish_string());
+            format!(r#"{{"_meta":{},"notifications":{}}}"#, self.meta(), accepted.finish_string());
         jsonrpc::notification("notifications/subscriptions/acknowledged", Some(&params))
     }
 
@@ -349,14 +343,14 @@ fn notification(change: &Change, meta: Option<&str>) -> Bytes {
     jsonrpc::notification(method, Some(params.as_str()).filter(|params| *params != "{}"))
 }
 
-/// A message as an event, perhaps with an id to resume from. An empty message has an empty `data`
-/// line, so that clients see the id; axum's `Event` writes none.
+/// Formats a message as an event, optionally with an id to resume from. An empty message has an
+/// empty `data` line, so that clients see the id; axum's `Event` omits the line.
 pub(super) fn event(id: Option<&str>, message: &[u8]) -> Bytes {
     let mut text = Vec::with_capacity(message.len() + 64);
     if let Some(id) = id {
         text.extend([b"id: ", id.as_bytes(), b"\n"].concat());
     }
-    // JSON of upstreams may have line breaks between its tokens.
+    // JSON of upstreams can have line breaks between tokens.
     for line in message.split(|byte| matches!(byte, b'\n' | b'\r')) {
         text.extend_from_slice(b"data: ");
         text.extend_from_slice(line);
@@ -366,7 +360,7 @@ pub(super) fn event(id: Option<&str>, message: &[u8]) -> Bytes {
     text.into()
 }
 
-/// Events as a response, with a comment after each [`KEEP_ALIVE`] without one.
+/// An event stream response with a comment after each [`KEEP_ALIVE`] without an event.
 pub(super) fn respond(events: impl Stream<Item = Bytes> + Send + 'static) -> Response {
     let events = stream::unfold(Box::pin(events), async |mut events| {
         let event = match timeout(KEEP_ALIVE, events.next()).await {
@@ -379,7 +373,7 @@ pub(super) fn respond(events: impl Stream<Item = Bytes> + Send + 'static) -> Res
     let headers = response.headers_mut();
     headers.insert(CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
     headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-cache"));
-    // Proxies must not buffer events.
+    // Disables buffering in proxies.
     let name = HeaderName::from_static("x-accel-buffering");
     headers.insert(name, HeaderValue::from_static("no"));
     response

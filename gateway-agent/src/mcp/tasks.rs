@@ -1,6 +1,7 @@
-//! Tasks of 2025-11-25 for clients of that revision: `tasks/list`, and the wait of `tasks/result`.
+//! Tasks of 2025-11-25: `tasks/list`, and the wait of `tasks/result`.
 //!
-//! A session remembers the tasks that it began. `tasks/list` polls their servers, and
+//! A session remembers the tasks that it started. `tasks/list` polls their servers, and
+//! `notifications/tasks/status` reaches only that session.
 //! `notifications/tasks/status` reaches only the session that began the task.
 
 use std::{collections::VecDeque, sync::Arc, time::Duration};
@@ -18,32 +19,32 @@ use tokio::time::{Instant, sleep};
 use super::{
     Endpoint, Rejection,
     incoming::Incoming,
-    manner::{self, Who},
-    stream::pace,
+    requester::{self, Requester},
+    stream::poll_interval,
 };
 use crate::{
     audit::CallRecord,
-    mcp::render::{self, http::Answer, result},
-    pipeline::{self, About, Error, Invocation, Output, Target, Task},
+    mcp::render::{self, http::SizedResponse, result},
+    pipeline::{self, Error, FeatureSubject, Invocation, Output, Target, Task},
 };
 
-/// Most tasks that a session remembers; the oldest are forgotten first.
-const REMEMBERED: usize = 100;
-/// Most tasks on a page of `tasks/list`.
-const PAGE: usize = 20;
-/// Concurrent polls of one `tasks/list`.
-const AT_ONCE: usize = 8;
-/// Longest wait of `tasks/result` for the end of a task.
-pub(super) const LONGEST: Duration = Duration::from_mins(10);
+/// Maximum remembered tasks per session; the oldest are dropped first.
+const MAX_TASKS: usize = 100;
+/// Maximum tasks per page of `tasks/list`.
+const PAGE_SIZE: usize = 20;
+/// Maximum concurrent polls of one `tasks/list`.
+const CONCURRENT_POLLS: usize = 8;
+/// Timeout of `tasks/result`.
+pub(super) const MAX_RESULT_WAIT: Duration = Duration::from_mins(10);
 
-/// The tasks that a session began, the latest last.
+/// The tasks of a session, newest last.
 #[derive(Debug, Default)]
-pub(super) struct Begun(VecDeque<(Box<str>, Task)>);
+pub(super) struct SessionTasks(VecDeque<(Box<str>, Task)>);
 
-impl Begun {
-    /// Remembers a task under the client's id.
+impl SessionTasks {
+    /// Stores a task under the client's id.
     pub(super) fn add(&mut self, known: &str, task: Task) {
-        if self.0.len() >= REMEMBERED {
+        if self.0.len() >= MAX_TASKS {
             self.0.pop_front();
         }
         self.0.push_back((known.into(), task));
@@ -53,13 +54,12 @@ impl Begun {
         self.0.retain(|(other, _)| **other != *known);
     }
 
-    /// The client's id of a server's task.
     pub(super) fn known(&self, server: &Key, id: &str) -> Option<&str> {
         let found = self.0.iter().find(|(_, task)| task.server == *server && *task.id == *id);
         found.map(|(known, _)| &**known)
     }
 
-    /// The tasks after this one, or all. `None`: the session does not remember this one.
+    /// The tasks after a cursor. `None`: the session does not remember the cursor's task.
     fn after(&self, cursor: Option<&str>) -> Option<Vec<(Box<str>, Task)>> {
         let start = match cursor {
             Some(cursor) => self.0.iter().position(|(known, _)| **known == *cursor)? + 1,
@@ -69,47 +69,50 @@ impl Begun {
     }
 }
 
-/// Answers `tasks/list`.
 pub(super) async fn list(
     endpoint: &Arc<Endpoint>,
     incoming: &Incoming<'_>,
-    who: &Who,
-) -> Result<Answer, Rejection> {
-    let Some(session) = &who.session else { return Err(Rejection::SessionRequired) };
+    requester: &Requester,
+) -> Result<SizedResponse, Rejection> {
+    let Some(session) = &requester.session else { return Err(Rejection::SessionRequired) };
     let cursor = match incoming.param("cursor").filter(|raw| raw.get() != "null") {
         Some(_) => {
             let text = incoming.text("cursor").unwrap_or_default();
-            Some(crate::view::pages::transparent(&text)?)
+            Some(crate::view::pages::decode_cursor(&text)?)
         }
         None => None,
     };
-    let page = session.begun(|begun| begun.after(cursor.as_deref()));
-    let unknown = "params.cursor is of a task that is no longer listed; start without a cursor";
+    let page = session.tasks(|tasks| tasks.after(cursor.as_deref()));
+    let unknown = "params.cursor refers to a task that is no longer listed; start without a cursor";
     let mut page = page.ok_or(Rejection::Params { what: unknown })?;
-    let has_more = page.len() > PAGE;
-    page.truncate(PAGE);
-    let next = page.last().filter(|_| has_more).map(|(known, _)| crate::view::pages::opaque(known));
-    let context = manner::context(incoming, who);
+    let has_more = page.len() > PAGE_SIZE;
+    page.truncate(PAGE_SIZE);
+    let next =
+        page.last().filter(|_| has_more).map(|(known, _)| crate::view::pages::encode_cursor(known));
+    let context = requester::context(incoming, requester);
     let asked = page.into_iter().map(async |(known, task)| {
         let span = endpoint.gateway.tracer().begin(&context.trace);
-        let about = About::Task(known.clone(), Some(task));
-        let caller = (who.claim.clone(), who.client.clone());
+        let subject = FeatureSubject::Task(known.clone(), Some(task));
+        let caller = requester.caller.clone();
         let method = Method::GetTask.as_str();
-        let mut record = CallRecord::begin(method, who.era, &about.audited(), 0, span);
-        let mut call = Invocation::task_status(caller, about, context.clone());
+        let mut record = CallRecord::begin(method, requester.era, &subject.audited(), 0, span);
+        let mut call = Invocation::task_status(caller, subject, context.clone());
         let output = pipeline::invoke(&endpoint.gateway, &mut call, &mut record).await;
         match output.and_then(Output::into_result) {
             Ok(outcome) => Some(result::task(&outcome)),
             Err(error) => {
                 if is_gone(&error) {
-                    session.begun(|begun| begun.forget(&known));
+                    session.tasks(|tasks| tasks.forget(&known));
                 }
                 None
             }
         }
     });
-    let tasks: Vec<_> =
-        stream::iter(asked).buffered(AT_ONCE).filter_map(std::future::ready).collect().await;
+    let tasks: Vec<_> = stream::iter(asked)
+        .buffered(CONCURRENT_POLLS)
+        .filter_map(std::future::ready)
+        .collect()
+        .await;
     let mut result = ObjectWriter::with_capacity(1024);
     result.raw("tasks", &format!("[{}]", tasks.join(",")));
     if let Some(next) = next {
@@ -118,26 +121,26 @@ pub(super) async fn list(
     Ok(render::result::raw(incoming.id, &result.finish_string()))
 }
 
-/// Whether the server has forgotten a task.
+/// Whether the server no longer knows a task.
 fn is_gone(error: &Error) -> bool {
     matches!(error, Error::Upstream(gateway_upstream::Error::Rpc { code, .. })
         if *code == jsonrpc::code::INVALID_PARAMS)
 }
 
-/// Polls a task until it has ended or needs input. A blocking `tasks/result` would hold one of the
-/// upstream's concurrent requests for that time.
-pub(super) async fn settled(
+/// Polls a task until it has ended or needs input. A blocking `tasks/result` would occupy one of
+/// the upstream's concurrent requests.
+pub(super) async fn wait_until_settled(
     endpoint: &Endpoint,
     (call, until): (&Invocation, Instant),
     record: &mut CallRecord,
 ) -> Result<(), Error> {
-    let Target::Feature { about, .. } = &call.target else { return Ok(()) };
-    let caller = (call.caller.claim.clone(), call.caller.client.clone());
-    // Each wait polls the server, as a subscription does.
-    let principal = endpoint.gateway.principal(&caller.0);
+    let Target::Feature { subject, .. } = &call.target else { return Ok(()) };
+    let caller = call.caller.clone();
+    // The wait counts like a subscription, because it polls the server.
+    let principal = endpoint.gateway.principal(&caller.claim);
     let _share =
         endpoint.state.task_watches.take(&principal).map_err(gateway_upstream::Error::from)?;
-    let mut get = Invocation::task_status(caller, about.clone(), call.context.clone());
+    let mut get = Invocation::task_status(caller, subject.clone(), call.context.clone());
     loop {
         let output = pipeline::invoke(&endpoint.gateway, &mut get, record).await?;
         let outcome = output.into_result()?;
@@ -145,12 +148,13 @@ pub(super) async fn settled(
         let task = &outcome.result.result;
         let status =
             Object::parse(task).ok().and_then(|task| Some(task.find("status")?.get().to_owned()));
-        let Some(wait) = pace(task).filter(|_| status.as_deref() != Some(r#""input_required""#))
+        let Some(wait) =
+            poll_interval(task).filter(|_| status.as_deref() != Some(r#""input_required""#))
         else {
             return Ok(());
         };
         if Instant::now() + wait > until {
-            let after_ms = u64::try_from(LONGEST.as_millis()).unwrap_or(u64::MAX);
+            let after_ms = u64::try_from(MAX_RESULT_WAIT.as_millis()).unwrap_or(u64::MAX);
             return Err(gateway_upstream::Error::Timeout { phase: Phase::Call, after_ms }.into());
         }
         sleep(wait).await;
@@ -158,7 +162,10 @@ pub(super) async fn settled(
 }
 
 /// Whether a `tasks/result` timed out while the task is still running.
-pub(super) fn goes_on(outcome: &Result<pipeline::Outcome, Error>, until: Instant) -> bool {
+pub(super) fn is_still_running(
+    outcome: &Result<pipeline::OperationResult, Error>,
+    until: Instant,
+) -> bool {
     let is_late = matches!(
         outcome,
         Err(Error::Upstream(gateway_upstream::Error::Timeout { phase: Phase::Call, .. }))
@@ -166,7 +173,7 @@ pub(super) fn goes_on(outcome: &Result<pipeline::Outcome, Error>, until: Instant
     is_late && Instant::now() < until
 }
 
-/// Replaces the server's task id in the parameters of its message by the client's id.
+/// Replaces the server's task id in parameters by the client's.
 pub(super) fn with_known_task(params: &str, task: Option<(&str, &str)>) -> Option<String> {
     if !params.contains(RELATED_TASK) {
         return None;
@@ -175,20 +182,19 @@ pub(super) fn with_known_task(params: &str, task: Option<(&str, &str)>) -> Optio
     related(&RawValue::from_string(params.to_owned()).ok()?, renamed)
 }
 
-/// Replaces the client's task id in its answer by the server's id.
+/// Replaces the client's task id in an answer by the server's.
 pub(super) fn with_own_task(
     endpoint: &Endpoint,
-    who: &gateway_policy::HeaderClaim,
+    requester: &gateway_policy::CallerIdentity,
     answer: &RawValue,
 ) -> Option<Box<RawValue>> {
     if !answer.get().contains(RELATED_TASK) {
         return None;
     }
-    let own = |known: &str| Some(Task::open(&endpoint.gateway, who, known)?.id.into());
+    let own = |known: &str| Some(Task::open(&endpoint.gateway, requester, known)?.id.into());
     RawValue::from_string(related(answer, own)?).ok()
 }
 
-/// Replaces or removes the task id in the `_meta` of an object.
 fn related(object: &RawValue, renamed: impl Fn(&str) -> Option<String>) -> Option<String> {
     let members = Object::parse(object).ok()?;
     let meta = Object::parse(members.find("_meta")?).ok()?;
@@ -217,7 +223,7 @@ pub(super) fn status(params: &str, (own, known): (&str, &str)) -> Option<String>
     out.string("taskId", known);
     for name in ["status", "statusMessage", "createdAt", "lastUpdatedAt", "ttl", "pollInterval"] {
         let value = members.find(name).map(RawValue::get);
-        // A message with the server's id is left out.
+        // Messages with the server's id are omitted.
         if let Some(value) = value.filter(|value| name != "statusMessage" || !value.contains(own)) {
             out.raw(name, value);
         }
@@ -237,8 +243,8 @@ mod tests {
 
     #[test]
     fn session_remembers_its_latest_tasks() {
-        let mut begun = Begun::default();
-        for number in 0..=REMEMBERED {
+        let mut begun = SessionTasks::default();
+        for number in 0..=MAX_TASKS {
             begun.add(&format!("known {number}"), task(&number.to_string()));
         }
         let server = task("").server;
@@ -251,11 +257,11 @@ mod tests {
             ["known 99", "known 100"]
         );
         begun.forget("known 100");
-        assert_eq!(begun.after(None).unwrap().len(), REMEMBERED - 1);
+        assert_eq!(begun.after(None).unwrap().len(), MAX_TASKS - 1);
     }
 
     #[test]
-    fn messages_name_tasks_only_as_clients_know_them() {
+    fn task_messages_use_client_ids() {
         let params = |id: &str| json!({ "message": "?", "_meta": { RELATED_TASK: { "taskId": id }, "a": 1 } });
         let renamed = |task| -> Value {
             serde_json::from_str(&with_known_task(&params("own").to_string(), task).unwrap())

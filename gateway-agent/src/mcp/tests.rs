@@ -1,4 +1,4 @@
-//! The endpoint from its front door: the real router, real upstream sockets behind it.
+//! The endpoint with its real router and upstream sockets.
 
 mod audit;
 mod calls;
@@ -6,7 +6,7 @@ mod chained;
 mod composed;
 mod far_side;
 mod fuzz;
-mod harness;
+pub(crate) mod harness;
 mod headers;
 mod identity;
 mod legacy;
@@ -18,4 +18,3 @@ mod shares;
 mod streams;
 mod subscriptions;
 mod tasks;
-mod toy_surface;

@@ -23,7 +23,7 @@ fn source(listen: &str, pairs: &[(&'static str, &'static str)]) -> Result<(), Fo
 }
 
 #[test]
-fn lists_of_origins_and_hosts_replace_the_defaults() {
+fn configured_lists_replace_defaults() {
     let policy = OriginPolicy {
         origins: vec!["https://app.example".to_owned()],
         hosts: vec!["gateway.example".to_owned(), "other.example:8443".to_owned()],
@@ -44,7 +44,7 @@ fn lists_of_origins_and_hosts_replace_the_defaults() {
 }
 
 #[test]
-fn only_web_pages_of_this_machine_may_call() {
+fn only_local_pages_are_allowed() {
     let origin = |origin| source(LOOPBACK, &[("host", "localhost:7080"), ("origin", origin)]);
     for good in
         ["http://localhost", "http://localhost:3000", "https://127.0.0.1:1", "http://[::1]:8080"]
@@ -68,7 +68,7 @@ fn only_web_pages_of_this_machine_may_call() {
 }
 
 #[test]
-fn on_loopback_the_host_must_be_this_machine() {
+fn loopback_requires_local_host() {
     for good in ["localhost", "LOCALHOST:7080", "127.0.0.1:7080", "127.8.8.8", "[::1]:7080"] {
         assert_eq!(source(LOOPBACK, &[("host", good)]), Ok(()), "{good}");
     }

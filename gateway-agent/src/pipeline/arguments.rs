@@ -1,7 +1,7 @@
-//! The arguments of a call: raw for as long as nobody has to look into them, parsed at most once.
+//! The arguments of a call: raw bytes until a check needs their values, parsed at most once.
 //!
-//! A member name that is there twice is refused: the gateway would check one value and the upstream
-//! might read the other.
+//! Repeated member names are rejected: the gateway would check one value and the upstream might
+//! read the other.
 
 #[cfg(test)]
 mod tests;
@@ -14,14 +14,13 @@ use serde::{
 };
 use serde_json::{Map, Value, value::RawValue};
 
-/// Why arguments cannot be used.
+/// Why arguments are rejected.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidArguments {
-    /// Not an object.
     #[error("`arguments` is not an object")]
     NotAnObject,
-    /// A name is there twice, or a number is beyond what can be carried.
-    #[error("`arguments` cannot be read in one way only: {0}")]
+    /// An object has a member name twice, or a number is out of range.
+    #[error("`arguments` is ambiguous: {0}")]
     Ambiguous(String),
 }
 
@@ -33,7 +32,7 @@ pub struct Arguments<'a> {
 }
 
 impl<'a> Arguments<'a> {
-    /// Takes the arguments as they came; none is the same as an empty object.
+    /// Absent arguments are an empty object.
     pub fn new(raw: Option<&'a RawValue>) -> Result<Self, InvalidArguments> {
         match raw {
             Some(raw) if !raw.get().starts_with('{') => Err(InvalidArguments::NotAnObject),
@@ -41,17 +40,16 @@ impl<'a> Arguments<'a> {
         }
     }
 
-    /// Releases the memory of the parsed value, which takes many times that of the text.
+    /// Releases the parsed value, which takes many times the memory of the text.
     pub(super) fn forget_value(&mut self) {
         self.parsed = None;
     }
 
-    /// What goes to the upstream.
+    /// The arguments for the upstream.
     pub fn raw(&self) -> Option<&RawValue> {
         self.raw.as_deref()
     }
 
-    /// The parsed arguments, an object.
     pub fn value(&mut self) -> Result<&Value, InvalidArguments> {
         if self.parsed.is_none() {
             self.parsed = Some(match &self.raw {
@@ -62,12 +60,11 @@ impl<'a> Arguments<'a> {
         Ok(self.parsed.get_or_insert_default())
     }
 
-    /// The parsed arguments by name.
     pub fn members(&mut self) -> Result<&Map<String, Value>, InvalidArguments> {
         self.value()?.as_object().ok_or(InvalidArguments::NotAnObject)
     }
 
-    /// Changes the arguments; what goes to the upstream is written anew.
+    /// Changes the arguments and serializes them again for the upstream.
     pub fn change<E: From<InvalidArguments>>(
         &mut self,
         change: impl FnOnce(&mut Map<String, Value>) -> Result<(), E>,
@@ -88,7 +85,7 @@ fn parse(raw: &RawValue) -> Result<Value, InvalidArguments> {
     Strict.deserialize(&mut reader).map_err(|error| InvalidArguments::Ambiguous(error.to_string()))
 }
 
-/// Reads a JSON value in which every object has each name once.
+/// Reads a JSON value and rejects repeated member names.
 #[derive(Clone, Copy)]
 struct Strict;
 
@@ -148,7 +145,7 @@ impl<'de> Visitor<'de> for Strict {
         while let Some(Name(name)) = map.next_key()? {
             let value = map.next_value_seed(self)?;
             if members.contains_key(&*name) {
-                return Err(A::Error::custom("an object has a name twice"));
+                return Err(A::Error::custom("an object has the same member name twice"));
             }
             members.insert(name.into_owned(), value);
         }

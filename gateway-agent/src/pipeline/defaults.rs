@@ -1,9 +1,8 @@
-//! Defaults: values for what the caller leaves out, and always for what is hidden from it.
+//! Defaults for absent arguments and for hidden fields.
 //!
-//! A default fills an argument that is absent. Where the caller sends an object and a part of it is
-//! hidden, that part is filled inside of it; where it sends something else, there is no place for
-//! that part, and the call is refused. Strings may hold `${NAME}`, resolved from the
-//! configured variables only.
+//! A default fills an absent argument. If the caller sends an object that has a hidden field, the
+//! default is inserted into that object. If it sends another type there, the call is rejected.
+//! Strings may contain `${NAME}`, which only the configured variables resolve.
 
 #[cfg(test)]
 mod tests;
@@ -16,15 +15,14 @@ use serde_json::{Map, Value};
 use super::Error;
 use registry_core::tool_schema::hide::HiddenField;
 
-/// How defaults are filled in.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Filling<'a> {
+pub(super) struct Defaults<'a> {
     pub(super) hidden: &'a [HiddenField],
     pub(super) variables: &'a BTreeMap<String, String>,
 }
 
-impl Filling<'_> {
-    /// Fills what is absent.
+impl Defaults<'_> {
+    /// Fills absent arguments and hidden fields.
     pub(super) fn fill(
         &self,
         defaults: &Map<String, Value>,
@@ -39,7 +37,7 @@ impl Filling<'_> {
         self.hidden.iter().try_for_each(|field| self.fill_hidden(field, defaults, arguments))
     }
 
-    /// Fills a hidden part of what the caller sent.
+    /// Inserts the default of a hidden field into an argument of the caller.
     fn fill_hidden(
         &self,
         field: &HiddenField,

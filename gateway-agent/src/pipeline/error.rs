@@ -2,151 +2,150 @@
 
 use std::time::Duration;
 
-use gateway_compose::{Effects, Failed, StepError};
-use gateway_policy::{Denial, Outcome};
+use gateway_compose::{CompositionError, Effects, StepError};
+use gateway_policy::{CallOutcome, Denial};
 use schema_compat::schema_compile::Violation;
 
-use super::{arguments::InvalidArguments, message, mirror::Mismatch, projection};
-use crate::{audit::CallRecord, identity::challenge::Refusal};
+use super::{arguments::InvalidArguments, mcp_headers::Mismatch, message, projection};
+use crate::{audit::CallRecord, identity::challenge::AuthenticationError};
 
 #[cfg(test)]
 mod tests;
 
-/// Why a call failed in the gateway or beyond it.
+/// Why an operation failed.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The gateway knows no tools at all.
+    /// The gateway has no catalog.
     #[error("no catalog yet")]
     NoCatalog,
-    /// The policy says no.
+    /// The policy denied the operation.
     #[error(transparent)]
     Denied(#[from] Denial),
     /// The caller lacks scopes of the tool.
     #[error(transparent)]
-    Scopes(#[from] Refusal),
-    /// A header does not mirror its argument.
+    Scopes(#[from] AuthenticationError),
+    /// A header does not match its argument.
     #[error(transparent)]
-    Mirror(#[from] Mismatch),
-    /// The arguments are no object that all readers read alike.
+    HeaderMismatch(#[from] Mismatch),
+    /// The arguments are not an object, or ambiguous.
     #[error(transparent)]
     Arguments(#[from] InvalidArguments),
-    /// An argument that the caller may not send.
+    /// The caller sent a hidden argument.
     #[error("the argument {pointer} is hidden")]
     HiddenField {
-        /// Where it is.
+        /// JSON Pointer of the argument.
         pointer: String,
     },
-    /// The arguments break the input schema.
-    #[error("the arguments break the input schema: {}", summary(.violations))]
+    /// The arguments violate the input schema.
+    #[error("the arguments violate the input schema: {}", summary(.violations))]
     InvalidInput {
-        /// What is wrong; values are not part of the log's message.
+        /// The violations. The log message omits the values.
         violations: Vec<Violation>,
     },
-    /// The input schema itself cannot be used, so nothing can be checked.
+    /// The input schema cannot be compiled, so arguments cannot be validated.
     #[error("the input schema cannot be used: {reason}")]
     UnusableSchema {
-        /// Why.
+        /// Why compiling failed.
         reason: String,
     },
     /// A default needs a variable that is not configured.
     #[error("the default at {pointer} needs the variable `{name}`, which is not configured")]
     MissingVariable {
-        /// The default's place.
+        /// JSON Pointer of the default.
         pointer: String,
-        /// The variable.
+        /// Name of the variable.
         name: String,
     },
-    /// The result breaks the output schema.
-    #[error("the result breaks the output schema: {}", summary(.violations))]
+    /// The result violates the output schema.
+    #[error("the result violates the output schema: {}", summary(.violations))]
     InvalidOutput {
-        /// What is wrong.
+        /// The violations. The log message omits the values.
         violations: Vec<Violation>,
     },
-    /// A composition came to no result.
+    /// A composition failed.
     #[error(transparent)]
     Composition(Box<Failed>),
-    /// The result could not be projected, so nothing of it passes.
+    /// The result could not be projected; the caller receives nothing of it.
     #[error("the result could not be projected: {0}")]
-    Projection(#[from] projection::Failure),
-    /// The upstream wants to ask the user something for which this caller has no means.
-    #[error("the upstream asks for {capability}, which the caller did not declare")]
-    Incapable {
-        /// The capability that is missing.
+    Projection(#[from] projection::ProjectionError),
+    /// The upstream requests input of a kind that the client does not support.
+    #[error("the upstream requests {capability}, a capability that the client did not declare")]
+    MissingCapability {
+        /// The missing client capability.
         capability: &'static str,
     },
-    /// The upstream asks again and again.
-    #[error("the upstream asked for input {rounds} times without coming to a result")]
-    EndlessInput {
-        /// How often it was answered.
+    /// The upstream requested input in too many rounds.
+    #[error("the upstream requested input in {rounds} rounds without a result")]
+    TooManyInputRounds {
+        /// Number of answered rounds.
         rounds: usize,
     },
-    /// What the caller sends does not go on with anything that waits for it.
-    #[error("nothing waits for this input any more")]
-    NothingWaits,
-    /// The call is a task, or is none, against the tool's `execution.taskSupport`.
+    /// The caller sent input for an operation that no longer exists.
+    #[error("no operation waits for this input")]
+    UnknownInput,
+    /// The call is or is not a task, against the tool's `execution.taskSupport`.
     #[error("{}", if *.is_required {
         "the tool must be called as a task"
     } else {
         "the tool cannot be called as a task"
     })]
     TaskSupport {
-        /// Whether it must be a task.
+        /// Whether the tool requires a task.
         is_required: bool,
     },
-    /// The upstream gave no result.
+    /// The upstream returned no result.
     #[error(transparent)]
     Upstream(#[from] gateway_upstream::Error),
 }
 
 impl Error {
-    /// Records the failure of an operation.
     pub(crate) fn record_in(&self, record: &mut CallRecord) {
         let denial = if let Self::Denied(denial) = self { Some(*denial) } else { None };
         record.failed(self.outcome(), self.to_string(), denial);
     }
 
     /// The outcome of an operation that failed with this error.
-    pub(crate) fn outcome(&self) -> Outcome {
+    pub(crate) fn outcome(&self) -> CallOutcome {
         match self {
             Self::Denied(_)
             | Self::Scopes(_)
-            | Self::Upstream(gateway_upstream::Error::NoSubject { .. }) => Outcome::Denied,
-            Self::Mirror(_)
+            | Self::Upstream(gateway_upstream::Error::NoSubject { .. }) => CallOutcome::Denied,
+            Self::HeaderMismatch(_)
             | Self::Arguments(_)
             | Self::HiddenField { .. }
-            | Self::Incapable { .. }
-            | Self::NothingWaits
+            | Self::MissingCapability { .. }
+            | Self::UnknownInput
             | Self::TaskSupport { .. }
-            | Self::InvalidInput { .. } => Outcome::InvalidInput,
+            | Self::InvalidInput { .. } => CallOutcome::InvalidInput,
             Self::Composition(failed) => failed.failure.outcome(),
             Self::NoCatalog
             | Self::UnusableSchema { .. }
             | Self::MissingVariable { .. }
             | Self::Upstream(gateway_upstream::Error::NotConfigured { .. }) => {
-                Outcome::Misconfigured
+                CallOutcome::Misconfigured
             }
-            Self::InvalidOutput { .. } | Self::Projection(_) | Self::EndlessInput { .. } => {
-                Outcome::InvalidOutput
+            Self::InvalidOutput { .. } | Self::Projection(_) | Self::TooManyInputRounds { .. } => {
+                CallOutcome::InvalidOutput
             }
-            Self::Upstream(gateway_upstream::Error::Timeout { .. }) => Outcome::UpstreamTimeout,
+            Self::Upstream(gateway_upstream::Error::Timeout { .. }) => CallOutcome::UpstreamTimeout,
             Self::Upstream(
-                gateway_upstream::Error::Exhausted(_)
-                | gateway_upstream::Error::Spared(_)
-                | gateway_upstream::Error::Crowded(_)
-                | gateway_upstream::Error::NoTurn(_)
-                | gateway_upstream::Error::Overloaded(_)
+                gateway_upstream::Error::QuotaExceeded(_)
+                | gateway_upstream::Error::CircuitOpen(_)
+                | gateway_upstream::Error::ChildLimitReached(_)
+                | gateway_upstream::Error::CallNotStarted(_)
+                | gateway_upstream::Error::LimitReached(_)
                 | gateway_upstream::Error::Stopped { .. },
-            ) => Outcome::UpstreamBusy,
+            ) => CallOutcome::UpstreamBusy,
             Self::Upstream(
                 gateway_upstream::Error::Unavailable { .. }
                 | gateway_upstream::Error::Ended { .. }
                 | gateway_upstream::Error::Refused { .. }
-                | gateway_upstream::Error::NoCredentials(_)
+                | gateway_upstream::Error::MissingToken(_)
                 | gateway_upstream::Error::TooLarge { .. }
                 | gateway_upstream::Error::Protocol { .. }
                 | gateway_upstream::Error::OpenTask { .. }
                 | gateway_upstream::Error::Rpc { .. },
-            ) => Outcome::UpstreamFailed,
+            ) => CallOutcome::UpstreamFailed,
         }
     }
 
@@ -157,14 +156,14 @@ impl Error {
             Self::Upstream(error) => error.may_have_run(),
             Self::InvalidOutput { .. }
             | Self::Projection(_)
-            // The tool had started when it asked for input.
-            | Self::Incapable { .. }
-            | Self::EndlessInput { .. }
-            | Self::NothingWaits => true,
+            // The tool had started when it requested input.
+            | Self::MissingCapability { .. }
+            | Self::TooManyInputRounds { .. }
+            | Self::UnknownInput => true,
             Self::NoCatalog
             | Self::Denied(_)
             | Self::Scopes(_)
-            | Self::Mirror(_)
+            | Self::HeaderMismatch(_)
             | Self::Arguments(_)
             | Self::HiddenField { .. }
             | Self::InvalidInput { .. }
@@ -175,20 +174,20 @@ impl Error {
         if is_unknown { Effects::Unknown } else { Effects::None }
     }
 
-    /// The time after which a retry can succeed, if the call had no effects.
+    /// The time after which a retry can succeed, if the call had no side effects.
     pub(crate) fn retry_after(&self) -> Option<Duration> {
         match self {
-            Self::Upstream(gateway_upstream::Error::Spared(open)) => Some(open.retry_after),
+            Self::Upstream(gateway_upstream::Error::CircuitOpen(open)) => Some(open.retry_after),
             Self::Composition(failed) => failed.failure.retry_after(),
             _ => None,
         }
     }
 
-    /// The same error for the step of a composition that called `tool`.
+    /// Converts the error for the composition whose step called `tool`.
     pub(crate) fn to_step(&self, tool: &str) -> StepError {
         StepError {
             outcome: self.outcome(),
-            message: message::of(tool, self).into_owned(),
+            message: message::for_caller(tool, self).into_owned(),
             detail: self.to_string(),
             effects: self.effects(),
             retry_after: self.retry_after(),
@@ -197,7 +196,7 @@ impl Error {
     }
 }
 
-/// Where it is wrong, without the values.
+/// The pointers of violations, without the values.
 fn summary(violations: &[Violation]) -> String {
     let pointers: Vec<_> = violations.iter().map(|found| found.pointer.as_str()).collect();
     format!("at [{}]", pointers.join(", "))

@@ -1,65 +1,68 @@
-//! What every call needs: policy, views, validators, upstreams.
+//! The shared state of all calls: policy, views, validators, upstreams.
 
 use std::sync::{Arc, OnceLock};
 
-use gateway_compose::Memory;
-use gateway_policy::{Buffers, HeaderClaim, Principal, RuntimeValidation};
+use gateway_compose::CompositionState;
+use gateway_policy::{BufferPool, BufferReservation, CallerIdentity, QuotaKey, RuntimeValidation};
 use gateway_protocol::naming::ResourceNames;
-use gateway_upstream::{Showing, Upstreams};
+use gateway_upstream::{FeatureExposure, Upstreams};
 use registry_core::{Catalog, Key, entity::Exposure};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 use super::{Settings, route};
 use crate::{
-    audit,
     contract::Contracts,
-    freshness::Watchman,
-    identity::{Caller, ClientInfo, doorkeeper::Doorkeeper, identify},
+    freshness::StalenessMonitor,
+    identity::{
+        Caller, ClientInfo,
+        authenticator::{Authentication, Authenticator},
+        identify,
+    },
     seal::Sealer,
     trace::Tracer,
     view::{
         Snapshot, View, Views,
-        shown::{Showcase, exposures},
         validators::Validators,
+        visible_servers::{VisibleServers, exposures},
     },
     workers::Workers,
 };
 
-/// The gateway's shared state.
+/// The shared state of the gateway.
 #[derive(Debug)]
 pub struct Gateway {
     settings: Settings,
-    doorkeeper: Doorkeeper,
-    parts: Parts,
+    authenticator: Authenticator,
+    parts: GatewayParts,
     views: Views,
-    kept: Kept,
+    shared: SharedState,
     closing: CancellationToken,
-    /// The gateway that takes over event streams after a reload.
+    /// The gateway that continues event streams after a reload.
     successor: OnceLock<Arc<Gateway>>,
 }
 
-/// State that a change of the configuration keeps.
+/// State that survives a change of the configuration.
 #[derive(Debug, Clone, Default)]
-struct Kept {
+struct SharedState {
     validators: Arc<Validators>,
     workers: Arc<Workers>,
-    buffers: Arc<Buffers>,
+    buffers: Arc<BufferPool>,
 }
 
-/// What a gateway stands on, whatever its configuration.
+/// The parts of a gateway that do not depend on its settings.
 #[derive(Debug, Clone)]
-pub struct Parts {
-    /// The registry, as far as it is known.
+pub struct GatewayParts {
+    /// The catalog of the registry.
     pub catalog: watch::Receiver<Arc<Catalog>>,
-    /// Who knows how old that is.
-    pub watchman: Watchman,
+    /// Measures the age of the catalog.
+    pub staleness: StalenessMonitor,
     /// The upstream servers.
     pub upstreams: Arc<Upstreams>,
-    /// What their tools promise.
+    /// The contracts of their tools.
     pub contracts: Arc<Contracts>,
-    /// What compositions remember.
-    pub compositions: Arc<Memory>,
+    /// The state of compositions: sagas and idempotency keys.
+    pub compositions: Arc<CompositionState>,
     /// Seals the ids of sessions and tasks.
     pub(crate) sealer: Arc<Sealer>,
     /// The tracer of calls.
@@ -67,27 +70,29 @@ pub struct Parts {
 }
 
 impl Gateway {
-    /// Creates a gateway. Until a catalog is loaded, it has an empty one.
-    pub fn new(settings: Settings, doorkeeper: Doorkeeper, parts: Parts) -> Self {
-        audit::describe_metrics();
-        Self::assemble(settings, doorkeeper, parts, Kept::default())
+    /// Creates a gateway. Its catalog is empty until one is loaded.
+    pub fn new(settings: Settings, authenticator: Authenticator, parts: GatewayParts) -> Self {
+        Self::assemble(settings, authenticator, parts, SharedState::default())
     }
 
-    /// Creates the same gateway with other settings.
-    pub(super) fn reconfigured(&self, settings: Settings, doorkeeper: Doorkeeper) -> Self {
-        Self::assemble(settings, doorkeeper, self.parts.clone(), self.kept.clone())
+    pub(super) fn reconfigured(&self, settings: Settings, authenticator: Authenticator) -> Self {
+        Self::assemble(settings, authenticator, self.parts.clone(), self.shared.clone())
     }
 
-    fn assemble(settings: Settings, doorkeeper: Doorkeeper, parts: Parts, kept: Kept) -> Self {
-        let Parts { catalog, contracts, .. } = &parts;
+    fn assemble(
+        settings: Settings,
+        authenticator: Authenticator,
+        parts: GatewayParts,
+        shared: SharedState,
+    ) -> Self {
+        let GatewayParts { catalog, contracts, .. } = &parts;
         let views = Views::new(catalog.clone(), contracts.definitions(), Arc::clone(contracts));
         let (closing, successor) = (CancellationToken::new(), OnceLock::new());
-        Self { settings, doorkeeper, parts, views, kept, closing, successor }
+        Self { settings, authenticator, parts, views, shared, closing, successor }
     }
 
-    /// Authenticates callers.
-    pub(crate) fn doorkeeper(&self) -> &Doorkeeper {
-        &self.doorkeeper
+    pub(crate) fn authenticator(&self) -> &Authenticator {
+        &self.authenticator
     }
 
     /// The gateway that replaced this one, if it authenticates callers by the same rules.
@@ -100,7 +105,7 @@ impl Gateway {
         let _ = self.successor.set(Arc::clone(successor));
     }
 
-    /// Ends the open event streams, so that a graceful shutdown can come to an end. Calls go on.
+    /// Ends open event streams, so that a graceful shutdown can complete. Calls continue.
     pub fn close_streams(&self) {
         self.closing.cancel();
     }
@@ -110,97 +115,95 @@ impl Gateway {
         &self.closing
     }
 
-    /// The settings.
     pub fn settings(&self) -> &Settings {
         &self.settings
     }
 
-    /// The checks at run time.
+    /// The checks of callers, calls and definitions.
     pub fn policy(&self) -> RuntimeValidation {
         self.settings.policy
     }
 
-    /// The upstream servers.
     pub fn upstreams(&self) -> &Arc<Upstreams> {
         &self.parts.upstreams
     }
 
-    /// What compositions remember.
-    pub fn compositions(&self) -> &Arc<Memory> {
+    /// The state of compositions.
+    pub fn compositions(&self) -> &Arc<CompositionState> {
         &self.parts.compositions
     }
 
-    /// What callers may see.
+    /// The views of callers.
     pub fn views(&self) -> &Views {
         &self.views
     }
 
-    /// Who knows how old the catalog is.
-    pub fn watchman(&self) -> &Watchman {
-        &self.parts.watchman
+    pub fn staleness(&self) -> &StalenessMonitor {
+        &self.parts.staleness
     }
 
-    /// The compiled schemas.
     pub fn validators(&self) -> &Validators {
-        &self.kept.validators
+        &self.shared.validators
     }
 
-    /// The threads for long computations.
     pub(crate) fn workers(&self) -> &Workers {
-        &self.kept.workers
+        &self.shared.workers
     }
 
-    /// The memory of buffered requests and results.
-    pub(crate) fn buffers(&self) -> &Arc<Buffers> {
-        &self.kept.buffers
+    /// The memory quota of buffered requests and results.
+    pub(crate) fn buffers(&self) -> &Arc<BufferPool> {
+        &self.shared.buffers
     }
 
-    /// The tracer of calls.
+    /// Opens an empty reservation of a caller's memory quota.
+    pub(crate) fn open_buffer(&self, caller: &Authentication) -> Arc<BufferReservation> {
+        Arc::new(self.buffers().open(caller.payer.clone(), self.settings.buffered_bytes))
+    }
+
     pub fn tracer(&self) -> &Arc<Tracer> {
         &self.parts.tracer
     }
 
-    /// Seals the ids of sessions and tasks, which outlive the process.
     pub(crate) fn sealer(&self) -> &Arc<Sealer> {
         &self.parts.sealer
     }
 
-    /// What a caller may see, at that moment.
+    /// The view of a caller in a snapshot.
     pub fn view(&self, snapshot: &Snapshot, caller: &Caller) -> Arc<View> {
-        self.views.of(snapshot, &route::audience(self.policy(), caller))
+        self.views.view(snapshot, &route::audience(self.policy(), caller))
     }
 
-    /// What the servers behind a view have besides tools, at that moment.
-    pub fn showcase(&self, snapshot: &Snapshot, view: &View) -> Showcase {
-        Showcase::of(snapshot, view, |server| self.upstreams().showing(server))
+    /// The prompts and resources that servers of a view expose.
+    pub fn visible_servers(&self, snapshot: &Snapshot, view: &View) -> VisibleServers {
+        VisibleServers::new(snapshot, view, |server| self.upstreams().feature_exposure(server))
     }
 
-    /// Resource names of a server for callers, if exposed.
+    /// The names of a server's resources for callers, if the server exposes resources.
     pub(crate) fn resource_names(
         &self,
         snapshot: &Snapshot,
         server: &Key,
     ) -> Option<ResourceNames> {
-        let Showing { prefix, exposes } = self.upstreams().showing(server)?;
+        let FeatureExposure { prefix, exposes } = self.upstreams().feature_exposure(server)?;
         let exposes = exposures(snapshot, server, exposes)?;
         let interfaces = snapshot.definitions.interfaces().clone();
         let names = ResourceNames { prefix, interfaces };
         exposes.contains(&Exposure::Resources).then_some(names)
     }
 
-    /// Who is calling, at that moment.
+    /// Resolves the caller in a snapshot.
     pub fn identify(
         &self,
         snapshot: &Snapshot,
-        claim: &HeaderClaim,
+        claim: &CallerIdentity,
         client: Option<Arc<ClientInfo>>,
     ) -> Caller {
         identify(self.settings.identity, &snapshot.catalog, claim, client)
     }
 
-    /// Against whose share it counts what such a caller takes now.
-    pub(crate) fn principal(&self, claim: &HeaderClaim) -> Principal {
-        // What a client says of itself makes nobody a principal.
+    /// The quota key of a caller.
+    pub(crate) fn principal(&self, claim: &CallerIdentity) -> QuotaKey {
+        // `clientInfo` is unverified, so it never selects a quota.
         self.identify(&self.views.now(), claim, None).principal(claim)
     }
 }

@@ -1,4 +1,4 @@
-//! The current gateway, which all surfaces share. A reload of the configuration replaces it.
+//! The current gateway, shared by all surfaces. A configuration reload replaces it.
 
 use std::sync::Arc;
 
@@ -8,12 +8,10 @@ use registry_jwt::InvalidFile;
 use super::{Gateway, Settings};
 use crate::identity::settings::AuthenticatorConfig;
 
-/// A handle of the current gateway. Clones share it.
 #[derive(Debug, Clone)]
 pub struct GatewayHandle(Arc<ArcSwap<Gateway>>);
 
 impl GatewayHandle {
-    /// Creates a handle.
     pub fn new(gateway: Gateway) -> Self {
         Self(Arc::new(ArcSwap::from_pointee(gateway)))
     }
@@ -30,16 +28,16 @@ impl GatewayHandle {
 
     /// Replaces the gateway by one with other settings.
     ///
-    /// Running operations finish with the old gateway. Event streams continue with the new one if it
-    /// authenticates callers by the same rules; otherwise they end. Calls must not overlap.
+    /// Running operations finish with the old gateway. Event streams continue with the new one if
+    /// it authenticates callers by the same rules; otherwise they end. Calls must not overlap.
     pub(crate) async fn reconfigure(
         &self,
         settings: Settings,
         authenticator: AuthenticatorConfig,
     ) -> Result<(), InvalidFile> {
         let old = self.current();
-        let authenticator = old.doorkeeper().reconfigured(authenticator).await?;
-        let has_same_callers = authenticator.has_rules_of(old.doorkeeper())
+        let authenticator = old.authenticator().reconfigured(authenticator).await?;
+        let has_same_callers = authenticator.has_rules_of(old.authenticator())
             && settings.origins == old.settings().origins;
         let new = Arc::new(old.reconfigured(settings, authenticator));
         if has_same_callers {

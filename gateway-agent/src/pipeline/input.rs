@@ -1,29 +1,30 @@
-//! Input that a tool needs in the middle of a call (basic/patterns/mrtr).
+//! Input that a tool requests during a call (MCP multi-round-trip requests).
 
 use gateway_protocol::{
     jsonrpc::{Object, ObjectWriter},
     mcp::{Param, RawResult, ResultType},
 };
-use gateway_upstream::{Context, Side};
+use gateway_upstream::{ClientChannel, RequestContext};
 use serde_json::value::RawValue;
 
 use super::Error;
 
-/// How often one request may ask before its caller is spared more.
+/// Maximum rounds of input in one request.
 const ROUNDS: usize = 16;
 
-/// Asks all that a result asks for, and puts the answers into the parameters of the next round.
+/// Sends all questions of a result to the client, and stores the answers in the parameters of the
+/// next round.
 pub(super) async fn ask(
-    side: &Side,
+    side: &ClientChannel,
     result: &RawResult,
     (params, rounds): (&mut Vec<Param>, usize),
 ) -> Result<(), Error> {
     if rounds >= ROUNDS {
-        return Err(Error::EndlessInput { rounds });
+        return Err(Error::TooManyInputRounds { rounds });
     }
     let unanswered = || {
-        side.refusal()
-            .map_or(Error::NothingWaits, |why| gateway_upstream::Error::Exhausted(why).into())
+        side.exceeded_quota()
+            .map_or(Error::UnknownInput, |why| gateway_upstream::Error::QuotaExceeded(why).into())
     };
     let answers = answered(side, &result.result).await.ok_or_else(unanswered)?;
     params.retain(|param| !matches!(&*param.name, "inputResponses" | "requestState"));
@@ -31,9 +32,9 @@ pub(super) async fn ask(
     Ok(())
 }
 
-/// Asks everything that a result asks for, and gives the parameters with the answers; `None` where
-/// there are none.
-async fn answered(side: &Side, result: &RawValue) -> Option<Vec<Param>> {
+/// Sends all questions of a result. Returns the parameters with the answers, or `None` if a
+/// question stays unanswered.
+async fn answered(side: &ClientChannel, result: &RawValue) -> Option<Vec<Param>> {
     let members = Object::parse(result).ok()?;
     let asked = members.find("inputRequests").and_then(|raw| Object::parse(raw).ok());
     let mut responses = ObjectWriter::with_capacity(256);
@@ -43,7 +44,7 @@ async fn answered(side: &Side, result: &RawValue) -> Option<Vec<Param>> {
         let answer = side.ask(&method, question.find("params")).await.ok()?;
         let answer = match answer {
             Ok(answer) => answer.get().to_owned(),
-            // Who cannot answer an elicitation has declined it; the rest has no such answer.
+            // A client without elicitation declines; sampling and roots have no such answer.
             Err(_) if method == "elicitation/create" => r#"{"action":"cancel"}"#.to_owned(),
             Err(_) => return None,
         };
@@ -60,15 +61,15 @@ fn param(name: &str, value: String) -> Option<Param> {
     Some(Param { name: name.into(), value: RawValue::from_string(value).ok()? })
 }
 
-/// The questions of upstreams and the client capability that each needs.
+/// The questions of upstreams, and the client capability that each requires.
 pub(crate) const QUESTIONS: [(&str, &str); 3] = [
     ("elicitation/create", "elicitation"),
     ("sampling/createMessage", "sampling"),
     ("roots/list", "roots"),
 ];
 
-/// Rejects questions that the client did not declare it can answer.
-pub(super) fn check(result: &RawResult, context: &Context) -> Result<(), Error> {
+/// Rejects questions that require a capability the client did not declare.
+pub(super) fn check(result: &RawResult, context: &RequestContext) -> Result<(), Error> {
     if result.result_type != ResultType::InputRequired {
         return Ok(());
     }
@@ -80,14 +81,15 @@ pub(super) fn check(result: &RawResult, context: &Context) -> Result<(), Error> 
             .and_then(|members| serde_json::from_str::<String>(members.find("method")?.get()).ok());
         let needed = QUESTIONS.iter().find(|(known, _)| Some(*known) == method.as_deref());
         match needed {
-            Some((_, capability)) if !context.capabilities.can(capability) => {
-                return Err(Error::Incapable { capability });
+            Some((_, capability)) if !context.capabilities.has(capability) => {
+                return Err(Error::MissingCapability { capability });
             }
             Some(_) => {}
             None => {
-                return Err(
-                    gateway_upstream::Error::from(gateway_upstream::Breach::ResultType).into()
-                );
+                return Err(gateway_upstream::Error::from(
+                    gateway_upstream::ProtocolViolation::ResultType,
+                )
+                .into());
             }
         }
     }

@@ -3,81 +3,73 @@
 use std::{borrow::Cow, sync::Arc};
 
 use gateway_compose::{RunScope, Steps};
-use gateway_policy::{Denial, HeaderClaim, Principal};
+use gateway_policy::{Denial, QuotaKey};
 use gateway_protocol::{
     mcp::{Method, Param, RawResult, ResultType},
     naming::ResourceNames,
 };
-use gateway_upstream::{Context, Side, Subscribed};
-use http::{HeaderMap, request::Parts};
+use gateway_upstream::{ClientChannel, RequestContext, Subscription};
+use http::HeaderMap;
 use registry_core::Revision;
 use serde_json::value::RawValue;
 
-use super::{Error, Task, TaskNames};
-use crate::{audit, freshness::Freshness, identity::ClientInfo, view::Offer};
+use super::{Error, Gateway, Task, TaskNames};
+use crate::{
+    audit, freshness::Freshness, identity::authenticator::Authentication, view::ServedTool,
+};
 
-/// An operation: the call of a tool, a request about another feature of a server, or a step of a
-/// composition. It owns its data, so its execution can outlive the request that started it.
+/// An operation: a tool call, a request for another feature of a server, or a step of a
+/// composition.
+///
+/// It owns its data, so execution can outlive the request that started it.
 #[derive(Debug)]
 pub(crate) struct Invocation {
     pub(crate) caller: Authentication,
     pub(crate) target: Target,
-    /// All parameters but the subject, the arguments and `_meta`.
+    /// All parameters except the subject, the arguments and `_meta`.
     pub(crate) params: Vec<Param>,
-    pub(crate) context: Context,
+    /// The client's metadata. `invoke` adds the caller, its token and its memory quota.
+    pub(crate) context: RequestContext,
     /// The channel to the client, for progress, log messages and questions.
-    pub(crate) client: Option<Side>,
-    pub(crate) answers: Answers,
+    pub(crate) client: Option<ClientChannel>,
+    pub(crate) input: InputHandling,
 }
 
-/// The authenticated caller.
-#[derive(Debug)]
-pub(crate) struct Authentication {
-    pub(crate) claim: HeaderClaim,
-    /// The client program, as it describes itself.
-    pub(crate) client: Option<Arc<ClientInfo>>,
-    /// The HTTP request, if tools need scopes.
-    pub(crate) request: Option<Box<Parts>>,
-}
-
-/// How the questions of an upstream are answered when its result is that it needs input.
+/// How questions of the upstream reach the client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Answers {
+pub(crate) enum InputHandling {
     /// The gateway asks the client and continues the operation.
-    InPlace,
+    AskClient,
     /// The result goes to the client, which repeats the request with its answers.
-    ByRepeat,
+    ReturnToClient,
 }
 
-/// The subject of an operation.
 #[derive(Debug)]
 pub(crate) enum Target {
     Tool(ToolCall),
-    Feature { method: Method, about: About },
+    Feature { method: Method, subject: FeatureSubject },
     Step(StepCall),
 }
 
-/// The call of a tool by its name.
 #[derive(Debug)]
 pub(crate) struct ToolCall {
     /// The caller's name of the tool.
     pub(crate) name: Box<str>,
     pub(crate) arguments: Option<Box<RawValue>>,
-    /// The headers that mirror arguments, if the protocol version has them.
-    pub(crate) mirror: Option<HeaderMap>,
-    /// Whether the client knows tasks of 2025-11-25.
+    /// The headers that mirror arguments, if the protocol version requires them.
+    pub(crate) mcp_headers: Option<HeaderMap>,
+    /// Whether the client supports tasks of 2025-11-25.
     pub(crate) takes_tasks: bool,
 }
 
 /// A step of a composition. The authorization of the composition covers it.
 #[derive(Debug)]
 pub(crate) struct StepCall {
-    pub(crate) offer: Arc<Offer>,
-    pub(crate) arguments: Box<RawValue>,
-    /// The quota of the composition's caller.
-    pub(crate) principal: Principal,
+    pub(super) served: Arc<ServedTool>,
+    pub(super) arguments: Box<RawValue>,
+    pub(super) quota_key: QuotaKey,
     /// The enclosing runs.
-    pub(crate) scope: RunScope,
+    pub(super) scope: RunScope,
 }
 
 impl Target {
@@ -89,103 +81,105 @@ impl Target {
         }
     }
 
-    pub(super) fn mirror(&self) -> Option<&HeaderMap> {
-        if let Self::Tool(call) = self { call.mirror.as_ref() } else { None }
+    pub(super) fn mcp_headers(&self) -> Option<&HeaderMap> {
+        if let Self::Tool(call) = self { call.mcp_headers.as_ref() } else { None }
     }
 }
 
-/// The prompt, resource or task of a request, under the caller's name.
+/// The prompt, resource or task of a request, named as callers know it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum About {
+pub(crate) enum FeatureSubject {
     Prompt(Box<str>),
-    /// A resource or a template of resources.
+    /// A resource or resource template.
     Resource(Box<str>),
-    /// A task: its id, and the task itself if it belongs to the caller.
+    /// A task: its id, and its content if it belongs to the caller.
     Task(Box<str>, Option<Task>),
 }
 
-impl About {
-    /// The caller's name of the subject.
+impl FeatureSubject {
     pub(crate) fn known(&self) -> &str {
         match self {
             Self::Prompt(known) | Self::Resource(known) | Self::Task(known, _) => known,
         }
     }
 
-    /// The name in the audit: the place of a resource, and the tool that began a task.
+    /// The name for the audit: the scheme and host of a resource, and the tool that started a task.
     pub(crate) fn audited(&self) -> Cow<'_, str> {
         match self {
             Self::Prompt(name) => Cow::Borrowed(name),
-            Self::Resource(uri) => audit::place(uri).into(),
+            Self::Resource(uri) => audit::origin(uri).into(),
             Self::Task(_, task) => task.as_ref().map_or("", |task| &task.tool).into(),
         }
     }
 }
 
 impl Invocation {
-    /// `resources/subscribe` of a caller.
-    pub(crate) fn subscription(
-        (claim, client): (HeaderClaim, Option<Arc<ClientInfo>>),
-        uri: &str,
-    ) -> Self {
-        let about = About::Resource(uri.into());
-        Self::of_feature((claim, client), Method::Subscribe, about, Context::default())
+    pub(crate) fn subscription(caller: Authentication, uri: &str) -> Self {
+        let subject = FeatureSubject::Resource(uri.into());
+        Self::of_feature(caller, Method::Subscribe, subject, RequestContext::default())
     }
 
-    /// `tasks/get` of a caller.
     pub(crate) fn task_status(
-        caller: (HeaderClaim, Option<Arc<ClientInfo>>),
-        about: About,
-        context: Context,
+        caller: Authentication,
+        subject: FeatureSubject,
+        context: RequestContext,
     ) -> Self {
-        Self::of_feature(caller, Method::GetTask, about, context)
+        Self::of_feature(caller, Method::GetTask, subject, context)
     }
 
     fn of_feature(
-        (claim, client): (HeaderClaim, Option<Arc<ClientInfo>>),
+        caller: Authentication,
         method: Method,
-        about: About,
-        context: Context,
+        subject: FeatureSubject,
+        context: RequestContext,
     ) -> Self {
         Self {
-            caller: Authentication { claim, client, request: None },
-            target: Target::Feature { method, about },
+            caller,
+            target: Target::Feature { method, subject },
             params: Vec::new(),
             context,
             client: None,
-            answers: Answers::ByRepeat,
+            input: InputHandling::ReturnToClient,
         }
+    }
+
+    /// Completes the context, so that no surface can omit a quota. Steps inherit the caller of
+    /// their composition.
+    pub(super) fn bind_caller(&mut self, gateway: &Gateway) {
+        let Self { caller, context, target, .. } = self;
+        if !matches!(target, Target::Step(_)) {
+            context.caller = caller.claim.quota_key();
+            context.subject.clone_from(&caller.subject);
+        }
+        context.buffered.get_or_insert_with(|| gateway.open_buffer(caller));
     }
 }
 
-/// The output of an operation.
 #[derive(Debug)]
 #[expect(clippy::large_enum_variant, reason = "most outputs are results, and each would be boxed")]
 pub(crate) enum Output {
-    Result(Outcome),
-    /// A subscription to a resource.
-    Subscribed(Subscribed),
+    Result(OperationResult),
+    Subscribed(Subscription),
 }
 
-/// A result and the facts that its renderer needs.
+/// A result with the facts that its renderer needs.
 #[derive(Debug)]
-pub struct Outcome {
-    /// The upstream's result, or its projection.
+pub struct OperationResult {
+    /// The upstream's result or its projection.
     pub result: RawResult,
-    /// The revision of the catalog that decided.
+    /// The catalog revision that authorized the operation.
     pub revision: Revision,
     /// The age of that catalog.
     pub freshness: Freshness,
-    /// The names of the server's resources for callers, if they are exposed.
+    /// The names of the server's resources for callers, if exposed.
     pub names: Option<ResourceNames>,
-    /// The caller's ids of tasks, if the result can contain any.
+    /// The caller's ids of tasks, if the result can contain tasks.
     pub tasks: Option<TaskNames>,
     /// The steps of a composition.
     pub steps: Option<Steps>,
 }
 
 impl Output {
-    /// The result that needs input of the client, if it is one.
     pub(super) fn needs_input(&self) -> Option<&RawResult> {
         match self {
             Self::Result(outcome) if outcome.result.result_type == ResultType::InputRequired => {
@@ -195,19 +189,20 @@ impl Output {
         }
     }
 
-    /// The outcome in the audit.
-    pub(super) fn outcome(&self) -> gateway_policy::Outcome {
+    pub(super) fn outcome(&self) -> gateway_policy::CallOutcome {
         match self {
             Self::Result(_) if self.needs_input().is_some() => {
-                gateway_policy::Outcome::InputRequired
+                gateway_policy::CallOutcome::InputRequired
             }
-            Self::Result(outcome) if outcome.result.is_error => gateway_policy::Outcome::ToolError,
-            Self::Result(_) | Self::Subscribed(_) => gateway_policy::Outcome::Ok,
+            Self::Result(outcome) if outcome.result.is_error => {
+                gateway_policy::CallOutcome::ToolError
+            }
+            Self::Result(_) | Self::Subscribed(_) => gateway_policy::CallOutcome::Ok,
         }
     }
 
-    /// The result. Only a subscription has none.
-    pub(crate) fn into_result(self) -> Result<Outcome, Error> {
+    /// The result. Subscriptions have none.
+    pub(crate) fn into_result(self) -> Result<OperationResult, Error> {
         match self {
             Self::Result(outcome) => Ok(outcome),
             Self::Subscribed(_) => Err(Denial::NoSuchTool.into()),
@@ -215,7 +210,7 @@ impl Output {
     }
 
     /// The subscription. Only `resources/subscribe` has one.
-    pub(crate) fn into_subscription(self) -> Result<Subscribed, Error> {
+    pub(crate) fn into_subscription(self) -> Result<Subscription, Error> {
         match self {
             Self::Subscribed(subscribed) => Ok(subscribed),
             Self::Result(_) => Err(Denial::NoSuchTool.into()),

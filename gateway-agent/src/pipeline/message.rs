@@ -1,24 +1,22 @@
-//! The messages of errors for callers. Models read them, so they say what to do next.
+//! Error messages for callers. Models read them, so each message names the remedy.
 //!
-//! The logs keep the errors' own texts instead.
+//! The logs contain the texts of the errors themselves.
 
 mod credentials;
 mod words;
 
 use std::borrow::Cow;
 
-pub(crate) use self::words::unfinished;
+pub(crate) use self::words::failed_composition;
 use gateway_policy::Denial;
 use gateway_upstream::Phase;
 
 use super::Error;
 
-/// The message while the gateway has no catalog.
 pub(crate) const NO_CATALOG: &str =
-    "no catalog yet; the gateway has not got one from its registry, try again later";
+    "no catalog yet: the gateway has not received one from its registry; retry later";
 
-/// Returns the message of an error for the caller of `tool`.
-pub(crate) fn of<'a>(tool: &str, error: &'a Error) -> Cow<'a, str> {
+pub(crate) fn for_caller<'a>(tool: &str, error: &'a Error) -> Cow<'a, str> {
     match error {
         Error::NoCatalog => NO_CATALOG.into(),
         Error::Denied(Denial::Quarantined) => words::quarantined(tool).into(),
@@ -26,7 +24,7 @@ pub(crate) fn of<'a>(tool: &str, error: &'a Error) -> Cow<'a, str> {
         // The caller must not learn whether the tool exists.
         Error::Denied(_) => format!("Unknown tool: {tool}").into(),
         Error::Scopes(refusal) => refusal.to_string().into(),
-        Error::Mirror(mismatch) => mismatch.to_string().into(),
+        Error::HeaderMismatch(mismatch) => mismatch.to_string().into(),
         Error::Arguments(invalid) => invalid.to_string().into(),
         Error::HiddenField { pointer } => {
             format!("Invalid arguments for {tool}: {pointer} is not an argument of this tool.")
@@ -34,23 +32,24 @@ pub(crate) fn of<'a>(tool: &str, error: &'a Error) -> Cow<'a, str> {
         }
         Error::InvalidInput { violations } => words::invalid_input(tool, violations).into(),
         Error::UnusableSchema { .. } => {
-            format!("the registered input schema of {tool} cannot be used, so nothing was called")
+            format!("The registered input schema of {tool} is invalid, so the tool was not called. Report this \
+                 to the tool's owner.")
                 .into()
         }
         Error::MissingVariable { name, pointer } => format!(
-            "the gateway has no value for the variable {name}, which the default of {pointer} \
-             needs; nothing was called"
+            "The gateway has no value for the variable {name}, which the default of {pointer} needs. \
+             {tool} was not called. Report this to the gateway's operator."
         )
         .into(),
         Error::InvalidOutput { violations } => words::invalid_output(tool, violations).into(),
-        Error::Composition(failed) => words::unfinished(tool, &failed.failure).into(),
+        Error::Composition(failed) => words::failed_composition(tool, &failed.failure).into(),
         Error::Projection(failure) => words::unprojected(tool, failure).into(),
-        Error::Incapable { .. } => error.to_string().into(),
-        Error::EndlessInput { .. } => {
-            format!("{tool} asked for input again and again; it was given up.").into()
+        Error::MissingCapability { .. } => error.to_string().into(),
+        Error::TooManyInputRounds { .. } => {
+            format!("{tool} requested input too many times, and the call was stopped. Whether the tool did its work is unknown.").into()
         }
-        Error::NothingWaits => {
-            "nothing waits for this input any more; make the request again without it".into()
+        Error::UnknownInput => {
+            "no operation waits for this input; repeat the request without it".into()
         }
         Error::TaskSupport { is_required: true } => format!(
             "{tool} must be called as a task (execution.taskSupport is required): send \
@@ -67,53 +66,61 @@ pub(crate) fn of<'a>(tool: &str, error: &'a Error) -> Cow<'a, str> {
 fn of_upstream<'a>(tool: &str, error: &'a gateway_upstream::Error) -> Cow<'a, str> {
     let text = match error {
         gateway_upstream::Error::NotConfigured { server } => {
-            format!("no target is configured for {server}; nothing was called")
+            format!(
+                "No target is configured for {server}. The call was not made. Report this to the gateway's operator."
+            )
         }
         gateway_upstream::Error::Rpc { message, .. } => return message.as_str().into(),
-        gateway_upstream::Error::Exhausted(why) => words::exhausted(tool, why),
-        gateway_upstream::Error::Spared(open) => format!(
-            "The server behind {tool} has failed again and again and is spared; nothing was \
-             done. Try again in {} s.",
+        gateway_upstream::Error::QuotaExceeded(why) => words::exhausted(tool, why),
+        gateway_upstream::Error::CircuitOpen(open) => format!(
+            "{tool} is temporarily unavailable: its server keeps failing and the circuit breaker is \
+             open. The call was not made. Retry in {} s.",
             open.retry_after.as_millis().div_ceil(1_000)
         ),
-        gateway_upstream::Error::Overloaded(overloaded) => format!(
-            "The server behind {tool} has too much to do: {overloaded}. Nothing was done. Try again \
+        gateway_upstream::Error::LimitReached(overloaded) => format!(
+            "The server behind {tool} is overloaded: {overloaded}. The call was not made. Retry \
              later."
         ),
-        gateway_upstream::Error::Crowded(crowded) => format!(
-            "The server behind {tool} works for {} other callers, and for no more at once. Nothing \
-             was done. Try again later.",
+        gateway_upstream::Error::ChildLimitReached(crowded) => format!(
+            "The server behind {tool} already serves {} other callers, which is its limit. The call \
+             was not made. Retry later.",
             crowded.most
         ),
-        gateway_upstream::Error::NoTurn(why) => format!("{tool} was not called: {why}."),
+        gateway_upstream::Error::CallNotStarted(why) => format!("{tool} was not called: {why}."),
         gateway_upstream::Error::Stopped { .. } => format!(
-            "The server behind {tool} was stopped by an operator of the gateway; nothing was done."
+            "An operator of the gateway stopped the server behind {tool}. The call was not made."
         ),
         gateway_upstream::Error::Unavailable { .. } => {
             format!(
-                "The server behind {tool} cannot be reached; nothing was done. Try again later."
+                "The server behind {tool} cannot be reached. The call was not made. Retry later."
             )
         }
         gateway_upstream::Error::Ended { how } => format!(
             "The server behind {tool} stopped before it answered: {how}. Whether the tool did its \
-             work is unknown. The gateway starts the server again; check what was done before you \
-             call the tool again."
+             work is unknown. The gateway restarts the server. Check the effects of the call before \
+             you repeat it."
         ),
-        gateway_upstream::Error::NoCredentials(none) => credentials::none(tool, &none.why),
+        gateway_upstream::Error::MissingToken(none) => credentials::none(tool, &none.why),
         gateway_upstream::Error::NoSubject { .. } => credentials::nobody(tool),
         gateway_upstream::Error::Refused { status } => {
             format!(
-                "The server behind {tool} refused the gateway (HTTP {status}); nothing was done."
+                "The server behind {tool} rejected the gateway's request (HTTP {status}). The call was not made. Report this to the gateway's operator."
             )
         }
         gateway_upstream::Error::Timeout { phase: Phase::Connect | Phase::List, after_ms } => {
-            format!("The server behind {tool} did not answer in {after_ms} ms; nothing was done.")
+            format!(
+                "The server behind {tool} did not answer within {after_ms} ms. The call was not made. Retry later."
+            )
         }
         gateway_upstream::Error::Timeout { phase: Phase::Call, after_ms } => {
-            format!("{tool} gave no result in {after_ms} ms. Whether it did its work is not known.")
+            format!(
+                "{tool} returned no result within {after_ms} ms. Whether it did its work is unknown."
+            )
         }
         gateway_upstream::Error::TooLarge { limit_bytes } => {
-            format!("The result of {tool} is longer than {limit_bytes} bytes and was refused.")
+            format!(
+                "The result of {tool} exceeds {limit_bytes} bytes and was discarded. Request less data."
+            )
         }
         gateway_upstream::Error::OpenTask { why, said } => {
             words::open_task(tool, why, said.as_deref())

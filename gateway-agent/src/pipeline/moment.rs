@@ -2,140 +2,154 @@
 
 use std::{borrow::Cow, collections::BTreeSet, sync::Arc};
 
-use gateway_policy::{Denial, HeaderClaim, Principal, Standing};
+use gateway_policy::{Denial, QuotaKey, Standing};
 use gateway_protocol::{mcp::Method, naming};
-use http::request::Parts;
 use registry_core::{Name, entity::Exposure};
 
 use super::{
-    About, Authentication, Error, Gateway, Invocation, Target,
-    route::{self, FeatureRoute, Offered, Route, TaskRoute},
+    Error, FeatureSubject, Gateway, Invocation, Target,
+    route::{self, FeatureRoute, ResolvedTool, Route, TaskRoute},
 };
 use crate::{
     audit::CallRecord,
     freshness::Freshness,
-    identity::{Caller, ClientInfo, challenge::Refusal},
-    view::{Offer, Snapshot},
+    identity::{Caller, authenticator::Authentication, challenge::AuthenticationError},
+    view::{ServedTool, Snapshot},
 };
 
-/// The state that one round of an operation sees.
+/// The state that one round of an operation uses.
 #[derive(Debug)]
 pub(super) struct Moment {
     pub(super) freshness: Freshness,
     pub(super) snapshot: Arc<Snapshot>,
     /// `None` for a step, which the authorization of its composition covers.
     caller: Option<Caller>,
-    pub(super) principal: Principal,
+    pub(super) principal: QuotaKey,
 }
 
 impl Moment {
-    /// Reads the current catalog and finds the caller in it.
+    /// Takes a snapshot and resolves the caller in it.
     pub(super) fn now(gateway: &Gateway, call: &Invocation, record: &mut CallRecord) -> Self {
         if let Target::Step(step) = &call.target {
-            // The record of a step has the caller and the catalog of its composition.
+            // The record of a step already has the caller and catalog of its composition.
             return Self {
-                freshness: gateway.watchman().look(),
+                freshness: gateway.staleness().check(),
                 snapshot: gateway.views().now(),
                 caller: None,
-                principal: step.principal.clone(),
+                principal: step.quota_key.clone(),
             };
         }
-        let Authentication { claim, client, .. } = &call.caller;
-        let moment = Self::of(gateway, claim, client.clone());
+        let moment = Self::resolve(gateway, &call.caller);
         if let Some(caller) = &moment.caller {
-            record.identified(moment.snapshot.catalog.revision(), caller);
+            record.set_caller(moment.snapshot.catalog.revision(), caller);
         }
-        record.dated(moment.freshness);
+        record.set_freshness(moment.freshness);
         moment
     }
 
-    fn of(gateway: &Gateway, claim: &HeaderClaim, client: Option<Arc<ClientInfo>>) -> Self {
-        // The age first: it must not be younger than the catalog.
-        let freshness = gateway.watchman().look();
+    fn resolve(gateway: &Gateway, Authentication { claim, client, .. }: &Authentication) -> Self {
+        // Read first: the age must not be younger than the snapshot.
+        let freshness = gateway.staleness().check();
         let snapshot = gateway.views().now();
-        let caller = gateway.identify(&snapshot, claim, client);
+        let caller = gateway.identify(&snapshot, claim, client.clone());
         let principal = caller.principal(claim);
         Self { freshness, snapshot, caller: Some(caller), principal }
     }
 
-    /// Resolves the caller's name of the target. An invisible target is unknown.
+    /// Resolves the caller's name of the target, and checks the scopes of the request in the same
+    /// snapshot.
     ///
-    /// Scopes are checked on the same catalog. A tool that the caller may not call reveals no scopes of
-    /// its own.
+    /// Invisible targets are reported as unknown, and reveal no scopes of their own.
     pub(super) fn route(&self, gateway: &Gateway, call: &Invocation) -> Result<Route, Error> {
         let is_ready = || self.snapshot.has_catalog().then_some(()).ok_or(Error::NoCatalog);
         match &call.target {
             Target::Tool(tool) => {
-                let offered = self.offered(gateway, &tool.name);
-                if let Some(parts) = &call.caller.request {
-                    let tools = offered.as_ref().map(|found| tools_of(&found.offer));
-                    let asked = (Method::CallTool.as_str(), Some(&*tool.name));
-                    let tools = tools.unwrap_or_default();
-                    gateway.doorkeeper().check_scopes(parts, asked, &tools)?;
-                }
+                let resolved = self.resolved(gateway, &tool.name);
+                let asked = (Method::CallTool, Some(&*tool.name));
+                check_scopes(gateway, &call.caller, asked, resolved.as_ref().ok())?;
                 is_ready()?;
-                Ok(Route::Tool(offered?))
+                Ok(Route::Tool(resolved?))
             }
             Target::Step(step) => {
-                let offer = Arc::clone(&step.offer);
-                Ok(Route::Tool(Offered { offer, standing: Standing::Declared }))
+                let served = Arc::clone(&step.served);
+                Ok(Route::Tool(ResolvedTool { served, standing: Standing::Declared }))
             }
-            Target::Feature { method, about } => {
-                is_ready()?;
-                self.feature(gateway, *method, about)
+            Target::Feature { method, subject } => {
+                let route = is_ready().and_then(|()| self.feature(gateway, *method, subject));
+                let task =
+                    if let Ok(Route::Task(task)) = &route { Some(&task.resolved) } else { None };
+                let asked = (*method, task.map(|task| task.served.name().as_str()));
+                check_scopes(gateway, &call.caller, asked, task)?;
+                route
             }
         }
     }
 
-    fn offered(&self, gateway: &Gateway, tool: &str) -> Result<Offered, Denial> {
-        let sight = gateway.views().sight(&self.snapshot);
+    fn resolved(&self, gateway: &Gateway, tool: &str) -> Result<ResolvedTool, Denial> {
+        let lookup = gateway.views().lookup(&self.snapshot);
         let caller = self.caller.as_ref().ok_or(Denial::UnknownCaller)?;
-        route::offered(gateway.policy(), caller, &sight, tool)
+        route::resolved(gateway.policy(), caller, &lookup, tool)
     }
 
-    fn feature(&self, gateway: &Gateway, method: Method, about: &About) -> Result<Route, Error> {
-        let ((prefix, own), needed) = match about {
-            About::Prompt(name) => {
+    fn feature(
+        &self,
+        gateway: &Gateway,
+        method: Method,
+        subject: &FeatureSubject,
+    ) -> Result<Route, Error> {
+        let ((prefix, own), needed) = match subject {
+            FeatureSubject::Prompt(name) => {
                 let (prefix, own) = naming::prompt(name);
                 ((prefix, Cow::Borrowed(own)), Exposure::Prompts)
             }
-            About::Resource(uri) => {
+            FeatureSubject::Resource(uri) => {
                 (self.snapshot.definitions.interfaces().resolve(uri), Exposure::Resources)
             }
-            About::Task(known, task) => {
+            FeatureSubject::Task(known, task) => {
                 let (task, known) = (task.clone().ok_or(Denial::NoSuchTool)?, known.clone());
-                let offered = self.offered(gateway, &task.tool)?;
-                return Ok(Route::Task(TaskRoute { method, offered, task, known }));
+                let resolved = self.resolved(gateway, &task.tool)?;
+                return Ok(Route::Task(TaskRoute { method, resolved, task, known }));
             }
         };
         let caller = self.caller.as_ref().ok_or(Denial::UnknownCaller)?;
         let view = gateway.view(&self.snapshot, caller);
-        let showcase = gateway.showcase(&self.snapshot, &view);
-        let shown = showcase.find(prefix).filter(|shown| shown.exposes(needed));
-        let shown = shown.ok_or(Denial::NoSuchTool)?;
-        let (server, subject) = (shown.server.clone(), (&*own).into());
+        let visible_servers = gateway.visible_servers(&self.snapshot, &view);
+        let visible = visible_servers.find(prefix).filter(|visible| visible.exposes(needed));
+        let visible = visible.ok_or(Denial::NoSuchTool)?;
+        let (server, subject) = (visible.server.clone(), (&*own).into());
         Ok(Route::Feature(FeatureRoute { method, server, subject }))
     }
 }
 
-/// Checks the scopes of a tool and of all tools inside it for a request that continues another one.
-pub(crate) fn check_scopes(
+/// Checks the scopes for a tool and its inner tools. For requests that continue an earlier call.
+pub(crate) fn check_call_scopes(
     gateway: &Gateway,
-    parts: &Parts,
-    (claim, client): (&HeaderClaim, Option<Arc<ClientInfo>>),
+    caller: &Authentication,
     tool: &str,
-) -> Result<(), Refusal> {
-    if !gateway.doorkeeper().asks_for_scopes() {
+) -> Result<(), AuthenticationError> {
+    if !gateway.authenticator().has_scopes() {
         return Ok(());
     }
-    let offered = Moment::of(gateway, claim, client).offered(gateway, tool);
-    let tools = offered.map(|offered| tools_of(&offered.offer)).unwrap_or_default();
-    gateway.doorkeeper().check_scopes(parts, (Method::CallTool.as_str(), Some(tool)), &tools)
+    let resolved = Moment::resolve(gateway, caller).resolved(gateway, tool).ok();
+    check_scopes(gateway, caller, (Method::CallTool, Some(tool)), resolved.as_ref())
 }
 
-/// The names of a tool and of all tools inside it.
-fn tools_of(offer: &Offer) -> BTreeSet<Name> {
-    let mut tools = offer.composed().map(|composed| composed.reach().clone()).unwrap_or_default();
-    tools.insert(offer.name().clone());
+fn check_scopes(
+    gateway: &Gateway,
+    caller: &Authentication,
+    (method, tool): (Method, Option<&str>),
+    resolved: Option<&ResolvedTool>,
+) -> Result<(), AuthenticationError> {
+    let authenticator = gateway.authenticator();
+    if !authenticator.has_scopes() {
+        return Ok(());
+    }
+    let tools = resolved.map(|resolved| tools_of(&resolved.served)).unwrap_or_default();
+    authenticator.check_scopes(caller, (method.as_str(), tool), &tools)
+}
+
+fn tools_of(served: &ServedTool) -> BTreeSet<Name> {
+    let mut tools = served.composed().map(|composed| composed.reach().clone()).unwrap_or_default();
+    tools.insert(served.name().clone());
     tools
 }

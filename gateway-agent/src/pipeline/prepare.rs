@@ -1,50 +1,50 @@
-//! The input of a tool: mirrored headers, hidden fields, the schema and defaults.
-
 use gateway_protocol::content;
 
-use super::{Error, Gateway, Invocation, arguments::Arguments, defaults, mirror, validate};
-use crate::{audit::CallRecord, view::Offer};
+use super::{Error, Gateway, Invocation, arguments::Arguments, defaults, mcp_headers, validate};
+use crate::{audit::CallRecord, view::ServedTool};
 
 /// Validates the arguments of a tool as the caller knows them, then adds the defaults.
 pub(super) async fn prepare<'a>(
     gateway: &Gateway,
-    offer: &Offer,
+    served: &ServedTool,
     call: &'a Invocation,
     record: &mut CallRecord,
 ) -> Result<Arguments<'a>, Error> {
     let mut arguments = Arguments::new(call.target.arguments())?;
-    let is_parsed = offer.composed().is_some()
-        || offer.defaults().is_some()
-        || !offer.hidden().is_empty()
-        || (call.target.mirror().is_some() && !offer.input().params.is_empty());
+    let is_parsed = served.composed().is_some()
+        || served.defaults().is_some()
+        || !served.hidden().is_empty()
+        || (call.target.mcp_headers().is_some() && !served.input().params.is_empty());
     if let Some(raw) = arguments.raw().filter(|_| is_parsed) {
         let reserved = call.context.buffer(content::tree_bytes(raw.get()));
         reserved.map_err(gateway_upstream::Error::from)?;
     }
-    if let Some(headers) = call.target.mirror() {
-        let params = &offer.input().params;
+    if let Some(headers) = call.target.mcp_headers() {
+        let params = &served.input().params;
         if !params.is_empty() {
-            mirror::check_params(headers, params, arguments.members()?)?;
+            mcp_headers::check_params(headers, params, arguments.members()?)?;
         }
     }
-    for field in offer.hidden() {
+    for field in served.hidden() {
         if field.find(arguments.members()?).is_some() {
             return Err(Error::HiddenField { pointer: field.pointer() });
         }
     }
-    validate::input(gateway, offer, (&arguments, &call.context), record).await?;
-    // The validation reports more, but it may only warn.
-    for field in offer.hidden() {
+    validate::input(gateway, served, (&arguments, &call.context), record).await?;
+    // Validation reports more, but it can be configured to warn only.
+    for field in served.hidden() {
         if field.is_obstructed(arguments.members()?) {
             return Err(Error::HiddenField { pointer: field.pointer() });
         }
     }
-    if let Some(defaults) = offer.defaults() {
-        let filling =
-            defaults::Filling { hidden: offer.hidden(), variables: &gateway.settings().variables };
+    if let Some(defaults) = served.defaults() {
+        let filling = defaults::Defaults {
+            hidden: served.hidden(),
+            variables: &gateway.settings().variables,
+        };
         arguments.change(|members| filling.fill(defaults, members))?;
     }
-    if offer.composed().is_none() {
+    if served.composed().is_none() {
         arguments.forget_value();
     }
     Ok(arguments)

@@ -1,17 +1,16 @@
-//! Tools whose result is a projection of their upstream's (`outputTransform`): what the upstream is
-//! told of the caller, and what the caller gets of the upstream.
+//! Projection of results (`outputTransform`).
 //!
-//! It fails closed. Whatever of a result could hold what the projection leaves out stays here: a
-//! result becomes the projected object and the same as text, a failure keeps its texts, a question
-//! what is needed to answer it, progress its numbers; `_meta`, log messages, tasks and the data of
-//! JSON-RPC errors do not pass.
+//! It fails closed: data that the projection omits never reaches the caller. A result becomes the
+//! projected object and its text; an error keeps its texts; a question keeps the parts needed to
+//! answer it; progress keeps its numbers. `_meta`, log messages, tasks and the data of JSON-RPC
+//! errors are removed.
 
 use gateway_protocol::{
     content,
     jsonrpc::{Object, ObjectWriter, code},
     mcp::{Param, RawResult, ResultType},
 };
-use gateway_upstream::{Context, Side};
+use gateway_upstream::{ClientChannel, RequestContext};
 use registry_core::spec::{
     Mappings,
     eval::{self, Budget},
@@ -20,46 +19,47 @@ use serde_json::{Value, value::RawValue};
 
 use super::{Error, Invocation};
 
-/// Why a result could not be projected. No message repeats a value.
+/// Why a projection failed. Messages contain no values.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum Failure {
-    /// There is nothing to project.
+pub enum ProjectionError {
+    /// The result has no content to project.
     #[error("there is no structuredContent, and no text")]
     NoContent,
-    /// The text is there, but it is no JSON.
-    #[error("there is no structuredContent, and the first text is no JSON")]
+    /// The first text is not JSON.
+    #[error("there is no structuredContent, and the first text is not JSON")]
     NoJson,
-    /// The result cannot be read.
-    #[error("the result cannot be read in one way only")]
+    /// The result has repeated member names.
+    #[error("the result is ambiguous")]
     Unreadable,
-    /// The paths do not fit.
+    /// The mappings do not match the result.
     #[error("outputTransform {0}")]
     Mappings(#[from] eval::Error),
 }
 
-/// What the upstream is told of a call whose result is projected.
-pub(super) struct Shielded {
-    pub(super) context: Context,
+/// The parts of a call that the upstream receives.
+pub(super) struct ProjectedCall {
+    pub(super) context: RequestContext,
     pub(super) params: Vec<Param>,
-    pub(super) side: Option<Side>,
+    pub(super) side: Option<ClientChannel>,
 }
 
-impl Shielded {
-    /// Without tasks, whose results would come past this, and with a narrower way back.
-    pub(super) fn of(call: &Invocation, params: &[Param]) -> Self {
+impl ProjectedCall {
+    /// Without tasks, whose results would bypass the projection, and with a client channel for
+    /// numbers only.
+    pub(super) fn new(call: &Invocation, params: &[Param]) -> Self {
         let params = params.iter().filter(|param| &*param.name != "task");
         Self {
             context: call.context.without_tasks(),
             params: params.cloned().collect(),
-            side: call.client.as_ref().map(Side::with_numbers_only),
+            side: call.client.as_ref().map(ClientChannel::with_numbers_only),
         }
     }
 }
 
-/// What of an upstream's answer goes on to the caller.
+/// Projects the answer of an upstream.
 pub(super) fn outcome(
     mappings: &Mappings,
-    (outcome, context): (Result<RawResult, Error>, &Context),
+    (outcome, context): (Result<RawResult, Error>, &RequestContext),
     max_bytes: usize,
 ) -> Result<RawResult, Error> {
     match outcome {
@@ -69,7 +69,7 @@ pub(super) fn outcome(
             Ok(projected(mappings, &result, max_bytes)?)
         }
         Err(Error::Upstream(gateway_upstream::Error::Rpc { code, message, data })) => {
-            // What a client would have to declare is nothing of the tool's.
+            // The data of this error lists client capabilities, which reveal nothing of the result.
             let data = data.filter(|_| code == code::MISSING_CLIENT_CAPABILITY);
             Err(gateway_upstream::Error::Rpc { code, message, data }.into())
         }
@@ -81,8 +81,8 @@ fn projected(
     mappings: &Mappings,
     result: &RawResult,
     max_bytes: usize,
-) -> Result<RawResult, Failure> {
-    let members = Object::parse(&result.result).map_err(|_| Failure::Unreadable)?;
+) -> Result<RawResult, ProjectionError> {
+    let members = Object::parse(&result.result).map_err(|_| ProjectionError::Unreadable)?;
     let mut out = ObjectWriter::with_capacity(256);
     let result_type = match result.result_type {
         ResultType::InputRequired => {
@@ -94,27 +94,28 @@ fn projected(
             }
             ResultType::InputRequired
         }
-        // No upstream was told that there may be tasks.
-        ResultType::Task => return Err(Failure::Unreadable),
+        // The upstream was not offered tasks.
+        ResultType::Task => return Err(ProjectionError::Unreadable),
         ResultType::Absent | ResultType::Complete if result.is_error => {
-            out.raw("content", &content::texts(&members)).raw("isError", "true");
+            out.raw("content", &content::text_blocks(&members)).raw("isError", "true");
             ResultType::Absent
         }
         ResultType::Absent | ResultType::Complete => {
             let value = mappings.apply(&input(&members)?, &mut Budget::new(max_bytes))?;
-            content::say(&value, &mut out);
+            content::write_value(&value, &mut out);
             ResultType::Absent
         }
     };
-    let raw = RawValue::from_string(out.finish_string()).map_err(|_| Failure::Unreadable)?;
+    let raw =
+        RawValue::from_string(out.finish_string()).map_err(|_| ProjectionError::Unreadable)?;
     Ok(RawResult { result: raw, result_type, has_meta: false, ..*result })
 }
 
-/// What is projected: the structured content, or else the first text as JSON.
-fn input(members: &Object<'_>) -> Result<Value, Failure> {
+/// Returns the value to project: the structured content, or the first text as JSON.
+fn input(members: &Object<'_>) -> Result<Value, ProjectionError> {
     if let Some(raw) = content::structured(members) {
-        return serde_json::from_str(raw.get()).map_err(|_| Failure::Unreadable);
+        return serde_json::from_str(raw.get()).map_err(|_| ProjectionError::Unreadable);
     }
-    let text = content::first_text(members).ok_or(Failure::NoContent)?;
-    serde_json::from_str(&text).map_err(|_| Failure::NoJson)
+    let text = content::first_text(members).ok_or(ProjectionError::NoContent)?;
+    serde_json::from_str(&text).map_err(|_| ProjectionError::NoJson)
 }

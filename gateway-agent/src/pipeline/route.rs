@@ -6,8 +6,8 @@ mod tests;
 use std::sync::Arc;
 
 use gateway_policy::{
-    Authorized, Denial, Facts, Finding, Permit, RuntimeValidation, Stale, Standing, authorize,
-    decide,
+    Authorized, Denial, Facts, Permit, PolicyFinding, RuntimeValidation, StaleCatalog, Standing,
+    authorize, authorize_composition, check_standing,
 };
 use gateway_protocol::mcp::Method;
 use registry_core::{Key, Kind, Name};
@@ -16,10 +16,10 @@ use super::Task;
 use crate::{
     freshness::Freshness,
     identity::{Caller, Identity},
-    view::{Audience, Offer, Sight},
+    view::{Audience, Backend, Composed, ServedTool, ToolLookup},
 };
 
-/// The standing of a caller without a matching declaration.
+/// The standing of a caller without a matching dependency.
 fn undeclared(caller: &Caller) -> Standing {
     match caller.identity() {
         Identity::Agent(_) => Standing::Undeclared,
@@ -29,27 +29,26 @@ fn undeclared(caller: &Caller) -> Standing {
     }
 }
 
-/// Returns the audience of a caller's list: the agent's declarations, or the tools of unknown
-/// callers. Undeclared tools are never listed, even if the policy allows to call them.
+/// Returns the audience of a caller's list: the agent's dependencies, or all tools for unidentified
+/// callers. Undeclared tools are never listed, even if the policy allows calls to them.
 pub(super) fn audience(policy: RuntimeValidation, caller: &Caller) -> Audience {
     match caller.identity() {
         Identity::Agent(agent) => Audience::Agent(agent.clone()),
         Identity::Retired | Identity::UnknownVersion | Identity::Unknown => {
-            let is_allowed = decide(policy, undeclared(caller)).is_ok();
+            let is_allowed = check_standing(policy, undeclared(caller)).is_ok();
             if is_allowed { Audience::Everyone } else { Audience::Nobody }
         }
     }
 }
 
-/// The resolved target of an operation.
 #[derive(Debug)]
 pub(super) enum Route {
-    Tool(Offered),
+    Tool(ResolvedTool),
     Feature(FeatureRoute),
     Task(TaskRoute),
 }
 
-/// A prompt or resource of a server that the caller is shown.
+/// A prompt or resource that is visible to the caller.
 #[derive(Debug)]
 pub(super) struct FeatureRoute {
     pub(super) method: Method,
@@ -58,100 +57,110 @@ pub(super) struct FeatureRoute {
     pub(super) subject: Arc<str>,
 }
 
-/// A task of the caller. The caller must still be allowed to call the tool that began it.
+/// A task of the caller, who must still be authorized for the tool that started it.
 #[derive(Debug)]
 pub(super) struct TaskRoute {
     pub(super) method: Method,
-    pub(super) offered: Offered,
+    pub(super) resolved: ResolvedTool,
     pub(super) task: Task,
     /// The caller's id of the task.
     pub(super) known: Box<str>,
 }
 
-impl Route {
+/// An authorized operation with the permit for its upstream.
+#[derive(Debug)]
+pub(super) enum AuthorizedRoute {
+    Tool(Arc<ServedTool>, Permit),
+    /// A composition. Each of its steps gets its own permit.
+    Composition(Arc<ServedTool>, Arc<Composed>),
+    Feature(FeatureRoute, Permit),
+    Task(TaskRoute, Permit),
+}
+
+impl AuthorizedRoute {
     /// The called tool.
-    pub(super) fn offer(&self) -> Option<&Arc<Offer>> {
-        if let Self::Tool(Offered { offer, .. }) = self { Some(offer) } else { None }
+    pub(super) fn served(&self) -> Option<&Arc<ServedTool>> {
+        match self {
+            Self::Tool(served, _) | Self::Composition(served, _) => Some(served),
+            Self::Feature(..) | Self::Task(..) => None,
+        }
     }
 
-    /// The called server, if it is not a tool's.
+    /// The server of a prompt, resource or task.
     pub(super) fn server(&self) -> Option<&Key> {
         match self {
-            Self::Tool(_) => None,
-            Self::Feature(route) => Some(&route.server),
-            Self::Task(route) => Some(&route.task.server),
+            Self::Tool(..) | Self::Composition(..) => None,
+            Self::Feature(route, _) => Some(&route.server),
+            Self::Task(route, _) => Some(&route.task.server),
         }
     }
 }
 
-/// An authorized operation.
+/// A tool, and the standing of the caller that named it.
 #[derive(Debug)]
-pub(super) struct Admission {
-    pub(super) route: Route,
-    /// The violation that the policy lets pass.
-    pub(super) finding: Option<Finding>,
-    /// The permit for the upstream. `None`: a composition, whose steps get their own.
-    pub(super) permit: Option<Permit>,
-}
-
-/// A tool under a name that a caller used, and the caller's standing.
-#[derive(Debug)]
-pub(super) struct Offered {
-    pub(super) offer: Arc<Offer>,
+pub(super) struct ResolvedTool {
+    pub(super) served: Arc<ServedTool>,
     pub(super) standing: Standing,
 }
 
-/// Finds the tool that a caller may call under a name. A declaration of the agent selects its exact
-/// version; other callers get the newest version.
-pub(super) fn offered(
+/// Finds a tool by the caller's name of it. A dependency of the agent selects its exact version;
+/// other callers get the newest version.
+pub(super) fn resolved(
     policy: RuntimeValidation,
     caller: &Caller,
-    sight: &Sight<'_>,
+    lookup: &ToolLookup<'_>,
     tool: &str,
-) -> Result<Offered, Denial> {
+) -> Result<ResolvedTool, Denial> {
     let name = Name::parse(Kind::Tool, tool).map_err(|_| Denial::NoSuchTool)?;
-    let declared = caller.agent().and_then(|agent| sight.declared(agent, &name));
+    let declared = caller.agent().and_then(|agent| lookup.declared(agent, &name));
     let standing = if declared.is_some() { Standing::Declared } else { undeclared(caller) };
-    decide(policy, standing)?;
-    let offer = declared.or_else(|| sight.newest(&name)).ok_or(Denial::NoSuchTool)?;
-    Ok(Offered { offer, standing })
+    check_standing(policy, standing)?;
+    let served = declared.or_else(|| lookup.newest(&name)).ok_or(Denial::NoSuchTool)?;
+    Ok(ResolvedTool { served, standing })
 }
 
-/// Authorizes an operation.
-pub(super) fn admit(
+/// Authorizes an operation. Returns the violation that the policy lets pass, if there is one.
+pub(super) fn authorize_route(
     policy: RuntimeValidation,
     freshness: &Freshness,
     route: Route,
-) -> Result<Admission, Denial> {
-    let facts = match &route {
-        Route::Tool(Offered { offer, standing }) => Facts {
-            policy,
-            standing: *standing,
-            stale: stale(freshness, offer.is_read_only()),
-            is_quarantined: offer.is_quarantined(),
-            upstream: offer.upstream().map(|(server, tool)| (server, Arc::clone(tool))),
-        },
-        Route::Feature(FeatureRoute { server, subject, .. }) => Facts {
-            policy,
-            standing: Standing::Declared,
-            stale: stale(freshness, true),
-            is_quarantined: false,
-            upstream: Some((server, Arc::clone(subject))),
-        },
-        Route::Task(TaskRoute { offered, task, .. }) => Facts {
-            policy,
-            standing: offered.standing,
-            stale: stale(freshness, true),
-            is_quarantined: false,
-            upstream: Some((&task.server, (&*task.id).into())),
-        },
-    };
-    let Authorized { finding, permit } = authorize(facts)?;
-    Ok(Admission { route, finding, permit })
+) -> Result<(AuthorizedRoute, Option<PolicyFinding>), Denial> {
+    match route {
+        Route::Tool(ResolvedTool { served, standing }) => {
+            let stale = stale(freshness, served.is_read_only());
+            let facts = Facts { policy, standing, stale, is_quarantined: served.is_quarantined() };
+            match served.backend() {
+                Backend::Upstream(binding) => {
+                    let authorized = authorize(facts, &binding.server, Arc::clone(&binding.tool))?;
+                    let Authorized { permit, finding } = authorized;
+                    Ok((AuthorizedRoute::Tool(served, permit), finding))
+                }
+                Backend::Composed(composed) => {
+                    let finding = authorize_composition(facts)?;
+                    let composed = Arc::clone(composed);
+                    Ok((AuthorizedRoute::Composition(served, composed), finding))
+                }
+            }
+        }
+        Route::Feature(route) => {
+            let (standing, stale) = (Standing::Declared, stale(freshness, true));
+            let facts = Facts { policy, standing, stale, is_quarantined: false };
+            let Authorized { permit, finding } =
+                authorize(facts, &route.server, Arc::clone(&route.subject))?;
+            Ok((AuthorizedRoute::Feature(route, permit), finding))
+        }
+        Route::Task(route) => {
+            let (standing, stale) = (route.resolved.standing, stale(freshness, true));
+            let facts = Facts { policy, standing, stale, is_quarantined: false };
+            let Authorized { permit, finding } =
+                authorize(facts, &route.task.server, &*route.task.id)?;
+            Ok((AuthorizedRoute::Task(route, permit), finding))
+        }
+    }
 }
 
-fn stale(freshness: &Freshness, is_read_only: bool) -> Option<Stale> {
-    let is_stale = !freshness.verdict.admits(is_read_only);
+fn stale(freshness: &Freshness, is_read_only: bool) -> Option<StaleCatalog> {
+    let is_stale = !freshness.level.admits(is_read_only);
     let limit = freshness.limit(is_read_only);
-    is_stale.then_some(Stale { age: freshness.age, limit, is_read_only })
+    is_stale.then_some(StaleCatalog { age: freshness.age, limit, is_read_only })
 }

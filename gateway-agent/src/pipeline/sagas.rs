@@ -2,22 +2,22 @@
 
 use std::sync::Arc;
 
-use gateway_compose::{NotRetried, Owner, Resumed, SagaHost};
-use gateway_policy::HeaderClaim;
-use gateway_upstream::Context;
+use gateway_compose::{ResumedSaga, RetryError, RunOwner, SagaHost};
+use gateway_policy::CallerIdentity;
+use gateway_upstream::RequestContext;
 use registry_core::{Catalog, Key};
 use tokio::sync::watch;
 
 use super::{Gateway, steps::Runner};
-use crate::audit::Lineage;
+use crate::audit::AuditParent;
 
-/// Compensates all sagas that a crash interrupted, in the current Tokio runtime.
+/// Compensates the sagas that a crash interrupted. Needs a Tokio runtime.
 pub(crate) fn recover_sagas(gateway: &Arc<Gateway>) {
     gateway_compose::recover(gateway.compositions(), &host(gateway));
 }
 
 /// Retries the failed compensations of a saga.
-pub(crate) async fn retry_saga(gateway: &Arc<Gateway>, id: &str) -> Result<(), NotRetried> {
+pub(crate) async fn retry_saga(gateway: &Arc<Gateway>, id: &str) -> Result<(), RetryError> {
     gateway_compose::retry(gateway.compositions(), &host(gateway), id).await
 }
 
@@ -29,24 +29,24 @@ fn host(gateway: &Arc<Gateway>) -> Arc<dyn SagaHost> {
 struct Host(Arc<Gateway>);
 
 impl SagaHost for Host {
-    fn find(&self, tool: &Key, pointer: &str, claim: &HeaderClaim) -> Option<Resumed> {
+    fn find(&self, tool: &Key, pointer: &str, identity: &CallerIdentity) -> Option<ResumedSaga> {
         let Self(gateway) = self;
         let snapshot = gateway.views().now();
-        let offer = gateway.views().registered(&snapshot, tool)?;
-        let composed = offer.composed()?;
+        let served = gateway.views().registered(&snapshot, tool)?;
+        let composed = served.composed()?;
         let saga = composed.plan().saga(pointer)?;
-        let caller = gateway.identify(&snapshot, claim, None);
-        let principal = caller.principal(claim);
-        let owner = Owner { claim: claim.clone(), principal };
+        let caller = gateway.identify(&snapshot, identity, None);
+        let quota_key = caller.principal(identity);
+        let owner = RunOwner { identity: identity.clone(), quota_key };
         let runner = Runner {
             gateway: Arc::clone(gateway),
             composed: Arc::clone(composed),
             owner: owner.clone(),
-            context: Context { caller: claim.apart(), ..Context::default() },
+            context: RequestContext { caller: identity.quota_key(), ..RequestContext::default() },
             client: None,
-            lineage: Lineage::afterwards(tool, caller, snapshot.catalog.revision()),
+            parent: AuditParent::without_caller(tool, caller, snapshot.catalog.revision()),
         };
-        Some(Resumed {
+        Some(ResumedSaga {
             plan: Arc::clone(composed.plan()),
             saga,
             runner: Arc::new(runner),

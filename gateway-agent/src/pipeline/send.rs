@@ -2,53 +2,65 @@
 
 use std::sync::Arc;
 
-use gateway_policy::{Denial, Mode, Permit};
+use gateway_compose::CompositionError;
+use gateway_policy::{Permit, ValidationMode};
 use gateway_protocol::mcp::{self, Method, RawResult, ResultType};
-use gateway_upstream::{Context, Request};
+use gateway_upstream::{Request, RequestContext};
 use registry_core::Key;
 
 use super::{
-    Error, Gateway, Invocation, Outcome, Output, Target, TaskNames,
+    Error, Gateway, Invocation, OperationResult, Output, Target, TaskNames,
     arguments::Arguments,
     input,
     moment::Moment,
     prepare::prepare,
-    projection::{self, Shielded},
-    route::{Admission, FeatureRoute, Offered, Route, TaskRoute},
+    projection::{self, ProjectedCall},
+    route::{AuthorizedRoute, FeatureRoute, TaskRoute},
     steps, task, validate,
 };
-use crate::{audit::CallRecord, view::Offer};
+use crate::{
+    audit::CallRecord,
+    view::{Composed, ServedTool},
+};
 
 /// Sends an operation and finishes its output.
 pub(super) async fn send(
     gateway: &Arc<Gateway>,
     call: &Invocation,
     moment: &Moment,
-    admission: Admission,
+    route: AuthorizedRoute,
     record: &mut CallRecord,
 ) -> Result<Output, Error> {
     let sending = Sending { gateway, call, moment };
-    match (admission.route, admission.permit) {
-        (Route::Tool(Offered { offer, .. }), permit) => {
-            sending.tool(&offer, permit, record).await.map(Output::Result)
+    match route {
+        AuthorizedRoute::Tool(served, permit) => {
+            sending.tool(&served, ToolBackend::Upstream(permit), record).await.map(Output::Result)
         }
-        (Route::Feature(route), Some(permit)) if route.method == Method::Subscribe => {
-            let watching = gateway.upstreams().watch(&permit, &moment.principal)?;
-            Ok(Output::Subscribed(watching.agreed().await?))
+        AuthorizedRoute::Composition(served, composed) => {
+            let backend = ToolBackend::Composition(composed);
+            sending.tool(&served, backend, record).await.map(Output::Result)
         }
-        (Route::Feature(FeatureRoute { method, server, .. }), Some(permit)) => {
+        AuthorizedRoute::Feature(route, permit) if route.method == Method::Subscribe => {
+            let subscription = gateway.upstreams().subscribe(permit, &moment.principal)?;
+            Ok(Output::Subscribed(subscription.agreed().await?))
+        }
+        AuthorizedRoute::Feature(FeatureRoute { method, server, .. }, permit) => {
             let result = sending.request(method, permit, record).await?;
             input::check(&result, &call.context)?;
             Ok(Output::Result(sending.outcome(result, Some(&server), None)))
         }
-        (Route::Task(route), Some(permit)) => {
+        AuthorizedRoute::Task(route, permit) => {
             sending.task(route, permit, record).await.map(Output::Result)
         }
-        (Route::Feature(_) | Route::Task(_), None) => Err(Denial::NoSuchTool.into()),
     }
 }
 
-/// An operation on its way.
+/// The upstream or composition that runs a tool.
+enum ToolBackend {
+    Upstream(Permit),
+    Composition(Arc<Composed>),
+}
+
 #[derive(Clone, Copy)]
 struct Sending<'a> {
     gateway: &'a Arc<Gateway>,
@@ -62,9 +74,9 @@ impl Sending<'_> {
         result: RawResult,
         server: Option<&Key>,
         tasks: Option<TaskNames>,
-    ) -> Outcome {
+    ) -> OperationResult {
         let snapshot = &self.moment.snapshot;
-        Outcome {
+        OperationResult {
             result,
             revision: snapshot.catalog.revision(),
             freshness: self.moment.freshness,
@@ -84,7 +96,7 @@ impl Sending<'_> {
         let trace = record.onward(&self.call.context.trace);
         let request = Request { trace: &trace, ..request };
         let result = self.gateway.upstreams().send(permit, request).await;
-        record.returned();
+        record.end_upstream();
         result
     }
 
@@ -101,11 +113,11 @@ impl Sending<'_> {
             arguments: None,
             params: &call.params,
             context: &call.context,
-            is_repeatable: method.only_reads(),
+            is_repeatable: method.is_read_only(),
             timeout: None,
             trace: &call.context.trace,
-            side: call.client.as_ref(),
-            principal: &moment.principal,
+            channel: call.client.as_ref(),
+            quota_key: &moment.principal,
         };
         self.ask(permit, request, record).await
     }
@@ -115,16 +127,17 @@ impl Sending<'_> {
         route: TaskRoute,
         permit: Permit,
         record: &mut CallRecord,
-    ) -> Result<Outcome, Error> {
+    ) -> Result<OperationResult, Error> {
         let Self { gateway, call, .. } = *self;
-        let TaskRoute { method, offered, task, known } = route;
+        let TaskRoute { method, resolved, task, known } = route;
         let names = TaskNames::asked(gateway, &call.caller.claim, &task, &known);
         let result = self.request(method, permit, record).await;
-        let result = result.map_err(|error| names.in_error(error))?;
+        let result = result.map_err(|error| names.rewrite_error(error))?;
         input::check(&result, &call.context)?;
-        // The tool can have moved to another server since.
-        if offered.offer.server() == Some(&task.server) {
-            task::check(gateway, &offered.offer, (method, &call.context, &result), record).await?;
+        // The registry can have moved the tool to another server since.
+        if resolved.served.server() == Some(&task.server) {
+            task::check(gateway, &resolved.served, (method, &call.context, &result), record)
+                .await?;
         }
         Ok(self.outcome(result, Some(&task.server), Some(names)))
     }
@@ -132,44 +145,44 @@ impl Sending<'_> {
     /// Calls a tool: prepares the arguments, sends them, and finishes the result.
     async fn tool(
         &self,
-        offer: &Arc<Offer>,
-        permit: Option<Permit>,
+        served: &Arc<ServedTool>,
+        backend: ToolBackend,
         record: &mut CallRecord,
-    ) -> Result<Outcome, Error> {
+    ) -> Result<OperationResult, Error> {
         let Self { gateway, call, .. } = *self;
-        // A composition must not start before all its parts have a target.
-        if let Some(server) = offer.missing_target() {
+        // A composition must not start if one of its tools has no target.
+        if let Some(server) = served.missing_target() {
             return Err(gateway_upstream::Error::NotConfigured { server: server.clone() }.into());
         }
-        let params = task::params(offer, call)?;
-        let arguments = prepare(gateway, offer, call, record).await?;
-        let shielded = offer.projection().map(|_| Shielded::of(call, &params));
-        let onward = if let Some(Shielded { params, context, side }) = &shielded {
-            Onward { params, context, client: side.as_ref() }
+        let params = task::params(served, call)?;
+        let arguments = prepare(gateway, served, call, record).await?;
+        let projected = served.projection().map(|_| ProjectedCall::new(call, &params));
+        let forwarded = if let Some(ProjectedCall { params, context, side }) = &projected {
+            ForwardedCall { params, context, client: side.as_ref() }
         } else {
-            Onward { params: &params, context: &call.context, client: call.client.as_ref() }
+            ForwardedCall { params: &params, context: &call.context, client: call.client.as_ref() }
         };
-        let (result, steps) = match (permit, offer.composed()) {
-            (Some(permit), _) => {
-                (self.upstream(offer, permit, (&arguments, onward), record).await, None)
+        let (result, steps) = match backend {
+            ToolBackend::Upstream(permit) => {
+                (self.upstream(served, permit, (&arguments, forwarded), record).await, None)
             }
-            (None, Some(composed)) => {
-                let run = steps::Composition { gateway, composed, offer, call, onward };
+            ToolBackend::Composition(composed) => {
+                let composed = &composed;
+                let run = steps::Composition { gateway, composed, served, call, forwarded };
                 let (result, steps) = run.call(arguments, &self.moment.principal, record).await?;
                 (Ok(result), Some(steps))
             }
-            (None, None) => (Err(Denial::NoSuchTool.into()), None),
         };
-        let result = match self.finish(offer, result, record).await {
+        let result = match self.finish(served, result, record).await {
             Ok(result) => result,
             Err(error) => {
                 let Some(steps) = steps else { return Err(error) };
-                let error = error.to_step(&offer.name().to_string());
-                let rejected = gateway_compose::rejected(offer.name(), error, steps);
+                let error = error.to_step(&served.name().to_string());
+                let rejected = CompositionError::rejected_result(served.name(), error, steps);
                 return Err(Error::Composition(Box::new(rejected)));
             }
         };
-        let begins = offer.server().filter(|_| result.result_type == ResultType::Task);
+        let begins = served.server().filter(|_| result.result_type == ResultType::Task);
         let tasks = match (&call.target, begins) {
             (Target::Tool(tool), Some(server)) => {
                 let tool = (&*tool.name, server);
@@ -177,28 +190,28 @@ impl Sending<'_> {
             }
             _ => None,
         };
-        Ok(Outcome { steps, ..self.outcome(result, offer.server(), tasks) })
+        Ok(OperationResult { steps, ..self.outcome(result, served.server(), tasks) })
     }
 
     async fn upstream(
         &self,
-        offer: &Offer,
+        served: &ServedTool,
         permit: Permit,
-        (arguments, onward): (&Arguments<'_>, Onward<'_>),
+        (arguments, forwarded): (&Arguments<'_>, ForwardedCall<'_>),
         record: &mut CallRecord,
     ) -> Result<RawResult, Error> {
         let Self { gateway, call, moment } = *self;
-        let Onward { params, context, client } = onward;
+        let ForwardedCall { params, context, client } = forwarded;
         let request = Request {
-            method: offer.method(),
+            method: served.method(),
             arguments: arguments.raw(),
             params,
             context,
-            is_repeatable: offer.is_repeatable(),
-            timeout: Some(gateway.settings().call_timeout(offer.key())),
+            is_repeatable: served.is_repeatable(),
+            timeout: Some(gateway.settings().call_timeout(served.key())),
             trace: &call.context.trace,
-            side: client,
-            principal: &moment.principal,
+            channel: client,
+            quota_key: &moment.principal,
         };
         Ok(self.ask(permit, request, record).await?)
     }
@@ -206,13 +219,13 @@ impl Sending<'_> {
     /// Projects and validates the result of a tool.
     async fn finish(
         &self,
-        offer: &Offer,
+        served: &ServedTool,
         result: Result<RawResult, Error>,
         record: &mut CallRecord,
     ) -> Result<RawResult, Error> {
         let Self { gateway, call, .. } = *self;
         let context = &call.context;
-        let result = match offer.projection() {
+        let result = match served.projection() {
             Some(mappings) => {
                 let max_bytes = gateway.settings().upstream.response_bytes;
                 projection::outcome(mappings, (result, context), max_bytes)?
@@ -221,18 +234,18 @@ impl Sending<'_> {
         };
         input::check(&result, context)?;
         let is_checked = result.result_type.is_final() && !result.is_error;
-        if is_checked && offer.checks().output != Mode::Ignore {
-            validate::output(gateway, offer, (&result.result, context), record).await?;
+        if is_checked && served.checks().output != ValidationMode::Ignore {
+            validate::output(gateway, served, (&result.result, context), record).await?;
         }
         Ok(result)
     }
 }
 
-/// The parts of a call that the upstream receives beside the arguments. A projection of the result
-/// removes what would bypass it.
+/// The parts of a call for the upstream, beside the arguments. For a projected tool they exclude
+/// everything that could bypass the projection.
 #[derive(Clone, Copy)]
-pub(super) struct Onward<'a> {
+pub(super) struct ForwardedCall<'a> {
     params: &'a [mcp::Param],
-    pub(super) context: &'a Context,
-    pub(super) client: Option<&'a gateway_upstream::Side>,
+    pub(super) context: &'a RequestContext,
+    pub(super) client: Option<&'a gateway_upstream::ClientChannel>,
 }

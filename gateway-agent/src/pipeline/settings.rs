@@ -8,10 +8,10 @@ use registry_core::Key;
 
 use crate::{identity::settings::IdentityConfig, origin::OriginPolicy};
 
-/// The settings of every operation. A reload of the configuration replaces them.
+/// Settings of all operations. A configuration reload replaces them.
 #[derive(Debug, Clone)]
 pub struct Settings {
-    /// The web origins and hosts that requests may have.
+    /// The allowed web origins and hosts of requests.
     pub origins: OriginPolicy,
     /// The unverified claims that identify callers.
     pub identity: IdentityConfig,
@@ -19,11 +19,11 @@ pub struct Settings {
     pub policy: RuntimeValidation,
     /// Maximum size of a request from a caller, in bytes.
     pub request_bytes: usize,
-    /// Maximum size of all buffered requests and results, in bytes. One caller may use a quarter.
+    /// Maximum size of all buffered requests and results, in bytes. One caller can use a quarter.
     pub buffered_bytes: usize,
     /// Limits of upstreams.
     pub upstream: UpstreamLimits,
-    /// Exceptions for single tools.
+    /// Overrides for single tools.
     pub tool_limits: Vec<ToolLimits>,
     /// Values of `${NAME}` in defaults of tools.
     pub variables: BTreeMap<String, String>,
@@ -32,15 +32,14 @@ pub struct Settings {
 /// An entry of `limits.tools`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ToolLimits {
-    /// The tools that it applies to.
     pub tool: ToolSelector,
     /// Timeout of a call, in milliseconds.
     pub call_timeout_ms: u64,
 }
 
 impl Settings {
-    /// Returns the timeout of a tool's calls. The entry of its version takes precedence over the entry
-    /// of its name, and that over the timeout of all tools.
+    /// Returns the timeout of a tool's calls. An entry for the version precedes one for the name,
+    /// and that precedes the default.
     pub(crate) fn call_timeout(&self, tool: &Key) -> Duration {
         let [exact, named] = ToolSelector::select(&self.tool_limits, |entry| &entry.tool, tool);
         let own = exact.or(named).map(|entry| entry.call_timeout_ms);

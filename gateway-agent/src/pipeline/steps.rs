@@ -1,114 +1,111 @@
-//! The steps of compositions: each runs through the pipeline as its caller.
+//! The steps of compositions. Each runs through the pipeline as the composition's caller.
 
 use std::sync::Arc;
 
-use gateway_compose::{BoxFuture, Failed, Owner, Step, StepOutput, StepRunner, Steps};
-use gateway_policy::{Denial, Principal};
+use gateway_compose::{BoxFuture, CompositionError, RunOwner, Step, StepOutput, StepRunner, Steps};
+use gateway_policy::{Denial, QuotaKey};
 use gateway_protocol::{jsonrpc::ObjectWriter, mcp::RawResult};
-use gateway_upstream::{Context, Side};
+use gateway_upstream::{ClientChannel, RequestContext};
 use serde_json::value::RawValue;
 
 use super::{
-    Answers, Authentication, Error, Gateway, Invocation, Outcome, Output, StepCall, Target,
-    arguments::Arguments, invoke, send::Onward,
+    Error, Gateway, InputHandling, Invocation, OperationResult, Output, StepCall, Target,
+    arguments::Arguments, invoke, send::ForwardedCall,
 };
 use crate::{
-    audit::{CallRecord, Lineage},
-    view::{Composed, Offer},
+    audit::{AuditParent, CallRecord},
+    identity::authenticator::Authentication,
+    view::{Composed, ServedTool},
 };
 
-/// The call of a composed tool.
 pub(super) struct Composition<'a> {
     pub(super) gateway: &'a Arc<Gateway>,
     pub(super) composed: &'a Arc<Composed>,
-    pub(super) offer: &'a Offer,
+    pub(super) served: &'a ServedTool,
     pub(super) call: &'a Invocation,
-    pub(super) onward: Onward<'a>,
+    pub(super) forwarded: ForwardedCall<'a>,
 }
 
 impl Composition<'_> {
-    /// Runs the composition.
     pub(super) async fn call(
         self,
         mut arguments: Arguments<'_>,
-        principal: &Principal,
+        principal: &QuotaKey,
         record: &mut CallRecord,
     ) -> Result<(RawResult, Steps), Error> {
-        let Self { gateway, composed, offer, call, onward } = self;
-        let Onward { context, client, .. } = onward;
+        let Self { gateway, composed, served, call, forwarded } = self;
+        let ForwardedCall { context, client, .. } = forwarded;
         let trace = record.inward(&context.trace);
-        let owner = Owner { claim: call.caller.claim.clone(), principal: principal.clone() };
+        let owner = RunOwner { identity: call.caller.claim.clone(), quota_key: principal.clone() };
         let runner = Runner {
             gateway: Arc::clone(gateway),
             composed: Arc::clone(composed),
             owner: owner.clone(),
-            context: Context { trace, ..context.without_tasks() },
+            context: RequestContext { trace, ..context.without_tasks() },
             client: client.cloned(),
-            lineage: record.lineage(offer.key()),
+            parent: record.as_parent(served.key()),
         };
         let scope = if let Target::Step(step) = &call.target { Some(&step.scope) } else { None };
-        let run = gateway_compose::Call {
-            tool: offer.key(),
+        let run = gateway_compose::CompositionCall {
+            tool: served.key(),
             plan: composed.plan(),
             runner: Arc::new(runner),
-            memory: gateway.compositions(),
+            state: gateway.compositions(),
             owner,
             scope,
             response_bytes: gateway.settings().upstream.response_bytes,
             buffered: context.buffered.as_ref(),
         };
-        match gateway_compose::call(run, arguments.value()?).await {
+        match gateway_compose::execute(run, arguments.value()?).await {
             (Ok(result), steps) => Ok((result, steps)),
-            (Err(failure), steps) => Err(Error::Composition(Box::new(Failed { failure, steps }))),
+            (Err(failure), steps) => {
+                Err(Error::Composition(Box::new(CompositionError { failure, steps })))
+            }
         }
     }
 }
 
-/// Runs the steps of one run of a composition.
 #[derive(Debug, Clone)]
 pub(super) struct Runner {
     pub(super) gateway: Arc<Gateway>,
     pub(super) composed: Arc<Composed>,
-    pub(super) owner: Owner,
+    pub(super) owner: RunOwner,
     /// The context of every step. Its trace is the span of the composition.
-    pub(super) context: Context,
+    pub(super) context: RequestContext,
     /// The client of the composition, for progress and questions.
-    pub(super) client: Option<Side>,
-    pub(super) lineage: Lineage,
+    pub(super) client: Option<ClientChannel>,
+    pub(super) parent: AuditParent,
 }
 
 impl StepRunner for Runner {
     fn run<'a>(&'a self, step: Step<'a>) -> BoxFuture<'a, StepOutput> {
         Box::pin(async move {
             let tool = step.target.to_string();
-            let Some(offer) = self.composed.part(step.target) else {
+            let Some(served) = self.composed.part(step.target) else {
                 let error = Error::from(Denial::NoSuchTool).to_step(&tool);
                 return StepOutput { result: Err(error), steps: None };
             };
             let span = self.gateway.tracer().begin(&self.context.trace);
-            let mut record = self.lineage.begin(&tool, step.arguments.get().len(), span);
+            let mut record = self.parent.begin(&tool, step.arguments.get().len(), span);
             let Step { arguments, scope, .. } = step;
             let mut call = Invocation {
-                caller: Authentication {
-                    claim: self.owner.claim.clone(),
-                    client: None,
-                    request: None,
-                },
+                caller: Authentication::without_request(self.owner.identity.clone()),
                 target: Target::Step(StepCall {
-                    offer: Arc::clone(offer),
+                    served: Arc::clone(served),
                     arguments,
-                    principal: self.owner.principal.clone(),
+                    quota_key: self.owner.quota_key.clone(),
                     scope: scope.clone(),
                 }),
                 params: Vec::new(),
-                // The composition reads the result and drops it before the step ends.
+                // Steps drop their results before they end, so their buffers count for the step
+                // only.
                 context: self.context.of_step(),
-                client: self.client.as_ref().map(Side::for_questions),
-                answers: Answers::InPlace,
+                client: self.client.as_ref().map(ClientChannel::for_questions),
+                input: InputHandling::AskClient,
             };
             let output = invoke(&self.gateway, &mut call, &mut record).await;
             match output.and_then(Output::into_result) {
-                Ok(Outcome { result, steps, .. }) => {
+                Ok(OperationResult { result, steps, .. }) => {
                     record.answered(result.result.get().len());
                     StepOutput { result: Ok(result), steps }
                 }
@@ -127,11 +124,11 @@ impl StepRunner for Runner {
     fn progress(&self, finished: u32, message: &str) {
         let Some(client) = &self.client else { return };
         let mut told = ObjectWriter::with_capacity(96);
-        // The surface knows the client's token.
+        // The surface replaces the token by the client's own.
         told.raw("progressToken", "0").raw("progress", &finished.to_string());
         told.string("message", message);
         let told = RawValue::from_string(told.finish_string()).ok();
-        client.try_tell("notifications/progress", told.as_deref());
+        client.try_notify("notifications/progress", told.as_deref());
     }
 
     fn detached(&self) -> Arc<dyn StepRunner> {

@@ -1,15 +1,14 @@
-//! Tasks under ids that belong to whoever began them: sealed for one caller, they are nothing for any
-//! other. An id says which tool began the task, where it runs, and how that server calls it, so
-//! nothing is kept here.
+//! Tasks of upstreams under sealed ids. An id is valid only for the caller that started the task.
+//! It contains the tool, the server and the server's id, so the gateway stores nothing.
 
 use std::{borrow::Cow, sync::Arc};
 
-use gateway_policy::{HeaderClaim, Mode};
+use gateway_policy::{CallerIdentity, ValidationMode};
 use gateway_protocol::{
     jsonrpc::{self, Object},
     mcp::{Method, Param, RawResult, TASK_PARAM},
 };
-use gateway_upstream::Context;
+use gateway_upstream::RequestContext;
 use registry_core::Key;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
@@ -18,94 +17,94 @@ use super::{Error, Gateway, Invocation, Target, ToolCall, validate};
 use crate::{
     audit::CallRecord,
     seal::Sealer,
-    view::{Offer, TaskSupport},
+    view::{ServedTool, TaskSupport},
 };
 
-/// What ids of tasks are sealed for, besides for whom.
+/// The purpose in the associated data of the seal.
 const PURPOSE: &str = "mcp-task-1";
 
 /// A task of one caller.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Task {
-    /// The tool that began it, as callers know it.
+    /// The tool that started it, named as callers know it.
     pub tool: Box<str>,
-    /// Where it runs.
+    /// The server that runs it.
     pub server: Key,
-    /// How that server calls it.
+    /// The server's id.
     pub id: Box<str>,
 }
 
 impl Task {
-    /// The task behind an id, if it is this caller's.
-    pub fn open(gateway: &Gateway, caller: &HeaderClaim, known: &str) -> Option<Self> {
+    /// Decrypts an id. `None` if it is invalid or belongs to another caller.
+    pub fn open(gateway: &Gateway, caller: &CallerIdentity, known: &str) -> Option<Self> {
         let content = gateway.sealer().open(&owner(caller), known)?;
         serde_json::from_slice(&content).ok()
     }
 }
 
-/// Checks what a task gave like any result of the tool that began it.
+/// Validates the result of a task by the output schema of its tool.
 pub(super) async fn check(
     gateway: &Gateway,
-    offer: &Offer,
-    (method, context, task): (Method, &Context, &RawResult),
+    served: &ServedTool,
+    (method, context, task): (Method, &RequestContext, &RawResult),
     record: &mut CallRecord,
 ) -> Result<(), Error> {
     if method == Method::TaskResult {
-        if offer.projection().is_some() {
+        if served.projection().is_some() {
             return Err(Error::TaskSupport { is_required: false });
         }
-        let is_checked = !task.is_error && offer.checks().output != Mode::Ignore;
+        let is_checked = !task.is_error && served.checks().output != ValidationMode::Ignore;
         return if is_checked {
-            validate::output(gateway, offer, (&task.result, context), record).await
+            validate::output(gateway, served, (&task.result, context), record).await
         } else {
             Ok(())
         };
     }
     let members = Object::parse(&task.result).unwrap_or_default();
-    let Some(result) = members.find("result").filter(|_| offer.checks().output != Mode::Ignore)
+    let Some(result) =
+        members.find("result").filter(|_| served.checks().output != ValidationMode::Ignore)
     else {
         return Ok(());
     };
-    let Given { is_error } = jsonrpc::read_object(result).unwrap_or_default();
+    let IsError { is_error } = jsonrpc::read_object(result).unwrap_or_default();
     if is_error {
         return Ok(());
     }
-    validate::output(gateway, offer, (result, context), record).await
+    validate::output(gateway, served, (result, context), record).await
 }
 
 #[derive(Default, Deserialize)]
-struct Given {
+struct IsError {
     #[serde(rename = "isError", default)]
     is_error: bool,
 }
 
-/// Sealed for one caller and no other.
-fn owner(caller: &HeaderClaim) -> Vec<u8> {
-    // A claim is texts and nothing else, which can be written.
+fn owner(caller: &CallerIdentity) -> Vec<u8> {
+    // A claim consists of texts, so serialization cannot fail.
     let caller = serde_json::to_string(caller).unwrap_or_default();
     format!("{PURPOSE} {caller}").into_bytes()
 }
 
-/// Gives the tasks of one result the ids under which its caller knows them.
+/// Translates the server's task ids in one result to the caller's ids.
 #[derive(Debug)]
 pub struct TaskNames {
     sealer: Arc<Sealer>,
     owner: Vec<u8>,
     tool: Box<str>,
     server: Key,
-    /// The task that was asked for, and its id: it keeps that.
+    /// The requested task and its existing id.
     asked: Option<(Box<str>, Box<str>)>,
 }
 
 impl TaskNames {
-    /// For the task that a tool begins with this result.
+    /// For a result that starts a task.
     pub(super) fn begun(
         gateway: &Gateway,
-        caller: &HeaderClaim,
+        caller: &CallerIdentity,
         (tool, server): (&str, &Key),
         result: &RawValue,
     ) -> Self {
-        let names = Self::of(gateway, caller, (tool, server));
+        let names = Self::new(gateway, caller, (tool, server));
         let asked = id_in(result).map(|own| {
             let known = names.known(&own).into();
             (own, known)
@@ -113,38 +112,42 @@ impl TaskNames {
         Self { asked, ..names }
     }
 
-    /// For what is said of a task that its caller knows by this id.
-    pub(super) fn asked(gateway: &Gateway, caller: &HeaderClaim, task: &Task, known: &str) -> Self {
+    /// For a result about an existing task.
+    pub(super) fn asked(
+        gateway: &Gateway,
+        caller: &CallerIdentity,
+        task: &Task,
+        known: &str,
+    ) -> Self {
         let asked = Some((task.id.clone(), known.into()));
-        Self { asked, ..Self::of(gateway, caller, (&task.tool, &task.server)) }
+        Self { asked, ..Self::new(gateway, caller, (&task.tool, &task.server)) }
     }
 
-    fn of(gateway: &Gateway, caller: &HeaderClaim, (tool, server): (&str, &Key)) -> Self {
+    fn new(gateway: &Gateway, caller: &CallerIdentity, (tool, server): (&str, &Key)) -> Self {
         let (sealer, owner) = (Arc::clone(gateway.sealer()), owner(caller));
         Self { sealer, owner, tool: tool.into(), server: server.clone(), asked: None }
     }
 
-    /// The id under which the caller knows a task.
+    /// The caller's id of a task.
     pub fn known(&self, id: &str) -> String {
         if let Some((_, known)) = self.asked.as_ref().filter(|(own, _)| **own == *id) {
             return known.as_ref().to_owned();
         }
         let task = Task { tool: self.tool.clone(), server: self.server.clone(), id: id.into() };
         let sealed = serde_json::to_vec(&task).ok();
-        // Without random bytes nothing can be sealed; that text names no task.
+        // Sealing fails only without random bytes; an empty id names no task.
         sealed.and_then(|sealed| self.sealer.seal(&self.owner, &sealed).ok()).unwrap_or_default()
     }
 
-    /// The id of the task that this is about, as its caller knows it.
+    /// The caller's id of the task of this result.
     pub fn id(&self) -> Option<&str> {
         self.asked.as_ref().map(|(_, known)| &**known)
     }
 
-    /// Whether a JSON text contains the server's id of the task.
-    pub fn is_in(&self, json: &str) -> bool {
+    pub fn contains_server_id(&self, json: &str) -> bool {
         let own = self.asked.as_ref().map(|(own, _)| &**own);
         own.is_some_and(|own| {
-            if own.len() < SHORT {
+            if own.len() < MIN_REPLACED_ID {
                 json.contains(&format!("\"{own}\""))
             } else {
                 json.contains(own)
@@ -152,19 +155,19 @@ impl TaskNames {
         })
     }
 
-    /// Replaces the server's id of the task in a text by the caller's id. `None`: the text has no id.
-    pub fn in_text(&self, text: &str) -> Option<String> {
+    /// Replaces the server's task id in a text. `None`: the text does not contain it.
+    pub fn rewrite_text(&self, text: &str) -> Option<String> {
         let (own, known) = self.asked.as_ref().filter(|(own, _)| text.contains(&**own))?;
-        // A short id may be a part of other words.
-        Some(if own.len() < SHORT { String::new() } else { text.replace(&**own, known) })
+        // A short id can be part of other words.
+        Some(if own.len() < MIN_REPLACED_ID { String::new() } else { text.replace(&**own, known) })
     }
 
-    /// The error of a server about the task, without the server's own id of it.
-    pub(super) fn in_error(&self, error: gateway_upstream::Error) -> gateway_upstream::Error {
+    /// Removes the server's task id from an error.
+    pub(super) fn rewrite_error(&self, error: gateway_upstream::Error) -> gateway_upstream::Error {
         let gateway_upstream::Error::Rpc { code, message, data } = error else { return error };
         let own = self.asked.as_ref().map(|(own, _)| &**own);
         let data = data.filter(|raw| !own.is_some_and(|own| raw.get().contains(own)));
-        let message = match self.in_text(&message) {
+        let message = match self.rewrite_text(&message) {
             Some(text) if text.is_empty() => {
                 format!("the server rejected the request about this task (error {code})")
             }
@@ -175,10 +178,10 @@ impl TaskNames {
     }
 }
 
-/// Shortest id of a task that is replaced in texts.
-const SHORT: usize = 8;
+/// Task ids shorter than this are not replaced within texts.
+const MIN_REPLACED_ID: usize = 8;
 
-/// The id of the task that a result begins: its own member, or in 2025-11-25 one of `task`.
+/// Reads the id of a started task: a member of the result, or of `task` in 2025-11-25.
 fn id_in(result: &RawValue) -> Option<Box<str>> {
     let members = Object::parse(result).ok()?;
     let id = match members.find("task") {
@@ -188,15 +191,18 @@ fn id_in(result: &RawValue) -> Option<Box<str>> {
     serde_json::from_str(id?.get()).ok()
 }
 
-/// The parameters of a call as its tool takes them: `task` of 2025-11-25 only where the client and the
-/// tool agree on it.
-pub(super) fn params<'a>(offer: &Offer, call: &'a Invocation) -> Result<Cow<'a, [Param]>, Error> {
+/// The parameters for the upstream, with `task` of 2025-11-25 only if the client and the tool
+/// support it.
+pub(super) fn params<'a>(
+    served: &ServedTool,
+    call: &'a Invocation,
+) -> Result<Cow<'a, [Param]>, Error> {
     let Target::Tool(ToolCall { takes_tasks, .. }) = &call.target else {
         return Ok(Cow::Borrowed(&call.params));
     };
     let is_other = |param: &&Param| &*param.name != TASK_PARAM;
     let asks = call.params.iter().any(|param| !is_other(&param));
-    match (asks && *takes_tasks, offer.task_support()) {
+    match (asks && *takes_tasks, served.task_support()) {
         (true, TaskSupport::Forbidden) => Err(Error::TaskSupport { is_required: false }),
         (false, TaskSupport::Required) => Err(Error::TaskSupport { is_required: true }),
         (false, _) if asks => Ok(call.params.iter().filter(is_other).cloned().collect()),

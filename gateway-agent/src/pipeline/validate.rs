@@ -1,13 +1,12 @@
-//! Validating arguments and results against their schemas, by the configured modes.
+//! Validation of arguments and results by the configured modes.
 //!
-//! A long text is validated on another thread: a hundred thousand values take some ten milliseconds.
-//! So is a short one whose schema makes it costly.
+//! Long texts and costly schemas are validated on a worker thread: 100,000 values take about 10 ms.
 
 use std::sync::{Arc, LazyLock};
 
-use gateway_policy::{Mode, Principal};
+use gateway_policy::{QuotaKey, ValidationMode};
 use gateway_protocol::jsonrpc::Object;
-use gateway_upstream::Context;
+use gateway_upstream::RequestContext;
 use schema_compat::schema_compile::{Instance, Unreadable, Validator, Violation};
 use serde_json::value::RawValue;
 
@@ -17,142 +16,151 @@ use super::{
 };
 use crate::{
     audit::{CallRecord, Check},
-    view::{Offer, input::Schema, validators::Compiled},
+    view::{ServedTool, input::ServedSchema, validators::Compiled},
     workers::Workers,
 };
 
-/// Longest text that is validated where the connection is served, in bytes: it has at most some
-/// thousand values.
-const SHORT: usize = 16 * 1024;
-/// Most steps of a validation where the connection is served: about half a millisecond.
-const SHORT_STEPS: u64 = 20_000;
+/// Maximum size of a text that is validated on the connection's thread, in bytes.
+const MAX_INLINE_BYTES: usize = 16 * 1024;
+/// Maximum validation steps on the connection's thread: about 0.5 ms.
+const INLINE_STEPS: u64 = 20_000;
 
 /// Absent arguments.
 static EMPTY: LazyLock<Box<RawValue>> =
     LazyLock::new(|| RawValue::from_string("{}".to_owned()).expect("an empty object is JSON"));
 
-/// Checks the arguments as the caller sent them against the schema as the caller sees it.
+/// Validates the arguments against the schema that the caller sees.
 pub(super) async fn input(
     gateway: &Gateway,
-    offer: &Offer,
-    (arguments, context): (&Arguments<'_>, &Context),
+    served: &ServedTool,
+    (arguments, context): (&Arguments<'_>, &RequestContext),
     record: &mut CallRecord,
 ) -> Result<(), Error> {
-    let mode = offer.checks().input;
-    if mode == Mode::Ignore {
+    let mode = served.checks().input;
+    if mode == ValidationMode::Ignore {
         return Ok(());
     }
-    let input = offer.input();
+    let input = served.input();
     if let Some(problem) = &input.problem {
         record.input(Check::Unusable);
-        return refuse(mode, Error::UnusableSchema { reason: problem.to_string() });
+        return reject_in_mode(mode, Error::UnusableSchema { reason: problem.to_string() });
     }
     let raw = arguments.raw().unwrap_or(&EMPTY);
     let (check, error) = match check(gateway, &input.schema, (raw, context)).await {
         Ok(()) => (Check::Valid, None),
-        Err(Failed::Unusable(reason)) => (Check::Unusable, Some(Error::UnusableSchema { reason })),
-        Err(Failed::Ambiguous(what)) => return Err(InvalidArguments::Ambiguous(what).into()),
-        Err(Failed::Violations(violations)) => {
+        Err(ValidationFailure::Unusable(reason)) => {
+            (Check::Unusable, Some(Error::UnusableSchema { reason }))
+        }
+        Err(ValidationFailure::Ambiguous(what)) => {
+            return Err(InvalidArguments::Ambiguous(what).into());
+        }
+        Err(ValidationFailure::Violations(violations)) => {
             (Check::Violated, Some(Error::InvalidInput { violations }))
         }
     };
     record.input(check);
-    error.map_or(Ok(()), |error| refuse(mode, error))
+    error.map_or(Ok(()), |error| reject_in_mode(mode, error))
 }
 
-/// Checks the structured result. A schema that cannot be used says nothing about the result.
+/// Validates the structured result. An invalid schema rejects nothing.
 pub(super) async fn output(
     gateway: &Gateway,
-    offer: &Offer,
-    (result, context): (&RawValue, &Context),
+    served: &ServedTool,
+    (result, context): (&RawValue, &RequestContext),
     record: &mut CallRecord,
 ) -> Result<(), Error> {
-    let Some(schema) = offer.output() else { return Ok(()) };
+    let Some(schema) = served.output() else { return Ok(()) };
     let members = Object::parse(result).unwrap_or_default();
     let checked = match members.find("structuredContent") {
         Some(instance) => check(gateway, schema, (instance, context)).await,
-        None => violation("there is no structuredContent"),
+        None => violation("structuredContent is missing"),
     };
     let checked = match checked {
-        Err(Failed::Ambiguous(what)) => violation(&what),
+        Err(ValidationFailure::Ambiguous(what)) => violation(&what),
         checked => checked,
     };
     match checked {
         Ok(()) => record.output(Check::Valid),
-        Err(Failed::Unusable(_) | Failed::Ambiguous(_)) => record.output(Check::Unusable),
-        Err(Failed::Violations(violations)) => {
+        Err(ValidationFailure::Unusable(_) | ValidationFailure::Ambiguous(_)) => {
+            record.output(Check::Unusable)
+        }
+        Err(ValidationFailure::Violations(violations)) => {
             record.output(Check::Violated);
-            return refuse(offer.checks().output, Error::InvalidOutput { violations });
+            return reject_in_mode(served.checks().output, Error::InvalidOutput { violations });
         }
     }
     Ok(())
 }
 
-fn violation(message: &str) -> Result<(), Failed> {
+fn violation(message: &str) -> Result<(), ValidationFailure> {
     let (pointer, message) = (String::new(), message.to_owned());
-    Err(Failed::Violations(vec![Violation { pointer, message }]))
+    Err(ValidationFailure::Violations(vec![Violation { pointer, message }]))
 }
 
-fn refuse(mode: Mode, error: Error) -> Result<(), Error> {
+fn reject_in_mode(mode: ValidationMode, error: Error) -> Result<(), Error> {
     match mode {
-        Mode::Ignore | Mode::Warn => Ok(()),
-        Mode::Error => Err(error),
+        ValidationMode::Ignore | ValidationMode::Warn => Ok(()),
+        ValidationMode::Error => Err(error),
     }
 }
 
-enum Failed {
+enum ValidationFailure {
     Unusable(String),
-    /// The text has no value, or more than one.
+    /// The text is not valid JSON, or has repeated member names.
     Ambiguous(String),
     Violations(Vec<Violation>),
 }
 
 async fn check(
     gateway: &Gateway,
-    schema: &Schema,
-    (instance, context): (&RawValue, &Context),
-) -> Result<(), Failed> {
-    let validator = gateway.validators().of(schema);
+    schema: &ServedSchema,
+    (instance, context): (&RawValue, &RequestContext),
+) -> Result<(), ValidationFailure> {
+    let validator = gateway.validators().get(schema);
     validate(gateway.workers(), context.payer(), (validator, instance)).await
 }
 
-/// Validates a short text here as far as a few steps go, and everything else on a worker thread.
+/// Validates a short text here within [`INLINE_STEPS`], and everything else on a worker thread.
 async fn validate(
     workers: &Workers,
-    caller: &Principal,
+    caller: &QuotaKey,
     (validator, text): (Arc<Compiled>, &RawValue),
-) -> Result<(), Failed> {
-    if text.get().len() <= SHORT
-        && let Some(judged) = judge_briefly(&validator, text)
+) -> Result<(), ValidationFailure> {
+    if text.get().len() <= MAX_INLINE_BYTES
+        && let Some(judged) = validate_within_budget(&validator, text)
     {
         return judged;
     }
     let text = text.to_owned();
-    workers.run(caller, move || judge(&validator, &text)).await
+    workers.run(caller, move || validate_all(&validator, &text)).await
 }
 
-/// `None` if it takes more than [`SHORT_STEPS`].
-fn judge_briefly(validator: &Compiled, text: &RawValue) -> Option<Result<(), Failed>> {
+/// Returns `None` if it needs more than [`INLINE_STEPS`].
+fn validate_within_budget(
+    validator: &Compiled,
+    text: &RawValue,
+) -> Option<Result<(), ValidationFailure>> {
     match read(validator, text) {
         Ok((validator, instance)) => {
-            let checked = validator.check_within(&instance, SHORT_STEPS)?;
-            Some(checked.map_err(Failed::Violations))
+            let checked = validator.check_within(&instance, INLINE_STEPS)?;
+            Some(checked.map_err(ValidationFailure::Violations))
         }
         Err(failed) => Some(Err(failed)),
     }
 }
 
-fn judge(validator: &Compiled, text: &RawValue) -> Result<(), Failed> {
+fn validate_all(validator: &Compiled, text: &RawValue) -> Result<(), ValidationFailure> {
     let (validator, instance) = read(validator, text)?;
-    validator.check(&instance).map_err(Failed::Violations)
+    validator.check(&instance).map_err(ValidationFailure::Violations)
 }
 
 fn read<'a>(
     validator: &'a Compiled,
     text: &'a RawValue,
-) -> Result<(&'a Validator, Instance<'a>), Failed> {
-    let validator = validator.as_ref().map_err(|reason| Failed::Unusable(reason.to_string()))?;
-    let ambiguous = |unreadable: Unreadable| Failed::Ambiguous(unreadable.to_string());
+) -> Result<(&'a Validator, Instance<'a>), ValidationFailure> {
+    let validator =
+        validator.as_ref().map_err(|reason| ValidationFailure::Unusable(reason.to_string()))?;
+    let ambiguous = |unreadable: Unreadable| ValidationFailure::Ambiguous(unreadable.to_string());
     let instance = Instance::read(text).map_err(ambiguous)?;
     match instance.repeated_name() {
         Some(repeated) => Err(ambiguous(repeated)),
@@ -185,14 +193,20 @@ mod tests {
         let texts = [json!([1]), json!([11]), json!(ones), json!([ones, vec![11]].concat())];
         let [cheap, invalid, costly, costly_invalid] =
             texts.map(|value| to_raw_value(&value).unwrap());
-        assert!(costly.get().len() <= SHORT && costly_invalid.get().len() <= SHORT);
+        assert!(
+            costly.get().len() <= MAX_INLINE_BYTES
+                && costly_invalid.get().len() <= MAX_INLINE_BYTES
+        );
         let validated = |text| Box::pin(validate(&workers, &caller, (validator.clone(), text)));
         assert!(matches!(validated(&cheap).now_or_never(), Some(Ok(()))));
-        assert!(matches!(validated(&invalid).now_or_never(), Some(Err(Failed::Violations(_)))));
+        assert!(matches!(
+            validated(&invalid).now_or_never(),
+            Some(Err(ValidationFailure::Violations(_)))
+        ));
         let (mut one, mut other) = (validated(&costly), validated(&costly_invalid));
         assert!(one.as_mut().now_or_never().is_none() && other.as_mut().now_or_never().is_none());
         start.send(()).unwrap();
         let ((), one, other) = tokio::join!(busy, one, other);
-        assert!(one.is_ok() && matches!(other, Err(Failed::Violations(_))));
+        assert!(one.is_ok() && matches!(other, Err(ValidationFailure::Violations(_))));
     }
 }

@@ -1,4 +1,4 @@
-//! A request body that must arrive in time, so that a slow client does not hold memory for long.
+//! A request body with timeouts, so that slow clients do not hold memory.
 
 use std::{
     io,
@@ -11,7 +11,6 @@ use http_body::{Body, Frame, SizeHint};
 use hyper::body::{Bytes, Incoming};
 use tokio::time::{Sleep, sleep};
 
-/// The timeouts of a request body.
 #[derive(Debug, Clone, Copy)]
 struct Timeouts {
     whole: Duration,
@@ -21,22 +20,22 @@ struct Timeouts {
 const TIMEOUTS: Timeouts =
     Timeouts { whole: Duration::from_mins(1), next_byte: Duration::from_secs(10) };
 
-/// A body with two timeouts, which begin when a reader first waits for it.
+/// A body with two timeouts that start when a reader first waits.
 #[derive(Debug)]
-pub(super) struct Timely<B = Incoming> {
+pub(super) struct DeadlineBody<B = Incoming> {
     body: B,
     timeouts: Timeouts,
     whole: Option<Pin<Box<Sleep>>>,
     next_byte: Option<Pin<Box<Sleep>>>,
 }
 
-impl<B> Timely<B> {
+impl<B> DeadlineBody<B> {
     pub(super) fn new(body: B) -> Self {
         Self { body, timeouts: TIMEOUTS, whole: None, next_byte: None }
     }
 }
 
-impl<B> Body for Timely<B>
+impl<B> Body for DeadlineBody<B>
 where
     B: Body<Data = Bytes, Error: Into<Box<dyn std::error::Error + Send + Sync>>> + Unpin,
 {
@@ -89,7 +88,7 @@ mod tests {
             let chunk = Ok::<_, io::Error>(Frame::data(Bytes::from_static(b"x")));
             (sent < chunks).then_some((chunk, sent + 1))
         });
-        let mut body = Timely::new(StreamBody::new(Box::pin(chunks)));
+        let mut body = DeadlineBody::new(StreamBody::new(Box::pin(chunks)));
         body.timeouts = Timeouts { whole: MOMENT * 8, next_byte: MOMENT * 2 };
         while let Some(frame) = body.frame().await {
             frame?;
@@ -98,19 +97,19 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn stalled_body_is_cut_off() {
+    async fn body_timeout_rejects_stalled_upload() {
         let late = read(1, MOMENT * 20).await.unwrap_err();
         assert_eq!(late.to_string(), "no byte of the request body arrived for 200ms");
     }
 
     #[tokio::test]
-    async fn dribbled_body_is_cut_off() {
+    async fn body_timeout_rejects_slow_upload() {
         let late = read(1_000, MOMENT / 10).await.unwrap_err();
         assert_eq!(late.to_string(), "the request body took longer than 800ms");
     }
 
     #[tokio::test]
-    async fn body_in_time_is_read() {
+    async fn body_timeout_allows_steady_upload() {
         read(9, MOMENT / 10).await.unwrap();
     }
 }

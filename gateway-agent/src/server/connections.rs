@@ -1,13 +1,12 @@
-//! Connections: HTTP/1 with keep-alive, over TLS where there is a certificate. They are bounded in
-//! number, in the size and the time of what a client sends, in the time that it does not read, and
-//! drained at the end.
+//! HTTP/1.1 connections with keep-alive and optional TLS. Their number, request sizes, request
+//! times and minimum read rate are limited, and they are drained at shutdown.
 //!
 //! HTTP/2 is not supported.
 
 use std::{io, net::SocketAddr, sync::Arc, time::Duration};
 
 use axum::{Router, extract::ConnectInfo};
-use gateway_upstream::Lanes;
+use gateway_upstream::WorkerRuntimes;
 use hyper::{Request, body::Incoming, server::conn::http1};
 use hyper_util::{
     rt::{TokioIo, TokioTimer},
@@ -25,119 +24,118 @@ use tokio_util::sync::CancellationToken;
 use tower::ServiceExt as _;
 
 use super::{
-    body::Timely,
-    writes::{Pace, TimelyWrites},
+    body::DeadlineBody,
+    minimum_rate::{MinimumRate, MinimumRateStream},
 };
-use crate::{capacity, health, identity::proof::PeerCertificate};
+use crate::{capacity, health, identity::credential::PeerCertificate};
 
-/// How long the head of a request may take, and so how long an idle connection is kept.
-const HEAD: Duration = Duration::from_secs(30);
-/// How long the handshake of TLS may take, with the wait for other handshakes of the address.
-const HANDSHAKE: Duration = Duration::from_secs(10);
-/// How many handshakes of one address run at the same time.
+/// Timeout of a request head, and so the idle timeout of a connection.
+const HEAD_TIMEOUT: Duration = Duration::from_secs(30);
+/// Timeout of a TLS handshake, including the wait for other handshakes of the address.
+const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
+/// Maximum concurrent handshakes per address.
 const HANDSHAKES: usize = 64;
-/// Largest head of a request, in bytes.
+/// Maximum size of a request head, in bytes.
 const HEAD_BYTES: usize = 16 * 1024;
-/// The slowest reading of an answer: 17 KiB/s on average over half a minute.
-const PACE: Pace = Pace { time: Duration::from_secs(30), bytes: 512 * 1024 };
-/// How long to wait when no connection can be accepted (no file descriptors, say).
-const BREATHER: Duration = Duration::from_millis(100);
-/// How long nothing must have failed before it is said that connections are accepted again.
-const CALM: Duration = Duration::from_secs(1);
+/// Minimum rate of reading a response: 17 KiB/s on average over 30 s.
+const MINIMUM_RATE: MinimumRate = MinimumRate { time: Duration::from_secs(30), bytes: 512 * 1024 };
+/// Delay after a failed `accept`, for instance without free file descriptors.
+const ACCEPT_RETRY: Duration = Duration::from_millis(100);
+/// Period without failures before recovery is logged.
+const RECOVERY_PERIOD: Duration = Duration::from_secs(1);
 
-/// Where callers come in.
-pub(super) struct Door {
+/// A bound listener with its limits.
+pub(super) struct BoundListener {
     pub(super) listener: TcpListener,
     pub(super) tls: Option<Acceptor>,
-    pub(super) lanes: Arc<Lanes>,
-    /// Most connections of one address.
-    pub(super) of_address: usize,
+    pub(super) lanes: Arc<WorkerRuntimes>,
+    /// Maximum connections per address.
+    pub(super) max_per_address: usize,
 }
 
-/// Serves until `stop`; then lets calls that have begun finish, until `cut`.
+/// Serves until `stop`, then lets running calls finish until `abort`.
 pub(super) async fn serve(
-    Door { listener, tls, lanes, of_address }: Door,
+    BoundListener { listener, tls, lanes, max_per_address }: BoundListener,
     router: Router,
-    (stop, cut): (CancellationToken, CancellationToken),
+    (stop, abort): (CancellationToken, CancellationToken),
 ) {
     let graceful = GracefulShutdown::new();
-    let addresses = AddressLimit::new(of_address, HANDSHAKES);
-    let most = capacity::connections();
-    let room = Arc::new(Semaphore::new(most));
+    let addresses = AddressLimit::new(max_per_address, HANDSHAKES);
+    let max_connections = capacity::connections();
+    let slots = Arc::new(Semaphore::new(max_connections));
     let mut failed: Option<Instant> = None;
     loop {
         let accepted = tokio::select! {
-            accepted = accept(&listener, &room) => accepted,
+            accepted = accept(&listener, &slots) => accepted,
             () = stop.cancelled() => break,
         };
         match accepted {
-            Ok((stream, peer, place)) => {
-                // One freed descriptor does not end the shortage.
-                if failed.take_if(|failed| failed.elapsed() >= CALM).is_some() {
-                    tracing::info!("connections are accepted again");
+            Ok((stream, peer, slot)) => {
+                // One successful `accept` does not end a shortage of file descriptors.
+                if failed.take_if(|failed| failed.elapsed() >= RECOVERY_PERIOD).is_some() {
+                    tracing::info!("accepting connections again");
                 }
                 let Some(address) = addresses.admit(peer.ip()) else {
                     health::connection_rejected();
                     continue;
                 };
                 let (router, tls) = (router.clone(), tls.clone());
-                let place = (place, address);
-                let (stop, cut) = (stop.clone(), cut.clone());
-                let connection = Connection { router, peer, tls, stop, cut, place };
+                let slot = (slot, address);
+                let (stop, abort) = (stop.clone(), abort.clone());
+                let connection = Connection { router, peer, tls, stop, abort, slot };
                 lanes.spawn(connection.run(stream, graceful.watcher()));
             }
             Err(e) => {
                 if failed.replace(Instant::now()).is_none() {
                     tracing::warn!(
-                        "a connection could not be accepted, trying again every {} ms: {e}",
-                        BREATHER.as_millis()
+                        "cannot accept a connection, retrying every {} ms: {e}",
+                        ACCEPT_RETRY.as_millis()
                     );
                 }
-                sleep(BREATHER).await;
+                sleep(ACCEPT_RETRY).await;
             }
         }
     }
     drop(listener);
-    // All connections end before the upstreams do: an interrupted call is cancelled there.
-    let _ = cut.run_until_cancelled(graceful.shutdown()).await;
-    cut.cancel();
-    let _ = room.acquire_many(u32::try_from(most).unwrap_or(u32::MAX)).await;
+    // Connections end before upstreams stop, so that aborted calls are cancelled upstream.
+    let _ = abort.run_until_cancelled(graceful.shutdown()).await;
+    abort.cancel();
+    let _ = slots.acquire_many(u32::try_from(max_connections).unwrap_or(u32::MAX)).await;
 }
 
 async fn accept(
     listener: &TcpListener,
-    room: &Arc<Semaphore>,
+    slots: &Arc<Semaphore>,
 ) -> io::Result<(std::net::TcpStream, SocketAddr, OwnedSemaphorePermit)> {
-    let place = Arc::clone(room).acquire_owned().await.map_err(io::Error::other)?;
+    let slot = Arc::clone(slots).acquire_owned().await.map_err(io::Error::other)?;
     let (stream, peer) = listener.accept().await?;
-    // It goes to another runtime.
-    Ok((stream.into_std()?, peer, place))
+    // The stream moves to another Tokio runtime.
+    Ok((stream.into_std()?, peer, slot))
 }
 
-/// One connection and its place among those allowed.
 struct Connection {
     router: Router,
     peer: SocketAddr,
     tls: Option<Acceptor>,
     stop: CancellationToken,
-    /// Cancelled when there is no more time for what has begun.
-    cut: CancellationToken,
-    /// Among all connections, and among those of its address.
-    place: (OwnedSemaphorePermit, AddressPlace),
+    /// Cancelled when the drain timeout expires.
+    abort: CancellationToken,
+    /// The slots in the limits of all connections and of the address.
+    slot: (OwnedSemaphorePermit, AddressPlace),
 }
 
 impl Connection {
-    /// Shakes hands where there is TLS, unless it is time to stop.
+    /// Completes the TLS handshake, if TLS is configured, and serves.
     async fn run(self, stream: std::net::TcpStream, watcher: Watcher) {
         let stream = match TcpStream::from_std(stream) {
             Ok(stream) => stream,
-            Err(e) => return tracing::warn!(peer = %self.peer, "a connection was lost: {e}"),
+            Err(e) => return tracing::warn!(peer = %self.peer, "cannot use a connection: {e}"),
         };
-        // Without it answers wait for acknowledgements; where it fails they do.
+        // Without this option, responses wait for acknowledgements (Nagle's algorithm).
         let _ = stream.set_nodelay(true);
         let Some(tls) = &self.tls else { return self.serve(stream, None, watcher).await };
-        let accepted = timeout(HANDSHAKE, async {
-            let _turn = self.place.1.handshake().await;
+        let accepted = timeout(HANDSHAKE_TIMEOUT, async {
+            let _turn = self.slot.1.handshake().await;
             tls.accept(stream).await
         });
         if let Some(Ok(Some(stream))) = self.stop.run_until_cancelled(accepted).await {
@@ -157,15 +155,15 @@ impl Connection {
             if let Some(certificate) = certificate.clone() {
                 request.extensions_mut().insert(certificate);
             }
-            request.map(Timely::new)
+            request.map(DeadlineBody::new)
         });
         let mut http = http1::Builder::new();
-        http.timer(TokioTimer::new()).header_read_timeout(HEAD).max_header_size(HEAD_BYTES);
-        let stream = TokioIo::new(TimelyWrites::new(stream, PACE));
+        http.timer(TokioTimer::new()).header_read_timeout(HEAD_TIMEOUT).max_header_size(HEAD_BYTES);
+        let stream = TokioIo::new(MinimumRateStream::new(stream, MINIMUM_RATE));
         let connection = http.serve_connection(stream, TowerToHyperService::new(service));
-        let served = self.cut.run_until_cancelled(watcher.watch(connection)).await;
+        let served = self.abort.run_until_cancelled(watcher.watch(connection)).await;
         if let Some(Err(e)) = served {
-            tracing::debug!(%peer, "a connection broke: {e}");
+            tracing::debug!(%peer, "a connection failed: {e}");
         }
     }
 }

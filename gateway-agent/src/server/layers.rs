@@ -1,4 +1,4 @@
-//! Layers around every HTTP route: request ids, spans of requests at level `debug`, and panics.
+//! Layers around every HTTP route: request ids, request spans at level `debug`, and panic handling.
 
 use std::any::Any;
 
@@ -18,11 +18,11 @@ use tracing::{Level, Span, debug_span};
 
 use crate::audit::REQUEST_ID;
 
-/// Longest request id of a caller that is kept, in bytes.
+/// Longest accepted request id of a caller, in bytes.
 const LONGEST_ID: usize = 128;
 
-/// The routes with these layers. The response has the request's `X-Request-Id`, or a new one.
-pub(super) fn around(routes: Router) -> Router {
+/// Adds the layers. The response repeats the request's `X-Request-Id`, or has a new one.
+pub(super) fn with_layers(routes: Router) -> Router {
     let trace = TraceLayer::new_for_http()
         .make_span_with(span)
         .on_failure(DefaultOnFailure::new().level(Level::DEBUG));
@@ -50,13 +50,13 @@ fn span<B>(request: &Request<B>) -> Span {
     debug_span!("request", id, method = %request.method(), path = request.uri().path())
 }
 
-/// A panic is a defect: the log has it, and the caller gets an answer.
+/// Logs a panic and returns an error without its details.
 #[expect(clippy::needless_pass_by_value, reason = "CatchPanicLayer passes the payload by value")]
 fn panicked(payload: Box<dyn Any + Send>) -> Response {
     let text = payload.downcast_ref::<String>().map(String::as_str);
     let text = text.or_else(|| payload.downcast_ref::<&str>().copied()).unwrap_or("no message");
     tracing::error!("a request panicked: {text}");
-    let message = "internal error of the gateway; its log has the details".into();
+    let message = "internal error of the gateway; see its log".into();
     let error = ErrorObject { code: code::INTERNAL_ERROR, message, data: None };
     let body = jsonrpc::error(None, &error);
     (StatusCode::INTERNAL_SERVER_ERROR, [(CONTENT_TYPE, "application/json")], body).into_response()
@@ -75,11 +75,11 @@ mod tests {
             .route("/broken", get(|| async { panic!("a defect") as &str }));
         let path = if id.is_some() { "/" } else { "/broken" };
         let request = Request::get(path).header(REQUEST_ID, id.unwrap_or("given"));
-        around(routes).oneshot(request.body(Body::empty()).unwrap()).await.unwrap()
+        with_layers(routes).oneshot(request.body(Body::empty()).unwrap()).await.unwrap()
     }
 
     #[tokio::test]
-    async fn panic_is_answered_as_internal_error() {
+    async fn panic_returns_internal_error() {
         let response = response(None).await;
         assert_eq!(response.status(), 500);
         assert_eq!(response.headers()[REQUEST_ID], "given");
@@ -90,7 +90,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn request_id_is_kept_unless_it_is_long() {
+    async fn request_id_is_replaced_when_too_long() {
         assert_eq!(response(Some("given")).await.headers()[REQUEST_ID], "given");
         let made = response(Some(&"x".repeat(LONGEST_ID + 1))).await;
         assert_eq!(made.headers()[REQUEST_ID].len(), 36);

@@ -31,27 +31,26 @@ use crate::{
     source::DiscoveryConfig,
 };
 
-/// How often the file is looked at.
+/// Polling interval of the files.
 const INTERVAL: Duration = Duration::from_secs(2);
 
-/// Takes over what changes.
+/// Applies changes of the configuration.
 #[derive(Debug)]
 pub(super) struct Reloader {
     /// The configuration at the start.
     started: Config,
-    /// The current configuration.
     current: ArcSwap<Config>,
     gateway: GatewayHandle,
     contracts: Arc<Contracts>,
-    /// The files that are served by.
-    known: Mutex<Stamps>,
+    /// The versions of the files of the current configuration.
+    known: Mutex<ConfigVersions>,
     mcp_servers: watch::Sender<Arc<DiscoveryConfig>>,
     one_at_a_time: Mutex<()>,
 }
 
-/// Why a configuration was not taken over; nothing has changed.
+/// Why a reload failed. The previous configuration stays in effect.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum NotReloaded {
+pub(super) enum ReloadError {
     #[error(transparent)]
     Config(#[from] InvalidConfig),
     #[error(transparent)]
@@ -59,18 +58,13 @@ pub(super) enum NotReloaded {
 }
 
 impl Reloader {
-    /// For a gateway that was started by this configuration.
     pub(super) fn new(
-        (started, known): (Config, Stamps),
+        (started, known): (Config, ConfigVersions),
         gateway: GatewayHandle,
         contracts: Arc<Contracts>,
     ) -> Self {
-        metrics::describe_counter!(
-            "gateway_config_reloads_total",
-            "Configurations that were taken over or refused while serving"
-        );
         let current = ArcSwap::from_pointee(started.clone());
-        report_left_out(&started);
+        report_servers_file(&started);
         let servers = started.mcp_servers.clone().unwrap_or_default();
         Self {
             started,
@@ -83,59 +77,60 @@ impl Reloader {
         }
     }
 
-    /// The current configuration.
     pub(super) fn config(&self) -> Arc<Config> {
         self.current.load_full()
     }
 
-    /// The current servers of `mcpServers`.
     pub(super) fn mcp_servers(&self) -> watch::Receiver<Arc<DiscoveryConfig>> {
         self.mcp_servers.subscribe()
     }
 
-    /// Reads the configuration again and serves by it; gives the names of the settings that have
-    /// changed and wait for a restart.
-    async fn reload(&self) -> Result<Vec<&'static str>, NotReloaded> {
+    /// Reads and applies the configuration. Returns the names of changed settings that need a
+    /// restart.
+    async fn reload(&self) -> Result<Vec<&'static str>, ReloadError> {
         let _turn = self.one_at_a_time.lock().await;
-        let outcome = self.take_over().await;
-        let told = if outcome.is_ok() { "applied" } else { "refused" };
-        metrics::counter!("gateway_config_reloads_total", "outcome" => told).increment(1);
+        let outcome = self.apply().await;
+        let label = if outcome.is_ok() { "applied" } else { "rejected" };
+        metrics::counter!("gateway_config_reloads_total", "outcome" => label).increment(1);
         match &outcome {
-            Ok(waiting) if waiting.is_empty() => tracing::info!("serving by a new configuration"),
+            Ok(waiting) if waiting.is_empty() => tracing::info!("configuration reloaded"),
             Ok(waiting) => tracing::warn!(
-                "serving by a new configuration, but for what needs a restart: {}",
+                "configuration reloaded; these changed settings need a restart: {}",
                 waiting.join(", ")
             ),
-            Err(e) => tracing::error!("the configuration stays as it was: {e}"),
+            Err(e) => {
+                tracing::error!("configuration not reloaded, the previous one stays in effect: {e}")
+            }
         }
         outcome
     }
 
-    async fn take_over(&self) -> Result<Vec<&'static str>, NotReloaded> {
+    async fn apply(&self) -> Result<Vec<&'static str>, ReloadError> {
         let file = self.started.args.file();
         let known = self.known.lock().await.config.is_some();
-        let stamps = Stamps::of(&self.config()).await;
-        if known && stamps.config.is_none() {
-            let message = "it was there and is gone; put it back".to_owned();
+        let versions = ConfigVersions::read(&self.config()).await;
+        if known && versions.config.is_none() {
+            let message = "the file has been deleted; restore it".to_owned();
             let problems = vec![Problem { line: None, field: String::new(), message }];
             return Err(InvalidConfig { file, problems }.into());
         }
         let args = self.started.args.clone();
         let config = tokio::task::spawn_blocking(move || Config::load(&args)).await;
         let config = config.unwrap_or_else(|e| std::panic::resume_unwind(e.into_panic()))?;
-        // The configuration may name another file.
-        let stamps = Stamps { servers: Stamps::of(&config).await.servers, ..stamps };
-        *self.known.lock().await = stamps;
+        // The new configuration can name another servers file.
+        let versions =
+            ConfigVersions { servers: ConfigVersions::read(&config).await.servers, ..versions };
+        *self.known.lock().await = versions;
         let waiting = config.needs_restart(&self.started);
-        let config = config.as_served(&self.started);
-        // What is made of the new endpoint must not be made by the old rules.
+        let config = config.with_started_values(&self.started);
+        // Definitions that the new gateway reads must be judged by the new rules.
         self.contracts.configure(config.contracts());
         if let Err(e) = self.gateway.reconfigure(config.pipeline(), config.authenticator()).await {
             self.contracts.configure(self.config().contracts());
             return Err(e.into());
         }
         self.gateway.current().upstreams().configure(&config.targets, config.limits);
-        report_left_out(&config);
+        report_servers_file(&config);
         let servers = config.mcp_servers.clone().unwrap_or_default();
         self.mcp_servers.send_if_modified(|current| {
             let is_other = **current != servers;
@@ -146,82 +141,84 @@ impl Reloader {
         Ok(waiting)
     }
 
-    /// Reloads changed files until it is dropped.
+    /// Reloads changed files until the future is dropped.
     pub(super) async fn watch(&self) {
-        let (mut last, mut refused, mut is_gone) = (Stamps::default(), None, false);
+        let (mut last, mut error_response, mut is_gone) = (ConfigVersions::default(), None, false);
         loop {
             sleep(INTERVAL).await;
-            let now = Stamps::of(&self.config()).await;
+            let now = ConfigVersions::read(&self.config()).await;
             let known = self.known.lock().await.clone();
-            // Who is still writing changes it once more; who replaces it is not done while it is gone.
+            // A file is reloaded only after one interval without changes, so that half-written
+            // files are not read. A missing file may be in the middle of a replacement.
             let is_same = now == last;
-            if is_same && now.lacks(&known) != is_gone {
+            if is_same && now.is_missing_file_of(&known) != is_gone {
                 is_gone = !is_gone;
                 if is_gone {
                     tracing::warn!(
-                        "a file of the configuration is gone; the configuration stays as it was"
+                        "a configuration file has been deleted; the previous configuration stays in effect"
                     );
                 }
             }
             let is_at_rest = is_same && !is_gone;
             last.clone_from(&now);
-            if is_at_rest && Some(&now) != refused.as_ref() && now != known {
-                // The log and the metrics tell. What was refused is not looked at again.
-                refused = self.reload().await.is_err().then_some(now);
+            if is_at_rest && Some(&now) != error_response.as_ref() && now != known {
+                // A rejected version is not read again; log and metrics report it.
+                error_response = self.reload().await.is_err().then_some(now);
             }
         }
     }
 }
 
-/// Logs the servers of `mcpServers` that are left out.
-fn report_left_out(config: &Config) {
+/// Logs the problems of the servers file.
+fn report_servers_file(config: &Config) {
     let servers = config.mcp_servers.as_ref();
-    for problem in servers.iter().flat_map(|servers| &servers.left_out) {
-        tracing::warn!("an MCP server is left out: {problem}");
+    for problem in servers.iter().flat_map(|servers| &servers.skipped) {
+        tracing::warn!("MCP server not loaded: {problem}");
+    }
+    for problem in servers.iter().flat_map(|servers| &servers.warnings) {
+        tracing::warn!("{problem}");
     }
 }
 
-/// The files of a configuration.
+/// The versions of the configuration files.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(super) struct Stamps {
-    config: Option<Stamp>,
+pub(super) struct ConfigVersions {
+    config: Option<FileVersion>,
     /// `mcpServers.file`.
-    servers: Option<Stamp>,
+    servers: Option<FileVersion>,
 }
 
-impl Stamps {
-    pub(super) async fn of(config: &Config) -> Self {
+impl ConfigVersions {
+    pub(super) async fn read(config: &Config) -> Self {
         let servers = match &config.mcp_servers {
-            Some(servers) => Stamp::of(&servers.file).await,
+            Some(servers) => FileVersion::read(&servers.file).await,
             None => None,
         };
-        Self { config: Stamp::of(&config.args.file()).await, servers }
+        Self { config: FileVersion::read(&config.args.file()).await, servers }
     }
 
-    /// Whether a file of the others is gone.
-    fn lacks(&self, others: &Self) -> bool {
+    /// Whether a file of `others` has been deleted.
+    fn is_missing_file_of(&self, others: &Self) -> bool {
         self.config.is_none() && others.config.is_some()
             || self.servers.is_none() && others.servers.is_some()
     }
 }
 
-/// Tells one content of a file from another without reading it.
+/// Distinguishes versions of a file without reading it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct Stamp {
+struct FileVersion {
     modified: SystemTime,
     bytes: u64,
     inode: u64,
 }
 
-impl Stamp {
-    /// Of a file, if it is there.
-    async fn of(file: &Path) -> Option<Self> {
+impl FileVersion {
+    async fn read(file: &Path) -> Option<Self> {
         let found = tokio::fs::metadata(PathBuf::from(file)).await.ok()?;
         Some(Self { modified: found.modified().ok()?, bytes: found.len(), inode: found.ino() })
     }
 }
 
-/// The route.
 pub(super) fn router(reloader: Arc<Reloader>) -> Router {
     Router::new().route("/admin/reload", post(reload)).with_state(reloader)
 }
@@ -229,19 +226,19 @@ pub(super) fn router(reloader: Arc<Reloader>) -> Router {
 async fn reload(State(reloader): State<Arc<Reloader>>) -> Response {
     match reloader.reload().await {
         Ok(waiting) => Json(json!({ "needsRestart": waiting })).into_response(),
-        Err(NotReloaded::Config(invalid)) => {
+        Err(ReloadError::Config(invalid)) => {
             let problems: Vec<_> = invalid.problems.iter().map(ToString::to_string).collect();
             let noun = if problems.len() == 1 { "problem" } else { "problems" };
             let error = format!(
-                "{}: {} {noun}, the configuration stays as it was",
+                "{}: {} {noun}; the previous configuration stays in effect",
                 invalid.file.display(),
                 problems.len()
             );
             let told = json!({ "error": error, "problems": problems });
             (StatusCode::UNPROCESSABLE_ENTITY, Json(told)).into_response()
         }
-        Err(error @ NotReloaded::Keys(_)) => {
-            crate::admin::refused(StatusCode::UNPROCESSABLE_ENTITY, &error.to_string())
+        Err(error @ ReloadError::Keys(_)) => {
+            crate::admin::error_response(StatusCode::UNPROCESSABLE_ENTITY, &error.to_string())
         }
     }
 }

@@ -1,8 +1,8 @@
-//! From the bytes of a registry file to the catalog that is served: a verified copy of a registry,
-//! or a plain file that somebody wrote.
+//! Converts the bytes of a registry file to a catalog: a verified export of a registry, or a plain
+//! file.
 //!
-//! A plain file has no history of its own. It becomes the registry `file`, whose revision counts
-//! the contents that this gateway has seen.
+//! A plain file has no history. It becomes the registry `file`, whose revision counts the contents
+//! that this gateway has loaded.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -17,61 +17,61 @@ use serde::Deserialize;
 use serde::de::IgnoredAny;
 
 use crate::{
-    admission::{Admission, NotAdmitted},
     cache::Cache,
-    startup::{self, Refused, StartupValidation},
+    catalog_verifier::{CatalogRejected, CatalogVerifier},
+    startup::{self, InvalidCatalog, StartupValidation},
 };
 
-/// The registry of plain files.
-pub(super) const PLAIN: &str = "file";
+/// The registry id of plain files.
+pub(super) const PLAIN_REGISTRY: &str = "file";
 
-/// Why the content of a source is not served.
+/// Why a file is rejected.
 #[derive(Debug, thiserror::Error)]
-pub enum Rejected {
-    /// A copy of a registry that does not verify.
+pub enum ContentRejected {
+    /// An export that fails verification.
     #[error(transparent)]
     Export(Box<InvalidExport>),
-    /// A plain file that is not a registry file.
+    /// A plain file with errors.
     #[error("not a registry file:{}", list(.0))]
     File(Vec<Diagnostic>),
-    /// It has findings that the configuration does not let pass.
+    /// Findings that the configuration treats as errors.
     #[error(transparent)]
-    Findings(#[from] Refused),
-    /// It is not what the pinned key has signed.
+    Findings(#[from] InvalidCatalog),
+    /// The signature of the required key is missing or invalid.
     #[error(transparent)]
-    NotAdmitted(#[from] NotAdmitted),
-    /// A plain file, which nobody signs.
+    CatalogRejected(#[from] CatalogRejected),
+    /// A plain file, which cannot be signed.
     #[error(
-        "it is a plain registry file, which carries no signature, and `registry.key` wants one; use an \
-         export (`registryctl export`, `/registry.json`), or take `registry.key` out"
+        "a plain registry file has no signature, but `registry.key` requires one; use an export \
+         (`registryctl export`, `/registry.json`), or remove `registry.key`"
     )]
     PlainFile,
-    /// It belongs to another registry.
+    /// The file belongs to another registry.
     #[error(
-        "it is of registry `{found}`, but `{served}` is served; if the registry was replaced on \
-         purpose, stop the gateway, delete its cache (with .previous and .log) and start it again"
+        "the file belongs to registry `{found}`, but the cache belongs to `{served}`; if the registry \
+         was replaced on purpose, stop the gateway, delete its cache (with .previous and .log) and restart it"
     )]
     OtherRegistry {
-        /// Whose catalog is served.
+        /// The served registry.
         served: RegistryId,
-        /// Whose this is.
+        /// The registry of the file.
         found: RegistryId,
     },
-    /// It is older than what is served.
+    /// The file is older than the served catalog.
     #[error(
-        "it is of revision {found}, but {served} is served already; to go back on purpose, stop \
-         the gateway, delete its cache (with .previous and .log) and start it again"
+        "the file has revision {found}, but revision {served} is already served; to roll back on \
+         purpose, stop the gateway, delete its cache (with .previous and .log) and restart it"
     )]
     Older {
-        /// Which revision is served.
+        /// The served revision.
         served: Revision,
-        /// Which this is.
+        /// The revision of the file.
         found: Revision,
     },
     /// The same revision with another history.
     #[error(
-        "its history differs from what is served at revision {0}; if the registry was restored on \
-         purpose, stop the gateway, delete its cache (with .previous and .log) and start it again"
+        "the history differs from the served catalog at revision {0}; if the registry was restored on \
+         purpose, stop the gateway, delete its cache (with .previous and .log) and restart it"
     )]
     OtherHistory(Revision),
 }
@@ -83,31 +83,31 @@ fn list(found: &[Diagnostic]) -> String {
     })
 }
 
-/// That the import repairs the file of this name, if it does.
-fn remedy(bytes: &[u8], name: &str) -> Option<Diagnostic> {
+/// The finding that names the import command, if it can repair the file.
+fn import_remedy(bytes: &[u8], name: &str) -> Option<Diagnostic> {
     registry_import::remedy(&parse_json(bytes).ok()?, name)
 }
 
-/// Takes the content of a source into the cache, unless it is what is served already. Bytes that
-/// are rejected change nothing. `name` is the file's, for remedies.
-pub(super) fn take(
+/// Loads a file into the cache, unless it is already served. A rejected file changes nothing.
+/// `name` is the file name, for remedies.
+pub(super) fn load_content(
     cache: &Cache,
     (name, bytes): (&str, &[u8]),
-    admission: &Admission,
-) -> Result<(), Rejected> {
+    catalog_verifier: &CatalogVerifier,
+) -> Result<(), ContentRejected> {
     let served = cache.current();
     let catalog = if is_export(bytes) {
-        let catalog = read_export(bytes).map_err(|e| Rejected::Export(Box::new(e)))?;
-        check_place(cache, &catalog)?;
+        let catalog = read_export(bytes).map_err(|e| ContentRejected::Export(Box::new(e)))?;
+        check_position(cache, &catalog)?;
         if catalog.revision() == served.revision() && cache.has_catalog() {
             return Ok(());
         }
-        admission.admit(&catalog)?;
+        catalog_verifier.verify(&catalog)?;
         catalog
-    } else if admission.wants_signature() {
-        return Err(Rejected::PlainFile);
+    } else if catalog_verifier.requires_signature() {
+        return Err(ContentRejected::PlainFile);
     } else {
-        let records = read_plain((name, bytes), admission.startup())?;
+        let records = read_plain((name, bytes), catalog_verifier.startup())?;
         match next_plain(cache, records)? {
             Some(catalog) => catalog,
             None => return Ok(()),
@@ -119,7 +119,7 @@ pub(super) fn take(
     Ok(())
 }
 
-/// Whether the file claims to be a verified copy: then it must be one.
+/// Whether the file claims to be an export.
 fn is_export(bytes: &[u8]) -> bool {
     #[derive(Deserialize)]
     struct Members {
@@ -134,41 +134,44 @@ fn is_export(bytes: &[u8]) -> bool {
     })
 }
 
-/// Whether a catalog may follow on what is served.
-fn check_place(cache: &Cache, catalog: &Catalog) -> Result<(), Rejected> {
+/// Checks that a catalog can follow the served one.
+fn check_position(cache: &Cache, catalog: &Catalog) -> Result<(), ContentRejected> {
     if !cache.has_catalog() {
         return Ok(());
     }
     let served = cache.current();
     if served.registry() != catalog.registry() {
         let (served, found) = (served.registry().clone(), catalog.registry().clone());
-        return Err(Rejected::OtherRegistry { served, found });
+        return Err(ContentRejected::OtherRegistry { served, found });
     }
     if catalog.revision() < served.revision() {
         let (served, found) = (served.revision(), catalog.revision());
-        return Err(Rejected::Older { served, found });
+        return Err(ContentRejected::Older { served, found });
     }
     if catalog.revision() == served.revision() && catalog.chain() != served.chain() {
-        return Err(Rejected::OtherHistory(served.revision()));
+        return Err(ContentRejected::OtherHistory(served.revision()));
     }
     Ok(())
 }
 
 type Plain = BTreeMap<Key, Record>;
 
-fn read_plain((name, bytes): (&str, &[u8]), modes: StartupValidation) -> Result<Plain, Rejected> {
+fn read_plain(
+    (name, bytes): (&str, &[u8]),
+    modes: StartupValidation,
+) -> Result<Plain, ContentRejected> {
     let file = RegistryFile::parse(bytes).map_err(|FileError { mut diagnostics }| {
-        diagnostics.extend(remedy(bytes, name));
-        Rejected::File(diagnostics)
+        diagnostics.extend(import_remedy(bytes, name));
+        ContentRejected::File(diagnostics)
     })?;
-    let empty = Catalog::empty(RegistryId::new(PLAIN));
+    let empty = Catalog::empty(RegistryId::new(PLAIN_REGISTRY));
     let located = validate(&empty, file.proposals()).diagnostics.into_iter().map(|found| {
         let pointer = file.locate(&found);
         Diagnostic { pointer, ..found }
     });
     let found = file.warnings().iter().cloned().chain(located).collect();
-    startup::judge(found, modes).map_err(|mut refused| {
-        refused.errors.extend(remedy(bytes, name));
+    startup::apply_modes(found, modes).map_err(|mut refused| {
+        refused.errors.extend(import_remedy(bytes, name));
         refused
     })?;
     let mut records = Plain::new();
@@ -176,11 +179,11 @@ fn read_plain((name, bytes): (&str, &[u8]), modes: StartupValidation) -> Result<
         match proposed {
             Proposed::Register(document) => {
                 let key = document.key().clone();
-                records.insert(key, fresh(document.clone()));
+                records.insert(key, new_record(document.clone()));
             }
             Proposed::SetLifecycle { key, state, notice } => {
                 if let Some(record) = records.get_mut(key) {
-                    record.lifecycle = Lifecycle::new(*state, notice.clone(), BEGINNING);
+                    record.lifecycle = Lifecycle::new(*state, notice.clone(), EPOCH);
                 }
             }
         }
@@ -188,25 +191,25 @@ fn read_plain((name, bytes): (&str, &[u8]), modes: StartupValidation) -> Result<
     Ok(records)
 }
 
-/// Plain files know no times, and get their revisions later.
-const BEGINNING: (Revision, Timestamp) = (Revision(0), Timestamp::EPOCH);
+/// Plain files contain no times; revisions are assigned later.
+const EPOCH: (Revision, Timestamp) = (Revision(0), Timestamp::EPOCH);
 
-fn fresh(document: Arc<registry_core::Document>) -> Record {
-    let (registered, registered_at) = BEGINNING;
-    let lifecycle = Lifecycle::active(BEGINNING);
-    Record { document, owner: PLAIN.into(), registered, registered_at, lifecycle }
+fn new_record(document: Arc<registry_core::Document>) -> Record {
+    let (registered, registered_at) = EPOCH;
+    let lifecycle = Lifecycle::active(EPOCH);
+    Record { document, owner: PLAIN_REGISTRY.into(), registered, registered_at, lifecycle }
 }
 
-/// The catalog of a plain file after what is served; `None` if it says the same.
-fn next_plain(cache: &Cache, records: Plain) -> Result<Option<Catalog>, Rejected> {
-    let registry = RegistryId::new(PLAIN);
+/// The next catalog of a plain file. `None` if nothing changed.
+fn next_plain(cache: &Cache, records: Plain) -> Result<Option<Catalog>, ContentRejected> {
+    let registry = RegistryId::new(PLAIN_REGISTRY);
     let served = cache.current();
     let is_first = !cache.has_catalog();
     if !is_first && *served.registry() != registry {
         let served = served.registry().clone();
-        return Err(Rejected::OtherRegistry { served, found: registry });
+        return Err(ContentRejected::OtherRegistry { served, found: registry });
     }
-    if !is_first && says_the_same(&served, &records) {
+    if !is_first && is_unchanged(&served, &records) {
         return Ok(None);
     }
     let (revision, chain) = if is_first {
@@ -214,14 +217,15 @@ fn next_plain(cache: &Cache, records: Plain) -> Result<Option<Catalog>, Rejected
     } else {
         (served.revision().next(), served.chain())
     };
-    let records = records.into_iter().map(|(key, record)| since(&served, &key, record, revision));
+    let records =
+        records.into_iter().map(|(key, record)| dated_record(&served, &key, record, revision));
     let listed = Catalog::restore(registry.clone(), revision, chain, records);
     let chain = chain.then(listed.digest().as_bytes());
     let records: Vec<_> = listed.iter().map(|(_, record)| Record::clone(record)).collect();
     Ok(Some(Catalog::restore(registry, revision, chain, records)))
 }
 
-fn says_the_same(served: &Catalog, records: &Plain) -> bool {
+fn is_unchanged(served: &Catalog, records: &Plain) -> bool {
     served.len() == records.len()
         && records
             .iter()
@@ -234,8 +238,8 @@ fn is_same(old: &Record, new: &Record) -> bool {
         && old.lifecycle.notice == new.lifecycle.notice
 }
 
-/// The record as it was if it is the same, else dated to this revision.
-fn since(served: &Catalog, key: &Key, record: Record, revision: Revision) -> Record {
+/// An unchanged record keeps its revisions, a changed one gets the current revision.
+fn dated_record(served: &Catalog, key: &Key, record: Record, revision: Revision) -> Record {
     match served.find(key) {
         Some(old) if is_same(old, &record) => Record::clone(old),
         Some(old) if old.document.digest() == record.document.digest() => {

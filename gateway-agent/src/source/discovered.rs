@@ -1,9 +1,8 @@
-//! The catalog of a gateway without a registry: the MCP servers of `mcpServers` as they list
-//! themselves.
+//! The catalog of a gateway without a registry: the discovered MCP servers of `mcpServers`.
 //!
 //! The lists of each server become its registration, which replaces the previous one. A server that
-//! was not reached yet keeps its registration of the last run. The registry file beside the cache has
-//! all of them, for `registryctl apply`.
+//! was not reached yet keeps the registration of the last run. The registry file next to the cache
+//! contains all of them, for `registryctl apply`.
 
 use std::{
     collections::{BTreeSet, HashMap},
@@ -12,15 +11,16 @@ use std::{
     time::Duration,
 };
 
+use atomic_file::{Access, parent_directory};
 use gateway_upstream::{Definitions, Features, TargetId, TargetState, Tools, Upstreams};
 use registry_core::{
     Catalog, Code, Diagnostic, Digest, Kind, Name, Record, RegistryFile, RegistryId,
-    entity::Exposure, live::LiveServer, registry_file::FileError, rules::validate,
+    entity::Exposure, limits::LIST_ITEMS, live::LiveServer, registry_file::FileError,
+    rules::validate,
 };
 use registry_import::{
-    By, Draft, Naming, Wishes, invalid_member,
-    mcp_servers::{Conflict, Merged},
-    server,
+    Draft, Naming, RepairedBy, ServerImportOptions, import_server, invalid_member,
+    mcp_servers::{Conflict, Merged, summary},
 };
 use serde_json::{Value, value::RawValue};
 use tokio::{
@@ -29,77 +29,75 @@ use tokio::{
 };
 
 use super::{
-    content::{PLAIN, Rejected},
-    intake::Intake,
+    content::{ContentRejected, PLAIN_REGISTRY},
+    loader::ContentLoader,
 };
-use crate::{
-    feed::Feed,
-    files::{directory, replace_synced},
-};
+use crate::feed::Feed;
 
 /// `metadata.managedBy` of discovered documents.
 const MANAGER: &str = "discovered";
-/// The key of `metadata` of a discovered server with the digest of what it was discovered from.
+/// The `metadata` key with the digest of the server's program or URL.
 const ORIGIN: &str = "discoveredFrom";
-/// How long the start waits for the first lists.
-const PATIENCE: Duration = Duration::from_secs(5);
-/// How long a change waits for other changes.
+/// Maximum wait for the first lists at start.
+const START_TIMEOUT: Duration = Duration::from_secs(5);
+/// Delay that combines several changes.
 const PAUSE: Duration = Duration::from_millis(100);
-/// The interval between two looks at servers that do not answer yet.
+/// Polling interval of unreachable servers.
 const INTERVAL: Duration = Duration::from_secs(1);
 
-/// `mcpServers`.
+/// The `mcpServers` section.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct DiscoveryConfig {
-    /// The file.
+    /// The servers file.
     pub file: PathBuf,
     /// The servers in the order of the file.
     pub servers: Vec<DiscoveredServer>,
-    /// Whether names of tools begin with their server's name.
+    /// Whether tool names have their server's name as prefix.
     pub has_prefix: bool,
-    /// The problems of the servers that were left out.
-    pub left_out: Vec<String>,
+    /// The problems of skipped servers.
+    pub skipped: Vec<String>,
+    /// The settings that have no effect or may not work.
+    pub warnings: Vec<String>,
 }
 
-/// A server of the file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DiscoveredServer {
-    /// Its target.
+    /// The server's target.
     pub id: TargetId,
     /// The digest of its program or URL.
     pub origin: Digest,
 }
 
-/// Discovers servers, and registers what they list.
+/// Discovers servers, and registers their lists.
 #[derive(Debug)]
 pub struct Discovery {
     config: watch::Receiver<Arc<DiscoveryConfig>>,
     upstreams: Arc<Upstreams>,
-    /// The registry file.
+    /// The path of the registry file.
     file: PathBuf,
-    /// The registrations that were made of the servers' lists.
-    known: HashMap<TargetId, Known>,
-    /// The servers that were connected for their lists alone, each once.
-    visited: HashMap<TargetId, Visit>,
-    /// The conflicts that the log has.
+    /// The registrations of listed servers.
+    known: HashMap<TargetId, KnownServer>,
+    /// Servers that were connected only to list them; each is connected once.
+    listing: HashMap<TargetId, ListingConnection>,
+    /// The logged conflicts.
     reported: BTreeSet<Conflict>,
     /// The input of the last registration.
     seen: Option<(Arc<Definitions>, Arc<DiscoveryConfig>)>,
     written: Option<Vec<u8>>,
-    /// Whether the log has that the registry file cannot be written.
+    /// Whether a failed write was logged.
     is_unwritten: bool,
 }
 
-/// A connection to a server for its lists alone.
+/// A connection to a server only to list it.
 #[derive(Debug)]
-struct Visit {
+struct ListingConnection {
     origin: Digest,
     is_over: bool,
 }
 
-/// The registration of a server, and the lists that it was made of.
+/// A registration and the lists that it came from.
 #[derive(Debug)]
-struct Known {
+struct KnownServer {
     tools: Arc<Tools>,
     features: Arc<Features>,
     has_prefix: bool,
@@ -107,8 +105,8 @@ struct Known {
 }
 
 impl Discovery {
-    /// Creates the discovery of these servers, which are among the upstreams. `file` is the path of the
-    /// registry file.
+    /// Creates the discovery of servers among the upstreams. `file` is the path of the registry
+    /// file.
     pub fn new(
         config: watch::Receiver<Arc<DiscoveryConfig>>,
         upstreams: Arc<Upstreams>,
@@ -119,7 +117,7 @@ impl Discovery {
             upstreams,
             file,
             known: HashMap::new(),
-            visited: HashMap::new(),
+            listing: HashMap::new(),
             reported: BTreeSet::new(),
             seen: None,
             written: None,
@@ -127,36 +125,36 @@ impl Discovery {
         }
     }
 
-    /// Waits until each server has answered or failed, but not longer than 5 s, and registers what was
-    /// found. Returns at once if there is a catalog of the last run.
-    pub(super) async fn first(&mut self, feed: &Feed) -> Result<(), Rejected> {
+    /// Waits up to 5 s until each server has answered or failed, then registers the results.
+    /// Returns immediately if the cache has a catalog.
+    pub(super) async fn first(&mut self, feed: &Feed) -> Result<(), ContentRejected> {
         if feed.cache.has_catalog() {
             return Ok(());
         }
-        self.visit(&feed.cache.current());
-        let deadline = Instant::now() + PATIENCE;
+        self.list_idle_servers(&feed.cache.current());
+        let deadline = Instant::now() + START_TIMEOUT;
         let mut definitions = self.upstreams.definitions();
         while self.upstreams.health().iter().any(|t| matches!(t.state, TargetState::Connecting)) {
-            // A target that fails changes no definitions.
+            // A failing target does not change definitions.
             let _ = timeout_at(deadline.min(Instant::now() + PAUSE), definitions.changed()).await;
             if Instant::now() >= deadline {
                 break;
             }
         }
-        let mut intake = self.intake(feed);
-        self.register(&mut intake, feed).await
+        let mut loader = self.loader(feed);
+        self.register(&mut loader, feed).await
     }
 
     /// Follows the servers until the source is stopped.
-    pub(super) async fn follow(mut self, feed: Feed) -> Result<(), Rejected> {
+    pub(super) async fn follow(mut self, feed: Feed) -> Result<(), ContentRejected> {
         let mut definitions = self.upstreams.definitions();
         let mut config = self.config.clone();
-        let mut intake = self.intake(&feed);
+        let mut loader = self.loader(&feed);
         loop {
             definitions.borrow_and_update();
             config.borrow_and_update();
-            self.visit(&feed.cache.current());
-            self.register(&mut intake, &feed).await?;
+            self.list_idle_servers(&feed.cache.current());
+            self.register(&mut loader, &feed).await?;
             tokio::select! {
                 _ = definitions.changed() => sleep(PAUSE).await,
                 Ok(()) = config.changed() => {}
@@ -166,13 +164,12 @@ impl Discovery {
         }
     }
 
-    fn intake(&self, feed: &Feed) -> Intake {
-        Intake::new(feed.clone(), self.file.display().to_string())
+    fn loader(&self, feed: &Feed) -> ContentLoader {
+        ContentLoader::new(feed.clone(), self.file.display().to_string())
     }
 
-    /// Connects servers that are not connected at start and whose tools are unknown; ends their
-    /// connections once they have listed them or failed.
-    fn visit(&mut self, catalog: &Catalog) {
+    /// Connects servers without `autoStart` whose tools are unknown, until they are listed or fail.
+    fn list_idle_servers(&mut self, catalog: &Catalog) {
         let definitions = self.upstreams.definitions().borrow().clone();
         let config = self.config.borrow().clone();
         let health = self.upstreams.health();
@@ -180,56 +177,60 @@ impl Discovery {
             let state = health.iter().find(|target| target.server == server.id);
             let Some(state) = state.map(|target| &target.state) else { continue };
             let is_listed = definitions.lists(&server.id).is_some();
-            let visit = self.visited.get_mut(&server.id).filter(|v| v.origin == server.origin);
+            let visit = self.listing.get_mut(&server.id).filter(|v| v.origin == server.origin);
             match visit {
                 Some(visit) => {
                     let is_down = matches!(state, TargetState::Down { .. });
                     if !visit.is_over && (is_listed || is_down) {
                         visit.is_over = true;
-                        self.upstreams.rest(&server.id);
+                        self.upstreams.leave_idle(&server.id);
                     }
                 }
                 None if matches!(state, TargetState::Idle)
                     && !is_listed
-                    && registered(catalog, server, config.has_prefix).is_none() =>
+                    && registered(catalog, import_server, config.has_prefix).is_none() =>
                 {
-                    let visit = Visit { origin: server.origin, is_over: false };
-                    self.visited.insert(server.id.clone(), visit);
-                    self.upstreams.start_again(&server.id);
+                    let visit = ListingConnection { origin: server.origin, is_over: false };
+                    self.listing.insert(server.id.clone(), visit);
+                    self.upstreams.resume(&server.id);
                 }
                 None => {}
             }
         }
     }
 
-    /// Registers what the servers list now.
-    async fn register(&mut self, intake: &mut Intake, feed: &Feed) -> Result<(), Rejected> {
+    /// Registers the current lists.
+    async fn register(
+        &mut self,
+        loader: &mut ContentLoader,
+        feed: &Feed,
+    ) -> Result<(), ContentRejected> {
         let definitions = self.upstreams.definitions().borrow().clone();
         let config = self.config.borrow().clone();
         let is_same = self.seen.as_ref().is_some_and(|(listed, configured)| {
             Arc::ptr_eq(listed, &definitions) && Arc::ptr_eq(configured, &config)
         });
         if is_same {
-            intake.unchanged();
+            loader.unchanged();
             return Ok(());
         }
         let draft = self.draft(&definitions, &config, &feed.cache.current());
         let bytes = draft.write();
         if self.written.as_ref() == Some(&bytes) {
             self.seen = Some((definitions, config));
-            intake.unchanged();
+            loader.unchanged();
             return Ok(());
         }
-        intake.content(bytes.clone()).await?;
+        loader.content(bytes.clone()).await?;
         let (file, content) = (self.file.clone(), bytes.clone());
         let writing = tokio::task::spawn_blocking(move || {
-            std::fs::create_dir_all(directory(&file))?;
-            replace_synced(&file, &content)
+            std::fs::create_dir_all(parent_directory(&file))?;
+            atomic_file::replace(&file, &content, Access::Default)
         });
         if let Ok(Err(error)) = writing.await {
             if !self.is_unwritten {
                 let file = self.file.display();
-                tracing::warn!(%file, %error, "the discovered registry file cannot be written; free space, or name another directory with --data");
+                tracing::warn!(%file, %error, "cannot write the discovered registry file; free disk space, or set another directory with --data");
             }
             self.is_unwritten = true;
             return Ok(());
@@ -250,17 +251,17 @@ impl Discovery {
         catalog: &Catalog,
     ) -> Draft {
         self.known.retain(|id, _| config.servers.iter().any(|server| server.id == *id));
-        let mut all = Merged::default();
+        let (mut all, mut conflicts) = (Merged::default(), Vec::new());
         for server in &config.servers {
             let draft = match definitions.lists(&server.id) {
-                Some(lists) => self.of_lists(server, lists, config.has_prefix),
-                None => registered(catalog, server, config.has_prefix).unwrap_or_default(),
+                Some(lists) => self.of_lists(import_server, lists, config.has_prefix),
+                None => registered(catalog, import_server, config.has_prefix).unwrap_or_default(),
             };
-            for conflict in all.add(&server.id.name, draft) {
-                if self.reported.insert(conflict.clone()) {
-                    tracing::warn!("{conflict}");
-                }
-            }
+            conflicts.extend(all.add(&server.id.name, draft));
+        }
+        conflicts.retain(|conflict| self.reported.insert(conflict.clone()));
+        if let Some(summary) = summary(&conflicts) {
+            tracing::warn!("{summary}");
         }
         all.draft.set_manager(MANAGER);
         all.draft
@@ -285,7 +286,7 @@ impl Discovery {
         for document in &mut draft.servers {
             document["metadata"][ORIGIN] = stamp(*origin, has_prefix).into();
         }
-        let known = Known {
+        let known = KnownServer {
             tools: Arc::clone(tools),
             features: Arc::clone(features),
             has_prefix,
@@ -308,18 +309,21 @@ fn import(name: &Name, tools: &Tools, features: &Features, has_prefix: bool) -> 
         tools: said,
         features: exposed
             .into_iter()
-            .filter(|(c, _)| capabilities.can(c))
+            .filter(|(c, _)| capabilities.has(c))
             .map(|(_, e)| e)
             .collect(),
     };
     let prefix = if has_prefix { format!("{name}_") } else { String::new() };
     let naming = Naming { prefix, ..Naming::default() };
-    let imported = server(&live, &Wishes { name: Some(name.clone()), naming, ..Wishes::default() });
-    for repair in imported.repairs.iter().filter(|repair| repair.by == By::Person) {
+    let imported = import_server(
+        &live,
+        &ServerImportOptions { name: Some(name.clone()), naming, ..ServerImportOptions::default() },
+    );
+    for repair in imported.repairs.iter().filter(|repair| repair.by == RepairedBy::Person) {
         tracing::warn!(target.server = %name, at = repair.pointer, "{}", repair.what);
     }
     let mut draft = imported.draft;
-    // Without its own schema, a tool would be served with the one that was rejected.
+    // Without its own schema, a tool would be served with the rejected one.
     let has_schemas = |tool: &Value| {
         let own = live.tools.iter().find(|own| own["name"] == tool["source"]["tool"]);
         ["inputSchema", "outputSchema"].into_iter().all(|schema| {
@@ -327,13 +331,28 @@ fn import(name: &Name, tools: &Tools, features: &Features, has_prefix: bool) -> 
         })
     };
     draft.tools.retain(has_schemas);
+    if let Some(warning) = truncate(&mut draft.tools) {
+        tracing::warn!(target.server = %name, "{warning}");
+    }
     let kept: BTreeSet<_> =
         draft.tools.iter().filter_map(|tool| tool["name"].as_str().map(str::to_owned)).collect();
     draft.provide_only(|tool| kept.contains(tool));
     draft
 }
 
-/// A server's registration without the tools that the rules reject.
+/// Removes the tools beyond the maximum of one server, and returns a warning about them.
+fn truncate(tools: &mut Vec<Value>) -> Option<String> {
+    let listed = tools.len();
+    tools.truncate(LIST_ITEMS);
+    (listed > LIST_ITEMS).then(|| {
+        format!(
+            "the server has {listed} tools, and the maximum is {LIST_ITEMS}; the first \
+             {LIST_ITEMS} are served; split the import_server, or disable tools in it"
+        )
+    })
+}
+
+/// Removes the tools that the registry's rules reject.
 fn valid(id: &TargetId, draft: Draft) -> Draft {
     if errors(&draft).is_empty() {
         return draft;
@@ -342,7 +361,7 @@ fn valid(id: &TargetId, draft: Draft) -> Draft {
     let mut kept = Draft { servers: vec![server], ..Draft::default() };
     kept.provide_only(|_| false);
     if let Some(error) = errors(&kept).first() {
-        tracing::warn!(target.server = %id, "the server is left out: {error}");
+        tracing::warn!(target.server = %id, "server skipped: {error}");
         return Draft::default();
     }
     let mut names = BTreeSet::new();
@@ -353,7 +372,7 @@ fn valid(id: &TargetId, draft: Draft) -> Draft {
                 names.extend(alone.tools[0]["name"].as_str().map(str::to_owned));
                 kept.tools.extend(alone.tools);
             }
-            Some(error) => tracing::warn!(target.server = %id, "a tool is left out: {error}"),
+            Some(error) => tracing::warn!(target.server = %id, "tool skipped: {error}"),
         }
     }
     kept.servers.clone_from(&draft.servers);
@@ -361,26 +380,27 @@ fn valid(id: &TargetId, draft: Draft) -> Draft {
     kept
 }
 
-/// The errors of a draft by the rules of the registry. A tool whose server is not in the draft has
-/// none for that.
+/// The errors of a draft by the registry's rules, except for tools whose server is not in the
+/// draft.
 fn errors(draft: &Draft) -> Vec<Diagnostic> {
     let file = match RegistryFile::parse(&draft.write()) {
         Ok(file) => file,
         Err(FileError { diagnostics }) => return diagnostics,
     };
-    let found = validate(&Catalog::empty(RegistryId::new(PLAIN)), file.proposals()).diagnostics;
+    let found =
+        validate(&Catalog::empty(RegistryId::new(PLAIN_REGISTRY)), file.proposals()).diagnostics;
     let is_error = |found: &Diagnostic| found.is_error() && found.code != Code::SourceUnknown;
     found.into_iter().filter(is_error).collect()
 }
 
-/// The digest of the inputs of a registration besides the server's lists.
+/// The digest of a registration's inputs besides the lists.
 fn stamp(origin: Digest, has_prefix: bool) -> String {
     Digest::compute(format!("{origin} {has_prefix}").as_bytes()).to_string()
 }
 
 /// A server's registration in a discovered catalog.
 fn registered(catalog: &Catalog, server: &DiscoveredServer, has_prefix: bool) -> Option<Draft> {
-    if catalog.registry().as_str() != PLAIN {
+    if catalog.registry().as_str() != PLAIN_REGISTRY {
         return None;
     }
     let document = |record: &Record| serde_json::from_slice::<Value>(record.document.bytes()).ok();
@@ -397,4 +417,26 @@ fn registered(catalog: &Catalog, server: &DiscoveredServer, has_prefix: bool) ->
     });
     let servers = vec![document_of_server];
     Some(Draft { tools: tools.collect(), servers, ..Draft::default() })
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn tools_beyond_the_maximum_are_reported_and_left_out() {
+        let tool = |i: usize| json!({ "name": format!("t{i}") });
+        let mut tools: Vec<_> = (0..LIST_ITEMS).map(tool).collect();
+        assert_eq!(truncate(&mut tools), None);
+        tools.extend((LIST_ITEMS..1_200).map(tool));
+        let warning = truncate(&mut tools).unwrap();
+        assert!(
+            warning.starts_with("the server has 1200 tools, and the maximum is 1000"),
+            "{warning}"
+        );
+        assert_eq!(tools.len(), LIST_ITEMS);
+        assert_eq!(tools[LIST_ITEMS - 1]["name"], "t999");
+    }
 }

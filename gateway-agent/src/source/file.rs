@@ -1,6 +1,6 @@
-//! `file://`: a registry file, looked at every second.
+//! `file://`: a registry file, polled every second.
 //!
-//! inotify is not used: it misses renames on some mounts and all changes on NFS.
+//! inotify is not used: it misses renames on some mounts, and all changes on NFS.
 
 use std::{
     fmt, io,
@@ -12,26 +12,26 @@ use registry_core::Catalog;
 
 use super::{
     Feed,
-    content::{self, Rejected},
-    intake::Intake,
+    content::{self, ContentRejected},
+    loader::ContentLoader,
 };
-use crate::{admission::Admission, cache::Cache};
+use crate::{cache::Cache, catalog_verifier::CatalogVerifier};
 
-/// How often the file is looked at.
+/// Polling interval.
 const INTERVAL: Duration = Duration::from_secs(1);
-/// A file that changed more recently may change again without a new time stamp.
+/// A file that changed within this time may change again without a new timestamp.
 const SETTLED: Duration = Duration::from_secs(3);
-/// Largest file, in bytes.
+/// Maximum file size, in bytes.
 const FILE_BYTES: u64 = 256 * 1024 * 1024;
 
-/// What a look at the file's entry shows.
+/// The version of a file by its metadata.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Stamp {
+struct FileState {
     modified: Option<SystemTime>,
     bytes: u64,
 }
 
-impl Stamp {
+impl FileState {
     fn is_settled(&self) -> bool {
         let age = self.modified.and_then(|time| time.elapsed().ok());
         age.is_some_and(|age| age > SETTLED)
@@ -39,26 +39,27 @@ impl Stamp {
 }
 
 /// Reads the file once.
-pub(crate) fn load(path: &Path, admission: &Admission) -> Result<Catalog, String> {
+pub(crate) fn load(path: &Path, catalog_verifier: &CatalogVerifier) -> Result<Catalog, String> {
     let failed = |e: &dyn fmt::Display| format!("{}: {e}", path.display());
-    let (_, content) = look_at(path, None).map_err(|e| failed(&e))?;
+    let (_, content) = read_if_changed_blocking(path, None).map_err(|e| failed(&e))?;
     let cache = Cache::in_memory(None);
     let (name, content) = (path.display().to_string(), content.unwrap_or_default());
-    content::take(&cache, (&name, &content), admission).map_err(|e| failed(&e))?;
+    content::load_content(&cache, (&name, &content), catalog_verifier).map_err(|e| failed(&e))?;
     Ok(Catalog::clone(&cache.current()))
 }
 
-/// Follows the file until it is stopped; fails if the first content is refused and nothing else is
-/// there to serve.
-pub(super) async fn watch(path: &Path, feed: Feed) -> Result<(), Rejected> {
-    let (mut seen, mut intake) = (None, Intake::new(feed.clone(), path.display().to_string()));
+/// Follows the file until it is stopped. Fails if the first content is rejected and there is no
+/// catalog.
+pub(super) async fn watch(path: &Path, feed: Feed) -> Result<(), ContentRejected> {
+    let (mut seen, mut loader) =
+        (None, ContentLoader::new(feed.clone(), path.display().to_string()));
     loop {
-        match look(path, seen).await {
-            Ok((stamp, content)) => {
-                seen = Some(stamp);
+        match read_if_changed(path, seen).await {
+            Ok((state, content)) => {
+                seen = Some(state);
                 match content {
-                    Some(bytes) => intake.content(bytes).await?,
-                    None => intake.unchanged(),
+                    Some(bytes) => loader.content(bytes).await?,
+                    None => loader.unchanged(),
                 }
             }
             Err(e) => {
@@ -72,26 +73,32 @@ pub(super) async fn watch(path: &Path, feed: Feed) -> Result<(), Rejected> {
     }
 }
 
-/// Looks at the file, and reads it where it may have changed.
-async fn look(path: &Path, seen: Option<Stamp>) -> io::Result<(Stamp, Option<Vec<u8>>)> {
+/// Reads the file if it may have changed.
+async fn read_if_changed(
+    path: &Path,
+    seen: Option<FileState>,
+) -> io::Result<(FileState, Option<Vec<u8>>)> {
     let path = path.to_owned();
-    let looking = tokio::task::spawn_blocking(move || look_at(&path, seen));
-    looking.await.unwrap_or_else(|e| Err(io::Error::other(e)))
+    let reading = tokio::task::spawn_blocking(move || read_if_changed_blocking(&path, seen));
+    reading.await.unwrap_or_else(|e| Err(io::Error::other(e)))
 }
 
-fn look_at(path: &Path, seen: Option<Stamp>) -> io::Result<(Stamp, Option<Vec<u8>>)> {
+fn read_if_changed_blocking(
+    path: &Path,
+    seen: Option<FileState>,
+) -> io::Result<(FileState, Option<Vec<u8>>)> {
     let metadata = std::fs::metadata(path)?;
     if !metadata.is_file() {
-        // Reading a pipe or a device may never end.
-        return Err(io::Error::other("it is no regular file; name one"));
+        // Reading a pipe or device can block forever.
+        return Err(io::Error::other("not a regular file; use the path of a regular file"));
     }
-    let stamp = Stamp { modified: metadata.modified().ok(), bytes: metadata.len() };
-    if seen == Some(stamp) && stamp.is_settled() {
-        return Ok((stamp, None));
+    let state = FileState { modified: metadata.modified().ok(), bytes: metadata.len() };
+    if seen == Some(state) && state.is_settled() {
+        return Ok((state, None));
     }
-    if stamp.bytes > FILE_BYTES {
-        let message = format!("it has {} bytes, {FILE_BYTES} are allowed", stamp.bytes);
+    if state.bytes > FILE_BYTES {
+        let message = format!("the file has {} bytes; the maximum is {FILE_BYTES}", state.bytes);
         return Err(io::Error::other(message));
     }
-    Ok((stamp, Some(std::fs::read(path)?)))
+    Ok((state, Some(std::fs::read(path)?)))
 }

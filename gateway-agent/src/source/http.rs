@@ -1,6 +1,6 @@
-//! `http(s)://`: a registry file, asked for with its `ETag` every interval.
+//! `http(s)://`: a registry file, polled with its `ETag`.
 //!
-//! Redirects are not followed: they could carry credentials to another host.
+//! Redirects are not followed: they could send credentials to another host.
 
 use std::time::Duration;
 
@@ -8,50 +8,53 @@ use bytes::BytesMut;
 use http::header::{AUTHORIZATION, ETAG, IF_NONE_MATCH};
 use reqwest::{Certificate, Client, Identity, Response, StatusCode, redirect::Policy};
 
-use super::{Feed, SourceConfig, content::Rejected, intake::Intake};
+use super::{Feed, SourceConfig, content::ContentRejected, loader::ContentLoader};
 use registry_follow::reason_of;
 use retry_backoff::{Backoff, jittered};
 
 use registry_follow::Credentials;
 
-/// Largest body, in bytes.
+/// Maximum body size, in bytes.
 const BODY_BYTES: usize = 256 * 1024 * 1024;
-/// Longest wait for a connection.
+/// Connection timeout.
 const CONNECT: Duration = Duration::from_secs(5);
-/// Longest wait for the next part of an answer.
+/// Read timeout.
 const READ: Duration = Duration::from_secs(15);
-/// Longest wait after a failure, however long the interval.
+/// Maximum delay after a failure, whatever the interval.
 const RETRY_LONGEST: Duration = Duration::from_secs(30);
 
-/// Why an answer is none.
+/// Why a request failed.
 #[derive(Debug, thiserror::Error)]
-enum Failed {
+enum FetchError {
     #[error("{}", reason_of(.0))]
     Http(reqwest::Error),
     #[error("{0}")]
     Credentials(#[from] std::io::Error),
-    #[error("it answers {0}")]
+    #[error("unexpected HTTP status {0}")]
     Status(StatusCode),
-    #[error("its body is longer than {BODY_BYTES} bytes")]
+    #[error("the body exceeds {BODY_BYTES} bytes")]
     TooLarge,
 }
 
-impl From<reqwest::Error> for Failed {
-    /// Without the URL, whose query may be a secret; the log names the source.
+impl From<reqwest::Error> for FetchError {
+    /// Removes the URL, whose query can be a secret; the log names the source.
     fn from(error: reqwest::Error) -> Self {
         Self::Http(error.without_url())
     }
 }
 
-/// An answer: new content, or the one that is known.
-enum Answer {
+enum Fetched {
     Unchanged,
     Content { bytes: Vec<u8>, tag: Option<String> },
 }
 
-/// Follows the URL until it is stopped; fails if the first content is refused and nothing else is
-/// there to serve.
-pub(super) async fn poll(url: &str, config: &SourceConfig, feed: Feed) -> Result<(), Rejected> {
+/// Polls the URL until it is stopped. Fails if the first content is rejected and there is no
+/// catalog.
+pub(super) async fn poll(
+    url: &str,
+    config: &SourceConfig,
+    feed: Feed,
+) -> Result<(), ContentRejected> {
     let (interval, credentials) = (config.poll_interval, &config.credentials);
     let client = match client(credentials) {
         Ok(client) => client,
@@ -61,21 +64,21 @@ pub(super) async fn poll(url: &str, config: &SourceConfig, feed: Feed) -> Result
             return Ok(());
         }
     };
-    // The import reads no URL, so the file has to be fetched for it.
-    let (mut tag, mut intake) = (None, Intake::new(feed.clone(), "FILE".to_owned()));
+    // Imports cannot read URLs, so the remedy names a local file.
+    let (mut tag, mut loader) = (None, ContentLoader::new(feed.clone(), "FILE".to_owned()));
     let mut backoff = Backoff::new(interval.min(Duration::from_secs(1)), RETRY_LONGEST);
     loop {
-        let asked = tokio::select! {
-            asked = ask((&client, credentials), url, tag.as_deref()) => asked,
+        let fetched = tokio::select! {
+            fetched = fetch((&client, credentials), url, tag.as_deref()) => fetched,
             () = feed.stop.cancelled() => return Ok(()),
         };
-        let wait = match asked {
+        let wait = match fetched {
             Ok(answer) => {
                 match answer {
-                    Answer::Unchanged => intake.unchanged(),
-                    Answer::Content { bytes, tag: new } => {
+                    Fetched::Unchanged => loader.unchanged(),
+                    Fetched::Content { bytes, tag: new } => {
                         tag = new;
-                        intake.content(bytes).await?;
+                        loader.content(bytes).await?;
                     }
                 }
                 backoff.reset();
@@ -83,7 +86,7 @@ pub(super) async fn poll(url: &str, config: &SourceConfig, feed: Feed) -> Result
             }
             Err(e) => {
                 feed.status.down(&e.to_string());
-                backoff.wait()
+                backoff.next_delay()
             }
         };
         if !feed.pause(wait).await {
@@ -92,7 +95,7 @@ pub(super) async fn poll(url: &str, config: &SourceConfig, feed: Feed) -> Result
     }
 }
 
-fn client(credentials: &Credentials) -> Result<Client, Failed> {
+fn client(credentials: &Credentials) -> Result<Client, FetchError> {
     let agent = concat!("gateway-agent/", env!("CARGO_PKG_VERSION"));
     let builder = Client::builder().user_agent(agent).redirect(Policy::none());
     let mut builder = builder.connect_timeout(CONNECT).read_timeout(READ);
@@ -105,11 +108,11 @@ fn client(credentials: &Credentials) -> Result<Client, Failed> {
     Ok(builder.build()?)
 }
 
-async fn ask(
+async fn fetch(
     (client, credentials): (&Client, &Credentials),
     url: &str,
     tag: Option<&str>,
-) -> Result<Answer, Failed> {
+) -> Result<Fetched, FetchError> {
     let mut request = client.get(url);
     if let Some(authorization) = credentials.authorization()? {
         request = request.header(AUTHORIZATION, authorization);
@@ -119,21 +122,21 @@ async fn ask(
     }
     let response = request.send().await?;
     match response.status() {
-        StatusCode::NOT_MODIFIED if tag.is_some() => Ok(Answer::Unchanged),
+        StatusCode::NOT_MODIFIED if tag.is_some() => Ok(Fetched::Unchanged),
         StatusCode::OK => {
             let tag = response.headers().get(ETAG).and_then(|tag| tag.to_str().ok());
             let tag = tag.map(str::to_owned);
-            Ok(Answer::Content { bytes: body(response).await?, tag })
+            Ok(Fetched::Content { bytes: body(response).await?, tag })
         }
-        status => Err(Failed::Status(status)),
+        status => Err(FetchError::Status(status)),
     }
 }
 
-async fn body(mut response: Response) -> Result<Vec<u8>, Failed> {
+async fn body(mut response: Response) -> Result<Vec<u8>, FetchError> {
     let mut body = BytesMut::new();
     while let Some(part) = response.chunk().await? {
         if body.len() + part.len() > BODY_BYTES {
-            return Err(Failed::TooLarge);
+            return Err(FetchError::TooLarge);
         }
         body.extend_from_slice(&part);
     }

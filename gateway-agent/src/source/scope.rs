@@ -1,4 +1,4 @@
-//! The part of the registry that the gateway follows: from the configuration, or from a file.
+//! The followed part of the registry: from the configuration or from a file.
 //!
 //! An unreadable or invalid file changes nothing.
 
@@ -9,10 +9,10 @@ use tokio::{sync::watch, time::sleep};
 
 use crate::source::ScopeConfig;
 
-/// How often the file is looked at.
+/// Polling interval of the file.
 const INTERVAL: Duration = Duration::from_secs(2);
 
-/// The scope, and what keeps it up to date for as long as it runs.
+/// Returns the scope and a future that keeps it up to date.
 pub(super) fn follow(
     ScopeConfig { scope, file }: &ScopeConfig,
 ) -> (watch::Receiver<Scope>, impl Future<Output = ()> + use<>) {
@@ -27,7 +27,7 @@ pub(super) fn follow(
             match &read {
                 Ok(scope) => _ = told.send_if_modified(|held| replaced(held, scope)),
                 Err(e) if said.as_ref() != Some(e) => {
-                    tracing::warn!("the scope stays as it is: {e}");
+                    tracing::warn!("scope not reloaded, the previous one stays in effect: {e}");
                 }
                 Err(_) => {}
             }
@@ -40,7 +40,7 @@ pub(super) fn follow(
 fn replaced(held: &mut Scope, scope: &Scope) -> bool {
     let is_other = held != scope;
     if is_other {
-        tracing::info!(%scope, "following another part of the registry");
+        tracing::info!(%scope, "the followed scope has changed");
         *held = scope.clone();
     }
     is_other

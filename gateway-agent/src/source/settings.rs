@@ -9,7 +9,7 @@ use std::{
 use gateway_upstream::redact_url;
 use http::Uri;
 use registry_core::Scope;
-use registry_follow::{Credentials, InvalidAddress, MOST, addresses};
+use registry_follow::{Credentials, InvalidAddress, MAX_SERVERS, addresses};
 
 use crate::files::read_text;
 
@@ -52,11 +52,11 @@ pub struct ScopeConfig {
 }
 
 impl ScopeConfig {
-    /// Reads a file with one root a line; empty lines, and those that begin with `#`, do not count.
+    /// Reads a file with one root per line. Empty lines and comments (`#`) are ignored.
     pub fn read(file: &Path) -> Result<Scope, String> {
         let name = file.display();
         let text = read_text(file, SCOPE_FILE_BYTES);
-        let text = text.map_err(|e| format!("{name} cannot be read: {e}"))?;
+        let text = text.map_err(|e| format!("cannot read {name}: {e}"))?;
         let lines = text.lines().map(str::trim);
         let roots: Vec<_> =
             lines.filter(|line| !line.is_empty() && !line.starts_with('#')).collect();
@@ -64,28 +64,27 @@ impl ScopeConfig {
     }
 }
 
-/// A text that is not a source, without credentials.
+/// An invalid source. Messages omit credentials.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidSource {
-    /// An unknown scheme.
     #[error(
-        "`{0}` is no source; write grpc(s)://host:port, http(s)://host/registry.json or file://path"
+        "`{0}` is not a source; use grpc(s)://host:port, http(s)://host/registry.json or file://path"
     )]
     Form(String),
     /// A `grpc(s)://` address without a port, or with a path.
     #[error(
-        "`{0}` must be grpc(s)://host:port, or several host:port with commas between, and nothing \
-         more, like grpc://127.0.0.1:7070"
+        "`{0}` must be grpc(s)://host:port, or several host:port separated by commas, such as \
+             grpc://127.0.0.1:7070"
     )]
     Address(String),
     /// Too many addresses.
-    #[error("{0} addresses of registry servers, {MOST} are allowed")]
+    #[error("{0} addresses of registry servers; the maximum is {MAX_SERVERS}")]
     Addresses(usize),
     /// An `http(s)://` URL that does not parse.
     #[error("`{0}` is not a URL such as https://registry.example.com/registry.json")]
     Url(String),
     /// `file://` without a path.
-    #[error("`{0}` names no file; write file:///etc/registry.json or file://./registry.json")]
+    #[error("`{0}` has no path; use file:///etc/registry.json or file://./registry.json")]
     Path(String),
 }
 
@@ -106,7 +105,7 @@ impl FromStr for Source {
     }
 }
 
-/// One address, or several of servers of one registry: `grpc://a:7070,b:7070`.
+/// One address, or several of one registry: `grpc://a:7070,b:7070`.
 fn grpc(text: &str) -> Result<Source, InvalidSource> {
     addresses(text).map(Source::Grpc).map_err(|e| match e {
         InvalidAddress::Form => InvalidSource::Address(redact_url(text)),

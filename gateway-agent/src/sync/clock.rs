@@ -1,39 +1,40 @@
-//! The registry's clock, as its signatures tell it, beside this machine's: a signature from the future
-//! makes a catalog look fresh for as long as the clocks differ.
+//! Compares the registry's clock, according to its signatures, with the local clock: a signature
+//! from the future makes a catalog look fresh.
 //!
-//! A clock ahead of the registry's is not detected: it looks like an old catalog.
+//! A local clock that is ahead is not detected: the catalog only looks older.
 
 use std::time::{Duration, UNIX_EPOCH};
 
 use registry_core::Timestamp;
 
-/// How far clocks may differ before somebody is told.
+/// Tolerated difference of the clocks.
 const TOLERATED: Duration = Duration::from_secs(30);
 
-/// Whether people were told.
 #[derive(Debug, Default)]
-pub(super) struct Clock {
-    is_told: bool,
+pub(super) struct ClockCheck {
+    has_warned: bool,
 }
 
-impl Clock {
-    /// Looks at the time of a signature that has just come; warns once until the clocks agree again.
+impl ClockCheck {
+    /// Checks the time of a new signature. Warns once until the clocks agree again.
     pub(super) fn compare(&mut self, signed_at: Timestamp) {
-        if let Some(ahead) = self.newly_ahead(signed_at, UNIX_EPOCH.elapsed().unwrap_or_default()) {
+        if let Some(ahead) =
+            self.new_difference(signed_at, UNIX_EPOCH.elapsed().unwrap_or_default())
+        {
             tracing::warn!(
-                "the registry signed what came {} s in this machine's future: while the clocks differ, a \
-                 catalog looks younger than it is; keep both clocks right (NTP)",
+                "the registry's clock is {} s ahead of this machine, so the catalog looks fresher than it \
+                 is; synchronize both clocks (NTP)",
                 ahead.as_secs()
             );
         }
     }
 
-    /// How far the registry's clock is ahead of a time since 1970, where that is new.
-    fn newly_ahead(&mut self, signed_at: Timestamp, now: Duration) -> Option<Duration> {
+    /// How far the signature is in the future, unless that was already reported.
+    fn new_difference(&mut self, signed_at: Timestamp, now: Duration) -> Option<Duration> {
         let ahead = signed_at.since(Timestamp::EPOCH).saturating_sub(now);
         let is_ahead = ahead > TOLERATED;
-        let was_told = std::mem::replace(&mut self.is_told, is_ahead);
-        (is_ahead && !was_told).then_some(ahead)
+        let had_warned = std::mem::replace(&mut self.has_warned, is_ahead);
+        (is_ahead && !had_warned).then_some(ahead)
     }
 }
 
@@ -42,11 +43,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_signature_from_the_future_is_told_once() {
-        let mut clock = Clock::default();
+    fn future_signature_warns_once() {
+        let mut clock = ClockCheck::default();
         let now = Duration::from_secs(1_000);
         let mut at = |seconds: i64| {
-            clock.newly_ahead(Timestamp::from_millis(seconds * 1_000), now).map(|d| d.as_secs())
+            clock.new_difference(Timestamp::from_millis(seconds * 1_000), now).map(|d| d.as_secs())
         };
         assert_eq!([at(1_000), at(0), at(1_030)], [None, None, None]);
         assert_eq!([at(1_031), at(1_050), at(1_000)], [Some(31), None, None]);

@@ -1,6 +1,7 @@
-//! What exactly is wrong with what came, for the registry's people: which entity, where, and why.
+//! Diagnostics of rejected messages for the registry's operators: the entity, the position and the
+//! reason.
 //!
-//! It is looked for only once something was refused.
+//! They are computed only after a message was rejected.
 
 use std::collections::BTreeSet;
 
@@ -15,7 +16,7 @@ use registry_proto::{
 };
 use serde_json::Value;
 
-/// What is wrong with the entities of a delta after a state.
+/// The problems of a delta, relative to the current catalog.
 pub(super) fn of_delta(held: &Catalog, delta: &Delta) -> Vec<Diagnostic> {
     let Ok(commit) = SealedCommit::parse(&delta.commit) else { return Vec::new() };
     let is_next = commit.revision == held.revision().next();
@@ -29,13 +30,13 @@ pub(super) fn of_delta(held: &Catalog, delta: &Delta) -> Vec<Diagnostic> {
                 registered.insert(key);
                 found.extend(of_registration(key, documents.next(), *digest));
                 if is_there && is_next {
-                    let message = format!("{key} exists already");
+                    let message = format!("{key} already exists");
                     found.push(about(key, Code::AlreadyRegistered, message));
                 }
             }
             Action::Deprecate(_) | Action::Retire(_) | Action::Restore => {
                 if !is_there && is_next {
-                    let message = format!("{key} is to be changed and does not exist");
+                    let message = format!("{key} does not exist and cannot be changed");
                     found.push(about(key, Code::NotRegistered, message));
                 }
             }
@@ -50,27 +51,26 @@ fn of_registration(
     digest: registry_core::Digest,
 ) -> Vec<Diagnostic> {
     let Some(document) = document else {
-        let message = format!("{key} comes without its document");
+        let message = format!("the document of {key} is missing");
         return vec![about(key, Code::DocumentInvalid, message)];
     };
     match Document::verify(key.kind, document.clone(), digest) {
         Ok(document) if document.key() == key => Vec::new(),
         Ok(document) => {
-            let message = format!("{key} comes with the document of {}", document.key());
+            let message = format!("{key} has the document of {}", document.key());
             vec![about(key, Code::DocumentInvalid, message)]
         }
         Err(e) => of_document(Some(key), &e),
     }
 }
 
-/// What is wrong with the entities of a snapshot or a step, each by itself.
+/// The problems of single entities of a snapshot or step.
 pub(super) fn of_entities(entities: &[SnapshotEntity]) -> Vec<Diagnostic> {
     let read = |entity: &SnapshotEntity| registry_core::Record::try_from(entity.clone()).err();
     let found = entities.iter().filter_map(|entity| Some(of_entity(entity, &read(entity)?)));
     found.flatten().collect()
 }
 
-/// What is wrong with an entity of a snapshot or a step.
 fn of_entity(entity: &SnapshotEntity, error: &InvalidSnapshotEntity) -> Vec<Diagnostic> {
     let key = claimed_key(entity);
     match error {
@@ -82,7 +82,7 @@ fn of_entity(entity: &SnapshotEntity, error: &InvalidSnapshotEntity) -> Vec<Diag
     }
 }
 
-/// What it calls itself, where its name and version can be read.
+/// The key according to the document, if its name and version are readable.
 fn claimed_key(entity: &SnapshotEntity) -> Option<Key> {
     let value: Value = serde_json::from_slice(&entity.document).ok()?;
     let text = |name| value.get(name).and_then(Value::as_str);

@@ -1,4 +1,4 @@
-//! What a message means: the next catalog, or why it is refused. Whole or not at all.
+//! Applies messages of the stream. Each one is applied completely or rejected.
 
 use std::{sync::Arc, time::Duration};
 
@@ -10,55 +10,57 @@ use registry_proto::{
     v1::{Delta, Progress, SnapshotBegin, Step, SyncResponse, sync_response::Message},
 };
 
-use registry_follow::{Refusal, RegistryClock, Taken, told_age};
+use registry_follow::{MessageEffect, RegistryClock, RejectedMessage, parse_age};
 
-use super::{ANEW, ahead::Ahead, findings, snapshot::Snapshot};
-use crate::{admission::Admission, cache::Cache, startup};
+use super::{REMEDY, findings, snapshot::PartialSnapshot, unsigned::UnsignedCommits};
+use crate::{cache::Cache, catalog_verifier::CatalogVerifier, startup};
 
-/// From so many documents on, proving them is no work for a thread that serves calls.
-const MANY: usize = 32;
+/// Number of documents from which verification moves to a blocking thread.
+const BLOCKING_DOCUMENTS: usize = 32;
 
-/// The receiving end of a stream.
+/// The receiver of a stream.
 #[derive(Debug)]
 pub(super) struct Incoming {
     cache: Cache,
-    admission: Admission,
-    snapshot: Option<Snapshot>,
-    ahead: Ahead,
-    /// What the registry has signed last of what was taken.
+    catalog_verifier: CatalogVerifier,
+    snapshot: Option<PartialSnapshot>,
+    unsigned: UnsignedCommits,
+    /// The time of the latest signature on the catalog.
     signed_at: Option<Timestamp>,
-    /// How old the latest news was when it came; `None` until the server has said that what it told is
-    /// all that it has.
+    /// The age of the latest message at its arrival. `None` until the server has reported that it
+    /// sent everything.
     age: Option<Duration>,
     clock: RegistryClock,
-    /// What was asked for on this stream; what is on its way may be of an earlier one.
+    /// The scopes requested on this stream. Messages in flight can belong to earlier ones.
     scopes: Vec<Scope>,
 }
 
 impl Incoming {
-    pub(super) fn new(cache: Cache, admission: Admission) -> Self {
-        let (snapshot, ahead, scopes) = (None, Ahead::default(), Vec::new());
+    pub(super) fn new(cache: Cache, catalog_verifier: CatalogVerifier) -> Self {
+        let (snapshot, unsigned, scopes) = (None, UnsignedCommits::default(), Vec::new());
         let (signed_at, age, clock) = (None, None, RegistryClock::default());
-        Self { cache, admission, snapshot, ahead, signed_at, age, clock, scopes }
+        Self { cache, catalog_verifier, snapshot, unsigned, signed_at, age, clock, scopes }
     }
 
-    /// When what was taken last was the registry's latest state, by its signature.
+    /// The signed time at which the catalog was the registry's latest state.
     pub(super) fn signed_at(&self) -> Option<Timestamp> {
         self.signed_at
     }
 
-    /// How long ago what was taken last was the registry's latest state, as the server says.
+    /// The age of the catalog according to the server.
     pub(super) fn age(&self) -> Option<Duration> {
         self.age
     }
 
-    /// Notes which part was asked for.
+    /// Records a requested scope.
     pub(super) fn asked_for(&mut self, scope: Scope) {
         self.scopes.push(scope);
     }
 
-    /// Takes one message.
-    pub(super) async fn take(&mut self, response: SyncResponse) -> Result<Taken, Refusal> {
+    pub(super) async fn take(
+        &mut self,
+        response: SyncResponse,
+    ) -> Result<MessageEffect, RejectedMessage> {
         let SyncResponse { message, attestation } = response;
         let Some(message) = message else {
             return Err(self.refuse_next(&"a message without content"));
@@ -69,34 +71,34 @@ impl Incoming {
         match (message, self.snapshot.take()) {
             (Message::SnapshotBegin(begin), None) => {
                 self.snapshot = Some(self.begin(begin)?);
-                Ok(Taken::Part)
+                Ok(MessageEffect::Partial)
             }
             (Message::SnapshotChunk(chunk), Some(snapshot)) => {
                 self.snapshot = Some(snapshot.extended(chunk).await?);
-                Ok(Taken::Part)
+                Ok(MessageEffect::Partial)
             }
             (Message::SnapshotEnd(end), Some(snapshot)) => {
-                let signed = (attestation, self.admission.clone());
+                let signed = (attestation, self.catalog_verifier.clone());
                 let catalog = snapshot.finished(end, signed).await?;
                 let (revision, entities) = (catalog.revision(), catalog.len());
                 self.take_whole(catalog);
                 tracing::info!(%revision, entities, "took a snapshot");
-                Ok(Taken::Applied)
+                Ok(MessageEffect::Applied)
             }
             (Message::Delta(delta), None) => self.delta(delta, attestation).await,
             (Message::Step(step), None) => self.step(step, attestation).await,
             (Message::Progress(progress), None) => self.progress(&progress, attestation),
-            (_, Some(_)) => Err(self.refuse_next(&"another message in the middle of a snapshot")),
-            (_, None) => Err(self.refuse_next(&"a part of a snapshot that did not begin")),
+            (_, Some(_)) => Err(self.refuse_next(&"another message within a snapshot")),
+            (_, None) => Err(self.refuse_next(&"a part of a snapshot without its start")),
         }
     }
 
-    /// How old what comes is, as far as anybody says. What relays pass on is signed, and may be old.
+    /// The age of a message, if known. Relayed messages are signed and can be old.
     fn age_of(&mut self, message: &Message, signed: Option<&Attestation>) -> Option<Duration> {
         if let Message::Progress(progress) = message {
-            let age = told_age(progress.age_ms);
+            let age = parse_age(progress.age_ms);
             if let (Some(signed), Some(age)) = (signed, age) {
-                self.clock.told(signed.time, age);
+                self.clock.record(signed.time, age);
             }
             return age;
         }
@@ -104,192 +106,199 @@ impl Incoming {
         signed.map_or(Some(Duration::ZERO), |signed| self.clock.age_of(signed.time))
     }
 
-    /// Refuses whatever was to come next.
-    fn refuse_next(&self, message: &dyn ToString) -> Refusal {
-        Refusal::new(self.cache.current().revision().next(), message)
+    /// Rejects the next revision.
+    fn refuse_next(&self, message: &dyn ToString) -> RejectedMessage {
+        RejectedMessage::new(self.cache.current().revision().next(), message)
     }
 
     fn begin(
         &self,
         SnapshotBegin { position, entities, settings, scope, oldest_revision }: SnapshotBegin,
-    ) -> Result<Snapshot, Refusal> {
+    ) -> Result<PartialSnapshot, RejectedMessage> {
         let missing = || self.refuse_next(&"a snapshot without its position");
         let position = position.ok_or_else(missing)?;
         let claimed = Revision(position.revision);
-        let position = Position::try_from(position).map_err(|e| Refusal::new(claimed, &e))?;
-        self.check_place(&position)?;
+        let position =
+            Position::try_from(position).map_err(|e| RejectedMessage::new(claimed, &e))?;
+        self.check_position(&position)?;
         let scope = scope.map_or(Ok(Scope::Everything), convert::scope);
-        let scope = scope.map_err(|e| Refusal::new(claimed, &e))?;
+        let scope = scope.map_err(|e| RejectedMessage::new(claimed, &e))?;
         self.check_scope(&scope, claimed)?;
         if oldest_revision > 0 {
             let held = self.cache.current().revision();
-            tracing::info!(%held, oldest_revision, "the registry's stream lacks the next commits; taking a snapshot");
+            tracing::info!(%held, oldest_revision, "the registry no longer has the next commits; receiving a snapshot");
         }
-        Ok(Snapshot::new(position, scope, (entities, settings)))
+        Ok(PartialSnapshot::new(position, scope, (entities, settings)))
     }
 
-    fn check_scope(&self, scope: &Scope, revision: Revision) -> Result<(), Refusal> {
+    fn check_scope(&self, scope: &Scope, revision: Revision) -> Result<(), RejectedMessage> {
         if self.scopes.contains(scope) {
             return Ok(());
         }
-        let message = format!("it is of the scope {scope}, which was not asked for");
-        Err(Refusal::new(revision, &message))
+        let message = format!("it has scope {scope}, which was not requested");
+        Err(RejectedMessage::new(revision, &message))
     }
 
-    /// Whether a snapshot may follow on what is served: the same registry, not older, and the same
-    /// past where that can be seen.
-    fn check_place(&self, position: &Position) -> Result<(), Refusal> {
+    /// Checks that a snapshot can follow the current catalog: the same registry, not older, and the
+    /// same history.
+    fn check_position(&self, position: &Position) -> Result<(), RejectedMessage> {
         let held = self.cache.current();
         let problem = if !self.cache.has_catalog() {
             return Ok(());
         } else if position.registry != *held.registry() {
-            format!("it is registry {}, the cache is of {}", position.registry, held.registry())
+            format!(
+                "the server is registry {}, but the cache belongs to {}",
+                position.registry,
+                held.registry()
+            )
         } else if position.revision < held.revision() {
             format!(
-                "it leads to revision {}, but {} is served already",
+                "the snapshot has revision {}, but {} is already served",
                 position.revision,
                 held.revision()
             )
         } else if position.revision == held.revision() && position.chain != held.chain() {
-            format!("revision {} has another chain hash here than there", position.revision)
+            format!("revision {} has another chain hash than the served one", position.revision)
         } else {
             return Ok(());
         };
-        let message = format!("{problem}; if that is on purpose, {ANEW}");
+        let message = format!("{problem}; if that is on purpose, {REMEDY}");
         Err(Refusal { is_final: true, ..Refusal::new(position.revision, &message) })
     }
 
-    /// What the next delta follows on.
+    /// The state that the next delta follows.
     fn held(&self) -> Arc<Catalog> {
-        self.ahead.catalog().unwrap_or_else(|| self.cache.current())
+        self.unsigned.catalog().unwrap_or_else(|| self.cache.current())
     }
 
     async fn delta(
         &mut self,
         delta: Delta,
         attestation: Option<Attestation>,
-    ) -> Result<Taken, Refusal> {
+    ) -> Result<MessageEffect, RejectedMessage> {
         let revision = Revision(delta.revision);
         if !self.cache.has_catalog() {
-            return Err(Refusal::new(revision, &"a delta before any snapshot"));
+            return Err(RejectedMessage::new(revision, &"a delta without a previous snapshot"));
         }
         let held = self.held();
-        let is_big = delta.documents.len() >= MANY;
-        let admission = self.admission.clone();
-        let refused = move |message: String| Refusal::new(revision, &message);
-        let prove = move || {
+        let is_large = delta.documents.len() >= BLOCKING_DOCUMENTS;
+        let catalog_verifier = self.catalog_verifier.clone();
+        let refused = move |message: String| RejectedMessage::new(revision, &message);
+        let verify_signature = move || {
             let sent = delta.clone();
             let (catalog, sealed) = next(&held, delta)
                 .map_err(|e| refused(e).with(findings::of_delta(&held, &sent)))?;
             let catalog = catalog.with_attestation(attestation);
             if attestation.is_some() {
-                admission.prove(&catalog).map_err(|e| refused(e.to_string()))?;
+                catalog_verifier.verify_signature(&catalog).map_err(|e| refused(e.to_string()))?;
             }
-            Ok::<_, Refusal>((catalog, sealed))
+            Ok::<_, RejectedMessage>((catalog, sealed))
         };
-        let (catalog, sealed) = offloaded_if(is_big, prove).await??;
-        if !self.admission.wants_signature() {
+        let (catalog, sealed) = run_blocking_if(is_large, verify_signature).await??;
+        if !self.catalog_verifier.requires_signature() {
             self.cache.advance(catalog, [sealed]);
-            return Ok(Taken::Applied);
+            return Ok(MessageEffect::Applied);
         }
-        self.ahead.push(catalog.clone(), sealed).map_err(refused)?;
+        self.unsigned.push(catalog.clone(), sealed).map_err(refused)?;
         if attestation.is_none() {
-            return Ok(Taken::Part);
+            return Ok(MessageEffect::Partial);
         }
-        self.take_ahead(catalog);
-        Ok(Taken::Applied)
+        self.take_unsigned(catalog);
+        Ok(MessageEffect::Applied)
     }
 
     async fn step(
         &mut self,
         step: Step,
         attestation: Option<Attestation>,
-    ) -> Result<Taken, Refusal> {
+    ) -> Result<MessageEffect, RejectedMessage> {
         let next = self.cache.current().revision().next();
         let claimed = step.position.as_ref().map_or(next, |position| Revision(position.revision));
-        let is_big = step.entities.len() >= MANY;
+        let is_large = step.entities.len() >= BLOCKING_DOCUMENTS;
         let read = move || {
             let sent = step.entities.clone();
-            let unfit = |e| Refusal::new(claimed, &e).with(findings::of_entities(&sent));
+            let unfit = |e| RejectedMessage::new(claimed, &e).with(findings::of_entities(&sent));
             convert::part_step(step).map_err(unfit)
         };
-        let step = offloaded_if(is_big, read).await??;
-        self.check_place(&step.position)?;
+        let step = run_blocking_if(is_large, read).await??;
+        self.check_position(&step.position)?;
         self.check_scope(&step.scope, claimed)?;
         let held = self.cache.current();
-        let is_big = is_big || held.len() >= MANY;
-        let admission = self.admission.clone();
-        let prove = move || {
+        let is_large = is_large || held.len() >= BLOCKING_DOCUMENTS;
+        let catalog_verifier = self.catalog_verifier.clone();
+        let verify_signature = move || {
             let catalog = stepped(&held, step, claimed)?.with_attestation(attestation);
             let lacks = || startup::missing(&catalog);
-            admission.prove(&catalog).map_err(|e| Refusal::new(claimed, &e).with(lacks()))?;
-            Ok::<_, Refusal>(catalog)
+            catalog_verifier
+                .verify_signature(&catalog)
+                .map_err(|e| RejectedMessage::new(claimed, &e).with(lacks()))?;
+            Ok::<_, RejectedMessage>(catalog)
         };
-        let catalog = offloaded_if(is_big, prove).await??;
+        let catalog = run_blocking_if(is_large, verify_signature).await??;
         self.take_whole(catalog);
-        Ok(Taken::Applied)
+        Ok(MessageEffect::Applied)
     }
 
     fn progress(
         &mut self,
         Progress { revision, chain, content, .. }: &Progress,
         attestation: Option<Attestation>,
-    ) -> Result<Taken, Refusal> {
+    ) -> Result<MessageEffect, RejectedMessage> {
         let revision = Revision(*revision);
-        let refused = |message: &dyn ToString| Refusal::new(revision, message);
+        let refused = |message: &dyn ToString| RejectedMessage::new(revision, message);
         let chain = chain_hash(chain).map_err(|e| refused(&e))?;
         let held = self.held();
-        // Commits that concern other parts are not sent.
+        // The server skips commits outside the scope.
         let moves = **held.scope() != Scope::Everything && revision > held.revision();
         let is_here = (revision, chain) == (held.revision(), held.chain());
         let is_known = moves || is_here && self.cache.has_catalog();
         if !is_known {
             return Err(refused(&if revision == held.revision() {
-                format!("revision {revision} has another chain hash here than there")
+                format!("revision {revision} has another chain hash than the served one")
             } else {
-                format!("nothing new up to revision {revision}, but {} is served", held.revision())
+                format!("the registry is at revision {revision}, but {} is served", held.revision())
             }));
         }
-        // Otherwise something was lost on the way, or overtaken.
+        // Otherwise a message was lost or reordered.
         if !content.is_empty() && content != held.content_digest().as_bytes().as_slice() {
             return Err(refused(&format!(
-                "at revision {revision}, other content is in scope than is held"
+                "at revision {revision}, the registry's content in scope differs from the catalog"
             )));
         }
-        if self.admission.wants_signature() {
-            // Made once, and shared by all copies from then on.
+        if self.catalog_verifier.requires_signature() {
+            // Computed once here, and shared by later copies.
             held.content_digest();
         }
         let catalog = held.at(revision, chain).with_attestation(attestation);
-        self.admission.prove(&catalog).map_err(|e| refused(&e))?;
+        self.catalog_verifier.verify_signature(&catalog).map_err(|e| refused(&e))?;
         if moves {
             self.signed_at = attestation.map(|signed| signed.time);
             self.cache.move_to(catalog);
-            return Ok(Taken::Applied);
+            return Ok(MessageEffect::Applied);
         }
-        if self.ahead.catalog().is_some() {
-            self.take_ahead(catalog);
-            return Ok(Taken::Applied);
+        if self.unsigned.catalog().is_some() {
+            self.take_unsigned(catalog);
+            return Ok(MessageEffect::Applied);
         }
         self.signed_at = attestation.map(|signed| signed.time);
-        Ok(Taken::Current)
+        Ok(MessageEffect::Current)
     }
 
     fn take_whole(&mut self, catalog: Catalog) {
         self.signed_at = catalog.attestation().map(|signed| signed.time);
-        self.ahead = Ahead::default();
+        self.unsigned = UnsignedCommits::default();
         self.cache.replace(catalog);
     }
 
-    /// Takes what waited for the signature that this state has.
-    fn take_ahead(&mut self, catalog: Catalog) {
+    /// Applies the commits that this state's signature covers.
+    fn take_unsigned(&mut self, catalog: Catalog) {
         self.signed_at = catalog.attestation().map(|signed| signed.time);
-        let commits = self.ahead.release();
+        let commits = self.unsigned.release();
         self.cache.advance(catalog, commits);
     }
 }
 
-/// Proves a delta and applies it to a copy.
+/// Verifies a delta, and applies it to a copy of the catalog.
 fn next(held: &Catalog, delta: Delta) -> Result<(Catalog, SealedCommit), String> {
     let sealed = sealed_commit(&held.chain(), delta).map_err(|e| e.to_string())?;
     let mut catalog = held.clone();
@@ -297,36 +306,36 @@ fn next(held: &Catalog, delta: Delta) -> Result<(Catalog, SealedCommit), String>
     Ok((catalog, sealed))
 }
 
-/// Takes a step, and proves that it leads to the content that it claims.
-fn stepped(held: &Catalog, step: PartStep, claimed: Revision) -> Result<Catalog, Refusal> {
-    let refused = |message: &dyn ToString| Refusal::new(claimed, message);
+/// Applies a step, and verifies the resulting content digest.
+fn stepped(held: &Catalog, step: PartStep, claimed: Revision) -> Result<Catalog, RejectedMessage> {
+    let refused = |message: &dyn ToString| RejectedMessage::new(claimed, message);
     let PartStep { position, scope, step, content } = step;
     if **held.scope() == Scope::Everything {
-        return Err(refused(&"a step of a scope, but everything is held"));
+        return Err(refused(&"a scoped step, but the catalog is complete"));
     }
     let place = (position.revision, position.chain);
     let stepped = held.with_delta(place, Arc::new(scope), step);
-    let stepped = stepped.ok_or_else(|| refused(&"it removes what is not there"))?;
+    let stepped = stepped.ok_or_else(|| refused(&"it removes an unknown entity"))?;
     let actual = stepped.content_digest();
     if actual != content {
-        let message = format!("after it the content has the digest {actual}, not {content}");
+        let message = format!("the resulting content has the digest {actual}, not {content}");
         return Err(refused(&message).with(startup::missing(&stepped)));
     }
     Ok(stepped)
 }
 
-/// Does work here, or where it does not hold up calls.
-async fn offloaded_if<T: Send + 'static>(
-    is_big: bool,
+/// Runs `work` here, or on a blocking thread.
+async fn run_blocking_if<T: Send + 'static>(
+    is_large: bool,
     work: impl FnOnce() -> T + Send + 'static,
-) -> Result<T, Refusal> {
-    if is_big { offloaded(work).await } else { Ok(work()) }
+) -> Result<T, RejectedMessage> {
+    if is_large { run_blocking(work).await } else { Ok(work()) }
 }
 
-/// Runs long work where it does not hold up calls.
-pub(super) async fn offloaded<T: Send + 'static>(
+/// Runs `work` on a blocking thread.
+pub(super) async fn run_blocking<T: Send + 'static>(
     work: impl FnOnce() -> T + Send + 'static,
-) -> Result<T, Refusal> {
+) -> Result<T, RejectedMessage> {
     let done = tokio::task::spawn_blocking(work).await;
-    done.map_err(|e| Refusal::new(Revision(0), &format!("the proof could not be made: {e}")))
+    done.map_err(|e| RejectedMessage::new(Revision(0), &format!("the verification failed: {e}")))
 }

@@ -1,4 +1,4 @@
-//! A snapshot on its way: entities and settings proved as they come, and the whole at its end.
+//! A snapshot in transfer: entities and settings are verified on arrival, the whole at the end.
 
 use std::sync::Arc;
 
@@ -11,38 +11,39 @@ use registry_proto::{
     v1::{SnapshotChunk, SnapshotEnd},
 };
 
-use registry_follow::Refusal;
+use registry_follow::RejectedMessage;
 
-use super::{findings, incoming::offloaded};
-use crate::{admission::Admission, startup};
+use super::{findings, incoming::run_blocking};
+use crate::{catalog_verifier::CatalogVerifier, startup};
 
-/// What came so far.
 #[derive(Debug)]
-pub(super) struct Snapshot {
+pub(super) struct PartialSnapshot {
     position: Position,
     scope: Scope,
-    /// How many entities and settings there are to be.
+    /// The announced numbers of entities and settings.
     announced: (u64, u64),
     records: Vec<Record>,
     settings: Vec<(Selector, SelectorSettings)>,
 }
 
-impl Snapshot {
+impl PartialSnapshot {
     pub(super) fn new(position: Position, scope: Scope, announced: (u64, u64)) -> Self {
         Self { position, scope, announced, records: Vec::new(), settings: Vec::new() }
     }
 
-    /// Adds a part.
-    pub(super) async fn extended(mut self, chunk: SnapshotChunk) -> Result<Self, Refusal> {
+    pub(super) async fn extended(mut self, chunk: SnapshotChunk) -> Result<Self, RejectedMessage> {
         let revision = self.position.revision;
-        let part = offloaded(move || {
+        let part = run_blocking(move || {
             let SnapshotChunk { entities, settings } = chunk;
             let sent = entities.clone();
-            let unfit = |e| Refusal::new(revision, &e).with(findings::of_entities(&sent));
+            let unfit = |e| RejectedMessage::new(revision, &e).with(findings::of_entities(&sent));
             let records = entities.into_iter().map(Record::try_from);
             let records = records.collect::<Result<Vec<_>, _>>().map_err(unfit)?;
             let settings = convert::settings(settings);
-            Ok::<_, Refusal>((records, settings.map_err(|e| Refusal::new(revision, &e))?))
+            Ok::<_, RejectedMessage>((
+                records,
+                settings.map_err(|e| RejectedMessage::new(revision, &e))?,
+            ))
         });
         let (records, settings) = part.await??;
         self.records.extend(records);
@@ -50,22 +51,22 @@ impl Snapshot {
         let (entities, settings) = self.announced;
         if self.records.len() as u64 > entities || self.settings.len() as u64 > settings {
             let message =
-                format!("more than the {entities} entities and {settings} settings announced");
-            return Err(Refusal::new(revision, &message));
+                format!("more than the announced {entities} entities and {settings} settings");
+            return Err(RejectedMessage::new(revision, &message));
         }
         Ok(self)
     }
 
-    /// Proves the whole.
+    /// Verifies the complete snapshot.
     pub(super) async fn finished(
         self,
         SnapshotEnd { digest }: SnapshotEnd,
-        signed: (Option<Attestation>, Admission),
-    ) -> Result<Catalog, Refusal> {
+        signed: (Option<Attestation>, CatalogVerifier),
+    ) -> Result<Catalog, RejectedMessage> {
         let Position { registry, revision, chain } = self.position.clone();
-        let expected = convert::digest(&digest).map_err(|e| Refusal::new(revision, &e))?;
+        let expected = convert::digest(&digest).map_err(|e| RejectedMessage::new(revision, &e))?;
         let (announced, _) = self.announced;
-        let restoring = offloaded(move || {
+        let restoring = run_blocking(move || {
             let catalog = Catalog::restore(registry, revision, chain, self.records)
                 .with_settings(Settings::restore(self.settings))
                 .with_scope(Arc::new(self.scope))
@@ -75,12 +76,12 @@ impl Snapshot {
                 format!("{} entities instead of {announced}", catalog.len())
             } else if actual != expected {
                 format!("the snapshot has the digest {actual}, not {expected}")
-            } else if let Err(e) = signed.1.prove(&catalog) {
+            } else if let Err(e) = signed.1.verify_signature(&catalog) {
                 e.to_string()
             } else {
                 return Ok(catalog);
             };
-            Err(Refusal::new(revision, &problem).with(startup::missing(&catalog)))
+            Err(RejectedMessage::new(revision, &problem).with(startup::missing(&catalog)))
         });
         restoring.await?
     }

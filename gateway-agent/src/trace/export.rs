@@ -1,7 +1,7 @@
-//! Sends sampled spans to a collector (OTLP/HTTP), in batches, from a bounded queue. A collector
-//! that is slow or gone costs spans, which are counted, and never a call. Requests carry the
-//! configured headers, which may be credentials: redirects are not followed, and proxies are not
-//! used.
+//! Exports sampled spans to a collector (OTLP/HTTP), in batches, from a bounded queue. A slow or
+//! unreachable collector causes dropped spans, which are counted, but never delays a call. Requests
+//! contain the configured headers, which can be credentials: redirects are not followed and proxies
+//! are not used.
 //!
 //! Exports are not retried: spans that the collector rejects are dropped.
 
@@ -19,58 +19,56 @@ use tokio::{
 };
 use tokio_util::sync::CancellationToken;
 
-use super::{Record, otlp};
+use super::{SpanRecord, otlp};
 use crate::trace::settings::OtlpConfig;
 
-/// How many spans may wait.
-const QUEUE: usize = 4096;
-/// Most spans in one request.
-const BATCH: usize = 512;
-/// How long a batch may wait to be filled.
-const GATHER: Duration = Duration::from_secs(1);
-/// How long a collector may take.
-const SEND: Duration = Duration::from_secs(5);
-/// How long the end waits for what is left.
-const LAST_WAIT: Duration = Duration::from_secs(2);
+/// Maximum queued spans.
+const QUEUE_SPANS: usize = 4096;
+/// Maximum spans per request.
+const BATCH_SPANS: usize = 512;
+/// Maximum delay of an incomplete batch.
+const BATCH_DELAY: Duration = Duration::from_secs(1);
+/// Timeout of a request.
+const SEND_TIMEOUT: Duration = Duration::from_secs(5);
+/// Maximum wait for the last batch at shutdown.
+const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(2);
 
 const DROPPED: &str = "gateway_trace_spans_dropped_total";
-const SENT: &str = "gateway_trace_spans_sent_total";
+const SENT: &str = "gateway_trace_spans_exported_total";
 
-/// The way to the collector.
+/// The exporter's queue.
 #[derive(Debug)]
 pub(super) struct Export {
-    queue: Sender<Arc<Record>>,
-    /// New traces whose ids are not above this are sampled.
-    sampled_up_to: Option<u64>,
+    queue: Sender<Arc<SpanRecord>>,
+    /// The highest trace number that is sampled.
+    sampling_threshold: Option<u64>,
     stop: CancellationToken,
     task: Mutex<Option<JoinHandle<()>>>,
 }
 
 impl Export {
     pub(super) fn start(config: &OtlpConfig, gateway: &str) -> Self {
-        metrics::describe_counter!(DROPPED, "Spans that no collector got.");
-        metrics::describe_counter!(SENT, "Spans that the collector took.");
-        let (queue, waiting) = mpsc::channel(QUEUE);
+        let (queue, waiting) = mpsc::channel(QUEUE_SPANS);
         let stop = CancellationToken::new();
         let exporter = Exporter {
             client: client(),
             url: format!("{}/v1/traces", config.endpoint.trim_end_matches('/')),
             headers: config.headers.clone(),
             gateway: gateway.to_owned(),
-            is_well: true,
+            is_healthy: true,
         };
         let task = tokio::spawn(exporter.run(waiting, stop.clone()));
-        let sampled_up_to = threshold(config.sample_ratio);
-        Self { queue, sampled_up_to, stop, task: Mutex::new(Some(task)) }
+        let sampling_threshold = threshold(config.sample_ratio);
+        Self { queue, sampling_threshold, stop, task: Mutex::new(Some(task)) }
     }
 
-    /// Whether a new trace with this (random) number is to be sampled.
+    /// Whether a new trace with this random number is sampled.
     pub(super) fn samples(&self, number: u64) -> bool {
-        self.sampled_up_to.is_some_and(|up_to| number <= up_to)
+        self.sampling_threshold.is_some_and(|up_to| number <= up_to)
     }
 
-    /// Takes a span if there is room.
-    pub(super) fn offer(&self, record: Arc<Record>) {
+    /// Queues a span if possible.
+    pub(super) fn offer(&self, record: Arc<SpanRecord>) {
         if self.queue.try_send(record).is_err() {
             metrics::counter!(DROPPED, "reason" => "queue-full").increment(1);
         }
@@ -80,18 +78,18 @@ impl Export {
         self.stop.cancel();
         let task = self.task.lock().unwrap_or_else(PoisonError::into_inner).take();
         if let Some(task) = task {
-            let _ = timeout(LAST_WAIT, task).await;
+            let _ = timeout(SHUTDOWN_TIMEOUT, task).await;
         }
     }
 }
 
-/// A client that talks to the configured address only.
+/// A client without redirects and proxies.
 fn client() -> reqwest::Client {
     let builder = reqwest::Client::builder().redirect(Policy::none()).no_proxy();
     builder.build().expect("the TLS library works")
 }
 
-/// The largest number that is sampled at this ratio of all.
+/// The highest sampled number for a ratio.
 #[expect(
     clippy::cast_possible_truncation,
     clippy::cast_sign_loss,
@@ -107,22 +105,22 @@ struct Exporter {
     url: String,
     headers: http::HeaderMap,
     gateway: String,
-    is_well: bool,
+    is_healthy: bool,
 }
 
 impl Exporter {
-    async fn run(mut self, mut waiting: Receiver<Arc<Record>>, stop: CancellationToken) {
-        let mut batch = Vec::with_capacity(BATCH);
+    async fn run(mut self, mut waiting: Receiver<Arc<SpanRecord>>, stop: CancellationToken) {
+        let mut batch = Vec::with_capacity(BATCH_SPANS);
         loop {
             tokio::select! {
-                _ = waiting.recv_many(&mut batch, BATCH) => {}
+                _ = waiting.recv_many(&mut batch, BATCH_SPANS) => {}
                 () = stop.cancelled() => break,
             }
             if batch.is_empty() {
                 return;
             }
-            if batch.len() < BATCH {
-                let _ = stop.run_until_cancelled(sleep(GATHER)).await;
+            if batch.len() < BATCH_SPANS {
+                let _ = stop.run_until_cancelled(sleep(BATCH_DELAY)).await;
             }
             fill(&mut batch, &mut waiting);
             self.send(&mut batch).await;
@@ -136,14 +134,14 @@ impl Exporter {
         }
     }
 
-    async fn send(&mut self, batch: &mut Vec<Arc<Record>>) {
+    async fn send(&mut self, batch: &mut Vec<Arc<SpanRecord>>) {
         let body = otlp::request(&self.gateway, batch).to_string();
         let request = self
             .client
             .post(&self.url)
             .headers(self.headers.clone())
             .header("content-type", "application/json")
-            .timeout(SEND)
+            .timeout(SEND_TIMEOUT)
             .body(body);
         let sent = request.send().await.map(|response| response.status());
         let count = batch.len() as u64;
@@ -151,28 +149,28 @@ impl Exporter {
         let is_taken = sent.as_ref().is_ok_and(StatusCode::is_success);
         if is_taken {
             metrics::counter!(SENT).increment(count);
-            if !self.is_well {
-                tracing::info!("the collector of traces takes spans again");
+            if !self.is_healthy {
+                tracing::info!("exporting spans works again");
             }
         } else {
             metrics::counter!(DROPPED, "reason" => "collector").increment(count);
-            if self.is_well {
+            if self.is_healthy {
                 let status = sent.as_ref().ok().map(StatusCode::as_u16);
                 let is_timeout = sent.is_err_and(|error| error.is_timeout());
                 tracing::warn!(
                     status,
                     is_timeout,
-                    "the collector of traces (tracing.otlp.endpoint) does not take spans, which are dropped until it does"
+                    "cannot export spans to tracing.otlp.endpoint, they are dropped"
                 );
             }
         }
-        self.is_well = is_taken;
+        self.is_healthy = is_taken;
     }
 }
 
-/// Takes what else is there already, without waiting.
-fn fill(batch: &mut Vec<Arc<Record>>, waiting: &mut Receiver<Arc<Record>>) {
-    while batch.len() < BATCH {
+/// Takes queued spans without waiting.
+fn fill(batch: &mut Vec<Arc<SpanRecord>>, waiting: &mut Receiver<Arc<SpanRecord>>) {
+    while batch.len() < BATCH_SPANS {
         let Ok(record) = waiting.try_recv() else { return };
         batch.push(record);
     }

@@ -4,12 +4,11 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
-use super::{Record, Side};
+use super::{SpanKind, SpanRecord};
 
 const ERROR: u8 = 2;
 
-/// One request with all these spans.
-pub(super) fn request(gateway: &str, records: &[Arc<Record>]) -> Value {
+pub(super) fn request(gateway: &str, records: &[Arc<SpanRecord>]) -> Value {
     let spans: Vec<_> = records.iter().map(|record| span(record)).collect();
     let version = env!("CARGO_PKG_VERSION");
     let resource = [
@@ -27,7 +26,7 @@ fn text(key: &str, value: &str) -> Value {
     json!({ "key": key, "value": { "stringValue": value } })
 }
 
-fn span(record: &Record) -> Value {
+fn span(record: &SpanRecord) -> Value {
     let start_us = u128::from(record.start_us);
     let end_us = start_us + u128::from(record.duration_us);
     let mut attributes = vec![
@@ -40,7 +39,7 @@ fn span(record: &Record) -> Value {
         "traceId": record.context.trace,
         "spanId": record.context.span,
         "name": record.name,
-        "kind": match record.side { Side::Server => 2, Side::Client => 3 },
+        "kind": match record.kind { SpanKind::Server => 2, SpanKind::Client => 3 },
         "startTimeUnixNano": (start_us * 1000).to_string(),
         "endTimeUnixNano": (end_us * 1000).to_string(),
         "attributes": attributes,

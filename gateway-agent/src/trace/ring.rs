@@ -1,6 +1,6 @@
-//! The recent traces, bounded in number, in spans and in bytes; the oldest make room.
+//! Recent traces, limited in number, spans and bytes. The oldest are evicted.
 //!
-//! The spans do not survive the process.
+//! They are lost when the process ends.
 
 #[cfg(test)]
 mod tests;
@@ -12,60 +12,59 @@ use std::{
 
 use gateway_protocol::trace_context::TraceId;
 
-use super::Record;
+use super::SpanRecord;
 use crate::trace::settings::RecentTraces;
 
-/// What a trace takes beside its spans, roughly.
+/// Approximate overhead of a trace, in bytes.
 const TRACE_BYTES: usize = 128;
 
-/// The traces that were seen last, by their first spans.
+/// The recent traces, ordered by their first span.
 #[derive(Debug)]
 pub(super) struct Ring {
     bounds: RecentTraces,
-    kept: Mutex<Kept>,
+    stored: Mutex<StoredTraces>,
 }
 
 #[derive(Debug, Default)]
-struct Kept {
+struct StoredTraces {
     order: VecDeque<TraceId>,
     traces: HashMap<TraceId, Trace>,
     bytes: usize,
 }
 
-/// What is known of one trace.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Trace {
-    /// In the order in which they ended.
-    pub(crate) spans: Vec<Arc<Record>>,
-    /// How many more there were.
+    /// In the order of their ends.
+    pub(crate) spans: Vec<Arc<SpanRecord>>,
+    /// The number of spans beyond the limit.
     pub(crate) dropped: u64,
     bytes: usize,
 }
 
 impl Ring {
     pub(super) fn new(bounds: RecentTraces) -> Self {
-        Self { bounds, kept: Mutex::default() }
+        Self { bounds, stored: Mutex::default() }
     }
 
-    pub(super) fn push(&self, record: Arc<Record>) {
-        let kept = &mut *self.lock();
+    pub(super) fn push(&self, record: Arc<SpanRecord>) {
+        let stored = &mut *self.lock();
         let id = record.context.trace;
-        let trace = kept.traces.entry(id).or_insert_with(|| {
-            kept.order.push_back(id);
-            kept.bytes += TRACE_BYTES;
+        let trace = stored.traces.entry(id).or_insert_with(|| {
+            stored.order.push_back(id);
+            stored.bytes += TRACE_BYTES;
             Trace { bytes: TRACE_BYTES, ..Trace::default() }
         });
         if trace.spans.len() < self.bounds.spans {
             let bytes = record.bytes();
             trace.bytes += bytes;
-            kept.bytes += bytes;
+            stored.bytes += bytes;
             trace.spans.push(record);
         } else {
             trace.dropped += 1;
         }
-        while kept.order.len() > self.bounds.traces || kept.bytes > self.bounds.bytes {
-            let Some(oldest) = kept.order.pop_front() else { return };
-            kept.bytes -= kept.traces.remove(&oldest).map_or(0, |trace| trace.bytes);
+        while stored.order.len() > self.bounds.traces || stored.bytes > self.bounds.bytes {
+            let Some(oldest) = stored.order.pop_front() else { return };
+            stored.bytes -= stored.traces.remove(&oldest).map_or(0, |trace| trace.bytes);
         }
     }
 
@@ -73,19 +72,19 @@ impl Ring {
         self.lock().traces.get(&id).cloned()
     }
 
-    /// The newest first.
+    /// Newest first.
     pub(super) fn newest(&self, most: usize) -> Vec<(TraceId, Trace)> {
-        let kept = self.lock();
-        let found = |id: &TraceId| Some((*id, kept.traces.get(id)?.clone()));
-        kept.order.iter().rev().take(most).filter_map(found).collect()
+        let stored = self.lock();
+        let found = |id: &TraceId| Some((*id, stored.traces.get(id)?.clone()));
+        stored.order.iter().rev().take(most).filter_map(found).collect()
     }
 
-    fn lock(&self) -> MutexGuard<'_, Kept> {
-        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, StoredTraces> {
+        self.stored.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Record {
+impl SpanRecord {
     fn bytes(&self) -> usize {
         let texts = [Some(&self.name), self.agent.as_ref(), self.server.as_ref()];
         size_of::<Self>() + texts.into_iter().flatten().map(|text| text.len()).sum::<usize>()

@@ -2,7 +2,7 @@
 
 use http::HeaderMap;
 
-/// The `tracing` block.
+/// The `tracing` section.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct TracingConfig {
     /// The traces kept for the admin listener. `None`: no traces are kept.

@@ -1,7 +1,6 @@
-//! A composed tool with the routes of everything that it calls.
+//! A composed tool with the routes of all its parts.
 //!
-//! It is made at the first request for the tool, and again when a part changes. A call looks nothing
-//! up.
+//! It is built on first use and after a part changes, so calls need no lookups.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -16,13 +15,13 @@ use registry_core::{
     spec::{Composition, Operation, Spec, Target},
 };
 
-use super::{Offer, hints};
+use super::{ServedTool, hints};
 
-/// A composition with the routes of its parts. Facts that follow from the parts are computed once.
+/// A composition with its parts and the facts derived from them.
 #[derive(Debug)]
 pub struct Composed {
     plan: Arc<Plan>,
-    parts: BTreeMap<Target, Part>,
+    parts: BTreeMap<Target, ComposedPart>,
     hints: Hints,
     is_read_only: bool,
     is_repeatable: bool,
@@ -33,32 +32,32 @@ pub struct Composed {
 }
 
 #[derive(Debug)]
-struct Part {
+struct ComposedPart {
     declared: Dependency,
-    offer: Arc<Offer>,
+    served: Arc<ServedTool>,
 }
 
 impl Composed {
-    /// Returns `None` if the tool is no composition or a part of it cannot be used: a composition that
-    /// cannot complete is not started.
+    /// Returns `None` if the tool is not a composition or a part is unusable: a composition that
+    /// cannot complete must not start.
     pub(super) fn new(
         tool: &Tool,
-        mut part: impl FnMut(&Dependency) -> Option<Arc<Offer>>,
+        mut part: impl FnMut(&Dependency) -> Option<Arc<ServedTool>>,
     ) -> Option<Self> {
         let Implementation::Spec(spec) = &tool.implementation else { return None };
         let Composition { spec, uses } = Composition::parse(spec).ok()?;
         let targets: BTreeSet<_> = uses.into_iter().map(|used| used.target).collect();
         let parts = targets.into_iter().map(|target| {
             let declared = target.declared_in(&tool.depends)?.clone();
-            let offer = part(&declared)?;
-            Some((target, Part { declared, offer }))
+            let served = part(&declared)?;
+            Some((target, ComposedPart { declared, served }))
         });
-        Self::of(spec, parts.collect::<Option<_>>()?)
+        Self::from_parts(spec, parts.collect::<Option<_>>()?)
     }
 
-    fn of(spec: Spec, parts: BTreeMap<Target, Part>) -> Option<Self> {
-        let offers = || parts.values().map(|part| &part.offer);
-        let inner = || offers().filter_map(|offer| offer.composed());
+    fn from_parts(spec: Spec, parts: BTreeMap<Target, ComposedPart>) -> Option<Self> {
+        let served_tools = || parts.values().map(|part| &part.served);
+        let inner = || served_tools().filter_map(|served| served.composed());
         let depth = inner().map(|composed| composed.depth).max().unwrap_or(0) + 1;
         if depth > limits::COMPOSITION_DEPTH {
             return None;
@@ -69,23 +68,23 @@ impl Composed {
         });
         let mut reach: BTreeSet<Name> = tools.cloned().collect();
         let mut servers: BTreeSet<Key> =
-            offers().filter_map(|offer| offer.server().cloned()).collect();
+            served_tools().filter_map(|served| served.server().cloned()).collect();
         for composed in inner() {
             reach.extend(composed.reach.iter().cloned());
             servers.extend(composed.servers.iter().cloned());
         }
-        let facts = |Part { offer, .. }: &Part| gateway_compose::Part {
-            is_read_only: offer.is_read_only(),
-            is_repeatable: offer.is_repeatable(),
-            takes_text: offer.takes_text(),
+        let facts = |ComposedPart { served, .. }: &ComposedPart| gateway_compose::Part {
+            is_read_only: served.is_read_only(),
+            is_repeatable: served.is_repeatable(),
+            takes_text: served.takes_text(),
         };
         let facts = parts.iter().map(|(target, part)| (target.clone(), facts(part))).collect();
         Some(Self {
             plan: Arc::new(Plan::new(spec, facts)),
-            hints: Hints::combined(offers().map(|offer| hints::of_part(offer))),
-            is_read_only: offers().all(|offer| offer.is_read_only()),
-            is_repeatable: offers().all(|offer| offer.is_repeatable()),
-            missing_target: offers().find_map(|offer| offer.missing_target()).cloned(),
+            hints: Hints::combined(served_tools().map(|served| hints::of_part(served))),
+            is_read_only: served_tools().all(|served| served.is_read_only()),
+            is_repeatable: served_tools().all(|served| served.is_repeatable()),
+            missing_target: served_tools().find_map(|served| served.missing_target()).cloned(),
             reach,
             servers,
             depth,
@@ -93,12 +92,10 @@ impl Composed {
         })
     }
 
-    /// The plan to run.
     pub fn plan(&self) -> &Arc<Plan> {
         &self.plan
     }
 
-    /// The combined hints of all parts.
     pub fn hints(&self) -> Hints {
         self.hints
     }
@@ -113,38 +110,36 @@ impl Composed {
         self.is_repeatable
     }
 
-    /// The names of all tools that it calls, also through its parts.
+    /// The names of all called tools, including those of inner compositions.
     pub fn reach(&self) -> &BTreeSet<Name> {
         &self.reach
     }
 
-    /// The servers and agents that it calls, also through its parts.
+    /// The called servers and agents, including those of inner compositions.
     pub(crate) fn servers(&self) -> &BTreeSet<Key> {
         &self.servers
     }
 
-    /// Its first server or agent without a target.
+    /// The first server or agent without a target.
     pub(crate) fn missing_target(&self) -> Option<&Key> {
         self.missing_target.as_ref()
     }
 
-    /// All parts with their declarations.
-    pub fn parts(&self) -> impl Iterator<Item = (&Dependency, &Arc<Offer>)> {
-        self.parts.values().map(|part| (&part.declared, &part.offer))
+    /// All parts with their dependencies.
+    pub fn parts(&self) -> impl Iterator<Item = (&Dependency, &Arc<ServedTool>)> {
+        self.parts.values().map(|part| (&part.declared, &part.served))
     }
 
-    /// Returns the route of a target of the spec.
-    pub(crate) fn part(&self, target: &Target) -> Option<&Arc<Offer>> {
-        self.parts.get(target).map(|part| &part.offer)
+    pub(crate) fn part(&self, target: &Target) -> Option<&Arc<ServedTool>> {
+        self.parts.get(target).map(|part| &part.served)
     }
 
-    /// The tool that receives the unchanged input of the composition. Its input schema applies to the
-    /// composition.
-    pub fn entry(&self) -> Option<&Arc<Offer>> {
+    /// The tool that receives the unchanged input. Its input schema applies to the composition.
+    pub fn entry(&self) -> Option<&Arc<ServedTool>> {
         self.entry_of(self.plan.spec())
     }
 
-    fn entry_of(&self, spec: &Spec) -> Option<&Arc<Offer>> {
+    fn entry_of(&self, spec: &Spec) -> Option<&Arc<ServedTool>> {
         let operation = match spec {
             Spec::Pipeline(pipeline) => {
                 pipeline.steps.first().filter(|step| step.input.is_none()).map(|s| &s.operation)

@@ -1,7 +1,7 @@
-//! A tool's entry in `tools/list`: what its registration says, and from the upstream's own
-//! definition all other members, in the upstream's order.
+//! A tool's entry in `tools/list`: the registered members, and the upstream's for all others, in
+//! the upstream's order.
 //!
-//! `execution` has the task support of this gateway for the client.
+//! `execution` contains the task support of this gateway for the client.
 
 use gateway_protocol::{
     jsonrpc::{Object, ObjectWriter, write_string},
@@ -11,29 +11,29 @@ use registry_core::entity::tool::is_reserved_meta_key;
 use serde_json::{Map, Value, value::RawValue};
 
 use super::{
-    Offer,
+    ServedTool,
     input::{input_of, output_of},
     order::arranged,
 };
 use crate::view::pages::Form;
 
-/// An entry, and whether older clients need another form of it.
+/// An entry. Older clients may need another form.
 pub(super) struct Entry {
     pub(super) json: String,
     pub(super) is_modern_only: bool,
 }
 
-/// Renders the entry of an offer. Before 2026-07-28 an output schema describes an object, and strict
-/// clients reject a whole list over one that does not, so there it is left out.
-pub(super) fn render(offer: &Offer, form: Form) -> Entry {
+/// Renders a tool. Before 2026-07-28, output schemas must describe objects; strict clients reject
+/// a whole list with another one, so it is omitted.
+pub(super) fn render(served: &ServedTool, form: Form) -> Entry {
     let era = form.era();
-    let live = offer.live().and_then(|live| Object::parse(live).ok()).unwrap_or_default();
-    let output = output_of(offer);
+    let live = served.live().and_then(|live| Object::parse(live).ok()).unwrap_or_default();
+    let output = output_of(served);
     let is_modern_only = output.as_ref().is_some_and(|schema| !schema.is_for_objects());
     let output = output.filter(|_| era == Era::Modern || !is_modern_only);
-    let mut members = Members { offer, live: &live, texts: Vec::with_capacity(8) };
+    let mut members = Members { served, live: &live, texts: Vec::with_capacity(8) };
     members.texts();
-    members.put("inputSchema", Some(input_of(offer).schema.text.into()));
+    members.put("inputSchema", Some(input_of(served).schema.text.into()));
     members.put("outputSchema", output.map(|schema| schema.text.into()));
     members.open("annotations", |tool| tool.annotations.as_ref());
     members.put("execution", members.execution(form.has_tasks()));
@@ -43,7 +43,7 @@ pub(super) fn render(offer: &Offer, form: Form) -> Entry {
 }
 
 struct Members<'a> {
-    offer: &'a Offer,
+    served: &'a ServedTool,
     live: &'a Object<'a>,
     texts: Vec<(&'static str, String)>,
 }
@@ -53,13 +53,13 @@ impl<'a> Members<'a> {
         self.texts.extend(text.map(|text| (name, text)));
     }
 
-    /// The upstream's own member, if it begins as it must.
+    /// The upstream's member, if its text starts with `start`.
     fn inherited(&self, name: &str, start: char) -> Option<&'a RawValue> {
         self.live.find(name).filter(|raw| raw.get().starts_with(start))
     }
 
     fn texts(&mut self) {
-        let tool = self.offer.tool();
+        let tool = self.served.tool();
         let name = Some(tool.name.as_str());
         let registered = [
             ("name", name),
@@ -75,17 +75,17 @@ impl<'a> Members<'a> {
         }
     }
 
-    /// An object that MCP leaves open.
+    /// Adds an object with registered, derived or upstream members.
     fn open(
         &mut self,
         name: &'static str,
         registered: impl Fn(&registry_core::entity::Tool) -> Option<&Map<String, Value>>,
     ) {
-        let derived = match (name, self.offer.composed()) {
+        let derived = match (name, self.served.composed()) {
             ("annotations", Some(composed)) => Some(composed.hints().to_annotations()),
             _ => None,
         };
-        let own = registered(self.offer.tool()).cloned().or(derived).map(Value::Object);
+        let own = registered(self.served.tool()).cloned().or(derived).map(Value::Object);
         let live = self.inherited(name, '{');
         let text = match own {
             Some(own) => Some(arranged(&own, live)),
@@ -94,15 +94,15 @@ impl<'a> Members<'a> {
         self.put(name, text);
     }
 
-    /// `execution` with the task support that this gateway gives to the client.
+    /// `execution` with this gateway's task support.
     fn execution(&self, has_tasks: bool) -> Option<String> {
         let live = self.inherited("execution", '{');
-        let own = self.offer.tool().execution.clone();
+        let own = self.served.tool().execution.clone();
         let mut execution = match own {
             Some(own) => own,
             None => serde_json::from_str(live?.get()).ok()?,
         };
-        let support = self.offer.task_support().as_str().filter(|_| has_tasks);
+        let support = self.served.task_support().as_str().filter(|_| has_tasks);
         if let Some(support) = support {
             execution.insert("taskSupport".to_owned(), support.into());
         } else if execution.get("taskSupport").is_some_and(|said| said != "forbidden") {
@@ -111,25 +111,25 @@ impl<'a> Members<'a> {
         (!execution.is_empty()).then(|| arranged(&Value::Object(execution), live))
     }
 
-    /// `_meta` without reserved keys, and with the callers' URIs of MCP Apps. A tool with a projection
-    /// does not inherit it, because the upstream's `_meta` describes other results.
+    /// `_meta` without reserved keys, and with the callers' URIs of MCP Apps. A projected tool
+    /// inherits none, because the upstream's `_meta` describes other results.
     fn meta(&self) -> String {
-        let live = self.inherited("_meta", '{').filter(|_| self.offer.projection().is_none());
-        let own = self.offer.tool().meta.clone();
+        let live = self.inherited("_meta", '{').filter(|_| self.served.projection().is_none());
+        let own = self.served.tool().meta.clone();
         let mut meta = own.unwrap_or_else(|| {
             live.and_then(|raw| serde_json::from_str(raw.get()).ok()).unwrap_or_default()
         });
         meta.retain(|key, _| !is_reserved_meta_key(key));
         let mut meta = Value::Object(meta);
-        rename_interfaces(&mut meta, self.offer);
+        rename_interfaces(&mut meta, self.served);
         if let Value::Object(meta) = &mut meta {
-            let version = self.offer.tool().version.to_string();
+            let version = self.served.tool().version.to_string();
             meta.insert("registry/version".to_owned(), version.into());
         }
         arranged(&meta, live)
     }
 
-    /// The members in the upstream's order, then the others.
+    /// Writes the members in the upstream's order, followed by the others.
     fn finish(self) -> String {
         let Self { live, mut texts, .. } = self;
         let place = |name: &str| live.members().iter().position(|member| member.name == name);
@@ -148,16 +148,16 @@ fn quoted(text: &str) -> String {
     String::from_utf8(out).expect("JSON is text")
 }
 
-fn rename_interfaces(value: &mut Value, offer: &Offer) {
+fn rename_interfaces(value: &mut Value, served: &ServedTool) {
     match value {
         Value::String(text) => {
-            if let Some(known) = offer.interface(text) {
+            if let Some(known) = served.interface(text) {
                 known.clone_into(text);
             }
         }
-        Value::Array(items) => items.iter_mut().for_each(|item| rename_interfaces(item, offer)),
+        Value::Array(items) => items.iter_mut().for_each(|item| rename_interfaces(item, served)),
         Value::Object(members) => {
-            members.values_mut().for_each(|member| rename_interfaces(member, offer));
+            members.values_mut().for_each(|member| rename_interfaces(member, served));
         }
         Value::Null | Value::Bool(_) | Value::Number(_) => {}
     }

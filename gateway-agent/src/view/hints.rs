@@ -1,13 +1,13 @@
-//! The hints of a part of a composition.
+//! The behavior hints of a composition's parts.
 
 use gateway_protocol::jsonrpc::Object;
 use registry_core::entity::Hints;
 use serde_json::value::RawValue;
 
-use super::Offer;
+use super::ServedTool;
 
-/// Returns the registered hints, or else those of the upstream's definition.
-pub(super) fn of_part(part: &Offer) -> Hints {
+/// Returns the registered hints, or those of the upstream's definition.
+pub(super) fn of_part(part: &ServedTool) -> Hints {
     if let Some(annotations) = &part.tool().annotations {
         return Hints::from_annotations(annotations);
     }

@@ -1,7 +1,7 @@
-//! The schemas of an offer as callers see them: registered or inherited, self-contained, without
-//! the hidden fields, as text.
+//! The schemas of a tool as callers see them: registered or inherited, self-contained, without
+//! hidden fields.
 //!
-//! Validation uses exactly the advertised schema.
+//! Arguments are validated by exactly the advertised schema.
 
 use gateway_protocol::jsonrpc::Object;
 use registry_core::{
@@ -10,69 +10,68 @@ use registry_core::{
 };
 use serde_json::{json, value::RawValue};
 
-use super::{Offer, order::arranged, params};
+use super::{ServedTool, order::arranged, params};
 
 pub use super::params::ParamHeader;
 
-/// What takes any arguments.
+/// Accepts any arguments.
 const ANY_OBJECT: &str = r#"{"type":"object"}"#;
 
-/// A self-contained schema.
 #[derive(Debug)]
-pub struct Schema {
-    /// Its JSON text.
+pub struct ServedSchema {
+    /// The JSON text.
     pub text: Box<str>,
-    /// The digest of that text: equal schemas share a compiled validator.
+    /// The digest of the text. Equal schemas share a compiled validator.
     pub digest: Digest,
 }
 
-impl Schema {
+impl ServedSchema {
     fn new(text: String) -> Self {
         Self { digest: Digest::compute(text.as_bytes()), text: text.into_boxed_str() }
     }
 
-    /// Whether it says at the top that it is about an object, as older revisions of MCP demand.
+    /// Whether the top-level type is `object`, as older protocol versions require.
     pub fn is_for_objects(&self) -> bool {
         is_object_schema(&self.text)
     }
 }
 
-/// What callers may send.
+/// The arguments that callers can send.
 #[derive(Debug)]
-pub struct Input {
-    /// The schema of the arguments.
-    pub schema: Schema,
-    /// Arguments that are mirrored into headers.
+pub struct InputSchema {
+    pub schema: ServedSchema,
+    /// Arguments that clients mirror into headers.
     pub params: Vec<ParamHeader>,
-    /// Why the registered schema cannot be used, if so; then the schema above takes anything.
+    /// Why the registered schema is unusable. `schema` then accepts anything.
     pub problem: Option<Unresolved>,
 }
 
-/// The input schema of an offer.
-pub(super) fn input_of(offer: &Offer) -> Input {
-    match input_text(offer) {
-        Ok((text, params)) => Input { schema: Schema::new(text), params, problem: None },
-        Err(problem) => Input {
-            schema: Schema::new(ANY_OBJECT.to_owned()),
+pub(super) fn input_of(served: &ServedTool) -> InputSchema {
+    match input_text(served) {
+        Ok((text, params)) => {
+            InputSchema { schema: ServedSchema::new(text), params, problem: None }
+        }
+        Err(problem) => InputSchema {
+            schema: ServedSchema::new(ANY_OBJECT.to_owned()),
             params: Vec::new(),
             problem: Some(problem),
         },
     }
 }
 
-fn input_text(offer: &Offer) -> Result<(String, Vec<ParamHeader>), Unresolved> {
-    let registered = tool_schema::input(offer.tool(), &|key: &Key| offer.schema(key));
+fn input_text(served: &ServedTool) -> Result<(String, Vec<ParamHeader>), Unresolved> {
+    let registered = tool_schema::input(served.tool(), &|key: &Key| served.schema(key));
     let mut schema = match registered {
         Some(schema) => schema?,
-        None if let Some(composed) = offer.composed() => {
-            // What the first tool demands that gets the arguments as they are.
+        None if let Some(composed) = served.composed() => {
+            // The schema of the tool that receives the composition's input.
             let text = composed.entry().map_or(ANY_OBJECT, |entry| &entry.input().schema.text);
             return Ok((text.to_owned(), Vec::new()));
         }
-        None => match inherited(offer, "inputSchema") {
-            // What needs no change keeps the order of its members, which models do see.
+        None => match inherited(served, "inputSchema") {
+            // An unchanged schema keeps the member order that models see.
             Some(text)
-                if offer.hidden().is_empty()
+                if served.hidden().is_empty()
                     && !params::may_annotate(text)
                     && is_object_schema(text) =>
             {
@@ -80,34 +79,33 @@ fn input_text(offer: &Offer) -> Result<(String, Vec<ParamHeader>), Unresolved> {
             }
             text => {
                 let schema = text.and_then(|text| serde_json::from_str(text).ok());
-                tool_schema::for_callers(schema.unwrap_or_else(|| json!({})), offer.hidden())
+                tool_schema::for_callers(schema.unwrap_or_else(|| json!({})), served.hidden())
             }
         },
     };
-    let params = params::settle(&mut schema);
-    Ok((arranged(&schema, live_member(offer, "inputSchema")), params))
+    let params = params::remove_invalid(&mut schema);
+    Ok((arranged(&schema, live_member(served, "inputSchema")), params))
 }
 
-/// The output schema of an offer, if it has one that can be used. What the upstream promises does not
-/// hold for a projection of it.
-pub(super) fn output_of(offer: &Offer) -> Option<Schema> {
-    match tool_schema::output(offer.tool(), &|key: &Key| offer.schema(key)) {
+/// The output schema of a tool, if usable. The upstream's schema does not describe a projection.
+pub(super) fn output_of(served: &ServedTool) -> Option<ServedSchema> {
+    match tool_schema::output(served.tool(), &|key: &Key| served.schema(key)) {
         Some(schema) => {
-            let schema = arranged(&schema.ok()?, live_member(offer, "outputSchema"));
-            Some(Schema::new(schema))
+            let schema = arranged(&schema.ok()?, live_member(served, "outputSchema"));
+            Some(ServedSchema::new(schema))
         }
-        None if offer.projection().is_some() => None,
-        None => inherited(offer, "outputSchema").map(|text| Schema::new(text.to_owned())),
+        None if served.projection().is_some() => None,
+        None => inherited(served, "outputSchema").map(|text| ServedSchema::new(text.to_owned())),
     }
 }
 
-/// A schema of the upstream's own definition.
-fn inherited<'a>(offer: &'a Offer, member: &str) -> Option<&'a str> {
-    live_member(offer, member).map(RawValue::get).filter(|text| text.starts_with('{'))
+/// The upstream's schema.
+fn inherited<'a>(served: &'a ServedTool, member: &str) -> Option<&'a str> {
+    live_member(served, member).map(RawValue::get).filter(|text| text.starts_with('{'))
 }
 
-fn live_member<'a>(offer: &'a Offer, member: &str) -> Option<&'a RawValue> {
-    Object::parse(offer.live()?).ok()?.find(member)
+fn live_member<'a>(served: &'a ServedTool, member: &str) -> Option<&'a RawValue> {
+    Object::parse(served.live()?).ok()?.find(member)
 }
 
 fn is_object_schema(text: &str) -> bool {

@@ -1,21 +1,20 @@
 //! JSON with object members in the upstream's order.
 //!
-//! Registered documents are canonical (RFC 8785), so their members are sorted. Models and people read
-//! the order that the server's authors chose.
+//! Registered documents are canonical (RFC 8785) with sorted members, but models and people benefit
+//! from the order that the authors chose.
 
 use std::collections::HashSet;
 
 use gateway_protocol::jsonrpc::{Object, write_string};
 use serde_json::{Value, value::RawValue};
 
-/// Longest text of an upstream whose order is followed, in bytes: it is read once for each level.
-const LONGEST: usize = 1024 * 1024;
+/// Longest upstream text whose order is followed, in bytes. It is parsed once per level.
+const MAX_BYTES: usize = 1024 * 1024;
 
-/// Writes a value. The members of each object come in the order of the object at the same place of
-/// `like`; others follow, sorted.
+/// Writes a value. The members of each object follow the order of `like`; others follow, sorted.
 pub(super) fn arranged(value: &Value, like: Option<&RawValue>) -> String {
     let mut text = Vec::new();
-    write(&mut text, value, like.filter(|like| like.get().len() <= LONGEST));
+    write(&mut text, value, like.filter(|like| like.get().len() <= MAX_BYTES));
     String::from_utf8(text).expect("JSON is text")
 }
 

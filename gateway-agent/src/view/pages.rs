@@ -1,10 +1,9 @@
-//! A view's tools as pages of bytes, each rendered when it is first asked for.
+//! A view's tools as pages of bytes, rendered on first use.
 //!
-//! The tools of a server are in the order of `provides` of its registration: the server's own order
-//! after an import. Servers are sorted by name; compositions follow.
+//! The tools of a server are in the order of `provides` of its registration, which an import takes
+//! from the server. Servers are sorted by name; compositions follow.
 //!
-//! A cursor contains the place of the last tool that the caller has seen, so it stays valid when the
-//! list changes.
+//! A cursor contains the position of the last listed tool, so it stays valid when the list changes.
 
 #[cfg(test)]
 mod tests;
@@ -21,28 +20,27 @@ use registry_core::{
     entity::{Provision, Tool},
 };
 
-use super::{Offer, TaskSupport, definition::render};
+use super::{ServedTool, TaskSupport, definition::render};
 
-/// Most tools on a page.
+/// Maximum tools per page.
 pub const PAGE_TOOLS: usize = 500;
-/// A page ends early when it has about this many bytes.
+/// Approximate maximum size of a page, in bytes.
 const PAGE_BYTES: usize = 2 * 1024 * 1024;
 
-/// Longest name in a cursor, in bytes.
-const LONGEST_NAME: usize = 4 * 1024;
+/// Maximum length of a name in a cursor, in bytes.
+const MAX_NAME_BYTES: usize = 4 * 1024;
 
-/// The place of a tool in a list, before its name counts.
+/// The position of a tool in a list, before its name.
 #[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Place {
+pub struct ListPosition {
     is_composed: bool,
     server: Option<Key>,
-    /// Its position among the tools that the server provides; after them if it is none.
+    /// The index in the server's `provides`, or its length if absent.
     position: usize,
 }
 
-impl Place {
-    /// The place of a registered tool.
-    pub(super) fn of(catalog: &Catalog, tool: &Tool) -> Self {
+impl ListPosition {
+    pub(super) fn new(catalog: &Catalog, tool: &Tool) -> Self {
         let Some(source) = tool.source() else {
             return Self { is_composed: true, ..Self::default() };
         };
@@ -52,26 +50,25 @@ impl Place {
             Some(Entity::Server(server)) => &server.provides[..],
             _ => &[],
         };
-        let is_it =
+        let is_new =
             |provided: &Provision| provided.tool == tool.name && provided.version == tool.version;
-        let position = provides.iter().position(is_it).unwrap_or(provides.len());
+        let position = provides.iter().position(is_new).unwrap_or(provides.len());
         Self { is_composed: false, server: Some(server), position }
     }
 }
 
-/// Where a list goes on, opaque to the caller.
+/// The position after which a list continues, opaque to clients.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Cursor(Place, Name);
+pub struct Cursor(ListPosition, Name);
 
-/// A text that is no cursor of ours.
+/// The text is not a cursor of this gateway.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("the cursor was not given out by this gateway")]
+#[error("invalid cursor; start without a cursor")]
 pub struct InvalidCursor;
 
 impl Cursor {
-    /// Reads a cursor.
     pub fn parse(text: &str) -> Result<Self, InvalidCursor> {
-        let text = transparent(text)?;
+        let text = decode_cursor(text)?;
         let mut parts = text.split(' ');
         let mut next = || parts.next().ok_or(InvalidCursor);
         let (name, position, server) = (next()?, next()?, next()?);
@@ -84,30 +81,29 @@ impl Cursor {
             "" => None,
             key => Some(key.parse().map_err(|_| InvalidCursor)?),
         };
-        Ok(Self(Place { is_composed: server.is_none(), server, position }, name))
+        Ok(Self(ListPosition { is_composed: server.is_none(), server, position }, name))
     }
 
-    /// The cursor as text.
     pub fn to_text(&self) -> String {
-        let Self(Place { server, position, .. }, name) = self;
+        let Self(ListPosition { server, position, .. }, name) = self;
         let server = server.as_ref().map_or_else(String::new, Key::to_string);
-        opaque(&format!("{name} {position} {server}"))
+        encode_cursor(&format!("{name} {position} {server}"))
     }
 }
 
-/// A name as a cursor.
-pub fn opaque(name: &str) -> String {
+/// Encodes a name as a cursor.
+pub fn encode_cursor(name: &str) -> String {
     name.bytes().fold(String::from("t"), |mut text, byte| {
-        // Writing into a string cannot fail.
+        // Writing to a string cannot fail.
         let _ = write!(text, "{byte:02x}");
         text
     })
 }
 
-/// The name in a cursor.
-pub fn transparent(text: &str) -> Result<String, InvalidCursor> {
+/// Decodes a cursor.
+pub fn decode_cursor(text: &str) -> Result<String, InvalidCursor> {
     let digits = text.strip_prefix('t').ok_or(InvalidCursor)?.as_bytes();
-    if digits.is_empty() || digits.len() % 2 != 0 || digits.len() > 2 * LONGEST_NAME {
+    if digits.is_empty() || digits.len() % 2 != 0 || digits.len() > 2 * MAX_NAME_BYTES {
         return Err(InvalidCursor);
     }
     let byte = |pair: &[u8]| {
@@ -126,14 +122,14 @@ fn hex(digit: u8) -> Option<u8> {
     }
 }
 
-/// The protocol revision of a list's clients.
+/// The protocol version of a list's clients.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Form {
-    /// Of 2026-07-28.
+    /// 2026-07-28.
     Modern,
-    /// Of the revisions before.
+    /// Before 2025-11-25.
     Legacy,
-    /// Of 2025-11-25, which has tasks.
+    /// 2025-11-25, which has tasks.
     LegacyTasks,
 }
 
@@ -159,42 +155,41 @@ impl Form {
     }
 }
 
-/// One page as it is sent.
+/// A rendered page.
 #[derive(Debug, Clone)]
 pub struct Listing {
     /// A JSON array of tools.
     pub tools: Bytes,
-    /// Where the list goes on, if it does.
+    /// The position after which the list continues.
     pub next: Option<Cursor>,
 }
 
-/// All pages of a view.
 #[derive(Debug, Default)]
 pub(super) struct Pages(Vec<Page>);
 
 #[derive(Debug)]
 struct Page {
-    offers: Vec<Arc<Offer>>,
+    served_tools: Vec<Arc<ServedTool>>,
     modern: OnceLock<Bytes>,
     legacy: OnceLock<Bytes>,
     with_tasks: OnceLock<Bytes>,
 }
 
 impl Pages {
-    /// Cuts sorted offers into pages; a page that says the same as before keeps its bytes.
-    pub(super) fn new(offers: &[Arc<Offer>], previous: Option<&Self>) -> Self {
+    /// Splits sorted tools into pages. Unchanged pages keep their bytes.
+    pub(super) fn new(served_tools: &[Arc<ServedTool>], previous: Option<&Self>) -> Self {
         let mut pages = Vec::new();
-        let mut rest = offers;
+        let mut rest = served_tools;
         while !rest.is_empty() {
             let (page, after) = rest.split_at(page_len(rest));
             let old = previous.and_then(|previous| previous.0.get(pages.len()));
-            pages.push(Page::new(page, old.filter(|old| old.says_the_same(page))));
+            pages.push(Page::new(page, old.filter(|old| old.is_unchanged(page))));
             rest = after;
         }
         Self(pages)
     }
 
-    /// The first page, or the one that holds what comes after the cursor.
+    /// The first page, or the page after a cursor.
     pub(super) fn list(&self, after: Option<&Cursor>, form: Form) -> Listing {
         let index = after.map_or(0, |seen| {
             self.0.partition_point(|page| page.last().is_none_or(|last| last <= *seen))
@@ -207,37 +202,44 @@ impl Pages {
     }
 }
 
-fn page_len(offers: &[Arc<Offer>]) -> usize {
+fn page_len(served_tools: &[Arc<ServedTool>]) -> usize {
     let mut bytes = 0;
-    let fits = |offer: &&Arc<Offer>| {
-        bytes += offer.weight_bytes();
+    let fits = |served: &&Arc<ServedTool>| {
+        bytes += served.weight_bytes();
         bytes <= PAGE_BYTES
     };
-    offers.iter().take(PAGE_TOOLS).take_while(fits).count().max(1)
+    served_tools.iter().take(PAGE_TOOLS).take_while(fits).count().max(1)
 }
 
 impl Page {
-    fn new(offers: &[Arc<Offer>], same: Option<&Self>) -> Self {
+    fn new(served_tools: &[Arc<ServedTool>], same: Option<&Self>) -> Self {
         let kept = |bytes: fn(&Self) -> &OnceLock<Bytes>| {
             same.map(|same| bytes(same).clone()).unwrap_or_default()
         };
         let (modern, legacy) = (kept(|page| &page.modern), kept(|page| &page.legacy));
         let with_tasks = kept(|page| &page.with_tasks);
-        Self { offers: offers.to_vec(), modern, legacy, with_tasks }
+        Self { served_tools: served_tools.to_vec(), modern, legacy, with_tasks }
     }
 
-    fn says_the_same(&self, offers: &[Arc<Offer>]) -> bool {
-        self.offers.len() == offers.len()
-            && self.offers.iter().zip(offers).all(|(a, b)| a.fingerprint() == b.fingerprint())
+    fn is_unchanged(&self, served_tools: &[Arc<ServedTool>]) -> bool {
+        self.served_tools.len() == served_tools.len()
+            && self
+                .served_tools
+                .iter()
+                .zip(served_tools)
+                .all(|(a, b)| a.fingerprint() == b.fingerprint())
     }
 
     fn last(&self) -> Option<Cursor> {
-        self.offers.last().map(|offer| Cursor(offer.place().clone(), offer.name().clone()))
+        self.served_tools
+            .last()
+            .map(|served| Cursor(served.list_position().clone(), served.name().clone()))
     }
 
     fn bytes(&self, form: Form) -> Bytes {
-        let has_tasks =
-            || self.offers.iter().any(|offer| offer.task_support() != TaskSupport::Forbidden);
+        let has_tasks = || {
+            self.served_tools.iter().any(|served| served.task_support() != TaskSupport::Forbidden)
+        };
         match form {
             Form::Modern => self.modern.get_or_init(|| self.render(form).0).clone(),
             Form::LegacyTasks if has_tasks() => {
@@ -249,7 +251,7 @@ impl Page {
         }
     }
 
-    /// Nearly always both forms are the same bytes.
+    /// Both forms are almost always equal.
     fn legacy_bytes(&self) -> Bytes {
         let (modern, differs) = self.render(Form::Modern);
         if differs {
@@ -261,17 +263,17 @@ impl Page {
     fn render(&self, form: Form) -> (Bytes, bool) {
         let mut text = String::from("[");
         let mut differs = false;
-        for offer in &self.offers {
-            if !offer.is_callable_by(form.has_tasks()) {
+        for served in &self.served_tools {
+            if !served.is_callable_by(form.has_tasks()) {
                 tracing::info!(
-                    tool.name = %offer.name(), clients = ?form,
+                    tool.name = %served.name(), clients = ?form,
                     "a tool is not listed to these clients: its server requires task augmentation \
                      (execution.taskSupport), which needs a client of 2025-11-25 and a tool without \
                      outputTransform"
                 );
                 continue;
             }
-            let entry = render(offer, form);
+            let entry = render(served, form);
             if text.len() > 1 {
                 text.push(',');
             }

@@ -1,8 +1,8 @@
-//! `x-mcp-header`: arguments that callers mirror into `Mcp-Param-*` headers.
+//! `staleness().check-mcp-header`: arguments that clients mirror into `Mcp-Param-*` headers.
 //!
-//! Clients must drop a tool whose annotations break the rules, and rewriting a schema can break
-//! them (a reference moves, a field hides), so invalid annotations are removed. The gateway always
-//! computes the upstream's headers from the final arguments.
+//! Clients must ignore a tool with invalid annotations, and rewriting a schema can invalidate them
+//! (moved references, hidden fields), so invalid annotations are removed. The gateway computes the
+//! upstream's headers from the final arguments.
 
 #[cfg(test)]
 mod tests;
@@ -15,22 +15,22 @@ use serde_json::{Map, Value};
 
 const KEYWORD: &str = "x-mcp-header";
 
-/// One argument that is mirrored.
+/// A mirrored argument.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ParamHeader {
-    /// The header: `mcp-param-region`.
+    /// The header, for instance `mcp-param-region`.
     pub header: HeaderName,
-    /// The names from the top of the arguments to the value.
+    /// The member names from the top of the arguments.
     pub path: Vec<Box<str>>,
 }
 
-/// Whether a schema's text can have any annotation at all.
+/// Whether the text of a schema can contain annotations.
 pub fn may_annotate(text: &str) -> bool {
     text.contains(KEYWORD)
 }
 
-/// Finds the valid annotations and removes all others.
-pub fn settle(schema: &mut Value) -> Vec<ParamHeader> {
+/// Returns the valid annotations and removes all others from the schema.
+pub fn remove_invalid(schema: &mut Value) -> Vec<ParamHeader> {
     let found = valid(schema);
     *schema = map_objects(schema, &mut |map| {
         map.remove(KEYWORD);
@@ -46,7 +46,7 @@ pub fn settle(schema: &mut Value) -> Vec<ParamHeader> {
     found.into_iter().map(|(param, _)| param).collect()
 }
 
-/// The annotations that keep every rule, each with its own spelling of the name.
+/// The valid annotations with the original spelling of the name.
 fn valid(schema: &Value) -> Vec<(ParamHeader, String)> {
     let mut found = Vec::new();
     collect(schema, &mut Vec::new(), &mut found);
@@ -77,7 +77,7 @@ fn annotation(property: &Map<String, Value>) -> Option<(HeaderName, String)> {
     let spelling = property.get(KEYWORD)?.as_str().filter(|text| !text.is_empty())?;
     let has_plain_type =
         matches!(property.get("type")?.as_str()?, "string" | "integer" | "boolean");
-    // A header name is a token, which is what the rule asks for.
+    // Header names are tokens, as the specification requires.
     let header = HeaderName::from_bytes(format!("mcp-param-{spelling}").as_bytes()).ok()?;
     has_plain_type.then(|| (header, spelling.to_owned()))
 }

@@ -1,26 +1,28 @@
-//! Whether a tool is called as a task of 2025-11-25 (`execution.taskSupport`).
+//! Task support of tools (`execution.taskSupport` of 2025-11-25).
 
 use gateway_protocol::jsonrpc::Object;
 use gateway_upstream::Features;
 use serde_json::value::RawValue;
 
-/// How a tool stands to tasks of 2025-11-25.
+/// Whether a tool can be called as a task.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub enum TaskSupport {
-    /// It is never called as a task.
+    /// Never.
     #[default]
     Forbidden,
-    /// It may be.
+    /// Possible.
     Optional,
-    /// It always is.
+    /// Always.
     Required,
 }
 
 impl TaskSupport {
-    /// By the definition that a server lists. Without the capability of the server nothing in a
-    /// definition counts.
-    pub(super) fn of(features: Option<&Features>, definition: Option<&RawValue>) -> Self {
-        if !features.is_some_and(Features::takes_tasks) {
+    /// Reads the definition of a tool. It counts only if the server declares the capability.
+    pub(super) fn from_definition(
+        features: Option<&Features>,
+        definition: Option<&RawValue>,
+    ) -> Self {
+        if !features.is_some_and(Features::supports_tasks) {
             return Self::Forbidden;
         }
         let member =
@@ -34,7 +36,7 @@ impl TaskSupport {
         }
     }
 
-    /// As `taskSupport` of a definition, where it is not the default.
+    /// The value of `taskSupport`, unless it is the default.
     pub(super) fn as_str(self) -> Option<&'static str> {
         match self {
             Self::Forbidden => None,

@@ -1,4 +1,4 @@
-//! Views over changing catalogs: what is in them, and what is not computed again.
+//! Views of changing catalogs: their content, and reuse of unchanged parts.
 
 use gateway_protocol::mcp::Era;
 use gateway_upstream::Tools;
@@ -6,10 +6,8 @@ use proptest::prelude::*;
 use registry_core::Version;
 use serde_json::{Value, json};
 
-use super::{
-    testing::{Registered, agent, catalog, composed, definitions, schema, tool},
-    *,
-};
+use super::*;
+use crate::testing::{self, Registered, agent, catalog, composed, definitions, schema, tool};
 
 struct World {
     views: Views,
@@ -25,7 +23,7 @@ fn world(first: Arc<Catalog>) -> World {
 
 impl World {
     fn see(&self, audience: &Audience) -> Arc<View> {
-        self.views.of(&self.views.now(), audience)
+        self.views.view(&self.views.now(), audience)
     }
 
     fn then(&self, catalog: Arc<Catalog>) {
@@ -33,7 +31,7 @@ impl World {
     }
 }
 
-fn of(name: &str) -> Audience {
+fn agent_audience(name: &str) -> Audience {
     Audience::Agent(Key::parse(Kind::Agent, name, "1.0.0").unwrap())
 }
 
@@ -41,7 +39,7 @@ fn listed(view: &View) -> Vec<Value> {
     serde_json::from_slice(&view.list(None, Era::Modern).tools).unwrap()
 }
 
-/// `name@version` of everything on the first page.
+/// `name@version` of all tools on the first page.
 fn names(view: &View) -> Vec<String> {
     let name = |tool: &Value| {
         let (name, version) = (&tool["name"], &tool["_meta"]["registry/version"]);
@@ -51,7 +49,7 @@ fn names(view: &View) -> Vec<String> {
 }
 
 #[test]
-fn each_audience_sees_its_own() {
+fn each_audience_sees_its_tools() {
     let world = world(catalog(
         1,
         vec![
@@ -68,9 +66,9 @@ fn each_audience_sees_its_own() {
             agent("y", "1.0.0", &[]),
         ],
     ));
-    assert_eq!(names(&world.see(&of("x"))), ["a@1.1.0", "b@1.0.0"]);
-    assert_eq!(names(&world.see(&of("y"))), [""; 0]);
-    assert_eq!(names(&world.see(&of("nobody"))), [""; 0]);
+    assert_eq!(names(&world.see(&agent_audience("x"))), ["a@1.1.0", "b@1.0.0"]);
+    assert_eq!(names(&world.see(&agent_audience("y"))), [""; 0]);
+    assert_eq!(names(&world.see(&agent_audience("nobody"))), [""; 0]);
     assert_eq!(names(&world.see(&Audience::Everyone)), ["a@1.0.0", "b@2.0.0", "d@1.0.0"]);
     assert_eq!(names(&world.see(&Audience::Nobody)), [""; 0]);
 }
@@ -103,18 +101,18 @@ fn unregistered_callers_see_newest_version_with_target() {
     assert_eq!(everyone(), ["a@2.0.0"], "it uses the target of the lower version");
     with(&["server/up@2.0.0", "server/other@*"]);
     assert_eq!(everyone(), ["a@3.0.0", "b@1.0.0"]);
-    assert_eq!(names(&world.see(&of("x"))), ["a@3.0.0", "b@1.0.0"]);
+    assert_eq!(names(&world.see(&agent_audience("x"))), ["a@3.0.0", "b@1.0.0"]);
     with(&[]);
     assert_eq!(everyone(), [""; 0]);
     for agent in ["x", "y"] {
-        let view = world.see(&of(agent));
+        let view = world.see(&agent_audience(agent));
         assert_eq!(names(&view), [""; 0], "no list has tools without a target");
         let declared = view.find(&Name::parse(Kind::Tool, "a").unwrap()).unwrap();
         assert!(declared.missing_target().is_some(), "a call names the missing target");
     }
 }
 
-/// These targets, each with these tools.
+/// Targets with their tools.
 #[expect(clippy::needless_pass_by_value, reason = "tests write the value in place")]
 fn listing(targets: &[&str], tools: Value) -> Arc<Definitions> {
     let mut definitions = Arc::unwrap_or_clone(definitions(targets));
@@ -139,7 +137,7 @@ fn with_input(version: &str, input: &Value, description: &str) -> [Registered; 2
 }
 
 #[test]
-fn undeployed_version_gives_way_to_the_deployed_one() {
+fn undeployed_version_is_replaced_by_deployed_one() {
     let input = |name: &str| json!({ "type": "object", "properties": { "a": { "type": "string" } }, "required": [name] });
     let (old, new) = (input("a"), input("b"));
     let at = |second: &Value, description: &str| {
@@ -160,18 +158,18 @@ fn undeployed_version_gives_way_to_the_deployed_one() {
 }
 
 #[test]
-fn unlisted_fallback_serves_what_its_version_registers() {
-    let x = of("x");
-    let of = |name: &str, version: &str, upstream: &str| {
+fn unlisted_fallback_serves_registered_tools() {
+    let x = agent_audience("x");
+    let from_upstream = |name: &str, version: &str, upstream: &str| {
         tool(name, version, json!({ "source": { "serverVersion": version, "tool": upstream } }))
     };
     let world = world(catalog(
         1,
         vec![
-            of("a", "1.0.0", "first"),
-            of("a", "3.0.0", "first"),
-            of("neu", "3.0.0", "neu"),
-            of("renamed", "3.0.0", "first"),
+            from_upstream("a", "1.0.0", "first"),
+            from_upstream("a", "3.0.0", "first"),
+            from_upstream("neu", "3.0.0", "neu"),
+            from_upstream("renamed", "3.0.0", "first"),
             agent("x", "1.0.0", &[("a", "3.0.0"), ("neu", "3.0.0")]),
         ],
     ));
@@ -186,7 +184,7 @@ fn unlisted_fallback_serves_what_its_version_registers() {
 }
 
 #[test]
-fn composition_needs_targets_for_all_its_steps() {
+fn composition_needs_targets_for_all_steps() {
     let step = |id: &str| json!({ "id": id, "operation": { "tool": { "name": id } } });
     let on = |id: &str| json!({ "type": "tool", "name": id, "version": "1.0.0" });
     let both = json!({
@@ -206,14 +204,14 @@ fn composition_needs_targets_for_all_its_steps() {
         ],
     ));
     assert_eq!(names(&world.see(&Audience::Everyone)), ["a@1.0.0"]);
-    assert_eq!(names(&world.see(&of("x"))), [""; 0]);
+    assert_eq!(names(&world.see(&agent_audience("x"))), [""; 0]);
     world.targets.send_replace(definitions(&["server/up@*", "server/other@1.0.0"]));
     assert_eq!(names(&world.see(&Audience::Everyone)), ["b@1.0.0", "a@1.0.0", "both@1.0.0"]);
-    assert_eq!(names(&world.see(&of("x"))), ["both@1.0.0"]);
+    assert_eq!(names(&world.see(&agent_audience("x"))), ["both@1.0.0"]);
 }
 
 #[test]
-fn a_definition_has_what_was_registered_and_any_object_otherwise() {
+fn definition_defaults_to_any_object() {
     let more = json!({
         "title": "T", "description": "d\"q", "annotations": { "readOnlyHint": true },
         "inputSchema": { "$ref": "#In:1.0.0" }, "outputSchema": { "$ref": "#Out:1.0.0" },
@@ -245,7 +243,7 @@ fn a_definition_has_what_was_registered_and_any_object_otherwise() {
     assert_eq!(listed(&view), [bare.clone(), full.clone()]);
     let params = &view.find(&Name::parse(Kind::Tool, "full").unwrap()).unwrap().input().params;
     assert_eq!(params.len(), 1, "the hidden field's header went with it");
-    // Older clients refuse a list with an output schema that is not about an object.
+    // Older clients reject a list with an output schema that does not describe an object.
     let legacy = view.list(None, Era::Legacy).tools;
     let mut expected = full;
     expected.as_object_mut().unwrap().remove("outputSchema");
@@ -253,7 +251,7 @@ fn a_definition_has_what_was_registered_and_any_object_otherwise() {
 }
 
 #[test]
-fn tools_come_in_the_order_of_their_servers() {
+fn tools_follow_order_of_servers() {
     let other = json!({ "source": { "server": "another" } });
     let world = world(catalog(
         1,
@@ -275,7 +273,7 @@ fn tools_come_in_the_order_of_their_servers() {
 }
 
 #[test]
-fn both_eras_share_the_bytes_where_nothing_differs() {
+fn both_eras_share_equal_bytes() {
     let world = world(catalog(1, vec![tool("a", "1.0.0", json!({}))]));
     let view = world.see(&Audience::Everyone);
     let (legacy, modern) = (view.list(None, Era::Legacy), view.list(None, Era::Modern));
@@ -283,7 +281,7 @@ fn both_eras_share_the_bytes_where_nothing_differs() {
 }
 
 #[test]
-fn only_what_changed_is_made_again() {
+fn only_changed_parts_are_rebuilt() {
     let first = || {
         vec![
             tool("a", "1.0.0", json!({})),
@@ -293,25 +291,29 @@ fn only_what_changed_is_made_again() {
         ]
     };
     let world = world(catalog(1, first()));
-    let (x, y, all) = (world.see(&of("x")), world.see(&of("y")), world.see(&Audience::Everyone));
+    let (x, y, all) = (
+        world.see(&agent_audience("x")),
+        world.see(&agent_audience("y")),
+        world.see(&Audience::Everyone),
+    );
     let page = y.list(None, Era::Modern).tools;
-    assert!(Arc::ptr_eq(&x, &world.see(&of("x"))), "nothing changed");
+    assert!(Arc::ptr_eq(&x, &world.see(&agent_audience("x"))), "nothing changed");
 
     let mut second = first();
     second[1] = tool("b", "1.0.0", json!({ "description": "new" }));
     world.then(catalog(2, second));
-    assert!(Arc::ptr_eq(&x, &world.see(&of("x"))), "what changed is not of this agent");
-    assert_ne!(y.fingerprint(), world.see(&of("y")).fingerprint());
+    assert!(Arc::ptr_eq(&x, &world.see(&agent_audience("x"))), "what changed is not of this agent");
+    assert_ne!(y.fingerprint(), world.see(&agent_audience("y")).fingerprint());
     assert_ne!(all.fingerprint(), world.see(&Audience::Everyone).fingerprint());
-    assert_eq!(listed(&world.see(&of("y")))[0]["description"], "new");
+    assert_eq!(listed(&world.see(&agent_audience("y")))[0]["description"], "new");
     assert_eq!(y.list(None, Era::Modern).tools, page, "whoever holds the old view keeps it");
 
     world.then(catalog(3, first()));
-    assert_eq!(y.fingerprint(), world.see(&of("y")).fingerprint());
+    assert_eq!(y.fingerprint(), world.see(&agent_audience("y")).fingerprint());
 }
 
 #[test]
-fn a_schema_behind_a_tool_is_part_of_it() {
+fn changed_schema_rebuilds_its_tool() {
     let with = |kind: &str| {
         let inner = schema("Inner", json!({ "type": kind }));
         let outer = schema("Outer", json!({ "properties": { "a": { "$ref": "#Inner:1.0.0" } } }));
@@ -327,27 +329,27 @@ fn a_schema_behind_a_tool_is_part_of_it() {
 }
 
 #[test]
-fn a_moment_that_has_passed_can_still_be_seen_and_does_not_come_back() {
+fn earlier_snapshot_stays_readable() {
     let world = world(catalog(1, vec![tool("a", "1.0.0", json!({}))]));
     let then = world.views.now();
     world.then(catalog(2, vec![tool("b", "1.0.0", json!({}))]));
     assert_eq!(names(&world.see(&Audience::Everyone)), ["b@1.0.0"]);
     let now = world.see(&Audience::Everyone);
-    assert_eq!(names(&world.views.of(&then, &Audience::Everyone)), ["a@1.0.0"]);
+    assert_eq!(names(&world.views.view(&then, &Audience::Everyone)), ["a@1.0.0"]);
     assert!(Arc::ptr_eq(&now, &world.see(&Audience::Everyone)), "the present was not made again");
 }
 
 #[test]
-fn gone_agents_and_tools_are_forgotten() {
+fn removed_agents_and_tools_are_dropped() {
     let world = world(catalog(
         1,
         vec![tool("a", "1.0.0", json!({})), agent("x", "1.0.0", &[("a", "1.0.0")])],
     ));
-    world.see(&of("x"));
+    world.see(&agent_audience("x"));
     world.then(catalog(2, vec![]));
     world.views.now();
-    assert!(world.views.slots.read().unwrap().is_empty());
-    assert!(world.views.shelf.is_empty());
+    assert!(world.views.cells.read().unwrap().is_empty());
+    assert!(world.views.tool_cache.is_empty());
 }
 
 fn many(count: usize) -> Vec<testing::Registered> {
@@ -355,7 +357,7 @@ fn many(count: usize) -> Vec<testing::Registered> {
 }
 
 #[test]
-fn pages_follow_each_other_and_are_kept_where_nothing_changed() {
+fn unchanged_pages_keep_their_bytes() {
     let world = world(catalog(1, many(1201)));
     let view = world.see(&Audience::Everyone);
     let mut seen = Vec::new();
@@ -382,7 +384,7 @@ fn pages_follow_each_other_and_are_kept_where_nothing_changed() {
 }
 
 #[test]
-fn a_cursor_outlives_the_tool_that_it_names() {
+fn cursor_survives_removed_tool() {
     let world = world(catalog(1, many(1000)));
     let cursor = world.see(&Audience::Everyone).list(None, Era::Modern).next.unwrap();
     let first = cursor.clone();
@@ -405,7 +407,7 @@ fn a_cursor_outlives_the_tool_that_it_names() {
 }
 
 #[test]
-fn big_definitions_make_short_pages() {
+fn large_definitions_shorten_pages() {
     let text = "x".repeat(7 * 1024);
     let tools = (0..600).map(|i| tool(&format!("t{i}"), "1.0.0", json!({ "description": text })));
     let world = world(catalog(1, tools.collect()));
@@ -423,7 +425,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(100))]
 
     #[test]
-    fn views_are_what_brute_force_says(entries in registry()) {
+    fn views_equal_brute_force_model(entries in registry()) {
         let mut tools = std::collections::BTreeMap::new();
         for (name, version, state, declared) in entries {
             tools.entry((name, version)).or_insert((state, declared));
@@ -448,7 +450,7 @@ proptest! {
 
         let declared: Vec<_> = one_version.iter().filter(|(_, (_, state))| *state < 2)
             .map(|(name, (version, _))| format!("{name}@{version}")).collect();
-        prop_assert_eq!(names(&world.see(&of("x"))), declared);
+        prop_assert_eq!(names(&world.see(&agent_audience("x"))), declared);
 
         let newest: Vec<_> = (0..6_u8).filter_map(|name| {
             let usable = tools.iter().filter(|((n, _), (state, _))| *n == name && *state < 2);
@@ -464,7 +466,7 @@ fn skilled(revision: u64, change: impl FnOnce(Registered) -> Registered) -> Arc<
     let skill = |id: &str| json!({ "id": id, "name": id, "description": "d", "tags": [] });
     let mut writer = agent("writer", "1.0.0", &[]);
     writer.document["skills"] = json!([skill("write"), skill("read")]);
-    let of = |skill: &str| {
+    let with_skill = |skill: &str| {
         let mut tool = composed(skill);
         tool.document["depends"] =
             json!([{ "type": "agent", "name": "writer", "version": "1.0.0", "skill": skill }]);
@@ -472,11 +474,11 @@ fn skilled(revision: u64, change: impl FnOnce(Registered) -> Registered) -> Arc<
             json!({ "agent": { "name": "writer", "skill": skill } });
         tool
     };
-    catalog(revision, vec![change(writer), of("write"), of("read")])
+    catalog(revision, vec![change(writer), with_skill("write"), with_skill("read")])
 }
 
 #[test]
-fn a_composition_of_a_skill_is_there_as_long_as_its_agent() {
+fn skill_composition_needs_its_agent() {
     let world = world(skilled(1, |writer| writer));
     world.targets.send_replace(definitions(&["agent/writer@1.0.0"]));
     let first = world.see(&Audience::Everyone);

@@ -1,8 +1,7 @@
-//! Compiled validators: made on first use, shared by equal schemas, bounded in number.
+//! A cache of compiled validators, shared by equal schemas.
 //!
-//! A compiled validator costs about 25 KiB and 40–80 µs, so neither compiling all of them nor
-//! compiling for each call would do. The bound is kept with two halves: when the young half is
-//! full it becomes the old one, and the unused validators of the old half are dropped.
+//! A validator takes about 25 KiB and 40–80 µs to compile. The cache has two halves: when the young
+//! half is full, it replaces the old half and the unused validators of the old half are dropped.
 
 #[cfg(test)]
 mod tests;
@@ -12,16 +11,15 @@ use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use registry_core::Digest;
 use schema_compat::schema_compile::{Validator, compile};
 
-use super::input::Schema;
+use super::input::ServedSchema;
 use foldhash::HashMap;
 
-/// Validators in each half: with 25 KiB each, 256 of them stay under 7 MiB, two halves under 14.
+/// Validators per half: 256 of 25 KiB take about 6.4 MiB.
 const HALF: usize = 256;
 
-/// A validator, or why there is none.
+/// A validator, or why the schema is invalid.
 pub type Compiled = Result<Validator, Box<str>>;
 
-/// All compiled validators.
 #[derive(Debug, Default)]
 pub struct Validators(RwLock<Halves>);
 
@@ -41,14 +39,14 @@ impl Halves {
 }
 
 impl Validators {
-    /// The validator of a self-contained schema. One in the young half is found without an
-    /// exclusive lock, so the threads that serve callers do not wait for one another.
-    pub fn of(&self, schema: &Schema) -> Arc<Compiled> {
+    /// Returns the validator of a self-contained schema. Lookups in the young half take a shared
+    /// lock, so that threads do not block each other.
+    pub fn get(&self, schema: &ServedSchema) -> Arc<Compiled> {
         if let Some(found) = self.read().young.get(&schema.digest) {
             return found.clone();
         }
         let old = self.write().old.remove(&schema.digest);
-        // Compiled outside of the lock: two threads may do it twice, but none waits for it.
+        // Compiled without the lock: two threads may both compile, but neither waits.
         let compiled = old.unwrap_or_else(|| Arc::new(compiled(&schema.text)));
         self.write().insert(schema.digest, compiled.clone());
         compiled

@@ -1,5 +1,5 @@
-//! Connections that break anywhere: whatever happens on the way, the follower ends where its source
-//! is, and every state that it served is a true one.
+//! Connections that break at any point: the follower reaches the state of its source, and every
+//! served state is valid.
 
 use std::{
     net::SocketAddr,
@@ -25,8 +25,8 @@ use crate::{
     script::{Aborted, Answers, Following, Server, hurried, revision_of},
 };
 
-/// A proxy that cuts each connection after so many bytes from the server; when the cuts are used
-/// up, it lets everything through.
+/// A proxy that closes each connection after a number of bytes from the server. After the last
+/// number it forwards everything.
 struct Cutter {
     address: SocketAddr,
     cut: Arc<AtomicUsize>,
@@ -73,7 +73,7 @@ async fn forward(client: TcpStream, server: TcpStream, budget: Option<usize>) {
     up.abort();
 }
 
-/// An honest server over a history that still grows.
+/// A valid server whose history still grows.
 fn honest(
     history: watch::Receiver<History>,
 ) -> impl Fn(usize, registry_proto::v1::Hello) -> Answers {
@@ -118,7 +118,7 @@ async fn follow_through(cuts: Vec<usize>, begin: usize, bursts: Vec<usize>) {
         grow.send_modify(|history| (0..burst).for_each(|_| history.grow(30)));
         sleep(Duration::from_millis(5)).await;
     }
-    // Every cut needs traffic to happen.
+    // Every cut needs traffic.
     while cutter.cut.load(Ordering::SeqCst) < wanted_cuts {
         grow.send_modify(|history| history.grow(200));
         sleep(Duration::from_millis(2)).await;
@@ -130,9 +130,9 @@ async fn follow_through(cuts: Vec<usize>, begin: usize, bursts: Vec<usize>) {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 24, ..ProptestConfig::default() })]
 
-    /// The follower's digest is its source's, wherever the connections broke.
+    /// The follower reaches its source's digest, wherever connections break.
     #[test]
-    fn after_any_cuts_the_follower_is_where_its_source_is(
+    fn follower_reaches_source_after_any_cuts(
         cuts in prop::collection::vec(0_usize..6_000, 0..6),
         begin in 0_usize..30,
         bursts in prop::collection::vec(0_usize..12, 0..6),
@@ -141,9 +141,9 @@ proptest! {
     }
 }
 
-/// Everywhere in the beginning: headers, settings, the first messages.
+/// Cuts everywhere in the first messages: headers, settings, entities.
 #[test]
-fn cut_all_over_the_beginning() {
+fn follower_survives_cuts_at_start() {
     runtime().block_on(async {
         for at in (0..1_200).step_by(7) {
             follow_through(vec![at], 4, Vec::new()).await;

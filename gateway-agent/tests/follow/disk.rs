@@ -1,4 +1,4 @@
-//! The copy on disk: torn, edited, foreign, interrupted at any moment, and shared by mistake.
+//! The copy on disk: damaged, edited, foreign, interrupted at any point, and shared by mistake.
 
 use std::{
     collections::HashSet,
@@ -10,7 +10,7 @@ use gateway_agent::{
     cache::{Cache, CacheError},
     startup::StartupValidation,
 };
-use gateway_policy::Mode;
+use gateway_policy::ValidationMode;
 use registry_core::{Catalog, Digest, Document, Kind, registry_file::write_export};
 use serde_json::json;
 use tempfile::TempDir;
@@ -18,19 +18,19 @@ use tokio_util::sync::CancellationToken;
 
 use crate::history::History;
 
-/// The cache's path in a directory of its own.
+/// The cache's path in its own directory.
 pub(crate) fn place() -> (TempDir, PathBuf) {
     let dir = tempfile::tempdir().expect("a directory");
     let path = dir.path().join("registry-v2.json");
     (dir, path)
 }
 
-/// A file beside the cache.
+/// A file next to the cache.
 pub(crate) fn beside(path: &Path, ending: &str) -> PathBuf {
     PathBuf::from(format!("{}{ending}", path.display()))
 }
 
-/// A gateway's life with this cache: loads it, does something, writes what is to be written.
+/// Opens the cache, runs an action, and flushes.
 pub(crate) async fn live(path: &Path, act: impl FnOnce(&Cache)) -> Cache {
     let (cache, writer) = Cache::open(path, StartupValidation::default()).expect("a cache");
     act(&cache);
@@ -40,13 +40,12 @@ pub(crate) async fn live(path: &Path, act: impl FnOnce(&Cache)) -> Cache {
     cache
 }
 
-/// What a gateway would begin with.
+/// The catalog that a gateway would load.
 pub(crate) fn loaded(path: &Path) -> Option<Digest> {
     let (cache, _writer) = Cache::open(path, StartupValidation::default()).expect("a cache");
     cache.has_catalog().then(|| cache.current().digest())
 }
 
-/// Writes two states, one after the other.
 async fn two_states(path: &Path) -> (Digest, Digest) {
     let history = History::new("r", 2);
     for revision in 1..=2 {
@@ -56,7 +55,7 @@ async fn two_states(path: &Path) -> (Digest, Digest) {
 }
 
 #[tokio::test]
-async fn what_was_written_comes_back() {
+async fn written_catalog_is_loaded() {
     let (_dir, path) = place();
     assert_eq!(loaded(&path), None);
     let history = History::new("r", 6);
@@ -71,7 +70,7 @@ async fn what_was_written_comes_back() {
 }
 
 #[tokio::test]
-async fn torn_at_each_byte_the_previous_copy_is_used() {
+async fn truncated_file_falls_back_to_previous() {
     let (_dir, path) = place();
     let (first, second) = two_states(&path).await;
     let whole = fs::read(&path).expect("the copy");
@@ -79,14 +78,14 @@ async fn torn_at_each_byte_the_previous_copy_is_used() {
     for length in 0..whole.len() {
         fs::write(&path, &whole[..length]).expect("written");
         let digest = loaded(&path).expect("one of both");
-        // Only the newline at the end is no loss.
+        // Only the final line break is optional.
         let expected = if length + 1 == whole.len() { second } else { first };
         assert_eq!(digest, expected, "torn after {length} of {} bytes", whole.len());
     }
 }
 
 #[tokio::test]
-async fn each_corrupted_byte_is_refused_or_harmless() {
+async fn corrupted_bytes_are_rejected_or_harmless() {
     let (_dir, path) = place();
     let (first, second) = two_states(&path).await;
     let whole = fs::read(&path).expect("the copy");
@@ -106,12 +105,12 @@ async fn each_corrupted_byte_is_refused_or_harmless() {
         }
     }
     assert_eq!(outcomes.len(), 2);
-    // White space, and letters of hexadecimal digits whose case is not read: nothing with content.
+    // White space, and the case of hexadecimal digits.
     assert!(harmless.len() * 20 < whole.len() * 3, "{harmless:?}");
 }
 
 #[tokio::test]
-async fn without_a_good_copy_there_is_none() {
+async fn invalid_copies_load_nothing() {
     let (_dir, path) = place();
     two_states(&path).await;
     fs::write(&path, "{}").expect("written");
@@ -123,7 +122,7 @@ async fn without_a_good_copy_there_is_none() {
 }
 
 #[tokio::test]
-async fn a_bad_copy_never_takes_the_place_of_the_previous() {
+async fn invalid_copy_never_replaces_previous() {
     let (_dir, path) = place();
     let (first, _) = two_states(&path).await;
     fs::write(&path, "torn").expect("written");
@@ -139,13 +138,14 @@ async fn a_bad_copy_never_takes_the_place_of_the_previous() {
 }
 
 #[tokio::test]
-async fn a_crash_between_any_two_steps_of_a_write_loses_nothing() {
+async fn crash_during_write_loses_nothing() {
     let history = History::new("r", 3);
     let new = write_export(history.at(3));
     for step in 0..4 {
         let (_dir, path) = place();
         let (_, second) = two_states(&path).await;
-        // As far as the write came: half a temporary file, a whole one, the link, the second name.
+        // The states of an interrupted write: a partial temporary file, a complete one, the link,
+        // the second name.
         let temporary = if step == 0 { &new[..new.len() / 2] } else { &new[..] };
         fs::write(beside(&path, ".tmp"), temporary).expect("written");
         if step >= 2 {
@@ -164,7 +164,7 @@ async fn a_crash_between_any_two_steps_of_a_write_loses_nothing() {
 }
 
 #[tokio::test]
-async fn two_gateways_do_not_share_a_cache() {
+async fn two_gateways_cannot_share_cache() {
     let (_dir, path) = place();
     let first = Cache::open(&path, StartupValidation::default()).expect("a cache");
     let second = Cache::open(&path, StartupValidation::default());
@@ -176,7 +176,7 @@ async fn two_gateways_do_not_share_a_cache() {
 }
 
 #[tokio::test]
-async fn a_directory_that_cannot_be_made_is_said_so() {
+async fn uncreatable_directory_is_reported() {
     let (dir, _) = place();
     fs::write(dir.path().join("file"), "").expect("written");
     let refused = Cache::open(&dir.path().join("file/cache.json"), StartupValidation::default());
@@ -185,7 +185,7 @@ async fn a_directory_that_cannot_be_made_is_said_so() {
 }
 
 #[tokio::test]
-async fn a_write_that_fails_is_made_up_for() {
+async fn failed_write_is_retried() {
     let (_dir, path) = place();
     let history = History::new("r", 2);
     fs::create_dir(beside(&path, ".tmp")).expect("something is in the way");
@@ -199,11 +199,11 @@ async fn a_write_that_fails_is_made_up_for() {
 
 #[tokio::test]
 #[cfg(target_os = "linux")]
-async fn what_cannot_be_written_is_served_all_the_same() {
+async fn unwritable_cache_is_served() {
     let (_dir, path) = place();
     let history = History::new("r", 2);
     live(&path, |cache| cache.replace(history.at(1).clone())).await;
-    // Nobody may create files there, not even root, for whom a read-only directory is none.
+    // Not even root can create files there, for whom a read-only directory is no obstacle.
     let lock = beside(&path, ".lock");
     fs::remove_file(&lock).expect("removed");
     std::os::unix::fs::symlink("/sys/gateway.lock", &lock).expect("a link");
@@ -222,7 +222,7 @@ async fn what_cannot_be_written_is_served_all_the_same() {
 }
 
 #[tokio::test]
-async fn startup_checks_hold_for_the_cache() {
+async fn startup_checks_apply_to_cache() {
     let (_dir, path) = place();
     let server = json!({ "name": "s", "version": "1.0.0",
         "provides": [{ "tool": "gone", "version": "1.0.0" }] });
@@ -236,7 +236,8 @@ async fn startup_checks_hold_for_the_cache() {
     assert_eq!(loaded(&path), None, "a missing tool is an error by default");
     fs::write(beside(&path, ".previous"), write_export(head)).expect("written");
     assert_eq!(loaded(&path), Some(head.digest()), "the previous one is good");
-    let modes = StartupValidation { missing_entity: Mode::Warn, ..StartupValidation::default() };
+    let modes =
+        StartupValidation { missing_entity: ValidationMode::Warn, ..StartupValidation::default() };
     let (cache, _writer) = Cache::open(&path, modes).expect("a cache");
     assert_eq!(cache.current().digest(), broken.digest());
 }

@@ -1,4 +1,4 @@
-//! `file://`: plain files and verified copies, changed, broken, and put back.
+//! `file://`: plain files and exports, changed, invalid and restored.
 
 use std::{
     fs,
@@ -11,7 +11,7 @@ use gateway_agent::{
     cache::Cache,
     config::{Args, Config},
     feed::{Feed, SourceState, Status},
-    freshness::{MaxStaleness, Watchman},
+    freshness::{MaxStaleness, StalenessMonitor},
     source::{self, Discovery, Rejected},
 };
 use gateway_upstream::Upstreams;
@@ -22,7 +22,6 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{disk::place, history::History};
 
-/// A source that is being followed.
 pub(crate) struct Watching {
     pub(crate) cache: Cache,
     pub(crate) status: Status,
@@ -38,9 +37,9 @@ impl Watching {
         let (status, stop) = (Status::new(source), CancellationToken::new());
         let feed = Feed {
             cache: cache.clone(),
-            watchman: Watchman::new(cache.clone(), MaxStaleness::default()),
+            staleness: StalenessMonitor::new(cache.clone(), MaxStaleness::default()),
             status: status.clone(),
-            admission: config.registry.admission(),
+            catalog_verifier: config.registry.catalog_verifier(),
             stop: stop.clone(),
         };
         let ended = tokio::spawn(async move {
@@ -85,7 +84,7 @@ pub(crate) fn plain(names: &[&str]) -> String {
     json!({ "schemaVersion": "2.0", "schemas": schemas }).to_string()
 }
 
-/// A plain file whose only server provides a tool that is not there.
+/// A plain file whose only server provides an unregistered tool.
 pub(crate) fn incomplete() -> String {
     let server = json!({ "name": "s", "version": "1.0.0",
         "provides": [{ "tool": "gone", "version": "1.0.0" }] });
@@ -93,7 +92,7 @@ pub(crate) fn incomplete() -> String {
 }
 
 #[tokio::test]
-async fn a_plain_file_is_followed_and_a_bad_one_changes_nothing() {
+async fn plain_file_is_followed_and_invalid_one_ignored() {
     let (_dir, path) = place();
     fs::write(&path, plain(&["A"])).expect("written");
     let source = format!("file://{}", path.display());
@@ -124,7 +123,7 @@ async fn a_plain_file_is_followed_and_a_bad_one_changes_nothing() {
 }
 
 #[tokio::test]
-async fn the_same_plain_file_after_a_restart_is_the_same_revision() {
+async fn unchanged_file_keeps_revision_after_restart() {
     let (_dir, path) = place();
     fs::write(&path, plain(&["A", "B"])).expect("written");
     let source = format!("file://{}", path.display());
@@ -138,7 +137,7 @@ async fn the_same_plain_file_after_a_restart_is_the_same_revision() {
 }
 
 #[tokio::test]
-async fn a_bad_first_file_ends_it_unless_there_is_something_to_serve() {
+async fn invalid_first_file_ends_without_cache() {
     let (_dir, path) = place();
     fs::write(&path, incomplete()).expect("written");
     let source = format!("file://{}", path.display());
@@ -157,7 +156,7 @@ async fn a_bad_first_file_ends_it_unless_there_is_something_to_serve() {
 }
 
 #[tokio::test]
-async fn a_verified_copy_is_followed_forwards_only() {
+async fn export_is_followed_forward_only() {
     let (_dir, path) = place();
     let history = History::new("r", 5);
     fs::write(&path, write_export(history.at(3))).expect("written");
@@ -171,11 +170,14 @@ async fn a_verified_copy_is_followed_forwards_only() {
     let mut edited = String::from_utf8(write_export(history.at(5))).expect("text");
     edited = edited.replacen("\"revision\":5", "\"revision\":6", 1);
     for (bad, expected) in [
-        (write_export(history.at(4)), "it is of revision 4, but 5 is served"),
-        (write_export(History::new("other", 9).head()), "it is of registry `other`, but `r`"),
-        (write_export(forked.head()), "its history differs"),
-        (edited.into_bytes(), "digest mismatch"),
-        (plain(&["A"]).into_bytes(), "it is of registry `file`, but `r`"),
+        (write_export(history.at(4)), "revision 4, but revision 5 is already served"),
+        (
+            write_export(History::new("other", 9).head()),
+            "registry `other`, but the cache belongs to `r`",
+        ),
+        (write_export(forked.head()), "the history differs"),
+        (edited.into_bytes(), "has the digest"),
+        (plain(&["A"]).into_bytes(), "registry `file`, but the cache belongs to `r`"),
     ] {
         fs::write(&path, bad).expect("written");
         watching.refuses(expected).await;

@@ -1,4 +1,4 @@
-//! What a refusal says of each entity: which one, where in its document, and what is wrong.
+//! Diagnostics of rejected messages: the entity, the position in its document, and the reason.
 
 use std::sync::Arc;
 
@@ -17,10 +17,10 @@ use crate::{
     script::{Following, Server, hurried, then_silence},
 };
 
-/// What the follower holds when the bad message comes.
+/// The catalog when the invalid message arrives.
 const HELD: usize = 4;
 
-/// The answer to these messages.
+/// The NACK of these messages.
 async fn refused(messages: Vec<SyncResponse>, held: Option<Catalog>) -> Nack {
     let mut server = Server::start(move |_, _| then_silence(messages.clone())).await;
     let _following = Following::start(server.address, Cache::in_memory(held), hurried());
@@ -31,7 +31,7 @@ async fn refused(messages: Vec<SyncResponse>, held: Option<Catalog>) -> Nack {
     server.hear_until(nack).await
 }
 
-/// `code key at pointer`, of each.
+/// `code key at pointer` of each diagnostic.
 fn told(found: &[Diagnostic]) -> Vec<String> {
     let line = |found: &Diagnostic| {
         let key = found.entity.as_ref().map(|key| format!("{}@{}", key.name, key.version));
@@ -40,7 +40,7 @@ fn told(found: &[Diagnostic]) -> Vec<String> {
     found.iter().map(line).collect()
 }
 
-/// A document and its commit, which promises these bytes.
+/// A document and a commit with the given bytes.
 fn promising(history: &History, bytes: &[u8]) -> Vec<SyncResponse> {
     let good = history.commit(HELD + 1);
     let (old, new) = (good.documents()[0].digest().to_string(), Digest::compute(bytes).to_string());
@@ -50,7 +50,7 @@ fn promising(history: &History, bytes: &[u8]) -> Vec<SyncResponse> {
 }
 
 #[tokio::test]
-async fn of_a_commit() {
+async fn findings_name_entities_of_commit() {
     let history = History::new("r", HELD + 1);
     let good = history.commit(HELD + 1);
     let altered = |change: &dyn Fn(&mut Delta)| {
@@ -88,7 +88,7 @@ async fn of_a_commit() {
 }
 
 #[tokio::test]
-async fn of_every_entity_of_a_snapshot_and_no_more_than_fit() {
+async fn findings_name_snapshot_entities_up_to_limit() {
     let history = History::new("r", 30);
     let mut messages = snapshot(history.head(), 30);
     for message in &mut messages {
@@ -103,9 +103,9 @@ async fn of_every_entity_of_a_snapshot_and_no_more_than_fit() {
     assert_eq!(told(&nack.diagnostics)[0], "document-invalid S1@1.0.0 at ");
 }
 
-/// A digest says that something is missing; the findings say what.
+/// The digest shows that something is missing; the findings name it.
 #[tokio::test]
-async fn of_what_a_snapshot_left_out() {
+async fn findings_name_omitted_snapshot_entities() {
     let needs = json!({
         "name": "Needs", "version": "1.0.0",
         "schema": { "type": "object", "properties": { "a": { "$ref": "#Needed:1.0.0" } } },

@@ -1,4 +1,4 @@
-//! Bytes from the registry's address that are no messages at all.
+//! Responses that are not gRPC messages.
 
 use axum::{Router, body::Body, http::Response, routing::post};
 use bytes::Bytes;
@@ -13,7 +13,7 @@ use crate::{
     script::{Aborted, Following, hurried},
 };
 
-/// A server that answers every stream with these bytes and then says nothing.
+/// A server that answers every stream with these bytes.
 async fn saying(bytes: &'static [u8]) -> (std::net::SocketAddr, Aborted) {
     let answer = move || async move {
         let body = stream::iter([Ok::<_, std::io::Error>(Bytes::from_static(bytes))]);
@@ -32,12 +32,12 @@ async fn saying(bytes: &'static [u8]) -> (std::net::SocketAddr, Aborted) {
 }
 
 #[tokio::test]
-async fn what_is_no_message_is_refused() {
+async fn invalid_bytes_are_rejected() {
     for (bytes, state) in [
-        (&b"\0\0\0\0\x04\xff\xff\xff\xff"[..], SourceState::Refused),
-        (&b"\0\0\0\0\x03\x0a\x7f\x01"[..], SourceState::Refused),
-        // A length of four gigabytes, a compression that nobody agreed on, a text.
-        (&b"\0\xff\xff\xff\xff"[..], SourceState::Refused),
+        (&b"\0\0\0\0\x04\xff\xff\xff\xff"[..], SourceState::Rejected),
+        (&b"\0\0\0\0\x03\x0a\x7f\x01"[..], SourceState::Rejected),
+        // A length of 4 GiB, an unknown compression, a text.
+        (&b"\0\xff\xff\xff\xff"[..], SourceState::Rejected),
         (&b"\x01\0\0\0\x01x"[..], SourceState::Down),
         (&b"HTTP/1.1 200 OK\r\n\r\n"[..], SourceState::Down),
     ] {
@@ -51,7 +51,7 @@ async fn what_is_no_message_is_refused() {
 }
 
 #[tokio::test]
-async fn a_server_that_speaks_something_else_is_no_registry() {
+async fn server_without_grpc_is_down() {
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
     let address = listener.local_addr().expect("an address");
     let serving = tokio::spawn(async move {

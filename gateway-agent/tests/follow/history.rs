@@ -1,4 +1,4 @@
-//! A registry's history made up for a test: commits, and the catalog after each.
+//! A generated history of a registry: commits, and the catalog after each.
 
 use std::sync::Arc;
 
@@ -12,14 +12,13 @@ use registry_proto::v1::{
 };
 use serde_json::json;
 
-/// The log of one registry.
 #[derive(Debug, Clone)]
 pub(crate) struct History {
     commits: Vec<SealedCommit>,
     catalogs: Vec<Catalog>,
 }
 
-/// A schema whose document has about so many bytes.
+/// A schema whose document has about this size.
 pub(crate) fn schema(name: &str, bytes: usize) -> Arc<Document> {
     let padding = "x".repeat(bytes);
     let value = json!({
@@ -31,13 +30,13 @@ pub(crate) fn schema(name: &str, bytes: usize) -> Arc<Document> {
 }
 
 impl History {
-    /// A registry with so many commits, each registering one schema and every third deprecating
-    /// the one before.
+    /// A registry with this number of commits. Each registers one schema; every third deprecates
+    /// the previous one.
     pub(crate) fn new(registry: &str, revisions: usize) -> Self {
         Self::with_documents(registry, revisions, 10)
     }
 
-    /// The same with documents of about so many bytes.
+    /// The same with documents of about this size.
     pub(crate) fn with_documents(registry: &str, revisions: usize, bytes: usize) -> Self {
         let empty = Catalog::empty(RegistryId::new(registry));
         let mut history = Self { commits: Vec::new(), catalogs: vec![empty] };
@@ -47,7 +46,6 @@ impl History {
         history
     }
 
-    /// One more commit.
     pub(crate) fn grow(&mut self, bytes: usize) {
         let head = self.head();
         let revision = head.revision().next();
@@ -93,12 +91,12 @@ impl History {
         &self.commits[revision - 1]
     }
 
-    /// The messages of the commits after one revision and up to another.
+    /// The messages of the commits after one revision up to another.
     pub(crate) fn deltas(&self, after: usize, to: usize) -> Vec<SyncResponse> {
         (after + 1..=to).map(|revision| delta(self.commit(revision).into())).collect()
     }
 
-    /// What an honest server says to a follower with this position: everything that it lacks.
+    /// The messages that a follower at this position lacks.
     pub(crate) fn answer(&self, after: Option<Revision>) -> Vec<SyncResponse> {
         let head = self.commits.len();
         let mut messages = match after {
@@ -110,28 +108,26 @@ impl History {
     }
 }
 
-/// A message.
 pub(crate) fn response(message: Message) -> SyncResponse {
     SyncResponse { message: Some(message), attestation: None }
 }
 
-/// A commit on its way.
 pub(crate) fn delta(delta: Delta) -> SyncResponse {
     response(Message::Delta(delta))
 }
 
-/// Nothing new up to this catalog.
+/// Progress without new commits.
 pub(crate) fn progress(catalog: &Catalog) -> SyncResponse {
     response(Message::Progress(Progress::from(&Position::of_catalog(catalog))))
 }
 
-/// The same from a relay that has not heard of its registry for so long.
+/// Progress of a relay that lost its registry this long ago.
 pub(crate) fn old_progress(catalog: &Catalog, age_ms: u64) -> SyncResponse {
     let progress = Progress { age_ms, ..Progress::from(&Position::of_catalog(catalog)) };
     response(Message::Progress(progress))
 }
 
-/// The beginning of this catalog's snapshot.
+/// The start of a snapshot.
 pub(crate) fn begin(catalog: &Catalog) -> SyncResponse {
     let position = Some((&Position::of_catalog(catalog)).into());
     let (entities, settings) = (catalog.len() as u64, catalog.settings().len() as u64);
@@ -145,13 +141,13 @@ pub(crate) fn begin(catalog: &Catalog) -> SyncResponse {
     }))
 }
 
-/// The end of this catalog's snapshot.
+/// The end of a snapshot.
 pub(crate) fn end(catalog: &Catalog) -> SyncResponse {
     let digest = catalog.digest().as_bytes().to_vec().into();
     response(Message::SnapshotEnd(SnapshotEnd { digest }))
 }
 
-/// A snapshot in chunks of so many entities.
+/// A snapshot in chunks of this number of entities.
 pub(crate) fn snapshot(catalog: &Catalog, chunk: usize) -> Vec<SyncResponse> {
     let entities: Vec<_> = catalog.iter().map(|(_, record)| (&**record).into()).collect();
     let mut messages = vec![begin(catalog)];

@@ -1,4 +1,4 @@
-//! The journal beside a big snapshot: appended, replayed, torn, foreign, stale, compacted.
+//! The journal of a large snapshot: appended, replayed, damaged, foreign, stale and compacted.
 
 use std::{fs, path::Path};
 
@@ -9,16 +9,16 @@ use crate::{
     history::History,
 };
 
-/// Documents so big that six of them get a journal.
+/// The size of documents of which six need a journal.
 const BIG: usize = 200_000;
 const SNAPSHOT: usize = 6;
 
-/// A history of which the first six revisions are on disk as a snapshot.
+/// A history whose first six revisions are a snapshot on disk.
 async fn snapshot_of(history: &History, path: &Path) {
     live(path, |cache| cache.replace(history.at(SNAPSHOT).clone())).await;
 }
 
-/// A history with a big snapshot and small commits after it.
+/// A history with a large snapshot and small commits after it.
 fn history(more: usize) -> History {
     let mut history = History::with_documents("r", SNAPSHOT, BIG);
     (0..more).for_each(|_| history.grow(50));
@@ -29,7 +29,7 @@ fn step(history: &History, revision: usize) -> (Catalog, SealedCommit) {
     (history.at(revision).clone(), history.commit(revision).clone())
 }
 
-/// Writes the commits after the snapshot, up to a revision, one life each.
+/// Writes the commits after the snapshot up to a revision, each in its own process life.
 async fn journal_of(history: &History, path: &Path, to: usize) {
     for revision in SNAPSHOT + 1..=to {
         let (catalog, commit) = step(history, revision);
@@ -38,7 +38,7 @@ async fn journal_of(history: &History, path: &Path, to: usize) {
 }
 
 #[tokio::test]
-async fn a_big_catalog_is_not_rewritten_for_each_commit() {
+async fn large_catalog_is_appended_not_rewritten() {
     let (_dir, path) = place();
     let history = history(3);
     snapshot_of(&history, &path).await;
@@ -63,7 +63,7 @@ async fn a_big_catalog_is_not_rewritten_for_each_commit() {
 }
 
 #[tokio::test]
-async fn a_torn_or_damaged_tail_costs_only_the_tail() {
+async fn damaged_tail_loses_only_tail() {
     let (_dir, path) = place();
     let history = history(3);
     snapshot_of(&history, &path).await;
@@ -96,7 +96,7 @@ async fn journal_of_one(history: &History, path: &Path, revision: usize) {
 }
 
 #[tokio::test]
-async fn after_a_torn_tail_nothing_is_appended_to_it() {
+async fn damaged_journal_is_not_extended() {
     let (_dir, path) = place();
     let history = history(4);
     snapshot_of(&history, &path).await;
@@ -117,7 +117,7 @@ async fn after_a_torn_tail_nothing_is_appended_to_it() {
 }
 
 #[tokio::test]
-async fn stale_frames_after_a_crash_in_compaction_are_passed_over() {
+async fn stale_frames_after_compaction_are_skipped() {
     let (_dir, path) = place();
     let history = history(4);
     snapshot_of(&history, &path).await;
@@ -133,7 +133,7 @@ async fn stale_frames_after_a_crash_in_compaction_are_passed_over() {
 }
 
 #[tokio::test]
-async fn a_foreign_journal_is_not_used() {
+async fn foreign_journal_is_rejected() {
     let (_dir, path) = place();
     let history = history(2);
     snapshot_of(&history, &path).await;
@@ -149,7 +149,7 @@ async fn a_foreign_journal_is_not_used() {
 }
 
 #[tokio::test]
-async fn a_long_journal_becomes_a_snapshot() {
+async fn long_journal_is_compacted() {
     let (_dir, path) = place();
     let mut history = history(0);
     snapshot_of(&history, &path).await;
@@ -169,7 +169,7 @@ async fn a_long_journal_becomes_a_snapshot() {
 }
 
 #[tokio::test]
-async fn a_commit_that_does_not_follow_on_the_disk_is_written_as_a_whole() {
+async fn nonconsecutive_commit_rewrites_snapshot() {
     let (_dir, path) = place();
     let history = history(3);
     snapshot_of(&history, &path).await;

@@ -1,6 +1,5 @@
-//! The gateway's following side, from the outside: the Sync client against a scripted server, the
-//! copy on disk against torn and edited files, the other sources against files and HTTP, and the
-//! running gateway with its health.
+//! The sources of catalogs: the Sync client with a scripted server, the copy on disk with damaged
+//! files, file and HTTP sources, and the running gateway with its health.
 
 mod cut;
 mod disk;

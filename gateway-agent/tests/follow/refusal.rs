@@ -1,5 +1,4 @@
-//! Everything that must be refused: each is answered with a NACK, changes nothing, and the stream
-//! is opened anew.
+//! Invalid messages: each is answered with a NACK, changes nothing, and the stream is reopened.
 
 use std::sync::Arc;
 
@@ -16,7 +15,7 @@ use crate::{
     script::{Following, Server, hurried, revision_of, then_silence},
 };
 
-/// What the follower holds when the bad message comes.
+/// The catalog when the invalid message arrives.
 const HELD: usize = 4;
 
 fn nack(message: &sync_request::Message) -> Option<Nack> {
@@ -26,14 +25,14 @@ fn nack(message: &sync_request::Message) -> Option<Nack> {
     }
 }
 
-/// A delta that would be good, changed.
+/// A valid delta with a change.
 fn changed(history: &History, change: impl FnOnce(&mut Delta)) -> Vec<SyncResponse> {
     let mut good = Delta::from(history.commit(HELD + 1));
     change(&mut good);
     vec![delta(good)]
 }
 
-/// A commit whose seal is right, but that does not fit the catalog.
+/// A sealed commit that does not follow the catalog.
 fn resealed(
     history: &History,
     change: impl FnOnce(&mut Commit, &mut Vec<Arc<Document>>),
@@ -51,7 +50,7 @@ fn flipped(bytes: &Bytes, at: usize) -> Bytes {
     bytes.into()
 }
 
-/// A name, the bad messages, and a part of what the NACK must say.
+/// A name, the invalid messages, and a part of the NACK.
 type Case = (&'static str, Vec<SyncResponse>, &'static str);
 
 fn bad_deltas(history: &History) -> Vec<Case> {
@@ -126,12 +125,16 @@ fn bad_snapshots(history: &History) -> Vec<Case> {
         ("missing part", without(1), "entities instead of 5"),
         ("doubled part", doubled, "more than the 5 entities and 0 settings announced"),
         ("edited owner", edited, "the snapshot has the digest"),
-        ("damaged document", damaged, "document digest mismatch"),
-        ("no beginning", without(0), "did not begin"),
-        ("only an end", vec![end(next)], "did not begin"),
-        ("two beginnings", vec![begin(next), begin(next)], "in the middle of a snapshot"),
-        ("delta inside", [vec![begin(next)], history.deltas(HELD, HELD + 1)].concat(), "middle"),
-        ("progress inside", vec![begin(next), progress(held)], "in the middle of a snapshot"),
+        ("damaged document", damaged, "the document's bytes have the digest"),
+        ("no beginning", without(0), "without its start"),
+        ("only an end", vec![end(next)], "without its start"),
+        ("two beginnings", vec![begin(next), begin(next)], "within a snapshot"),
+        (
+            "delta inside",
+            [vec![begin(next)], history.deltas(HELD, HELD + 1)].concat(),
+            "within a snapshot",
+        ),
+        ("progress inside", vec![begin(next), progress(held)], "within a snapshot"),
     ]
 }
 
@@ -142,17 +145,17 @@ fn bad_places(history: &History) -> Vec<Case> {
     overtaking.content = history.at(HELD - 1).content_digest().as_bytes().to_vec().into();
     vec![
         ("nothing", vec![SyncResponse::default()], "without content"),
-        ("ahead", vec![progress(history.at(HELD + 1))], "nothing new up to revision 5, but 4"),
-        ("behind", vec![progress(history.at(HELD - 1))], "nothing new up to revision 3, but 4"),
-        ("overtaking", vec![response(Message::Progress(overtaking))], "other content is in scope"),
+        ("ahead", vec![progress(history.at(HELD + 1))], "at revision 5, but 4 is served"),
+        ("behind", vec![progress(history.at(HELD - 1))], "at revision 3, but 4 is served"),
+        ("overtaking", vec![response(Message::Progress(overtaking))], "content in scope differs"),
         ("forked progress", vec![progress(forked.head())], "another chain hash"),
     ]
 }
 
-/// Bad messages after good ones are answered with a NACK, nothing changes, and the next stream goes
-/// on.
+/// Invalid messages after valid ones are answered with a NACK and change nothing, and the next
+/// stream continues.
 #[tokio::test]
-async fn what_does_not_verify_is_refused_and_changes_nothing() {
+async fn unverified_messages_are_rejected_without_effect() {
     let history = History::new("r", HELD + 2);
     let cases = [bad_deltas(&history), bad_snapshots(&history), bad_places(&history)].concat();
     assert_eq!(cases.len(), 31);
@@ -169,7 +172,7 @@ async fn what_does_not_verify_is_refused_and_changes_nothing() {
         let nack = server.hear_until(nack).await;
         assert!(nack.message.contains(expected), "{name}: {}", nack.message);
         following.reaches(history.head()).await;
-        // Whatever was served on the way is a true state.
+        // Every served state is valid.
         let now = seen.borrow_and_update().clone();
         let revision = usize::try_from(now.revision().0).expect("small");
         assert_eq!(now.digest(), history.at(revision).digest(), "{name}");
@@ -177,7 +180,7 @@ async fn what_does_not_verify_is_refused_and_changes_nothing() {
 }
 
 #[tokio::test]
-async fn a_snapshot_of_another_past_waits_for_people() {
+async fn snapshot_of_other_history_needs_operator() {
     let history = History::new("r", HELD);
     let mut forked = History::new("r", HELD - 1);
     forked.grow(99);
@@ -192,7 +195,7 @@ async fn a_snapshot_of_another_past_waits_for_people() {
         let following = Following::start(server.address, cache, hurried());
         let nack = server.hear_until(nack).await;
         assert!(nack.message.contains(expected), "{}", nack.message);
-        following.is(SourceState::Refused).await;
+        following.is(SourceState::Rejected).await;
         tokio::time::sleep(std::time::Duration::from_millis(200)).await;
         assert_eq!(server.streams(), 1);
         assert_eq!(following.cache.current().digest(), history.head().digest());
@@ -200,7 +203,7 @@ async fn a_snapshot_of_another_past_waits_for_people() {
 }
 
 #[tokio::test]
-async fn a_delta_needs_a_beginning() {
+async fn delta_needs_snapshot() {
     let history = History::new("r", 2);
     let told = history.clone();
     let mut server = Server::start(move |number, _| match number {
@@ -209,12 +212,12 @@ async fn a_delta_needs_a_beginning() {
     })
     .await;
     let following = Following::start(server.address, Cache::in_memory(None), hurried());
-    assert!(server.hear_until(nack).await.message.contains("a delta before any snapshot"));
+    assert!(server.hear_until(nack).await.message.contains("a delta without a previous snapshot"));
     following.reaches(history.head()).await;
 }
 
 #[tokio::test]
-async fn refusing_again_and_again_slows_down() {
+async fn repeated_rejections_back_off() {
     let history = History::new("r", HELD + 1);
     let bad = changed(&history, |d| {
         d.chain = ChainHash::genesis(history.head().registry()).as_bytes().to_vec().into();
@@ -222,10 +225,10 @@ async fn refusing_again_and_again_slows_down() {
     let server = Server::start(move |_, _| then_silence(bad.clone())).await;
     let cache = Cache::in_memory(Some(history.at(HELD).clone()));
     let following = Following::start(server.address, cache, hurried());
-    following.is(SourceState::Refused).await;
+    following.is(SourceState::Rejected).await;
     tokio::time::sleep(std::time::Duration::from_secs(1)).await;
     let streams = server.streams();
-    // Half of the cap on average; without any waits there would be thousands.
+    // Half of the maximum on average; without delays there would be thousands.
     assert!((2..80).contains(&streams), "{streams} streams in a second at a cap of 50 ms");
     assert_eq!(following.cache.current().digest(), history.at(HELD).digest());
 }

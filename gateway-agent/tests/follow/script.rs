@@ -1,4 +1,4 @@
-//! A Sync server that says what a test tells it to, and a gateway's follower in front of it.
+//! A scripted Sync server, and a follower of the gateway.
 
 use std::{
     net::SocketAddr,
@@ -14,7 +14,7 @@ use futures_util::{Stream, StreamExt, stream};
 use gateway_agent::{
     cache::Cache,
     feed::{Feed, SourceState, Status},
-    freshness::{MaxStaleness, Watchman},
+    freshness::{MaxStaleness, StalenessMonitor},
     startup::StartupValidation,
     sync,
 };
@@ -35,7 +35,7 @@ use tokio_stream::wrappers::TcpListenerStream;
 use tokio_util::sync::CancellationToken;
 use tonic::{Request, Response, Status as RpcStatus, Streaming};
 
-/// What a stream says.
+/// The script of a stream.
 pub(crate) type Answers = Pin<Box<dyn Stream<Item = Result<SyncResponse, RpcStatus>> + Send>>;
 type Plan = Arc<dyn Fn(usize, Hello) -> Answers + Send + Sync>;
 
@@ -49,17 +49,15 @@ pub(crate) fn then_end(messages: Vec<SyncResponse>) -> Answers {
     Box::pin(stream::iter(messages.into_iter().map(Ok)))
 }
 
-/// An error.
 pub(crate) fn error(status: RpcStatus) -> Answers {
     Box::pin(stream::iter([Err(status)]))
 }
 
-/// The revision that a follower says it has.
+/// The revision in a follower's hello.
 pub(crate) fn revision_of(hello: &Hello) -> Option<Revision> {
     hello.position.as_ref().map(|position| Revision(position.revision))
 }
 
-/// A running server.
 pub(crate) struct Server {
     pub(crate) address: SocketAddr,
     heard: mpsc::UnboundedReceiver<Message>,
@@ -77,7 +75,8 @@ impl Drop for Aborted {
 }
 
 impl Server {
-    /// Starts a server; the plan says what each stream says, by its number from 0 and its hello.
+    /// Starts a server. The plan returns the script of each stream, by its number from 0 and its
+    /// hello.
     pub(crate) async fn start(
         plan: impl Fn(usize, Hello) -> Answers + Send + Sync + 'static,
     ) -> Self {
@@ -93,13 +92,13 @@ impl Server {
         Self { address, heard, streams, _task: Aborted(task) }
     }
 
-    /// The next thing that a follower says.
+    /// The next message of the follower.
     pub(crate) async fn hear(&mut self) -> Message {
         let heard = timeout(Duration::from_secs(10), self.heard.recv()).await;
         heard.expect("a message in time").expect("the server runs")
     }
 
-    /// The next message that is wanted.
+    /// The next matching message.
     pub(crate) async fn hear_until<T>(&mut self, wanted: impl Fn(&Message) -> Option<T>) -> T {
         loop {
             if let Some(found) = wanted(&self.hear().await) {
@@ -108,7 +107,7 @@ impl Server {
         }
     }
 
-    /// How many streams were opened.
+    /// The number of opened streams.
     pub(crate) fn streams(&self) -> usize {
         self.streams.load(Ordering::SeqCst)
     }
@@ -152,7 +151,7 @@ impl SyncService for Scripted {
     }
 }
 
-/// A follower that runs, in a hurry.
+/// A follower with short timeouts.
 pub(crate) struct Following {
     pub(crate) cache: Cache,
     pub(crate) status: Status,
@@ -160,7 +159,6 @@ pub(crate) struct Following {
     _task: Aborted,
 }
 
-/// Short times.
 pub(crate) fn hurried() -> Timing {
     Timing {
         connect: Duration::from_secs(5),
@@ -177,14 +175,14 @@ impl Following {
         Self::start_at(&[address], cache, timing)
     }
 
-    /// Follows whichever of these addresses there is.
+    /// Follows one of several addresses.
     pub(crate) fn start_at(addresses: &[SocketAddr], cache: Cache, timing: Timing) -> Self {
         let (status, stop) = (Status::new("test"), CancellationToken::new());
         let feed = Feed {
             cache: cache.clone(),
-            watchman: Watchman::new(cache.clone(), MaxStaleness::default()),
+            staleness: StalenessMonitor::new(cache.clone(), MaxStaleness::default()),
             status: status.clone(),
-            admission: StartupValidation::default().into(),
+            catalog_verifier: StartupValidation::default().into(),
             stop: stop.clone(),
         };
         let follower = Follower {
@@ -215,7 +213,7 @@ impl Following {
         }
     }
 
-    /// Waits until the source is in this state.
+    /// Waits for a state of the source.
     pub(crate) async fn is(&self, state: SourceState) {
         for _ in 0..1000 {
             if self.status.report().state == state {

@@ -1,4 +1,4 @@
-//! The running gateway: ready or not, drained when told to stop, and why it does not run.
+//! The running gateway: readiness, draining and failed starts.
 
 use std::{
     fs,
@@ -43,7 +43,7 @@ impl Running {
         let address = listener.local_addr().expect("an address");
         let stop = CancellationToken::new();
         let ended = tokio::spawn(server::run(
-            server::Entry::Socket(listener),
+            server::EntryPoint::Socket(listener),
             config,
             stop.clone().cancelled_owned(),
         ));
@@ -82,7 +82,7 @@ fn grpc_to_nowhere() -> &'static str {
 }
 
 #[tokio::test]
-async fn serves_from_a_file_and_leaves_a_copy() {
+async fn file_source_is_served_and_cached() {
     let (dir, cache) = place();
     let file = dir.path().join("source.json");
     fs::write(&file, plain(&["A", "B"])).expect("written");
@@ -102,7 +102,7 @@ async fn serves_from_a_file_and_leaves_a_copy() {
 }
 
 #[tokio::test]
-async fn without_a_catalog_it_serves_and_is_not_ready() {
+async fn gateway_without_catalog_is_not_ready() {
     let (_dir, cache) = place();
     let running = Running::start(grpc_to_nowhere(), &cache).await;
     let (status, readiness) = running.readiness().await;
@@ -115,7 +115,7 @@ async fn without_a_catalog_it_serves_and_is_not_ready() {
 }
 
 #[tokio::test]
-async fn with_a_copy_it_is_ready_though_the_registry_is_away() {
+async fn cached_catalog_is_ready_without_registry() {
     let (_dir, cache) = place();
     let history = History::new("r", 4);
     live(&cache, |cache| cache.replace(history.head().clone())).await;
@@ -130,13 +130,13 @@ async fn with_a_copy_it_is_ready_though_the_registry_is_away() {
 }
 
 #[tokio::test]
-async fn it_does_not_run_on_nothing_but_a_bad_file_or_another_gateways_cache() {
+async fn invalid_file_or_locked_cache_prevents_start() {
     let (dir, cache) = place();
     let file = dir.path().join("source.json");
     fs::write(&file, incomplete()).expect("written");
     let running = Running::start(&format!("file://{}", file.display()), &cache).await;
     let refused = running.ended().await.expect_err("refused").to_string();
-    assert!(refused.contains("there is no cache to serve instead"), "{refused}");
+    assert!(refused.contains("the cache has no catalog to serve instead"), "{refused}");
     assert!(refused.contains("provision-unknown"), "{refused}");
     let _held = gateway_agent::cache::Cache::open(&cache, StartupValidation::default());
     let running = Running::start(grpc_to_nowhere(), &cache).await;
@@ -145,7 +145,7 @@ async fn it_does_not_run_on_nothing_but_a_bad_file_or_another_gateways_cache() {
 }
 
 #[tokio::test]
-async fn calls_that_have_begun_finish_and_idle_connections_do_not_hold_it_up() {
+async fn running_calls_finish_and_idle_connections_close() {
     let (_dir, cache) = place();
     let running = Running::start(grpc_to_nowhere(), &cache).await;
     let mut idle = TcpStream::connect(running.address).await.expect("connected");
@@ -171,7 +171,7 @@ async fn calls_that_have_begun_finish_and_idle_connections_do_not_hold_it_up() {
 }
 
 #[tokio::test]
-async fn heads_are_bounded() {
+async fn request_heads_are_limited() {
     let (_dir, cache) = place();
     let running = Running::start(grpc_to_nowhere(), &cache).await;
     for more in [format!("X: {}\r\n", "x".repeat(100_000)), "X: y\r\n".repeat(300)] {

@@ -1,4 +1,5 @@
-//! Following: snapshot, deltas, acknowledgements, resuming, silence, and what only people can mend.
+//! Following: snapshots, deltas, acknowledgments, resumption, silence, and errors that need an
+//! operator.
 
 use std::{collections::HashMap, time::Duration};
 
@@ -24,7 +25,7 @@ fn ack(message: &Message) -> Option<Ack> {
 }
 
 #[tokio::test]
-async fn takes_a_snapshot_and_then_each_commit() {
+async fn snapshot_and_commits_are_applied() {
     let history = History::new("r", 7);
     let told = history.clone();
     let mut server = Server::start(move |_, _| {
@@ -42,13 +43,13 @@ async fn takes_a_snapshot_and_then_each_commit() {
         assert_eq!(server.hear_until(ack).await.applied_revision, applied);
     }
     following.is(SourceState::Live).await;
-    // The server has not said that this is all, and from when it is.
+    // The server has not reported that it sent everything.
     assert_eq!(following.cache.age(), None);
     assert_eq!(server.streams(), 1);
 }
 
 #[tokio::test]
-async fn what_is_held_is_as_old_as_the_server_says() {
+async fn catalog_age_comes_from_server() {
     let history = History::new("r", 2);
     for (catches_up, is_old) in [(true, true), (false, false)] {
         let told = history.clone();
@@ -77,7 +78,7 @@ async fn what_is_held_is_as_old_as_the_server_says() {
 }
 
 #[tokio::test]
-async fn an_empty_registry_is_a_catalog_too() {
+async fn empty_registry_is_a_catalog() {
     let history = History::new("r", 1);
     let told = history.clone();
     let server = Server::start(move |_, _| {
@@ -95,10 +96,10 @@ async fn an_empty_registry_is_a_catalog_too() {
 }
 
 #[tokio::test]
-async fn resumes_where_it_was_without_gap_or_duplicate() {
+async fn stream_resumes_without_gap_or_duplicate() {
     let history = History::new("r", 9);
     let told = history.clone();
-    // Each stream says two commits more and ends.
+    // Each stream sends two commits and ends.
     let mut server = Server::start(move |_, hello| match revision_of(&hello) {
         None => then_end(snapshot(told.at(1), 1)),
         Some(revision) => {
@@ -125,7 +126,7 @@ async fn resumes_where_it_was_without_gap_or_duplicate() {
 }
 
 #[tokio::test]
-async fn says_what_is_on_disk_and_begins_there() {
+async fn persisted_revision_is_acknowledged_and_resumed() {
     let history = History::new("r", 3);
     let told = history.clone();
     let mut server =
@@ -155,7 +156,7 @@ async fn says_what_is_on_disk_and_begins_there() {
 }
 
 #[tokio::test]
-async fn says_how_its_disk_is() {
+async fn disk_state_is_acknowledged() {
     let history = History::new("r", 1);
     let told = history.clone();
     let mut server = Server::start(move |_, _| then_silence(snapshot(told.at(1), 1))).await;
@@ -179,7 +180,7 @@ async fn says_how_its_disk_is() {
 }
 
 #[tokio::test]
-async fn a_silent_stream_is_dead() {
+async fn silent_stream_is_reopened() {
     let history = History::new("r", 2);
     let told = history.clone();
     let server = Server::start(move |number, hello| match number {
@@ -194,7 +195,7 @@ async fn a_silent_stream_is_dead() {
 }
 
 #[tokio::test]
-async fn progress_keeps_a_quiet_stream_alive() {
+async fn progress_keeps_quiet_stream_open() {
     let history = History::new("r", 1);
     let told = history.clone();
     let server = Server::start(move |_, _| {
@@ -221,13 +222,13 @@ fn refusal(reason: &str) -> Status {
 }
 
 #[tokio::test]
-async fn another_registrys_cache_is_kept_and_served() {
+async fn cache_of_other_registry_is_kept() {
     for reason in ["REGISTRY_MISMATCH", "CHAIN_MISMATCH", "AHEAD"] {
         let server = Server::start(move |_, _| error(refusal(reason))).await;
         let held = History::new("mine", 5);
         let cache = Cache::in_memory(Some(held.head().clone()));
         let following = Following::start(server.address, cache, hurried());
-        following.is(SourceState::Refused).await;
+        following.is(SourceState::Rejected).await;
         sleep(Duration::from_millis(300)).await;
         assert_eq!(server.streams(), 1, "{reason} is not to be retried in a hurry");
         assert_eq!(following.cache.current().digest(), held.head().digest());
@@ -238,7 +239,7 @@ async fn another_registrys_cache_is_kept_and_served() {
 }
 
 #[tokio::test]
-async fn a_relay_that_is_behind_does_not_keep_from_a_server_that_comes_back() {
+async fn lagging_relay_does_not_block_recovered_server() {
     let history = History::new("r", 5);
     let (told, held) = (history.clone(), history.at(4).clone());
     let server = Server::start(move |number, hello| match number {
@@ -254,7 +255,7 @@ async fn a_relay_that_is_behind_does_not_keep_from_a_server_that_comes_back() {
 }
 
 #[tokio::test]
-async fn a_server_that_is_away_is_tried_until_it_is_back() {
+async fn unavailable_server_is_retried() {
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a port");
     let address = listener.local_addr().expect("an address");
     drop(listener);

@@ -1,4 +1,4 @@
-//! `http(s)://`: polled with its `ETag`, kept when it fails.
+//! `http(s)://`: polling with `ETag`, and failures.
 
 use std::{
     net::SocketAddr,
@@ -64,7 +64,7 @@ async fn answer(State(site): State<Site>, headers: HeaderMap) -> Response {
 }
 
 #[tokio::test]
-async fn a_url_is_polled_and_only_read_when_it_changed() {
+async fn url_is_read_only_when_changed() {
     let history = History::new("r", 4);
     let (site, address, _serving) = Site::start(write_export(history.at(2))).await;
     let url = format!("http://{address}/registry.json");
@@ -81,7 +81,7 @@ async fn a_url_is_polled_and_only_read_when_it_changed() {
     watching.refuses("not valid JSON").await;
     let seen = site.unchanged.load(Ordering::SeqCst);
     watching.until(|_| site.unchanged.load(Ordering::SeqCst) > seen + 1).await;
-    assert_eq!(watching.status.report().state, SourceState::Refused, "304 does not make it good");
+    assert_eq!(watching.status.report().state, SourceState::Rejected, "304 does not make it good");
     site.put(StatusCode::OK, "\"4\"", write_export(history.at(3)));
     watching.refuses("it is of revision 3, but 4 is served").await;
     assert_eq!(watching.cache.current().digest(), history.head().digest());
@@ -90,7 +90,7 @@ async fn a_url_is_polled_and_only_read_when_it_changed() {
 }
 
 #[tokio::test]
-async fn a_plain_file_over_http() {
+async fn plain_file_is_followed_over_http() {
     let (site, address, _serving) = Site::start(plain(&["A"])).await;
     let url = format!("http://{address}/registry.json");
     let watching = Watching::start(&url, Cache::in_memory(None), "");
@@ -103,7 +103,7 @@ async fn a_plain_file_over_http() {
 }
 
 #[tokio::test]
-async fn nobody_there() {
+async fn unreachable_url_is_down() {
     let watching = Watching::start("http://127.0.0.1:9/registry.json", Cache::in_memory(None), "");
     watching.until(|w| w.status.report().state == SourceState::Down).await;
     assert!(!watching.ended.is_finished());

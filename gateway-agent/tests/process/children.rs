@@ -1,12 +1,11 @@
-//! Children over stdio, whatever way they or the gateway end: nothing that they started is left, and
-//! nobody stays unburied; what they may take is limited.
+//! Child processes: however they or the gateway end, no process remains, and resource limits apply.
 
 use std::{fs, path::Path};
 
 use super::{Gateway, send_signal};
 
-/// A server that answers until its input ends, and then goes on, deaf to every polite signal. It
-/// starts a process, one in a session of its own, and one that nobody is the parent of.
+/// A server that answers until its input ends, and then ignores signals. It starts a process, one
+/// in its own session, and an orphan.
 const STUBBORN: &str = r#"
 trap '' TERM HUP INT
 stay() { while :; do sleep 1; done; }
@@ -21,7 +20,7 @@ esac; done
 stay
 "#;
 
-/// What else runs in the gateway's directory: pid and command line.
+/// Other processes in the gateway's directory: pid and command line.
 pub(super) fn others(gateway: &Gateway) -> Vec<(u32, String)> {
     let Ok(dir) = gateway.dir.path().canonicalize() else { return Vec::new() };
     let entries = fs::read_dir("/proc").expect("/proc").flatten();
@@ -53,7 +52,7 @@ fn start(script: &str, limits: &str) -> Gateway {
     Gateway::with_child(script, limits)
 }
 
-/// Waits until the child serves, and gives its process id.
+/// Waits until the child serves, and returns its process id.
 fn served(gateway: &Gateway) -> u32 {
     let path = gateway.dir.path().join("served");
     let pid = |path: &Path| fs::read_to_string(path).ok()?.trim().parse().ok();
@@ -66,7 +65,7 @@ fn served(gateway: &Gateway) -> u32 {
 fn stubborn() -> (Gateway, u32) {
     let gateway = start(STUBBORN, "");
     let child = served(&gateway);
-    // The guard, the child, what it started, and what those sleep with.
+    // The guard, the child, its processes, and their sleeps.
     gateway.until("everybody there", |gateway| others(gateway).len() >= 8);
     (gateway, child)
 }
@@ -76,7 +75,7 @@ fn nobody_is_left(gateway: &Gateway) {
 }
 
 #[test]
-fn a_gateway_that_is_killed_outright_leaves_nobody() {
+fn killed_gateway_leaves_no_process() {
     let (mut gateway, _) = stubborn();
     gateway.signal("KILL");
     assert_eq!(gateway.ended().code(), None);
@@ -84,7 +83,7 @@ fn a_gateway_that_is_killed_outright_leaves_nobody() {
 }
 
 #[test]
-fn a_gateway_that_is_told_to_stop_leaves_nobody() {
+fn terminated_gateway_leaves_no_process() {
     let (mut gateway, _) = stubborn();
     gateway.signal("TERM");
     assert_eq!(gateway.ended().code(), Some(0), "{}", gateway.log());
@@ -92,7 +91,7 @@ fn a_gateway_that_is_told_to_stop_leaves_nobody() {
 }
 
 #[test]
-fn a_second_signal_leaves_nobody_either() {
+fn second_signal_leaves_no_process() {
     let (mut gateway, _) = stubborn();
     gateway.signal("TERM");
     gateway.signal("INT");
@@ -100,7 +99,7 @@ fn a_second_signal_leaves_nobody_either() {
     nobody_is_left(&gateway);
 }
 
-/// Ends a child and sees that another one comes, and nothing stays of the first.
+/// Ends a child, and checks that it is restarted and leaves no process.
 fn is_replaced(end: impl Fn(&Gateway, u32)) {
     let (gateway, child) = stubborn();
     let before = others(&gateway);
@@ -120,12 +119,12 @@ fn is_replaced(end: impl Fn(&Gateway, u32)) {
 }
 
 #[test]
-fn a_child_that_is_killed_leaves_nobody() {
+fn killed_child_leaves_no_process() {
     is_replaced(|_, child| send_signal(child, "KILL"));
 }
 
 #[test]
-fn a_guard_that_is_killed_leaves_nobody_in_its_group() {
+fn killed_guard_leaves_no_process_in_group() {
     let (gateway, child) = stubborn();
     let guard = children(gateway.child.id()).first().expect("a guard").0;
     assert_ne!(guard, child);
@@ -142,11 +141,11 @@ fn a_guard_that_is_killed_leaves_nobody_in_its_group() {
     send_signal(guard, "KILL");
     gateway.until("rid of the group", |gateway| group(gateway) == 0);
     assert_ne!(served(&gateway), child);
-    // What went into sessions of its own and lost its guard is nobody's: it ends with the test.
+    // Processes in their own sessions without a guard end with the test.
 }
 
 #[test]
-fn a_child_that_crashes_or_ends_leaves_nobody() {
+fn crashed_child_leaves_no_process() {
     for end in ["kill -SEGV $$", "exit 3"] {
         let script =
             STUBBORN.replace("echo $$ > served;;", &format!("echo $$ > served; sleep 1; {end};;"));
@@ -162,7 +161,7 @@ fn a_child_that_crashes_or_ends_leaves_nobody() {
 }
 
 #[test]
-fn a_program_that_is_not_there_is_told_of() {
+fn missing_program_is_reported() {
     let gateway = start("exec /nowhere/server", "");
     gateway.until("told", |gateway| {
         let log = gateway.log();
@@ -171,7 +170,7 @@ fn a_program_that_is_not_there_is_told_of() {
 }
 
 #[test]
-fn a_child_and_what_it_starts_are_limited() {
+fn resource_limits_apply_to_descendants() {
     let script = format!("cat /proc/self/limits > limits\n{STUBBORN}");
     let limits =
         "limits: { memoryBytes: 300000000, cpuSeconds: 7, openFiles: 50, processes: 9000 }";
@@ -194,14 +193,14 @@ fn a_child_and_what_it_starts_are_limited() {
 }
 
 #[test]
-fn a_child_that_takes_too_much_is_ended_and_started_again() {
+fn child_beyond_limit_is_restarted() {
     let busy = STUBBORN.replace("echo $$ > served;;", "echo $$ > served; while :; do :; done;;");
     let gateway = start(&busy, "limits: { cpuSeconds: 1 }");
     let first = served(&gateway);
     assert_ne!(served(&gateway), first);
     assert!(gateway.log().contains("signal: 9 (SIGKILL)"), "{}", gateway.log());
 
-    // `tail` keeps the line that does not end: it is what the child started that is limited.
+    // `tail` keeps an endless line in memory: the limit applies to a descendant.
     let greedy =
         "head -c 200000000 /dev/zero | tail -c 200000000 > /dev/null; echo \"tail: $?\" >&2\n";
     let script = format!("{greedy}{STUBBORN}");
@@ -211,7 +210,7 @@ fn a_child_that_takes_too_much_is_ended_and_started_again() {
 }
 
 #[test]
-fn a_guard_takes_little() {
+fn guard_uses_little_memory() {
     let (gateway, _) = stubborn();
     let guard = children(gateway.child.id()).first().expect("a guard").0;
     let rollup = fs::read_to_string(format!("/proc/{guard}/smaps_rollup")).expect("its memory");
@@ -225,7 +224,7 @@ fn a_guard_takes_little() {
 }
 
 #[test]
-fn the_words_for_guards_are_not_for_people() {
+fn guard_arguments_are_internal() {
     let program = env!("CARGO_BIN_EXE_gateway-agent");
     let output = std::process::Command::new(program).arg("guard-child").output().expect("it runs");
     assert_eq!(output.status.code(), Some(125));

@@ -1,5 +1,4 @@
-//! The process itself: signals, exit codes, the limit of open files, what it warns of, and its
-//! children.
+//! The process: signals, exit codes, the limit of open files, warnings and child processes.
 
 #![cfg(target_os = "linux")]
 
@@ -18,20 +17,22 @@ use tempfile::TempDir;
 
 const LOOPBACK: &str = "127.0.0.1:0";
 
-/// A gateway in a process of its own, without a registry.
+/// A gateway process without a registry.
 struct Gateway {
     child: Child,
     port: u16,
+    /// The first line of standard output.
+    start_line: String,
     dir: TempDir,
 }
 
 impl Gateway {
-    /// Starts it from a shell that has run these words before.
+    /// Starts the gateway from a shell that has run these commands.
     fn start(words: &str, listen: &str, source: &str) -> Self {
         Self::start_in(tempfile::tempdir().expect("a directory"), words, listen, source)
     }
 
-    /// Starts one with a target that is this script, with these words more.
+    /// Starts a gateway with a target that runs this script, with additional configuration.
     fn with_child(script: &str, words: &str) -> Self {
         let dir = tempfile::tempdir().expect("a directory");
         fs::write(dir.path().join("child.sh"), script).expect("a script");
@@ -62,7 +63,7 @@ impl Gateway {
         let port = address.and_then(|address| address.rsplit_once(':')?.1.parse().ok());
         let log = || fs::read_to_string(dir.path().join("log"));
         let port = port.unwrap_or_else(|| panic!("{line:?}, {:?}", log()));
-        Self { child, port, dir }
+        Self { child, port, start_line: line, dir }
     }
 
     fn log(&self) -> String {
@@ -94,7 +95,7 @@ impl Gateway {
         }
     }
 
-    /// How it ends, which must be soon.
+    /// Waits briefly for the exit.
     fn ended(&mut self) -> ExitStatus {
         let began = Instant::now();
         loop {
@@ -111,7 +112,7 @@ impl Drop for Gateway {
     fn drop(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
-        // What a gateway that fails its test leaves in its own directory goes with it.
+        // Removes what a failed gateway left in its directory.
         for (pid, _) in children::others(self) {
             let _ = Command::new("kill").args(["-s", "KILL", &pid.to_string()]).status();
         }
@@ -128,8 +129,8 @@ fn without_registry(words: &str) -> Gateway {
 }
 
 #[test]
-fn each_signal_to_stop_ends_it_well() {
-    // Also where whoever runs the tests ignores hang-ups.
+fn each_stop_signal_exits_cleanly() {
+    // Even if the tests run with hang-ups ignored.
     let heeded = r#"exec env --default-signal=HUP "$0" "$@";"#;
     for name in ["TERM", "INT", "HUP"] {
         let mut gateway = without_registry(heeded);
@@ -140,7 +141,7 @@ fn each_signal_to_stop_ends_it_well() {
 }
 
 #[test]
-fn nohup_keeps_its_word() {
+fn nohup_is_respected() {
     let mut gateway = without_registry("trap '' HUP;");
     gateway.signal("HUP");
     std::thread::sleep(Duration::from_millis(300));
@@ -150,9 +151,9 @@ fn nohup_keeps_its_word() {
 }
 
 #[test]
-fn a_second_signal_ends_it_at_once() {
+fn second_signal_exits_immediately() {
     let mut gateway = without_registry("");
-    // It is waited for until its time is over.
+    // The gateway waits for the running call until its timeout.
     let mut slow = gateway.connect();
     slow.write_all(b"POST /mcp HTTP/1.1\r\n").expect("sent");
     assert!(gateway.is_alive());
@@ -164,32 +165,32 @@ fn a_second_signal_ends_it_at_once() {
     gateway.signal("INT");
     assert_eq!(gateway.ended().code(), Some(1));
     assert!(
-        gateway.log().contains("received a second signal: running calls are cut off"),
+        gateway.log().contains("received a second signal: running calls were aborted"),
         "{}",
         gateway.log()
     );
 }
 
 #[test]
-fn a_source_that_is_no_regular_file_is_refused_and_does_not_hold_up_the_end() {
+fn irregular_source_file_is_rejected() {
     let mut gateway = Gateway::start("mkfifo pipe;", LOOPBACK, "file://pipe");
-    gateway.until("refused", |gateway| gateway.log().contains("it is no regular file"));
+    gateway.until("refused", |gateway| gateway.log().contains("not a regular file"));
     gateway.signal("TERM");
     assert_eq!(gateway.ended().code(), Some(0));
 }
 
 #[test]
-fn it_opens_as_many_files_as_it_may() {
+fn open_file_limit_is_raised() {
     let gateway = without_registry("ulimit -S -n 64;");
     let _held: Vec<_> = (0..100).map(|_| gateway.connect()).collect();
     assert!(gateway.is_alive(), "{}", gateway.log());
 }
 
 #[test]
-fn connections_that_cannot_be_accepted_are_told_of_once() {
-    let failed = |gateway: &Gateway| gateway.log().matches("could not be accepted").count();
-    // Each core's runtime takes about five; the rest leaves room for ten connections, of which half
-    // as many as files are allowed.
+fn failed_accepts_are_logged_once() {
+    let failed = |gateway: &Gateway| gateway.log().matches("cannot accept a connection").count();
+    // Each runtime uses about five files; the rest suffices for ten connections, half of the
+    // allowed files.
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     let files = 20 + 5 * cores;
     let dir = tempfile::tempdir().expect("a directory");
@@ -205,14 +206,21 @@ fn connections_that_cannot_be_accepted_are_told_of_once() {
     drop(held);
     gateway.until("well", |gateway| {
         drop(gateway.connect());
-        gateway.log().contains("connections are accepted again")
+        gateway.log().contains("accepting connections again")
     });
     assert!(gateway.is_alive());
 }
 
 #[test]
-fn who_can_reach_it_is_warned_of() {
+fn start_line_describes_the_loaded_catalog() {
+    let gateway = Gateway::start("", LOOPBACK, "grpc://127.0.0.1:9");
+    let line = &gateway.start_line;
+    assert!(line.trim_end().ends_with("(0 tools, no cache yet)"), "{line}");
+}
+
+#[test]
+fn listening_beyond_loopback_is_warned() {
     let open = Gateway::start("", "0.0.0.0:0", "grpc://127.0.0.1:9");
-    assert!(open.log().contains("listening beyond loopback without authentication"));
-    assert!(!without_registry("").log().contains("beyond loopback"));
+    assert!(open.log().contains("AUTHENTICATION IS DISABLED"));
+    assert!(!without_registry("").log().contains("AUTHENTICATION"));
 }

@@ -20,7 +20,7 @@ fn start(directory: &Path, arguments: &[&str]) -> Child {
     command.spawn().expect("a gateway")
 }
 
-/// Sends one line, closes standard input, and waits for the end.
+/// Sends one line, closes standard input, and waits for the exit.
 fn run(directory: &Path, arguments: &[&str], line: &str) -> Output {
     let mut child = start(directory, arguments);
     let mut input = child.stdin.take().expect("piped");
@@ -42,7 +42,7 @@ fn unreachable_gateway_is_reported_at_end_of_input() {
 }
 
 #[test]
-fn flags_must_name_one_gateway() {
+fn flags_must_select_one_gateway() {
     let dir = tempfile::tempdir().expect("a directory");
     let gateway = ["--gateway", "http://127.0.0.1:1"];
     for flag in ["--mcp-servers", "--config", "--registry"] {
@@ -58,9 +58,9 @@ fn flags_must_name_one_gateway() {
 }
 
 #[test]
-fn gateway_that_starts_itself_ends_with_a_reason() {
+fn recursive_gateway_exits_with_reason() {
     let dir = tempfile::tempdir().expect("a directory");
-    // The program in the middle stands between the gateways, and it notes each start.
+    // The intermediate program between the gateways logs each start.
     let script = format!(
         "echo started >> starts\n\"{PROGRAM}\" stdio --mcp-servers ./self.json 2>> log\n\
          echo $? >> codes\n"
@@ -78,7 +78,7 @@ fn gateway_that_starts_itself_ends_with_a_reason() {
 }
 
 #[test]
-fn hanging_server_delays_only_the_first_start() {
+fn hanging_server_delays_only_first_start() {
     let dir = tempfile::tempdir().expect("a directory");
     let servers = r#"{"mcpServers":{"slow":{"command":"sleep","args":["60"]}}}"#;
     fs::write(dir.path().join("servers.json"), servers).expect("a file");

@@ -48,7 +48,8 @@ impl Oidc {
         lookup: Lookup,
     ) -> Result<Principal, Denied> {
         let invalid = |reason: String| Denied::Invalid(format!("jwt: {reason}"));
-        let unknown = if lookup == Lookup::Allowed { UnknownKey::Look } else { UnknownKey::Refuse };
+        let unknown =
+            if lookup == Lookup::Allowed { UnknownKey::Refetch } else { UnknownKey::Reject };
         let claims = self.verifier.verify(token, unknown).await.map_err(invalid)?;
         let principal = self.claims.principal(&claims, address).map_err(invalid)?;
         Ok(Principal { until: end(&claims), ..principal })

@@ -9,7 +9,7 @@ use super::{
     Error, Feed, Heartbeat, Message, SharedMessage, SnapshotChunk, outbox::Outbox,
     sessions::FollowerSession, snapshot::Snapshot, stage_limits::StagePermit,
 };
-use crate::{access::QuotaKey, jitter, metrics};
+use crate::{access::QuotaKey, metrics};
 
 /// Time that a stream may hold a permit for a snapshot; a slower stream continues without it.
 const SNAPSHOT_PERMIT_TIMEOUT: Duration = Duration::from_secs(2);
@@ -114,7 +114,7 @@ impl FollowerSender {
 
     /// Maximum time between two messages.
     pub(super) fn heartbeat_interval(&self) -> Duration {
-        jitter::around(self.feed.config.heartbeat_interval)
+        retry_backoff::jittered_by(self.feed.config.heartbeat_interval, 0.1)
     }
 
     /// Completes when nothing more can be sent, with the cause.

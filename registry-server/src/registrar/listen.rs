@@ -4,11 +4,12 @@
 
 use std::{sync::Arc, time::Duration};
 
+use retry_backoff::jittered_by;
 use tokio::{task::JoinHandle, time::sleep};
 
 use crate::{
     feed::Hub,
-    jitter, metrics,
+    metrics,
     store::{Listener, Store, Wake},
 };
 
@@ -22,7 +23,7 @@ pub(super) fn spawn(store: Store, hub: Arc<Hub>) -> JoinHandle<()> {
                 hub.request_refresh();
                 listen(listener, &hub).await;
             }
-            sleep(jitter::around(RETRY_DELAY)).await;
+            sleep(jittered_by(RETRY_DELAY, 0.1)).await;
         }
     })
 }

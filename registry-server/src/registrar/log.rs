@@ -7,13 +7,11 @@
 use std::{future::Future, time::Duration};
 
 use registry_core::{Catalog, ChainHash, Revision, SealedCommit};
+use retry_backoff::jittered_by;
 use tokio::time::{Instant, sleep, timeout};
 
 use super::{Error, waiting::Request};
-use crate::{
-    jitter,
-    store::{self, AppendError, CommitEvent, HeadLock, Store},
-};
+use crate::store::{self, AppendError, CommitEvent, HeadLock, Store};
 
 const RETRY_DELAY: Duration = Duration::from_millis(200);
 const PAGE: usize = 256;
@@ -115,7 +113,7 @@ impl Log {
             if Instant::now() > deadline {
                 return AppendOutcome::Failed(Error::OutcomeUnknown, error);
             }
-            sleep(jitter::around(RETRY_DELAY)).await;
+            sleep(jittered_by(RETRY_DELAY, 0.1)).await;
         }
     }
 

@@ -7,6 +7,7 @@ use std::{
 };
 
 use registry_core::{ChainHash, SealedCommit, Timestamp};
+use retry_backoff::{full_jitter, jittered_by};
 use tokio::{
     sync::{mpsc, watch},
     time::sleep,
@@ -22,7 +23,7 @@ use super::{
 use crate::{
     clock::Clock,
     feed::Hub,
-    jitter, metrics,
+    metrics,
     store::{self, HeadLock},
 };
 
@@ -122,7 +123,7 @@ impl Writer {
 
     fn pause(&self) -> Duration {
         let is_lost = self.database.borrow().write_failure().is_some();
-        jitter::around(if is_lost { DATABASE_RETRY_INTERVAL } else { self.poll_interval() })
+        jittered_by(if is_lost { DATABASE_RETRY_INTERVAL } else { self.poll_interval() }, 0.1)
     }
 
     /// Commits a group from the front of the queue, with retries after conflicts.
@@ -130,7 +131,7 @@ impl Writer {
         let attempts = self.config.write_attempts.max(1);
         for attempt in 0..attempts {
             if attempt > 0 {
-                sleep(jitter::up_to(CONFLICT_BACKOFF)).await;
+                sleep(full_jitter(CONFLICT_BACKOFF)).await;
             }
             let lock = self.lock_after_conflicts(attempt).await;
             if let Attempt::Done = self.attempt(queue, lock).await {

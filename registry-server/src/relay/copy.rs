@@ -8,7 +8,9 @@ use std::{
 };
 
 use registry_core::{Attestation, Catalog, Revision, chain::Position, follower::CacheState};
-use registry_follow::{Follow, Heard, News, Refusal, RegistryClock, Taken, told_age};
+use registry_follow::{
+    Follow, FollowerMessage, MessageEffect, RegistryClock, RejectedMessage, StreamState, parse_age,
+};
 use registry_proto::{
     convert::{self, chain_hash, sealed_commit},
     v1::{Ack, Delta, Hello, Progress, SyncResponse, Welcome, sync_response::Message},
@@ -58,30 +60,34 @@ impl Copy {
         Self { relay, hub, store, importer, received, buffer, is_current, clock, stored_at }
     }
 
-    fn rejected(&self, message: &dyn ToString) -> Refusal {
-        Refusal::new(self.next_revision(), message)
+    fn rejected(&self, message: &dyn ToString) -> RejectedMessage {
+        RejectedMessage::new(self.next_revision(), message)
     }
 
-    fn welcome(&self, Welcome { key }: &Welcome) -> Result<Taken, Refusal> {
+    fn welcome(&self, Welcome { key }: &Welcome) -> Result<MessageEffect, RejectedMessage> {
         if *key == self.relay.key().to_string() {
-            return Ok(Taken::Part);
+            return Ok(MessageEffect::Partial);
         }
         let expected = self.relay.key();
         let message = format!("the server has the key {key}, but this relay follows {expected}");
-        Err(Refusal { is_final: true, ..self.rejected(&message) })
+        Err(RejectedMessage { is_final: true, ..self.rejected(&message) })
     }
 
-    async fn delta(&mut self, delta: Delta, signed: Option<Attestation>) -> Result<Taken, Refusal> {
+    async fn delta(
+        &mut self,
+        delta: Delta,
+        signed: Option<Attestation>,
+    ) -> Result<MessageEffect, RejectedMessage> {
         let sealed = sealed_commit(&self.received.chain(), delta).map_err(|e| self.rejected(&e))?;
         let mut next = self.received.clone();
         next.apply(&sealed).map_err(|e| self.rejected(&e))?;
         if let Err(e) = self.buffer.push(sealed).await {
             let is_final = matches!(e, BufferError::Full { .. });
-            return Err(Refusal { is_final, ..self.rejected(&e) });
+            return Err(RejectedMessage { is_final, ..self.rejected(&e) });
         }
         self.received = next;
         if signed.is_none() {
-            return Ok(Taken::Part);
+            return Ok(MessageEffect::Partial);
         }
         let age = signed.as_ref().and_then(|signed| self.clock.age_of(signed.time));
         self.signed_state(signed, age.filter(|_| self.is_current)).await
@@ -91,7 +97,7 @@ impl Copy {
         &mut self,
         Progress { revision, chain, content: _, age_ms }: Progress,
         signed: Option<Attestation>,
-    ) -> Result<Taken, Refusal> {
+    ) -> Result<MessageEffect, RejectedMessage> {
         let chain = chain_hash(&chain).map_err(|e| self.rejected(&e))?;
         if (Revision(revision), chain) != (self.received.revision(), self.received.chain()) {
             let held = self.received.revision();
@@ -101,11 +107,11 @@ impl Copy {
             return Err(self.rejected(&message));
         }
         // A relay in between without contact says nothing about the registry.
-        let age = told_age(age_ms);
+        let age = parse_age(age_ms);
         self.is_current = age.is_some();
         let taken = self.signed_state(signed, age).await?;
         if let (Some(signed), Some(age)) = (self.received.attestation(), age) {
-            self.clock.told(signed.time, age);
+            self.clock.record(signed.time, age);
         }
         Ok(taken)
     }
@@ -115,12 +121,12 @@ impl Copy {
         &mut self,
         signed: Option<Attestation>,
         age: Option<Duration>,
-    ) -> Result<Taken, Refusal> {
+    ) -> Result<MessageEffect, RejectedMessage> {
         let key = self.relay.key();
         let signed =
             signed.ok_or_else(|| self.rejected(&"the state has no signature of the registry"))?;
         if let Err(e) = signed.verify(&self.received, key) {
-            return Err(Refusal { is_final: true, ..self.rejected(&e) });
+            return Err(RejectedMessage { is_final: true, ..self.rejected(&e) });
         }
         self.received = self.received.clone().with_attestation(Some(signed));
         if let Some(age) = age {
@@ -132,7 +138,7 @@ impl Copy {
                 self.store_signature(signed, false).await;
                 self.hub.renew(self.received.clone());
             }
-            return Ok(Taken::Current);
+            return Ok(MessageEffect::Current);
         }
         self.store_signature(signed, true).await;
         let empty = self.empty_buffer();
@@ -141,12 +147,12 @@ impl Copy {
             // Another relay of the same database may have stored the same commits first.
             if self.hub.chain_at(self.received.revision()) == Some(self.received.chain()) {
                 self.hub.renew(self.received.clone());
-                return Ok(Taken::Applied);
+                return Ok(MessageEffect::Applied);
             }
             self.discard();
             return Err(self.rejected(&format!("cannot store the commits: {error}")));
         }
-        Ok(Taken::Applied)
+        Ok(MessageEffect::Applied)
     }
 
     /// Stores the buffered commits and publishes the resulting state.
@@ -200,10 +206,10 @@ impl Follow for Copy {
         hello(&self.relay.name, Some(&Position::of_catalog(&self.received)))
     }
 
-    async fn take(
+    async fn apply(
         &mut self,
         SyncResponse { message, attestation }: SyncResponse,
-    ) -> Result<Taken, Refusal> {
+    ) -> Result<MessageEffect, RejectedMessage> {
         let signed = attestation.map(Attestation::try_from).transpose();
         let signed = signed.map_err(|e| self.rejected(&e))?;
         match message {
@@ -224,22 +230,22 @@ impl Follow for Copy {
         Ack { applied_revision: revision, persisted_revision: revision, cache_state, cache_problem }
     }
 
-    async fn news(&mut self) -> News {
+    async fn next_message(&mut self) -> FollowerMessage {
         std::future::pending().await
     }
 
-    fn heard(&mut self, heard: Heard<'_>) {
+    fn on_status(&mut self, status: StreamState<'_>) {
         // The revision that the server rejects may be an unsigned one.
-        if let Heard::Nacked | Heard::Refused(_) = heard {
+        if let StreamState::Nacked | StreamState::Rejected(_) = status {
             self.discard();
         }
         // The age of the data is unknown until the registry has sent it.
-        if heard != Heard::Live || self.is_current {
-            self.relay.record(heard);
+        if status != StreamState::Live || self.is_current {
+            self.relay.record(status);
         }
     }
 
-    fn anew(&self) -> &'static str {
+    fn reset_advice(&self) -> &'static str {
         "stop the relay and restart it with a new database, or correct --follow"
     }
 }

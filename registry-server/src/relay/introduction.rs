@@ -1,7 +1,9 @@
 //! Fetches the public key of the upstream registry for a new relay.
 
 use registry_core::{Revision, checkpoint::VerifierKey};
-use registry_follow::{Follow, Follower, Heard, News, Refusal, Taken};
+use registry_follow::{
+    Follow, Follower, FollowerMessage, MessageEffect, RejectedMessage, StreamState,
+};
 use registry_proto::v1::{Ack, Hello, SyncResponse, sync_response::Message};
 use tokio_util::sync::CancellationToken;
 
@@ -28,12 +30,12 @@ impl Follow for KeyRequest<'_> {
         super::copy::hello(self.name, None)
     }
 
-    async fn take(&mut self, response: SyncResponse) -> Result<Taken, Refusal> {
-        let rejected = |message: &dyn ToString| Refusal::new(Revision(1), message);
+    async fn apply(&mut self, response: SyncResponse) -> Result<MessageEffect, RejectedMessage> {
+        let rejected = |message: &dyn ToString| RejectedMessage::new(Revision(1), message);
         let Some(Message::Welcome(welcome)) = response.message else {
             // The stream continues until it is dropped.
             if self.key.is_some() {
-                return Ok(Taken::Part);
+                return Ok(MessageEffect::Partial);
             }
             return Err(rejected(
                 &"the server sent no ServerHello; it may be older than this relay",
@@ -41,7 +43,7 @@ impl Follow for KeyRequest<'_> {
         };
         *self.key = Some(welcome.key.parse().map_err(|e| rejected(&e))?);
         self.done.cancel();
-        Ok(Taken::Part)
+        Ok(MessageEffect::Partial)
     }
 
     fn next_revision(&self) -> Revision {
@@ -52,12 +54,15 @@ impl Follow for KeyRequest<'_> {
         Ack::default()
     }
 
-    async fn news(&mut self) -> News {
+    async fn next_message(&mut self) -> FollowerMessage {
         std::future::pending().await
     }
 
-    fn heard(&mut self, heard: Heard<'_>) {
-        if let Heard::Down(reason) | Heard::NoRoom(reason) | Heard::Refused(reason) = heard {
+    fn on_status(&mut self, status: StreamState<'_>) {
+        if let StreamState::Down(reason)
+        | StreamState::ScopeLimit(reason)
+        | StreamState::Rejected(reason) = status
+        {
             tracing::warn!("waiting for the upstream registry: {reason}");
         }
     }

@@ -5,7 +5,9 @@
 use std::sync::Arc;
 
 use registry_core::{Attestation, Revision, Scope, attestation::Statement, chain::Position};
-use registry_follow::{Follow, Heard, News, Refusal, Taken, shortened};
+use registry_follow::{
+    Follow, FollowerMessage, MessageEffect, RejectedMessage, StreamState, shortened,
+};
 use registry_proto::{
     convert,
     v1::{Ack, Hello, SyncResponse, sync_response::Message},
@@ -58,11 +60,11 @@ impl Follow for ScopeSignatureFollower {
         }
     }
 
-    async fn take(
+    async fn apply(
         &mut self,
         SyncResponse { message, attestation }: SyncResponse,
-    ) -> Result<Taken, Refusal> {
-        let rejected = |message: &dyn ToString| Refusal::new(Revision(0), message);
+    ) -> Result<MessageEffect, RejectedMessage> {
+        let rejected = |message: &dyn ToString| RejectedMessage::new(Revision(0), message);
         let Some(Message::Step(step)) = message else {
             return Err(rejected(
                 &"expected a scope delta, because only it carries signatures of scopes",
@@ -84,7 +86,7 @@ impl Follow for ScopeSignatureFollower {
         let state =
             SignedState { position: (*revision, *chain), content: step.content, attestation };
         self.sender.send_replace(ScopeSignature { signed: Some(state), rejection: None });
-        Ok(Taken::Applied)
+        Ok(MessageEffect::Applied)
     }
 
     fn next_revision(&self) -> Revision {
@@ -96,19 +98,19 @@ impl Follow for ScopeSignatureFollower {
         Ack { applied_revision: revision, ..Ack::default() }
     }
 
-    async fn news(&mut self) -> News {
+    async fn next_message(&mut self) -> FollowerMessage {
         std::future::pending().await
     }
 
-    fn heard(&mut self, heard: Heard<'_>) {
-        match heard {
-            Heard::Live => self.problem = None,
-            Heard::Nacked => {}
-            Heard::NoRoom(reason) => {
+    fn on_status(&mut self, state: StreamState<'_>) {
+        match state {
+            StreamState::Live => self.problem = None,
+            StreamState::Nacked => {}
+            StreamState::ScopeLimit(reason) => {
                 self.log_missing(reason);
                 self.set_rejection(Some(shortened(reason, REASON_BYTES).into()));
             }
-            Heard::Down(reason) | Heard::Refused(reason) => {
+            StreamState::Down(reason) | StreamState::Rejected(reason) => {
                 self.log_missing(reason);
                 self.set_rejection(None);
             }

@@ -1,12 +1,9 @@
 //! `export`: the registry as one registry-v2 file. The current state is signed by the registry.
 
-use std::{
-    fs::{self, File, OpenOptions},
-    io::{self, Write as _},
-    path::{Path, PathBuf},
-};
+use std::path::Path;
 
-use registry_core::registry_file::{write, write_export};
+use atomic_file::Access;
+use registry_core::registry_file::{self, write_export};
 
 use super::Session;
 use crate::{cli::ExportArgs, failure::Failure, follow::Follower, point_in_time};
@@ -24,23 +21,23 @@ pub(super) async fn run(session: &Session, args: &ExportArgs) -> Result<(), Fail
         let head = client.head().await?;
         Follower::open(&client, None).await?.catalog(head).await?
     };
-    let bytes = if args.plain { write(&catalog) } else { write_export(&catalog) };
+    let bytes = if args.plain { registry_file::write(&catalog) } else { write_export(&catalog) };
     save(session, args.out.as_deref(), &bytes)
 }
 
 /// Writes to the file or, without one, to standard output.
 pub(super) fn save(session: &Session, path: Option<&Path>, bytes: &[u8]) -> Result<(), Failure> {
     let Some(path) = path else { return session.screen.bytes(bytes) };
-    write_with_mode(path, bytes, PUBLIC)
+    write(path, bytes, Access::Default)
 }
 
 /// Writes to a file. Only the owner may read a new file.
 pub(super) fn save_private(path: &Path, bytes: &[u8]) -> Result<(), Failure> {
-    write_with_mode(path, bytes, PRIVATE)
+    write(path, bytes, Access::OwnerOnly)
 }
 
-fn write_with_mode(path: &Path, bytes: &[u8], mode: u32) -> Result<(), Failure> {
-    replace(path, bytes, mode).map_err(|e| Failure::File {
+fn write(path: &Path, bytes: &[u8], access: Access) -> Result<(), Failure> {
+    atomic_file::replace_user_file(path, bytes, access).map_err(|e| Failure::File {
         action: "write",
         path: path.to_path_buf(),
         reason: e.to_string(),

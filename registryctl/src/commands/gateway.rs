@@ -65,9 +65,9 @@ async fn targets(session: &Session, admin: &Admin) -> Result<(), Failure> {
         TextTable::new(&["SERVER", "STATE", "ERA", "RUNNING", "WAITING", "DOWN FOR", "ERROR"]);
     for target in admin::list(&answer, "targets") {
         let since = target["downSeconds"].as_u64().map(|seconds| format!("{seconds} s"));
-        let spared = if target["spared"] == true { "up, spared" } else { "" };
+        let circuit = if target["circuitOpen"] == true { "up, circuit open" } else { "" };
         let state = match admin::text(&target["state"]) {
-            state if state == "up" && !spared.is_empty() => spared.to_owned(),
+            state if state == "up" && !circuit.is_empty() => circuit.to_owned(),
             state => state,
         };
         let paint = match state.as_str() {
@@ -81,7 +81,7 @@ async fn targets(session: &Session, admin: &Admin) -> Result<(), Failure> {
             state,
             admin::text(&target["era"]),
             admin::text(&target["running"]),
-            admin::text(&target["waiting"]),
+            admin::text(&target["queued"]),
             since.unwrap_or_default(),
             admin::text(&target["error"]),
         ];

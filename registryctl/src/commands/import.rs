@@ -18,7 +18,7 @@ use std::{
 
 use detect::Form;
 use registry_core::Kind;
-use registry_import::{By, Draft, Imported, Repair, Unlisted};
+use registry_import::{Draft, Imported, Repair, RepairedBy, UnlistedRepairs};
 use serde::Serialize;
 use serde_json::Value;
 
@@ -206,7 +206,7 @@ fn write(session: &Session, out: &Path, draft: &Draft) -> Result<Vec<PathBuf>, F
         reason: e.to_string(),
     })?;
     let mut written = Vec::new();
-    for kind in Kind::ALL.into_iter().filter(|kind| !draft.of(*kind).is_empty()) {
+    for kind in Kind::ALL.into_iter().filter(|kind| !draft.documents(*kind).is_empty()) {
         let path = out.join(format!("{kind}s.json"));
         save(session, Some(&path), &draft.only(kind).write())?;
         written.push(path);
@@ -218,8 +218,8 @@ fn write(session: &Session, out: &Path, draft: &Draft) -> Result<Vec<PathBuf>, F
 fn show_source(source: &mcp::Source, draft: &Draft) {
     let imported: Vec<_> = Kind::ALL
         .into_iter()
-        .filter(|kind| !draft.of(*kind).is_empty())
-        .map(|kind| match draft.of(kind).len() {
+        .filter(|kind| !draft.documents(*kind).is_empty())
+        .map(|kind| match draft.documents(kind).len() {
             1 => format!("1 {kind}"),
             many => format!("{many} {kind}s"),
         })

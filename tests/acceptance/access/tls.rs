@@ -202,7 +202,7 @@ async fn rotated_certificates_keep_open_connections() {
             .registry
             .process
             .stderr()
-            .contains("the files of TLS have changed; those before go on")
+            .contains("TLS files changed and are invalid; the previous ones stay in use")
     })
     .await;
     assert!(is_served(&url, &new).await, "open connections continue");

@@ -155,14 +155,14 @@ async fn subscriptions_survive_removal_of_other_target() {
         });
         eventually("it is taken over", || async {
             let log = scene.gateway.process.stderr();
-            log.matches("serving by a new configuration").count() == number
+            log.matches("configuration reloaded").count() == number
         })
         .await;
     };
     configure(1, &both).await;
     configure(2, &fetching).await;
     eventually("the other is let go", || async {
-        scene.gateway.process.stderr().contains("upstream was let go")
+        scene.gateway.process.stderr().contains("upstream was removed")
     })
     .await;
     assert!(watcher.watch(2).await["result"].is_object());

@@ -147,7 +147,7 @@ async fn token_endpoint_failure_is_reported_separately() {
         assert!(began.elapsed() < Duration::from_secs(3), "{what}: {:?}", began.elapsed());
         assert!(tokens.requests().len() <= requests + 3, "{what}: it is left in peace");
         assert_eq!(upstream.received_of("tools/call").len(), calls, "{what}: nothing was sent");
-        assert!(gateway.targets().await.contains("\"spared\":false"), "{what}");
+        assert!(gateway.targets().await.contains("\"circuitOpen\":false"), "{what}");
     }
     assert!(elsewhere.requests().is_empty(), "a redirect was followed");
     tokens.set_behavior(valid_for(600));

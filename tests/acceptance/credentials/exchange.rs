@@ -119,7 +119,7 @@ async fn caller_without_exchangeable_token_is_rejected() {
     for (who, client) in [("anonymous", anonymous), ("a key", key), ("no `sub`", nameless)] {
         let answer = fetch(&client).await;
         assert!(answer.is_tool_error(), "{who}: {answer:?}");
-        assert!(answer.text().contains("needs a caller with a token"), "{who}: {answer:?}");
+        assert!(answer.text().contains("requires a caller with a token"), "{who}: {answer:?}");
     }
     assert_eq!(exchanges(&tokens), 0);
     let refused = fetch(&with_token(&gateway, &issuer.token_with("sub", json!("eve")))).await;

@@ -38,14 +38,15 @@ async fn header_secret_is_reloaded_from_file() {
         .await;
     let endless = "x".repeat(70_000);
     for (bad, why) in [
-        ("", "it is empty"),
+        ("", "the file is empty"),
         ("third-s3cret\nx: y", "`authorization` is not a header, or its value is not one"),
-        (&endless, "it has more than 65536 bytes"),
+        (&endless, "the file exceeds 65536 bytes"),
     ] {
         fs::write(&file, bad).expect("a file");
         eventually("the failure is logged", || async {
             let log = gateway.process.stderr();
-            log.lines().any(|line| line.contains("those before go on") && line.contains(why))
+            log.lines()
+                .any(|line| line.contains("the previous ones stay in use") && line.contains(why))
         })
         .await;
         assert_eq!(shown().await, "Bearer second-s3cret", "what cannot be used changes nothing");
@@ -163,13 +164,13 @@ fn unusable_secrets_are_reported_at_start() {
             "Authentication",
             "none of",
         ),
-        ("", own(&format!("{client}, {url}, scopes: ['a b']")), "scopes", "is no scope"),
-        ("", own(&format!("{client}, {url}, resource: far")), "resource", "no absolute URI"),
+        ("", own(&format!("{client}, {url}, scopes: ['a b']")), "scopes", "is not a scope"),
+        ("", own(&format!("{client}, {url}, resource: far")), "resource", "not an absolute URI"),
         (
             "",
             format!("{exchange}, headers: {{ Authorization: s3cret }}"),
             "targets[0]",
-            "both `auth`",
+            "are both set",
         ),
         ("", exchange.clone(), "targets[0]", "needs `identity.jwt`"),
         (jwt, format!("{exchange}, http: 'http://far/mcp'"), "auth", "plaintextToken"),

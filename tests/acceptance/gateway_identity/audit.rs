@@ -31,7 +31,7 @@ async fn missing_scope_is_audited() {
     is_research_agent(&bearing(&gateway, &good)).await;
 
     assert_eq!(search(&bearing(&gateway, &good)).await, 403);
-    let told = last(&gateway, "scopes-refused");
+    let told = last(&gateway, "scopes-rejected");
     for field in [
         "claimed_agent=research-agent",
         &format!("principal={ISSUER} ann"),
@@ -47,7 +47,7 @@ async fn missing_scope_is_audited() {
 
     let narrow = issuer.token_with("scope", json!("other"));
     assert_eq!(list(&bearing(&gateway, &narrow)).await.status, 403);
-    let told = last(&gateway, "scopes-refused");
+    let told = last(&gateway, "scopes-rejected");
     assert!(told.contains(&format!("principal={ISSUER} ann")), "{told}");
     assert!(told.contains("needed=mcp:use") && !told.contains("tool="), "{told}");
 
@@ -56,7 +56,7 @@ async fn missing_scope_is_audited() {
         search(&client_with_headers(&gateway, &[("x-agent-name", "adk-demo-agent")])).await,
         401
     );
-    let told = last(&gateway, "scopes-refused");
+    let told = last(&gateway, "scopes-rejected");
     assert!(told.contains("claimed_agent=adk-demo-agent identified_by=headers"), "{told}");
     assert!(told.contains("status=401") && !told.contains("principal="), "{told}");
     // Scopes of a tool are not revealed to callers that may not see it.
@@ -64,7 +64,7 @@ async fn missing_scope_is_audited() {
     let answer =
         client_with_headers(&gateway, &[]).request("prompts/list", serde_json::json!({})).await;
     assert_eq!(answer.expect("an answer").status, 401);
-    assert!(last(&gateway, "scopes-refused").contains("identified_by=nothing"));
+    assert!(last(&gateway, "scopes-rejected").contains("identified_by=none"));
     let log = gateway.process.stderr();
     for token in [good, narrow] {
         let (_, signature) = token.rsplit_once('.').expect("a signature");
@@ -78,7 +78,7 @@ async fn missing_credentials_are_audited() {
     let identity = format!("{{ jwt: {}, required: true }}", issuer.block(""));
     let gateway = gateway(&backend, &identity, "");
     assert_eq!(list(&client_with_headers(&gateway, &[])).await.status, 401);
-    let told = last(&gateway, "credentials-refused");
+    let told = last(&gateway, "credentials-rejected");
     assert!(told.contains("reason=it shows nothing that proves who is calling"), "{told}");
     assert!(told.contains("address=127.0.0.1:"), "{told}");
 }

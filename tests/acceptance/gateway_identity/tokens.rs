@@ -105,7 +105,7 @@ async fn token_identifies_agent_of_its_claim() {
         );
     }
     let log = gateway.process.stderr();
-    assert!(log.contains("credentials-refused") && log.contains("InvalidAudience"), "{log}");
+    assert!(log.contains("credentials-rejected") && log.contains("InvalidAudience"), "{log}");
     assert!(!log.contains(body), "a token is in the log");
 }
 

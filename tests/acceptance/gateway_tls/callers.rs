@@ -47,7 +47,7 @@ async fn client_certificate_is_required_and_verified() {
     }
     let metrics = known.get(format!("{}/metrics", gateway.url())).send().await.expect("metrics");
     let metrics = metrics.text().await.expect("text");
-    assert!(metrics.contains("gateway_tls_refused_certificates_total 3"), "{metrics}");
+    assert!(metrics.contains("gateway_tls_client_certificates_rejected_total 3"), "{metrics}");
 }
 
 #[tokio::test]
@@ -71,7 +71,10 @@ async fn server_certificate_is_reloaded() {
     assert!(is_served(early).await, "the connection from before stays");
     std::fs::write(mounted.path("tls.key"), "no key").expect("a file");
     acceptance::eventually("the failure is logged", || async {
-        gateway.process.stderr().contains("the files of TLS have changed; those before go on")
+        gateway
+            .process
+            .stderr()
+            .contains("TLS files changed and are invalid; the previous ones stay in use")
     })
     .await;
     assert!(is_served(known(&new)).await, "open connections continue");

@@ -92,8 +92,11 @@ async fn certificate_errors_are_reported() {
     for (tls, why) in [
         (format!("{wrong}, {}", pair(&ours)), "invalid peer certificate: "),
         (pair(&ours), "invalid peer certificate: UnknownIssuer"),
-        (right.clone(), "it refused the gateway's certificate, or that there is none"),
-        (format!("{right}, {}", pair(&theirs)), "it refused the gateway's certificate"),
+        (right.clone(), "the server rejected the gateway's client certificate or requires one"),
+        (
+            format!("{right}, {}", pair(&theirs)),
+            "the server rejected the gateway's client certificate",
+        ),
     ] {
         let gateway = gateway(&front.targets(&backend, &tls), "");
         gateway.ready().await;
@@ -139,13 +142,13 @@ fn conflicting_upstream_tls_settings_are_rejected() {
     let dir = tempfile::tempdir().expect("a temporary directory");
     let file = dir.path().join("gateway.yaml");
     for (scheme, tls, why) in [
-        ("https", format!("certFile: {certificate}"), "`certFile` and `keyFile` go together"),
+        ("https", format!("certFile: {certificate}"), "set both `certFile` and `keyFile`"),
         ("https", "caFile: /nobody/has/this".to_owned(), "/nobody/has/this"),
         ("https", format!("certFile: {certificate}, keyFile: {foreign}"), "cannot be used"),
         ("https", format!("caFile: {key}"), "no certificate is in it"),
-        ("https", String::new(), "names nothing"),
+        ("https", String::new(), "is empty"),
         ("https", format!("ca: {certificate}"), "unknown field"),
-        ("http", format!("caFile: {certificate}"), "of no use without TLS"),
+        ("http", format!("caFile: {certificate}"), "has no effect without TLS"),
     ] {
         let target = format!("server: a, version: 1.0.0, http: {scheme}://h/mcp, tls: {{ {tls} }}");
         let yaml = format!("registry: {{ source: grpc://h:1 }}\ntargets: [{{ {target} }}]\n");

@@ -83,7 +83,7 @@ async fn waiting_calls(gateway: &Gateway) -> String {
     let metrics = reqwest::get(format!("{}/metrics", gateway.url())).await.expect("metrics");
     let metrics = metrics.text().await.expect("text");
     let is_wanted = |line: &&str| {
-        line.starts_with("gateway_target_requests") && line.contains("what=\"waiting\"")
+        line.starts_with("gateway_target_requests") && line.contains("state=\"queued\"")
     };
     let line = metrics.lines().find(is_wanted).expect("a target");
     line.rsplit(' ').next().unwrap_or_default().to_owned()

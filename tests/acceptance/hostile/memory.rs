@@ -227,7 +227,7 @@ async fn rejections(gateway: &Gateway) -> f64 {
     let text = reqwest::get(format!("{}/metrics", gateway.url())).await.expect("an answer");
     let text = text.text().await.expect("text");
     let line = text.lines().find(|line| {
-        line.starts_with("gateway_rejected_requests_total") && line.contains("buffers-full")
+        line.starts_with("gateway_requests_rejected_total") && line.contains("buffers-full")
     });
     line.and_then(|line| line.rsplit(' ').next()?.parse().ok()).unwrap_or_default()
 }

@@ -23,8 +23,8 @@ async fn faulty_servers_are_reported_and_others_served() {
     for expected in [
         "/mcpServers/unset/env/KEY: the environment variable `NO_SUCH_VARIABLE` is not set; set it",
         "/mcpServers/neither: the server has neither `command` nor `url`; add one",
-        "`no-such-program` could not be started: No such file or directory",
-        "waited longer than 1000 ms to connect to the upstream",
+        "cannot start `no-such-program`: No such file or directory",
+        "timed out after 1000 ms: could not connect to the upstream",
         "could not reach server/unreachable@*",
     ] {
         eventually(expected, || async { standalone.log().contains(expected) }).await;
@@ -36,7 +36,7 @@ async fn duplicate_tool_name_is_skipped_with_warning() {
     let (time, again) = (pypi("mcp_server_time"), pypi("mcp_server_time"));
     let file = mcp_servers([("clock", time), ("time", again)]);
     let mut standalone = Standalone::start(&file, &[]);
-    let warning = "the tool `get_current_time` of time is left out: clock has a tool of this name";
+    let warning = "`get_current_time` of time (also of clock)";
     eventually(warning, || async { standalone.log().contains(warning) }).await;
     assert_eq!(standalone.tools().await.len(), 2);
     standalone.gateway.stop();
@@ -92,7 +92,7 @@ async fn server_failing_at_start_is_not_restarted() {
     let standalone = Standalone::start(&file, &["--log", "info"]);
     assert!(standalone.has("good").await);
     eventually("the visit is over", || async {
-        standalone.log().contains("upstream was let go target.server=server/failing@*")
+        standalone.log().contains("upstream was removed target.server=server/failing@*")
     })
     .await;
 }
@@ -115,7 +115,7 @@ async fn tools_of_replaced_program_are_forgotten() {
     same["mcpServers"]["lazy"]["args"].as_array_mut().expect("arguments").push("again".into());
     write(standalone.dir.path(), &same);
     eventually("the change is taken over", || async {
-        standalone.log().matches("upstream was let go").count() >= 3
+        standalone.log().matches("upstream was removed").count() >= 3
     })
     .await;
     assert!(standalone.has("beta").await);

@@ -30,7 +30,7 @@ async fn invalid_file_changes_nothing() {
     let standalone = Standalone::start(&mcp_servers([("time", pypi("mcp_server_time"))]), &[]);
     let path = standalone.dir.path().join("servers.json");
     fs::write(&path, "{ \"mcpServers\": {").expect("written");
-    let said = "the configuration stays as it was";
+    let said = "configuration not reloaded";
     eventually(said, || async { standalone.log().contains(said) }).await;
     assert!(standalone.log().contains("not valid JSON"), "{}", standalone.log());
     assert!(standalone.has("get_current_time").await);

@@ -1,200 +1,202 @@
-//! The causes of failures, in words for logs.
+//! The causes of failures, with messages for logs.
 
 use std::sync::Arc;
 
-use gateway_policy::Exhausted;
+use gateway_policy::QuotaExceeded;
 use registry_core::spec::{Path, Target, eval};
 use serde_json::Value;
 
 use super::Failure;
 use crate::{
     StepError,
-    history::{End, Status},
+    history::{SagaEnd, SagaStatus},
 };
 
-/// Why a step failed. No message repeats a value, but for what a tool says of itself.
+/// The cause of a failure. No message contains a value, except the error message of a tool.
 #[derive(Debug, thiserror::Error)]
 pub enum Cause {
-    /// The call gave no result.
+    /// The call returned no result.
     #[error("{tool}: {error}")]
     Call {
         /// The tool.
         tool: Target,
-        /// Why.
+
+        /// The error of the call.
         error: StepError,
     },
-    /// The tool says that it failed.
-    #[error("{tool} says that it failed")]
+    /// The tool returned an error.
+    #[error("{tool} returned an error")]
     Tool {
         /// The tool.
         tool: Target,
-        /// Its words.
+        /// The error message.
         text: Option<String>,
-        /// What its result holds, or else its words.
-        said: Value,
+        /// The value of the result.
+        value: Value,
     },
-    /// What a tool gave cannot be worked with.
-    #[error("the result of {tool} nests too deep, or has a number that is too large")]
-    Unreadable {
+    /// The result of a tool cannot be parsed.
+    #[error(
+        "cannot read the result of {tool}: it is nested too deeply or has a number out of range"
+    )]
+    UnreadableResult {
         /// The tool.
         tool: Target,
     },
-    /// What a step of a saga gave cannot be written down.
-    #[error("its result nests too deep for the journal of sagas; it was done")]
-    TooDeep,
-    /// What a tool would get is no object.
-    #[error("{tool} takes an object, and there is {found}")]
-    NoObject {
+    /// The result of a saga step is nested too deeply for the journal.
+    #[error("the step succeeded, but its result is nested too deeply for the saga journal")]
+    ResultTooDeep,
+    /// The input of a tool is not an object.
+    #[error("the input of {tool} must be an object, not {found}")]
+    NotAnObject {
         /// The tool.
         tool: Target,
-        /// What there is.
+        /// The kind of the value.
         found: &'static str,
     },
-    /// Something of the spec does not fit what came.
+    /// An expression of the spec cannot be evaluated.
     #[error("{what} {error}")]
     Evaluation {
-        /// What was evaluated.
+        /// The field of the spec.
         what: &'static str,
-        /// Where and why.
+        /// The evaluation error.
         error: eval::Error,
     },
-    /// It took too long.
-    #[error("no result in {after_ms} ms")]
+    /// The time limit has passed.
+    #[error("timed out after {after_ms} ms")]
     Timeout {
-        /// The limit.
+        /// The time limit.
         after_ms: u64,
-        /// What the spec says for this case.
+        /// The message that the spec sets.
         message: Option<String>,
     },
-    /// Nothing of a scatter came in, or not in time.
-    #[error("{}", told_nothing(*.of, .first.as_ref(), Failure::to_string))]
-    NothingArrived {
-        /// How many there are.
+    /// No target of a scatter returned a result.
+    #[error("{}", describe_no_results(*.of, .first.as_ref(), Failure::to_string))]
+    NoResults {
+        /// The number of targets.
         of: usize,
-        /// What failed first; `None`: nothing did, in the time that there was.
+        /// The first failure. `None`: no target failed before the timeout.
         first: Option<Failure>,
     },
-    /// An array has more items than are worked through.
-    #[error("{found} items, {most} are worked through at most")]
+    /// An array has too many items.
+    #[error("the array has {found} items; the limit is {most}")]
     TooManyItems {
-        /// How many there are.
+        /// The number of items.
         found: usize,
-        /// How many may be.
+        /// The limit.
         most: usize,
     },
-    /// The run has made as many calls as it may.
-    #[error("one call of a composition makes at most {most} calls of tools")]
+    /// The run has reached its limit of tool calls.
+    #[error("the composition exceeds the limit of {most} tool calls")]
     TooManyCalls {
-        /// How many may be.
+        /// The limit.
         most: u32,
     },
-    /// The run's values, or its result, take too much.
-    #[error("the results in one call of a composition, or its own, take more than {most} bytes")]
+    /// The results of the run exceed the size limit.
+    #[error("the results of the composition exceed {most} bytes")]
     TooLarge {
-        /// How much they may.
+        /// The limit in bytes.
         most: usize,
     },
-    /// The caller has no memory left for the result.
-    #[error("no memory for the result: {0}; it was discarded")]
-    NoMemory(Exhausted),
-    /// Its breaker is open; nothing was done.
-    #[error("the circuit breaker `{name}` is open for {retry_after_s} s; nothing was done")]
-    Open {
-        /// The breaker.
+    /// The result exceeds the memory that is left for the caller.
+    #[error("the result was discarded: {0}")]
+    BufferLimit(QuotaExceeded),
+    /// The circuit breaker is open.
+    #[error("circuit breaker `{name}` is open, retry in {retry_after_s} s; nothing was done")]
+    CircuitOpen {
+        /// The name of the breaker.
         name: Box<str>,
-        /// When it will let something through, in seconds.
+        /// Seconds until the next probe.
         retry_after_s: u64,
     },
-    /// A key of what must not happen twice is not there.
-    #[error("the key {path} selects nothing in the input; nothing was done")]
-    NoKey {
-        /// The path.
+    /// The key of an idempotent operation or saga is missing.
+    #[error("the key path {path} selects no value in the input; nothing was done")]
+    MissingKey {
+        /// The key path.
         path: Path,
     },
-    /// A key has a number that may have lost digits.
+    /// The key has a number that may have lost precision.
     #[error(
-        "the key has a number that cannot be compared exactly, beyond the 64-bit integers or a \
-         fraction beyond ±2^53; nothing was done; pass it as a string"
+        "the key has a number that cannot be compared exactly (outside the 64-bit integers or a \
+         fraction beyond ±2^53); nothing was done; pass the number as a string"
     )]
     InexactKey,
-    /// The id of a saga takes too much.
-    #[error("the id of the saga takes more than {most} bytes; nothing was done")]
-    LongId {
-        /// How much it may.
+    /// The saga id is too long.
+    #[error("the saga id exceeds {most} bytes; nothing was done")]
+    IdTooLong {
+        /// The limit in bytes.
         most: usize,
     },
-    /// It was done before.
-    #[error("the same was done before, or is being done; nothing was done")]
+    /// The key was used before.
+    #[error("a call with the same key has run or is running; nothing was done")]
     Duplicate,
-    /// What must not happen twice cannot be remembered.
+    /// There is no room for another key.
     #[error("{0}; nothing was done")]
-    Full(Exhausted),
-    /// It failed, and so did the tool that was to be told.
-    #[error("{failure}; the dead-letter tool failed, too: {letter}")]
+    NoCapacity(QuotaExceeded),
+    /// The operation and its dead-letter tool failed.
+    #[error("{failure}; the dead-letter tool failed too: {letter}")]
     DeadLetter {
-        /// The failure.
+        /// The failure of the operation.
         failure: Failure,
-        /// Why it could not be delivered.
+        /// The failure of the dead-letter tool.
         letter: Failure,
     },
-    /// Its caller went away.
-    #[error("its caller went away")]
+    /// The caller cancelled.
+    #[error("cancelled by the caller")]
     Cancelled,
-    /// Nobody goes on with it.
-    #[error("it was given up; nobody knows what was done")]
-    GivenUp,
+    /// The operation ended without an outcome.
+    #[error("the operation was abandoned; its outcome is unknown")]
+    Abandoned,
     /// A saga did not complete.
-    #[error("{}", told_end(.0, "reason"))]
-    Saga(Arc<End>),
-    /// As many sagas are under way, or need somebody, as may be, or they hold as much.
-    #[error(
-        "as many sagas{whose} are under way or wait for an operator as may be; nothing was done"
-    )]
+    #[error("{}", describe_end(.0, "reason"))]
+    Saga(Arc<SagaEnd>),
+    /// Too many sagas are running or wait for an operator.
+    #[error("too many sagas{whose} are running or wait for an operator; nothing was done")]
     TooManySagas {
-        /// Whose there are too many: one caller's, or all.
+        /// Empty, or ` of this caller` for the limit of one caller.
         whose: &'static str,
     },
-    /// What is about to be done cannot be written down.
-    #[error("the journal of sagas cannot be written: {0}; it was not done")]
+    /// The journal cannot be written, so the step was not started.
+    #[error("cannot write the saga journal: {0}; the step was not started")]
     Journal(String),
-    /// What came out cannot be written.
-    #[error("the result cannot be written as JSON")]
-    Unwritable,
+    /// The result cannot be serialized.
+    #[error("cannot serialize the result as JSON")]
+    Unserializable,
 }
 
-/// That nothing of a scatter came in, with the first failure in these words.
-pub(super) fn told_nothing(
+/// Formats the failure of a scatter.
+pub(super) fn describe_no_results(
     of: usize,
     first: Option<&Failure>,
     words: impl Fn(&Failure) -> String,
 ) -> String {
-    let first = first.map_or_else(|| "the time was over".to_owned(), words);
-    format!("none of {of} targets gave a result; the first failure: {first}")
+    let first = first.map_or_else(|| "the timeout passed".to_owned(), words);
+    format!("none of the {of} targets returned a result; first failure: {first}")
 }
 
-/// What became of a saga, and why: the `message` is for callers, the `reason` is one word.
-pub(super) fn told_end(end: &End, why: &str) -> String {
-    let error = end.error.as_ref().and_then(|error| error.get(why));
-    let error = error.and_then(Value::as_str).unwrap_or("it was stopped");
+/// Formats the end of a saga. `member` selects the `message` for callers or the `reason` for logs.
+pub(super) fn describe_end(end: &SagaEnd, member: &str) -> String {
+    let error = end.error.as_ref().and_then(|error| error.get(member));
+    let error = error.and_then(Value::as_str).unwrap_or("stopped");
     let step = end.failed_step.as_deref().map(|id| format!(" at `{id}`")).unwrap_or_default();
-    if end.status == Status::CompensationFailed && end.steps.is_empty() {
-        return format!("the saga is left to the gateway's operator: {error}");
+    if end.status == SagaStatus::CompensationFailed && end.steps.is_empty() {
+        return format!("the saga needs the gateway's operator: {error}");
     }
     let (left, unsure) = (end.left().join("`, `"), end.unsure().join("`, `"));
     if !left.is_empty() {
         return format!(
-            "the saga failed{step}, and `{left}` could not be undone, which is left to the \
-             gateway's operator: {error}"
+            "the saga failed{step}; `{left}` could not be compensated and needs the gateway's \
+             operator: {error}"
         );
     }
     if !unsure.is_empty() {
         return format!(
-            "the saga failed{step}; what `{unsure}` has done is not known, and was not undone, for \
-             it does not say `compensateOnUnknown`; what was done before was undone: {error}"
+            "the saga failed{step}; the outcome of `{unsure}` is unknown and was not compensated, \
+             because the step does not set `compensateOnUnknown`; the steps before it were \
+             compensated: {error}"
         );
     }
     if end.is_idle() {
-        return format!("the saga failed{step}, before which it had done nothing: {error}");
+        return format!("the saga failed{step} before any step had effects: {error}");
     }
-    format!("the saga failed{step}, and what it had done was undone: {error}")
+    format!("the saga failed{step}; its completed steps were compensated: {error}")
 }

@@ -1,25 +1,25 @@
-//! How a saga ended, and what became of each of its steps.
+//! The end of a saga and the outcome of each of its steps.
 
 use registry_core::spec::{Saga, SagaStep};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::State;
+use super::StepState;
 
-/// How a saga ended.
+/// The final status of a saga.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Status {
-    /// All steps are done.
+pub enum SagaStatus {
+    /// All steps completed.
     Completed,
-    /// What was done was undone.
+    /// The completed steps were compensated.
     Compensated,
-    /// Something that was done could not be undone.
+    /// A compensation failed.
     CompensationFailed,
 }
 
-impl Status {
-    /// As results, metrics and operators read it.
+impl SagaStatus {
+    /// The name in results, metrics and operator APIs.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Completed => "completed",
@@ -29,48 +29,48 @@ impl Status {
     }
 }
 
-/// What a saga came to.
+/// The end of a saga.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct End {
-    /// How it ended.
-    pub status: Status,
-    /// The step that failed, if one did.
+pub struct SagaEnd {
+    /// The final status.
+    pub status: SagaStatus,
+    /// The failed step, if the saga failed in one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failed_step: Option<String>,
-    /// Why.
+    /// The error.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<Value>,
-    /// What became of each step.
+    /// The outcome of each step.
     pub steps: Vec<StepOutcome>,
     /// The result of a completed saga.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub output: Option<Value>,
 }
 
-/// What became of a step.
+/// The outcome of a step.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct StepOutcome {
-    /// Its id.
+    /// The id of the step.
     pub id: String,
     /// `completed`, `not_run` …
-    pub(super) outcome: State,
-    /// Why it could not be undone.
+    pub(super) outcome: StepState,
+    /// The error of a failed compensation.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) error: Option<Value>,
 }
 
-impl End {
-    /// All went well.
+impl SagaEnd {
+    /// The end of a saga whose steps all completed.
     pub(crate) fn completed(saga: &Saga, output: Value) -> Self {
         let done = |step: &SagaStep| StepOutcome {
             id: step.id.clone(),
-            outcome: State::Completed,
+            outcome: StepState::Completed,
             error: None,
         };
         Self {
-            status: Status::Completed,
+            status: SagaStatus::Completed,
             failed_step: None,
             error: None,
             steps: saga.steps.iter().map(done).collect(),
@@ -78,21 +78,22 @@ impl End {
         }
     }
 
-    /// Whether nothing was done before a step failed.
+    /// Whether no step had effects.
     pub(crate) fn is_idle(&self) -> bool {
-        let is_idle = |step: &StepOutcome| matches!(step.outcome, State::NotRun | State::Failed);
+        let is_idle =
+            |step: &StepOutcome| matches!(step.outcome, StepState::NotRun | StepState::Failed);
         self.steps.iter().all(is_idle)
     }
 
-    /// The steps that could not be undone.
+    /// The steps whose compensation failed.
     pub(crate) fn left(&self) -> Vec<&str> {
-        let is_left = |step: &&StepOutcome| step.outcome == State::CompensationFailed;
+        let is_left = |step: &&StepOutcome| step.outcome == StepState::CompensationFailed;
         self.steps.iter().filter(is_left).map(|step| step.id.as_str()).collect()
     }
 
-    /// The steps of which nobody knows what they did, and which were not undone.
+    /// The steps with an unknown outcome that were not compensated.
     pub(crate) fn unsure(&self) -> Vec<&str> {
-        let is_unsure = |step: &&StepOutcome| step.outcome == State::Unknown;
+        let is_unsure = |step: &&StepOutcome| step.outcome == StepState::Unknown;
         self.steps.iter().filter(is_unsure).map(|step| step.id.as_str()).collect()
     }
 }

@@ -1,4 +1,4 @@
-//! One saga's way into the journal.
+//! The journal entries of one saga.
 
 use std::{
     borrow::Cow,
@@ -8,58 +8,55 @@ use std::{
 use tokio::sync::oneshot::Receiver;
 
 use super::{
-    Ended, Sagas, all_ended,
-    journal::{Entry, What, Written},
+    SagaCompletion, Sagas, all_ended,
+    journal::{Entry, EntryKind, Written},
 };
-use crate::history::{End, Event, History};
+use crate::history::{Event, History, SagaEnd};
 
-/// The sagas that ended.
-const ENDED: &str = "gateway_sagas_total";
+const SAGAS_TOTAL: &str = "gateway_sagas_total";
 
-/// Tells the recorder what the metric means.
 pub(super) fn describe_metrics() {
-    metrics::describe_counter!(ENDED, "Sagas that ended, by how they did.");
+    metrics::describe_counter!(SAGAS_TOTAL, "Sagas that ended, by status");
 }
 
-/// Where one saga is noted.
+/// Writes the events of one saga to the table and the journal.
 #[derive(Debug)]
-pub(crate) struct Log {
+pub(crate) struct SagaLog {
     sagas: Arc<Sagas>,
     id: Box<str>,
-    /// Lines of what is known, which go to the disk with what comes next.
+    /// Lines that are written with the next entry.
     pending: Mutex<Vec<u8>>,
 }
 
-impl Log {
-    /// Of one that begins with these lines, or, without any, of one that the journal has.
+impl SagaLog {
+    /// Creates the log of a new saga with its first lines, or without lines of a saga in the
+    /// journal.
     pub(crate) fn new(sagas: Arc<Sagas>, id: Box<str>, lines: Vec<u8>) -> Self {
         Self { sagas, id, pending: Mutex::new(lines) }
     }
 
-    /// By what operators know it.
+    /// The id for operators.
     pub(crate) fn id(&self) -> &str {
         &self.id
     }
 
-    /// What has happened to it.
     pub(crate) fn history(&self) -> Arc<History> {
         let table = self.sagas.lock();
-        // It is open, and only what is settled is forgotten.
+        // Only ended sagas are evicted.
         Arc::clone(&table.get(&self.id).expect("an open saga is known").history)
     }
 
-    /// Tells when it has ended.
-    pub(crate) fn ended(&self) -> Ended {
+    pub(crate) fn ended(&self) -> SagaCompletion {
         self.sagas.lock().get(&self.id).expect("an open saga is known").subscribe()
     }
 
-    /// Waits until all sagas that it began itself have ended.
-    pub(crate) async fn inner_ended(&self) {
-        let inner = self.sagas.lock().inside_of(&self.id);
+    /// Waits until the inner sagas have ended.
+    pub(crate) async fn await_children(&self) {
+        let inner = self.sagas.lock().children(&self.id);
         all_ended(inner).await;
     }
 
-    /// Notes what has happened; it goes to the disk with what is written next.
+    /// Records an event. It is written to disk with the next entry.
     pub(crate) fn note(&self, event: &Event) -> Written {
         let entry = self.entry(event);
         let bytes = entry.write(&mut self.pending())?;
@@ -67,74 +64,75 @@ impl Log {
         Ok(())
     }
 
-    /// Notes what happens next, and waits until the disk has all of it.
+    /// Records an event and waits until it is on disk.
     pub(crate) async fn write(&self, event: &Event) -> Written {
         let lines = self.pending().clone();
         let noted = lines.len();
         let (sent, was_sent) = self.send(lines, event)?;
         let written = sent.await;
-        let written = written.unwrap_or_else(|_| Err("nobody writes it any more".to_owned()));
+        let written = written.unwrap_or_else(|_| Err("the journal writer has stopped".to_owned()));
         match &written {
             Ok(()) => drop(self.pending().drain(..noted)),
-            // What has happened goes with the next one; what was to happen has not.
+            // The pending lines are written with the next entry; this event did not happen.
             Err(_) => _ = self.sagas.lock().mark_sent(&self.id, was_sent),
         }
         written
     }
 
-    /// Sends lines to the disk, and gives whether that has happened before.
+    /// Queues lines for the disk. Returns whether lines of the saga were queued before.
     fn send(&self, mut lines: Vec<u8>, event: &Event) -> Result<(Receiver<Written>, bool), String> {
-        let journal = self.sagas.journal.as_ref().ok_or("there is none")?;
+        let journal = self.sagas.journal.as_ref().ok_or("no journal is open")?;
         let entry = self.entry(event);
         let bytes = entry.write(&mut lines)?;
         let mut table = self.sagas.lock();
         table.apply(&self.id, event, (bytes, entry.at_ms));
         let was_sent = table.mark_sent(&self.id, true);
-        // Under the lock: what is written anew and what follows it are in one order.
+        // The lock keeps the order between the rewritten journal and the entries that follow it.
         let written = journal.append(lines);
         if journal.is_overgrown() {
-            journal.replace(table.kept());
+            journal.replace(table.saved());
         }
         Ok((written, was_sent))
     }
 
     fn entry<'a>(&'a self, event: &'a Event) -> Entry<'a> {
-        Entry::now(&self.id, What::Event(Cow::Borrowed(event)))
+        Entry::now(&self.id, EntryKind::Event(Cow::Borrowed(event)))
     }
 
-    /// It is over, and whoever waits is told, once the disk knows.
-    pub(crate) async fn end(&self, end: End) -> Written {
+    /// Records the end and notifies waiting callers once it is on disk.
+    pub(crate) async fn end(&self, end: SagaEnd) -> Written {
         let status = end.status.as_str();
         self.write(&Event::Ended(end)).await?;
-        metrics::counter!(ENDED, "status" => status).increment(1);
-        self.sagas.lock().settle(&self.id);
-        self.tell();
+        metrics::counter!(SAGAS_TOTAL, "status" => status).increment(1);
+        self.sagas.lock().mark_settled(&self.id);
+        self.notify();
         Ok(())
     }
 
-    /// Whether the disk may have anything of it. Before that nothing is done.
+    /// Whether the disk may have entries of the saga. No step runs before.
     pub(crate) fn is_on_disk(&self) -> bool {
         self.sagas.lock().get(&self.id).is_some_and(|known| known.is_sent)
     }
 
-    /// It is over, and was nothing.
-    pub(crate) fn abandon(&self, end: End) {
+    /// Ends a saga without any entry on disk.
+    pub(crate) fn abandon(&self, end: SagaEnd) {
         self.sagas.lock().abandon(&self.id, end);
     }
 
-    /// What could not be undone is tried again; where that cannot be written, all is as it was before.
-    pub(crate) async fn again(&self, before: Arc<History>) -> Written {
-        let written = self.write(&Event::Again).await;
+    /// Records that an operator requested a retry. If that cannot be written, the state before is
+    /// restored.
+    pub(crate) async fn request_retry(&self, before: Arc<History>) -> Written {
+        let written = self.write(&Event::RetryRequested).await;
         if written.is_err() {
             self.sagas.lock().restore(&self.id, before);
         }
         written
     }
 
-    /// Tells whoever waits how it ended.
-    pub(crate) fn tell(&self) {
+    /// Notifies waiting callers.
+    pub(crate) fn notify(&self) {
         if let Some(known) = self.sagas.lock().get(&self.id) {
-            known.tell();
+            known.notify();
         }
     }
 

@@ -5,11 +5,11 @@ use std::sync::Arc;
 use registry_core::{Key, Timestamp};
 use serde::Serialize;
 
-use super::{Sagas, table::Known};
+use super::{Sagas, table::SagaEntry};
 use crate::history::History;
 
 /// Maximum number of listed sagas. Sagas that need an operator come first, then the newest.
-const LISTED: usize = 1_000;
+const MAX_LISTED: usize = 1_000;
 
 /// The sagas of this gateway.
 #[derive(Debug, Serialize)]
@@ -32,7 +32,7 @@ impl Sagas {
     /// Calls `render` with the list of sagas.
     pub fn list<T>(&self, render: impl FnOnce(&SagaList<'_>) -> T) -> T {
         let table = self.lock();
-        let sagas: Vec<_> = table.by_need().take(LISTED).map(summary).collect();
+        let sagas: Vec<_> = table.by_urgency().take(MAX_LISTED).map(summary).collect();
         let more = table.iter().count() - sagas.len();
         render(&SagaList { sagas, more, damaged_lines: table.damaged })
     }
@@ -70,7 +70,7 @@ struct SagaSummary<'a> {
     at: String,
 }
 
-fn summary<'a>((id, known): (&'a str, &'a Known)) -> SagaSummary<'a> {
+fn summary<'a>((id, known): (&'a str, &'a SagaEntry)) -> SagaSummary<'a> {
     let (began, end) = (known.history.began(), known.history.ended());
     SagaSummary {
         id,

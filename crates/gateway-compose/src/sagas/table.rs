@@ -1,6 +1,6 @@
-//! The sagas in memory: histories of those that are open, ends of those that are not.
+//! The sagas in memory: the histories of open sagas and the ends of the others.
 
-mod held;
+mod usage;
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap},
@@ -11,87 +11,87 @@ use std::{
 use registry_core::Name;
 use tokio::sync::watch;
 
-use self::held::{Held, SHARE};
+use self::usage::{CALLER_FRACTION, Usage};
 use super::{
-    Ended, NotRetried,
-    journal::{Entry, Found, Kept, What},
+    RetryError, SagaCompletion,
+    journal::{Entry, EntryKind, JournalContent, SavedSaga},
 };
 use crate::{
     Cause,
     clock::now_ms,
-    history::{Began, End, Event, History, Status},
+    history::{Event, History, SagaEnd, SagaStart, SagaStatus},
 };
 
-/// How long the result of a saga that has ended is known, in milliseconds: 7 days.
+/// How long the end of a saga is kept, in milliseconds: 7 days.
 const KEPT_MS: i64 = 7 * 24 * 60 * 60 * 1_000;
-/// Most sagas that have ended and are known.
-const MOST: usize = 100_000;
-/// Most bytes of their ends, with their results.
-const MOST_BYTES: usize = 256 * 1024 * 1024;
-/// Most of them without an id: nobody can ask for their result, but operators may look at them.
-const MOST_NAMELESS: usize = 1_000;
-/// A saga by its tool, its place there and its id.
-type Named = (Name, String, String);
+/// Maximum number of ended sagas.
+const MAX_SETTLED: usize = 100_000;
+/// Maximum total size of their ends, in bytes.
+const MAX_BYTES: usize = 256 * 1024 * 1024;
+/// Maximum number of ended sagas without an id. Only operators can look at them.
+const MAX_WITHOUT_ID: usize = 1_000;
+/// The tool, the pointer of the saga in its spec, and the saga id.
+type InstanceKey = (Name, String, String);
 
 /// All sagas.
 #[derive(Debug, Default)]
-pub(super) struct Table {
-    /// By their ids, which grow with time.
-    sagas: BTreeMap<Box<str>, Known>,
-    named: HashMap<Named, Box<str>>,
-    /// Those that have not ended well, of each caller that has some.
-    shares: HashMap<Option<Box<str>>, Held>,
-    /// What is kept of those that have, in bytes.
+pub(super) struct SagaTable {
+    /// The sagas by id. Ids sort by time.
+    sagas: BTreeMap<Box<str>, SagaEntry>,
+    by_instance: HashMap<InstanceKey, Box<str>>,
+    /// The open sagas per caller.
+    usage: HashMap<Option<Box<str>>, Usage>,
+    /// The size of the settled sagas, in bytes.
     bytes: usize,
-    /// Those of which the disk has that they ended well, the oldest first.
+    /// The sagas whose successful end is on disk, the oldest first.
     settled: BTreeSet<Box<str>>,
-    /// Of those, the ones without an id.
-    nameless: BTreeSet<Box<str>>,
-    /// Lines of the journal that could not be read.
+    /// The settled sagas without a saga id.
+    without_id: BTreeSet<Box<str>>,
+    /// The number of damaged lines in the journal.
     pub(super) damaged: usize,
 }
 
 /// One saga.
 #[derive(Debug)]
-pub(super) struct Known {
+pub(super) struct SagaEntry {
     pub(super) history: Arc<History>,
     pub(super) at_ms: i64,
-    /// Its last line in the journal, in bytes: what is kept of it if it has ended well.
+    /// The size of its last line in the journal, in bytes. A settled saga keeps only that.
     last_bytes: usize,
-    /// Those of its lines of which it keeps the values, in bytes: what it was given and gave.
+    /// The size of the lines whose values it keeps, in bytes.
     all_bytes: usize,
-    /// Whether the disk has its end; until then a crash has it undone once more.
+    /// Whether its end is on disk. Before that, a crash causes another compensation.
     is_settled: bool,
-    /// Whether the disk may have anything of it.
+    /// Whether the disk may have entries of it.
     pub(super) is_sent: bool,
-    ended: watch::Sender<Option<Arc<End>>>,
+    ended: watch::Sender<Option<Arc<SagaEnd>>>,
 }
 
-fn name_of(began: &Began) -> Option<Named> {
-    // Another version of the tool means the same thing by its ids.
+fn instance_key(began: &SagaStart) -> Option<InstanceKey> {
+    // All versions of a tool share the id space.
     let instance = began.instance.clone()?;
     Some((began.tool.name.clone(), began.pointer.clone(), instance))
 }
 
-impl Table {
-    /// What a journal's lines come to.
-    pub(super) fn of(found: Found) -> Self {
-        let mut table = Self { damaged: found.damaged.len(), ..Self::default() };
+impl SagaTable {
+    /// Builds the table from a journal.
+    pub(super) fn from_journal(content: JournalContent) -> Self {
+        let mut table = Self { damaged: content.damaged.len(), ..Self::default() };
         let mut doubtful = BTreeSet::new();
-        for (i, (entry, bytes)) in found.entries.into_iter().enumerate() {
+        for (i, (entry, bytes)) in content.entries.into_iter().enumerate() {
             let Entry { saga, at_ms, what } = entry;
             let (saga, line) = (Box::<str>::from(saga), (bytes, at_ms));
-            if i < found.doubtful {
+            if i < content.doubtful {
                 doubtful.insert(saga.clone());
             } else {
                 doubtful.remove(&saga);
             }
             match what {
-                // After it was written anew, the first line of one may follow on what it came to.
-                What::Began(_) if table.sagas.contains_key(&saga) => {}
-                What::Began(began) => table.begin(saga, began.into_owned(), line),
-                What::Kept(history) => table.insert(saga, history.into_owned(), line),
-                What::Event(event) => {
+                // In a rewritten journal, the first line of a saga can follow its history.
+                EntryKind::Started(_) if table.sagas.contains_key(&saga) => {}
+                EntryKind::Started(began) => table.begin(saga, began.into_owned(), line),
+                EntryKind::Saved(history) => table.insert(saga, history.into_owned(), line),
+                EntryKind::Event(event) => {
                     if table.apply(&saga, &event, line).is_none() {
                         table.damaged += 1;
                     }
@@ -100,60 +100,60 @@ impl Table {
         }
         for id in doubtful {
             if let Some(known) = table.sagas.get_mut(&id) {
-                Arc::make_mut(&mut known.history).doubt();
+                Arc::make_mut(&mut known.history).mark_doubtful();
             }
         }
         let ids: Vec<_> = table.sagas.keys().cloned().collect();
         for id in ids {
             table.mark_sent(&id, true);
-            table.settle(&id);
+            table.mark_settled(&id);
         }
-        table.sagas.values().for_each(Known::tell);
-        table.forget();
+        table.sagas.values().for_each(SagaEntry::notify);
+        table.evict();
         table
     }
 
-    /// Begins one, with the length and the time of its line in the journal.
-    pub(super) fn begin(&mut self, id: Box<str>, began: Began, line: (usize, i64)) {
+    /// Adds a saga, with the length and the time of its line in the journal.
+    pub(super) fn begin(&mut self, id: Box<str>, began: SagaStart, line: (usize, i64)) {
         self.insert(id, History::new(began), line);
     }
 
     fn insert(&mut self, id: Box<str>, history: History, (bytes, at_ms): (usize, i64)) {
-        if let Some(name) = name_of(history.began()) {
-            self.named.insert(name, id.clone());
+        if let Some(name) = instance_key(history.began()) {
+            self.by_instance.insert(name, id.clone());
         }
         let (history, ended) = (Arc::new(history), watch::channel(None).0);
         let (last_bytes, all_bytes, is_settled, is_sent) = (bytes, bytes, false, false);
-        let known = Known { history, at_ms, last_bytes, all_bytes, is_settled, is_sent, ended };
-        self.count_in(&known);
+        let known = SagaEntry { history, at_ms, last_bytes, all_bytes, is_settled, is_sent, ended };
+        self.add_usage(&known);
         self.sagas.insert(id, known);
-        self.forget();
+        self.evict();
     }
 
-    fn count_in(&mut self, known: &Known) {
+    fn add_usage(&mut self, known: &SagaEntry) {
         if known.history.is_settled() {
             self.bytes = self.bytes.saturating_add(known.last_bytes);
             return;
         }
-        let whose = known.history.began().principal.clone();
-        self.shares.entry(whose).or_default().add(known.all_bytes);
+        let whose = known.history.began().quota_key.clone();
+        self.usage.entry(whose).or_default().add(known.all_bytes);
     }
 
-    fn count_out(&mut self, known: &Known) {
+    fn remove_usage(&mut self, known: &SagaEntry) {
         if known.history.is_settled() {
             self.bytes = self.bytes.saturating_sub(known.last_bytes);
             return;
         }
-        let whose = &known.history.began().principal;
-        let Some(share) = self.shares.get_mut(whose) else { return };
+        let whose = &known.history.began().quota_key;
+        let Some(share) = self.usage.get_mut(whose) else { return };
         share.remove(known.all_bytes);
         if share.count == 0 {
-            self.shares.remove(whose);
+            self.usage.remove(whose);
         }
     }
 
-    /// Notes that something has happened, with the length and the time of its line in the journal; `None`
-    /// where the saga is not known.
+    /// Applies an event, with the length and the time of its line in the journal. Returns `None`
+    /// for an unknown saga.
     pub(super) fn apply(
         &mut self,
         id: &str,
@@ -161,25 +161,25 @@ impl Table {
         (bytes, at_ms): (usize, i64),
     ) -> Option<()> {
         let mut known = self.sagas.remove(id)?;
-        self.count_out(&known);
+        self.remove_usage(&known);
         if known.history.keeps(event) {
             known.all_bytes += bytes;
         }
         Arc::make_mut(&mut known.history).apply(event);
         (known.at_ms, known.last_bytes) = (at_ms, bytes);
-        self.count_in(&known);
+        self.add_usage(&known);
         self.sagas.insert(id.into(), known);
         Some(())
     }
 
-    /// Notes whether the disk may have anything of a saga, and gives whether that was so before.
+    /// Sets whether the disk may have entries of a saga. Returns the previous value.
     pub(super) fn mark_sent(&mut self, id: &str, is_sent: bool) -> bool {
         let known = self.sagas.get_mut(id);
         known.is_some_and(|known| std::mem::replace(&mut known.is_sent, is_sent))
     }
 
-    /// The disk has all that was noted of a saga.
-    pub(super) fn settle(&mut self, id: &str) {
+    /// Records that all entries of a saga are on disk.
+    pub(super) fn mark_settled(&mut self, id: &str) {
         let Some(known) = self.sagas.get_mut(id).filter(|known| known.history.is_settled()) else {
             return;
         };
@@ -187,76 +187,78 @@ impl Table {
         known.is_settled = true;
         self.settled.insert(id.into());
         if known.history.began().instance.is_none() {
-            self.nameless.insert(id.into());
+            self.without_id.insert(id.into());
         }
     }
 
-    /// The saga that has this id already, unless it was undone for good: then it may begin again.
-    pub(super) fn find(&self, began: &Began) -> Option<Ended> {
-        let known = self.sagas.get(self.named.get(&name_of(began)?)?)?;
-        let was_undone = known.history.ended().is_some_and(|e| e.status == Status::Compensated);
+    /// Returns the completion of the saga with the same id. A compensated saga frees its id once
+    /// its end is on disk.
+    pub(super) fn find(&self, began: &SagaStart) -> Option<SagaCompletion> {
+        let known = self.sagas.get(self.by_instance.get(&instance_key(began)?)?)?;
+        let was_undone = known.history.ended().is_some_and(|e| e.status == SagaStatus::Compensated);
         (!was_undone || !known.is_settled).then(|| known.ended.subscribe())
     }
 
-    /// Whether no more may begin, or no more of this caller. What is inside of one is a part of what that has
-    /// begun, or undoes: it is let in, and keeps nobody else out.
-    pub(super) fn check_room(&self, began: &Began) -> Result<(), Cause> {
+    /// Checks the limits of open sagas, in total and per caller. Inner sagas are always admitted
+    /// and do not count.
+    pub(super) fn check_room(&self, began: &SagaStart) -> Result<(), Cause> {
         if began.parent.is_some() {
             return Ok(());
         }
-        let own = self.shares.get(&began.principal).copied().unwrap_or_default();
-        let whose = match (Held::of_all(self.shares.values()).is_full(1), own.is_full(SHARE)) {
-            (false, false) => return Ok(()),
-            (true, _) => "",
-            (false, true) => " of this caller",
-        };
+        let own = self.usage.get(&began.quota_key).copied().unwrap_or_default();
+        let whose =
+            match (Usage::total(self.usage.values()).is_full(1), own.is_full(CALLER_FRACTION)) {
+                (false, false) => return Ok(()),
+                (true, _) => "",
+                (false, true) => " of this caller",
+            };
         Err(Cause::TooManySagas { whose })
     }
 
-    /// Lets one try again to undo what is left of a saga, and gives what had happened to it before.
-    pub(super) fn claim(&mut self, id: &str) -> Result<Arc<History>, NotRetried> {
-        let known = self.get(id).ok_or_else(|| NotRetried::Unknown(id.to_owned()))?;
+    /// Starts the retry of failed compensations. Returns the history before.
+    pub(super) fn claim(&mut self, id: &str) -> Result<Arc<History>, RetryError> {
+        let known = self.get(id).ok_or_else(|| RetryError::Unknown(id.to_owned()))?;
         let before = match known.history.ended() {
-            None => return Err(NotRetried::UnderWay(id.to_owned())),
-            Some(end) if end.status == Status::CompensationFailed => Arc::clone(&known.history),
-            Some(_) => return Err(NotRetried::Settled(id.to_owned())),
+            None => return Err(RetryError::UnderWay(id.to_owned())),
+            Some(end) if end.status == SagaStatus::CompensationFailed => Arc::clone(&known.history),
+            Some(_) => return Err(RetryError::Settled(id.to_owned())),
         };
-        // At once, so that nobody else does.
-        self.apply(id, &Event::Again, (0, now_ms()));
+        // Applied at once, so that a concurrent retry is rejected.
+        self.apply(id, &Event::RetryRequested, (0, now_ms()));
         Ok(before)
     }
 
-    /// What was claimed is as it was before.
+    /// Undoes [`Self::claim`].
     pub(super) fn restore(&mut self, id: &str, before: Arc<History>) {
         if let Some(known) = self.sagas.get_mut(id) {
             known.history = before;
         }
     }
 
-    /// Forgets a saga that has done nothing, and of which the disk has nothing.
-    pub(super) fn abandon(&mut self, id: &str, end: End) {
+    /// Removes a saga without effects and without entries on disk.
+    pub(super) fn abandon(&mut self, id: &str, end: SagaEnd) {
         self.apply(id, &Event::Ended(end), (0, now_ms()));
         if let Some(known) = self.get(id) {
-            known.tell();
+            known.notify();
         }
         self.remove(id);
     }
 
-    /// Forgets the oldest of those that are settled, where there are too many or it is long ago.
-    fn forget(&mut self) {
+    /// Evicts the oldest settled sagas beyond the limits.
+    fn evict(&mut self) {
         let now = now_ms();
         while let Some((id, known)) =
             self.settled.first().and_then(|id| self.sagas.get_key_value(id))
         {
             let is_old = now.saturating_sub(known.at_ms) > KEPT_MS;
-            let is_much = self.settled.len() > MOST || self.bytes > MOST_BYTES;
+            let is_much = self.settled.len() > MAX_SETTLED || self.bytes > MAX_BYTES;
             if !is_old && !is_much {
                 break;
             }
             self.remove(&id.clone());
         }
-        while self.nameless.len() > MOST_NAMELESS
-            && let Some(id) = self.nameless.first().cloned()
+        while self.without_id.len() > MAX_WITHOUT_ID
+            && let Some(id) = self.without_id.first().cloned()
         {
             self.remove(&id);
         }
@@ -264,58 +266,58 @@ impl Table {
 
     fn remove(&mut self, id: &str) {
         self.settled.remove(id);
-        self.nameless.remove(id);
+        self.without_id.remove(id);
         let Some(known) = self.sagas.remove(id) else { return };
-        self.count_out(&known);
-        if let Some(name) = name_of(known.history.began())
-            && self.named.get(&name).is_some_and(|named| **named == *id)
+        self.remove_usage(&known);
+        if let Some(name) = instance_key(known.history.began())
+            && self.by_instance.get(&name).is_some_and(|by_instance| **by_instance == *id)
         {
-            self.named.remove(&name);
+            self.by_instance.remove(&name);
         }
     }
 
-    pub(super) fn get(&self, id: &str) -> Option<&Known> {
+    pub(super) fn get(&self, id: &str) -> Option<&SagaEntry> {
         self.sagas.get(id)
     }
 
-    /// Those under way that this one began itself; all of them began later.
-    pub(super) fn inside_of(&self, id: &str) -> Vec<Ended> {
+    /// The running sagas directly inside this one. All of them started later.
+    pub(super) fn children(&self, id: &str) -> Vec<SagaCompletion> {
         let later = self.sagas.range::<str, _>((Bound::Excluded(id), Bound::Unbounded));
-        let is_inner = |known: &Known| {
+        let is_inner = |known: &SagaEntry| {
             known.history.ended().is_none() && known.history.began().parent.as_deref() == Some(id)
         };
         later.filter(|(_, known)| is_inner(known)).map(|(_, known)| known.subscribe()).collect()
     }
 
-    /// Those that are under way or need somebody first, of either the newest first.
-    pub(super) fn by_need(&self) -> impl Iterator<Item = (&str, &Known)> {
+    /// Open sagas first, then settled ones; the newest of each first.
+    pub(super) fn by_urgency(&self) -> impl Iterator<Item = (&str, &SagaEntry)> {
         let settled =
             |is: bool| self.iter().rev().filter(move |(_, k)| k.history.is_settled() == is);
         settled(false).chain(settled(true))
     }
 
-    /// What the journal is to know when it is written anew: what it may know by now.
-    pub(super) fn kept(&self) -> Vec<Kept> {
-        let kept = |(id, known): (&str, &Known)| {
+    /// The sagas for a rewritten journal: those that the current one may have.
+    pub(super) fn saved(&self) -> Vec<SavedSaga> {
+        let save = |(id, known): (&str, &SagaEntry)| {
             let (saga, history) = (id.into(), Arc::clone(&known.history));
-            Kept { saga, at_ms: known.at_ms, history }
+            SavedSaga { saga, at_ms: known.at_ms, history }
         };
-        self.iter().filter(|(_, known)| known.is_sent).map(kept).collect()
+        self.iter().filter(|(_, known)| known.is_sent).map(save).collect()
     }
 
-    /// All, the oldest first.
-    pub(super) fn iter(&self) -> impl DoubleEndedIterator<Item = (&str, &Known)> {
+    /// All sagas, the oldest first.
+    pub(super) fn iter(&self) -> impl DoubleEndedIterator<Item = (&str, &SagaEntry)> {
         self.sagas.iter().map(|(id, known)| (&**id, known))
     }
 }
 
-impl Known {
-    pub(super) fn subscribe(&self) -> Ended {
+impl SagaEntry {
+    pub(super) fn subscribe(&self) -> SagaCompletion {
         self.ended.subscribe()
     }
 
-    /// Tells whoever waits how it ended, if it has; or that it goes on.
-    pub(super) fn tell(&self) {
+    /// Notifies waiting callers of the end, or of a new run.
+    pub(super) fn notify(&self) {
         self.ended.send_replace(self.history.ended().cloned().map(Arc::new));
     }
 }

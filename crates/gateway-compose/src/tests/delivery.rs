@@ -3,7 +3,7 @@
 use super::*;
 
 #[tokio::test(start_paused = true)]
-async fn what_fails_goes_to_the_dead_letter_tool() {
+async fn failed_input_is_sent_to_dead_letter_tool() {
     let letter = |inner: &str, more: Value| {
         let body = extended(
             json!({ "inner": { "tool": { "name": inner } }, "deadLetterTool": "keep",
@@ -30,15 +30,15 @@ async fn what_fails_goes_to_the_dead_letter_tool() {
     assert_eq!(composed.upstream.calls("keep").len(), 2);
     let (_, reason, message) = composed.failure("both", input.clone()).await;
     assert_eq!(reason, "dead-letter-failed");
-    assert!(message.contains("the dead-letter tool failed, too"), "{message}");
+    assert!(message.contains("the dead-letter tool failed too"), "{message}");
     let lost = composed.value("lost", json!({})).await;
-    assert_eq!(lost["attempts"], 1, "it must not be done twice");
+    assert_eq!(lost["attempts"], 1, "unknown effects are not repeated");
     composed.value("fine", input).await;
     assert_eq!(composed.upstream.calls("keep").len(), 3);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_payload_is_kept_elsewhere_meanwhile() {
+async fn claim_check_stores_and_retrieves_payload() {
     let check = |is_retrieved: bool| {
         json!({ "claimCheck": { "storeTool": "keep", "retrieveTool": "echo", "retrieveAtEnd": is_retrieved,
             "inner": { "pattern": pipeline(&[step("in", "say", json!({ "construct": { "fields": {

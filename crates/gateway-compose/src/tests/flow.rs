@@ -7,7 +7,7 @@ use tokio::time::Instant;
 use super::*;
 
 #[tokio::test(start_paused = true)]
-async fn a_pipeline_passes_results_on_in_order() {
+async fn pipeline_passes_results_in_order() {
     let construct = json!({ "construct": { "fields": {
         "first": { "step": { "stepId": "a", "path": "$.x" } },
         "again": { "reference": { "step": "a", "path": "$.x" } },
@@ -50,7 +50,7 @@ async fn a_pipeline_passes_results_on_in_order() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_step_s_value_is_structured_or_json_or_text() {
+async fn step_value_is_structured_json_or_text() {
     let says = |id: &str, tool: &str, what: Value| {
         composition(id, pipeline(&[step("a", tool, constant(what))]))
     };
@@ -65,7 +65,7 @@ async fn a_step_s_value_is_structured_or_json_or_text() {
     assert_eq!(composed.value("as-json", json!({})).await, json!({ "k": 1 }));
     assert_eq!(composed.value("as-text", json!({})).await, json!("words"));
     let (step, _, message) = composed.failure("no-object", json!({})).await;
-    assert_eq!((&*step, &*message), ("b", "echo takes an object, and there is an array"));
+    assert_eq!((&*step, &*message), ("b", "the input of echo must be an object, not an array"));
 }
 
 fn scatter(targets: &[Value], ops: &[Value], more: Value) -> Value {
@@ -78,7 +78,7 @@ fn target(tool: &str, input: Value) -> Value {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_scatter_asks_all_at_once_and_keeps_the_order_of_its_targets() {
+async fn scatter_runs_concurrently_and_keeps_order() {
     let slow = |ms: u64| target("wait", json!({ "ms": ms, "n": ms }));
     let fails = target("fail", json!({ "message": "x" }));
     let composed = Composed::start(vec![
@@ -115,15 +115,15 @@ async fn a_scatter_asks_all_at_once_and_keeps_the_order_of_its_targets() {
     let value = composed.value("order", json!({})).await;
     let waited: Vec<_> = value.as_array().unwrap().iter().map(|v| v["waited"].clone()).collect();
     assert_eq!(waited, [300, 1, 150]);
-    assert_eq!(started.elapsed(), Duration::from_millis(300), "all at once");
+    assert_eq!(started.elapsed(), Duration::from_millis(300), "the targets run concurrently");
     let both = composed.value("same", json!({ "q": 1 })).await;
     assert_eq!(both, json!([{ "q": 1 }, { "q": 1 }]));
     assert_eq!(composed.value("partial", json!({})).await[0]["waited"], 1);
     let told = composed.calls("partial", json!({})).await;
     assert!(told.contains(&"targets/0 fail tool-error".to_owned()), "{told:?}");
     let (_, reason, message) = composed.failure("none", json!({})).await;
-    assert_eq!(reason, "nothing-arrived");
-    assert!(message.contains("none of 2 targets"), "{message}");
+    assert_eq!(reason, "no-results");
+    assert!(message.contains("none of the 2 targets"), "{message}");
 
     let cancelled = composed.upstream.seen().cancelled;
     assert_eq!(composed.failure("fast", json!({})).await.0, "targets/1");
@@ -134,15 +134,15 @@ async fn a_scatter_asks_all_at_once_and_keeps_the_order_of_its_targets() {
     assert!(told.contains(&"targets/0 wait cancelled".to_owned()), "{told:?}");
     let late = json!(composed.steps("late", json!({})).await);
     let dropped =
-        json!([{ "step": "targets/0", "reason": "timeout", "message": "no result in 200 ms" }]);
+        json!([{ "step": "targets/0", "reason": "timeout", "message": "timed out after 200 ms" }]);
     assert_eq!(late["dropped"], dropped);
     let (_, _, message) = composed.failure("too-late", json!({})).await;
-    assert!(message.contains("the time was over"), "{message}");
+    assert!(message.contains("the timeout passed"), "{message}");
     assert_eq!(composed.value("nested", json!({ "q": 2 })).await, json!({ "q": 2 }));
 }
 
 #[tokio::test(start_paused = true)]
-async fn results_are_aggregated_in_the_order_of_the_operations() {
+async fn aggregation_applies_operations_in_order() {
     let lists = [
         target("say", json!({ "value": [{ "id": 2, "s": 9 }, { "id": "b" }] })),
         target("say", json!({ "value": [{ "id": 1 }, { "id": 2, "s": 1 }, { "none": 0 }] })),
@@ -171,7 +171,7 @@ async fn results_are_aggregated_in_the_order_of_the_operations() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn arrays_are_filtered_mapped_and_worked_through_in_order() {
+async fn arrays_are_filtered_and_mapped_in_order() {
     let list = constant(
         json!({ "value": [{ "ms": 120, "n": 1 }, { "ms": 1, "n": 2 }, { "ms": 1, "n": 3 }] }),
     );
@@ -223,7 +223,7 @@ async fn arrays_are_filtered_mapped_and_worked_through_in_order() {
     assert!(step.starts_with("each/") && step.ends_with("/one"), "{step}");
     let (step, reason, message) = composed.failure("huge", json!({})).await;
     assert_eq!((&*step, &*reason), ("each", "limit"));
-    assert!(message.contains("10001 items, 10000"), "{message}");
+    assert!(message.contains("10001 items; the limit is 10000"), "{message}");
     let (_, _, message) = composed.failure("no-array", json!({})).await;
     assert!(message.contains("expected an array, got an object"), "{message}");
 }

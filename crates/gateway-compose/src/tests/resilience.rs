@@ -15,7 +15,7 @@ fn retry(inner: Value, more: Value) -> Value {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_failure_is_tried_again_as_often_as_it_says() {
+async fn retry_stops_at_max_attempts() {
     let matching =
         |value: &str| json!({ "retryIf": { "field": "$.result", "op": "eq", "value": value } });
     let composed = Composed::start(vec![
@@ -27,7 +27,7 @@ async fn a_failure_is_tried_again_as_often_as_it_says() {
     ]);
     let started = Instant::now();
     assert_eq!(composed.value("third", json!({ "failures": 2 })).await, json!({ "n": 3 }));
-    assert_eq!(started.elapsed(), Duration::from_millis(100), "it waited in between");
+    assert_eq!(started.elapsed(), Duration::from_millis(100), "the backoff was applied");
     assert_eq!(composed.failure("never", json!({ "message": "x" })).await.2, "fail failed: x");
     assert_eq!(composed.upstream.calls("fail").len(), 3);
     composed.failure("matching", json!({ "message": "other" })).await;
@@ -35,28 +35,28 @@ async fn a_failure_is_tried_again_as_often_as_it_says() {
     composed.failure("matching", json!({ "message": "again" })).await;
     assert_eq!(composed.upstream.calls("fail").len(), 7);
     let (_, reason, message) = composed.failure("limited", json!({ "ms": 4000 })).await;
-    assert_eq!((&*reason, &*message), ("timeout", "no result in 60 ms"));
+    assert_eq!((&*reason, &*message), ("timeout", "timed out after 60 ms"));
     assert_eq!(composed.upstream.seen().cancelled, 1);
-    assert_eq!(composed.upstream.calls("wait").len(), 1, "nobody knows what it did");
+    assert_eq!(composed.upstream.calls("wait").len(), 1, "the outcome is unknown");
     composed.failure("jitter", json!({})).await;
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_nobody_knows_is_repeated_only_where_that_is_harmless() {
+async fn unknown_outcome_is_retried_only_if_repeatable() {
     let composed = Composed::start(vec![
         composition("safe", retry(tool_of("lose-safely"), json!({}))),
         composition("unsafe", retry(tool_of("lose"), json!({}))),
     ]);
     let (_, reason, message) = composed.failure("unsafe", json!({})).await;
     assert_eq!(reason, "upstream-failed");
-    assert!(message.contains("Whether it did its work is not known"), "{message}");
+    assert!(message.contains("The outcome is unknown"), "{message}");
     assert_eq!(composed.upstream.calls("lose").len(), 1);
     composed.failure("safe", json!({})).await;
     assert_eq!(composed.upstream.calls("lose-safely").len(), 3);
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_takes_too_long_is_cancelled_and_replaced() {
+async fn timeout_cancels_and_runs_fallback() {
     let limit = |more: Value| {
         let body = extended(json!({ "inner": tool_of("wait"), "durationMs": 80 }), more);
         json!({ "timeout": body })
@@ -69,14 +69,14 @@ async fn what_takes_too_long_is_cancelled_and_replaced() {
     assert_eq!(composed.value("plain", json!({ "ms": 1 })).await["waited"], 1);
     let slow = json!({ "ms": 4000 });
     let (_, reason, message) = composed.failure("plain", slow.clone()).await;
-    assert_eq!((&*reason, &*message), ("timeout", "no result in 80 ms"));
+    assert_eq!((&*reason, &*message), ("timeout", "timed out after 80 ms"));
     assert_eq!(composed.failure("message", slow.clone()).await.2, "be patient");
     assert_eq!(composed.value("fallback", slow.clone()).await, slow);
     assert_eq!(composed.upstream.seen().cancelled, 3);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_breaker_is_shared_by_its_name_and_closes_again() {
+async fn breaker_is_shared_by_name_and_closes() {
     let breaker = |inner: &str, more: Value| {
         let body = extended(
             json!({ "name": "b", "inner": tool_of(inner), "failureThreshold": 2,
@@ -97,16 +97,16 @@ async fn a_breaker_is_shared_by_its_name_and_closes_again() {
         assert_eq!(composed.failure("fails", json!({})).await.1, "tool-error");
     }
     let (_, reason, message) = composed.failure("works", json!({})).await;
-    assert_eq!(reason, "breaker-open");
-    assert!(message.contains("`b` is open for 1 s; nothing was done"), "{message}");
+    assert_eq!(reason, "circuit-open");
+    assert!(message.contains("`b` is open, retry in 1 s; nothing was done"), "{message}");
     assert_eq!(composed.value("instead", json!({ "q": 1 })).await, json!({ "q": 1 }));
     assert_eq!(composed.upstream.calls("fail").len(), 2);
     tokio::time::sleep(Duration::from_millis(1_100)).await;
     assert_eq!(composed.value("works", json!({ "q": 2 })).await, json!({ "q": 2 }));
-    assert_eq!(composed.failure("fails", json!({})).await.1, "tool-error", "it is closed");
+    assert_eq!(composed.failure("fails", json!({})).await.1, "tool-error", "the breaker is closed");
 
     for _ in 0..2 {
         composed.value("by-result", json!({ "ok": false })).await;
     }
-    assert_eq!(composed.failure("by-result", json!({ "ok": true })).await.1, "breaker-open");
+    assert_eq!(composed.failure("by-result", json!({ "ok": true })).await.1, "circuit-open");
 }

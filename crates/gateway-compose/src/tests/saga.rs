@@ -38,7 +38,7 @@ fn undone(composed: &Composed) -> Vec<Value> {
     composed.upstream.calls("keep")
 }
 
-async fn until_undone(composed: &Composed, count: usize) {
+async fn await_compensations(composed: &Composed, count: usize) {
     composed.upstream.until(|seen| seen.count("keep") == count).await;
 }
 
@@ -75,7 +75,7 @@ async fn cut_off_step_is_compensated() {
     ]);
     let (_, reason, message) = composed.failure("late", json!({})).await;
     assert_eq!(reason, "saga-failed");
-    assert!(message.contains("no result in 100 ms"), "{message}");
+    assert!(message.contains("timed out after 100 ms"), "{message}");
     assert_eq!(undone(&composed).len(), 1);
 
     // The caller disconnects, which cancels the saga.
@@ -85,9 +85,9 @@ async fn cut_off_step_is_compensated() {
         () = composed.upstream.until(|seen| seen.running == 1) => {}
     }
     composed.upstream.until(|seen| seen.cancelled == 2).await;
-    until_undone(&composed, 2).await;
+    await_compensations(&composed, 2).await;
     assert_eq!(composed.failure("nested", json!({})).await.1, "timeout");
-    until_undone(&composed, 3).await;
+    await_compensations(&composed, 3).await;
     assert_eq!(undone(&composed), vec![json!({ "slow": true }); 3]);
 }
 
@@ -126,12 +126,12 @@ async fn compensation_input_has_reason_of_time_limit() {
     ]);
     for (i, tool) in ["timeout", "retry", "scatter", "outer", "composed"].into_iter().enumerate() {
         composed.failure(tool, json!({})).await;
-        until_undone(&composed, i + 1).await;
-        let told = json!({ "reason": "timeout", "message": "no result in 100 ms" });
+        await_compensations(&composed, i + 1).await;
+        let told = json!({ "reason": "timeout", "message": "timed out after 100 ms" });
         assert_eq!(undone(&composed)[i], told, "{tool}");
     }
     composed.failure("first", json!({})).await;
-    until_undone(&composed, 6).await;
+    await_compensations(&composed, 6).await;
     assert_eq!(undone(&composed)[5]["reason"], "cancelled", "no time limit has passed");
 }
 
@@ -148,7 +148,7 @@ async fn compensation_is_retried_and_others_continue() {
     let (result, steps) = composed.run("order", None, &json!({ "x": 1 })).await;
     let text = result.unwrap_err().message();
     assert!(
-        text.contains("`c` could not be undone, which is left to the gateway's operator"),
+        text.contains("`c` could not be compensated and needs the gateway's operator"),
         "{text}"
     );
     let saga = &json!(steps)["sagas"][0];
@@ -174,7 +174,7 @@ async fn compensation_has_its_own_memory_limit() {
         ..Composed::with_journal(vec![composition("large", saga(&steps, json!({})))])
     };
     let (_, _, message) = composed.failure("large", json!({ "x": 1 })).await;
-    assert!(message.contains("at `s4`; what `s4` has done is not known"), "{message}");
+    assert!(message.contains("at `s4`; the outcome of `s4` is unknown"), "{message}");
     assert_eq!(undone(&composed), [json!({ "x": 1 })]);
 }
 
@@ -208,7 +208,7 @@ async fn saga_instance_runs_once() {
     assert_eq!((n(json!(1)).await, n(json!(1)).await), (json!(1), json!(1)));
     assert_eq!((n(json!("1")).await, n(json!(1.0)).await), (json!(2), json!(1)));
     let (_, reason, message) = composed.failure("counts", json!({})).await;
-    assert_eq!((&*reason, message.contains("$.order selects nothing")), ("no-key", true));
+    assert_eq!((&*reason, message.contains("$.order selects no value")), ("missing-key", true));
     // Equal as doubles, but two ids.
     let (large, next) =
         (json!(1_234_567_890_123_456_789_u64), json!(1_234_567_890_123_456_790_u64));

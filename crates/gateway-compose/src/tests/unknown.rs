@@ -64,7 +64,7 @@ async fn unknown_effects_prevent_a_retry() {
     // The effects are known, and the spec demands a retry.
     composed.failure("half-done", json!({})).await;
     assert_eq!(composed.upstream.calls("keep").len(), 3);
-    // Storing a value twice may be harmful, too.
+    // Storing a value twice can be harmful too.
     composed.failure("stored", json!({})).await;
     assert_eq!(composed.upstream.calls("lose").len(), 1);
 }
@@ -126,7 +126,7 @@ async fn idempotency_key_is_kept_after_side_effects() {
     assert_eq!(composed.upstream.calls("keep").len(), 1);
     assert_eq!(composed.upstream.calls("fail").len(), 1 + 1 + 2);
     for key in [json!({}), json!({ "k": null })] {
-        assert_eq!(composed.failure("nothing", key).await.1, "no-key");
+        assert_eq!(composed.failure("nothing", key).await.1, "missing-key");
     }
 }
 
@@ -158,7 +158,10 @@ async fn partial_saga_step_is_compensated_or_reported() {
     }
     let failure = composed.run("told", None, &json!({})).await.0.unwrap_err().to_value();
     let message = failure["message"].as_str().unwrap();
-    assert!(message.contains("what `one` has done is not known, and was not undone"), "{message}");
+    assert!(
+        message.contains("the outcome of `one` is unknown and was not compensated"),
+        "{message}"
+    );
     assert_eq!(
         (&failure["status"], &failure["failedStep"]),
         (&json!("compensated"), &json!("one"))
@@ -208,7 +211,7 @@ async fn result_size_is_limited_like_a_response() {
     assert_eq!(reason, "limit");
     assert_eq!(composed.value("four-times", json!({})).await, "x");
     let (step, _, message) = composed.failure("more", json!({})).await;
-    assert!(step == "s4" && message.contains("more than 16384 bytes"), "{step}: {message}");
+    assert!(step == "s4" && message.contains("exceed 16384 bytes"), "{step}: {message}");
 }
 
 #[tokio::test(start_paused = true)]
@@ -220,7 +223,7 @@ async fn nested_compositions_share_the_call_limit() {
         Composed::start(vec![composition("inner", pipeline(&[each])), composition("outer", outer)]);
     let all = json!({ "all": vec![json!({}); 10_000] });
     let (_, _, message) = composed.failure("outer", all).await;
-    assert!(message.contains("at most 10000 calls of tools"), "{message}");
+    assert!(message.contains("the limit of 10000 tool calls"), "{message}");
     assert!(composed.upstream.calls("keep").is_empty(), "work that cannot finish does not start");
 }
 

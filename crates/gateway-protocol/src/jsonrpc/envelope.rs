@@ -1,6 +1,6 @@
-//! Reading the envelope: six slots of raw text, each filled at most once.
+//! Parses the envelope: six members of raw text, each at most once.
 //!
-//! Unknown members are skipped, as JSON-RPC peers do.
+//! Unknown members are ignored, as JSON-RPC peers do.
 
 use std::{borrow::Cow, fmt};
 
@@ -11,12 +11,13 @@ use serde::{
 use serde_json::value::RawValue;
 
 use super::{
-    ErrorObject, Id, Invalid, Message, Notification, Outcome, Request, Response, read_object,
+    ErrorObject, Id, InvalidMessage, Message, Notification, Request, Response, ResponsePayload,
+    read_object,
 };
 
 const NAMES: [&str; 6] = ["jsonrpc", "id", "method", "params", "result", "error"];
 
-/// The members of an envelope as they came.
+/// The raw members of an envelope.
 #[derive(Default)]
 pub(super) struct Envelope<'a> {
     slots: [Option<&'a RawValue>; NAMES.len()],
@@ -25,16 +26,16 @@ pub(super) struct Envelope<'a> {
 
 impl<'a> Envelope<'a> {
     /// Reads the members of one object.
-    pub(super) fn parse(text: &'a str) -> Result<Self, Invalid> {
+    pub(super) fn parse(text: &'a str) -> Result<Self, InvalidMessage> {
         let envelope: Self = serde_json::from_str(text).map_err(|error| syntax(&error))?;
-        envelope.duplicate.map_or(Ok(envelope), |name| Err(Invalid::Duplicate(name)))
+        envelope.duplicate.map_or(Ok(envelope), |name| Err(InvalidMessage::Duplicate(name)))
     }
 
     /// Decides what kind of message this is.
-    pub(super) fn into_message(self) -> Result<Message<'a>, Invalid> {
+    pub(super) fn into_message(self) -> Result<Message<'a>, InvalidMessage> {
         let [version, id, method, params, result, error] = self.slots;
         if version.map(RawValue::get) != Some("\"2.0\"") {
-            return Err(Invalid::Version);
+            return Err(InvalidMessage::Version);
         }
         match (method, result, error) {
             (Some(method), None, None) => {
@@ -47,38 +48,42 @@ impl<'a> Envelope<'a> {
                     None => Message::Notification(Notification { method, params }),
                 })
             }
-            (None, Some(result), None) => response(id, Outcome::Result(result)),
+            (None, Some(result), None) => response(id, ResponsePayload::Result(result)),
             (None, None, Some(error)) => {
-                let error: ErrorObject<'a> = read_object(error).ok_or(Invalid::ErrorObject)?;
-                response(id, Outcome::Error(error))
+                let error: ErrorObject<'a> =
+                    read_object(error).ok_or(InvalidMessage::ErrorObject)?;
+                response(id, ResponsePayload::Error(error))
             }
-            _ => Err(Invalid::Kind),
+            _ => Err(InvalidMessage::Kind),
         }
     }
 }
 
-fn response<'a>(id: Option<&'a RawValue>, outcome: Outcome<'a>) -> Result<Message<'a>, Invalid> {
+fn response<'a>(
+    id: Option<&'a RawValue>,
+    outcome: ResponsePayload<'a>,
+) -> Result<Message<'a>, InvalidMessage> {
     let id = id.map(RawValue::get).filter(|id| *id != "null").map(Id::parse).transpose()?;
-    if id.is_none() && matches!(outcome, Outcome::Result(_)) {
-        return Err(Invalid::Id);
+    if id.is_none() && matches!(outcome, ResponsePayload::Result(_)) {
+        return Err(InvalidMessage::Id);
     }
     Ok(Message::Response(Response { id, outcome }))
 }
 
-fn string(raw: &str) -> Result<Cow<'_, str>, Invalid> {
+fn string(raw: &str) -> Result<Cow<'_, str>, InvalidMessage> {
     let inner = raw.strip_prefix('"').and_then(|rest| rest.strip_suffix('"'));
     match inner {
         Some(inner) if !inner.contains('\\') => Ok(Cow::Borrowed(inner)),
-        Some(_) => serde_json::from_str(raw).map(Cow::Owned).map_err(|_| Invalid::Method),
-        None => Err(Invalid::Method),
+        Some(_) => serde_json::from_str(raw).map(Cow::Owned).map_err(|_| InvalidMessage::Method),
+        None => Err(InvalidMessage::Method),
     }
 }
 
-/// Absent and `null` are the same; some clients send the latter.
-fn object(raw: Option<&RawValue>) -> Result<Option<&RawValue>, Invalid> {
+/// Some clients send `null` for absent parameters.
+fn object(raw: Option<&RawValue>) -> Result<Option<&RawValue>, InvalidMessage> {
     match raw {
         Some(raw) if raw.get() == "null" => Ok(None),
-        Some(raw) if !raw.get().starts_with('{') => Err(Invalid::Params),
+        Some(raw) if !raw.get().starts_with('{') => Err(InvalidMessage::Params),
         raw => Ok(raw),
     }
 }
@@ -113,7 +118,7 @@ impl<'de> Visitor<'de> for Members {
     }
 }
 
-/// Which slot a key names.
+/// The index of a member name.
 struct Slot(Option<usize>);
 
 impl<'de> Deserialize<'de> for Slot {
@@ -136,24 +141,24 @@ impl Visitor<'_> for SlotName {
     }
 }
 
-/// The body as text; a place in it where it is not UTF-8 counts as a column of its first line.
-pub(super) fn text(body: &[u8]) -> Result<&str, Invalid> {
+/// The body as text. The position of invalid UTF-8 is reported as a column of the first line.
+pub(super) fn text(body: &[u8]) -> Result<&str, InvalidMessage> {
     std::str::from_utf8(body)
-        .map_err(|error| Invalid::Syntax { line: 1, column: error.valid_up_to() + 1 })
+        .map_err(|error| InvalidMessage::Syntax { line: 1, column: error.valid_up_to() + 1 })
 }
 
-/// Whether the text is JSON at all, for texts that are no message in any case.
-pub(super) fn validate(text: &str) -> Result<(), Invalid> {
+/// Checks whether an invalid message is at least JSON.
+pub(super) fn validate(text: &str) -> Result<(), InvalidMessage> {
     serde_json::from_str::<IgnoredAny>(text).map(drop).map_err(|error| syntax(&error))
 }
 
-fn syntax(error: &serde_json::Error) -> Invalid {
-    Invalid::Syntax { line: error.line(), column: error.column() }
+fn syntax(error: &serde_json::Error) -> InvalidMessage {
+    InvalidMessage::Syntax { line: error.line(), column: error.column() }
 }
 
-/// Refuses deep nesting, which later readers may answer with recursion.
-pub(super) fn check_depth(body: &[u8], limit: usize) -> Result<(), Invalid> {
-    // Without more brackets than the limit it cannot be deeper.
+/// Rejects deep nesting, which later parsers could answer with recursion.
+pub(super) fn check_depth(body: &[u8], limit: usize) -> Result<(), InvalidMessage> {
+    // A text with fewer brackets than the limit cannot be nested more deeply.
     if memchr::memchr2_iter(b'{', b'[', body).nth(limit).is_none() {
         return Ok(());
     }
@@ -168,7 +173,7 @@ pub(super) fn check_depth(body: &[u8], limit: usize) -> Result<(), Invalid> {
             _ => {}
         }
         if depth > limit {
-            return Err(Invalid::TooDeep { limit });
+            return Err(InvalidMessage::TooDeep { limit });
         }
     }
     Ok(())

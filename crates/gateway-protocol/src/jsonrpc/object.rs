@@ -1,4 +1,4 @@
-//! Raw objects: reading the members of one level, and writing an object from raw parts.
+//! JSON objects as raw members: reads one level and writes objects from raw parts.
 
 use std::{borrow::Cow, fmt};
 
@@ -9,8 +9,8 @@ use serde::{
 };
 use serde_json::value::RawValue;
 
-/// Reads a raw object by a derived reader. Those read arrays too, member by member; the other side
-/// could then choose a reading that its own text does not show.
+/// Deserializes a raw object. Derived implementations also accept arrays, which must be rejected
+/// here.
 pub fn read_object<'a, T: Deserialize<'a>>(raw: &'a RawValue) -> Option<T> {
     let text = raw.get();
     if text.starts_with('{') { serde_json::from_str(text).ok() } else { None }
@@ -19,23 +19,23 @@ pub fn read_object<'a, T: Deserialize<'a>>(raw: &'a RawValue) -> Option<T> {
 /// One member of an object.
 #[derive(Debug, Clone)]
 pub struct Member<'a> {
-    /// Its name, unescaped.
+    /// The unescaped name.
     pub name: Cow<'a, str>,
-    /// Its value, raw.
+    /// The raw value.
     pub value: &'a RawValue,
 }
 
-/// An object whose members were separated, in their order, each name once.
+/// The members of an object in their order, with unique names.
 #[derive(Debug, Clone, Default)]
 pub struct Object<'a>(Vec<Member<'a>>);
 
-/// A raw value that is no object, or one that has a name twice.
+/// A raw value that is not an object, or an object with duplicate names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("the value is not an object with unique member names")]
 pub struct InvalidObject;
 
 impl<'a> Object<'a> {
-    /// Separates the members of a raw object. Meant for objects with few members.
+    /// Splits a raw object into its members. It is meant for objects with few members.
     pub fn parse(raw: &'a RawValue) -> Result<Self, InvalidObject> {
         serde_json::from_str(raw.get()).map_err(|_| InvalidObject)
     }
@@ -72,7 +72,7 @@ impl<'de> Visitor<'de> for Members {
             members.push(Member { name, value: map.next_value()? });
         }
         if has_duplicates(&members) {
-            return Err(serde::de::Error::custom("a name is there twice"));
+            return Err(serde::de::Error::custom("duplicate member name"));
         }
         Ok(Object(members))
     }
@@ -91,24 +91,24 @@ struct Name<'a>(#[serde(borrow)] Cow<'a, str>);
 #[derive(Debug)]
 pub struct ObjectWriter {
     text: Vec<u8>,
-    /// Where its members begin.
+    /// The offset of the object.
     start: usize,
 }
 
 impl ObjectWriter {
-    /// An empty object with room for about this many bytes.
+    /// Creates an empty object with this capacity.
     pub fn with_capacity(bytes: usize) -> Self {
         Self::after(Vec::with_capacity(bytes + 2))
     }
 
-    /// An empty object that is appended to a text.
+    /// Creates an empty object that is appended to a text.
     pub fn after(mut text: Vec<u8>) -> Self {
         text.push(b'{');
         let start = text.len();
         Self { text, start }
     }
 
-    /// Adds a member whose value is JSON text already. The name must need no escapes.
+    /// Adds a member with a JSON value. The name must not need escaping.
     pub fn raw(&mut self, name: &str, value: &str) -> &mut Self {
         debug_assert!(!name.contains(['"', '\\']) && !name.contains(char::is_control));
         if self.text.len() > self.start {
@@ -121,7 +121,7 @@ impl ObjectWriter {
         self
     }
 
-    /// Adds a member under any name, escaped where needed.
+    /// Adds a member with a JSON value and escapes the name.
     pub fn member(&mut self, name: &str, value: &str) -> &mut Self {
         if self.text.len() > self.start {
             self.text.push(b',');
@@ -132,7 +132,7 @@ impl ObjectWriter {
         self
     }
 
-    /// Adds a string member, escaped where needed. The name must need no escapes.
+    /// Adds a member with an escaped string value. The name must not need escaping.
     pub fn string(&mut self, name: &str, value: &str) -> &mut Self {
         self.raw(name, "");
         write_string(&mut self.text, value);
@@ -154,12 +154,11 @@ impl ObjectWriter {
     /// The finished object as text.
     pub fn finish_string(mut self) -> String {
         self.text.push(b'}');
-        String::from_utf8(self.text).expect("only text was put in")
+        String::from_utf8(self.text).expect("the writer only appends text")
     }
 }
 
-/// Appends a JSON string, escaped where needed.
+/// Appends an escaped JSON string.
 pub fn write_string(out: &mut Vec<u8>, text: &str) {
-    serde_json::to_writer(out, text)
-        .expect("a string always serializes, and a Vec always takes it");
+    serde_json::to_writer(out, text).expect("a string always serializes into a Vec");
 }

@@ -7,11 +7,11 @@ use super::*;
 
 const LIMITS: Limits = Limits { bytes: 4096, depth: 8 };
 
-fn invalid(body: &str) -> Invalid {
+fn invalid(body: &str) -> InvalidMessage {
     parse(body.as_bytes(), LIMITS).expect_err(body)
 }
 
-/// Writes a message again from what was read.
+/// Serializes a parsed message.
 fn rewrite(message: &Message<'_>) -> Vec<u8> {
     let written = match message {
         Message::Request(Request { id, method, params }) => match params {
@@ -21,8 +21,10 @@ fn rewrite(message: &Message<'_>) -> Vec<u8> {
         Message::Notification(Notification { method, params }) => {
             notification(method, params.map(RawValue::get))
         }
-        Message::Response(Response { id, outcome: Outcome::Error(object) }) => error(*id, object),
-        Message::Response(Response { id, outcome: Outcome::Result(value) }) => {
+        Message::Response(Response { id, outcome: ResponsePayload::Error(object) }) => {
+            error(*id, object)
+        }
+        Message::Response(Response { id, outcome: ResponsePayload::Result(value) }) => {
             result(id.expect("a result has an id"), value.get())
         }
     };
@@ -30,7 +32,7 @@ fn rewrite(message: &Message<'_>) -> Vec<u8> {
 }
 
 #[test]
-fn a_request_keeps_its_parts_as_they_came() {
+fn request_parts_are_unchanged() {
     let body = br#" {"id": "a\u0041", "method":"tools\/call","x":{"id":1},
         "params":{"n":1.50e3, "a":[]} ,"jsonrpc":"2.0"}"#;
     let Message::Request(request) = parse(body, LIMITS).unwrap() else { panic!("a request") };
@@ -40,16 +42,16 @@ fn a_request_keeps_its_parts_as_they_came() {
 }
 
 #[test]
-fn answers_are_read() {
+fn responses_are_parsed() {
     let body = br#"{"jsonrpc":"2.0","id":-7,"result":null}"#;
     let Message::Response(response) = parse(body, LIMITS).unwrap() else { panic!("a response") };
     assert_eq!(response.id.unwrap().as_raw(), "-7");
-    assert!(matches!(response.outcome, Outcome::Result(raw) if raw.get() == "null"));
+    assert!(matches!(response.outcome, ResponsePayload::Result(raw) if raw.get() == "null"));
 
     let body = br#"{"jsonrpc":"2.0","id":null,"error":{"code":-32700,"message":"no \"JSON\""}}"#;
     let Message::Response(response) = parse(body, LIMITS).unwrap() else { panic!("a response") };
     assert!(response.id.is_none());
-    let Outcome::Error(object) = response.outcome else { panic!("an error") };
+    let ResponsePayload::Error(object) = response.outcome else { panic!("an error") };
     assert_eq!((object.code, object.message.as_ref()), (code::PARSE_ERROR, "no \"JSON\""));
     assert_eq!(
         error(None, &object),
@@ -58,8 +60,8 @@ fn answers_are_read() {
 }
 
 #[test]
-fn everything_else_is_refused_by_name() {
-    use Invalid::{
+fn invalid_messages_are_rejected_by_reason() {
+    use InvalidMessage::{
         Batch, Duplicate, ErrorObject, Id, Kind, Method, NotAnObject, Params, Syntax, TooDeep,
         TooLarge, Version,
     };
@@ -101,14 +103,14 @@ fn everything_else_is_refused_by_name() {
 }
 
 #[test]
-fn brackets_in_strings_are_not_depth() {
+fn brackets_in_strings_do_not_nest() {
     let text = "[{\\\"".repeat(50);
     let body = format!(r#"{{"jsonrpc":"2.0","id":1,"method":"a","params":{{"x":"{text}"}}}}"#);
     assert!(parse(body.as_bytes(), LIMITS).is_ok());
 }
 
 #[test]
-fn objects_are_taken_apart_and_put_together() {
+fn objects_are_split_and_rebuilt() {
     let raw = RawValue::from_string(r#"{"a": 1.0 ,"b\n":{"a":2},"c":"x"}"#.into()).unwrap();
     let object = Object::parse(&raw).unwrap();
     assert_eq!(object.find("a").unwrap().get(), "1.0");
@@ -125,7 +127,7 @@ fn objects_are_taken_apart_and_put_together() {
     assert_eq!(ObjectWriter::with_capacity(0).finish(), b"{}".as_slice());
 }
 
-/// Texts close to messages, so that the interesting paths are met.
+/// Texts that are almost messages.
 fn nearly_messages() -> impl Strategy<Value = Vec<u8>> {
     let pieces = prop::sample::select(vec![
         "{",
@@ -158,7 +160,7 @@ fn nearly_messages() -> impl Strategy<Value = Vec<u8>> {
     })
 }
 
-/// Real messages with any content.
+/// Valid messages with arbitrary content.
 fn messages() -> impl Strategy<Value = Vec<u8>> {
     let id = prop_oneof![any::<i64>().prop_map(Value::from), ".{0,20}".prop_map(Value::from)];
     let content = prop::collection::btree_map(".{0,8}", any::<f64>(), 0..4);
@@ -181,10 +183,10 @@ proptest! {
     }
 
     #[test]
-    fn what_is_accepted_is_json_and_round_trips(body in prop_oneof![nearly_messages(), messages()]) {
+    fn accepted_messages_are_json_and_round_trip(body in prop_oneof![nearly_messages(), messages()]) {
         let Ok(message) = parse(&body, LIMITS) else { return Ok(()) };
         let written = rewrite(&message);
-        let again = parse(&written, LIMITS).expect("what we wrote is a message");
+        let again = parse(&written, LIMITS).expect("a serialized message parses");
         prop_assert_eq!(&written, &rewrite(&again));
         let before: Value = serde_json::from_slice(&body).expect("accepted, so JSON");
         let after: Value = serde_json::from_slice(&written).expect("written, so JSON");
@@ -195,7 +197,7 @@ proptest! {
     }
 
     #[test]
-    fn every_real_message_is_accepted(body in messages()) {
+    fn every_valid_message_is_accepted(body in messages()) {
         prop_assert!(parse(&body, LIMITS).is_ok());
     }
 }

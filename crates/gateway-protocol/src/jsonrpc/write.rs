@@ -1,20 +1,20 @@
-//! Writing messages by concatenation; nothing raw is parsed again.
+//! Writes messages by concatenation of raw parts.
 //!
-//! Raw parts are not checked: their caller has parsed them.
+//! Raw parts are not checked; their caller has parsed them.
 
 use bytes::Bytes;
 use serde_json::value::RawValue;
 
 use super::{ErrorObject, Id, ObjectWriter};
 
-/// A request with these parameters (JSON text of an object).
+/// Writes a request. `params` is the JSON text of an object.
 pub fn request(id: Id<'_>, method: &str, params: &str) -> Bytes {
     let mut message = start(method.len() + params.len() + id.as_raw().len());
     message.raw("id", id.as_raw()).string("method", method).raw("params", params);
     message.finish()
 }
 
-/// A notification with these parameters (JSON text of an object), if any.
+/// Writes a notification. `params` is the JSON text of an object.
 pub fn notification(method: &str, params: Option<&str>) -> Bytes {
     let mut message = start(method.len() + params.map_or(0, str::len));
     message.string("method", method);
@@ -24,15 +24,15 @@ pub fn notification(method: &str, params: Option<&str>) -> Bytes {
     message.finish()
 }
 
-/// The answer to a request: its result is JSON text.
+/// Writes a response with a result as JSON text.
 pub fn result(id: Id<'_>, result: &str) -> Bytes {
     let mut message = start(id.as_raw().len() + result.len());
     message.raw("id", id.as_raw()).raw("result", result);
     message.finish()
 }
 
-/// The answer to a request that failed. Where its id could not be read, MCP leaves the member out
-/// (JSON-RPC itself would write `null`, which MCP's schema does not allow).
+/// Writes an error response. Without a readable id the member is omitted, as MCP's schema requires;
+/// plain JSON-RPC would write `null`.
 pub fn error(id: Option<Id<'_>>, error: &ErrorObject<'_>) -> Bytes {
     let data = error.data.map(RawValue::get);
     let mut object =

@@ -1,4 +1,4 @@
-//! What one side says that it can do (`capabilities`): kept as it came, and asked about.
+//! The declared capabilities of a client or server.
 
 use std::sync::Arc;
 
@@ -7,24 +7,24 @@ use serde_json::value::RawValue;
 
 use crate::jsonrpc::{Object, ObjectWriter};
 
-/// The capabilities that a client or a server has declared: an object, or nothing.
+/// Declared capabilities: the raw object, or nothing.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Capabilities(Option<Arc<RawValue>>);
 
 impl Capabilities {
-    /// As JSON; an empty object where nothing was said.
+    /// The JSON text; an empty object if nothing was declared.
     pub fn as_json(&self) -> &str {
         self.0.as_deref().map_or("{}", RawValue::get)
     }
 
-    /// Whether there is a capability of this name: `elicitation`, `prompts` …
-    pub fn can(&self, capability: &str) -> bool {
+    /// Whether a capability is declared: `elicitation`, `prompts` …
+    pub fn has(&self, capability: &str) -> bool {
         self.declared().is_some_and(|all| all.find(capability).is_some())
     }
 
-    /// Whether calls of tools can be tasks as in 2025-11-25.
-    pub fn takes_tasks(&self) -> bool {
+    /// Whether tool calls can be tasks of 2025-11-25.
+    pub fn supports_tasks(&self) -> bool {
         let member = |raw: Box<RawValue>, name: &&str| {
             Object::parse(&raw).ok()?.find(name).map(ToOwned::to_owned)
         };
@@ -33,8 +33,8 @@ impl Capabilities {
         declared.and_then(|all| path.iter().try_fold(all, member)).is_some()
     }
 
-    /// The same without one capability.
-    pub fn except(&self, capability: &str) -> Self {
+    /// The capabilities without one of them.
+    pub fn without_capability(&self, capability: &str) -> Self {
         let Some(all) = self.declared().filter(|all| all.find(capability).is_some()) else {
             return self.clone();
         };
@@ -45,17 +45,17 @@ impl Capabilities {
         Self(RawValue::from_string(kept.finish_string()).ok().map(Into::into))
     }
 
-    /// Whether there is an extension of the protocol of this name.
-    pub fn knows(&self, extension: &str) -> bool {
+    /// Whether a protocol extension is declared.
+    pub fn has_extension(&self, extension: &str) -> bool {
         let declared = self.declared();
         let extensions = declared.as_ref().and_then(|all| all.find("extensions"));
         let extensions = extensions.and_then(|raw| Object::parse(raw).ok());
         extensions.is_some_and(|all| all.find(extension).is_some())
     }
 
-    /// The same without one extension of the protocol.
-    pub fn without(&self, extension: &str) -> Self {
-        if !self.knows(extension) {
+    /// The capabilities without one protocol extension.
+    pub fn without_extension(&self, extension: &str) -> Self {
+        if !self.has_extension(extension) {
             return self.clone();
         }
         let all = self.declared().unwrap_or_default();
@@ -72,7 +72,7 @@ impl Capabilities {
                 kept.member(&member.name, member.value.get());
             }
         }
-        // Without declared capabilities nothing can be asked, so that is what an error would come to.
+        // An error counts as no capabilities, which is safe.
         Self(RawValue::from_string(kept.finish_string()).ok().map(Into::into))
     }
 

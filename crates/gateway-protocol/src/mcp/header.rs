@@ -1,5 +1,5 @@
-//! The `Mcp-*` headers that repeat parts of the body: which arguments a tool wants mirrored
-//! (`x-mcp-header`), and how a value becomes a header.
+//! The `Mcp-*` headers that mirror parts of the body: the arguments that a tool annotates
+//! (`x-mcp-header`), and the encoding of their values.
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use http::{HeaderName, HeaderValue};
@@ -19,22 +19,22 @@ pub const SESSION_ID: HeaderName = HeaderName::from_static("mcp-session-id");
 /// The annotation.
 const ANNOTATION: &str = "x-mcp-header";
 
-/// Largest integer that JavaScript counts exactly.
+/// Largest integer that JavaScript represents exactly.
 const MAX_SAFE_INTEGER: i64 = (1 << 53) - 1;
 
-/// One argument that is mirrored.
+/// A mirrored argument.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Mirror {
     /// `mcp-param-…`.
     header: HeaderName,
-    /// The names of the properties that lead to it.
+    /// The property names from the root to the argument.
     path: Vec<String>,
 }
 
-/// Why a tool's annotations are refused, and the tool with them.
+/// The reason why the annotations of a tool, and so the tool, are rejected.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidAnnotation {
-    /// The schema is no object.
+    /// The schema is not an object.
     #[error("the input schema is not a JSON object")]
     Schema,
     /// The annotation is not a valid part of a header name.
@@ -44,14 +44,14 @@ pub enum InvalidAnnotation {
     #[error("two x-mcp-header have the name {0}")]
     Twice(HeaderName),
     /// The argument is neither a string, nor an integer, nor a boolean.
-    #[error("an x-mcp-header is on something that is no string, integer or boolean")]
+    #[error("an x-mcp-header is on a value that is not a string, integer or boolean")]
     Type,
     /// The annotation is not on a property of nested objects.
-    #[error("an x-mcp-header is somewhere else than on a property")]
+    #[error("an x-mcp-header is not on a property of an object")]
     Place,
 }
 
-/// Finds what a tool wants mirrored.
+/// Finds the mirrored arguments of a tool.
 pub fn mirrors(input_schema: &RawValue) -> Result<Vec<Mirror>, InvalidAnnotation> {
     if !input_schema.get().contains(ANNOTATION) && !input_schema.get().contains('\\') {
         return Ok(Vec::new());
@@ -63,7 +63,7 @@ pub fn mirrors(input_schema: &RawValue) -> Result<Vec<Mirror>, InvalidAnnotation
     Ok(found)
 }
 
-/// Walks a schema. `path` is there as long as only `properties` led here.
+/// Walks a schema. `path` is set as long as only `properties` were followed.
 fn walk(
     schema: &Value,
     path: Option<&mut Vec<String>>,
@@ -82,7 +82,7 @@ fn walk(
     let mut path = path;
     for (keyword, value) in members {
         match (keyword.as_str(), value) {
-            // These hold data, not schemas.
+            // These keywords contain data, not schemas.
             ("const" | "enum" | "default" | "examples" | ANNOTATION, _) => {}
             ("properties", Value::Object(properties)) => {
                 walk_properties(properties, path.as_deref_mut(), found)?;
@@ -135,7 +135,7 @@ fn mirror(
 }
 
 impl Mirror {
-    /// The header for these arguments, if they have a value to mirror.
+    /// The header for these arguments, if they contain the mirrored value.
     pub fn header(&self, arguments: &RawValue) -> Option<(HeaderName, HeaderValue)> {
         let mut value = arguments;
         for name in &self.path {
@@ -145,7 +145,7 @@ impl Mirror {
     }
 }
 
-/// A primitive in the form that headers use.
+/// A primitive value as header text.
 fn as_text(value: &RawValue) -> Option<String> {
     match serde_json::from_str(value.get()).ok()? {
         Value::String(text) => Some(text),
@@ -155,7 +155,7 @@ fn as_text(value: &RawValue) -> Option<String> {
     }
 }
 
-/// The number if it is an integer that everybody counts exactly, also where it is written `42.0`.
+/// The number as an integer, if JavaScript represents it exactly. It may be written as `42.0`.
 fn integer(number: &serde_json::Number) -> Option<i64> {
     let integer = number.as_i64().or_else(|| {
         let text = number.as_f64().filter(|float| float.fract() == 0.0)?.to_string();
@@ -164,7 +164,7 @@ fn integer(number: &serde_json::Number) -> Option<i64> {
     (-MAX_SAFE_INTEGER..=MAX_SAFE_INTEGER).contains(&integer).then_some(integer)
 }
 
-/// A text as a header value: as it is where that is safe, else in Base64.
+/// Encodes a text as a header value: unchanged if that is safe, else in Base64.
 pub fn encode(text: &str) -> HeaderValue {
     let is_padded = text.starts_with([' ', '\t']) || text.ends_with([' ', '\t']);
     let is_sentinel = text.starts_with("=?base64?") && text.ends_with("?=");
@@ -195,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn values_are_encoded_as_the_specification_shows() {
+    fn values_are_encoded_as_specified() {
         for (text, header) in [
             ("us-west1", "us-west1"),
             ("Hello, 世界", "=?base64?SGVsbG8sIOS4lueVjA==?="),
@@ -239,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn invalid_annotations_are_refused_by_name() {
+    fn invalid_annotations_are_rejected_by_reason() {
         let property = |schema: Value| json!({"properties": {"a": schema}});
         let annotated = json!({"type": "string", "x-mcp-header": "A"});
         for (schema, expected) in [

@@ -1,4 +1,4 @@
-//! Texts that are a trace context, and texts that are not.
+//! Valid and invalid trace contexts.
 
 use proptest::prelude::*;
 
@@ -7,7 +7,7 @@ use super::*;
 const GOOD: &str = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
 
 #[test]
-fn a_parent_is_read_as_the_specification_says() {
+fn traceparent_is_parsed_as_specified() {
     assert_eq!(Parent::parse(GOOD).unwrap().to_string(), GOOD);
     let later = GOOD.replacen("00-", "cc-", 1);
     for good in [later.clone(), format!("{later}-what-comes")] {
@@ -36,7 +36,7 @@ fn a_parent_is_read_as_the_specification_says() {
 
 proptest! {
     #[test]
-    fn what_is_written_is_read(trace in 1u128.., span in 1u64.., flags in 0u8..4) {
+    fn written_parent_parses(trace in 1u128.., span in 1u64.., flags in 0u8..4) {
         let trace = TraceId(NonZeroU128::new(trace).unwrap());
         let parent = Parent { trace, span: SpanId(NonZeroU64::new(span).unwrap()), flags };
         let text = parent.to_string();
@@ -46,7 +46,7 @@ proptest! {
     }
 
     #[test]
-    fn no_text_is_too_strange(text in "\\PC*", near in "[0-9a-g]{2}-[0-9a-f]{31,33}-[0-9a-f]{15,17}-.{0,4}") {
+    fn arbitrary_text_never_panics(text in "\\PC*", near in "[0-9a-g]{2}-[0-9a-f]{31,33}-[0-9a-f]{15,17}-.{0,4}") {
         for text in [text, near] {
             if let Some(parent) = Parent::parse(&text) {
                 prop_assert_eq!(&parent.to_string()[2..53], &text[2..53]);
@@ -55,7 +55,7 @@ proptest! {
     }
 
     #[test]
-    fn what_is_passed_on_is_a_bounded_beginning(members in prop::collection::vec("[a-z=;é]{0,60}", 0..80)) {
+    fn forwarded_context_is_a_bounded_prefix(members in prop::collection::vec("[a-z=;é]{0,60}", 0..80)) {
         let text = members.join(",");
         match bounded_state(&text) {
             Some(kept) => {

@@ -1,5 +1,5 @@
-//! What comes of a message: it is read also when nobody waits for it any more, for the task that it begins
-//! is then to be canceled.
+//! The response to a message. It is read even if the caller has disconnected, so that the task can
+//! be canceled.
 
 use std::{sync::Arc, time::Duration};
 
@@ -11,117 +11,117 @@ use tokio::{
 };
 
 use super::{
-    AgentLink, Manner,
-    dialect::{self, Call, Dialect},
-    look::is_about_dialect,
-    task::{Message, Said, State, Task},
+    AgentLink, RequestMeta,
+    task::{Message, SendResponse, Task, TaskState},
+    version::{self, A2aVersion, Call},
+    version_probe::is_version_error,
 };
 use crate::{
-    departure::Departure,
-    error::{Breach, Error},
+    error::{Error, ProtocolViolation},
     reply::Reply,
+    send_state::SendState,
 };
 
-/// Before a task is asked for the first time; each wait is half as long again as the one before.
-const FIRST_WAIT: Duration = Duration::from_millis(50);
-const LONGEST_WAIT: Duration = Duration::from_secs(2);
-/// How long an agent may take to say how a task stands.
-const ONE_LOOK: Duration = Duration::from_secs(10);
-/// How long an answer is waited for that only names the task to cancel.
-const PATIENCE: Duration = Duration::from_secs(30);
-/// The same when the gateway stops.
-const LAST_PATIENCE: Duration = Duration::from_secs(5);
+/// The delay before the first poll of a task; each following delay is 1.5 times as long.
+const FIRST_POLL_DELAY: Duration = Duration::from_millis(50);
+const MAX_POLL_DELAY: Duration = Duration::from_secs(2);
+/// Time limit of one poll.
+const POLL_TIMEOUT: Duration = Duration::from_secs(10);
+/// Time limit for a response that only serves to learn the task id.
+const TASK_ID_TIMEOUT: Duration = Duration::from_secs(30);
+/// That limit when the gateway stops.
+const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// The answer to a message.
-pub(super) enum Answer {
+/// The response to a message.
+pub(super) enum DeliveryResult {
     Message(Message),
-    Task(Pending),
+    Task(RunningTask),
     Refused(RpcError),
 }
 
-/// A task that an agent has begun. Dropped before it is over, it is canceled.
-pub(super) struct Pending {
+/// A running task. Dropping it before its end cancels the task.
+pub(super) struct RunningTask {
     link: Arc<AgentLink>,
-    dialect: Dialect,
-    manner: Manner,
-    /// Whatever the agent calls it later.
+    version: A2aVersion,
+    meta: RequestMeta,
+    /// The task id of the first response.
     id: String,
     task: Task,
 }
 
 impl AgentLink {
-    /// Sends a message and waits for its answer. Who does not wait that long leaves it to a task that does;
-    /// what has not left by then never does.
+    /// Sends a message and waits for the response. If the caller stops waiting, a detached task
+    /// takes over; a message that was not sent by then is never sent.
     pub(super) async fn deliver(
         self: &Arc<Self>,
-        (dialect, call): (Dialect, Call),
-        manner: &Manner,
-        departure: &Departure,
-    ) -> Result<Answer, Error> {
-        let (mut tell, told) = oneshot::channel();
-        let (link, manner, departure) = (Arc::clone(self), manner.clone(), departure.clone());
-        self.way.client.spawn(async move {
-            let mut answer = std::pin::pin!(link.answer((dialect, call), manner, &departure));
+        (version, call): (A2aVersion, Call),
+        meta: &RequestMeta,
+        send_state: &SendState,
+    ) -> Result<DeliveryResult, Error> {
+        let (mut sender, receiver) = oneshot::channel();
+        let (link, meta, send_state) = (Arc::clone(self), meta.clone(), send_state.clone());
+        self.transport.client.spawn(async move {
+            let mut answer = std::pin::pin!(link.answer((version, call), meta, &send_state));
             let answer = tokio::select! {
                 answer = &mut answer => Some(answer),
-                () = tell.closed() => {
-                    if departure.call_off() { None } else { link.unheard(answer).await }
+                () = sender.closed() => {
+                    if send_state.cancel_if_unsent() { None } else { link.read_abandoned(answer).await }
                 }
             };
             if let Some(answer) = answer {
-                // Where nobody hears it, it is dropped, and with it the task is canceled.
-                let _ = tell.send(answer);
+                // Without a receiver the response is dropped, which cancels its task.
+                let _ = sender.send(answer);
             }
         });
-        // The task is only dropped with the runtime.
-        told.await.unwrap_or_else(|_| Err(Breach::Closed.into()))
+        // The task is only dropped when the runtime shuts down.
+        receiver.await.unwrap_or_else(|_| Err(ProtocolViolation::Closed.into()))
     }
 
-    /// What nobody hears, as far as there is time and room for it.
-    async fn unheard(
+    /// Reads the response of an abandoned message, within the limits.
+    async fn read_abandoned(
         &self,
-        answer: impl Future<Output = Result<Answer, Error>>,
-    ) -> Option<Result<Answer, Error>> {
-        let _place = self.unheard.try_acquire().ok()?;
+        answer: impl Future<Output = Result<DeliveryResult, Error>>,
+    ) -> Option<Result<DeliveryResult, Error>> {
+        let _place = self.read_abandoned.try_acquire().ok()?;
         let last = async {
             self.stop.cancelled().await;
-            sleep(LAST_PATIENCE).await;
+            sleep(SHUTDOWN_TIMEOUT).await;
         };
         tokio::select! {
-            answer = timeout(PATIENCE, answer) => answer.ok(),
+            answer = timeout(TASK_ID_TIMEOUT, answer) => answer.ok(),
             () = last => None,
         }
     }
 
     async fn answer(
         self: &Arc<Self>,
-        (dialect, call): (Dialect, Call),
-        manner: Manner,
-        departure: &Departure,
-    ) -> Result<Answer, Error> {
-        let (id, mut request) = self.written(dialect, &call, &manner.trace);
-        request.body_mut().departs(departure);
-        let sent = match self.exchange((id, request), &manner).await? {
+        (version, call): (A2aVersion, Call),
+        meta: RequestMeta,
+        send_state: &SendState,
+    ) -> Result<DeliveryResult, Error> {
+        let (id, mut request) = self.written(version, &call, &meta.trace);
+        request.body_mut().track(send_state);
+        let sent = match self.exchange((id, request), &meta).await? {
             Reply::Result(sent) => sent,
-            Reply::Error(error) => return Ok(Answer::Refused(error)),
+            Reply::Error(error) => return Ok(DeliveryResult::Refused(error)),
         };
-        Ok(match Said::read(&sent).ok_or(Breach::Shape("SendMessage"))? {
-            Said::Message(message) => Answer::Message(message),
-            Said::Task(task) => {
+        Ok(match SendResponse::read(&sent).ok_or(ProtocolViolation::Shape("SendMessage"))? {
+            SendResponse::Message(message) => DeliveryResult::Message(message),
+            SendResponse::Task(task) => {
                 let (link, id) = (Arc::clone(self), task.id.clone());
-                Answer::Task(Pending { link, dialect, manner, id, task })
+                DeliveryResult::Task(RunningTask { link, version, meta, id, task })
             }
         })
     }
 }
 
-impl Pending {
-    /// The task, once it goes on no more without somebody's help.
+impl RunningTask {
+    /// Waits until the task has ended or needs input.
     pub(super) async fn ended(&mut self) -> Result<&Task, Error> {
-        let mut wait = FIRST_WAIT;
-        while self.task.state() == State::Working {
+        let mut wait = FIRST_POLL_DELAY;
+        while self.task.state() == TaskState::Working {
             sleep(jittered(wait)).await;
-            wait = LONGEST_WAIT.min(wait * 3 / 2);
+            wait = MAX_POLL_DELAY.min(wait * 3 / 2);
             if let Some(task) = self.look().await? {
                 self.task = task;
             }
@@ -129,13 +129,13 @@ impl Pending {
         Ok(&self.task)
     }
 
-    /// How it stands; `None`: that cannot be heard just now, while it goes on.
+    /// The state of the task. `None`: the poll failed and the task may still be running.
     async fn look(&self) -> Result<Option<Task>, Error> {
-        let asked = self.link.post((self.dialect, self.dialect.get_task(&self.id)), &self.manner);
-        match timeout(ONE_LOOK, asked).await {
+        let asked = self.link.post((self.version, self.version.get_task(&self.id)), &self.meta);
+        match timeout(POLL_TIMEOUT, asked).await {
             Ok(Ok(Reply::Result(told))) => match Task::read(&told) {
                 Some(task) => Ok(Some(task)),
-                None => Err(lost(Some(&Breach::Shape("GetTask").into()), None)),
+                None => Err(lost(Some(&ProtocolViolation::Shape("GetTask").into()), None)),
             },
             Ok(Ok(Reply::Error(error))) if is_final(&error) => Err(lost(None, Some(error.message))),
             Ok(Err(error)) if !may_pass(&error) => Err(lost(Some(&error), None)),
@@ -144,32 +144,32 @@ impl Pending {
     }
 }
 
-impl Drop for Pending {
+impl Drop for RunningTask {
     fn drop(&mut self) {
         if !self.task.state().is_over() {
-            let cancel = self.dialect.cancel_task(&self.id);
-            let (_, request) = self.link.written(self.dialect, &cancel, &self.manner.trace);
-            self.link.way.send_in_background(request, self.manner.on_behalf.clone(), ());
+            let cancel = self.version.cancel_task(&self.id);
+            let (_, request) = self.link.written(self.version, &cancel, &self.meta.trace);
+            self.link.transport.send_in_background(request, self.meta.subject.clone(), ());
         }
     }
 }
 
-/// Whether an agent that says so will not say anything else later.
+/// Whether the error is permanent.
 fn is_final(error: &RpcError) -> bool {
-    is_about_dialect(error)
+    is_version_error(error)
         || matches!(
             error.code,
-            dialect::TASK_NOT_FOUND | code::INVALID_PARAMS | code::INVALID_REQUEST
+            version::TASK_NOT_FOUND | code::INVALID_PARAMS | code::INVALID_REQUEST
         )
 }
 
-/// Whether a look may be in vain once, and not the next time.
+/// Whether a failed poll may succeed later.
 fn may_pass(error: &Error) -> bool {
     error.is_about_reach() || matches!(error, Error::Refused { status: 429 })
 }
 
-/// The message was taken; what came of it cannot be known.
+/// The error of an accepted message with an unknown outcome.
 fn lost(error: Option<&Error>, said: Option<String>) -> Error {
     let error = error.map(|error| format!(": {error}")).unwrap_or_default();
-    Error::OpenTask { why: format!("the agent does not say what became of its task{error}"), said }
+    Error::OpenTask { why: format!("the outcome of the agent's task is unknown{error}"), said }
 }

@@ -1,27 +1,27 @@
-//! What agents say: messages and tasks, in both versions.
+//! Messages and tasks of agents in both versions.
 
 use gateway_protocol::jsonrpc::{self, Object};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-/// Longest name of a state that is told.
+/// Maximum length of a state name in messages, in bytes.
 const STATE_BYTES: usize = 32;
 
-/// The answer to a message.
+/// The response to a message.
 #[derive(Debug)]
-pub(super) enum Said {
+pub(super) enum SendResponse {
     Message(Message),
     Task(Task),
 }
 
-/// A message, or an artifact: what is in either is the same.
+/// A message or an artifact; both consist of parts.
 #[derive(Debug, Default, Deserialize)]
 pub(super) struct Message {
     #[serde(default)]
     pub(super) parts: Vec<Part>,
 }
 
-/// Text or data; what is something else has neither.
+/// A part: text or data. Other kinds have neither.
 #[derive(Debug, Deserialize)]
 pub(super) struct Part {
     pub(super) text: Option<String>,
@@ -43,32 +43,32 @@ struct Status {
     message: Option<Message>,
 }
 
-/// What a task's state means for who waits for it.
+/// The states of a task that its caller distinguishes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum State {
-    /// It goes on.
+pub(super) enum TaskState {
+    /// The task is running.
     Working,
-    /// It goes on only with input that nobody gives.
+    /// The task waits for input or authentication.
     Waiting,
-    /// It has done what it was to do.
+    /// The task succeeded.
     Completed,
-    /// It says that it has not done what it was to do.
+    /// The task failed or was rejected.
     Failed,
-    /// It was stopped half way.
+    /// The task was canceled.
     Canceled,
-    /// What nobody knows.
+    /// The state is unknown.
     Unknown,
 }
 
-impl State {
-    /// Whether it goes on no more, whatever anybody does.
+impl TaskState {
+    /// Whether the state is terminal.
     pub(super) fn is_over(self) -> bool {
         matches!(self, Self::Completed | Self::Failed | Self::Canceled)
     }
 }
 
-impl Said {
-    /// In 1.0 a member says which it is, in 0.3 its `kind`.
+impl SendResponse {
+    /// Version 1.0 has a member per kind; version 0.3 has `kind`.
     pub(super) fn read(result: &RawValue) -> Option<Self> {
         let members = Object::parse(result).ok()?;
         let message = |raw| jsonrpc::read_object(raw).map(Self::Message);
@@ -89,12 +89,12 @@ impl Task {
         jsonrpc::read_object(raw)
     }
 
-    /// What it says of how it stands.
+    /// The status message.
     pub(super) fn says(&self) -> Option<&Message> {
         self.status.message.as_ref()
     }
 
-    /// Its state, as 0.3 writes it; what is longer than any state is cut off.
+    /// The state name as version 0.3 writes it, shortened.
     pub(super) fn state_name(&self) -> String {
         let state = &self.status.state;
         let state = state.strip_prefix("TASK_STATE_").unwrap_or(state);
@@ -102,15 +102,14 @@ impl Task {
         state.to_ascii_lowercase().replace('_', "-")
     }
 
-    /// Its state.
-    pub(super) fn state(&self) -> State {
+    pub(super) fn state(&self) -> TaskState {
         match self.state_name().as_str() {
-            "submitted" | "working" => State::Working,
-            "input-required" | "auth-required" => State::Waiting,
-            "completed" => State::Completed,
-            "failed" | "rejected" => State::Failed,
-            "canceled" => State::Canceled,
-            _ => State::Unknown,
+            "submitted" | "working" => TaskState::Working,
+            "input-required" | "auth-required" => TaskState::Waiting,
+            "completed" => TaskState::Completed,
+            "failed" | "rejected" => TaskState::Failed,
+            "canceled" => TaskState::Canceled,
+            _ => TaskState::Unknown,
         }
     }
 }

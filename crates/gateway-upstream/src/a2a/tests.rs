@@ -1,68 +1,71 @@
-//! What is sent and what is made of what comes back, in both versions.
+//! Requests and results in both versions.
 
 #![expect(clippy::needless_pass_by_value, reason = "tests write the value in place")]
 
 use proptest::prelude::*;
 use serde_json::{Value, json, value::to_raw_value};
 
-use super::{task::Said, *};
+use super::{task::SendResponse, *};
 
 /// The parameters of a message with these arguments.
-fn sent(dialect: Dialect, arguments: &Value, as_text: bool) -> (&'static str, Value) {
+fn sent(version: A2aVersion, arguments: &Value, as_text: bool) -> (&'static str, Value) {
     let arguments = arguments.to_string();
     let outbound = Outbound { id: "m", skill: "s", arguments: &arguments, as_text };
-    let (method, params) = dialect.send_message(&outbound);
+    let (method, params) = version.send_message(&outbound);
     (method, serde_json::from_str(&params).unwrap())
 }
 
 #[test]
-fn arguments_go_as_data_or_as_text() {
+fn arguments_are_sent_as_data_or_text() {
     let data = json!({ "text": "x", "n": 1 });
     let message = json!({ "messageId": "m", "role": "ROLE_USER", "metadata": { "skillId": "s" },
         "parts": [{ "data": data }] });
     let params = json!({ "message": message, "configuration": { "returnImmediately": true } });
-    assert_eq!(sent(Dialect::V1, &data, false), ("SendMessage", params));
+    assert_eq!(sent(A2aVersion::V1, &data, false), ("SendMessage", params));
     let message = json!({ "kind": "message", "messageId": "m", "role": "user",
         "metadata": { "skillId": "s" }, "parts": [{ "kind": "text", "text": "a \"b\"" }] });
     let params = json!({ "message": message, "configuration": { "blocking": false } });
-    assert_eq!(sent(Dialect::V03, &json!({ "text": "a \"b\"" }), true), ("message/send", params));
-    let part = |dialect, as_text| {
-        let (_, params) = sent(dialect, &json!({ "text": "t" }), as_text);
+    assert_eq!(
+        sent(A2aVersion::V03, &json!({ "text": "a \"b\"" }), true),
+        ("message/send", params)
+    );
+    let part = |version, as_text| {
+        let (_, params) = sent(version, &json!({ "text": "t" }), as_text);
         params["message"]["parts"].clone()
     };
-    assert_eq!(part(Dialect::V1, true), json!([{ "text": "t" }]));
+    assert_eq!(part(A2aVersion::V1, true), json!([{ "text": "t" }]));
     assert_eq!(
-        part(Dialect::V03, false),
+        part(A2aVersion::V03, false),
         json!([{ "kind": "data", "data": { "text": "t" } }]),
-        "one that takes data gets it, whatever it is called"
+        "a skill that takes data gets data, even if it is named text"
     );
-    // Where the gateway was told to let through what breaks the schema.
-    let (_, odd) = sent(Dialect::V1, &json!({ "text": 7 }), true);
+    // Invalid arguments pass if validation is off.
+    let (_, odd) = sent(A2aVersion::V1, &json!({ "text": 7 }), true);
     assert_eq!(odd["message"]["parts"], json!([{ "data": { "text": 7 } }]));
 }
 
 #[test]
-fn tasks_are_asked_for_and_canceled_by_their_ids() {
+fn tasks_are_polled_and_canceled_by_id() {
     let named = |(method, params): Call| (method, serde_json::from_str::<Value>(&params).unwrap());
     let get = json!({ "id": "t\"1", "historyLength": 0 });
     let cancel = json!({ "id": "t\"1" });
-    assert_eq!(named(Dialect::V1.get_task("t\"1")), ("GetTask", get.clone()));
-    assert_eq!(named(Dialect::V03.get_task("t\"1")), ("tasks/get", get));
-    assert_eq!(named(Dialect::V1.cancel_task("t\"1")), ("CancelTask", cancel.clone()));
-    assert_eq!(named(Dialect::V03.cancel_task("t\"1")), ("tasks/cancel", cancel));
+    assert_eq!(named(A2aVersion::V1.get_task("t\"1")), ("GetTask", get.clone()));
+    assert_eq!(named(A2aVersion::V03.get_task("t\"1")), ("tasks/get", get));
+    assert_eq!(named(A2aVersion::V1.cancel_task("t\"1")), ("CancelTask", cancel.clone()));
+    assert_eq!(named(A2aVersion::V03.cancel_task("t\"1")), ("tasks/cancel", cancel));
 }
 
-/// What is made of an answer to a message: the structured content, and whether it failed; or why nobody
-/// knows what was done.
+/// The structured content of a response and whether it is an error; or the reason of an unknown
+/// outcome.
 fn outcome(answer: &Value, text: Text) -> Option<Result<(Value, bool), String>> {
-    let result = match Said::read(&to_raw_value(answer).unwrap())? {
-        Said::Message(message) => result::of_message(&message, text),
-        Said::Task(task) => match result::of_task(&task, text) {
+    let result = match SendResponse::read(&to_raw_value(answer).unwrap())? {
+        SendResponse::Message(message) => result::of_message(&message, text),
+        SendResponse::Task(task) => match result::of_task(&task, text) {
             Ok(result) => result,
             Err(error) => return Some(Err(told(&error))),
         },
     };
-    let result: Value = serde_json::from_str(&result).expect("it is JSON, whatever came");
+    let result: Value = serde_json::from_str(&result).expect("the result is JSON");
     let is_error = result["isError"] == true;
     let words = &result["content"][0]["text"];
     let value = result.get("structuredContent").unwrap_or(words).clone();
@@ -72,12 +75,12 @@ fn outcome(answer: &Value, text: Text) -> Option<Result<(Value, bool), String>> 
     Some(Ok((value, is_error)))
 }
 
-/// The same of an answer that is a result.
+/// The structured content and `isError` of a known outcome.
 fn result(answer: &Value) -> (Value, bool) {
     outcome(answer, Text::MayBeJson).unwrap().unwrap()
 }
 
-/// What is known of a task without an end, and what its agent said.
+/// The reason of an unknown outcome and the agent's message.
 fn told(error: &Error) -> String {
     let Error::OpenTask { why, said } = error else { panic!("{error}") };
     format!("{why} / {}", said.as_deref().unwrap_or_default())
@@ -88,7 +91,7 @@ fn task(state: &str, artifacts: Value, message: Value) -> Value {
 }
 
 #[test]
-fn data_is_the_result_or_else_text() {
+fn result_is_data_else_text() {
     let message = |parts: Value| result(&json!({ "message": { "parts": parts } }));
     let data = json!({ "data": { "n": 12_345_678_901_234_567_890_u64 } });
     assert_eq!(
@@ -111,7 +114,7 @@ fn data_is_the_result_or_else_text() {
 }
 
 #[test]
-fn what_is_done_and_shows_nothing_is_done_all_the_same() {
+fn completed_task_without_output_succeeds() {
     let nothing = (Value::Null, false);
     for parts in [json!([]), json!([{ "url": "https://x.example" }, { "raw": "AA==" }])] {
         assert_eq!(result(&json!({ "message": { "parts": parts } })), nothing);
@@ -121,7 +124,7 @@ fn what_is_done_and_shows_nothing_is_done_all_the_same() {
 }
 
 #[test]
-fn text_is_json_only_where_json_may_be_given() {
+fn text_is_parsed_as_json_only_if_declared() {
     let message = |words: &str, text| {
         let answer = json!({ "message": { "parts": [{ "text": words }] } });
         outcome(&answer, text).unwrap().unwrap().0
@@ -138,42 +141,42 @@ fn text_is_json_only_where_json_may_be_given() {
 }
 
 #[test]
-fn a_task_that_failed_says_so_in_its_own_words() {
+fn failed_task_reports_its_message() {
     let why = || json!({ "parts": [{ "text": "no " }, { "text": "ink" }] });
     for state in ["failed", "TASK_STATE_REJECTED"] {
         let name = state.to_lowercase().replace("task_state_", "");
         let told = |message| result(&json!({ "task": task(state, json!([]), message) }));
-        assert_eq!(told(why()), (json!(format!("its task is {name}: no ink")), true));
-        assert_eq!(told(Value::Null), (json!(format!("its task is {name}")), true));
+        assert_eq!(told(why()), (json!(format!("the agent's task is {name}: no ink")), true));
+        assert_eq!(told(Value::Null), (json!(format!("the agent's task is {name}")), true));
     }
 }
 
 #[test]
-fn of_a_task_that_came_to_no_end_of_its_own_nobody_knows_what_it_did() {
+fn task_without_end_has_unknown_outcome() {
     let told = |state: &str, message: Value| {
         let mut task = task(state, json!([{ "parts": [{ "data": 1 }] }]), message);
         task["kind"] = "task".into();
         outcome(&task, Text::MayBeJson).unwrap().unwrap_err()
     };
-    assert_eq!(told("canceled", Value::Null), "its task was canceled / ");
+    assert_eq!(told("canceled", Value::Null), "the agent's task was canceled / ");
     let why = json!({ "parts": [{ "text": "which?" }] });
     for (state, name) in
         [("TASK_STATE_INPUT_REQUIRED", "input-required"), ("auth-required", "auth-required")]
     {
         let wanted = format!(
-            "its task is {name}, which a composition cannot help, and was canceled / which?"
+            "the agent's task is {name}, which compositions do not support; it was canceled / which?"
         );
         assert_eq!(told(state, why.clone()), wanted);
     }
     for state in ["unheard-of", "unknown", "TASK_STATE_UNSPECIFIED", &"é".repeat(40)] {
         let told = told(state, Value::Null);
-        assert!(told.starts_with("its task is in a state that nobody knows, `"), "{told}");
+        assert!(told.starts_with("the agent's task has the unknown state `"), "{told}");
         assert!(told.len() < 120, "{told}");
     }
 }
 
 #[test]
-fn what_is_neither_a_message_nor_a_task_is_nothing() {
+fn other_responses_are_rejected() {
     let strange = [
         json!({}),
         json!([]),
@@ -189,7 +192,7 @@ fn what_is_neither_a_message_nor_a_task_is_nothing() {
     }
 }
 
-/// Anything that may stand somewhere in an answer, and often does where it should.
+/// Arbitrary values, often valid ones.
 fn anything() -> impl Strategy<Value = Value> {
     let leaf = prop_oneof![
         Just(Value::Null),
@@ -212,7 +215,7 @@ fn anything() -> impl Strategy<Value = Value> {
 
 proptest! {
     #[test]
-    fn whatever_an_agent_says_is_a_result_or_nothing(
+    fn arbitrary_responses_never_panic(
         parts in anything(), artifacts in anything(), state in "[A-Za-z_-]{0,24}", odd in anything(),
     ) {
         for text in [Text::AsItIs, Text::MayBeJson] {

@@ -1,16 +1,16 @@
-//! Errors of child processes that are in use.
+//! Errors of busy child processes.
 
 /// All child processes of callers are in use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("{most} callers use a process of their own already, no more are allowed")]
-pub struct Crowded {
+#[error("the limit of {most} callers with their own process is reached")]
+pub struct ChildLimitReached {
     /// The maximum number of callers with a process of their own.
     pub most: usize,
 }
 
 /// The reason why a call has not started.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub enum NoTurn {
+pub enum CallNotStarted {
     /// The question of a running call is unanswered.
     #[error(
         "another caller's question is unanswered, and the server's questions do not identify their \
@@ -25,7 +25,7 @@ pub enum NoTurn {
     Running,
     /// The caller has too many calls in the queue.
     #[error(
-        "{most} calls of this caller wait for their turn already, and no more are allowed; retry later, \
+        "the limit of {most} queued calls per caller is reached; retry later, \
          or set `maxCallerChildren` on the target"
     )]
     Full {

@@ -1,9 +1,9 @@
-//! Reading the answer to a POST: JSON or an event stream, within the size limit.
+//! Reads the response to a POST: JSON or an event stream, within the size limit.
 
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use gateway_policy::Buffered;
+use gateway_policy::BufferReservation;
 use gateway_protocol::{
     jsonrpc::{self, Limits, Message},
     mcp::header,
@@ -13,49 +13,49 @@ use http::{HeaderMap, HeaderValue, Response, StatusCode, header::CONTENT_TYPE, r
 use http_body_util::BodyExt as _;
 use hyper::body::{Body as _, Incoming};
 
-use super::{super::reply::Reply, Breach, Error, ear::Ear, resume};
+use super::{super::reply::Reply, Error, ProtocolViolation, message_sink::MessageSink, resume};
 
-/// How long the rest of an event stream is read after the answer, so that its connection can be
-/// used again.
+/// How long the rest of an event stream is read after the response, so that its connection can be
+/// reused.
 const REST: Duration = Duration::from_millis(500);
-/// Bytes of messages before an answer that are read in a second.
+/// Maximum rate of messages before a response, in bytes per second.
 const MESSAGE_BYTES_A_SECOND: u64 = 1024 * 1024;
 
-/// What the answer must be.
+/// The expected response.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Expected<'a> {
     pub(crate) id: u64,
     pub(crate) limit_bytes: usize,
     /// The reservation of the caller's request.
-    pub(crate) buffered: Option<&'a Buffered>,
+    pub(crate) buffered: Option<&'a BufferReservation>,
 }
 
-/// What came.
+/// A received response.
 #[derive(Debug)]
-pub(super) struct Answer {
+pub(super) struct PostResponse {
     pub(super) status: StatusCode,
-    /// None: the status says no, and the body does not say more.
+    /// `None`: an error status without a JSON-RPC error.
     pub(super) reply: Option<Reply>,
     pub(super) session_id: Option<HeaderValue>,
 }
 
-impl Answer {
+impl PostResponse {
     pub(super) fn into_reply(self) -> Result<Reply, Error> {
         self.reply.ok_or_else(|| no(self.status))
     }
 }
 
-/// The error that a status is with which nothing else came.
+/// The error of a status without a JSON-RPC error.
 pub(super) fn no(status: StatusCode) -> Error {
     let status_code = status.as_u16();
     if is_refusal(status) {
         Error::Refused { status: status_code }
     } else {
-        Breach::Status(status_code).into()
+        ProtocolViolation::Status(status_code).into()
     }
 }
 
-/// Whether a status is about who asks or how often, and not about what.
+/// Whether a status concerns credentials or rate limits, not the request.
 pub(super) fn is_refusal(status: StatusCode) -> bool {
     matches!(
         status,
@@ -63,24 +63,24 @@ pub(super) fn is_refusal(status: StatusCode) -> bool {
     )
 }
 
-/// Reads the answer to a request. What the server says meanwhile goes to the ear.
+/// Reads the response to a request. Messages before it go to the sink.
 pub(super) async fn read(
     response: Response<Incoming>,
     expected: Expected<'_>,
-    ear: Ear<'_>,
-) -> Result<Answer, Error> {
+    sink: MessageSink<'_>,
+) -> Result<PostResponse, Error> {
     let (mut head, body) = response.into_parts();
     let status = head.status;
     let session_id = head.headers.remove(header::SESSION_ID);
     let reply = if status.is_success() && is_event_stream(&head.headers) {
-        Some(read_events(body, expected, ear).await?)
+        Some(read_events(body, expected, sink).await?)
     } else {
         read_json((&head, body), expected).await?
     };
-    Ok(Answer { status, reply, session_id })
+    Ok(PostResponse { status, reply, session_id })
 }
 
-/// Reads an answer that is no stream of events.
+/// Reads a response that is not an event stream.
 pub(crate) async fn read_one(
     response: Response<Incoming>,
     expected: Expected<'_>,
@@ -89,14 +89,14 @@ pub(crate) async fn read_one(
     read_json((&head, body), expected).await?.ok_or_else(|| no(head.status))
 }
 
-/// `None`: the status says no, and the body does not say more.
+/// Returns `None` for an error status without a JSON-RPC error.
 async fn read_json(
     (head, body): (&response::Parts, Incoming),
     expected: Expected<'_>,
 ) -> Result<Option<Reply>, Error> {
     let is_success = head.status.is_success();
     if is_success && !is_media_type(&head.headers, "application/json") {
-        return Err(Breach::ContentType.into());
+        return Err(ProtocolViolation::ContentType.into());
     }
     let body = read_whole(body, expected.limit_bytes, expected.buffered).await?;
     match read_response(&body, expected) {
@@ -106,14 +106,14 @@ async fn read_json(
     }
 }
 
-/// Reads the answer to a notification, which has no content that matters.
+/// Reads the response to a notification. Its content is ignored.
 pub(super) async fn acknowledgement(response: Response<Incoming>) -> Result<StatusCode, Error> {
     let status = response.status();
     read_whole(response.into_body(), 64 * 1024, None).await?;
     Ok(status)
 }
 
-/// Whether events follow.
+/// Whether the response is an event stream.
 pub(super) fn is_event_stream(headers: &HeaderMap) -> bool {
     is_media_type(headers, "text/event-stream")
 }
@@ -124,11 +124,11 @@ fn is_media_type(headers: &HeaderMap, wanted: &str) -> bool {
     essence.eq_ignore_ascii_case(wanted)
 }
 
-/// Reads a body to its end, with memory that is reserved chunk by chunk.
+/// Reads a whole body and reserves memory for each chunk.
 pub(super) async fn read_whole(
     mut body: Incoming,
     limit_bytes: usize,
-    buffered: Option<&Buffered>,
+    buffered: Option<&BufferReservation>,
 ) -> Result<Bytes, Error> {
     let too_large = || Error::TooLarge { limit_bytes };
     let announced = body.size_hint().lower();
@@ -142,9 +142,9 @@ pub(super) async fn read_whole(
             return Err(too_large());
         }
         if let Some(buffered) = buffered {
-            buffered.grow(chunk.len())?;
+            buffered.reserve(chunk.len())?;
         }
-        // Most answers are one chunk, which needs no copy.
+        // Most bodies are one chunk, which needs no copy.
         if first.is_empty() && rest.is_empty() {
             first = chunk;
             continue;
@@ -167,34 +167,36 @@ pub(super) async fn next_chunk(body: &mut Incoming) -> Result<Option<Bytes>, Err
                     return Ok(Some(data));
                 }
             }
-            Some(Err(_)) => return Err(Breach::Closed.into()),
+            Some(Err(_)) => return Err(ProtocolViolation::Closed.into()),
         }
     }
 }
 
 fn read_response(body: &[u8], expected: Expected<'_>) -> Result<Reply, Error> {
-    match jsonrpc::parse(body, Limits::of_bytes(expected.limit_bytes)) {
+    match jsonrpc::parse(body, Limits::with_max_bytes(expected.limit_bytes)) {
         Ok(Message::Response(response)) => own_response(response, expected.id),
-        Ok(_) => Err(Breach::Garbage(jsonrpc::Invalid::Kind).into()),
-        Err(error) => Err(Breach::Garbage(error).into()),
+        Ok(_) => Err(ProtocolViolation::Garbage(jsonrpc::InvalidMessage::Kind).into()),
+        Err(error) => Err(ProtocolViolation::Garbage(error).into()),
     }
 }
 
-/// An error without an id is about the only request that was sent with this POST.
+/// An error without an id concerns the only request of this POST.
 fn own_response(response: jsonrpc::Response<'_>, id: u64) -> Result<Reply, Error> {
     match response.id {
-        Some(answered) if answered.as_raw().parse() != Ok(id) => Err(Breach::WrongId.into()),
+        Some(answered) if answered.as_raw().parse() != Ok(id) => {
+            Err(ProtocolViolation::WrongId.into())
+        }
         _ => Ok(response.outcome.into()),
     }
 }
 
-/// How fast the messages before an answer are read. As many bytes as the limit of an answer are
-/// read at once. A stream that is faster after them is read more slowly, and its server waits.
+/// Limits the rate of messages before a response. A burst of the response size limit is read
+/// immediately; a faster stream is read more slowly, so that its server waits.
 struct Pace {
     started: Instant,
     at_once: usize,
     read: usize,
-    /// Bytes of memory that are reserved for them.
+    /// Bytes of memory reserved for the messages.
     reserved: usize,
 }
 
@@ -203,7 +205,7 @@ impl Pace {
         Self { started: Instant::now(), at_once, read: 0, reserved: 0 }
     }
 
-    /// Counts a message, and returns how long to wait where the stream is too fast.
+    /// Counts a message. Returns how long to wait if the stream is too fast.
     fn count(&mut self, bytes: usize) -> Option<Duration> {
         self.read += bytes;
         let excess = self.read.saturating_sub(self.at_once) as u64;
@@ -212,39 +214,41 @@ impl Pace {
     }
 }
 
-/// A stream that a legacy server closes before its answer, for reasons of its own, is taken up
-/// again where it ended. The limit holds for each message alone: a call may say more than that in
-/// all before its answer. The reserved memory is that of the largest messages that came together.
+/// Reads an event stream up to the response. If a legacy server closes the stream before, it is
+/// resumed. The size limit applies to each message. The reserved memory is that of the largest
+/// messages that arrived together.
 async fn read_events(
     mut body: Incoming,
     expected: Expected<'_>,
-    ear: Ear<'_>,
+    sink: MessageSink<'_>,
 ) -> Result<Reply, Error> {
     let too_large = || Error::TooLarge { limit_bytes: expected.limit_bytes };
     let mut events = Events::new(expected.limit_bytes);
     let mut pace = Box::new(Pace::new(expected.limit_bytes));
     loop {
         let Some(chunk) = next_chunk(&mut body).await? else {
-            body = resume::reopen(ear, &events).await?;
+            body = resume::reopen(sink, &events).await?;
             events.restart();
             continue;
         };
         if let Some(buffered) = expected.buffered {
             let needed = events.held_bytes() + chunk.len();
-            buffered.grow(needed.saturating_sub(pace.reserved))?;
+            buffered.reserve(needed.saturating_sub(pace.reserved))?;
             pace.reserved = pace.reserved.max(needed);
         }
         events.push(&chunk).map_err(|_| too_large())?;
         while let Some(data) = events.pop() {
-            match jsonrpc::parse(&data, Limits::of_bytes(expected.limit_bytes)) {
+            match jsonrpc::parse(&data, Limits::with_max_bytes(expected.limit_bytes)) {
                 Ok(Message::Response(response)) => {
                     let reply = own_response(response, expected.id)?;
                     finish(body);
                     return Ok(reply);
                 }
-                Ok(Message::Request(request)) => ear.asked(&request),
-                Ok(Message::Notification(notification)) => ear.notified(&notification).await,
-                Err(error) => return Err(Breach::Garbage(error).into()),
+                Ok(Message::Request(request)) => sink.on_request(&request),
+                Ok(Message::Notification(notification)) => {
+                    sink.on_notification(&notification).await
+                }
+                Err(error) => return Err(ProtocolViolation::Garbage(error).into()),
             }
             if let Some(early) = pace.count(data.len()) {
                 Box::pin(tokio::time::sleep(early)).await;
@@ -253,7 +257,7 @@ async fn read_events(
     }
 }
 
-/// Reads a stream to its end, which usually has come already.
+/// Reads the rest of a stream, which usually has ended already.
 fn finish(mut body: Incoming) {
     if !body.is_end_stream() {
         tokio::spawn(async move {

@@ -1,8 +1,7 @@
-//! The tokens that one upstream is shown: the gateway's own, or one for each caller.
+//! The access tokens for one upstream: the gateway's own, or one per caller.
 //!
-//! Where callers are exchanged for tokens, what the gateway does in nobody's name (listing,
-//! listening, looking whether the server is there) goes with a token of its own, by the same client.
-//! A caller's token goes to the token endpoint and nowhere else.
+//! With token exchange, requests of the gateway itself (listing, listening, health checks) use the
+//! gateway's own token from the same client. A caller's token is sent only to the token endpoint.
 
 mod cache;
 mod endpoint;
@@ -16,12 +15,12 @@ use self::{
     endpoint::TokenEndpoint,
 };
 use super::{Client, Error, client::InvalidAddress};
-use crate::{AuthConfig, Grant, TargetId, error::NoCredentials};
+use crate::{AuthConfig, Grant, TargetId, error::MissingToken};
 
-/// Most tokens that are kept for one target.
+/// Maximum number of cached tokens of one target.
 const TOKENS: usize = 10_000;
 
-/// Where the tokens for one target come from, and those that are there.
+/// The token source and the cached tokens of one target.
 #[derive(Debug)]
 pub(super) struct Auth {
     server: TargetId,
@@ -31,7 +30,7 @@ pub(super) struct Auth {
 }
 
 impl Auth {
-    /// Must be called inside a runtime.
+    /// Must be called inside a Tokio runtime.
     pub(super) fn open(
         server: &TargetId,
         config: &AuthConfig,
@@ -45,22 +44,22 @@ impl Auth {
         })
     }
 
-    /// Whether callers are exchanged for tokens.
+    /// Whether tokens of callers are exchanged.
     pub(super) fn exchanges(&self) -> bool {
         self.grant == Grant::TokenExchange
     }
 
-    /// The value of `Authorization` for what is done in this caller's name, or in nobody's.
+    /// The `Authorization` value for requests of this caller, or of the gateway itself.
     pub(super) async fn token(&self, subject: Option<&SubjectToken>) -> Result<HeaderValue, Error> {
         let subject = subject.filter(|_| self.exchanges());
         let fetch = self.endpoint.fetch(subject);
         self.tokens.get(whose(subject), fetch).await.map_err(|why| {
             let (target, endpoint) = (self.server.clone(), self.endpoint.shown().into());
-            Error::NoCredentials(Box::new(NoCredentials { target, endpoint, why }))
+            Error::MissingToken(Box::new(MissingToken { target, endpoint, why }))
         })
     }
 
-    /// The upstream does not take this token: it is used no more.
+    /// Drops a token that the upstream rejected.
     pub(super) fn forget(&self, subject: Option<&SubjectToken>, token: &HeaderValue) {
         self.tokens.forget(&whose(subject.filter(|_| self.exchanges())), token);
     }

@@ -1,15 +1,15 @@
-//! What happens to a request at the upstream when nobody waits for it any more.
+//! Cancels a request at the upstream when its caller stops waiting.
 //!
 //! In the modern era the end of the connection cancels the request instead.
 
 use std::sync::Arc;
 
-use super::{Session, Way};
+use super::{Session, Transport};
 use crate::message;
 
-/// Tells a legacy server that nobody waits for a request any more.
+/// Sends `notifications/cancelled` to a legacy server when dropped.
 pub(super) struct CancelOnDrop<'a> {
-    pub(super) way: &'a Arc<Way>,
+    pub(super) transport: &'a Arc<Transport>,
     pub(super) session: &'a Session,
     pub(super) id: Option<u64>,
 }
@@ -23,7 +23,7 @@ impl CancelOnDrop<'_> {
 impl Drop for CancelOnDrop<'_> {
     fn drop(&mut self) {
         if let Some(id) = self.id {
-            self.way.post_in_background(self.session, message::cancelled(id), ());
+            self.transport.post_in_background(self.session, message::cancelled(id), ());
         }
     }
 }

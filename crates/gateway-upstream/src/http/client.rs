@@ -1,5 +1,5 @@
-//! The HTTP client that targets share: pooled connections, TLS where a target wants it. A target
-//! with `tls` or `addresses` of its own has a client of its own.
+//! The HTTP client that targets share: pooled connections, and TLS where a target needs it. A
+//! target with `tls` or `addresses` has its own client.
 //!
 //! Redirects, proxies, cookies and compression are not supported.
 
@@ -20,31 +20,31 @@ use registry_tls::{ClientFiles, InvalidFile};
 use rustls::AlertDescription;
 use tokio_util::task::TaskTracker;
 
-use super::{Breach, Error, Phase, connector::Connector};
+use super::{Error, Phase, ProtocolViolation, connector::Connector};
 use crate::{
-    Addresses, TargetConfig, TargetId, UpstreamLimits, departure::Body, lanes,
-    secret::UnusableSecret,
+    Addresses, TargetConfig, TargetId, UpstreamLimits, secret::SecretError, send_state::Body,
+    workers,
 };
 
-/// How long a connection may stay idle. Common servers close theirs after five seconds, and a
-/// request that meets a closing connection is lost.
+/// Maximum idle time of a connection. Common servers close theirs after five seconds, and a request
+/// on a closing connection is lost.
 const IDLE: Duration = Duration::from_secs(4);
 
-/// How the gateway introduces itself.
+/// The `User-Agent`.
 pub(super) const AGENT: &str = concat!("gateway-agent/", env!("CARGO_PKG_VERSION"));
 
 /// The client; clones share the connections.
 #[derive(Debug, Clone)]
 pub struct Client {
-    /// One for each lane: a connection belongs to the thread that made it.
-    places: Arc<[legacy::Client<Connector, Body>]>,
+    /// One per worker, because a connection belongs to the thread that opened it.
+    clients: Arc<[legacy::Client<Connector, Body>]>,
     connector: Connector,
     limits: UpstreamLimits,
     tasks: TaskTracker,
 }
 
 impl Client {
-    /// A client for these targets.
+    /// Creates a client for these targets.
     pub(crate) fn new(
         targets: &[TargetConfig],
         limits: UpstreamLimits,
@@ -53,7 +53,7 @@ impl Client {
         Self::over(Connector::shared(targets, limits), limits, tasks)
     }
 
-    /// The client for a target that may have certificates or addresses of its own.
+    /// The client for a target, which may have its own certificates or addresses.
     pub(crate) fn with(
         &self,
         tls: Option<ClientFiles>,
@@ -74,28 +74,28 @@ impl Client {
                 .pool_idle_timeout(IDLE)
                 .build(connector.clone())
         };
-        let places = (0..lanes::places()).map(|_| client()).collect();
-        Self { places, connector, limits, tasks }
+        let clients = (0..workers::slot_count()).map(|_| client()).collect();
+        Self { clients, connector, limits, tasks }
     }
 
     pub(crate) fn limits(&self) -> UpstreamLimits {
         self.limits
     }
 
-    /// Sends a request and waits for the head of the answer. A pooled connection that was closed
-    /// before anything was sent is replaced without a word.
+    /// Sends a request and waits for the head of the response. A pooled connection that was closed
+    /// before anything was sent is replaced silently.
     pub(super) async fn send(
         &self,
         server: &TargetId,
         request: Request<Body>,
     ) -> Result<Response<Incoming>, Error> {
-        self.places[lanes::current()]
+        self.clients[workers::current_slot()]
             .request(request)
             .await
             .map_err(|error| self.describe(server, &error))
     }
 
-    /// A client for an endpoint that is not a target. Connections stay open for `idle`.
+    /// Creates a client for an endpoint that is not a target. Connections stay open for `idle`.
     pub fn alone(
         is_https: bool,
         tls: Option<ClientFiles>,
@@ -108,19 +108,20 @@ impl Client {
             .build(Connector::alone(is_https, tls)))
     }
 
-    /// Does something in the background that ends with the gateway.
+    /// Runs a future in the background until the gateway stops.
     pub(crate) fn spawn(&self, work: impl Future<Output = ()> + Send + 'static) {
         self.tasks.spawn(work);
     }
 
     fn describe(&self, server: &TargetId, error: &legacy::Error) -> Error {
         if let Some(alert) = causes(error).find_map(refused_certificate) {
-            let source =
-                format!("it refused the gateway's certificate, or that there is none: {alert:?}");
+            let source = format!(
+                "the server rejected the gateway's client certificate or requires one: {alert:?}"
+            );
             return Error::Unavailable { target: server.clone(), source: source.into() };
         }
         if !error.is_connect() {
-            return Breach::Closed.into();
+            return ProtocolViolation::Closed.into();
         }
         let is_timeout = |cause: &(dyn StdError + 'static)| {
             cause.downcast_ref::<io::Error>().is_some_and(|e| e.kind() == io::ErrorKind::TimedOut)
@@ -138,16 +139,16 @@ impl Client {
 }
 
 fn count_tls_change(outcome: &'static str) {
-    metrics::counter!("gateway_tls_changes_total", "outcome" => outcome).increment(1);
+    metrics::counter!("gateway_tls_reloads_total", "outcome" => outcome).increment(1);
 }
 
-/// An error and what led to it.
+/// An error and its causes.
 fn causes(error: &legacy::Error) -> impl Iterator<Item = &(dyn StdError + 'static)> {
     std::iter::successors(Some(error as &(dyn StdError + 'static)), |cause| (*cause).source())
 }
 
-/// How an upstream says that it does not take the certificate that it was shown. With TLS 1.3 it
-/// comes when the first answer is due.
+/// The TLS alert of an upstream that rejects the client certificate. With TLS 1.3 it arrives
+/// instead of the first response.
 fn refused_certificate(cause: &(dyn StdError + 'static)) -> Option<AlertDescription> {
     use AlertDescription::{
         AccessDenied, BadCertificate, CertificateExpired, CertificateRequired, CertificateRevoked,
@@ -172,14 +173,14 @@ fn refused_certificate(cause: &(dyn StdError + 'static)) -> Option<AlertDescript
     is_about_it.then_some(*alert)
 }
 
-/// Where an upstream listens, and what is sent with every request, credentials apart.
+/// The URL of an upstream and the headers of every request, without credentials.
 #[derive(Debug)]
 pub(crate) struct Address {
     uri: Uri,
     pub(crate) headers: HeaderMap,
 }
 
-/// A target's configuration that makes no sense.
+/// An unusable configuration of a target.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum InvalidAddress {
     #[error("`{0}` is not an http or https URL")]
@@ -187,7 +188,7 @@ pub(crate) enum InvalidAddress {
     #[error("`{0}` is not a header, or its value is not one")]
     Header(String),
     #[error(transparent)]
-    Secret(#[from] UnusableSecret),
+    Secret(#[from] SecretError),
     #[error(transparent)]
     Tls(#[from] InvalidFile),
     #[error("the target is a child process")]
@@ -207,7 +208,7 @@ impl Address {
         Ok(Self { uri, headers })
     }
 
-    /// A request that carries a message.
+    /// A request with a message.
     pub(crate) fn post(&self, headers: HeaderMap, body: Bytes) -> Request<Body> {
         self.request(Method::POST, headers, body)
     }
@@ -217,7 +218,7 @@ impl Address {
         self.request(Method::DELETE, headers, Bytes::new())
     }
 
-    /// A request for a stream of events.
+    /// A request for an event stream.
     pub(super) fn get(&self, mut headers: HeaderMap) -> Request<Body> {
         headers.remove(CONTENT_TYPE);
         headers.insert(ACCEPT, HeaderValue::from_static("text/event-stream"));

@@ -1,5 +1,4 @@
-//! How connections to upstreams are made: TCP to addresses that servers have, and TLS as the files
-//! say at that moment.
+//! Connections to upstreams: TCP to allowed addresses, and TLS with the current files.
 
 use std::{
     future::ready,
@@ -14,10 +13,10 @@ use registry_tls::Fresh;
 use rustls::{ClientConfig, RootCertStore, crypto::aws_lc_rs};
 use tower::Service;
 
-use super::dial::{self, Resolver};
+use super::address_filter::{self, Resolver};
 use crate::{Addresses, TargetConfig, TransportConfig, UpstreamLimits};
 
-/// Makes connections.
+/// Opens connections.
 #[derive(Debug, Clone)]
 pub struct Connector {
     tcp: HttpConnector<Resolver>,
@@ -26,9 +25,9 @@ pub struct Connector {
 }
 
 impl Connector {
-    /// One for all of these targets that have nothing of their own.
+    /// Creates the connector of all targets without their own certificates or addresses.
     pub(super) fn shared(targets: &[TargetConfig], limits: UpstreamLimits) -> Self {
-        // The certificates of the platform are read only when a target needs them.
+        // The CAs of the platform are loaded only if a target needs them.
         let wants_tls = targets.iter().any(|target| {
             matches!(&target.transport,
                 TransportConfig::Http { url, tls: None, .. } if url.starts_with("https:"))
@@ -36,13 +35,13 @@ impl Connector {
         Self::new(Fresh::fixed(tls(wants_tls)), Addresses::Usual, limits)
     }
 
-    /// One for an endpoint that is not a target, at any address.
+    /// Creates a connector for an endpoint that is not a target, at any address.
     pub(super) fn alone(is_https: bool, tls: Option<Fresh<ClientConfig>>) -> Self {
         let tls = tls.unwrap_or_else(|| Fresh::fixed(self::tls(is_https)));
         Self::new(tls, Addresses::Any, UpstreamLimits::default())
     }
 
-    /// One like it, for a target that has certificates or addresses of its own.
+    /// Creates a connector for a target with its own certificates or addresses.
     pub(super) fn with(
         &self,
         tls: Option<Fresh<ClientConfig>>,
@@ -71,7 +70,7 @@ impl Service<Uri> for Connector {
     }
 
     fn call(&mut self, uri: Uri) -> Self::Future {
-        if let Err(refused) = dial::check(&uri, self.addresses) {
+        if let Err(refused) = address_filter::check(&uri, self.addresses) {
             return Box::pin(ready(Err(refused.into())));
         }
         HttpsConnector::from((self.tcp.clone(), self.tls.get())).call(uri)
@@ -92,7 +91,7 @@ fn tls(wants_tls: bool) -> ClientConfig {
                 return config;
             }
             Err(error) => {
-                tracing::warn!(%error, "no certificates to trust; connections over https will fail");
+                tracing::warn!(%error, "no CA certificates found; https connections will fail");
             }
         }
     }

@@ -1,4 +1,4 @@
-//! The configured headers of a target, with the secrets in them as their files say now.
+//! The configured headers of a target, with the current secrets from files.
 
 use std::{
     collections::BTreeMap,
@@ -13,17 +13,18 @@ use tokio::{task::spawn_blocking, time::sleep};
 use super::client::InvalidAddress;
 use crate::{TargetId, secret::SecretSource};
 
-/// How often the files are read.
+/// Interval between reads of the files.
 const FRESH: Duration = Duration::from_secs(2);
 
 type Configured = BTreeMap<String, SecretSource>;
 
-/// The headers as of now. Where a file cannot be used any more, what it said before goes on.
+/// The current headers. If a file becomes invalid, its previous value stays in use.
 #[derive(Debug)]
 pub(super) struct SecretHeaders(Arc<ArcSwap<HeaderMap>>);
 
 impl SecretHeaders {
-    /// Keeps reading files for as long as it is used. Must be called inside a runtime.
+    /// Reads the headers and reloads changed files until dropped. Must be called inside a Tokio
+    /// runtime.
     pub(super) fn open(server: &TargetId, configured: &Configured) -> Result<Self, InvalidAddress> {
         let current = Arc::new(ArcSwap::from_pointee(read(configured)?));
         if configured.values().any(SecretSource::may_change) {
@@ -33,7 +34,7 @@ impl SecretHeaders {
         Ok(Self(current))
     }
 
-    /// Adds them to those of a request, which go before.
+    /// Adds the headers to a request. The request's own headers take precedence.
     pub(super) fn add_to(&self, headers: &mut HeaderMap) {
         for (name, value) in self.0.load().iter() {
             headers.entry(name).or_insert_with(|| value.clone());
@@ -53,7 +54,7 @@ fn read(configured: &Configured) -> Result<HeaderMap, InvalidAddress> {
     Ok(headers)
 }
 
-/// Tells each change once, whatever comes of it.
+/// Reports each change once, even if it is invalid.
 async fn keep_fresh(server: TargetId, configured: Configured, current: Weak<ArcSwap<HeaderMap>>) {
     let configured = Arc::new(configured);
     let mut told = None;
@@ -63,14 +64,14 @@ async fn keep_fresh(server: TargetId, configured: Configured, current: Weak<ArcS
             return;
         }
         let source = Arc::clone(&configured);
-        // It fails only where the runtime ends.
+        // Fails only when the runtime shuts down.
         let Ok(read) = spawn_blocking(move || read(&source)).await else { return };
         let Some(current) = current.upgrade() else { return };
         let failure = match read {
             Ok(headers) if headers == **current.load() => None,
             Ok(headers) => {
                 current.store(Arc::new(headers));
-                tracing::info!(target.server = %server, "secrets have changed; new requests get them");
+                tracing::info!(target.server = %server, "secrets changed; new requests use them");
                 None
             }
             Err(reason) => Some(reason.to_string()),
@@ -78,7 +79,7 @@ async fn keep_fresh(server: TargetId, configured: Configured, current: Weak<ArcS
         if failure != told
             && let Some(reason) = &failure
         {
-            tracing::error!(target.server = %server, reason, "secrets have changed; those before go on");
+            tracing::error!(target.server = %server, reason, "secrets changed and are invalid; the previous ones stay in use");
         }
         told = failure;
     }

@@ -1,24 +1,29 @@
-//! Recognition of servers that speak only the HTTP+SSE transport of 2024-11-05.
+//! Recognizes servers that support only the HTTP+SSE transport of 2024-11-05.
 //!
-//! Such a server rejects a POST of `initialize` and opens an event stream for a GET; the first event is
-//! `endpoint` (MCP 2025-11-25, basic/transports, backwards compatibility). The gateway does not speak
-//! this transport, so the error names it.
+//! Such a server rejects a POST of `initialize` and opens an event stream for a GET; the first
+//! event is `endpoint` (MCP 2025-11-25, basic/transports, backwards compatibility). The gateway
+//! does not support this transport, so the error names it.
 
 use std::time::Duration;
 
 use http::HeaderMap;
 
-use super::{OnBehalf, Way, answer};
+use super::{Subject, Transport, answer};
 
-/// Longest wait for the first event.
+/// Maximum wait for the first event.
 const WAIT: Duration = Duration::from_secs(2);
-/// Most bytes before the first event.
+/// Maximum bytes before the first event.
 const BYTES: usize = 4_096;
 
 /// Whether the first event of a GET is `endpoint`.
-pub(super) async fn is_spoken(way: &Way, headers: &HeaderMap, on_behalf: &OnBehalf) -> bool {
+pub(super) async fn is_spoken(
+    transport: &Transport,
+    headers: &HeaderMap,
+    subject: &Subject,
+) -> bool {
     let is_endpoint = async {
-        let response = way.send(way.address.get(headers.clone()), on_behalf).await.ok()?;
+        let response =
+            transport.send(transport.address.get(headers.clone()), subject).await.ok()?;
         let is_stream =
             response.status().is_success() && answer::is_event_stream(response.headers());
         let mut body = response.into_body();

@@ -24,50 +24,51 @@ use tokio_util::sync::CancellationToken;
 
 use super::{
     super::{
-        departure::Body,
-        request::{Context, Request},
-        subscriptions::{Subscriptions, Told, Wanted},
+        request::{Request, RequestContext},
+        send_state::Body,
+        subscriptions::{SentSubscriptions, Subscriptions, Wanted},
     },
-    Breach, Ear, Error, HttpLink, Outgoing, Reply, Session, Way, answer, request_headers,
+    Error, HttpLink, MessageSink, Outgoing, ProtocolViolation, Reply, Session, Transport, answer,
+    request_headers,
 };
 
-/// Before a stream is opened again.
-const FIRST: Duration = Duration::from_millis(250);
-const LONGEST: Duration = Duration::from_secs(30);
-/// How long a server may take to acknowledge a subscription.
-const PATIENCE: Duration = Duration::from_secs(5);
-/// Most subscriptions that wait for their answers at once.
-const AT_ONCE: usize = 8;
+/// The delay before a stream is reopened; it doubles.
+const INITIAL_DELAY: Duration = Duration::from_millis(250);
+const MAX_DELAY: Duration = Duration::from_secs(30);
+/// Time limit for the acknowledgement of a subscription.
+const RESPONSE_TIMEOUT: Duration = Duration::from_secs(5);
+/// Maximum number of concurrent subscription requests.
+const MAX_CONCURRENT: usize = 8;
 
-/// What a legacy server was told in one session.
+/// The subscriptions in one session of a legacy server.
 #[derive(Default)]
 struct Knows {
     session: Weak<Session>,
-    told: Told,
+    told: SentSubscriptions,
 }
 
-/// Follows, with patience, for as long as it is not dropped.
+/// Receives notifications and reopens the stream after failures, until the future is dropped.
 pub(super) async fn forever(link: &HttpLink, subscriptions: &Subscriptions) {
-    let mut backoff = Backoff::new(FIRST, LONGEST);
+    let mut backoff = Backoff::new(INITIAL_DELAY, MAX_DELAY);
     let mut knows = Knows::default();
     loop {
         let mut wanted = subscriptions.wanted();
         let lasted = tokio::time::Instant::now();
         let outcome = once(link, subscriptions, (&mut wanted, &mut knows)).await;
         if let Err(error) = outcome {
-            tracing::debug!(target.server = %link.way.server, %error, "a stream of news ended");
+            tracing::debug!(target.server = %link.transport.server, %error, "a notification stream ended");
         }
-        if lasted.elapsed() > LONGEST {
+        if lasted.elapsed() > MAX_DELAY {
             backoff.reset();
         }
         tokio::select! {
-            () = tokio::time::sleep(backoff.wait()) => {}
+            () = tokio::time::sleep(backoff.next_delay()) => {}
             () = subscriptions.other_than(&wanted) => {}
         }
     }
 }
 
-/// One stream to its end; `wanted` follows what the server was told.
+/// Reads one stream to its end. `wanted` holds the sent subscriptions.
 async fn once(
     link: &HttpLink,
     subscriptions: &Subscriptions,
@@ -76,24 +77,25 @@ async fn once(
     let session = link.session().await?;
     if session.is_legacy() {
         if !std::ptr::eq(knows.session.as_ptr(), Arc::as_ptr(&session)) {
-            *knows = Knows { session: Arc::downgrade(&session), told: Told::default() };
+            *knows =
+                Knows { session: Arc::downgrade(&session), told: SentSubscriptions::default() };
         }
         let told = &mut knows.told;
         tell(link, &session, (subscriptions, wanted, told)).await?;
-        let request = link.way.address.get(session.headers.clone());
+        let request = link.transport.address.get(session.headers.clone());
         let keep_telling = async {
             loop {
                 subscriptions.other_than(wanted).await;
                 let next = subscriptions.wanted();
                 tell(link, &session, (subscriptions, &next, told)).await?;
-                // Not before: the stream may end in the middle of that.
+                // Set last, because the stream may end in between.
                 *wanted = next;
             }
         };
         return tokio::select! {
             outcome = hear(link, &session, request) => outcome,
             outcome = keep_telling => outcome,
-            // A stream would keep the session from its end.
+            // An open stream would keep the session alive.
             () = session.forgotten() => Ok(()),
         };
     }
@@ -102,13 +104,13 @@ async fn once(
         let notifications = wanted.filter();
         let listen = Outgoing::Listen { notifications: &notifications };
         let id = link.next_id.fetch_add(1, Ordering::Relaxed);
-        link.way.announcer.listening(id, wanted);
+        link.transport.publisher.listening(id, wanted);
         let headers = request_headers(&session, &listen, &[]);
-        let request = link.way.address.post(headers, listen.write(id, session.era).into());
+        let request = link.transport.address.post(headers, listen.write(id, session.era).into());
         let mut stream = Box::pin(hear(link, &session, request));
-        // Until the server tells over this one, it does over the one before.
+        // The previous stream stays open until the new one is acknowledged.
         if let Some(before) = before.take() {
-            let replaced = timeout(PATIENCE, link.way.announcer.is_acknowledged(id));
+            let replaced = timeout(RESPONSE_TIMEOUT, link.transport.publisher.is_acknowledged(id));
             tokio::select! {
                 outcome = &mut stream => return outcome,
                 _ = before => {}
@@ -123,13 +125,13 @@ async fn once(
     }
 }
 
-/// Hears what comes over the stream that this request opens.
+/// Reads the stream that this request opens.
 async fn hear(
     link: &HttpLink,
     session: &Arc<Session>,
     request: http::Request<Body>,
 ) -> Result<(), Error> {
-    let response = link.way.send(request, &None).await?;
+    let response = link.transport.send(request, &None).await?;
     let status = response.status();
     if status == StatusCode::NOT_FOUND && session.has_id {
         link.forget(session);
@@ -138,17 +140,16 @@ async fn hear(
         return Err(answer::no(status));
     }
     let session = (&Arc::downgrade(session), Whom::Nobody);
-    follow(response.into_body(), &link.way, session).await
+    follow(response.into_body(), &link.transport, session).await
 }
 
-/// Tells a legacy server which of its resources are of interest besides, and which are not any more.
-/// One that is refused is no reason to hear nothing of the others.
+/// Updates the subscriptions at a legacy server. A rejected one does not affect the others.
 async fn tell(
     link: &HttpLink,
     session: &Arc<Session>,
-    (subscriptions, wanted, told): (&Subscriptions, &Wanted, &mut Told),
+    (subscriptions, wanted, told): (&Subscriptions, &Wanted, &mut SentSubscriptions),
 ) -> Result<(), Error> {
-    // What this is dropped in the middle of is said once more.
+    // If the future is dropped in between, the change is sent again.
     let mut next = told.clone();
     let changes = next.change(wanted);
     let new = changes.new.into_iter().map(|uri| (Method::Subscribe, uri));
@@ -157,7 +158,7 @@ async fn tell(
         let answer = ask(link, session, (method, &uri)).await;
         (method, uri, answer)
     });
-    let mut answers = pin!(asked.buffer_unordered(AT_ONCE));
+    let mut answers = pin!(asked.buffer_unordered(MAX_CONCURRENT));
     let mut outcome = Ok(());
     while let Some((method, uri, answer)) = answers.next().await {
         let is_taken = matches!(answer, Ok(Some(Reply::Result(_))));
@@ -174,16 +175,16 @@ async fn tell(
     outcome
 }
 
-/// What a legacy server answers, if it is anything in time.
+/// The response of a legacy server, if it arrives in time.
 async fn ask(
     link: &HttpLink,
     session: &Arc<Session>,
     (method, subject): (Method, &str),
 ) -> Result<Option<Reply>, Error> {
-    let context = Context::default();
+    let context = RequestContext::default();
     let request = Request::plain(method, &[], &context);
-    let outgoing = Outgoing::Asked { subject, request, departure: None };
-    let limit = Duration::from_millis(link.way.client.limits().list_timeout_ms);
+    let outgoing = Outgoing::Asked { subject, request, send_state: None };
+    let limit = Duration::from_millis(link.transport.client.limits().list_timeout_ms);
     let Ok(answer) = timeout(limit, link.exchange(session, &outgoing, &[])).await else {
         return Ok(None);
     };
@@ -194,61 +195,63 @@ async fn ask(
     Ok(answer?.reply)
 }
 
-/// The same in a session that belongs to one caller, who can be asked: what the server says here
-/// without saying to whom can only be meant for that one. It ends with the session. `answered` is
-/// dropped when the server has answered the first time.
+/// Reads the stream of a session that belongs to one caller. Questions on it can only be meant for
+/// this caller. It ends with the session. `answered` is dropped when the server has responded to
+/// the GET.
 pub(super) async fn own(
-    way: Arc<Way>,
+    transport: Arc<Transport>,
     (session, ended): (Weak<Session>, CancellationToken),
     answered: oneshot::Sender<()>,
 ) {
-    let mut backoff = Backoff::new(FIRST, LONGEST);
+    let mut backoff = Backoff::new(INITIAL_DELAY, MAX_DELAY);
     let mut answered = Some(answered);
     let follow = async {
         while let Some(open) = session.upgrade() {
-            let (headers, on_behalf) = (open.headers.clone(), open.on_behalf());
+            let (headers, subject) = (open.headers.clone(), open.subject());
             drop(open);
-            let response = way.send(way.address.get(headers), &on_behalf).await;
+            let response = transport.send(transport.address.get(headers), &subject).await;
             drop(answered.take());
             let Ok(response) = response else { return };
             if !response.status().is_success() || !answer::is_event_stream(response.headers()) {
                 return; // there is no such stream
             }
-            let _ = follow(response.into_body(), &way, (&session, Whom::Caller)).await;
-            tokio::time::sleep(backoff.wait()).await;
+            let _ = follow(response.into_body(), &transport, (&session, Whom::Caller)).await;
+            tokio::time::sleep(backoff.next_delay()).await;
         }
     };
     ended.run_until_cancelled(follow).await;
 }
 
-/// For whom is what comes over a stream, unless it is for everybody.
+/// The receiver of messages on a stream, unless they are for all clients.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Whom {
     Nobody,
-    /// Who asked last in the session.
+    /// The caller of the latest request in the session.
     Caller,
 }
 
 async fn follow(
     mut body: Incoming,
-    way: &Arc<Way>,
+    transport: &Arc<Transport>,
     (session, whom): (&Weak<Session>, Whom),
 ) -> Result<(), Error> {
-    let limit_bytes = way.client.limits().response_bytes;
+    let limit_bytes = transport.client.limits().response_bytes;
     let too_large = |_| Error::TooLarge { limit_bytes };
     let mut events = Events::new(limit_bytes);
     while let Some(chunk) = answer::next_chunk(&mut body).await? {
         events.push(&chunk).map_err(too_large)?;
         while let Some(data) = events.pop() {
             let Some(session) = session.upgrade() else { return Ok(()) };
-            let side = session.caller().filter(|_| whom == Whom::Caller);
-            let ear = Ear { way, session: &session, side: side.as_ref() };
-            match jsonrpc::parse(&data, Limits::of_bytes(limit_bytes)) {
-                Ok(Message::Notification(notification)) => ear.notified(&notification).await,
-                Ok(Message::Request(request)) => ear.asked(&request),
-                // The graceful end of a subscription, or its refusal.
+            let channel = session.caller().filter(|_| whom == Whom::Caller);
+            let sink = MessageSink { transport, session: &session, channel: channel.as_ref() };
+            match jsonrpc::parse(&data, Limits::with_max_bytes(limit_bytes)) {
+                Ok(Message::Notification(notification)) => {
+                    sink.on_notification(&notification).await
+                }
+                Ok(Message::Request(request)) => sink.on_request(&request),
+                // The graceful end of a subscription, or its rejection.
                 Ok(Message::Response(_)) => return Ok(()),
-                Err(error) => return Err(Breach::Garbage(error).into()),
+                Err(error) => return Err(ProtocolViolation::Garbage(error).into()),
             }
         }
     }

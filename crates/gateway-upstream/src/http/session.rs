@@ -1,5 +1,4 @@
-//! What is known about an upstream after the first exchange, as the headers that every request
-//! carries from then on.
+//! The negotiated session with an upstream: its era and the headers of every request.
 
 use std::sync::{
     Mutex, MutexGuard, PoisonError,
@@ -15,49 +14,49 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 
 use super::{
     super::{
-        request::{Context, Request},
-        side::Side,
+        client_channel::ClientChannel,
+        request::{Request, RequestContext},
     },
-    Answer, Error, HttpLink, Outgoing,
-    way::OnBehalf,
+    Error, HttpLink, Outgoing, PostResponse,
+    transport::Subject,
 };
 
-/// How to speak to an upstream.
+/// A session with an upstream. In the modern era it only has the era and headers.
 #[derive(Debug)]
 pub(super) struct Session {
     pub(super) era: Era,
     pub(super) headers: HeaderMap,
     /// Whether the upstream gave the session an id.
     pub(super) has_id: bool,
-    /// In whose name it is, and the last token of that caller.
-    on_behalf: ArcSwapOption<SubjectToken>,
-    /// Who waits for an answer in it, the latest last.
-    callers: Mutex<Vec<(u64, Side)>>,
+    /// The subject of the session, with the caller's latest token.
+    subject: ArcSwapOption<SubjectToken>,
+    /// The callers with running requests, the latest last.
+    callers: Mutex<Vec<(u64, ClientChannel)>>,
     entered: AtomicU64,
-    /// Cancelled when nobody has the session any more.
+    /// Cancelled when the session has ended.
     ended: CancellationToken,
     _end: DropGuard,
-    /// Cancelled when new requests go over another session.
+    /// Cancelled when new requests use another session.
     forgotten: CancellationToken,
-    /// The least severity of log messages that it was told to send, in [`LOG_LEVELS`]; past their
-    /// end before it was told.
+    /// The requested log level as an index in [`LOG_LEVELS`]; past its end before the first
+    /// request.
     log_level: AtomicUsize,
 }
 
 impl Session {
-    /// The modern era needs no session; this only says so.
+    /// Creates the session of the modern era, which has no handshake.
     pub(super) fn modern(common: &HeaderMap) -> Self {
         let mut headers = common.clone();
         headers.insert(header::PROTOCOL_VERSION, HeaderValue::from_static(MODERN_VERSION));
         Self::new(Era::Modern, headers, false)
     }
 
-    /// The legacy era before the handshake.
+    /// Creates the session of a legacy upstream before the handshake.
     pub(super) fn before_initialize(common: &HeaderMap) -> Self {
         Self::new(Era::Legacy, common.clone(), false)
     }
 
-    /// The legacy era after it.
+    /// Creates the session of a legacy upstream after the handshake.
     pub(super) fn legacy(
         common: &HeaderMap,
         version: &'static str,
@@ -79,7 +78,7 @@ impl Session {
             era,
             headers,
             has_id,
-            on_behalf: ArcSwapOption::empty(),
+            subject: ArcSwapOption::empty(),
             callers: Mutex::default(),
             entered: AtomicU64::new(0),
             _end: ended.clone().drop_guard(),
@@ -89,62 +88,62 @@ impl Session {
         }
     }
 
-    /// Cancelled when nobody has the session any more.
+    /// Cancelled when the session has ended.
     pub(super) fn ended(&self) -> CancellationToken {
         self.ended.clone()
     }
 
-    /// New requests go over another session.
+    /// Marks the session as replaced.
     pub(super) fn forget(&self) {
         self.forgotten.cancel();
     }
 
-    /// Resolves when new requests go over another session.
+    /// Resolves when new requests use another session.
     pub(super) async fn forgotten(&self) {
         self.forgotten.cancelled().await;
     }
 
-    /// In whose name it is.
-    pub(super) fn on_behalf(&self) -> OnBehalf {
-        self.on_behalf.load_full()
+    /// The subject of the session.
+    pub(super) fn subject(&self) -> Subject {
+        self.subject.load_full()
     }
 
-    /// Goes on in this caller's name, with this token.
-    pub(super) fn act_for(&self, on_behalf: &OnBehalf) {
-        self.on_behalf.store(on_behalf.clone());
+    /// Sets the subject and its token.
+    pub(super) fn set_subject(&self, subject: &Subject) {
+        self.subject.store(subject.clone());
     }
 
-    /// Notes who waits for an answer, until what is returned is dropped.
-    pub(super) fn enter(&self, side: Option<&Side>) -> Option<Present<'_>> {
-        // In the modern era nothing comes but with the answer.
-        let side = side.filter(|_| self.is_legacy())?.clone();
+    /// Registers the caller of a request until the guard is dropped.
+    pub(super) fn enter(&self, channel: Option<&ClientChannel>) -> Option<Present<'_>> {
+        // In the modern era, messages arrive only with the response.
+        let channel = channel.filter(|_| self.is_legacy())?.clone();
         let number = self.entered.fetch_add(1, Ordering::Relaxed);
-        self.callers().push((number, side));
+        self.callers().push((number, channel));
         Some(Present { session: self, number })
     }
 
-    /// Who asked last, and waits.
-    pub(super) fn caller(&self) -> Option<Side> {
-        self.callers().last().map(|(_, side)| side.clone())
+    /// The caller of the latest running request.
+    pub(super) fn caller(&self) -> Option<ClientChannel> {
+        self.callers().last().map(|(_, channel)| channel.clone())
     }
 
-    fn callers(&self) -> MutexGuard<'_, Vec<(u64, Side)>> {
+    fn callers(&self) -> MutexGuard<'_, Vec<(u64, ClientChannel)>> {
         self.callers.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether it belongs to the older era.
+    /// Whether the session is legacy.
     pub(super) fn is_legacy(&self) -> bool {
         self.era == Era::Legacy
     }
 
-    /// Whether this answer says that the upstream has forgotten the session.
-    pub(super) fn is_gone(&self, answer: &Result<Answer, Error>) -> bool {
+    /// Whether this response means that the session has expired.
+    pub(super) fn is_gone(&self, answer: &Result<PostResponse, Error>) -> bool {
         let status = answer.as_ref().map(|answer| answer.status);
         self.has_id && matches!(status, Ok(StatusCode::NOT_FOUND))
     }
 }
 
-/// Somebody who waits for an answer.
+/// A registered caller.
 pub(super) struct Present<'a> {
     session: &'a Session,
     number: u64,
@@ -156,8 +155,8 @@ impl Drop for Present<'_> {
     }
 }
 
-/// Sees to it that log messages of this severity come. Callers who share a session may get more;
-/// what they do not want is held back from them.
+/// Requests log messages of this severity. Callers that share a session may cause more; unwanted
+/// messages are filtered per caller.
 pub(super) async fn set_level(link: &HttpLink, session: &Session, level: &RawValue) {
     let wanted = LOG_LEVELS.iter().position(|known| level.get().trim_matches('"') == *known);
     let Some(wanted) = wanted.filter(|wanted| *wanted < session.log_level.load(Ordering::Relaxed))
@@ -166,10 +165,10 @@ pub(super) async fn set_level(link: &HttpLink, session: &Session, level: &RawVal
     };
     session.log_level.store(wanted, Ordering::Relaxed);
     let params = [Param { name: "level".into(), value: level.to_owned() }];
-    let context = Context::default();
+    let context = RequestContext::default();
     let request = Request::plain(Method::SetLevel, &params, &context);
-    // Who keeps no log refuses, which is no reason to refuse the call.
+    // A server without logging rejects this, which must not fail the call.
     let _ = link
-        .exchange(session, &Outgoing::Asked { subject: "", request, departure: None }, &[])
+        .exchange(session, &Outgoing::Asked { subject: "", request, send_state: None }, &[])
         .await;
 }

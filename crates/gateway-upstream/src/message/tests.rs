@@ -1,4 +1,4 @@
-//! Each message as each era wants it.
+//! Messages in each era.
 
 use gateway_protocol::{mcp::Param, trace_context::TraceContext};
 use serde_json::{Value, json};
@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use gateway_protocol::mcp::{LEGACY_VERSIONS, MODERN_VERSION};
 
 use super::*;
-use crate::request::Context;
+use crate::request::RequestContext;
 
 fn written(outgoing: &Outgoing<'_>, era: Era) -> Value {
     serde_json::from_slice(&outgoing.write(7, era)).unwrap()
@@ -19,15 +19,15 @@ fn raw(value: &Value) -> Box<RawValue> {
 fn call<'a>(
     arguments: Option<&'a RawValue>,
     params: &'a [Param],
-    context: &'a Context,
+    context: &'a RequestContext,
 ) -> Outgoing<'a> {
     let request = Request { arguments, ..Request::plain(Method::CallTool, params, context) };
-    Outgoing::Asked { subject: "f\"x", request, departure: None }
+    Outgoing::Asked { subject: "f\"x", request, send_state: None }
 }
 
 #[test]
-fn a_modern_call_says_everything() {
-    let context = Context {
+fn modern_call_has_all_metadata() {
+    let context = RequestContext {
         caller: None,
         capabilities: (&*raw(&json!({"elicitation": {}}))).into(),
         log_level: Some(raw(&json!("info"))),
@@ -64,7 +64,7 @@ fn a_modern_call_says_everything() {
 }
 
 #[test]
-fn legacy_requests_carry_no_modern_metadata() {
+fn legacy_requests_have_no_modern_metadata() {
     let params = |outgoing: &Outgoing<'_>| written(outgoing, Era::Legacy)["params"].clone();
     let list = |cursor| Outgoing::List { what: Catalogue::Tools, cursor };
     assert_eq!(params(&list(None)), json!({}));
@@ -72,10 +72,10 @@ fn legacy_requests_carry_no_modern_metadata() {
     let initialize = params(&Outgoing::Initialize { capabilities: r#"{"roots":{}}"# });
     assert_eq!(initialize["protocolVersion"], LEGACY_VERSIONS[0]);
     assert_eq!(initialize["capabilities"], json!({"roots": {}}));
-    let context = Context {
+    let context = RequestContext {
         log_level: Some(raw(&json!("info"))),
         trace: TraceContext { parent: Some("p".into()), ..TraceContext::default() },
-        ..Context::default()
+        ..RequestContext::default()
     };
     let written = params(&call(None, &[], &context));
     assert_eq!(written, json!({"name": "f\"x", "arguments": {}, "_meta": {"traceparent": "p"}}));

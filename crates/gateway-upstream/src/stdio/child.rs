@@ -1,7 +1,7 @@
-//! The child process: started with a clean environment in a process group of its own, and ended
-//! with everything that it started.
+//! The child process: started with a clean environment in its own process group, and killed with
+//! all its descendants.
 //!
-//! On Linux a guard stands between, which also ends it when the gateway is killed outright.
+//! On Linux a guard process also kills it when the gateway itself is killed.
 
 use std::{
     ffi::{OsStr, OsString},
@@ -21,25 +21,25 @@ use tokio::{
 
 use crate::{
     ChildLimits, TransportConfig,
-    secret::{SecretSource, UnusableSecret},
+    secret::{SecretError, SecretSource},
 };
 
 const SIGKILL: i32 = 9;
 const SIGTERM: i32 = 15;
 const SIGXCPU: i32 = 24;
 
-/// How long a child may take to notice that its standard input was closed.
+/// Time between closing standard input and the request to exit.
 const NOTICE: Duration = Duration::from_millis(300);
 
-/// A running child. Dropping it ends it and whatever it started.
+/// A running child. Dropping it kills it and its descendants.
 #[derive(Debug)]
 pub(super) struct Child {
     process: Box<dyn ChildWrapper>,
-    /// Whether the process is a guard, which must be left alive to do its work.
+    /// Whether the process is a guard, which must survive to kill the descendants.
     is_guarded: bool,
 }
 
-/// How a child stopped working.
+/// The reason why a child stopped.
 #[derive(Debug)]
 pub(super) struct End {
     pub(super) how: Arc<str>,
@@ -54,7 +54,7 @@ impl<T: Into<Arc<str>>> From<T> for End {
 }
 
 impl End {
-    fn of(status: ExitStatus) -> Self {
+    fn from_status(status: ExitStatus) -> Self {
         let remedy = match (status.code(), status.signal()) {
             (Some(127), _) => "install the program, or correct `stdio.command`",
             (Some(126), _) => "make `stdio.command` an executable file",
@@ -65,11 +65,11 @@ impl End {
             (None, Some(SIGXCPU)) => "raise `stdio.limits.cpuSeconds`",
             (None, _) => "report the crash to the author of the server",
         };
-        Self { how: format!("the process ended with {status}").into(), remedy: Some(remedy) }
+        Self { how: format!("the process exited with {status}").into(), remedy: Some(remedy) }
     }
 }
 
-/// Its standard streams.
+/// The standard streams of the child.
 #[derive(Debug)]
 pub(super) struct Streams {
     pub(super) stdin: ChildStdin,
@@ -78,13 +78,13 @@ pub(super) struct Streams {
 }
 
 impl Child {
-    /// Starts what is configured.
+    /// Starts the configured program.
     pub(super) fn start(config: &TransportConfig) -> io::Result<(Self, Streams)> {
         let TransportConfig::Stdio { command, args, env, cwd, limits, .. } = config else {
-            return Err(io::Error::other("the target is no child process"));
+            return Err(io::Error::other("the target is not a child process"));
         };
         let value = |(name, secret): (&String, &SecretSource)| Ok((name.clone(), secret.read()?));
-        let env: Result<Vec<_>, UnusableSecret> = env.iter().map(value).collect();
+        let env: Result<Vec<_>, SecretError> = env.iter().map(value).collect();
         let env = env.map_err(io::Error::other)?;
         let guarded = guarded(command, args, *limits);
         let is_guarded = guarded.is_some();
@@ -121,15 +121,15 @@ impl Child {
 
     /// Waits for the end of the process.
     pub(super) async fn ended(&mut self) -> End {
-        // Only the child itself is waited for; what it left behind is swept up by `end`.
+        // Waits only for the child itself; `end` kills its remaining descendants.
         match self.process.inner_mut().wait().await {
-            Ok(status) => End::of(status),
+            Ok(status) => End::from_status(status),
             Err(error) => format!("the process was lost: {error}").into(),
         }
     }
 
-    /// Ends it and whatever it started: its input must be closed already, then it is asked, then
-    /// killed.
+    /// Ends the child and its descendants: waits, then requests to exit, then kills. Its standard
+    /// input must be closed before.
     pub(super) async fn end(mut self, grace: Duration) {
         if timeout(NOTICE, self.ended()).await.is_err() {
             let _ = self.process.signal(SIGTERM);
@@ -140,7 +140,8 @@ impl Child {
         let _ = self.process.start_kill(); // the group, should its guard have been killed
     }
 
-    /// Kills it and what it left behind; a guard finds also what left the group.
+    /// Kills the child and its remaining descendants. A guard also finds those that left the
+    /// process group.
     fn sweep(&mut self) {
         if self.is_guarded {
             #[cfg(target_os = "linux")]
@@ -157,7 +158,7 @@ impl Drop for Child {
     }
 }
 
-/// The program and its arguments behind a guard, where there can be one.
+/// The command line of the program behind a guard, if there can be one.
 #[cfg(target_os = "linux")]
 fn guarded<'a>(
     program: &'a Path,

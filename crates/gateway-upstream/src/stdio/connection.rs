@@ -1,4 +1,4 @@
-//! The conversation with one child: many requests at once over one pair of streams.
+//! The connection to one child: concurrent requests over one pair of streams.
 
 use std::{
     collections::HashMap,
@@ -13,7 +13,7 @@ use std::{
 use bytes::Bytes;
 use futures_util::{StreamExt as _, stream::FuturesUnordered};
 use gateway_protocol::{
-    jsonrpc::{self, Limits, Message, Outcome},
+    jsonrpc::{self, Limits, Message, ResponsePayload},
     mcp::{Era, Method},
 };
 use tokio::{
@@ -23,16 +23,16 @@ use tokio::{
 
 use super::{
     super::{
-        announce::Announcer,
-        departure::Departure,
+        client_channel::ClientChannel,
         error::Error,
-        handshake::About,
+        events::EventPublisher,
+        handshake::UpstreamInfo,
         message::{self, Outgoing},
         reply::Reply,
-        request::{Context, Request},
+        request::{Request, RequestContext},
         routing::TargetId,
-        side::Side,
-        subscriptions::{Subscriptions, Told},
+        send_state::SendState,
+        subscriptions::{SentSubscriptions, Subscriptions},
     },
     lines::Line,
     questions::{Asker, Questions},
@@ -41,49 +41,49 @@ use super::{
 };
 use crate::UpstreamLimits;
 
-/// How many messages may wait for a child that does not read.
+/// Maximum queued messages for a child that does not read.
 const QUEUE: usize = 64;
-/// How long a child may take to answer a subscription.
-const PATIENCE: Duration = Duration::from_secs(30);
+/// Time limit of a subscription request.
+const RESPONSE_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// Who waits for an answer.
+/// A request that waits for its response.
 #[derive(Debug)]
 pub(super) struct Waiting {
     /// `None`: the request was cancelled and the child may still work on it.
     answer: Option<oneshot::Sender<Result<Reply, Error>>>,
-    /// The caller, if it is one.
-    pub(super) side: Option<Side>,
+    /// The channel to the caller, if the request has one.
+    pub(super) channel: Option<ClientChannel>,
     pub(super) asker: Option<Asker>,
 }
 
-/// One conversation.
+/// The connection to one child.
 #[derive(Debug)]
 pub(super) struct Connection {
     server: TargetId,
     limit_bytes: usize,
     era: OnceLock<Era>,
-    about: OnceLock<Arc<About>>,
+    about: OnceLock<Arc<UpstreamInfo>>,
     next_id: AtomicU64,
     outgoing: mpsc::Sender<Bytes>,
-    /// Who waits for which answer; none once the child is gone.
+    /// The waiting requests by id. `None`: the child has ended.
     pending: Mutex<Option<HashMap<u64, Waiting>>>,
     questions: Questions,
-    /// How the child ended.
+    /// The reason why the child ended.
     ended: OnceLock<Arc<str>>,
-    announcer: Arc<Announcer>,
-    /// Lists that were given up since the last line from the child.
+    publisher: Arc<EventPublisher>,
+    /// The number of list requests that timed out since the last line of the child.
     unanswered: AtomicU64,
-    /// How many of them are too many.
+    /// The number of timeouts after which the child counts as hung.
     patience: u64,
     hung: Notify,
 }
 
 impl Connection {
-    /// A conversation, and what must be written to the child.
+    /// Creates a connection and the queue of messages for the child.
     pub(super) fn new(
         server: TargetId,
         limits: UpstreamLimits,
-        (announcer, habits): (Arc<Announcer>, Arc<Habits>),
+        (publisher, habits): (Arc<EventPublisher>, Arc<Habits>),
     ) -> (Arc<Self>, mpsc::Receiver<Bytes>) {
         let (outgoing, to_write) = mpsc::channel(QUEUE);
         let connection = Self {
@@ -96,49 +96,50 @@ impl Connection {
             pending: Mutex::new(Some(HashMap::new())),
             questions: Questions::new(habits, limits),
             ended: OnceLock::new(),
-            announcer,
+            publisher,
             unanswered: AtomicU64::new(0),
-            // Two, but not before the longest call is over: many servers do one thing at a time.
+            // At least two, and not before the longest call has ended: many servers process one
+            // request at a time.
             patience: (limits.call_timeout_ms / limits.list_timeout_ms.max(1) + 1).max(2),
             hung: Notify::new(),
         };
         (Arc::new(connection), to_write)
     }
 
-    /// The era; legacy until something else is known.
+    /// The era; legacy until the handshake is done.
     pub(super) fn era(&self) -> Era {
         self.settled_era().unwrap_or(Era::Legacy)
     }
 
-    /// The era once the handshake is done.
+    /// The era after the handshake.
     pub(super) fn settled_era(&self) -> Option<Era> {
         self.era.get().copied()
     }
 
-    /// Settles the era.
-    pub(super) fn settle(&self, era: Era, about: Option<About>) {
+    /// Sets the era.
+    pub(super) fn settle(&self, era: Era, about: Option<UpstreamInfo>) {
         self.introduced(about);
         let _ = self.era.set(era);
     }
 
-    /// Keeps what the child said of itself.
-    pub(super) fn introduced(&self, about: Option<About>) {
+    /// Stores the self-description of the child.
+    pub(super) fn introduced(&self, about: Option<UpstreamInfo>) {
         if let Some(about) = about {
             let _ = self.about.set(Arc::new(about));
         }
     }
 
-    /// What the child said of itself.
-    pub(super) fn about(&self) -> Option<Arc<About>> {
+    /// The self-description of the child.
+    pub(super) fn about(&self) -> Option<Arc<UpstreamInfo>> {
         self.about.get().cloned()
     }
 
-    /// Sends a request in the settled era, and waits for its answer.
+    /// Sends a request in the negotiated era and waits for its response.
     pub(super) async fn request(self: &Arc<Self>, outgoing: &Outgoing<'_>) -> Result<Reply, Error> {
         self.request_in(self.era(), outgoing).await
     }
 
-    /// Sends a request in this era, and waits for its answer.
+    /// Sends a request in this era and waits for its response.
     pub(super) async fn request_in(
         self: &Arc<Self>,
         era: Era,
@@ -150,9 +151,9 @@ impl Connection {
         };
         let id = self.next_id.fetch_add(1, Ordering::Relaxed);
         let (answer, answered) = oneshot::channel();
-        let side = outgoing.request().and_then(|request| request.side).cloned();
+        let channel = outgoing.request().and_then(|request| request.channel).cloned();
         let has_token = asker.as_ref().is_some_and(Asker::has_token);
-        let waiting = Waiting { answer: Some(answer), side, asker };
+        let waiting = Waiting { answer: Some(answer), channel, asker };
         match self.pending().as_mut() {
             Some(pending) => pending.insert(id, waiting),
             None => return Err(self.gone()),
@@ -165,7 +166,7 @@ impl Connection {
             outgoing.write(id, era)
         });
         let place = self.outgoing.reserve().await.map_err(|_| self.gone())?;
-        outgoing.departure().map_or(Ok(()), Departure::leave).map_err(|off| {
+        outgoing.send_state().map_or(Ok(()), SendState::mark_sent).map_err(|off| {
             Error::Unavailable { target: self.server.clone(), source: off.into() }
         })?;
         place.send(line);
@@ -173,17 +174,17 @@ impl Connection {
         answered.await.unwrap_or_else(|_| Err(Error::Ended { how: self.how_it_ended() }))
     }
 
-    /// Sends what needs no answer, or drops it if the child does not read.
+    /// Sends a message without a response. It is dropped if the child does not read.
     pub(super) fn send(&self, message: Bytes) {
         if self.outgoing.try_send(on_one_line(message.into())).is_err() {
-            tracing::debug!(target.server = %self.server, "a message to a child was dropped");
+            tracing::debug!(target.server = %self.server, "dropped a message to a child that does not read");
         }
     }
 
-    /// Asks to be told about changes, and about other resources when others are watched; the
-    /// answer is the notifications that follow.
+    /// Subscribes to changes and to the watched resources, and updates the subscription when these
+    /// change. The response is the notifications that follow.
     pub(super) async fn listen(self: &Arc<Self>, subscriptions: &Subscriptions) {
-        let (mut told, mut last) = (Told::default(), None);
+        let (mut told, mut last) = (SentSubscriptions::default(), None);
         let mut answers = FuturesUnordered::new();
         loop {
             let wanted = subscriptions.wanted();
@@ -192,9 +193,9 @@ impl Connection {
                     let id = self.next_id.fetch_add(1, Ordering::Relaxed);
                     let notifications = wanted.filter();
                     let listen = Outgoing::Listen { notifications: &notifications };
-                    self.announcer.listening(id, &wanted);
+                    self.publisher.listening(id, &wanted);
                     self.send(listen.write(id, Era::Modern).into());
-                    // The new one first, so that nothing falls between the two.
+                    // The new subscription comes first, so that no notification is lost in between.
                     if let Some(last) = last.replace(id) {
                         self.send(message::cancelled(last));
                     }
@@ -226,20 +227,20 @@ impl Connection {
         }
     }
 
-    /// Asks about one resource, and gives the answer, if it is one in time.
+    /// Sends a request about one resource. Returns the response if it arrives in time.
     async fn ask(
         self: &Arc<Self>,
         method: Method,
         uri: Arc<str>,
     ) -> (Method, Arc<str>, Option<Reply>) {
-        let context = Context::default();
+        let context = RequestContext::default();
         let request = Request::plain(method, &[], &context);
-        let outgoing = Outgoing::Asked { subject: &uri, request, departure: None };
-        let answer = timeout(PATIENCE, self.request_in(Era::Legacy, &outgoing)).await;
+        let outgoing = Outgoing::Asked { subject: &uri, request, send_state: None };
+        let answer = timeout(RESPONSE_TIMEOUT, self.request_in(Era::Legacy, &outgoing)).await;
         (method, uri, answer.ok().and_then(Result::ok))
     }
 
-    /// Ends the conversation: requests that wait fail with how the child ended.
+    /// Closes the connection. Waiting requests fail with the reason.
     pub(super) fn close(&self, how: &Arc<str>) {
         let _ = self.ended.set(Arc::clone(how));
         drop(self.pending().take());
@@ -249,25 +250,25 @@ impl Connection {
         self.ended.get().cloned().unwrap_or_else(|| "the process has just ended".into())
     }
 
-    /// Resolves when the child has answered nothing for too long.
+    /// Resolves when the child counts as hung.
     pub(super) async fn hung(&self) {
         self.hung.notified().await;
     }
 
-    /// Takes a line from the child, and says whether it was a message.
+    /// Handles a line of the child. Returns whether it was a message.
     pub(super) fn receive(self: &Arc<Self>, line: &Line<'_>) -> bool {
         self.unanswered.store(0, Ordering::Relaxed);
         let line = match line {
             Line::Whole(line) => line,
             Line::TooLong { head, tail } => return self.receive_too_long(head, tail),
         };
-        match jsonrpc::parse(line, Limits::of_bytes(self.limit_bytes)) {
+        match jsonrpc::parse(line, Limits::with_max_bytes(self.limit_bytes)) {
             Ok(Message::Response(response)) => {
                 let id = response.id.and_then(|id| id.as_raw().parse().ok());
                 if let Some(waiting) = id.and_then(|id| self.take(id)) {
                     let result = match response.outcome {
-                        Outcome::Result(result) => Some(result),
-                        Outcome::Error(_) => None,
+                        ResponsePayload::Result(result) => Some(result),
+                        ResponsePayload::Error(_) => None,
                     };
                     self.questions.answered(waiting.asker, result);
                     if let Some(answer) = waiting.answer {
@@ -301,27 +302,28 @@ impl Connection {
         })
     }
 
-    /// Progress says whose it is; of the rest, what is for everybody is told to everybody.
+    /// Handles a notification. Progress goes to its request; other notifications go to all clients
+    /// or to the only caller.
     fn notified(&self, notification: &jsonrpc::Notification<'_>) {
         let (method, params) = (&*notification.method, notification.params);
-        if self.announcer.hear(method, params) {
+        if self.publisher.hear(method, params) {
             return;
         }
-        let side = if method == "notifications/progress" {
+        let channel = if method == "notifications/progress" {
             let id = params.and_then(message::request_of_token);
-            self.pending().as_ref().and_then(|pending| pending.get(&id?)?.side.clone())
+            self.pending().as_ref().and_then(|pending| pending.get(&id?)?.channel.clone())
         } else {
             self.only_caller()
         };
-        if let Some(side) = side {
-            side.try_tell(method, params);
+        if let Some(channel) = channel {
+            channel.try_notify(method, params);
         }
     }
 
-    /// The caller, if exactly one has requests at this child.
-    fn only_caller(&self) -> Option<Side> {
+    /// The caller, if exactly one caller has running requests.
+    fn only_caller(&self) -> Option<ClientChannel> {
         let pending = self.pending();
-        let mut sides = pending.as_ref()?.values().filter_map(|waiting| waiting.side.as_ref());
+        let mut sides = pending.as_ref()?.values().filter_map(|waiting| waiting.channel.as_ref());
         let first = sides.next()?;
         sides.next().is_none().then(|| first.clone())
     }
@@ -338,7 +340,7 @@ impl Connection {
             return false;
         };
         waiting.answer = None;
-        waiting.side = None;
+        waiting.channel = None;
         let is_kept = was_sent && waiting.asker.as_mut().is_some_and(Asker::leave);
         if let Some(pending) = pending.as_mut() {
             pending.retain(|known, waiting| {
@@ -370,7 +372,7 @@ impl Connection {
     }
 }
 
-/// Forgets a request that nobody waits for, and tells the child.
+/// Cancels an abandoned request.
 struct CancelOnDrop<'a> {
     connection: &'a Arc<Connection>,
     id: u64,

@@ -4,13 +4,13 @@ use std::io;
 
 use tokio::io::{AsyncBufReadExt as _, AsyncRead, BufReader};
 
-/// How much is kept of either end of a line that is too long.
+/// Bytes kept of each end of a line that is too long.
 const KEPT_BYTES: usize = 256;
 
-/// How much memory is kept for the next line.
+/// Capacity kept for the next line, in bytes.
 const SPARE_BYTES: usize = 64 * 1024;
 
-/// Reads lines.
+/// A reader of lines.
 #[derive(Debug)]
 pub struct Lines<R> {
     reader: BufReader<R>,
@@ -22,9 +22,9 @@ pub struct Lines<R> {
 /// One line, without its end.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Line<'a> {
-    /// All of it.
+    /// The whole line.
     Whole(&'a [u8]),
-    /// How it begins and ends; it was longer than the limit.
+    /// The ends of a line that exceeds the limit.
     TooLong {
         /// The start.
         head: &'a [u8],
@@ -34,13 +34,13 @@ pub enum Line<'a> {
 }
 
 impl<R: AsyncRead + Unpin> Lines<R> {
-    /// Reads lines of at most this length; of longer ones only the ends are kept.
+    /// Creates a reader of lines of at most this length. Of longer lines only the ends are kept.
     pub fn new(stream: R, limit_bytes: usize) -> Self {
         let reader = BufReader::with_capacity(SPARE_BYTES, stream);
         Self { reader, limit_bytes, line: Vec::new(), tail: None }
     }
 
-    /// The next line; at the end of the stream what is left, and then nothing.
+    /// The next line. At the end of the stream, the rest counts as a line.
     pub async fn next(&mut self) -> io::Result<Option<Line<'_>>> {
         self.line.clear();
         self.line.shrink_to(SPARE_BYTES);
@@ -89,7 +89,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn lines_are_read_and_long_ones_lose_their_middle() {
+    async fn long_lines_keep_only_their_ends() {
         let long = format!("<{}>", "x".repeat(100_000));
         let text = format!("one\r\n\n{long}\ntwo\nrest");
         let mut lines = Lines::new(text.as_bytes(), 1000);

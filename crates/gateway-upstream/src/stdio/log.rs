@@ -1,18 +1,18 @@
-//! What a child says beside the protocol, in the gateway's log: shortened, and not too often.
+//! Logs the output of a child beside the protocol: shortened and rate-limited.
 
 use std::time::{Duration, Instant};
 
 use super::super::routing::TargetId;
 
-/// Most characters of a line.
+/// Maximum characters of a line.
 const MAX_CHARS: usize = 500;
 
-/// Most lines in one window.
+/// Maximum lines in one window.
 const MAX_LINES: u32 = 50;
 
 const WINDOW: Duration = Duration::from_secs(10);
 
-/// A budget of lines for one stream of one child.
+/// The log budget of one stream of one child.
 #[derive(Debug)]
 pub(super) struct ChildLog {
     server: TargetId,
@@ -55,7 +55,7 @@ impl ChildLog {
         if suppressed > 0 {
             tracing::warn!(
                 target.server = %self.server, child.stream = self.stream, suppressed_lines = suppressed,
-                "a child process writes too much"
+                "suppressed lines of a child process"
             );
         }
     }

@@ -23,19 +23,19 @@ use super::{
         message::{self, Outgoing},
     },
     connection::Connection,
-    former::{Caller, Former, is_final, started_task},
+    former_calls::{Caller, FormerCalls, is_final, started_task},
     turns::{Habits, Turn, Turns},
 };
 use crate::UpstreamLimits;
 
-/// Longest time that a question stays ambiguous.
-const PATIENCE: Duration = Duration::from_secs(30);
+/// Maximum time that a question stays ambiguous.
+const AMBIGUOUS_TIMEOUT: Duration = Duration::from_secs(30);
 /// Interval between two checks of ambiguous questions.
-const PACE: Duration = Duration::from_millis(200);
-/// Most ambiguous questions of one child.
-const MOST: usize = 64;
-/// Shortest period during which an unanswered cancelled request may still ask.
-const LEFT: Duration = Duration::from_secs(30);
+const CHECK_INTERVAL: Duration = Duration::from_millis(200);
+/// Maximum number of ambiguous questions of one child.
+const MAX_HELD: usize = 64;
+/// Minimum period in which an unanswered cancelled request may still ask.
+const MIN_CANCELLED_PERIOD: Duration = Duration::from_secs(30);
 
 /// The relation of a request to questions.
 #[derive(Debug, PartialEq, Eq)]
@@ -59,7 +59,7 @@ pub(super) struct Asker {
     role: Role,
     has_asked: bool,
     turn: Option<Turn>,
-    /// Longest period after its cancellation during which the request may ask.
+    /// Maximum period after the cancellation in which the request may ask.
     patience: Duration,
     /// For a request that was cancelled or timed out: the end of the period during which it may still ask.
     left: Option<Instant>,
@@ -109,7 +109,7 @@ struct Question {
 #[derive(Debug)]
 pub(super) struct Questions {
     turns: Turns,
-    former: Former,
+    former: FormerCalls,
     limit: Duration,
     held: Mutex<Held>,
 }
@@ -125,7 +125,7 @@ impl Questions {
     pub(super) fn new(habits: Arc<Habits>, limits: UpstreamLimits) -> Self {
         Self {
             turns: Turns::new(habits, limits.requests),
-            former: Former::default(),
+            former: FormerCalls::default(),
             limit: Duration::from_millis(limits.call_timeout_ms),
             held: Mutex::default(),
         }
@@ -149,17 +149,17 @@ impl Questions {
         let limit = request.timeout.unwrap_or(self.limit);
         let mut asker = Asker {
             tool: tool.into(),
-            caller: Caller::of(request),
+            caller: Caller::from_request(request),
             role,
             has_asked: false,
             turn: None,
-            patience: limit.max(self.limit).max(LEFT),
+            patience: limit.max(self.limit).max(MIN_CANCELLED_PERIOD),
             left: None,
         };
         if asker.is_call() {
             // Less than the time limit of the request, so that its caller reads this reason first.
             let within = limit / 10 * 9;
-            asker.turn = self.turns.enter(&asker.tool, (request.principal, within)).await?;
+            asker.turn = self.turns.enter(&asker.tool, (request.quota_key, within)).await?;
             if asker.turn.is_some() && self.turns.habits().asks(&asker.tool) {
                 // Else the gateway would have to reject its questions.
                 self.former.settled(&asker.caller).await;
@@ -229,18 +229,18 @@ impl Connection {
             if self.is_pending(id) {
                 return self.deliver(question, (id, true));
             }
-            return self.refuse(&question, "its request has ended");
+            return self.refuse(&question, "the request of this question has ended");
         }
         if let Some(task) = question.params.as_deref().and_then(related_task) {
             self.questions().former.task_is_named(&task);
             return match self.request_of_task(&task) {
                 Some(id) => self.deliver(question, (id, true)),
-                None => self.refuse(&question, "no client waits for the result of its task"),
+                None => self.refuse(&question, "no client waits for the result of the task"),
             };
         }
         match self.addressee() {
             Addressee::Request(id) => self.deliver(question, (id, false)),
-            Addressee::None => self.refuse(&question, "no request is under way"),
+            Addressee::None => self.refuse(&question, "no request is running"),
             Addressee::Doubtful(why) => self.refuse_doubtful(&question, why),
             // Servers ask for roots at any time, independently of requests.
             Addressee::Ambiguous(_) if &*question.method == "roots/list" => {
@@ -254,9 +254,9 @@ impl Connection {
     fn hold(self: &Arc<Self>, question: Question) {
         let questions = self.questions();
         let mut held = questions.held();
-        if held.questions.len() >= MOST {
+        if held.questions.len() >= MAX_HELD {
             drop(held);
-            return self.refuse(&question, "too many questions wait");
+            return self.refuse(&question, "too many ambiguous questions");
         }
         held.questions.push(question);
         let is_first = held.since.is_none();
@@ -267,7 +267,7 @@ impl Connection {
             let connection = Arc::downgrade(self);
             tokio::spawn(async move {
                 loop {
-                    sleep(PACE).await;
+                    sleep(CHECK_INTERVAL).await;
                     let Some(connection) = connection.upgrade() else { return };
                     connection.settle_questions();
                     if connection.questions().held().since.is_none() {
@@ -289,7 +289,7 @@ impl Connection {
         let is_over = match addressee {
             // If each request waits for an answer, none can end.
             Addressee::Ambiguous(among) => {
-                held.questions.len() >= among || since.elapsed() >= PATIENCE
+                held.questions.len() >= among || since.elapsed() >= AMBIGUOUS_TIMEOUT
             }
             Addressee::Request(_) | Addressee::None | Addressee::Doubtful(_) => true,
         };
@@ -301,7 +301,7 @@ impl Connection {
         for question in waiting {
             match addressee {
                 Addressee::Request(id) => self.deliver(question, (id, false)),
-                Addressee::None => self.refuse(&question, "its request has ended"),
+                Addressee::None => self.refuse(&question, "the request of this question has ended"),
                 Addressee::Doubtful(why) => self.refuse_doubtful(&question, why),
                 Addressee::Ambiguous(among) => {
                     self.calls_may_have_asked();
@@ -311,7 +311,10 @@ impl Connection {
                          these tools have one call at a time (`maxCallerChildren` gives each caller a \
                          process of its own)"
                     );
-                    self.refuse(&question, "it does not say to which of several calls it belongs");
+                    self.refuse(
+                        &question,
+                        "the question does not identify its call and several are running",
+                    );
                 }
             }
         }
@@ -332,7 +335,11 @@ impl Connection {
         let is_other = |asker: &Asker| callers.iter().any(|caller| !caller.is(&asker.caller));
         match running[..] {
             [] if left.is_empty() => return Addressee::None,
-            [] => return Addressee::Doubtful("its request was cancelled or timed out"),
+            [] => {
+                return Addressee::Doubtful(
+                    "the request of this question was cancelled or timed out",
+                );
+            }
             _ if left.iter().any(|(_, asker)| is_other(asker)) => {
                 return Addressee::Doubtful(
                     "a call of another caller that was cancelled or timed out may have asked it",
@@ -352,7 +359,7 @@ impl Connection {
         let pending = self.pending();
         let is_it = |asker: &Asker| asker.result_of() == Some(task);
         let mut found = pending.as_ref()?.iter().filter(|(_, waiting)| {
-            waiting.side.is_some() && waiting.asker.as_ref().is_some_and(is_it)
+            waiting.channel.is_some() && waiting.asker.as_ref().is_some_and(is_it)
         });
         found.next().map(|(id, _)| *id)
     }
@@ -389,11 +396,11 @@ impl Connection {
 
     /// Delivers a question to the caller of a request, and returns the answer to the child.
     fn deliver(self: &Arc<Self>, question: Question, (id, has_token): (u64, bool)) {
-        let side = {
+        let channel = {
             let mut pending = self.pending();
             let waiting = pending.as_mut().and_then(|pending| pending.get_mut(&id));
             let Some(waiting) = waiting else {
-                return self.refuse(&question, "its request has ended");
+                return self.refuse(&question, "the request of this question has ended");
             };
             if let Some(asker) =
                 waiting.asker.as_mut().filter(|_| &*question.method != "roots/list")
@@ -401,10 +408,12 @@ impl Connection {
                 asker.has_asked = true;
                 self.questions().turns.habits().has_asked(&asker.tool, has_token);
             }
-            waiting.side.clone()
+            waiting.channel.clone()
         };
-        let Some(side) = side else { return self.refuse(&question, "its caller has gone") };
-        let answered = side.ask(&question.method, question.params.as_deref());
+        let Some(channel) = channel else {
+            return self.refuse(&question, "the caller has disconnected");
+        };
+        let answered = channel.ask(&question.method, question.params.as_deref());
         let waits = (!has_token).then(|| self.questions().turns.unanswered());
         let connection = Arc::downgrade(self);
         tokio::spawn(async move {
@@ -413,7 +422,7 @@ impl Connection {
             let Some(connection) = connection.upgrade() else { return };
             match (answered, jsonrpc::Id::parse(&question.id)) {
                 (Ok(answered), Ok(id)) => connection.send(message::answered(id, &answered)),
-                _ => connection.refuse(&question, "its caller has gone"),
+                _ => connection.refuse(&question, "the caller has disconnected"),
             }
         });
     }
@@ -442,23 +451,23 @@ mod tests {
     use super::*;
     use crate::{
         TargetId,
-        announce::{Announcer, Board},
-        request::{Context, Request},
-        side::{Meanwhile, Side},
-        stdio::{former::GRACE, lines::Line},
+        client_channel::{ClientChannel, InterimMessage},
+        events::{EventBus, EventPublisher},
+        request::{Request, RequestContext},
+        stdio::{former_calls::GRACE, lines::Line},
     };
 
     const TOOL: &str = "t";
 
     fn connection() -> (Arc<Connection>, mpsc::Receiver<Bytes>) {
         let server: TargetId = "server/s@1.0.0".parse().unwrap();
-        let announcer = Announcer::new(server.clone(), Board::new(), Arc::default());
+        let publisher = EventPublisher::new(server.clone(), EventBus::new(), Arc::default());
         let habits = Arc::<Habits>::default();
         habits.asked_nothing(TOOL);
-        Connection::new(server, UpstreamLimits::default(), (Arc::new(announcer), habits))
+        Connection::new(server, UpstreamLimits::default(), (Arc::new(publisher), habits))
     }
 
-    /// Asks without a token, or with this one.
+    /// Sends a question, with this token if there is one.
     fn ask(connection: &Arc<Connection>, token: Option<&str>) {
         let meta = token.map(|token| serde_json::json!({ "progressToken": token }));
         let question = serde_json::json!({ "jsonrpc": "2.0", "id": "q",
@@ -466,11 +475,11 @@ mod tests {
         assert!(connection.receive(&Line::Whole(question.to_string().as_bytes())));
     }
 
-    fn is_asked(meanwhile: &mut mpsc::Receiver<Meanwhile>) -> bool {
-        matches!(meanwhile.try_recv(), Ok(Meanwhile::Question(_)))
+    fn is_asked(meanwhile: &mut mpsc::Receiver<InterimMessage>) -> bool {
+        matches!(meanwhile.try_recv(), Ok(InterimMessage::Question(_)))
     }
 
-    /// Whether the child got an error instead of an answer since the last look.
+    /// Whether the child got an error since the last check.
     fn is_rejected(written: &mut mpsc::Receiver<Bytes>) -> bool {
         let lines: Vec<_> = std::iter::from_fn(|| written.try_recv().ok()).collect();
         lines.iter().any(|line| String::from_utf8_lossy(line).contains(r#""code":-32601"#))
@@ -479,11 +488,11 @@ mod tests {
     #[tokio::test]
     async fn question_reaches_the_call_of_its_token_only() {
         let (connection, mut written) = connection();
-        let context = Context::default();
-        let (side, mut meanwhile) = Side::open();
+        let context = RequestContext::default();
+        let (channel, mut meanwhile) = ClientChannel::open();
         let request =
-            Request { side: Some(&side), ..Request::plain(Method::CallTool, &[], &context) };
-        let outgoing = Outgoing::Asked { subject: TOOL, request, departure: None };
+            Request { channel: Some(&channel), ..Request::plain(Method::CallTool, &[], &context) };
+        let outgoing = Outgoing::Asked { subject: TOOL, request, send_state: None };
         let mut call = Box::pin(connection.request_in(Era::Legacy, &outgoing));
         assert!(call.as_mut().now_or_never().is_none());
         ask(&connection, Some("gateway-7"));
@@ -492,23 +501,23 @@ mod tests {
         assert!(is_asked(&mut meanwhile));
     }
 
-    /// A caller with a session of its own.
-    fn session(id: &str) -> Context {
-        Context { session: Some(id.into()), ..Context::default() }
+    /// A caller with its own session.
+    fn session(id: &str) -> RequestContext {
+        RequestContext { session: Some(id.into()), ..RequestContext::default() }
     }
 
     /// A call, or another request about this subject.
     fn call<'a>(
         (method, subject, params): (Method, &'a str, &'a [Param]),
-        (context, side): (&'a Context, &'a Side),
+        (context, channel): (&'a RequestContext, &'a ClientChannel),
     ) -> Outgoing<'a> {
-        let request = Request { side: Some(side), ..Request::plain(method, params, context) };
-        Outgoing::Asked { subject, request, departure: None }
+        let request = Request { channel: Some(channel), ..Request::plain(method, params, context) };
+        Outgoing::Asked { subject, request, send_state: None }
     }
 
     /// A plain call.
-    fn plain<'a>(context: &'a Context, side: &'a Side) -> Outgoing<'a> {
-        call((Method::CallTool, TOOL, &[]), (context, side))
+    fn plain<'a>(context: &'a RequestContext, channel: &'a ClientChannel) -> Outgoing<'a> {
+        call((Method::CallTool, TOOL, &[]), (context, channel))
     }
 
     fn answer(connection: &Arc<Connection>, id: u64, result: &str) {
@@ -516,7 +525,7 @@ mod tests {
         assert!(connection.receive(&Line::Whole(answer.as_bytes())));
     }
 
-    /// Starts a request, which is then under way.
+    /// Starts a request and leaves it running.
     macro_rules! start {
         ($connection:ident, $outgoing:ident) => {{
             let mut running = Box::pin($connection.request_in(Era::Legacy, &$outgoing));
@@ -529,7 +538,8 @@ mod tests {
     async fn ambiguous_question_waits_until_one_call_remains() {
         let (connection, mut written) = connection();
         let alice = session("alice");
-        let [(first, mut told_first), (second, mut told_second)] = [Side::open(), Side::open()];
+        let [(first, mut told_first), (second, mut told_second)] =
+            [ClientChannel::open(), ClientChannel::open()];
         let (of_first, of_second) = (plain(&alice, &first), plain(&alice, &second));
         let _calls = [start!(connection, of_first), start!(connection, of_second)];
         ask(&connection, None);
@@ -543,7 +553,8 @@ mod tests {
     async fn ambiguous_question_of_two_callers_is_rejected() {
         let (connection, mut written) = connection();
         let (alice, bob) = (session("alice"), session("bob"));
-        let [(first, _told_first), (second, mut told_second)] = [Side::open(), Side::open()];
+        let [(first, _told_first), (second, mut told_second)] =
+            [ClientChannel::open(), ClientChannel::open()];
         let (of_first, of_second) = (plain(&alice, &first), plain(&bob, &second));
         let _calls = [start!(connection, of_first), start!(connection, of_second)];
         ask(&connection, None);
@@ -557,8 +568,8 @@ mod tests {
     async fn cancelled_call_is_doubted_until_it_is_answered() {
         let (connection, mut written) = connection();
         let (alice, bob) = (session("alice"), session("bob"));
-        let (side, mut told) = Side::open();
-        let (of_alice, of_bob) = (plain(&alice, &side), plain(&bob, &side));
+        let (channel, mut told) = ClientChannel::open();
+        let (of_alice, of_bob) = (plain(&alice, &channel), plain(&bob, &channel));
         for is_answered in [true, false] {
             drop(start!(connection, of_alice));
             tokio::time::advance(GRACE * 2).await;
@@ -568,7 +579,10 @@ mod tests {
             if is_answered {
                 answer(&connection, 1, "{}");
                 ask(&connection, None);
-                assert!(!is_asked(&mut told) && is_rejected(&mut written), "it ended just now");
+                assert!(
+                    !is_asked(&mut told) && is_rejected(&mut written),
+                    "the call ended just now"
+                );
                 tokio::time::advance(GRACE).await;
             } else {
                 tokio::time::advance(Duration::from_millis(
@@ -592,8 +606,8 @@ mod tests {
     async fn late_question_of_an_ended_call_reaches_no_other() {
         let (connection, mut written) = connection();
         let (alice, bob) = (session("alice"), session("bob"));
-        let (side, mut told) = Side::open();
-        let (of_alice, of_bob) = (plain(&alice, &side), plain(&bob, &side));
+        let (channel, mut told) = ClientChannel::open();
+        let (of_alice, of_bob) = (plain(&alice, &channel), plain(&bob, &channel));
         let _alice = start!(connection, of_alice);
         answer(&connection, 1, "{}");
         let _bob = start!(connection, of_bob);
@@ -613,11 +627,11 @@ mod tests {
     async fn question_during_the_task_of_another_is_rejected() {
         let (connection, mut written) = connection();
         let (alice, bob) = (session("alice"), session("bob"));
-        let (side, mut told) = Side::open();
+        let (channel, mut told) = ClientChannel::open();
         let task = RawValue::from_string("{}".to_owned()).unwrap();
         let params = [Param { name: TASK_PARAM.into(), value: task }];
-        let of_alice = call((Method::CallTool, TOOL, &params), (&alice, &side));
-        let of_bob = plain(&bob, &side);
+        let of_alice = call((Method::CallTool, TOOL, &params), (&alice, &channel));
+        let of_bob = plain(&bob, &channel);
         let _alice = start!(connection, of_alice);
         answer(&connection, 1, r#"{"task":{"taskId":"7","status":"working"}}"#);
         tokio::time::advance(GRACE * 2).await;
@@ -628,7 +642,7 @@ mod tests {
             (3, Method::GetTask, r#"{"taskId":"7","status":"working"}"#),
             (4, Method::CancelTask, r#"{"taskId":"7","status":"cancelled"}"#),
         ] {
-            let about = call((method, "7", &[]), (&alice, &side));
+            let about = call((method, "7", &[]), (&alice, &channel));
             let _about = start!(connection, about);
             answer(&connection, id, result);
             tokio::time::advance(GRACE).await;
@@ -649,11 +663,11 @@ mod tests {
     #[tokio::test]
     async fn question_of_a_cancelled_call_reaches_no_other() {
         let (connection, _written) = connection();
-        let context = Context::default();
-        let (side, mut meanwhile) = Side::open();
+        let context = RequestContext::default();
+        let (channel, mut meanwhile) = ClientChannel::open();
         let request =
-            Request { side: Some(&side), ..Request::plain(Method::CallTool, &[], &context) };
-        let outgoing = Outgoing::Asked { subject: TOOL, request, departure: None };
+            Request { channel: Some(&channel), ..Request::plain(Method::CallTool, &[], &context) };
+        let outgoing = Outgoing::Asked { subject: TOOL, request, send_state: None };
         let mut cancelled = Box::pin(connection.request_in(Era::Legacy, &outgoing));
         let mut running = Box::pin(connection.request_in(Era::Legacy, &outgoing));
         assert!(cancelled.as_mut().now_or_never().is_none());

@@ -1,5 +1,5 @@
-//! Keeps one child running: starts it, shakes hands, serves its streams, starts it again when it
-//! ends or hangs.
+//! Keeps one child running: starts it, performs the handshake, serves its streams, and restarts it
+//! when it exits or hangs.
 
 use std::{
     sync::Arc,
@@ -21,13 +21,13 @@ use retry_backoff::Backoff;
 
 use super::{
     super::{
-        Timing,
-        announce::Announcer,
-        error::{Breach, Error, Phase},
-        handshake::{self, About, Verdict},
+        error::{Error, Phase, ProtocolViolation},
+        events::EventPublisher,
+        handshake::{self, Negotiation, UpstreamInfo},
         message::{self, Outgoing},
         routing::TargetId,
         start::Start,
+        timing::Timing,
     },
     Status,
     child::{Child, End, Streams},
@@ -38,44 +38,45 @@ use super::{
 };
 use crate::{TransportConfig, UpstreamLimits};
 
-/// Longest line of the child's standard error that is looked at.
+/// Maximum length of a line of the child's standard error, in bytes.
 const MAX_LOG_BYTES: usize = 8 * 1024;
 
-/// How far the end of a child and the end of its output may be apart.
+/// Time to read the remaining output after the exit of a child.
 const LAST_WORDS: Duration = Duration::from_millis(200);
 
-/// What a child of the older era may ask. It is told once, for all callers; what a caller cannot
-/// answer is refused when it is asked.
+/// The client capabilities for a legacy child. They are declared once for all callers; a question
+/// that a caller does not support is rejected.
 const CAPABILITIES: &str = r#"{"elicitation":{"form":{},"url":{}},"sampling":{},"roots":{}}"#;
 
-/// How the conversation with a child is opened.
+/// The first message to a child.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Opening {
-    /// Ask what it speaks.
+    /// `server/discover`.
     Probe,
-    /// The last one ended when it was asked, as some legacy servers do.
+    /// `initialize`, because the previous child exited on `server/discover`, as some legacy servers
+    /// do.
     Initialize,
 }
 
-/// How a life ended.
+/// The end of a child.
 #[derive(Debug)]
 struct Ended {
     end: End,
     next: Opening,
 }
 
-/// What is to run, and how.
+/// The program and its settings.
 #[derive(Debug)]
 pub(super) struct Plan {
     pub(super) server: TargetId,
     config: TransportConfig,
     limits: UpstreamLimits,
     pub(super) timing: Timing,
-    announcer: Arc<Announcer>,
+    publisher: Arc<EventPublisher>,
     habits: Arc<Habits>,
 }
 
-/// What keeps one child running.
+/// The supervisor of one child.
 #[derive(Debug)]
 pub(crate) struct Supervisor {
     plan: Arc<Plan>,
@@ -83,13 +84,13 @@ pub(crate) struct Supervisor {
 }
 
 impl Plan {
-    pub(super) fn new(start: &Start<'_>, announcer: Arc<Announcer>) -> Self {
+    pub(super) fn new(start: &Start<'_>, publisher: Arc<EventPublisher>) -> Self {
         Self {
             server: start.config.server.clone(),
             config: start.config.transport.clone(),
             limits: start.limits,
             timing: start.timing,
-            announcer,
+            publisher,
             habits: Arc::default(),
         }
     }
@@ -100,7 +101,7 @@ impl Supervisor {
         Self { plan, report }
     }
 
-    /// Runs until it is told to stop; then the child is gone too.
+    /// Runs until `stop` is cancelled and the child has ended.
     pub(crate) async fn run(self, stop: CancellationToken) {
         let mut backoff =
             Backoff::new(self.plan.timing.retry_first, self.plan.timing.retry_longest);
@@ -116,10 +117,10 @@ impl Supervisor {
             if started_at.elapsed() >= self.plan.timing.stable {
                 backoff.reset();
             }
-            let wait = backoff.wait();
+            let wait = backoff.next_delay();
             tracing::warn!(
                 target.server = %self.plan.server, reason = %how, remedy, wait_ms = wait.as_millis(),
-                "a child process is started again"
+                "restarting a child process"
             );
             if stop.run_until_cancelled(tokio::time::sleep(wait)).await.is_none() {
                 return;
@@ -128,19 +129,19 @@ impl Supervisor {
         }
     }
 
-    /// One life of a child, from its start to its end.
+    /// Runs one child from its start to its end.
     async fn live(&self, opening: Opening, stop: &CancellationToken) -> Ended {
         let (mut child, streams) = match Child::start(&self.plan.config) {
             Ok(started) => started,
             Err(error) => {
-                let end = format!("the process could not be started: {error}").into();
+                let end = format!("cannot start the process: {error}").into();
                 return Ended { end, next: opening };
             }
         };
         let (connection, to_write) = Connection::new(
             self.plan.server.clone(),
             self.plan.limits,
-            (Arc::clone(&self.plan.announcer), Arc::clone(&self.plan.habits)),
+            (Arc::clone(&self.plan.publisher), Arc::clone(&self.plan.habits)),
         );
         let (mut tasks, output_ended) = self.serve(&connection, streams, to_write);
         let end = tokio::select! {
@@ -153,7 +154,7 @@ impl Supervisor {
                 ended.unwrap_or_else(|_| "the process closed its output".into())
             }
             () = stop.cancelled() => "the gateway is stopping".into(),
-            () = connection.hung() => "the process no longer answers".into(),
+            () = connection.hung() => "the process does not respond".into(),
             error = self.introduce(opening, &connection) => {
                 format!("the handshake failed: {error}").into()
             }
@@ -191,32 +192,32 @@ impl Supervisor {
         (tasks, output_ended)
     }
 
-    /// Finds out the era, and makes the child available; then this only ends with an error.
+    /// Negotiates the era and makes the child available. Returns only with an error.
     async fn introduce(&self, opening: Opening, connection: &Arc<Connection>) -> Error {
         if let Err(error) = self.handshake(opening, connection).await {
             return error;
         }
         self.report.send_replace(Status::Up(Arc::clone(connection)));
-        self.plan.announcer.refresh();
+        self.plan.publisher.refresh();
         std::future::pending().await
     }
 
     async fn handshake(&self, opening: Opening, connection: &Arc<Connection>) -> Result<(), Error> {
         let verdict = match opening {
             Opening::Probe => self.probe(connection).await?,
-            Opening::Initialize => Verdict::Legacy,
+            Opening::Initialize => Negotiation::Legacy,
         };
         match verdict {
-            Verdict::Modern => connection.settle(Era::Modern, None),
-            Verdict::Foreign => return Err(Breach::NoCommonVersion.into()),
-            Verdict::Legacy => {
+            Negotiation::Modern => connection.settle(Era::Modern, None),
+            Negotiation::Foreign => return Err(ProtocolViolation::NoCommonVersion.into()),
+            Negotiation::Legacy => {
                 let initialize = Outgoing::Initialize { capabilities: CAPABILITIES };
                 let reply = connection.request_in(Era::Legacy, &initialize);
                 let after_ms = self.plan.limits.list_timeout_ms;
                 let reply = timeout(Duration::from_millis(after_ms), reply).await;
                 let late = Err(Error::Timeout { phase: Phase::Connect, after_ms });
                 let reply = reply.unwrap_or(late)?;
-                let about = About::of_reply(&reply);
+                let about = UpstreamInfo::of_reply(&reply);
                 handshake::after_initialize(reply)?;
                 connection.settle(Era::Legacy, about);
                 connection.send(message::initialized());
@@ -225,16 +226,16 @@ impl Supervisor {
         Ok(())
     }
 
-    /// Asks what it speaks; some legacy servers say nothing to what they do not know.
-    async fn probe(&self, connection: &Arc<Connection>) -> Result<Verdict, Error> {
+    /// Sends `server/discover`. Some legacy servers do not respond to unknown methods.
+    async fn probe(&self, connection: &Arc<Connection>) -> Result<Negotiation, Error> {
         let patience = Duration::from_millis(self.plan.limits.connect_timeout_ms);
         match timeout(patience, connection.request_in(Era::Modern, &Outgoing::Discover)).await {
             Ok(reply) => {
                 let reply = reply?;
-                connection.introduced(About::of_reply(&reply));
+                connection.introduced(UpstreamInfo::of_reply(&reply));
                 Ok(handshake::after_discover(&reply))
             }
-            Err(_) => Ok(Verdict::Legacy),
+            Err(_) => Ok(Negotiation::Legacy),
         }
     }
 }

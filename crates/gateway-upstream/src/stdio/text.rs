@@ -2,7 +2,8 @@
 
 use bytes::Bytes;
 
-/// A message is one line. Line breaks in JSON are white space, those in its strings are escaped.
+/// Writes a message as one line. Line breaks between JSON tokens are replaced; those in strings are
+/// escaped already.
 pub fn on_one_line(mut message: Vec<u8>) -> Bytes {
     for byte in &mut message {
         if matches!(byte, b'\n' | b'\r') {
@@ -13,7 +14,7 @@ pub fn on_one_line(mut message: Vec<u8>) -> Bytes {
     message.into()
 }
 
-/// The number of the request that a line answers, read from the ends of the line.
+/// The id of the request that a response belongs to, from the ends of its line.
 pub(super) fn response_id(head: &[u8], tail: &[u8]) -> Option<u64> {
     id_at_ends(head, tail)?.parse().ok()
 }
@@ -39,7 +40,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_answer_that_is_too_long_is_recognised_by_its_ends() {
+    fn oversized_response_is_identified_by_its_ends() {
         for (head, tail, id) in [
             (r#"{"jsonrpc": "2.0", "id": 7, "result": {"#, r#""}}"#, Some(7)),
             (r#"{"id":8,"jsonrpc":"2.0","result":{"#, r#""}}"#, Some(8)),

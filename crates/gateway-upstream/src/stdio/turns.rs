@@ -14,15 +14,15 @@ use std::{
     time::Duration,
 };
 
-use gateway_policy::{Exhausted, Principal, Scarce, Shares};
+use gateway_policy::{QuotaExceeded, QuotaKey, QuotaKind, Quotas};
 use tokio::{
     sync::{OwnedSemaphorePermit, Semaphore, watch},
     time::{Instant, timeout_at},
 };
 
-use crate::error::NoTurn;
+use crate::error::CallNotStarted;
 
-/// Longest wait for the turn of an unknown tool, so that a slow first call does not block others.
+/// Maximum wait for the turn of an unknown tool, so that a slow first call does not block others.
 const LEARN: Duration = Duration::from_secs(5);
 
 /// How a tool asks questions.
@@ -60,7 +60,7 @@ impl Habits {
     /// Records a question, with or without the progress token of its call.
     pub(super) fn has_asked(&self, tool: &str, has_token: bool) {
         let habit = if has_token { Habit::Correlates } else { Habit::Asks };
-        let known = self.of(tool);
+        let known = self.get(tool);
         if known != Some(habit) && known != Some(Habit::Asks) {
             self.learn(tool, habit);
         }
@@ -68,14 +68,14 @@ impl Habits {
 
     /// Records that a tool may have asked without a progress token, unless more is known of it.
     pub(super) fn may_ask(&self, tool: &str) {
-        if self.of(tool).is_none() {
+        if self.get(tool).is_none() {
             self.learn(tool, Habit::Asks);
         }
     }
 
     /// Whether the tool asks without a progress token.
     pub(super) fn asks(&self, tool: &str) -> bool {
-        self.of(tool) == Some(Habit::Asks)
+        self.get(tool) == Some(Habit::Asks)
     }
 
     fn learn(&self, tool: &str, habit: Habit) {
@@ -83,7 +83,7 @@ impl Habits {
         self.changed.send_replace(());
     }
 
-    fn of(&self, tool: &str) -> Option<Habit> {
+    fn get(&self, tool: &str) -> Option<Habit> {
         self.lock().get(tool).copied()
     }
 
@@ -112,8 +112,8 @@ pub(super) struct Turns {
     one: Arc<Semaphore>,
     /// Whether an ambiguous question waits; meanwhile no request starts.
     is_ambiguous: watch::Sender<bool>,
-    /// Each caller has a quarter of the places in the queue.
-    queue: Arc<Shares>,
+    /// Each caller gets a quarter of the queue.
+    queue: Arc<Quotas>,
     /// Delivered questions without an answer.
     unanswered: Arc<AtomicUsize>,
     learn: Duration,
@@ -125,7 +125,7 @@ impl Turns {
             habits,
             one: Arc::new(Semaphore::new(1)),
             is_ambiguous: watch::channel(false).0,
-            queue: Shares::quarters(Scarce::Answers, most_waiting),
+            queue: Quotas::new(QuotaKind::Answers, most_waiting),
             unanswered: Arc::default(),
             learn: LEARN,
         }
@@ -146,27 +146,28 @@ impl Turns {
         Unanswered(Arc::clone(&self.unanswered))
     }
 
-    fn late(&self) -> NoTurn {
+    fn late(&self) -> CallNotStarted {
         let is_unanswered =
             *self.is_ambiguous.borrow() || self.unanswered.load(Ordering::Relaxed) > 0;
-        if is_unanswered { NoTurn::Unanswered } else { NoTurn::Running }
+        if is_unanswered { CallNotStarted::Unanswered } else { CallNotStarted::Running }
     }
 
     /// Waits until a call of this tool may start, at most this long.
     pub(super) async fn enter(
         &self,
         tool: &str,
-        (principal, within): (&Principal, Duration),
-    ) -> Result<Option<Turn>, NoTurn> {
+        (quota_key, within): (&QuotaKey, Duration),
+    ) -> Result<Option<Turn>, CallNotStarted> {
         let turn = if self.is_free(tool) {
             None
         } else if let Ok(turn) = Arc::clone(&self.one).try_acquire_owned() {
             Some(turn)
         } else {
-            let full = |why: Exhausted| match why {
-                Exhausted::Own { most, .. } | Exhausted::All { most, .. } => NoTurn::Full { most },
+            let full = |why: QuotaExceeded| match why {
+                QuotaExceeded::PerCaller { limit: most, .. }
+                | QuotaExceeded::Total { limit: most, .. } => CallNotStarted::Full { most },
             };
-            let _place = self.queue.take(principal).map_err(full)?;
+            let _place = self.queue.acquire(quota_key).map_err(full)?;
             self.queued(tool, Instant::now() + within).await.map_err(|_| self.late())?
         };
         if !*self.is_ambiguous.borrow() {
@@ -175,12 +176,12 @@ impl Turns {
         let mut is_ambiguous = self.is_ambiguous.subscribe();
         let clear =
             tokio::time::timeout(within, is_ambiguous.wait_for(|is_ambiguous| !is_ambiguous));
-        // The sender lives as long as this.
+        // The sender is owned by `self`.
         clear.await.map_err(|_| self.late()).map(|_| turn)
     }
 
     fn is_free(&self, tool: &str) -> bool {
-        matches!(self.habits.of(tool), Some(Habit::Quiet | Habit::Correlates))
+        matches!(self.habits.get(tool), Some(Habit::Quiet | Habit::Correlates))
     }
 
     /// Waits for the turn while the tool needs one.
@@ -193,7 +194,7 @@ impl Turns {
         let mut changed = self.habits.changed.subscribe();
         let mut turn = Box::pin(Arc::clone(&self.one).acquire_owned());
         loop {
-            let habit = self.habits.of(tool);
+            let habit = self.habits.get(tool);
             if self.is_free(tool) {
                 return Ok(None);
             }
@@ -205,7 +206,7 @@ impl Turns {
                 }
             };
             match timeout_at(until, next).await {
-                // Meanwhile the tool may have turned out not to need it.
+                // The tool may have become known as not needing a turn.
                 Ok(Some(turn)) => return Ok(turn.filter(|_| !self.is_free(tool))),
                 Ok(None) => {}
                 Err(_) if habit.is_none() && Instant::now() >= learnt => return Ok(None),
@@ -249,8 +250,8 @@ mod tests {
         let mut second = Box::pin(turns.enter("new", (&None, LONG)));
         assert!(second.as_mut().now_or_never().is_none());
         turns.habits().has_asked("new", true);
-        assert!(second.await.unwrap().is_none(), "its questions say for whom they are");
-        // A first call that takes long holds up no other one.
+        assert!(second.await.unwrap().is_none(), "its questions identify their call");
+        // A slow first call does not block other tools.
         assert!(turns.enter("other", (&None, LONG)).await.unwrap().is_none());
         drop(first);
     }
@@ -267,7 +268,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn waiting_ends_in_time_and_each_caller_has_a_share() {
+    async fn wait_times_out_and_queue_is_shared_fairly() {
         let turns = turns();
         turns.habits().has_asked("asks", false);
         let _first = turns.enter("asks", (&None, LONG)).await.unwrap();
@@ -275,13 +276,13 @@ mod tests {
         let mut waiting = [0, 1].map(|_| Box::pin(turns.enter("asks", (&ann, LONG))));
         assert!(waiting.iter_mut().all(|call| call.as_mut().now_or_never().is_none()));
         let full = turns.enter("asks", (&ann, LONG)).await.unwrap_err();
-        assert_eq!(full, NoTurn::Full { most: 2 }, "a quarter of eight");
+        assert_eq!(full, CallNotStarted::Full { most: 2 }, "a quarter of eight");
         let running = turns.enter("asks", (&None, SHORT)).await.unwrap_err();
-        assert_eq!(running, NoTurn::Running);
+        assert_eq!(running, CallNotStarted::Running);
         let question = turns.unanswered();
         let unanswered = turns.enter("asks", (&None, SHORT)).await.unwrap_err();
-        assert_eq!(unanswered, NoTurn::Unanswered);
+        assert_eq!(unanswered, CallNotStarted::Unanswered);
         drop(question);
-        assert_eq!(turns.late(), NoTurn::Running);
+        assert_eq!(turns.late(), CallNotStarted::Running);
     }
 }

@@ -1,5 +1,5 @@
-//! What a target lists, fetched again and again: after a while, when the target says so, and with
-//! patience when it fails.
+//! Fetches the lists of a target: periodically, after change notifications, and with a delay after
+//! failures.
 
 use std::{sync::Arc, time::Duration};
 
@@ -10,55 +10,54 @@ use tokio::time::timeout;
 use super::Target;
 use crate::{
     definitions::{Definitions, Tools},
-    error::{Breach, Error, Phase},
+    error::{Error, Phase, ProtocolViolation},
     features::Features,
     message::{Catalogue, Outgoing},
 };
 
-/// Most pages of one list.
+/// Maximum pages of one list.
 const MAX_PAGES: usize = 1000;
 
-/// How many times the limits of one page, in bytes and in time, all pages together may have.
+/// The limits of a whole list in bytes and time, as a multiple of those of one page.
 const WHOLE_LIST: u32 = 4;
 
-/// How long an upstream may take to show that it is there.
+/// Time limit of a health check.
 const CHECK: Duration = Duration::from_secs(4);
 
 impl Target {
-    /// Lists the tools again and again: after a while, when told to, and with patience when it
-    /// fails.
+    /// Fetches the lists periodically, on request, and with a delay after failures.
     pub(super) async fn keep_listed(&self) {
         let mut backoff = Backoff::new(self.timing.retry_first, self.timing.retry_longest);
         loop {
-            let pending = self.announcer.pending();
+            let pending = self.publisher.pending();
             let listed = tokio::select! {
                 listed = self.list() => listed,
                 error = self.silent() => Err(error),
             };
-            self.announcer.settle(pending, listed.is_ok());
+            self.publisher.settle(pending, listed.is_ok());
             let wait = if listed.is_ok() {
                 backoff.reset();
                 jittered(self.timing.relist)
             } else {
-                backoff.wait()
+                backoff.next_delay()
             };
             self.note(listed);
-            // A flood of reasons to refresh must not become a flood of lists.
+            // Limits the rate of fetches when many are requested.
             tokio::time::sleep(self.timing.retry_first.min(wait)).await;
             self.until_due(wait).await;
         }
     }
 
-    /// Waits until the lists are to be fetched: after this while, when told to, or when the target
-    /// does not show any more that it is there.
+    /// Waits until the lists must be fetched: after this time, on request, or when a health check
+    /// fails.
     async fn until_due(&self, wait: Duration) {
         tokio::select! {
             error = self.silent() => self.note(Err(error)),
-            _ = timeout(wait, self.announcer.refreshed()) => {}
+            _ = timeout(wait, self.publisher.refreshed()) => {}
         }
     }
 
-    /// Resolves when the target, which is up, does not show any more that it is there.
+    /// Resolves when a health check of the target fails.
     async fn silent(&self) -> Error {
         loop {
             tokio::time::sleep(self.timing.check).await;
@@ -70,7 +69,7 @@ impl Target {
         }
     }
 
-    /// Fetches all lists, and publishes them.
+    /// Fetches and publishes all lists.
     pub(super) async fn list(&self) -> Result<(), Error> {
         let after_ms = self.limits.list_timeout_ms.saturating_mul(WHOLE_LIST.into());
         let lists = timeout(Duration::from_millis(after_ms), self.fetch()).await;
@@ -83,18 +82,18 @@ impl Target {
     async fn fetch(&self) -> Result<(Tools, Features), Error> {
         let mut tools = Tools::default();
         self.fetch_pages(Catalogue::Tools, |page| tools.add_page(page)).await?;
-        let mut features = Features::of(self.link.about(), self.prefix.clone());
+        let mut features = Features::new(self.link.about(), self.prefix.clone());
         for (what, capability) in [
             (Catalogue::Prompts, "prompts"),
             (Catalogue::Resources, "resources"),
             (Catalogue::Templates, "resources"),
         ] {
-            if !features.capabilities().can(capability) {
+            if !features.capabilities().has(capability) {
                 continue;
             }
             let add = |page: &RawValue| features.add_page(what, page);
             match self.fetch_pages(what, add).await {
-                // Some have resources, but no templates; the tools must not suffer from it.
+                // Some servers have resources but no templates. That must not fail the tools.
                 Ok(()) | Err(Error::Rpc { .. }) => {}
                 Err(error) => return Err(error),
             }
@@ -102,7 +101,7 @@ impl Target {
         Ok((tools, features))
     }
 
-    /// All pages of a list, one after another.
+    /// Fetches all pages of a list.
     async fn fetch_pages(
         &self,
         what: Catalogue,
@@ -121,10 +120,10 @@ impl Target {
                 return Ok(());
             }
         }
-        Err(Breach::EndlessList.into())
+        Err(ProtocolViolation::EndlessList.into())
     }
 
-    /// One page; listing is harmless, so a lost connection is tried once more.
+    /// Fetches one page. Listing is idempotent, so it is retried after a lost connection.
     async fn list_page(
         &self,
         what: Catalogue,

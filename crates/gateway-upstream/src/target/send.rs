@@ -1,5 +1,5 @@
-//! One request of a caller at a target: its place, its time, its attempts, and what is learnt of the
-//! target.
+//! Sends one request of a caller: queue, time limit, retries, and the effects of the outcome on the
+//! target's state.
 
 use std::{
     future::pending,
@@ -7,7 +7,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use gateway_policy::Exhausted;
+use gateway_policy::{Permit, QuotaExceeded};
 use gateway_protocol::{
     mcp::{Method, RawResult},
     trace_context,
@@ -18,114 +18,116 @@ use tokio::time::timeout;
 
 use super::{
     super::{
-        departure::Departure,
+        client_channel::ClientChannel,
+        concurrency::ConcurrencyPermit,
         error::{Error, Phase},
-        gate::Place,
+        in_flight::InFlight,
         message::Outgoing,
         reply::read_result,
         request::Request,
-        side::Side,
-        visit::Visit,
+        send_state::SendState,
     },
-    LONGEST, Target,
+    MAX_REQUEST_TIME, Target,
 };
 
-/// Before a request is made once more.
-const AGAIN: Duration = Duration::from_millis(50);
+/// The delay before a retry.
+const RETRY_DELAY: Duration = Duration::from_millis(50);
 
 impl Target {
-    /// Sends a caller's request and waits for its result, as long as the limits say: once for a
-    /// place, and once from then on.
+    /// Sends a caller's request and waits for its result. The time limit applies separately to
+    /// queueing and to the call.
     pub(in super::super) async fn send(
         &self,
-        subject: &str,
+        permit: Permit,
         request: Request<'_>,
     ) -> Result<RawResult, Error> {
-        let _place = self.turn(&request).await?;
+        let _place = self.wait_for_permit(&request).await?;
         let started = Instant::now();
-        // Only now: while it waited, others may have failed.
-        let passing = self.breaker.pass()?;
-        let visit = Arc::new(Visit::new(passing, &self.shares, request.principal.clone()));
-        let side = request.side.map(|side| side.of(&visit));
-        let request = Request { side: side.as_ref(), ..request };
-        let outcome = self.timely(subject, request, started).await;
-        // Who has waited for answers in vain has heard of the upstream.
-        let is_beside_it = |error: &Error| {
-            error.is_beside_it() || (visit.has_asked() && matches!(error, Error::Timeout { .. }))
+        // Checked after the queue, because other requests may have failed meanwhile.
+        let breaker_permit = self.breaker.acquire()?;
+        let in_flight =
+            Arc::new(InFlight::new(breaker_permit, &self.quotas, request.quota_key.clone()));
+        let channel = request.channel.map(|channel| channel.for_request(&in_flight));
+        let request = Request { channel: channel.as_ref(), ..request };
+        let outcome = self.send_within_limit(permit.subject(), request, started).await;
+        // A request that timed out while waiting for answers has proved that the upstream is alive.
+        let is_local = |error: &Error| {
+            error.is_local() || (in_flight.has_asked() && matches!(error, Error::Timeout { .. }))
         };
-        if !outcome.as_ref().is_err_and(is_beside_it) {
-            visit.end(outcome.as_ref().is_err_and(Error::is_failure));
+        if !outcome.as_ref().is_err_and(is_local) {
+            in_flight.record(outcome.as_ref().is_err_and(Error::is_failure));
         }
         if outcome.as_ref().is_err_and(Error::is_about_reach) && self.is_up() {
-            self.announcer.refresh();
+            self.publisher.refresh();
         }
         outcome
     }
 
-    /// Waits for a place, as long as a call may take at all. A caller that is no principal is its
-    /// network address.
-    async fn turn(&self, request: &Request<'_>) -> Result<Place<'_>, Error> {
-        let caller = request.principal.as_ref().or(request.context.payer().as_ref()).cloned();
+    /// Waits for a place, at most for the time limit of the call. An unidentified caller counts by
+    /// its network address.
+    async fn wait_for_permit(&self, request: &Request<'_>) -> Result<ConcurrencyPermit<'_>, Error> {
+        let caller = request.quota_key.as_ref().or(request.context.payer().as_ref()).cloned();
         if let Some(place) = self.gate.try_enter(&caller) {
             return Ok(place);
         }
-        // Boxed: most requests do not wait.
+        // Boxed, because most requests do not wait.
         let waited = Box::pin(timeout(self.limit(request), self.gate.enter(&caller))).await;
         Ok(waited.unwrap_or_else(|_| Err(self.gate.overloaded()))?)
     }
 
-    async fn timely(
+    async fn send_within_limit(
         &self,
         subject: &str,
         request: Request<'_>,
         started: Instant,
     ) -> Result<RawResult, Error> {
-        let departure = Departure::default();
-        // Boxed: steps of compositions have it inside of one another.
-        let mut attempt = Box::pin(self.attempt_twice(subject, (request, &departure)));
-        let mut limit = self.patience(&request);
+        let send_state = SendState::default();
+        // Boxed, because steps of compositions nest these futures.
+        let mut attempt = Box::pin(self.attempt_with_retry(subject, (request, &send_state)));
+        let mut limit = self.time_limit(&request);
         loop {
             let left = limit.saturating_sub(started.elapsed());
             let outcome = tokio::select! {
                 biased;
-                why = refused(request.side) => return Err(why.into()),
+                why = quota_exceeded(request.channel) => return Err(why.into()),
                 outcome = timeout(left, &mut attempt) => outcome,
             };
             match outcome {
                 Ok(outcome) => return outcome,
-                Err(_) if self.patience(&request) > limit => limit = self.patience(&request),
+                Err(_) if self.time_limit(&request) > limit => limit = self.time_limit(&request),
                 Err(_) => {
                     let after_ms = u64::try_from(limit.as_millis()).unwrap_or(u64::MAX);
-                    // What has not left by now never does.
-                    let phase = if departure.call_off() { Phase::Connect } else { Phase::Call };
+                    // A request that was not sent by now never is.
+                    let phase =
+                        if send_state.cancel_if_unsent() { Phase::Connect } else { Phase::Call };
                     return Err(Error::Timeout { phase, after_ms });
                 }
             }
         }
     }
 
-    /// Once more where that is safe: nothing was sent, or the connection got lost and the request
-    /// may be made twice.
-    async fn attempt_twice(
+    /// Retries once if that is safe: nothing was sent, or the connection was lost and the request
+    /// is repeatable.
+    async fn attempt_with_retry(
         &self,
         subject: &str,
-        (request, departure): (Request<'_>, &Departure),
+        (request, send_state): (Request<'_>, &SendState),
     ) -> Result<RawResult, Error> {
-        let outcome = self.attempt(subject, (request, departure)).await;
+        let outcome = self.attempt(subject, (request, send_state)).await;
         let is_safe =
             |error: &Error| error.is_unsent() || (request.is_repeatable && error.is_lost());
         if !outcome.as_ref().is_err_and(is_safe) {
             return outcome;
         }
-        tokio::time::sleep(jittered(AGAIN)).await;
-        Box::pin(self.attempt(subject, (request, departure))).await
+        tokio::time::sleep(jittered(RETRY_DELAY)).await;
+        Box::pin(self.attempt(subject, (request, send_state))).await
     }
 
-    /// How long a request may take: longer when its caller is asked something meanwhile.
-    fn patience(&self, request: &Request<'_>) -> Duration {
+    /// The time limit of a request; each question to the caller extends it.
+    fn time_limit(&self, request: &Request<'_>) -> Duration {
         let limit = self.limit(request);
-        let questions = request.side.map_or(0, Side::questions);
-        limit.max(LONGEST.min(limit + self.timing.answer.saturating_mul(questions)))
+        let questions = request.channel.map_or(0, ClientChannel::questions);
+        limit.max(MAX_REQUEST_TIME.min(limit + self.timing.answer.saturating_mul(questions)))
     }
 
     fn limit(&self, request: &Request<'_>) -> Duration {
@@ -135,9 +137,9 @@ impl Target {
     async fn attempt(
         &self,
         subject: &str,
-        (request, departure): (Request<'_>, &Departure),
+        (request, send_state): (Request<'_>, &SendState),
     ) -> Result<RawResult, Error> {
-        let outgoing = Outgoing::Asked { subject, request, departure: Some(departure) };
+        let outgoing = Outgoing::Asked { subject, request, send_state: Some(send_state) };
         let mirrored = self.mirrored(subject, &request);
         let (mut reply, mut era) = self.link.request(&outgoing, &mirrored).await?;
         if reply.is_header_mismatch() {
@@ -148,7 +150,7 @@ impl Target {
         read_result(reply.into_result()?, era, &request)
     }
 
-    /// The headers of the trace, and those that repeat arguments; for most tools there are none.
+    /// The trace headers and the mirrored arguments. Most tools mirror none.
     fn mirrored(&self, tool: &str, request: &Request<'_>) -> Vec<(HeaderName, HeaderValue)> {
         let context = trace_context::headers(request.trace);
         if request.method != Method::CallTool {
@@ -160,10 +162,10 @@ impl Target {
     }
 }
 
-/// Resolves when a request cannot wait for the answers of its caller.
-async fn refused(side: Option<&Side>) -> Exhausted {
-    match side {
-        Some(side) => side.refused().await,
+/// Resolves when an exceeded quota ends the request.
+async fn quota_exceeded(channel: Option<&ClientChannel>) -> QuotaExceeded {
+    match channel {
+        Some(channel) => channel.quota_exceeded().await,
         None => pending().await,
     }
 }

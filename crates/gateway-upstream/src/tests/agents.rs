@@ -1,4 +1,4 @@
-//! Agents that change, fail and forget: what becomes of a message to them, which is sent once.
+//! Agents that change, fail or lose tasks. A message is sent once.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
@@ -14,8 +14,8 @@ pub(super) fn agent() -> Key {
     "agent/team/under-test@1.0.0".parse().unwrap()
 }
 
-/// An agent that answers so what is neither a look whether it is there nor, of a version that it does
-/// not speak, refused.
+/// Starts an agent with these responses. It answers version probes by itself: it supports only this
+/// version.
 async fn fake(
     answer: impl Fn(&Received) -> Reply + Send + Sync + 'static,
 ) -> (Server, Arc<Upstreams>) {
@@ -30,7 +30,7 @@ async fn fake(
     started(fake.await).await
 }
 
-/// The gateway's side, which has just begun.
+/// Starts the upstreams.
 fn start_with(fake: &Server) -> Arc<Upstreams> {
     start_timed(fake, limits(), TIMING)
 }
@@ -71,13 +71,13 @@ pub(super) async fn ask(upstreams: &Upstreams) -> Result<Value, Error> {
 
 async fn ask_with(upstreams: &Upstreams, method: Method, arguments: &str) -> Result<Value, Error> {
     let arguments = RawValue::from_string(arguments.to_owned()).unwrap();
-    let context = Context::default();
+    let context = RequestContext::default();
     let request = Request {
         arguments: Some(&arguments),
         is_repeatable: false,
         ..Request::plain(method, &[], &context)
     };
-    let result = upstreams.run(&agent(), "skill", request).await?;
+    let result = upstreams.send(permit(&agent(), "skill"), request).await?;
     Ok(serde_json::from_str(result.result.get()).unwrap())
 }
 
@@ -89,7 +89,7 @@ fn task(seen: &Received, state: &str) -> Reply {
 }
 
 #[tokio::test]
-async fn what_an_agent_speaks_is_found_out_and_again_when_it_changes() {
+async fn agent_version_is_detected_and_redetected() {
     let is_new = Arc::new(AtomicBool::new(false));
     let knows = Arc::clone(&is_new);
     let fake = Server::start(move |seen| {
@@ -119,7 +119,7 @@ async fn what_an_agent_speaks_is_found_out_and_again_when_it_changes() {
 }
 
 #[tokio::test]
-async fn who_takes_and_gives_text_gets_it_and_is_taken_at_its_word() {
+async fn text_skill_sends_and_returns_text() {
     let (fake, upstreams) =
         fake(|seen| seen.result(&json!({ "message": { "parts": [{ "text": "1.10" }] } }))).await;
     let text = r#"{"text":"how much?"}"#;
@@ -138,7 +138,7 @@ async fn who_takes_and_gives_text_gets_it_and_is_taken_at_its_word() {
 }
 
 #[tokio::test]
-async fn one_that_speaks_neither_version_is_down() {
+async fn agent_without_supported_version_is_down() {
     for code in [METHOD_NOT_FOUND, -32009] {
         let refuse =
             move |seen: &Received| seen.error(200, &json!({ "code": code, "message": "?" }));
@@ -146,7 +146,10 @@ async fn one_that_speaks_neither_version_is_down() {
         let upstreams = start_with(&fake);
         eventually(|| async { matches!(upstreams.state(), TargetState::Down { .. }) }).await;
         let error = ask(&upstreams).await.unwrap_err();
-        assert!(matches!(error, Error::Protocol { what: Breach::NoCommonVersion }), "{error}");
+        assert!(
+            matches!(error, Error::Protocol { what: ProtocolViolation::NoCommonVersion }),
+            "{error}"
+        );
         assert!(!error.may_have_run());
         assert!(fake.seen("SendMessage").is_empty());
         upstreams.shutdown().await;
@@ -154,9 +157,9 @@ async fn one_that_speaks_neither_version_is_down() {
 }
 
 #[tokio::test]
-async fn an_agent_may_refuse_what_it_does_not_speak_in_its_own_way() {
-    type Answer = fn(&Received) -> Reply;
-    let refusals: [Answer; 4] = [
+async fn unsupported_version_is_recognized_in_all_forms() {
+    type Respond = fn(&Received) -> Reply;
+    let refusals: [Respond; 4] = [
         |seen| seen.error(200, &json!({ "code": -32600, "message": "no such method" })),
         |seen| seen.error(200, &json!({ "code": -32603, "message": "?" })),
         |seen| seen.error(400, &json!({ "code": -32602, "message": "?" })),
@@ -178,7 +181,7 @@ async fn an_agent_may_refuse_what_it_does_not_speak_in_its_own_way() {
 }
 
 #[tokio::test]
-async fn what_an_agent_speaks_is_not_forgotten_for_an_answer_that_says_nothing() {
+async fn uncertain_probe_keeps_known_version() {
     let is_odd = Arc::new(AtomicBool::new(false));
     let odd = Arc::clone(&is_odd);
     let fake = Server::start(move |seen| match seen.rpc_method() {
@@ -190,7 +193,7 @@ async fn what_an_agent_speaks_is_not_forgotten_for_an_answer_that_says_nothing()
     });
     let (fake, upstreams) = started(fake.await).await;
     is_odd.store(true, Ordering::Relaxed);
-    // The second check begins once the gateway has the reply to the first.
+    // The second check starts once the gateway has the response to the first.
     for _ in 0..2 {
         let looks = fake.seen("tasks/get").len();
         assert_eq!(upstreams.check(&agent().into()), Some(true));
@@ -201,7 +204,7 @@ async fn what_an_agent_speaks_is_not_forgotten_for_an_answer_that_says_nothing()
 }
 
 #[tokio::test]
-async fn an_agent_that_is_there_no_more_is_noticed_without_a_message() {
+async fn vanished_agent_is_noticed_without_a_message() {
     let is_gone = Arc::new(AtomicBool::new(false));
     let gone = Arc::clone(&is_gone);
     let fake = Server::start(move |seen| {
@@ -221,13 +224,13 @@ async fn an_agent_that_is_there_no_more_is_noticed_without_a_message() {
 }
 
 #[tokio::test]
-async fn where_it_cannot_be_found_out_what_an_agent_speaks_nothing_was_done() {
-    type Answer = fn(&Received) -> Reply;
-    let answers: [(Answer, &str); 4] = [
+async fn failed_version_probe_means_nothing_ran() {
+    type Respond = fn(&Received) -> Reply;
+    let answers: [(Respond, &str); 4] = [
         (|_| raw_reply(500, "text/plain", b""), "HTTP status 500"),
         (|_| raw_reply(404, "text/plain", b""), "HTTP status 404"),
-        (|_| raw_reply(200, "text/html", b"<p>"), "another media type"),
-        (|seen| seen.result(&json!("x".repeat(70_000))), "longer than 65536"),
+        (|_| raw_reply(200, "text/html", b"<p>"), "an unexpected media type"),
+        (|seen| seen.result(&json!("x".repeat(70_000))), "exceeds 65536"),
     ];
     for (answer, why) in answers {
         let fake = Server::start(answer).await;
@@ -240,7 +243,7 @@ async fn where_it_cannot_be_found_out_what_an_agent_speaks_nothing_was_done() {
 }
 
 #[tokio::test]
-async fn one_looks_at_a_silent_agent_for_all_and_nothing_was_done() {
+async fn concurrent_callers_share_one_version_probe() {
     for (list_timeout_ms, call_timeout_ms) in [(200, 2_000), (200, 300), (2_000, 200)] {
         let fake = Server::start(|_| Reply::stall()).await;
         let limits = UpstreamLimits { list_timeout_ms, call_timeout_ms, ..limits() };
@@ -249,7 +252,7 @@ async fn one_looks_at_a_silent_agent_for_all_and_nothing_was_done() {
         for outcome in asked {
             let error = outcome.unwrap_err();
             assert!(!error.may_have_run(), "{error}");
-            assert!(error.to_string().contains("200 ms to connect"), "{error}");
+            assert!(error.to_string().contains("200 ms: could not connect"), "{error}");
         }
         let looks = fake.seen("GetTask").len();
         assert!(looks < 5, "{looks}");
@@ -259,7 +262,7 @@ async fn one_looks_at_a_silent_agent_for_all_and_nothing_was_done() {
 }
 
 #[tokio::test]
-async fn a_task_is_waited_for_whether_its_agent_can_be_asked_or_not() {
+async fn task_is_polled_despite_failed_polls() {
     let asked = AtomicUsize::new(0);
     let (fake, upstreams) = fake(move |seen| match seen.rpc_method() {
         "SendMessage" => task(seen, "TASK_STATE_SUBMITTED"),
@@ -284,9 +287,9 @@ async fn a_task_is_waited_for_whether_its_agent_can_be_asked_or_not() {
 }
 
 #[tokio::test]
-async fn nobody_knows_what_became_of_a_task_that_its_agent_does_not_tell_of() {
-    type Answer = fn(&Received) -> Reply;
-    let answers: [(Answer, &str); 3] = [
+async fn task_without_status_has_unknown_outcome() {
+    type Respond = fn(&Received) -> Reply;
+    let answers: [(Respond, &str); 3] = [
         (
             |seen| seen.error(200, &json!({ "code": -32001, "message": "gone" })),
             " The agent said: gone",
@@ -305,7 +308,7 @@ async fn nobody_knows_what_became_of_a_task_that_its_agent_does_not_tell_of() {
         assert!(error.may_have_run());
         let Error::OpenTask { why: told, said } = error else { panic!("{error}") };
         let said = said.map(|said| format!(" The agent said: {said}")).unwrap_or_default();
-        assert!(told.starts_with("the agent does not say what became of its task"), "{told}");
+        assert!(told.starts_with("the outcome of the agent's task is unknown"), "{told}");
         assert!(format!("{told}{said}").contains(why), "{told}{said}");
         eventually(|| async { fake.seen("CancelTask").len() == 1 }).await;
         assert_eq!(fake.seen("SendMessage").len(), 1);
@@ -314,7 +317,7 @@ async fn nobody_knows_what_became_of_a_task_that_its_agent_does_not_tell_of() {
 }
 
 #[tokio::test]
-async fn a_task_for_which_nobody_waits_is_canceled_and_one_that_has_ended_is_not() {
+async fn abandoned_running_task_is_canceled() {
     let is_over = Arc::new(AtomicBool::new(false));
     let over = Arc::clone(&is_over);
     let (fake, upstreams) = fake(move |seen| match seen.rpc_method() {
@@ -336,7 +339,7 @@ async fn a_task_for_which_nobody_waits_is_canceled_and_one_that_has_ended_is_not
 }
 
 #[tokio::test]
-async fn a_task_that_begins_when_nobody_waits_any_more_is_canceled() {
+async fn task_started_after_disconnect_is_canceled() {
     let after = Duration::from_millis(300);
     let (fake, upstreams) = fake(move |seen| match seen.rpc_method() {
         "SendMessage" => late(after, task(seen, "TASK_STATE_WORKING")),
@@ -347,7 +350,7 @@ async fn a_task_that_begins_when_nobody_waits_any_more_is_canceled() {
     assert!(fake.seen("CancelTask").is_empty());
     eventually(|| async { fake.seen("CancelTask").len() == 1 }).await;
     assert_eq!(fake.seen("CancelTask")[0].body["params"], json!({ "id": "t" }));
-    // Also when the gateway stops meanwhile.
+    // This also holds if the gateway stops meanwhile.
     assert!(timeout(Duration::from_millis(100), ask(&upstreams)).await.is_err());
     upstreams.shutdown().await;
     assert_eq!(fake.seen("CancelTask").len(), 2);
@@ -355,27 +358,27 @@ async fn a_task_that_begins_when_nobody_waits_any_more_is_canceled() {
 }
 
 #[tokio::test]
-async fn who_asks_and_goes_away_holds_only_so_much() {
+async fn abandoned_messages_are_limited() {
     let (fake, upstreams) = fake(|_| Reply::stall()).await;
     for _ in 0..70 {
         assert!(timeout(Duration::from_millis(10), ask(&upstreams)).await.is_err());
     }
     let open = || fake.seen("SendMessage").len() - fake.cut_off();
     eventually(|| async { open() == 64 }).await;
-    // One more makes room for itself.
+    // Another message evicts one.
     assert!(timeout(Duration::from_millis(10), ask(&upstreams)).await.is_err());
     eventually(|| async { fake.seen("SendMessage").len() == 71 && open() == 64 }).await;
 }
 
 #[tokio::test]
-async fn a_message_is_sent_once_whatever_comes_back() {
-    type Answer = fn(&Received) -> Reply;
-    let answers: [(Answer, &str); 5] = [
+async fn message_is_sent_once_for_any_response() {
+    type Respond = fn(&Received) -> Reply;
+    let answers: [(Respond, &str); 5] = [
         (|_| Reply::Close(Vec::new()), "went away"),
-        (|_| raw_reply(200, "text/html", b"<p>"), "another media type"),
+        (|_| raw_reply(200, "text/html", b"<p>"), "an unexpected media type"),
         (|_| raw_reply(500, "text/plain", b"oops"), "HTTP status 500"),
         (|seen| seen.result(&json!({ "task": {} })), "wrong shape"),
-        (|seen| seen.result(&json!({ "message": "x".repeat(70_000) })), "longer than 65536"),
+        (|seen| seen.result(&json!({ "message": "x".repeat(70_000) })), "exceeds 65536"),
     ];
     for (answer, why) in answers {
         let (fake, upstreams) = fake(answer).await;
@@ -384,7 +387,7 @@ async fn a_message_is_sent_once_whatever_comes_back() {
         assert_eq!(fake.seen("SendMessage").len(), 1);
         upstreams.shutdown().await;
     }
-    // Whatever else those codes mean to the gateway.
+    // These codes have other meanings in MCP.
     for code in [-32005, METHOD_NOT_FOUND, -32009, -32020, -32022] {
         let (fake, upstreams) =
             fake(move |seen| seen.error(200, &json!({ "code": code, "message": "no such type" })))

@@ -1,5 +1,5 @@
-//! Requests whose time is over, or whose caller goes away, before they could be sent: they never are, and
-//! it is certain that nothing was done.
+//! Requests that time out or are cancelled before they are sent: they are never sent, and certainly
+//! had no effect.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -9,7 +9,7 @@ use tokio::time::{sleep, timeout};
 use super::{agents::start_at, *};
 use crate::{AuthConfig, ClientAuthentication, Grant, secret::SecretSource};
 
-/// A token endpoint whose tokens are good for one request.
+/// A token endpoint whose tokens are valid for one request.
 struct Tokens {
     server: Server,
     /// In milliseconds.
@@ -74,7 +74,7 @@ fn short() -> UpstreamLimits {
 }
 
 #[tokio::test]
-async fn a_message_that_has_not_left_when_nobody_waits_any_more_never_does() {
+async fn message_cancelled_before_send_is_never_sent() {
     let fake = Server::start(|seen| match seen.rpc_method() {
         "GetTask" => seen.error(200, &json!({ "code": -32001, "message": "?" })),
         _ => seen.result(&json!({ "message": { "parts": [] } })),
@@ -90,13 +90,14 @@ async fn a_message_that_has_not_left_when_nobody_waits_any_more_never_does() {
     assert!(matches!(error, Error::Timeout { phase: Phase::Connect, after_ms: 150 }), "{error}");
     assert!(!error.may_have_run());
     tokens.settled(&upstreams, &agents::agent().into(), || fake.seen("GetTask").len()).await;
-    assert_eq!(fake.seen("SendMessage").len(), 1, "the first one, for which somebody waited");
+    assert_eq!(fake.seen("SendMessage").len(), 1, "only the first message");
     upstreams.shutdown().await;
 }
 
-/// Refused unread for its token, it waits for another one, and has not left.
+/// The message was rejected unprocessed for its token, so it counts as unsent while it waits for a
+/// new one.
 #[tokio::test]
-async fn a_message_that_came_back_has_not_left() {
+async fn rejected_message_counts_as_unsent() {
     let tokens = Tokens::start().await;
     let slow = Arc::clone(&tokens.delay);
     let fake = Server::start(move |seen| {
@@ -117,7 +118,7 @@ async fn a_message_that_came_back_has_not_left() {
 }
 
 #[tokio::test]
-async fn a_call_that_has_not_left_in_time_never_does_and_one_that_has_may_have_run() {
+async fn timed_out_call_may_have_run_only_if_sent() {
     let slow = Arc::new(AtomicU64::new(0));
     let is_slow = Arc::clone(&slow);
     let fake = modern_server(move |seen| match is_slow.load(Ordering::Relaxed) {

@@ -1,16 +1,16 @@
-//! Which addresses are dialled: the far side is there, and the gateway does not come.
+//! Blocked addresses: the server is listening and gets no connection.
 
 use super::*;
 
-/// `0` and its like are this machine to the kernel, so that a connection would be made.
+/// The kernel treats `0` and similar addresses as this machine, so a connection would succeed.
 #[tokio::test]
-async fn addresses_that_no_server_has_are_not_dialled() {
+async fn blocked_addresses_get_no_connection() {
     for host in ["0.0.0.0", "[::ffff:0.0.0.0]", "0", "0x0.0"] {
         let fake = modern_server(|seen| seen.result(&serde_json::json!({}))).await;
         let url = format!("http://{host}:{}/mcp", fake.address().port());
         let upstreams = start(http_at(&url), limits(), TIMING);
         let error = upstreams.try_call("{}").await.unwrap_err().to_string();
-        assert!(error.contains("is not dialled: it is this machine under no address"), "{error}");
+        assert!(error.contains("is blocked: it is an unspecified address"), "{error}");
         assert!(error.contains("`addresses: any`"), "{error}");
         assert_eq!(fake.connections(), 0, "{host}");
         upstreams.shutdown().await;
@@ -25,7 +25,7 @@ async fn addresses_that_no_server_has_are_not_dialled() {
 }
 
 #[tokio::test]
-async fn a_redirect_is_not_followed_wherever_it_leads() {
+async fn redirects_are_not_followed() {
     let elsewhere = modern_server(|seen| seen.result(&serde_json::json!({}))).await;
     for status in [301, 302, 303, 307, 308] {
         let location = format!("http://{}/mcp", elsewhere.address());
@@ -38,7 +38,9 @@ async fn a_redirect_is_not_followed_wherever_it_leads() {
         let upstreams = start(transport(&fake), limits(), TIMING);
         upstreams.until_up().await;
         let error = upstreams.try_call("{}").await.unwrap_err();
-        assert!(matches!(error, Error::Protocol { what: Breach::Status(s) } if s == status));
+        assert!(
+            matches!(error, Error::Protocol { what: ProtocolViolation::Status(s) } if s == status)
+        );
         assert_eq!(fake.seen("tools/call").len(), 1);
         upstreams.shutdown().await;
     }

@@ -1,4 +1,4 @@
-//! Streamable HTTP when all goes well, in both eras.
+//! Streamable HTTP without faults, in both eras.
 
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
@@ -10,7 +10,7 @@ fn text(text: &str) -> Value {
 }
 
 #[tokio::test]
-async fn a_modern_call_carries_its_headers_and_comes_back_untouched() {
+async fn modern_call_has_headers_and_unchanged_result() {
     let schema = json!({"type": "object", "properties": {
         "region": {"type": "string", "x-mcp-header": "Region"}}});
     let fake = Server::start(move |seen| match seen.rpc_method() {
@@ -54,7 +54,7 @@ async fn a_modern_call_carries_its_headers_and_comes_back_untouched() {
 }
 
 #[tokio::test]
-async fn a_legacy_server_gets_its_handshake_and_its_session() {
+async fn legacy_server_gets_handshake_and_session() {
     let fake = legacy_server(|seen| seen.result(&text("hello"))).await;
     let upstreams = start(transport(&fake), limits(), TIMING);
     assert_eq!(upstreams.must_call("{}").await, text("hello").to_string());
@@ -79,7 +79,7 @@ async fn a_legacy_server_gets_its_handshake_and_its_session() {
 }
 
 #[tokio::test]
-async fn many_first_calls_shake_hands_once_and_later_ones_share_a_connection() {
+async fn concurrent_first_calls_share_one_handshake() {
     let fake = legacy_server(|seen| seen.result(&text("hello"))).await;
     let upstreams = start(transport(&fake), limits(), TIMING);
     let calls = (0..20).map(|_| upstreams.must_call("{}"));
@@ -94,7 +94,7 @@ async fn many_first_calls_shake_hands_once_and_later_ones_share_a_connection() {
 }
 
 #[tokio::test]
-async fn an_event_stream_may_be_cut_at_any_byte() {
+async fn event_stream_may_be_split_anywhere() {
     let stream = |id: &Value| {
         let progress = json!({"jsonrpc": "2.0", "method": "notifications/progress"});
         let answer = json!({"jsonrpc": "2.0", "id": id, "result": text("é")});
@@ -116,11 +116,11 @@ async fn an_event_stream_may_be_cut_at_any_byte() {
         let result = upstreams.must_call(&format!(r#"{{"cut":{cut}}}"#)).await;
         assert_eq!(result, text("é").to_string(), "cut at {cut}");
     }
-    assert!(fake.connections() < 5, "connections are used again, not {}", fake.connections());
+    assert!(fake.connections() < 5, "connections are reused, not {}", fake.connections());
 }
 
 #[tokio::test]
-async fn what_a_legacy_server_asks_meanwhile_is_answered() {
+async fn questions_of_legacy_server_are_answered() {
     let fake = legacy_server(|seen| {
         let ask = |id: &str, method: &str| {
             json!({"jsonrpc": "2.0", "id": id, "method": method, "params": {}}).to_string()
@@ -148,7 +148,7 @@ async fn what_a_legacy_server_asks_meanwhile_is_answered() {
 }
 
 #[tokio::test]
-async fn lists_are_fetched_page_by_page_and_kept_up_to_date() {
+async fn lists_are_paged_and_refreshed() {
     let fake = Server::start(|seen| match seen.rpc_method() {
         "tools/list" => match seen.body["params"]["cursor"].as_str() {
             None => seen.result(&json!({"tools": [{"name": "b"}], "nextCursor": "p\"2"})),
@@ -170,14 +170,14 @@ async fn lists_are_fetched_page_by_page_and_kept_up_to_date() {
     assert_eq!(all.find_tool(&key(), "a").unwrap().get(), r#"{"name":"a","title":"A"}"#);
 
     eventually(|| async { fake.seen("tools/list").len() >= 8 }).await;
-    assert!(!definitions.has_changed().unwrap(), "the same list is no change");
+    assert!(!definitions.has_changed().unwrap(), "an equal list is not a change");
 }
 
 #[tokio::test]
-async fn a_header_mismatch_refreshes_the_definition_and_is_tried_once_more() {
+async fn header_mismatch_refreshes_definition_and_retries() {
     let fake = Server::start(|seen| match seen.rpc_method() {
         "tools/list" if seen.header("mcp-method").is_some() => {
-            // The first list is old.
+            // The first list is outdated.
             static LISTS: std::sync::atomic::AtomicUsize = std::sync::atomic::AtomicUsize::new(0);
             let is_old = LISTS.fetch_add(1, std::sync::atomic::Ordering::SeqCst) == 0;
             let schema = if is_old {
@@ -203,12 +203,15 @@ async fn a_header_mismatch_refreshes_the_definition_and_is_tried_once_more() {
     assert_eq!(fake.seen("tools/call").len(), 2);
 
     let error = upstreams.try_call(r#"{"r":8}"#).await.unwrap_err();
-    assert!(matches!(error, Error::Protocol { what: Breach::HeadersRefused }), "{error}");
+    assert!(
+        matches!(error, Error::Protocol { what: ProtocolViolation::HeadersRefused }),
+        "{error}"
+    );
     assert_eq!(fake.seen("tools/call").len(), 4);
 }
 
 #[tokio::test]
-async fn a_server_that_comes_back_is_found_again() {
+async fn restarted_server_is_reconnected() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     drop(listener);

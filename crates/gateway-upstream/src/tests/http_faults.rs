@@ -1,5 +1,5 @@
-//! Streamable HTTP when the far side misbehaves: each fault has its typed error, and no call is
-//! made twice.
+//! Streamable HTTP with a misbehaving server: each fault has its typed error, and no call is
+//! repeated.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -7,7 +7,7 @@ use serde_json::json;
 
 use super::*;
 
-/// The error of a call that the far side treats like this; it must have seen it once.
+/// The error of a call with this response. The server must see the call exactly once.
 async fn fault(call: impl Fn(&Received) -> Reply + Send + Sync + 'static) -> Error {
     let fake = modern_server(call).await;
     let upstreams = start(transport(&fake), limits(), TIMING);
@@ -18,7 +18,7 @@ async fn fault(call: impl Fn(&Received) -> Reply + Send + Sync + 'static) -> Err
     error
 }
 
-async fn breach(call: impl Fn(&Received) -> Reply + Send + Sync + 'static) -> Breach {
+async fn breach(call: impl Fn(&Received) -> Reply + Send + Sync + 'static) -> ProtocolViolation {
     match fault(call).await {
         Error::Protocol { what } => what,
         other => panic!("{other}"),
@@ -26,48 +26,69 @@ async fn breach(call: impl Fn(&Received) -> Reply + Send + Sync + 'static) -> Br
 }
 
 #[tokio::test]
-async fn connections_that_close_half_way() {
-    assert_eq!(breach(|_| Reply::Close(Vec::new())).await, Breach::Closed);
+async fn closed_connections_are_errors() {
+    assert_eq!(breach(|_| Reply::Close(Vec::new())).await, ProtocolViolation::Closed);
     assert_eq!(
         breach(|_| Reply::Close(b"HTTP/1.1 200 OK\r\nconte".to_vec())).await,
-        Breach::Closed
+        ProtocolViolation::Closed
     );
     let head = "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 1000\r\n\r\n";
     let half = format!("{head}{{\"jsonrpc\":\"2.0\"");
-    assert_eq!(breach(move |_| Reply::Close(half.clone().into())).await, Breach::Closed);
-    assert_eq!(breach(|_| sse_reply([b"data: {\"json".as_slice()])).await, Breach::Closed);
-    assert_eq!(breach(|_| sse_reply([b": nothing\n\n".as_slice()])).await, Breach::Closed);
+    assert_eq!(breach(move |_| Reply::Close(half.clone().into())).await, ProtocolViolation::Closed);
+    assert_eq!(
+        breach(|_| sse_reply([b"data: {\"json".as_slice()])).await,
+        ProtocolViolation::Closed
+    );
+    assert_eq!(
+        breach(|_| sse_reply([b": nothing\n\n".as_slice()])).await,
+        ProtocolViolation::Closed
+    );
 }
 
 #[tokio::test]
-async fn answers_that_are_none() {
+async fn invalid_responses_are_errors() {
     let json = |body: &'static [u8]| move |_: &Received| raw_reply(200, "application/json", body);
-    assert!(matches!(breach(json(b"\0\xff garbage")).await, Breach::Garbage(_)));
-    assert!(matches!(breach(json(b"")).await, Breach::Garbage(_)));
-    assert!(matches!(breach(json(b"[]")).await, Breach::Garbage(_)));
+    assert!(matches!(breach(json(b"\0\xff garbage")).await, ProtocolViolation::Garbage(_)));
+    assert!(matches!(breach(json(b"")).await, ProtocolViolation::Garbage(_)));
+    assert!(matches!(breach(json(b"[]")).await, ProtocolViolation::Garbage(_)));
     let request = br#"{"jsonrpc":"2.0","id":1,"method":"m"}"#;
-    assert!(matches!(breach(json(request)).await, Breach::Garbage(_)));
-    assert!(matches!(breach(|_| sse_reply([b"data: x\n\n".as_slice()])).await, Breach::Garbage(_)));
+    assert!(matches!(breach(json(request)).await, ProtocolViolation::Garbage(_)));
+    assert!(matches!(
+        breach(|_| sse_reply([b"data: x\n\n".as_slice()])).await,
+        ProtocolViolation::Garbage(_)
+    ));
     let nested = br#"{"jsonrpc":"2.0","id":1,"result":"#;
     let nested: Vec<u8> = [&nested[..], &[b'['; 10_000][..]].concat();
     assert!(matches!(
         breach(move |_| raw_reply(200, "application/json", &nested)).await,
-        Breach::Garbage(gateway_protocol::jsonrpc::Invalid::TooDeep { .. })
+        ProtocolViolation::Garbage(gateway_protocol::jsonrpc::InvalidMessage::TooDeep { .. })
     ));
     let wrong_id = br#"{"jsonrpc":"2.0","id":999999,"result":{}}"#;
-    assert_eq!(breach(json(wrong_id)).await, Breach::WrongId);
+    assert_eq!(breach(json(wrong_id)).await, ProtocolViolation::WrongId);
     let string_id = br#"{"jsonrpc":"2.0","id":"3","result":{}}"#;
-    assert_eq!(breach(json(string_id)).await, Breach::WrongId);
-    assert_eq!(breach(|_| raw_reply(200, "text/html", b"<html>")).await, Breach::ContentType);
-    assert_eq!(breach(|_| raw_reply(202, "text/plain", b"")).await, Breach::ContentType);
-    assert_eq!(breach(|seen| seen.result(&json!([false]))).await, Breach::Shape("tools/call"));
-    assert_eq!(breach(|_| raw_reply(500, "text/html", b"<html>")).await, Breach::Status(500));
+    assert_eq!(breach(json(string_id)).await, ProtocolViolation::WrongId);
+    assert_eq!(
+        breach(|_| raw_reply(200, "text/html", b"<html>")).await,
+        ProtocolViolation::ContentType
+    );
+    assert_eq!(breach(|_| raw_reply(202, "text/plain", b"")).await, ProtocolViolation::ContentType);
+    assert_eq!(
+        breach(|seen| seen.result(&json!([false]))).await,
+        ProtocolViolation::Shape("tools/call")
+    );
+    assert_eq!(
+        breach(|_| raw_reply(500, "text/html", b"<html>")).await,
+        ProtocolViolation::Status(500)
+    );
     let redirect = b"HTTP/1.1 307 X\r\nlocation: /elsewhere\r\ncontent-length: 0\r\n\r\n";
-    assert_eq!(breach(|_| Reply::Keep(vec![redirect.to_vec()])).await, Breach::Status(307));
+    assert_eq!(
+        breach(|_| Reply::Keep(vec![redirect.to_vec()])).await,
+        ProtocolViolation::Status(307)
+    );
 }
 
 #[tokio::test]
-async fn the_upstreams_own_errors_are_passed_on() {
+async fn upstream_errors_are_forwarded() {
     for status in [200, 400, 404] {
         let error = json!({"code": -32021, "message": "a \"b\"", "data": {"x": 1.5}});
         match fault(move |seen| seen.error(status, &error)).await {
@@ -80,7 +101,7 @@ async fn the_upstreams_own_errors_are_passed_on() {
 }
 
 #[tokio::test]
-async fn answers_without_end_are_cut_off() {
+async fn endless_responses_are_cut_off() {
     let announced =
         b"HTTP/1.1 200 X\r\ncontent-type: application/json\r\ncontent-length: 104857600\r\n\r\n";
     let open_end = b"HTTP/1.1 200 X\r\ncontent-type: application/json\r\n\r\n";
@@ -96,7 +117,7 @@ async fn answers_without_end_are_cut_off() {
     }
 }
 
-/// A stream with `bytes` of small messages before the answer.
+/// A stream with `bytes` of small messages before the response.
 fn chatty(seen: &Received, bytes: usize) -> Reply {
     let event = format!("data: {}\n\n", json!({"jsonrpc": "2.0", "method": "notifications/x"}));
     let answer = json!({"jsonrpc": "2.0", "id": seen.body["id"], "result": {}});
@@ -105,22 +126,23 @@ fn chatty(seen: &Received, bytes: usize) -> Reply {
 }
 
 #[tokio::test]
-async fn messages_before_the_answer_have_a_rate_and_no_total() {
+async fn messages_before_response_are_rate_limited() {
     let fake = modern_server(|seen| chatty(seen, 400_000)).await;
     let upstreams = start(transport(&fake), limits(), TIMING);
     upstreams.until_up().await;
-    let buffers = Arc::new(gateway_policy::Buffers::default());
+    let buffers = Arc::new(gateway_policy::BufferPool::default());
     let buffered = Some(Arc::new(buffers.open(None, 4 * 65_536)));
-    let context = Context { buffered, ..Context::default() };
+    let context = RequestContext { buffered, ..RequestContext::default() };
     let began = Instant::now();
-    let result = upstreams.run(&key(), "t", Request::plain(Method::CallTool, &[], &context)).await;
+    let result =
+        upstreams.send(permit(&key(), "t"), Request::plain(Method::CallTool, &[], &context)).await;
     assert_eq!(result.unwrap().result.get(), "{}");
-    // The first 64 KiB of the messages' 380,000 bytes are read at once, the others at 1 MiB/s.
+    // Of 380,000 bytes, the first 64 KiB are read immediately and the others at 1 MiB/s.
     assert!(began.elapsed() > Duration::from_millis(250), "{:?}", began.elapsed());
 }
 
 #[tokio::test]
-async fn message_longer_than_an_answer_is_refused() {
+async fn message_above_response_limit_is_rejected() {
     let message = json!({"jsonrpc": "2.0", "method": "x", "params": {"x": "x".repeat(70_000)}});
     let event = format!("data: {message}\n\n");
     let error = fault(move |_| sse_reply([event.as_bytes()])).await;
@@ -128,7 +150,7 @@ async fn message_longer_than_an_answer_is_refused() {
 }
 
 #[tokio::test]
-async fn a_server_that_asks_and_asks_does_not_take_all_connections() {
+async fn questions_do_not_exhaust_connections() {
     let ping = json!({"jsonrpc": "2.0", "id": "p", "method": "ping"});
     let pings = format!("data: {ping}\n\n").repeat(500);
     let fake = Server::start(move |seen| {
@@ -148,7 +170,7 @@ async fn a_server_that_asks_and_asks_does_not_take_all_connections() {
 }
 
 #[tokio::test]
-async fn a_long_list_is_bounded_as_a_whole() {
+async fn total_list_size_is_limited() {
     // Each page is well below the limit of 64 KiB.
     let text = "x".repeat(20_000);
     let fake = Server::start(move |seen| match seen.rpc_method() {
@@ -165,14 +187,14 @@ async fn a_long_list_is_bounded_as_a_whole() {
     let upstreams = start(transport(&fake), limits(), timing);
     eventually(|| async {
         matches!(upstreams.state(), TargetState::Down { error, .. }
-        if error == "the answer of the upstream is longer than 262144 bytes")
+        if error == "the response of the upstream exceeds 262144 bytes")
     })
     .await;
     assert_eq!(fake.seen("tools/list").len(), 14);
 }
 
 #[tokio::test]
-async fn a_slow_list_is_bounded_as_a_whole() {
+async fn total_list_time_is_limited() {
     let fake = Server::start(|seen| match seen.rpc_method() {
         "tools/list" => {
             let page = seen.result(&json!({"tools": [], "nextCursor": "again"}));
@@ -185,13 +207,13 @@ async fn a_slow_list_is_bounded_as_a_whole() {
     let upstreams = start(transport(&fake), limits, TIMING);
     eventually(|| async {
         matches!(upstreams.state(), TargetState::Down { error, .. }
-        if error == "waited longer than 400 ms to list the tools of the upstream")
+        if error == "timed out after 400 ms: could not list the tools of the upstream")
     })
     .await;
 }
 
 #[tokio::test]
-async fn silence_is_a_timeout_and_ends_the_request() {
+async fn silent_call_times_out_and_is_cancelled() {
     let fake = modern_server(|_| Reply::stall()).await;
     let limits = UpstreamLimits { call_timeout_ms: 100, ..limits() };
     let upstreams = start(transport(&fake), limits, TIMING);
@@ -202,7 +224,7 @@ async fn silence_is_a_timeout_and_ends_the_request() {
 }
 
 #[tokio::test]
-async fn silence_at_the_handshake_and_at_the_list_is_told_apart() {
+async fn handshake_and_list_timeouts_are_distinguished() {
     let fake = Server::start(|_| Reply::stall()).await;
     let limits = UpstreamLimits { list_timeout_ms: 100, ..limits() };
     let upstreams = start(transport(&fake), limits, TIMING);
@@ -218,13 +240,13 @@ async fn silence_at_the_handshake_and_at_the_list_is_told_apart() {
     assert_eq!(upstreams.must_call("{}").await, "{}");
     eventually(|| async {
         matches!(upstreams.state(), TargetState::Down { error, .. }
-            if error == "waited longer than 100 ms to list the tools of the upstream")
+            if error == "timed out after 100 ms: could not list the tools of the upstream")
     })
     .await;
 }
 
 #[tokio::test]
-async fn a_caller_that_goes_away_cancels_in_both_eras() {
+async fn disconnect_cancels_in_both_eras() {
     for fake in [modern_server(|_| Reply::stall()).await, legacy_server(|_| Reply::stall()).await] {
         let upstreams = start(transport(&fake), limits(), TIMING);
         upstreams.until_up().await;
@@ -249,7 +271,7 @@ async fn a_caller_that_goes_away_cancels_in_both_eras() {
 }
 
 #[tokio::test]
-async fn a_lost_list_is_asked_for_again_and_an_endless_one_is_not() {
+async fn lost_list_is_retried_and_endless_list_rejected() {
     let fake = Server::start(|seen| {
         static LISTS: AtomicUsize = AtomicUsize::new(0);
         match seen.rpc_method() {

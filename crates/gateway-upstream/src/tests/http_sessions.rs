@@ -1,5 +1,4 @@
-//! Streamable HTTP when the far side changes its mind: sessions and eras are found out again where
-//! that helps, and only there.
+//! Streamable HTTP with changing servers: sessions and eras are renegotiated only where that helps.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
@@ -9,7 +8,7 @@ use tokio::sync::Notify;
 use super::*;
 
 #[tokio::test]
-async fn a_forgotten_session_is_opened_again_once() {
+async fn expired_session_is_reopened_once() {
     let calls = AtomicUsize::new(0);
     let fake = legacy_server(move |seen| match calls.fetch_add(1, Ordering::SeqCst) {
         0 => raw_reply(404, "text/plain", b"session not found"),
@@ -29,12 +28,12 @@ async fn a_forgotten_session_is_opened_again_once() {
     assert_eq!(fake.seen("initialize").len(), 3);
 
     let error = upstreams.try_call("{}").await.unwrap_err();
-    assert!(matches!(error, Error::Protocol { what: Breach::Status(404) }), "{error}");
+    assert!(matches!(error, Error::Protocol { what: ProtocolViolation::Status(404) }), "{error}");
     assert_eq!(fake.seen("tools/call").len(), 6);
 }
 
 #[tokio::test]
-async fn a_server_that_becomes_legacy_is_probed_again() {
+async fn server_that_becomes_legacy_is_probed_again() {
     let is_old = Arc::new(AtomicBool::new(false));
     let rolled_back = Arc::clone(&is_old);
     let fake = Server::start(move |seen| {
@@ -50,12 +49,12 @@ async fn a_server_that_becomes_legacy_is_probed_again() {
     assert_eq!(upstreams.must_call("{}").await, "{}");
     is_old.store(true, Ordering::SeqCst);
     let error = upstreams.try_call("{}").await.unwrap_err();
-    assert!(matches!(error, Error::Protocol { what: Breach::Status(400) }), "{error}");
+    assert!(matches!(error, Error::Protocol { what: ProtocolViolation::Status(400) }), "{error}");
     assert_eq!(upstreams.must_call("{}").await, "{}");
     assert_eq!(fake.seen("initialize").len(), 1);
 }
 
-/// A far side that is modern until it is rolled back; then its handler answers those who have no
+/// A server that is modern until it is rolled back. Then its handler responds to requests without a
 /// session.
 async fn rolled_back(
     has_rolled: Arc<AtomicBool>,
@@ -75,7 +74,7 @@ async fn rolled_back(
 }
 
 #[tokio::test]
-async fn a_server_that_is_rolled_back_is_found_again_whatever_its_words() {
+async fn rolled_back_server_is_renegotiated_for_any_error() {
     let words = [(400, -32_000), (404, -32_001), (400, -32_600)];
     for (status, code) in words {
         let has_rolled = Arc::<AtomicBool>::default();
@@ -93,7 +92,7 @@ async fn a_server_that_is_rolled_back_is_found_again_whatever_its_words() {
 }
 
 #[tokio::test]
-async fn a_list_that_fails_starts_over_too() {
+async fn failed_list_renegotiates() {
     let has_rolled = Arc::<AtomicBool>::default();
     let too_early = |seen: &Received| {
         seen.error(200, &json!({"code": -32_602, "message": "Invalid request parameters"}))
@@ -108,7 +107,7 @@ async fn a_list_that_fails_starts_over_too() {
 }
 
 #[tokio::test]
-async fn a_refusal_is_told_as_one_and_starts_nothing_over() {
+async fn credential_rejection_does_not_renegotiate() {
     for status in [401, 403, 429] {
         let refuse = move |_: &Received| raw_reply(status, "text/plain", b"no");
         for fake in [modern_server(refuse).await, legacy_server(refuse).await] {
@@ -119,7 +118,7 @@ async fn a_refusal_is_told_as_one_and_starts_nothing_over() {
                 let error = upstreams.try_call("{}").await.unwrap_err();
                 assert!(matches!(error, Error::Refused { status: s } if s == status), "{error}");
             }
-            assert_eq!(fake.all_seen().len(), before + 5, "the calls and nothing else");
+            assert_eq!(fake.all_seen().len(), before + 5, "only the calls");
         }
     }
     let fake = Server::start(|_| raw_reply(401, "text/plain", b"who are you?")).await;
@@ -130,7 +129,7 @@ async fn a_refusal_is_told_as_one_and_starts_nothing_over() {
 }
 
 #[tokio::test]
-async fn a_session_that_is_given_up_is_ended() {
+async fn abandoned_session_is_deleted() {
     let calls = AtomicUsize::new(0);
     let fake = legacy_server(move |seen| match calls.fetch_add(1, Ordering::SeqCst) {
         0 => seen.error(400, &json!({"code": -32_000, "message": "?"})),
@@ -148,10 +147,10 @@ async fn a_session_that_is_given_up_is_ended() {
     assert_eq!(fake.seen("initialize").len(), 2);
 }
 
-/// Calls of a caller with a session of its own.
+/// A call of a client with a session.
 async fn call_in(upstreams: &Upstreams, session: &str) -> Result<RawResult, Error> {
-    let context = Context { session: Some(session.into()), ..Context::default() };
-    upstreams.run(&key(), "t", Request::plain(Method::CallTool, &[], &context)).await
+    let context = RequestContext { session: Some(session.into()), ..RequestContext::default() };
+    upstreams.send(permit(&key(), "t"), Request::plain(Method::CallTool, &[], &context)).await
 }
 
 #[tokio::test]
@@ -172,8 +171,8 @@ async fn session_with_a_running_request_is_not_replaced() {
     });
     eventually(|| async { fake.seen("tools/call").len() == 1 }).await;
     let error = call_in(&upstreams, "two").await.unwrap_err();
-    let full = Overloaded::CallerSessions { most: 1 };
-    assert!(matches!(error, Error::Overloaded(why) if why == full), "{error}");
+    let full = LimitReached::CallerSessions { most: 1 };
+    assert!(matches!(error, Error::LimitReached(why) if why == full), "{error}");
     assert_eq!(ended(), 0);
     first.abort();
     eventually(|| async { call_in(&upstreams, "two").await.is_ok() }).await;

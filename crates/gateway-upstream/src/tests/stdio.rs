@@ -1,10 +1,10 @@
-//! Child processes when all goes well, in both eras.
+//! Child processes without faults, in both eras.
 
 use std::path::Path;
 
 use super::*;
 
-/// Answers to a request that every script knows: `$id` is the id, `$line` the whole request.
+/// Responses that every script has: `$id` is the id, `$line` the whole request.
 const PRELUDE: &str = r#"
 answer() { printf '{"jsonrpc":"2.0","id":%s,"result":%s}\n' "$id" "$1"; }
 refuse() { printf '{"jsonrpc":"2.0","id":%s,"error":{"code":-32601,"message":"?"}}\n' "$id"; }
@@ -74,8 +74,8 @@ async fn one_child_serves_all_calls() {
 }
 
 #[tokio::test]
-async fn answers_find_their_calls_in_any_order() {
-    // The first call is answered after the second, whose answer carries its arguments.
+async fn responses_match_calls_in_any_order() {
+    // The first call gets its response after the second, whose response contains its arguments.
     let call = r#"case $line in
         *first*) waiting=$id;;
         *) answer '{"n":2}'; id=$waiting; answer '{"n":1}';;
@@ -88,7 +88,7 @@ async fn answers_find_their_calls_in_any_order() {
 }
 
 #[tokio::test]
-async fn legacy_children_are_recognised_however_they_react_to_the_probe() {
+async fn legacy_child_is_recognized_for_any_probe_reaction() {
     let limits = UpstreamLimits { connect_timeout_ms: 300, ..limits() };
     for discover in ["refuse", ":", "exit 1"] {
         let upstreams = start(legacy(discover, ":"), limits, TIMING);
@@ -100,14 +100,14 @@ async fn legacy_children_are_recognised_however_they_react_to_the_probe() {
 }
 
 #[tokio::test]
-async fn a_child_inherits_nothing() {
+async fn child_inherits_no_environment() {
     let call = r#"answer "{\"home\":\"$HOME\",\"path\":\"${PATH:+set}\",\"own\":\"$CONFIGURED\"}""#;
     let upstreams = start(script(&modern(call)), limits(), TIMING);
     assert_eq!(upstreams.must_call("{}").await, r#"{"home":"","path":"set","own":"yes"}"#);
 }
 
 #[tokio::test]
-async fn a_changed_list_is_fetched_again() {
+async fn changed_list_is_fetched_again() {
     let call = r#"tool=u
         printf '{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}\n'
         answer '{}'"#;
@@ -119,7 +119,7 @@ async fn a_changed_list_is_fetched_again() {
 }
 
 #[tokio::test]
-async fn a_modern_child_is_asked_to_report_changes() {
+async fn modern_child_gets_a_change_subscription() {
     let folder = tempfile::tempdir().unwrap();
     let text = MODERN.replace("CALL", ":").replace("OTHER", r#"printf '%s\n' "$line" >> other"#);
     let upstreams = start(script_in(&text, Some(folder.path())), limits(), TIMING);
@@ -130,7 +130,7 @@ async fn a_modern_child_is_asked_to_report_changes() {
 }
 
 #[tokio::test]
-async fn what_a_child_asks_is_answered() {
+async fn questions_of_child_are_answered() {
     let call = r#"call=$id
         printf '{"jsonrpc":"2.0","id":"s","method":"roots/list"}\n'
         next; asked=$line
@@ -144,7 +144,7 @@ async fn what_a_child_asks_is_answered() {
 }
 
 #[tokio::test]
-async fn a_caller_that_goes_away_cancels() {
+async fn disconnect_cancels_the_call() {
     let folder = tempfile::tempdir().unwrap();
     let text = MODERN.replace("CALL", "echo $id > called").replace(
         "OTHER",

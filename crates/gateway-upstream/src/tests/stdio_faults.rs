@@ -1,4 +1,4 @@
-//! Child processes that misbehave: they die, babble, flood, do not listen, and do not want to end.
+//! Misbehaving child processes: they crash, print garbage, flood, do not read, or do not exit.
 
 use std::{collections::BTreeMap, fs};
 
@@ -7,7 +7,7 @@ use super::{
     *,
 };
 
-/// The processes of a group, as `pid state parent`, without those that only init has to bury.
+/// The processes of a group as `pid state parent`, without zombies that only init can reap.
 fn group(leader: u32) -> Vec<String> {
     let processes = fs::read_dir("/proc").unwrap().flatten();
     processes
@@ -30,7 +30,7 @@ async fn pid(upstreams: &Upstreams) -> u32 {
 const ANSWER_PID: &str = r#"answer "{\"pid\":$$}""#;
 
 #[tokio::test]
-async fn a_child_that_dies_fails_its_calls_and_is_started_again() {
+async fn crashed_child_fails_calls_and_is_restarted() {
     let call = format!("case $line in *die*) exit 3;; *wait*) :;; *) {ANSWER_PID};; esac");
     let upstreams = start(script(&modern(&call)), limits(), TIMING);
     let first = pid(&upstreams).await;
@@ -50,7 +50,7 @@ async fn a_child_that_dies_fails_its_calls_and_is_started_again() {
 }
 
 #[tokio::test]
-async fn a_child_that_cannot_run_or_live_is_unavailable() {
+async fn child_that_cannot_start_is_unavailable() {
     let missing = TransportConfig::Stdio {
         command: "/nowhere/server".into(),
         args: Vec::new(),
@@ -59,7 +59,8 @@ async fn a_child_that_cannot_run_or_live_is_unavailable() {
         limits: ChildLimits::default(),
         most_own: None,
     };
-    for (child, reason) in [(missing, "could not be started"), (script("exit 7"), "exit status: 7")]
+    for (child, reason) in
+        [(missing, "cannot start the process"), (script("exit 7"), "exit status: 7")]
     {
         let upstreams = start(child, limits(), TIMING);
         eventually(|| async { matches!(upstreams.state(), TargetState::Down { .. }) }).await;
@@ -73,7 +74,7 @@ async fn a_child_that_cannot_run_or_live_is_unavailable() {
 }
 
 #[tokio::test]
-async fn babble_between_the_messages_is_tolerated() {
+async fn garbage_between_messages_is_ignored() {
     let call = r#"echo "Starting up..."; echo; echo '{"not":"rpc"}'; echo '[1]'
         printf '\377\376\n'
         printf '{"jsonrpc":"2.0","id":999,"result":{}}\n'
@@ -84,7 +85,7 @@ async fn babble_between_the_messages_is_tolerated() {
 }
 
 #[tokio::test]
-async fn floods_are_cut_off_and_the_child_lives_on() {
+async fn oversized_output_does_not_end_the_child() {
     let call = format!(
         r#"case $line in
             *answer*) printf '{{"jsonrpc":"2.0","id":%s,"result":{{"x":"' $id
@@ -104,7 +105,7 @@ async fn floods_are_cut_off_and_the_child_lives_on() {
 }
 
 #[tokio::test]
-async fn a_child_that_does_not_read_or_answer_is_a_timeout() {
+async fn unresponsive_child_times_out() {
     let limits = UpstreamLimits { call_timeout_ms: 200, ..limits() };
     let upstreams = start(script(&modern("sleep 3")), limits, TIMING);
     upstreams.until_up().await;
@@ -117,7 +118,7 @@ async fn a_child_that_does_not_read_or_answer_is_a_timeout() {
 }
 
 #[tokio::test]
-async fn a_child_that_hangs_is_started_again() {
+async fn hanging_child_is_restarted() {
     let call = format!("case $line in *stop*) kill -STOP $$;; *) {ANSWER_PID};; esac");
     let limits = UpstreamLimits { list_timeout_ms: 100, call_timeout_ms: 300, ..limits() };
     let timing = Timing { relist: Duration::from_millis(50), ..TIMING };
@@ -133,8 +134,8 @@ async fn a_child_that_hangs_is_started_again() {
 }
 
 #[tokio::test]
-async fn shutdown_leaves_nothing_behind() {
-    // It ignores the end of its input and the polite signal, and has a child that does too.
+async fn shutdown_kills_all_descendants() {
+    // The child ignores the end of its input and SIGTERM, and so does its own child.
     let stubborn = format!(
         "trap '' TERM; (trap '' TERM; while :; do sleep 1; done) & {} while :; do sleep 1; done",
         modern(ANSWER_PID).trim_end().to_owned() + "\n"
@@ -153,7 +154,7 @@ async fn shutdown_leaves_nothing_behind() {
 }
 
 #[tokio::test]
-async fn dropping_everything_leaves_nothing_behind_either() {
+async fn drop_kills_all_descendants() {
     let upstreams = start(script(&modern(ANSWER_PID)), limits(), TIMING);
     let leader = pid(&upstreams).await;
     drop(upstreams);
@@ -161,7 +162,7 @@ async fn dropping_everything_leaves_nothing_behind_either() {
 }
 
 #[test]
-fn a_runtime_that_just_ends_kills_the_whole_group() {
+fn runtime_end_kills_the_process_group() {
     let folder = tempfile::tempdir().unwrap();
     let text = format!("echo $$ > pid; trap '' TERM; sleep 1000 & {}", modern(ANSWER_PID));
     let runtime = tokio::runtime::Runtime::new().unwrap();
@@ -173,7 +174,7 @@ fn a_runtime_that_just_ends_kills_the_whole_group() {
     });
     assert_eq!(group(leader).len(), 2);
     drop(runtime);
-    // The leader may stay as a zombie of this process: nobody is left to wait for it.
+    // The leader may remain a zombie of this process, because no one waits for it.
     let alive = || group(leader).into_iter().filter(|line| !line.contains(") Z ")).count();
     let start = Instant::now();
     while alive() > 0 {

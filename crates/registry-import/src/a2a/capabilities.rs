@@ -1,4 +1,4 @@
-//! The capabilities of a card and its extensions, among them what the agent depends on.
+//! The capabilities of a card and its extensions, including the agent's dependencies.
 
 use registry_core::{
     entity::{agent::SBOM_EXTENSION, tool::DependencyTarget},
@@ -41,7 +41,11 @@ impl Card {
             };
             said.take("uri");
             if uri == SBOM_EXTENSION && sbom.is_some() {
-                self.repairs.made(at, "a second list of dependencies", "it joined the first");
+                self.repairs.made(
+                    at,
+                    "a second list of dependencies",
+                    "it was merged into the first",
+                );
                 depends.extend(self.params_of_sbom(&mut said));
                 self.finish(said);
                 continue;
@@ -69,7 +73,7 @@ impl Card {
         extensions
     }
 
-    /// The dependencies, each with its place in the card.
+    /// The dependencies with their places in the card.
     fn params_of_sbom(&mut self, extension: &mut Part) -> Vec<(String, Value)> {
         let Some(mut params) = self.object(extension, "params") else { return Vec::new() };
         let depends = if self.is_live {
@@ -81,12 +85,12 @@ impl Card {
         depends
     }
 
-    /// The dependencies of a registry file's entry, which may be completed out of the file.
+    /// The dependencies of a registry file's entry, which the file may complete.
     fn dependencies_as_they_are(&mut self, params: &mut Part) -> Vec<(String, Value)> {
         let Some(said) = params.take("depends") else { return Vec::new() };
         let at = params.at("depends");
         listed(&said, &at).unwrap_or_else(|| {
-            self.refuse(&at, "`depends` is no list", said);
+            self.refuse(&at, "`depends` is not a list", said);
             Vec::new()
         })
     }
@@ -104,7 +108,11 @@ impl Card {
                 }
             };
             if said.take("type").is_none() {
-                self.repairs.made(&at, "a dependency without a type", "it is one on a tool");
+                self.repairs.made(
+                    &at,
+                    "a dependency without a type",
+                    "it is taken as a dependency on a tool",
+                );
             }
             said.take("name");
             said.take("version");
@@ -123,7 +131,7 @@ impl Card {
     }
 }
 
-/// What a dependency is on, if it says that exactly.
+/// The key of an exact dependency.
 fn key_of(said: &Value) -> Result<Key, String> {
     let target = match &said["type"] {
         Value::Null => DependencyTarget::Tool,
@@ -141,7 +149,8 @@ fn key_of(said: &Value) -> Result<Key, String> {
     Key::parse(target.kind(), text("name")?, text("version")?).map_err(|e| e.to_string())
 }
 
-/// Dependencies as a list, each with its place: they may be one, or versions by names.
+/// Dependencies as a list with their places. The input may be one dependency, or a map of names to
+/// versions.
 pub(crate) fn listed(depends: &Value, at: &str) -> Option<Vec<(String, Value)>> {
     let dependency = |(name, said): (&String, &Value)| {
         let listed = match said {

@@ -1,4 +1,4 @@
-//! Where an agent answers, by which protocol, and what it asks of callers.
+//! The endpoint of an agent, its protocol version, and its security requirements.
 
 use serde_json::{Map, Value, json};
 
@@ -7,11 +7,11 @@ use super::{
     part::{LEFT_OUT, Part},
 };
 
-/// The protocol version of a card that does not say it (A2A 1.0 section 3.6).
+/// The protocol version of a card without one (A2A 1.0 section 3.6).
 const OLDEST_PROTOCOL: &str = "0.3";
 
 impl Card {
-    /// Where the agent answers, and by which protocol version: by JSON-RPC if it does that.
+    /// The URL of the agent and its protocol version, preferably for JSON-RPC.
     pub(super) fn endpoint(&mut self, part: &mut Part, address: &str) -> (String, String) {
         if let Some(found) = self.interface(part) {
             return found;
@@ -22,8 +22,8 @@ impl Card {
         let protocol = self.text(part, "protocolVersion");
         let url = self.text(part, "url").unwrap_or_else(|| {
             let how = match address {
-                "" => "it is empty; put it in",
-                _ => "the address of the card is written; put in the agent's",
+                "" => "an empty value is written; fill it in",
+                _ => "the URL of the card is written; replace it with the agent's",
             };
             self.repairs.needed(part.at("url"), "the agent has no `url`", how);
             address.to_owned()
@@ -68,7 +68,7 @@ impl Card {
     pub(super) fn security(&mut self, part: &mut Part) -> Vec<Value> {
         if part.has("security") {
             if let Some(other) = part.take("securityRequirements") {
-                let what = "`security` says it already";
+                let what = "`security` is present too";
                 self.refuse(&part.at("securityRequirements"), what, other);
             }
             let list = self.value(part, "security", "a list", Value::is_array);
@@ -87,14 +87,14 @@ impl Card {
             if let Some(requirement) = requirement(said) {
                 security.push((at, requirement));
             } else {
-                self.refuse(&at, "this is no security requirement", said.clone());
+                self.refuse(&at, "not a security requirement", said.clone());
             }
         }
         self.origins.list("/security", security)
     }
 }
 
-/// A requirement of A2A 1.0 in the form of A2A 0.3, if it can be read whole.
+/// Converts a security requirement of A2A 1.0 to A2A 0.3, if it is valid.
 fn requirement(said: &Value) -> Option<Value> {
     let said = said.as_object()?;
     let schemes = match said.get("schemes") {

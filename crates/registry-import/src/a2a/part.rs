@@ -1,5 +1,5 @@
-//! Taking a card apart: what is not as it should be, and what is left over, is kept at its place in
-//! `metadata.card`, and said.
+//! Takes the members of a card one by one. Invalid and unknown members are kept at their place in
+//! `metadata.card` and reported.
 
 use registry_core::decode::describe;
 use schema_compat::pointer::pointer_join;
@@ -7,12 +7,12 @@ use serde_json::{Map, Value, json};
 
 use super::Card;
 
-/// What is done about what has no field.
+/// The repair of a member without a field.
 const KEPT: &str = "it is in `metadata.card`";
-/// What is done about what has no place there either.
-pub(super) const LEFT_OUT: &str = "`metadata.card` says otherwise there; it was left out";
+/// The repair of a member whose place in `metadata.card` is taken.
+pub(super) const LEFT_OUT: &str = "`metadata.card` has another value there; it was left out";
 
-/// An object of a card of which the members are taken one by one.
+/// An object of a card whose members are taken one by one.
 pub(super) struct Part {
     map: Map<String, Value>,
     at: String,
@@ -31,7 +31,7 @@ impl Part {
         self.map.get(name).is_some_and(|value| !value.is_null())
     }
 
-    /// A text that is left where it is.
+    /// Returns a text without taking it.
     pub(super) fn peek(&self, name: &str) -> Option<&str> {
         self.map.get(name)?.as_str().filter(|text| !text.is_empty())
     }
@@ -42,7 +42,7 @@ impl Part {
 }
 
 impl Card {
-    /// Keeps what is not as it should be, and asks a person.
+    /// Keeps an invalid member and reports it for review.
     pub(super) fn refuse(&mut self, at: &str, what: impl Into<String>, value: Value) {
         let how = if self.keep(at, value) { KEPT } else { LEFT_OUT };
         self.repairs.needed(at, what, how);
@@ -53,9 +53,9 @@ impl Card {
         self.refuse(at, what, value);
     }
 
-    /// Keeps a value at its place, members of lists by their numbers, and says whether it is there.
+    /// Keeps a value at its place, list items by index. Returns whether it is kept.
     pub(super) fn keep(&mut self, at: &str, value: Value) -> bool {
-        // What is kept as a whole has its parts already.
+        // A value that is kept as a whole includes its parts.
         if let Some(there) = self.rest.pointer(at) {
             return *there == value;
         }
@@ -70,7 +70,7 @@ impl Card {
         true
     }
 
-    /// Keeps what of a part was not taken.
+    /// Keeps the members that were not taken.
     pub(super) fn finish(&mut self, part: Part) {
         let Part { map, at } = part;
         for (name, value) in map.into_iter().filter(|(_, value)| !value.is_null()) {
@@ -84,7 +84,7 @@ impl Card {
         }
     }
 
-    /// A value that should be an object.
+    /// Takes a value that must be an object.
     pub(super) fn part(&mut self, value: Value, at: String) -> Option<Part> {
         match value {
             Value::Object(map) => Some(Part { map, at }),
@@ -95,13 +95,13 @@ impl Card {
         }
     }
 
-    /// A member that should be an object.
+    /// Takes a member that must be an object.
     pub(super) fn object(&mut self, part: &mut Part, name: &str) -> Option<Part> {
         let at = part.at(name);
         part.take(name).and_then(|value| self.part(value, at))
     }
 
-    /// A member of which this says whether it is as expected.
+    /// Takes a member that must satisfy a predicate.
     pub(super) fn value(
         &mut self,
         part: &mut Part,
@@ -117,13 +117,13 @@ impl Card {
         None
     }
 
-    /// A text that is not empty.
+    /// Takes a non-empty text.
     pub(super) fn text(&mut self, part: &mut Part, name: &str) -> Option<String> {
         let text = self.value(part, name, "a text", Value::is_string)?;
         text.as_str().filter(|text| !text.is_empty()).map(str::to_owned)
     }
 
-    /// A list of texts, or one, for the list in this place of the agent.
+    /// Takes a list of texts, or one text, for this list of the agent.
     pub(super) fn texts(&mut self, part: &mut Part, name: &str, to: &str) -> Vec<Value> {
         let at = part.at(name);
         match part.take(name) {
@@ -151,7 +151,8 @@ impl Card {
         }
     }
 
-    /// The items of a list with their places; of one item, or of items by this member of theirs.
+    /// Takes the items of a list with their places. The input may be a single item, or a map of
+    /// items by `key`.
     pub(super) fn items(&mut self, part: &mut Part, name: &str, key: &str) -> Vec<(String, Value)> {
         let at = part.at(name);
         match part.take(name) {

@@ -20,7 +20,7 @@ impl Card {
         skills
     }
 
-    /// A skill for this place of the agent.
+    /// Takes a skill for this place of the agent.
     fn skill(
         &mut self,
         said: Value,
@@ -51,7 +51,7 @@ impl Card {
             let texts = self.texts(&mut part, name, &format!("{to}/{name}"));
             skill.insert(name.to_owned(), texts.into());
         }
-        // References to schemas of the same file may be texts.
+        // References to schemas of the same file can be strings.
         let is_schema = if self.is_live { is_schema } else { |_: &Value| true };
         for name in ["inputSchema", "outputSchema"] {
             let schema = self.value(&mut part, name, "a JSON Schema", is_schema);

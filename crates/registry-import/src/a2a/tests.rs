@@ -1,13 +1,19 @@
-//! Cards of both shapes, and cards that lie.
+//! Cards of both versions, and hostile cards.
 
 use registry_core::{document::Document, entity::Entity, kind::Kind};
 use serde_json::{Value, json};
 
-use super::{CardWishes, agent};
+use super::{AgentImportOptions, import_agent};
 use crate::{Imported, Repair};
 
 fn imported(card: &Value) -> Imported {
-    agent(card, &CardWishes { url: "https://a.example".to_owned(), ..CardWishes::default() })
+    import_agent(
+        card,
+        &AgentImportOptions {
+            url: "https://a.example".to_owned(),
+            ..AgentImportOptions::default()
+        },
+    )
 }
 
 fn lines(imported: &Imported) -> Vec<String> {
@@ -38,7 +44,7 @@ fn old_card() -> Value {
 }
 
 #[test]
-fn a_card_of_0_3_is_an_agent_with_its_dependencies() {
+fn card_0_3_is_imported_with_dependencies() {
     let found = imported(&old_card());
     let document = Document::parse(Kind::Agent, &found.draft.agents[0]).unwrap();
     assert_eq!(document.key().to_string(), "agent/Research-Agent@2.1.0");
@@ -61,7 +67,7 @@ fn a_card_of_0_3_is_an_agent_with_its_dependencies() {
              semantic version: unexpected character 'l' while parsing major version number",
             "Import /name: `Research Agent` is a title, not a name",
             "Import /version: `2.1` is not an exact version",
-            "Import /signatures: signatures, which are over the card as it was",
+            "Import /signatures: signatures, which cover the original card",
             "Import /documentationUrl: the registry has no field for it",
             "Import /preferredTransport: the registry has no field for it",
         ]
@@ -69,7 +75,7 @@ fn a_card_of_0_3_is_an_agent_with_its_dependencies() {
 }
 
 #[test]
-fn a_card_of_1_0_has_interfaces() {
+fn card_1_0_interfaces_are_imported() {
     let card = json!({
         "name": "sum", "version": "1.0.0", "description": "Sums up",
         "supportedInterfaces": [
@@ -97,7 +103,7 @@ fn a_card_of_1_0_has_interfaces() {
 }
 
 #[test]
-fn metadata_is_left_out_only_where_it_is_what_is_refused() {
+fn metadata_is_dropped_only_if_rejected() {
     let card = |url: String, kept: Value| {
         imported(&json!({ "name": "My Bot", "url": url, "documentationUrl": kept }))
     };
@@ -106,7 +112,7 @@ fn metadata_is_left_out_only_where_it_is_what_is_refused() {
     assert_eq!(metadata["card"]["documentationUrl"], "https://d.example");
     assert_eq!(metadata["title"], "My Bot");
     let says = |found: &Imported, text: &str| lines(found).iter().any(|line| line.contains(text));
-    let (said, too_long) = ("the registry refuses its `metadata`", "/url: ");
+    let (said, too_long) = ("the registry rejects its `metadata`", "/url: ");
     assert!(says(&long, too_long) && !says(&long, said), "{:?}", lines(&long));
     let deep = || (0..100).fold(json!(1), |inner, _| json!([inner]));
     let refused = card("https://x.example".to_owned(), deep());
@@ -121,12 +127,12 @@ fn metadata_is_left_out_only_where_it_is_what_is_refused() {
 }
 
 #[test]
-fn a_card_that_lies_is_no_worse_than_a_poor_one() {
+fn hostile_card_never_fails() {
     for (nothing, expected) in [
         (json!(null), "the name is missing"),
         (json!({ "name": "" }), "the name is empty"),
         (json!({ "name": 7 }), "the name is the number 7, not a text"),
-        (json!({ "name": "検索" }), "`検索` cannot be made an agent's name"),
+        (json!({ "name": "検索" }), "`検索` cannot be used as an agent's name"),
     ] {
         let found = imported(&nothing);
         assert!(found.draft.is_empty(), "{nothing}");
@@ -149,7 +155,7 @@ fn a_card_that_lies_is_no_worse_than_a_poor_one() {
 }
 
 #[test]
-fn no_text_of_a_card_comes_in_unseen_and_none_speaks_for_the_registry() {
+fn all_card_texts_are_screened() {
     let found = imported(&json!({
         "name": "x", "version": "1.0.0", "description": "d", "url": "https://x.example",
         "protocolVersion": "0.3\u{200b}", "defaultInputModes": ["a\u{200b}"],
@@ -183,7 +189,7 @@ fn no_text_of_a_card_comes_in_unseen_and_none_speaks_for_the_registry() {
     }
 }
 
-/// Nearly every member of it is not as it should be.
+/// A card with mostly invalid members.
 fn odd_card() -> Value {
     json!({
         "name": "x", "version": 1.2, "description": { "en": "d" }, "url": "https://x.example",
@@ -200,7 +206,7 @@ fn odd_card() -> Value {
 }
 
 #[test]
-fn what_is_not_taken_of_a_card_is_kept_at_its_place() {
+fn unknown_members_are_kept_in_place() {
     let found = imported(&odd_card());
     let agent = &found.draft.agents[0];
     Document::parse(Kind::Agent, agent).unwrap();
@@ -232,7 +238,7 @@ fn what_is_not_taken_of_a_card_is_kept_at_its_place() {
 }
 
 #[test]
-fn what_is_not_taken_of_a_card_is_said() {
+fn unknown_members_are_reported() {
     let said = lines(&imported(&odd_card()));
     for expected in [
         "Person /version: `1.2` is a number, not an exact version",

@@ -1,5 +1,5 @@
-//! The types of a tool definition (2026-07-28, schema.ts, `Tool`). Clients that check types reject a
-//! whole list for one wrong definition.
+//! The types of a tool definition (2026-07-28, schema.ts, `Tool`). Clients that check types reject
+//! a whole list because of one invalid definition.
 
 use registry_core::decode::describe;
 use serde_json::Value;

@@ -5,13 +5,13 @@ use std::net::IpAddr;
 
 use serde_json::{Value, json};
 
-/// Hosts that mean something only inside of a network.
+/// Host suffixes of private networks.
 const LOCAL_SUFFIXES: [&str; 6] =
     [".localhost", ".local", ".internal", ".lan", ".home.arpa", ".test"];
 
-/// The remote of a streamable HTTP server at a public address; `None` for loopback and private addresses, and
-/// for a URL with a query, a user or a password, which may be secret. `headers` are the names of the headers
-/// that a client must send.
+/// The remote of a streamable HTTP server at a public address. `None` for loopback and private
+/// addresses, and for a URL with a query, a user or a password, which may be secret. `headers` are
+/// the names of the headers that a client must send.
 pub fn public_remote(url: &str, headers: &[String]) -> Option<Value> {
     let rest = url.strip_prefix("https://").or_else(|| url.strip_prefix("http://"))?;
     let authority = rest.split(['/', '?', '#']).next()?;

@@ -1,11 +1,11 @@
-//! A live tool's JSON Schema: whether it is of a size to look at.
+//! Size limits of a live tool's JSON Schema.
 
 use registry_core::{document::canonical_bytes, limits};
 use serde_json::Value;
 
-use crate::{Repairs, wording::worded_schema};
+use crate::{Repairs, screening::screen_schema};
 
-/// What happens to a schema that the registry would refuse.
+/// The repair of a schema that the registry would reject.
 pub(super) const LEFT_OUT: &str = "the schema was left out; mend it and add it";
 
 /// The schema with cleaned texts, if it can be used.
@@ -19,7 +19,7 @@ pub(super) fn usable(said: &Value, pointer: &str, repairs: &mut Repairs) -> Opti
         repairs.needed(pointer, "the schema is too deep or too big", LEFT_OUT);
         return None;
     }
-    Some(worded_schema(repairs, said, pointer))
+    Some(screen_schema(repairs, said, pointer))
 }
 
 fn depth(value: &Value) -> usize {

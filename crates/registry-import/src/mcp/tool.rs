@@ -11,14 +11,14 @@ use serde_json::{Map, Value, json};
 use super::{Common, kept, schema};
 use crate::{
     repair::quoted,
-    wording::{screened_members, worded},
+    screening::{screen_text, screened_members},
 };
 
-/// What of a tool is looked at by itself.
+/// Members of a tool with their own screening.
 const OWN: [&str; 5] = ["name", "title", "description", "inputSchema", "outputSchema"];
 
 impl Common {
-    /// The document of a tool; `None` where the registry could not take it in any form.
+    /// The document of a tool. `None`: the registry would reject it in any form.
     pub(super) fn tool<'a>(
         &mut self,
         tool: &Map<String, Value>,
@@ -41,11 +41,11 @@ impl Common {
         );
         if let Some(title) = tool["title"].as_str() {
             let at = format!("{pointer}/title");
-            put("title", worded(&mut self.repairs, title, &at, []).into());
+            put("title", screen_text(&mut self.repairs, title, &at, []).into());
         }
         if let Some(description) = tool["description"].as_str() {
             let at = format!("{pointer}/description");
-            put("description", worded(&mut self.repairs, description, &at, others).into());
+            put("description", screen_text(&mut self.repairs, description, &at, others).into());
         }
         for field in ["inputSchema", "outputSchema"] {
             let said = tool.get(field).filter(|schema| !schema.is_null());
@@ -101,8 +101,7 @@ impl Common {
         meta
     }
 
-    /// The document as it is or, where the registry would refuse it for its size or its numbers,
-    /// without what is too much.
+    /// The document, without the parts that exceed the registry's limits.
     fn acceptable(&mut self, mut document: Map<String, Value>, pointer: &str) -> Option<Value> {
         for field in ["", "metadata", "_meta", "outputSchema", "inputSchema", "annotations"] {
             if !field.is_empty() && document.remove(field).is_none() {
@@ -111,9 +110,9 @@ impl Common {
             let value = Value::Object(document.clone());
             let Err(problems) = Document::parse(Kind::Tool, &value) else { return Some(value) };
             let what = problems.first().map_or_else(String::new, |found| found.message.clone());
-            self.repairs.needed(pointer, what, "what is too much was left out");
+            self.repairs.needed(pointer, what, "the excess was left out");
         }
-        self.repairs.needed(pointer, "the registry cannot take it", "the tool was left out");
+        self.repairs.needed(pointer, "the registry would reject it", "the tool was left out");
         None
     }
 }

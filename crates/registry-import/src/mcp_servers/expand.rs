@@ -1,9 +1,12 @@
-//! Variables in texts: `${NAME}`, `${NAME:-DEFAULT}` (Claude Code), `${env:NAME}` and `${userHome}`
-//! (Cursor, VS Code).
+//! Variables in texts: `${NAME}`, `${NAME:-DEFAULT}` (Claude Code), `${env:NAME}`, `${userHome}` and
+//! `${workspaceFolder}` (Cursor, VS Code).
 //!
 //! Every other `${`, such as the shell expansion `${line#prefix}`, is literal text.
 
 use std::fmt;
+
+/// The variable of the workspace folder. It is not a variable of the environment.
+pub const WORKSPACE_FOLDER: &str = "workspaceFolder";
 
 /// A text with its variables replaced. Its `Debug` form omits the value, which may be a secret.
 #[derive(Clone, PartialEq, Eq)]
@@ -26,7 +29,7 @@ impl Expanded {
         let (prefix, rest) = self.written.split_once("${")?;
         let name = rest.strip_suffix('}')?;
         let name = variable_name(name);
-        is_name(name).then_some((prefix, name))
+        (is_name(name) && name != WORKSPACE_FOLDER).then_some((prefix, name))
     }
 
     /// Whether the text has a variable.
@@ -58,6 +61,11 @@ fn resolve(reference: &str, variable: &dyn Fn(&str) -> Option<String>) -> Result
         ));
     }
     let (name, default) = name_and_default(reference);
+    if name == WORKSPACE_FOLDER {
+        return variable(name).ok_or_else(|| {
+            "`${workspaceFolder}` is unknown here; write the path of the folder".to_owned()
+        });
+    }
     let value = variable(name).filter(|value| !value.is_empty() || default.is_none());
     value.or_else(|| default.map(str::to_owned)).ok_or_else(|| {
         format!(

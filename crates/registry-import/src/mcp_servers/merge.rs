@@ -17,6 +17,9 @@ pub struct Merged {
     owners: BTreeMap<String, Name>,
 }
 
+/// Number of conflicts that a summary names.
+const NAMED: usize = 10;
+
 /// A tool that is left out.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Conflict {
@@ -36,6 +39,32 @@ impl fmt::Display for Conflict {
             "the tool `{tool}` of {server} is left out: {owner} has a tool of this name; \
              `--tool-prefix always` keeps both as {owner}_{tool} and {server}_{tool}"
         )
+    }
+}
+
+/// One message about several conflicts. It names at most [`NAMED`] of them.
+pub fn summary(conflicts: &[Conflict]) -> Option<String> {
+    let (first, others) = conflicts.split_first()?;
+    if others.is_empty() {
+        return Some(first.to_string());
+    }
+    let named: Vec<_> = conflicts.iter().take(NAMED).map(Conflict::names).collect();
+    let more = match conflicts.len().saturating_sub(NAMED) {
+        0 => String::new(),
+        more => format!(", and {more} more"),
+    };
+    let (count, named) = (conflicts.len(), named.join(", "));
+    Some(format!(
+        "{count} tools are left out because earlier servers have tools of these names: \
+         {named}{more}; `--tool-prefix always` keeps all of them as SERVER_TOOL"
+    ))
+}
+
+impl Conflict {
+    /// The tool and its two servers.
+    fn names(&self) -> String {
+        let Self { tool, server, owner } = self;
+        format!("`{tool}` of {server} (also of {owner})")
     }
 }
 

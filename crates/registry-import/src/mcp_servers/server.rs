@@ -137,11 +137,17 @@ impl Reader<'_> {
                 "stdio" | "local" => url.is_none(),
                 "http" | "streamable-http" | "streamableHttp" | "sse" | "remote" => url.is_some(),
                 _ => {
-                    let message = format!("`{kind}` is not a type; write `stdio`, `http` or `sse`");
+                    let message = format!("`{kind}` is not a type; write `stdio` or `http`");
                     self.problem(&field.place, message);
                     return None;
                 }
             };
+            if kind == "sse" && is_known {
+                let message = "the type `sse` (HTTP+SSE of 2024-11-05) is not supported, and the \
+                     URL is called with Streamable HTTP; write `http` and the server's URL for \
+                     Streamable HTTP, which often ends with `/mcp`";
+                self.warning(&field.place, message);
+            }
             if !is_known {
                 let remedy = if url.is_some() { "`http`" } else { "`stdio`, or add `url`" };
                 let message =

@@ -44,7 +44,7 @@ fn three_forms_have_the_same_servers() {
         expanded_fields: Vec::new(),
     };
     for form in forms {
-        let found = McpServers { servers: vec![expected.clone()], problems: Vec::new() };
+        let found = McpServers { servers: vec![expected.clone()], ..McpServers::default() };
         assert_eq!(read(&form), found, "{form}");
     }
 }
@@ -92,7 +92,7 @@ fn invalid_servers_are_left_out_with_line_pointer_and_remedy() {
         (r#"{"command": "x", "autoStart": "no"}"#, "neither `true` nor `false`"),
         (r#"{"command": "x", "env": {"K": "${UNSET}"}}"#, "variable `UNSET` is not set; set it"),
         (r#"{"command": "x", "env": {"K": "${input:key}"}}"#, "VS Code only"),
-        (r#"{"command": "x", "args": ["${workspaceFolder}/a"]}"#, "`workspaceFolder` is not set"),
+        (r#"{"command": "x", "args": ["${workspaceFolder}/a"]}"#, "write the path of the folder"),
         (r#"{"command": "x", "args": [["a"]]}"#, "not a string"),
         (
             r#"{"command": "x", "env": {"A=B": "v"}}"#,
@@ -104,6 +104,75 @@ fn invalid_servers_are_left_out_with_line_pointer_and_remedy() {
         let found = problem(server);
         assert!(found.contains(expected), "{server}: {found}");
     }
+}
+
+#[test]
+fn sse_type_is_read_with_a_warning() {
+    let found = read(
+        "{\"mcpServers\": {\n\"a\": { \"type\": \"sse\", \"url\": \"http://h/sse\" },\n\"b\": { \"type\": \"http\", \"url\": \"http://h\" }}}",
+    );
+    assert_eq!((found.servers.len(), found.problems.len()), (2, 0));
+    let [warning] = &found.warnings[..] else { panic!("{found:?}") };
+    assert_eq!((warning.line, warning.pointer.as_str()), (2, "/mcpServers/a/type"));
+    assert!(warning.message.contains("not supported") && warning.message.contains("write `http`"));
+}
+
+#[test]
+fn workspace_folder_is_the_folder_above_the_settings() {
+    for (file, expected) in [
+        ("/w/app/.vscode/mcp.json", "/w/app"),
+        ("/w/app/.cursor/mcp.json", "/w/app"),
+        ("/w/app/mcp.json", "/w/app"),
+    ] {
+        assert_eq!(workspace_folder(Path::new(file)).unwrap(), Path::new(expected), "{file}");
+    }
+    let text = r#"{"servers": {"a": {"command": "${workspaceFolder}/run"}}}"#;
+    let folder = |name: &str| (name == WORKSPACE_FOLDER).then(|| "/w/app".to_owned());
+    let found = parse(text, &folder).unwrap();
+    let Transport::Stdio { command, .. } = &found.servers[0].transport else { panic!("{found:?}") };
+    assert_eq!(command, "/w/app/run");
+    let text = expand::expand("${workspaceFolder}", &folder).unwrap();
+    assert_eq!(text.variable(), None);
+}
+
+#[test]
+fn both_server_lists_of_a_file_are_read() {
+    let found = read(
+        r#"{"servers": {"a": {"command": "1"}, "b": {"command": "2"}}, "mcpServers": {"a": {"command": "3"}}}"#,
+    );
+    let names: Vec<_> = found.servers.iter().map(|server| server.name.as_str()).collect();
+    assert_eq!(names, ["a", "b"]);
+    let [problem] = &found.problems[..] else { panic!("{found:?}") };
+    assert_eq!(problem.pointer, "/servers/a");
+    assert!(problem.message.contains("is the name of an earlier server"), "{problem}");
+}
+
+#[test]
+fn servers_of_projects_are_reported() {
+    let projects = r#""projects": {"/w": {"mcpServers": {"b": {"command": "2"}}}, "/v": {}}"#;
+    let found = read(&format!(r#"{{"mcpServers": {{"a": {{"command": "1"}}}}, {projects}}}"#));
+    assert_eq!(found.servers.len(), 1);
+    let [warning] = &found.warnings[..] else { panic!("{found:?}") };
+    assert_eq!(warning.pointer, "/projects");
+    assert!(warning.message.contains("copy the servers"), "{warning}");
+    let only = parse(&format!(r#"{{"mcpServers": {{}}, {projects}}}"#), &variable);
+    assert_eq!(only, Err(InvalidFile::OnlyProjects));
+    let none = read(r#"{"mcpServers": {"a": {"command": "1"}}, "projects": {"/v": {}}}"#);
+    assert_eq!(none.warnings, []);
+}
+
+#[test]
+fn summary_names_ten_conflicts() {
+    let name = |name: &str| Name::parse(Kind::Server, name).unwrap();
+    let conflict =
+        |i: usize| Conflict { tool: format!("t{i}"), server: name("b"), owner: name("a") };
+    let conflicts: Vec<_> = (0..12).map(conflict).collect();
+    assert_eq!(summary(&[]), None);
+    assert_eq!(summary(&conflicts[..1]).unwrap(), conflicts[0].to_string());
+    let all = summary(&conflicts).unwrap();
+    assert!(all.starts_with("12 tools are left out"), "{all}");
+    assert!(all.contains("`t9` of b (also of a), and 2 more;"), "{all}");
+    assert!(!all.contains("`t10`") && all.contains("--tool-prefix always"), "{all}");
 }
 
 #[test]

@@ -1,11 +1,11 @@
-//! The file of `config init` has every option of the parser, in a form that parses.
+//! The template of `config init` contains every option of the parser in valid form.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::*;
 use crate::config::{TEMPLATE, yaml};
 
-/// The template with every option set. `alternatives` sets those, too.
+/// The template with every option set. `alternatives` also sets alternatives.
 fn set(alternatives: bool) -> String {
     let is_option = |line: &str| line.starts_with('#') && !line.starts_with("# ") && line != "#";
     let set = |line: &str| {
@@ -29,7 +29,7 @@ fn problems(text: &str) -> Vec<Problem> {
     parsed.err().map(|invalid| invalid.problems).unwrap_or_default()
 }
 
-/// Adds an unknown field to every mapping, so that the parser says which fields it knows there.
+/// Adds an unknown field to every mapping, so that the parser reports the fields it knows.
 fn with_unknown_fields(node: &yaml::Node) -> String {
     match &node.value {
         yaml::Value::Map(fields) => {
@@ -55,7 +55,7 @@ fn quoted(text: &str) -> String {
     serde_json::Value::from(text).to_string()
 }
 
-/// The names of the fields at each path, list items together.
+/// The field names at each path. List items are merged.
 fn fields(node: &yaml::Node, path: &str, found: &mut BTreeMap<String, BTreeSet<String>>) {
     match &node.value {
         yaml::Value::Map(members) => {
@@ -73,14 +73,14 @@ fn fields(node: &yaml::Node, path: &str, found: &mut BTreeMap<String, BTreeSet<S
     }
 }
 
-/// A path without the numbers of list items.
+/// A path without list indexes.
 fn without_numbers(path: &str) -> String {
     let digits_removed: String = path.chars().filter(|c| !c.is_ascii_digit()).collect();
     format!(".{digits_removed}").trim_end_matches(".unknownField").to_owned()
 }
 
 #[test]
-fn template_parses_with_a_registry() {
+fn template_parses_with_registry() {
     let registry = Some("grpc://127.0.0.1:7070".to_owned());
     let args = Args { registry, ..Args::default() };
     let config = Config::parse(Path::new("gateway.yaml"), TEMPLATE, &args).unwrap();
@@ -89,7 +89,7 @@ fn template_parses_with_a_registry() {
 
 #[test]
 fn template_parses_with_every_option_set() {
-    // The files of the examples do not exist.
+    // The example files do not exist.
     let is_missing = |problem: &Problem| {
         problem.message.contains("No such file") || problem.message.contains("/etc/gateway-agent/")
     };
@@ -99,19 +99,21 @@ fn template_parses_with_every_option_set() {
 }
 
 #[test]
-fn template_has_every_option_of_the_parser() {
+fn template_contains_every_option() {
     let tree = yaml::parse(&set(true)).expect("YAML");
     let mut written = BTreeMap::new();
     fields(&tree, "", &mut written);
     let mut known = 0;
     let mut missing = Vec::new();
     for problem in problems(&with_unknown_fields(&tree)) {
-        let Some(names) = problem.message.strip_prefix("unknown field; here go ") else { continue };
-        // In one mapping, an alternative may exclude other fields.
+        let Some(names) = problem.message.strip_prefix("unknown field; expected one of ") else {
+            continue;
+        };
+        // An alternative can exclude other fields of the mapping.
         if !problem.field.ends_with("unknownField") {
             continue;
         }
-        // The head of the file describes the form of secrets.
+        // The introduction of the template describes secrets.
         if names == "prefix, file, env" {
             continue;
         }

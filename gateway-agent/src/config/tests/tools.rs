@@ -1,6 +1,6 @@
-//! What is checked of single tools, and which entry goes before which.
+//! Validation overrides of single tools and their precedence.
 
-use gateway_policy::{Checks, Mode};
+use gateway_policy::{ValidationMode, ValidationModes};
 
 use super::parse;
 
@@ -13,21 +13,31 @@ fn with(tools: &str) -> String {
 }
 
 #[test]
-fn the_most_exact_entry_goes_before_the_others_field_by_field() {
+fn exact_entry_precedes_others_per_field() {
     let tools = "[{ tool: a, inputValidation: ignore, outputValidation: deny }, \
                  { tool: a@2.0.0, inputValidation: warn }, { tool: b@1.0.0, contractDrift: ignore }, \
                  { tool: agent/x/c, outputValidation: warn }]";
     let rules = parse(&with(tools)).unwrap().registry.check_rules();
-    let of = |key: &str| rules.of(&key.parse().unwrap());
-    let all = Checks { input: Mode::Error, output: Mode::Ignore, contract: Mode::Error };
+    let of = |key: &str| rules.for_tool(&key.parse().unwrap());
+    let all = ValidationModes {
+        input: ValidationMode::Error,
+        output: ValidationMode::Ignore,
+        contract: ValidationMode::Error,
+    };
     for (tool, checks) in [
-        ("tool/a@1.0.0", Checks { input: Mode::Ignore, output: Mode::Error, ..all }),
-        ("tool/a@2.0.0", Checks { input: Mode::Warn, output: Mode::Error, ..all }),
-        ("tool/b@1.0.0", Checks { contract: Mode::Ignore, ..all }),
+        (
+            "tool/a@1.0.0",
+            ValidationModes { input: ValidationMode::Ignore, output: ValidationMode::Error, ..all },
+        ),
+        (
+            "tool/a@2.0.0",
+            ValidationModes { input: ValidationMode::Warn, output: ValidationMode::Error, ..all },
+        ),
+        ("tool/b@1.0.0", ValidationModes { contract: ValidationMode::Ignore, ..all }),
         ("tool/b@1.0.1", all),
         ("tool/c@2.0.0", all),
         ("server/a@2.0.0", all),
-        ("agent/x/c@1.0.0", Checks { output: Mode::Warn, ..all }),
+        ("agent/x/c@1.0.0", ValidationModes { output: ValidationMode::Warn, ..all }),
         ("agent/x/d@1.0.0", all),
         ("agent/a@1.0.0", all),
     ] {
@@ -36,7 +46,7 @@ fn the_most_exact_entry_goes_before_the_others_field_by_field() {
 }
 
 #[test]
-fn what_is_wrong_in_an_entry_is_told_at_its_place() {
+fn invalid_entry_is_reported_at_its_line() {
     let at = "line 4: registry.validation.runtime.tools";
     for (tools, problem) in [
         ("[{ inputValidation: warn }]", "[0].tool: missing; it names a tool"),

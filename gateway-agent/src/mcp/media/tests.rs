@@ -1,4 +1,4 @@
-//! Media types.
+//! Content negotiation.
 
 use http::Request;
 
@@ -13,7 +13,7 @@ fn headers(pairs: &[(&'static str, &'static str)]) -> HeaderMap {
 }
 
 #[test]
-fn the_client_must_read_both_kinds_of_answer() {
+fn client_must_accept_both_response_types() {
     let media = |accept: &'static [&'static str]| {
         let mut pairs = vec![("content-type", "application/json"), ("mcp-session-id", "x")];
         pairs.extend(accept.iter().map(|value| ("accept", *value)));
@@ -29,7 +29,7 @@ fn the_client_must_read_both_kinds_of_answer() {
 }
 
 #[test]
-fn plain_request_is_answered_in_json() {
+fn plain_request_gets_json() {
     let media = |accept: &[&'static str]| {
         let mut pairs = vec![("content-type", "application/json")];
         pairs.extend(accept.iter().map(|value| ("accept", *value)));
@@ -45,7 +45,7 @@ fn plain_request_is_answered_in_json() {
 }
 
 #[test]
-fn the_body_must_be_json() {
+fn body_must_be_json() {
     let media = |content: Option<&'static str>| {
         let mut pairs = vec![("accept", "*/*")];
         pairs.extend(content.map(|content| ("content-type", content)));

@@ -1,4 +1,4 @@
-//! HTTP responses from bytes, without copying large ones.
+//! HTTP responses from bytes, without copies of large ones.
 
 use std::{
     array,
@@ -15,32 +15,29 @@ use bytes::Bytes;
 use http::{HeaderValue, StatusCode, header::CONTENT_TYPE};
 use http_body::{Frame, SizeHint};
 
-/// A response and how long its body is.
+/// A response and the size of its body.
 #[derive(Debug)]
-pub(crate) struct Answer {
-    /// The response.
+pub(crate) struct SizedResponse {
     pub response: Response,
-    /// The size of its body.
     pub bytes: usize,
 }
 
-impl IntoResponse for Answer {
+impl IntoResponse for SizedResponse {
     fn into_response(self) -> Response {
         self.response
     }
 }
 
-/// A JSON response.
-pub(super) fn json(status: StatusCode, body: Bytes) -> Answer {
+pub(super) fn json(status: StatusCode, body: Bytes) -> SizedResponse {
     let bytes = body.len();
-    Answer { response: respond(status, Body::from(body)), bytes }
+    SizedResponse { response: respond(status, Body::from(body)), bytes }
 }
 
-/// A JSON response in three parts, of which the middle one may be large and shared.
-pub(super) fn json_parts(parts: [Bytes; 3]) -> Answer {
-    let parts = Parts::new(parts);
+/// A JSON response of three parts. The middle part can be large and shared.
+pub(super) fn json_parts(parts: [Bytes; 3]) -> SizedResponse {
+    let parts = PartsBody::new(parts);
     let bytes = usize::try_from(parts.left).unwrap_or(usize::MAX);
-    Answer { response: respond(StatusCode::OK, Body::new(parts)), bytes }
+    SizedResponse { response: respond(StatusCode::OK, Body::new(parts)), bytes }
 }
 
 fn respond(status: StatusCode, body: Body) -> Response {
@@ -51,46 +48,46 @@ fn respond(status: StatusCode, body: Body) -> Response {
     response
 }
 
-/// A notification was taken.
-pub(crate) fn accepted() -> Answer {
+/// 202, for notifications and responses of the client.
+pub(crate) fn accepted() -> SizedResponse {
     empty(StatusCode::ACCEPTED)
 }
 
-/// Something was deleted.
-pub(crate) fn no_content() -> Answer {
+/// 204, for a deleted session.
+pub(crate) fn no_content() -> SizedResponse {
     empty(StatusCode::NO_CONTENT)
 }
 
-/// What a request gets that its own sender cancelled: an event stream that has already ended,
-/// because there is nothing to say and a client that did not mean it can tell.
-pub(crate) fn cancelled() -> Answer {
+/// The response to a cancelled request: an empty event stream, because JSON-RPC has no response for
+/// it.
+pub(crate) fn cancelled() -> SizedResponse {
     let mut answer = empty(StatusCode::OK);
     let stream = HeaderValue::from_static("text/event-stream");
     answer.response.headers_mut().insert(CONTENT_TYPE, stream);
     answer
 }
 
-fn empty(status: StatusCode) -> Answer {
+fn empty(status: StatusCode) -> SizedResponse {
     let mut response = Response::new(Body::empty());
     *response.status_mut() = status;
-    Answer { response, bytes: 0 }
+    SizedResponse { response, bytes: 0 }
 }
 
-/// A body of three parts with a known length.
+/// A body of three parts with known length.
 #[derive(Debug)]
-struct Parts {
+struct PartsBody {
     parts: array::IntoIter<Bytes, 3>,
     left: u64,
 }
 
-impl Parts {
+impl PartsBody {
     fn new(parts: [Bytes; 3]) -> Self {
         let left = parts.iter().map(|part| part.len() as u64).sum();
         Self { parts: parts.into_iter(), left }
     }
 }
 
-impl http_body::Body for Parts {
+impl http_body::Body for PartsBody {
     type Data = Bytes;
     type Error = Infallible;
 

@@ -1,9 +1,9 @@
-//! URIs and task ids in results, under the names that callers know (`gateway_protocol::naming`).
+//! Rewrites URIs and task ids in results to the callers' names (`gateway_protocol::naming`).
 //!
-//! Only the places that the specification names are looked at: resource links, embedded resources,
-//! contents, the id of a task, and the result that is embedded in one. Other members of
-//! a task, and of `_meta`, that contain the server's id of the task are null. Texts and
-//! structured content are not changed.
+//! Only members that the specification defines are rewritten: resource links, embedded resources,
+//! contents, the id of a task, and the result embedded in a task. Other members of a task and of
+//! `_meta` that contain the server's task id become null. Texts and structured content are
+//! unchanged.
 
 use gateway_protocol::{
     jsonrpc::{Object, ObjectWriter, write_string},
@@ -16,17 +16,17 @@ use serde_json::value::RawValue;
 
 use crate::pipeline::TaskNames;
 
-/// The names that a caller knows; what has none stays as it is.
+/// The callers' names. Without an entry, names stay unchanged.
 #[derive(Clone, Copy)]
-pub(super) struct Names<'a> {
+pub(super) struct CallerNames<'a> {
     pub(super) resources: Option<&'a ResourceNames>,
     pub(super) tasks: Option<&'a TaskNames>,
 }
 
-/// A result with other names; `None` where nothing changes.
+/// Rewrites a result. `None`: nothing changed.
 pub(super) fn renamed(
     result: &RawValue,
-    Names { resources, tasks }: Names<'_>,
+    CallerNames { resources, tasks }: CallerNames<'_>,
 ) -> Option<Box<RawValue>> {
     if resources.is_none() && tasks.is_none() {
         return None;
@@ -38,22 +38,22 @@ pub(super) fn renamed(
     let is_task = Object::parse(result).is_ok_and(|members| members.find("taskId").is_some());
     let changed = object(result, |name, value| match name {
         "taskId" => Some(quoted(&tasks?.known(&string(value)?))),
-        "statusMessage" => tasks?.in_text(&string(value)?).map(|text| quoted(&text)),
-        // The task of a 2025-11-25 `tools/call`.
+        "statusMessage" => tasks?.rewrite_text(&string(value)?).map(|text| quoted(&text)),
+        // The task of a `tools/call` in 2025-11-25.
         "task" => tasks.and_then(|tasks| {
             object(value, |name, value| match name {
                 "taskId" => Some(quoted(&tasks.known(&string(value)?))),
-                "statusMessage" => tasks.in_text(&string(value)?).map(|text| quoted(&text)),
-                _ => tasks.is_in(value.get()).then(|| "null".to_owned()),
+                "statusMessage" => tasks.rewrite_text(&string(value)?).map(|text| quoted(&text)),
+                _ => tasks.contains_server_id(value.get()).then(|| "null".to_owned()),
             })
         }),
         "_meta" => without_task(value, tasks?),
-        // What a task that has ended gave is a result itself.
+        // A completed task embeds the result of its tool.
         "result" if is_task => object(value, |name, value| match name {
             "_meta" => unreserved(value),
             _ => part(name, value, resources),
         }),
-        _ if is_task && tasks.is_some_and(|tasks| tasks.is_in(value.get())) => {
+        _ if is_task && tasks.is_some_and(|tasks| tasks.contains_server_id(value.get())) => {
             Some("null".to_owned())
         }
         _ => part(name, value, resources),
@@ -61,11 +61,11 @@ pub(super) fn renamed(
     RawValue::from_string(changed).ok()
 }
 
-/// A `_meta` with the task under the id that the caller knows, and without other values that contain
-/// the server's id of it; `None` where nothing changes.
+/// A `_meta` with the caller's task id, and without values that contain the server's id. `None`:
+/// unchanged.
 fn without_task(meta: &RawValue, tasks: &TaskNames) -> Option<String> {
     object(meta, |name, value| {
-        if !tasks.is_in(value.get()) {
+        if !tasks.contains_server_id(value.get()) {
             return None;
         }
         let known = tasks.id().filter(|_| name == RELATED_TASK);
@@ -76,7 +76,7 @@ fn without_task(meta: &RawValue, tasks: &TaskNames) -> Option<String> {
     })
 }
 
-/// A `_meta` without what is reserved; `None` where it has nothing of that.
+/// A `_meta` without reserved keys. `None`: unchanged.
 fn unreserved(meta: &RawValue) -> Option<String> {
     let members = Object::parse(meta).ok()?;
     let mut kept = ObjectWriter::with_capacity(meta.get().len());
@@ -91,7 +91,7 @@ fn unreserved(meta: &RawValue) -> Option<String> {
     is_changed.then(|| kept.finish_string())
 }
 
-/// A member of a result that has URIs in it.
+/// Rewrites a member that can contain URIs.
 fn part(name: &str, value: &RawValue, resources: Option<&ResourceNames>) -> Option<String> {
     match name {
         "content" => blocks(value, resources),
@@ -105,7 +105,7 @@ fn part(name: &str, value: &RawValue, resources: Option<&ResourceNames>) -> Opti
     }
 }
 
-/// One block of content, or a list of them.
+/// Rewrites one content block or a list of them.
 fn blocks(raw: &RawValue, resources: Option<&ResourceNames>) -> Option<String> {
     if raw.get().starts_with('[') {
         list(raw, |block| self::block(block, resources))
@@ -122,7 +122,7 @@ fn block(raw: &RawValue, resources: Option<&ResourceNames>) -> Option<String> {
     })
 }
 
-/// An object with a `uri`.
+/// Rewrites the `uri` of an object.
 fn located(raw: &RawValue, resources: Option<&ResourceNames>) -> Option<String> {
     object(raw, |name, value| (name == "uri").then(|| uri(value, resources)).flatten())
 }
@@ -143,7 +143,7 @@ fn quoted(text: &str) -> String {
     String::from_utf8(out).unwrap_or_default()
 }
 
-/// An object with some values replaced; `None` where none is.
+/// Replaces values of an object. `None`: unchanged.
 fn object(raw: &RawValue, change: impl Fn(&str, &RawValue) -> Option<String>) -> Option<String> {
     let members = Object::parse(raw).ok()?;
     let mut out = ObjectWriter::with_capacity(raw.get().len() + 64);
@@ -160,7 +160,7 @@ fn object(raw: &RawValue, change: impl Fn(&str, &RawValue) -> Option<String>) ->
     is_changed.then(|| out.finish_string())
 }
 
-/// A list with some entries replaced; `None` where none is.
+/// Replaces entries of a list. `None`: unchanged.
 fn list(raw: &RawValue, change: impl Fn(&RawValue) -> Option<String>) -> Option<String> {
     let entries: Vec<&RawValue> = serde_json::from_str(raw.get()).ok()?;
     let changed: Vec<Option<String>> = entries.iter().map(|entry| change(entry)).collect();
@@ -187,12 +187,12 @@ mod tests {
         let raw = RawValue::from_string(text.to_owned()).unwrap();
         let prefix = Prefix::parse("docs").unwrap();
         let names = ResourceNames { prefix, interfaces: Arc::default() };
-        let known = Names { resources: Some(&names), tasks: None };
+        let known = CallerNames { resources: Some(&names), tasks: None };
         renamed(&raw, known).map(|raw| raw.get().to_owned())
     }
 
     #[test]
-    fn only_what_is_a_name_changes() {
+    fn rename_changes_only_uri_members() {
         let text = r#"{"content":[{"type":"text","text":"\"uri\":\"a:1\""},{"type":"resource_link","uri":"a:1","n":1.0},{"type":"resource","resource":{"uri":"b:2","text":"t"}}],"x":{"uri":"c:3"}}"#;
         let changed = r#"{"content":[{"type":"text","text":"\"uri\":\"a:1\""},{"type":"resource_link","uri":"docs+a:1","n":1.0},{"type":"resource","resource":{"uri":"docs+b:2","text":"t"}}],"x":{"uri":"c:3"}}"#;
         assert_eq!(rename(text).as_deref(), Some(changed));

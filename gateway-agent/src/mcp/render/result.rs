@@ -1,15 +1,14 @@
-//! Results as each era wants them, put together from raw bytes.
+//! Results in the form of each protocol era, assembled from raw bytes.
 //!
-//! A tool's own result is passed on as it came; only what an era adds or does not know changes:
-//! `resultType`, and in `_meta` the keys that the protocol and this gateway reserve, because there
-//! an upstream could pose as this gateway. A result that a stale catalog decided says so in
-//! `_meta`; others do not, so that they need not be rewritten.
+//! A tool's result is forwarded unchanged, except for members that one era adds or lacks:
+//! `resultType`, and reserved keys of `_meta`, with which an upstream could impersonate the
+//! gateway. Results that a stale catalog authorized carry its age in `_meta`.
 
 use std::time::Duration;
 
 use bytes::Bytes;
-use gateway_compose::Failed;
-use gateway_policy::{Stale, seconds};
+use gateway_compose::CompositionError;
+use gateway_policy::{StaleCatalog, format_age};
 use gateway_protocol::{
     content,
     jsonrpc::{self, Id, Object, ObjectWriter},
@@ -20,15 +19,15 @@ use registry_core::entity::tool::is_reserved_meta_key;
 use serde_json::value::RawValue;
 
 use super::{
-    http::{Answer, json, json_parts},
-    names::{self, Names},
+    http::{SizedResponse, json, json_parts},
+    names::{self, CallerNames},
 };
 use crate::{
-    pipeline::{Outcome, TaskNames, message},
+    pipeline::{OperationResult, TaskNames, message},
     view::Listing,
 };
 
-/// How this gateway calls itself.
+/// The gateway's `serverInfo`.
 macro_rules! server_info {
     () => {
         concat!(
@@ -39,41 +38,40 @@ macro_rules! server_info {
     };
 }
 
-/// The gateway's `serverInfo`.
 pub(crate) const SERVER_INFO: &str = server_info!();
-/// The member of a modern `_meta` that says who answers.
+/// The member of a stateless `_meta` that identifies the server.
 pub(crate) const MODERN_META: &str =
     concat!(r#""io.modelcontextprotocol/serverInfo":"#, server_info!());
-/// What every modern result says.
+/// The members of every stateless result.
 const MODERN: &str =
     concat!(r#""_meta":{"io.modelcontextprotocol/serverInfo":"#, server_info!(), "}");
-/// What a complete modern result says.
+/// The members of a complete stateless result.
 const MODERN_COMPLETE: &str = concat!(
     r#""resultType":"complete","_meta":{"io.modelcontextprotocol/serverInfo":"#,
     server_info!(),
     "}"
 );
-/// What a modern list says besides: it differs from caller to caller, and may change at any moment.
+/// The members of a stateless list: it differs per caller and can change at any time.
 const MODERN_LIST: &str = r#""ttlMs":0,"cacheScope":"private","#;
 
-/// Where `_meta` tells of the catalog that decided.
+/// The `_meta` key for the catalog of a decision.
 const CATALOG: &str = "registry/catalog";
-/// Where `_meta` tells what was done of a composition.
+/// The `_meta` key for the executed steps of a composition.
 const STEPS: &str = "registry/steps";
 /// The `_meta` key of a failed composition's error: its step, reason and message.
 const FAILURE: &str = "registry/failure";
 
-/// The key of the text that a model reads while a task runs (2025-11-25). Upstreams write it like the
-/// result.
+/// The key of the text that models read while a task runs (2025-11-25). It is content of the
+/// upstream, like the result.
 const IMMEDIATE: &str = "io.modelcontextprotocol/model-immediate-response";
 
-/// A result that is JSON text already.
-pub(crate) fn raw(id: Id<'_>, result: &str) -> Answer {
+/// A result that is already JSON.
+pub(crate) fn raw(id: Id<'_>, result: &str) -> SizedResponse {
     json(StatusCode::OK, jsonrpc::result(id, result))
 }
 
-/// One page of `tools/list`. The page itself is not copied.
-pub(crate) fn listing(id: Id<'_>, era: Era, listing: Listing) -> Answer {
+/// One page of `tools/list`, without a copy of the page.
+pub(crate) fn listing(id: Id<'_>, era: Era, listing: Listing) -> SizedResponse {
     let head = match era {
         Era::Modern => [MODERN_LIST, MODERN_COMPLETE, ","],
         Era::Legacy => [""; 3],
@@ -81,19 +79,18 @@ pub(crate) fn listing(id: Id<'_>, era: Era, listing: Listing) -> Answer {
     let (id, head) = (id.as_raw(), head.concat());
     let start = format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{{{head}"tools":"#);
     let end = match listing.next {
-        // A cursor needs no escapes.
+        // A cursor contains no characters to escape.
         Some(next) => Bytes::from(format!(r#","nextCursor":"{}"}}}}"#, next.to_text())),
         None => Bytes::from_static(b"}}"),
     };
     json_parts([Bytes::from(start), listing.tools, end])
 }
 
-/// One page of another list.
 pub(crate) fn entries(
     id: Id<'_>,
     era: Era,
     (name, page, next): (&str, &[&RawValue], Option<String>),
-) -> Answer {
+) -> SizedResponse {
     let bytes: usize = page.iter().map(|raw| raw.get().len() + 1).sum();
     let mut list = String::with_capacity(bytes + 2);
     for raw in page {
@@ -114,8 +111,13 @@ pub(crate) fn entries(
     raw(id, &result.finish_string())
 }
 
-/// The result of something besides tools, as the caller's era and names want it.
-pub(crate) fn relayed(id: Id<'_>, era: Era, method: Method, outcome: &Outcome) -> Answer {
+/// The result of a forwarded request, in the caller's era and names.
+pub(crate) fn relayed(
+    id: Id<'_>,
+    era: Era,
+    method: Method,
+    outcome: &OperationResult,
+) -> SizedResponse {
     let result = &outcome.result;
     let mut added = added(outcome);
     if method == Method::TaskResult
@@ -129,8 +131,7 @@ pub(crate) fn relayed(id: Id<'_>, era: Era, method: Method, outcome: &Outcome) -
     finished(rewritten(out, (era, method), result, &added))
 }
 
-/// The start of the answer with a result, with room for the rest: results may be large, so the
-/// answer is written once.
+/// The start of a response, with capacity for the rest: large results are written once.
 fn started(id: Id<'_>, result: &RawResult) -> Vec<u8> {
     let (raw, id) = (result.result.get(), id.as_raw());
     let mut out = Vec::with_capacity(raw.len() + id.len() + 512);
@@ -140,13 +141,13 @@ fn started(id: Id<'_>, result: &RawResult) -> Vec<u8> {
     out
 }
 
-fn finished(mut out: Vec<u8>) -> Answer {
+fn finished(mut out: Vec<u8>) -> SizedResponse {
     out.push(b'}');
     json(StatusCode::OK, Bytes::from(out))
 }
 
-/// What a server says of a task, as the parameters of `notifications/tasks`, without `_meta`.
-pub(crate) fn task(outcome: &Outcome) -> String {
+/// The state of a task, as parameters of `notifications/tasks` without `_meta`.
+pub(crate) fn task(outcome: &OperationResult) -> String {
     let renamed = renamed(outcome);
     let result = renamed.as_ref().unwrap_or(&outcome.result);
     let members = Object::parse(&result.result).unwrap_or_default();
@@ -159,34 +160,38 @@ pub(crate) fn task(outcome: &Outcome) -> String {
     task.finish_string()
 }
 
-/// The result with URIs and tasks under the names that the caller knows, where they differ.
-fn renamed(outcome: &Outcome) -> Option<RawResult> {
+/// The result with the caller's URIs and task ids, if any differ.
+fn renamed(outcome: &OperationResult) -> Option<RawResult> {
     let result = &outcome.result;
-    let known = Names { resources: outcome.names.as_ref(), tasks: outcome.tasks.as_ref() };
+    let known = CallerNames { resources: outcome.names.as_ref(), tasks: outcome.tasks.as_ref() };
     let changed = names::renamed(&result.result, known)?;
     Some(RawResult { result: changed, ..*result })
 }
 
-/// A result with `isError` that the gateway itself gives.
-pub(crate) fn failed(id: Id<'_>, era: Era, text: &str) -> Answer {
-    let content = content::of_text(text);
+/// A result with `isError` of the gateway itself.
+pub(crate) fn failed(id: Id<'_>, era: Era, text: &str) -> SizedResponse {
+    let content = content::text_content(text);
     let mut result = ObjectWriter::with_capacity(content.len() + 256);
     result.raw("content", &content).raw("isError", "true");
     let result = result.finish_string();
-    raw(id, &dressed(era, &result))
+    raw(id, &with_era_members(era, &result))
 }
 
-/// The refusal of a call for which the catalog is too old: in words, and in `_meta` for programs.
-pub(crate) fn too_old(id: Id<'_>, era: Era, tool: &str, stale: &Stale) -> Answer {
-    let Stale { age, limit, is_read_only } = stale;
-    let kind =
-        if *is_read_only { "even tools that only read" } else { "tools that may change something" };
+/// The result for a call that the age of the catalog forbids: as text, and in `_meta` for programs.
+pub(crate) fn stale_catalog(
+    id: Id<'_>,
+    era: Era,
+    tool: &str,
+    stale: &StaleCatalog,
+) -> SizedResponse {
+    let StaleCatalog { age, limit, is_read_only } = stale;
+    let kind = if *is_read_only { "calls of all tools" } else { "tools that may change something" };
     let text = format!(
-        "{tool} was not called, nothing was done: what may be called was last confirmed by the \
-         registry {} ago, and this gateway refuses {kind} from {} on. Try again later, or tell the \
-         gateway's operator that its registry is out of reach.",
-        seconds(*age),
-        seconds(*limit),
+        "{tool} was not called: the registry last confirmed the catalog {} ago, and this gateway \
+         rejects {kind} after {}. Retry later, or report to the gateway's operator that the \
+         registry is unreachable.",
+        format_age(*age),
+        format_age(*limit),
     );
     let seconds = |time: Option<Duration>| {
         time.map_or_else(|| "null".to_owned(), |time| time.as_secs().to_string())
@@ -195,25 +200,24 @@ pub(crate) fn too_old(id: Id<'_>, era: Era, tool: &str, stale: &Stale) -> Answer
     catalog.raw("reason", r#""STALE_CATALOG""#);
     catalog.raw("ageSeconds", &seconds(*age)).raw("maxAgeSeconds", &seconds(*limit));
     let catalog = catalog.finish_string();
-    let meta = own_meta(era, &Object::default(), &[(CATALOG, catalog)]).unwrap_or_default();
+    let meta = meta_with(era, &Object::default(), &[(CATALOG, catalog)]).unwrap_or_default();
     let mut result = ObjectWriter::with_capacity(text.len() + 512);
     if era == Era::Modern {
         result.raw("resultType", r#""complete""#);
     }
-    result.raw("_meta", &meta).raw("content", &content::of_text(&text)).raw("isError", "true");
+    result.raw("_meta", &meta).raw("content", &content::text_content(&text)).raw("isError", "true");
     raw(id, &result.finish_string())
 }
 
-/// Puts what an era wants at the start of an object that has none of it.
-fn dressed(era: Era, object: &str) -> String {
+/// Adds the members of an era to a JSON object.
+fn with_era_members(era: Era, object: &str) -> String {
     match (era, object.strip_prefix('{')) {
         (Era::Modern, Some(rest)) => format!("{{{MODERN_COMPLETE},{rest}"),
         _ => object.to_owned(),
     }
 }
 
-/// The result of a tool.
-pub(crate) fn tool(id: Id<'_>, era: Era, outcome: &Outcome) -> Answer {
+pub(crate) fn tool(id: Id<'_>, era: Era, outcome: &OperationResult) -> SizedResponse {
     let renamed = renamed(outcome);
     let result = renamed.as_ref().unwrap_or(&outcome.result);
     let added = added(outcome);
@@ -233,25 +237,30 @@ pub(crate) fn tool(id: Id<'_>, era: Era, outcome: &Outcome) -> Answer {
 
 /// The result of a failed composition: the message as text, the error and the steps in `_meta`.
 ///
-/// `structuredContent` must match the tool's `outputSchema` even beside `isError`: the TypeScript SDK
-/// validates both and throws.
-pub(crate) fn unfinished(id: Id<'_>, era: Era, tool: &str, failed: &Failed) -> Answer {
-    let text = message::unfinished(tool, &failed.failure);
+/// `structuredContent` must match the tool's `outputSchema` even beside `isError`: the TypeScript
+/// SDK validates both and throws.
+pub(crate) fn failed_composition(
+    id: Id<'_>,
+    era: Era,
+    tool: &str,
+    failed: &CompositionError,
+) -> SizedResponse {
+    let text = message::failed_composition(tool, &failed.failure);
     let steps = serde_json::to_string(&failed.steps).unwrap_or_default();
     let failure = failed.failure.to_value().to_string();
     let mut result = ObjectWriter::with_capacity(text.len() + failure.len() + steps.len() + 512);
     if era == Era::Modern {
         result.raw("resultType", r#""complete""#);
     }
-    if let Some(meta) = own_meta(era, &Object::default(), &[(FAILURE, failure), (STEPS, steps)]) {
+    if let Some(meta) = meta_with(era, &Object::default(), &[(FAILURE, failure), (STEPS, steps)]) {
         result.raw("_meta", &meta);
     }
-    result.raw("content", &content::of_text(&text)).raw("isError", "true");
+    result.raw("content", &content::text_content(&text)).raw("isError", "true");
     raw(id, &result.finish_string())
 }
 
-/// What is said of a result in `_meta`.
-fn added(outcome: &Outcome) -> Vec<(&'static str, String)> {
+/// The keys that the gateway adds to `_meta`.
+fn added(outcome: &OperationResult) -> Vec<(&'static str, String)> {
     let mut added = Vec::new();
     if outcome.freshness.is_stale() {
         added.push((CATALOG, dated(outcome)));
@@ -263,8 +272,8 @@ fn added(outcome: &Outcome) -> Vec<(&'static str, String)> {
     added
 }
 
-/// Which catalog decided, and how old it was.
-fn dated(Outcome { revision, freshness, .. }: &Outcome) -> String {
+/// The catalog of a decision, and its age.
+fn dated(OperationResult { revision, freshness, .. }: &OperationResult) -> String {
     let mut catalog = ObjectWriter::with_capacity(64);
     catalog.raw("revision", &revision.0.to_string());
     if let Some(age) = freshness.age {
@@ -273,7 +282,7 @@ fn dated(Outcome { revision, freshness, .. }: &Outcome) -> String {
     catalog.finish_string()
 }
 
-/// An object with some members put before its own.
+/// Writes an object with additional members at the start.
 fn prefixed(out: &mut Vec<u8>, members: &str, object: &str) {
     let own = object.trim_ascii_start().strip_prefix('{').unwrap_or("}").trim_ascii_start();
     out.push(b'{');
@@ -284,7 +293,7 @@ fn prefixed(out: &mut Vec<u8>, members: &str, object: &str) {
     out.extend_from_slice(own.as_bytes());
 }
 
-/// A text with an object behind it, whose members are copied one by one, because some change.
+/// Appends a result to `out`, member by member, because some members change.
 fn rewritten(
     out: Vec<u8>,
     (era, method): (Era, Method),
@@ -294,13 +303,13 @@ fn rewritten(
     let members = Object::parse(&result.result).unwrap_or_default();
     let mut object = ObjectWriter::after(out);
     let meta = members.find("_meta").and_then(|raw| Object::parse(raw).ok());
-    if let Some(meta) = own_meta(era, &meta.unwrap_or_default(), added) {
+    if let Some(meta) = meta_with(era, &meta.unwrap_or_default(), added) {
         object.raw("_meta", &meta);
     }
     if era == Era::Modern {
         object.raw("resultType", result.result_type.as_raw());
         if method == Method::ReadResource && result.result_type.is_final() {
-            // Who may read it differs from caller to caller.
+            // Other callers may see other contents.
             let ttl = members.find("ttlMs").map_or("0", RawValue::get);
             object.raw("ttlMs", ttl).raw("cacheScope", r#""private""#);
         }
@@ -310,7 +319,7 @@ fn rewritten(
         let is_copied = match &*member.name {
             "_meta" | "resultType" => false,
             "ttlMs" | "cacheScope" => method != Method::ReadResource,
-            // Before 2026-07-28 only objects are allowed here; the text block says the same.
+            // Before 2026-07-28, only objects are allowed here; the text block has the same value.
             "structuredContent" => era == Era::Modern || value.starts_with('{'),
             _ => true,
         };
@@ -321,8 +330,8 @@ fn rewritten(
     object.finish_text()
 }
 
-/// The upstream's `_meta` without what is reserved, and with who answers and what this gateway adds.
-fn own_meta(era: Era, upstream: &Object<'_>, added: &[(&str, String)]) -> Option<String> {
+/// The upstream's `_meta` without reserved keys, plus the gateway's own keys.
+fn meta_with(era: Era, upstream: &Object<'_>, added: &[(&str, String)]) -> Option<String> {
     let mut meta = ObjectWriter::with_capacity(256);
     if era == Era::Modern {
         meta.raw("io.modelcontextprotocol/serverInfo", SERVER_INFO);

@@ -1,10 +1,10 @@
-//! What failures look like where the front door cannot make them easily.
+//! Rendering of failures that are hard to provoke through the endpoint.
 
 use std::time::Duration;
 
-use gateway_policy::Stale;
+use gateway_policy::StaleCatalog;
 use gateway_protocol::mcp::{RawResult, ResultType};
-use gateway_upstream::Breach;
+use gateway_upstream::ProtocolViolation;
 use registry_core::Revision;
 use schema_compat::schema_compile::Violation;
 use serde_json::{Value, json};
@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use super::*;
 use crate::{
     freshness::{Freshness, MaxStaleness},
-    pipeline::Outcome,
+    pipeline::OperationResult,
 };
 
 fn answer(error: &Error, era: Era) -> Value {
@@ -20,7 +20,7 @@ fn answer(error: &Error, era: Era) -> Value {
     read(call_error(id, era, "t", error))
 }
 
-fn read(answer: Answer) -> Value {
+fn read(answer: SizedResponse) -> Value {
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
     let body = axum::body::to_bytes(answer.response.into_body(), usize::MAX);
     let body = runtime.block_on(body).unwrap();
@@ -29,7 +29,7 @@ fn read(answer: Answer) -> Value {
 }
 
 #[test]
-fn upstream_trouble_is_a_result_that_says_whether_anything_was_done() {
+fn upstream_errors_state_whether_call_was_made() {
     let target = "server/internal-name@1.0.0".parse().unwrap();
     let source = "connection refused by 10.1.2.3".into();
     let rows = [
@@ -46,7 +46,7 @@ fn upstream_trouble_is_a_result_that_says_whether_anything_was_done() {
             "not known",
         ),
         (gateway_upstream::Error::TooLarge { limit_bytes: 9 }, "longer than 9 bytes"),
-        (gateway_upstream::Error::from(Breach::Closed), "not known"),
+        (gateway_upstream::Error::from(ProtocolViolation::Closed), "not known"),
     ];
     for (error, says) in rows {
         let error = Error::Upstream(error);
@@ -63,12 +63,12 @@ fn upstream_trouble_is_a_result_that_says_whether_anything_was_done() {
 }
 
 #[test]
-fn a_catalog_that_is_too_old_is_told_to_models_and_programs() {
+fn stale_catalog_is_reported_to_models_and_programs() {
     let (age, limit) = (Some(Duration::from_secs(700)), Some(Duration::from_mins(10)));
     let unknown = json!({ "reason": "STALE_CATALOG", "ageSeconds": null, "maxAgeSeconds": 600 });
     let known = json!({ "reason": "STALE_CATALOG", "ageSeconds": 700, "maxAgeSeconds": 600 });
     for (age, told, says) in [(age, known, "700 s ago"), (None, unknown, "an unknown time ago")] {
-        let stale = Stale { age, limit, is_read_only: false };
+        let stale = StaleCatalog { age, limit, is_read_only: false };
         let error = Error::Denied(stale.into());
         for era in [Era::Modern, Era::Legacy] {
             let result = &answer(&error, era)["result"];
@@ -81,9 +81,9 @@ fn a_catalog_that_is_too_old_is_told_to_models_and_programs() {
     }
 }
 
-/// An upstream cannot say how old this gateway's catalog is.
+/// An upstream cannot report the age of the gateway's catalog.
 #[test]
-fn a_result_tells_of_a_stale_catalog_and_only_the_gateway_does() {
+fn only_gateway_reports_stale_catalog() {
     let upstreams = r#"{"content":[],"_meta":{"registry/catalog":{"revision":1},"a/b":1}}"#;
     for (upstream, has_own) in [(r#"{"content":[]}"#, false), (upstreams, true)] {
         for (seconds, told) in [(29, Value::Null), (31, json!({ "revision": 7, "ageSeconds": 31 }))]
@@ -91,7 +91,7 @@ fn a_result_tells_of_a_stale_catalog_and_only_the_gateway_does() {
             for era in [Era::Modern, Era::Legacy] {
                 let raw = RawValue::from_string(upstream.to_owned()).unwrap();
                 let age = Some(Duration::from_secs(seconds));
-                let outcome = Outcome {
+                let outcome = OperationResult {
                     names: None,
                     steps: None,
                     tasks: None,
@@ -103,7 +103,7 @@ fn a_result_tells_of_a_stale_catalog_and_only_the_gateway_does() {
                         has_meta: has_own,
                     },
                     revision: Revision(7),
-                    freshness: Freshness::of(age, MaxStaleness::default()),
+                    freshness: Freshness::new(age, MaxStaleness::default()),
                 };
                 let id = Id::parse("1").unwrap();
                 let result = read(result::tool(id, era, &outcome))["result"].clone();
@@ -116,7 +116,7 @@ fn a_result_tells_of_a_stale_catalog_and_only_the_gateway_does() {
 }
 
 #[test]
-fn texts_are_escaped() {
+fn error_texts_are_escaped() {
     let violation =
         Violation { pointer: "/a\"b".to_owned(), message: "line\nbreak \u{1}".to_owned() };
     let error = Error::InvalidInput { violations: vec![violation] };

@@ -1,24 +1,24 @@
-//! Completed streams whose clients have all events. They give way to events that no client has.
+//! Completed streams whose events all reached the client. They are evicted first.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
     sync::Arc,
 };
 
-use gateway_policy::Principal;
+use gateway_policy::QuotaKey;
 
 use super::Replay;
 
-/// These streams, oldest first.
+/// The streams, oldest first.
 #[derive(Debug, Default)]
 pub(super) struct Delivered {
     next: u64,
     all: BTreeMap<u64, Arc<Replay>>,
-    own: BTreeSet<(Principal, u64)>,
+    own: BTreeSet<(QuotaKey, u64)>,
 }
 
 impl Delivered {
-    /// Adds a stream, and returns its place.
+    /// Adds a stream, and returns its position.
     pub(super) fn add(&mut self, replay: &Arc<Replay>) -> u64 {
         let place = self.next;
         self.next += 1;
@@ -27,21 +27,18 @@ impl Delivered {
         place
     }
 
-    /// Removes the stream at a place, if it is still there.
-    pub(super) fn remove(&mut self, principal: &Principal, place: u64) -> Option<Arc<Replay>> {
+    pub(super) fn remove(&mut self, principal: &QuotaKey, place: u64) -> Option<Arc<Replay>> {
         self.own.remove(&(principal.clone(), place));
         self.all.remove(&place)
     }
 
-    /// Removes the oldest stream.
     pub(super) fn pop(&mut self) -> Option<Arc<Replay>> {
         let (place, replay) = self.all.pop_first()?;
         self.own.remove(&(replay.principal.clone(), place));
         Some(replay)
     }
 
-    /// Removes the oldest stream of a caller.
-    pub(super) fn pop_of(&mut self, principal: &Principal) -> Option<Arc<Replay>> {
+    pub(super) fn pop_of(&mut self, principal: &QuotaKey) -> Option<Arc<Replay>> {
         let places = (principal.clone(), 0)..=(principal.clone(), u64::MAX);
         let (_, place) = self.own.range(places).next()?.clone();
         self.remove(principal, place)

@@ -1,23 +1,23 @@
-//! Streams whose readers come and go.
+//! Streams with disconnecting and resuming readers.
 
 use super::*;
 
 const SESSION: &str = "session";
 
 fn replays(requests: usize, bytes: usize) -> Replays {
-    Replays { budget: Arc::new(Budget::new(requests, bytes)), ..Replays::default() }
+    Replays { budget: Arc::new(ReplayBudget::new(requests, bytes)), ..Replays::default() }
 }
 
 fn begin(replays: &Replays) -> Arc<Replay> {
     replays.begin(&SESSION.into(), &None, Id::parse("7").unwrap()).unwrap()
 }
 
-/// A kept message of a caller with a quota of this many.
+/// A stored message that fills this many quotas.
 fn message(text: &str) -> Bytes {
     Bytes::copy_from_slice(format!("\"{text}\"").as_bytes())
 }
 
-/// The text of the next event, with its id.
+/// The text of the next event with its id.
 async fn next(reader: &mut Reader) -> Option<String> {
     reader.next().await.map(|event| String::from_utf8(event.to_vec()).unwrap())
 }
@@ -27,7 +27,7 @@ fn id(replay: &Replay, event: u64) -> String {
 }
 
 #[tokio::test]
-async fn stream_resumes_after_the_last_event() {
+async fn stream_resumes_after_last_event() {
     let replays = replays(8, 1 << 20);
     let replay = begin(&replays);
     let mut first = replay.reader(0);
@@ -48,7 +48,7 @@ async fn stream_resumes_after_the_last_event() {
 }
 
 #[tokio::test]
-async fn first_event_may_be_an_id_alone() {
+async fn first_event_can_be_id_only() {
     let replays = replays(8, 1 << 20);
     let replay = begin(&replays);
     let mut reader = replay.reader(0);
@@ -58,7 +58,7 @@ async fn first_event_may_be_an_id_alone() {
 }
 
 #[tokio::test]
-async fn stream_is_unknown_elsewhere() {
+async fn stream_is_unknown_to_other_sessions() {
     let replays = replays(8, 1 << 20);
     let replay = begin(&replays);
     let id = id(&replay, 0);
@@ -73,7 +73,7 @@ async fn stream_is_unknown_elsewhere() {
 }
 
 #[tokio::test]
-async fn newer_reader_ends_the_earlier_one() {
+async fn newer_reader_ends_earlier_one() {
     let replays = replays(8, 1 << 20);
     let replay = begin(&replays);
     let mut first = replay.reader(0);
@@ -85,7 +85,7 @@ async fn newer_reader_ends_the_earlier_one() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn request_without_connection_ends_after_a_minute() {
+async fn request_without_connection_ends_after_minute() {
     let replays = replays(8, 1 << 20);
     let replay = begin(&replays);
     let began = Instant::now();
@@ -101,7 +101,7 @@ async fn request_without_connection_ends_after_a_minute() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn caller_without_room_loses_the_request_at_once() {
+async fn request_without_quota_ends_at_disconnect() {
     let replays = replays(8, 1 << 20);
     let detached: Vec<_> = (0..3).map(|_| begin(&replays)).collect();
     for replay in &detached {
@@ -118,7 +118,7 @@ async fn caller_without_room_loses_the_request_at_once() {
 }
 
 #[tokio::test]
-async fn answer_without_room_is_replaced_by_an_error() {
+async fn response_without_quota_becomes_error() {
     let replays = replays(8, 4 * (OVERHEAD + 100));
     let replay = begin(&replays);
     drop(replay.reader(0));
@@ -126,12 +126,12 @@ async fn answer_without_room_is_replaced_by_an_error() {
     replay.complete();
     let mut reader = replay.reader(0);
     let told = next(&mut reader).await.unwrap();
-    assert!(told.contains("the answer was dropped") && !told.contains("xxx"), "{told}");
+    assert!(told.contains("the response was dropped") && !told.contains("xxx"), "{told}");
     assert_eq!(next(&mut reader).await, None);
 }
 
 #[tokio::test]
-async fn answer_without_room_reaches_a_connected_reader() {
+async fn response_without_quota_reaches_connected_reader() {
     let replays = replays(8, 4 * (OVERHEAD + 100));
     let replay = begin(&replays);
     let mut reader = replay.reader(0);
@@ -144,8 +144,8 @@ async fn answer_without_room_reaches_a_connected_reader() {
     assert!(next(&mut reader).await.unwrap().contains("xxx"));
 }
 
-/// A completed stream of a caller whose client has everything.
-async fn delivered(replays: &Replays, principal: &Principal) -> Arc<Replay> {
+/// A completed and delivered stream of a caller.
+async fn delivered(replays: &Replays, principal: &QuotaKey) -> Arc<Replay> {
     let replay = replays.begin(&SESSION.into(), principal, Id::parse("7").unwrap()).unwrap();
     let mut reader = replay.reader(0);
     replay.push(message(&"x".repeat(90)), true).await;
@@ -155,7 +155,7 @@ async fn delivered(replays: &Replays, principal: &Principal) -> Arc<Replay> {
     replay
 }
 
-/// A completed stream whose client has nothing; gives what it gets when it resumes.
+/// A completed and undelivered stream. Returns the events after resuming.
 async fn undelivered(replays: &Replays) -> String {
     let replay = begin(replays);
     drop(replay.reader(0));
@@ -165,7 +165,7 @@ async fn undelivered(replays: &Replays) -> String {
 }
 
 #[tokio::test]
-async fn delivered_streams_give_way_oldest_first() {
+async fn delivered_streams_are_evicted_oldest_first() {
     let replays = replays(8, 4 * 2 * (OVERHEAD + 100));
     let [first, second] = [delivered(&replays, &None).await, delivered(&replays, &None).await];
     assert!(undelivered(&replays).await.contains("yyy"));
@@ -193,7 +193,7 @@ async fn resumed_stream_is_not_evicted() {
 }
 
 #[tokio::test]
-async fn delivered_streams_of_others_give_way() {
+async fn delivered_streams_of_others_are_evicted() {
     let replays = replays(8, 4 * (OVERHEAD + 100));
     let mut streams = Vec::new();
     for name in ["a", "b", "c", "d"] {
@@ -205,7 +205,7 @@ async fn delivered_streams_of_others_give_way() {
 }
 
 #[tokio::test]
-async fn answer_without_room_is_kept_once_others_are_delivered() {
+async fn response_is_kept_after_evicting_delivered_streams() {
     let replays = replays(8, 4 * (OVERHEAD + 100));
     let (earlier, later) = (begin(&replays), begin(&replays));
     let mut reading = earlier.reader(0);
@@ -220,7 +220,7 @@ async fn answer_without_room_is_kept_once_others_are_delivered() {
 }
 
 #[tokio::test]
-async fn event_beyond_the_last_is_unknown() {
+async fn event_beyond_last_is_unknown() {
     let replays = replays(8, 1 << 20);
     let replay = begin(&replays);
     replay.push(message("a"), false).await;
@@ -234,7 +234,7 @@ async fn event_beyond_the_last_is_unknown() {
 }
 
 #[tokio::test]
-async fn cancelled_request_names_the_limit() {
+async fn cancelled_request_names_limit() {
     let replays = replays(4, 1 << 20);
     let detached = [begin(&replays), begin(&replays)];
     for replay in &detached {
@@ -248,7 +248,7 @@ async fn cancelled_request_names_the_limit() {
 }
 
 #[tokio::test]
-async fn ended_session_ends_requests_without_connection() {
+async fn ended_session_ends_detached_requests() {
     let replays = replays(8, 1 << 20);
     let (detached, connected) = (begin(&replays), begin(&replays));
     let _reader = connected.reader(0);

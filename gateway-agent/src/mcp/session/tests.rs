@@ -1,4 +1,4 @@
-//! The table's bound, its binding to callers, and what ends a session.
+//! Limits and ownership of sessions, and their end.
 
 use http::HeaderValue;
 
@@ -8,12 +8,16 @@ fn headers(id: &str) -> HeaderMap {
     HeaderMap::from_iter([(header::SESSION_ID, HeaderValue::from_str(id).unwrap())])
 }
 
-fn claim(name: &str) -> HeaderClaim {
-    HeaderClaim::Agent { name: name.into(), version: None }
+fn claim(name: &str) -> CallerIdentity {
+    CallerIdentity::Asserted { name: name.into(), version: None }
+}
+
+fn caller(name: &str) -> Authentication {
+    Authentication::without_request(claim(name))
 }
 
 fn open(sessions: &Sessions, name: &str) -> String {
-    sessions.open(&Passport::new(claim(name), None, Capabilities::default())).unwrap()
+    sessions.open(&SessionClaims::new(claim(name), None, Capabilities::default())).unwrap()
 }
 
 fn sessions(limit: usize) -> Sessions {
@@ -21,11 +25,11 @@ fn sessions(limit: usize) -> Sessions {
 }
 
 fn is_open(sessions: &Sessions, id: &str, name: &str) -> bool {
-    sessions.find(&headers(id), &claim(name), || None).is_ok()
+    sessions.find(&headers(id), &caller(name)).is_ok()
 }
 
 #[test]
-fn ids_differ_and_are_visible_ascii() {
+fn session_ids_are_unique_visible_ascii() {
     let sessions = sessions(10);
     let (a, b) = (open(&sessions, "x"), open(&sessions, "x"));
     assert_ne!(a, b);
@@ -33,14 +37,14 @@ fn ids_differ_and_are_visible_ascii() {
 }
 
 #[test]
-fn a_gateway_with_the_same_key_knows_the_session() {
+fn gateway_with_same_key_knows_session() {
     let with = |key: u8| Sessions::new(10, Arc::new(Sealer::with(&[[key; 32]])));
     let raw = |text: &str| RawValue::from_string(text.to_owned()).unwrap();
     let client = ClientInfo { name: "c".to_owned(), version: "1".to_owned() };
     let capabilities = (&*raw(r#"{"elicitation":{}}"#)).into();
-    let passport = Passport::new(claim("a"), Some(Arc::new(client.clone())), capabilities);
-    let id = with(1).open(&passport).unwrap();
-    let session = with(1).find(&headers(&id), &claim("a"), || None).unwrap();
+    let claims = SessionClaims::new(claim("a"), Some(Arc::new(client.clone())), capabilities);
+    let id = with(1).open(&claims).unwrap();
+    let session = with(1).find(&headers(&id), &caller("a")).unwrap();
     assert_eq!(session.client().as_deref(), Some(&client));
     assert_eq!(session.capabilities().as_json(), r#"{"elicitation":{}}"#);
     assert!(session.last_listed().is_some(), "its client may have seen another list");
@@ -49,22 +53,22 @@ fn a_gateway_with_the_same_key_knows_the_session() {
 }
 
 #[test]
-fn a_session_is_its_openers_own() {
+fn session_belongs_to_its_opener() {
     let sessions = sessions(10);
     let id = open(&sessions, "a");
     assert!(is_open(&sessions, &id, "a"));
     assert!(!is_open(&sessions, &id, "b"));
-    assert!(sessions.close(&headers(&id), &claim("b"), || None).is_err());
+    assert!(sessions.close(&headers(&id), &caller("b")).is_err());
     assert!(is_open(&sessions, &id, "a"), "nobody else can end it");
-    sessions.close(&headers(&id), &claim("a"), || None).unwrap();
+    sessions.close(&headers(&id), &caller("a")).unwrap();
     assert!(!is_open(&sessions, &id, "a"));
 }
 
 #[test]
-fn requests_must_name_one_session() {
+fn request_must_name_one_session() {
     let sessions = sessions(10);
     let id = open(&sessions, "a");
-    let find = |headers: &HeaderMap| sessions.find(headers, &claim("a"), || None).map(|_| ());
+    let find = |headers: &HeaderMap| sessions.find(headers, &caller("a")).map(|_| ());
     assert_eq!(find(&HeaderMap::new()), Err(Rejection::SessionRequired));
     assert_eq!(find(&headers("nope")), Err(Rejection::SessionUnknown));
     let mut two = headers(&id);
@@ -73,16 +77,16 @@ fn requests_must_name_one_session() {
 }
 
 #[test]
-fn when_full_what_was_idle_longest_is_forgotten_and_comes_back() {
+fn full_table_evicts_least_recently_used() {
     let mut sessions = sessions(12);
     let ids: Vec<_> = (0..3).map(|_| open(&sessions, "a")).collect();
     let level = RawValue::from_string("\"info\"".to_owned()).unwrap();
     for id in &ids {
-        sessions.find(&headers(id), &claim("a"), || None).unwrap().set_log_level(&level);
+        sessions.find(&headers(id), &caller("a")).unwrap().set_log_level(&level);
     }
-    // Moves the uses so far into the past.
+    // Moves previous uses into the past.
     sessions.started = sessions.started.checked_sub(Duration::from_secs(1)).unwrap();
-    let find = |id: &str| sessions.find(&headers(id), &claim("a"), || None).unwrap();
+    let find = |id: &str| sessions.find(&headers(id), &caller("a")).unwrap();
     for id in [&ids[0], &ids[2], &open(&sessions, "a")] {
         find(id);
     }
@@ -94,12 +98,12 @@ fn when_full_what_was_idle_longest_is_forgotten_and_comes_back() {
 }
 
 #[test]
-fn what_is_idle_for_long_is_forgotten_first() {
+fn longest_idle_session_is_evicted_first() {
     let mut sessions = sessions(1);
-    // The clock starts an hour ago, so a session that was used at its start is long idle.
+    // The clock starts an hour ago, so a session used at its start is idle.
     sessions.started = Instant::now().checked_sub(Duration::from_hours(1)).unwrap();
     let (idle, other) = (open(&sessions, "a"), open(&sessions, "a"));
-    let session = sessions.find(&headers(&idle), &claim("a"), || None).unwrap();
+    let session = sessions.find(&headers(&idle), &caller("a")).unwrap();
     session.used_ms.store(0, Ordering::Relaxed);
     drop(session);
     assert!(is_open(&sessions, &other, "a"));
@@ -107,10 +111,10 @@ fn what_is_idle_for_long_is_forgotten_first() {
 }
 
 #[tokio::test]
-async fn answers_find_their_questions_once() {
+async fn answers_match_questions_once() {
     let sessions = sessions(8);
     let id = open(&sessions, "a");
-    let session = sessions.find(&headers(&id), &claim("a"), || None).unwrap();
+    let session = sessions.find(&headers(&id), &caller("a")).unwrap();
     let raw = || RawValue::from_string("{}".to_owned()).unwrap();
     let (ask, asked) = oneshot::channel();
     let number = session.ask(ask).unwrap().to_string();
@@ -131,25 +135,25 @@ async fn answers_find_their_questions_once() {
 }
 
 #[tokio::test]
-async fn only_the_newest_stream_is_served_and_none_after_the_end() {
+async fn only_newest_stream_is_served() {
     let sessions = sessions(8);
     let id = open(&sessions, "a");
-    let session = sessions.find(&headers(&id), &claim("a"), || None).unwrap();
+    let session = sessions.find(&headers(&id), &caller("a")).unwrap();
     let mut first = session.take_stream();
     assert!(!first.has_changed().unwrap());
     let mut second = session.take_stream();
     first.changed().await.unwrap();
     assert!(!second.has_changed().unwrap());
     drop(session);
-    sessions.close(&headers(&id), &claim("a"), || None).unwrap();
+    sessions.close(&headers(&id), &caller("a")).unwrap();
     assert!(second.changed().await.is_err(), "the session is gone");
 }
 
 #[tokio::test]
-async fn a_call_can_be_cancelled_while_it_runs() {
+async fn running_call_can_be_cancelled() {
     let sessions = sessions(8);
     let id = open(&sessions, "a");
-    let session = sessions.find(&headers(&id), &claim("a"), || None).unwrap();
+    let session = sessions.find(&headers(&id), &caller("a")).unwrap();
     let (one, two) = (session.begin("1").unwrap(), session.begin("\"1\"").unwrap());
     assert!(matches!(session.begin("1"), Err(Rejection::IdInUse)));
     session.cancel("\"1\"");
@@ -161,13 +165,13 @@ async fn a_call_can_be_cancelled_while_it_runs() {
 }
 
 #[test]
-fn ended_session_is_remembered_without_its_id() {
+fn ended_session_is_remembered_without_id() {
     let sessions = sessions(8);
     let text = format!(r#"{{"experimental":{{"x":"{}"}}}}"#, "x".repeat(2_000));
     let raw = RawValue::from_string(text).unwrap();
-    let passport = Passport::new(claim("a"), None, (&*raw).into());
-    let id = sessions.open(&passport).unwrap();
-    let ended = sessions.close(&headers(&id), &claim("a"), || None).unwrap();
+    let claims = SessionClaims::new(claim("a"), None, (&*raw).into());
+    let id = sessions.open(&claims).unwrap();
+    let ended = sessions.close(&headers(&id), &caller("a")).unwrap();
     assert!(id.len() > 2_000 && !is_open(&sessions, &id, "a"));
     assert_eq!(Arc::strong_count(&ended), 1, "nothing holds the id");
     let table = sessions.table.read().unwrap();

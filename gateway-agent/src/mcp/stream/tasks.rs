@@ -1,8 +1,8 @@
-//! Notifications about the tasks of one subscription. The gateway polls their servers in the
-//! caller's name, at the interval that they ask for, and sends each change.
+//! Notifications about the tasks of one subscription. The gateway polls the servers on behalf of
+//! the caller, at the requested interval, and sends changes.
 //!
-//! Subscriptions at upstreams are not used: their stream is shared by all callers, a task belongs
-//! to one caller, and few servers send notifications about tasks.
+//! Subscriptions at upstreams are not used: all callers share an upstream's stream, tasks belong to
+//! single callers, and few servers send notifications about tasks.
 
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
@@ -10,157 +10,158 @@ use futures_util::{
     StreamExt as _,
     stream::{self, BoxStream, SelectAll},
 };
-use gateway_policy::{Denial, Scarce, Share, Shares};
+use gateway_policy::{Denial, QuotaGuard, QuotaKind, Quotas};
 use gateway_protocol::{
     jsonrpc::{self, Object},
     mcp::Method,
 };
-use gateway_upstream::Context;
+use gateway_upstream::RequestContext;
 use registry_core::Digest;
 use serde_json::value::RawValue;
 use tokio::time::{Instant, timeout_at};
 
-use super::super::{Endpoint, manner::Who};
+use super::super::{Endpoint, requester::Requester};
 use crate::{
     audit::CallRecord,
     mcp::render::result,
-    pipeline::{self, About, Error, Invocation, Outcome, Output, Task},
+    pipeline::{self, Error, FeatureSubject, Invocation, OperationResult, Output, Task},
 };
 
-/// Most tasks of one subscription.
-pub(super) const MOST: usize = 100;
-/// Of so many each caller may have a quarter.
+/// Maximum tasks per subscription.
+pub(super) const MAX_TASKS: usize = 100;
+/// Maximum subscribed tasks of all callers. One caller can use a quarter.
 const SHARED: usize = 1_000;
-/// Most of them that are asked for at once when it begins.
-const AT_ONCE: usize = 8;
-/// How long a subscriber waits for what servers say to its tasks. One that is slower is asked again.
-const PATIENCE: Duration = Duration::from_secs(5);
-/// Between two questions to a server that does not say how often it wants to be asked.
-const PACE: Duration = Duration::from_secs(5);
-/// Whatever it says.
+/// Maximum concurrent polls when a subscription starts.
+const CONCURRENT_POLLS: usize = 8;
+/// Maximum wait for the first poll of all tasks. Slower servers are polled again.
+const FIRST_POLL_TIMEOUT: Duration = Duration::from_secs(5);
+/// Poll interval if the server requests none.
+const POLL_INTERVAL: Duration = Duration::from_secs(5);
+/// Minimum poll interval.
 const SHORTEST: Duration = Duration::from_secs(1);
 const LONGEST: Duration = Duration::from_mins(1);
 
-/// What callers have of what may be watched.
-pub(in super::super) fn watches() -> Arc<Shares> {
-    Shares::quarters(Scarce::Tasks, SHARED)
+pub(in super::super) fn watches() -> Arc<Quotas> {
+    Quotas::new(QuotaKind::Tasks, SHARED)
 }
 
-/// The tasks of one subscription.
 pub(super) struct Tasks {
     known: Vec<Box<str>>,
     told: SelectAll<BoxStream<'static, String>>,
 }
 
 impl Tasks {
-    /// Those of these that are the caller's own, for which it has a share, and that are not unknown to
-    /// their servers.
+    /// Subscribes to the caller's own tasks within its quota. Tasks that are unknown to their
+    /// servers are skipped.
     pub(super) async fn watch(
         endpoint: &Arc<Endpoint>,
-        (who, context): (&Who, &Context),
+        (requester, context): (&Requester, &RequestContext),
         ids: &BTreeSet<Box<str>>,
     ) -> Self {
-        let until = Instant::now() + PATIENCE;
+        let until = Instant::now() + FIRST_POLL_TIMEOUT;
         let begin = |known: Box<str>| {
-            Watched::begin(endpoint.clone(), (who.clone(), context.clone()), (known, until))
+            WatchedTask::begin(
+                endpoint.clone(),
+                (requester.clone(), context.clone()),
+                (known, until),
+            )
         };
         let all: Vec<_> = ids.iter().cloned().map(begin).collect();
-        let watched = stream::iter(all).buffered(AT_ONCE).filter_map(std::future::ready);
-        let watched: Vec<Watched> = watched.collect().await;
+        let watched = stream::iter(all).buffered(CONCURRENT_POLLS).filter_map(std::future::ready);
+        let watched: Vec<WatchedTask> = watched.collect().await;
         let known = watched.iter().map(|watched| watched.about.known().into()).collect();
         let told = watched.into_iter().map(|watched| {
-            let next = async |mut watched: Watched| Some((watched.next().await?, watched));
+            let next = async |mut watched: WatchedTask| Some((watched.next().await?, watched));
             stream::unfold(watched, next).boxed()
         });
         Self { known, told: stream::select_all(told) }
     }
 
-    /// Their ids, as the caller knows them.
+    /// The caller's ids of the tasks.
     pub(super) fn known(&self) -> &[Box<str>] {
         &self.known
     }
 
-    /// How one of them stands now, as [`result::task`] writes it; `None` once all have ended. May be
-    /// dropped and called again.
+    /// The next changed state of a task (see [`result::task`]), or `None` when all have ended.
+    /// Cancel-safe.
     pub(super) async fn next(&mut self) -> Option<String> {
         self.told.next().await
     }
 }
 
-/// A task that is watched.
-struct Watched {
+struct WatchedTask {
     endpoint: Arc<Endpoint>,
-    who: Who,
-    context: Context,
-    about: About,
-    /// Before its server is asked again; `None`: it has ended.
+    requester: Requester,
+    context: RequestContext,
+    about: FeatureSubject,
+    /// Delay before the next poll. `None`: the task has ended.
     wait: Option<Duration>,
-    /// What was told last.
+    /// The digest of the last sent state.
     last: Option<Digest>,
-    _share: Share,
+    _share: QuotaGuard,
 }
 
-impl Watched {
-    /// Begins to watch, unless it is not the caller's own, or its server says in time that there is no
-    /// such task.
+impl WatchedTask {
+    /// Starts polling. `None`: the task belongs to another caller, or its server reports in time
+    /// that it is unknown.
     async fn begin(
         endpoint: Arc<Endpoint>,
-        (who, context): (Who, Context),
+        (requester, context): (Requester, RequestContext),
         (known, until): (Box<str>, Instant),
     ) -> Option<Self> {
-        let task = Task::open(&endpoint.gateway, &who.claim, &known)?;
-        let principal = endpoint.gateway.principal(&who.claim);
-        let share = endpoint.state.task_watches.take(&principal).ok()?;
-        let about = About::Task(known, Some(task));
-        // How it stands is told first: it may have ended before this began.
+        let task = Task::open(&endpoint.gateway, &requester.caller.claim, &known)?;
+        let principal = endpoint.gateway.principal(&requester.caller.claim);
+        let share = endpoint.state.task_watches.acquire(&principal).ok()?;
+        let about = FeatureSubject::Task(known, Some(task));
+        // The current state is sent first, because the task can have ended already.
         let wait = Some(Duration::ZERO);
-        let watched = Self { endpoint, who, context, about, wait, last: None, _share: share };
-        let asked = timeout_at(until, watched.ask()).await;
+        let watched = Self { endpoint, requester, context, about, wait, last: None, _share: share };
+        let asked = timeout_at(until, watched.poll()).await;
         (!matches!(asked, Ok(Err(error)) if is_over(&error))).then_some(watched)
     }
 
-    /// How it stands, once that is something else than what was told last.
+    /// Waits until the state differs from the last sent one.
     async fn next(&mut self) -> Option<String> {
         loop {
             tokio::time::sleep(self.wait?).await;
             while let Some(successor) = self.endpoint.successor() {
                 self.endpoint = successor;
             }
-            match self.ask().await {
+            match self.poll().await {
                 Ok(outcome) => {
-                    let told = self.heard(&outcome);
+                    let told = self.changed_state(&outcome);
                     if told.is_some() {
                         return told;
                     }
                 }
                 Err(error) if is_over(&error) => return None,
-                Err(_) => self.wait = self.wait.map(|wait| wait.max(PACE)),
+                Err(_) => self.wait = self.wait.map(|wait| wait.max(POLL_INTERVAL)),
             }
         }
     }
 
-    async fn ask(&self) -> Result<Outcome, Error> {
+    async fn poll(&self) -> Result<OperationResult, Error> {
         let gateway = &self.endpoint.gateway;
         let span = gateway.tracer().begin(&self.context.trace);
-        let caller = (self.who.claim.clone(), self.who.client.clone());
+        let caller = self.requester.caller.clone();
         let about = self.about.clone();
         let method = Method::GetTask.as_str();
-        let mut record = CallRecord::begin(method, self.who.era, &about.audited(), 0, span);
+        let mut record = CallRecord::begin(method, self.requester.era, &about.audited(), 0, span);
         let mut call = Invocation::task_status(caller, about, self.context.clone());
         let output = pipeline::invoke(gateway, &mut call, &mut record).await;
         output.and_then(Output::into_result)
     }
 
-    /// Notes what its server said, and gives what of it is to be told.
-    fn heard(&mut self, outcome: &Outcome) -> Option<String> {
-        self.wait = pace(&outcome.result.result);
+    /// Stores a state, and returns it if it has changed.
+    fn changed_state(&mut self, outcome: &OperationResult) -> Option<String> {
+        self.wait = poll_interval(&outcome.result.result);
         let told = result::task(outcome);
         let digest = Digest::compute(told.as_bytes());
         (self.last.replace(digest) != Some(digest)).then_some(told)
     }
 }
 
-/// Whether nothing more can be said: the task is gone, or the caller may not ask for it any more.
+/// Whether polling must stop: the task is unknown, or the caller is no longer authorized.
 fn is_over(error: &Error) -> bool {
     match error {
         Error::Denied(Denial::Stale(_)) => false,
@@ -172,8 +173,8 @@ fn is_over(error: &Error) -> bool {
     }
 }
 
-/// How long to wait before the server of a task that stands so is asked again; `None`: it has ended.
-pub(in super::super) fn pace(task: &RawValue) -> Option<Duration> {
+/// The delay until the next poll of a task in this state. `None`: the task has ended.
+pub(in super::super) fn poll_interval(task: &RawValue) -> Option<Duration> {
     let members = Object::parse(task).unwrap_or_default();
     let status = members.find("status").map_or("", RawValue::get);
     if matches!(status, r#""completed""# | r#""failed""# | r#""cancelled""#) {
@@ -183,7 +184,7 @@ pub(in super::super) fn pace(task: &RawValue) -> Option<Duration> {
     let wanted = members.find("pollIntervalMs").or_else(|| members.find("pollInterval"));
     let wanted = wanted.and_then(|ms| ms.get().parse().ok());
     let wanted = wanted.and_then(|ms: f64| Duration::try_from_secs_f64(ms / 1e3).ok());
-    Some(wanted.unwrap_or(PACE).clamp(SHORTEST, LONGEST))
+    Some(wanted.unwrap_or(POLL_INTERVAL).clamp(SHORTEST, LONGEST))
 }
 
 #[cfg(test)]
@@ -191,20 +192,21 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_server_is_asked_as_often_as_it_says_within_bounds_and_whatever_it_says() {
-        let pace = |task: &str| super::pace(&RawValue::from_string(task.to_owned()).unwrap());
+    fn poll_interval_follows_server_within_limits() {
+        let poll_interval =
+            |task: &str| super::poll_interval(&RawValue::from_string(task.to_owned()).unwrap());
         for ended in ["completed", "failed", "cancelled"] {
             let task = format!(r#"{{"status":"{ended}","pollIntervalMs":"x"}}"#);
-            assert_eq!(pace(&task), None, "{ended}");
+            assert_eq!(poll_interval(&task), None, "{ended}");
         }
         for (said, seconds) in [("1", 1.0), ("2500.5", 2.5005), ("1e9", 60.0), ("0", 1.0)] {
             let task = format!(r#"{{"status":"working","pollIntervalMs":{said}}}"#);
-            assert_eq!(pace(&task), Some(Duration::from_secs_f64(seconds)), "{said}");
+            assert_eq!(poll_interval(&task), Some(Duration::from_secs_f64(seconds)), "{said}");
         }
         for odd in ["-1", "1e300", "null", "\"1\"", "[]"] {
             let task = format!(r#"{{"status":"working","pollIntervalMs":{odd}}}"#);
-            assert_eq!(pace(&task), Some(PACE), "{odd}");
+            assert_eq!(poll_interval(&task), Some(POLL_INTERVAL), "{odd}");
         }
-        assert_eq!(pace("{}"), Some(PACE));
+        assert_eq!(poll_interval("{}"), Some(POLL_INTERVAL));
     }
 }

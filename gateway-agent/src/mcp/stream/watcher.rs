@@ -1,5 +1,4 @@
-//! Waiting until one caller's lists differ from what it saw last, or an upstream says so, or one of
-//! its resources changed.
+//! Waits for changes that one caller can see: of its lists, or of its resources.
 
 use std::{
     collections::{BTreeMap, BTreeSet, VecDeque},
@@ -9,33 +8,33 @@ use std::{
     time::Duration,
 };
 
-use gateway_policy::{Exhausted, Principal, Scarce, Share};
+use gateway_policy::{QuotaExceeded, QuotaGuard, QuotaKind};
 use gateway_protocol::naming::Interfaces;
-use gateway_upstream::{Announcement, Definitions, Entries, News, TargetId};
+use gateway_upstream::{Definitions, FeatureEntries, TargetId, UpstreamChange, UpstreamEvent};
 use registry_core::{Catalog, Key, entity::Exposure};
 use tokio::sync::{OwnedSemaphorePermit, broadcast, watch};
 
-use super::super::{Endpoint, Rejection, manner::Who};
+use super::super::{Endpoint, Rejection, requester::Requester};
 use crate::{
-    audit::{Gauge, Held},
-    freshness::Verdict,
-    view::shown::Showcase,
+    audit::{Gauge, GaugeGuard},
+    freshness::StalenessLevel,
+    view::visible_servers::VisibleServers,
 };
 
-/// Changes in quick succession are told once.
+/// Changes within this time are combined.
 const QUIET: Duration = Duration::from_millis(100);
 
-/// What changed for one caller.
+/// A change for one caller.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Change {
     Tools,
     Prompts,
     Resources,
-    /// A resource, under the name that callers know.
+    /// A resource, under the caller's URI.
     Updated(Box<str>),
-    /// The status of a task of 2025-11-25, under the server's id.
+    /// The state of a task of 2025-11-25, under the server's id.
     Task {
-        /// The registered versions at the target that announced it.
+        /// The registered versions of the server that announced it.
         servers: Vec<Key>,
         id: Arc<str>,
         params: Arc<str>,
@@ -44,7 +43,6 @@ pub(super) enum Change {
     TaskStatus(Arc<str>),
 }
 
-/// What the lists are known by.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Fingerprints {
     tools: u64,
@@ -52,60 +50,60 @@ struct Fingerprints {
     resources: u64,
 }
 
-/// Watches for one caller.
-pub(super) struct Watcher {
+pub(super) struct ChangeWatcher {
     endpoint: Arc<Endpoint>,
-    who: Who,
+    requester: Requester,
     seen: Fingerprints,
     catalog: watch::Receiver<Arc<Catalog>>,
     definitions: watch::Receiver<Arc<Definitions>>,
-    announcements: broadcast::Receiver<Announcement>,
-    /// What was announced and is not told yet.
-    announced: Vec<Announcement>,
+    announcements: broadcast::Receiver<UpstreamEvent>,
+    /// Received announcements that are not processed.
+    announced: Vec<UpstreamEvent>,
     changes: VecDeque<Change>,
     _permit: OwnedSemaphorePermit,
-    _share: Share,
-    _held: Held,
+    _share: QuotaGuard,
+    _held: GaugeGuard,
 }
 
-/// What a caller sees at one moment.
-struct Sight {
+/// The caller's lists in one snapshot.
+struct CallerState {
     fingerprints: Fingerprints,
-    verdict: Verdict,
-    showcase: Showcase,
+    level: StalenessLevel,
+    visible_servers: VisibleServers,
     interfaces: Arc<Interfaces>,
-    /// The registered servers behind the caller's tools, by their targets.
+    /// The registered servers of the caller's tools, by target.
     targets: BTreeMap<TargetId, BTreeSet<Key>>,
 }
 
-impl Watcher {
-    /// Begins to watch; the number of watchers is bounded, of all callers and of each.
-    pub(super) fn new(
-        endpoint: &Arc<Endpoint>,
-        who: &Who,
-        payer: &Principal,
-    ) -> Result<Self, Rejection> {
-        let share = endpoint.state.stream_shares.take(payer).map_err(Rejection::TooManyStreams)?;
+impl ChangeWatcher {
+    /// Starts watching. The number of watchers is limited, in total and per caller.
+    pub(super) fn new(endpoint: &Arc<Endpoint>, requester: &Requester) -> Result<Self, Rejection> {
+        let share = endpoint
+            .state
+            .stream_shares
+            .acquire(&requester.caller.payer)
+            .map_err(Rejection::TooManyStreams)?;
         let permit = endpoint.state.streams.clone().try_acquire_owned();
-        let full = Exhausted::All { what: Scarce::Streams, most: endpoint.state.most_streams };
+        let full =
+            QuotaExceeded::Total { kind: QuotaKind::Streams, limit: endpoint.state.most_streams };
         let permit = permit.map_err(|_| Rejection::TooManyStreams(full))?;
         let (catalog, definitions) = endpoint.gateway.views().subscribe();
         let mut watcher = Self {
             endpoint: endpoint.clone(),
             // The stream must not keep its session alive.
-            who: Who { session: None, ..who.clone() },
+            requester: Requester { session: None, ..requester.clone() },
             seen: Fingerprints { tools: 0, prompts: 0, resources: 0 },
             catalog,
             definitions,
-            announcements: endpoint.gateway.upstreams().announcements(),
+            announcements: endpoint.gateway.upstreams().subscribe_events(),
             announced: Vec::new(),
             changes: VecDeque::new(),
             _permit: permit,
             _share: share,
-            _held: Gauge::Streams.hold(),
+            _held: Gauge::Streams.increment(),
         };
         watcher.mark_seen();
-        watcher.seen = watcher.look().fingerprints;
+        watcher.seen = watcher.state().fingerprints;
         Ok(watcher)
     }
 
@@ -113,14 +111,14 @@ impl Watcher {
         &self.endpoint
     }
 
-    /// Goes on by the next configuration, if its endpoint has one for it.
-    pub(super) fn move_on(&mut self) -> Option<()> {
+    /// Continues with the next configuration, if it accepts the caller.
+    pub(super) fn follow_reload(&mut self) -> Option<()> {
         self.endpoint = self.endpoint.successor()?;
         (self.catalog, self.definitions) = self.endpoint.gateway.views().subscribe();
         Some(())
     }
 
-    /// Compares with the tools that the caller saw earlier, if that is known.
+    /// Compares with tools that the caller listed earlier.
     pub(super) fn compare_with(&mut self, tools: Option<u64>) {
         self.seen.tools = tools.unwrap_or(self.seen.tools);
     }
@@ -130,76 +128,80 @@ impl Watcher {
         self.definitions.mark_unchanged();
     }
 
-    fn look(&self) -> Sight {
+    fn state(&self) -> CallerState {
         let gateway = &self.endpoint.gateway;
-        let verdict = gateway.watchman().look().verdict;
+        let level = gateway.staleness().check().level;
         let snapshot = gateway.views().now();
-        let caller = gateway.identify(&snapshot, &self.who.claim, self.who.client.clone());
+        let caller = gateway.identify(
+            &snapshot,
+            &self.requester.caller.claim,
+            self.requester.caller.client.clone(),
+        );
         let view = gateway.view(&snapshot, &caller);
-        let showcase = gateway.showcase(&snapshot, &view);
+        let visible_servers = gateway.visible_servers(&snapshot, &view);
         let mut targets = BTreeMap::<_, BTreeSet<Key>>::new();
-        for offer in view.offers() {
-            if let (Some(server), Some(route)) = (offer.server(), offer.route()) {
+        for served in view.served_tools() {
+            if let (Some(server), Some(route)) = (served.server(), served.route()) {
                 targets.entry(route.target.clone()).or_default().insert(server.clone());
             }
         }
         let fingerprints = Fingerprints {
-            tools: view.at(verdict).fingerprint(),
-            prompts: fingerprint(&showcase, Exposure::Prompts),
-            resources: fingerprint(&showcase, Exposure::Resources),
+            tools: view.at(level).fingerprint(),
+            prompts: fingerprint(&visible_servers, Exposure::Prompts),
+            resources: fingerprint(&visible_servers, Exposure::Resources),
         };
         let interfaces = snapshot.definitions.interfaces().clone();
-        Sight { fingerprints, verdict, showcase, interfaces, targets }
+        CallerState { fingerprints, level, visible_servers, interfaces, targets }
     }
 
-    /// Resolves when something changed. May be dropped and called again.
+    /// Waits for a change. Cancel-safe.
     pub(super) async fn changed(&mut self) -> Change {
         loop {
             if let Some(change) = self.changes.pop_front() {
                 return change;
             }
             if self.announced.is_empty() {
-                let sight = self.look();
-                let found = self.compare(&sight.fingerprints);
+                let state = self.state();
+                let found = self.compare(&state.fingerprints);
                 if !found.is_empty() {
                     self.changes.extend(found);
                     continue;
                 }
-                self.stir(sight.verdict).await;
+                self.wait_for_change(state.level).await;
             }
             tokio::time::sleep(QUIET).await;
-            // Marked before the next look, so that a change after it is not lost.
+            // Marked before the next comparison, so that later changes are not lost.
             self.mark_seen();
-            self.gather();
+            self.collect_changes();
         }
     }
 
-    /// Resolves when something may have changed.
-    async fn stir(&mut self, verdict: Verdict) {
-        let watchman = self.endpoint.gateway.watchman();
+    /// Waits until something may have changed.
+    async fn wait_for_change(&mut self, level: StalenessLevel) {
+        let staleness = self.endpoint.gateway.staleness();
         tokio::select! {
             Ok(()) = self.catalog.changed() => {}
             Ok(()) = self.definitions.changed() => {}
             announced = self.announcements.recv() => self.announced.extend(announced),
-            () = watchman.other_than(verdict) => {}
-            // Sources that have ended change no more.
+            () = staleness.changed_from(level) => {}
+            // No source can change any more.
             else => pending().await,
         }
     }
 
-    /// All that was announced, and all that differs, each once.
-    fn gather(&mut self) {
+    /// Collects all announced and detected changes, each once.
+    fn collect_changes(&mut self) {
         while let Ok(next) = self.announcements.try_recv() {
             self.announced.push(next);
         }
-        let sight = self.look();
-        let mut changes = self.compare(&sight.fingerprints);
-        let concerning = self.announced.drain(..).filter_map(|news| sight.concerns(&news));
+        let state = self.state();
+        let mut changes = self.compare(&state.fingerprints);
+        let concerning = self.announced.drain(..).filter_map(|news| state.change_for(&news));
         let is_task = |change: &Change| matches!(change, Change::Task { .. });
         let (tasks, others): (Vec<_>, Vec<_>) = concerning.partition(is_task);
         changes.extend(others);
         self.changes.extend(changes);
-        // Task states keep their order.
+        // States of tasks keep their order.
         self.changes.extend(tasks);
     }
 
@@ -216,22 +218,24 @@ impl Watcher {
     }
 }
 
-impl Sight {
-    /// What an announcement is for this caller, if it is anything.
-    fn concerns(&self, Announcement { server, news }: &Announcement) -> Option<Change> {
-        let shown = |what| {
-            self.showcase.iter().find(|shown| shown.target == *server && shown.exposes(what))
+impl CallerState {
+    /// The change that an announcement means for this caller, if any.
+    fn change_for(&self, UpstreamEvent { server, change }: &UpstreamEvent) -> Option<Change> {
+        let visible = |what| {
+            self.visible_servers
+                .iter()
+                .find(|visible| visible.target == *server && visible.exposes(what))
         };
-        match news {
-            News::Tools => self.targets.contains_key(server).then_some(Change::Tools),
-            News::Prompts => shown(Exposure::Prompts).map(|_| Change::Prompts),
-            News::Resources => shown(Exposure::Resources).map(|_| Change::Resources),
-            News::Task { id, params } => {
+        match change {
+            UpstreamChange::Tools => self.targets.contains_key(server).then_some(Change::Tools),
+            UpstreamChange::Prompts => visible(Exposure::Prompts).map(|_| Change::Prompts),
+            UpstreamChange::Resources => visible(Exposure::Resources).map(|_| Change::Resources),
+            UpstreamChange::Task { id, params } => {
                 let servers = self.targets.get(server)?.iter().cloned().collect();
                 Some(Change::Task { servers, id: id.clone(), params: params.clone() })
             }
-            News::Updated(uri) => {
-                let prefix = &shown(Exposure::Resources)?.prefix;
+            UpstreamChange::Updated(uri) => {
+                let prefix = &visible(Exposure::Resources)?.prefix;
                 let known = self.interfaces.known(prefix, uri)?.into_owned();
                 Some(Change::Updated(known.into()))
             }
@@ -239,11 +243,11 @@ impl Sight {
     }
 }
 
-fn fingerprint(showcase: &Showcase, what: Exposure) -> u64 {
+fn fingerprint(visible_servers: &VisibleServers, what: Exposure) -> u64 {
     let mut hasher = DefaultHasher::new();
-    for shown in showcase.iter().filter(|shown| shown.exposes(what)) {
-        let features = &shown.features;
-        let lists: &[&Entries] = match what {
+    for visible in visible_servers.iter().filter(|visible| visible.exposes(what)) {
+        let features = &visible.features;
+        let lists: &[&FeatureEntries] = match what {
             Exposure::Prompts => &[features.prompts()],
             Exposure::Resources => &[features.resources(), features.templates()],
         };

@@ -1,4 +1,4 @@
-//! One event for each call, whatever becomes of it, and never a value in it.
+//! Audit events: one per call, without values.
 
 use std::{
     io,
@@ -7,7 +7,7 @@ use std::{
 };
 
 use futures_util::StreamExt as _;
-use gateway_policy::{Access, Mode, RuntimeValidation};
+use gateway_policy::{Access, RuntimeValidation, ValidationMode};
 use gateway_protocol::mcp::Era;
 use serde_json::{Value, json};
 
@@ -15,7 +15,7 @@ use super::{
     harness::{Ask, Bench, Setup},
     relayed,
 };
-use crate::view::testing::{agent, tool};
+use crate::testing::{agent, tool};
 
 #[derive(Clone, Default)]
 struct Log(Arc<Mutex<Vec<u8>>>);
@@ -32,7 +32,7 @@ impl io::Write for Log {
 }
 
 impl Log {
-    /// Keeps what this thread logs.
+    /// Captures the log of this thread.
     fn start() -> (Self, tracing::subscriber::DefaultGuard) {
         let log = Self::default();
         let writer = log.clone();
@@ -54,11 +54,11 @@ impl Log {
     }
 }
 
-async fn bench(input: Mode) -> Bench {
+async fn bench(input: ValidationMode) -> Bench {
     let policy = RuntimeValidation {
         input_validation: input,
-        output_validation: Mode::Warn,
-        contract_drift: Mode::Ignore,
+        output_validation: ValidationMode::Warn,
+        contract_drift: ValidationMode::Ignore,
         unknown_caller: Access::Warn,
         undeclared_dependency: Access::Deny,
     };
@@ -77,14 +77,13 @@ async fn bench(input: Mode) -> Bench {
     Bench::start(Setup { policy, ..Setup::default() }, entities).await
 }
 
-/// The named fields of an event.
 fn fields(event: &Value, names: &[&str]) -> Vec<Value> {
     names.iter().map(|name| event[name].clone()).collect()
 }
 
 #[tokio::test]
-async fn a_call_that_works_is_told_in_full() {
-    let bench = bench(Mode::Error).await;
+async fn successful_call_is_audited_with_all_fields() {
+    let bench = bench(ValidationMode::Error).await;
     let (log, _guard) = Log::start();
     bench.call("team/a", "t", json!({ "q": "s3cret-argument" })).await.result();
     let [event] = <[Value; 1]>::try_from(log.events()).unwrap();
@@ -109,9 +108,9 @@ async fn a_call_that_works_is_told_in_full() {
 }
 
 #[tokio::test]
-async fn every_way_to_end_has_its_event() {
-    let strict = bench(Mode::Error).await;
-    let lenient = bench(Mode::Warn).await;
+async fn every_outcome_has_audit_event() {
+    let strict = bench(ValidationMode::Error).await;
+    let lenient = bench(ValidationMode::Warn).await;
     let (log, _guard) = Log::start();
     let secret = json!({ "q": 4711 });
     strict.call("team/a", "t", secret.clone()).await.failure();
@@ -143,7 +142,7 @@ async fn every_way_to_end_has_its_event() {
 }
 
 #[tokio::test]
-async fn who_watches_a_resource_or_may_not_has_its_event() {
+async fn subscription_is_audited_when_allowed_or_denied() {
     let (bench, _) = relayed::bench(Era::Legacy, "up").await;
     bench.until_features().await;
     let session = bench.initialize("a").await;
@@ -189,7 +188,7 @@ async fn round_of_input_is_recorded_as_input_required() {
 }
 
 #[tokio::test]
-async fn call_cancelled_in_second_round_is_recorded_as_cancelled() {
+async fn cancelled_second_round_is_recorded_as_cancelled() {
     let (bench, far_side) = relayed::bench(Era::Modern, "").await;
     let session = relayed::able_session(&bench).await;
     let (log, _guard) = Log::start();
@@ -212,8 +211,8 @@ async fn call_cancelled_in_second_round_is_recorded_as_cancelled() {
 }
 
 #[tokio::test]
-async fn names_that_a_caller_makes_up_are_kept_short() {
-    let bench = bench(Mode::Error).await;
+async fn unknown_tool_names_are_shortened() {
+    let bench = bench(ValidationMode::Error).await;
     let (log, _guard) = Log::start();
     bench.call("", &"x".repeat(5000), json!({})).await.error();
     assert_eq!(log.events()[0]["tool"].as_str().unwrap().len(), 128);

@@ -1,8 +1,8 @@
-//! `tools/call` from the front door: what goes on to the upstream, and what comes back.
+//! `tools/call` through the endpoint: requests to the upstream, and responses.
 
 use std::collections::BTreeMap;
 
-use gateway_policy::{Mode, RuntimeValidation, ToolValidation};
+use gateway_policy::{RuntimeValidation, ToolValidation, ValidationMode};
 use gateway_protocol::trace_context::Parent;
 use serde_json::{Value, json};
 
@@ -10,14 +10,14 @@ use super::{
     harness::{Ask, Bench, Setup},
     relayed::acceptable,
 };
-use crate::view::testing::tool;
+use crate::testing::tool;
 
 fn schema() -> Value {
     json!({ "type": "object", "required": ["q"], "additionalProperties": false,
         "properties": { "q": { "type": "string" }, "n": { "type": "integer" } } })
 }
 
-fn policy(input: Mode, output: Mode) -> Setup {
+fn policy(input: ValidationMode, output: ValidationMode) -> Setup {
     let strict = Setup::default();
     let policy =
         RuntimeValidation { input_validation: input, output_validation: output, ..strict.policy };
@@ -25,7 +25,7 @@ fn policy(input: Mode, output: Mode) -> Setup {
 }
 
 #[tokio::test]
-async fn a_valid_call_goes_through_untouched() {
+async fn valid_call_is_forwarded_unchanged() {
     let bench = Bench::strict(vec![tool(
         "alias",
         "1.0.0",
@@ -44,9 +44,12 @@ async fn a_valid_call_goes_through_untouched() {
 }
 
 #[tokio::test]
-async fn arguments_pass_as_the_bytes_that_came() {
-    let bench =
-        Bench::start(policy(Mode::Warn, Mode::Ignore), vec![tool("t", "1.0.0", json!({}))]).await;
+async fn arguments_are_forwarded_byte_for_byte() {
+    let bench = Bench::start(
+        policy(ValidationMode::Warn, ValidationMode::Ignore),
+        vec![tool("t", "1.0.0", json!({}))],
+    )
+    .await;
     let ask = Ask::modern("tools/call", json!({ "name": "t" }));
     let body = ask.body.to_string().replace(
         r#""name":"t""#,
@@ -58,7 +61,7 @@ async fn arguments_pass_as_the_bytes_that_came() {
 }
 
 #[tokio::test]
-async fn what_is_set_for_a_tool_goes_before_what_is_set_for_all() {
+async fn tool_setting_overrides_general_setting() {
     let entities = || {
         let more = json!({ "inputSchema": schema(), "outputSchema": schema() });
         ["t", "u"].map(|name| tool(name, "1.0.0", more.clone())).into()
@@ -68,24 +71,34 @@ async fn what_is_set_for_a_tool_goes_before_what_is_set_for_all() {
         vec![ToolValidation { tool, input: Some(input), output: Some(output), contract: None }]
     };
     let bad = || json!({ "n": "x" });
-    let strict = policy(Mode::Error, Mode::Error);
-    let bench =
-        Bench::start(Setup { tools: only(Mode::Ignore, Mode::Warn), ..strict }, entities()).await;
+    let strict = policy(ValidationMode::Error, ValidationMode::Error);
+    let bench = Bench::start(
+        Setup { tools: only(ValidationMode::Ignore, ValidationMode::Warn), ..strict },
+        entities(),
+    )
+    .await;
     assert_eq!(bench.call("", "t", bad()).await.result()["structuredContent"], bad());
     assert!(bench.call("", "u", bad()).await.failure().contains("/n"));
     let lenient = policy(Mode::Ignore, Mode::Ignore);
     let bench =
         Bench::start(Setup { tools: only(Mode::Ignore, Mode::Error), ..lenient }, entities()).await;
-    assert!(bench.call("", "t", bad()).await.failure().contains("breaks its registered schema"));
+    assert!(
+        bench
+            .call("", "t", bad())
+            .await
+            .failure()
+            .contains("violates its registered output schema")
+    );
     assert_eq!(bench.call("", "u", bad()).await.result()["structuredContent"], bad());
 }
 
 #[tokio::test]
-async fn input_is_checked_by_mode() {
+async fn input_validation_follows_mode() {
     let entities = || vec![tool("t", "1.0.0", json!({ "inputSchema": schema() }))];
     let bad = json!({ "n": "x" });
 
-    let strict = Bench::start(policy(Mode::Error, Mode::Ignore), entities()).await;
+    let strict =
+        Bench::start(policy(ValidationMode::Error, ValidationMode::Ignore), entities()).await;
     let told = strict.call("", "t", bad.clone()).await.failure();
     assert!(
         told.contains("- /n: ") && told.contains("- (top level): ") && told.contains("\"q\""),
@@ -101,15 +114,15 @@ async fn input_is_checked_by_mode() {
         .replace(r#""name":"t""#, r#""name":"t","arguments":{"q":"a","q":5}"#);
     assert_eq!(strict.got(twice.build_with(body)).await.error(), (200, -32602));
 
-    for mode in [Mode::Warn, Mode::Ignore] {
-        let lenient = Bench::start(policy(mode, Mode::Ignore), entities()).await;
+    for mode in [ValidationMode::Warn, ValidationMode::Ignore] {
+        let lenient = Bench::start(policy(mode, ValidationMode::Ignore), entities()).await;
         lenient.call("", "t", bad.clone()).await.result();
         assert_eq!(lenient.arguments(), std::slice::from_ref(&bad));
     }
 }
 
 #[tokio::test]
-async fn hidden_arguments_are_refused_and_defaults_filled() {
+async fn hidden_arguments_are_rejected_and_filled() {
     let document = json!({
         "inputSchema": { "type": "object", "required": ["q", "key"], "properties": {
             "q": {}, "key": { "type": "string" },
@@ -138,13 +151,13 @@ async fn hidden_arguments_are_refused_and_defaults_filled() {
     }
     assert_eq!(bench.calls().len(), 2);
 
-    for mode in [Mode::Error, Mode::Warn, Mode::Ignore] {
+    for mode in [ValidationMode::Error, ValidationMode::Warn, ValidationMode::Ignore] {
         let setup = Setup {
             variables: bench.gateway.settings().variables.clone(),
-            ..policy(mode, Mode::Ignore)
+            ..policy(mode, ValidationMode::Ignore)
         };
         let bench = Bench::start(setup, entities()).await;
-        for other in [json!(null), json!(r#"{"who":"x"}"#), json!([{ "who": "x" }])] {
+        for other in [json!(null), json!(r#"{"requester":"x"}"#), json!([{ "who": "x" }])] {
             let arguments = json!({ "q": 1, "f": other });
             let failure = bench.call("", "t", arguments).await.failure();
             assert!(failure.contains("/f"), "{mode:?} {other}: {failure}");
@@ -160,7 +173,7 @@ async fn hidden_arguments_are_refused_and_defaults_filled() {
 }
 
 #[tokio::test]
-async fn annotated_arguments_are_checked_and_mirrored_anew() {
+async fn annotated_arguments_are_checked_and_mirrored() {
     let live = json!({ "name": "real", "inputSchema": { "type": "object", "properties": {
         "region": { "type": "string", "x-mcp-header": "Area" } } } });
     let entities = vec![tool("t", "1.0.0", json!({ "source": { "tool": "real" } }))];
@@ -181,7 +194,7 @@ async fn annotated_arguments_are_checked_and_mirrored_anew() {
 }
 
 #[tokio::test]
-async fn results_get_what_their_era_wants_and_lose_what_is_not_the_upstreams() {
+async fn results_match_era_without_reserved_metadata() {
     let bench = Bench::strict(vec![tool("says", "1.0.0", json!({}))]).await;
     let session = bench.initialize("").await;
     let ours = &json!({ "name": "gateway-agent", "title": "Registry gateway", "version": env!("CARGO_PKG_VERSION") });
@@ -223,7 +236,7 @@ async fn results_get_what_their_era_wants_and_lose_what_is_not_the_upstreams() {
 }
 
 #[tokio::test]
-async fn failures_are_told_where_a_model_or_a_client_looks_for_them() {
+async fn failures_are_results_or_errors() {
     let names = ["fails", "rpc", "slow", "says"];
     let mut entities: Vec<_> = names.iter().map(|name| tool(name, "1.0.0", json!({}))).collect();
     entities.push(tool("nowhere", "1.0.0", json!({ "source": { "server": "elsewhere" } })));
@@ -245,7 +258,7 @@ async fn failures_are_told_where_a_model_or_a_client_looks_for_them() {
 }
 
 #[tokio::test]
-async fn output_is_checked_by_mode() {
+async fn output_validation_follows_mode() {
     let entities = || {
         let output = json!({ "type": "object", "properties": { "secret": { "type": "string" } }, "required": ["secret"] });
         vec![
@@ -257,34 +270,36 @@ async fn output_is_checked_by_mode() {
     let bad = json!({ "result": { "content": [], "structuredContent": { "secret": 4711 } } });
     let none = json!({ "result": { "content": [] } });
 
-    let strict = Bench::start(policy(Mode::Ignore, Mode::Error), entities()).await;
+    let strict =
+        Bench::start(policy(ValidationMode::Ignore, ValidationMode::Error), entities()).await;
     strict.call("", "says", good).await.result();
     let told = strict.call("", "says", bad.clone()).await.failure();
     assert!(told.contains("/secret") && !told.contains("4711"), "{told}");
     assert!(strict.call("", "says", none).await.failure().contains("(top level)"));
     assert_eq!(strict.call("", "fails", json!({})).await.result()["isError"], true);
 
-    for mode in [Mode::Warn, Mode::Ignore] {
-        let lenient = Bench::start(policy(Mode::Ignore, mode), entities()).await;
+    for mode in [ValidationMode::Warn, ValidationMode::Ignore] {
+        let lenient = Bench::start(policy(ValidationMode::Ignore, mode), entities()).await;
         let result = lenient.call("", "says", bad.clone()).await.result();
         assert_eq!(result["structuredContent"], json!({ "secret": 4711 }));
     }
 }
 
 #[tokio::test]
-async fn a_schema_that_cannot_be_used_refuses_only_where_input_must_be_valid() {
+async fn unusable_schema_rejects_only_required_validation() {
     let entities =
         || vec![tool("t", "1.0.0", json!({ "inputSchema": { "$ref": "#Missing:1.0.0" } }))];
     let strict = Bench::strict(entities()).await;
     assert_eq!(strict.call("", "t", json!({})).await.error(), (200, -32603));
     let listed = strict.modern("", "tools/list", json!({})).await.result();
     assert_eq!(listed["tools"][0]["inputSchema"], json!({ "type": "object" }));
-    let lenient = Bench::start(policy(Mode::Warn, Mode::Ignore), entities()).await;
+    let lenient =
+        Bench::start(policy(ValidationMode::Warn, ValidationMode::Ignore), entities()).await;
     lenient.call("", "t", json!({})).await.result();
 }
 
 #[tokio::test]
-async fn the_callers_trace_goes_on() {
+async fn trace_context_is_forwarded() {
     let bench = Bench::strict(vec![tool("t", "1.0.0", json!({}))]).await;
     let trace = "0123456789abcdef0123456789abcdef";
     let parent = format!("00-{trace}-0123456789abcdef-01");
@@ -302,7 +317,7 @@ async fn the_callers_trace_goes_on() {
 }
 
 #[tokio::test]
-async fn a_trace_that_is_not_valid_is_begun_anew() {
+async fn invalid_trace_context_starts_new_trace() {
     let bench = Bench::strict(vec![tool("t", "1.0.0", json!({}))]).await;
     let meta = json!({ "traceparent": "00-meta", "tracestate": "s=1", "baggage": "k=v" });
     let ask = Ask::modern("tools/call", json!({ "name": "t", "_meta": meta }));
@@ -314,7 +329,7 @@ async fn a_trace_that_is_not_valid_is_begun_anew() {
 }
 
 #[tokio::test]
-async fn a_client_that_goes_away_cancels_the_upstream_call() {
+async fn disconnected_client_cancels_upstream_call() {
     let bench = Bench::strict(vec![tool("slow", "1.0.0", json!({}))]).await;
     let ask = Ask::modern("tools/call", json!({ "name": "slow" }));
     tokio::select! {
@@ -326,7 +341,7 @@ async fn a_client_that_goes_away_cancels_the_upstream_call() {
 }
 
 #[tokio::test]
-async fn a_call_ends_on_the_catalog_that_it_began_with() {
+async fn call_keeps_its_catalog() {
     let bench = Bench::strict(vec![tool("slow", "1.0.0", json!({}))]).await;
     let call = bench.call("", "slow", json!({}));
     let swap = async {

@@ -10,9 +10,8 @@ use super::{
     harness::{Bench, Setup},
     relayed::{ERAS, able, bench},
 };
-use crate::view::testing::{agent, server, tool};
+use crate::testing::{agent, server, tool};
 
-/// Starts a gateway whose upstream is the given one.
 async fn in_front_of(inner: &Bench) -> Bench {
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}/mcp", listener.local_addr().unwrap());

@@ -1,5 +1,4 @@
-//! Composed tools from the front door, row by row of what compositions mean; the upstream's tools do
-//! what their arguments say.
+//! Composed tools through the endpoint. The upstream's tools behave according to their arguments.
 
 #![expect(clippy::needless_pass_by_value, reason = "tests write the value in place")]
 
@@ -16,23 +15,22 @@ use serde_json::{Value, json};
 
 use self::upstream::Scripted;
 use super::harness::{Ask, Bench, Got, Setup, http};
-use crate::view::testing::{Registered, tool};
+use crate::testing::{Registered, tool};
 
-/// The upstream's tools.
 const TOOLS: [&str; 9] = ["echo", "say", "text", "fail", "wait", "flaky", "lose", "count", "keep"];
 
-/// A gateway with compositions, and the upstream behind it.
+/// A gateway with compositions and its upstream.
 struct Composed {
     bench: Bench,
     upstream: Scripted,
 }
 
-/// What is called `name`: a composition of any of the upstream's tools.
+/// A composition named `name` of any upstream tools.
 fn composition(name: &str, spec: Value) -> Registered {
     with(name, spec, json!({}))
 }
 
-/// What is called `name`, of that other one.
+/// A composition named `name` with the given uses.
 fn around(name: &str, other: &str, spec: Value) -> Registered {
     let mut outer = composition(name, spec);
     let depends = outer.document["depends"].as_array_mut().unwrap();
@@ -40,7 +38,7 @@ fn around(name: &str, other: &str, spec: Value) -> Registered {
     outer
 }
 
-/// A composition with more in its document.
+/// A composition with additional members of its document.
 fn with(name: &str, spec: Value, more: Value) -> Registered {
     let depends: Vec<_> = TOOLS
         .iter()
@@ -53,7 +51,7 @@ fn with(name: &str, spec: Value, more: Value) -> Registered {
     registered
 }
 
-/// These, and all of the upstream's tools.
+/// These compositions and all upstream tools.
 fn with_tools(compositions: Vec<Registered>) -> Vec<Registered> {
     let own = |name: &&str| {
         let is_safe = ["echo", "say", "text", "count"].contains(name);
@@ -62,13 +60,12 @@ fn with_tools(compositions: Vec<Registered>) -> Vec<Registered> {
     TOOLS.iter().map(own).chain(compositions).collect()
 }
 
-/// An object with more members.
+/// Merges members into an object.
 fn extended(mut object: Value, more: Value) -> Value {
     object.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
     object
 }
 
-/// One step of a pipeline.
 fn step(id: &str, tool: &str, input: Value) -> Value {
     let mut step = json!({ "id": id, "operation": { "tool": { "name": tool } } });
     if !input.is_null() {
@@ -81,13 +78,12 @@ fn pipeline(steps: &[Value]) -> Value {
     json!({ "pipeline": { "steps": steps } })
 }
 
-/// A constant as input.
 fn constant(value: Value) -> Value {
     json!({ "constant": value })
 }
 
 impl Composed {
-    /// With these compositions, and all of the upstream's tools.
+    /// A gateway with these compositions and all upstream tools.
     async fn start(compositions: Vec<Registered>) -> Self {
         Self::start_with(Setup::default(), compositions).await
     }
@@ -105,7 +101,7 @@ impl Composed {
         self.bench.call("", tool, arguments).await
     }
 
-    /// The structured result of a call that goes well.
+    /// The structured result of a successful call.
     async fn value(&self, tool: &str, arguments: Value) -> Value {
         let got = self.got(tool, arguments).await;
         let result = got.result();
@@ -116,7 +112,7 @@ impl Composed {
         structured
     }
 
-    /// The error of a call that fails: its step, its reason, its words.
+    /// The error of a failed call: step, reason and message.
     async fn failure(&self, tool: &str, arguments: Value) -> (String, String, String) {
         let got = self.got(tool, arguments).await;
         let text = got.failure();
@@ -127,7 +123,7 @@ impl Composed {
         (part("step"), part("reason"), part("message"))
     }
 
-    /// What `_meta` tells of each call: step, tool, outcome.
+    /// The steps in `_meta`: step, tool, outcome.
     async fn calls(&self, tool: &str, arguments: Value) -> Vec<String> {
         let got = self.got(tool, arguments).await;
         let calls = got.result()["_meta"]["registry/steps"]["calls"].clone();

@@ -1,4 +1,4 @@
-//! An upstream of either era that says things before its answer: it asks, tells of progress, logs.
+//! An upstream of either era that sends questions, progress and log messages before its result.
 
 use std::{
     collections::HashMap,
@@ -15,22 +15,20 @@ use tokio::sync::{broadcast, mpsc, oneshot};
 
 use super::harness::http;
 
-/// A request, with the session in which it came.
+/// A request and its session.
 type Seen = (Option<String>, Value);
 
-/// The far side's state.
 #[derive(Clone)]
 pub(super) struct FarSide {
     era: Era,
-    /// Every request, with the session in which it came.
+    /// All requests and their sessions.
     seen: Arc<Mutex<Vec<Seen>>>,
     waiting: Arc<Mutex<HashMap<String, oneshot::Sender<Value>>>>,
-    /// What is told, and in which session only.
+    /// Notifications, optionally for one session.
     news: broadcast::Sender<(Option<String>, Value)>,
 }
 
 impl FarSide {
-    /// Starts one.
     pub(super) async fn start(era: Era) -> (Self, TransportConfig) {
         let (seen, waiting) = (Arc::default(), Arc::default());
         let side = Self { era, seen, waiting, news: broadcast::channel(16).0 };
@@ -42,19 +40,19 @@ impl FarSide {
         (side, http(&server.await))
     }
 
-    /// All requests of a method, with their sessions.
+    /// All requests of a method and their sessions.
     pub(super) fn seen(&self, method: &str) -> Vec<Seen> {
         let seen = self.seen.lock().unwrap();
         seen.iter().filter(|(_, body)| body["method"] == method).cloned().collect()
     }
 
-    /// Tells everybody who listens.
+    /// Notifies all event streams.
     pub(super) fn tell(&self, method: &str, params: &Value) {
         let message = json!({ "jsonrpc": "2.0", "method": method, "params": params });
         let _ = self.news.send((None, message));
     }
 
-    /// How many listen.
+    /// The number of open event streams.
     pub(super) fn listeners(&self) -> usize {
         self.news.receiver_count()
     }
@@ -159,7 +157,7 @@ fn simple(method: &str, params: &Value) -> Result<Value, i64> {
     })
 }
 
-/// What the tools do, by their names.
+/// The tools, by name.
 fn call(side: &FarSide, session: Option<String>, body: &Value) -> Reply {
     let (params, id) = (&body["params"], body["id"].clone());
     let number = format!("\"q-{id}\"");
@@ -191,7 +189,7 @@ fn call(side: &FarSide, session: Option<String>, body: &Value) -> Reply {
             if name == "asks" {
                 let _ = send.send(question);
             } else {
-                // Some do not say that it belongs to this call.
+                // Some questions name no call.
                 let _ = side.news.send((session, question));
             }
             let side = side.clone();
@@ -220,7 +218,7 @@ fn call(side: &FarSide, session: Option<String>, body: &Value) -> Reply {
     Reply::events(messages)
 }
 
-/// Progress that does not always grow, and logs of two severities.
+/// Progress that does not always increase, and log messages of two levels.
 fn tells(send: &mpsc::UnboundedSender<Value>, token: &Value) {
     let tell = |method: &str, params: Value| {
         let _ = send.send(json!({ "jsonrpc": "2.0", "method": method, "params": params }));
@@ -233,7 +231,7 @@ fn tells(send: &mpsc::UnboundedSender<Value>, token: &Value) {
     }
 }
 
-/// What the far side will tell: of every resource but one.
+/// The acknowledged notifications: all resources except one.
 fn acknowledged(id: &Value, wanted: &Value) -> Value {
     let mut honoured = wanted.clone();
     if let Some(uris) = honoured["resourceSubscriptions"].as_array_mut() {

@@ -1,10 +1,10 @@
-//! Nothing that can be sent makes the endpoint panic or answer with something malformed.
+//! Arbitrary requests never cause a panic or a malformed response.
 
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use super::harness::{Ask, Bench};
-use crate::view::testing::tool;
+use crate::testing::tool;
 
 fn text() -> impl Strategy<Value = String> {
     prop_oneof![
@@ -47,7 +47,7 @@ fn value() -> impl Strategy<Value = Value> {
     })
 }
 
-/// Messages that are nearly right, which reach further than noise.
+/// Almost valid messages, which reach more code than noise.
 fn message() -> impl Strategy<Value = Vec<u8>> {
     let near = (value(), text(), value()).prop_map(|(id, method, params)| {
         json!({ "jsonrpc": "2.0", "id": id, "method": method, "params": params })
@@ -103,7 +103,7 @@ fn well_formed(got: &super::harness::Got) -> Result<(), String> {
 }
 
 #[test]
-fn whatever_is_sent_the_answer_is_well_formed() {
+fn arbitrary_request_gets_wellformed_response() {
     let runtime = tokio::runtime::Runtime::new().unwrap();
     let schema = json!({ "type": "object", "properties": {
         "x": { "type": "string", "x-mcp-header": "X" } } });
@@ -113,7 +113,7 @@ fn whatever_is_sent_the_answer_is_well_formed() {
     let strategy = (message(), headers(), any::<bool>());
     proptest::test_runner::TestRunner::new(config)
         .run(&strategy, |(body, headers, is_complete)| {
-            // Half of them have the headers that let them through the first checks.
+            // Half of them have headers that pass the first checks.
             let mut ask = Ask::modern("tools/call", json!({ "name": "t" }));
             if !is_complete {
                 ask.headers.retain(|(name, _)| {

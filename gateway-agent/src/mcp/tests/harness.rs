@@ -1,10 +1,10 @@
-//! A gateway with one upstream server, `up@1.0.0`, and requests to it in one line.
+//! A gateway with one upstream server `up@1.0.0`, and a request builder.
 
 use std::{collections::BTreeMap, future::pending, net::SocketAddr, sync::Arc, time::Duration};
 
 use axum::{Router, body::Body, extract::ConnectInfo};
-use gateway_compose::{Memory, Sagas};
-use gateway_policy::{Access, CheckRules, Mode, RuntimeValidation, ToolValidation};
+use gateway_compose::{CompositionState, Sagas};
+use gateway_policy::{Access, RuntimeValidation, ToolValidation, ValidationMode, ValidationRules};
 use gateway_protocol::naming::Prefix;
 use gateway_testkit::{McpServer, Received, Reply, Server};
 use gateway_upstream::{Addresses, TargetConfig, TransportConfig, UpstreamLimits, Upstreams};
@@ -20,50 +20,50 @@ use super::relayed::acceptable;
 use crate::{
     cache::Cache,
     contract::{self, Contracts},
-    freshness::{MaxStaleness, Watchman},
+    freshness::{MaxStaleness, StalenessMonitor},
     identity::{
-        doorkeeper::Doorkeeper,
-        settings::{AuthenticatorConfig, IdentityConfig, ProofsConfig},
+        authenticator::Authenticator,
+        settings::{AuthenticationConfig, AuthenticatorConfig, IdentityConfig},
     },
     mcp::Mcp,
     origin::OriginPolicy,
-    pipeline::{Gateway, GatewayHandle, Parts, Settings},
+    pipeline::{Gateway, GatewayHandle, GatewayParts, Settings},
     seal::KeyFile,
+    testing::{Registered, catalog},
     trace::{Tracer, settings::TracingConfig},
-    view::testing::{Registered, catalog},
 };
 
-/// How a test's gateway differs from the strict one.
-pub(super) struct Setup {
-    pub(super) policy: RuntimeValidation,
-    pub(super) identity: IdentityConfig,
-    pub(super) proofs: ProofsConfig,
-    pub(super) request_bytes: usize,
-    pub(super) buffered_bytes: usize,
-    pub(super) limits: UpstreamLimits,
-    pub(super) max_staleness: MaxStaleness,
-    pub(super) variables: BTreeMap<String, String>,
-    /// What is checked of single tools.
-    pub(super) tools: Vec<ToolValidation>,
+/// The settings of a test's gateway; the default is strict.
+pub(crate) struct Setup {
+    pub(crate) policy: RuntimeValidation,
+    pub(crate) identity: IdentityConfig,
+    pub(crate) authentication: AuthenticationConfig,
+    pub(crate) request_bytes: usize,
+    pub(crate) buffered_bytes: usize,
+    pub(crate) limits: UpstreamLimits,
+    pub(crate) max_staleness: MaxStaleness,
+    pub(crate) variables: BTreeMap<String, String>,
+    /// Validation overrides of single tools.
+    pub(crate) tools: Vec<ToolValidation>,
     /// The upstream's tools, as JSON text.
-    pub(super) lists: String,
-    /// Another upstream than the usual one.
-    pub(super) transport: Option<TransportConfig>,
-    pub(super) prefix: Prefix,
+    pub(crate) lists: String,
+    /// Replaces the default upstream.
+    pub(crate) transport: Option<TransportConfig>,
+    pub(crate) prefix: Prefix,
 }
 
 impl Default for Setup {
     fn default() -> Self {
         Self {
             policy: RuntimeValidation {
-                input_validation: Mode::Error,
-                output_validation: Mode::Ignore,
-                contract_drift: Mode::Warn,
+                input_validation: ValidationMode::Error,
+                output_validation: ValidationMode::Ignore,
+                contract_drift: ValidationMode::Warn,
                 unknown_caller: Access::Allow,
                 undeclared_dependency: Access::Deny,
             },
             identity: IdentityConfig { trust_headers: true, scope_by_client_info: false },
-            proofs: ProofsConfig::default(),
+            authentication: AuthenticationConfig::default(),
             request_bytes: 64 * 1024,
             buffered_bytes: 512 * 1024 * 1024,
             limits: UpstreamLimits {
@@ -81,47 +81,46 @@ impl Default for Setup {
     }
 }
 
-/// A gateway under test.
-pub(super) struct Bench {
-    pub(super) router: Router,
-    pub(super) handle: GatewayHandle,
-    pub(super) gateway: Arc<Gateway>,
-    /// What tells the catalog's age.
-    pub(super) cache: Cache,
-    pub(super) publish: watch::Sender<Arc<Catalog>>,
-    pub(super) contracts: Arc<Contracts>,
-    /// The upstream, unless the test has one of its own.
-    pub(super) upstream: Server,
+pub(crate) struct Bench {
+    pub(crate) router: Router,
+    pub(crate) handle: GatewayHandle,
+    pub(crate) gateway: Arc<Gateway>,
+    /// Provides the catalog's age.
+    pub(crate) cache: Cache,
+    pub(crate) publish: watch::Sender<Arc<Catalog>>,
+    pub(crate) contracts: Arc<Contracts>,
+    /// The upstream, unless the test has its own.
+    pub(crate) upstream: Server,
     _dir: TempDir,
 }
 
-/// An answer that has been read to its end.
+/// A response that was read to its end.
 #[derive(Debug)]
-pub(super) struct Got {
-    pub(super) status: StatusCode,
-    pub(super) headers: HeaderMap,
-    pub(super) text: String,
+pub(crate) struct Got {
+    pub(crate) status: StatusCode,
+    pub(crate) headers: HeaderMap,
+    pub(crate) text: String,
 }
 
 impl Got {
-    pub(super) fn json(&self) -> Value {
+    pub(crate) fn json(&self) -> Value {
         serde_json::from_str(&self.text).unwrap_or_else(|_| panic!("not JSON: {self:?}"))
     }
 
     /// The status and the JSON-RPC error code.
-    pub(super) fn error(&self) -> (u16, i64) {
+    pub(crate) fn error(&self) -> (u16, i64) {
         let code = self.json()["error"]["code"].as_i64();
         (self.status.as_u16(), code.unwrap_or_else(|| panic!("no error: {self:?}")))
     }
 
-    /// The result of a request that went well.
-    pub(super) fn result(&self) -> Value {
+    /// The result of a successful request.
+    pub(crate) fn result(&self) -> Value {
         assert_eq!(self.status, StatusCode::OK, "{self:?}");
         self.json().get("result").unwrap_or_else(|| panic!("no result: {self:?}")).clone()
     }
 
-    /// The text of a result that says that it is an error.
-    pub(super) fn failure(&self) -> String {
+    /// The text of a result with `isError`.
+    pub(crate) fn failure(&self) -> String {
         let result = self.result();
         assert_eq!(result["isError"], true, "{self:?}");
         result["content"][0]["text"].as_str().unwrap().to_owned()
@@ -129,7 +128,7 @@ impl Got {
 }
 
 impl Bench {
-    pub(super) async fn start(setup: Setup, entities: Vec<Registered>) -> Self {
+    pub(crate) async fn start(setup: Setup, entities: Vec<Registered>) -> Self {
         let upstream = upstream(setup.lists).await;
         let dir = tempfile::tempdir().unwrap();
         let server: Key = "server/up@1.0.0".parse().unwrap();
@@ -163,36 +162,40 @@ impl Bench {
         let (publish, catalog) = watch::channel(catalog(1, entities));
         let cache = Cache::in_memory(None);
         cache.confirm(Duration::ZERO);
-        let watchman = Watchman::new(cache.clone(), setup.max_staleness);
-        let rules = contract::Settings::new(CheckRules::new(setup.policy, setup.tools), Vec::new());
+        let staleness = StalenessMonitor::new(cache.clone(), setup.max_staleness);
+        let rules =
+            contract::Settings::new(ValidationRules::new(setup.policy, setup.tools), Vec::new());
         let contracts = Arc::new(Contracts::open(&cache_file, rules, definitions.borrow().clone()));
         let listed = upstreams.definitions();
         let stop = CancellationToken::new();
-        tokio::spawn(contracts.clone().keep(catalog.clone(), listed, stop));
-        let parts = Parts {
+        tokio::spawn(contracts.clone().monitor(catalog.clone(), listed, stop));
+        let parts = GatewayParts {
             catalog,
-            watchman,
+            staleness,
             upstreams,
             contracts: contracts.clone(),
-            compositions: Arc::new(Memory::new(Sagas::open(&cache_file).unwrap())),
+            compositions: Arc::new(CompositionState::new(Sagas::open(&cache_file).unwrap())),
             sealer: Arc::new(KeyFile::new(None, &cache_file).open()),
             tracer: Tracer::start(&TracingConfig::default(), "under-test"),
         };
-        let authenticator =
-            AuthenticatorConfig { identity: setup.identity, proofs: setup.proofs, scheme: "http" };
-        let doorkeeper = Doorkeeper::open(authenticator).await.unwrap();
-        let handle = GatewayHandle::new(Gateway::new(settings, doorkeeper, parts));
+        let authenticator = AuthenticatorConfig {
+            identity: setup.identity,
+            authentication: setup.authentication,
+            scheme: "http",
+        };
+        let authenticator = Authenticator::open(authenticator).await.unwrap();
+        let handle = GatewayHandle::new(Gateway::new(settings, authenticator, parts));
         let gateway = handle.current();
         let router = Mcp::new(handle.clone()).router();
         Self { router, handle, gateway, cache, publish, contracts, upstream, _dir: dir }
     }
 
-    pub(super) async fn strict(entities: Vec<Registered>) -> Self {
+    pub(crate) async fn strict(entities: Vec<Registered>) -> Self {
         Self::start(Setup::default(), entities).await
     }
 
-    /// Waits until the upstream's prompts are known.
-    pub(super) async fn until_features(&self) {
+    /// Waits until the upstream's prompts are listed.
+    pub(crate) async fn until_features(&self) {
         let server = "server/up@1.0.0".parse().unwrap();
         let mut definitions = self.gateway.upstreams().definitions();
         let is_known = |all: &Arc<gateway_upstream::Definitions>| {
@@ -201,25 +204,25 @@ impl Bench {
         definitions.wait_for(is_known).await.unwrap();
     }
 
-    /// The calls that the upstream has got.
-    pub(super) fn calls(&self) -> Vec<Received> {
+    /// The calls received by the upstream.
+    pub(crate) fn calls(&self) -> Vec<Received> {
         self.upstream.seen("tools/call")
     }
 
     /// Waits for this number of calls at the upstream.
-    pub(super) async fn until_called(&self, count: usize) {
+    pub(crate) async fn until_called(&self, count: usize) {
         acceptable(|| self.calls().len() >= count).await;
     }
 
-    pub(super) fn arguments(&self) -> Vec<Value> {
+    pub(crate) fn arguments(&self) -> Vec<Value> {
         self.calls().iter().map(|seen| seen.body["params"]["arguments"].clone()).collect()
     }
 
-    pub(super) async fn send(&self, request: Request<Body>) -> axum::response::Response {
+    pub(crate) async fn send(&self, request: Request<Body>) -> axum::response::Response {
         self.router.clone().oneshot(request).await.unwrap()
     }
 
-    pub(super) async fn got(&self, request: Request<Body>) -> Got {
+    pub(crate) async fn got(&self, request: Request<Body>) -> Got {
         let response = self.send(request).await;
         let (parts, body) = response.into_parts();
         let bytes = axum::body::to_bytes(body, usize::MAX).await.unwrap();
@@ -227,46 +230,45 @@ impl Bench {
         Got { status: parts.status, headers: parts.headers, text }
     }
 
-    /// A modern request that is complete.
-    pub(super) async fn modern(&self, agent: &str, method: &str, params: Value) -> Got {
+    /// A complete stateless request.
+    pub(crate) async fn modern(&self, agent: &str, method: &str, params: Value) -> Got {
         self.got(Ask::modern(method, params).by(agent).build()).await
     }
 
-    /// A modern call.
-    pub(super) async fn call(&self, agent: &str, tool: &str, arguments: Value) -> Got {
+    /// A stateless call.
+    pub(crate) async fn call(&self, agent: &str, tool: &str, arguments: Value) -> Got {
         let params = json!({ "name": tool, "arguments": arguments });
         self.modern(agent, "tools/call", params).await
     }
 
-    /// Opens a legacy session.
-    pub(super) async fn initialize(&self, agent: &str) -> String {
+    /// Opens a session.
+    pub(crate) async fn initialize(&self, agent: &str) -> String {
         let got = self.got(Ask::initialize("2025-11-25").by(agent).build()).await;
         got.result();
         got.headers["mcp-session-id"].to_str().unwrap().to_owned()
     }
 
-    /// A request in a legacy session.
-    pub(super) async fn legacy(&self, session: &str, agent: &str, ask: (&str, Value)) -> Got {
+    /// A request of a session.
+    pub(crate) async fn legacy(&self, session: &str, agent: &str, ask: (&str, Value)) -> Got {
         self.got(Ask::legacy(session, ask.0, ask.1).by(agent).build()).await
     }
 
-    pub(super) fn publish(&self, revision: u64, entities: Vec<Registered>) {
+    pub(crate) fn publish(&self, revision: u64, entities: Vec<Registered>) {
         self.publish.send_replace(catalog(revision, entities));
     }
 }
 
 /// The transport to a scripted server.
-pub(super) fn http(server: &Server) -> TransportConfig {
+pub(crate) fn http(server: &Server) -> TransportConfig {
     let (headers, addresses) = (BTreeMap::new(), Addresses::Usual);
     TransportConfig::Http { url: server.url(), headers, auth: None, tls: None, addresses }
 }
 
-/// A request being put together.
 #[derive(Clone)]
-pub(super) struct Ask {
-    pub(super) method: Method,
-    pub(super) headers: Vec<(String, Vec<u8>)>,
-    pub(super) body: Value,
+pub(crate) struct Ask {
+    pub(crate) method: Method,
+    pub(crate) headers: Vec<(String, Vec<u8>)>,
+    pub(crate) body: Value,
 }
 
 impl Ask {
@@ -279,7 +281,7 @@ impl Ask {
         Self { method: Method::POST, headers, body }
     }
 
-    pub(super) fn modern(method: &str, params: Value) -> Self {
+    pub(crate) fn modern(method: &str, params: Value) -> Self {
         let name = params["name"].as_str().map(str::to_owned);
         let mut params = params;
         if params.get("_meta").is_none() {
@@ -295,51 +297,50 @@ impl Ask {
         name.map_or(ask.clone(), |name| ask.with("mcp-name", &name))
     }
 
-    pub(super) fn initialize(version: &str) -> Self {
+    pub(crate) fn initialize(version: &str) -> Self {
         let params = json!({ "protocolVersion": version, "capabilities": {},
             "clientInfo": { "name": "team/a", "version": "1.0.0" } });
         Self::new(json!({ "jsonrpc": "2.0", "id": "i", "method": "initialize", "params": params }))
     }
 
     #[expect(clippy::needless_pass_by_value, reason = "tests write the value in place")]
-    pub(super) fn legacy(session: &str, method: &str, params: Value) -> Self {
+    pub(crate) fn legacy(session: &str, method: &str, params: Value) -> Self {
         let body = json!({ "jsonrpc": "2.0", "id": 8, "method": method, "params": params });
         Self::new(body).with("mcp-session-id", session).with("mcp-protocol-version", "2025-11-25")
     }
 
-    /// From a network address.
-    pub(super) fn build_from(self, address: &str) -> Request<Body> {
+    /// Sets the network address of the client.
+    pub(crate) fn build_from(self, address: &str) -> Request<Body> {
         let mut request = self.build();
         let peer = SocketAddr::new(address.parse().unwrap(), 1);
         request.extensions_mut().insert(ConnectInfo(peer));
         request
     }
 
-    pub(super) fn by(self, agent: &str) -> Self {
+    pub(crate) fn by(self, agent: &str) -> Self {
         if agent.is_empty() { self } else { self.with("x-agent-name", agent) }
     }
 
-    pub(super) fn with(mut self, name: &str, value: &str) -> Self {
+    pub(crate) fn with(mut self, name: &str, value: &str) -> Self {
         self.headers.push((name.to_owned(), value.as_bytes().to_vec()));
         self
     }
 
-    pub(super) fn without(mut self, name: &str) -> Self {
+    pub(crate) fn without(mut self, name: &str) -> Self {
         self.headers.retain(|(known, _)| known != name);
         self
     }
 
-    /// Replaces a header.
-    pub(super) fn set(self, name: &str, value: &str) -> Self {
+    pub(crate) fn set(self, name: &str, value: &str) -> Self {
         self.without(name).with(name, value)
     }
 
-    pub(super) fn build(self) -> Request<Body> {
+    pub(crate) fn build(self) -> Request<Body> {
         let body = if self.body.is_null() { String::new() } else { self.body.to_string() };
         self.build_with(body)
     }
 
-    pub(super) fn build_with(self, body: impl Into<Body>) -> Request<Body> {
+    pub(crate) fn build_with(self, body: impl Into<Body>) -> Request<Body> {
         let mut request = Request::builder().method(self.method).uri("/mcp");
         for (name, value) in self.headers {
             request = request.header(name, value);
@@ -348,7 +349,7 @@ impl Ask {
     }
 }
 
-/// Starts a modern upstream whose tools are named after what they do.
+/// Starts a stateless upstream whose tools are named after their behavior.
 async fn upstream(tools: String) -> Server {
     McpServer::modern()
         .with_tools(tools)
@@ -372,7 +373,7 @@ async fn called(received: &Received) -> Reply {
         }
         "asks" => json!({ "resultType": "input_required", "requestState": "s" }),
         "slow" => return pending().await,
-        // The result is the caller's.
+        // The result has a task id of the client.
         "says" => arguments["result"].clone(),
         _ => json!({ "resultType": "complete", "structuredContent": arguments,
             "content": [{ "type": "text", "text": arguments.to_string() }] }),

@@ -1,9 +1,9 @@
-//! Every malformed request of the modern era, row by row, and some of both.
+//! Malformed requests of the stateless era, and some of both eras.
 
 use serde_json::{Value, json};
 
 use super::harness::{Ask, Bench, Setup};
-use crate::view::testing::tool;
+use crate::testing::tool;
 
 async fn bench() -> Bench {
     let schema = json!({ "type": "object", "properties": {
@@ -33,14 +33,14 @@ const VERSION: &str = "io.modelcontextprotocol/protocolVersion";
 const CAPABILITIES: &str = "io.modelcontextprotocol/clientCapabilities";
 
 #[tokio::test]
-async fn complete_requests_pass() {
+async fn complete_requests_are_accepted() {
     let bench = bench().await;
     for ask in [
         list(),
         call(),
         Ask::modern("server/discover", json!({})),
         call().set("mcp-name", "=?base64?dA==?="),
-        // What is not of this era, or not known, is ignored.
+        // Headers of other eras and unknown headers are ignored.
         list().with("mcp-session-id", "x").with("last-event-id", "1").with("mcp-param-other", "x"),
         with_meta(list(), "io.modelcontextprotocol/clientInfo", Value::Null),
         with_meta(list(), "io.modelcontextprotocol/clientInfo", json!(5)),
@@ -61,7 +61,6 @@ async fn complete_requests_pass() {
 
 type Row = (&'static str, Ask, (u16, i64));
 
-/// Versions and metadata.
 fn version_rows() -> Vec<Row> {
     let versions = |body: Value, header: &str| {
         with_meta(list(), VERSION, body).set("mcp-protocol-version", header)
@@ -81,7 +80,7 @@ fn version_rows() -> Vec<Row> {
     ]
 }
 
-/// Headers that repeat the body, and such as every request has.
+/// Headers that mirror the body, and general headers.
 fn header_rows() -> Vec<Row> {
     let encoded = "=?base64?dG9vbHMvbGlzdA==?=";
     let region = json!({ "name": "t", "arguments": { "region": "eu" } });
@@ -107,7 +106,6 @@ fn header_rows() -> Vec<Row> {
     ]
 }
 
-/// Methods and their parameters.
 fn param_rows() -> Vec<Row> {
     let list = |cursor: Value| Ask::modern("tools/list", json!({ "cursor": cursor }));
     let call = |params: Value| Ask::modern("tools/call", params);
@@ -126,7 +124,7 @@ fn param_rows() -> Vec<Row> {
 }
 
 #[tokio::test]
-async fn incomplete_or_contradictory_requests_are_told_what_is_wrong() {
+async fn invalid_requests_name_the_problem() {
     let bench = bench().await;
     for (what, ask, expected) in [version_rows(), header_rows(), param_rows()].concat() {
         let got = bench.got(ask.build()).await;
@@ -137,7 +135,7 @@ async fn incomplete_or_contradictory_requests_are_told_what_is_wrong() {
 }
 
 #[tokio::test]
-async fn an_unsupported_version_is_told_what_is_supported() {
+async fn unsupported_version_lists_supported_ones() {
     let bench = bench().await;
     let ask =
         with_meta(list(), VERSION, json!("2031-01-01")).set("mcp-protocol-version", "2031-01-01");
@@ -151,7 +149,7 @@ async fn an_unsupported_version_is_told_what_is_supported() {
 }
 
 #[tokio::test]
-async fn bodies_that_are_no_request_are_refused() {
+async fn invalid_bodies_are_rejected() {
     let bench = bench().await;
     let big = format!(
         r#"{{"jsonrpc":"2.0","id":1,"method":"x","params":{{"a":"{}"}}}}"#,
@@ -201,7 +199,7 @@ async fn bodies_that_are_no_request_are_refused() {
 }
 
 #[tokio::test]
-async fn a_body_of_unknown_length_is_bounded_too() {
+async fn body_without_length_is_limited() {
     let bench = bench().await;
     let spaces = || Ok::<_, std::io::Error>(bytes::Bytes::from_static(&[b' '; 4096]));
     let endless = futures_util::stream::repeat_with(spaces);
@@ -213,7 +211,7 @@ async fn a_body_of_unknown_length_is_bounded_too() {
 }
 
 #[tokio::test]
-async fn notifications_are_taken_without_an_answer() {
+async fn notifications_are_accepted() {
     let bench = bench().await;
     let mut ask = list();
     ask.body = json!({ "jsonrpc": "2.0", "method": "notifications/cancelled", "params": {} });
@@ -226,7 +224,7 @@ async fn notifications_are_taken_without_an_answer() {
 }
 
 #[tokio::test]
-async fn other_http_methods_are_not_allowed() {
+async fn other_http_methods_are_rejected() {
     let bench = bench().await;
     for method in ["PUT", "PATCH"] {
         let mut ask = list();
@@ -236,7 +234,7 @@ async fn other_http_methods_are_not_allowed() {
 }
 
 #[tokio::test]
-async fn names_beyond_ascii_come_encoded() {
+async fn non_ascii_names_are_encoded() {
     let bench = Bench::start(Setup::default(), vec![]).await;
     let ask = Ask::modern("tools/call", json!({ "name": "größe" }));
     let got = bench.got(ask.set("mcp-name", "=?base64?Z3LDtsOfZQ==?=").build()).await;

@@ -1,4 +1,4 @@
-//! What becomes of a caller's credentials: they end here, and sessions belong to whom they prove.
+//! Credentials of callers are not forwarded, and sessions belong to verified callers.
 
 use std::collections::BTreeMap;
 
@@ -13,25 +13,29 @@ use super::{
     relayed::messages,
 };
 use crate::{
-    identity::settings::{ApiKeyConfig, ProofsConfig},
-    view::testing::tool,
+    identity::settings::{ApiKeyConfig, AuthenticationConfig},
+    testing::tool,
 };
 
 const KEYS: [&str; 2] = ["first-secret", "second-secret"];
 
-/// Both keys are the same agent's.
-fn proofs() -> ProofsConfig {
+/// Both keys belong to one agent.
+fn authentication() -> AuthenticationConfig {
     let key = |key: &str| ApiKeyConfig {
         agent: "team/a".to_owned(),
         version: None,
         digest: Digest::compute(key.as_bytes()),
         scopes: Vec::new(),
     };
-    ProofsConfig { required: true, api_keys: KEYS.map(key).to_vec(), ..ProofsConfig::default() }
+    AuthenticationConfig {
+        required: true,
+        api_keys: KEYS.map(key).to_vec(),
+        ..AuthenticationConfig::default()
+    }
 }
 
 async fn bench() -> Bench {
-    let setup = Setup { proofs: proofs(), ..Setup::default() };
+    let setup = Setup { authentication: authentication(), ..Setup::default() };
     Bench::start(setup, vec![tool("t", "1.0.0", json!({}))]).await
 }
 
@@ -40,7 +44,7 @@ fn bearer(key: &str) -> String {
 }
 
 #[tokio::test]
-async fn no_credential_of_a_caller_reaches_an_upstream() {
+async fn caller_credentials_are_not_forwarded() {
     let bench = bench().await;
     let params = json!({ "name": "t", "arguments": {} });
     for (header, value) in [("authorization", bearer(KEYS[0])), ("x-api-key", KEYS[0].to_owned())] {
@@ -56,7 +60,7 @@ async fn no_credential_of_a_caller_reaches_an_upstream() {
 }
 
 #[tokio::test]
-async fn a_session_is_of_whoever_proved_who_it_is_and_of_nobody_else() {
+async fn session_belongs_to_verified_caller() {
     let bench = bench().await;
     let opened = Ask::initialize("2025-11-25").with("authorization", &bearer(KEYS[0]));
     let opened = bench.got(opened.build()).await;
@@ -75,9 +79,9 @@ async fn a_session_is_of_whoever_proved_who_it_is_and_of_nobody_else() {
 #[tokio::test]
 async fn scopes_are_checked_again_after_input() {
     let (far_side, transport) = FarSide::start(Era::Modern).await;
-    let mut proofs = proofs();
-    proofs.scopes = BTreeMap::from([("works".to_owned(), vec!["w".to_owned()])]);
-    let setup = Setup { proofs, transport: Some(transport), ..Setup::default() };
+    let mut authentication = authentication();
+    authentication.scopes = BTreeMap::from([("works".to_owned(), vec!["w".to_owned()])]);
+    let setup = Setup { authentication, transport: Some(transport), ..Setup::default() };
     let tools = || vec![tool("asks", "1.0.0", json!({})), tool("works", "1.0.0", json!({}))];
     let bench = Bench::start(setup, tools()).await;
     let authorized = |ask: Ask| ask.with("x-api-key", KEYS[0]);
@@ -95,7 +99,7 @@ async fn scopes_are_checked_again_after_input() {
         }
     };
     assert_eq!(question["method"], "elicitation/create");
-    // The newest version has a tool inside that the caller has no scope for.
+    // The newest version contains a tool that the caller has no scope for.
     let mut newest = tool("asks", "2.0.0", json!({}));
     newest.document = json!({ "name": "asks", "version": "2.0.0",
         "depends": [{ "type": "tool", "name": "works", "version": "1.0.0" }],

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::harness::{Ask, Bench};
-use crate::view::testing::{agent, tool};
+use crate::testing::{agent, tool};
 
 async fn bench() -> Bench {
     Bench::strict(vec![
@@ -15,7 +15,7 @@ async fn bench() -> Bench {
 }
 
 #[tokio::test]
-async fn the_version_is_negotiated() {
+async fn version_is_negotiated() {
     let bench = bench().await;
     for (asked, given) in [
         ("2025-11-25", "2025-11-25"),
@@ -41,7 +41,7 @@ async fn the_version_is_negotiated() {
 }
 
 #[tokio::test]
-async fn a_session_serves_what_it_should() {
+async fn session_serves_its_methods() {
     let bench = bench().await;
     let id = bench.initialize("a").await;
     let ask = async |method: &str, params: Value| bench.legacy(&id, "a", (method, params)).await;
@@ -64,7 +64,7 @@ async fn a_session_serves_what_it_should() {
 }
 
 #[tokio::test]
-async fn sessions_are_needed_their_openers_own_and_can_be_ended() {
+async fn session_is_required_owned_and_closable() {
     let bench = bench().await;
     let id = bench.initialize("a").await;
     let list = |id: &str, agent: &str| Ask::legacy(id, "tools/list", json!({})).by(agent);
@@ -89,7 +89,7 @@ async fn sessions_are_needed_their_openers_own_and_can_be_ended() {
 }
 
 #[tokio::test]
-async fn a_cancelled_call_ends_without_an_answer() {
+async fn cancelled_call_has_no_response() {
     let bench = bench().await;
     let id = bench.initialize("a").await;
     let call = bench.legacy(&id, "a", ("tools/call", json!({ "name": "slow" })));
@@ -108,7 +108,7 @@ async fn a_cancelled_call_ends_without_an_answer() {
 }
 
 #[tokio::test]
-async fn an_id_is_for_one_request_at_a_time() {
+async fn request_ids_are_unique_while_running() {
     let bench = bench().await;
     let (id, other) = (bench.initialize("a").await, bench.initialize("a").await);
     let first = bench.legacy(&id, "a", ("tools/call", json!({ "name": "slow" })));

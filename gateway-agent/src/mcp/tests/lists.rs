@@ -1,4 +1,4 @@
-//! `tools/list` from the front door.
+//! `tools/list` through the endpoint.
 
 use std::sync::Arc;
 
@@ -6,13 +6,13 @@ use registry_core::{Catalog, RegistryId};
 use serde_json::{Value, json};
 
 use super::harness::{Ask, Bench, Setup};
-use crate::view::testing::{agent, tool};
+use crate::testing::{agent, tool};
 
 fn names(result: &Value) -> Vec<&str> {
     result["tools"].as_array().unwrap().iter().map(|tool| tool["name"].as_str().unwrap()).collect()
 }
 
-/// What the upstream says about its tool, in an order of its own.
+/// The upstream's definition of the tool, in its own member order.
 const LIVE: &str = r#"{"name":"t","title":"Live","description":"live","inputSchema":{"type":"object",
     "properties":{"b":{},"a":{},"secret":{}},"required":["secret"]},
     "outputSchema":{"type":"object"},"annotations":{"readOnlyHint":true},
@@ -21,7 +21,7 @@ const LIVE: &str = r#"{"name":"t","title":"Live","description":"live","inputSche
     "_meta":{"z.example/x":1,"a":2,"registry/version":"9","io.modelcontextprotocol/x":3}}"#;
 
 #[tokio::test]
-async fn what_the_registration_leaves_open_comes_from_the_upstream() {
+async fn unregistered_members_come_from_upstream() {
     let live: Value = serde_json::from_str(LIVE).unwrap();
     let alias = |name: &str, more: Value| {
         let mut document = json!({ "source": { "tool": "t" } });
@@ -74,7 +74,7 @@ async fn what_the_registration_leaves_open_comes_from_the_upstream() {
 }
 
 #[tokio::test]
-async fn agents_see_what_they_declare_in_both_eras() {
+async fn agents_see_declared_tools_in_both_eras() {
     let entities = vec![
         tool("a", "1.0.0", json!({})),
         tool("a", "2.0.0", json!({})),
@@ -101,7 +101,7 @@ async fn agents_see_what_they_declare_in_both_eras() {
 }
 
 #[tokio::test]
-async fn without_any_catalog_nobody_is_told_that_there_are_no_tools() {
+async fn missing_catalog_is_an_error() {
     let bench = Bench::strict(vec![tool("a", "1.0.0", json!({}))]).await;
     bench.publish.send_replace(Arc::new(Catalog::empty(RegistryId::new(""))));
     let session = bench.initialize("").await;
@@ -113,7 +113,7 @@ async fn without_any_catalog_nobody_is_told_that_there_are_no_tools() {
         bench.legacy(&session, "", ("tools/call", call)).await,
     ] {
         assert_eq!(got.error(), (200, -32603), "{got:?}");
-        assert!(got.text.contains("no catalog yet; "), "{got:?}");
+        assert!(got.text.contains("no catalog yet: "), "{got:?}");
     }
     bench.publish(1, vec![]);
     let list = bench.modern("", "tools/list", json!({})).await.result();
@@ -121,7 +121,7 @@ async fn without_any_catalog_nobody_is_told_that_there_are_no_tools() {
 }
 
 #[tokio::test]
-async fn pages_are_followed_by_their_cursors() {
+async fn cursors_lead_through_all_pages() {
     let entities = (0..700).map(|i| tool(&format!("t{i:03}"), "1.0.0", json!({}))).collect();
     let bench = Bench::strict(entities).await;
     let first = bench.modern("", "tools/list", json!({})).await.result();
@@ -135,7 +135,7 @@ async fn pages_are_followed_by_their_cursors() {
 }
 
 #[tokio::test]
-async fn a_new_revision_is_seen_at_once() {
+async fn new_revision_is_visible_immediately() {
     let bench = Bench::strict(vec![tool("a", "1.0.0", json!({}))]).await;
     let version = async || {
         let result = bench.modern("", "tools/list", json!({})).await.result();

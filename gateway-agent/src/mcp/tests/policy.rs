@@ -1,6 +1,6 @@
-//! Modes and callers, from the front door.
+//! Policy modes and callers, through the endpoint.
 
-use gateway_policy::{Access, Mode, RuntimeValidation};
+use gateway_policy::{Access, RuntimeValidation, ValidationMode};
 use registry_core::Digest;
 use serde_json::json;
 
@@ -10,7 +10,7 @@ use super::{
 };
 use crate::{
     identity::settings::IdentityConfig,
-    view::testing::{Registered, agent, tool},
+    testing::{Registered, agent, tool},
 };
 
 fn entities() -> Vec<Registered> {
@@ -33,7 +33,7 @@ fn setup(unknown: Access, undeclared: Access) -> Setup {
 }
 
 #[tokio::test]
-async fn a_denied_tool_looks_exactly_like_one_that_does_not_exist() {
+async fn denied_tool_equals_unknown_tool() {
     let bench = Bench::start(setup(Access::Deny, Access::Deny), entities()).await;
     bench.call("team/a", "own", json!({})).await.result();
     for agent in ["team/a", "stranger"] {
@@ -49,7 +49,7 @@ async fn a_denied_tool_looks_exactly_like_one_that_does_not_exist() {
 }
 
 #[tokio::test]
-async fn warn_lets_through_and_lists_stay_scoped() {
+async fn warn_mode_allows_calls_but_not_listing() {
     let bench = Bench::start(setup(Access::Warn, Access::Warn), entities()).await;
     bench.call("team/a", "other", json!({})).await.result();
     bench.call("stranger", "own", json!({})).await.result();
@@ -58,7 +58,7 @@ async fn warn_lets_through_and_lists_stay_scoped() {
 }
 
 #[tokio::test]
-async fn client_info_scopes_where_configured() {
+async fn client_info_selects_agent_if_configured() {
     let mut setup = setup(Access::Deny, Access::Deny);
     setup.identity = IdentityConfig { trust_headers: false, scope_by_client_info: true };
     let bench = Bench::start(setup, entities()).await;
@@ -72,12 +72,12 @@ async fn client_info_scopes_where_configured() {
     assert_eq!(names(Ask::legacy(&session, "tools/list", json!({}))).await, 1);
 }
 
-/// What the upstream says differs from what is registered.
+/// The upstream's definition differs from the registered one.
 #[tokio::test]
-async fn a_quarantined_tool_is_neither_listed_nor_called_until_it_is_accepted() {
+async fn quarantined_tool_is_hidden_until_accepted() {
     let lists = r#"[{"name":"own","description":"Subtracts"}]"#.to_owned();
     let mut quarantine = setup(Access::Allow, Access::Deny);
-    quarantine.policy.contract_drift = Mode::Error;
+    quarantine.policy.contract_drift = ValidationMode::Error;
     let own = tool("own", "1.0.0", json!({ "description": "Adds" }));
     let agents = agent("team/a", "1.0.0", &[("own", "1.0.0"), ("other", "1.0.0")]);
     let entities = vec![own, tool("other", "1.0.0", json!({})), agents];

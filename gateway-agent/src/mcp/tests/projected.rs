@@ -1,8 +1,8 @@
-//! Tools whose result is a projection: what passes, and that nothing else does.
+//! Tools with a projected result: only the projection reaches the caller.
 
 use std::collections::BTreeMap;
 
-use gateway_policy::{Mode, RuntimeValidation};
+use gateway_policy::{RuntimeValidation, ValidationMode};
 use gateway_protocol::mcp::Era;
 use gateway_upstream::UpstreamLimits;
 use serde_json::{Value, json};
@@ -11,9 +11,9 @@ use super::{
     far_side::FarSide,
     harness::{Ask, Bench, Setup},
 };
-use crate::view::testing::{Registered, agent, server, tool};
+use crate::testing::{Registered, agent, server, tool};
 
-/// What must never come through.
+/// The secret that must never reach the caller.
 const SECRET: &str = "s3cret";
 
 fn mapped(name: &str, more: &Value) -> Registered {
@@ -23,7 +23,7 @@ fn mapped(name: &str, more: &Value) -> Registered {
     tool(name, "1.0.0", document)
 }
 
-async fn says(more: Value, output: Mode) -> Bench {
+async fn says(more: Value, output: ValidationMode) -> Bench {
     let strict = Setup::default();
     let policy = RuntimeValidation { output_validation: output, ..strict.policy };
     Bench::start(Setup { policy, ..strict }, vec![mapped("says", &more)]).await
@@ -34,8 +34,8 @@ fn text(value: &Value) -> Value {
 }
 
 #[tokio::test]
-async fn the_projected_object_is_all_that_passes_in_both_eras() {
-    let bench = says(json!({}), Mode::Ignore).await;
+async fn only_projected_object_is_returned() {
+    let bench = says(json!({}), ValidationMode::Ignore).await;
     let session = bench.initialize("").await;
     let meta =
         json!({ "x/leak": SECRET, "io.modelcontextprotocol/serverInfo": { "name": SECRET } });
@@ -72,15 +72,15 @@ async fn the_projected_object_is_all_that_passes_in_both_eras() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_projected_does_not_pass() {
-    let bench = says(json!({}), Mode::Ignore).await;
+async fn unprojectable_result_is_rejected() {
+    let bench = says(json!({}), ValidationMode::Ignore).await;
     let session = bench.initialize("").await;
     let rows = [
         (json!({ "content": [] }), "no structuredContent, and no text"),
         (json!({}), "no structuredContent, and no text"),
         (json!({ "content": [{ "type": "image", "data": SECRET }] }), "and no text"),
         (json!({ "content": SECRET }), "and no text"),
-        (json!({ "content": [{ "type": "text", "text": SECRET }] }), "the first text is no JSON"),
+        (json!({ "content": [{ "type": "text", "text": SECRET }] }), "the first text is not JSON"),
         (
             json!({ "content": [{ "type": "text", "text": SECRET }, { "type": "text", "text": "{}" }] }),
             "is no JSON",
@@ -101,10 +101,12 @@ async fn what_cannot_be_projected_does_not_pass() {
 }
 
 #[tokio::test]
-async fn an_error_of_the_tool_keeps_its_words_and_nothing_else() {
-    let bench =
-        says(json!({ "outputSchema": { "type": "object", "required": ["never"] } }), Mode::Error)
-            .await;
+async fn tool_error_keeps_only_texts() {
+    let bench = says(
+        json!({ "outputSchema": { "type": "object", "required": ["never"] } }),
+        ValidationMode::Error,
+    )
+    .await;
     let upstream = json!({ "isError": true, "structuredContent": { "id": SECRET }, "_meta": { "x": SECRET },
         "content": [
             { "type": "text", "text": "no such id", "_meta": { "x": SECRET } },
@@ -125,28 +127,32 @@ async fn an_error_of_the_tool_keeps_its_words_and_nothing_else() {
 }
 
 #[tokio::test]
-async fn the_registered_schema_is_checked_on_the_projection() {
+async fn output_schema_applies_to_projection() {
     let schema = |kind: &str| {
         json!({ "type": "object", "required": ["id"], "additionalProperties": false,
             "properties": { "id": { "type": kind }, "many": {} } })
     };
     let arguments = json!({ "result": { "structuredContent": { "id": 5, "other": SECRET } } });
     for (kind, mode, is_refused) in [
-        ("integer", Mode::Error, false),
-        ("string", Mode::Error, true),
-        ("string", Mode::Warn, false),
-        ("string", Mode::Ignore, false),
+        ("integer", ValidationMode::Error, false),
+        ("string", ValidationMode::Error, true),
+        ("string", ValidationMode::Warn, false),
+        ("string", ValidationMode::Ignore, false),
     ] {
         let bench = says(json!({ "outputSchema": schema(kind) }), mode).await;
         let got = bench.call("", "says", arguments.clone()).await;
         assert_eq!(got.result()["isError"] == true, is_refused, "{kind} {mode:?} {got:?}");
-        assert_eq!(got.text.contains("breaks its registered schema"), is_refused, "{got:?}");
+        assert_eq!(
+            got.text.contains("violates its registered output schema"),
+            is_refused,
+            "{got:?}"
+        );
         assert!(!got.text.contains(SECRET));
     }
 }
 
 #[tokio::test]
-async fn what_is_advertised_is_the_tools_own_output() {
+async fn listed_output_schema_is_registered_one() {
     let live = json!([{ "name": "real", "title": "Live", "icons": [{ "src": "https://x/i.png" }],
         "annotations": { "readOnlyHint": true }, "inputSchema": { "type": "object" },
         "outputSchema": { "type": "object", "properties": { "secret": {} } } }]);
@@ -204,7 +210,7 @@ fn asking(tool: &str, more: &Value) -> Ask {
 }
 
 #[tokio::test]
-async fn of_what_is_told_meanwhile_only_numbers_pass() {
+async fn only_progress_numbers_are_forwarded() {
     for era in [Era::Modern, Era::Legacy] {
         let (bench, _) = talkative(era).await;
         let got = bench.got(asking("tells", &json!({})).build()).await;
@@ -214,7 +220,7 @@ async fn of_what_is_told_meanwhile_only_numbers_pass() {
         let progress: Vec<_> = told.iter().map(|message| &message["params"]).collect();
         let numbers = [1, 5, 9].map(|n| json!({ "progressToken": "p", "progress": n }));
         assert_eq!(progress, numbers.iter().collect::<Vec<_>>(), "{era:?}: no words, no logs");
-        // The text of this tool is no JSON.
+        // The text of this tool is not JSON.
         let last = messages.last().unwrap();
         assert_eq!(last["result"]["isError"], true, "{last}");
         assert!(!got.text.contains("done"), "{got:?}");
@@ -222,7 +228,7 @@ async fn of_what_is_told_meanwhile_only_numbers_pass() {
 }
 
 #[tokio::test]
-async fn questions_pass_and_the_answer_to_them_is_projected() {
+async fn questions_are_forwarded_and_results_projected() {
     let (bench, _) = talkative(Era::Modern).await;
     let asked = bench.got(asking("asks", &json!({})).build()).await.result();
     assert_eq!(asked["resultType"], "input_required");
@@ -237,7 +243,7 @@ async fn questions_pass_and_the_answer_to_them_is_projected() {
 }
 
 #[tokio::test]
-async fn there_are_no_tasks_whose_results_would_come_past_the_projection() {
+async fn projected_tool_has_no_tasks() {
     for era in [Era::Modern, Era::Legacy] {
         let (bench, far_side) = talkative(era).await;
         let ask = asking("works", &json!({ "task": { "ttl": 1 } }));

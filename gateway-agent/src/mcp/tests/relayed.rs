@@ -1,5 +1,5 @@
-//! What goes through besides plain calls: in each pair of eras, questions, progress, logs, prompts,
-//! resources.
+//! Messages and features besides plain calls, in each pair of protocol eras: questions, progress,
+//! logs, prompts and resources.
 
 use std::{
     sync::atomic::{AtomicU64, Ordering},
@@ -16,7 +16,7 @@ use super::{
     far_side::FarSide,
     harness::{Ask, Bench, Setup},
 };
-use crate::view::testing::{agent, server, tool};
+use crate::testing::{agent, server, tool};
 
 pub(super) const ERAS: [Era; 2] = [Era::Modern, Era::Legacy];
 const TOOLS: [&str; 4] = ["asks", "tells", "aside", "works"];
@@ -41,7 +41,7 @@ pub(super) async fn bench(era: Era, prefix: &str) -> (Bench, FarSide) {
     (Bench::start(setup, entities).await, far_side)
 }
 
-/// A modern request of a client that can be asked by elicitation.
+/// A stateless request of a client with elicitation.
 pub(super) fn able(method: &str, params: Value) -> Ask {
     let mut ask = Ask::modern(method, params).by("a");
     ask.body["params"]["_meta"]["io.modelcontextprotocol/clientCapabilities"] =
@@ -49,7 +49,7 @@ pub(super) fn able(method: &str, params: Value) -> Ask {
     ask
 }
 
-/// A session of a client that can be asked by elicitation.
+/// A session of a client with elicitation.
 pub(super) async fn able_session(bench: &Bench) -> String {
     let mut ask = Ask::initialize("2025-11-25").by("a");
     ask.body["params"]["capabilities"] = json!({ "elicitation": {} });
@@ -59,11 +59,11 @@ pub(super) async fn able_session(bench: &Bench) -> String {
 
 pub(super) fn messages(text: &str) -> Vec<Value> {
     let data = text.lines().filter_map(|line| line.strip_prefix("data: "));
-    // The first event of a session's stream only has an id.
+    // The first event of a session's stream has only an id.
     data.filter(|data| !data.is_empty()).map(|data| serde_json::from_str(data).unwrap()).collect()
 }
 
-/// Calls in a session, answers what is asked with `answer`, and gives the result.
+/// Calls in a session, answers questions with `answer`, and returns the result.
 async fn asked(bench: &Bench, session: &str, (tool, answer): (&str, Value)) -> Value {
     static NEXT: AtomicU64 = AtomicU64::new(100);
     let mut ask = Ask::legacy(session, "tools/call", json!({ "name": tool })).by("a");
@@ -89,7 +89,7 @@ async fn asked(bench: &Bench, session: &str, (tool, answer): (&str, Value)) -> V
 }
 
 #[tokio::test]
-async fn a_client_with_a_session_is_asked_whatever_the_upstream_speaks() {
+async fn session_client_is_asked_in_any_era() {
     for era in ERAS {
         let (bench, _) = bench(era, "").await;
         let session = able_session(&bench).await;
@@ -99,7 +99,7 @@ async fn a_client_with_a_session_is_asked_whatever_the_upstream_speaks() {
             serde_json::from_str(result["content"][0]["text"].as_str().unwrap()).unwrap();
         assert_eq!(said, json!({ "action": "accept", "content": { "n": 1 } }), "{era:?}");
         assert!(result.get("resultType").is_none(), "{era:?}: {result}");
-        // Two calls at once do not mix.
+        // Two concurrent calls do not mix.
         let answer = |n: u64| json!({ "result": { "n": n } });
         let (one, two) = tokio::join!(
             asked(&bench, &session, ("asks", answer(1))),
@@ -111,7 +111,7 @@ async fn a_client_with_a_session_is_asked_whatever_the_upstream_speaks() {
 }
 
 #[tokio::test]
-async fn a_call_can_be_cancelled_while_its_caller_is_asked() {
+async fn call_can_be_cancelled_during_question() {
     let (bench, far_side) = bench(Era::Legacy, "").await;
     let session = able_session(&bench).await;
     let ask = Ask::legacy(&session, "tools/call", json!({ "name": "asks" })).by("a");
@@ -125,7 +125,7 @@ async fn a_call_can_be_cancelled_while_its_caller_is_asked() {
     cancel.body = json!({ "jsonrpc": "2.0", "method": "notifications/cancelled",
         "params": { "requestId": 8 } });
     assert_eq!(bench.got(cancel.build()).await.status, 202);
-    // The body is read on, as a client does that still listens.
+    // The client keeps reading the body.
     let rest = tokio::time::timeout(Duration::from_secs(5), body.next()).await;
     assert!(rest.is_ok(), "the stream ends");
     acceptable(|| far_side.seen("notifications/cancelled").len() == 1).await;
@@ -135,10 +135,10 @@ async fn a_call_can_be_cancelled_while_its_caller_is_asked() {
 }
 
 #[tokio::test]
-async fn a_question_that_does_not_say_for_whom_it_is_reaches_the_sessions_own_client() {
+async fn unaddressed_question_reaches_session_client() {
     let (bench, far_side) = bench(Era::Legacy, "").await;
     let session = able_session(&bench).await;
-    // The first call opens the session at the upstream, and with it the stream beside the calls.
+    // The first call opens the upstream session and its event stream.
     bench.legacy(&session, "a", ("tools/call", json!({ "name": "tells" }))).await;
     acceptable(|| far_side.listeners() == 2).await;
     let accepted = json!({ "result": { "action": "accept" } });
@@ -147,7 +147,7 @@ async fn a_question_that_does_not_say_for_whom_it_is_reaches_the_sessions_own_cl
 }
 
 #[tokio::test]
-async fn a_client_without_a_session_brings_its_input_whatever_the_upstream_speaks() {
+async fn stateless_client_sends_input_in_any_era() {
     for era in ERAS {
         let (bench, _) = bench(era, "").await;
         let first = bench.got(able("tools/call", json!({ "name": "asks" })).build()).await.result();
@@ -165,7 +165,7 @@ async fn a_client_without_a_session_brings_its_input_whatever_the_upstream_speak
 }
 
 #[tokio::test]
-async fn what_waits_for_input_is_its_callers_own_and_waits_once() {
+async fn held_request_belongs_to_caller_once() {
     let (bench, far_side) = bench(Era::Legacy, "").await;
     let ask = async |params: Value| bench.got(able("tools/call", params).build()).await;
     let first = ask(json!({ "name": "asks" })).await.result();
@@ -176,7 +176,7 @@ async fn what_waits_for_input_is_its_callers_own_and_waits_once() {
     foreign.headers.retain(|(name, _)| name != "x-agent-name");
     assert_eq!(bench.got(foreign.build()).await.error(), (200, -32602));
     assert_eq!(ask(bring("tells", answer.clone())).await.error(), (200, -32602));
-    // Without the answer it is asked for again.
+    // Without an answer, the question is repeated.
     let again = ask(bring("asks", json!({ "x": 1 }))).await.result();
     assert_eq!(again["resultType"], "input_required");
     assert_ne!(again["requestState"], state);
@@ -188,7 +188,7 @@ async fn what_waits_for_input_is_its_callers_own_and_waits_once() {
 }
 
 #[tokio::test]
-async fn nobody_is_asked_what_it_did_not_say_that_it_can_answer() {
+async fn undeclared_capability_is_never_asked() {
     for era in ERAS {
         let (bench, _) = bench(era, "").await;
         let got = bench.call("a", "asks", json!({})).await;
@@ -202,7 +202,7 @@ async fn nobody_is_asked_what_it_did_not_say_that_it_can_answer() {
                 assert_eq!(data, &json!({ "requiredCapabilities": { "elicitation": {} } }));
                 assert_eq!(in_session.error(), (400, -32021));
             }
-            // The upstream is told so, and says what it makes of it.
+            // The upstream receives the error and returns a result.
             Era::Legacy => {
                 assert_eq!(got.result()["content"][0]["text"], "-32601");
                 assert_eq!(in_session.result()["content"][0]["text"], "-32601");
@@ -212,7 +212,7 @@ async fn nobody_is_asked_what_it_did_not_say_that_it_can_answer() {
 }
 
 #[tokio::test]
-async fn progress_grows_under_the_callers_token_and_logs_are_as_severe_as_wanted() {
+async fn progress_increases_and_logs_respect_level() {
     for era in ERAS {
         let (bench, far_side) = bench(era, "").await;
         let meta =
@@ -233,7 +233,7 @@ async fn progress_grows_under_the_callers_token_and_logs_are_as_severe_as_wanted
         if era == Era::Legacy {
             assert_eq!(far_side.seen("logging/setLevel")[0].1["params"]["level"], "warning");
         }
-        // Who wants neither gets JSON.
+        // Without progress and logs, the response is JSON.
         let plain = bench.call("a", "tells", json!({})).await;
         assert_eq!(plain.headers["content-type"], "application/json", "{era:?}");
         assert_eq!(plain.result()["content"][0]["text"], "done");
@@ -241,7 +241,7 @@ async fn progress_grows_under_the_callers_token_and_logs_are_as_severe_as_wanted
 }
 
 #[tokio::test]
-async fn prompts_and_resources_carry_the_prefix_of_their_target_and_lead_back() {
+async fn prompts_and_resources_have_server_prefix() {
     for era in ERAS {
         let (bench, far_side) = bench(era, "up").await;
         let ask = async |method: &str, params: Value| bench.modern("a", method, params).await;
@@ -278,7 +278,7 @@ async fn prompts_and_resources_carry_the_prefix_of_their_target_and_lead_back() 
 }
 
 #[tokio::test]
-async fn who_may_use_none_of_a_servers_tools_sees_nothing_of_it() {
+async fn caller_without_tools_sees_no_features() {
     let (bench, far_side) = bench(Era::Modern, "").await;
     bench.until_features().await;
     let discovered = bench.modern("b", "server/discover", json!({})).await.result();
@@ -299,7 +299,7 @@ async fn who_may_use_none_of_a_servers_tools_sees_nothing_of_it() {
 }
 
 #[tokio::test]
-async fn tasks_are_known_by_sealed_ids_and_only_to_who_knows_the_extension() {
+async fn task_ids_are_sealed_per_caller() {
     for prefix in ["up", ""] {
         let (bench, far_side) = bench(Era::Modern, prefix).await;
         bench.until_features().await;
@@ -325,7 +325,7 @@ async fn tasks_are_known_by_sealed_ids_and_only_to_who_knows_the_extension() {
     }
 }
 
-/// A modern request of a client that takes tasks.
+/// A stateless request of a client with tasks.
 pub(super) fn knowing(method: &str, params: Value) -> Ask {
     let mut ask = Ask::modern(method, params).by("a");
     ask.body["params"]["_meta"]["io.modelcontextprotocol/clientCapabilities"] =
@@ -334,7 +334,7 @@ pub(super) fn knowing(method: &str, params: Value) -> Ask {
 }
 
 #[tokio::test]
-async fn each_session_has_its_own_at_an_upstream_with_sessions() {
+async fn each_session_has_own_upstream_session() {
     let (bench, far_side) = bench(Era::Legacy, "").await;
     let (one, two) = (bench.initialize("a").await, able_session(&bench).await);
     for session in [&one, &two, &one] {
@@ -357,7 +357,7 @@ async fn each_session_has_its_own_at_an_upstream_with_sessions() {
     assert_eq!(gone.status, 404);
 }
 
-/// Waits for something that will be so soon.
+/// Waits until a condition holds.
 pub(super) async fn acceptable(condition: impl Fn() -> bool) {
     for _ in 0..500 {
         if condition() {

@@ -1,4 +1,4 @@
-//! One caller cannot take what others need: sessions, event streams, places at an upstream.
+//! Fairness: one caller cannot exhaust sessions, event streams or upstream slots.
 
 use std::time::Duration;
 
@@ -12,12 +12,12 @@ use super::{
     harness::{Ask, Bench, Got, Setup},
     relayed::{acceptable, messages},
 };
-use crate::view::testing::{agent, server, tool};
+use crate::testing::{agent, server, tool};
 
 const FLOODER: &str = "192.0.2.1";
 const OTHER: &str = "192.0.2.2";
 
-/// A gateway with 8 sessions and event streams, 2 of them for each caller.
+/// A gateway with 8 sessions and event streams, 2 per caller.
 async fn bench(era: Era) -> (Bench, FarSide) {
     let (far_side, transport) = FarSide::start(era).await;
     let limits =
@@ -53,7 +53,6 @@ async fn in_session(
     bench.got(Ask::legacy(session, method, params).build_from(address)).await
 }
 
-/// The event stream of a session.
 async fn stream(bench: &Bench, (session, address): (&str, &str)) -> axum::response::Response {
     let mut ask = Ask::legacy(session, "", json!({})).set("accept", "text/event-stream");
     (ask.method, ask.body) = (http::Method::GET, Value::Null);
@@ -67,7 +66,7 @@ async fn flood(bench: &Bench) {
 }
 
 #[tokio::test]
-async fn waiting_question_survives_flood_of_other_callers_sessions() {
+async fn waiting_question_survives_session_flood() {
     let (bench, _) = bench(Era::Legacy).await;
     let (session, _) = open(&bench, OTHER).await;
     let ask = Ask::legacy(&session, "tools/call", json!({ "name": "asks" }));
@@ -92,7 +91,7 @@ async fn waiting_question_survives_flood_of_other_callers_sessions() {
 }
 
 #[tokio::test]
-async fn idle_session_survives_flood_of_other_callers_sessions() {
+async fn idle_session_survives_session_flood() {
     let (bench, far_side) = bench(Era::Legacy).await;
     let (session, _) = open(&bench, OTHER).await;
     let session = (session.as_str(), OTHER);
@@ -104,7 +103,7 @@ async fn idle_session_survives_flood_of_other_callers_sessions() {
 }
 
 #[tokio::test]
-async fn caller_with_its_share_of_busy_sessions_is_rejected() {
+async fn caller_with_busy_sessions_is_limited() {
     let (bench, _) = bench(Era::Legacy).await;
     bench.until_features().await;
     let (listening, _) = open(&bench, FLOODER).await;
@@ -121,7 +120,7 @@ async fn caller_with_its_share_of_busy_sessions_is_rejected() {
 }
 
 #[tokio::test]
-async fn caller_has_a_quarter_of_the_event_streams() {
+async fn caller_has_quarter_of_event_streams() {
     let (bench, _) = bench(Era::Modern).await;
     let listen = async |address: &str| {
         let filter = json!({ "notifications": { "toolsListChanged": true } });
@@ -137,7 +136,7 @@ async fn caller_has_a_quarter_of_the_event_streams() {
 }
 
 #[tokio::test]
-async fn upstream_session_in_doubt_ends_despite_its_stream() {
+async fn invalid_upstream_session_ends_despite_stream() {
     let (bench, far_side) = bench(Era::Legacy).await;
     acceptable(|| far_side.listeners() == 1).await;
     let shared = far_side.seen("tools/list")[0].0.clone();
@@ -148,7 +147,7 @@ async fn upstream_session_in_doubt_ends_despite_its_stream() {
 }
 
 #[tokio::test]
-async fn caller_cannot_take_all_places_of_an_upstream() {
+async fn caller_cannot_exhaust_upstream() {
     let limits = UpstreamLimits {
         requests: 2,
         waiting: 2,

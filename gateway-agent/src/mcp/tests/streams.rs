@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use super::harness::{Ask, Bench, Setup};
 use crate::{
     freshness::MaxStaleness,
-    view::testing::{Registered, agent, tool},
+    testing::{Registered, agent, tool},
 };
 
 fn entities(description: &str) -> Vec<Registered> {
@@ -19,14 +19,13 @@ fn entities(description: &str) -> Vec<Registered> {
     ]
 }
 
-/// Somebody else's tool changes.
+/// An unrelated tool changes.
 fn with_other(description: &str) -> Vec<Registered> {
     let mut entities = entities(description);
     entities[1] = tool("theirs", "1.0.0", json!({ "description": "other" }));
     entities
 }
 
-/// An open event stream.
 struct Stream {
     body: axum::body::BodyDataStream,
     pending: String,
@@ -41,7 +40,7 @@ impl Stream {
         Self { body: response.into_body().into_data_stream(), pending: String::new() }
     }
 
-    /// The next message, or `None` at the end.
+    /// The next message. `None` at the end.
     async fn next(&mut self) -> Option<Value> {
         loop {
             if let Some((event, rest)) = self.pending.split_once("\n\n") {
@@ -82,7 +81,7 @@ fn changed(message: &Value) -> bool {
 }
 
 #[tokio::test]
-async fn a_subscription_is_acknowledged_told_of_changes_and_ended_with_a_result() {
+async fn subscription_is_acknowledged_notified_and_ended() {
     let bench = Bench::strict(entities("1")).await;
     let filter = json!({ "toolsListChanged": true, "promptsListChanged": true });
     let mut stream = Stream::open(&bench, listen(&filter)).await;
@@ -111,7 +110,7 @@ async fn a_subscription_is_acknowledged_told_of_changes_and_ended_with_a_result(
 }
 
 #[tokio::test]
-async fn a_list_that_depends_on_the_age_of_the_catalog_is_told() {
+async fn stale_catalog_changes_list() {
     let limit = Some(Duration::from_millis(500));
     let max_staleness = MaxStaleness { tools: limit, read_only_tools: None };
     let bench = Bench::start(Setup { max_staleness, ..Setup::default() }, entities("1")).await;
@@ -131,7 +130,7 @@ async fn a_list_that_depends_on_the_age_of_the_catalog_is_told() {
 }
 
 #[tokio::test]
-async fn only_what_was_asked_for_is_sent() {
+async fn only_requested_notifications_are_sent() {
     let bench = Bench::strict(entities("1")).await;
     let mut stream = Stream::open(&bench, listen(&json!({ "resourcesListChanged": true }))).await;
     assert_eq!(stream.soon().await.unwrap()["params"]["notifications"], json!({}));
@@ -145,7 +144,7 @@ async fn only_what_was_asked_for_is_sent() {
 }
 
 #[tokio::test]
-async fn an_agent_that_is_registered_later_is_told() {
+async fn later_registered_agent_is_notified() {
     let bench = Bench::strict(vec![]).await;
     let mut stream = Stream::open(&bench, listen(&json!({ "toolsListChanged": true }))).await;
     stream.soon().await.unwrap();
@@ -154,7 +153,7 @@ async fn an_agent_that_is_registered_later_is_told() {
 }
 
 #[tokio::test]
-async fn a_session_is_told_by_its_get_stream() {
+async fn session_is_notified_by_get_stream() {
     let bench = Bench::strict(entities("1")).await;
     let session = bench.initialize("a").await;
     let mut stream = Stream::open(&bench, get(&session)).await;
@@ -166,7 +165,7 @@ async fn a_session_is_told_by_its_get_stream() {
 }
 
 #[tokio::test]
-async fn what_changed_between_a_list_and_the_stream_is_told_at_once() {
+async fn changes_before_stream_are_sent_first() {
     let bench = Bench::strict(entities("1")).await;
     let session = bench.initialize("a").await;
     bench.legacy(&session, "a", ("tools/list", json!({}))).await.result();
@@ -177,7 +176,7 @@ async fn what_changed_between_a_list_and_the_stream_is_told_at_once() {
 }
 
 #[tokio::test]
-async fn a_sessions_stream_ends_with_a_newer_one_with_the_session_and_with_the_gateway() {
+async fn session_stream_ends_with_session_or_successor() {
     let bench = Bench::strict(entities("1")).await;
     let session = bench.initialize("a").await;
     let mut first = Stream::open(&bench, get(&session)).await;
@@ -197,7 +196,7 @@ async fn a_sessions_stream_ends_with_a_newer_one_with_the_session_and_with_the_g
 }
 
 #[tokio::test]
-async fn streams_are_refused_where_they_cannot_be() {
+async fn unavailable_streams_are_rejected() {
     let bench = Bench::strict(entities("1")).await;
     let session = bench.initialize("a").await;
     let json_only = get(&session).set("accept", "application/json");

@@ -1,4 +1,4 @@
-//! Watching resources, in each pair of eras: who hears of updates, and what the upstream hears.
+//! Resource subscriptions in each pair of protocol eras.
 
 use std::time::Duration;
 
@@ -12,13 +12,13 @@ use super::{
     relayed::{ERAS, acceptable, bench, messages},
 };
 
-/// Has a session of `a` hear of a resource.
+/// Subscribes a session of `a` to a resource.
 async fn watch(bench: &Bench, session: &str, uri: &str) -> Got {
     bench.legacy(session, "a", ("resources/subscribe", json!({ "uri": uri }))).await
 }
 
 #[tokio::test]
-async fn updates_reach_who_watches_and_nobody_else() {
+async fn updates_reach_only_subscribers() {
     for era in ERAS {
         let (bench, far_side) = bench(era, "up").await;
         bench.until_features().await;
@@ -65,7 +65,7 @@ async fn updates_reach_who_watches_and_nobody_else() {
 }
 
 #[tokio::test]
-async fn a_modern_upstream_that_does_not_acknowledge_a_resource_has_refused_it() {
+async fn unacknowledged_resource_is_rejected() {
     let (bench, _) = bench(Era::Modern, "up").await;
     bench.until_features().await;
     let session = bench.initialize("a").await;
@@ -81,7 +81,7 @@ async fn a_modern_upstream_that_does_not_acknowledge_a_resource_has_refused_it()
 }
 
 #[tokio::test]
-async fn who_watches_misses_nothing_while_somebody_else_begins_to() {
+async fn concurrent_subscription_misses_no_update() {
     let (bench, far_side) = bench(Era::Modern, "up").await;
     bench.until_features().await;
     let filter = json!({ "notifications": { "resourceSubscriptions": ["up+test://r"] } });
@@ -106,14 +106,14 @@ async fn who_watches_misses_nothing_while_somebody_else_begins_to() {
     acceptable(|| far_side.listeners() == 1).await;
 }
 
-/// The resources of which an upstream with a subscription for each was told so.
+/// The acknowledged resources of each subscription at the upstream.
 fn told(far_side: &FarSide, method: &str) -> Vec<String> {
     let uri = |(_, body): (_, Value)| body["params"]["uri"].as_str().unwrap().to_owned();
     far_side.seen(method).into_iter().map(uri).collect()
 }
 
 #[tokio::test]
-async fn an_older_upstream_is_told_what_is_new_and_what_is_over_and_nothing_twice() {
+async fn session_upstream_gets_each_change_once() {
     let (bench, far_side) = bench(Era::Legacy, "up").await;
     bench.until_features().await;
     let (one, two) = (bench.initialize("a").await, bench.initialize("a").await);
@@ -139,7 +139,7 @@ async fn an_older_upstream_is_told_what_is_new_and_what_is_over_and_nothing_twic
 }
 
 #[tokio::test]
-async fn what_an_older_upstream_refuses_to_tell_of_is_refused() {
+async fn rejected_upstream_subscription_is_rejected() {
     let (bench, far_side) = bench(Era::Legacy, "up").await;
     bench.until_features().await;
     let session = bench.initialize("a").await;

@@ -1,9 +1,9 @@
-//! Hearing of tasks: who may, what is told, and when.
+//! Task notifications.
 
 use std::{collections::BTreeSet, time::Duration};
 
 use futures_util::{StreamExt as _, stream};
-use gateway_policy::Mode;
+use gateway_policy::ValidationMode;
 use gateway_protocol::mcp::Era;
 use serde_json::{Value, json};
 
@@ -12,9 +12,9 @@ use super::{
     harness::{Ask, Bench, Setup},
     relayed::{bench, knowing, messages},
 };
-use crate::view::testing::{agent, server, tool};
+use crate::testing::{agent, server, tool};
 
-/// Begins a task, and gives its id.
+/// Starts a task, and returns its id.
 async fn begun(bench: &Bench, arguments: Value) -> String {
     let call = json!({ "name": "works", "arguments": arguments });
     let task = bench.got(knowing("tools/call", call).build()).await.result();
@@ -25,7 +25,7 @@ fn listen(ids: &Value) -> Ask {
     knowing("subscriptions/listen", json!({ "notifications": { "taskIds": ids } }))
 }
 
-/// So many messages of a subscription.
+/// Reads this number of messages of a subscription.
 async fn heard(bench: &Bench, ask: Ask, count: usize) -> Vec<Value> {
     let mut body = bench.send(ask.build()).await.into_body().into_data_stream();
     let mut all = Vec::new();
@@ -38,7 +38,7 @@ async fn heard(bench: &Bench, ask: Ask, count: usize) -> Vec<Value> {
 }
 
 #[tokio::test]
-async fn a_task_is_told_as_tasks_get_would_tell_it_whenever_it_has_changed() {
+async fn subscription_reports_each_task_change() {
     let (bench, far_side) = bench(Era::Modern, "up").await;
     bench.until_features().await;
     let (slow, quick) =
@@ -65,13 +65,13 @@ async fn a_task_is_told_as_tasks_get_would_tell_it_whenever_it_has_changed() {
     let is_slow = |body: &Value| body["params"]["taskId"] == "slow";
     let (polled_slow, polled_quick): (Vec<_>, Vec<_>) =
         far_side.seen("tasks/get").into_iter().partition(|(_, body)| is_slow(body));
-    // The first time on subscription.
+    // The first state is sent on subscription.
     assert_eq!(polled_slow.len(), 3);
     assert_eq!(polled_quick.len(), 2, "a task that has ended is not polled again");
 }
 
 #[tokio::test]
-async fn who_does_not_know_the_extension_and_whose_the_task_is_not_hears_nothing() {
+async fn tasks_of_others_are_not_reported() {
     let (bench, _) = bench(Era::Modern, "up").await;
     bench.until_features().await;
     let id = begun(&bench, json!({})).await;
@@ -87,11 +87,11 @@ async fn who_does_not_know_the_extension_and_whose_the_task_is_not_hears_nothing
 }
 
 #[tokio::test]
-async fn what_a_task_gives_is_checked_like_any_result_of_its_tool() {
+async fn task_result_is_validated() {
     for (schema, is_refused) in [(json!({ "required": ["n"] }), true), (json!({}), false)] {
         let (far_side, transport) = FarSide::start(Era::Modern).await;
         let mut setup = Setup { transport: Some(transport), ..Setup::default() };
-        setup.policy.output_validation = Mode::Error;
+        setup.policy.output_validation = ValidationMode::Error;
         let entities = vec![
             server("up", &["works"], &[]),
             tool("works", "1.0.0", json!({ "outputSchema": schema })),
@@ -105,7 +105,7 @@ async fn what_a_task_gives_is_checked_like_any_result_of_its_tool() {
         assert_eq!(far_side.seen("tasks/get").len(), 1);
         if is_refused {
             assert_eq!(got.error(), (200, -32603), "{got:?}");
-            assert!(got.text.contains("breaks its registered schema"), "{got:?}");
+            assert!(got.text.contains("violates its registered output schema"), "{got:?}");
         } else {
             assert_eq!(got.result()["result"]["structuredContent"], json!({ "m": 1 }));
         }
@@ -113,7 +113,7 @@ async fn what_a_task_gives_is_checked_like_any_result_of_its_tool() {
 }
 
 #[tokio::test]
-async fn nobody_has_the_gateway_ask_for_more_tasks_than_its_share() {
+async fn task_subscriptions_are_limited_per_caller() {
     let (bench, _) = bench(Era::Modern, "up").await;
     bench.until_features().await;
     let begun = async |_| begun(&bench, json!({})).await;

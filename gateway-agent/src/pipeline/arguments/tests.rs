@@ -1,4 +1,4 @@
-//! Reading, changing and refusing arguments.
+//! Reading, changing and rejecting arguments.
 
 use proptest::prelude::*;
 use serde_json::json;
@@ -10,7 +10,7 @@ fn raw(text: &str) -> Box<RawValue> {
 }
 
 #[test]
-fn untouched_arguments_stay_the_bytes_that_came() {
+fn unchanged_arguments_keep_their_bytes() {
     let text = r#"{"b": 1.0,"a":[ ]}"#;
     let raw = raw(text);
     let mut arguments = Arguments::new(Some(&raw)).unwrap();
@@ -20,7 +20,7 @@ fn untouched_arguments_stay_the_bytes_that_came() {
 }
 
 #[test]
-fn none_is_an_empty_object() {
+fn absent_arguments_are_empty_object() {
     let mut arguments = Arguments::new(None).unwrap();
     assert_eq!(arguments.value().unwrap(), &json!({}));
     assert!(arguments.raw().is_none());
@@ -34,7 +34,7 @@ fn none_is_an_empty_object() {
 }
 
 #[test]
-fn what_two_readers_could_read_differently_is_refused() {
+fn ambiguous_arguments_are_rejected() {
     for text in [r#"{"a":1,"a":2}"#, r#"{"x":[{"a":1,"\u0061":2}]}"#] {
         let raw = raw(text);
         let error = Arguments::new(Some(&raw)).unwrap().value().unwrap_err();
@@ -64,7 +64,7 @@ fn value() -> impl Strategy<Value = Value> {
 
 proptest! {
     #[test]
-    fn the_strict_reader_reads_what_the_usual_one_does(value in value()) {
+    fn strict_reader_equals_serde_json(value in value()) {
         let text = json!({ "a": value }).to_string();
         let expected: Value = serde_json::from_str(&text).unwrap();
         let raw = raw(&text);

@@ -1,4 +1,4 @@
-//! Filling by examples.
+//! Defaults by example.
 
 use serde_json::json;
 
@@ -13,13 +13,13 @@ fn filled(defaults: Value, hidden: &[&str], arguments: Value) -> Result<Value, S
     let (Value::Object(defaults), Value::Object(mut arguments)) = (defaults, arguments) else {
         unreachable!("both are objects")
     };
-    let filling = Filling { hidden: &hidden, variables: &variables };
+    let filling = Defaults { hidden: &hidden, variables: &variables };
     filling.fill(&defaults, &mut arguments).map_err(|e| e.to_string())?;
     Ok(Value::Object(arguments))
 }
 
 #[test]
-fn absent_arguments_are_filled_and_sent_ones_stay() {
+fn absent_arguments_are_filled() {
     let defaults = json!({ "a": 1, "b": { "x": 1 }, "c": null });
     assert_eq!(
         filled(defaults.clone(), &[], json!({ "b": { "y": 2 }, "a": null })).unwrap(),
@@ -30,7 +30,7 @@ fn absent_arguments_are_filled_and_sent_ones_stay() {
 }
 
 #[test]
-fn what_is_hidden_inside_of_a_sent_object_is_always_filled() {
+fn hidden_members_are_always_filled() {
     let defaults = json!({ "f": { "author": "me", "lang": "en" } });
     let fill = |arguments| filled(defaults.clone(), &["f.author"], arguments).unwrap();
     assert_eq!(fill(json!({ "f": { "tag": 1 } })), json!({ "f": { "tag": 1, "author": "me" } }));
@@ -45,7 +45,7 @@ fn what_is_hidden_inside_of_a_sent_object_is_always_filled() {
 }
 
 #[test]
-fn variables_are_resolved_at_any_depth_and_only_once() {
+fn variables_are_resolved_once_at_any_depth() {
     let defaults = json!({ "url": "https://${HOST}/${HOST}", "list": [{ "x": "${A}" }],
         "odd": "$HOST } ${ ${", "open": "a ${HOST", "n": 1 });
     let expected = json!({ "url": "https://example.com/example.com", "list": [{ "x": "${HOST}" }],
@@ -54,7 +54,7 @@ fn variables_are_resolved_at_any_depth_and_only_once() {
 }
 
 #[test]
-fn a_missing_variable_names_itself_and_its_place() {
+fn missing_variable_names_its_pointer() {
     let error = filled(json!({ "a": { "b/c": ["x ${TOKEN}"] } }), &[], json!({})).unwrap_err();
     assert_eq!(
         error,

@@ -3,16 +3,18 @@
 use super::*;
 
 #[test]
-fn a_tool_that_may_have_run_without_saying_how_it_went_is_unknown() {
+fn possibly_executed_call_has_unknown_effects() {
     let is_unknown = |error: Error| error.effects() == Effects::Unknown;
     let timeout = |phase| Error::from(gateway_upstream::Error::Timeout { phase, after_ms: 1 });
     let open = gateway_upstream::Error::OpenTask { why: "?".to_owned(), said: None };
-    let garbage = gateway_upstream::Error::Protocol { what: gateway_upstream::Breach::ContentType };
+    let garbage = gateway_upstream::Error::Protocol {
+        what: gateway_upstream::ProtocolViolation::ContentType,
+    };
     for error in [
         Error::InvalidOutput { violations: Vec::new() },
-        Error::Incapable { capability: "sampling" },
-        Error::EndlessInput { rounds: 1 },
-        Error::NothingWaits,
+        Error::MissingCapability { capability: "sampling" },
+        Error::TooManyInputRounds { rounds: 1 },
+        Error::UnknownInput,
         timeout(gateway_upstream::Phase::Call),
         gateway_upstream::Error::TooLarge { limit_bytes: 1 }.into(),
         open.into(),
@@ -23,7 +25,9 @@ fn a_tool_that_may_have_run_without_saying_how_it_went_is_unknown() {
     }
     let refused =
         gateway_upstream::Error::Rpc { code: -32_000, message: String::new(), data: None };
-    let old = gateway_upstream::Error::Protocol { what: gateway_upstream::Breach::NoCommonVersion };
+    let old = gateway_upstream::Error::Protocol {
+        what: gateway_upstream::ProtocolViolation::NoCommonVersion,
+    };
     for error in [
         Error::NoCatalog,
         Denial::NoSuchTool.into(),
@@ -46,7 +50,9 @@ fn nested_composition_keeps_effects_and_retry() {
 
     let second = Duration::from_secs(1);
     let spared = || {
-        Error::from(gateway_upstream::Error::from(gateway_upstream::Open { retry_after: second }))
+        Error::from(gateway_upstream::Error::from(gateway_upstream::CircuitOpen {
+            retry_after: second,
+        }))
     };
     assert_eq!(spared().retry_after(), Some(second));
     let tool = Name::parse(Kind::Tool, "t").unwrap();

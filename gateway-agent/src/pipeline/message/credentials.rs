@@ -1,27 +1,27 @@
-//! The messages about missing tokens. They omit where tokens come from.
+//! Messages about missing tokens. They do not reveal the token endpoints.
 
-use gateway_upstream::NoToken;
+use gateway_upstream::TokenError;
 
-/// What an endpoint said is told by known words only.
-pub(super) fn none(tool: &str, why: &NoToken) -> String {
+/// Only error codes of OAuth are repeated; other texts of an endpoint could contain secrets.
+pub(super) fn none(tool: &str, why: &TokenError) -> String {
     match why {
-        NoToken::Refused { reason: Some(reason), .. } => format!(
-            "The gateway was refused a token for the server behind {tool} ({reason}); nothing was \
-             done. If that is about your own token, get another one; else tell the gateway's \
-             operator."
+        TokenError::Refused { reason: Some(reason), .. } => format!(
+            "The gateway's request for a token for the server behind {tool} was rejected \
+             ({reason}). The call was not made. If your own token has expired, get another one; \
+             otherwise report this to the gateway's operator."
         ),
         _ => format!(
-            "The gateway could not get a token for the server behind {tool}; nothing was done. Try \
-             again later."
+            "The gateway could not get a token for the server behind {tool}. The call was not made. \
+             Retry later."
         ),
     }
 }
 
-/// The server is called in the name of callers.
+/// The target uses token exchange, and the caller has no token to exchange.
 pub(super) fn nobody(tool: &str) -> String {
     format!(
-        "{tool} needs a caller with a token: its server is called in the name of whoever calls, and \
-         this request showed no token of an identity provider that says who that is (`sub`). \
-         Nothing was done. Send such a token as `Authorization: Bearer`."
+        "{tool} requires a caller with a token: its server is called on behalf of the caller, and this \
+         request has no token of an identity provider with a subject (`sub`). The call was not made. \
+         Send such a token as `Authorization: Bearer`."
     )
 }

@@ -1,4 +1,4 @@
-//! The longer messages. They omit the values of rejected results.
+//! Longer messages. They omit the values of rejected results.
 
 use gateway_compose::Failure;
 use gateway_policy::{Exhausted, Scarce};
@@ -7,16 +7,14 @@ use schema_compat::schema_compile::Violation;
 
 use crate::pipeline::projection;
 
-/// What the operator has to do; what differs is not the caller's to read.
+/// The change itself is for operators only.
 pub(super) fn quarantined(tool: &str) -> String {
     format!(
-        "{tool} is unavailable and was not called, nothing was done: what its server says of it has \
-         changed, and nobody has accepted that yet. Trying again does not help; tell the gateway's \
-         operator."
+        "{tool} is quarantined and was not called: its server changed the tool's definition, and the \
+         change has not been accepted. Retries do not help; report this to the gateway's operator."
     )
 }
 
-/// What to correct, for the model: each place and what is wrong there.
 pub(super) fn invalid_input(tool: &str, violations: &[Violation]) -> String {
     violations.iter().fold(format!("Invalid arguments for {tool}:"), |text, found| {
         let place = if found.pointer.is_empty() { "(top level)" } else { &found.pointer };
@@ -24,10 +22,10 @@ pub(super) fn invalid_input(tool: &str, violations: &[Violation]) -> String {
     })
 }
 
-/// Only the places: what was refused does not get out by way of the message.
+/// Only the pointers: values of a rejected result must not reach the caller.
 pub(super) fn invalid_output(tool: &str, violations: &[Violation]) -> String {
     violations.iter().fold(
-        format!("The result of {tool} breaks its registered schema and was refused. Places:"),
+        format!("The result of {tool} violates its registered output schema and was discarded. Violations at:"),
         |text, found| {
             let place = if found.pointer.is_empty() { "(top level)" } else { &found.pointer };
             format!("{text}\n- {place}")
@@ -35,65 +33,61 @@ pub(super) fn invalid_output(tool: &str, violations: &[Violation]) -> String {
     )
 }
 
-/// Nothing of what came back: that is what the projection keeps from the caller.
-pub(super) fn unprojected(tool: &str, failure: &projection::Failure) -> String {
+/// The result is omitted: a projection hides it from the caller.
+pub(super) fn unprojected(tool: &str, failure: &projection::ProjectionError) -> String {
     format!(
-        "{tool} was called, but its result does not fit its registered projection and was refused: \
-         {failure}. Trying again does not help; tell the tool's owner."
+        "{tool} was called, but its result does not match its registered projection and was discarded: \
+         {failure}. Retries do not help; report this to the tool's owner."
     )
 }
 
-/// Which step failed and why.
-pub(crate) fn unfinished(tool: &str, failure: &Failure) -> String {
+pub(crate) fn failed_composition(tool: &str, failure: &Failure) -> String {
     let message = failure.message();
     if failure.step.is_empty() {
         format!("{tool} failed: {message}")
     } else {
-        format!("{tool} failed at its step `{}`: {message}", failure.step)
+        format!("{tool} failed at step `{}`: {message}", failure.step)
     }
 }
 
-/// Whether a server that does not keep to the protocol may have done something.
-pub(super) fn broken(tool: &str, what: &Breach) -> String {
-    if *what == Breach::HttpSse {
+pub(super) fn broken(tool: &str, what: &ProtocolViolation) -> String {
+    if *what == ProtocolViolation::HttpSse {
         return format!(
-            "The server behind {tool} speaks HTTP+SSE (2024-11-05), which the gateway does not support; \
-             nothing was done. An operator must configure another transport."
+            "The server behind {tool} uses HTTP+SSE (2024-11-05), which the gateway does not support. The \
+             call was not made. An operator must configure another transport."
         );
     }
     if what.may_have_run() {
         return format!(
-            "The server behind {tool} broke the protocol. Whether it did its work is not known."
+            "The server behind {tool} broke the protocol. Whether it did its work is unknown."
         );
     }
     format!(
-        "The server behind {tool} speaks no version of the protocol that the gateway speaks; nothing was done."
+        "The server behind {tool} supports no protocol version of the gateway. The call was not made."
     )
 }
 
-/// What is known of an agent's task, and what the agent said.
 pub(super) fn open_task(tool: &str, why: &str, said: Option<&str>) -> String {
     let said = said.map(|said| format!(" The agent said: {said}")).unwrap_or_default();
-    format!("{tool} gave no result: {why}. Whether it did its work is not known.{said}")
+    format!("{tool} gave no result: {why}. Whether it did its work is unknown.{said}")
 }
 
-/// Who has as much of something as it may; of a call that was to wait, more is to say.
-pub(super) fn exhausted(tool: &str, why: &Exhausted) -> String {
-    match why.what() {
-        Scarce::Watches
-        | Scarce::Tasks
-        | Scarce::Keys
-        | Scarce::Detached
-        | Scarce::Events
-        | Scarce::Sessions
-        | Scarce::Streams => why.to_string(),
-        Scarce::Buffers => format!(
+pub(super) fn exhausted(tool: &str, why: &QuotaExceeded) -> String {
+    match why.kind() {
+        QuotaKind::Watches
+        | QuotaKind::Tasks
+        | QuotaKind::Keys
+        | QuotaKind::Detached
+        | QuotaKind::Events
+        | QuotaKind::Sessions
+        | QuotaKind::Streams => why.to_string(),
+        QuotaKind::Buffers => format!(
             "The gateway has no memory left for the result of {tool} and discarded it: {why}. Whether \
-             the tool did its work is not known. Retry later, with fewer or smaller calls at once."
+             the tool did its work is unknown. Retry later, with fewer or smaller concurrent calls."
         ),
         Scarce::Answers | Scarce::Inputs => format!(
-            "{tool} asked for an answer of its caller, and was given up: {why}. Whether it did its \
-             work is not known. Answer what was asked before, or try again later."
+            "{tool} requested input, and the call was stopped: {why}. Whether it did its work is \
+             unknown. Answer the open questions first, or retry later."
         ),
     }
 }

@@ -1,18 +1,16 @@
-//! The policy over every mode and caller.
+//! The policy for every mode and caller.
 
 use std::time::Duration;
 
-use gateway_policy::{Access, HeaderClaim, Mode};
+use gateway_policy::{Access, CallerIdentity, ValidationMode};
 use registry_core::Catalog;
 
 use super::*;
 use crate::{
     freshness::MaxStaleness,
     identity::{Caller, identify, settings::IdentityConfig},
-    view::{
-        Views,
-        testing::{agent, catalog, composed, definitions, tool},
-    },
+    testing::{agent, catalog, composed, definitions, tool},
+    view::Views,
 };
 use serde_json::json;
 use tokio::sync::watch;
@@ -21,9 +19,9 @@ const ALL: [Access; 3] = [Access::Allow, Access::Warn, Access::Deny];
 
 fn policy(unknown_caller: Access, undeclared_dependency: Access) -> RuntimeValidation {
     RuntimeValidation {
-        input_validation: Mode::Ignore,
-        output_validation: Mode::Ignore,
-        contract_drift: Mode::Ignore,
+        input_validation: ValidationMode::Ignore,
+        output_validation: ValidationMode::Ignore,
+        contract_drift: ValidationMode::Ignore,
         unknown_caller,
         undeclared_dependency,
     }
@@ -60,13 +58,13 @@ fn registry() -> Arc<Catalog> {
 fn caller(name: &str) -> Caller {
     let config = IdentityConfig { trust_headers: true, scope_by_client_info: false };
     let (name, version) = name.split_once('@').map_or((name, None), |(n, v)| (n, Some(v)));
-    let claim = HeaderClaim::Agent { name: name.into(), version: version.map(Into::into) };
+    let claim = CallerIdentity::Asserted { name: name.into(), version: version.map(Into::into) };
     identify(config, &registry(), &claim, None)
 }
 
-type Outcome = Result<(String, Option<Finding>), Denial>;
+type Outcome = Result<(String, Option<PolicyFinding>), Denial>;
 
-/// Calls one tool: the version that it leads to and what is noted, or the denial.
+/// Calls a tool. Returns its version and the finding, or the denial.
 fn call(policy: RuntimeValidation, agent: &str, tool: &str) -> Outcome {
     let views = Views::new(
         watch::channel(registry()).1,
@@ -74,22 +72,23 @@ fn call(policy: RuntimeValidation, agent: &str, tool: &str) -> Outcome {
         Arc::default(),
     );
     let snapshot = views.now();
-    let fresh = Freshness::of(Some(Duration::ZERO), MaxStaleness::default());
-    let offered = offered(policy, &caller(agent), &views.sight(&snapshot), tool)?;
-    let version = offered.offer.key().version.to_string();
-    let admission = admit(policy, &fresh, Route::Tool(offered))?;
-    assert_eq!(admission.permit.as_ref().unwrap().server().to_string(), "server/up@1.0.0");
-    assert_eq!(admission.permit.as_ref().unwrap().subject(), tool);
-    Ok((version, admission.finding))
+    let fresh = Freshness::new(Some(Duration::ZERO), MaxStaleness::default());
+    let resolved = resolved(policy, &caller(agent), &views.lookup(&snapshot), tool)?;
+    let version = resolved.served.key().version.to_string();
+    let (route, finding) = authorize_route(policy, &fresh, Route::Tool(resolved))?;
+    let AuthorizedRoute::Tool(_, permit) = route else { panic!("{route:?}") };
+    assert_eq!(permit.server().to_string(), "server/up@1.0.0");
+    assert_eq!(permit.subject(), tool);
+    Ok((version, finding))
 }
 
 #[expect(clippy::unnecessary_wraps, reason = "it is compared with outcomes")]
-fn ok(version: &str, finding: Option<Finding>) -> Outcome {
+fn ok(version: &str, finding: Option<PolicyFinding>) -> Outcome {
     Ok((version.to_owned(), finding))
 }
 
 #[test]
-fn a_declared_tool_is_always_allowed_in_its_exact_version() {
+fn declared_tool_is_allowed_in_exact_version() {
     for unknown in ALL {
         for undeclared in ALL {
             assert_eq!(call(policy(unknown, undeclared), "a", "own"), ok("1.0.0", None));
@@ -98,8 +97,8 @@ fn a_declared_tool_is_always_allowed_in_its_exact_version() {
 }
 
 #[test]
-fn an_undeclared_tool_follows_its_mode_whatever_holds_for_unknown_callers() {
-    let finding = Some(Finding::UndeclaredDependency);
+fn undeclared_tool_follows_its_mode() {
+    let finding = Some(PolicyFinding::UndeclaredDependency);
     for unknown in ALL {
         let called = |access, tool| call(policy(unknown, access), "a", tool);
         assert_eq!(called(Access::Allow, "other"), ok("1.1.0", None));
@@ -110,8 +109,8 @@ fn an_undeclared_tool_follows_its_mode_whatever_holds_for_unknown_callers() {
 }
 
 #[test]
-fn an_unknown_caller_follows_its_mode_whatever_holds_for_agents() {
-    let finding = Some(Finding::UnknownCaller);
+fn unknown_caller_follows_its_mode() {
+    let finding = Some(PolicyFinding::UnknownCaller);
     for undeclared in ALL {
         let called = |access| call(policy(access, undeclared), "stranger", "own");
         assert_eq!(called(Access::Allow), ok("2.0.0", None));
@@ -121,7 +120,7 @@ fn an_unknown_caller_follows_its_mode_whatever_holds_for_agents() {
 }
 
 #[test]
-fn a_retired_agent_or_version_is_denied_and_lists_nothing_whatever_the_modes() {
+fn retired_agent_is_denied_in_all_modes() {
     for (agent, denial) in [
         ("over", Denial::RetiredAgent),
         ("over@1.0.0", Denial::RetiredAgent),
@@ -137,7 +136,7 @@ fn a_retired_agent_or_version_is_denied_and_lists_nothing_whatever_the_modes() {
 }
 
 #[test]
-fn what_cannot_be_served_does_not_exist() {
+fn unservable_tool_is_unknown() {
     let open = policy(Access::Allow, Access::Allow);
     for agent in ["a", "stranger"] {
         for tool in ["composed", "mapped", "gone", "missing", "nowhere", "no such/name", ""] {

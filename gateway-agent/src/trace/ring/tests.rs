@@ -1,18 +1,18 @@
-//! The bounds hold, and the oldest go first.
+//! Limits of recent traces.
 
 use std::num::{NonZeroU64, NonZeroU128};
 
 use gateway_protocol::trace_context::Parent;
 
 use super::*;
-use crate::trace::Side;
+use crate::trace::SpanKind;
 
-fn record(trace: u128, name: &str) -> Arc<Record> {
+fn record(trace: u128, name: &str) -> Arc<SpanRecord> {
     let trace = TraceId::from(NonZeroU128::new(trace).unwrap());
-    Arc::new(Record {
+    Arc::new(SpanRecord {
         context: Parent::new(trace, NonZeroU64::MIN.into(), true),
         parent: None,
-        side: Side::Server,
+        kind: SpanKind::Server,
         name: name.into(),
         agent: None,
         server: None,
@@ -30,7 +30,7 @@ fn newest(ring: &Ring) -> Vec<u128> {
 }
 
 #[test]
-fn traces_and_spans_are_bounded_in_number() {
+fn traces_and_spans_are_limited_in_number() {
     let ring = Ring::new(RecentTraces { traces: 3, spans: 2, bytes: 1 << 20 });
     for trace in [1, 2, 1, 3, 1, 4] {
         ring.push(record(trace, "a"));
@@ -44,7 +44,7 @@ fn traces_and_spans_are_bounded_in_number() {
 }
 
 #[test]
-fn they_are_bounded_in_bytes() {
+fn traces_are_limited_in_bytes() {
     let ring = Ring::new(RecentTraces { traces: 1000, spans: 64, bytes: 9_000 });
     for trace in 1..100 {
         ring.push(record(trace, &"x".repeat(3000)));

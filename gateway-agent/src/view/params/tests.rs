@@ -1,4 +1,4 @@
-//! Which annotations survive.
+//! Valid and invalid annotations.
 
 use serde_json::json;
 
@@ -6,13 +6,13 @@ use super::*;
 
 fn settled(schema: &Value) -> (Vec<String>, Value) {
     let mut schema = schema.clone();
-    let found = settle(&mut schema);
+    let found = remove_invalid(&mut schema);
     let show = |param: ParamHeader| format!("{} {}", param.header, param.path.join("/"));
     (found.into_iter().map(show).collect(), schema)
 }
 
 #[test]
-fn valid_annotations_are_found_at_any_depth_of_properties() {
+fn annotations_are_found_at_any_depth() {
     let schema = json!({ "properties": {
         "region": { "type": "string", "x-mcp-header": "Region" },
         "deep": { "type": "object", "properties": {
@@ -26,7 +26,7 @@ fn valid_annotations_are_found_at_any_depth_of_properties() {
 }
 
 #[test]
-fn every_broken_rule_takes_the_annotation_out() {
+fn invalid_annotations_are_removed() {
     let broken = [
         json!({ "type": "string", "x-mcp-header": "" }),
         json!({ "type": "string", "x-mcp-header": "a b" }),
@@ -52,7 +52,7 @@ fn every_broken_rule_takes_the_annotation_out() {
 }
 
 #[test]
-fn a_name_that_is_used_twice_counts_for_neither() {
+fn duplicate_names_are_removed() {
     let (found, after) = settled(&json!({ "properties": {
         "a": { "type": "string", "x-mcp-header": "Same" },
         "b": { "type": "string", "x-mcp-header": "sAME" },

@@ -1,73 +1,73 @@
-//! Sharing and the bound.
+//! Sharing and eviction of validators.
 
 use super::*;
-use crate::view::input::Schema;
+use crate::view::input::ServedSchema;
 
-fn schema(text: &str) -> Schema {
-    Schema { text: text.into(), digest: Digest::compute(text.as_bytes()) }
+fn schema(text: &str) -> ServedSchema {
+    ServedSchema { text: text.into(), digest: Digest::compute(text.as_bytes()) }
 }
 
 #[test]
 fn equal_schemas_share_one_validator() {
     let validators = Validators::default();
-    let first = validators.of(&schema(r#"{"type":"object"}"#));
-    assert!(Arc::ptr_eq(&first, &validators.of(&schema(r#"{"type":"object"}"#))));
-    assert!(!Arc::ptr_eq(&first, &validators.of(&schema(r#"{"type":"string"}"#))));
+    let first = validators.get(&schema(r#"{"type":"object"}"#));
+    assert!(Arc::ptr_eq(&first, &validators.get(&schema(r#"{"type":"object"}"#))));
+    assert!(!Arc::ptr_eq(&first, &validators.get(&schema(r#"{"type":"string"}"#))));
 }
 
 #[test]
-fn a_schema_that_does_not_compile_says_why() {
+fn invalid_schema_reports_reason() {
     let validators = Validators::default();
     for text in [r#"{"type":5}"#, r#"{"$ref":"https://example.com/x"}"#, "{"] {
-        assert!(validators.of(&schema(text)).is_err(), "{text}");
+        assert!(validators.get(&schema(text)).is_err(), "{text}");
     }
 }
 
 #[test]
-fn the_number_is_bounded_and_what_is_used_stays() {
+fn unused_validators_are_evicted() {
     let validators = Validators::default();
     let kept = schema(r#"{"title":"kept"}"#);
-    let first = validators.of(&kept);
+    let first = validators.get(&kept);
     for i in 0..3 * HALF {
-        validators.of(&schema(&format!(r#"{{"title":"{i}"}}"#)));
-        validators.of(&kept);
+        validators.get(&schema(&format!(r#"{{"title":"{i}"}}"#)));
+        validators.get(&kept);
         let halves = validators.read();
         assert!(halves.young.len() <= HALF && halves.old.len() <= HALF);
     }
-    assert!(Arc::ptr_eq(&first, &validators.of(&kept)));
+    assert!(Arc::ptr_eq(&first, &validators.get(&kept)));
     let early = schema(r#"{"title":"0"}"#);
     assert!(!validators.holds(&early), "it was not used since");
 }
 
 #[test]
-fn references_in_a_circle_are_harmless() {
+fn cyclic_references_are_harmless() {
     let validators = Validators::default();
     for text in [
         r##"{"$ref":"#"}"##,
         r##"{"allOf":[{"$ref":"#"}]}"##,
         r##"{"$defs":{"a":{"$ref":"#/$defs/a"}},"properties":{"x":{"$ref":"#/$defs/a"}}}"##,
     ] {
-        let compiled = validators.of(&schema(text));
+        let compiled = validators.get(&schema(text));
         let validator = compiled.as_ref().as_ref().unwrap();
         assert!(validator.is_valid(&serde_json::json!({ "x": { "x": 1 } })), "{text}");
     }
 }
 
 #[test]
-fn compiled_schema_is_found_without_an_exclusive_lock() {
+fn lookup_takes_no_exclusive_lock() {
     let validators = Arc::new(Validators::default());
-    let first = validators.of(&schema(r#"{"type":"object"}"#));
+    let first = validators.get(&schema(r#"{"type":"object"}"#));
     let reading = validators.read();
     let (found, other) = (std::sync::mpsc::channel(), Arc::clone(&validators));
     let send = found.0;
-    std::thread::spawn(move || send.send(other.of(&schema(r#"{"type":"object"}"#))));
+    std::thread::spawn(move || send.send(other.get(&schema(r#"{"type":"object"}"#))));
     let same = found.1.recv_timeout(std::time::Duration::from_secs(5)).expect("it does not wait");
     assert!(Arc::ptr_eq(&first, &same));
     drop(reading);
 }
 
 impl Validators {
-    fn holds(&self, schema: &Schema) -> bool {
+    fn holds(&self, schema: &ServedSchema) -> bool {
         let halves = self.read();
         halves.young.contains_key(&schema.digest) || halves.old.contains_key(&schema.digest)
     }

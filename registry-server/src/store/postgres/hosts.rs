@@ -9,6 +9,7 @@ use std::{
     time::Duration,
 };
 
+use retry_backoff::jittered_by;
 use sqlx::{Connection as _, PgConnection, PgPool, postgres::PgConnectOptions};
 use tokio::{
     sync::Notify,
@@ -87,9 +88,9 @@ impl Hosts {
                     let _ = connection.close().await;
                     break;
                 }
-                sleep(jitter::around(RETRY_DELAY)).await;
+                sleep(jittered_by(RETRY_DELAY, 0.1)).await;
             }
-            sleep(jitter::around(RETRY_DELAY)).await;
+            sleep(jittered_by(RETRY_DELAY, 0.1)).await;
         }
     }
 }

@@ -5,7 +5,7 @@
 use std::time::Instant;
 
 use registry_core::{Kind, Name};
-use registry_import::{CardWishes, Imported, agent};
+use registry_import::{AgentImportOptions, Imported, import_agent};
 use serde_json::Value;
 use tokio::time::timeout;
 
@@ -29,8 +29,8 @@ pub(super) async fn import(args: &ImportA2aArgs) -> Result<Imported, Failure> {
     let card = card.unwrap_or_else(|_| Err(target.timed_out()))?;
     drop(progress);
     let url = without_query(&args.url).to_owned();
-    let wishes = CardWishes { name, version: args.version.clone(), url };
-    target.process(started, move || agent(&card, &wishes)).await
+    let options = AgentImportOptions { name, version: args.version.clone(), url };
+    target.process(started, move || import_agent(&card, &options)).await
 }
 
 /// The first card found below the URL or at the root of its host.

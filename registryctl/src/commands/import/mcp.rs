@@ -3,7 +3,7 @@
 use std::time::Instant;
 
 use registry_core::{Kind, Name};
-use registry_import::{Imported, Naming, Wishes, public_remote, server};
+use registry_import::{Imported, Naming, ServerImportOptions, import_server, public_remote};
 use serde::Serialize;
 
 use super::mcp_servers::report;
@@ -71,7 +71,7 @@ pub(super) async fn import(args: &ImportMcpArgs) -> Result<(Imported, Source), F
         return Err(Failure::Rejected(problems.join("\n")));
     }
     let remote = args.url.as_deref().and_then(|url| public_remote(url, &target.header_names()));
-    let wishes = Wishes {
+    let options = ServerImportOptions {
         name,
         remote,
         version: args.version.clone(),
@@ -79,7 +79,7 @@ pub(super) async fn import(args: &ImportMcpArgs) -> Result<(Imported, Source), F
         tools_only: args.tools_only,
         naming,
     };
-    let imported = target.process(started, move || server(&live, &wishes)).await?;
+    let imported = target.process(started, move || import_server(&live, &options)).await?;
     let server = imported.draft.servers.first();
     let text = |field: &str| server?.get(field)?.as_str();
     let named = text("name").zip(text("version"));

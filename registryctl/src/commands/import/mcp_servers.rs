@@ -1,13 +1,13 @@
 //! `import mcp-servers`: the servers of an MCP client's configuration as registry documents, and the
 //! gateway's targets for them.
 
-use std::{collections::BTreeMap, io, io::Write as _, time::Instant};
+use std::{collections::BTreeMap, io, io::Write as _, path::Path, time::Instant};
 
 use futures_util::future::join_all;
 use registry_import::{
-    Imported, Naming, Repair, Wishes,
+    Imported, Naming, Repair, ServerImportOptions, import_server,
     mcp_servers::{self, McpServer, McpServers, Merged, Transport},
-    public_remote, server,
+    public_remote,
 };
 
 use super::targets::{self, Literals};
@@ -25,12 +25,14 @@ pub(super) async fn import(
     args: &ImportMcpServersArgs,
 ) -> Result<(Imported, Result<(), Failure>), Failure> {
     let source = Source::read(&args.file)?;
-    let found = mcp_servers::parse(source.text(), &variable);
-    let McpServers { servers, problems } = found.map_err(|e| Failure::File {
+    let found = mcp_servers::parse(source.text(), &|name| variable(name, &args.file));
+    let McpServers { servers, problems, warnings } = found.map_err(|e| Failure::File {
         action: "import",
         path: args.file.clone(),
         reason: e.to_string(),
     })?;
+    let warnings = warnings.iter().map(|warning| format!("warning: {warning}\n"));
+    report(&warnings.collect::<String>());
     let mut failures: Vec<_> = problems.iter().map(ToString::to_string).collect();
     let all = servers.len() + problems.len();
     // The expanded value may be a secret, so it is not written to a file.
@@ -63,8 +65,9 @@ pub(super) async fn import(
             Err(failure) => failures.push(format!("{}: {failure}", server.name)),
         }
     }
-    let warnings = conflicts.iter().map(|conflict| format!("warning: {conflict}\n"));
-    report(&warnings.collect::<String>());
+    if let Some(summary) = mcp_servers::summary(&conflicts) {
+        report(&format!("warning: {summary}\n"));
+    }
     match &args.targets {
         Some(path) if !written.is_empty() => {
             targets::write(path, &written)?;
@@ -113,14 +116,14 @@ async fn read(listed: &McpServer, args: &ImportMcpServersArgs) -> Result<Importe
         Transport::Http { url, .. } => public_remote(url, &target.header_names()),
         Transport::Stdio { .. } => None,
     };
-    let wishes = Wishes {
+    let options = ServerImportOptions {
         name: Some(listed.name.clone()),
         remote,
         tools_only: args.tools_only,
         naming: Naming { prefix, ..Naming::default() },
-        ..Wishes::default()
+        ..ServerImportOptions::default()
     };
-    target.process(started, move || server(&live, &wishes)).await
+    target.process(started, move || import_server(&live, &options)).await
 }
 
 /// The reason why a server has no target.
@@ -144,8 +147,12 @@ fn inexpressible_reason(server: &McpServer) -> String {
 }
 
 #[expect(clippy::disallowed_methods, reason = "the file refers to environment variables")]
-fn variable(name: &str) -> Option<String> {
-    std::env::var(name).ok()
+fn variable(name: &str, file: &Path) -> Option<String> {
+    if name != mcp_servers::WORKSPACE_FOLDER {
+        return std::env::var(name).ok();
+    }
+    let folder = mcp_servers::workspace_folder(file).ok()?;
+    folder.to_str().map(str::to_owned)
 }
 
 /// Writes to standard error. If it is closed, the documents are still complete.

@@ -1,6 +1,6 @@
 //! `import registry`: repairs a registry file of version 1, or an invalid one of version 2.
 
-use registry_import::{Imported, registry_file};
+use registry_import::{Imported, import_registry_file};
 
 use crate::{
     cli::ImportRegistryArgs,
@@ -18,5 +18,5 @@ pub(super) fn import(args: &ImportRegistryArgs) -> Result<Imported, Failure> {
             None => message,
         },
     })?;
-    Ok(registry_file(&value))
+    Ok(import_registry_file(&value))
 }

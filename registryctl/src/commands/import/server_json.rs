@@ -5,7 +5,7 @@
 use std::path::Path;
 
 use registry_core::rules::Proposed;
-use registry_import::{By, Draft, Imported, Repair};
+use registry_import::{Draft, Imported, Repair, RepairedBy};
 
 use super::{
     super::{Session, reject_errors},
@@ -41,6 +41,6 @@ fn open_decision(Finding { pointer, message, help, .. }: &Finding) -> Repair {
         pointer: pointer.clone(),
         what: message.clone(),
         how: help.clone().unwrap_or_default(),
-        by: By::Person,
+        by: RepairedBy::Person,
     }
 }

@@ -1,42 +1,42 @@
-//! The journal's lines, whole, torn and damaged, and the file that they are in.
+//! Complete, incomplete and damaged lines of the journal, and its file.
 
-use gateway_policy::HeaderClaim;
+use gateway_policy::CallerIdentity;
 use serde_json::json;
 
 use super::*;
 
 fn entry(saga: &str, step: usize) -> Entry<'_> {
-    let event = Event::Acting { step, input: json!({ "a": "ä\n" }) };
-    Entry { saga: saga.into(), at_ms: 7, what: What::Event(Cow::Owned(event)) }
+    let event = Event::ActionStarted { step, input: json!({ "a": "ä\n" }) };
+    Entry { saga: saga.into(), at_ms: 7, what: EntryKind::Event(Cow::Owned(event)) }
 }
 
-fn began() -> Began {
-    Began {
+fn began() -> SagaStart {
+    SagaStart {
         tool: "tool/t@1.0.0".parse().unwrap(),
         pointer: String::new(),
         instance: None,
         parent: None,
-        claim: HeaderClaim::Absent,
-        principal: None,
+        identity: CallerIdentity::Anonymous,
+        quota_key: None,
         input: json!({}),
     }
 }
 
 fn lines(count: usize) -> Vec<u8> {
     let mut lines = Vec::new();
-    let first = Entry { saga: "s".into(), at_ms: 1, what: What::Began(Cow::Owned(began())) };
+    let first = Entry { saga: "s".into(), at_ms: 1, what: EntryKind::Started(Cow::Owned(began())) };
     first.write(&mut lines).unwrap();
     (1..count).for_each(|step| _ = entry("s", step).write(&mut lines).unwrap());
     lines
 }
 
 #[test]
-fn a_torn_end_is_cut_off_wherever_it_is_and_other_damage_is_told() {
+fn incomplete_end_is_truncated_other_damage_reported() {
     let whole = lines(3);
     let ends: Vec<_> =
         whole.iter().enumerate().filter(|(_, b)| **b == b'\n').map(|(i, _)| i + 1).collect();
     for cut in 0..=whole.len() {
-        let found = Found::read(&whole[..cut]);
+        let found = JournalContent::read(&whole[..cut]);
         let good = ends.iter().filter(|end| **end <= cut).count();
         let read: usize = found.entries.iter().map(|(_, bytes)| bytes).sum();
         assert_eq!(found.entries.len(), good, "cut at {cut}");
@@ -45,14 +45,14 @@ fn a_torn_end_is_cut_off_wherever_it_is_and_other_damage_is_told() {
         assert_eq!(read, length);
         assert!(found.damaged.is_empty());
     }
-    // Also the last line, which is whole, and was perhaps acknowledged.
+    // This includes the last line: it is complete, so it may have been acknowledged.
     for at in 0..whole.len() - 1 {
         let mut damaged = whole.clone();
         damaged[at] ^= 1;
         if damaged[at] == b'\n' || whole[at] == b'\n' {
             continue;
         }
-        let found = Found::read(&damaged);
+        let found = JournalContent::read(&damaged);
         let line = 1 + ends.iter().filter(|end| **end <= at).count();
         assert_eq!(found.damaged, [line], "at {at}");
         assert_eq!(found.entries.len(), 2);
@@ -60,7 +60,7 @@ fn a_torn_end_is_cut_off_wherever_it_is_and_other_damage_is_told() {
 }
 
 #[tokio::test]
-async fn what_is_acknowledged_is_there_and_what_follows_a_torn_line_is_readable() {
+async fn acknowledged_entries_survive_an_incomplete_line() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("journal");
     let (journal, found) = Journal::open(&path).unwrap();
@@ -76,7 +76,7 @@ async fn what_is_acknowledged_is_there_and_what_follows_a_torn_line_is_readable(
     entry("s", 9).write(&mut line).unwrap();
     journal.append(line).await.unwrap().unwrap();
     let history = Arc::new(History::new(began()));
-    journal.replace(vec![Kept { saga: "s".into(), at_ms: 7, history }]);
+    journal.replace(vec![SavedSaga { saga: "s".into(), at_ms: 7, history }]);
     let mut line = Vec::new();
     entry("s", 10).write(&mut line).unwrap();
     journal.append(line).await.unwrap().unwrap();
@@ -90,7 +90,7 @@ async fn what_is_acknowledged_is_there_and_what_follows_a_torn_line_is_readable(
 }
 
 #[tokio::test]
-async fn a_damaged_journal_is_kept_aside() {
+async fn damaged_journal_is_copied_aside() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("journal");
     let mut damaged = lines(3);
@@ -103,15 +103,15 @@ async fn a_damaged_journal_is_kept_aside() {
     assert_eq!(fs::read(aside().next().unwrap()).unwrap(), damaged);
     std::thread::sleep(std::time::Duration::from_millis(2));
     Journal::open(&path).unwrap();
-    assert_eq!(aside().count(), 2, "what was kept before is not overwritten");
+    assert_eq!(aside().count(), 2, "the earlier copy is not overwritten");
 }
 
 #[test]
-fn how_much_of_the_file_is_good_is_known_after_each_write() {
+fn acknowledged_length_is_known_after_each_write() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("journal");
     let file = Some(File::create(&path).unwrap());
-    let mut writer = Writer { path: path.clone(), file, size: Size::of(0) };
+    let mut writer = Writer { path: path.clone(), file, size: JournalSize::new(0) };
     for count in [2, 3] {
         writer.write(&lines(count)).unwrap();
         assert_eq!(writer.size.now(), fs::metadata(&path).unwrap().len());
@@ -119,42 +119,42 @@ fn how_much_of_the_file_is_good_is_known_after_each_write() {
 }
 
 #[test]
-fn a_file_that_cannot_be_written_is_tried_again_and_goes_on_where_it_was() {
+fn failed_write_is_retried_at_acknowledged_length() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("later/journal");
-    let mut writer = Writer { path: path.clone(), file: None, size: Size::of(0) };
+    let mut writer = Writer { path: path.clone(), file: None, size: JournalSize::new(0) };
     writer.write(&lines(1)).unwrap_err();
     fs::create_dir(path.parent().unwrap()).unwrap();
-    fs::write(&path, "half a line").unwrap();
+    fs::write(&path, "part of a line").unwrap();
     writer.write(&lines(2)).unwrap();
     assert_eq!(fs::read(&path).unwrap(), lines(2));
 
-    // It cannot be written, nor cut.
+    // The file can be neither written nor truncated.
     writer.file = Some(File::open(&path).unwrap());
     writer.write(&lines(1)).unwrap_err();
     writer.write(&lines(1)).unwrap();
     assert_eq!(fs::read(&path).unwrap(), [lines(2), lines(1)].concat());
 
-    // Nor written anew while nobody knows how far it is good.
+    // It is not rewritten while its valid length is unknown.
     let kept =
-        || vec![Kept { saga: "s".into(), at_ms: 7, history: Arc::new(History::new(began())) }];
+        || vec![SavedSaga { saga: "s".into(), at_ms: 7, history: Arc::new(History::new(began())) }];
     writer.file = None;
     fs::rename(&path, dir.path().join("aside")).unwrap();
     writer.replace(kept());
     assert!(writer.file.is_none() && !path.exists());
-    let (now, most) = (writer.size.now(), writer.size.most.load(Ordering::Relaxed));
-    assert_eq!(most, now + SMALL, "not at once again");
-    let half = [&lines(2)[..], &lines(1)[..], b"half a line"].concat();
+    let (now, most) = (writer.size.now(), writer.size.threshold.load(Ordering::Relaxed));
+    assert_eq!(most, now + MIN_REWRITE_BYTES, "no immediate second rewrite");
+    let half = [&lines(2)[..], &lines(1)[..], b"part of a line"].concat();
     fs::write(&path, half).unwrap();
     writer.write(&lines(1)).unwrap();
     let whole = [lines(2), lines(1), lines(1)].concat();
     assert_eq!(fs::read(&path).unwrap(), whole);
 
-    // The one that there is stays, where no other can be written.
-    fs::create_dir(beside(&path, ".tmp")).unwrap();
+    // The current file stays if no new one can be written.
+    fs::create_dir(with_suffix(&path, ".tmp")).unwrap();
     writer.replace(kept());
     assert_eq!((fs::read(&path).unwrap(), writer.size.now()), (whole.clone(), whole.len() as u64));
-    fs::remove_dir(beside(&path, ".tmp")).unwrap();
+    fs::remove_dir(with_suffix(&path, ".tmp")).unwrap();
     writer.replace(kept());
     assert!(fs::read(&path).unwrap().len() < whole.len());
     assert_eq!(writer.size.now(), fs::metadata(&path).unwrap().len());
@@ -162,7 +162,7 @@ fn a_file_that_cannot_be_written_is_tried_again_and_goes_on_where_it_was() {
 
 #[cfg(unix)]
 #[test]
-fn a_journal_that_cannot_be_read_is_not_replaced() {
+fn unreadable_journal_is_not_replaced() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("journal");
     std::os::unix::fs::symlink(&path, &path).unwrap();

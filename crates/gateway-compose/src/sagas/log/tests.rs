@@ -1,117 +1,121 @@
-//! A disk that is full: nothing is said to be written, what has happened is kept for later, and no id
-//! is free before the disk knows why. A journal that grows: it is written anew.
+//! A full disk: no entry is acknowledged, pending events are kept, and no saga id is released
+//! early. A growing journal is rewritten.
 
 use std::sync::atomic::Ordering;
 
-use gateway_policy::HeaderClaim;
+use gateway_policy::CallerIdentity;
 use serde_json::json;
 
 use super::*;
 use crate::{
     Cause,
-    history::{Began, Status},
-    sagas::{Begun, Journal, journal_path},
+    history::{SagaStart, SagaStatus},
+    sagas::{Journal, StartResult, journal_path},
 };
 
-fn began() -> Began {
-    Began {
+fn began() -> SagaStart {
+    SagaStart {
         tool: "tool/t@1.0.0".parse().unwrap(),
         pointer: String::new(),
         instance: Some("7".to_owned()),
         parent: None,
-        claim: HeaderClaim::Absent,
-        principal: None,
+        identity: CallerIdentity::Anonymous,
+        quota_key: None,
         input: json!({}),
     }
 }
 
-/// The log of a saga that is the first with its id.
-fn first(sagas: &Arc<Sagas>, began: Began) -> Log {
-    let Ok(Begun::First(log)) = sagas.begin(began) else { panic!("there is one") };
+/// The log of a new saga.
+fn first(sagas: &Arc<Sagas>, began: SagaStart) -> SagaLog {
+    let Ok(StartResult::Started(log)) = sagas.begin(began) else { panic!("the saga exists") };
     log
 }
 
-fn end(status: Status) -> End {
-    End { status, failed_step: None, error: None, steps: Vec::new(), output: None }
+fn end(status: SagaStatus) -> SagaEnd {
+    SagaEnd { status, failed_step: None, error: None, steps: Vec::new(), output: None }
 }
 
 #[tokio::test]
-async fn an_id_is_not_free_before_the_disk_knows_that_its_saga_was_undone() {
+async fn saga_id_is_released_after_end_is_on_disk() {
     let journal = Some(Journal::full());
     let sagas = Arc::new(Sagas { journal, ..Sagas::default() });
     let log = first(&sagas, began());
-    log.note(&Event::Acted { step: 0, result: json!("kept") }).unwrap();
-    let error = log.write(&Event::Acting { step: 1, input: json!({}) }).await.unwrap_err();
+    log.note(&Event::ActionCompleted { step: 0, result: json!("kept") }).unwrap();
+    let error = log.write(&Event::ActionStarted { step: 1, input: json!({}) }).await.unwrap_err();
     assert!(error.contains("No space"), "{error}");
     let pending = String::from_utf8(log.pending().clone()).unwrap();
     assert_eq!(
         pending.lines().count(),
         2,
-        "how it began and what was done, not what was to be done"
+        "the start and the completed action, not the planned one"
     );
-    assert!(log.end(end(Status::Completed)).await.is_err());
+    assert!(log.end(end(SagaStatus::Completed)).await.is_err());
     log.write(&Event::Failed { step: None, error: json!({}), is_unknown: false })
         .await
         .unwrap_err();
-    assert_eq!(log.history().result(0), Some(&json!("kept")), "it is still needed to undo it");
+    assert_eq!(
+        log.history().result(0),
+        Some(&json!("kept")),
+        "the result is needed for compensation"
+    );
     assert!(log.history().ended().is_none());
-    assert!(log.end(end(Status::Compensated)).await.is_err());
-    assert!(matches!(sagas.begin(began()), Ok(Begun::Known(_))));
+    assert!(log.end(end(SagaStatus::Compensated)).await.is_err());
+    assert!(matches!(sagas.begin(began()), Ok(StartResult::Existing(_))));
 }
 
 #[tokio::test]
-async fn what_could_not_even_begin_is_forgotten() {
+async fn saga_without_entry_on_disk_is_removed() {
     let journal = Some(Journal::full());
     let sagas = Arc::new(Sagas { journal, ..Sagas::default() });
     let log = first(&sagas, began());
     let mut ended = log.ended();
-    log.write(&Event::Acting { step: 0, input: json!({}) }).await.unwrap_err();
+    log.write(&Event::ActionStarted { step: 0, input: json!({}) }).await.unwrap_err();
     assert!(!log.is_on_disk());
-    log.abandon(end(Status::Compensated));
+    log.abandon(end(SagaStatus::Compensated));
     let told = ended.wait_for(Option::is_some).await.unwrap().clone();
-    assert_eq!(told.unwrap().status, Status::Compensated);
+    assert_eq!(told.unwrap().status, SagaStatus::Compensated);
     assert_eq!(sagas.lock().iter().count(), 0);
-    assert!(matches!(sagas.begin(began()), Ok(Begun::First(_))), "its id is free");
+    assert!(matches!(sagas.begin(began()), Ok(StartResult::Started(_))), "the saga id is free");
 
     let dir = tempfile::tempdir().unwrap();
     let sagas = Arc::new(Sagas::open(&dir.path().join("cache")).unwrap());
     let log = first(&sagas, began());
-    log.write(&Event::Acting { step: 0, input: json!({}) }).await.unwrap();
+    log.write(&Event::ActionStarted { step: 0, input: json!({}) }).await.unwrap();
     assert!(log.is_on_disk());
 }
 
 #[tokio::test]
-async fn what_cannot_be_tried_again_now_may_be_later() {
+async fn failed_retry_request_restores_state() {
     let journal = Some(Journal::full());
     let sagas = Arc::new(Sagas { journal, ..Sagas::default() });
     let log = first(&sagas, began());
-    log.note(&Event::Stuck { step: 0, error: json!("no") }).unwrap();
-    log.note(&Event::Ended(end(Status::CompensationFailed))).unwrap();
+    log.note(&Event::CompensationFailed { step: 0, error: json!("no") }).unwrap();
+    log.note(&Event::Ended(end(SagaStatus::CompensationFailed))).unwrap();
     let told = |history: &History| serde_json::to_string(history).unwrap();
     let before = sagas.lock().claim(log.id()).unwrap();
     assert!(log.history().ended().is_none());
-    assert!(log.again(Arc::clone(&before)).await.is_err());
-    assert_eq!(told(&log.history()), told(&before), "nobody undoes it, and all is as it was");
+    assert!(log.request_retry(Arc::clone(&before)).await.is_err());
+    assert_eq!(told(&log.history()), told(&before), "the state is unchanged");
     assert!(sagas.lock().claim(log.id()).is_ok());
 }
 
-/// Whoever is cut off while the disk is at work does not know what it has.
+/// A cancelled writer does not know whether its entry is on disk.
 #[tokio::test]
-async fn what_nobody_waited_for_may_be_on_the_disk_and_is_written_again() {
+async fn entry_of_cancelled_writer_is_written_again() {
     let dir = tempfile::tempdir().unwrap();
     let cache = dir.path().join("cache");
     let sagas = Arc::new(Sagas::open(&cache).unwrap());
     let log = first(&sagas, began());
-    let acting = Event::Acting { step: 0, input: json!({}) };
+    let acting = Event::ActionStarted { step: 0, input: json!({}) };
     let mut cut_off = Box::pin(log.write(&acting));
     assert!(futures_util::poll!(cut_off.as_mut()).is_pending());
     drop(cut_off);
-    assert!(log.is_on_disk(), "who is cut off does not know");
+    assert!(log.is_on_disk(), "the entry may be on disk");
     let failed = Event::Failed { step: Some(0), error: json!("cut off"), is_unknown: true };
     log.write(&failed).await.unwrap();
     assert!(log.pending().is_empty());
     let written = std::fs::read_to_string(journal_path(&cache)).unwrap();
-    assert_eq!(written.lines().count(), 4, "that it began is there twice: {written}");
+    assert_eq!(written.lines().count(), 4, "the start is written twice: {written}");
     drop((log, sagas));
     let sagas = Sagas::open(&cache).unwrap();
     let table = sagas.lock();
@@ -121,13 +125,13 @@ async fn what_nobody_waited_for_may_be_on_the_disk_and_is_written_again() {
 }
 
 #[tokio::test]
-async fn damage_is_told_once_and_what_it_puts_in_doubt_stays_so() {
+async fn damage_is_reported_once_and_doubt_persists() {
     let dir = tempfile::tempdir().unwrap();
     let cache = dir.path().join("cache");
     let begins = async |sagas: &Arc<Sagas>, instance: &str| {
-        let began = Began { instance: Some(instance.to_owned()), ..began() };
+        let began = SagaStart { instance: Some(instance.to_owned()), ..began() };
         let log = first(sagas, began);
-        log.write(&Event::Acting { step: 0, input: json!({}) }).await.unwrap();
+        log.write(&Event::ActionStarted { step: 0, input: json!({}) }).await.unwrap();
         log.id().to_owned()
     };
     let sagas = Arc::new(Sagas::open(&cache).unwrap());
@@ -141,37 +145,37 @@ async fn damage_is_told_once_and_what_it_puts_in_doubt_stays_so() {
     std::fs::write(&journal, lines).unwrap();
     for damage in [2, 0] {
         let sagas = Arc::new(Sagas::open(&cache).unwrap());
-        // What it does not know is written after what it does.
+        // Entries of unknown sagas follow the known ones.
         begins(&sagas, &format!("of {damage}")).await;
         let table = sagas.lock();
-        assert_eq!(table.damaged, damage, "that line, and what follows on it");
+        assert_eq!(table.damaged, damage, "the damaged line and the entries that depend on it");
         let history = &table.get(&doubtful).unwrap().history;
-        assert_eq!(history.ended().unwrap().status, Status::CompensationFailed);
+        assert_eq!(history.ended().unwrap().status, SagaStatus::CompensationFailed);
         assert!(table.get(&damaged).is_none());
     }
 }
 
 #[tokio::test]
-async fn what_could_not_be_read_again_is_not_written() {
+async fn entry_that_is_too_deep_is_rejected() {
     let dir = tempfile::tempdir().unwrap();
     let cache = dir.path().join("cache");
     let nested = |levels: usize| (0..levels).fold(json!(1), |value, _| json!([value]));
     let sagas = Arc::new(Sagas::open(&cache).unwrap());
-    let deep = Began { input: nested(115), ..began() };
+    let deep = SagaStart { input: nested(115), ..began() };
     assert!(matches!(sagas.begin(deep), Err(Cause::Journal(why)) if why.contains("too deep")));
-    let deepest = Began { input: nested(112), ..began() };
+    let deepest = SagaStart { input: nested(112), ..began() };
     let log = first(&sagas, deepest);
-    let acted = |levels| Event::Acted { step: 0, result: nested(levels) };
+    let acted = |levels| Event::ActionCompleted { step: 0, result: nested(levels) };
     assert!(log.note(&acted(112)).is_err());
     log.note(&acted(111)).unwrap();
-    log.write(&Event::Acting { step: 1, input: nested(111) }).await.unwrap();
-    // Also when it is written anew.
+    log.write(&Event::ActionStarted { step: 1, input: nested(111) }).await.unwrap();
+    // This also holds for the rewritten journal.
     let journal = sagas.journal.as_ref().unwrap();
-    journal.size.most.store(0, Ordering::Relaxed);
-    log.write(&Event::Again).await.unwrap();
-    log.write(&Event::Again).await.unwrap();
+    journal.size.threshold.store(0, Ordering::Relaxed);
+    log.write(&Event::RetryRequested).await.unwrap();
+    log.write(&Event::RetryRequested).await.unwrap();
     let written = std::fs::read_to_string(journal_path(&cache)).unwrap();
-    assert!(written.contains(r#""kept""#) && written.lines().count() == 2, "{written}");
+    assert!(written.contains(r#""saved""#) && written.lines().count() == 2, "{written}");
     drop((log, sagas));
     let sagas = Sagas::open(&cache).unwrap();
     let table = sagas.lock();
@@ -180,47 +184,47 @@ async fn what_could_not_be_read_again_is_not_written() {
     assert_eq!(known.history.result(0), Some(&nested(111)));
 }
 
-/// Another saga has the journal written anew before this one is in it.
+/// Another saga triggers a rewrite before this one is on disk.
 #[tokio::test]
-async fn what_has_not_begun_on_disk_is_not_written_with_the_others() {
+async fn rewrite_omits_sagas_not_on_disk() {
     let dir = tempfile::tempdir().unwrap();
     let cache = dir.path().join("cache");
     let sagas = Arc::new(Sagas::open(&cache).unwrap());
-    let other = Began { instance: None, ..began() };
+    let other = SagaStart { instance: None, ..began() };
     let late = first(&sagas, began());
     let other = first(&sagas, other);
-    other.write(&Event::Again).await.unwrap();
-    sagas.journal.as_ref().unwrap().size.most.store(0, Ordering::Relaxed);
-    other.write(&Event::Again).await.unwrap();
-    other.write(&Event::Again).await.unwrap();
+    other.write(&Event::RetryRequested).await.unwrap();
+    sagas.journal.as_ref().unwrap().size.threshold.store(0, Ordering::Relaxed);
+    other.write(&Event::RetryRequested).await.unwrap();
+    other.write(&Event::RetryRequested).await.unwrap();
     let written = || std::fs::read_to_string(journal_path(&cache)).unwrap();
-    assert!(written().contains("kept") && !written().contains(late.id()));
-    late.write(&Event::Again).await.unwrap();
+    assert!(written().contains("saved") && !written().contains(late.id()));
+    late.write(&Event::RetryRequested).await.unwrap();
     assert!(written().contains(late.id()));
 }
 
 #[tokio::test]
-async fn a_journal_is_written_anew_once_it_is_much_larger_than_what_is_known() {
+async fn journal_is_rewritten_beyond_size_threshold() {
     let dir = tempfile::tempdir().unwrap();
     let cache = dir.path().join("cache");
     let sagas = Arc::new(Sagas::open(&cache).unwrap());
     let log = first(&sagas, began());
     let size = &sagas.journal.as_ref().unwrap().size;
     let written = async || {
-        log.write(&Event::Again).await.unwrap();
+        log.write(&Event::RetryRequested).await.unwrap();
         std::fs::metadata(journal_path(&cache)).unwrap().len()
     };
     let first = written().await;
     let line = written().await - first;
-    let most = || size.most.load(Ordering::Relaxed);
+    let most = || size.threshold.load(Ordering::Relaxed);
     assert_eq!(most(), 16 << 20);
-    size.most.store(first + 2 * line, Ordering::Relaxed);
+    size.threshold.store(first + 2 * line, Ordering::Relaxed);
     assert_eq!(written().await, first + 2 * line);
-    assert_eq!(written().await, first + 3 * line, "no larger than it may be when it was asked for");
+    assert_eq!(written().await, first + 3 * line, "below the threshold");
     written().await;
     let anew = written().await;
     let kept = anew - line;
     assert!(kept < first + line, "{kept}");
     assert_eq!(most(), (16 << 20) + 3 * kept);
-    assert_eq!(written().await, anew + line, "what comes later follows on it");
+    assert_eq!(written().await, anew + line, "later entries are appended");
 }

@@ -1,38 +1,38 @@
-//! What the table knows, forgets, and reads back from a journal.
+//! The table: lookups, eviction, limits, and recovery from a journal.
 
 use std::borrow::Cow;
 
-use gateway_policy::HeaderClaim;
+use gateway_policy::CallerIdentity;
 use registry_core::spec::{Composition, SagaStep, Spec};
 use serde_json::{Value, json};
 use uuid::Uuid;
 
 use super::{
-    held::{MOST_OPEN, MOST_OPEN_BYTES},
+    usage::{MAX_OPEN, MAX_OPEN_BYTES},
     *,
 };
 use crate::history::StepOutcome;
 
-fn began(instance: Option<&str>) -> Began {
-    Began {
+fn began(instance: Option<&str>) -> SagaStart {
+    SagaStart {
         tool: "tool/t@1.0.0".parse().unwrap(),
         pointer: "/saga".to_owned(),
         instance: instance.map(str::to_owned),
         parent: None,
-        claim: HeaderClaim::Absent,
-        principal: None,
+        identity: CallerIdentity::Anonymous,
+        quota_key: None,
         input: json!({ "secret": 1 }),
     }
 }
 
-fn open(table: &Table) -> Held {
-    Held::of_all(table.shares.values())
+fn open(table: &SagaTable) -> Usage {
+    Usage::total(table.usage.values())
 }
 
-/// How long a saga's first line is, in bytes.
+/// The length of the first line of a saga, in bytes.
 const LINE: usize = 100;
 
-fn begin(table: &mut Table, began: Began) -> Box<str> {
+fn begin(table: &mut SagaTable, began: SagaStart) -> Box<str> {
     let id: Box<str> = Uuid::now_v7().to_string().into();
     table.begin(id.clone(), began, (LINE, now_ms()));
     id
@@ -40,42 +40,42 @@ fn begin(table: &mut Table, began: Began) -> Box<str> {
 
 fn step_of(step: &Value) -> SagaStep {
     let composition = Composition::parse(&json!({ "saga": { "steps": [step] } })).unwrap();
-    let Spec::Saga(saga) = composition.spec else { panic!("it is a saga") };
+    let Spec::Saga(saga) = composition.spec else { panic!("a saga") };
     saga.steps[0].clone()
 }
 
-fn end(status: Status, output: Option<Value>) -> Event {
+fn end(status: SagaStatus, output: Option<Value>) -> Event {
     let steps = Vec::<StepOutcome>::new();
-    Event::Ended(End { status, failed_step: None, error: None, steps, output })
+    Event::Ended(SagaEnd { status, failed_step: None, error: None, steps, output })
 }
 
 fn ended(
-    table: &mut Table,
+    table: &mut SagaTable,
     instance: Option<&str>,
-    status: Status,
+    status: SagaStatus,
     output: Option<Value>,
 ) -> Box<str> {
     let id = begin(table, began(instance));
-    table.apply(&id, &Event::Acting { step: 0, input: json!("given") }, (50, 7)).unwrap();
+    table.apply(&id, &Event::ActionStarted { step: 0, input: json!("given") }, (50, 7)).unwrap();
     table.apply(&id, &end(status, output), (70, now_ms())).unwrap();
-    table.settle(&id);
+    table.mark_settled(&id);
     id
 }
 
-/// One whose result counts as a quarter of what there is room for.
-fn quarter(table: &mut Table, instance: &str) {
-    let id = ended(table, Some(instance), Status::Completed, Some(json!("out")));
+/// Adds a saga whose result takes a quarter of the capacity.
+fn quarter(table: &mut SagaTable, instance: &str) {
+    let id = ended(table, Some(instance), SagaStatus::Completed, Some(json!("out")));
     let known = table.sagas.get_mut(&id).unwrap();
     assert_eq!(known.last_bytes, 70);
-    table.bytes += MOST_BYTES / 4 - known.last_bytes;
-    known.last_bytes = MOST_BYTES / 4;
+    table.bytes += MAX_BYTES / 4 - known.last_bytes;
+    known.last_bytes = MAX_BYTES / 4;
 }
 
 #[test]
-fn what_has_ended_well_is_known_by_its_result_alone_and_what_has_not_in_full() {
-    let mut table = Table::default();
-    let done = ended(&mut table, Some("1"), Status::Completed, Some(json!("out")));
-    let stuck = ended(&mut table, Some("2"), Status::CompensationFailed, None);
+fn settled_saga_keeps_result_only() {
+    let mut table = SagaTable::default();
+    let done = ended(&mut table, Some("1"), SagaStatus::Completed, Some(json!("out")));
+    let stuck = ended(&mut table, Some("2"), SagaStatus::CompensationFailed, None);
     let text = |id: &str| serde_json::to_string(&table.get(id).unwrap().history).unwrap();
     assert!(text(&done).contains("out"));
     assert!(!text(&done).contains("given") && !text(&done).contains("secret"));
@@ -84,12 +84,12 @@ fn what_has_ended_well_is_known_by_its_result_alone_and_what_has_not_in_full() {
 }
 
 #[test]
-fn one_that_was_undone_may_begin_again_and_others_not() {
-    let mut table = Table::default();
+fn only_compensated_saga_frees_its_id() {
+    let mut table = SagaTable::default();
     for (id, status) in [
-        ("\"done\"", Status::Completed),
-        ("\"stuck\"", Status::CompensationFailed),
-        ("\"undone\"", Status::Compensated),
+        ("\"done\"", SagaStatus::Completed),
+        ("\"stuck\"", SagaStatus::CompensationFailed),
+        ("\"undone\"", SagaStatus::Compensated),
     ] {
         ended(&mut table, Some(id), status, None);
     }
@@ -98,47 +98,47 @@ fn one_that_was_undone_may_begin_again_and_others_not() {
     assert!(!is_known("\"undone\"") && !is_known("\"other\""));
     let mut other = began(Some("\"done\""));
     other.pointer = "/pipeline/steps/0/operation/pattern/saga".to_owned();
-    assert!(table.find(&other).is_none(), "each place has ids of its own");
-    other = Began { tool: "tool/t@2.0.0".parse().unwrap(), ..began(Some("\"done\"")) };
-    assert!(table.find(&other).is_some(), "another version means the same");
+    assert!(table.find(&other).is_none(), "each saga of a spec has its own ids");
+    other = SagaStart { tool: "tool/t@2.0.0".parse().unwrap(), ..began(Some("\"done\"")) };
+    assert!(table.find(&other).is_some(), "versions share ids");
 }
 
 #[test]
-fn the_oldest_are_forgotten_by_number_by_size_and_by_age() {
-    let mut table = Table::default();
-    let stuck = ended(&mut table, None, Status::CompensationFailed, None);
-    for _ in 0..MOST_NAMELESS + 5 {
-        ended(&mut table, None, Status::Completed, None);
+fn oldest_sagas_are_evicted_by_count_size_age() {
+    let mut table = SagaTable::default();
+    let stuck = ended(&mut table, None, SagaStatus::CompensationFailed, None);
+    for _ in 0..MAX_WITHOUT_ID + 5 {
+        ended(&mut table, None, SagaStatus::Completed, None);
     }
     begin(&mut table, began(None));
-    assert_eq!(table.nameless.len(), MOST_NAMELESS);
+    assert_eq!(table.without_id.len(), MAX_WITHOUT_ID);
     for instance in ["11", "12", "13", "14"] {
         quarter(&mut table, instance);
     }
     begin(&mut table, began(None));
-    let is_known = |table: &Table, id: &str| table.find(&began(Some(id))).is_some();
-    assert!(is_known(&table, "11") && table.bytes == MOST_BYTES);
+    let is_known = |table: &SagaTable, id: &str| table.find(&began(Some(id))).is_some();
+    assert!(is_known(&table, "11") && table.bytes == MAX_BYTES);
     quarter(&mut table, "15");
     begin(&mut table, began(None));
     assert!(!is_known(&table, "11") && is_known(&table, "12") && is_known(&table, "15"));
-    assert_eq!((table.bytes, table.named.len()), (MOST_BYTES, 4));
-    let age = |table: &mut Table, ms: i64| table.sagas.values_mut().for_each(|k| k.at_ms -= ms);
+    assert_eq!((table.bytes, table.by_instance.len()), (MAX_BYTES, 4));
+    let age = |table: &mut SagaTable, ms: i64| table.sagas.values_mut().for_each(|k| k.at_ms -= ms);
     let week_ms = 7 * 86_400_000;
     age(&mut table, week_ms - 60_000);
     begin(&mut table, began(None));
     assert!(is_known(&table, "15"));
     age(&mut table, 60_001);
     begin(&mut table, began(None));
-    assert!(!is_known(&table, "15"), "a week is over");
-    assert!(table.get(&stuck).is_some(), "what is left to do is never forgotten");
+    assert!(!is_known(&table, "15"), "older than a week");
+    assert!(table.get(&stuck).is_some(), "failed compensations are never evicted");
     assert_eq!(table.bytes, 0);
 }
 
 #[test]
-fn of_too_many_the_oldest_is_forgotten() {
-    let mut table = Table::default();
-    let first = ended(&mut table, Some("1"), Status::Completed, None);
-    // They come after all ids; what they were does not matter here.
+fn oldest_saga_is_evicted_beyond_limit() {
+    let mut table = SagaTable::default();
+    let first = ended(&mut table, Some("1"), SagaStatus::Completed, None);
+    // These ids sort after all others.
     table.settled.extend((1..100_000).map(|number| format!("z{number}").into()));
     begin(&mut table, began(None));
     assert!(table.get(&first).is_some());
@@ -148,186 +148,190 @@ fn of_too_many_the_oldest_is_forgotten() {
 }
 
 #[test]
-fn an_id_stays_known_when_an_earlier_saga_that_had_it_is_forgotten() {
-    let mut table = Table::default();
-    let first = ended(&mut table, Some("1"), Status::Compensated, None);
-    let second = ended(&mut table, Some("1"), Status::Completed, None);
+fn evicting_earlier_saga_keeps_reused_id() {
+    let mut table = SagaTable::default();
+    let first = ended(&mut table, Some("1"), SagaStatus::Compensated, None);
+    let second = ended(&mut table, Some("1"), SagaStatus::Completed, None);
     table.sagas.get_mut(&first).unwrap().at_ms = 0;
     begin(&mut table, began(None));
     assert!(table.get(&first).is_none() && table.get(&second).is_some());
     assert!(table.find(&began(Some("1"))).is_some());
 }
 
-fn of_caller(who: &str) -> Began {
-    Began { principal: Some(who.into()), ..began(None) }
+fn of_caller(who: &str) -> SagaStart {
+    SagaStart { quota_key: Some(who.into()), ..began(None) }
 }
 
-/// What is refused, in words; nothing, where it is not.
-fn refused(table: &Table, began: &Began) -> String {
+/// The message of a rejected start; empty if it is admitted.
+fn refused(table: &SagaTable, began: &SagaStart) -> String {
     table.check_room(began).err().map(|cause| cause.to_string()).unwrap_or_default()
 }
 
 #[test]
-fn no_more_begin_than_may_be_open_and_of_one_caller_a_quarter() {
-    let mut table = Table::default();
-    let ids: Vec<_> = (1..MOST_OPEN / 4).map(|_| begin(&mut table, of_caller("greedy"))).collect();
+fn open_sagas_are_limited_per_caller() {
+    let mut table = SagaTable::default();
+    let ids: Vec<_> = (1..MAX_OPEN / 4).map(|_| begin(&mut table, of_caller("greedy"))).collect();
     assert_eq!(refused(&table, &of_caller("greedy")), "");
     let last = begin(&mut table, of_caller("greedy"));
-    assert!(refused(&table, &of_caller("greedy")).contains("sagas of this caller are under way"));
-    let inside = Began { parent: Some(last.clone()), ..of_caller("greedy") };
-    assert_eq!(refused(&table, &inside), "", "it is a part of what has begun");
+    assert!(refused(&table, &of_caller("greedy")).contains("sagas of this caller are running"));
+    let inside = SagaStart { parent: Some(last.clone()), ..of_caller("greedy") };
+    assert_eq!(refused(&table, &inside), "", "inner sagas are admitted");
     assert_eq!(refused(&table, &of_caller("other")) + &refused(&table, &began(None)), "");
-    table.apply(&last, &end(Status::Completed, None), (10, 1)).unwrap();
+    table.apply(&last, &end(SagaStatus::Completed, None), (10, 1)).unwrap();
     assert_eq!(refused(&table, &of_caller("greedy")), "");
-    // However many are inside of them: of each caller no more than a quarter keeps others out.
-    let full = Held { count: MOST_OPEN, bytes: 0 };
+    // Inner sagas do not count: each caller uses at most a quarter.
+    let full = Usage { count: MAX_OPEN, bytes: 0 };
     for who in ["b", "c"] {
-        table.shares.insert(Some(who.into()), full);
+        table.usage.insert(Some(who.into()), full);
     }
     assert_eq!(refused(&table, &of_caller("other")), "");
     begin(&mut table, of_caller("greedy"));
-    table.shares.insert(Some("d".into()), full);
-    assert!(refused(&table, &of_caller("other")).contains("sagas are under way"));
-    table.shares.retain(|who, _| who.as_deref() == Some("greedy"));
+    table.usage.insert(Some("d".into()), full);
+    assert!(refused(&table, &of_caller("other")).contains("sagas are running"));
+    table.usage.retain(|who, _| who.as_deref() == Some("greedy"));
     for id in ids {
-        table.apply(&id, &end(Status::Completed, None), (10, 1)).unwrap();
+        table.apply(&id, &end(SagaStatus::Completed, None), (10, 1)).unwrap();
     }
-    assert_eq!(table.shares.values().map(|held| held.count).sum::<usize>(), 1, "the last one");
+    assert_eq!(table.usage.values().map(|held| held.count).sum::<usize>(), 1, "the last saga");
 }
 
 #[test]
-fn no_more_begin_than_there_is_room_for_what_they_hold() {
-    let mut table = Table::default();
+fn open_sagas_are_limited_by_size() {
+    let mut table = SagaTable::default();
     let id = begin(&mut table, began(None));
-    table.apply(&id, &Event::Acting { step: 0, input: json!("in") }, (17, 1)).unwrap();
-    // However often it is tried to undo it.
+    table.apply(&id, &Event::ActionStarted { step: 0, input: json!("in") }, (17, 1)).unwrap();
+    // Repeated compensation attempts do not add to the size.
     for _ in 0..3 {
-        table.apply(&id, &Event::Compensating { step: 0, input: json!("in") }, (17, 1)).unwrap();
-        table.apply(&id, &Event::Stuck { step: 0, error: json!("no") }, (19, 1)).unwrap();
-        table.apply(&id, &end(Status::CompensationFailed, None), (23, 1)).unwrap();
+        table
+            .apply(&id, &Event::CompensationStarted { step: 0, input: json!("in") }, (17, 1))
+            .unwrap();
+        table
+            .apply(&id, &Event::CompensationFailed { step: 0, error: json!("no") }, (19, 1))
+            .unwrap();
+        table.apply(&id, &end(SagaStatus::CompensationFailed, None), (23, 1)).unwrap();
         assert_eq!((open(&table).bytes, table.bytes), (LINE + 17 + 19, 0));
-        table.apply(&id, &Event::Again, (11, 1)).unwrap();
+        table.apply(&id, &Event::RetryRequested, (11, 1)).unwrap();
     }
-    let more = MOST_OPEN_BYTES / 4 - 1 - open(&table).bytes;
-    table.apply(&id, &Event::Acted { step: 0, result: json!("out") }, (more, 1)).unwrap();
+    let more = MAX_OPEN_BYTES / 4 - 1 - open(&table).bytes;
+    table.apply(&id, &Event::ActionCompleted { step: 0, result: json!("out") }, (more, 1)).unwrap();
     assert_eq!(refused(&table, &began(None)), "");
     let other = begin(&mut table, began(None));
     assert!(refused(&table, &began(None)).contains("of this caller"));
     assert_eq!(refused(&table, &of_caller("other")), "");
-    let full = Held { count: 1, bytes: MOST_OPEN_BYTES };
+    let full = Usage { count: 1, bytes: MAX_OPEN_BYTES };
     for who in ["a", "b"] {
-        table.shares.insert(Some(who.into()), full);
+        table.usage.insert(Some(who.into()), full);
     }
     assert_eq!(refused(&table, &of_caller("other")), "");
-    table.shares.insert(Some("c".into()), full);
-    assert!(refused(&table, &of_caller("other")).contains("sagas are under way"));
-    table.shares.retain(|who, _| who.is_none());
-    table.apply(&id, &end(Status::Compensated, None), (29, 1)).unwrap();
+    table.usage.insert(Some("c".into()), full);
+    assert!(refused(&table, &of_caller("other")).contains("sagas are running"));
+    table.usage.retain(|who, _| who.is_none());
+    table.apply(&id, &end(SagaStatus::Compensated, None), (29, 1)).unwrap();
     assert_eq!((open(&table).bytes, table.bytes), (LINE, 29));
-    // What a journal gives back counts as well.
+    // Sagas recovered from a journal count too.
     let history = (*table.get(&other).unwrap().history).clone();
     table.insert("kept".into(), history, (31, 1));
-    assert_eq!(open(&table), Held { count: 2, bytes: LINE + 31 });
+    assert_eq!(open(&table), Usage { count: 2, bytes: LINE + 31 });
 }
 
 #[test]
-fn those_inside_of_one_are_its_own_and_under_way() {
-    let mut table = Table::default();
+fn inner_sagas_are_running_children() {
+    let mut table = SagaTable::default();
     let outer = begin(&mut table, began(None));
-    let inside = Began { parent: Some(outer.clone()), ..began(None) };
+    let inside = SagaStart { parent: Some(outer.clone()), ..began(None) };
     let inner = begin(&mut table, inside.clone());
     let over = begin(&mut table, inside);
-    table.apply(&over, &end(Status::Compensated, None), (10, 1)).unwrap();
+    table.apply(&over, &end(SagaStatus::Compensated, None), (10, 1)).unwrap();
     begin(&mut table, began(None));
-    let found = table.inside_of(&outer);
+    let found = table.children(&outer);
     assert_eq!(found.len(), 1);
-    table.apply(&inner, &end(Status::Compensated, None), (10, 1)).unwrap();
-    table.get(&inner).unwrap().tell();
+    table.apply(&inner, &end(SagaStatus::Compensated, None), (10, 1)).unwrap();
+    table.get(&inner).unwrap().notify();
     assert!(found[0].borrow().is_some());
-    assert!(table.inside_of(&outer).is_empty());
+    assert!(table.children(&outer).is_empty());
 }
 
 #[test]
-fn only_one_may_try_again() {
-    let mut table = Table::default();
-    let id = ended(&mut table, None, Status::CompensationFailed, None);
+fn concurrent_retry_is_rejected() {
+    let mut table = SagaTable::default();
+    let id = ended(&mut table, None, SagaStatus::CompensationFailed, None);
     assert_eq!(table.claim(&id).unwrap().status(), "compensation_failed");
-    assert!(matches!(table.claim(&id), Err(NotRetried::UnderWay(_))));
-    let done = ended(&mut table, None, Status::Compensated, None);
-    assert!(matches!(table.claim(&done), Err(NotRetried::Settled(_))));
-    assert!(matches!(table.claim("none"), Err(NotRetried::Unknown(_))));
+    assert!(matches!(table.claim(&id), Err(RetryError::UnderWay(_))));
+    let done = ended(&mut table, None, SagaStatus::Compensated, None);
+    assert!(matches!(table.claim(&done), Err(RetryError::Settled(_))));
+    assert!(matches!(table.claim("none"), Err(RetryError::Unknown(_))));
 }
 
 #[test]
-fn what_needs_somebody_is_listed_first() {
-    let mut table = Table::default();
-    let ids = [Status::CompensationFailed, Status::Completed, Status::Compensated]
+fn open_sagas_are_listed_first() {
+    let mut table = SagaTable::default();
+    let ids = [SagaStatus::CompensationFailed, SagaStatus::Completed, SagaStatus::Compensated]
         .map(|status| ended(&mut table, None, status, None));
     let running = begin(&mut table, began(None));
-    let listed: Vec<_> = table.by_need().map(|(id, _)| id).collect();
+    let listed: Vec<_> = table.by_urgency().map(|(id, _)| id).collect();
     let [stuck, completed, undone] = &ids;
     assert_eq!(listed, [&running, stuck, undone, completed].map(|id| &**id));
 }
 
 #[test]
-fn a_step_before_one_that_was_called_was_done_whatever_is_lost_of_it() {
+fn step_before_a_started_step_is_completed() {
     let step: SagaStep = step_of(&json!({ "id": "s", "name": "s", "action": { "tool": "t" },
         "compensate": { "tool": "u" } }));
     let mut history = History::new(began(None));
-    history.apply(&Event::Acting { step: 1, input: json!(1) });
-    history.apply(&Event::Acting { step: 2, input: json!(1) });
-    assert_eq!(history.acting(), Some(2));
-    let undone = [0, 1, 2, 3].map(|number| history.is_to_be_undone(number, &step));
+    history.apply(&Event::ActionStarted { step: 1, input: json!(1) });
+    history.apply(&Event::ActionStarted { step: 2, input: json!(1) });
+    assert_eq!(history.running_step(), Some(2));
+    let undone = [0, 1, 2, 3].map(|number| history.needs_compensation(number, &step));
     assert_eq!(undone, [true, true, false, false]);
 }
 
 #[test]
-fn a_journal_reads_back_as_what_it_was_written_from() {
+fn journal_restores_the_table() {
     let line = |saga: &'static str, what| (Entry { saga: saga.into(), at_ms: 1, what }, 10);
-    let begins = || line("s", What::Began(Cow::Owned(began(Some("1")))));
-    let event = |saga, event| line(saga, What::Event(Cow::Owned(event)));
+    let begins = || line("s", EntryKind::Started(Cow::Owned(began(Some("1")))));
+    let event = |saga, event| line(saga, EntryKind::Event(Cow::Owned(event)));
     let entries = vec![
         begins(),
-        event("s", Event::Acting { step: 0, input: json!(1) }),
-        event("s", Event::Acted { step: 0, result: json!(2) }),
-        // Written anew in between, and its first line again after that.
+        event("s", Event::ActionStarted { step: 0, input: json!(1) }),
+        event("s", Event::ActionCompleted { step: 0, result: json!(2) }),
+        // A rewrite in between, followed by the first line again.
         begins(),
-        event("s", Event::Acting { step: 1, input: json!(3) }),
-        event("lost", Event::Again),
+        event("s", Event::ActionStarted { step: 1, input: json!(3) }),
+        event("lost", Event::RetryRequested),
     ];
-    let mut found = Found::default();
+    let mut found = JournalContent::default();
     (found.entries, found.damaged) = (entries, vec![9]);
-    let table = Table::of(found);
+    let table = SagaTable::from_journal(found);
     let history = &table.get("s").unwrap().history;
-    assert_eq!((history.result(0), history.acting()), (Some(&json!(2)), Some(1)));
+    assert_eq!((history.result(0), history.running_step()), (Some(&json!(2)), Some(1)));
     assert_eq!((table.damaged, open(&table).count, open(&table).bytes), (2, 1, 40));
     assert!(table.find(&began(Some("1"))).is_some());
 }
 
 #[test]
-fn what_may_have_ended_in_a_line_that_is_damaged_is_left_to_an_operator() {
+fn saga_with_damaged_last_line_needs_operator() {
     let line = |saga: &'static str, what| (Entry { saga: saga.into(), at_ms: 1, what }, 10);
-    let begins = |saga, instance| line(saga, What::Began(Cow::Owned(began(Some(instance)))));
-    let mut found = Found::default();
+    let begins = |saga, instance| line(saga, EntryKind::Started(Cow::Owned(began(Some(instance)))));
+    let mut found = JournalContent::default();
     found.entries = vec![begins("1", "a"), begins("2", "b"), begins("3", "c")];
-    let acting = Event::Acting { step: 0, input: json!(1) };
-    found.entries.push(line("2", What::Event(Cow::Owned(acting))));
+    let acting = Event::ActionStarted { step: 0, input: json!(1) };
+    found.entries.push(line("2", EntryKind::Event(Cow::Owned(acting))));
     (found.damaged, found.doubtful) = (vec![3], 2);
-    let table = Table::of(found);
+    let table = SagaTable::from_journal(found);
     let status = |id: &str| table.get(id).unwrap().history.status();
     assert_eq!(["1", "2", "3"].map(status), ["compensation_failed", "running", "running"]);
-    assert!(table.find(&began(Some("a"))).is_some(), "its id is not free");
+    assert!(table.find(&began(Some("a"))).is_some(), "the saga id is in use");
     assert_eq!(open(&table).count, 3);
 }
 
 #[test]
-fn what_is_under_way_is_the_step_that_has_not_answered() {
+fn running_step_is_started_without_outcome() {
     let mut history = History::new(began(None));
-    assert_eq!(history.acting(), None);
+    assert_eq!(history.running_step(), None);
     for step in 0..2 {
-        history.apply(&Event::Acting { step, input: json!(1) });
-        assert_eq!(history.acting(), Some(step));
-        history.apply(&Event::Acted { step, result: json!(2) });
-        assert_eq!(history.acting(), None);
+        history.apply(&Event::ActionStarted { step, input: json!(1) });
+        assert_eq!(history.running_step(), Some(step));
+        history.apply(&Event::ActionCompleted { step, result: json!(2) });
+        assert_eq!(history.running_step(), None);
     }
 }

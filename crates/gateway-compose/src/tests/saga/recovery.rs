@@ -7,7 +7,7 @@ use super::{
     nested::{nested, slow_to_undo},
     *,
 };
-use crate::{Resumed, SagaHost, recover};
+use crate::{ResumedSaga, SagaHost, recover};
 
 #[derive(Debug)]
 struct Host {
@@ -16,12 +16,12 @@ struct Host {
 }
 
 impl SagaHost for Host {
-    fn find(&self, tool: &Key, pointer: &str, _: &HeaderClaim) -> Option<Resumed> {
+    fn find(&self, tool: &Key, pointer: &str, _: &CallerIdentity) -> Option<ResumedSaga> {
         let plan = Arc::clone(&self.composed.plans[tool.name.as_str()]);
         let saga: Arc<Saga> = plan.saga(pointer)?;
         let (runner, owner) = (self.composed.detached(), self.composed.owner.clone());
         let response_bytes = self.composed.response_bytes;
-        Some(Resumed { plan, saga, runner, owner, servers: Vec::new(), response_bytes })
+        Some(ResumedSaga { plan, saga, runner, owner, servers: Vec::new(), response_bytes })
     }
 
     fn catalog(&self) -> watch::Receiver<Arc<Catalog>> {
@@ -43,11 +43,11 @@ impl Composed {
         let catalog = Catalog::empty(RegistryId::new("r"));
         let host = Host { composed: self.clone(), catalog: watch::channel(Arc::new(catalog)).0 };
         let host: Arc<dyn SagaHost> = Arc::new(host);
-        recover(&self.memory, &host);
+        recover(&self.state, &host);
     }
 
     fn sagas(&self) -> Vec<Value> {
-        let listed = self.memory.sagas().list(|list| serde_json::to_value(list).unwrap());
+        let listed = self.state.sagas().list(|list| serde_json::to_value(list).unwrap());
         listed["sagas"].as_array().unwrap().clone()
     }
 }
@@ -63,7 +63,7 @@ async fn interrupted_inner_saga_is_compensated_first() {
     };
     // The caller is still connected and gets the outcome.
     let (failure, ()) = join!(composed.failure("outer", json!({})), interrupted);
-    assert!(failure.2.contains("the gateway was stopped in the middle of the saga"), "{failure:?}");
+    assert!(failure.2.contains("the gateway stopped while the saga was running"), "{failure:?}");
     assert_eq!(undone(&composed)[..2], [json!({ "inner": true }), json!({ "outer": true })]);
 }
 

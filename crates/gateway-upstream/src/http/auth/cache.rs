@@ -1,4 +1,4 @@
-//! Tokens, each until shortly before it is over; one is fetched once, whoever waits for it.
+//! Caches tokens until shortly before they expire. Concurrent callers share one fetch.
 
 use std::{
     collections::HashMap,
@@ -11,19 +11,19 @@ use registry_core::Digest;
 use tokio::sync::Mutex as AsyncMutex;
 
 use super::issued::Issued;
-use crate::error::NoToken;
+use crate::error::TokenError;
 
-/// How long before its end a token is not used any more, at most: what it is sent with takes time.
+/// Maximum time before its expiry at which a token is replaced, because requests take time.
 const MARGIN: Duration = Duration::from_secs(30);
-/// How long a failure is told to whoever asks for the same token.
+/// How long a failed fetch is reported to further callers of the same token.
 const RETRY: Duration = Duration::from_secs(1);
 
-/// In whose name a token speaks.
+/// The subject of a token.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) enum Whose {
-    /// The gateway's.
+    /// The gateway itself.
     Gateway,
-    /// A caller's, and for which token of the caller it was exchanged.
+    /// A caller, and the digest of the caller's exchanged token.
     Caller { principal: Box<str>, token: Digest },
 }
 
@@ -37,8 +37,8 @@ pub(super) struct Tokens {
 #[derive(Debug)]
 struct Place {
     token: Mutex<Option<Token>>,
-    /// Held by who fetches; when that last failed, and why.
-    failed: AsyncMutex<Option<(Instant, NoToken)>>,
+    /// Locked during a fetch. The time and the reason of the last failure.
+    failed: AsyncMutex<Option<(Instant, TokenError)>>,
     used: Mutex<Instant>,
 }
 
@@ -53,18 +53,18 @@ impl Tokens {
         Self { table: Mutex::default(), limit }
     }
 
-    /// The token that is there; else what comes of `fetch`, which is done by one at a time.
+    /// The cached token, or the result of `fetch`, which runs once at a time.
     pub(super) async fn get(
         &self,
         whose: Whose,
-        fetch: impl Future<Output = Result<Issued, NoToken>>,
-    ) -> Result<HeaderValue, NoToken> {
+        fetch: impl Future<Output = Result<Issued, TokenError>>,
+    ) -> Result<HeaderValue, TokenError> {
         let place = self.place(whose);
         if let Some(value) = place.value() {
             return Ok(value);
         }
         let mut failed = place.failed.lock().await;
-        // Somebody may have just fetched it, or tried to; a queue of attempts would help nobody.
+        // Another caller may have fetched it, or failed to; a queue of attempts must not build up.
         if let Some(value) = place.value() {
             return Ok(value);
         }
@@ -79,7 +79,7 @@ impl Tokens {
         Ok(value)
     }
 
-    /// Drops a token, if it is still the one that is there.
+    /// Drops a token if it is still the current one.
     pub(super) fn forget(&self, whose: &Whose, value: &HeaderValue) {
         let Some(place) = lock(&self.table).get(whose).cloned() else { return };
         lock(&place.token).take_if(|token| token.value == *value);
@@ -113,7 +113,7 @@ impl Place {
         token.as_ref().filter(|token| token.until > Instant::now()).map(|token| token.value.clone())
     }
 
-    /// Whether it has a token, somebody waits for one, or it failed just now.
+    /// Whether the entry has a token, a waiting caller, or a recent failure.
     fn is_of_use(self: &Arc<Self>) -> bool {
         Arc::strong_count(self) > 1 || self.value().is_some() || lock(&self.used).elapsed() < RETRY
     }
@@ -143,25 +143,33 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_token_is_kept_for_one_caller_until_it_is_over_or_forgotten() {
+    async fn token_is_cached_per_caller_until_expiry() {
         let tokens = Tokens::new(10);
         assert_eq!(get(&tokens, caller("a"), "1", 60).await, "1");
         assert_eq!(get(&tokens, caller("a"), "2", 60).await, "1");
-        assert_eq!(get(&tokens, caller("b"), "3", 60).await, "3", "it is another's");
+        assert_eq!(
+            get(&tokens, caller("b"), "3", 60).await,
+            "3",
+            "the token belongs to another caller"
+        );
         let other = Whose::Caller { principal: "a".into(), token: Digest::compute(b"renewed") };
-        assert_eq!(get(&tokens, other, "4", 60).await, "4", "it was given for another token");
+        assert_eq!(get(&tokens, other, "4", 60).await, "4", "another token was exchanged");
         tokens.forget(&caller("a"), &HeaderValue::from_static("0"));
-        assert_eq!(get(&tokens, caller("a"), "5", 60).await, "1", "that one was replaced before");
+        assert_eq!(
+            get(&tokens, caller("a"), "5", 60).await,
+            "1",
+            "the dropped token was replaced before"
+        );
         tokens.forget(&caller("a"), &HeaderValue::from_static("1"));
         assert_eq!(get(&tokens, caller("a"), "6", 0).await, "6");
-        assert_eq!(get(&tokens, caller("a"), "7", 60).await, "7", "it was over at once");
+        assert_eq!(get(&tokens, caller("a"), "7", 60).await, "7", "the token expired immediately");
     }
 
     #[tokio::test]
-    async fn one_fetches_for_all_who_wait_and_a_failure_is_told_to_all() {
+    async fn concurrent_callers_share_one_fetch_and_its_failure() {
         let tokens = Tokens::new(10);
         let fetched = AtomicU64::new(0);
-        let fetch = |answer: Result<Issued, NoToken>| {
+        let fetch = |answer: Result<Issued, TokenError>| {
             let (tokens, fetched) = (&tokens, &fetched);
             async move {
                 let fetch = async {
@@ -172,11 +180,11 @@ mod tests {
                 tokens.get(Whose::Gateway, fetch).await
             }
         };
-        let failure = || Err(NoToken::Late { after_ms: 1 });
+        let failure = || Err(TokenError::Late { after_ms: 1 });
         let all = futures_util::future::join_all((0..20).map(|_| fetch(failure()))).await;
         assert!(all.iter().all(Result::is_err));
         assert_eq!(fetched.load(Ordering::Relaxed), 1);
-        assert!(fetch(Ok(issued("t", RETRY))).await.is_err(), "it failed just now");
+        assert!(fetch(Ok(issued("t", RETRY))).await.is_err(), "the fetch failed just now");
         tokio::time::sleep(RETRY).await;
         let good = || fetch(Ok(issued("t", Duration::from_mins(1))));
         let all = futures_util::future::join_all((0..20).map(|_| good())).await;
@@ -185,7 +193,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn no_more_are_kept_than_may_be_and_the_oldest_go() {
+    async fn oldest_tokens_are_evicted_beyond_the_limit() {
         let tokens = Tokens::new(2);
         for name in ["a", "b", "c"] {
             get(&tokens, caller(name), "1", 60).await;
@@ -193,6 +201,6 @@ mod tests {
         }
         assert_eq!(lock(&tokens.table).len(), 2);
         assert_eq!(get(&tokens, caller("b"), "2", 60).await, "1");
-        assert_eq!(get(&tokens, caller("a"), "2", 60).await, "2", "it gave way");
+        assert_eq!(get(&tokens, caller("a"), "2", 60).await, "2", "the token was evicted");
     }
 }

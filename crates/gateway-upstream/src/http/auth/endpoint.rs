@@ -1,5 +1,4 @@
-//! Asking a token endpoint: client credentials (RFC 6749, section 4.4) and token exchange
-//! (RFC 8693).
+//! Token requests: client credentials (RFC 6749, section 4.4) and token exchange (RFC 8693).
 //!
 //! Redirects are not followed. Refresh tokens are not used, because these grants do not need them.
 
@@ -22,15 +21,15 @@ use super::{
     issued::{ACCESS_TOKEN, Issued, read, refusal, sensitive},
 };
 use crate::{
-    Addresses, AuthConfig, ClientAuthentication, TargetId, departure::Body, error::NoToken,
-    secret::redact_url,
+    Addresses, AuthConfig, ClientAuthentication, TargetId, error::TokenError, secret::redact_url,
+    send_state::Body,
 };
 
 const REQUESTS: &str = "gateway_token_requests_total";
-/// Longest answer, in bytes.
+/// Maximum size of a response, in bytes.
 const ANSWER_BYTES: usize = 64 * 1024;
 
-/// One client at one endpoint.
+/// A client of one token endpoint.
 #[derive(Debug)]
 pub(super) struct TokenEndpoint {
     server: TargetId,
@@ -40,36 +39,36 @@ pub(super) struct TokenEndpoint {
 }
 
 impl TokenEndpoint {
-    /// Must be called inside a runtime.
+    /// Must be called inside a Tokio runtime.
     pub(super) fn open(
         server: &TargetId,
         config: &AuthConfig,
         shared: &Client,
     ) -> Result<Self, InvalidAddress> {
-        metrics::describe_counter!(REQUESTS, "Requests for tokens that upstreams are shown");
+        metrics::describe_counter!(REQUESTS, "Requests for access tokens of upstreams");
         let invalid = || InvalidAddress::Url(redact_url(&config.token_url));
         let uri: Uri = config.token_url.parse().map_err(|_| invalid())?;
         let client = match &config.tls {
-            // The shared one may have been made for targets without TLS.
+            // The shared client may have been created without TLS.
             None if uri.scheme_str() == Some("http") => shared.clone(),
             files => shared.with(Some(files.clone().unwrap_or_default()), Addresses::Usual)?,
         };
         Ok(Self { server: server.clone(), config: config.clone(), uri, client })
     }
 
-    /// Its address, for people.
+    /// The address for messages.
     pub(super) fn shown(&self) -> String {
         redact_url(&self.config.token_url)
     }
 
-    /// A new token: in exchange for this one, or the gateway's own.
-    pub(super) async fn fetch(&self, subject: Option<&SubjectToken>) -> Result<Issued, NoToken> {
+    /// Requests a new token: in exchange for this one, or the gateway's own.
+    pub(super) async fn fetch(&self, subject: Option<&SubjectToken>) -> Result<Issued, TokenError> {
         let after_ms = self.client.limits().connect_timeout_ms;
         let asked = timeout(Duration::from_millis(after_ms), self.ask(subject)).await;
-        let asked = asked.unwrap_or(Err(NoToken::Late { after_ms }));
+        let asked = asked.unwrap_or(Err(TokenError::Late { after_ms }));
         let outcome = match &asked {
             Ok(_) => "issued",
-            Err(NoToken::Refused { .. }) => "refused",
+            Err(TokenError::Refused { .. }) => "refused",
             Err(_) => "failed",
         };
         let server = self.server.name.as_str().to_owned();
@@ -77,17 +76,17 @@ impl TokenEndpoint {
         asked
     }
 
-    async fn ask(&self, subject: Option<&SubjectToken>) -> Result<Issued, NoToken> {
+    async fn ask(&self, subject: Option<&SubjectToken>) -> Result<Issued, TokenError> {
         let secret = self.config.client_secret.clone();
         let secret = spawn_blocking(move || secret.read()).await;
         let secret =
-            secret.map_err(|_| NoToken::Unreachable("the gateway is stopping".into()))??;
+            secret.map_err(|_| TokenError::Unreachable("the gateway is stopping".into()))??;
         let request = self.request(&secret, subject)?;
         let answer = self.client.send(&self.server, request).await.map_err(unreachable)?;
         let status = answer.status();
         let body = answer::read_whole(answer.into_body(), ANSWER_BYTES, None).await;
         let body = body.map_err(|e| match e {
-            Error::TooLarge { .. } => NoToken::Unusable("it is longer than 64 KiB"),
+            Error::TooLarge { .. } => TokenError::Unusable("the response exceeds 64 KiB"),
             e => unreachable(e),
         })?;
         if status == StatusCode::OK { read(&body, subject) } else { Err(refusal(status, &body)) }
@@ -97,7 +96,7 @@ impl TokenEndpoint {
         &self,
         secret: &str,
         subject: Option<&SubjectToken>,
-    ) -> Result<Request<Body>, NoToken> {
+    ) -> Result<Request<Body>, TokenError> {
         let config = &self.config;
         let mut headers = HeaderMap::new();
         headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/x-www-form-urlencoded"));
@@ -121,11 +120,13 @@ impl TokenEndpoint {
     }
 }
 
-fn unreachable(error: Error) -> NoToken {
+fn unreachable(error: Error) -> TokenError {
     match error {
-        Error::Timeout { after_ms, .. } => NoToken::Late { after_ms },
-        Error::Unavailable { source, .. } => NoToken::Unreachable(source.to_string()),
-        _ => NoToken::Unreachable("it went away before its answer was complete".to_owned()),
+        Error::Timeout { after_ms, .. } => TokenError::Late { after_ms },
+        Error::Unavailable { source, .. } => TokenError::Unreachable(source.to_string()),
+        _ => TokenError::Unreachable(
+            "the connection closed before the response was complete".to_owned(),
+        ),
     }
 }
 
@@ -189,7 +190,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_sent_is_encoded() {
+    fn form_values_are_encoded() {
         let mut form = Form(String::new());
         form.add("a", "b c&d=e+f%/é").add("scope", "x:y z");
         assert_eq!(form.0, "a=b+c%26d%3De%2Bf%25%2F%C3%A9&scope=x%3Ay+z");

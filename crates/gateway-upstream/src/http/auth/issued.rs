@@ -1,6 +1,6 @@
-//! What a token endpoint answers: a token, or why there is none.
+//! Parses responses of a token endpoint: a token or an error.
 //!
-//! It is told by words that are known here: an answer may repeat what the endpoint was sent.
+//! Errors are reported only by known codes, because a response may repeat the request.
 
 use std::time::Duration;
 
@@ -9,20 +9,19 @@ use http::{HeaderValue, StatusCode};
 use serde::Deserialize;
 use serde_json::Value;
 
-use crate::error::NoToken;
+use crate::error::TokenError;
 
-/// Longest token, in bytes: it goes into a header, and servers take some kilobytes of those.
+/// Maximum length of a token, in bytes: servers accept a few kilobytes of headers.
 const TOKEN_BYTES: usize = 16 * 1024;
-/// How long a token is used whose end is not told.
-const USUAL: Duration = Duration::from_mins(5);
-/// The longest that a token is used, whatever is told.
-const LONGEST: Duration = Duration::from_hours(24);
+/// Lifetime of a token without `expires_in`.
+const DEFAULT_LIFETIME: Duration = Duration::from_mins(5);
+/// Maximum lifetime of a token.
+const MAX_LIFETIME: Duration = Duration::from_hours(24);
 
 pub(super) const ACCESS_TOKEN: &str = "urn:ietf:params:oauth:token-type:access_token";
 const JWT: &str = "urn:ietf:params:oauth:token-type:jwt";
 
-/// What endpoints say why they refuse (RFC 6749, section 5.2; RFC 8693, section 2.2.2; others in
-/// use).
+/// Known error codes (RFC 6749, section 5.2; RFC 8693, section 2.2.2; others in use).
 const REASONS: [&str; 13] = [
     "invalid_request",
     "invalid_client",
@@ -39,7 +38,7 @@ const REASONS: [&str; 13] = [
     "temporarily_unavailable",
 ];
 
-/// A token as it was given.
+/// An issued token.
 #[derive(Debug, Clone)]
 pub(super) struct Issued {
     /// The value of `Authorization`.
@@ -49,61 +48,65 @@ pub(super) struct Issued {
 
 /// RFC 6749, section 5.1; RFC 8693, section 2.2.1.
 #[derive(Deserialize)]
-struct Answer {
+struct TokenResponse {
     access_token: String,
     token_type: String,
     issued_token_type: Option<String>,
     expires_in: Option<Value>,
 }
 
-/// The token in an answer that says yes.
-pub(super) fn read(body: &[u8], subject: Option<&SubjectToken>) -> Result<Issued, NoToken> {
-    // What serde says may repeat the token.
-    let answer: Answer = serde_json::from_slice(body)
-        .map_err(|_| NoToken::Unusable("it has no `access_token` and `token_type` in JSON"))?;
+/// Parses a successful response.
+pub(super) fn read(body: &[u8], subject: Option<&SubjectToken>) -> Result<Issued, TokenError> {
+    // The parser's message may repeat the token.
+    let answer: TokenResponse = serde_json::from_slice(body)
+        .map_err(|_| TokenError::Unusable("not JSON with `access_token` and `token_type`"))?;
     let token = answer.access_token;
     if !answer.token_type.eq_ignore_ascii_case("bearer") {
-        return Err(NoToken::Unusable("the token is of another type than `Bearer`"));
+        return Err(TokenError::Unusable("the `token_type` is not `Bearer`"));
     }
     if answer.issued_token_type.is_some_and(|issued| issued != ACCESS_TOKEN && issued != JWT) {
-        return Err(NoToken::Unusable("what was issued is no access token"));
+        return Err(TokenError::Unusable("the `issued_token_type` is not an access token"));
     }
     if token.is_empty() || token.len() > TOKEN_BYTES || !token.bytes().all(|b| b.is_ascii_graphic())
     {
-        return Err(NoToken::Unusable("the token is empty, longer than 16 KiB, or no word"));
+        return Err(TokenError::Unusable(
+            "the token is empty, longer than 16 KiB, or contains whitespace",
+        ));
     }
     // A caller's token is for the gateway; no other server may get it.
     if subject.is_some_and(|subject| subject.expose() == token) {
-        return Err(NoToken::Unusable("it is the caller's own token"));
+        return Err(TokenError::Unusable("the endpoint returned the caller's own token"));
     }
     let lifetime = lifetime(answer.expires_in.as_ref())
-        .ok_or(NoToken::Unusable("`expires_in` is no number of seconds"))?;
+        .ok_or(TokenError::Unusable("`expires_in` is not a number of seconds"))?;
     Ok(Issued { value: sensitive("Bearer", &token)?, lifetime })
 }
 
-/// Some write the number as a text.
+/// Some endpoints write the number as a string.
 fn lifetime(told: Option<&Value>) -> Option<Duration> {
     let seconds = match told {
-        None | Some(Value::Null) => return Some(USUAL),
+        None | Some(Value::Null) => return Some(DEFAULT_LIFETIME),
         Some(Value::Number(number)) => number.as_u64()?,
         Some(Value::String(text)) => text.parse().ok()?,
         Some(_) => return None,
     };
-    Some(Duration::from_secs(seconds).min(LONGEST))
+    Some(Duration::from_secs(seconds).min(MAX_LIFETIME))
 }
 
-/// What an answer says no with.
-pub(super) fn refusal(status: StatusCode, body: &[u8]) -> NoToken {
+/// Parses an error response.
+pub(super) fn refusal(status: StatusCode, body: &[u8]) -> TokenError {
     let body: Value = serde_json::from_slice(body).unwrap_or_default();
     let said = body.get("error").and_then(Value::as_str);
     let reason = REASONS.into_iter().find(|known| Some(*known) == said);
-    NoToken::Refused { status: status.as_u16(), reason }
+    TokenError::Refused { status: status.as_u16(), reason }
 }
 
-/// A header that is never printed.
-pub(super) fn sensitive(scheme: &str, credentials: &str) -> Result<HeaderValue, NoToken> {
+/// A header value marked as sensitive.
+pub(super) fn sensitive(scheme: &str, credentials: &str) -> Result<HeaderValue, TokenError> {
     let value = HeaderValue::try_from(format!("{scheme} {credentials}"));
-    let mut value = value.map_err(|_| NoToken::Unusable("no header can have the token"))?;
+    let mut value = value.map_err(|_| {
+        TokenError::Unusable("the token has characters that are not allowed in a header")
+    })?;
     value.set_sensitive(true);
     Ok(value)
 }
@@ -113,7 +116,7 @@ mod tests {
     use super::*;
     use crate::tests::subject_token;
 
-    fn given(body: &str) -> Result<(String, u64), NoToken> {
+    fn given(body: &str) -> Result<(String, u64), TokenError> {
         let subject = subject_token("ann", "the-callers");
         let Issued { value, lifetime } = read(body.as_bytes(), Some(&subject))?;
         assert!(value.is_sensitive());
@@ -121,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn a_token_is_read_with_its_end() {
+    fn token_is_read_with_its_expiry() {
         for (more, seconds) in [
             ("", 300),
             (r#","expires_in":60,"scope":"a","x":{}"#, 60),
@@ -137,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_token_for_a_header_is_refused_and_not_repeated() {
+    fn invalid_token_is_rejected_and_not_repeated() {
         let long = "s3cret".repeat(3_000);
         for (token, more, why) in [
             ("s3cret", r#""token_type":"mac""#, "another type"),
@@ -151,7 +154,7 @@ mod tests {
             ("s3cret", r#""token_type":"Bearer","expires_in":-1"#, "seconds"),
             ("s3cret", r#""token_type":"Bearer","expires_in":"soon""#, "seconds"),
             ("s3cret", r#""token_type":"Bearer","expires_in":[]"#, "seconds"),
-            ("s3cret", r#""token_type":"Bearer","issued_token_type":"x""#, "no access token"),
+            ("s3cret", r#""token_type":"Bearer","issued_token_type":"x""#, "not an access token"),
         ] {
             let told = given(&format!(r#"{{"access_token":"{token}",{more}}}"#)).unwrap_err();
             let told = told.to_string();
@@ -164,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn only_known_words_of_a_refusal_are_told() {
+    fn only_known_error_codes_are_reported() {
         let told = |body: &str| refusal(StatusCode::BAD_REQUEST, body.as_bytes()).to_string();
         let body = r#"{"error":"invalid_grant","error_description":"s3cret"}"#;
         assert_eq!(told(body), "it refused (HTTP 400, invalid_grant)");

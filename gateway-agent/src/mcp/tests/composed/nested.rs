@@ -1,4 +1,4 @@
-//! Compositions of other compositions: their annotations, their depth and their checks.
+//! Nested compositions: hints, depth and checks.
 
 use super::*;
 
@@ -10,7 +10,7 @@ fn pattern(spec: Value) -> Value {
     json!({ "pattern": spec })
 }
 
-/// The first step succeeds, the second fails.
+/// The first step succeeds, the second one fails.
 fn half_done() -> Value {
     pattern(pipeline(&[step("first", "keep", json!(null)), step("second", "fail", json!(null))]))
 }
@@ -35,7 +35,7 @@ async fn step_with_invalid_input_is_retried() {
 }
 
 #[tokio::test]
-async fn all_that_a_composition_or_a_dead_letter_calls_counts() {
+async fn composition_hints_include_dead_letter_calls() {
     let safe = json!({ "annotations": { "idempotentHint": true }, "source": { "tool": "lose" } });
     let letter = json!({ "deadLetter": { "inner": tool_of("lose-safely"), "deadLetterTool": "keep",
         "rethrow": true } });
@@ -58,7 +58,7 @@ async fn all_that_a_composition_or_a_dead_letter_calls_counts() {
 }
 
 #[tokio::test]
-async fn compositions_are_served_as_deep_as_they_may_be_registered() {
+async fn maximum_registered_depth_is_served() {
     let link = |i: usize| {
         let other = if i == 1 { "echo".to_owned() } else { format!("c{}", i - 1) };
         let spec = json!({ "timeout": { "inner": tool_of(&other), "durationMs": 60_000 } });
@@ -70,8 +70,8 @@ async fn compositions_are_served_as_deep_as_they_may_be_registered() {
 }
 
 #[tokio::test]
-async fn many_ways_to_the_same_part_are_one() {
-    // Each calls the two before it, and one of them all is missing.
+async fn shared_parts_are_resolved_once() {
+    // Each part calls the previous two, and their common one is missing.
     let link = |i: usize| {
         let names = [2, 1].map(|back| format!("c{}", i.saturating_sub(back)));
         let steps = names.iter().map(|name| step(name, name, json!(null)));
@@ -89,7 +89,7 @@ async fn many_ways_to_the_same_part_are_one() {
 }
 
 #[tokio::test]
-async fn what_a_composition_has_done_keeps_a_key_and_what_it_has_read_does_not() {
+async fn idempotency_key_is_kept_after_writes_only() {
     let one = |tool: &str| pipeline(&[step("one", tool, json!(null))]);
     let then_fail = |tool: &str| {
         let steps = [step("first", tool, json!(null)), step("second", "fail", json!(null))];
@@ -115,14 +115,14 @@ async fn what_a_composition_has_done_keeps_a_key_and_what_it_has_read_does_not()
 }
 
 #[tokio::test]
-async fn a_result_that_is_refused_tells_what_was_done() {
+async fn rejected_result_reports_steps() {
     let wanted = json!({ "outputSchema": { "type": "object", "required": ["y"] } });
     let composed =
         Composed::start(vec![with("wrong", pipeline(&[step("a", "keep", json!(null))]), wanted)])
             .await;
     let (step, reason, message) = composed.failure("wrong", json!({ "x": 1 })).await;
     assert_eq!((&*step, &*reason), ("", "invalid-output"));
-    assert!(message.contains("breaks its registered schema"), "{message}");
+    assert!(message.contains("violates its registered output schema"), "{message}");
     let told = composed.calls("wrong", json!({ "x": 1 })).await;
     assert_eq!(told, ["a keep ok"]);
 }

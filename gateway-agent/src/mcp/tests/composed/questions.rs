@@ -1,4 +1,4 @@
-//! Steps that ask the caller a question: in each pair of eras, and within the caller's share.
+//! Steps that ask the client questions, in each pair of protocol eras, and within quotas.
 
 use std::time::Duration;
 
@@ -7,10 +7,10 @@ use gateway_protocol::mcp::Era;
 use super::*;
 use crate::{
     mcp::tests::far_side::FarSide,
-    view::testing::{agent, server},
+    testing::{agent, server},
 };
 
-/// A composition whose two steps ask, before an upstream of this era.
+/// A composition of two asking steps, with an upstream of this era.
 async fn bench(era: Era) -> Bench {
     let (_, transport) = FarSide::start(era).await;
     let limits = UpstreamLimits { call_timeout_ms: 3_000, ..UpstreamLimits::default() };
@@ -25,7 +25,7 @@ async fn bench(era: Era) -> Bench {
 }
 
 #[tokio::test]
-async fn a_caller_without_a_session_is_asked_by_each_step() {
+async fn stateless_client_answers_each_step() {
     for era in [Era::Modern, Era::Legacy] {
         let bench = bench(era).await;
         let able = |params: Value| {
@@ -51,20 +51,20 @@ async fn a_caller_without_a_session_is_asked_by_each_step() {
 }
 
 #[tokio::test]
-async fn who_cannot_be_asked_is_told_at_which_step() {
+async fn missing_capability_names_step() {
     for era in [Era::Modern, Era::Legacy] {
         let bench = bench(era).await;
         let call = bench.call("", "twice", json!({}));
         let got = tokio::time::timeout(Duration::from_secs(10), call).await.expect("an answer");
         match era {
             Era::Modern => assert!(got.failure().contains("at its step `one`"), "{got:?}"),
-            // A server of that era goes on without the answer.
+            // A server of that era continues without an answer.
             Era::Legacy => assert_eq!(got.result()["structuredContent"], json!(-32601)),
         }
     }
 }
 
-/// Agent `a` has a tool whose step asks, and one that retries such a step.
+/// Agent `a` has a tool with an asking step, and one that retries such a step.
 async fn limited(era: Era, upstream_requests: usize) -> (Bench, FarSide) {
     let (far_side, transport) = FarSide::start(era).await;
     let setup = Setup {
@@ -91,7 +91,7 @@ async fn limited(era: Era, upstream_requests: usize) -> (Bench, FarSide) {
     (Bench::start(setup, entities).await, far_side)
 }
 
-/// Calls a tool as a client that supports elicitation. Returns the text of a failure.
+/// Calls a tool as a client with elicitation. Returns the text of a failure.
 async fn called(bench: &Bench, agent: &str, tool: &str) -> Result<(), String> {
     let mut ask = Ask::modern("tools/call", json!({ "name": tool })).by(agent);
     ask.body["params"]["_meta"]["io.modelcontextprotocol/clientCapabilities"] =
@@ -101,7 +101,7 @@ async fn called(bench: &Bench, agent: &str, tool: &str) -> Result<(), String> {
 }
 
 #[tokio::test]
-async fn what_a_step_asks_counts_against_its_callers_own_share() {
+async fn questions_of_steps_count_against_caller() {
     let (bench, _far_side) = limited(Era::Modern, 256).await;
     for number in 0..250 {
         assert_eq!(called(&bench, "a", "once").await, Ok(()), "{number}");
@@ -112,7 +112,7 @@ async fn what_a_step_asks_counts_against_its_callers_own_share() {
 }
 
 #[tokio::test]
-async fn a_step_that_could_not_wait_may_have_done_something_and_is_not_repeated() {
+async fn step_without_quota_is_not_retried() {
     let (bench, far_side) = limited(Era::Legacy, 4).await;
     assert_eq!(called(&bench, "a", "again").await, Ok(()));
     let failure = called(&bench, "a", "again").await.unwrap_err();

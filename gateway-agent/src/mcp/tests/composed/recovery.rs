@@ -1,5 +1,4 @@
-//! Sagas that nobody does any more: what was under way when a gateway begins, and what an operator has
-//! tried again.
+//! Recovery of interrupted sagas at start, and retries by operators.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -12,10 +11,10 @@ use super::{
     saga::{saga, saga_step, undone, undone_by},
     *,
 };
-use crate::{admin::sagas, pipeline::recover_sagas, view::testing::agent};
+use crate::{admin::sagas, pipeline::recover_sagas, testing::agent};
 
 impl Composed {
-    /// What the admin address answers: a status, and JSON where there is some.
+    /// The response of the admin route: status and JSON body.
     async fn admin(&self, method: &str, path: &str, body: &str) -> (u16, Value) {
         let request = Request::builder().method(method).uri(format!("/admin/sagas{path}"));
         let request = request.body(Body::from(body.to_owned())).unwrap();
@@ -25,7 +24,7 @@ impl Composed {
         (status, serde_json::from_slice(&body).unwrap_or_default())
     }
 
-    /// The only saga, with all that has happened.
+    /// The only saga with its history.
     async fn only(&self) -> Value {
         let (_, listed) = self.admin("GET", "", "").await;
         let [saga] = listed["sagas"].as_array().unwrap().as_slice() else { panic!("{listed}") };
@@ -48,7 +47,7 @@ impl Composed {
 }
 
 #[tokio::test]
-async fn what_was_interrupted_is_undone_once_its_servers_are_there() {
+async fn interrupted_saga_is_compensated_once_servers_connect() {
     let mut slow = undone_by("keeps", json!(null));
     slow["compensateOnUnknown"] = json!(true);
     slow["input"] = constant(json!({ "ms": 4_000 }));
@@ -57,7 +56,7 @@ async fn what_was_interrupted_is_undone_once_its_servers_are_there() {
         saga_step("s", "waits", slow),
         saga_step("never", "echoes", json!({})),
     ];
-    // Its servers are those of compositions that it calls.
+    // Servers of its inner compositions.
     let parts = [("keeps", "keep"), ("echoes", "echo"), ("waits", "wait")];
     let mut slow = composition("slow", saga(&steps, json!({})));
     slow.document["depends"] =
@@ -70,7 +69,7 @@ async fn what_was_interrupted_is_undone_once_its_servers_are_there() {
         composed.upstream.until(|seen| seen.calls.iter().any(|(tool, _)| tool == "wait")).await;
         let before = composed.only().await["saga"].clone();
         assert_eq!(before["status"], "running");
-        assert!(composed.retried(&before["id"]).await.1.to_string().contains("is under way"));
+        assert!(composed.retried(&before["id"]).await.1.to_string().contains("is still running"));
         assert!(gateway.upstreams().stop(&server));
         recover_sagas(gateway);
         tokio::time::sleep(Duration::from_millis(300)).await;
@@ -78,21 +77,21 @@ async fn what_was_interrupted_is_undone_once_its_servers_are_there() {
         assert_eq!(waits["saga"]["status"], "compensating");
         let states = [0, 1].map(|i| waits["history"]["steps"][i]["state"].clone());
         assert_eq!(states, ["completed", "unknown"], "nothing is tried before its server is there");
-        assert!(gateway.upstreams().start_again(&server));
+        assert!(gateway.upstreams().resume(&server));
     };
     let ((_, reason, message), ()) =
         tokio::join!(composed.failure("slow", json!({ "x": 1 })), interrupted);
     assert_eq!(reason, "saga-failed");
-    assert!(message.contains("failed at `s`, and what it had done was undone"), "{message}");
+    assert!(message.contains("failed at `s`; its completed steps were compensated"), "{message}");
     assert!(message.contains("the gateway was stopped in the middle"), "{message}");
     assert_eq!(undone(&composed), [json!({ "ms": 4_000 }), json!({ "x": 1 })]);
-    // What has ended is left alone.
+    // Completed sagas are not compensated.
     recover_sagas(gateway);
     assert_eq!(composed.only().await["saga"]["status"], "compensated");
 }
 
 #[tokio::test]
-async fn what_could_not_be_undone_is_tried_again_when_an_operator_says_so() {
+async fn failed_compensation_is_retried_by_operator() {
     let order = |undo: Value| {
         let steps =
             [saga_step("a", "echo", undone_by("keep", undo)), saga_step("b", "fail", json!({}))];
@@ -105,7 +104,7 @@ async fn what_could_not_be_undone_is_tried_again_when_an_operator_says_so() {
     assert_eq!((&shown["status"], &shown["left"]), (&json!("compensation_failed"), &json!(["a"])));
     assert_eq!((&shown["tool"], &shown["failedStep"]), (&json!("tool/order@1.0.0"), &json!("b")));
 
-    // The catalog is without it, and then has it with a mended compensation.
+    // The catalog first lacks the tool, and then has a repaired compensation.
     composed.bench.publish(3, Vec::new());
     assert_eq!(composed.retried(&shown["id"]).await.0, 202);
     composed.until_status("compensating").await;
@@ -123,7 +122,7 @@ async fn what_could_not_be_undone_is_tried_again_when_an_operator_says_so() {
     assert!(status == 400 && told.to_string().contains("missing field"), "{told}");
 }
 
-/// A server that writes down which process has answered.
+/// A server that records the process that answered.
 const CHILD: &str = r#"
 answer() { printf '{"jsonrpc":"2.0","id":%s,"result":%s}\n' "$id" "$1"; }
 while IFS= read -r line; do id=${line#*\"id\":}; id=${id%%,*}; case $line in
@@ -134,7 +133,7 @@ esac; done
 "#;
 
 #[tokio::test]
-async fn what_is_tried_again_is_undone_by_its_callers_own_child() {
+async fn retry_uses_child_process_of_caller() {
     let dir = tempfile::tempdir().unwrap();
     let transport = TransportConfig::Stdio {
         command: "sh".into(),

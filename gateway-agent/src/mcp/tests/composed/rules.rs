@@ -1,12 +1,12 @@
-//! What holds for every step: permission, validation, annotations, limits, and what is shown.
+//! Rules of every step: authorization, validation, annotations, limits and progress.
 
-use gateway_policy::Mode;
+use gateway_policy::ValidationMode;
 
 use super::*;
-use crate::view::testing::agent;
+use crate::testing::agent;
 
 #[tokio::test]
-async fn a_caller_needs_the_composition_only_and_each_step_is_judged_like_a_call() {
+async fn step_needs_no_permission_but_is_validated() {
     let spec = pipeline(&[step("a", "strict", json!({ "path": "$.inner" }))]);
     let strict = tool(
         "strict",
@@ -39,10 +39,10 @@ async fn a_caller_needs_the_composition_only_and_each_step_is_judged_like_a_call
 }
 
 #[tokio::test]
-async fn what_it_declares_of_its_result_holds() {
+async fn output_schema_of_composition_is_enforced() {
     let output = json!({ "outputSchema": { "type": "object", "required": ["ok"] } });
     let setup = Setup::default();
-    let policy = RuntimeValidation { output_validation: Mode::Ignore, ..setup.policy };
+    let policy = RuntimeValidation { output_validation: ValidationMode::Ignore, ..setup.policy };
     let composed = Composed::start_with(
         Setup { policy, ..setup },
         vec![with("declared", pipeline(&[step("a", "echo", json!(null))]), output)],
@@ -50,12 +50,12 @@ async fn what_it_declares_of_its_result_holds() {
     .await;
     assert_eq!(composed.value("declared", json!({ "ok": 1 })).await, json!({ "ok": 1 }));
     let got = composed.got("declared", json!({ "no": "s3cret" })).await;
-    assert!(got.failure().contains("breaks its registered schema"), "{got:?}");
+    assert!(got.failure().contains("violates its registered output schema"), "{got:?}");
     assert!(!got.text.contains("s3cret"));
 }
 
 #[tokio::test]
-async fn a_list_shows_what_its_parts_come_to() {
+async fn list_shows_combined_hints_and_schema() {
     let safe = json!({ "annotations": { "readOnlyHint": true, "openWorldHint": false } });
     let typed = json!({ "source": { "tool": "echo" },
         "inputSchema": { "type": "object", "required": ["q"] }, "annotations": safe["annotations"] });
@@ -102,7 +102,7 @@ async fn a_list_shows_what_its_parts_come_to() {
 }
 
 #[tokio::test]
-async fn both_eras_get_the_result_and_what_was_done() {
+async fn both_eras_get_result_and_steps() {
     let composed = Composed::start(vec![
         composition("list", pipeline(&[step("a", "say", constant(json!({ "value": [1] })))])),
         composition("broken", pipeline(&[step("a", "fail", constant(json!({ "message": "m" })))])),
@@ -120,7 +120,7 @@ async fn both_eras_get_the_result_and_what_was_done() {
 }
 
 #[tokio::test]
-async fn progress_is_told_as_steps_finish() {
+async fn progress_reports_finished_steps() {
     let composed = Composed::start(vec![composition(
         "three",
         pipeline(&[
@@ -150,7 +150,7 @@ async fn progress_is_told_as_steps_finish() {
 }
 
 #[tokio::test]
-async fn who_goes_away_leaves_nothing_running() {
+async fn disconnect_cancels_running_steps() {
     let scatter = json!({ "scatterGather": { "aggregation": { "ops": [] }, "targets": [
         { "tool": "wait" }, { "tool": "wait" }, { "tool": "wait" },
     ] } });
@@ -161,7 +161,7 @@ async fn who_goes_away_leaves_nothing_running() {
 }
 
 #[tokio::test]
-async fn it_is_told_how_long_calls_took_and_how_many_more_there_were() {
+async fn steps_report_durations_and_omissions() {
     let each = json!({ "mapEach": { "inner": { "tool": "wait" } } });
     let all =
         json!({ "id": "all", "operation": { "pattern": each }, "input": { "path": "$.all" } });
@@ -178,7 +178,7 @@ async fn it_is_told_how_long_calls_took_and_how_many_more_there_were() {
 }
 
 #[tokio::test]
-async fn all_steps_of_a_call_are_of_one_trace() {
+async fn steps_share_one_trace() {
     let twice = pipeline(&[step("a", "keep", json!(null)), step("b", "keep", json!(null))]);
     let bench = Bench::strict(with_tools(vec![composition("twice", twice)])).await;
     bench.call("", "twice", json!({})).await.result();
@@ -190,7 +190,7 @@ async fn all_steps_of_a_call_are_of_one_trace() {
 }
 
 #[tokio::test]
-async fn what_is_done_inside_of_a_composition_that_is_a_step_is_told_too() {
+async fn inner_composition_steps_are_reported() {
     let inner = pipeline(&[step("a", "echo", json!(null)), step("b", "fail", json!(null))]);
     let targets = json!([{ "tool": "inner" }, { "tool": "echo" }]);
     let scatter = json!({ "scatterGather": { "targets": targets, "aggregation": { "ops": [] } } });
@@ -224,7 +224,7 @@ async fn what_is_done_inside_of_a_composition_that_is_a_step_is_told_too() {
 }
 
 #[tokio::test]
-async fn composed_tool_knows_all_tools_inside_it() {
+async fn composed_tool_knows_all_inner_tools() {
     let composed = Composed::start(vec![
         composition("inner", pipeline(&[step("a", "echo", json!(null))])),
         around(
@@ -235,15 +235,15 @@ async fn composed_tool_knows_all_tools_inside_it() {
     ])
     .await;
     let views = composed.bench.gateway.views();
-    let offer = views.registered(&views.now(), &"tool/outer@1.0.0".parse().unwrap()).unwrap();
-    let called = offer.composed().unwrap().reach();
+    let served = views.registered(&views.now(), &"tool/outer@1.0.0".parse().unwrap()).unwrap();
+    let called = served.composed().unwrap().reach();
     let called: Vec<_> = called.iter().map(registry_core::Name::as_str).collect();
     assert_eq!(called, ["echo", "inner", "say"]);
 }
 
 #[tokio::test]
-async fn values_take_memory_until_their_pattern_ends() {
-    // About 83 KB as a tree of values.
+async fn pattern_values_release_memory() {
+    // About 83 KB as a parsed value.
     let objects = || constant(json!({ "list": vec![json!({ "": 0 }); 100] }));
     let buffered_bytes = 4 * 200_000;
     let once = [step("big", "echo", objects()), step("small", "echo", constant(json!({})))];
@@ -262,5 +262,5 @@ async fn values_take_memory_until_their_pattern_ends() {
     let (step, reason, message) = composed.failure("thrice", json!({})).await;
     assert_eq!((step.as_str(), reason.as_str()), ("c", "limit"));
     assert!(message.contains("raise limits.bufferedBytes"), "{message}");
-    assert_eq!(composed.bench.gateway.buffers().all(), 0);
+    assert_eq!(composed.bench.gateway.buffers().total(), 0);
 }

@@ -29,7 +29,7 @@ pub(super) fn undone(composed: &Composed) -> Vec<Value> {
 }
 
 #[tokio::test]
-async fn a_saga_that_completes_gives_its_output_or_all_results() {
+async fn completed_saga_returns_output_or_results() {
     let steps = [
         saga_step("a", "echo", undone_by("keep", json!(null))),
         saga_step(
@@ -59,7 +59,7 @@ async fn a_saga_that_completes_gives_its_output_or_all_results() {
 }
 
 #[tokio::test]
-async fn what_was_done_is_undone_in_reverse_and_what_failed_is_not() {
+async fn failed_saga_compensates_in_reverse_order() {
     let bound = fields(json!({
         "own": { "step": { "stepId": "a", "path": "$.x" } },
         "input": { "input": { "path": "$.x" } },
@@ -83,7 +83,10 @@ async fn what_was_done_is_undone_in_reverse_and_what_failed_is_not() {
     let composed = Composed::start(vec![composition("order", saga(&steps, json!({})))]).await;
     let got = composed.got("order", json!({ "x": 1 })).await;
     let text = got.failure();
-    assert!(text.contains("the saga failed at `c`, and what it had done was undone"), "{text}");
+    assert!(
+        text.contains("the saga failed at `c`; its completed steps were compensated"),
+        "{text}"
+    );
     assert!(text.contains("fail failed: out of stock"), "{text}");
     let error = got.result()["_meta"]["registry/failure"].clone();
     assert_eq!(error["reason"], "saga-failed");
@@ -99,7 +102,7 @@ async fn what_was_done_is_undone_in_reverse_and_what_failed_is_not() {
 }
 
 #[tokio::test]
-async fn what_is_undone_is_not_undone_again_for_a_result_that_nobody_needs() {
+async fn compensated_saga_is_not_compensated_again() {
     let source = json!({ "server": "up", "serverVersion": "1.0.0", "tool": "text" });
     let projected = json!({ "source": source,
         "outputTransform": { "mappings": { "x": { "path": "$" } } } });
@@ -110,6 +113,6 @@ async fn what_is_undone_is_not_undone_again_for_a_result_that_nobody_needs() {
     order.document["depends"].as_array_mut().unwrap().push(odd);
     let composed = Composed::start(vec![tool("odd", "1.0.0", projected), order]).await;
     let (_, _, message) = composed.failure("order", json!({})).await;
-    assert!(message.contains("what it had done was undone"), "{message}");
+    assert!(message.contains("its completed steps were compensated"), "{message}");
     assert_eq!(composed.upstream.calls("text").len(), 1);
 }

@@ -1,4 +1,4 @@
-//! An upstream whose tools do what their arguments say.
+//! An upstream whose tools behave according to their arguments.
 
 use std::{
     sync::{Arc, Mutex, MutexGuard},
@@ -9,27 +9,25 @@ use gateway_testkit::{McpServer, Received, Reply, Server, raw_reply};
 use serde_json::{Value, json};
 use tokio::{sync::Notify, time::timeout};
 
-/// What has happened at the upstream.
+/// The recorded events.
 #[derive(Debug, Default)]
 pub(super) struct Seen {
-    /// Every call: the tool and its arguments.
+    /// All calls: the tool and its arguments.
     pub(super) calls: Vec<(String, Value)>,
-    /// Calls that are under way, and the most that were at once.
+    /// The running calls, and their maximum.
     pub(super) running: usize,
     pub(super) most: usize,
-    /// Calls whose caller went away.
+    /// The cancelled calls.
     pub(super) cancelled: usize,
 }
 
-/// The upstream.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Scripted {
     seen: Arc<Mutex<Seen>>,
-    /// Notified after each change of `seen`.
+    /// Notified of each change of `seen`.
     changed: Arc<Notify>,
 }
 
-/// A call under way.
 struct Running(Scripted, bool);
 
 impl Drop for Running {
@@ -63,7 +61,7 @@ impl Scripted {
         seen.calls.iter().filter(|(t, _)| t == tool).map(|(_, a)| a.clone()).collect()
     }
 
-    /// Waits until the calls meet a condition.
+    /// Waits until the calls satisfy a condition.
     pub(super) async fn until(&self, condition: impl Fn(&Seen) -> bool) {
         let met = async {
             loop {
@@ -117,7 +115,7 @@ impl Scripted {
                 json!({ "isError": true, "content": [{ "type": "text", "text": "not yet" }] })
             }
             "flaky" | "count" => structured(&json!({ "n": before + 1 })),
-            // It did it, and says nothing that could be understood.
+            // It ran, but returns an invalid response.
             "lose" => {
                 running.1 = true;
                 return None;

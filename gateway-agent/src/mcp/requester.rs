@@ -1,0 +1,105 @@
+//! The facts about a request's sender that outlive the request.
+
+use std::sync::Arc;
+
+use gateway_policy::BufferReservation;
+use gateway_protocol::{
+    jsonrpc::Id,
+    mcp::{Capabilities, Era, LOG_LEVELS, Method},
+};
+use gateway_upstream::RequestContext;
+
+use super::{
+    Rejection,
+    era::LEGACY,
+    exchange::{PendingResult, RenderResponse, ResponseContext},
+    incoming::{Incoming, META_CAPABILITIES},
+    inputs,
+    session::{self, Session},
+};
+use crate::{identity::authenticator::Authentication, mcp::render};
+
+const META_LOG_LEVEL: &str = "io.modelcontextprotocol/logLevel";
+const PROGRESS: &str = "progressToken";
+
+#[derive(Debug, Clone)]
+pub(super) struct Requester {
+    pub(super) era: Era,
+    pub(super) caller: Authentication,
+    /// Only before 2026-07-28.
+    pub(super) session: Option<Arc<Session>>,
+    /// Whether the client supports tasks of 2025-11-25.
+    pub(super) takes_tasks: bool,
+}
+
+/// How messages and questions reach the sender of a request.
+pub(super) fn response_context(
+    incoming: &Incoming<'_>,
+    requester: &Requester,
+    context: &RequestContext,
+    (method, subject): (Method, &str),
+) -> ResponseContext {
+    let buffered = incoming.parts.extensions.get::<Arc<BufferReservation>>();
+    let level = context.log_level.as_deref().map(|raw| raw.get().trim_matches('"'));
+    ResponseContext {
+        listens: requester.era == Era::Modern || requester.session.is_some(),
+        session: requester.session.clone(),
+        reads_empty_events: incoming.names_version(LEGACY[0]),
+        progress: incoming.meta(PROGRESS).map(ToOwned::to_owned),
+        log_level: level.and_then(|level| LOG_LEVELS.iter().position(|known| *known == level)),
+        capabilities: context.capabilities.clone(),
+        claim: requester.caller.claim.clone(),
+        method,
+        subject: subject.into(),
+        body: inputs::held_body(incoming, requester, context),
+        principal: buffered.and_then(|buffered| buffered.quota_key().clone()),
+        task: None,
+    }
+}
+
+/// The metadata of a request for upstreams.
+pub(super) fn context(incoming: &Incoming<'_>, requester: &Requester) -> RequestContext {
+    let (capabilities, log_level) = match &requester.session {
+        Some(session) => (session.capabilities(), session.log_level()),
+        None => (
+            incoming.meta(META_CAPABILITIES).map(Capabilities::from).unwrap_or_default(),
+            incoming.meta(META_LOG_LEVEL).map(ToOwned::to_owned),
+        ),
+    };
+    RequestContext {
+        capabilities,
+        log_level,
+        wants_progress: incoming.meta(PROGRESS).is_some(),
+        trace: incoming.trace(),
+        meta: incoming.other_meta(),
+        session: requester.session.as_ref().map(|session| session.id().clone()),
+        buffered: incoming.parts.extensions.get().cloned(),
+        ..RequestContext::default()
+    }
+}
+
+/// Requires that the client declared a protocol extension.
+pub(super) fn require_extension(
+    context: &RequestContext,
+    extension: &'static str,
+) -> Result<(), Rejection> {
+    if context.capabilities.has_extension(extension) {
+        return Ok(());
+    }
+    Err(Rejection::MissingExtension { extension })
+}
+
+/// A request that a session's client can cancel. A stateless client cancels by closing the
+/// connection.
+pub(super) fn cancellable(
+    running: Option<session::RunningRequest>,
+    request: impl Future<Output = RenderResponse> + Send + 'static,
+) -> PendingResult {
+    let Some(running) = running else { return Box::pin(request) };
+    Box::pin(async move {
+        tokio::select! {
+            finished = request => finished,
+            () = running.cancelled() => Box::new(|_: Id<'_>| render::http::cancelled()),
+        }
+    })
+}

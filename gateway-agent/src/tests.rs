@@ -1,0 +1,3 @@
+//! Tests of the whole library: a surface beside the MCP endpoint.
+
+mod toy_surface;
