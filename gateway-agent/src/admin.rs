@@ -27,6 +27,7 @@ use crate::origin::OriginPolicy;
 /// Maximum size of a request body, in bytes.
 const BODY_BYTES: usize = 4 * 1024;
 
+/// The `admin` and `adminTokenFile` settings.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AdminConfig {
     /// The address.
@@ -44,6 +45,7 @@ impl AdminToken {
         Self(token.to_owned())
     }
 
+    /// The token itself; never logged.
     pub fn expose(&self) -> &str {
         &self.0
     }

@@ -35,6 +35,7 @@ const KEPT_BYTES: usize = 128;
 pub enum Check {
     /// No validation.
     Skipped,
+    /// The value conforms to the schema.
     Valid,
     /// The value violates the schema.
     Violated,

@@ -142,10 +142,12 @@ impl Cache {
         Ok((cache, writer))
     }
 
+    /// The newest verified catalog.
     pub fn current(&self) -> Arc<Catalog> {
         self.shared.catalog.borrow().clone()
     }
 
+    /// Notifies of each new catalog.
     pub fn subscribe(&self) -> watch::Receiver<Arc<Catalog>> {
         self.shared.catalog.subscribe()
     }

@@ -55,6 +55,7 @@ impl CatalogVerifier {
         Self { key: key.map(Arc::new), ..self }
     }
 
+    /// Whether `registry.key` is set.
     pub fn requires_signature(&self) -> bool {
         self.key.is_some()
     }

@@ -52,6 +52,7 @@ use crate::{
     trace::settings::TracingConfig,
 };
 
+/// The validated configuration.
 #[derive(Debug, Clone)]
 pub struct Config {
     /// The flags, which a reload applies again.
@@ -67,6 +68,7 @@ pub struct Config {
     /// Allowed `Host` names, against DNS rebinding. Empty: loopback names, or any name if `listen`
     /// is another address.
     pub allowed_hosts: Vec<String>,
+    /// The `registry` section.
     pub registry: RegistryConfig,
     /// The unverified claims that identify callers.
     pub identity: IdentityConfig,
@@ -94,7 +96,9 @@ pub struct Config {
     pub drain_timeout: Option<Duration>,
     /// The key file of session and task ids. `None`: the gateway creates a key next to the cache.
     pub session_key_file: Option<PathBuf>,
+    /// The admin listener. `None`: there is none.
     pub admin: Option<AdminConfig>,
+    /// The `tracing` section.
     pub tracing: TracingConfig,
 }
 
@@ -136,6 +140,7 @@ const DEFAULT_REQUEST_BYTES: usize = 4 * 1024 * 1024;
 const DEFAULT_BUFFERED_BYTES: usize = 512 * 1024 * 1024;
 
 impl Config {
+    /// The settings of the call pipeline.
     pub fn pipeline(&self) -> pipeline::Settings {
         pipeline::Settings {
             origins: OriginPolicy {
@@ -153,6 +158,7 @@ impl Config {
         }
     }
 
+    /// The settings of authentication.
     pub fn authenticator(&self) -> AuthenticatorConfig {
         AuthenticatorConfig {
             identity: self.identity,
@@ -161,6 +167,7 @@ impl Config {
         }
     }
 
+    /// The settings of contract checks.
     pub fn contracts(&self) -> contract::Settings {
         let limited = self.tool_limits.iter().map(|entry| entry.tool.clone()).collect();
         contract::Settings::new(self.registry.check_rules(), limited)
@@ -173,6 +180,7 @@ impl RegistryConfig {
         CatalogVerifier::from(self.startup).signed_by(self.key.clone())
     }
 
+    /// The modes of validation, with the overrides for single tools.
     pub fn check_rules(&self) -> ValidationRules {
         ValidationRules::new(self.runtime, self.tools.clone())
     }

@@ -10,6 +10,7 @@ use tokio_util::sync::CancellationToken;
 pub use self::status::{SourceReport, SourceState, Status};
 use crate::{cache::Cache, catalog_verifier::CatalogVerifier, freshness::StalenessMonitor};
 
+/// The destination of catalogs from any source.
 #[derive(Debug, Clone)]
 pub struct Feed {
     /// The destination of catalogs.

@@ -22,6 +22,7 @@ const SHOWN: usize = 10;
 /// Delay that combines bursts of catalog changes.
 const BATCH_DELAY: Duration = Duration::from_millis(100);
 
+/// A problem of the catalog together with the configured targets.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Finding {
     /// Active tools of different servers share a name.
@@ -49,8 +50,10 @@ pub enum Finding {
 }
 
 impl Finding {
+    /// All codes, for metrics.
     pub const CODES: [&str; 3] = [Code::ToolNameShared.as_str(), "previous-target", "no-target"];
 
+    /// The stable code, as in metrics.
     pub fn code(&self) -> &'static str {
         let [shared, previous, none] = Self::CODES;
         match self {

@@ -43,6 +43,7 @@ pub enum StalenessLevel {
 }
 
 impl StalenessLevel {
+    /// All levels, for metrics.
     pub const ALL: [Self; 3] = [Self::Serve, Self::ReadOnly, Self::Reject];
 
     /// The value in audit, metrics and `/readyz`.
@@ -76,6 +77,7 @@ pub struct Freshness {
 }
 
 impl Freshness {
+    /// The freshness at an age. `None`: the age is unknown.
     pub fn new(age: Option<Duration>, limits: MaxStaleness) -> Self {
         let is_past =
             |limit: Option<Duration>| limit.is_some_and(|most| age.is_none_or(|age| age >= most));
@@ -119,6 +121,7 @@ pub struct StalenessMonitor {
 }
 
 impl StalenessMonitor {
+    /// Creates the monitor of a cache.
     pub fn new(cache: Cache, limits: MaxStaleness) -> Self {
         Self { cache, limits, has_warned: Arc::default() }
     }

@@ -43,14 +43,17 @@ const UPKEEP: Duration = Duration::from_secs(5);
 /// The state behind the endpoints.
 #[derive(Debug, Clone)]
 pub struct Health {
+    /// The catalog.
     pub cache: Cache,
     /// Measures the age of the catalog.
     pub staleness: StalenessMonitor,
     /// The state of the catalog's source.
     pub status: Status,
+    /// The targets.
     pub upstreams: Arc<Upstreams>,
     /// The memory quota of requests and results.
     pub(crate) buffers: Arc<BufferPool>,
+    /// The recorder of `/metrics`.
     pub metrics: PrometheusHandle,
     /// Cancelled when shutdown starts.
     pub draining: CancellationToken,

@@ -90,6 +90,7 @@ pub enum Identity {
     Unknown,
 }
 
+/// A caller, resolved with one catalog.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Caller {
     identity: Identity,
@@ -100,6 +101,7 @@ pub struct Caller {
 }
 
 impl Caller {
+    /// The registered agent, or why there is none.
     pub fn identity(&self) -> &Identity {
         &self.identity
     }
@@ -149,12 +151,14 @@ pub fn identify(
 ) -> Caller {
     let (identity, auth_method) = match (claim, &client) {
         (
-            HeaderClaim::Proven {
-                named: Some(Named { name, version }), evidence: auth_method, ..
+            CallerIdentity::Verified {
+                agent: Some(AgentReference { name, version }),
+                auth_method,
+                ..
             },
             _,
         ) => (find_agent(catalog, name, version.as_deref()), *auth_method),
-        (HeaderClaim::Proven { named: None, evidence: auth_method, .. }, _) => {
+        (CallerIdentity::Verified { agent: None, auth_method, .. }, _) => {
             (Identity::Unknown, *auth_method)
         }
         (CallerIdentity::Asserted { name, version }, _) => {
@@ -176,7 +180,7 @@ pub fn identify(
         _ => None,
     };
     let log_name = match claim {
-        HeaderClaim::Proven { told: log_name, .. } => log_name.clone(),
+        CallerIdentity::Verified { log_name, .. } => log_name.clone(),
         _ => None,
     };
     Caller { identity, claimed, log_name, auth_method, client }

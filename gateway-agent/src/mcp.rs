@@ -71,6 +71,7 @@ pub struct Mcp {
 }
 
 impl Mcp {
+    /// Creates the endpoint of a gateway.
     pub fn new(gateway: GatewayHandle) -> Self {
         let state = gateway.read(McpState::new);
         Self { gateway, state: Arc::new(state) }
@@ -80,6 +81,7 @@ impl Mcp {
         Arc::new(Endpoint { gateway: self.gateway.current(), state: Arc::clone(&self.state) })
     }
 
+    /// The routes of the endpoint.
     pub fn router(&self) -> Router {
         let methods = post(receive).get(legacy::listen).delete(legacy::delete);
         let mut router = Router::new().route(METADATA, get(metadata));

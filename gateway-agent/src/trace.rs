@@ -191,6 +191,7 @@ struct UpstreamSpan {
 }
 
 impl Span {
+    /// The context for child spans.
     pub fn context(&self) -> Parent {
         self.context
     }

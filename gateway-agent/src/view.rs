@@ -122,6 +122,7 @@ impl View {
         }
     }
 
+    /// Finds a tool by the name that callers use.
     pub fn find(&self, name: &Name) -> Option<&Arc<ServedTool>> {
         self.served_tools.get(name)
     }
@@ -164,6 +165,7 @@ impl View {
     }
 }
 
+/// The views of all audiences.
 #[derive(Debug)]
 pub struct Views {
     catalog: watch::Receiver<Arc<Catalog>>,
@@ -320,6 +322,7 @@ impl Views {
         self.tool_cache.registered(snapshot, tool)
     }
 
+    /// The lookup of tools by any caller.
     pub fn lookup<'a>(&'a self, snapshot: &'a Snapshot) -> ToolLookup<'a> {
         ToolLookup { views: self, snapshot }
     }

@@ -5,6 +5,7 @@ mod credentials;
 
 use std::{fmt, sync::Arc};
 
+use gateway_protocol::jsonrpc::InvalidMessage;
 use registry_core::Key;
 use serde_json::value::RawValue;
 
@@ -45,7 +46,7 @@ pub enum Error {
         how: Arc<str>,
     },
     /// The time limit has passed.
-    #[error("timed out after {after_ms} ms: could not {phase} the upstream")]
+    #[error("no {phase} within {after_ms} ms{}", phase.remedy())]
     Timeout {
         /// The phase of the call.
         phase: Phase,
@@ -119,8 +120,10 @@ pub enum Error {
 /// The phase of a timeout.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Phase {
-    /// The connection, or the handshake that negotiates the protocol version.
+    /// The connection.
     Connect,
+    /// The handshake that negotiates the protocol version.
+    Handshake,
     /// Listing tools.
     List,
     /// Calling a tool.
@@ -132,8 +135,25 @@ impl Phase {
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Connect => "connect",
+            Self::Handshake => "handshake",
             Self::List => "list",
             Self::Call => "call",
+        }
+    }
+}
+
+impl Phase {
+    /// The rest of the error message.
+    fn remedy(self) -> &'static str {
+        match self {
+            Self::Connect => {
+                "; check that the upstream is running and reachable, or raise `timeout` of its target"
+            }
+            Self::Handshake => {
+                "; check that the upstream is an MCP server or A2A agent, or raise `timeout` of its target"
+            }
+            Self::List => "; raise `timeout` of the target",
+            Self::Call => "",
         }
     }
 }
@@ -141,9 +161,10 @@ impl Phase {
 impl fmt::Display for Phase {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Self::Connect => "connect to",
-            Self::List => "list the tools of",
-            Self::Call => "hear from",
+            Self::Connect => "connection to the upstream",
+            Self::Handshake => "response to the handshake",
+            Self::List => "complete list of tools",
+            Self::Call => "response of the upstream",
         })
     }
 }
@@ -156,7 +177,15 @@ pub enum ProtocolViolation {
     Closed,
     /// The message is not a JSON-RPC response.
     #[error("not a JSON-RPC response: {0}")]
-    Garbage(#[from] gateway_protocol::jsonrpc::InvalidMessage),
+    Garbage(InvalidMessage),
+    /// The message is nested too deeply.
+    #[error(
+        "the response is nested deeper than {limit} levels; flatten the schemas of the server's tools"
+    )]
+    TooDeep {
+        /// The limit.
+        limit: usize,
+    },
     /// The response belongs to another request.
     #[error("the response belongs to another request")]
     WrongId,
@@ -193,6 +222,15 @@ impl ProtocolViolation {
     /// Whether the tool may have run before the violation.
     pub fn may_have_run(&self) -> bool {
         !matches!(self, Self::NoCommonVersion | Self::HttpSse | Self::HeadersRefused)
+    }
+}
+
+impl From<InvalidMessage> for ProtocolViolation {
+    fn from(error: InvalidMessage) -> Self {
+        match error {
+            InvalidMessage::TooDeep { limit } => Self::TooDeep { limit },
+            error => Self::Garbage(error),
+        }
     }
 }
 
@@ -240,7 +278,7 @@ impl Error {
             // The tool had started when it sent the question.
             | Self::QuotaExceeded(_) => true,
             Self::Protocol { what } => what.may_have_run(),
-            Self::Timeout { phase: Phase::Connect | Phase::List, .. }
+            Self::Timeout { phase: Phase::Connect | Phase::Handshake | Phase::List, .. }
             | Self::NotConfigured { .. }
             | Self::Stopped { .. }
             | Self::Unavailable { .. }
@@ -266,7 +304,7 @@ impl Error {
             self,
             Self::Unavailable { .. }
                 | Self::Ended { .. }
-                | Self::Timeout { phase: Phase::Connect, .. }
+                | Self::Timeout { phase: Phase::Connect | Phase::Handshake, .. }
                 | Self::Protocol {
                     what: ProtocolViolation::Closed
                         | ProtocolViolation::Status(_)

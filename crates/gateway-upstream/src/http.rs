@@ -264,7 +264,7 @@ impl HttpLink {
                 Negotiation::Foreign => Err(ProtocolViolation::NoCommonVersion.into()),
             }
         });
-        opened.await.unwrap_or(Err(Error::Timeout { phase: Phase::Connect, after_ms: limit_ms }))
+        opened.await.unwrap_or(Err(Error::Timeout { phase: Phase::Handshake, after_ms: limit_ms }))
     }
 
     /// Replaces the status of a rejected `initialize` by the name of an unsupported transport.

@@ -150,7 +150,7 @@ impl StdioLink {
             Ok(Err(_)) => Ok(Status::Down("the gateway is stopping".into())),
             Err(_) => {
                 let after_ms = self.connect_timeout_ms;
-                Err(Error::Timeout { phase: Phase::Connect, after_ms })
+                Err(Error::Timeout { phase: Phase::Handshake, after_ms })
             }
         }
     }

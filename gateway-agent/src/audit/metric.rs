@@ -71,7 +71,7 @@ impl ServerMeters {
     }
 }
 
-pub(super) fn count_call(era: Era, outcome: Outcome, seconds: f64) {
+pub(super) fn count_call(era: Era, outcome: CallOutcome, seconds: f64) {
     let meters =
         ALL[usize::from(era == Era::Legacy)][outcome as usize].get_or_init(|| CallMeters {
             calls: counter!(CALLS, "era" => era.as_str(), "outcome" => outcome.as_str()),

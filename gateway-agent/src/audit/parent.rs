@@ -16,6 +16,7 @@ pub struct AuditParent {
 }
 
 impl CallRecord {
+    /// The parent for the steps of a composition that this call runs.
     pub fn as_parent(&self, composition: &Key) -> AuditParent {
         AuditParent {
             composition: composition.clone(),

@@ -44,8 +44,10 @@ pub struct Address {
     pub tls: Option<ClientFiles>,
 }
 
+/// How the bridge identifies itself to the gateway.
 #[derive(Debug, Clone, Default)]
 pub struct Identity {
+    /// The bearer token.
     pub token: Option<Token>,
     /// The value of `X-Agent-Name`, and that of `X-Agent-Version`.
     pub agent: Option<(String, Option<String>)>,
@@ -53,6 +55,7 @@ pub struct Identity {
     pub allows_plaintext: bool,
 }
 
+/// The source of the bearer token.
 #[derive(Debug, Clone)]
 pub enum Token {
     /// The literal token.

@@ -173,6 +173,7 @@ pub struct Args {
     pub command: Option<Command>,
 }
 
+/// The subcommands.
 #[derive(Debug, Clone, Subcommand)]
 pub enum Command {
     /// Serve one MCP client over standard input and output
@@ -267,10 +268,12 @@ impl Args {
         })
     }
 
+    /// The path of the configuration file.
     pub fn file(&self) -> PathBuf {
         self.config.clone().unwrap_or_else(|| PathBuf::from(DEFAULT_FILE))
     }
 
+    /// The directory of the discovered registry file.
     pub fn data(&self) -> PathBuf {
         self.data.clone().unwrap_or_else(|| PathBuf::from(DEFAULT_DATA))
     }
@@ -286,6 +289,7 @@ pub enum ToolPrefix {
     Always,
 }
 
+/// The format of the log.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
 pub enum LogFormat {
     /// Human-readable lines.

@@ -2,6 +2,7 @@
 
 use std::{cell::RefCell, fmt, path::PathBuf};
 
+/// One problem of a configuration file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Problem {
     /// The line in the file. `None`: a flag, or the whole file.
@@ -27,6 +28,7 @@ impl fmt::Display for Problem {
 /// An invalid configuration with all its problems.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct InvalidConfig {
+    /// The configuration file.
     pub file: PathBuf,
     /// All problems, in the order of the file.
     pub problems: Vec<Problem>,

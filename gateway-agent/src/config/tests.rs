@@ -33,7 +33,7 @@ fn source_alone_is_valid() {
     );
     assert_eq!(config.registry.cache, Path::new("./cache/registry-v2.json"));
     assert_eq!(config.registry.source.poll_interval, Duration::from_secs(10));
-    assert_eq!(config.registry.startup.missing_entity, Mode::Error);
+    assert_eq!(config.registry.startup.missing_entity, ValidationMode::Error);
     assert_eq!(config.registry.runtime.undeclared_dependency, Access::Warn);
     assert_eq!(config.registry.max_staleness, MaxStaleness::default());
     assert!(!config.identity.trust_headers);
@@ -120,7 +120,7 @@ limits: { requestBytes: 1000, responseBytes: 2000, sessions: 5, connectTimeoutMs
         (tools, read_only_tools),
         (Some(Duration::from_mins(10)), Some(Duration::from_hours(1)))
     );
-    assert_eq!(config.registry.runtime.input_validation, Mode::Error);
+    assert_eq!(config.registry.runtime.input_validation, ValidationMode::Error);
     assert_eq!(config.limits.call_timeout_ms, 3);
     let TransportConfig::Http { url, headers, addresses, .. } = &config.targets[0].transport else {
         panic!()

@@ -13,6 +13,7 @@ use registry_core::{
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, value::RawValue};
 
+/// A part of a definition that is compared on its own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum DefinitionPart {
@@ -125,6 +126,7 @@ impl Fingerprint {
         self.0.extend(later);
     }
 
+    /// The digest of one part. `None`: the definition does not have it.
     pub fn part(&self, part: DefinitionPart) -> Option<Digest> {
         self.0.get(&part).copied()
     }

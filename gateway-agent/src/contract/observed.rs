@@ -23,14 +23,17 @@ pub struct ViolationCounter {
 }
 
 impl ViolationCounter {
+    /// Counts arguments that violate the live schema.
     pub fn count_arguments(&self) {
         self.arguments.fetch_add(1, Ordering::Relaxed);
     }
 
+    /// Counts a result that violates the live schema.
     pub fn count_result(&self) {
         self.results.fetch_add(1, Ordering::Relaxed);
     }
 
+    /// Whether any call violated a live schema.
     pub fn has_violations(&self) -> bool {
         self.arguments.load(Ordering::Relaxed) + self.results.load(Ordering::Relaxed) > 0
     }

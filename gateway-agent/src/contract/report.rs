@@ -16,6 +16,7 @@ use super::{
 /// Maximum number of listed tools.
 const LISTED: usize = 1_000;
 
+/// The body of `GET /admin/contracts`.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ContractReport {
@@ -29,6 +30,7 @@ pub struct ContractReport {
     pub not_listed: usize,
 }
 
+/// The contract of one tool.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ToolReport {

@@ -6,6 +6,7 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
+/// The state of the connection to the source.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SourceState {
     /// No contact yet.
@@ -62,6 +63,7 @@ impl Status {
         Self { name: name.into(), report: Arc::new(Mutex::new(report)) }
     }
 
+    /// The state for readiness and the admin API.
     pub fn report(&self) -> SourceReport {
         self.lock().clone()
     }

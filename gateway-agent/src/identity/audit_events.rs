@@ -20,11 +20,13 @@ pub(super) fn scopes(
     asked: Option<(&str, Option<&str>)>,
 ) {
     let (named, auth_method, principal) = match claim {
-        HeaderClaim::Absent => (None, Evidence::Nothing, None),
-        HeaderClaim::Unreadable => (None, Evidence::Headers, None),
-        HeaderClaim::Agent { name, version } => (Some((name, version)), Evidence::Headers, None),
-        HeaderClaim::Proven { named, evidence: auth_method, told: log_name, .. } => {
-            let named = named.as_ref().map(|Named { name, version }| (name, version));
+        CallerIdentity::Anonymous => (None, AuthMethod::None, None),
+        CallerIdentity::Malformed => (None, AuthMethod::Headers, None),
+        CallerIdentity::Asserted { name, version } => {
+            (Some((name, version)), AuthMethod::Headers, None)
+        }
+        CallerIdentity::Verified { agent, auth_method, log_name, .. } => {
+            let named = agent.as_ref().map(|AgentReference { name, version }| (name, version));
             (named, *auth_method, log_name.as_deref())
         }
     };

@@ -79,6 +79,12 @@ impl Authentication {
     pub(crate) fn with_client(self, client: Option<Arc<ClientInfo>>) -> Self {
         Self { client, ..self }
     }
+
+    /// Without the token, for streams that must not keep it in memory.
+    #[must_use]
+    pub(crate) fn without_token(self) -> Self {
+        Self { subject: None, ..self }
+    }
 }
 
 /// The credentials of a request. They have no `Debug` form.
@@ -348,12 +354,7 @@ fn claim(strongest: Credential, weaker: Option<Credential>) -> CallerIdentity {
     }
     let log_name = log_name.filter(|log_name| !log_name.is_empty());
     let log_name = log_name.map(|log_name| log_name.chars().take(LOG_NAME_CHARS).collect());
-    HeaderClaim::Proven {
-        named,
-        evidence: auth_method,
-        principal: principal.into(),
-        told: log_name,
-    }
+    CallerIdentity::Verified { agent: named, auth_method, principal: principal.into(), log_name }
 }
 
 fn payer(claim: &CallerIdentity, parts: &Parts) -> QuotaKey {

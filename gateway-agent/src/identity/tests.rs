@@ -132,11 +132,12 @@ fn client_info_is_shortened_and_optional() {
 
 #[test]
 fn quota_keys_separate_verified_callers_only() {
-    let proven = |named: Option<&str>, principal: &str| HeaderClaim::Proven {
-        named: named.map(|name| Named { name: name.into(), version: Some("1.0.0".into()) }),
-        evidence: Evidence::Token,
+    let proven = |named: Option<&str>, principal: &str| CallerIdentity::Verified {
+        agent: named
+            .map(|name| AgentReference { name: name.into(), version: Some("1.0.0".into()) }),
+        auth_method: AuthMethod::Token,
         principal: principal.into(),
-        told: None,
+        log_name: None,
     };
     let believed = CallerIdentity::Asserted { name: "a".into(), version: Some("1.0.0".into()) };
     assert_eq!(CallerIdentity::Anonymous.quota_key(), None);

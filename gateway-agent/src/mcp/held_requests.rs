@@ -198,7 +198,7 @@ mod tests {
             let _running = running;
             pending().await
         });
-        let pending = PendingCall { running, meanwhile: Side::open().1 };
+        let pending = PendingCall { running, meanwhile: ClientChannel::open().1 };
         let question =
             PendingQuestion { method: "m".into(), params: None, answer: oneshot::channel().0 };
         let place = held.place(&None).unwrap();

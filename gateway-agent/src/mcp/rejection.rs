@@ -34,13 +34,16 @@ pub enum Rejection {
     MediaType,
     /// The body exceeds the limit.
     #[error("the request exceeds {limit_bytes} bytes (limits.requestBytes)")]
-    TooLarge { limit_bytes: usize },
+    TooLarge {
+        /// The limit.
+        limit_bytes: usize,
+    },
     /// The body is incomplete.
     #[error("the request's body is incomplete")]
     Incomplete,
     /// The body is not a JSON-RPC message.
     #[error(transparent)]
-    Invalid(#[from] Invalid),
+    Invalid(#[from] InvalidMessage),
     /// A stateless client sent a response.
     #[error("a stateless client must not send responses")]
     ClientResponse,
@@ -76,6 +79,7 @@ pub enum Rejection {
     /// The method is not supported.
     #[error("the method {method} is not supported")]
     UnknownMethod {
+        /// The unknown method.
         method: String,
         /// The era of the request, which determines the HTTP status.
         era: Era,
@@ -112,10 +116,10 @@ pub enum Rejection {
     NoCatalog,
     /// The limit of event streams is reached.
     #[error(transparent)]
-    TooManyStreams(Exhausted),
+    TooManyStreams(QuotaExceeded),
     /// The limit of sessions is reached.
     #[error(transparent)]
-    TooManySessions(Exhausted),
+    TooManySessions(QuotaExceeded),
     /// The memory for buffered requests and results is exhausted.
     #[error(
         "no memory for the request or its response: {0}; wait for the responses of earlier \

@@ -114,10 +114,6 @@ impl Session {
         &self.id
     }
 
-    pub(super) fn claim(&self) -> &CallerIdentity {
-        &self.claims.claim
-    }
-
     pub(super) fn client(&self) -> Option<Arc<ClientInfo>> {
         self.claims.client.clone()
     }
@@ -348,8 +344,8 @@ impl Sessions {
 
     /// Evicts the least recently used sessions of a caller, or of the caller with the most
     /// sessions.
-    fn evict(&self, table: &mut Table, principal: Option<&Principal>) {
-        let mut idle: HashMap<&Principal, Vec<(u64, Arc<str>)>> = HashMap::new();
+    fn evict(&self, table: &mut Table, principal: Option<&QuotaKey>) {
+        let mut idle: HashMap<&QuotaKey, Vec<(u64, Arc<str>)>> = HashMap::new();
         for (id, session) in &table.in_use {
             let is_candidate = principal.is_none_or(|payer| *payer == session.principal);
             if is_candidate && self.is_evictable(session) {

@@ -62,8 +62,7 @@ pub(super) fn of_session(
     session: &Arc<Session>,
     caller: Authentication,
 ) -> Result<Response, Rejection> {
-    // The stream must not keep the token in memory.
-    let caller = Authentication { subject: None, client: session.client(), ..caller };
+    let caller = caller.without_token().with_client(session.client());
     let requester = Requester { era: Era::Legacy, caller, session: None, takes_tasks: false };
     let mut watcher = ChangeWatcher::new(endpoint, &requester)?;
     // Changes between the last list and this stream are sent at once.
@@ -189,7 +188,7 @@ pub(super) async fn subscribe(
         resources(endpoint, incoming, (requester, &filter)),
         Tasks::watch(endpoint, (requester, &context), &filter.task_ids),
     );
-    let subscription = Subscription {
+    let subscription = EventSubscription {
         id: incoming.id.as_raw().into(),
         watcher,
         watched: resources,
@@ -224,7 +223,7 @@ async fn resources(
 }
 
 /// A subscription of the stateless era.
-struct Subscription {
+struct EventSubscription {
     id: Box<str>,
     watcher: ChangeWatcher,
     filter: Filter,
@@ -239,7 +238,7 @@ enum State {
     Closed,
 }
 
-impl Subscription {
+impl EventSubscription {
     /// The next message: first the acknowledgment, and the result at shutdown.
     async fn next(&mut self) -> Option<Bytes> {
         match self.state {

@@ -139,7 +139,7 @@ pub(super) async fn wait_until_settled(
     // The wait counts like a subscription, because it polls the server.
     let principal = endpoint.gateway.principal(&caller.claim);
     let _share =
-        endpoint.state.task_watches.take(&principal).map_err(gateway_upstream::Error::from)?;
+        endpoint.state.task_watches.acquire(&principal).map_err(gateway_upstream::Error::from)?;
     let mut get = Invocation::task_status(caller, subject.clone(), call.context.clone());
     loop {
         let output = pipeline::invoke(&endpoint.gateway, &mut get, record).await?;

@@ -17,6 +17,7 @@ use serde_json::{Map, Value, value::RawValue};
 /// Why arguments are rejected.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidArguments {
+    /// The arguments are not a JSON object.
     #[error("`arguments` is not an object")]
     NotAnObject,
     /// An object has a member name twice, or a number is out of range.
@@ -50,6 +51,7 @@ impl<'a> Arguments<'a> {
         self.raw.as_deref()
     }
 
+    /// The arguments as a JSON value, parsed once.
     pub fn value(&mut self) -> Result<&Value, InvalidArguments> {
         if self.parsed.is_none() {
             self.parsed = Some(match &self.raw {
@@ -60,6 +62,7 @@ impl<'a> Arguments<'a> {
         Ok(self.parsed.get_or_insert_default())
     }
 
+    /// The members of the arguments, parsed once.
     pub fn members(&mut self) -> Result<&Map<String, Value>, InvalidArguments> {
         self.value()?.as_object().ok_or(InvalidArguments::NotAnObject)
     }

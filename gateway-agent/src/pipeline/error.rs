@@ -64,7 +64,7 @@ pub enum Error {
     },
     /// A composition failed.
     #[error(transparent)]
-    Composition(Box<Failed>),
+    Composition(Box<CompositionError>),
     /// The result could not be projected; the caller receives nothing of it.
     #[error("the result could not be projected: {0}")]
     Projection(#[from] projection::ProjectionError),

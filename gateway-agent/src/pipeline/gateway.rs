@@ -115,6 +115,7 @@ impl Gateway {
         &self.closing
     }
 
+    /// The settings of the pipeline.
     pub fn settings(&self) -> &Settings {
         &self.settings
     }
@@ -124,6 +125,7 @@ impl Gateway {
         self.settings.policy
     }
 
+    /// The targets.
     pub fn upstreams(&self) -> &Arc<Upstreams> {
         &self.parts.upstreams
     }
@@ -138,10 +140,12 @@ impl Gateway {
         &self.views
     }
 
+    /// The limits of the age of the catalog.
     pub fn staleness(&self) -> &StalenessMonitor {
         &self.parts.staleness
     }
 
+    /// The compiled schemas.
     pub fn validators(&self) -> &Validators {
         &self.shared.validators
     }
@@ -160,6 +164,7 @@ impl Gateway {
         Arc::new(self.buffers().open(caller.payer.clone(), self.settings.buffered_bytes))
     }
 
+    /// The tracer of calls.
     pub fn tracer(&self) -> &Arc<Tracer> {
         &self.parts.tracer
     }

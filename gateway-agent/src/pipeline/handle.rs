@@ -8,10 +8,12 @@ use registry_jwt::InvalidFile;
 use super::{Gateway, Settings};
 use crate::identity::settings::AuthenticatorConfig;
 
+/// The gateway of the current configuration. A reload replaces it.
 #[derive(Debug, Clone)]
 pub struct GatewayHandle(Arc<ArcSwap<Gateway>>);
 
 impl GatewayHandle {
+    /// Creates the handle with the first gateway.
     pub fn new(gateway: Gateway) -> Self {
         Self(Arc::new(ArcSwap::from_pointee(gateway)))
     }

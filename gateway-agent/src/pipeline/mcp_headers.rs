@@ -23,19 +23,34 @@ const SENTINEL_END: &str = "?=";
 pub enum Mismatch {
     /// The header is absent.
     #[error("header mismatch: {header} is missing")]
-    Missing { header: HeaderName },
+    Missing {
+        /// Its name.
+        header: HeaderName,
+    },
     /// The header occurs more than once.
     #[error("header mismatch: {header} occurs more than once")]
-    Repeated { header: HeaderName },
+    Repeated {
+        /// Its name.
+        header: HeaderName,
+    },
     /// The header is not text, or not valid Base64.
     #[error("header mismatch: {header} is not valid text or Base64")]
-    Unreadable { header: HeaderName },
+    Unreadable {
+        /// Its name.
+        header: HeaderName,
+    },
     /// The header and the body have different values.
     #[error("header mismatch: {header} does not match the body")]
-    Different { header: HeaderName },
+    Different {
+        /// Its name.
+        header: HeaderName,
+    },
     /// The header mirrors an absent argument.
     #[error("header mismatch: {header} mirrors an argument that is absent")]
-    Unexpected { header: HeaderName },
+    Unexpected {
+        /// Its name.
+        header: HeaderName,
+    },
 }
 
 /// The only value of a header, still encoded.
@@ -93,6 +108,7 @@ pub enum Encoding {
     Sentinel,
 }
 
+/// Compares the headers of parameters with the arguments (MCP 2026-07-28).
 pub fn check_params(
     headers: &HeaderMap,
     params: &[ParamHeader],

@@ -107,7 +107,10 @@ fn of_upstream<'a>(tool: &str, error: &'a gateway_upstream::Error) -> Cow<'a, st
                 "The server behind {tool} rejected the gateway's request (HTTP {status}). The call was not made. Report this to the gateway's operator."
             )
         }
-        gateway_upstream::Error::Timeout { phase: Phase::Connect | Phase::List, after_ms } => {
+        gateway_upstream::Error::Timeout {
+            phase: Phase::Connect | Phase::Handshake | Phase::List,
+            after_ms,
+        } => {
             format!(
                 "The server behind {tool} did not answer within {after_ms} ms. The call was not made. Retry later."
             )

@@ -32,6 +32,7 @@ pub struct Settings {
 /// An entry of `limits.tools`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ToolLimits {
+    /// The tools that the limits apply to.
     pub tool: ToolSelector,
     /// Timeout of a call, in milliseconds.
     pub call_timeout_ms: u64,

@@ -144,6 +144,7 @@ impl TaskNames {
         self.asked.as_ref().map(|(_, known)| &**known)
     }
 
+    /// Whether a text contains the id of the task at its server.
     pub fn contains_server_id(&self, json: &str) -> bool {
         let own = self.asked.as_ref().map(|(own, _)| &**own);
         own.is_some_and(|own| {

@@ -60,6 +60,7 @@ pub struct DiscoveryConfig {
     pub warnings: Vec<String>,
 }
 
+/// A server of the servers file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DiscoveredServer {
     /// The server's target.
@@ -188,7 +189,7 @@ impl Discovery {
                 }
                 None if matches!(state, TargetState::Idle)
                     && !is_listed
-                    && registered(catalog, import_server, config.has_prefix).is_none() =>
+                    && registered(catalog, server, config.has_prefix).is_none() =>
                 {
                     let visit = ListingConnection { origin: server.origin, is_over: false };
                     self.listing.insert(server.id.clone(), visit);
@@ -254,8 +255,8 @@ impl Discovery {
         let (mut all, mut conflicts) = (Merged::default(), Vec::new());
         for server in &config.servers {
             let draft = match definitions.lists(&server.id) {
-                Some(lists) => self.of_lists(import_server, lists, config.has_prefix),
-                None => registered(catalog, import_server, config.has_prefix).unwrap_or_default(),
+                Some(lists) => self.of_lists(server, lists, config.has_prefix),
+                None => registered(catalog, server, config.has_prefix).unwrap_or_default(),
             };
             conflicts.extend(all.add(&server.id.name, draft));
         }
@@ -347,7 +348,7 @@ fn truncate(tools: &mut Vec<Value>) -> Option<String> {
     (listed > LIST_ITEMS).then(|| {
         format!(
             "the server has {listed} tools, and the maximum is {LIST_ITEMS}; the first \
-             {LIST_ITEMS} are served; split the import_server, or disable tools in it"
+             {LIST_ITEMS} are served; split the server, or disable tools in it"
         )
     })
 }

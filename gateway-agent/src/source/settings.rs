@@ -67,6 +67,7 @@ impl ScopeConfig {
 /// An invalid source. Messages omit credentials.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidSource {
+    /// The text has none of the supported forms.
     #[error(
         "`{0}` is not a source; use grpc(s)://host:port, http(s)://host/registry.json or file://path"
     )]

@@ -163,7 +163,7 @@ impl Incoming {
             return Ok(());
         };
         let message = format!("{problem}; if that is on purpose, {REMEDY}");
-        Err(Refusal { is_final: true, ..Refusal::new(position.revision, &message) })
+        Err(RejectedMessage { is_final: true, ..RejectedMessage::new(position.revision, &message) })
     }
 
     /// The state that the next delta follows.

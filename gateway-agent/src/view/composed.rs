@@ -92,10 +92,12 @@ impl Composed {
         })
     }
 
+    /// The plan that runs the composition.
     pub fn plan(&self) -> &Arc<Plan> {
         &self.plan
     }
 
+    /// The behavior hints, derived from all parts.
     pub fn hints(&self) -> Hints {
         self.hints
     }

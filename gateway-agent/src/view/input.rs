@@ -17,6 +17,7 @@ pub use super::params::ParamHeader;
 /// Accepts any arguments.
 const ANY_OBJECT: &str = r#"{"type":"object"}"#;
 
+/// A schema as callers see it.
 #[derive(Debug)]
 pub struct ServedSchema {
     /// The JSON text.
@@ -39,6 +40,7 @@ impl ServedSchema {
 /// The arguments that callers can send.
 #[derive(Debug)]
 pub struct InputSchema {
+    /// The schema without the hidden fields.
     pub schema: ServedSchema,
     /// Arguments that clients mirror into headers.
     pub params: Vec<ParamHeader>,

@@ -67,6 +67,7 @@ pub struct Cursor(ListPosition, Name);
 pub struct InvalidCursor;
 
 impl Cursor {
+    /// Parses the text of a cursor.
     pub fn parse(text: &str) -> Result<Self, InvalidCursor> {
         let text = decode_cursor(text)?;
         let mut parts = text.split(' ');
@@ -84,6 +85,7 @@ impl Cursor {
         Ok(Self(ListPosition { is_composed: server.is_none(), server, position }, name))
     }
 
+    /// The text of the cursor.
     pub fn to_text(&self) -> String {
         let Self(ListPosition { server, position, .. }, name) = self;
         let server = server.as_ref().map_or_else(String::new, Key::to_string);

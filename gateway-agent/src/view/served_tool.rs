@@ -190,10 +190,12 @@ impl ServedTool {
         self.binding()?.interfaces.get(own).map(|known| &**known)
     }
 
+    /// The tool version, or the agent version of a skill.
     pub fn key(&self) -> &Key {
         self.document.key()
     }
 
+    /// The name that callers use.
     pub fn name(&self) -> &Name {
         &self.document.key().name
     }
@@ -223,6 +225,7 @@ impl ServedTool {
         &self.backend
     }
 
+    /// The composition. `None`: the tool is not composed.
     pub fn composed(&self) -> Option<&Arc<Composed>> {
         match &self.backend {
             Backend::Upstream(_) => None,

@@ -21,6 +21,7 @@ const DEPTH: usize = limits::COMPOSITION_DEPTH + 2;
 /// The parts found during one lookup; several paths can lead to the same part.
 type ResolvedParts = RefCell<HashMap<Dependency, Option<Arc<ServedTool>>>>;
 
+/// The cache of served tools. An entry is replaced when one of its inputs changes.
 #[derive(Debug)]
 pub struct ToolCache {
     served_tools: RwLock<foldhash::HashMap<Key, Arc<ServedTool>>>,
@@ -29,6 +30,7 @@ pub struct ToolCache {
 }
 
 impl ToolCache {
+    /// Creates an empty cache.
     pub fn new(contracts: Arc<Contracts>) -> Self {
         Self { served_tools: RwLock::default(), skills: RwLock::default(), contracts }
     }

@@ -20,6 +20,7 @@ const HALF: usize = 256;
 /// A validator, or why the schema is invalid.
 pub type Compiled = Result<Validator, Box<str>>;
 
+/// The cache of compiled schemas, by tool version.
 #[derive(Debug, Default)]
 pub struct Validators(RwLock<Halves>);
 

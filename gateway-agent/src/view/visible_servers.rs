@@ -15,7 +15,9 @@ use super::{Snapshot, View};
 /// A server that is visible to a caller.
 #[derive(Debug, Clone)]
 pub struct VisibleServer {
+    /// The registered server.
     pub server: Key,
+    /// Its target.
     pub target: TargetId,
     /// The prefix of its names.
     pub prefix: Prefix,
@@ -58,6 +60,7 @@ impl VisibleServers {
         Self(all)
     }
 
+    /// Finds the server of a prefix.
     pub fn find(&self, prefix: &str) -> Option<&VisibleServer> {
         self.0.get(prefix)
     }

@@ -50,7 +50,7 @@ impl AgentLink {
     pub(super) async fn probe_version(&self) -> Result<A2aVersion, Error> {
         let after_ms = self.transport.client.limits().list_timeout_ms;
         let looked = timeout(Duration::from_millis(after_ms), self.look_at_all()).await;
-        let looked = looked.unwrap_or(Err(Error::Timeout { phase: Phase::Connect, after_ms }));
+        let looked = looked.unwrap_or(Err(Error::Timeout { phase: Phase::Handshake, after_ms }));
         let found = looked.map_err(|error| error.before_request(&self.transport.server))?;
         self.version.store(Some(Arc::new(found)));
         Ok(found)

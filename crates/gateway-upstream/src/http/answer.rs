@@ -176,7 +176,7 @@ fn read_response(body: &[u8], expected: Expected<'_>) -> Result<Reply, Error> {
     match jsonrpc::parse(body, Limits::with_max_bytes(expected.limit_bytes)) {
         Ok(Message::Response(response)) => own_response(response, expected.id),
         Ok(_) => Err(ProtocolViolation::Garbage(jsonrpc::InvalidMessage::Kind).into()),
-        Err(error) => Err(ProtocolViolation::Garbage(error).into()),
+        Err(error) => Err(ProtocolViolation::from(error).into()),
     }
 }
 

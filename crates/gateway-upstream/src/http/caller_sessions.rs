@@ -247,7 +247,8 @@ async fn open(
     let after_ms = link.transport.client.limits().list_timeout_ms;
     let opened =
         timeout(Duration::from_millis(after_ms), link.initialize(capabilities, caller)).await;
-    let (session, _) = opened.unwrap_or(Err(Error::Timeout { phase: Phase::Connect, after_ms }))?;
+    let (session, _) =
+        opened.unwrap_or(Err(Error::Timeout { phase: Phase::Handshake, after_ms }))?;
     let session = Arc::new(session);
     if capabilities != "{}" {
         let (transport, weak) = (Arc::clone(&link.transport), Arc::downgrade(&session));

@@ -4,6 +4,7 @@
 //! On Linux a guard process also kills it when the gateway itself is killed.
 
 use std::{
+    env,
     ffi::{OsStr, OsString},
     io,
     os::unix::process::ExitStatusExt as _,
@@ -69,6 +70,40 @@ impl End {
     }
 }
 
+/// Checks that the program and its working directory exist. The error of the operating system would
+/// name neither.
+fn check(program: &Path, cwd: Option<&Path>, env: &[(String, String)]) -> io::Result<()> {
+    let missing = |message: String| Err(io::Error::new(io::ErrorKind::NotFound, message));
+    if let Some(cwd) = cwd.filter(|cwd| !cwd.is_dir()) {
+        let cwd = cwd.display();
+        return missing(format!("`cwd` {cwd} is not a directory; create it, or correct `cwd`"));
+    }
+    let name = program.display();
+    if program.components().count() > 1 {
+        let path = cwd.map_or_else(|| program.to_owned(), |cwd| cwd.join(program));
+        if path.exists() {
+            return Ok(());
+        }
+        return missing(format!(
+            "the program {} does not exist; install it, or correct `command`",
+            path.display()
+        ));
+    }
+    let search_path = env.iter().find_map(|(name, value)| (name == "PATH").then_some(value));
+    // Without PATH, the operating system has a search path of its own.
+    let Some(search_path) = search_path else { return Ok(()) };
+    let is_found = env::split_paths(search_path).any(|directory| {
+        cwd.map_or_else(|| directory.clone(), |cwd| cwd.join(&directory)).join(program).exists()
+    });
+    if is_found {
+        return Ok(());
+    }
+    missing(format!(
+        "the program `{name}` is in no directory of PATH ({search_path}); install it, or set \
+         `command` to its path"
+    ))
+}
+
 /// The standard streams of the child.
 #[derive(Debug)]
 pub(super) struct Streams {
@@ -86,6 +121,7 @@ impl Child {
         let value = |(name, secret): (&String, &SecretSource)| Ok((name.clone(), secret.read()?));
         let env: Result<Vec<_>, SecretError> = env.iter().map(value).collect();
         let env = env.map_err(io::Error::other)?;
+        check(command, cwd.as_deref(), &env)?;
         let guarded = guarded(command, args, *limits);
         let is_guarded = guarded.is_some();
         let (program, args) = guarded

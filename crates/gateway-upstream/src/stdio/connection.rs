@@ -24,7 +24,7 @@ use tokio::{
 use super::{
     super::{
         client_channel::ClientChannel,
-        error::Error,
+        error::{Error, ProtocolViolation},
         events::EventPublisher,
         handshake::UpstreamInfo,
         message::{self, Outgoing},
@@ -41,6 +41,8 @@ use super::{
 };
 use crate::UpstreamLimits;
 
+/// Bytes of each end of an unreadable message that can have its id.
+const END_BYTES: usize = 256;
 /// Maximum queued messages for a child that does not read.
 const QUEUE: usize = 64;
 /// Time limit of a subscription request.
@@ -260,7 +262,10 @@ impl Connection {
         self.unanswered.store(0, Ordering::Relaxed);
         let line = match line {
             Line::Whole(line) => line,
-            Line::TooLong { head, tail } => return self.receive_too_long(head, tail),
+            Line::TooLong { head, tail } => {
+                let error = Error::TooLarge { limit_bytes: self.limit_bytes };
+                return self.fail(head, tail, error);
+            }
         };
         match jsonrpc::parse(line, Limits::with_max_bytes(self.limit_bytes)) {
             Ok(Message::Response(response)) => {
@@ -286,20 +291,24 @@ impl Connection {
                 self.asked(&request);
                 true
             }
-            Err(_) => false,
+            Err(error) => {
+                let head = &line[..line.len().min(END_BYTES)];
+                let tail = &line[line.len().saturating_sub(END_BYTES)..];
+                self.fail(head, tail, ProtocolViolation::from(error).into())
+            }
         }
     }
 
-    fn receive_too_long(self: &Arc<Self>, head: &[u8], tail: &[u8]) -> bool {
+    /// Fails the request whose response cannot be read, by the ends of its line. Returns whether
+    /// there is one.
+    fn fail(self: &Arc<Self>, head: &[u8], tail: &[u8], error: Error) -> bool {
         let waiting = response_id(head, tail).and_then(|id| self.take(id));
         let answer = waiting.and_then(|waiting| {
             self.questions.answered(waiting.asker, None);
             waiting.answer
         });
         self.settle_questions();
-        answer.is_some_and(|answer| {
-            answer.send(Err(Error::TooLarge { limit_bytes: self.limit_bytes })).is_ok()
-        })
+        answer.is_some_and(|answer| answer.send(Err(error)).is_ok())
     }
 
     /// Handles a notification. Progress goes to its request; other notifications go to all clients

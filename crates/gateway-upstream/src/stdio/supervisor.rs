@@ -215,7 +215,7 @@ impl Supervisor {
                 let reply = connection.request_in(Era::Legacy, &initialize);
                 let after_ms = self.plan.limits.list_timeout_ms;
                 let reply = timeout(Duration::from_millis(after_ms), reply).await;
-                let late = Err(Error::Timeout { phase: Phase::Connect, after_ms });
+                let late = Err(Error::Timeout { phase: Phase::Handshake, after_ms });
                 let reply = reply.unwrap_or(late)?;
                 let about = UpstreamInfo::of_reply(&reply);
                 handshake::after_initialize(reply)?;

@@ -207,7 +207,7 @@ async fn total_list_time_is_limited() {
     let upstreams = start(transport(&fake), limits, TIMING);
     eventually(|| async {
         matches!(upstreams.state(), TargetState::Down { error, .. }
-        if error == "timed out after 400 ms: could not list the tools of the upstream")
+        if error == "no complete list of tools within 400 ms; raise `timeout` of the target")
     })
     .await;
 }
@@ -229,7 +229,7 @@ async fn handshake_and_list_timeouts_are_distinguished() {
     let limits = UpstreamLimits { list_timeout_ms: 100, ..limits() };
     let upstreams = start(transport(&fake), limits, TIMING);
     let error = upstreams.try_call("{}").await.unwrap_err();
-    assert!(matches!(error, Error::Timeout { phase: Phase::Connect, after_ms: 100 }), "{error}");
+    assert!(matches!(error, Error::Timeout { phase: Phase::Handshake, after_ms: 100 }), "{error}");
 
     let fake = Server::start(|seen| match seen.rpc_method() {
         "tools/list" => Reply::stall(),
@@ -240,7 +240,7 @@ async fn handshake_and_list_timeouts_are_distinguished() {
     assert_eq!(upstreams.must_call("{}").await, "{}");
     eventually(|| async {
         matches!(upstreams.state(), TargetState::Down { error, .. }
-            if error == "timed out after 100 ms: could not list the tools of the upstream")
+            if error == "no complete list of tools within 100 ms; raise `timeout` of the target")
     })
     .await;
 }

@@ -74,6 +74,38 @@ async fn child_that_cannot_start_is_unavailable() {
 }
 
 #[tokio::test]
+async fn missing_program_and_directory_are_reported_with_a_remedy() {
+    let child = |command: &str, cwd: Option<&str>| TransportConfig::Stdio {
+        command: command.into(),
+        args: Vec::new(),
+        env: BTreeMap::from([("PATH".to_owned(), SecretSource::text("/nowhere/bin".to_owned()))]),
+        cwd: cwd.map(Into::into),
+        limits: ChildLimits::default(),
+        most_own: None,
+    };
+    for (child, reason) in [
+        (child("server", None), "`server` is in no directory of PATH (/nowhere/bin); install it"),
+        (child("/nowhere/server", None), "/nowhere/server does not exist; install it"),
+        (child("/bin/sh", Some("/nowhere")), "`cwd` /nowhere is not a directory; create it"),
+    ] {
+        let upstreams = start(child, limits(), TIMING);
+        let error = upstreams.until_down().await;
+        assert!(error.contains(reason), "{error}");
+        upstreams.shutdown().await;
+    }
+}
+
+#[tokio::test]
+async fn deeply_nested_response_is_an_error_at_once() {
+    let nested = "[".repeat(200) + &"]".repeat(200);
+    let call = format!("answer '{{\"deep\":{nested}}}'");
+    let upstreams = start(script(&modern(&call)), limits(), TIMING);
+    let error = upstreams.try_call("{}").await.unwrap_err();
+    assert!(error.to_string().contains("nested deeper than 100 levels"), "{error}");
+    upstreams.shutdown().await;
+}
+
+#[tokio::test]
 async fn garbage_between_messages_is_ignored() {
     let call = r#"echo "Starting up..."; echo; echo '{"not":"rpc"}'; echo '[1]'
         printf '\377\376\n'

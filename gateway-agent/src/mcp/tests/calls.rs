@@ -79,9 +79,12 @@ async fn tool_setting_overrides_general_setting() {
     .await;
     assert_eq!(bench.call("", "t", bad()).await.result()["structuredContent"], bad());
     assert!(bench.call("", "u", bad()).await.failure().contains("/n"));
-    let lenient = policy(Mode::Ignore, Mode::Ignore);
-    let bench =
-        Bench::start(Setup { tools: only(Mode::Ignore, Mode::Error), ..lenient }, entities()).await;
+    let lenient = policy(ValidationMode::Ignore, ValidationMode::Ignore);
+    let bench = Bench::start(
+        Setup { tools: only(ValidationMode::Ignore, ValidationMode::Error), ..lenient },
+        entities(),
+    )
+    .await;
     assert!(
         bench
             .call("", "t", bad())

@@ -45,7 +45,7 @@ fn possibly_executed_call_has_unknown_effects() {
 
 #[test]
 fn nested_composition_keeps_effects_and_retry() {
-    use gateway_compose::{Steps, rejected};
+    use gateway_compose::{CompositionError, Steps};
     use registry_core::{Kind, Name};
 
     let second = Duration::from_secs(1);
@@ -56,7 +56,10 @@ fn nested_composition_keeps_effects_and_retry() {
     };
     assert_eq!(spared().retry_after(), Some(second));
     let tool = Name::parse(Kind::Tool, "t").unwrap();
-    let composed =
-        Error::Composition(Box::new(rejected(&tool, spared().to_step("t"), Steps::default())));
+    let composed = Error::Composition(Box::new(CompositionError::rejected_result(
+        &tool,
+        spared().to_step("t"),
+        Steps::default(),
+    )));
     assert_eq!((composed.effects(), composed.retry_after()), (Effects::None, Some(second)));
 }

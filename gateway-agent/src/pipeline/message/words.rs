@@ -1,8 +1,8 @@
 //! Longer messages. They omit the values of rejected results.
 
 use gateway_compose::Failure;
-use gateway_policy::{Exhausted, Scarce};
-use gateway_upstream::Breach;
+use gateway_policy::{QuotaExceeded, QuotaKind};
+use gateway_upstream::ProtocolViolation;
 use schema_compat::schema_compile::Violation;
 
 use crate::pipeline::projection;
@@ -85,7 +85,7 @@ pub(super) fn exhausted(tool: &str, why: &QuotaExceeded) -> String {
             "The gateway has no memory left for the result of {tool} and discarded it: {why}. Whether \
              the tool did its work is unknown. Retry later, with fewer or smaller concurrent calls."
         ),
-        Scarce::Answers | Scarce::Inputs => format!(
+        QuotaKind::Answers | QuotaKind::Inputs => format!(
             "{tool} requested input, and the call was stopped: {why}. Whether it did its work is \
              unknown. Answer the open questions first, or retry later."
         ),
