@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use registry_core::{
-    Catalog, RegistryId, Revision, attestation::NotAttested, checkpoint::VerifierKey,
+    Catalog, RegistryId, Revision, attestation::AttestationMismatch, checkpoint::VerifierKey,
 };
 
 use crate::startup::{self, InvalidCatalog, StartupValidation};
@@ -36,7 +36,7 @@ pub enum CatalogRejected {
     },
     /// The signature is not by the required key.
     #[error(transparent)]
-    NotAttested(#[from] NotAttested),
+    AttestationMismatch(#[from] AttestationMismatch),
     /// The startup checks found errors.
     #[error(transparent)]
     InvalidCatalog(#[from] InvalidCatalog),

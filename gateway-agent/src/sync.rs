@@ -126,8 +126,8 @@ impl Follow for GatewayFollower {
                 self.feed.status.down(reason);
                 metrics::counter!("gateway_sync_reconnects_total").increment(1);
             }
-            StreamStatus::Nacked => metrics::counter!("gateway_sync_nacks_total").increment(1),
-            StreamStatus::Rejected(reason) => {
+            StreamState::Nacked => metrics::counter!("gateway_sync_nacks_total").increment(1),
+            StreamState::Rejected(reason) => {
                 self.feed.status.rejected(reason);
                 metrics::counter!("gateway_sync_reconnects_total").increment(1);
             }

@@ -12,7 +12,7 @@ use gateway_agent::{
     config::{Args, Config},
     feed::{Feed, SourceState, Status},
     freshness::{MaxStaleness, StalenessMonitor},
-    source::{self, Discovery, Rejected},
+    source::{self, ContentRejected, Discovery},
 };
 use gateway_upstream::Upstreams;
 use registry_core::registry_file::write_export;
@@ -26,7 +26,7 @@ pub(crate) struct Watching {
     pub(crate) cache: Cache,
     pub(crate) status: Status,
     pub(crate) stop: CancellationToken,
-    pub(crate) ended: JoinHandle<Result<(), Rejected>>,
+    pub(crate) ended: JoinHandle<Result<(), ContentRejected>>,
 }
 
 impl Watching {

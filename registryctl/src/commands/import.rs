@@ -43,7 +43,7 @@ const SHOWN: usize = 100;
 #[derive(Serialize)]
 struct Outcome<'a> {
     repairs: &'a [Repair],
-    unlisted: Unlisted,
+    unlisted: UnlistedRepairs,
     /// Tool names that other servers have in the registry.
     #[serde(skip_serializing_if = "<[_]>::is_empty")]
     diagnostics: &'a [Finding],
@@ -243,12 +243,12 @@ fn show_source(source: &mcp::Source, draft: &Draft) {
 }
 
 /// Prints open decisions and repairs.
-fn show_repairs(screen: Screen, repairs: &[Repair], unlisted: Unlisted) {
+fn show_repairs(screen: Screen, repairs: &[Repair], unlisted: UnlistedRepairs) {
     let mut lines = Vec::new();
     for Repair { pointer, what, how, by } in repairs.iter().take(SHOWN) {
         let (word, paint) = match by {
-            By::Person => ("review", Paint::Careful),
-            By::Import => ("repaired", Paint::Good),
+            RepairedBy::Person => ("review", Paint::Careful),
+            RepairedBy::Import => ("repaired", Paint::Good),
         };
         let head = screen.errors.paint(paint, word);
         let (pointer, what, how) = (printable(pointer), printable(what), printable(how));
@@ -261,8 +261,8 @@ fn show_repairs(screen: Screen, repairs: &[Repair], unlisted: Unlisted) {
         lines.push(format!("and {} more; --output json lists {all}", repairs.len() - SHOWN + most));
     }
     if !repairs.is_empty() {
-        let review = count(By::Person) + unlisted.person;
-        let made = count(By::Import) + unlisted.import;
+        let review = count(RepairedBy::Person) + unlisted.person;
+        let made = count(RepairedBy::Import) + unlisted.import;
         lines.push(format!("{made} repaired, {review} to review\n"));
     }
     // If standard error is closed, the documents are still complete.

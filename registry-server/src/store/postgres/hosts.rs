@@ -16,8 +16,6 @@ use tokio::{
     time::{sleep, timeout},
 };
 
-use crate::jitter;
-
 /// Timeout of connecting to one host.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
 /// Delay between two rounds over all hosts.
