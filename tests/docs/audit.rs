@@ -19,7 +19,7 @@ const FIELDS: &[(&str, &str)] = &[
     ),
     (
         "identified_by",
-        "kind of credential: `certificate`, `token`, `api-key`, `headers`, `client-info`, or none",
+        "kind of credential: `certificate`, `token`, `api-key`, `headers`, `client-info`, `none`",
     ),
     ("client", "name in MCP `clientInfo`"),
     ("client_version", "version in MCP `clientInfo`"),

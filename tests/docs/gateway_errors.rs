@@ -206,15 +206,15 @@ const STEPS: &[[&str; 2]] = &[
         "a binding, condition or operation does not fit the value; the message names both",
     ],
     ["timeout", "a `timeout`, an attempt of a `retry`, or a saga took too long"],
-    ["nothing-arrived", "no target of a scatter returned a result"],
-    ["breaker-open", "the circuit breaker is open"],
+    ["no-results", "no target of a scatter returned a result"],
+    ["circuit-open", "the circuit breaker is open"],
     [
         "inexact-key",
         "a key has a number that JSON readers round; nothing was called. Pass it as a string",
     ],
-    ["no-key", "a path of `keyPaths` or `sagaIdPath` selects nothing; nothing was called"],
+    ["missing-key", "a path of `keyPaths` or `sagaIdPath` selects nothing; nothing was called"],
     ["duplicate", "the operation ran before (`onDuplicate: error`)"],
-    ["full", "the maximum of keys or sagas is reached; nothing was called"],
+    ["capacity", "the maximum of keys or sagas is reached; nothing was called"],
     ["dead-letter-failed", "the operation and its dead-letter tool failed"],
     [
         "saga-failed",
@@ -222,7 +222,7 @@ const STEPS: &[[&str; 2]] = &[
     ],
     ["journal", "the journal of sagas cannot be written; nothing was called"],
     ["cancelled", "the caller disconnected; the outcome is unknown"],
-    ["given-up", "the gateway stopped; the outcome is unknown"],
+    ["abandoned", "the gateway stopped; the outcome is unknown"],
     ["limit", "a limit of items, calls, bytes or memory of one call"],
 ];
 
