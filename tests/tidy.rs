@@ -635,3 +635,139 @@ fn lints_are_silenced_only_with_a_reason() {
         files(&[".rs"]).into_iter().filter(|path| path != "tests/tidy.rs").filter(bare).collect();
     assert_none("use #[expect(.., reason = \"..\")] in", &found);
 }
+
+/// Requirements of docs/requirements*.md by prefix.
+const REQUIREMENTS: [(&str, usize); 5] =
+    [("FND", 51), ("AIO", 13), ("POOL", 14), ("GOV", 18), ("REG", 81)];
+/// Subjects of later work in docs/requirements.md.
+const PLANNED: [&str; 6] =
+    ["governance", "A2A", "other surfaces", "TypeScript", "console", "packaging"];
+
+/// The problem of a reference: a path, or `path::function`.
+fn missing_reference(reference: &str) -> Option<String> {
+    let (path, function) = reference.split_once("::").unwrap_or((reference, ""));
+    if !root().join(path).exists() {
+        return Some(format!("{path} does not exist"));
+    }
+    let is_missing = !function.is_empty() && !read(path).contains(&format!("fn {function}("));
+    is_missing.then(|| format!("{path} has no function `{function}`"))
+}
+
+#[test]
+fn requirements_name_existing_code_and_tests() {
+    let pages = ["docs/requirements.md", "docs/requirements-registry-v2.md"];
+    let page = pages.map(read).concat();
+    let rows = page.lines().map(|line| line.split('|').map(str::trim).collect::<Vec<_>>());
+    let is_numbered = |row: &Vec<&str>| {
+        row.get(1).is_some_and(|id| REQUIREMENTS.iter().any(|(prefix, _)| id.starts_with(prefix)))
+    };
+    let rows: Vec<_> = rows.filter(is_numbered).collect();
+    let ids: Vec<_> = rows.iter().map(|row| row[1].to_owned()).collect();
+    let expected = REQUIREMENTS.iter().flat_map(|(prefix, count)| {
+        (1..=*count).map(move |number| format!("{prefix}-{number:02}"))
+    });
+    assert_eq!(ids, expected.collect::<Vec<_>>(), "each requirement has one row, in order");
+    let mut found = Vec::new();
+    for row in &rows {
+        let [_, id, _, _, place, _] = row[..] else { panic!("not four columns: {row:?}") };
+        if let Some(subject) = place.strip_prefix("planned: ") {
+            found.extend((!PLANNED.contains(&subject)).then(|| format!("{id}: {subject}")));
+        } else if !place.starts_with("not planned: ") {
+            let references: Vec<_> = place.split('`').skip(1).step_by(2).collect();
+            found.extend(references.is_empty().then(|| format!("{id} names nothing")));
+            let missing = references.into_iter().filter_map(missing_reference);
+            found.extend(missing.map(|problem| format!("{id}: {problem}")));
+        }
+    }
+    assert_none("docs/requirements.md", &found);
+}
+
+/// Expressions of the project's former dialect, in lower case.
+const DIALECT: &[&str] = &[
+    "whoever",
+    "whomever",
+    "nobody",
+    "somebody",
+    "anew",
+    "is told",
+    "are told",
+    "was told",
+    "is asked",
+    "are asked",
+    "let in",
+    "is spared",
+    "given back",
+    "gives back",
+    "called off",
+    "goes away",
+    "go away",
+    "leads to",
+    "lead to",
+    "stands for",
+    "stand for",
+    "begin so",
+    "begins so",
+    "of which",
+    "of whom",
+    "for whom",
+    "to whom",
+    "so many",
+    "any more",
+    "comes of it",
+    "deliberately absent",
+];
+/// Occurrences of [`DIALECT`] that remain. Lower it when the test reports fewer; never raise it.
+const DIALECT_CEILING: usize = 499;
+
+/// The texts that people read in a line: comments, prose, and string literals of programs.
+fn texts(path: &str, line: &str) -> Vec<String> {
+    let words = line.trim_start();
+    if path.ends_with(".md") {
+        return vec![words.to_lowercase()];
+    }
+    if let Some((_, comment)) = words.split_once("//").filter(|(code, _)| code.is_empty()) {
+        return vec![comment.to_lowercase()];
+    }
+    let literals = words.split('"').skip(1).step_by(2).map(str::to_lowercase);
+    if is_test(path) { Vec::new() } else { literals.collect() }
+}
+
+/// Whether a text contains these words, not as parts of longer words.
+fn has_words(text: &str, words: &str) -> bool {
+    let is_boundary = |char: Option<char>| !char.is_some_and(char::is_alphanumeric);
+    text.match_indices(words).any(|(at, _)| {
+        is_boundary(text[..at].chars().next_back())
+            && is_boundary(text[at + words.len()..].chars().next())
+    })
+}
+
+#[test]
+fn dialect_stays_within_ceiling() {
+    let mut found = Vec::new();
+    for path in files(&[".rs", ".md", ".proto"]) {
+        if path == "tests/tidy.rs" || path.starts_with("fuzz/seeds") {
+            continue;
+        }
+        let mut is_code_block = false;
+        for (i, line) in read(&path).lines().enumerate() {
+            if path.ends_with(".md") && line.trim_start().starts_with("```") {
+                is_code_block = !is_code_block;
+            }
+            if is_code_block {
+                continue;
+            }
+            let texts = texts(&path, line);
+            let markers = DIALECT.iter().filter(|words| texts.iter().any(|t| has_words(t, words)));
+            found.extend(markers.map(|words| format!("{path}:{}: `{words}`", i + 1)));
+        }
+    }
+    let count = found.len();
+    let shown = found.iter().take(40).cloned().collect::<Vec<_>>().join("\n  ");
+    assert!(
+        count <= DIALECT_CEILING,
+        "{count} expressions of the dialect, {DIALECT_CEILING} are allowed:\n  {shown}"
+    );
+    if count < DIALECT_CEILING {
+        println!("lower DIALECT_CEILING to {count}");
+    }
+}

@@ -1,8 +1,6 @@
 //! Generates `docs/reference/api.md` from the descriptors of the API.
-//!
-//! With the environment variable `UPDATE_REFERENCE`, the test rewrites a stale page.
 
-use std::{collections::HashMap, env, fmt::Write as _, fs, path::Path};
+use std::{collections::HashMap, fmt::Write as _};
 
 use prost::Message as _;
 use prost_types::{
@@ -13,8 +11,6 @@ use prost_types::{
 use registry_proto::FILE_DESCRIPTOR_SET;
 
 const PACKAGE: &str = "registry.v1";
-const HEADER: &str = "# API reference\n\n\
-    <!-- Generated from the code by `make reference`. Do not edit. -->\n\n";
 
 // Field numbers in `FileDescriptorProto` and `DescriptorProto`, which form the paths of comments.
 const MESSAGES: i32 = 4;
@@ -178,15 +174,5 @@ fn api() -> String {
 
 #[test]
 fn reference_of_api_is_current() {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/reference/api.md");
-    let page = format!("{HEADER}{}\n", api().trim());
-    if env::var_os("UPDATE_REFERENCE").is_some() {
-        fs::write(&path, page).expect("the page is written");
-        return;
-    }
-    let current = fs::read_to_string(&path).unwrap_or_default();
-    assert!(
-        current == page,
-        "docs/reference/api.md is stale; run this test with UPDATE_REFERENCE=1"
-    );
+    reference_pages::check("api.md", "API reference", &api());
 }
