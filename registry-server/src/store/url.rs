@@ -218,9 +218,9 @@ mod tests {
     fn invalid_url_is_rejected_without_secrets() {
         assert!(problem("registry.db").contains("no scheme"));
         assert!(problem("mysql://u:s3cret@h/d").contains("unknown scheme"));
-        assert!(problem("sqlite:").contains("names no file"));
         assert!(problem("sqlite:").contains("has no file name"));
         assert!(problem("sqlite::memory:").contains("has no file name"));
+        assert!(problem("sqlite:a.db?mode=ro").contains("parameters"));
         let unknown = problem("postgres://h/d?sslpassword=s3cret");
         assert!(unknown.contains("\"sslpassword\"") && !unknown.contains("s3cret"), "{unknown}");
         let mode = problem("postgres://h/d?sslmode=s3cret");
