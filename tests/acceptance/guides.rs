@@ -52,10 +52,8 @@ async fn migration_guide_works_with_running_gateway() {
     let [first, enforced] = <[String; 2]>::try_from(blocks(page, "yaml")).expect("two files");
 
     fs::write(&old, before).expect("written");
-    let rejected = ctl(NOWHERE, &["validate", "-f", old_path]);
-    assert_eq!(rejected.code, 1, "{rejected:?}");
-    let remedy = format!("registryctl import registry {old_path}");
-    assert!(rejected.stderr.contains(&remedy), "{rejected:?}");
+    let legacy = ctl(NOWHERE, &["validate", "-f", old_path]);
+    assert!(legacy.success() && legacy.stderr.contains("warning["), "{legacy:?}");
     let converted = ctl(NOWHERE, &["import", "registry", old_path, "--out", path]);
     assert!(converted.success(), "{converted:?}");
     let valid = |expected: &str| {
