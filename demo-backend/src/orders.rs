@@ -76,7 +76,7 @@ mod tests {
     fn shipments_are_selected_by_id_or_order() {
         assert_eq!(count(Some("r-1"), None), Ok(1));
         assert_eq!(count(None, Some("a")), Ok(2));
-        assert_eq!(count(None, Some("nobody")), Ok(0));
+        assert_eq!(count(None, Some("unknown")), Ok(0));
     }
 
     #[test]

@@ -2,7 +2,7 @@
 //!
 //! All blocks run in one shell in a temporary directory that has the examples. Programs listen on
 //! free ports instead of the documented ones. In the documented output, `…` at the end of a line
-//! stands for the rest of the line, and `…` alone for any lines.
+//! matches the rest of the line, and `…` alone matches any lines.
 
 use std::{
     fs,
