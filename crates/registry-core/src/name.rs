@@ -185,7 +185,7 @@ mod tests {
         assert!(refused(Kind::Tool, "a b").contains("` ` is not allowed in the name `a b`"));
         assert!(refused(Kind::Tool, "acme/docs").ends_with("has too many `/`: 1"));
         assert!(refused(Kind::Server, "a/b/c").ends_with("has too many `/`: 2"));
-        assert!(refused(Kind::Server, "/b").contains("each part"));
+        assert!(refused(Kind::Server, "/b").contains("has an empty part"));
         assert!(refused(Kind::Schema, "..").contains("`..` is not allowed"));
         assert!(refused(Kind::Agent, "./x").contains("`.` is not allowed as a part"));
         assert!(Name::parse(Kind::Schema, "...").is_ok());
@@ -197,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn name_of_sanitizes_text() {
+    fn closest_name_sanitizes_text() {
         let name = |kind, text| closest_name(kind, text).map(|name| name.to_string());
         assert_eq!(name(Kind::Tool, "read_file").as_deref(), Some("read_file"));
         assert_eq!(name(Kind::Tool, "files/read file!").as_deref(), Some("files_read_file"));

@@ -229,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn version_of_normalizes_text() {
+    fn closest_version_normalizes_text() {
         let version = |text: &str| closest_version(text).map(|version| version.to_string());
         for (text, expected) in [
             ("1.2.3", "1.2.3"),

@@ -125,7 +125,7 @@ fn bad_snapshots(history: &History) -> Vec<Case> {
         ("missing part", without(1), "entities instead of 5"),
         ("doubled part", doubled, "more than the 5 entities and 0 settings announced"),
         ("edited owner", edited, "the snapshot has the digest"),
-        ("damaged document", damaged, "the document's bytes have the digest"),
+        ("damaged document", damaged, "document digest mismatch"),
         ("no beginning", without(0), "without its start"),
         ("only an end", vec![end(next)], "without its start"),
         ("two beginnings", vec![begin(next), begin(next)], "within a snapshot"),

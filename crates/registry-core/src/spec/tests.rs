@@ -193,7 +193,7 @@ fn numbers_are_range_checked() {
         [
             "composition-invalid /retry/maxAttempts: `maxAttempts` is the number 0",
             "composition-invalid /retry/backoff/exponential/maxDelayMs: \
-             the first delay 11 is above 10",
+             the first delay 11 exceeds the maximum 10",
         ]
     );
     assert_eq!(

@@ -76,7 +76,7 @@ fn broken_json_text_is_named_by_its_pointer() {
         ]
     );
     let found = document(tool(r#"{ "type": "string", "type": "object" }"#)).unwrap_err();
-    assert!(found[0].message.contains("`type` is written twice"), "{found:?}");
+    assert!(found[0].message.contains("`type` occurs twice"), "{found:?}");
     let found = document(tool("17")).unwrap_err();
     assert!(found[0].message.contains("expected a JSON Schema"), "{found:?}");
     assert!(document(tool("true")).is_ok());

@@ -211,7 +211,7 @@ fn skill_may_be_added_but_not_removed() {
     assert_eq!(breaking(&[one("1.0.0")], &[two("1.1.0")]), "");
     assert_eq!(
         breaking(&[two("1.0.0")], &[one("1.1.0")]),
-        "error[breaking-change] agent/a@1.1.0 at \"/skills\": the skill `play` of 1.0.0 is gone \
+        "error[breaking-change] agent/a@1.1.0 at \"/skills\": the skill `play` of 1.0.0 was removed \
          (register it as 2.0.0, or revert the change)"
     );
 }

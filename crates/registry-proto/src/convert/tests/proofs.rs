@@ -118,7 +118,7 @@ fn a_snapshot_entity_without_its_parts_is_refused() {
     let short = v1::SnapshotEntity { digest: Bytes::from_static(b"x"), ..good.clone() };
     assert!(refused(short).contains("this one has 1"));
     let empty = v1::SnapshotEntity { document: Bytes::new(), ..good.clone() };
-    assert!(refused(empty).contains("have the digest"));
+    assert!(refused(empty).contains("document digest mismatch"));
     let ageless = v1::SnapshotEntity { lifecycle: None, ..good };
     assert!(refused(ageless).contains("lifecycle is missing"));
 }
