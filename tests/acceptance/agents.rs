@@ -121,7 +121,7 @@ async fn abandoned_task_is_canceled_at_agent() {
         assert!(asks.contains("input-required") && asks.contains("which colour?"), "{asks}");
         eventually("the failure is logged", || async { scene.canceled() == 1 }).await;
         let late = scene.failure("patient", json!({ "text": "hurry" })).await;
-        assert!(late.contains("no result in 500 ms"), "{late}");
+        assert!(late.contains("no result within 500 ms"), "{late}");
         eventually("the failure is logged", || async { scene.canceled() == 2 }).await;
     }
 }

@@ -165,7 +165,7 @@ impl Stage {
 
 fn refused(answer: &Answer) {
     assert!(answer.is_tool_error(), "{answer:?}");
-    for part in ["is unavailable", "nothing was done", "nobody has accepted"] {
+    for part in ["is quarantined", "was not called", "has not been accepted"] {
         assert!(answer.text().contains(part), "{answer:?}");
     }
 }

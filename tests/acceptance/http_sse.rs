@@ -41,7 +41,7 @@ async fn gateway_rejects_http_sse_by_name() {
     eventually("the log names it", || async { gateway.process.stderr().contains(NAME) }).await;
     let answer = ModernClient::anonymous(&gateway.mcp_url()).call("look", json!({})).await;
     assert!(answer.is_tool_error(), "{answer:?}");
-    assert!(answer.text().contains("speaks HTTP+SSE (2024-11-05)"), "{answer:?}");
+    assert!(answer.text().contains("uses HTTP+SSE (2024-11-05)"), "{answer:?}");
 }
 
 #[test]

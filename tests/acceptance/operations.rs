@@ -248,7 +248,7 @@ async fn tool_timeout_overrides_global_timeout() {
     eventually("it is up", || async { state(&gateway, "server/fetch-server@1.2.3") == "up" }).await;
     let began = Instant::now();
     let late = fetch(&gateway, "https://example.com/").await;
-    assert!(late.is_tool_error() && late.text().contains("no result in 300 ms"), "{late:?}");
+    assert!(late.is_tool_error() && late.text().contains("no result within 300 ms"), "{late:?}");
     assert!(began.elapsed() < Duration::from_secs(10), "{:?}", began.elapsed());
     let warned = "limits.tools names fecth, which the catalog does not have";
     eventually("an unknown name is reported", || async {

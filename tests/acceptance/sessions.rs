@@ -316,7 +316,7 @@ async fn kept_responses_are_limited_per_address() {
     let (_, rest) = other.resume(&url, &event).await;
     assert!(rest.contains("\"result\""), "{}", rest.chars().take(500).collect::<String>());
     let (_, last) = one.resume(&url, &events[3]).await;
-    assert!(last.contains("at most 16 MiB of events are kept for one caller"), "{}", last.len());
+    assert!(last.contains("at most 16 MiB of events are kept per caller"), "{}", last.len());
     assert!(last.contains("that is safe"), "{last}");
     let (_, first) = one.resume(&url, &events[0]).await;
     assert!(first.contains("\"result\""), "{}", first.chars().take(500).collect::<String>());

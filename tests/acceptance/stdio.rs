@@ -201,7 +201,7 @@ async fn ambiguous_question_reaches_no_caller() {
         failures.iter().all(|failure| !failure.to_string().contains("was asked")),
         "{failures:?}"
     );
-    let is_refused = |failure: &Value| failure.to_string().contains("which of several calls");
+    let is_refused = |failure: &Value| failure.to_string().contains("several are running");
     assert!(!failures.is_empty() && failures.iter().all(is_refused), "{failures:?}");
     // The gateway has learned that the tool asks.
     assert_eq!(concurrent_calls(&gateway, "elicits_later", 20)["failures"], json!([]));

@@ -191,12 +191,12 @@ limits: { sessions: 0 }
         ("line 5: registry.validation.runtime.unknownCaller: `error`", "allow, warn, deny"),
         ("line 6: identity.trustHeaders: expected true or false", "the number 1"),
         ("line 8: targets[0].server: ` ` is not allowed", ""),
-        ("line 8: targets[0].version: expected text; put it into quotes", ""),
+        ("line 8: targets[0].version: expected text; put it in quotes", ""),
         ("line 8: targets[0].http: `not-a-url` is not a URL", ""),
-        ("line 9: targets[1]: has neither `http: URL` nor", ""),
-        ("line 10: targets[2]: has both `http` and `stdio`", ""),
-        ("line 11: colour: unknown field; here go name, tls, listen", ""),
-        ("line 12: limits.sessions: expected a whole number of at least 1", "the number 0"),
+        ("line 9: targets[1]: set `http: URL` or", ""),
+        ("line 10: targets[2]: `http` and `stdio` are both set", ""),
+        ("line 11: colour: unknown field; expected one of name, tls, listen", ""),
+        ("line 12: limits.sessions: expected an integer of at least 1", "the number 0"),
     ] {
         let hit = found.iter().any(|line| line.starts_with(start) && line.ends_with(end));
         assert!(hit, "no `{start}` in {found:#?}");
@@ -235,13 +235,13 @@ fn invalid_options_are_rejected() {
         ("registry: { source: grpcs://h:1, certFile: x }", "set both `certFile` and `keyFile`"),
         (
             "registry: { source: 'grpc://h:1' }\ntls: { certFile: x }",
-            "tls: `certFile` and `keyFile` go together",
+            "tls: set both `certFile` and `keyFile`",
         ),
         ("registry: { source: grpc://h }", "must be grpc(s)://host:port"),
         ("registry: { source: 'grpc://h:1,' }", "must be grpc(s)://host:port"),
         ("registry: { source: grpc://h:1/path }", "must be grpc(s)://host:port"),
         ("registry: { source: 'http://' }", "is not a URL"),
-        ("registry: { source: 'file://' }", "names no file"),
+        ("registry: { source: 'file://' }", "has no path"),
         ("registry: { source: 'grpc://h:1', pollInterval: 0s }", "`0s` is zero"),
         (
             "registry: { source: 'grpc://h:1', maxStaleness: { tools: 1 } }",
@@ -249,7 +249,7 @@ fn invalid_options_are_rejected() {
         ),
         (
             "registry: { source: 'grpc://h:1', maxStaleness: { lists: 1h } }",
-            "registry.maxStaleness.lists: unknown field; here go tools, readOnlyTools",
+            "registry.maxStaleness.lists: unknown field; expected one of tools, readOnlyTools",
         ),
         (
             "registry: { source: 'grpc://h:1', maxStaleness: { readOnlyTools: 1h } }",
@@ -264,7 +264,7 @@ fn invalid_options_are_rejected() {
         ("registry: { source: 'grpc://h:1' }\nvariables: { 'a-b': x }", "letters, digits"),
         (
             "registry: { source: 'grpc://h:1' }\ntargets:\n- &t { server: a, version: 1.0.0, http: 'http://h/' }\n- *t",
-            "server/a@1.0.0 has a target already",
+            "server/a@1.0.0 already has a target",
         ),
         (
             "registry: { source: 'grpc://h:1' }\ntargets: [{ server: a, version: 1.0.0, stdio: {} }]",
@@ -284,9 +284,9 @@ fn invalid_options_are_rejected() {
 #[test]
 fn stdio_rejects_unknown_fields() {
     for (child, expected) in [
-        ("command: x, arg: 5", "targets[0].stdio.arg: unknown field; here go command, args, env"),
+        ("command: x, arg: 5", "targets[0].stdio.arg: unknown field; expected one of command, args, env"),
         ("command: x, limits: { memory: 5 }", "targets[0].stdio.limits.memory: unknown field"),
-        ("command: x, limits: { openFiles: 0 }", "expected a whole number of at least 1"),
+        ("command: x, limits: { openFiles: 0 }", "expected an integer of at least 1"),
     ] {
         let text =
             format!("{DEFAULTS}\ntargets: [{{ server: a, version: 1.0.0, stdio: {{ {child} }} }}]");
@@ -358,7 +358,7 @@ fn meaningless_combinations_are_rejected() {
     }
     for name in ["", "A=B"] {
         let child = format!("stdio: {{ command: x, env: {{ '{name}': z }} }}");
-        cases.push((target(&child), "is not a name of a variable"));
+        cases.push((target(&child), "is not a valid variable name"));
     }
     for (text, expected) in cases {
         let found = parse(&text).unwrap_err().join("\n");

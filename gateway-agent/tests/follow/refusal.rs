@@ -123,7 +123,7 @@ fn bad_snapshots(history: &History) -> Vec<Case> {
         ("snapshot digest", digest(vec![7; 32]), "the snapshot has the digest"),
         ("short digest", digest(vec![7; 31]), "has 32 bytes"),
         ("missing part", without(1), "entities instead of 5"),
-        ("doubled part", doubled, "more than the 5 entities and 0 settings announced"),
+        ("doubled part", doubled, "more than the announced 5 entities and 0 settings"),
         ("edited owner", edited, "the snapshot has the digest"),
         ("damaged document", damaged, "document digest mismatch"),
         ("no beginning", without(0), "without its start"),

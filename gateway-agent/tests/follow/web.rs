@@ -83,7 +83,7 @@ async fn url_is_read_only_when_changed() {
     watching.until(|_| site.unchanged.load(Ordering::SeqCst) > seen + 1).await;
     assert_eq!(watching.status.report().state, SourceState::Rejected, "304 does not make it good");
     site.put(StatusCode::OK, "\"4\"", write_export(history.at(3)));
-    watching.refuses("it is of revision 3, but 4 is served").await;
+    watching.refuses("revision 3, but revision 4 is already served").await;
     assert_eq!(watching.cache.current().digest(), history.head().digest());
     site.put(StatusCode::OK, "\"5\"", write_export(history.at(4)));
     watching.serves(4).await;

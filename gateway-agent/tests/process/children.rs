@@ -229,5 +229,5 @@ fn guard_arguments_are_internal() {
     let output = std::process::Command::new(program).arg("guard-child").output().expect("it runs");
     assert_eq!(output.status.code(), Some(125));
     let text = String::from_utf8_lossy(&output.stderr);
-    assert!(text.contains("`guard-child` is for the gateway itself"), "{text}");
+    assert!(text.contains("`guard-child` is an internal command of the gateway"), "{text}");
 }

@@ -72,7 +72,7 @@ fn recursive_gateway_exits_with_reason() {
     assert!(String::from_utf8_lossy(&output.stdout).contains("serverInfo"));
     let read = |name: &str| fs::read_to_string(dir.path().join(name)).unwrap_or_default();
     let log = read("log");
-    assert!(log.contains("self.json starts this gateway again; remove the server"), "{log}");
+    assert!(log.contains("self.json starts this gateway recursively; remove the server"), "{log}");
     assert!(read("codes").lines().all(|code| code == "2"), "{}", read("codes"));
     assert!(read("starts").lines().count() < 20, "{}", read("starts"));
 }

@@ -101,10 +101,10 @@ fn fault(message: &Value) -> Option<String> {
 }
 
 /// Error messages for callers.
-const LATE: &str = "fetch gave no result in 2000 ms. Whether it did its work is not known.";
+const LATE: &str = "fetch returned no result within 2000 ms. Whether it did its work is unknown.";
 const BROKEN: &str =
-    "The server behind fetch broke the protocol. Whether it did its work is not known.";
-const LONG: &str = "The result of fetch is longer than 1000000 bytes and was refused.";
+    "The server behind fetch broke the protocol. Whether it did its work is unknown.";
+const LONG: &str = "The result of fetch exceeds 1000000 bytes and was discarded. Request less data.";
 
 const FAULTS: [(&str, &str); 27] = [
     ("hangs", LATE),

@@ -374,10 +374,10 @@ async fn abandoned_messages_are_limited() {
 async fn message_is_sent_once_for_any_response() {
     type Respond = fn(&Received) -> Reply;
     let answers: [(Respond, &str); 5] = [
-        (|_| Reply::Close(Vec::new()), "went away"),
+        (|_| Reply::Close(Vec::new()), "the connection closed"),
         (|_| raw_reply(200, "text/html", b"<p>"), "an unexpected media type"),
         (|_| raw_reply(500, "text/plain", b"oops"), "HTTP status 500"),
-        (|seen| seen.result(&json!({ "task": {} })), "wrong shape"),
+        (|seen| seen.result(&json!({ "task": {} })), "is malformed"),
         (|seen| seen.result(&json!({ "message": "x".repeat(70_000) })), "exceeds 65536"),
     ];
     for (answer, why) in answers {

@@ -52,10 +52,10 @@ fn invalid_entry_is_reported_at_its_line() {
         ("[{ inputValidation: warn }]", "[0].tool: missing; it names a tool"),
         ("[{ tool: a@1 }]", "[0].tool: "),
         ("[{ tool: 'a b' }]", "[0].tool: "),
-        ("[{ tool: a, inputValidation: error }]", "[0].inputValidation: `error` is none of"),
-        ("[{ tool: a, contractDrift: deny }]", "none of quarantine, warn, ignore"),
+        ("[{ tool: a, inputValidation: error }]", "[0].inputValidation: `error` is not one of"),
+        ("[{ tool: a, contractDrift: deny }]", "not one of quarantine, warn, ignore"),
         ("[{ tool: a, unknownCaller: deny }]", "[0].unknownCaller: unknown field"),
-        ("[{ tool: a }, { tool: a }]", "[1]: a has an entry already"),
+        ("[{ tool: a }, { tool: a }]", "[1]: a already has an entry"),
         ("{ tool: a }", ": expected a list"),
     ] {
         let problems = parse(&with(tools)).unwrap_err();

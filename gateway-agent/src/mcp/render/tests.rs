@@ -33,20 +33,20 @@ fn upstream_errors_state_whether_call_was_made() {
     let target = "server/internal-name@1.0.0".parse().unwrap();
     let source = "connection refused by 10.1.2.3".into();
     let rows = [
-        (gateway_upstream::Error::Unavailable { target, source }, "nothing was done"),
+        (gateway_upstream::Error::Unavailable { target, source }, "The call was not made"),
         (
             gateway_upstream::Error::Timeout {
                 phase: gateway_upstream::Phase::Connect,
                 after_ms: 5,
             },
-            "nothing was done",
+            "The call was not made",
         ),
         (
             gateway_upstream::Error::Timeout { phase: gateway_upstream::Phase::Call, after_ms: 5 },
-            "not known",
+            "is unknown",
         ),
-        (gateway_upstream::Error::TooLarge { limit_bytes: 9 }, "longer than 9 bytes"),
-        (gateway_upstream::Error::from(ProtocolViolation::Closed), "not known"),
+        (gateway_upstream::Error::TooLarge { limit_bytes: 9 }, "exceeds 9 bytes"),
+        (gateway_upstream::Error::from(ProtocolViolation::Closed), "is unknown"),
     ];
     for (error, says) in rows {
         let error = Error::Upstream(error);
@@ -123,5 +123,5 @@ fn error_texts_are_escaped() {
     let text = answer(&error, Era::Modern)["result"]["content"][0]["text"].clone();
     assert_eq!(text, "Invalid arguments for t:\n- /a\"b: line\nbreak \u{1}");
     let log = error.to_string();
-    assert_eq!(log, "the arguments break the input schema: at [/a\"b]", "no values in the log");
+    assert_eq!(log, "the arguments violate the input schema: at [/a\"b]", "no values in the log");
 }

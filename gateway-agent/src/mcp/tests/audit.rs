@@ -138,7 +138,7 @@ async fn every_outcome_has_audit_event() {
     assert!(!log.text().contains("4711"), "{}", log.text());
     assert_eq!(log.events()[4]["claimed_agent"], "ghost-agent");
     let first = &log.events()[0];
-    assert_eq!(first["error"], "the arguments break the input schema: at [/q]");
+    assert_eq!(first["error"], "the arguments violate the input schema: at [/q]");
 }
 
 #[tokio::test]
@@ -161,8 +161,8 @@ async fn subscription_is_audited_when_allowed_or_denied() {
         told.sort_by_key(|told| std::cmp::Reverse(told[0].to_string()));
         json!(told)
     };
-    let refusal = "the upstream answered with error -32002";
-    let unknown = "no such tool is registered, or none that can be served";
+    let refusal = "the upstream responded with error -32002";
+    let unknown = "the tool is not registered or cannot be served";
     let expected = json!([
         ["up+test://r", "up", "allow", "ok", null],
         ["up+test://closed", "up", "allow", "upstream-failed", refusal],

@@ -83,7 +83,7 @@ async fn unprojectable_result_is_rejected() {
         (json!({ "content": [{ "type": "text", "text": SECRET }] }), "the first text is not JSON"),
         (
             json!({ "content": [{ "type": "text", "text": SECRET }, { "type": "text", "text": "{}" }] }),
-            "is no JSON",
+            "is not JSON",
         ),
         (json!({ "taskId": SECRET, "resultType": "task" }), "broke the protocol"),
     ];

@@ -175,7 +175,7 @@ async fn caller_cannot_exhaust_upstream() {
         acceptable(|| load().0 + load().1 == 2).await;
         assert_eq!(load(), (1, 1), "half of the places is one");
         let refused = bench.call("a", "echo", json!({})).await.failure();
-        assert!(refused.contains("1 requests of this caller wait"), "{refused}");
+        assert!(refused.contains("the limit of 1 queued requests per caller"), "{refused}");
         bench.call("b", "echo", json!({ "x": 1 })).await.result()
     };
     tokio::select! {

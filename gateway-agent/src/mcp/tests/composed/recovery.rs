@@ -83,7 +83,7 @@ async fn interrupted_saga_is_compensated_once_servers_connect() {
         tokio::join!(composed.failure("slow", json!({ "x": 1 })), interrupted);
     assert_eq!(reason, "saga-failed");
     assert!(message.contains("failed at `s`; its completed steps were compensated"), "{message}");
-    assert!(message.contains("the gateway was stopped in the middle"), "{message}");
+    assert!(message.contains("the gateway stopped while the saga was running"), "{message}");
     assert_eq!(undone(&composed), [json!({ "ms": 4_000 }), json!({ "x": 1 })]);
     // Completed sagas are not compensated.
     recover_sagas(gateway);

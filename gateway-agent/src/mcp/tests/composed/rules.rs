@@ -115,7 +115,7 @@ async fn both_eras_get_result_and_steps() {
     assert_eq!(got["content"][0]["text"], "[1]");
     assert_eq!(got["_meta"]["registry/steps"]["calls"][0]["outcome"], "ok");
     let got = composed.bench.legacy(&session, "", ("tools/call", params("broken"))).await;
-    assert_eq!(got.failure(), "broken failed at its step `a`: fail failed: m");
+    assert_eq!(got.failure(), "broken failed at step `a`: fail failed: m");
     assert_eq!(got.result()["_meta"]["registry/failure"]["step"], "a");
 }
 
