@@ -36,7 +36,8 @@ fn tables(template: &str) -> String {
     let mut sections: Vec<(&str, Vec<[String; 3]>)> = Vec::new();
     let mut parents: Vec<(usize, &str)> = Vec::new();
     for line in template.lines().skip_while(|line| !line.is_empty()) {
-        if let Some(title) = line.strip_prefix("# ") {
+        let title = line.strip_prefix("# ").filter(|title| !title.starts_with(' '));
+        if let Some(title) = title {
             sections.push((title, Vec::new()));
             continue;
         }

@@ -22,7 +22,7 @@ fn described(sources: &[Source]) -> BTreeMap<String, Metric> {
             for call in scan::calls(text, &format!("describe_{kind}!(")) {
                 let (Some(first), Some(last)) = (call.first(), call.last()) else { continue };
                 // The description of a definition that `defined` reads.
-                if first.ends_with(".name") {
+                if first.starts_with('*') || first.ends_with(".name") {
                     continue;
                 }
                 let name = scan::string(first, text);
