@@ -177,7 +177,6 @@ fn changes_need_confirmation_or_a_dry_run() {
         &["transfer", "tool/fetch", "team"],
         &["compatibility", "set", "tool/fetch", "full"],
         &["token", "create", "--name", "a", "--role", "reader"],
-        &["revert", "1"],
     ] {
         let asked = registry.ctl(arguments);
         assert_eq!(asked.code, 2, "{asked:?}");

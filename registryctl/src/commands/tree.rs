@@ -5,6 +5,7 @@
 
 use std::fmt::Write as _;
 
+use registry_core::Key;
 use registry_proto::v1;
 use serde::Serialize;
 
@@ -19,8 +20,9 @@ use crate::{
 };
 
 pub(super) async fn run(session: &Session, args: &TreeArgs) -> Result<(), Failure> {
+    let key = args.entity.key()?;
     let client = session.connect().await?;
-    let (graph, revision) = fetch(&client, args).await?;
+    let (graph, revision) = fetch(&client, &key, args).await?;
     let screen = session.screen;
     if !matches!(session.globals.output, Output::Table | Output::Json) {
         let title = if args.dependents { "dependents of" } else { "dependencies of" };
@@ -42,10 +44,9 @@ pub(super) async fn run(session: &Session, args: &TreeArgs) -> Result<(), Failur
     Ok(())
 }
 
-async fn fetch(client: &Client, args: &TreeArgs) -> Result<(Graph, u64), Failure> {
-    let TreeArgs { entity, dependents, depth, limit, as_of } = args;
-    let key = entity.key()?;
-    let (keys, depth, limit) = (vec![(&key).into()], *depth, *limit);
+async fn fetch(client: &Client, key: &Key, args: &TreeArgs) -> Result<(Graph, u64), Failure> {
+    let TreeArgs { dependents, depth, limit, as_of, .. } = args;
+    let (keys, depth, limit) = (vec![key.into()], *depth, *limit);
     let at = as_of.message();
     let answer = if *dependents {
         let wanted = v1::GetDependentsRequest { keys, depth, limit, at };
