@@ -26,10 +26,11 @@ reference: ## generate docs/reference from the code
 test: lint ## all tests: lints, unit, property, store conformance, acceptance with real processes
 	./.ci/postgres
 	./.ci/python
+	./.ci/go
 	$(CARGO) build --workspace --bins
 	RUST_TEST_THREADS=$(or $(RUST_TEST_THREADS),$(TEST_THREADS)) $(CARGO) test --workspace --no-fail-fast
 
-lint: ## formatting, clippy, proto lint (if npm is installed)
+lint: ## formatting, clippy, and proto/ (needs npm)
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --workspace --all-targets -- -D warnings
 	./.ci/proto-lint

@@ -612,11 +612,13 @@ fn proto_declarations_are_documented() {
         let text = read(&path);
         let lines: Vec<_> = text.lines().map(str::trim).collect();
         for (i, line) in lines.iter().enumerate() {
-            let declares =
-                line.ends_with(';') && line.contains(" = ") && !line.starts_with("syntax")
-                    || ["message ", "enum ", "service ", "rpc ", "oneof "]
-                        .iter()
-                        .any(|word| line.starts_with(word));
+            let declares = line.ends_with(';')
+                && line.contains(" = ")
+                && !line.starts_with("syntax")
+                && !line.starts_with("option ")
+                || ["message ", "enum ", "service ", "rpc ", "oneof "]
+                    .iter()
+                    .any(|word| line.starts_with(word));
             if declares && !line.starts_with("//") && !lines[i - 1].starts_with("//") {
                 found.push(format!("{path}:{}: {line}", i + 1));
             }

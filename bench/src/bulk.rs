@@ -57,7 +57,7 @@ impl Stopwatch {
     }
 
     /// The next batch, or `None` after the time is over.
-    fn next(&self, seconds: u64) -> Option<Vec<registry_proto::v1::Change>> {
+    fn next(&self, seconds: u64) -> Option<Vec<registry_proto::v1::EntityChange>> {
         let first = self.batches * BATCH;
         (self.spent.as_secs() < seconds)
             .then(|| (first..first + BATCH).map(sample::schema).collect())
@@ -74,7 +74,7 @@ async fn apply(registry: &Registry, seconds: u64) -> f64 {
     let mut watch = Stopwatch::default();
     while let Some(batch) = watch.next(seconds) {
         let request = sample::request(batch);
-        watch.time(client.apply(request)).await.expect("accepted");
+        watch.time(client.apply_changes(request)).await.expect("accepted");
     }
     watch.rows_per_second()
 }
@@ -107,7 +107,7 @@ async fn bare_insert(database: &str, seconds: u64) -> f64 {
 fn seal(
     previous: &ChainHash,
     revision: Revision,
-    batch: Vec<registry_proto::v1::Change>,
+    batch: Vec<registry_proto::v1::EntityChange>,
 ) -> SealedCommit {
     let document = |proposed| match proposed {
         Proposed::Register(document) => document,

@@ -234,11 +234,11 @@ async fn register(registry: &Registry) {
     let mut batches = sample::registry(MOST_TOOLS);
     batches.push(sample::own());
     for batch in batches {
-        client.apply(sample::request(batch)).await.expect("accepted");
+        client.apply_changes(sample::request(batch)).await.expect("accepted");
     }
     for (name, tools) in AGENTS {
         let agent = sample::agent(name, tools);
-        client.apply(sample::request(vec![agent])).await.expect("accepted");
+        client.apply_changes(sample::request(vec![agent])).await.expect("accepted");
     }
 }
 

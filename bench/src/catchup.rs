@@ -57,7 +57,7 @@ async fn commit(registry: &Registry) {
         let mut client = channel.clone();
         async move {
             let schema = sample::schema(usize::try_from(number).expect("it fits"));
-            client.apply(sample::request(vec![schema])).await.expect("accepted");
+            client.apply_changes(sample::request(vec![schema])).await.expect("accepted");
         }
     });
     stream::iter(commits).buffer_unordered(WRITERS).collect::<()>().await;

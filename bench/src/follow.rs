@@ -124,7 +124,7 @@ impl FollowCase {
                 Some(scopes) => followers::one_in_each(scopes, number),
             };
             let sent = Instant::now();
-            client.apply(request).await.expect("accepted");
+            client.apply_changes(request).await.expect("accepted");
             followers.all_reach(number as u64, &mut latencies, sent).await;
         }
         let cpu_micros = self.micros_each(server.process.cpu_seconds() - before);
@@ -168,7 +168,8 @@ impl Follower {
     /// Opens a stream on a shared connection, from a position.
     pub(crate) async fn open(channel: Channel, position: Option<Position>) -> Self {
         let position = position.as_ref().map(Into::into);
-        let hello = v1::Hello { gateway: "bench".to_owned(), position, ..v1::Hello::default() };
+        let hello =
+            v1::ClientHello { gateway: "bench".to_owned(), position, ..v1::ClientHello::default() };
         let (requests, responses) = followers::open(channel, hello).await;
         Self { requests, responses }
     }
@@ -207,7 +208,7 @@ impl Follower {
                 Some(v1::sync_response::Message::SnapshotEnd(end)) => {
                     let Position { registry, revision, chain } = position.expect("begun");
                     let catalog = Catalog::restore(registry, revision, chain, records);
-                    assert_eq!(catalog.digest().as_bytes(), &end.digest[..], "the same catalog");
+                    assert_eq!(catalog.digest().to_string(), end.digest, "the same catalog");
                     return catalog;
                 }
                 _ => {}

@@ -27,7 +27,7 @@ pub(crate) const SHARED: usize = 100;
 /// A message of one follower with its time.
 struct Arrival {
     revision: u64,
-    chain: bytes::Bytes,
+    chain: String,
     bytes: usize,
     at: Instant,
 }
@@ -55,15 +55,15 @@ impl Followers {
     pub(crate) async fn open(
         connections: &[Channel],
         streams: usize,
-        scope: impl Fn(usize) -> Option<v1::Scope>,
+        scope: impl Fn(usize) -> Option<v1::FollowScope>,
     ) -> Self {
         let (told, mut arrivals) = mpsc::unbounded_channel::<Arrival>();
         let mut tasks = JoinSet::new();
         let follow = |number| {
-            let hello = v1::Hello {
+            let hello = v1::ClientHello {
                 gateway: format!("gateway-{number}"),
                 scope: scope(number),
-                ..v1::Hello::default()
+                ..v1::ClientHello::default()
             };
             open(connections[number % connections.len()].clone(), hello)
         };
@@ -72,8 +72,9 @@ impl Followers {
             let _: AbortHandle = tasks.spawn(run(requests, responses, told.clone()));
         }
         let mut client = RegistryServiceClient::new(connections[0].clone());
-        let request = v1::ListRequest { page_size: 1, ..v1::ListRequest::default() };
-        let head = client.list(request).await.expect("a list").into_inner().revision;
+        let request =
+            v1::ListEntitiesRequest { page_size: 1, ..v1::ListEntitiesRequest::default() };
+        let head = client.list_entities(request).await.expect("a list").into_inner().revision;
         // A shared snapshot can be older. Then commits follow.
         let mut there = 0;
         while there < streams {
@@ -105,7 +106,7 @@ pub(crate) type Responses = Streaming<v1::SyncResponse>;
 /// Opens one stream and returns its request sender and responses.
 pub(crate) async fn open(
     channel: Channel,
-    hello: v1::Hello,
+    hello: v1::ClientHello,
 ) -> (mpsc::Sender<v1::SyncRequest>, Responses) {
     let (requests, receiver) = mpsc::channel(4);
     let hello = Some(sync_request::Message::Hello(hello));
@@ -130,7 +131,7 @@ async fn run(
             }
             Some(Message::SnapshotEnd(_)) => place.take().expect("it began"),
             Some(Message::Delta(delta)) => (delta.revision, delta.chain),
-            Some(Message::Step(step)) => {
+            Some(Message::ScopeDelta(step)) => {
                 let position = step.position.expect("a position");
                 (position.revision, position.chain)
             }
@@ -150,13 +151,13 @@ pub(crate) async fn acknowledge(requests: &mpsc::Sender<v1::SyncRequest>, revisi
 }
 
 /// A scope with a unique namespace.
-pub(crate) fn scope(number: usize) -> v1::Scope {
-    let roots = v1::Roots { roots: vec![format!("team-{number}/*")] };
-    v1::Scope { scope: Some(v1::scope::Scope::Roots(roots)) }
+pub(crate) fn scope(number: usize) -> v1::FollowScope {
+    let roots = v1::ScopeRoots { roots: vec![format!("team-{number}/*")] };
+    v1::FollowScope { scope: Some(v1::follow_scope::Scope::Roots(roots)) }
 }
 
 /// A batch with one server in each namespace.
-pub(crate) fn one_in_each(namespaces: usize, version: usize) -> v1::ApplyRequest {
+pub(crate) fn one_in_each(namespaces: usize, version: usize) -> v1::ApplyChangesRequest {
     let server = |number| {
         let server = v1::Server {
             name: format!("team-{number}/server"),
@@ -165,7 +166,10 @@ pub(crate) fn one_in_each(namespaces: usize, version: usize) -> v1::ApplyRequest
             ..v1::Server::default()
         };
         let entity = v1::Entity { kind: Some(v1::entity::Kind::Server(server)) };
-        v1::Change { change: Some(v1::change::Change::Register(entity)) }
+        v1::EntityChange {
+            change: Some(v1::entity_change::Change::Register(entity)),
+            if_digest: None,
+        }
     };
     crate::sample::request((0..namespaces).map(server).collect())
 }

@@ -2,7 +2,9 @@
 
 use acceptance::Registry;
 use registry_core::Key;
-use registry_proto::v1::{self, graph_service_client::GraphServiceClient, impact_request::Plan};
+use registry_proto::v1::{
+    self, analyze_impact_request::Plan, graph_service_client::GraphServiceClient,
+};
 use tonic::transport::Channel;
 
 use crate::{
@@ -23,7 +25,7 @@ pub(crate) async fn measure(report: &mut Report, seconds: u64) {
     reads::apply_all(&registry, TOOLS).await;
     let mut changes = sample::own();
     changes.push(sample::agent("bench-agent", DECLARED + sample::OWN_TOOLS.len()));
-    registry.client().await.apply(sample::request(changes)).await.expect("accepted");
+    registry.client().await.apply_changes(sample::request(changes)).await.expect("accepted");
     let one = reads::gets(&registry, seconds, "1.0.0").await;
     report.add_alone(
         format!("exact get of {TOOLS} tools, {} clients", reads::CLIENTS),
@@ -80,27 +82,29 @@ async fn answer(mut client: GraphServiceClient<Channel>, question: Question) {
             let keys = vec![key(root)];
             let request = v1::GetDependenciesRequest { keys, ..Default::default() };
             let answer = client.get_dependencies(request).await.expect("an answer").into_inner();
-            assert!(answer.graph.expect("a graph").total > DECLARED as u64);
+            assert!(answer.graph.expect("a graph").total_count > DECLARED as u64);
         }
         Question::Retire(what) => {
             let plan = Plan::Lifecycle(v1::LifecycleState::Retired.into());
-            let request = v1::ImpactRequest {
+            let request = v1::AnalyzeImpactRequest {
                 key: Some(key(what)),
                 plan: Some(plan),
-                limit: 100,
+                max_affected: 100,
                 ..Default::default()
             };
-            client.impact(request).await.expect("an answer");
+            client.analyze_impact(request).await.expect("an answer");
         }
         Question::Resolve => {
-            let requirement = v1::Requirement {
-                kind: v1::Kind::Tool.into(),
+            let requirement = v1::VersionRequirement {
+                kind: v1::EntityKind::Tool.into(),
                 name: sample::tool_name(4_711),
                 constraint: "^1".to_owned(),
             };
-            let request =
-                v1::ResolveRequest { requirements: vec![requirement], ..Default::default() };
-            client.resolve(request).await.expect("an answer");
+            let request = v1::ResolveVersionsRequest {
+                requirements: vec![requirement],
+                ..Default::default()
+            };
+            client.resolve_versions(request).await.expect("an answer");
         }
     }
 }

@@ -60,7 +60,7 @@ async fn releases(registry: &Registry, clients: usize, seconds: u64) -> Load {
     load::run(connections, seconds, move |mut client, id| async move {
         let (number, release) = (id >> 32, id & 0xffff_ffff);
         let changes = sample::release(&format!("released-{clients}-{number}"), release);
-        client.apply(sample::request(changes)).await.expect("accepted");
+        client.apply_changes(sample::request(changes)).await.expect("accepted");
     })
     .await
 }

@@ -33,7 +33,7 @@ async fn gateway(report: &mut Report) {
     let agent = sample::agent("bench-agent", 501);
     let mut last = sample::own();
     last.push(agent);
-    registry.client().await.apply(sample::request(last)).await.expect("accepted");
+    registry.client().await.apply_changes(sample::request(last)).await.expect("accepted");
     let options = GatewayOptions {
         source: format!("grpc://{}", registry.address),
         targets: targets(501),
@@ -92,7 +92,10 @@ async fn streams(report: &mut Report) {
         let _warm = Follower::connect(&registry).await;
         let mut client = registry.client().await;
         for number in 1..=COMMITS {
-            client.apply(sample::request(vec![sample::schema(number)])).await.expect("accepted");
+            client
+                .apply_changes(sample::request(vec![sample::schema(number)]))
+                .await
+                .expect("accepted");
         }
         tokio::time::sleep(SETTLE).await;
         let before = registry.process.resident_bytes();
@@ -101,7 +104,10 @@ async fn streams(report: &mut Report) {
         tokio::time::sleep(SETTLE).await;
         let fresh = each(registry.process.resident_bytes().saturating_sub(before));
         for number in COMMITS + 1..=2 * COMMITS {
-            client.apply(sample::request(vec![sample::schema(number)])).await.expect("accepted");
+            client
+                .apply_changes(sample::request(vec![sample::schema(number)]))
+                .await
+                .expect("accepted");
             followers.all_reach(number as u64, &mut load::histogram(), Instant::now()).await;
         }
         tokio::time::sleep(SETTLE).await;

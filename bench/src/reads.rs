@@ -35,12 +35,12 @@ pub(crate) async fn gets(registry: &Registry, seconds: u64, version: &'static st
     load::run(clients, seconds, move |mut client, id| async move {
         let number = usize::try_from(id & 0xffff_ffff).unwrap_or(0) * 7919 % TOOLS;
         let key = v1::EntityKey {
-            kind: v1::Kind::Tool.into(),
+            kind: v1::EntityKind::Tool.into(),
             name: sample::tool_name(number),
             version: version.to_owned(),
         };
-        let request = v1::GetRequest { key: Some(key), ..Default::default() };
-        let answer = client.get(request).await;
+        let request = v1::GetEntityRequest { key: Some(key), ..Default::default() };
+        let answer = client.get_entity(request).await;
         assert_eq!(answer.is_ok(), version == "1.0.0", "{answer:?}");
     })
     .await
@@ -50,6 +50,6 @@ pub(crate) async fn gets(registry: &Registry, seconds: u64, version: &'static st
 pub(crate) async fn apply_all(registry: &Registry, tools: usize) {
     let mut client = registry.client().await;
     for batch in sample::registry(tools) {
-        client.apply(sample::request(batch)).await.expect("the sample is accepted");
+        client.apply_changes(sample::request(batch)).await.expect("the sample is accepted");
     }
 }

@@ -6,7 +6,7 @@ use registry_proto::v1;
 pub(crate) const TOOLS_PER_SERVER: usize = 100;
 
 /// A shared schema with some properties.
-pub(crate) fn schema(number: usize) -> v1::Change {
+pub(crate) fn schema(number: usize) -> v1::EntityChange {
     let schema = format!(
         r#"{{"type":"object","properties":{{"query":{{"type":"string","minLength":1}},"limit":{{"type":"integer","minimum":1,"maximum":100,"default":10}},"tags":{{"type":"array","items":{{"type":"string"}}}},"variant":{{"const":{number}}}}},"required":["query"]}}"#
     );
@@ -20,7 +20,7 @@ pub(crate) fn schema(number: usize) -> v1::Change {
 }
 
 /// A server with its tools.
-pub(crate) fn server(number: usize, tools: usize) -> v1::Change {
+pub(crate) fn server(number: usize, tools: usize) -> v1::EntityChange {
     let first = number * TOOLS_PER_SERVER;
     let provides = (first..tools.min(first + TOOLS_PER_SERVER))
         .map(|tool| v1::ToolProvision { tool: tool_name(tool), version: "1.0.0".to_owned() })
@@ -41,7 +41,7 @@ pub(crate) fn tool_name(number: usize) -> String {
 }
 
 /// A tool of a server, with a shared input schema.
-pub(crate) fn tool(number: usize) -> v1::Change {
+pub(crate) fn tool(number: usize) -> v1::EntityChange {
     let source = v1::ToolSource {
         server: format!("server-{}", number / TOOLS_PER_SERVER),
         server_version: "1.0.0".to_owned(),
@@ -60,7 +60,7 @@ pub(crate) fn tool(number: usize) -> v1::Change {
 }
 
 /// One release of a server and its tool, which accepts one more value than the previous release.
-pub(crate) fn release(name: &str, release: u64) -> Vec<v1::Change> {
+pub(crate) fn release(name: &str, release: u64) -> Vec<v1::EntityChange> {
     let (version, limit) = (format!("1.{release}.0"), release + 1);
     let provides = vec![v1::ToolProvision { tool: name.to_owned(), version: version.clone() }];
     let server = v1::Server {
@@ -95,7 +95,7 @@ pub(crate) const OWN_TOOLS: [(&str, &str); 2] = [
 ];
 
 /// The benchmark's server with its tools, which the demo backend runs.
-pub(crate) fn own() -> Vec<v1::Change> {
+pub(crate) fn own() -> Vec<v1::EntityChange> {
     let provision =
         |(tool, _): &(&str, _)| v1::ToolProvision { tool: (*tool).into(), version: "1.0.0".into() };
     let server = v1::Server {
@@ -125,20 +125,22 @@ pub(crate) fn own() -> Vec<v1::Change> {
 }
 
 /// An agent with this number of declared tools, including those of the benchmark's server.
-pub(crate) fn agent(name: &str, tools: usize) -> v1::Change {
+pub(crate) fn agent(name: &str, tools: usize) -> v1::EntityChange {
     let own = OWN_TOOLS.map(|(name, _)| name.to_owned());
     let names = (0..tools - own.len()).map(tool_name).chain(own);
     let depends = names
         .map(|name| v1::Dependency {
-            r#type: v1::Kind::Tool.into(),
-            name,
-            version: "1.0.0".to_owned(),
+            key: Some(v1::EntityKey {
+                kind: v1::EntityKind::Tool.into(),
+                name,
+                version: "1.0.0".to_owned(),
+            }),
             skill: None,
         })
         .collect();
     let extension = v1::AgentExtension {
         uri: "urn:agentgateway:sbom".to_owned(),
-        params: Some(v1::agent_extension::Params::Sbom(v1::Sbom { depends })),
+        params: Some(v1::agent_extension::Params::Sbom(v1::AgentDependencies { depends })),
         ..Default::default()
     };
     register(v1::entity::Kind::Agent(v1::Agent {
@@ -157,7 +159,7 @@ pub(crate) fn agent(name: &str, tools: usize) -> v1::Change {
 
 /// A registry with this number of tools in consecutive batches. Each batch has complete servers,
 /// because a server and its tools refer to each other.
-pub(crate) fn registry(tools: usize) -> Vec<Vec<v1::Change>> {
+pub(crate) fn registry(tools: usize) -> Vec<Vec<v1::EntityChange>> {
     let servers: Vec<usize> = (0..tools.div_ceil(TOOLS_PER_SERVER)).collect();
     let mut batches = vec![vec![schema(0)]];
     for group in servers.chunks(40) {
@@ -172,11 +174,11 @@ pub(crate) fn registry(tools: usize) -> Vec<Vec<v1::Change>> {
     batches
 }
 
-pub(crate) fn request(changes: Vec<v1::Change>) -> v1::ApplyRequest {
-    v1::ApplyRequest { changes, author: "bench".to_owned(), ..Default::default() }
+pub(crate) fn request(changes: Vec<v1::EntityChange>) -> v1::ApplyChangesRequest {
+    v1::ApplyChangesRequest { changes, author: "bench".to_owned(), ..Default::default() }
 }
 
-fn register(kind: v1::entity::Kind) -> v1::Change {
+fn register(kind: v1::entity::Kind) -> v1::EntityChange {
     let entity = v1::Entity { kind: Some(kind) };
-    v1::Change { change: Some(v1::change::Change::Register(entity)) }
+    v1::EntityChange { change: Some(v1::entity_change::Change::Register(entity)), if_digest: None }
 }

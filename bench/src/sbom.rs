@@ -34,14 +34,18 @@ pub(crate) async fn measure(report: &mut Report) {
         });
     }
     let begin = Instant::now();
-    let wanted = v1::WhoHasRequest {
-        kind: v1::Kind::Schema.into(),
-        name: "Query0".to_owned(),
+    let wanted = v1::FindComponentUsersRequest {
+        component: Some(v1::EntitySelector {
+            kind: v1::EntityKind::Schema.into(),
+            name: "Query0".to_owned(),
+            ..Default::default()
+        }),
         page_size: 1_000,
         ..Default::default()
     };
-    let found = big.sbom().await.who_has(wanted).await.expect("an answer").into_inner();
-    assert_eq!(found.holders.len(), 1_000);
+    let found =
+        big.sbom().await.find_component_users(wanted).await.expect("an answer").into_inner();
+    assert_eq!(found.users.len(), 1_000);
     report.add_alone(
         format!("first 1,000 of {TOOLS} holders of a schema"),
         format!("{:.0} ms", begin.elapsed().as_secs_f64() * 1000.0),

@@ -112,8 +112,8 @@ pub(crate) async fn measure(report: &mut Report, seconds: u64) {
     fill(&registry).await;
     let mut client = registry.discovery().await;
     let began = Instant::now();
-    let answer = client.search(request(1)).await.expect("an answer").into_inner();
-    assert!(answer.total > 0, "there are invoices");
+    let answer = client.search_entities(request(1)).await.expect("an answer").into_inner();
+    assert!(answer.total_count > 0, "there are invoices");
     let ready = began.elapsed();
     let one = searches(vec![client.clone()], seconds).await;
     let mut clients = Vec::new();
@@ -139,7 +139,7 @@ pub(crate) async fn measure(report: &mut Report, seconds: u64) {
 async fn searches(clients: Vec<DiscoveryServiceClient<Channel>>, seconds: u64) -> load::Load {
     load::run(clients, seconds, move |mut client, id| async move {
         let number = usize::try_from(id & 0xffff_ffff).unwrap_or(0);
-        client.search(request(number)).await.expect("an answer");
+        client.search_entities(request(number)).await.expect("an answer");
     })
     .await
 }
@@ -151,7 +151,7 @@ async fn each(report: &mut Report, mut client: DiscoveryServiceClient<Channel>) 
         let mut times = Vec::new();
         for _ in 0..21 {
             let began = Instant::now();
-            client.search(request(i)).await.expect("an answer");
+            client.search_entities(request(i)).await.expect("an answer");
             times.push(began.elapsed());
         }
         times.sort_unstable();
@@ -162,23 +162,23 @@ async fn each(report: &mut Report, mut client: DiscoveryServiceClient<Channel>) 
     report.add_alone("the slowest of these queries, median", value, "");
 }
 
-fn request(number: usize) -> v1::SearchRequest {
+fn request(number: usize) -> v1::SearchEntitiesRequest {
     let (query, tag) = QUERIES[number % QUERIES.len()];
     let tags = Some(tag.to_owned()).filter(|tag| !tag.is_empty()).into_iter().collect();
-    v1::SearchRequest { query: query.to_owned(), tags, ..Default::default() }
+    v1::SearchEntitiesRequest { query: query.to_owned(), tags, ..Default::default() }
 }
 
 async fn fill(registry: &Registry) {
     let mut client = registry.client().await;
     for mut batch in sample::registry(TOOLS) {
         for change in &mut batch {
-            if let Some(v1::change::Change::Register(entity)) = &mut change.change
+            if let Some(v1::entity_change::Change::Register(entity)) = &mut change.change
                 && let Some(Tool(tool)) = &mut entity.kind
             {
                 tell(tool);
             }
         }
-        client.apply(sample::request(batch)).await.expect("the sample is accepted");
+        client.apply_changes(sample::request(batch)).await.expect("the sample is accepted");
     }
 }
 

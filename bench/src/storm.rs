@@ -72,13 +72,13 @@ async fn told_beside(stalled: usize) -> Histogram<u64> {
     let mut latencies = load::histogram();
     for number in 1..=COMMITS {
         let sent = Instant::now();
-        client.apply(sample::request(vec![big_schema(number)])).await.expect("accepted");
+        client.apply_changes(sample::request(vec![big_schema(number)])).await.expect("accepted");
         readers.all_reach(number as u64, &mut latencies, sent).await;
     }
     latencies
 }
 
-fn big_schema(number: usize) -> v1::Change {
+fn big_schema(number: usize) -> v1::EntityChange {
     let schema = v1::Schema {
         name: format!("Big{number}"),
         version: "1.0.0".to_owned(),
@@ -86,7 +86,7 @@ fn big_schema(number: usize) -> v1::Change {
         ..v1::Schema::default()
     };
     let entity = v1::Entity { kind: Some(v1::entity::Kind::Schema(schema)) };
-    v1::Change { change: Some(v1::change::Change::Register(entity)) }
+    v1::EntityChange { change: Some(v1::entity_change::Change::Register(entity)), if_digest: None }
 }
 
 /// Latencies of concurrent readers and writers.
@@ -116,7 +116,10 @@ async fn storm(report: &mut Report) {
     let mut places = Vec::new();
     let mut client = registry.client().await;
     for number in 1..=MISSED {
-        client.apply(sample::request(vec![sample::schema(number)])).await.expect("accepted");
+        client
+            .apply_changes(sample::request(vec![sample::schema(number)]))
+            .await
+            .expect("accepted");
         places.push(place(&registry).await);
     }
     assert!(registry.process.stop().success());
@@ -176,17 +179,17 @@ async fn storm(report: &mut Report) {
 }
 
 /// The registry's position, read by a follower.
-async fn place(registry: &Registry) -> v1::Position {
+async fn place(registry: &Registry) -> v1::LogPosition {
     let (_requests, mut responses) =
-        followers::open(registry.channel().await, v1::Hello::default()).await;
+        followers::open(registry.channel().await, v1::ClientHello::default()).await;
     let mut place = None;
     while let Some(response) = responses.message().await.expect("a sound stream") {
         match response.message {
             // A shared snapshot can be older.
             Some(Message::SnapshotBegin(begin)) => place = begin.position,
-            Some(Message::Progress(v1::Progress { revision, chain, .. })) => {
+            Some(Message::Heartbeat(v1::Heartbeat { revision, chain, .. })) => {
                 let begun = place.expect("a snapshot began");
-                return v1::Position { revision, chain, ..begun };
+                return v1::LogPosition { revision, chain, ..begun };
             }
             _ => {}
         }
@@ -226,13 +229,13 @@ async fn read(mut client: Client, stop: &AtomicBool) -> (Histogram<u64>, usize) 
     let (mut latencies, mut failed) = (load::histogram(), 0);
     while !stop.load(Ordering::Relaxed) {
         let key = v1::EntityKey {
-            kind: v1::Kind::Tool.into(),
+            kind: v1::EntityKind::Tool.into(),
             name: sample::tool_name(7),
             version: "1.0.0".to_owned(),
         };
-        let request = v1::GetRequest { key: Some(key), ..v1::GetRequest::default() };
+        let request = v1::GetEntityRequest { key: Some(key), ..v1::GetEntityRequest::default() };
         let began = Instant::now();
-        failed += usize::from(client.get(request).await.is_err());
+        failed += usize::from(client.get_entity(request).await.is_err());
         load::record(&mut latencies, began.elapsed());
         sleep(Duration::from_millis(2)).await;
     }
@@ -248,7 +251,7 @@ async fn write(mut client: Client, base: usize, stop: &AtomicBool) -> (Histogram
         }
         let schema = sample::schema(1_000_000 + number);
         let began = Instant::now();
-        failed += usize::from(client.apply(sample::request(vec![schema])).await.is_err());
+        failed += usize::from(client.apply_changes(sample::request(vec![schema])).await.is_err());
         load::record(&mut latencies, began.elapsed());
         sleep(Duration::from_millis(50)).await;
     }
@@ -259,7 +262,7 @@ async fn write(mut client: Client, base: usize, stop: &AtomicBool) -> (Histogram
 struct ReconnectingFollower {
     url: String,
     number: usize,
-    position: Option<v1::Position>,
+    position: Option<v1::LogPosition>,
     head: u64,
 }
 
@@ -278,10 +281,10 @@ impl ReconnectingFollower {
         let endpoint = Channel::from_shared(self.url.clone()).expect("an address");
         let channel = endpoint.connect_timeout(PATIENCE).connect().await;
         let channel = channel.map_err(|e| Status::unavailable(e.to_string()))?;
-        let hello = v1::Hello {
+        let hello = v1::ClientHello {
             gateway: format!("gateway-{}", self.number),
             position: self.position.clone(),
-            ..v1::Hello::default()
+            ..v1::ClientHello::default()
         };
         let hello = v1::SyncRequest { message: Some(sync_request::Message::Hello(hello)) };
         let requests = futures_util::StreamExt::chain(
@@ -296,7 +299,7 @@ impl ReconnectingFollower {
         while let Some(response) = responses.message().await? {
             let revision = match response.message {
                 Some(Message::Delta(delta)) => delta.revision,
-                Some(Message::Progress(progress)) => progress.revision,
+                Some(Message::Heartbeat(heartbeat)) => heartbeat.revision,
                 Some(Message::SnapshotEnd(_)) => self.head,
                 _ => 0,
             };

@@ -44,7 +44,7 @@ async fn singles(registry: &Registry, clients: usize, seconds: u64) -> Load {
     load::run(connections, seconds, |mut client, id| async move {
         let number = usize::try_from(id).expect("64-bit");
         let change = sample::schema(number);
-        client.apply(sample::request(vec![change])).await.expect("accepted");
+        client.apply_changes(sample::request(vec![change])).await.expect("accepted");
     })
     .await
 }

@@ -5,6 +5,7 @@ use std::{env, fs, path::PathBuf};
 const FILES: &[&str] = &[
     "registry/v1/discovery.proto",
     "registry/v1/access.proto",
+    "registry/v1/common.proto",
     "registry/v1/entity.proto",
     "registry/v1/registry.proto",
     "registry/v1/audit.proto",

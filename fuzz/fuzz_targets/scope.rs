@@ -35,7 +35,7 @@ fuzz_target!(|text: &str| {
     let Ok(scope) = Scope::from_roots(&roots) else { return };
     let written: Vec<String> = scope.roots().map(ToString::to_string).collect();
     assert_eq!(Scope::from_roots(&written).as_ref(), Ok(&scope));
-    assert_eq!(convert::scope(v1::Scope::from(&scope)).as_ref(), Ok(&scope));
+    assert_eq!(convert::scope(v1::FollowScope::from(&scope)).as_ref(), Ok(&scope));
     let json = serde_json::to_string(&scope).expect("texts");
     assert_eq!(serde_json::from_str::<Scope>(&json).expect("a scope"), scope);
     for key in scope.keys(&CATALOG) {

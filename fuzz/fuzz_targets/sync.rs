@@ -10,7 +10,7 @@ use std::sync::Arc;
 use libfuzzer_sys::fuzz_target;
 use prost::Message as _;
 use registry_core::{Attestation, Catalog, Digest, Record, RegistryId, Scope, Settings, chain::Position, registry_file::{read_export, write_export}};
-use registry_proto::{convert::{self, PartStep}, v1::{self, sync_response::Message}};
+use registry_proto::{convert::{self, VerifiedScopeDelta}, v1::{self, sync_response::Message}};
 
 /// The state of a follower.
 struct FollowerState {
@@ -20,7 +20,7 @@ struct FollowerState {
 
 fn fitting(entities: &mut [v1::SnapshotEntity]) {
     for entity in entities {
-        entity.digest = Digest::compute(&entity.document).as_bytes().to_vec().into();
+        entity.digest = Digest::compute(&entity.document).to_string();
     }
 }
 
@@ -41,7 +41,7 @@ impl FollowerState {
             Message::SnapshotBegin(v1::SnapshotBegin { position, scope, .. }) => {
                 let position = Position::try_from(position?).ok()?;
                 assert_eq!(
-                    Position::try_from(v1::Position::from(&position)).as_ref(),
+                    Position::try_from(v1::LogPosition::from(&position)).as_ref(),
                     Ok(&position)
                 );
                 let scope = scope.map_or(Ok(Scope::Everything), convert::scope).ok()?;
@@ -57,7 +57,7 @@ impl FollowerState {
                 self.catalog = self.catalog.clone().with_settings(Settings::restore(settings));
             }
             Message::SnapshotEnd(v1::SnapshotEnd { digest }) => {
-                let _ = convert::digest(&digest);
+                let _ = Digest::parse(&digest);
                 let (Position { registry, revision, chain }, scope, records) =
                     self.snapshot.take()?;
                 self.catalog = Catalog::restore(registry, revision, chain, records)
@@ -66,7 +66,7 @@ impl FollowerState {
             }
             Message::Delta(mut delta) => {
                 let before = self.catalog.chain();
-                delta.chain = before.then(&delta.commit).as_bytes().to_vec().into();
+                delta.chain = before.then(&delta.commit).to_string();
                 let sealed = convert::sealed_commit(&before, delta).ok()?;
                 let again = convert::sealed_commit(&before, v1::Delta::from(&sealed));
                 assert_eq!(again.as_ref(), Ok(&sealed));
@@ -75,19 +75,20 @@ impl FollowerState {
                 assert_eq!(next.revision(), self.catalog.revision().next());
                 self.catalog = next;
             }
-            Message::Step(mut step) => {
+            Message::ScopeDelta(mut step) => {
                 fitting(&mut step.entities);
-                let PartStep { position, scope, step, content } = convert::part_step(step).ok()?;
+                let VerifiedScopeDelta { position, scope, step, content } = convert::verify_scope_delta(step).ok()?;
                 let place = (position.revision, position.chain);
                 let next = self.catalog.with_delta(place, Arc::new(scope), step)?;
                 let _ = next.content_digest() == content;
                 self.catalog = next;
             }
-            Message::Progress(v1::Progress { revision: _, chain, content, age_ms: _ }) => {
-                let _ = (convert::chain_hash(&chain), convert::digest(&content));
+            Message::Heartbeat(v1::Heartbeat { revision: _, chain, content_digest, staleness }) => {
+                let _ = (convert::chain_hash(&chain), Digest::parse(&content_digest));
+                let _ = staleness.map(convert::read_duration);
             }
-            Message::Welcome(v1::Welcome { key }) => {
-                let _ = key.parse::<registry_core::checkpoint::VerifierKey>();
+            Message::ServerHello(v1::ServerHello { verifier_key }) => {
+                let _ = verifier_key.parse::<registry_core::checkpoint::VerifierKey>();
             }
         }
         Some(())

@@ -15,7 +15,7 @@ use registry_follow::{
 };
 use registry_proto::{
     convert,
-    v1::{Ack, Hello, SyncRequest, SyncResponse, sync_request::Message},
+    v1::{Ack, ClientHello, SyncRequest, SyncResponse, sync_request::Message},
 };
 use tokio::sync::watch;
 
@@ -57,7 +57,7 @@ struct GatewayFollower {
 }
 
 impl Follow for GatewayFollower {
-    fn hello(&mut self) -> Hello {
+    fn hello(&mut self) -> ClientHello {
         let wanted = self.scope.borrow_and_update().clone();
         self.incoming = Incoming::new(self.feed.cache.clone(), self.feed.catalog_verifier.clone());
         self.incoming.asked_for(wanted.clone());
@@ -68,14 +68,14 @@ impl Follow for GatewayFollower {
         // scope only.
         let is_of_use = self.feed.cache.has_catalog() && (has_all || !wants_all);
         let is_wanted = is_of_use && !has_all && **held.scope() == wanted;
-        let content = is_wanted.then(|| held.content_digest().as_bytes().to_vec());
-        Hello {
+        let content = is_wanted.then(|| held.content_digest().to_string());
+        ClientHello {
             gateway: self.name.clone(),
             gateway_version: env!("CARGO_PKG_VERSION").to_owned(),
             scope: (!wants_all).then(|| (&wanted).into()),
             position: is_of_use.then(|| (&Position::of_catalog(&held)).into()),
-            content: content.unwrap_or_default().into(),
-            ..Hello::default()
+            content_digest: content.unwrap_or_default(),
+            ..ClientHello::default()
         }
     }
 

@@ -72,17 +72,17 @@ impl Caller {
             wanted: batch.wanted(),
             settings: settings.clone().map(as_written).collect(),
         };
-        let message = v1::ApplyRequest {
+        let message = v1::ApplyChangesRequest {
             changes: batch.proposed.iter().map(Into::into).collect(),
             author: AUTHOR.to_owned(),
-            request_id: id.clone(),
+            request_id: id.clone().unwrap_or_default(),
             base_revision: *base,
             settings: settings.map(Into::into).collect(),
             ..Default::default()
         };
         self.call(server, request, async |mut client| {
-            let v1::ApplyResponse { revision, committed, .. } =
-                client.apply(message).await?.into_inner();
+            let v1::ApplyChangesResponse { revision, committed, .. } =
+                client.apply_changes(message).await?.into_inner();
             Ok(Answer::Applied { revision, committed })
         })
         .await
@@ -90,22 +90,30 @@ impl Caller {
 
     pub(crate) async fn get(&mut self, server: usize, key: &Key) -> Answer {
         let request = Request::Get { key: key.to_string() };
-        let message = v1::GetRequest { key: Some(key.into()), include_document: true, at: None };
+        let message = v1::GetEntityRequest {
+            key: Some(key.into()),
+            include_document: true,
+            ..Default::default()
+        };
         self.call(server, request, async |mut client| {
-            let v1::GetResponse { record, revision } = client.get(message).await?.into_inner();
+            let v1::GetEntityResponse { record, revision } =
+                client.get_entity(message).await?.into_inner();
             Ok(Answer::Found { revision, entity: entity(&read(record.unwrap_or_default())?) })
         })
         .await
     }
 
     pub(crate) async fn list(&mut self, server: usize) -> Answer {
-        let mut message =
-            v1::ListRequest { page_size: 1_000, include_document: true, ..Default::default() };
+        let mut message = v1::ListEntitiesRequest {
+            page_size: 1_000,
+            include_document: true,
+            ..Default::default()
+        };
         self.call(server, Request::List {}, async |mut client| {
             let (mut all, mut of) = (Vec::new(), None);
             loop {
-                let v1::ListResponse { records, revision, next_page_token } =
-                    client.list(message.clone()).await?.into_inner();
+                let v1::ListEntitiesResponse { records, revision, next_page_token } =
+                    client.list_entities(message.clone()).await?.into_inner();
                 // Pages of different revisions are not one list.
                 if *of.get_or_insert(revision) != revision {
                     return Err(Status::unknown("the pages have different revisions"));
@@ -124,8 +132,8 @@ impl Caller {
 
     /// The revision of a server, not recorded in the history.
     pub(crate) async fn revision(&mut self, server: usize) -> Option<u64> {
-        let request = v1::ListRequest { page_size: 1, ..Default::default() };
-        let listed = self.client(server).list(request).await;
+        let request = v1::ListEntitiesRequest { page_size: 1, ..Default::default() };
+        let listed = self.client(server).list_entities(request).await;
         if listed.is_err() {
             self.clients[server] = None;
         }

@@ -6,7 +6,7 @@ use std::{sync::Arc, time::Duration};
 use history_check::Event;
 use registry_core::{Catalog, Scope, chain::Position};
 use registry_proto::v1::{
-    Ack, Hello, SyncRequest, SyncResponse, sync_request::Message,
+    Ack, ClientHello, FollowMode, SyncRequest, SyncResponse, sync_request::Message,
     sync_service_client::SyncServiceClient,
 };
 use tokio::{
@@ -68,7 +68,7 @@ impl Follower {
                 server,
                 scope: roots(&scope),
                 position: hello.position.as_ref().map(|position| position.revision),
-                content: !hello.content.is_empty(),
+                content: !hello.content_digest.is_empty(),
                 resumes: hello.position.as_ref().and(resumed.as_ref()).map(|(line, _)| *line),
             },
         );
@@ -111,29 +111,30 @@ impl Follower {
         Scope::from_roots(&chosen).expect("roots")
     }
 
-    fn hello(&mut self, scope: &Scope, resumed: Option<&(u64, Catalog)>) -> Hello {
+    fn hello(&mut self, scope: &Scope, resumed: Option<&(u64, Catalog)>) -> ClientHello {
         let held = resumed.map(|(_, catalog)| catalog);
         let wants_all = *scope == Scope::Everything;
         // A partial state cannot become complete, and content counts only for its own scope.
         let is_of_use = |held: &&Catalog| !wants_all || **held.scope() == Scope::Everything;
         let held = held.filter(is_of_use);
         let same = held.filter(|held| !wants_all && **held.scope() == *scope);
-        let content = same.map(|held| held.content_digest().as_bytes().to_vec());
-        Hello {
+        let content = same.map(|held| held.content_digest().to_string());
+        let is_observer = self.rng.chance(30);
+        let mode = if is_observer { FollowMode::Observer } else { FollowMode::Gateway };
+        ClientHello {
             gateway: self.who.clone(),
             gateway_version: "0".to_owned(),
             scope: (!wants_all).then(|| scope.into()),
             position: held.map(|held| (&Position::of_catalog(held)).into()),
-            content: content.unwrap_or_default().into(),
-            observer: self.rng.chance(30),
-            ..Hello::default()
+            content_digest: content.unwrap_or_default(),
+            mode: mode.into(),
         }
     }
 
     async fn open(
         &self,
         server: usize,
-        hello: Hello,
+        hello: ClientHello,
         window: Option<u32>,
     ) -> Result<(Answers, Streaming<SyncResponse>), Status> {
         let address = &self.servers[server].links.streams.address;

@@ -8,9 +8,9 @@ use registry_core::{
     setting::SelectorSettings,
 };
 use registry_proto::{
-    convert::{self, chain_hash, part_step, sealed_commit},
+    convert::{self, chain_hash, sealed_commit, verify_scope_delta},
     v1::{
-        Delta, Progress, SnapshotBegin, SnapshotChunk, SnapshotEnd, Step, SyncResponse,
+        Delta, Heartbeat, ScopeDelta, SnapshotBegin, SnapshotChunk, SnapshotEnd, SyncResponse,
         sync_response::Message,
     },
 };
@@ -55,8 +55,8 @@ impl FollowerState {
             }
             (Message::SnapshotEnd(end), Some(snapshot)) => self.end(snapshot, &end).map(Some),
             (Message::Delta(delta), None) => self.delta(delta).map(Some),
-            (Message::Step(step), None) => self.step(step).map(Some),
-            (Message::Progress(progress), None) => self.progress(&progress).map(Some),
+            (Message::ScopeDelta(delta), None) => self.scope_delta(delta).map(Some),
+            (Message::Heartbeat(heartbeat), None) => self.heartbeat(&heartbeat).map(Some),
             (_, Some(_)) => Err("another message in the middle of a snapshot".to_owned()),
             (_, None) => Err("a part of a snapshot that did not begin".to_owned()),
         }
@@ -93,7 +93,7 @@ impl FollowerState {
             Catalog::restore(position.registry, position.revision, position.chain, records)
                 .with_settings(Settings::restore(sets))
                 .with_scope(Arc::new(scope));
-        if catalog.digest().as_bytes().as_slice() != &end.digest[..] {
+        if catalog.digest().to_string() != end.digest {
             return Err("the snapshot does not match its digest".to_owned());
         }
         let told = HistoryMessage::Snapshot {
@@ -122,12 +122,12 @@ impl FollowerState {
         })
     }
 
-    fn step(&mut self, step: Step) -> Result<HistoryMessage, Refusal> {
+    fn scope_delta(&mut self, step: ScopeDelta) -> Result<HistoryMessage, Refusal> {
         let held = self.held()?;
         if **held.scope() == Scope::Everything {
             return Err("a step of a scope for a complete state".to_owned());
         }
-        let step = part_step(step).map_err(|e| e.to_string())?;
+        let step = verify_scope_delta(step).map_err(|e| e.to_string())?;
         self.not_back(&step.position)?;
         let (revision, chain) = (step.position.revision, step.position.chain);
         let told = HistoryMessage::Step {
@@ -146,18 +146,18 @@ impl FollowerState {
         Ok(told)
     }
 
-    fn progress(&mut self, progress: &Progress) -> Result<HistoryMessage, Refusal> {
+    fn heartbeat(&mut self, heartbeat: &Heartbeat) -> Result<HistoryMessage, Refusal> {
         let held = self.held()?;
-        let revision = Revision(progress.revision);
-        let chain = chain_hash(&progress.chain).map_err(|e| e.to_string())?;
+        let revision = Revision(heartbeat.revision);
+        let chain = chain_hash(&heartbeat.chain).map_err(|e| e.to_string())?;
         let is_whole = **held.scope() == Scope::Everything;
         let is_here = revision == held.revision() && chain == held.chain();
         let is_later = !is_whole && revision > held.revision();
         if !is_here && !is_later {
             return Err(format!("progress to revision {revision} at revision {}", held.revision()));
         }
-        let content = &progress.content;
-        if !content.is_empty() && content != held.content_digest().as_bytes().as_slice() {
+        let content = &heartbeat.content_digest;
+        if !content.is_empty() && *content != held.content_digest().to_string() {
             return Err(format!("progress to revision {revision} with other content"));
         }
         self.catalog = Some(held.at(revision, chain));

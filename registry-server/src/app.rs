@@ -1,10 +1,11 @@
-//! The use cases, one a file, and what they share.
+//! The use cases, one per file, and their shared types.
 
 pub mod apply;
 pub mod audit;
 pub mod blame;
 pub mod catalogs;
 pub mod compare;
+pub mod component_users;
 pub mod copy;
 pub mod export;
 pub mod gateways;
@@ -19,7 +20,6 @@ pub mod search;
 pub mod settings;
 pub mod tokens;
 pub mod turns;
-pub mod who_has;
 
 use std::sync::Arc;
 
@@ -60,11 +60,11 @@ pub struct App {
     pub auditor: audit::Auditor,
     /// The exported catalog.
     pub export: export::Export,
-    /// The last requested holders of a component.
-    pub holders: who_has::Recent,
-    /// Turns at writing bills of materials.
+    /// The last requested users of a component.
+    pub component_users: component_users::Recent,
+    /// Slots for writing bills of materials.
     pub sboms: Turns,
-    /// Turns at validating documents of the MCP registry API.
+    /// Slots for validating documents of the MCP registry API.
     pub validations: Turns,
     /// The namespace of MCP servers without one in the MCP registry API.
     pub namespace: Namespace,

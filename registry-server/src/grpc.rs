@@ -1,6 +1,20 @@
-//! The gRPC surface: each handler decodes, calls one use case and encodes.
+//! The gRPC surface: each handler decodes a request, calls one use case and encodes the response.
 //!
-//! Generated types and `tonic::Status` stay in here.
+//! Other modules use neither generated types nor `tonic::Status`.
+
+/// Takes the page fields out of a request. What remains must be equal on all pages, so `min_revision` is taken
+/// out before.
+macro_rules! page_request {
+    ($method:literal, $request:ident) => {
+        page_request!($method, $request, $crate::app::page::size)
+    };
+    ($method:literal, $request:ident, $size:path) => {{
+        let size = $size(std::mem::take(&mut $request.page_size))?;
+        let token = std::mem::take(&mut $request.page_token);
+        let query = prost::Message::encode_to_vec(&$request);
+        $crate::app::page::PageRequest::new(size, token, $method, &query)
+    }};
+}
 
 mod access;
 mod audit;
@@ -23,6 +37,7 @@ mod sync;
 use std::{sync::Arc, time::Duration};
 
 use axum::Router;
+use registry_core::Revision;
 use registry_proto::{
     FILE_DESCRIPTOR_SET,
     v1::{
@@ -39,10 +54,10 @@ use crate::app::App;
 
 pub use status::{denied, panicked, unimplemented};
 
-/// Largest request about tokens.
+/// The maximum size of a request of `AccessService`.
 const ACCESS_REQUEST_BYTES: usize = 64 << 10;
 
-/// The names under which health is asked for; the empty one is the whole server.
+/// The services of health checks; the empty name is the whole server.
 const SERVICES: &[&str] = &[
     "",
     "registry.v1.RegistryService",
@@ -58,21 +73,30 @@ const SERVICES: &[&str] = &[
 /// Limits of requests.
 #[derive(Debug, Clone, Copy)]
 pub struct Limits {
-    /// Most bytes of one message, other than a message of Sync.
+    /// The maximum size of a message, except messages of Sync.
     pub message_bytes: usize,
-    /// Most bytes of all requests that have not arrived completely.
+    /// The maximum size of all incomplete requests together.
     pub buffered_bytes: usize,
-    /// Longest that one request other than Sync may take.
+    /// The timeout of a request other than Sync.
     pub request_timeout: Duration,
 }
 
-/// What the services work on; each implements its own trait for it.
+/// Implements the services.
 #[derive(Clone)]
 struct Service {
     app: Arc<App>,
+    /// The limit on the size of a message.
+    message_bytes: usize,
 }
 
-/// A service whose messages are bounded both ways and compressed for who asks for it.
+impl Service {
+    /// Waits until this server has applied the minimum revision of a request.
+    async fn reach(&self, min_revision: u64) -> Result<(), tonic::Status> {
+        Ok(self.app.catalogs.reach(Revision(min_revision)).await?)
+    }
+}
+
+/// A service with bounded messages that compresses responses if the client accepts gzip.
 macro_rules! bounded {
     ($limit:expr, $service:expr) => {
         $service
@@ -83,13 +107,13 @@ macro_rules! bounded {
     };
 }
 
-/// The routes of all services.
+/// Routes all services.
 pub async fn router(
     app: &Arc<App>,
     limits: Limits,
 ) -> Result<(Router, Health), tonic_reflection::server::Error> {
     let Limits { message_bytes: limit, buffered_bytes, request_timeout } = limits;
-    let service = Service { app: app.clone() };
+    let service = Service { app: app.clone(), message_bytes: limit };
     let registry = bounded!(limit, RegistryServiceServer::new(service.clone()));
     let history = bounded!(limit, HistoryServiceServer::new(service.clone()));
     let audit = bounded!(limit, AuditServiceServer::new(audit::Service::new(app.clone())));
@@ -121,21 +145,22 @@ fn reflection() -> tonic_reflection::server::Builder<'static> {
     tonic_reflection::server::Builder::configure()
         .register_encoded_file_descriptor_set(FILE_DESCRIPTOR_SET)
         .register_encoded_file_descriptor_set(tonic_health::pb::FILE_DESCRIPTOR_SET)
+        .register_encoded_file_descriptor_set(tonic_types::pb::FILE_DESCRIPTOR_SET)
 }
 
-/// What gRPC health checks are told.
+/// Sets the results of gRPC health checks.
 #[derive(Clone)]
 pub struct Health {
     reporter: HealthReporter,
 }
 
 impl Health {
-    /// Says that the server is about to stop.
+    /// Reports that the server drains.
     pub async fn drain(&self) {
         self.set(ServingStatus::NotServing).await;
     }
 
-    /// Ends the streams of those who watch, which would keep their connections open.
+    /// Ends the streams of watchers, which would keep their connections open.
     pub async fn close(&self) {
         let mut reporter = self.reporter.clone();
         for service in SERVICES.iter().copied() {

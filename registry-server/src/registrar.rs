@@ -20,7 +20,7 @@ mod writer;
 use std::{sync::Arc, time::Duration};
 
 use registry_core::{
-    Catalog, Diagnostic, Origin, Revision, SettingChange, Timestamp, limits,
+    Catalog, Diagnostic, Digest, Key, Origin, Revision, SettingChange, Timestamp, limits,
     rules::{self, Author, Plan, Proposed},
 };
 use tokio::{
@@ -66,10 +66,33 @@ pub struct Submission {
     pub request_id: Option<String>,
     /// Required revision of the registry; a mismatch rejects the batch.
     pub base_revision: Option<Revision>,
+    /// The preconditions of the changes, in their order. Empty: none.
+    pub preconditions: Vec<Precondition>,
 }
 
+/// The digest that the registered document of a change's key must have. The inner `None`: the key must not be
+/// registered. The outer `None`: no precondition.
+pub type Precondition = Option<Option<Digest>>;
+
 impl Submission {
-    /// Computes the effect on a catalog and checks the permissions of the author.
+    /// Checks the preconditions of the batch and of its changes.
+    pub fn check_preconditions(&self, catalog: &Catalog) -> Result<(), Error> {
+        let current = catalog.revision();
+        if let Some(wanted) = self.base_revision.filter(|wanted| *wanted != current) {
+            return Err(Error::BaseRevision { wanted, current });
+        }
+        for (index, (change, wanted)) in self.batch.iter().zip(&self.preconditions).enumerate() {
+            let Some(wanted) = *wanted else { continue };
+            let actual = catalog.find(change.key()).map(|record| record.document.digest());
+            if actual != wanted {
+                let key = change.key().clone();
+                return Err(Error::DigestMismatch { index, key, actual });
+            }
+        }
+        Ok(())
+    }
+
+    /// Decides what it would do to a catalog, and whether its author may.
     pub fn plan(&self, catalog: &Catalog) -> Plan {
         #[cfg(test)]
         assert!(self.message != PANICS, "a defect");
@@ -117,7 +140,7 @@ pub enum Error {
     /// Validation errors.
     #[error("the batch is invalid: {}", summary(.0))]
     Refused(Vec<Diagnostic>),
-    /// A base revision other than the current revision.
+    /// The registry is not where the caller believes.
     #[error("base_revision is {wanted} but the registry is at revision {current}")]
     BaseRevision {
         /// Required revision.
@@ -125,10 +148,18 @@ pub enum Error {
         /// Current revision.
         current: Revision,
     },
-    /// A request id of another batch.
-    #[error(
-        "request_id `{request_id}` was already used for another request, in revision {revision}"
-    )]
+    /// The precondition of a change does not hold.
+    #[error("changes[{index}]: if_digest does not match: {key} {}", registered(.actual.as_ref()))]
+    DigestMismatch {
+        /// The index of the change.
+        index: usize,
+        /// Its key.
+        key: Key,
+        /// The digest of the registered document; `None`: not registered.
+        actual: Option<Digest>,
+    },
+    /// The request id belongs to another batch of the same author.
+    #[error("the request id `{request_id}` was used for another request in revision {revision}")]
     RequestIdReused {
         /// The request id.
         request_id: String,
@@ -164,6 +195,10 @@ pub enum Error {
     /// A defect of the server.
     #[error("internal error: {0}")]
     Internal(String),
+}
+
+fn registered(digest: Option<&Digest>) -> String {
+    digest.map_or("is not registered".to_owned(), |digest| format!("has the digest {digest}"))
 }
 
 fn summary(diagnostics: &[Diagnostic]) -> String {

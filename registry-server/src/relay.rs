@@ -126,6 +126,11 @@ impl Relay {
         &self.key
     }
 
+    /// The time since the upstream last confirmed the state of this relay. `Duration::MAX`: never.
+    pub fn age(&self) -> Duration {
+        self.contact.age()
+    }
+
     /// Addresses of the registry, for display.
     pub fn upstream(&self) -> String {
         self.follower.addresses.join(",")

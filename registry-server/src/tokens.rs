@@ -14,7 +14,7 @@ use registry_server::{
     Config,
     access::{Issued, NewToken, Principal, Scopes, Tokens},
     app::{
-        page::Page,
+        page::{Page, PageRequest},
         tokens::{self, Error},
     },
     clock::{Clock as _, SystemClock},
@@ -89,7 +89,10 @@ async fn is_first(store: &Store) -> Result<bool, store::Error> {
 async fn all_pages(store: &Store, which: TokenFilter) -> Result<Vec<StoredToken>, Error> {
     let (mut all, mut next) = (Vec::new(), String::new());
     loop {
-        let Page { items, next_page_token } = tokens::list(store, which, PAGE, &next).await?;
+        let Page { items, next_page_token } = {
+            let page = PageRequest::new(PAGE, next, "ListTokens", &[]);
+            tokens::list(store, which, &page).await?
+        };
         all.extend(items);
         if next_page_token.is_empty() {
             return Ok(all);

@@ -33,7 +33,7 @@ const ANSWER_BYTES: usize = 64 << 20;
 /// Timeout of a call.
 const CALL_TIMEOUT: Duration = Duration::from_mins(1);
 /// Page size of entities and commits.
-pub(crate) const PAGE_SIZE: u32 = 500;
+pub(crate) const PAGE_SIZE: i32 = 500;
 
 /// A server of the registry.
 #[derive(Debug)]
@@ -135,14 +135,14 @@ impl Client {
     }
 
     async fn registry_id(&self) -> Result<String, Failure> {
-        let kind = v1::Kind::Tool.into();
-        let whatever = v1::Requirement { kind, name: "any".to_owned(), ..Default::default() };
-        let asked = v1::ResolveRequest {
-            requirements: vec![whatever],
-            partial: true,
-            ..Default::default()
-        };
-        Ok(self.answer(self.graph().resolve(request(asked))).await?.registry_id)
+        Ok(self.position().await?.registry_id)
+    }
+
+    /// The id and the revision of the registry.
+    async fn position(&self) -> Result<v1::LogPosition, Failure> {
+        let call = request(v1::GetRegistryInfoRequest::default());
+        let info = self.answer(self.registry().get_registry_info(call)).await?;
+        info.head.ok_or_else(|| Failure::invalid_response("the position is missing"))
     }
 
     fn address(&self) -> &Address {
@@ -188,8 +188,7 @@ impl Client {
 
     /// The current revision.
     pub(crate) async fn head(&self) -> Result<Revision, Failure> {
-        let one = request(v1::ListRequest { page_size: 1, ..Default::default() });
-        Ok(Revision(self.answer(self.registry().list(one)).await?.revision))
+        Ok(Revision(self.position().await?.revision))
     }
 
     /// The response of a call.

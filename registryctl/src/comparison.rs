@@ -81,9 +81,9 @@ impl From<&ReplacementComparison> for ComparisonView {
     }
 }
 
-impl From<v1::Comparison> for ComparisonView {
-    fn from(comparison: v1::Comparison) -> Self {
-        let v1::Comparison { compatibility, differences, doubts } = comparison;
+impl From<v1::VersionComparison> for ComparisonView {
+    fn from(comparison: v1::VersionComparison) -> Self {
+        let v1::VersionComparison { compatibility, differences, undecided_checks } = comparison;
         let outcome = match v1::Compatibility::try_from(compatibility) {
             Ok(v1::Compatibility::Identical) => "identical",
             Ok(v1::Compatibility::Compatible) => "compatible",
@@ -96,19 +96,19 @@ impl From<v1::Comparison> for ComparisonView {
                 keyword,
                 pointer,
                 instance,
-                refused_by_old,
+                rejected_by_old,
                 message,
-                elsewhere,
+                referenced_location: elsewhere,
             } = difference;
             let instance = instance.and_then(|text| serde_json::from_str(&text).ok());
-            let rejected_by = rejected_by(refused_by_old);
+            let rejected_by = rejected_by(rejected_by_old);
             DifferenceView { keyword, pointer, elsewhere, instance, rejected_by, message }
         };
-        let doubt = |v1::SchemaDoubt { pointer, reason }| DoubtView { pointer, reason };
+        let doubt = |v1::UndecidedCheck { pointer, reason }| DoubtView { pointer, reason };
         Self {
             outcome,
             differences: differences.into_iter().map(difference).collect(),
-            doubts: doubts.into_iter().map(doubt).collect(),
+            doubts: undecided_checks.into_iter().map(doubt).collect(),
         }
     }
 }

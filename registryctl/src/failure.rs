@@ -87,7 +87,7 @@ pub(crate) enum Failure {
 const TRANSIENT: [&str; 8] = [
     "CONTENTION",
     "DRAINING",
-    "INTAKE_FULL",
+    "REQUEST_MEMORY_LIMIT",
     "OUTCOME_UNKNOWN",
     "RATE_LIMITED",
     "SLOW_READER",
@@ -96,7 +96,7 @@ const TRANSIENT: [&str; 8] = [
 ];
 
 /// The registry's reasons that concern one server only.
-const OF_ONE_SERVER: [&str; 3] = ["DATABASE_NEWER", "DATABASE_UNAVAILABLE", "READ_ONLY"];
+const OF_ONE_SERVER: [&str; 3] = ["DATABASE_SCHEMA_TOO_NEW", "DATABASE_UNAVAILABLE", "READ_ONLY"];
 
 impl From<Unreadable> for Failure {
     fn from(Unreadable { path, reason }: Unreadable) -> Self {

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use registry_core::{
-    Attestation, Catalog, Record, Revision, SealedCommit, Selector, Settings, chain::Position,
-    setting::SelectorSettings,
+    Attestation, Catalog, Digest, Record, Revision, SealedCommit, Selector, Settings,
+    chain::Position, setting::SelectorSettings,
 };
 use registry_follow::Stream;
 use registry_proto::{
@@ -29,12 +29,12 @@ pub(crate) struct Follower {
 impl Follower {
     /// Opens a stream for the whole registry, after a position or with a snapshot.
     pub(crate) async fn open(client: &Client, from: Option<&Position>) -> Result<Self, Failure> {
-        let hello = v1::Hello {
+        let hello = v1::ClientHello {
             gateway: "registryctl".to_owned(),
             gateway_version: env!("CARGO_PKG_VERSION").to_owned(),
             scope: None,
-            observer: true,
-            position: from.map(v1::Position::from),
+            mode: v1::FollowMode::Observer.into(),
+            position: from.map(v1::LogPosition::from),
             ..Default::default()
         };
         let stream = Stream::open(client.stream_channel(), None, hello).await;
@@ -92,7 +92,7 @@ impl Follower {
                     progress.advance(1);
                 }
                 // A heartbeat: its signature is about the current state.
-                sync_response::Message::Progress(_) => {}
+                sync_response::Message::Heartbeat(_) => {}
                 _ => return Err(Failure::invalid_response("the stream has a second snapshot")),
             }
             catalog = catalog.with_attestation(attestation);
@@ -105,9 +105,9 @@ impl Follower {
         let (sync_response::Message::SnapshotBegin(begin), _) = self.next_in_time().await? else {
             return Err(Failure::invalid_response("the stream does not begin with a snapshot"));
         };
-        let v1::SnapshotBegin { position, entities, settings, .. } = begin;
+        let v1::SnapshotBegin { position, entity_count, setting_count, .. } = begin;
         let position = read_position(position)?;
-        let progress = Progress::bar("receiving", entities);
+        let progress = Progress::bar("receiving", entity_count);
         let (mut records, mut sets) = (Vec::new(), Vec::new());
         let (digest, attestation) = loop {
             let (message, attestation) = self.next_in_time().await?;
@@ -124,7 +124,7 @@ impl Follower {
                 _ => return Err(Failure::invalid_response("a snapshot has an unexpected message")),
             }
         };
-        if (records.len() as u64, sets.len() as u64) != (entities, settings) {
+        if (records.len() as u64, sets.len() as u64) != (entity_count, setting_count) {
             return Err(Failure::invalid_response("the snapshot is incomplete"));
         }
         Ok(restore(position, sets, records, &digest)?.with_attestation(attestation))
@@ -144,12 +144,12 @@ pub(crate) fn restore(
     Position { registry, revision, chain }: Position,
     settings: Vec<(Selector, SelectorSettings)>,
     records: Vec<Record>,
-    digest: &[u8],
+    digest: &str,
 ) -> Result<Catalog, Failure> {
     let received = records.len();
     let settings = Settings::restore(settings);
     let catalog = Catalog::restore(registry, revision, chain, records).with_settings(settings);
-    let expected = convert::digest(digest).ok();
+    let expected = Digest::parse(digest).ok();
     // The catalog drops duplicate keys.
     if expected != Some(catalog.digest()) || catalog.len() != received {
         return Err(Failure::invalid_response("the digest of the snapshot is wrong"));
@@ -158,7 +158,7 @@ pub(crate) fn restore(
 }
 
 /// Converts the position of a snapshot.
-pub(crate) fn read_position(position: Option<v1::Position>) -> Result<Position, Failure> {
+pub(crate) fn read_position(position: Option<v1::LogPosition>) -> Result<Position, Failure> {
     position
         .ok_or(convert::InvalidPosition::Missing)
         .and_then(Position::try_from)

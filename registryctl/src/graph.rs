@@ -27,7 +27,7 @@ impl Node {
 
 impl From<v1::GraphNode> for Node {
     fn from(node: v1::GraphNode) -> Self {
-        let v1::GraphNode { key, digest, lifecycle, owner } = node;
+        let v1::GraphNode { key, digest, lifecycle, owner, depth: _ } = node;
         let lifecycle = convert::state(lifecycle).map_or("unknown", LifecycleState::as_str);
         Self { key: key.unwrap_or_default().into(), digest, lifecycle, owner }
     }
@@ -53,9 +53,9 @@ pub(crate) struct Edge {
     pub(crate) relation: &'static str,
 }
 
-impl From<v1::Graph> for Graph {
-    fn from(graph: v1::Graph) -> Self {
-        let v1::Graph { nodes, depths, edges, total, truncated } = graph;
+impl From<v1::DependencyGraph> for Graph {
+    fn from(graph: v1::DependencyGraph) -> Self {
+        let v1::DependencyGraph { nodes, edges, total_count: total, truncated } = graph;
         let position =
             |number: u32| usize::try_from(number).ok().filter(|position| *position < nodes.len());
         let edge = |v1::GraphEdge { from, to, relation }| {
@@ -63,17 +63,18 @@ impl From<v1::Graph> for Graph {
             Some(Edge { from, to, relation: relation_text(relation) })
         };
         let edges = edges.into_iter().filter_map(edge).collect();
+        let depths = nodes.iter().map(|node| node.depth).collect();
         let nodes = nodes.into_iter().map(Node::from).collect();
         Self { nodes, depths, edges, total, truncated }
     }
 }
 
 fn relation_text(number: i32) -> &'static str {
-    match v1::Relation::try_from(number) {
-        Ok(v1::Relation::Source) => "source",
-        Ok(v1::Relation::Depends) => "depends",
-        Ok(v1::Relation::Schema) => "schema",
-        Ok(v1::Relation::Unspecified) | Err(_) => "unknown",
+    match v1::DependencyRelation::try_from(number) {
+        Ok(v1::DependencyRelation::Source) => "source",
+        Ok(v1::DependencyRelation::Declared) => "depends",
+        Ok(v1::DependencyRelation::Schema) => "schema",
+        Ok(v1::DependencyRelation::Unspecified) | Err(_) => "unknown",
     }
 }
 
@@ -86,9 +87,9 @@ pub(crate) struct Resolved {
     pub(crate) lifecycle: LifecycleView,
 }
 
-impl From<v1::ResolvedEntity> for Resolved {
-    fn from(resolved: v1::ResolvedEntity) -> Self {
-        let v1::ResolvedEntity { key, digest, lifecycle } = resolved;
+impl From<v1::ResolvedVersion> for Resolved {
+    fn from(resolved: v1::ResolvedVersion) -> Self {
+        let v1::ResolvedVersion { key, digest, lifecycle } = resolved;
         let lifecycle = lifecycle.unwrap_or_default().into();
         Self { key: key.unwrap_or_default().into(), digest, lifecycle }
     }

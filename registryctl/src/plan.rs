@@ -65,14 +65,14 @@ impl Effect {
 
 impl From<v1::PlannedChange> for PlannedChange {
     fn from(change: v1::PlannedChange) -> Self {
-        let v1::PlannedChange { key, effect, digest } = change;
-        let effect = match v1::Effect::try_from(effect) {
-            Ok(v1::Effect::Unchanged) => Effect::Unchanged,
-            Ok(v1::Effect::Register) => Effect::Register,
-            Ok(v1::Effect::Deprecate) => Effect::Deprecate,
-            Ok(v1::Effect::Retire) => Effect::Retire,
-            Ok(v1::Effect::Restore) => Effect::Restore,
-            Ok(v1::Effect::Unspecified) | Err(_) => Effect::Unknown,
+        let v1::PlannedChange { key, action, digest } = change;
+        let effect = match v1::ChangeAction::try_from(action) {
+            Ok(v1::ChangeAction::Unchanged) => Effect::Unchanged,
+            Ok(v1::ChangeAction::Register) => Effect::Register,
+            Ok(v1::ChangeAction::Deprecate) => Effect::Deprecate,
+            Ok(v1::ChangeAction::Retire) => Effect::Retire,
+            Ok(v1::ChangeAction::Restore) => Effect::Restore,
+            Ok(v1::ChangeAction::Unspecified) | Err(_) => Effect::Unknown,
         };
         Self { key: key.unwrap_or_default().into(), effect, digest }
     }
@@ -128,11 +128,11 @@ mod tests {
     use super::*;
     use crate::style::Style;
 
-    fn change(key: &str, effect: v1::Effect, digest: &str) -> v1::PlannedChange {
+    fn change(key: &str, action: v1::ChangeAction, digest: &str) -> v1::PlannedChange {
         let key: registry_core::Key = key.parse().unwrap();
         v1::PlannedChange {
             key: Some((&key).into()),
-            effect: effect.into(),
+            action: action.into(),
             digest: digest.to_owned(),
         }
     }
@@ -141,9 +141,9 @@ mod tests {
     fn plans_are_printed_as_tables_with_counts() {
         let digest = format!("sha256:{}", "ab".repeat(32));
         let plan = Plan::new(vec![
-            change("tool/find@1.0.0", v1::Effect::Register, &digest),
-            change("tool/find@0.9.0", v1::Effect::Deprecate, ""),
-            change("schema/A@1.0.0", v1::Effect::Unchanged, &digest),
+            change("tool/find@1.0.0", v1::ChangeAction::Register, &digest),
+            change("tool/find@0.9.0", v1::ChangeAction::Deprecate, ""),
+            change("schema/A@1.0.0", v1::ChangeAction::Unchanged, &digest),
         ]);
         assert_eq!(
             plan.table().render(Style::Plain),

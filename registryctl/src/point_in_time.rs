@@ -12,7 +12,7 @@ use crate::{
 
 pub(crate) async fn fetch(client: &Client, at: PointInTime) -> Result<Catalog, Failure> {
     let progress = Progress::spinner("receiving");
-    let mut wanted = v1::ExportCatalogRequest { at: Some(at.into()), page_token: String::new() };
+    let mut wanted = v1::ExportCatalogRequest { at: Some(at.into()), ..Default::default() };
     let page = client.answer(client.history().export_catalog(request(wanted.clone()))).await?;
     let v1::ExportCatalogResponse { position, entities, settings, digest, next_page_token } = page;
     let position = read_position(position)?;
@@ -26,8 +26,6 @@ pub(crate) async fn fetch(client: &Client, at: PointInTime) -> Result<Catalog, F
     }
     let mut sets = convert::settings(settings).map_err(Failure::invalid_response)?;
     let mut records = read_records(entities)?;
-    // Later pages are read at the same revision, also if a commit was made at the same time.
-    wanted.at = Some(PointInTime::Revision(position.revision).into());
     wanted.page_token = next_page_token;
     while !wanted.page_token.is_empty() {
         let page = client.answer(client.history().export_catalog(request(wanted.clone()))).await?;

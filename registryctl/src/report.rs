@@ -95,7 +95,7 @@ impl From<&Diagnostic> for Finding {
 impl From<&v1::Diagnostic> for Finding {
     fn from(found: &v1::Diagnostic) -> Self {
         let v1::Diagnostic { code, severity, entity, change, pointer, message, help } = found;
-        let is_warning = *severity == i32::from(v1::Severity::Warning);
+        let is_warning = *severity == i32::from(v1::DiagnosticSeverity::Warning);
         Self {
             code: code.clone(),
             severity: if is_warning { Level::Warning } else { Level::Error },

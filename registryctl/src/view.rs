@@ -84,11 +84,18 @@ fn parts(reasons: [&Option<String>; 4]) -> impl Iterator<Item = String> {
 
 impl From<v1::Lifecycle> for LifecycleView {
     fn from(lifecycle: v1::Lifecycle) -> Self {
-        let v1::Lifecycle { state, message, revision, replacement, sunset, forced, changed_at } =
-            lifecycle;
+        let v1::Lifecycle {
+            state,
+            message,
+            revision,
+            replacement,
+            sunset_date: sunset,
+            force_reason: forced,
+            change_time,
+        } = lifecycle;
         let state = convert::state(state).map_or("unknown", registry_core::LifecycleState::as_str);
         let replacement = replacement.map(key_text);
-        let changed_at = time_text(changed_at);
+        let changed_at = time_text(change_time);
         Self { state, message, replacement, sunset, forced, revision, changed_at }
     }
 }
@@ -101,7 +108,7 @@ impl From<v1::EntityRecord> for RecordView {
             digest,
             owner,
             registered_revision,
-            registered_at,
+            register_time,
             lifecycle,
             document,
         } = record;
@@ -111,7 +118,7 @@ impl From<v1::EntityRecord> for RecordView {
             digest,
             owner,
             registered_revision,
-            registered_at: time_text(registered_at),
+            registered_at: time_text(register_time),
             lifecycle: lifecycle.unwrap_or_default().into(),
             document,
         }
@@ -133,7 +140,7 @@ pub(crate) enum SettingView {
 
 impl From<v1::SettingChange> for SettingView {
     fn from(setting: v1::SettingChange) -> Self {
-        let on = setting.on.clone();
+        let on = setting.target.clone();
         SettingChange::try_from(setting).map_or(Self::Unknown { on }, Self::Known)
     }
 }
@@ -145,6 +152,11 @@ impl fmt::Display for SettingView {
             Self::Unknown { on } => write!(f, "a setting of {on}"),
         }
     }
+}
+
+/// The name of a compatibility mode. `None`: inherited or unknown.
+pub(crate) fn mode_text(number: i32) -> Option<String> {
+    convert::compatibility_mode(number).ok().flatten().map(|mode| mode.to_string())
 }
 
 /// RFC 3339. `None`: missing or out of range.

@@ -238,14 +238,17 @@ async fn settings_are_part_of_name_history() {
         let table = registry.run(&["history", "tool/fetch"]);
         assert!(table.contains("archive tool/fetch"), "{table}");
         let mut pages = Vec::new();
-        let mut wanted = v1::GetEntityHistoryRequest {
-            kind: v1::Kind::Tool.into(),
-            name: "fetch".to_owned(),
+        let mut wanted = v1::ListEntityEventsRequest {
+            entity: Some(v1::EntitySelector {
+                kind: v1::EntityKind::Tool.into(),
+                name: "fetch".to_owned(),
+                ..Default::default()
+            }),
             page_size: 2,
             ..Default::default()
         };
         loop {
-            let page = registry.history().await.get_entity_history(wanted.clone()).await;
+            let page = registry.history().await.list_entity_events(wanted.clone()).await;
             let page = page.expect("a page").into_inner();
             pages.push(page.events.iter().map(|event| event.revision).collect::<Vec<_>>());
             if page.next_page_token.is_empty() {

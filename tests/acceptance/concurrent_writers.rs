@@ -22,18 +22,21 @@ use crate::deployment::gateway_revision;
 /// The time after which a writer tries the next server.
 const ATTEMPT_TIMEOUT: Duration = Duration::from_secs(3);
 
-pub(crate) fn pair(writer: &str, i: usize) -> v1::ApplyRequest {
+pub(crate) fn pair(writer: &str, i: usize) -> v1::ApplyChangesRequest {
     let schema = |name: String, schema: String| {
         let version = "1.0.0".to_owned();
         let schema = v1::Schema { name, version, schema, ..Default::default() };
         let entity = v1::Entity { kind: Some(v1::entity::Kind::Schema(schema)) };
-        v1::Change { change: Some(v1::change::Change::Register(entity)) }
+        v1::EntityChange {
+            change: Some(v1::entity_change::Change::Register(entity)),
+            if_digest: None,
+        }
     };
     let first = schema(format!("{writer}First{i}"), r#"{"type":"string"}"#.to_owned());
     let refers = format!("{{\"$ref\":\"#{writer}First{i}:1.0.0\"}}");
     let second = schema(format!("{writer}Second{i}"), refers);
-    let request_id = Some(format!("{writer}-{i}"));
-    v1::ApplyRequest { changes: vec![first, second], request_id, ..Default::default() }
+    let request_id = format!("{writer}-{i}");
+    v1::ApplyChangesRequest { changes: vec![first, second], request_id, ..Default::default() }
 }
 
 /// Acknowledged revisions by request id.
@@ -132,7 +135,8 @@ impl Writer {
                 continue;
             };
             while i < *most
-                && let Ok(Ok(answer)) = timeout(ATTEMPT_TIMEOUT, client.apply(pair(name, i))).await
+                && let Ok(Ok(answer)) =
+                    timeout(ATTEMPT_TIMEOUT, client.apply_changes(pair(name, i))).await
             {
                 acknowledged.revisions.insert(format!("{name}-{i}"), answer.into_inner().revision);
                 acknowledged.longest_pause = acknowledged.longest_pause.max(last.elapsed());
@@ -167,7 +171,7 @@ pub(crate) async fn assert_no_commit_lost(registry: &Registry, acknowledged: &Ac
             assert_eq!(commit.revision, expected, "no gaps");
             assert_eq!(commit.changes.len(), 2, "torn: {commit:?}");
             expected += 1;
-            commits.insert(commit.request_id.clone().expect("a request id"), commit.revision);
+            commits.insert(commit.request_id.clone(), commit.revision);
         }
         token = page.next_page_token;
         if token.is_empty() {

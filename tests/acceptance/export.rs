@@ -117,7 +117,7 @@ async fn gateway_polls_registry_json() {
 #[tokio::test]
 async fn web_page_cannot_reach_api() {
     let registry = Registry::start();
-    let url = format!("{}/registry.v1.RegistryService/Apply", registry.url());
+    let url = format!("{}/registry.v1.RegistryService/ApplyChanges", registry.url());
     let post = |headers: &[(&'static str, &'static str)]| {
         let request = reqwest::Client::new().post(&url).body(vec![0, 0, 0, 0, 0]);
         headers.iter().fold(request, |request, (name, value)| request.header(*name, *value)).send()

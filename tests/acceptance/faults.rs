@@ -57,7 +57,7 @@ async fn server_recovers_from_exhausted_file_descriptors() {
     })
     .await;
     drop(silent);
-    registry.client().await.apply(pair("Only", 0)).await.expect("accepted");
+    registry.client().await.apply_changes(pair("Only", 0)).await.expect("accepted");
 }
 
 #[tokio::test]
@@ -76,7 +76,7 @@ async fn gateway_converges_after_connection_cuts() {
     for i in 0..120 {
         // Cuts hit the handshake, the snapshot and the deltas at different bytes.
         proxy.cut_after(150 + (i as u64 * 7_919) % 6_000);
-        client.apply(pair("Only", i)).await.expect("accepted");
+        client.apply_changes(pair("Only", i)).await.expect("accepted");
         tokio::time::sleep(Duration::from_millis(15)).await;
     }
     proxy.heal();

@@ -141,7 +141,7 @@ async fn gateways_are_listed_without_database() {
 async fn refuse(registry: &Registry) -> mpsc::Sender<v1::SyncRequest> {
     let (says, said) = mpsc::channel(16);
     let say = |message| v1::SyncRequest { message: Some(message) };
-    let hello = v1::Hello { gateway: "stubborn".to_owned(), ..Default::default() };
+    let hello = v1::ClientHello { gateway: "stubborn".to_owned(), ..Default::default() };
     says.send(say(sync_request::Message::Hello(hello))).await.expect("there is room");
     let opened = registry.sync().await.sync(ReceiverStream::new(said)).await;
     let mut hears = opened.expect("the stream opens").into_inner();
@@ -156,7 +156,7 @@ async fn refuse(registry: &Registry) -> mpsc::Sender<v1::SyncRequest> {
                 Some(sync_response::Message::Delta(delta)) => {
                     let found = v1::Diagnostic {
                         code: "source-unknown".to_owned(),
-                        severity: v1::Severity::Error.into(),
+                        severity: v1::DiagnosticSeverity::Error.into(),
                         pointer: "/source".to_owned(),
                         message: "there is no such server here".to_owned(),
                         ..Default::default()

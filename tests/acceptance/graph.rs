@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use acceptance::{Registry, postgres, root};
-use registry_proto::v1::{self, impact_request::Plan, resolution::Outcome};
+use registry_proto::v1::{self, analyze_impact_request::Plan, resolution::Outcome};
 use tonic::Code;
 use tonic_types::StatusExt as _;
 
@@ -31,21 +31,31 @@ async fn answers(registry: &Registry) {
     let request = v1::GetDependentsRequest { keys: vec![key(QUERY)], ..Default::default() };
     let answer = client.get_dependents(request).await.expect("an answer").into_inner();
     let graph = answer.graph.expect("a graph");
-    assert_eq!((graph.total, graph.truncated, answer.revision), (8, false, 2));
+    assert_eq!((graph.total_count, graph.truncated, answer.revision), (8, false, 2));
     assert_eq!(texts(&graph.nodes)[0], QUERY);
-    assert_eq!(graph.depths, [0, 1, 1, 2, 2, 2, 3, 3]);
-    let why = v1::WhyRequest { from: Some(key(BOSS)), to: Some(key(QUERY)), limit: 1, at: None };
-    let why = client.why(why).await.expect("an answer").into_inner();
-    assert_eq!((why.total, why.truncated, why.paths.len()), (2, true, 1));
+    let depths: Vec<_> = graph.nodes.iter().map(|node| node.depth).collect();
+    assert_eq!(depths, [0, 1, 1, 2, 2, 2, 3, 3]);
+    let why = v1::ExplainDependencyRequest {
+        from: Some(key(BOSS)),
+        to: Some(key(QUERY)),
+        max_paths: 1,
+        ..Default::default()
+    };
+    let why = client.explain_dependency(why).await.expect("an answer").into_inner();
+    assert_eq!((why.total_count, why.truncated, why.paths.len()), (2, true, 1));
     assert_eq!(
         texts(&why.paths[0].nodes),
         [BOSS, "agent/research-agent@2.1.0", "tool/search_documents@1.0.0", QUERY]
     );
     let retired = Plan::Lifecycle(v1::LifecycleState::Retired.into());
-    let impact =
-        v1::ImpactRequest { key: Some(key(QUERY)), plan: Some(retired), limit: 2, at: None };
-    let impact = client.impact(impact).await.expect("an answer").into_inner();
-    assert_eq!((impact.total, impact.breaking, impact.truncated), (7, 7, true));
+    let impact = v1::AnalyzeImpactRequest {
+        key: Some(key(QUERY)),
+        plan: Some(retired),
+        max_affected: 2,
+        ..Default::default()
+    };
+    let impact = client.analyze_impact(impact).await.expect("an answer").into_inner();
+    assert_eq!((impact.total_count, impact.breaking_count, impact.truncated), (7, 7, true));
     assert_eq!(impact.affected.len(), 2);
     assert_eq!(registry.revision().await, 2, "nothing was changed");
 }
@@ -68,8 +78,8 @@ async fn constraints_are_resolved_at_one_revision() {
     registry.apply_file(&root().join("examples/new-version.json"));
     assert!(registry.ctl(&["deprecate", "--yes", "schema/SearchQuery@1.1.0"]).success());
     let mut client = registry.graph().await;
-    let ask = |constraint: &str, name: &str| v1::Requirement {
-        kind: v1::Kind::Schema.into(),
+    let ask = |constraint: &str, name: &str| v1::VersionRequirement {
+        kind: v1::EntityKind::Schema.into(),
         name: name.to_owned(),
         constraint: constraint.to_owned(),
     };
@@ -79,8 +89,12 @@ async fn constraints_are_resolved_at_one_revision() {
         ask("^2", "SearchQuery"),
         ask("", "Nobody"),
     ];
-    let request = v1::ResolveRequest { requirements, partial: true, at: None };
-    let answer = client.resolve(request.clone()).await.expect("an answer").into_inner();
+    let request = v1::ResolveVersionsRequest {
+        requirements,
+        return_partial_success: true,
+        ..Default::default()
+    };
+    let answer = client.resolve_versions(request.clone()).await.expect("an answer").into_inner();
     assert_eq!(answer.revision, 3);
     let outcomes: Vec<_> = answer.resolutions.into_iter().filter_map(|r| r.outcome).collect();
     let [Outcome::Resolved(active), Outcome::Resolved(old), none, missing] = outcomes.as_slice()
@@ -94,8 +108,10 @@ async fn constraints_are_resolved_at_one_revision() {
     let Outcome::Unresolved(none) = none else { panic!("{none:?}") };
     assert_eq!(none.candidates.len(), 2);
     assert!(none.message.contains("1.0.0 does not match"), "{none:?}");
-    assert!(matches!(missing, Outcome::Unresolved(missing) if missing.total == 0));
-    let refused = client.resolve(v1::ResolveRequest { partial: false, ..request }).await;
+    assert!(matches!(missing, Outcome::Unresolved(missing) if missing.total_count == 0));
+    let refused = client
+        .resolve_versions(v1::ResolveVersionsRequest { return_partial_success: false, ..request })
+        .await;
     let refused = refused.expect_err("two are not met");
     assert_eq!(refused.code(), Code::NotFound);
     let info = refused.get_details_error_info().expect("details");
@@ -107,36 +123,45 @@ async fn invalid_graph_queries_are_rejected() {
     let registry = Registry::start();
     registry.apply_example();
     let mut client = registry.graph().await;
-    let dependencies = |keys: Vec<v1::EntityKey>, limit| {
+    let dependencies = |keys: Vec<v1::EntityKey>, max_nodes| {
         let mut client = client.clone();
         async move {
-            let request = v1::GetDependenciesRequest { keys, depth: None, limit, at: None };
+            let request = v1::GetDependenciesRequest { keys, max_nodes, ..Default::default() };
             client.get_dependencies(request).await.expect_err("it is bad")
         }
     };
     let refused = dependencies(Vec::new(), 0).await;
     assert!(refused.message().contains("keys is missing"), "{refused:?}");
-    let refused = dependencies(vec![key(BOSS)], 10_001).await;
-    assert!(refused.message().contains("at most 10000"), "{refused:?}");
+    let refused = dependencies(vec![key(BOSS)], -1).await;
+    assert!(refused.message().contains("max_nodes"), "{refused:?}");
     let refused = dependencies(vec![key(BOSS); 1_001], 0).await;
     assert!(refused.message().contains("keys has 1001 entries"), "{refused:?}");
     let refused = dependencies(vec![key("tool/nobody@1.0.0")], 0).await;
     assert_eq!(refused.code(), Code::NotFound);
-    let requirement = v1::Requirement {
-        kind: v1::Kind::Tool.into(),
+    let requirement = v1::VersionRequirement {
+        kind: v1::EntityKind::Tool.into(),
         name: "fetch".to_owned(),
         constraint: "newest".to_owned(),
     };
-    let request = v1::ResolveRequest { requirements: vec![requirement], partial: true, at: None };
-    let refused = client.resolve(request).await.expect_err("no constraint");
+    let request = v1::ResolveVersionsRequest {
+        requirements: vec![requirement],
+        return_partial_success: true,
+        ..Default::default()
+    };
+    let refused = client.resolve_versions(request).await.expect_err("no constraint");
     assert!(refused.message().contains("`newest` is not a version constraint"), "{refused:?}");
     let plan = Plan::Lifecycle(v1::LifecycleState::Active.into());
-    let request = v1::ImpactRequest { key: Some(key(BOSS)), plan: Some(plan), limit: 0, at: None };
-    let refused = client.impact(request).await.expect_err("no plan");
-    assert!(refused.message().contains("plan to deprecate or to retire"), "{refused:?}");
+    let request =
+        v1::AnalyzeImpactRequest { key: Some(key(BOSS)), plan: Some(plan), ..Default::default() };
+    let refused = client.analyze_impact(request).await.expect_err("no plan");
+    assert!(refused.message().contains("lifecycle: "), "{refused:?}");
     let plan = Plan::Document(v1::Entity { kind: None });
-    let request = v1::ImpactRequest { key: Some(key(BOSS)), plan: Some(plan), limit: 0, at: None };
-    assert_eq!(client.impact(request).await.expect_err("empty").code(), Code::InvalidArgument);
+    let request =
+        v1::AnalyzeImpactRequest { key: Some(key(BOSS)), plan: Some(plan), ..Default::default() };
+    assert_eq!(
+        client.analyze_impact(request).await.expect_err("empty").code(),
+        Code::InvalidArgument
+    );
 }
 
 #[tokio::test]
@@ -144,8 +169,9 @@ async fn impact_of_ten_thousand_dependents_is_bounded() {
     const MANY: usize = 10_000;
     let registry = Registry::start();
     let mut client = registry.client().await;
-    let register = |kind| v1::Change {
-        change: Some(v1::change::Change::Register(v1::Entity { kind: Some(kind) })),
+    let register = |kind| v1::EntityChange {
+        change: Some(v1::entity_change::Change::Register(v1::Entity { kind: Some(kind) })),
+        if_digest: None,
     };
     let schema = register(v1::entity::Kind::Schema(v1::Schema {
         name: "Shared".to_owned(),
@@ -166,8 +192,8 @@ async fn impact_of_ten_thousand_dependents_is_bounded() {
         changes.push(user(i));
         if changes.len() == 5_000 || i + 1 == MANY {
             let changes = std::mem::take(&mut changes);
-            let request = v1::ApplyRequest { changes, ..Default::default() };
-            client.apply(request).await.expect("accepted");
+            let request = v1::ApplyChangesRequest { changes, ..Default::default() };
+            client.apply_changes(request).await.expect("accepted");
         }
     }
     let shared = "schema/Shared@1.0.0";
@@ -175,7 +201,7 @@ async fn impact_of_ten_thousand_dependents_is_bounded() {
     let request = v1::GetDependentsRequest { keys: vec![key(shared)], ..Default::default() };
     let answer = graph.get_dependents(request).await.expect("an answer").into_inner();
     let found = answer.graph.expect("a graph");
-    assert_eq!((found.nodes.len(), found.total, found.truncated), (1_000, 10_001, true));
+    assert_eq!((found.nodes.len(), found.total_count, found.truncated), (1_000, 10_001, true));
     assert_eq!(found.edges.len(), 999);
     let impact = registry.ctl(&["impact", shared, "--limit", "5", "--output", "json"]);
     assert_eq!(impact.code, 1, "{impact:?}");

@@ -206,8 +206,8 @@ async fn diff_supports_filters_reversal_and_times() {
     }
 }
 
-fn at(revision: u64) -> v1::At {
-    v1::At { at: Some(v1::at::At::Revision(revision)) }
+fn at(revision: u64) -> v1::PointInTime {
+    v1::PointInTime { at: Some(v1::point_in_time::At::Revision(revision)) }
 }
 
 fn reason(status: &Status) -> String {
@@ -243,26 +243,33 @@ async fn diff_pages_use_same_revisions() {
         assert_eq!((first.from_revision, first.to_revision), (1, 7));
         registry.run(&["archive", "--yes", "tool/fetch"]);
         let token = first.next_page_token;
-        let moved = v1::CompareRevisionsRequest { page_token: token.clone(), ..open.clone() };
-        let refused = client.compare_revisions(moved).await.unwrap_err();
+        let next = v1::CompareRevisionsRequest { page_token: token.clone(), ..open.clone() };
+        let next = client.compare_revisions(next).await.unwrap().into_inner();
+        assert_eq!((next.from_revision, next.to_revision), (1, 7), "those of the first page");
+        let other = v1::CompareRevisionsRequest { to: Some(at(7)), page_token: token, ..open };
+        let refused = client.compare_revisions(other).await.unwrap_err();
         assert_eq!(
             (refused.code(), &*reason(&refused)),
             (Code::InvalidArgument, "PAGE_TOKEN_INVALID")
         );
-        let pinned = v1::CompareRevisionsRequest { to: Some(at(7)), page_token: token, ..open };
-        assert!(client.compare_revisions(pinned).await.is_ok());
 
         let bad = [
             (v1::CompareRevisionsRequest { from: None, ..all.clone() }, "INVALID_REQUEST"),
             (
-                v1::CompareRevisionsRequest { name: "fetch".to_owned(), ..all.clone() },
+                v1::CompareRevisionsRequest {
+                    entity: Some(v1::EntitySelector {
+                        name: "fetch".to_owned(),
+                        ..Default::default()
+                    }),
+                    ..all.clone()
+                },
                 "INVALID_REQUEST",
             ),
             (
                 v1::CompareRevisionsRequest { page_token: "00".to_owned(), ..all.clone() },
                 "PAGE_TOKEN_INVALID",
             ),
-            (v1::CompareRevisionsRequest { page_size: 1001, ..all.clone() }, "LIMIT_EXCEEDED"),
+            (v1::CompareRevisionsRequest { page_size: -1, ..all.clone() }, "LIMIT_EXCEEDED"),
             (v1::CompareRevisionsRequest { to: Some(at(99)), ..all }, "REVISION_AHEAD"),
         ];
         for (request, why) in bad {
@@ -311,16 +318,18 @@ async fn blame_names_introducing_version() {
 async fn blame_is_paged() {
     for (_database, registry) in filled().await {
         let mut client = registry.history().await;
-        let mut request = v1::BlameRequest {
-            kind: v1::Kind::Schema.into(),
+        let entity = v1::EntitySelector {
+            kind: v1::EntityKind::Schema.into(),
             name: "SearchQuery".to_owned(),
             ..Default::default()
         };
-        let whole = client.blame(request.clone()).await.unwrap().into_inner();
+        let mut request =
+            v1::BlameEntityRequest { entity: Some(entity.clone()), ..Default::default() };
+        let whole = client.blame_entity(request.clone()).await.unwrap().into_inner();
         request.page_size = 2;
         let (mut lines, mut revisions) = (0, Vec::new());
         loop {
-            let page = client.blame(request.clone()).await.unwrap().into_inner();
+            let page = client.blame_entity(request.clone()).await.unwrap().into_inner();
             for line in page.lines {
                 assert_eq!(line.pointer, whole.lines[lines].pointer);
                 revisions.push(page.origins[usize::try_from(line.origin).unwrap()].revision);
@@ -335,8 +344,9 @@ async fn blame_is_paged() {
         let expected: Vec<_> =
             whole.lines.iter().map(|line| whole.origins[origin(line)].revision).collect();
         assert_eq!(revisions, expected);
-        let other = v1::BlameRequest { version: "1.0.0".to_owned(), ..request };
-        assert_eq!(reason(&client.blame(other).await.unwrap_err()), "PAGE_TOKEN_INVALID");
+        let entity = v1::EntitySelector { version: "1.0.0".to_owned(), ..entity };
+        let other = v1::BlameEntityRequest { entity: Some(entity), ..request };
+        assert_eq!(reason(&client.blame_entity(other).await.unwrap_err()), "PAGE_TOKEN_INVALID");
     }
 }
 
@@ -372,13 +382,13 @@ async fn kept_revision_is_read_while_another_loads() {
     let database = Database::Postgres(postgres::database().await);
     let registry = Registry::start_on(&database.url());
     for number in 0..3 {
-        registry.client().await.apply(pair("Historic", number)).await.expect("accepted");
+        registry.client().await.apply_changes(pair("Historic", number)).await.expect("accepted");
     }
     let client = registry.client().await;
     let read = |revision| {
-        let at = Some(v1::At { at: Some(v1::at::At::Revision(revision)) });
+        let at = Some(v1::PointInTime { at: Some(v1::point_in_time::At::Revision(revision)) });
         let mut client = client.clone();
-        async move { client.list(v1::ListRequest { at, ..Default::default() }).await }
+        async move { client.list_entities(v1::ListEntitiesRequest { at, ..Default::default() }).await }
     };
     read(2).await.expect("it is loaded and kept");
     let mut console = PgConnection::connect(&database.url()).await.expect("a connection");

@@ -8,7 +8,8 @@ use std::{
 
 use acceptance::{Gateway, GatewayOptions, Process, Registry, eventually};
 use registry_proto::v1::{
-    self, scope, sync_request, sync_response::Message, sync_service_client::SyncServiceClient,
+    self, follow_scope, sync_request, sync_response::Message,
+    sync_service_client::SyncServiceClient,
 };
 use serde_json::json;
 use tokio::{
@@ -147,19 +148,23 @@ async fn twenty_mebibyte_batch_is_accepted() {
             ..Default::default()
         };
         let entity = v1::Entity { kind: Some(v1::entity::Kind::Schema(schema)) };
-        v1::Change { change: Some(v1::change::Change::Register(entity)) }
+        v1::EntityChange {
+            change: Some(v1::entity_change::Change::Register(entity)),
+            if_digest: None,
+        }
     };
     let changes = (0..110).map(change).collect();
-    let request = v1::ApplyRequest { changes, ..Default::default() };
-    let applied = registry.client().await.apply(request).await.expect("accepted");
+    let request = v1::ApplyChangesRequest { changes, ..Default::default() };
+    let applied = registry.client().await.apply_changes(request).await.expect("accepted");
     assert!(applied.into_inner().committed);
 }
 
 #[tokio::test]
 async fn message_beyond_the_limit_has_a_reason() {
     let registry = Registry::start_fresh(&["--max-message-bytes", "65536"]);
-    let request = v1::ApplyRequest { message: "x".repeat(70_000), ..Default::default() };
-    let refused = registry.client().await.apply(request).await.expect_err("it is too large");
+    let request = v1::ApplyChangesRequest { message: "x".repeat(70_000), ..Default::default() };
+    let refused =
+        registry.client().await.apply_changes(request).await.expect_err("it is too large");
     assert_eq!(refused.code(), tonic::Code::OutOfRange);
     let info = refused.get_details_error_info().expect("an ErrorInfo");
     assert_eq!(
@@ -192,9 +197,9 @@ const CANCELLED: usize = 20;
 /// Follows a unique scope of many tags.
 async fn follow(registry: &Registry, number: usize) -> tonic::Streaming<v1::SyncResponse> {
     let roots = (0..1_000).map(|tag| format!("tag:none-{number}-{tag}")).collect();
-    let roots = scope::Scope::Roots(v1::Roots { roots });
-    let scope = Some(v1::Scope { scope: Some(roots) });
-    let hello = v1::Hello { gateway: format!("g{number}"), scope, ..Default::default() };
+    let roots = follow_scope::Scope::Roots(v1::ScopeRoots { roots });
+    let scope = Some(v1::FollowScope { scope: Some(roots) });
+    let hello = v1::ClientHello { gateway: format!("g{number}"), scope, ..Default::default() };
     let hello = v1::SyncRequest { message: Some(sync_request::Message::Hello(hello)) };
     let mut client = SyncServiceClient::new(registry.channel().await);
     client.sync(tokio_stream::iter([hello])).await.expect("a stream").into_inner()
@@ -227,7 +232,7 @@ async fn canceled_scope_stops_registry_work() {
     fill(&registry);
     let began = registry.process.cpu_seconds();
     let mut stream = follow(&registry, 0).await;
-    while !matches!(next(&mut stream).await, Message::Progress(_)) {}
+    while !matches!(next(&mut stream).await, Message::Heartbeat(_)) {}
     let one = registry.process.cpu_seconds() - began;
     for number in 1..=CANCELLED {
         let stream = follow(&registry, number).await;
@@ -240,7 +245,7 @@ async fn canceled_scope_stops_registry_work() {
     }
     let mut after = follow(&registry, 0).await;
     let asked = Instant::now();
-    while !matches!(next(&mut after).await, Message::Progress(_)) {}
+    while !matches!(next(&mut after).await, Message::Heartbeat(_)) {}
     assert!(asked.elapsed() < PROMPT, "an open scope is served at once");
     eventually("nothing is being opened", || async {
         metric(&registry, "registry_stream_stage_active{stage=\"scope\"}").await == 0

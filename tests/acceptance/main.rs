@@ -2,6 +2,7 @@
 
 mod access;
 mod agents;
+mod api;
 mod audit;
 mod bridge;
 mod caller_children;

@@ -4,9 +4,9 @@ use std::time::{Duration, Instant};
 
 use acceptance::{Registry, postgres::PrivateCluster};
 use registry_proto::v1::{
-    self, scope, sync_request,
+    self, follow_scope, sync_request,
     sync_response::Message::{
-        self, Delta, Progress, SnapshotBegin, SnapshotChunk, SnapshotEnd, Step,
+        self, Delta, Heartbeat, ScopeDelta, SnapshotBegin, SnapshotChunk, SnapshotEnd,
     },
     sync_service_client::SyncServiceClient,
 };
@@ -24,15 +24,15 @@ const BIG_BYTES: usize = 200_000;
 
 type Stream = Streaming<v1::SyncResponse>;
 
-async fn follow(registry: &Registry, scope: Option<v1::Scope>) -> Stream {
-    open(registry, v1::Hello { scope, ..Default::default() }).await
+async fn follow(registry: &Registry, scope: Option<v1::FollowScope>) -> Stream {
+    open(registry, v1::ClientHello { scope, ..Default::default() }).await
 }
 
 /// Opens a stream on a connection with small windows.
-async fn open(registry: &Registry, hello: v1::Hello) -> Stream {
+async fn open(registry: &Registry, hello: v1::ClientHello) -> Stream {
     let endpoint = Endpoint::from_shared(registry.url()).expect("an address");
     let channel = endpoint.initial_stream_window_size(65_535).connect().await;
-    let hello = v1::Hello { gateway: "g".to_owned(), ..hello };
+    let hello = v1::ClientHello { gateway: "g".to_owned(), ..hello };
     let hello = v1::SyncRequest { message: Some(sync_request::Message::Hello(hello)) };
     let mut client = SyncServiceClient::new(channel.expect("a connection"));
     client.sync(tokio_stream::iter([hello])).await.expect("a stream").into_inner()
@@ -47,8 +47,8 @@ async fn next(stream: &mut Stream) -> Message {
 async fn reach(stream: &mut Stream, revision: u64) {
     let reached = |message: &Message| match message {
         Delta(delta) => delta.revision,
-        Step(step) => step.position.as_ref().expect("a position").revision,
-        Progress(progress) => progress.revision,
+        ScopeDelta(step) => step.position.as_ref().expect("a position").revision,
+        Heartbeat(progress) => progress.revision,
         _ => 0,
     };
     while reached(&next(stream).await) != revision {}
@@ -61,9 +61,9 @@ async fn metric(registry: &Registry, name: &str) -> Option<u64> {
 
 #[tokio::test]
 async fn sync_message_is_encoded_once_for_all_streams() {
-    let roots = v1::Roots { roots: vec!["team/*".to_owned()] };
-    let scoped = v1::Scope { scope: Some(scope::Scope::Roots(roots)) };
-    for (kind, scope) in [("delta", None), ("step", Some(scoped))] {
+    let roots = v1::ScopeRoots { roots: vec!["team/*".to_owned()] };
+    let scoped = v1::FollowScope { scope: Some(follow_scope::Scope::Roots(roots)) };
+    for (kind, scope) in [("delta", None), ("scope_delta", Some(scoped))] {
         let registry = Registry::start();
         let mut streams = Vec::new();
         for _ in 0..FOLLOWERS {
@@ -73,7 +73,7 @@ async fn sync_message_is_encoded_once_for_all_streams() {
         }
         let mut client = registry.client().await;
         for revision in 1..=COMMITS {
-            client.apply(register(&format!("team/s{revision}"))).await.expect("accepted");
+            client.apply_changes(register(&format!("team/s{revision}"))).await.expect("accepted");
             for stream in &mut streams {
                 reach(stream, revision).await;
             }
@@ -92,7 +92,7 @@ async fn queued_follower_gets_snapshot_despite_slow_readers() {
     let registry = Registry::start_with(&database, &["--heartbeat-interval", "100ms"]);
     let mut client = registry.client().await;
     for number in 0..BIG_SCHEMAS {
-        client.apply(big_schema(number)).await.expect("accepted");
+        client.apply_changes(big_schema(number)).await.expect("accepted");
     }
     let mut stalled = Vec::new();
     for _ in 0..STALLED {
@@ -129,16 +129,16 @@ async fn followers_resume_from_memory_after_restart() {
     let mut cluster = PrivateCluster::durable().await;
     let mut registry = Registry::start_on(&cluster.create_database("crowd").await);
     let mut client = registry.client().await;
-    client.apply(register("a")).await.expect("accepted");
+    client.apply_changes(register("a")).await.expect("accepted");
     let SnapshotBegin(begin) = next(&mut follow(&registry, None).await).await else { panic!() };
     for server in ["b", "c"] {
-        client.apply(register(server)).await.expect("accepted");
+        client.apply_changes(register(server)).await.expect("accepted");
     }
     assert!(registry.process.stop().success());
     registry.restart();
     cluster.kill_9().await;
     let position = begin.position;
-    let mut stream = open(&registry, v1::Hello { position, ..Default::default() }).await;
+    let mut stream = open(&registry, v1::ClientHello { position, ..Default::default() }).await;
     for revision in [2, 3] {
         assert!(matches!(next(&mut stream).await, Delta(delta) if delta.revision == revision));
     }
@@ -153,13 +153,13 @@ async fn log_is_read_once_for_all_followers() {
     let SnapshotBegin(begin) = next(&mut follow(&registry, None).await).await else { panic!() };
     let mut client = registry.client().await;
     for revision in 1..=MISSED {
-        client.apply(register(&format!("s{revision}"))).await.expect("accepted");
+        client.apply_changes(register(&format!("s{revision}"))).await.expect("accepted");
     }
     cluster.pause();
     let mut streams = Vec::new();
     for _ in 0..FOLLOWERS {
         let position = begin.position.clone();
-        streams.push(open(&registry, v1::Hello { position, ..Default::default() }).await);
+        streams.push(open(&registry, v1::ClientHello { position, ..Default::default() }).await);
     }
     cluster.resume();
     for stream in &mut streams {
@@ -171,7 +171,7 @@ async fn log_is_read_once_for_all_followers() {
     assert_eq!(metric(&registry, encoded).await, Some(MISSED));
 }
 
-fn big_schema(number: usize) -> v1::ApplyRequest {
+fn big_schema(number: usize) -> v1::ApplyChangesRequest {
     let schema = v1::Schema {
         name: format!("Big{number}"),
         version: "1.0.0".to_owned(),
@@ -181,14 +181,17 @@ fn big_schema(number: usize) -> v1::ApplyRequest {
     request(v1::entity::Kind::Schema(schema))
 }
 
-fn register(server: &str) -> v1::ApplyRequest {
+fn register(server: &str) -> v1::ApplyChangesRequest {
     let server =
         v1::Server { name: server.to_owned(), version: "1.0.0".to_owned(), ..Default::default() };
     request(v1::entity::Kind::Server(server))
 }
 
-fn request(kind: v1::entity::Kind) -> v1::ApplyRequest {
+fn request(kind: v1::entity::Kind) -> v1::ApplyChangesRequest {
     let entity = v1::Entity { kind: Some(kind) };
-    let register = v1::Change { change: Some(v1::change::Change::Register(entity)) };
-    v1::ApplyRequest { changes: vec![register], ..Default::default() }
+    let register = v1::EntityChange {
+        change: Some(v1::entity_change::Change::Register(entity)),
+        if_digest: None,
+    };
+    v1::ApplyChangesRequest { changes: vec![register], ..Default::default() }
 }

@@ -2,12 +2,12 @@
 //! file has one server.
 
 use acceptance::{Database, Gateway, GatewayOptions, Process, Registry, postgres};
-use registry_proto::v1::{self, Effect, LifecycleState};
+use registry_proto::v1::{self, ChangeAction, LifecycleState};
 use tonic::Code;
 
 use crate::deployment::gateway_revision;
 
-fn schema(name: &str) -> v1::ApplyRequest {
+fn schema(name: &str) -> v1::ApplyChangesRequest {
     let schema = v1::Schema {
         name: name.to_owned(),
         version: "1.0.0".to_owned(),
@@ -15,8 +15,11 @@ fn schema(name: &str) -> v1::ApplyRequest {
         ..Default::default()
     };
     let entity = v1::Entity { kind: Some(v1::entity::Kind::Schema(schema)) };
-    let change = v1::Change { change: Some(v1::change::Change::Register(entity)) };
-    v1::ApplyRequest { changes: vec![change], ..Default::default() }
+    let change = v1::EntityChange {
+        change: Some(v1::entity_change::Change::Register(entity)),
+        if_digest: None,
+    };
+    v1::ApplyChangesRequest { changes: vec![change], ..Default::default() }
 }
 
 #[tokio::test]
@@ -44,7 +47,8 @@ async fn concurrent_writes_keep_gap_free_chain() {
             writers.push(tokio::spawn(async move {
                 let mut revisions = Vec::new();
                 for i in 0..EACH / 4 {
-                    let answer = client.apply(schema(&format!("S{side}-{writer}-{i}"))).await;
+                    let answer =
+                        client.apply_changes(schema(&format!("S{side}-{writer}-{i}"))).await;
                     revisions.push(answer.expect("accepted").into_inner().revision);
                 }
                 revisions
@@ -89,16 +93,20 @@ async fn deaf_servers() -> (Database, Registry, Registry) {
     (database, left, right)
 }
 
-fn set_state(name: &str, state: LifecycleState) -> v1::ApplyRequest {
-    let (kind, name, version) = (v1::Kind::Schema.into(), name.to_owned(), "1.0.0".to_owned());
+fn set_state(name: &str, state: LifecycleState) -> v1::ApplyChangesRequest {
+    let (kind, name, version) =
+        (v1::EntityKind::Schema.into(), name.to_owned(), "1.0.0".to_owned());
     let key = Some(v1::EntityKey { kind, name, version });
     let set = v1::SetLifecycle { key, state: state.into(), ..Default::default() };
-    let change = v1::Change { change: Some(v1::change::Change::SetLifecycle(set)) };
-    v1::ApplyRequest { changes: vec![change], ..Default::default() }
+    let change = v1::EntityChange {
+        change: Some(v1::entity_change::Change::SetLifecycle(set)),
+        if_digest: None,
+    };
+    v1::ApplyChangesRequest { changes: vec![change], ..Default::default() }
 }
 
-async fn apply(server: &Registry, request: v1::ApplyRequest) -> v1::ApplyResponse {
-    server.client().await.apply(request).await.expect("accepted").into_inner()
+async fn apply(server: &Registry, request: v1::ApplyChangesRequest) -> v1::ApplyChangesResponse {
+    server.client().await.apply_changes(request).await.expect("accepted").into_inner()
 }
 
 #[tokio::test]
@@ -120,11 +128,14 @@ async fn lagging_server_rejects_only_what_the_log_rejects() {
     apply(&left, schema("X")).await;
     let deprecated = apply(&right, set_state("X", LifecycleState::Deprecated)).await;
     assert_eq!(deprecated.revision, 2, "X is known although only the other server has read it");
-    let based =
-        v1::ApplyRequest { base_revision: Some(2), ..set_state("X", LifecycleState::Active) };
+    let based = v1::ApplyChangesRequest {
+        base_revision: Some(2),
+        ..set_state("X", LifecycleState::Active)
+    };
     assert_eq!(apply(&left, based).await.revision, 3, "it lagged at revision 1");
-    let ahead = v1::ApplyRequest { base_revision: Some(4), ..schema("Y") };
-    let refused = right.client().await.apply(ahead).await.expect_err("there is no revision 4");
+    let ahead = v1::ApplyChangesRequest { base_revision: Some(4), ..schema("Y") };
+    let refused =
+        right.client().await.apply_changes(ahead).await.expect_err("there is no revision 4");
     assert_eq!(refused.code(), Code::Aborted);
     assert!(refused.message().contains("it is at 3"), "{}", refused.message());
 }
@@ -133,13 +144,13 @@ async fn lagging_server_rejects_only_what_the_log_rejects() {
 async fn lagging_server_plans_dry_runs_against_the_head() {
     let (_database, left, right) = deaf_servers().await;
     apply(&left, schema("X")).await;
-    let dry_run = v1::ApplyRequest {
-        dry_run: true,
+    let dry_run = v1::ApplyChangesRequest {
+        validate_only: true,
         base_revision: Some(1),
         ..set_state("X", LifecycleState::Deprecated)
     };
     let planned = apply(&right, dry_run).await;
-    assert_eq!((planned.revision, planned.plan[0].effect()), (1, Effect::Deprecate));
+    assert_eq!((planned.revision, planned.plan[0].action()), (1, ChangeAction::Deprecate));
 }
 
 #[tokio::test]

@@ -238,7 +238,8 @@ async fn missing_entity_has_no_bill() {
     let mut client = registry.sbom().await;
     let no_format = client.export_sbom(v1::ExportSbomRequest::default()).await.unwrap_err();
     assert_eq!(no_format.code(), Code::InvalidArgument, "{no_format:?}");
-    let no_name = client.who_has(v1::WhoHasRequest::default()).await.unwrap_err();
+    let no_name =
+        client.find_component_users(v1::FindComponentUsersRequest::default()).await.unwrap_err();
     assert_eq!(no_name.code(), Code::InvalidArgument, "{no_name:?}");
 }
 
@@ -270,18 +271,22 @@ async fn holders_are_listed_with_paths() {
 
 async fn pages_have_all_of_it(registry: &Registry) {
     let mut client = registry.sbom().await;
-    let mut wanted = v1::WhoHasRequest {
-        kind: v1::Kind::Schema.into(),
-        name: "SearchFilters".to_owned(),
+    let mut wanted = v1::FindComponentUsersRequest {
+        component: Some(v1::EntitySelector {
+            kind: v1::EntityKind::Schema.into(),
+            name: "SearchFilters".to_owned(),
+            ..Default::default()
+        }),
         ..Default::default()
     };
-    let all = client.who_has(wanted.clone()).await.expect("an answer").into_inner().holders;
+    let all =
+        client.find_component_users(wanted.clone()).await.expect("an answer").into_inner().users;
     assert!(all.len() > 3, "{all:?}");
     wanted.page_size = 2;
     let mut paged = Vec::new();
     loop {
-        let page = client.who_has(wanted.clone()).await.expect("a page").into_inner();
-        paged.extend(page.holders);
+        let page = client.find_component_users(wanted.clone()).await.expect("a page").into_inner();
+        paged.extend(page.users);
         if page.next_page_token.is_empty() {
             break;
         }
@@ -289,7 +294,7 @@ async fn pages_have_all_of_it(registry: &Registry) {
     }
     assert_eq!(paged, all);
     wanted.page_token = "00".repeat(20);
-    let tampered = client.who_has(wanted).await.expect_err("a token of elsewhere");
+    let tampered = client.find_component_users(wanted).await.expect_err("a token of elsewhere");
     assert_eq!(tampered.code(), Code::InvalidArgument, "{tampered:?}");
 }
 

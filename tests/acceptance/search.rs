@@ -6,13 +6,16 @@ use registry_proto::v1;
 use serde_json::Value;
 use tonic::{Code, Status};
 
-type Request = v1::SearchRequest;
+type Request = v1::SearchEntitiesRequest;
 
-async fn try_search(registry: &Registry, request: Request) -> Result<v1::SearchResponse, Status> {
-    Ok(registry.discovery().await.search(request).await?.into_inner())
+async fn try_search(
+    registry: &Registry,
+    request: Request,
+) -> Result<v1::SearchEntitiesResponse, Status> {
+    Ok(registry.discovery().await.search_entities(request).await?.into_inner())
 }
 
-async fn search(registry: &Registry, request: Request) -> v1::SearchResponse {
+async fn search(registry: &Registry, request: Request) -> v1::SearchEntitiesResponse {
     try_search(registry, request).await.expect("an answer")
 }
 
@@ -20,7 +23,7 @@ async fn found(registry: &Registry, request: Request) -> Vec<String> {
     keys(&search(registry, request).await)
 }
 
-fn keys(response: &v1::SearchResponse) -> Vec<String> {
+fn keys(response: &v1::SearchEntitiesResponse) -> Vec<String> {
     let key = |result: &v1::SearchResult| {
         let key = result.record.clone().unwrap_or_default().key.unwrap_or_default();
         let kind = registry_proto::convert::kind(key.kind).expect("a kind");
@@ -41,10 +44,13 @@ async fn register(registry: &Registry, name: &str, author: &str) {
         ..Default::default()
     };
     let entity = v1::Entity { kind: Some(v1::entity::Kind::Schema(schema)) };
-    let change = v1::Change { change: Some(v1::change::Change::Register(entity)) };
+    let change = v1::EntityChange {
+        change: Some(v1::entity_change::Change::Register(entity)),
+        if_digest: None,
+    };
     let author = author.to_owned();
-    let request = v1::ApplyRequest { changes: vec![change], author, ..Default::default() };
-    registry.client().await.apply(request).await.expect("accepted");
+    let request = v1::ApplyChangesRequest { changes: vec![change], author, ..Default::default() };
+    registry.client().await.apply_changes(request).await.expect("accepted");
 }
 
 /// Registers the example, its second version, one schema of another author, and a deprecated
@@ -65,7 +71,7 @@ async fn words_find(registry: &Registry) {
     assert_eq!(first(registry, "search_documents").await, "tool/search_documents@1.1.0");
     assert_eq!(first(registry, "searchDoc").await, "tool/search_documents@1.1.0", "a beginning");
     assert_eq!(first(registry, "serch documnts").await, "tool/search_documents@1.1.0", "typos");
-    let schemas = Request { kinds: vec![v1::Kind::Schema.into()], ..words("min score") };
+    let schemas = Request { kinds: vec![v1::EntityKind::Schema.into()], ..words("min score") };
     assert_eq!(found(registry, schemas).await[0], "schema/SearchQuery@1.1.0", "a property");
     assert_eq!(first(registry, "how do I look up a fact").await, "agent/research-agent@2.2.0");
     assert_eq!(found(registry, words("qqqqqq")).await, [""; 0]);
@@ -78,17 +84,24 @@ async fn results_say_where_they_match(registry: &Registry) {
     let response = search(registry, words("serch documnts")).await;
     let v1::SearchResult { record, score, highlights } = response.results[0].clone();
     assert!(score > 0.0 && record.is_some());
-    let name = highlights.iter().find(|highlight| highlight.field == "name").expect("its name");
+    let name = highlights
+        .iter()
+        .find(|highlight| highlight.field() == v1::SearchField::Name)
+        .expect("its name");
     let marked: Vec<_> =
         name.ranges.iter().map(|r| &name.text[r.start as usize..r.end as usize]).collect();
     assert_eq!(marked, ["search", "documents"]);
-    assert!(response.total >= response.results.len() as u64);
+    assert!(response.total_count >= response.results.len() as u64);
+}
+
+fn selector(kind: v1::EntityKind, name: &str, version: &str) -> v1::EntitySelector {
+    v1::EntitySelector { kind: kind.into(), name: name.to_owned(), version: version.to_owned() }
 }
 
 async fn filters_leave_out(registry: &Registry) {
     let by = |request: Request| found(registry, request);
     let none = Request::default;
-    let agents = Request { kinds: vec![v1::Kind::Agent.into()], ..none() };
+    let agents = Request { kinds: vec![v1::EntityKind::Agent.into()], ..none() };
     let agents = by(agents).await;
     assert_eq!(agents.len(), 5);
     assert!(agents.is_sorted() && agents.contains(&"agent/research-agent@2.2.0".to_owned()));
@@ -98,15 +111,18 @@ async fn filters_leave_out(registry: &Registry) {
     assert!(tagged.len() > 2 && tagged.is_sorted(), "{tagged:?}");
     let tagged = by(Request { tags: tags(&["Documents", "search"]), ..none() }).await;
     assert_eq!(tagged, ["tool/search_documents@1.1.0"], "both tags");
-    for provides in ["search_documents", "search_documents@1.1.0", "tool/search_documents@1.1.0"] {
-        let provides = Request { provides: provides.to_owned(), ..none() };
+    let tool = v1::EntityKind::Tool;
+    for (kind, version) in [(v1::EntityKind::Unspecified, ""), (tool, ""), (tool, "1.1.0")] {
+        let provides = Some(selector(kind, "search_documents", version));
+        let provides = Request { provides, ..none() };
         assert_eq!(by(provides).await, ["server/document-service@1.3.0"]);
     }
-    let depends_on = "tool/fetch@1.2.3".to_owned();
+    let depends_on = Some(selector(tool, "fetch", "1.2.3"));
     let users = by(Request { depends_on, ..words("research") }).await;
     assert_eq!(users[0], "agent/research-agent@2.2.0");
     assert!(users.iter().all(|key| !key.starts_with("server/")), "{users:?}");
-    let parts = by(Request { used_by: "agent/research-agent@2.2.0".to_owned(), ..none() }).await;
+    let used_by = Some(selector(v1::EntityKind::Agent, "research-agent", "2.2.0"));
+    let parts = by(Request { used_by, ..none() }).await;
     assert!(parts.contains(&"tool/search_documents@1.1.0".to_owned()), "{parts:?}");
     assert!(!parts.contains(&"tool/create_task@1.0.0".to_owned()), "{parts:?}");
 }
@@ -133,7 +149,7 @@ async fn pages_stay_what_they_were(registry: &Registry, query: &str) {
     let (mut seen, mut written) = (Vec::new(), 0);
     loop {
         let page = search(registry, request.clone()).await;
-        assert_eq!((page.revision, page.total), (begin.revision, begin.total));
+        assert_eq!((page.revision, page.total_count), (begin.revision, begin.total_count));
         seen.extend(keys(&page));
         register(registry, &format!("AaSearch{}{written}", begin.revision), "bob").await;
         written += 1;
@@ -145,7 +161,7 @@ async fn pages_stay_what_they_were(registry: &Registry, query: &str) {
     assert!(written > 5, "{written} pages");
     assert_eq!(seen, keys(&begin));
     // After the index of the first page is gone, a query at its revision gives the same result.
-    let at = Some(v1::At { at: Some(v1::at::At::Revision(begin.revision)) });
+    let at = Some(v1::PointInTime { at: Some(v1::point_in_time::At::Revision(begin.revision)) });
     let past = search(registry, Request { page_size: 100, at, ..words(query) }).await;
     assert_eq!((keys(&past), past.revision), (keys(&begin), begin.revision));
 }
@@ -156,15 +172,17 @@ async fn bad_requests_are_refused(registry: &Registry) {
     let last = if token.ends_with('0') { "1" } else { "0" };
     let changed = format!("{}{last}", &token[..token.len() - 1]);
     let long = "x ".repeat(600);
+    let bad_name = selector(v1::EntityKind::Tool, "a b", "");
+    let no_kind = selector(v1::EntityKind::Unspecified, "fetch", "");
     for (field, request) in [
         ("page_token", Request { page_token: changed, ..words("search") }),
         ("page_token", Request { page_token: token, ..words("other") }),
         ("page_token", Request { page_token: "beef".to_owned(), ..words("search") }),
-        ("page_size", Request { page_size: 101, ..words("search") }),
+        ("page_size", Request { page_size: -1, ..words("search") }),
         ("query", words(&long)),
         ("tags", Request { tags: vec![String::new(); 17], ..words("search") }),
-        ("provides", Request { provides: "a b".to_owned(), ..words("search") }),
-        ("depends_on", Request { depends_on: "fetch".to_owned(), ..words("search") }),
+        ("provides", Request { provides: Some(bad_name), ..words("search") }),
+        ("depends_on", Request { depends_on: Some(no_kind), ..words("search") }),
         ("kind", Request { kinds: vec![99], ..words("search") }),
     ] {
         let refused = try_search(registry, request).await.expect_err(field);

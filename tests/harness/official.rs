@@ -35,7 +35,7 @@ impl Official {
             let python = PythonEnvironment::of(&folder().join("requirements.txt"), &dir);
             let official = Self { python, dir };
             official.fetch_sources();
-            official.install_modules();
+            official.install_modules(&folder().join("npm"), &official.dir.join("npm"));
             official
         })
     }
@@ -72,6 +72,13 @@ impl Official {
         self.dir.join("npm/node_modules")
     }
 
+    /// Installs the modules of a lock file. Returns the directory that contains them.
+    pub fn install(&self, from: &Path, name: &str) -> PathBuf {
+        let to = self.dir.join(name);
+        self.install_modules(from, &to);
+        to
+    }
+
     /// The sources of the Python SDK, with its examples and conformance fixtures.
     pub fn sources(&self) -> PathBuf {
         self.dir.join(SDK)
@@ -93,19 +100,18 @@ impl Official {
     }
 
     /// Like [`PythonEnvironment::of`], reinstalls after a change of the lock file.
-    fn install_modules(&self) {
-        let (from, to) = (folder().join("npm"), self.dir.join("npm"));
+    fn install_modules(&self, from: &Path, to: &Path) {
         let wanted = fs::read_to_string(from.join("package-lock.json")).expect("a lock file");
         let complete = to.join("complete.txt");
         if fs::read_to_string(&complete).is_ok_and(|made| made == wanted) {
             return;
         }
-        fs::create_dir_all(&to).expect("the target directory is writable");
+        fs::create_dir_all(to).expect("the target directory is writable");
         for file in ["package.json", "package-lock.json"] {
             fs::copy(from.join(file), to.join(file)).expect("a file is copied");
         }
         let mut npm = Command::new(self.python.program("npm"));
-        npm.args(["ci", "--ignore-scripts", "--no-audit", "--no-fund"]).current_dir(&to);
+        npm.args(["ci", "--ignore-scripts", "--no-audit", "--no-fund"]).current_dir(to);
         succeed(&mut npm, "the modules come from npm");
         fs::write(complete, wanted).expect("the directory is writable");
     }

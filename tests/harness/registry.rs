@@ -193,8 +193,14 @@ impl Registry {
 
     /// The current revision, over the API.
     pub async fn revision(&self) -> u64 {
-        let request = v1::ListRequest { page_size: 1, ..Default::default() };
-        self.client().await.list(request).await.expect("list answers").into_inner().revision
+        let request = v1::ListEntitiesRequest { page_size: 1, ..Default::default() };
+        self.client()
+            .await
+            .list_entities(request)
+            .await
+            .expect("list answers")
+            .into_inner()
+            .revision
     }
 }
 

@@ -17,7 +17,7 @@ use crate::{
 pub(crate) async fn measure(report: &mut Report, seconds: u64) {
     let (backend, registry) = (Backend::start(), Registry::start());
     let own = sample::request(sample::own());
-    registry.client().await.apply(own).await.expect("accepted");
+    registry.client().await.apply_changes(own).await.expect("accepted");
     let url = format!("http://{}/bench/mcp", backend.process.address());
     let gateway = Gateway::start(&GatewayOptions {
         source: format!("grpc://{}", registry.address),

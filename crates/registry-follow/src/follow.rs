@@ -1,12 +1,12 @@
 //! The interface of a follower: a holder of a copy of a registry.
 
 use registry_core::{Diagnostic, Revision};
-use registry_proto::v1::{Ack, Hello, SyncRequest, SyncResponse};
+use registry_proto::v1::{Ack, ClientHello, SyncRequest, SyncResponse};
 
 /// A holder of a copy of a registry, or of a part of it.
 pub trait Follow: Send {
     /// The first message of a new stream. Parts of an unfinished message are discarded.
-    fn hello(&mut self) -> Hello;
+    fn hello(&mut self) -> ClientHello;
 
     /// Applies a message completely, or rejects it.
     fn apply(

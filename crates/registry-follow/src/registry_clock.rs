@@ -6,12 +6,12 @@
 use std::time::{Duration, Instant};
 
 use registry_core::Timestamp;
+use registry_proto::convert::LONGEST_DURATION;
 
-/// Converts an age that a server reports, in milliseconds. `None`: the server does not know it,
-/// like a relay before its first contact with the registry.
-pub fn parse_age(age_ms: u64) -> Option<Duration> {
-    // The server reports an unknown age as a value above this range.
-    i64::try_from(age_ms).ok().map(|_| Duration::from_millis(age_ms))
+/// The age of a heartbeat, by its staleness. The registry itself sends none. A relay before its first contact
+/// with the registry sends the longest duration, and the age is unknown.
+pub fn parse_age(staleness: Option<Duration>) -> Option<Duration> {
+    Some(staleness.unwrap_or_default()).filter(|age| *age < LONGEST_DURATION)
 }
 
 /// The clock of the registry, as the follower knows it.
@@ -74,8 +74,9 @@ mod tests {
 
     #[test]
     fn clock_is_unknown_before_first_age() {
-        assert_eq!(parse_age(u64::MAX), None);
-        assert_eq!(parse_age(60_000), Some(MINUTE));
+        assert_eq!(parse_age(Some(LONGEST_DURATION)), None);
+        assert_eq!(parse_age(Some(MINUTE)), Some(MINUTE));
+        assert_eq!(parse_age(None), Some(Duration::ZERO));
         let mut clock = RegistryClock::default();
         for boundless in [Duration::from_millis(u64::MAX), Duration::MAX] {
             clock.record(at(1_000), boundless);

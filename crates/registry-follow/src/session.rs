@@ -23,13 +23,13 @@ const FINDINGS: usize = 20;
 /// Maximum length of the text of a finding, in bytes.
 const FINDING_BYTES: usize = 1024;
 /// The reason code of a server whose state is older than the follower's.
-const AHEAD: &str = "AHEAD";
+const AHEAD: &str = "FOLLOWER_AHEAD";
 /// The reason codes of a server with another registry or history.
 const OTHER_PAST: [&str; 2] = ["REGISTRY_MISMATCH", "CHAIN_MISMATCH"];
 
 /// The reason codes for a scope limit: of the server, of the caller, or of the relay at its
 /// upstream.
-const NO_ROOM: [&str; 3] = ["TOO_MANY_SCOPES", "TOO_MANY_OWN_SCOPES", "TOO_MANY_UPSTREAM_SCOPES"];
+const NO_ROOM: [&str; 3] = ["TOO_MANY_SCOPES", "SCOPE_QUOTA_EXCEEDED", "UPSTREAM_SCOPE_LIMIT"];
 
 /// The status codes whose cause only an operator can fix.
 const FINAL_CODES: [Code; 5] = [

@@ -2,7 +2,8 @@
 
 use registry_core::limits;
 use registry_proto::v1::{
-    Hello, SyncRequest, SyncResponse, sync_request::Message, sync_service_client::SyncServiceClient,
+    ClientHello, SyncRequest, SyncResponse, sync_request::Message,
+    sync_service_client::SyncServiceClient,
 };
 use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
@@ -33,7 +34,7 @@ impl Stream {
     pub async fn open<T>(
         channel: T,
         authorization: Option<MetadataValue<Ascii>>,
-        hello: Hello,
+        hello: ClientHello,
     ) -> Result<Self, Status>
     where
         T: GrpcService<RequestBody>,

@@ -1,7 +1,7 @@
-//! How messages are framed: prost's encoding with small buffers.
+//! A prost codec with small buffers.
 //!
-//! Tonic's own codec gives each side of each stream 8 KiB from the start. A server with thousands
-//! of idle followers would hold most of its memory there.
+//! The codec of tonic allocates 8 KiB for each direction of each stream. With thousands of idle followers, that
+//! would be most of the server's memory.
 
 use std::marker::PhantomData;
 
@@ -12,9 +12,9 @@ use tonic::{
 };
 use tonic_prost::ProstDecoder;
 
-/// First size of a buffer, in bytes; it grows with the messages.
+/// The initial size of a buffer in bytes.
 const BUFFER: usize = 512;
-/// How many bytes of small messages are put together before they are sent.
+/// The size in bytes up to which small messages are combined.
 const TOGETHER: usize = 32 * 1024;
 
 /// Encodes `T` and decodes `U`.
@@ -46,7 +46,7 @@ where
     }
 }
 
-/// Encodes messages, each into a buffer that is large enough at once.
+/// Encodes messages into buffers of the right size.
 #[derive(Debug, Clone, Copy)]
 pub struct Encoder<T>(PhantomData<fn(T)>);
 
@@ -56,7 +56,7 @@ impl<T: Message> Encodes for Encoder<T> {
 
     fn encode(&mut self, item: T, buffer: &mut EncodeBuf<'_>) -> Result<(), Status> {
         buffer.reserve(item.encoded_len());
-        item.encode(buffer).map_err(|e| Status::internal(format!("a message does not fit: {e}")))
+        item.encode(buffer).map_err(|e| Status::internal(format!("encoding failed: {e}")))
     }
 
     fn buffer_settings(&self) -> BufferSettings {

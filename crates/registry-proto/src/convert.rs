@@ -1,12 +1,12 @@
-//! From the wire to the domain and back. Decoding is strict: every field of a message is looked
-//! at, and what cannot be read is refused with an error that names the field.
+//! Conversions between the messages and the domain. Decoding is strict: every field is checked, and errors name
+//! the field.
 //!
-//! An entity is decoded by way of its JSON, so that gRPC, files and the store share one reader
-//! ([`registry_core::Document::parse`]) and one wording of what is wrong. What is proven by a
-//! digest (snapshots, deltas, exported records) is read from its canonical bytes and never from
-//! the typed form.
+//! Entities are decoded as JSON, so that gRPC, files and the store share one reader
+//! ([`registry_core::Document::parse`]) and its findings. Documents with digests (snapshots, deltas, exported
+//! records) are read from their canonical bytes, never from the typed message.
 
 mod at;
+mod authentication;
 mod cache_state;
 mod change;
 mod diagnostic;
@@ -19,31 +19,32 @@ mod lifecycle;
 mod nack;
 mod record;
 mod scope;
+mod scope_delta;
 mod setting;
 mod snapshot;
-mod step;
 mod sync;
 mod time;
 
 pub use at::{InvalidAt, at};
+pub use authentication::{authentication, authentication_text};
 pub use cache_state::{cache_state, cache_state_fields};
-pub use change::{InvalidChange, batch, plan};
+pub use change::{InvalidBatch, InvalidChange, Precondition, batch, plan, precondition};
 pub use diagnostic::{InvalidDiagnostic, VALIDATION_FAILURE_URL, diagnostics, validation_failure};
-pub use entity::document;
+pub use entity::{document, json_document};
 pub use graph::{
     InvalidWireRequirement, affected, compared, edge, node, requirement, resolved, unresolved,
 };
 pub use history::commit;
-pub use key::{InvalidEntityKey, InvalidKind, filter_kind, kind};
+pub use key::{InvalidEntityKey, InvalidKind, filter_kind, kind, selector};
 pub use lifecycle::{InvalidLifecycle, InvalidNotice, InvalidState, filter_states, state};
 pub use nack::InvalidNack;
 pub use record::{InvalidRecord, outline_of, record_of, record_with_document};
 pub use scope::scope;
-pub use setting::{InvalidSetting, setting_state, settings};
-pub use snapshot::{InvalidDigest, InvalidSnapshotEntity, digest};
-pub use step::{InvalidStep, PartStep, part_step};
+pub use scope_delta::{InvalidScopeDelta, VerifiedScopeDelta, verify_scope_delta};
+pub use setting::{InvalidSetting, compatibility_mode, setting_state, settings};
+pub use snapshot::InvalidSnapshotEntity;
 pub use sync::{InvalidDelta, InvalidPosition, chain_hash, sealed_commit};
-pub use time::{InvalidTime, read_timestamp, timestamp};
+pub use time::{InvalidTime, LONGEST_DURATION, duration, read_duration, read_timestamp, timestamp};
 
 #[cfg(test)]
 mod tests;

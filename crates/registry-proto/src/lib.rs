@@ -1,5 +1,4 @@
-//! The wire form of the registry: types generated from `proto/`, and their conversions to and
-//! from the domain.
+//! The gRPC API of the registry: types generated from `proto/`, and their conversions.
 
 /// The generated types and service stubs of `registry.v1`.
 #[expect(
@@ -16,6 +15,6 @@ pub mod v1 {
 pub mod codec;
 pub mod convert;
 
-/// The compiled descriptors, for server reflection.
+/// The compiled descriptors for server reflection.
 pub const FILE_DESCRIPTOR_SET: &[u8] =
     include_bytes!(concat!(env!("OUT_DIR"), "/registry_descriptor.bin"));

@@ -284,7 +284,10 @@ fn invalid_options_are_rejected() {
 #[test]
 fn stdio_rejects_unknown_fields() {
     for (child, expected) in [
-        ("command: x, arg: 5", "targets[0].stdio.arg: unknown field; expected one of command, args, env"),
+        (
+            "command: x, arg: 5",
+            "targets[0].stdio.arg: unknown field; expected one of command, args, env",
+        ),
         ("command: x, limits: { memory: 5 }", "targets[0].stdio.limits.memory: unknown field"),
         ("command: x, limits: { openFiles: 0 }", "expected an integer of at least 1"),
     ] {

@@ -6,8 +6,8 @@ use registry_core::{
     Attestation, Catalog, Revision, Scope, SealedCommit, Timestamp, chain::Position,
 };
 use registry_proto::{
-    convert::{self, PartStep, chain_hash, sealed_commit},
-    v1::{Delta, Progress, SnapshotBegin, Step, SyncResponse, sync_response::Message},
+    convert::{self, VerifiedScopeDelta, chain_hash, sealed_commit},
+    v1::{Delta, Heartbeat, ScopeDelta, SnapshotBegin, SyncResponse, sync_response::Message},
 };
 
 use registry_follow::{MessageEffect, RegistryClock, RejectedMessage, parse_age};
@@ -86,8 +86,8 @@ impl Incoming {
                 Ok(MessageEffect::Applied)
             }
             (Message::Delta(delta), None) => self.delta(delta, attestation).await,
-            (Message::Step(step), None) => self.step(step, attestation).await,
-            (Message::Progress(progress), None) => self.progress(&progress, attestation),
+            (Message::ScopeDelta(delta), None) => self.scope_delta(delta, attestation).await,
+            (Message::Heartbeat(heartbeat), None) => self.heartbeat(&heartbeat, attestation),
             (_, Some(_)) => Err(self.refuse_next(&"another message within a snapshot")),
             (_, None) => Err(self.refuse_next(&"a part of a snapshot without its start")),
         }
@@ -95,8 +95,8 @@ impl Incoming {
 
     /// The age of a message, if known. Relayed messages are signed and can be old.
     fn age_of(&mut self, message: &Message, signed: Option<&Attestation>) -> Option<Duration> {
-        if let Message::Progress(progress) = message {
-            let age = parse_age(progress.age_ms);
+        if let Message::Heartbeat(heartbeat) = message {
+            let age = parse_age(heartbeat.staleness.map(convert::read_duration));
             if let (Some(signed), Some(age)) = (signed, age) {
                 self.clock.record(signed.time, age);
             }
@@ -113,7 +113,7 @@ impl Incoming {
 
     fn begin(
         &self,
-        SnapshotBegin { position, entities, settings, scope, oldest_revision }: SnapshotBegin,
+        SnapshotBegin { position, entity_count, setting_count, scope, oldest_revision }: SnapshotBegin,
     ) -> Result<PartialSnapshot, RejectedMessage> {
         let missing = || self.refuse_next(&"a snapshot without its position");
         let position = position.ok_or_else(missing)?;
@@ -128,7 +128,7 @@ impl Incoming {
             let held = self.cache.current().revision();
             tracing::info!(%held, oldest_revision, "the registry no longer has the next commits; receiving a snapshot");
         }
-        Ok(PartialSnapshot::new(position, scope, (entities, settings)))
+        Ok(PartialSnapshot::new(position, scope, (entity_count, setting_count)))
     }
 
     fn check_scope(&self, scope: &Scope, revision: Revision) -> Result<(), RejectedMessage> {
@@ -207,9 +207,9 @@ impl Incoming {
         Ok(MessageEffect::Applied)
     }
 
-    async fn step(
+    async fn scope_delta(
         &mut self,
-        step: Step,
+        step: ScopeDelta,
         attestation: Option<Attestation>,
     ) -> Result<MessageEffect, RejectedMessage> {
         let next = self.cache.current().revision().next();
@@ -218,7 +218,7 @@ impl Incoming {
         let read = move || {
             let sent = step.entities.clone();
             let unfit = |e| RejectedMessage::new(claimed, &e).with(findings::of_entities(&sent));
-            convert::part_step(step).map_err(unfit)
+            convert::verify_scope_delta(step).map_err(unfit)
         };
         let step = run_blocking_if(is_large, read).await??;
         self.check_position(&step.position)?;
@@ -239,9 +239,9 @@ impl Incoming {
         Ok(MessageEffect::Applied)
     }
 
-    fn progress(
+    fn heartbeat(
         &mut self,
-        Progress { revision, chain, content, .. }: &Progress,
+        Heartbeat { revision, chain, content_digest, .. }: &Heartbeat,
         attestation: Option<Attestation>,
     ) -> Result<MessageEffect, RejectedMessage> {
         let revision = Revision(*revision);
@@ -260,7 +260,7 @@ impl Incoming {
             }));
         }
         // Otherwise a message was lost or reordered.
-        if !content.is_empty() && content != held.content_digest().as_bytes().as_slice() {
+        if !content_digest.is_empty() && *content_digest != held.content_digest().to_string() {
             return Err(refused(&format!(
                 "at revision {revision}, the registry's content in scope differs from the catalog"
             )));
@@ -307,9 +307,13 @@ fn next(held: &Catalog, delta: Delta) -> Result<(Catalog, SealedCommit), String>
 }
 
 /// Applies a step, and verifies the resulting content digest.
-fn stepped(held: &Catalog, step: PartStep, claimed: Revision) -> Result<Catalog, RejectedMessage> {
+fn stepped(
+    held: &Catalog,
+    step: VerifiedScopeDelta,
+    claimed: Revision,
+) -> Result<Catalog, RejectedMessage> {
     let refused = |message: &dyn ToString| RejectedMessage::new(claimed, message);
-    let PartStep { position, scope, step, content } = step;
+    let VerifiedScopeDelta { position, scope, step, content } = step;
     if **held.scope() == Scope::Everything {
         return Err(refused(&"a scoped step, but the catalog is complete"));
     }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use registry_core::{
-    Attestation, Catalog, Record, Scope, Selector, Settings, chain::Position,
+    Attestation, Catalog, Digest, Record, Scope, Selector, Settings, chain::Position,
     setting::SelectorSettings,
 };
 use registry_proto::{
@@ -64,7 +64,7 @@ impl PartialSnapshot {
         signed: (Option<Attestation>, CatalogVerifier),
     ) -> Result<Catalog, RejectedMessage> {
         let Position { registry, revision, chain } = self.position.clone();
-        let expected = convert::digest(&digest).map_err(|e| RejectedMessage::new(revision, &e))?;
+        let expected = Digest::parse(&digest).map_err(|e| RejectedMessage::new(revision, &e))?;
         let (announced, _) = self.announced;
         let restoring = run_blocking(move || {
             let catalog = Catalog::restore(registry, revision, chain, self.records)

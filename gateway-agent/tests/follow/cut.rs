@@ -76,7 +76,7 @@ async fn forward(client: TcpStream, server: TcpStream, budget: Option<usize>) {
 /// A valid server whose history still grows.
 fn honest(
     history: watch::Receiver<History>,
-) -> impl Fn(usize, registry_proto::v1::Hello) -> Answers {
+) -> impl Fn(usize, registry_proto::v1::ClientHello) -> Answers {
     move |_, hello| {
         let (mut growing, known) = (history.clone(), revision_of(&hello));
         let now = growing.borrow_and_update().clone();

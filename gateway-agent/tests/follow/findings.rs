@@ -69,7 +69,7 @@ async fn findings_name_entities_of_commit() {
     for (messages, expected) in [
         (altered(&|d| d.documents[0] = other.clone()), &["document-invalid S5@1.0.0 at "][..]),
         (altered(&|d| d.documents.clear()), &["document-invalid S5@1.0.0 at "]),
-        (altered(&|d| d.chain = d.chain.slice(1..)), &[]),
+        (altered(&|d| d.chain = d.chain[1..].to_owned()), &[]),
         (
             promising(&history, br#"{"name":"S5","schema":{"type":7},"surprise":1}"#),
             &["document-invalid S5@1.0.0 at ", "document-invalid S5@1.0.0 at /surprise"],

@@ -1,14 +1,17 @@
 //! A generated history of a registry: commits, and the catalog after each.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use registry_core::{
     Action, Catalog, Change, Commit, Document, Key, Kind, Notice, RegistryId, Revision,
     SealedCommit, Timestamp, chain::Position,
 };
-use registry_proto::v1::{
-    Delta, Progress, SnapshotBegin, SnapshotChunk, SnapshotEnd, SyncResponse,
-    sync_response::Message,
+use registry_proto::{
+    convert::duration,
+    v1::{
+        Delta, Heartbeat, SnapshotBegin, SnapshotChunk, SnapshotEnd, SyncResponse,
+        sync_response::Message,
+    },
 };
 use serde_json::json;
 
@@ -118,32 +121,30 @@ pub(crate) fn delta(delta: Delta) -> SyncResponse {
 
 /// Progress without new commits.
 pub(crate) fn progress(catalog: &Catalog) -> SyncResponse {
-    response(Message::Progress(Progress::from(&Position::of_catalog(catalog))))
+    response(Message::Heartbeat(Heartbeat::from(&Position::of_catalog(catalog))))
 }
 
 /// Progress of a relay that lost its registry this long ago.
-pub(crate) fn old_progress(catalog: &Catalog, age_ms: u64) -> SyncResponse {
-    let progress = Progress { age_ms, ..Progress::from(&Position::of_catalog(catalog)) };
-    response(Message::Progress(progress))
+pub(crate) fn old_progress(catalog: &Catalog, age: Duration) -> SyncResponse {
+    let staleness = Some(duration(age));
+    let progress = Heartbeat { staleness, ..Heartbeat::from(&Position::of_catalog(catalog)) };
+    response(Message::Heartbeat(progress))
 }
 
 /// The start of a snapshot.
 pub(crate) fn begin(catalog: &Catalog) -> SyncResponse {
     let position = Some((&Position::of_catalog(catalog)).into());
-    let (entities, settings) = (catalog.len() as u64, catalog.settings().len() as u64);
-    let (scope, oldest_revision) = (None, 0);
     response(Message::SnapshotBegin(SnapshotBegin {
         position,
-        entities,
-        settings,
-        scope,
-        oldest_revision,
+        entity_count: catalog.len() as u64,
+        setting_count: catalog.settings().len() as u64,
+        ..SnapshotBegin::default()
     }))
 }
 
 /// The end of a snapshot.
 pub(crate) fn end(catalog: &Catalog) -> SyncResponse {
-    let digest = catalog.digest().as_bytes().to_vec().into();
+    let digest = catalog.digest().to_string();
     response(Message::SnapshotEnd(SnapshotEnd { digest }))
 }
 

@@ -6,7 +6,7 @@ use bytes::Bytes;
 use gateway_agent::{cache::Cache, feed::SourceState};
 use registry_core::{Action, ChainHash, Commit, Document, Notice, SealedCommit, chain::Position};
 use registry_proto::v1::{
-    Delta, Nack, Progress, SnapshotChunk, SnapshotEnd, SyncResponse, sync_request,
+    Delta, Heartbeat, Nack, SnapshotChunk, SnapshotEnd, SyncResponse, sync_request,
     sync_response::Message,
 };
 
@@ -56,8 +56,12 @@ type Case = (&'static str, Vec<SyncResponse>, &'static str);
 fn bad_deltas(history: &History) -> Vec<Case> {
     let other = History::new("other", HELD + 1);
     vec![
-        ("chain", changed(history, |d| d.chain = flipped(&d.chain, 0)), "chain hash mismatch"),
-        ("short chain", changed(history, |d| d.chain = d.chain.slice(1..)), "has 32 bytes"),
+        (
+            "chain",
+            changed(history, |d| d.chain = ChainHash::from_bytes([7; 32]).to_string()),
+            "chain hash mismatch",
+        ),
+        ("short chain", changed(history, |d| d.chain = d.chain[1..].to_owned()), "chain: "),
         ("commit", changed(history, |d| d.commit = flipped(&d.commit, 30)), ""),
         ("no commit", changed(history, |d| d.commit = Bytes::new()), "cannot parse the commit"),
         ("garbage", changed(history, |d| d.commit = Bytes::from_static(b"\xff\0{")), "cannot be"),
@@ -104,9 +108,9 @@ fn bad_snapshots(history: &History) -> Vec<Case> {
         messages.remove(i);
         messages
     };
-    let digest = |bytes: Vec<u8>| {
+    let digest = |bytes: String| {
         let mut messages = without(good.len() - 1);
-        messages.push(response(Message::SnapshotEnd(SnapshotEnd { digest: bytes.into() })));
+        messages.push(response(Message::SnapshotEnd(SnapshotEnd { digest: bytes })));
         messages
     };
     let mut edited = good.clone();
@@ -120,8 +124,8 @@ fn bad_snapshots(history: &History) -> Vec<Case> {
     let mut doubled = good.clone();
     doubled.insert(2, good[1].clone());
     vec![
-        ("snapshot digest", digest(vec![7; 32]), "the snapshot has the digest"),
-        ("short digest", digest(vec![7; 31]), "has 32 bytes"),
+        ("snapshot digest", digest(held.digest().to_string()), "the snapshot has the digest"),
+        ("short digest", digest("sha256:07".to_owned()), "`sha256:07`"),
         ("missing part", without(1), "entities instead of 5"),
         ("doubled part", doubled, "more than the announced 5 entities and 0 settings"),
         ("edited owner", edited, "the snapshot has the digest"),
@@ -141,13 +145,13 @@ fn bad_snapshots(history: &History) -> Vec<Case> {
 fn bad_places(history: &History) -> Vec<Case> {
     let mut forked = History::new("r", HELD - 1);
     forked.grow(99);
-    let mut overtaking = Progress::from(&Position::of_catalog(history.at(HELD)));
-    overtaking.content = history.at(HELD - 1).content_digest().as_bytes().to_vec().into();
+    let mut overtaking = Heartbeat::from(&Position::of_catalog(history.at(HELD)));
+    overtaking.content_digest = history.at(HELD - 1).content_digest().to_string();
     vec![
         ("nothing", vec![SyncResponse::default()], "without content"),
         ("ahead", vec![progress(history.at(HELD + 1))], "at revision 5, but 4 is served"),
         ("behind", vec![progress(history.at(HELD - 1))], "at revision 3, but 4 is served"),
-        ("overtaking", vec![response(Message::Progress(overtaking))], "content in scope differs"),
+        ("overtaking", vec![response(Message::Heartbeat(overtaking))], "content in scope differs"),
         ("forked progress", vec![progress(forked.head())], "another chain hash"),
     ]
 }
@@ -220,7 +224,7 @@ async fn delta_needs_snapshot() {
 async fn repeated_rejections_back_off() {
     let history = History::new("r", HELD + 1);
     let bad = changed(&history, |d| {
-        d.chain = ChainHash::genesis(history.head().registry()).as_bytes().to_vec().into();
+        d.chain = ChainHash::genesis(history.head().registry()).to_string();
     });
     let server = Server::start(move |_, _| then_silence(bad.clone())).await;
     let cache = Cache::in_memory(Some(history.at(HELD).clone()));

@@ -21,7 +21,7 @@ use gateway_agent::{
 use registry_core::{Catalog, Revision, Scope};
 use registry_follow::{Credentials, Follower, Timing};
 use registry_proto::v1::{
-    Hello, ListGatewaysRequest, ListGatewaysResponse, SyncRequest, SyncResponse,
+    ClientHello, ListGatewaysRequest, ListGatewaysResponse, SyncRequest, SyncResponse,
     sync_request::Message,
     sync_service_server::{SyncService, SyncServiceServer},
 };
@@ -37,7 +37,7 @@ use tonic::{Request, Response, Status as RpcStatus, Streaming};
 
 /// The script of a stream.
 pub(crate) type Answers = Pin<Box<dyn Stream<Item = Result<SyncResponse, RpcStatus>> + Send>>;
-type Plan = Arc<dyn Fn(usize, Hello) -> Answers + Send + Sync>;
+type Plan = Arc<dyn Fn(usize, ClientHello) -> Answers + Send + Sync>;
 
 /// Messages, then silence.
 pub(crate) fn then_silence(messages: Vec<SyncResponse>) -> Answers {
@@ -54,7 +54,7 @@ pub(crate) fn error(status: RpcStatus) -> Answers {
 }
 
 /// The revision in a follower's hello.
-pub(crate) fn revision_of(hello: &Hello) -> Option<Revision> {
+pub(crate) fn revision_of(hello: &ClientHello) -> Option<Revision> {
     hello.position.as_ref().map(|position| Revision(position.revision))
 }
 
@@ -78,7 +78,7 @@ impl Server {
     /// Starts a server. The plan returns the script of each stream, by its number from 0 and its
     /// hello.
     pub(crate) async fn start(
-        plan: impl Fn(usize, Hello) -> Answers + Send + Sync + 'static,
+        plan: impl Fn(usize, ClientHello) -> Answers + Send + Sync + 'static,
     ) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
         let address = listener.local_addr().expect("an address");

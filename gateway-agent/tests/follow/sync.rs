@@ -57,9 +57,9 @@ async fn catalog_age_comes_from_server() {
             let mut messages = snapshot(told.at(1), 1);
             if catches_up {
                 messages.extend(told.deltas(1, 2));
-                messages.push(old_progress(told.at(2), 60_000));
+                messages.push(old_progress(told.at(2), Duration::from_mins(1)));
             } else {
-                messages.push(old_progress(told.at(1), 60_000));
+                messages.push(old_progress(told.at(1), Duration::from_mins(1)));
                 messages.extend(told.deltas(1, 2));
             }
             then_silence(messages)
@@ -117,7 +117,7 @@ async fn stream_resumes_without_gap_or_duplicate() {
             let revision = revision_of(&hello).map(|revision| revision.0);
             if let Some(revision) = revision {
                 let at = history.at(usize::try_from(revision).expect("small"));
-                assert_eq!(chain.as_deref(), Some(at.chain().as_bytes().as_slice()));
+                assert_eq!(chain, Some(at.chain().to_string()));
             }
             said.push(revision);
         }
@@ -234,7 +234,7 @@ async fn cache_of_other_registry_is_kept() {
         assert_eq!(following.cache.current().digest(), held.head().digest());
         let told = following.status.report().reason.expect("a reason");
         assert!(told.contains("delete its cache (with .previous and .log)"), "{told}");
-        assert_eq!(told.contains("a server that only lags"), reason == "AHEAD", "{told}");
+        assert_eq!(told.contains("a server that only lags"), reason == "FOLLOWER_AHEAD", "{told}");
     }
 }
 
@@ -247,7 +247,7 @@ async fn lagging_relay_does_not_block_recovered_server() {
         _ => then_silence(told.answer(revision_of(&hello))),
     })
     .await;
-    let relay = Server::start(|_, _| error(refusal("AHEAD"))).await;
+    let relay = Server::start(|_, _| error(refusal("FOLLOWER_AHEAD"))).await;
     let cache = Cache::in_memory(Some(held));
     let following = Following::start_at(&[server.address, relay.address], cache, hurried());
     following.reaches(history.head()).await;

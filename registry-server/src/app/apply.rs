@@ -1,4 +1,4 @@
-//! Apply a batch, or say what it would do.
+//! Applies a batch or plans it.
 
 use std::sync::Arc;
 
@@ -9,15 +9,15 @@ use crate::{
     registrar::{Applied, Error, Registrar, Submission},
 };
 
-/// The number of dry runs at the same time, so that other work has free cores.
+/// The number of concurrent dry runs. It leaves cores for other work.
 const DRY_RUNS: usize = 2;
 
-/// Whether the batch is meant.
+/// Whether a batch is committed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Mode {
     /// Commit it.
     Commit,
-    /// Only say what would happen.
+    /// Plan it without a commit.
     DryRun,
 }
 
@@ -54,9 +54,7 @@ impl Writes {
         self.registrar.catch_up().await?;
         let catalog = self.hub.catalog();
         let revision = catalog.revision();
-        if let Some(wanted) = submission.base_revision.filter(|wanted| *wanted != revision) {
-            return Err(Error::BaseRevision { wanted, current: revision });
-        }
+        submission.check_preconditions(&catalog)?;
         let planning = move || {
             let plan = submission.plan(&catalog);
             drop(turn);
@@ -74,6 +72,7 @@ fn outcome(result: &Result<Applied, Error>) -> &'static str {
         Ok(_) => "unchanged",
         Err(Error::Refused(_)) => "rejected",
         Err(Error::BaseRevision { .. }) => "base_revision",
+        Err(Error::DigestMismatch { .. }) => "digest_mismatch",
         Err(Error::RequestIdReused { .. }) => "request_id_reused",
         Err(Error::QueueFull) => "queue_full",
         Err(Error::Contended { .. }) => "contended",

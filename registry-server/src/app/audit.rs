@@ -25,7 +25,7 @@ use crate::{
     store::{self, Findings, Progress, ServedState, Store},
 };
 
-/// How long a stored commit may take to be served.
+/// The longest time between the commit of a transaction and its publication.
 const PUBLISHED: Duration = Duration::from_secs(2);
 
 /// Signs checkpoints, proves commits and verifies the log.
@@ -37,43 +37,43 @@ pub struct Auditor {
     proved: Mutex<Option<Proved>>,
 }
 
-/// What signs.
+/// The signing key.
 pub enum Key {
-    /// This server's key.
+    /// A key of this server.
     Own(Arc<Ed25519KeyPair>),
-    /// The key of the registry that this server is a relay of, which only that has.
+    /// The key of the upstream registry. A relay does not have its private part.
     Upstream {
-        /// The key that its signatures are checked with.
+        /// The public key.
         key: Arc<VerifierKey>,
-        /// Where it is.
+        /// The address of the upstream registry.
         address: String,
     },
 }
 
-/// The tree over commits that are proved, and the chain hash after them.
+/// The Merkle tree of verified commits, and the chain hash after them.
 struct Proved {
     tree: Tree,
     chain: ChainHash,
 }
 
-/// Why nothing can be proved.
+/// The reason why nothing is signed.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// There is no such commit.
+    /// The commit does not exist.
     #[error(transparent)]
     NoCommit(#[from] NoCommit),
-    /// The database holds something else than what was stored.
+    /// The database was damaged or edited.
     #[error(
         "nothing is signed, because the log was damaged or edited at {place}: {problem}; \
          `registryctl audit verify` lists all that does not fit"
     )]
     Unproven {
-        /// The first revision that does not fit.
+        /// The first damaged revision.
         place: String,
-        /// What does not fit.
+        /// The problem.
         problem: String,
     },
-    /// Only the registry signs, and this is a relay.
+    /// This server is a relay, and only the registry signs.
     #[error(
         "this server is a relay and signs nothing; ask its registry: `registryctl --registry {0}`, or, where \
          that is a relay too, whom that follows"
@@ -82,7 +82,7 @@ pub enum Error {
     /// The database.
     #[error(transparent)]
     Store(store::Error),
-    /// A bug here.
+    /// A bug in the server.
     #[error("the proof could not be made: {0}")]
     Internal(String),
 }
@@ -122,7 +122,7 @@ impl Auditor {
         }
     }
 
-    /// Proves everything that the database holds, by the log and by what this server serves.
+    /// Verifies the database against the log and against the served catalog.
     pub async fn verify(
         &self,
         told: mpsc::Sender<Progress>,
@@ -137,10 +137,10 @@ impl Auditor {
         Ok((progress, findings))
     }
 
-    /// Where nobody else appends, commits that this server does not come to serve are not from it.
+    /// If no other server appends, commits that this server never publishes are not its own.
     async fn find_foreign(&self, end: Revision, findings: &mut Findings) {
         let mut served = self.hub.watch();
-        // One of its own may be stored and not published yet.
+        // A commit of this server can be stored and not yet published.
         if timeout(PUBLISHED, served.wait_for(|served| *served >= end)).await.is_err() {
             let served = *served.borrow();
             let problem = format!(
@@ -151,7 +151,7 @@ impl Auditor {
         }
     }
 
-    /// Signs where the log is now.
+    /// Signs the head of the log.
     pub async fn checkpoint(&self) -> Result<String, Error> {
         let head = self.hub.catalog();
         let root =
@@ -159,7 +159,7 @@ impl Auditor {
         self.signed(&head, root)
     }
 
-    /// Proves that a commit is in the log, and that the log continues what it was after `since`.
+    /// Proves that a commit is in the log, and that the log extends its state after `since`.
     pub async fn prove(&self, wanted: Revision, since: Revision) -> Result<Proof, Error> {
         let catalog = self.hub.catalog();
         let head = catalog.revision();
@@ -168,7 +168,7 @@ impl Auditor {
         if last > head {
             return Err(absent(last));
         }
-        // First, so that the first revision that was edited is named.
+        // Checked first, so that the error names the first edited revision.
         drop(self.proved(&catalog).await?);
         let commit = self.store.commit(wanted).await?.ok_or_else(|| absent(wanted))?;
         // The leaf proves it together with the commit.
@@ -255,7 +255,7 @@ fn unproven(revision: Revision, problem: &str) -> Error {
     Error::Unproven { place: format!("revision {revision}"), problem: problem.to_owned() }
 }
 
-/// How many leaves the tree of a revision has.
+/// The number of leaves of the tree at a revision.
 fn size(revision: Revision) -> usize {
     usize::try_from(revision.0).unwrap_or(usize::MAX)
 }

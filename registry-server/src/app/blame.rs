@@ -1,4 +1,4 @@
-//! Say of each value of a document which version introduced it, who registered that, when and why.
+//! Reports for each value of a document which registration introduced it.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -11,32 +11,36 @@ use registry_core::{
     limits,
 };
 
-use super::{Catalogs, ReadError, page, run_blocking};
+use super::{
+    Catalogs, ReadError,
+    page::{self, PageRequest},
+    run_blocking,
+};
 use crate::store::{Store, StoredCommit};
 
-/// Whose values.
+/// The document to explain.
 #[derive(Debug, Clone)]
 pub struct Question {
     /// The kind.
     pub kind: Kind,
     /// The name.
     pub name: Name,
-    /// The version; `None`: the one that was registered last.
+    /// The version; `None` is the latest registration.
     pub version: Option<Version>,
-    /// Among what was registered then.
+    /// The point in history; `None` is the present.
     pub at: Option<PointInTime>,
 }
 
 /// A page of explained values.
 #[derive(Debug)]
 pub struct Explained {
-    /// Of which version.
+    /// The explained version.
     pub key: Key,
-    /// The values; `origin` is a place in `origins`.
+    /// The values; `origin` is an index into `origins`.
     pub lines: Vec<BlamedValue>,
-    /// What was registered, and by which commit.
+    /// The registrations with their commits.
     pub origins: Vec<(Arc<Record>, StoredCommit)>,
-    /// Where to go on; empty at the end.
+    /// The token of the next page; empty on the last page.
     pub next_page_token: String,
 }
 
@@ -45,21 +49,25 @@ pub async fn blame(
     catalogs: &Catalogs,
     store: &Store,
     question: Question,
-    size: usize,
-    token: &str,
+    page: &PageRequest,
 ) -> Result<Explained, ReadError> {
+    // Every page explains the version of the first one.
+    let cursor = page.cursor(read_cursor)?;
+    let question = match &cursor {
+        Some((version, _)) => Question { version: Some(version.clone()), ..question },
+        None => question,
+    };
     let catalog = catalogs.at(question.at).await?;
     let not_registered = question.not_registered(catalog.revision());
     let reading = move || question.lines(&catalog);
     let (versions, mut lines) = run_blocking(reading).await?;
     let Some(record) = versions.first() else { return Err(not_registered) };
     let key = record.document.key().clone();
-    // What is registered later never changes where its values come from.
-    let mark = format!("blame {key}");
-    let first = page::cursor(&mark, token, |cursor| cursor.parse::<usize>().ok())?.unwrap_or(0);
+    let first = cursor.map_or(0, |(_, line)| line);
     lines.drain(..first.min(lines.len()));
-    let rest = lines.split_off(fitting(&lines, size));
-    let next = (!rest.is_empty()).then(|| page::token(&mark, &(first + lines.len()).to_string()));
+    let rest = lines.split_off(fitting(&lines, page.size));
+    let next = (!rest.is_empty())
+        .then(|| page.token_after(&format!("{} {}", key.version, first + lines.len())));
     let mut places = BTreeMap::new();
     for line in &lines {
         places.entry(line.origin).or_insert(0);
@@ -73,6 +81,12 @@ pub async fn blame(
         line.origin = places[&line.origin];
     }
     Ok(Explained { key, lines, origins, next_page_token: next.unwrap_or_default() })
+}
+
+/// The version that is explained, and the number of explained lines.
+fn read_cursor(cursor: &str) -> Option<(Version, usize)> {
+    let (version, line) = cursor.split_once(' ')?;
+    Some((Version::parse(version).ok()?, line.parse().ok()?))
 }
 
 impl Question {
@@ -90,7 +104,7 @@ impl Question {
     }
 }
 
-/// How many lines go into one answer: at least one.
+/// The number of lines that fit into a response, at least one.
 fn fitting(lines: &[BlamedValue], size: usize) -> usize {
     let (mut bytes, mut origins) = (0, BTreeSet::new());
     let fits = |line: &&BlamedValue| {

@@ -3,13 +3,17 @@
 use std::{
     collections::VecDeque,
     sync::{Arc, Mutex, PoisonError},
+    time::Duration,
 };
 
 use registry_core::{Catalog, PointInTime, Revision, Timestamp};
-use tokio::sync::OnceCell;
+use tokio::{sync::OnceCell, time::timeout};
 
 use super::{ReadError, run_blocking, turns::Turns};
 use crate::{clock::Clock, feed::Hub, store::Store};
+
+/// The longest wait for a revision that another server has committed.
+pub const REVISION_WAIT: Duration = Duration::from_secs(5);
 
 /// The number of cached catalogs of the past.
 const KEPT: usize = 4;
@@ -42,6 +46,21 @@ impl Catalogs {
     /// The current catalog.
     pub fn now(&self) -> Arc<Catalog> {
         self.hub.catalog()
+    }
+
+    /// Waits until this server has applied a revision.
+    pub async fn reach(&self, wanted: Revision) -> Result<(), ReadError> {
+        let mut head = self.hub.watch();
+        if *head.borrow() >= wanted {
+            return Ok(());
+        }
+        self.hub.request_refresh();
+        match timeout(REVISION_WAIT, head.wait_for(|head| *head >= wanted)).await {
+            Ok(Ok(_)) => Ok(()),
+            Ok(Err(_)) | Err(_) => {
+                Err(ReadError::NotReached { wanted, head: self.now().revision() })
+            }
+        }
     }
 
     /// The catalog at a point in history. `None` is the present.

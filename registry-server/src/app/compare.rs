@@ -1,50 +1,53 @@
-//! Say what is different between two points in history: which entities are registered, their
-//! lifecycles, and what is set about names.
+//! Lists the differences between two points in history: registrations, lifecycles and settings.
 //!
-//! Both catalogs are walked from where the page before ended, so all pages together cost one walk.
+//! Each page continues the walk of the previous page, so all pages together cost one walk.
 //! Differences inside documents are not part of the result: clients compute them.
 
 use std::sync::Arc;
 
 use registry_core::{
-    Catalog, Key, PointInTime, Record, Selector,
+    Catalog, Key, PointInTime, Record, Revision, Selector,
     catalog::{EntityDifference, SettingDifference},
     setting::SelectorSettings,
 };
 
-use super::{Catalogs, ReadError, page, run_blocking};
+use super::{
+    Catalogs, ReadError,
+    page::{self, PageRequest},
+    run_blocking,
+};
 use crate::store::About;
 
-/// What to compare.
+/// Two points in history.
 #[derive(Debug, Clone)]
 pub struct Comparison {
-    /// As it was then.
+    /// The first point.
     pub from: PointInTime,
-    /// As it was then; `None`: now.
+    /// The second point; `None` is the present.
     pub to: Option<PointInTime>,
-    /// Only this.
+    /// Selects entities; `None` selects everything.
     pub about: Option<About>,
 }
 
-/// Something that is different.
+/// One difference.
 #[derive(Debug, Clone)]
 pub enum Difference {
-    /// An entity that is new, gone, or in another state.
+    /// An entity that is registered at one point only, or whose lifecycle differs.
     Entity {
-        /// As it was.
+        /// The record at the first point.
         old: Option<Arc<Record>>,
-        /// As it is.
+        /// The record at the second point.
         new: Option<Arc<Record>>,
-        /// The next lower version of what is on one side only.
+        /// The next lower version of an entity that is registered at one point only.
         earlier: Option<Arc<Record>>,
     },
-    /// Another setting.
+    /// A target whose settings differ.
     Setting {
-        /// About what.
+        /// The target.
         on: Selector,
-        /// What was set, and who owned the name.
+        /// The settings and the owner at the first point.
         old: (SelectorSettings, Option<Arc<str>>),
-        /// What is set, and who owns the name.
+        /// The settings and the owner at the second point.
         new: (SelectorSettings, Option<Arc<str>>),
     },
 }
@@ -54,15 +57,15 @@ pub enum Difference {
 pub struct Compared {
     /// Entities by their keys, then settings by their selectors.
     pub differences: Vec<Difference>,
-    /// Where to go on; empty at the end.
+    /// The token of the next page; empty on the last page.
     pub next_page_token: String,
-    /// The first of the two.
+    /// The catalog at the first point.
     pub from: Arc<Catalog>,
-    /// The second.
+    /// The catalog at the second point.
     pub to: Arc<Catalog>,
 }
 
-/// After what a page begins.
+/// The position after which a page begins.
 #[derive(Debug, Clone)]
 pub(super) enum Place {
     Start,
@@ -71,7 +74,7 @@ pub(super) enum Place {
 }
 
 impl Place {
-    /// The key and the selector after which it is.
+    /// The last key and the last selector of the previous page.
     pub(super) fn parts(&self) -> (Option<&Key>, Option<&Selector>) {
         match self {
             Self::Start => (None, None),
@@ -85,20 +88,33 @@ impl Place {
 pub async fn compare(
     catalogs: &Catalogs,
     Comparison { from, to, about }: Comparison,
-    size: usize,
-    token: &str,
+    page: &PageRequest,
 ) -> Result<Compared, ReadError> {
+    // Every page compares the revisions of the first one.
+    let (from, to, place) = match page.cursor(read_cursor)? {
+        Some((from, to, place)) => {
+            (PointInTime::Revision(from), Some(PointInTime::Revision(to)), place)
+        }
+        None => (from, to, Place::Start),
+    };
     let (from, to) = (catalogs.at(Some(from)).await?, catalogs.at(to).await?);
-    let mark = format!("compare {} {} {about:?}", from.revision(), to.revision());
-    let place = page::cursor(&mark, token, read_place)?.unwrap_or(Place::Start);
     let walk = Walk { from: from.clone(), to: to.clone(), about };
+    let size = page.size;
     let walking = move || walk.page(&place, size);
     let (differences, more) = run_blocking(walking).await?;
-    let next_page_token = page::next(&mark, &differences, more, Difference::place);
+    let next_page_token = page.next_token(&differences, more, |last| {
+        format!("{} {} {}", from.revision(), to.revision(), last.place())
+    });
     Ok(Compared { differences, next_page_token, from, to })
 }
 
-/// No selector has an `@`, so it is never taken for a key.
+fn read_cursor(cursor: &str) -> Option<(Revision, Revision, Place)> {
+    let (from, rest) = cursor.split_once(' ')?;
+    let (to, place) = rest.split_once(' ')?;
+    Some((Revision(from.parse().ok()?), Revision(to.parse().ok()?), read_place(place)?))
+}
+
+/// Selectors contain no `@`, so they are not parsed as keys.
 pub(super) fn read_place(cursor: &str) -> Option<Place> {
     let key = || cursor.parse().ok().map(Place::Entity);
     key().or_else(|| cursor.parse().ok().map(Place::Setting))
@@ -136,7 +152,7 @@ impl Walk {
         })
     }
 
-    /// Whether a setting may hold for what was asked for.
+    /// Whether a setting can apply to the selected entities.
     fn touches(&self, on: &Selector) -> bool {
         let Some(About { kind, name, version: _ }) = &self.about else { return true };
         match (name, on) {
@@ -172,7 +188,7 @@ impl Walk {
 }
 
 impl Difference {
-    /// Where the next page goes on.
+    /// The cursor of the next page.
     fn place(&self) -> String {
         match self {
             Self::Entity { old, new, .. } => {
@@ -183,7 +199,7 @@ impl Difference {
         }
     }
 
-    /// About how much room it takes in an answer.
+    /// The approximate size in a response.
     fn bytes(&self) -> usize {
         let Self::Entity { old, new, earlier } = self else { return page::OUTLINE_BYTES };
         let records = [old, new, earlier].into_iter().flatten();

@@ -1,25 +1,28 @@
-//! A copy of the catalog as it was at a point in history, in pages, with what proves it.
+//! Exports the catalog at a point in history in pages, with its digest.
 
 use std::sync::Arc;
 
-use registry_core::{Catalog, Digest, PointInTime, Record, Selector, setting::SelectorSettings};
+use registry_core::{
+    Catalog, Digest, PointInTime, Record, Revision, Selector, setting::SelectorSettings,
+};
 
 use super::{
     Catalogs, ReadError,
     compare::{Place, read_place},
-    page, run_blocking,
+    page::{self, PageRequest},
+    run_blocking,
 };
 
-/// A page of a copy.
+/// A page of an export.
 #[derive(Debug)]
 pub struct Copied {
     /// Entities by their keys, then settings by their selectors.
     pub parts: Vec<Part>,
-    /// The digest of the whole; on the first page.
+    /// The digest of the catalog; on the first page only.
     pub digest: Option<Digest>,
-    /// Where to go on; empty at the end.
+    /// The token of the next page; empty on the last page.
     pub next_page_token: String,
-    /// What is copied.
+    /// The exported catalog.
     pub catalog: Arc<Catalog>,
 }
 
@@ -28,30 +31,39 @@ pub struct Copied {
 pub enum Part {
     /// An entity.
     Entity(Arc<Record>),
-    /// What is set about a name, a namespace or everything.
+    /// The settings of a target.
     Setting(Selector, SelectorSettings),
 }
 
-/// Copies a part of a catalog.
+/// Exports a page of a catalog.
 pub async fn copy(
     catalogs: &Catalogs,
     at: Option<PointInTime>,
-    token: &str,
+    page: &PageRequest,
 ) -> Result<Copied, ReadError> {
+    // Every page exports the revision of the first one.
+    let (at, place) = match page.cursor(read_cursor)? {
+        Some((revision, place)) => (Some(PointInTime::Revision(revision)), Some(place)),
+        None => (at, None),
+    };
     let catalog = catalogs.at(at).await?;
-    let mark = format!("copy {}", catalog.revision());
-    let place = page::cursor(&mark, token, read_place)?;
     let source = catalog.clone();
     let reading = move || {
         let digest = place.is_none().then(|| source.digest());
         (fill(&source, &place.unwrap_or(Place::Start)), digest)
     };
     let ((parts, more), digest) = run_blocking(reading).await?;
-    let next_page_token = page::next(&mark, &parts, more, Part::place);
+    let next_page_token =
+        page.next_token(&parts, more, |last| format!("{} {}", catalog.revision(), last.place()));
     Ok(Copied { parts, digest, next_page_token, catalog })
 }
 
-/// As many as go into one message, and whether there are more.
+fn read_cursor(cursor: &str) -> Option<(Revision, Place)> {
+    let (revision, place) = cursor.split_once(' ')?;
+    Some((Revision(revision.parse().ok()?), read_place(place)?))
+}
+
+/// The parts that fit into one message, and whether there are more.
 fn fill(catalog: &Catalog, place: &Place) -> (Vec<Part>, bool) {
     let (key, selector) = place.parts();
     let entities = catalog.after(key).take_while(|_| selector.is_none());
@@ -62,7 +74,7 @@ fn fill(catalog: &Catalog, place: &Place) -> (Vec<Part>, bool) {
 }
 
 impl Part {
-    /// Where the next page goes on.
+    /// The cursor of the next page.
     fn place(&self) -> String {
         match self {
             Self::Entity(record) => record.document.key().to_string(),
@@ -70,7 +82,7 @@ impl Part {
         }
     }
 
-    /// About how much room it takes in an answer.
+    /// The approximate size in a response.
     fn bytes(&self) -> usize {
         match self {
             Self::Entity(record) => record.document.bytes().len() + page::outline_bytes(record),

@@ -1,6 +1,6 @@
 //! The whole catalog as one registry file, for gateways that poll and for backups.
 //!
-//! Computed at most once a revision, beside the runtime. Scopes are not supported: the file contains
+//! The file is computed at most once per revision, outside of the async runtime. Scopes are not supported: the file contains
 //! the whole catalog.
 
 use std::{
@@ -15,7 +15,7 @@ use tokio::{
     time::{Instant, sleep},
 };
 
-/// How long a file that is not requested stays in memory.
+/// The time after which an unused file is dropped.
 const IDLE: Duration = Duration::from_mins(10);
 
 /// The exported file of the latest revision that was requested.
@@ -28,11 +28,11 @@ struct Cached {
     used: Option<Instant>,
 }
 
-/// TokenFilter point in history a file is of: after a restore, a revision may come again.
+/// The position of a file. The chain hash tells revisions apart that a restore repeats.
 type Point = (Revision, ChainHash);
 
 impl Export {
-    /// The file of this catalog. Whoever comes while it is computed waits for it.
+    /// The file of this catalog. Concurrent requests wait for one computation.
     pub async fn of(&self, catalog: Arc<Catalog>) -> (Point, Bytes) {
         let mut cached = self.0.lock().await;
         cached.used = Some(Instant::now());
@@ -46,7 +46,7 @@ impl Export {
         let writing = tokio::task::spawn_blocking(move || registry_file::write_export(&source));
         let written = match writing.await {
             Ok(written) => written,
-            // Only a runtime that is going down refuses; then nobody reads this either.
+            // This happens only while the runtime shuts down.
             Err(_) => registry_file::write_export(&catalog),
         };
         let bytes = Bytes::from(written);
@@ -57,7 +57,7 @@ impl Export {
     }
 }
 
-/// Drops the file when it was not requested for a while.
+/// Drops the file after it is idle.
 async fn forget_idle(cached: Weak<Mutex<Cached>>) {
     let mut left = IDLE;
     loop {

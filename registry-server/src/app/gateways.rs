@@ -11,7 +11,7 @@ use std::{
 use registry_core::{Revision, Timestamp};
 use tokio::time::timeout;
 
-use super::page::{self, InvalidPage, Page};
+use super::page::{self, InvalidPage, Page, PageRequest};
 use crate::{
     clock::Clock,
     feed::{Feed, Hub, Passed, Slowest},
@@ -19,28 +19,28 @@ use crate::{
     store::{GatewayQuery, GatewayRecord, Presence, Store},
 };
 
-/// How long the database may take before followers of this server have to do.
+/// The longest wait for the database. After it, only followers of this server are listed.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// TokenFilter gateways to list.
+/// Selects gateways.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Wanted {
-    /// Only those.
+    /// The connection state; `None` selects all.
     pub presence: Option<Presence>,
-    /// Only names that begin so.
+    /// The prefix of the name.
     pub prefix: String,
-    /// Only those that have not applied this.
+    /// Selects gateways that have not applied this revision.
     pub behind: Option<Revision>,
 }
 
-/// A gateway and its distance to the head.
+/// A gateway and its lag.
 #[derive(Debug)]
 pub struct Gateway {
-    /// What is known of it.
+    /// The stored state.
     pub known: GatewayRecord,
-    /// How many revisions it has yet to apply.
+    /// The number of revisions that it has not applied.
     pub lag: u64,
-    /// For how long it has been behind, in milliseconds; `None`: that cannot be said.
+    /// The time for which it is behind, in milliseconds; `None`: unknown.
     pub lag_millis: Option<u64>,
 }
 
@@ -49,13 +49,13 @@ pub struct Gateway {
 pub struct Listing {
     /// The page.
     pub page: Page<Gateway>,
-    /// The head that lags are measured against.
+    /// The head of the log.
     pub head: Revision,
-    /// Whether the database could not be read, so that only followers of this server are there.
+    /// The database cannot be read, and only followers of this server are listed.
     pub is_live_only: bool,
 }
 
-/// Where a gateway is in the list: its name, its principal, and what tells its streams apart.
+/// The position of a gateway in the list: its name, its principal, and the number of its stream.
 type Place = (String, String, u64);
 
 /// The gateways that follow this server or another server of the database.
@@ -73,20 +73,15 @@ impl Gateways {
     }
 
     /// Lists gateways by name.
-    pub async fn list(
-        &self,
-        wanted: Wanted,
-        size: usize,
-        token: &str,
-    ) -> Result<Listing, InvalidPage> {
-        let mark = format!("gateways {wanted:?}");
+    pub async fn list(&self, wanted: Wanted, page: &PageRequest) -> Result<Listing, InvalidPage> {
         let read = |cursor: &str| serde_json::from_str::<Place>(cursor).ok();
-        let after = page::cursor(&mark, token, read)?;
-        let (found, is_live_only) = self.find(wanted, after.unwrap_or_default(), size + 1).await;
+        let after = page.cursor(read)?;
+        let (found, is_live_only) =
+            self.find(wanted, after.unwrap_or_default(), page.size + 1).await;
         let place =
             |last: &(Place, GatewayRecord)| serde_json::to_string(&last.0).unwrap_or_default();
-        let (items, more) = page::fill(found.into_iter(), size, |(_, known)| bytes(known));
-        let next_page_token = page::next(&mark, &items, more, place);
+        let (items, more) = page::fill(found.into_iter(), page.size, |(_, known)| bytes(known));
+        let next_page_token = page.next_token(&items, more, place);
         let head = self.hub.catalog().revision();
         let known: Vec<_> = items.into_iter().map(|(_, known)| known).collect();
         let items = self.with_lags(head, known).await;
@@ -114,7 +109,7 @@ impl Gateways {
         }
     }
 
-    /// The first gateways after a place, and whether the database could not be read.
+    /// The first gateways after a position, and whether the database could not be read.
     async fn find(
         &self,
         Wanted { presence, prefix, behind }: Wanted,
@@ -134,7 +129,7 @@ impl Gateways {
         let place = |known: &GatewayRecord, number| -> Place {
             (known.gateway.clone(), known.principal.clone(), number)
         };
-        // Most lists of who is connected to the only server do not need it.
+        // Most lists do not need it.
         let here = LazyLock::new(|| sessions.names());
         let since = |known: &GatewayRecord| {
             here.get(&(known.gateway.clone(), known.principal.clone())).copied()
@@ -172,7 +167,7 @@ impl Gateways {
         (found.into_iter().take(limit).collect(), is_live_only)
     }
 
-    /// Adds how far behind each is.
+    /// Adds the lag of each gateway.
     async fn with_lags(&self, head: Revision, known: Vec<GatewayRecord>) -> Vec<Gateway> {
         let now = self.clock.now();
         let behind: BTreeSet<_> =
@@ -190,7 +185,7 @@ impl Gateways {
         known.into_iter().map(gateway).collect()
     }
 
-    /// When the commits after these revisions were made, as far as that is known.
+    /// The times of the commits after these revisions, as far as they are known.
     async fn passed_at(&self, revisions: BTreeSet<Revision>) -> HashMap<Revision, Timestamp> {
         let (mut passed, mut older) = (HashMap::new(), Vec::new());
         for revision in revisions {
@@ -207,7 +202,7 @@ impl Gateways {
     }
 }
 
-/// About what a gateway takes on a page.
+/// The approximate size of a gateway on a page.
 fn bytes(GatewayRecord { nack, .. }: &GatewayRecord) -> usize {
     let nack = nack.as_ref().map_or(0, |nack| {
         let found = nack.diagnostics.iter();

@@ -1,6 +1,6 @@
-//! Say who needs whom, why, and what a change would break.
+//! Reads dependencies and analyzes the impact of changes.
 //!
-//! The walk runs outside of the async runtime, because it may reach many entities.
+//! Walks run outside of the async runtime, because they can reach many entities.
 
 use std::sync::Arc;
 
@@ -12,20 +12,20 @@ use registry_core::{
 
 use super::{Catalogs, ReadError, run_blocking};
 
-/// Why there is no answer.
+/// A failed query.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// What the question is about is not there.
+    /// A requested entity is not registered.
     #[error("{0} is not registered")]
     NotRegistered(Key),
-    /// An entity cannot be replaced by that one.
-    #[error("{new} is no version of {kind}/{name}, which it would replace")]
+    /// The replacement has another name.
+    #[error("{new} cannot replace {kind}/{name}: its name differs")]
     OtherName {
         /// The replacement.
         new: Key,
-        /// The kind of what would be replaced.
+        /// The kind of the replaced entity.
         kind: Kind,
-        /// Its name.
+        /// The name of the replaced entity.
         name: Name,
     },
     /// The catalog cannot be read.
@@ -33,33 +33,33 @@ pub enum Error {
     Read(#[from] ReadError),
 }
 
-/// From where to walk, and how far.
+/// Selects a part of the graph.
 #[derive(Debug)]
 pub struct Walk {
-    /// From which entities.
+    /// The entities where the walk begins.
     pub keys: Vec<Key>,
-    /// TokenFilter way.
+    /// Towards dependencies or dependents.
     pub direction: Direction,
-    /// Most steps away.
+    /// The longest path; `None`: no limit.
     pub deepest: Option<usize>,
-    /// Most entities in the answer.
+    /// The maximum number of entities in the response.
     pub most: usize,
-    /// When; `None`: now.
+    /// The point in history; `None` is the present.
     pub at: Option<PointInTime>,
 }
 
-/// What a walk reached.
+/// A part of the graph.
 #[derive(Debug)]
 pub struct Walked {
-    /// The first entities that were reached, with how many steps away they are.
+    /// The nearest entities with their distances.
     pub nodes: Vec<(Arc<Record>, usize)>,
-    /// The dependencies between them, as positions: the first needs the second.
+    /// The dependencies between them as indexes of dependent and dependency.
     pub edges: Vec<(usize, usize)>,
-    /// How many entities were reached.
+    /// The number of reached entities, including omitted ones.
     pub total: usize,
-    /// Whether nodes or edges were left out.
+    /// Whether nodes or edges were omitted.
     pub truncated: bool,
-    /// What was read.
+    /// The catalog that was read.
     pub catalog: Arc<Catalog>,
 }
 
@@ -93,20 +93,20 @@ impl Walk {
     }
 }
 
-/// Why one entity needs another.
+/// The paths between two entities.
 #[derive(Debug)]
-pub struct Reasons {
+pub struct FoundPaths {
     /// The shortest paths, shortest first.
     pub paths: Vec<Vec<Arc<Record>>>,
-    /// How many paths there are.
+    /// The number of paths, including omitted ones.
     pub total: u64,
-    /// What was read.
+    /// The catalog that was read.
     pub catalog: Arc<Catalog>,
 }
 
-/// A question why one entity needs another.
+/// Selects the paths between two entities.
 #[derive(Debug)]
-pub struct Why {
+pub struct PathQuery {
     /// The dependent entity.
     pub from: Key,
     /// The dependency.
@@ -117,9 +117,9 @@ pub struct Why {
     pub at: Option<PointInTime>,
 }
 
-/// Finds the shortest paths by which one entity needs another.
-pub async fn why(catalogs: &Catalogs, why: Why) -> Result<Reasons, Error> {
-    let Why { from, to, most, at } = why;
+/// Finds the shortest paths from an entity to a dependency.
+pub async fn find_paths(catalogs: &Catalogs, query: PathQuery) -> Result<FoundPaths, Error> {
+    let PathQuery { from, to, most, at } = query;
     let catalog = catalogs.at(at).await?;
     registered(&catalog, &from)?;
     registered(&catalog, &to)?;
@@ -128,12 +128,12 @@ pub async fn why(catalogs: &Catalogs, why: Why) -> Result<Reasons, Error> {
         let records =
             |path: &Vec<Key>| path.iter().filter_map(|key| catalog.find(key).cloned()).collect();
         let paths = shown.iter().map(records).collect();
-        Reasons { paths, total, catalog }
+        FoundPaths { paths, total, catalog }
     };
     Ok(run_blocking(explain).await?)
 }
 
-/// What is planned for an entity.
+/// A hypothetical change of an entity.
 #[derive(Debug)]
 pub enum Plan {
     /// Retire it.
@@ -146,7 +146,7 @@ pub enum Plan {
     Version(Version),
 }
 
-/// Says what a change would do, and what was read for it.
+/// Analyzes a change, and returns the catalog that was read.
 pub async fn impact(
     catalogs: &Catalogs,
     key: Key,

@@ -1,31 +1,31 @@
-//! Read the log: commits, one commit, and what happened to one entity.
+//! Reads the log: commits and the events of one entity.
 
 use registry_core::{Kind, Name, PointInTime, Revision, Timestamp, Version};
 
 use super::{
     Catalogs, NoCommit, ReadError,
-    page::{self, Page},
+    page::{Page, PageRequest},
 };
 use crate::store::{
     CommitQuery, EntityEvent, HistoryQuery, Order, SettingEvent, Store, StoredCommit, Subject,
 };
 
-/// TokenFilter commits.
+/// Selects commits.
 #[derive(Debug, Clone)]
 pub struct ListCommits {
-    /// In which order.
+    /// The order of the result.
     pub order: Order,
-    /// Only by this author; empty: all.
+    /// An exact author; empty: all.
     pub author: String,
-    /// Only after this revision.
+    /// Selects commits after this revision.
     pub after: Revision,
-    /// Only what is about this.
+    /// Selects commits about this subject.
     pub about: Option<Subject>,
-    /// Only at this time or after it.
+    /// Selects commits at or after this time.
     pub since: Option<Timestamp>,
-    /// Only at this time or before it.
+    /// Selects commits at or before this time.
     pub until: Option<Timestamp>,
-    /// As the log was then.
+    /// The point in history; `None` is the present.
     pub at: Option<PointInTime>,
 }
 
@@ -34,18 +34,16 @@ pub async fn list_commits(
     catalogs: &Catalogs,
     store: &Store,
     query: ListCommits,
-    limit: usize,
-    token: &str,
+    page: &PageRequest,
 ) -> Result<Page<StoredCommit>, ReadError> {
-    let mark = format!("{query:?}");
-    let cursor = page::cursor(&mark, token, |cursor| cursor.parse().map(Revision).ok())?;
+    let cursor = page.cursor(|cursor| cursor.parse().map(Revision).ok())?;
     let (first, last) = bounds(catalogs, store, &query).await?;
     let (after, before) = match query.order {
         Order::OldestFirst => (cursor.unwrap_or(first), last.next()),
         Order::NewestFirst => (first, cursor.unwrap_or(last.next())),
     };
     let author = Some(query.author).filter(|author| !author.is_empty());
-    let (about, order) = (query.about, query.order);
+    let (about, order, limit) = (query.about, query.order, page.size);
     let wanted =
         CommitQuery { after: Some(after), before: Some(before), author, about, order, limit };
     let items = store.list_commits(&wanted).await?;
@@ -53,11 +51,11 @@ pub async fn list_commits(
         Order::OldestFirst => *at < last,
         Order::NewestFirst => *at > first.next(),
     });
-    let next_page_token = last.map(|last| page::token(&mark, &last.to_string()));
+    let next_page_token = last.map(|last| page.token_after(&last.to_string()));
     Ok(Page { items, next_page_token: next_page_token.unwrap_or_default() })
 }
 
-/// After which revision and up to which one commits are wanted.
+/// The exclusive first and the inclusive last revision of the result.
 async fn bounds(
     catalogs: &Catalogs,
     store: &Store,
@@ -86,17 +84,17 @@ pub async fn get_commit(
     store.commit(wanted).await?.ok_or_else(|| NoCommit { wanted, head }.into())
 }
 
-/// What happened to a name.
+/// An event of a name.
 #[derive(Debug)]
 pub enum Event {
-    /// An entity was changed.
+    /// An entity changed.
     Changed(EntityEvent),
-    /// Something was set.
+    /// A setting changed.
     Set(SettingEvent),
 }
 
 impl Event {
-    /// In which revision, and where in its commit.
+    /// The revision, and the index in its commit.
     fn place(&self) -> (Revision, u32) {
         match self {
             Self::Changed(event) => (event.revision, event.ordinal),
@@ -105,14 +103,14 @@ impl Event {
     }
 }
 
-/// The name, or one version of it, whose history is read.
+/// A name or one version of it.
 #[derive(Debug, Clone)]
 pub struct Entity {
     /// The kind.
     pub kind: Kind,
     /// The name.
     pub name: Name,
-    /// The version; `None`: all versions.
+    /// The version; `None` selects all versions.
     pub version: Option<Version>,
     /// The point in history where the answer ends; `None` is the present.
     pub at: Option<PointInTime>,
@@ -123,20 +121,18 @@ pub async fn entity_history(
     catalogs: &Catalogs,
     store: &Store,
     entity: Entity,
-    size: usize,
-    token: &str,
+    page: &PageRequest,
 ) -> Result<Page<Event>, ReadError> {
     let Entity { kind, name, version, at } = entity;
-    let mark = format!("{kind} {name} {version:?} {at:?}");
     let until = catalogs.revision_at(at).await?;
-    let after = page::cursor(&mark, token, read_place)?;
-    // One more than asked for tells whether there is another page.
-    let query = HistoryQuery { kind, name, version, after, until, limit: size + 1 };
+    let after = page.cursor(read_place)?;
+    // One more than a page tells whether there is another page.
+    let query = HistoryQuery { kind, name, version, after, until, limit: page.size + 1 };
     let changed = store.entity_history(&query).await?.into_iter().map(Event::Changed);
     let set = store.setting_history(&query).await?.into_iter().map(Event::Set);
     let mut items: Vec<Event> = changed.chain(set).collect();
     items.sort_by_key(Event::place);
-    Ok(Page::of(items, size, &mark, |last| {
+    Ok(page.page(items, |last| {
         let (revision, ordinal) = last.place();
         format!("{revision}.{ordinal}")
     }))

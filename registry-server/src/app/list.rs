@@ -1,29 +1,33 @@
-//! List entities: filtered, in the order of their keys, a page at a time.
+//! Lists entities in the order of their keys.
 //!
-//! Pages are not consistent with each other: each page names the revision that it was read at.
+//! Pages are not consistent with each other: each page has the revision that it was read at.
 
 use std::sync::Arc;
 
 use registry_core::{Catalog, Key, Kind, LifecycleState, Name, PointInTime, Record};
 
-use super::{Catalogs, ReadError, page, run_blocking};
+use super::{
+    Catalogs, ReadError,
+    page::{self, PageRequest},
+    run_blocking,
+};
 
-/// TokenFilter entities.
+/// Selects entities.
 #[derive(Debug, Clone, Default)]
 pub struct ListQuery {
-    /// Only this kind.
+    /// The kind; `None` selects all.
     pub kind: Option<Kind>,
-    /// Only this name; empty: all.
+    /// An exact name; empty: all.
     pub name: String,
-    /// Only names that begin so.
+    /// The prefix of the name.
     pub name_prefix: String,
-    /// Only these states; none: all.
+    /// The states; empty: all.
     pub lifecycle: Vec<LifecycleState>,
-    /// Only this owner's; empty: all.
+    /// An exact owner; empty: all.
     pub owner: String,
-    /// Whether the canonical documents are wanted beside the entities.
+    /// Includes the canonical documents beside the entities.
     pub with_documents: bool,
-    /// As they were then.
+    /// The point in history; `None` is the present.
     pub at: Option<PointInTime>,
 }
 
@@ -32,9 +36,9 @@ pub struct ListQuery {
 pub struct Listed {
     /// In the order of their keys.
     pub records: Vec<Arc<Record>>,
-    /// Where to go on; empty at the end.
+    /// The token of the next page; empty on the last page.
     pub next_page_token: String,
-    /// What was read.
+    /// The catalog that was read.
     pub catalog: Arc<Catalog>,
 }
 
@@ -42,18 +46,17 @@ pub struct Listed {
 pub async fn list(
     catalogs: &Catalogs,
     query: ListQuery,
-    size: usize,
-    token: &str,
+    page: PageRequest,
 ) -> Result<Listed, ReadError> {
-    let mark = format!("{query:?}");
-    let after = page::cursor(&mark, token, |cursor| cursor.parse::<Key>().ok())?;
+    let after = page.cursor(|cursor| cursor.parse::<Key>().ok())?;
     let catalog = catalogs.at(query.at).await?;
     let source = catalog.clone();
-    // A filter with few matches may scan the whole catalog, which is too long for the runtime.
+    // A filter with few matches can scan the whole catalog, which would block the runtime.
+    let size = page.size;
     let looking = move || query.page(&source, after.as_ref(), size);
     let (records, more) = run_blocking(looking).await?;
     let cursor = |last: &Arc<Record>| last.document.key().to_string();
-    let next_page_token = page::next(&mark, &records, more, cursor);
+    let next_page_token = page.next_token(&records, more, cursor);
     Ok(Listed { records, next_page_token, catalog })
 }
 
@@ -71,7 +74,7 @@ impl ListQuery {
         page::fill(matching.cloned(), size, |record| copies * record.document.bytes().len())
     }
 
-    /// The entities that may match, found by their keys where that is possible.
+    /// The entities that can match, by an index if possible.
     fn candidates<'a>(
         &self,
         catalog: &'a Catalog,
@@ -101,7 +104,7 @@ impl ListQuery {
     }
 }
 
-/// All versions of a name; a text that is no name has none.
+/// All versions of a name. An invalid name has none.
 fn versions<'a>(catalog: &'a Catalog, kind: Kind, name: &str) -> Vec<&'a Arc<Record>> {
     let Ok(name) = Name::parse(kind, name) else { return Vec::new() };
     let keys: Vec<Key> = catalog.versions(kind, &name).map(|(key, _)| key.clone()).collect();

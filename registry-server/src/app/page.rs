@@ -1,61 +1,114 @@
-//! Pages: their size, what goes on them, and the opaque tokens by which the next one is asked for.
+//! Pages of lists: their sizes and the opaque tokens of further pages.
 //!
-//! A token carries where to go on, a fingerprint of the query that it belongs to and one of both, so
-//! that a token with other filters, or one that was changed, is refused and not silently wrong. It
-//! holds no secret and grants nothing.
+//! A token contains a cursor, a fingerprint of the request that it belongs to and a fingerprint of both.
+//! A changed token, or one that is sent with other filters, is therefore rejected. The request is
+//! fingerprinted in its wire encoding, so that tokens stay valid while servers are upgraded. A token is not a
+//! secret and grants nothing.
 
 use std::fmt::Write as _;
 
 use registry_core::{Digest, Record};
 
 const DEFAULT_SIZE: usize = 100;
-const LARGEST_SIZE: usize = 1_000;
+/// The maximum of `page_size` in lists.
+pub const LARGEST_SIZE: usize = 1_000;
 const DEFAULT_SEARCH_SIZE: usize = 20;
-const LARGEST_SEARCH_SIZE: usize = 100;
+/// The maximum of `page_size` in searches.
+pub const LARGEST_SEARCH_SIZE: usize = 100;
 const LONGEST_TOKEN: usize = 2_048;
 const FINGERPRINT: usize = 8;
-/// A page of entities ends here even where it is not full, so that it fits into a message.
+/// The size at which a page of entities ends even if it is not full, so that it fits into a message.
 pub(super) const PAGE_BYTES: usize = 3 << 20;
-/// About what a record takes beside its document and what is said about it.
+/// The approximate size of a record without its document and its notice.
 pub(super) const OUTLINE_BYTES: usize = 512;
 
-/// A page of a list with the token of the next one; empty at the end.
+/// A page of a list.
 #[derive(Debug)]
 pub struct Page<T> {
-    /// What is on it.
+    /// Its items.
     pub items: Vec<T>,
-    /// Where to go on.
+    /// The token of the next page; empty on the last page.
     pub next_page_token: String,
 }
 
-impl<T> Page<T> {
-    /// The first `size` of these items, of which there is one more where there is another page.
-    /// `cursor` says where an item is; `query` is everything that must stay the same.
-    pub(super) fn of(
-        mut items: Vec<T>,
-        size: usize,
-        query: &str,
+/// The page that a client requests.
+#[derive(Debug, Clone)]
+pub struct PageRequest {
+    /// The maximum number of items.
+    pub size: usize,
+    token: String,
+    query: Fingerprint,
+}
+
+type Fingerprint = [u8; FINGERPRINT];
+
+impl PageRequest {
+    /// Requests a page. `query` is the encoded request without the fields that can differ between pages.
+    pub fn new(size: usize, token: String, method: &str, query: &[u8]) -> Self {
+        let query = fingerprint(&[method.as_bytes(), b"\n", query].concat());
+        Self { size, token, query }
+    }
+
+    /// Reads the cursor of the token. The first page has none.
+    pub(super) fn cursor<T>(
+        &self,
+        read: impl FnOnce(&str) -> Option<T>,
+    ) -> Result<Option<T>, InvalidPage> {
+        if self.token.is_empty() {
+            return Ok(None);
+        }
+        let bytes = unhex(&self.token).ok_or(InvalidPage::Token)?;
+        let (query, rest) = bytes.split_at_checked(FINGERPRINT).ok_or(InvalidPage::Token)?;
+        let (seal, cursor) = rest.split_at_checked(FINGERPRINT).ok_or(InvalidPage::Token)?;
+        let cursor = str::from_utf8(cursor).map_err(|_| InvalidPage::Token)?;
+        if query != self.query {
+            return Err(InvalidPage::OtherQuery);
+        }
+        if seal != self.seal(cursor) {
+            return Err(InvalidPage::Token);
+        }
+        read(cursor).map(Some).ok_or(InvalidPage::Token)
+    }
+
+    /// The token of the page after a cursor.
+    pub(super) fn token_after(&self, cursor: &str) -> String {
+        let mut bytes = self.query.to_vec();
+        bytes.extend(self.seal(cursor));
+        bytes.extend_from_slice(cursor.as_bytes());
+        let mut token = String::with_capacity(bytes.len() * 2);
+        for byte in bytes {
+            // Writing into a string cannot fail.
+            let _ = write!(token, "{byte:02x}");
+        }
+        token
+    }
+
+    /// The first items as a page. `items` has one more than the page if there is another page. `cursor`
+    /// identifies an item.
+    pub(super) fn page<T>(&self, mut items: Vec<T>, cursor: impl FnOnce(&T) -> String) -> Page<T> {
+        let more = items.len() > self.size;
+        items.truncate(self.size);
+        let next_page_token = self.next_token(&items, more, cursor);
+        Page { items, next_page_token }
+    }
+
+    /// The token of the page after these items, or empty text if there are no more.
+    pub(super) fn next_token<T>(
+        &self,
+        items: &[T],
+        more: bool,
         cursor: impl FnOnce(&T) -> String,
-    ) -> Self {
-        let more = items.len() > size;
-        items.truncate(size);
-        let next_page_token = next(query, &items, more, cursor);
-        Self { items, next_page_token }
+    ) -> String {
+        let last = items.last().filter(|_| more);
+        last.map(|last| self.token_after(&cursor(last))).unwrap_or_default()
+    }
+
+    fn seal(&self, cursor: &str) -> Fingerprint {
+        fingerprint(&[&self.query[..], cursor.as_bytes()].concat())
     }
 }
 
-/// The token of the page after these items, if there are more.
-pub(super) fn next<T>(
-    query: &str,
-    items: &[T],
-    more: bool,
-    cursor: impl FnOnce(&T) -> String,
-) -> String {
-    let last = items.last().filter(|_| more);
-    last.map(|last| token(query, &cursor(last))).unwrap_or_default()
-}
-
-/// As many of these items as go on one page, at least one; and whether there are more.
+/// The items that fit on one page, at least one, and whether there are more.
 pub(super) fn fill<T>(
     items: impl Iterator<Item = T>,
     size: usize,
@@ -73,92 +126,48 @@ pub(super) fn fill<T>(
     (page, false)
 }
 
-/// About what a record takes without its document.
+/// The approximate size of a record without its document.
 pub(super) fn outline_bytes(record: &Record) -> usize {
     let said = record.lifecycle.notice.as_ref().map_or(0, |notice| notice.text_bytes());
     OUTLINE_BYTES + said
 }
 
-/// Why a page cannot be given.
+/// An invalid page size or page token.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidPage {
-    /// More entries than a page holds.
-    #[error("page_size is {wanted}, at most {largest} are allowed")]
-    Size {
-        /// How many were wanted.
-        wanted: u32,
-        /// How many a page holds.
-        largest: usize,
-    },
-    /// Not a token that was given out.
-    #[error("page_token is not one that this server gave out; begin again without it")]
+    /// A negative size.
+    #[error("page_size is {0}; set it to a positive number, or to 0 for the default")]
+    Size(i32),
+    /// Not a token of this registry.
+    #[error("invalid page_token; restart from the first page")]
     Token,
     /// A token of another query.
-    #[error("page_token belongs to a query with other filters; begin again without it")]
+    #[error("page_token belongs to a request with other fields; restart from the first page")]
     OtherQuery,
 }
 
-/// Reads the size of a page of a list.
-pub fn size(wanted: u32) -> Result<usize, InvalidPage> {
+/// Reads the page size of a list. Larger sizes than the maximum are coerced to it.
+pub fn size(wanted: i32) -> Result<usize, InvalidPage> {
     size_within(wanted, DEFAULT_SIZE, LARGEST_SIZE)
 }
 
-/// Reads the size of a page of search results.
-pub fn search_size(wanted: u32) -> Result<usize, InvalidPage> {
+/// Reads the page size of a search. Larger sizes than the maximum are coerced to it.
+pub fn search_size(wanted: i32) -> Result<usize, InvalidPage> {
     size_within(wanted, DEFAULT_SEARCH_SIZE, LARGEST_SEARCH_SIZE)
 }
 
-fn size_within(wanted: u32, default: usize, largest: usize) -> Result<usize, InvalidPage> {
+fn size_within(wanted: i32, default: usize, largest: usize) -> Result<usize, InvalidPage> {
     match usize::try_from(wanted) {
         Ok(0) => Ok(default),
-        Ok(size) if size <= largest => Ok(size),
-        _ => Err(InvalidPage::Size { wanted, largest }),
+        Ok(size) => Ok(size.min(largest)),
+        Err(_) => Err(InvalidPage::Size(wanted)),
     }
 }
 
-/// A token to go on after a cursor; `query` is everything that must stay the same.
-pub fn token(query: &str, cursor: &str) -> String {
-    let mut bytes = fingerprint(query).to_vec();
-    bytes.extend(fingerprint(&whole(query, cursor)));
-    bytes.extend_from_slice(cursor.as_bytes());
-    let mut token = String::with_capacity(bytes.len() * 2);
-    for byte in bytes {
-        // Writing into a string cannot fail.
-        let _ = write!(token, "{byte:02x}");
-    }
-    token
-}
-
-/// Reads the cursor out of a token, and what it means; the empty token has none.
-pub fn cursor<T>(
-    query: &str,
-    token: &str,
-    read: impl FnOnce(&str) -> Option<T>,
-) -> Result<Option<T>, InvalidPage> {
-    if token.is_empty() {
-        return Ok(None);
-    }
-    let bytes = unhex(token).ok_or(InvalidPage::Token)?;
-    let (mark, rest) = bytes.split_at_checked(FINGERPRINT).ok_or(InvalidPage::Token)?;
-    let (seal, cursor) = rest.split_at_checked(FINGERPRINT).ok_or(InvalidPage::Token)?;
-    let cursor = str::from_utf8(cursor).map_err(|_| InvalidPage::Token)?;
-    if mark != fingerprint(query) {
-        return Err(InvalidPage::OtherQuery);
-    }
-    if seal != fingerprint(&whole(query, cursor)) {
-        return Err(InvalidPage::Token);
-    }
-    read(cursor).map(Some).ok_or(InvalidPage::Token)
-}
-
-fn whole(query: &str, cursor: &str) -> String {
-    format!("{query}\n{cursor}")
-}
-
-fn fingerprint(query: &str) -> [u8; FINGERPRINT] {
-    let mut mark = [0; FINGERPRINT];
-    mark.copy_from_slice(&Digest::compute(query.as_bytes()).as_bytes()[..FINGERPRINT]);
-    mark
+fn fingerprint(bytes: &[u8]) -> Fingerprint {
+    let mut fingerprint = [0; FINGERPRINT];
+    fingerprint.copy_from_slice(&Digest::compute(bytes).as_bytes()[..FINGERPRINT]);
+    fingerprint
 }
 
 fn unhex(text: &str) -> Option<Vec<u8>> {
@@ -176,32 +185,48 @@ mod tests {
 
     use super::*;
 
+    fn request(query: &str, token: &str) -> PageRequest {
+        PageRequest::new(10, token.to_owned(), "List", query.as_bytes())
+    }
+
     fn cursor(query: &str, token: &str) -> Result<Option<String>, InvalidPage> {
-        super::cursor(query, token, |cursor| Some(cursor.to_owned()))
+        request(query, token).cursor(|cursor| Some(cursor.to_owned()))
+    }
+
+    fn token(query: &str, cursor: &str) -> String {
+        request(query, "").token_after(cursor)
     }
 
     proptest! {
         #[test]
-        fn only_what_was_given_out_is_a_token(text in "\\PC*|([0-9a-f]{2}){0,80}", query: String) {
+        fn arbitrary_text_is_not_a_token(text in "\\PC*|([0-9a-f]{2}){0,80}", query: String) {
             prop_assert!(text.is_empty() || cursor(&query, &text).is_err());
         }
 
         #[test]
-        fn a_token_leads_back_to_its_cursor(query: String, at in "\\PC{0,200}") {
+        fn token_returns_its_cursor(query: String, at in "\\PC{0,200}") {
             prop_assert_eq!(cursor(&query, &token(&query, &at)), Ok(Some(at)));
         }
     }
 
     #[test]
-    fn a_token_goes_on_only_with_its_own_query() {
+    fn token_is_rejected_with_other_query() {
         let token = token("kind=tool", "tool/a@1.0.0");
         assert_eq!(cursor("kind=tool", &token), Ok(Some("tool/a@1.0.0".to_owned())));
         assert_eq!(cursor("kind=agent", &token), Err(InvalidPage::OtherQuery));
         assert_eq!(cursor("kind=tool", ""), Ok(None));
+        let other = PageRequest::new(10, token, "Search", b"kind=tool");
+        assert_eq!(other.cursor(|_| Some(())), Err(InvalidPage::OtherQuery));
     }
 
     #[test]
-    fn what_is_no_token_is_refused() {
+    fn token_is_stable_across_versions() {
+        // Changing this value breaks the paging of clients during an upgrade.
+        assert_eq!(token("kind=tool", "a"), "41c1fffeda532a176cace8445233ad7461");
+    }
+
+    #[test]
+    fn malformed_token_is_rejected() {
         for bad in ["x", "zz", "abc", "é0", "00", &"00".repeat(4_000)] {
             assert_eq!(cursor("q", bad), Err(InvalidPage::Token), "{bad}");
         }
@@ -210,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn a_token_that_was_changed_anywhere_is_refused() {
+    fn changed_token_is_rejected() {
         let token = token("q", "tool/a@1.0.0");
         for i in 0..token.len() {
             let digit = if &token[i..=i] == "0" { "1" } else { "0" };
@@ -220,10 +245,9 @@ mod tests {
     }
 
     #[test]
-    fn sizes_have_a_default_and_a_limit() {
-        assert_eq!((size(0), size(7), size(1_000)), (Ok(100), Ok(7), Ok(1_000)));
-        assert_eq!(size(1_001), Err(InvalidPage::Size { wanted: 1_001, largest: 1_000 }));
-        assert_eq!((search_size(0), search_size(100)), (Ok(20), Ok(100)));
-        assert_eq!(search_size(101), Err(InvalidPage::Size { wanted: 101, largest: 100 }));
+    fn page_size_is_coerced_to_its_maximum() {
+        assert_eq!((size(0), size(7), size(1_001)), (Ok(100), Ok(7), Ok(1_000)));
+        assert_eq!(size(-1), Err(InvalidPage::Size(-1)));
+        assert_eq!((search_size(0), search_size(101)), (Ok(20), Ok(100)));
     }
 }

@@ -2,10 +2,10 @@
 
 use registry_core::{Catalog, Kind, Name, Revision, Timestamp};
 
-use super::page::InvalidPage;
+use super::{catalogs::REVISION_WAIT, page::InvalidPage};
 use crate::store;
 
-/// Most registered versions that an error lists.
+/// The maximum number of versions that an error lists.
 const VERSIONS_SHOWN: usize = 5;
 
 /// The reason why a read has no result.
@@ -15,15 +15,27 @@ pub enum ReadError {
     #[error(transparent)]
     Page(#[from] InvalidPage),
     /// The requested revision does not exist yet.
-    #[error("the registry is at revision {head}; there is no revision {wanted} yet")]
+    #[error("revision {wanted} does not exist yet: the registry is at revision {head}")]
     Ahead {
         /// The requested revision.
         wanted: Revision,
         /// The last revision.
         head: Revision,
     },
+    /// The server did not apply the minimum revision in time.
+    #[error(
+        "this server is at revision {head} and did not reach min_revision {wanted} within {} s; retry, or \
+         call another server",
+        REVISION_WAIT.as_secs()
+    )]
+    NotReached {
+        /// The minimum revision.
+        wanted: Revision,
+        /// The last applied revision.
+        head: Revision,
+    },
     /// The requested time is in the future.
-    #[error("{wanted} is in the future: here it is {now}")]
+    #[error("{wanted} is in the future: the time of the server is {now}")]
     Future {
         /// The requested time.
         wanted: Timestamp,
@@ -44,7 +56,7 @@ pub enum ReadError {
         others: String,
     },
     /// The server has just started.
-    #[error("the search index is still being built; try again")]
+    #[error("the search index is still being built; retry later")]
     IndexNotReady,
     /// The database failed.
     #[error(transparent)]
@@ -56,7 +68,7 @@ pub enum ReadError {
 
 /// A revision without a commit.
 #[derive(Debug, thiserror::Error)]
-#[error("there is no revision {wanted}, the registry is at {head}")]
+#[error("revision {wanted} does not exist: the registry is at revision {head}")]
 pub struct NoCommit {
     /// The requested revision.
     pub wanted: Revision,

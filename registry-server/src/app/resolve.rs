@@ -1,4 +1,4 @@
-//! Say which exact versions constraints mean, all at one revision.
+//! Resolves version constraints to exact versions, all at one revision.
 
 use std::sync::Arc;
 
@@ -9,27 +9,27 @@ use registry_core::{
 
 use super::{Catalogs, ReadError, run_blocking};
 
-/// Whether requirements that nothing meets are part of the answer.
+/// Whether unresolved requirements are part of the result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Mode {
-    /// Every requirement must be met.
+    /// An unresolved requirement is an error.
     All,
-    /// Each is answered by itself.
+    /// Unresolved requirements are part of the result.
     Each,
 }
 
-/// Why there is no answer.
+/// A failed resolution.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The catalog cannot be read.
     #[error(transparent)]
     Read(#[from] ReadError),
-    /// Nothing meets some of the requirements.
+    /// Some requirements are unresolved.
     #[error("{first}{}", more(*.failed))]
     Unresolved {
-        /// The first of them.
+        /// The first one.
         first: Box<Unresolved>,
-        /// How many.
+        /// Their number.
         failed: usize,
     },
 }
@@ -37,11 +37,11 @@ pub enum Error {
 fn more(failed: usize) -> String {
     match failed {
         0 | 1 => String::new(),
-        more => format!("; {} more requirements are not met either", more - 1),
+        more => format!("; {} more requirements are unresolved", more - 1),
     }
 }
 
-/// For each requirement, the version that it means or why there is none.
+/// For each requirement, the matching version or the reason why there is none.
 pub type Resolutions = Vec<Result<Arc<Record>, Box<Unresolved>>>;
 
 /// Resolves requirements, all at one revision.
@@ -53,7 +53,7 @@ pub async fn all(
 ) -> Result<(Resolutions, Revision), Error> {
     let catalog = catalogs.at(at).await?;
     let revision = catalog.revision();
-    // A name may have very many versions, and a request many names.
+    // Names with many versions would block the runtime.
     let resolving = move || {
         requirements.iter().map(|one| resolve(&catalog, one).cloned()).collect::<Resolutions>()
     };

@@ -1,8 +1,7 @@
-//! Write a bill of materials, in parts, beside the runtime.
+//! Writes a bill of materials in chunks, outside of the async runtime.
 //!
-//! A bill of everything may have tens of megabytes, so it is never held whole: its writer waits
-//! until each part has been taken. Few write at once, the others wait for their turn; a reader that
-//! does not read loses its.
+//! A bill of the whole registry can have tens of megabytes, so it is never in memory as a whole: its writer
+//! waits for the reader. The number of concurrent writers is limited, and a slow reader is disconnected.
 
 use std::{io, time::Duration};
 
@@ -21,24 +20,24 @@ use super::{
 };
 use crate::store::Store;
 
-/// How many bills are written at once.
+/// The number of bills that are written concurrently.
 pub const WRITERS: usize = 2;
-/// Bytes of a part.
+/// The size of a chunk in bytes.
 const PART_BYTES: usize = 256 << 10;
-/// How long the reader of a bill may take for one part.
+/// The longest time for reading one chunk.
 const PART_PATIENCE: Duration = Duration::from_secs(30);
-/// How long the reader of a bill may take for all of it.
+/// The longest time for reading a bill.
 const BILL_PATIENCE: Duration = Duration::from_mins(5);
 
 /// The reader was too slow.
 #[derive(Debug, thiserror::Error)]
-#[error("the bill was not read in time and is cut short; ask for it again and read on")]
+#[error("the bill was not read in time and is incomplete; request it again and read faster")]
 pub struct Incomplete;
 
-/// A bill in the making.
+/// A bill that is being written.
 #[derive(Debug)]
 pub struct Parts {
-    /// The revision that it shows.
+    /// The revision of the bill.
     pub revision: Revision,
     receiver: mpsc::Receiver<Part>,
 }
@@ -46,12 +45,12 @@ pub struct Parts {
 #[derive(Debug)]
 enum Part {
     Bytes(Bytes),
-    /// Nothing is missing.
+    /// The bill is complete.
     End,
 }
 
 impl Parts {
-    /// The next part; nothing at the end; an error where it was cut short.
+    /// The next chunk; `None` at the end; an error if the bill is incomplete.
     pub async fn next(&mut self) -> Option<Result<Bytes, Incomplete>> {
         match self.receiver.recv().await {
             Some(Part::Bytes(bytes)) => Some(Ok(bytes)),
@@ -72,7 +71,7 @@ pub struct Wanted {
     pub at: Option<PointInTime>,
 }
 
-/// Begins to write the bill of an entity or of the whole registry.
+/// Starts to write the bill of an entity or of the whole registry.
 pub async fn export(
     catalogs: &Catalogs,
     store: &Store,
@@ -93,7 +92,7 @@ pub async fn export(
     let end = Instant::now() + BILL_PATIENCE;
     let out = Out { part: Vec::new(), sender, runtime: Handle::current(), end };
     tokio::task::spawn_blocking(move || {
-        // Found above, in the same catalog.
+        // The catalog contains it, see above.
         let Some(bill) = Bill::build(&catalog, time, root.as_ref()) else { return };
         write(&bill, format, out, turn);
     });
@@ -124,7 +123,7 @@ fn write(bill: &Bill, format: Format, mut out: Out, turn: Turn) {
     drop(turn);
 }
 
-/// Hands the bill on in parts.
+/// Sends the bill in chunks.
 struct Out {
     part: Vec<u8>,
     sender: mpsc::Sender<Part>,

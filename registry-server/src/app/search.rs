@@ -17,53 +17,55 @@ use tokio::{
     time::{sleep, timeout},
 };
 
-use super::{Catalogs, ReadError, page, run_blocking};
+use super::{
+    Catalogs, ReadError,
+    page::{self, PageRequest},
+    run_blocking,
+};
 use crate::{feed::Hub, metrics};
 
-/// How long a search waits for the index to be where the catalog is.
+/// The longest wait for the index to reach the revision of the catalog.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// How soon an index that could not be built is tried again.
+/// The delay after which a failed build of the index is retried.
 const AGAIN: Duration = Duration::from_secs(30);
-/// How many indexes are kept for further pages.
+/// The number of indexes that are cached for further pages.
 const KEPT: usize = 16;
 
-/// Where the current index is found.
+/// Searches the current index and those of earlier pages.
 pub struct Searcher {
     latest: watch::Receiver<Option<Arc<Index>>>,
     /// Whether the last attempt to build it failed.
     failed: watch::Receiver<bool>,
-    /// Those that have given a page that is not the last one, the latest first.
+    /// The indexes of searches with further pages, the most recently used first.
     paged: Mutex<VecDeque<Arc<Index>>>,
 }
 
-/// Results of a page.
+/// A page of results.
 #[derive(Debug)]
 pub struct Searched {
-    /// The best first.
+    /// The best match first.
     pub hits: Vec<Hit>,
-    /// How many there are on all pages.
+    /// The number of results on all pages.
     pub total: Total,
-    /// Where to go on; empty at the end.
+    /// The token of the next page; empty on the last page.
     pub next_page_token: String,
-    /// What was searched.
+    /// The index that was searched.
     pub index: Arc<Index>,
 }
 
-/// A page that is wanted.
-#[derive(Debug, Clone, Copy)]
-pub struct PageWanted<'a> {
-    /// As it was then.
+/// How a query is answered.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// The point in history; `None` is the present.
     pub at: Option<PointInTime>,
-    /// Most results.
-    pub size: usize,
-    /// Where to go on; empty: at the beginning.
-    pub token: &'a str,
-    /// Whether the canonical documents are wanted beside the entities.
+    /// The page.
+    pub page: PageRequest,
+    /// Includes the canonical documents beside the entities.
     pub with_documents: bool,
 }
 
 impl Searcher {
-    /// Starts to index what the hub publishes; ends when nobody can search any more.
+    /// Starts to index published commits. Indexing ends when the searcher is dropped.
     pub fn start(hub: Arc<Hub>) -> Self {
         let (sender, latest) = watch::channel(None);
         let (failing, failed) = watch::channel(false);
@@ -78,15 +80,15 @@ impl Searcher {
         &self,
         catalogs: &Catalogs,
         query: Query,
-        wanted: PageWanted<'_>,
+        options: Options,
     ) -> Result<Searched, ReadError> {
-        let PageWanted { at, size, token, with_documents } = wanted;
-        let mark = format!("search {query:?} {at:?}");
-        let from = page::cursor(&mark, token, PageToken::read)?;
+        let Options { at, page, with_documents } = options;
+        let from = page.cursor(PageToken::read)?;
         let at = from.as_ref().map(|from| PointInTime::Revision(from.revision)).or(at);
         let index = self.index_at(catalogs, at).await?;
         let revision = index.revision();
         let (searched, place) = (index.clone(), from.as_ref().map(|from| from.place));
+        let size = page.size;
         let mut found = run_blocking(move || searched.search(&query, place, size)).await?;
         let total = from.map_or(found.total, |from| from.total);
         let room = fitting(&found.hits, with_documents);
@@ -98,8 +100,7 @@ impl Searcher {
         if next.is_some() {
             self.keep(&index);
         }
-        let next_page_token =
-            next.map(|from| page::token(&mark, &from.write())).unwrap_or_default();
+        let next_page_token = next.map(|from| page.token_after(&from.write())).unwrap_or_default();
         Ok(Searched { hits: found.hits, total, next_page_token, index })
     }
 
@@ -124,12 +125,12 @@ impl Searcher {
         Ok(index)
     }
 
-    /// The revision of the current index; none: it is still being built.
+    /// The revision of the current index; `None` while it is built.
     pub fn revision(&self) -> Option<Revision> {
         self.latest.borrow().as_ref().map(|index| index.revision())
     }
 
-    /// Why searches are answered from an older revision.
+    /// The reason why searches use an older revision.
     pub fn problem(&self) -> Option<String> {
         let stays = match self.revision() {
             Some(revision) => format!("stays at revision {revision}"),
@@ -139,13 +140,13 @@ impl Searcher {
         is_failing.then(|| format!("the search index {stays}: building it fails, see the log"))
     }
 
-    /// An index that is at least at this revision, if there is one soon; else the latest.
+    /// An index at this revision or a later one. After a timeout, the latest one.
     async fn at_least(&self, revision: Revision) -> Result<Arc<Index>, ReadError> {
         let mut latest = self.latest.clone();
         let is_there = |index: &Option<Arc<Index>>| {
             index.as_ref().is_some_and(|index| index.revision() >= revision)
         };
-        // An index that is behind is still worth an answer, which says its revision.
+        // The response contains the revision of the index.
         let _ = timeout(PATIENCE, latest.wait_for(is_there)).await;
         let index = latest.borrow().clone();
         index.ok_or(ReadError::IndexNotReady)
@@ -201,8 +202,8 @@ fn note(error: &JoinError, message: &str) {
     tracing::error!(%error, "{message}");
 }
 
-/// Keeps the index where the catalog is, beside the runtime and off the way of writes: commits that
-/// come meanwhile are taken together.
+/// Updates the index outside of the async runtime and without delaying writes. Commits that arrive meanwhile
+/// are indexed together.
 async fn follow(
     catalog: impl Fn() -> Arc<Catalog>,
     mut head: watch::Receiver<Revision>,
@@ -228,7 +229,7 @@ async fn follow(
     }
 }
 
-/// How many of the first hits fit into a message; at least one.
+/// The number of hits that fit into a message, at least one.
 fn fitting(hits: &[Hit], with_documents: bool) -> usize {
     let mut bytes = 0;
     let fits = |hit: &&Hit| {
@@ -240,8 +241,7 @@ fn fitting(hits: &[Hit], with_documents: bool) -> usize {
     hits.iter().take_while(fits).count().max(1)
 }
 
-/// Where a further page begins: in which revision, how many results its first page told of, and
-/// after which place.
+/// The cursor of a further page: its revision, the total of the first page, and the last result.
 struct PageToken {
     revision: Revision,
     total: Total,

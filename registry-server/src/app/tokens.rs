@@ -1,44 +1,44 @@
-//! Make, list and end API tokens, and read the trail of that.
+//! Creates, lists and revokes API tokens, and lists access events.
 //!
-//! Each is noted in the trail of the database and in the log (target `audit`).
+//! Each change is recorded as an access event and in the log (target `audit`).
 
 use registry_core::{Selector, Timestamp};
 
-use super::page::{self, InvalidPage, Page};
+use super::page::{InvalidPage, Page, PageRequest};
 use crate::{
     access::{InvalidToken, MAX_ACTIVE_TOKENS, NewToken, Principal, Scopes, TokenSecret},
     store::{self, AccessEvent, NewAccessEvent, Store, StoredToken, TokenCursor, TokenFilter},
 };
 
-/// Why a token was not made or ended.
+/// A failed operation on tokens.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// It cannot be as it is wanted.
+    /// An invalid token.
     #[error(transparent)]
     Invalid(#[from] InvalidToken),
-    /// It reaches further than whoever asks.
+    /// The scopes of the token exceed those of the caller.
     #[error(
-        "`{name}` reaches {held} only, and this token reaches `{beyond}`; give it scopes within \
-         those, or ask somebody who reaches that"
+        "the scopes of `{name}` are {held}, and the token would also have `{beyond}`; narrow its scopes, or use a \
+         caller with wider scopes"
     )]
     Beyond {
-        /// Who asks.
+        /// The name of the caller.
         name: String,
-        /// The scopes of whoever asks.
+        /// The scopes of the caller.
         held: String,
-        /// What of the token is beyond them.
+        /// The first scope that exceeds them.
         beyond: Selector,
     },
-    /// There are too many.
-    #[error("{MAX_ACTIVE_TOKENS} tokens live already; revoke some")]
+    /// The limit of active tokens is reached.
+    #[error("the limit of {MAX_ACTIVE_TOKENS} active tokens is reached; revoke unused tokens")]
     TooMany,
-    /// There is none, or it has ended already.
-    #[error("no token `{0}` lives")]
+    /// No active token has this id.
+    #[error("no active token `{0}`")]
     Unknown(String),
-    /// The machine has no randomness.
-    #[error("the machine gives no random bytes")]
+    /// The random number generator failed.
+    #[error("the random number generator of the system failed")]
     Random,
-    /// The page asked for.
+    /// An invalid page.
     #[error(transparent)]
     Page(#[from] InvalidPage),
     /// The database.
@@ -46,7 +46,7 @@ pub enum Error {
     Store(#[from] store::Error),
 }
 
-/// Makes a token; its text is in nobody's hands but the caller's.
+/// Creates a token. Only the returned secret authenticates.
 pub async fn create(
     store: &Store,
     by: &Principal,
@@ -78,21 +78,16 @@ pub async fn create(
     Ok((secret, token))
 }
 
-/// Lists tokens, newest first: those that live, or all.
+/// Lists active tokens or all tokens, newest first.
 pub async fn list(
     store: &Store,
     which: TokenFilter,
-    size: usize,
-    token: &str,
+    page: &PageRequest,
 ) -> Result<Page<StoredToken>, Error> {
-    let mark = match which {
-        TokenFilter::Active(_) => "tokens that live",
-        TokenFilter::All => "tokens",
-    };
-    let after = page::cursor(mark, token, read_place)?.unwrap_or_else(TokenCursor::start);
-    let items = store.tokens(which, &after, size + 1).await?;
+    let after = page.cursor(read_place)?.unwrap_or_else(TokenCursor::start);
+    let items = store.tokens(which, &after, page.size + 1).await?;
     let place = |last: &StoredToken| format!("{} {}", last.created_at.as_millis(), last.id);
-    Ok(Page::of(items, size, mark, place))
+    Ok(page.page(items, place))
 }
 
 fn read_place(cursor: &str) -> Option<TokenCursor> {
@@ -101,25 +96,23 @@ fn read_place(cursor: &str) -> Option<TokenCursor> {
     Some(TokenCursor { created_at, id: id.to_owned() })
 }
 
-/// Lists the trail after this number, oldest first.
+/// Lists access events after this number, oldest first.
 pub async fn list_events(
     store: &Store,
     after: u64,
-    size: usize,
-    token: &str,
+    page: &PageRequest,
 ) -> Result<Page<AccessEvent>, Error> {
-    let mark = format!("access events after {after}");
-    let after = page::cursor(&mark, token, |cursor| cursor.parse().ok())?.unwrap_or(after);
-    let items = store.access_events(after, size + 1).await?;
-    Ok(Page::of(items, size, &mark, |last| last.number.to_string()))
+    let after = page.cursor(|cursor| cursor.parse().ok())?.unwrap_or(after);
+    let items = store.access_events(after, page.size + 1).await?;
+    Ok(page.page(items, |last| last.number.to_string()))
 }
 
-/// Ends a token.
+/// Revokes a token.
 pub async fn revoke(store: &Store, by: &Principal, id: &str, now: Timestamp) -> Result<(), Error> {
     let unknown = || Error::Unknown(id.chars().take(64).collect());
     if !by.scopes.selectors().is_empty() {
         let token = store.token(id).await?.ok_or_else(unknown)?;
-        // Scopes that only a newer server can read may be everything.
+        // Scopes of newer servers count as unrestricted.
         check_reach(by, &token.scopes.parse().unwrap_or_default())?;
     }
     let event = event(by, now, String::new());
@@ -130,7 +123,7 @@ pub async fn revoke(store: &Store, by: &Principal, id: &str, now: Timestamp) -> 
     Ok(())
 }
 
-/// Whoever is held to scopes neither makes nor ends what reaches further: it would be a way out.
+/// A caller with scopes must not create or revoke tokens with wider scopes, which would escalate privileges.
 fn check_reach(by: &Principal, scopes: &Scopes) -> Result<(), Error> {
     let Some(beyond) = scopes.first_outside(&by.scopes) else { return Ok(()) };
     let (name, held) = (by.name.to_string(), by.scopes.to_string());

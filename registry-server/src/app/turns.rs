@@ -1,4 +1,4 @@
-//! Turns at long work: few do it at once, the others wait for as long as their callers do.
+//! Limits the concurrency of long operations.
 //!
 //! Priorities and timeouts are not supported: the callers' deadlines end the wait.
 
@@ -6,24 +6,23 @@ use std::sync::Arc;
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-/// Turns at one kind of work.
+/// The slots of one kind of operation.
 #[derive(Debug)]
 pub struct Turns(Arc<Semaphore>);
 
-/// A turn; it ends when this is dropped. Who works beside the runtime takes it along, because that
-/// work goes on when its caller has left.
+/// A slot, released on drop. Blocking work holds it, because it continues after the caller disconnects.
 #[derive(Debug)]
 pub struct Turn {
     _permit: OwnedSemaphorePermit,
 }
 
 impl Turns {
-    /// Turns of which so many are taken at once.
+    /// Slots for this many concurrent operations.
     pub fn new(at_once: usize) -> Self {
         Self(Arc::new(Semaphore::new(at_once)))
     }
 
-    /// Waits for a turn.
+    /// Waits for a slot.
     pub async fn take(&self) -> Turn {
         let permit = Arc::clone(&self.0).acquire_owned().await;
         Turn { _permit: permit.expect("nobody closes the semaphore") }

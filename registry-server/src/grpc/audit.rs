@@ -1,4 +1,4 @@
-//! `AuditService`: checkpoints, proofs, the verification of the log, and the trail of tokens.
+//! `AuditService`: checkpoints, inclusion proofs, verification of the log, and access events.
 
 use std::sync::Arc;
 
@@ -16,15 +16,11 @@ use tonic::{Request, Response, Status};
 
 use super::status;
 use crate::{
-    app::{
-        App,
-        page::{self, Page},
-        tokens,
-    },
+    app::{App, page::Page, tokens},
     store::{AccessEvent, Finding, Findings, NewAccessEvent, Progress},
 };
 
-/// So many verifications run at once: each reads everything.
+/// The number of concurrent verifications. Each reads the whole database.
 const VERIFICATIONS: usize = 1;
 
 /// The service.
@@ -45,25 +41,28 @@ impl AuditService for Service {
 
     async fn get_checkpoint(
         &self,
-        _request: Request<v1::GetCheckpointRequest>,
+        request: Request<v1::GetCheckpointRequest>,
     ) -> Result<Response<v1::GetCheckpointResponse>, Status> {
+        let min_revision = Revision(request.into_inner().min_revision);
+        self.app.catalogs.reach(min_revision).await?;
         let checkpoint = self.app.auditor.checkpoint().await?;
         let verifier_key = self.app.auditor.verifier_key().to_string();
         Ok(Response::new(v1::GetCheckpointResponse { checkpoint, verifier_key }))
     }
 
-    async fn prove(
+    async fn get_inclusion_proof(
         &self,
-        request: Request<v1::ProveRequest>,
-    ) -> Result<Response<v1::ProveResponse>, Status> {
-        let v1::ProveRequest { revision, since_revision } = request.into_inner();
-        // Revision 0 is the empty log, which has no commit.
+        request: Request<v1::GetInclusionProofRequest>,
+    ) -> Result<Response<v1::GetInclusionProofResponse>, Status> {
+        let v1::GetInclusionProofRequest { revision, since_revision, min_revision } =
+            request.into_inner();
+        self.app.catalogs.reach(Revision(min_revision)).await?;
         let revision = Revision(revision);
         let proof = self.app.auditor.prove(revision, Revision(since_revision)).await?;
         let Proof { checkpoint, previous_chain, commit, inclusion, consistency } = proof;
-        Ok(Response::new(v1::ProveResponse {
+        Ok(Response::new(v1::GetInclusionProofResponse {
             checkpoint,
-            previous_chain: Bytes::copy_from_slice(previous_chain.as_bytes()),
+            previous_chain: previous_chain.to_string(),
             commit: commit.into(),
             inclusion: inclusion.iter().map(bytes).collect(),
             consistency: consistency.iter().map(bytes).collect(),
@@ -78,7 +77,7 @@ impl AuditService for Service {
         let permit = permit.map_err(|_| status::verification_running())?;
         let (told, heard) = mpsc::channel(4);
         let app = self.app.clone();
-        // It ends with the answer's stream, so with a caller that goes.
+        // The verification ends with its response stream, so a disconnected client aborts it.
         let verification = AbortOnDropHandle::new(tokio::spawn(async move {
             let _permit = permit;
             app.auditor.verify(told).await
@@ -98,11 +97,10 @@ impl AuditService for Service {
         &self,
         request: Request<v1::ListAccessEventsRequest>,
     ) -> Result<Response<v1::ListAccessEventsResponse>, Status> {
-        let v1::ListAccessEventsRequest { after_number, page_size, page_token } =
-            request.into_inner();
-        let size = page::size(page_size)?;
+        let mut request = request.into_inner();
+        let page = page_request!("ListAccessEvents", request);
         let Page { items, next_page_token } =
-            tokens::list_events(&self.app.store, after_number, size, &page_token).await?;
+            tokens::list_events(&self.app.store, request.after_number, &page).await?;
         let events = items.into_iter().map(access_event).collect();
         Ok(Response::new(v1::ListAccessEventsResponse { events, next_page_token }))
     }
@@ -114,21 +112,35 @@ fn response(
 ) -> v1::VerifyLogResponse {
     let done = findings.is_some();
     let Findings { listed, more } = findings.unwrap_or_default();
-    let write = |Finding { location, problem }| v1::LogFinding { place: location, problem };
+    let write = |Finding { location, problem }| v1::LogFinding { location, problem };
     let findings = listed.into_iter().map(write).collect();
     v1::VerifyLogResponse {
         revision: revision.0,
-        head: head.0,
+        head_revision: head.0,
         findings,
         done,
-        more_findings: more,
+        more_findings_count: more,
     }
 }
 
 fn access_event(AccessEvent { number, event, subject, what }: AccessEvent) -> v1::AccessEvent {
     let NewAccessEvent { at, principal, method, address, detail } = what;
-    let at = Some(convert::timestamp(at));
-    v1::AccessEvent { number, at, principal, method, address, event, subject, detail }
+    let kind = match event.as_str() {
+        "token-created" => v1::AccessEventType::TokenCreated,
+        "token-revoked" => v1::AccessEventType::TokenRevoked,
+        "committed" => v1::AccessEventType::Committed,
+        _ => v1::AccessEventType::Unspecified,
+    };
+    v1::AccessEvent {
+        number,
+        event_time: Some(convert::timestamp(at)),
+        principal,
+        authentication: Some(convert::authentication(&method)),
+        address,
+        r#type: kind.into(),
+        subject,
+        detail,
+    }
 }
 
 fn bytes(digest: &Digest) -> Bytes {

@@ -1,4 +1,4 @@
-//! Deadlines: the caller's `grpc-timeout`, never longer than ours, answered as `DEADLINE_EXCEEDED`.
+//! Deadlines: the caller's `grpc-timeout`, limited by the server's timeout, ends as `DEADLINE_EXCEEDED`.
 //!
 //! Tonic enforces the header too, but answers `CANCELLED`; this layer is a moment faster. It also
 //! measures requests, because it sees all of them. A timeout does not undo a write: a retry with the same

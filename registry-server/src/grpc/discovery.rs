@@ -1,52 +1,55 @@
 //! `DiscoveryService`: search.
 
+use std::mem::take;
+
 use registry_core::{Kind, limits};
 use registry_proto::{convert, v1, v1::discovery_service_server::DiscoveryService};
 use registry_search::{
-    Highlight, Hit, Index, Query, Target, Total, Versions,
+    Field, Highlight, Hit, Index, Query, Target, Total, Versions,
     limits::{SEARCH_BYTES, SEARCH_FILTERS},
 };
 use tonic::{Request, Response, Status};
 
 use super::{
     Service,
-    invalid::{self, FILTER_BYTES, InvalidRequest},
+    invalid::{self, FILTER_BYTES, InvalidRequest, Selected},
 };
 use crate::app::{
     page,
-    search::{PageWanted, Searched},
+    search::{Options, Searched},
 };
 
 #[tonic::async_trait]
 impl DiscoveryService for Service {
-    async fn search(
+    async fn search_entities(
         &self,
-        request: Request<v1::SearchRequest>,
-    ) -> Result<Response<v1::SearchResponse>, Status> {
+        request: Request<v1::SearchEntitiesRequest>,
+    ) -> Result<Response<v1::SearchEntitiesResponse>, Status> {
         let mut request = request.into_inner();
+        self.reach(take(&mut request.min_revision)).await?;
+        let page = page_request!("SearchEntities", request, page::search_size);
         let at = convert::at(request.at.take()).map_err(InvalidRequest::from)?;
-        let (with_documents, token) = (request.include_document, request.page_token.clone());
-        let size = page::search_size(request.page_size)?;
+        let with_documents = request.include_document;
         let query = read(request)?;
-        let wanted = PageWanted { at, size, token: &token, with_documents };
+        let options = Options { at, page, with_documents };
         let Searched { hits, total, next_page_token, index } =
-            self.app.search.search(&self.app.catalogs, query, wanted).await?;
-        let (total, total_is_at_least) = match total {
+            self.app.search.search(&self.app.catalogs, query, options).await?;
+        let (total, total_count_is_lower_bound) = match total {
             Total::Exactly(count) => (count, false),
             Total::AtLeast(count) => (count, true),
         };
-        Ok(Response::new(v1::SearchResponse {
+        Ok(Response::new(v1::SearchEntitiesResponse {
             results: hits.into_iter().map(|hit| write(&index, hit, with_documents)).collect(),
             next_page_token,
             revision: index.revision().0,
-            total: total as u64,
-            total_is_at_least,
+            total_count: total as u64,
+            total_count_is_lower_bound,
         }))
     }
 }
 
-fn read(request: v1::SearchRequest) -> Result<Query, InvalidRequest> {
-    let v1::SearchRequest {
+fn read(request: v1::SearchEntitiesRequest) -> Result<Query, InvalidRequest> {
+    let v1::SearchEntitiesRequest {
         query,
         kinds,
         owner,
@@ -56,10 +59,11 @@ fn read(request: v1::SearchRequest) -> Result<Query, InvalidRequest> {
         depends_on,
         used_by,
         all_versions,
-        page_size: _,        // of the page, not of the query
-        page_token: _,       // the same
-        include_document: _, // the same
-        at: _,               // of the index
+        page_size: _,
+        page_token: _,
+        include_document: _,
+        at: _,
+        min_revision: _,
     } = request;
     let kinds = invalid::list("kinds", kinds, SEARCH_FILTERS)?;
     let tags = invalid::list("tags", tags, SEARCH_FILTERS)?;
@@ -73,26 +77,29 @@ fn read(request: v1::SearchRequest) -> Result<Query, InvalidRequest> {
         owner: Some(owner).filter(|owner| !owner.is_empty()),
         tags: tags.collect::<Result<_, _>>()?,
         lifecycle: convert::filter_states(&lifecycle)?,
-        provides: tool("provides", provides)?,
+        provides: provided_tool(provides)?,
         depends_on: target("depends_on", depends_on)?,
         used_by: target("used_by", used_by)?,
         versions: if all_versions { Versions::All } else { Versions::Newest },
     })
 }
 
-/// Reads a tool by its name, with or without its kind and its version.
-fn tool(field: &'static str, text: String) -> Result<Option<Target>, InvalidRequest> {
-    let is_bare = !text.is_empty() && !text.contains('/');
-    target(field, if is_bare { format!("{}/{text}", Kind::Tool) } else { text })
+/// Reads the selector of a tool, whose kind can be omitted.
+fn provided_tool(selector: Option<v1::EntitySelector>) -> Result<Option<Target>, InvalidRequest> {
+    let selector = selector.map(|selector| match convert::filter_kind(selector.kind) {
+        Ok(None) => v1::EntitySelector { kind: v1::EntityKind::Tool.into(), ..selector },
+        _ => selector,
+    });
+    target("provides", selector)
 }
 
-fn target(field: &'static str, text: String) -> Result<Option<Target>, InvalidRequest> {
-    if text.is_empty() {
-        return Ok(None);
-    }
-    let text = invalid::line(field, text, 2 * FILTER_BYTES)?;
-    let parsed: Result<Target, _> = text.parse();
-    parsed.map(Some).map_err(|e| invalid::field(field, &e))
+fn target(
+    field: &'static str,
+    selector: Option<v1::EntitySelector>,
+) -> Result<Option<Target>, InvalidRequest> {
+    let Some(selector) = selector else { return Ok(None) };
+    let Selected { kind, name, version } = invalid::named_selector(field, selector)?;
+    Ok(Some(Target { kind, name, version }))
 }
 
 fn write(index: &Index, hit: Hit, with_documents: bool) -> v1::SearchResult {
@@ -103,12 +110,22 @@ fn write(index: &Index, hit: Hit, with_documents: bool) -> v1::SearchResult {
     v1::SearchResult { record: Some(record), score, highlights }
 }
 
-fn write_highlight(Highlight { field, text, ranges }: Highlight) -> v1::Highlight {
+fn write_highlight(Highlight { field, text, ranges }: Highlight) -> v1::SearchHighlight {
     // A snippet is short.
     let bytes = |at: usize| u32::try_from(at).unwrap_or(u32::MAX);
     let ranges = ranges
         .into_iter()
         .map(|range| v1::TextRange { start: bytes(range.start), end: bytes(range.end) })
         .collect();
-    v1::Highlight { field: field.as_str().to_owned(), text, ranges }
+    let field = match field {
+        Field::Name => v1::SearchField::Name,
+        Field::Title => v1::SearchField::Title,
+        Field::Tag => v1::SearchField::Tag,
+        Field::Skill => v1::SearchField::Skill,
+        Field::Description => v1::SearchField::Description,
+        Field::Property => v1::SearchField::Property,
+        Field::Detail => v1::SearchField::Detail,
+        Field::Related => v1::SearchField::Related,
+    };
+    v1::SearchHighlight { field: field.into(), text, ranges }
 }

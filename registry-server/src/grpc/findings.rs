@@ -1,13 +1,13 @@
-//! Cutting long lists of findings so that an answer fits.
+//! Truncates lists of findings to the size of a response.
 
 use prost::Message as _;
 use registry_core::{Code, Diagnostic};
 use registry_proto::v1;
 
-/// Most bytes of findings beside a plan: stock clients take messages of 4 MiB.
+/// The size of the findings in a response. Clients accept 4 MiB by default.
 pub(super) const ANSWER_BYTES: usize = 1 << 20;
 
-/// Keeps the first findings, as many as take so many bytes in a message.
+/// Keeps the first findings that fit into this size.
 pub(super) fn cut(findings: &mut Vec<v1::Diagnostic>, most_bytes: usize) {
     let mut bytes = 0;
     findings.retain(|found| {
@@ -16,12 +16,12 @@ pub(super) fn cut(findings: &mut Vec<v1::Diagnostic>, most_bytes: usize) {
     });
 }
 
-/// As many findings as an answer has room for, and a last one that says if they are not all.
+/// The findings that fit into a response. If some are omitted, the last one says so.
 pub(super) fn for_answer(findings: Vec<v1::Diagnostic>) -> Vec<v1::Diagnostic> {
-    fitting(findings, ANSWER_BYTES, "mend these, or apply smaller batches")
+    fitting(findings, ANSWER_BYTES, "correct these, or apply smaller batches")
 }
 
-/// The same for so many bytes; `help` says how to get at the others.
+/// The same for another size. `help` is the remedy if some are omitted.
 pub(super) fn fitting(
     mut findings: Vec<v1::Diagnostic>,
     most_bytes: usize,

@@ -11,29 +11,28 @@ use crate::{
     app::{
         App,
         gateways::{Gateway, Listing, Wanted},
-        page,
     },
     store::{GatewayRecord, Presence},
 };
 
 pub(super) async fn list(
     app: &App,
-    request: v1::ListGatewaysRequest,
+    mut request: v1::ListGatewaysRequest,
 ) -> Result<Response<v1::ListGatewaysResponse>, Status> {
-    let v1::ListGatewaysRequest { page_size, page_token, state, name_prefix, behind_revision } =
-        request;
+    let page = page_request!("ListGateways", request);
+    let v1::ListGatewaysRequest { state, name_prefix, behind_revision, .. } = request;
     let wanted = Wanted {
         presence: read_state(state)?,
         prefix: invalid::line("name_prefix", name_prefix, GATEWAY_BYTES)?,
         behind: (behind_revision > 0).then_some(Revision(behind_revision)),
     };
-    let listing = app.gateways.list(wanted, page::size(page_size)?, &page_token).await?;
+    let listing = app.gateways.list(wanted, &page).await?;
     let Listing { page, head, is_live_only } = listing;
     Ok(Response::new(v1::ListGatewaysResponse {
         gateways: page.items.into_iter().map(encode).collect(),
         revision: head.0,
         next_page_token: page.next_page_token,
-        live_only: is_live_only,
+        local_only: is_live_only,
     }))
 }
 
@@ -41,8 +40,8 @@ fn read_state(number: i32) -> Result<Option<Presence>, InvalidRequest> {
     match v1::GatewayState::try_from(number) {
         Ok(v1::GatewayState::Unspecified) => Ok(None),
         Ok(v1::GatewayState::Connected) => Ok(Some(Presence::Connected)),
-        Ok(v1::GatewayState::Gone) => Ok(Some(Presence::Disconnected)),
-        Err(_) => Err(field("state", &format!("{number} is no state of a gateway"))),
+        Ok(v1::GatewayState::Disconnected) => Ok(Some(Presence::Disconnected)),
+        Err(_) => Err(field("state", &format!("{number} is not a known state"))),
     }
 }
 
@@ -50,25 +49,25 @@ fn encode(Gateway { known, lag, lag_millis }: Gateway) -> v1::GatewayStatus {
     let GatewayRecord { gateway, principal, version, address, scope, server, .. } = known;
     let state = match known.presence {
         Presence::Connected => v1::GatewayState::Connected,
-        Presence::Disconnected => v1::GatewayState::Gone,
+        Presence::Disconnected => v1::GatewayState::Disconnected,
     };
     let (cache_state, cache_problem) = convert::cache_state_fields(known.cache);
     v1::GatewayStatus {
         gateway,
         gateway_version: version,
         address,
-        connected_at: Some(convert::timestamp(known.connected_at)),
+        connect_time: Some(convert::timestamp(known.connected_at)),
         sent_revision: known.sent.0,
         applied_revision: known.applied.0,
         persisted_revision: known.persisted.0,
-        lag,
+        lag_revisions: lag,
         last_nack: known.nack.as_ref().map(v1::Nack::from),
         principal,
         state: state.into(),
-        last_seen_at: Some(convert::timestamp(known.seen_at)),
+        last_seen_time: Some(convert::timestamp(known.seen_at)),
         server,
         scope,
-        lag_seconds: lag_millis.map(|millis| Duration::from_millis(millis).as_secs_f64()),
+        lag_duration: lag_millis.map(|millis| convert::duration(Duration::from_millis(millis))),
         cache_state,
         cache_problem,
     }

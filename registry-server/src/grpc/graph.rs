@@ -1,4 +1,4 @@
-//! `GraphService`: who needs whom, what a change would break, what a constraint means.
+//! `GraphService`: dependencies, the impact of changes, and version constraints.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use registry_core::{
 };
 use registry_proto::{
     convert, v1,
-    v1::{graph_service_server::GraphService, impact_request},
+    v1::{analyze_impact_request, graph_service_server::GraphService},
 };
 use tonic::{Request, Response, Status};
 
@@ -19,13 +19,13 @@ use super::{
     status,
 };
 use crate::app::{
-    graph::{self, Plan, Reasons, Walk, Walked},
+    graph::{self, FoundPaths, PathQuery, Plan, Walk, Walked},
     resolve::{self, Mode},
 };
 
-/// Entities in an answer where the request names no limit.
+/// The default of `max_nodes` and `max_affected`.
 const NODES: usize = 1_000;
-/// Paths in an answer where the request names no limit.
+/// The default of `max_paths`.
 const PATHS: usize = 10;
 
 #[tonic::async_trait]
@@ -34,8 +34,10 @@ impl GraphService for Service {
         &self,
         request: Request<v1::GetDependenciesRequest>,
     ) -> Result<Response<v1::GetDependenciesResponse>, Status> {
-        let v1::GetDependenciesRequest { keys, depth, limit, at } = request.into_inner();
-        let walk = read_walk(keys, (depth, limit), Direction::Dependencies, at)?;
+        let v1::GetDependenciesRequest { keys, max_depth, max_nodes, at, min_revision } =
+            request.into_inner();
+        let walk = read_walk(keys, (max_depth, max_nodes), Direction::Dependencies, at)?;
+        self.reach(min_revision).await?;
         let walked = graph::walk(&self.app.catalogs, walk).await?;
         let (graph, revision) = (Some(encode(&walked)), walked.catalog.revision().0);
         Ok(Response::new(v1::GetDependenciesResponse { graph, revision }))
@@ -45,66 +47,75 @@ impl GraphService for Service {
         &self,
         request: Request<v1::GetDependentsRequest>,
     ) -> Result<Response<v1::GetDependentsResponse>, Status> {
-        let v1::GetDependentsRequest { keys, depth, limit, at } = request.into_inner();
-        let walk = read_walk(keys, (depth, limit), Direction::Dependents, at)?;
+        let v1::GetDependentsRequest { keys, max_depth, max_nodes, at, min_revision } =
+            request.into_inner();
+        let walk = read_walk(keys, (max_depth, max_nodes), Direction::Dependents, at)?;
+        self.reach(min_revision).await?;
         let walked = graph::walk(&self.app.catalogs, walk).await?;
         let (graph, revision) = (Some(encode(&walked)), walked.catalog.revision().0);
         Ok(Response::new(v1::GetDependentsResponse { graph, revision }))
     }
 
-    async fn why(
+    async fn explain_dependency(
         &self,
-        request: Request<v1::WhyRequest>,
-    ) -> Result<Response<v1::WhyResponse>, Status> {
-        let v1::WhyRequest { from, to, limit, at } = request.into_inner();
+        request: Request<v1::ExplainDependencyRequest>,
+    ) -> Result<Response<v1::ExplainDependencyResponse>, Status> {
+        let v1::ExplainDependencyRequest { from, to, max_paths, at, min_revision } =
+            request.into_inner();
         let (from, to) = (read_key("from", from)?, read_key("to", to)?);
-        let most = read_limit(limit, PATHS, limits::GRAPH_PATHS)?;
-        let why = graph::Why { from, to, most, at: read_at(at)? };
-        let Reasons { paths, total, catalog } = graph::why(&self.app.catalogs, why).await?;
+        let most = read_maximum("max_paths", max_paths, (PATHS, limits::GRAPH_PATHS))?;
+        let query = PathQuery { from, to, most, at: read_at(at)? };
+        self.reach(min_revision).await?;
+        let FoundPaths { paths, total, catalog } =
+            graph::find_paths(&self.app.catalogs, query).await?;
         let path = |records: &Vec<Arc<Record>>| v1::GraphPath {
             nodes: records.iter().map(|record| convert::node(&catalog, record)).collect(),
         };
-        Ok(Response::new(v1::WhyResponse {
+        Ok(Response::new(v1::ExplainDependencyResponse {
             paths: paths.iter().map(path).collect(),
-            total,
+            total_count: total,
             truncated: total > paths.len() as u64,
             revision: catalog.revision().0,
         }))
     }
 
-    async fn impact(
+    async fn analyze_impact(
         &self,
-        request: Request<v1::ImpactRequest>,
-    ) -> Result<Response<v1::ImpactResponse>, Status> {
-        let v1::ImpactRequest { key, plan, limit, at } = request.into_inner();
+        request: Request<v1::AnalyzeImpactRequest>,
+    ) -> Result<Response<v1::AnalyzeImpactResponse>, Status> {
+        let v1::AnalyzeImpactRequest { key, plan, max_affected, at, min_revision } =
+            request.into_inner();
         let key = read_key("key", key)?;
-        let most = read_limit(limit, NODES, limits::GRAPH_NODES)?;
+        let most = read_maximum("max_affected", max_affected, (NODES, limits::GRAPH_NODES))?;
         let plan = read_plan(plan.ok_or(InvalidRequest::Missing("plan"))?)?;
+        self.reach(min_revision).await?;
         let (impact, catalog) =
             graph::impact(&self.app.catalogs, key, plan, most, read_at(at)?).await?;
         Ok(Response::new(encode_impact(&impact, &catalog)))
     }
 
-    async fn resolve(
+    async fn resolve_versions(
         &self,
-        request: Request<v1::ResolveRequest>,
-    ) -> Result<Response<v1::ResolveResponse>, Status> {
-        let v1::ResolveRequest { requirements, partial, at } = request.into_inner();
+        request: Request<v1::ResolveVersionsRequest>,
+    ) -> Result<Response<v1::ResolveVersionsResponse>, Status> {
+        let v1::ResolveVersionsRequest { requirements, return_partial_success, at, min_revision } =
+            request.into_inner();
         let requirements = some("requirements", requirements, limits::REQUIREMENTS)?;
         let read = |(i, requirement)| {
             convert::requirement(requirement)
-                .map_err(|e| field("requirements", &format!("the one at {i}: {e}")))
+                .map_err(|e| field("requirements", &format!("[{i}]: {e}")))
         };
         let requirements =
             requirements.iter().enumerate().map(read).collect::<Result<Vec<_>, _>>()?;
-        let mode = if partial { Mode::Each } else { Mode::All };
+        let mode = if return_partial_success { Mode::Each } else { Mode::All };
+        self.reach(min_revision).await?;
         let (resolutions, revision) =
             resolve::all(&self.app.catalogs, requirements, mode, read_at(at)?).await?;
         let resolutions = resolutions.iter().map(|resolution| match resolution {
             Ok(record) => convert::resolved(record),
             Err(unresolved) => convert::unresolved(unresolved),
         });
-        Ok(Response::new(v1::ResolveResponse {
+        Ok(Response::new(v1::ResolveVersionsResponse {
             resolutions: resolutions.collect(),
             revision: revision.0,
             registry_id: self.app.registry().to_string(),
@@ -117,7 +128,7 @@ fn read_key(name: &'static str, key: Option<v1::EntityKey>) -> Result<Key, Inval
     Key::try_from(key).map_err(|e| field(name, &e))
 }
 
-/// Takes a list that has something in it, and is short enough.
+/// Takes a list that is neither empty nor too long.
 fn some<T>(name: &'static str, list: Vec<T>, most: usize) -> Result<Vec<T>, InvalidRequest> {
     if list.is_empty() {
         return Err(InvalidRequest::Missing(name));
@@ -125,70 +136,82 @@ fn some<T>(name: &'static str, list: Vec<T>, most: usize) -> Result<Vec<T>, Inva
     invalid::list(name, list, most)
 }
 
-fn read_at(at: Option<v1::At>) -> Result<Option<PointInTime>, InvalidRequest> {
+fn read_at(at: Option<v1::PointInTime>) -> Result<Option<PointInTime>, InvalidRequest> {
     Ok(convert::at(at)?)
 }
 
-fn read_limit(wanted: u32, default: usize, most: usize) -> Result<usize, InvalidRequest> {
+/// Reads a maximum. Larger values than the limit are coerced to it.
+fn read_maximum(
+    name: &'static str,
+    wanted: i32,
+    (default, limit): (usize, usize),
+) -> Result<usize, InvalidRequest> {
     match usize::try_from(wanted) {
         Ok(0) => Ok(default),
-        Ok(wanted) if wanted <= most => Ok(wanted),
-        wanted => {
-            let count = wanted.unwrap_or(usize::MAX);
-            Err(InvalidRequest::TooMany { field: "limit", count, limit: most })
-        }
+        Ok(wanted) => Ok(wanted.min(limit)),
+        Err(_) => Err(field(name, &format!("{wanted} is negative"))),
     }
 }
 
 fn read_walk(
     keys: Vec<v1::EntityKey>,
-    (depth, limit): (Option<u32>, u32),
+    (max_depth, max_nodes): (Option<u32>, i32),
     direction: Direction,
-    at: Option<v1::At>,
+    at: Option<v1::PointInTime>,
 ) -> Result<Walk, InvalidRequest> {
     let keys = some("keys", keys, limits::GRAPH_ROOTS)?;
     let keys = keys.into_iter().map(|key| read_key("keys", Some(key)));
     Ok(Walk {
         keys: keys.collect::<Result<_, _>>()?,
         direction,
-        deepest: depth.and_then(|depth| usize::try_from(depth).ok()),
-        most: read_limit(limit, NODES, limits::GRAPH_NODES)?,
+        deepest: max_depth.and_then(|depth| usize::try_from(depth).ok()),
+        most: read_maximum("max_nodes", max_nodes, (NODES, limits::GRAPH_NODES))?,
         at: read_at(at)?,
     })
 }
 
-fn encode(walked: &Walked) -> v1::Graph {
+fn encode(walked: &Walked) -> v1::DependencyGraph {
     let Walked { nodes, edges, total, truncated, catalog } = walked;
     let number = |number: usize| u32::try_from(number).unwrap_or(u32::MAX);
     let end = |at: usize| (number(at), nodes[at].0.document.key().kind);
-    v1::Graph {
-        nodes: nodes.iter().map(|(record, _)| convert::node(catalog, record)).collect(),
-        depths: nodes.iter().map(|(_, depth)| number(*depth)).collect(),
+    let node = |(record, depth): &(Arc<Record>, usize)| v1::GraphNode {
+        depth: number(*depth),
+        ..convert::node(catalog, record)
+    };
+    v1::DependencyGraph {
+        nodes: nodes.iter().map(node).collect(),
         edges: edges.iter().map(|(from, to)| convert::edge(end(*from), end(*to))).collect(),
-        total: *total as u64,
+        total_count: *total as u64,
         truncated: *truncated,
     }
 }
 
-fn read_plan(plan: impact_request::Plan) -> Result<Plan, Status> {
+fn read_plan(plan: analyze_impact_request::Plan) -> Result<Plan, Status> {
     match plan {
-        impact_request::Plan::Lifecycle(state) => match v1::LifecycleState::try_from(state) {
+        analyze_impact_request::Plan::Lifecycle(state) => match v1::LifecycleState::try_from(state)
+        {
             Ok(v1::LifecycleState::Retired) => Ok(Plan::Retire),
             Ok(v1::LifecycleState::Deprecated) => Ok(Plan::Deprecate),
-            _ => Err(field("lifecycle", &"plan to deprecate or to retire").into()),
+            _ => Err(field("lifecycle", &"set it to deprecated or retired").into()),
         },
-        impact_request::Plan::Document(entity) => match convert::document(entity) {
+        analyze_impact_request::Plan::Document(entity) => match convert::document(entity) {
             Ok(document) => Ok(Plan::Document(Box::new(document))),
-            Err(found) => Err(status::refused(&found)),
+            Err(found) => Err(status::rejected(&found)),
         },
-        impact_request::Plan::Version(version) => {
+        analyze_impact_request::Plan::JsonDocument(document) => {
+            match convert::json_document(&document) {
+                Ok(document) => Ok(Plan::Document(Box::new(document))),
+                Err(found) => Err(status::rejected(&found)),
+            }
+        }
+        analyze_impact_request::Plan::Version(version) => {
             let version = Version::parse(&version).map_err(|e| field("version", &e))?;
             Ok(Plan::Version(version))
         }
     }
 }
 
-fn encode_impact(impact: &Impact, catalog: &Catalog) -> v1::ImpactResponse {
+fn encode_impact(impact: &Impact, catalog: &Catalog) -> v1::AnalyzeImpactResponse {
     let Impact { findings, comparison, affected, total, breaking, undecided, unchecked } = impact;
     let about_plan = findings::for_answer(convert::diagnostics(findings));
     let mut truncated = affected.len() < *total;
@@ -201,13 +224,13 @@ fn encode_impact(impact: &Impact, catalog: &Catalog) -> v1::ImpactResponse {
         truncated |= entity.findings.len() < all;
         room -= entity.findings.iter().map(prost::Message::encoded_len).sum::<usize>();
     }
-    v1::ImpactResponse {
+    v1::AnalyzeImpactResponse {
         findings: about_plan,
         affected: encoded,
-        total: *total as u64,
-        breaking: *breaking as u64,
-        undecided: *undecided as u64,
-        unchecked: *unchecked as u64,
+        total_count: *total as u64,
+        breaking_count: *breaking as u64,
+        undecided_count: *undecided as u64,
+        unchecked_count: *unchecked as u64,
         truncated,
         revision: catalog.revision().0,
         comparison: comparison.as_ref().map(convert::compared),

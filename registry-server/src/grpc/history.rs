@@ -2,13 +2,16 @@
 
 mod encode;
 
-use registry_core::{InvalidSelector, Kind, Name, Revision, Timestamp, Version, limits};
+use std::mem::take;
+
+use prost::Message as _;
+use registry_core::{InvalidSelector, Name, Revision, Timestamp, limits};
 use registry_proto::{convert, v1, v1::history_service_server::HistoryService};
 use tonic::{Request, Response, Status};
 
 use super::{
     Service,
-    invalid::{self, InvalidRequest, field},
+    invalid::{self, InvalidRequest, Selected, field, named_selector, read_version},
 };
 use crate::{
     app::{
@@ -16,7 +19,7 @@ use crate::{
         compare::{self, Comparison},
         copy,
         history::{self, ListCommits},
-        page::{self, Page},
+        page::{Page, PageRequest},
     },
     store::{About, Order, StoredCommit, Subject},
 };
@@ -27,33 +30,33 @@ impl HistoryService for Service {
         &self,
         request: Request<v1::ListCommitsRequest>,
     ) -> Result<Response<v1::ListCommitsResponse>, Status> {
+        let mut request = request.into_inner();
+        self.reach(take(&mut request.min_revision)).await?;
+        let page = page_request!("ListCommits", request);
         let v1::ListCommitsRequest {
-            page_size,
-            page_token,
+            page_size: _,
+            page_token: _,
             newest_first,
             author,
             after_revision,
-            kind,
-            name,
-            version,
-            since,
-            until,
+            entity,
+            setting_target,
+            start_time,
+            end_time,
             at,
-            on,
-        } = request.into_inner();
+            min_revision: _,
+        } = request;
         let query = ListCommits {
             order: if newest_first { Order::NewestFirst } else { Order::OldestFirst },
             author: invalid::line("author", author, limits::AUTHOR_BYTES)?,
             after: Revision(after_revision),
-            about: subject(about(kind, name, version)?, &on)?,
-            since: time("since", since)?,
-            until: time("until", until)?,
+            about: subject(about(entity)?, &setting_target)?,
+            since: time("start_time", start_time)?,
+            until: time("end_time", end_time)?,
             at: convert::at(at).map_err(InvalidRequest::from)?,
         };
-        let size = page::size(page_size)?;
         let Page { items, next_page_token } =
-            history::list_commits(&self.app.catalogs, &self.app.store, query, size, &page_token)
-                .await?;
+            history::list_commits(&self.app.catalogs, &self.app.store, query, &page).await?;
         let write = |stored: &StoredCommit| convert::commit(&stored.commit, &stored.chain, None);
         let commits = items.iter().map(write).collect();
         Ok(Response::new(v1::ListCommitsResponse { commits, next_page_token }))
@@ -63,7 +66,9 @@ impl HistoryService for Service {
         &self,
         request: Request<v1::GetCommitRequest>,
     ) -> Result<Response<v1::GetCommitResponse>, Status> {
-        let v1::GetCommitRequest { revision, include_canonical } = request.into_inner();
+        let v1::GetCommitRequest { revision, include_canonical, min_revision } =
+            request.into_inner();
+        self.reach(min_revision).await?;
         let stored =
             history::get_commit(&self.app.catalogs, &self.app.store, Revision(revision)).await?;
         let canonical = include_canonical.then_some(stored.canonical);
@@ -71,52 +76,51 @@ impl HistoryService for Service {
         Ok(Response::new(v1::GetCommitResponse { commit: Some(commit) }))
     }
 
-    async fn get_entity_history(
+    async fn list_entity_events(
         &self,
-        request: Request<v1::GetEntityHistoryRequest>,
-    ) -> Result<Response<v1::GetEntityHistoryResponse>, Status> {
-        let v1::GetEntityHistoryRequest { kind, name, version, page_size, page_token, at } =
-            request.into_inner();
-        let (kind, name, version) = whose(kind, &name, &version)?;
-        let at = convert::at(at).map_err(InvalidRequest::from)?;
-        let size = page::size(page_size)?;
+        request: Request<v1::ListEntityEventsRequest>,
+    ) -> Result<Response<v1::ListEntityEventsResponse>, Status> {
+        let mut request = request.into_inner();
+        self.reach(take(&mut request.min_revision)).await?;
+        let page = page_request!("ListEntityEvents", request);
+        let Selected { kind, name, version } = read_entity(request.entity)?;
+        let at = convert::at(request.at).map_err(InvalidRequest::from)?;
         let entity = history::Entity { kind, name, version, at };
         let Page { items, next_page_token } =
-            history::entity_history(&self.app.catalogs, &self.app.store, entity, size, &page_token)
-                .await?;
+            history::entity_history(&self.app.catalogs, &self.app.store, entity, &page).await?;
         let events = items.into_iter().map(encode::event).collect();
-        Ok(Response::new(v1::GetEntityHistoryResponse { events, next_page_token }))
+        Ok(Response::new(v1::ListEntityEventsResponse { events, next_page_token }))
     }
 
     async fn compare_revisions(
         &self,
         request: Request<v1::CompareRevisionsRequest>,
     ) -> Result<Response<v1::CompareRevisionsResponse>, Status> {
-        let v1::CompareRevisionsRequest { from, to, kind, name, version, page_size, page_token } =
-            request.into_inner();
+        let mut request = request.into_inner();
+        self.reach(take(&mut request.min_revision)).await?;
+        let page = page_request!("CompareRevisions", request);
+        let v1::CompareRevisionsRequest { from, to, entity, .. } = request;
         let from = convert::at(from).map_err(|e| field("from", &e))?;
         let comparison = Comparison {
             from: from.ok_or(InvalidRequest::Missing("from"))?,
             to: convert::at(to).map_err(|e| field("to", &e))?,
-            about: about(kind, name, version)?,
+            about: about(entity)?,
         };
-        let size = page::size(page_size)?;
-        let compared = compare::compare(&self.app.catalogs, comparison, size, &page_token).await?;
+        let compared = compare::compare(&self.app.catalogs, comparison, &page).await?;
         Ok(Response::new(encode::compared(&compared)))
     }
 
-    async fn blame(
+    async fn blame_entity(
         &self,
-        request: Request<v1::BlameRequest>,
-    ) -> Result<Response<v1::BlameResponse>, Status> {
-        let v1::BlameRequest { kind, name, version, at, page_size, page_token } =
-            request.into_inner();
-        let (kind, name, version) = whose(kind, &name, &version)?;
-        let at = convert::at(at).map_err(InvalidRequest::from)?;
+        request: Request<v1::BlameEntityRequest>,
+    ) -> Result<Response<v1::BlameEntityResponse>, Status> {
+        let mut request = request.into_inner();
+        self.reach(take(&mut request.min_revision)).await?;
+        let page = page_request!("BlameEntity", request);
+        let Selected { kind, name, version } = read_entity(request.entity)?;
+        let at = convert::at(request.at).map_err(InvalidRequest::from)?;
         let question = Question { kind, name, version, at };
-        let size = page::size(page_size)?;
-        let explained =
-            blame::blame(&self.app.catalogs, &self.app.store, question, size, &page_token).await?;
+        let explained = blame::blame(&self.app.catalogs, &self.app.store, question, &page).await?;
         Ok(Response::new(encode::explained(explained)))
     }
 
@@ -124,52 +128,44 @@ impl HistoryService for Service {
         &self,
         request: Request<v1::ExportCatalogRequest>,
     ) -> Result<Response<v1::ExportCatalogResponse>, Status> {
-        let v1::ExportCatalogRequest { at, page_token } = request.into_inner();
-        let at = convert::at(at).map_err(InvalidRequest::from)?;
-        let copied = copy::copy(&self.app.catalogs, at, &page_token).await?;
+        let mut request = request.into_inner();
+        self.reach(take(&mut request.min_revision)).await?;
+        let token = take(&mut request.page_token);
+        // Pages have no size but that of a message.
+        let page = PageRequest::new(usize::MAX, token, "ExportCatalog", &request.encode_to_vec());
+        let at = convert::at(request.at).map_err(InvalidRequest::from)?;
+        let copied = copy::copy(&self.app.catalogs, at, &page).await?;
         Ok(Response::new(encode::copied(&copied)))
     }
 }
 
-/// A name that must be given, and a version that may be.
-fn whose(
-    kind: i32,
-    name: &str,
-    version: &str,
-) -> Result<(Kind, Name, Option<Version>), InvalidRequest> {
-    let kind = convert::kind(kind)?;
-    let name = Name::parse(kind, name).map_err(|e| field("name", &e))?;
-    let version = Some(version).filter(|version| !version.is_empty());
-    let version = version.map(Version::parse).transpose().map_err(|e| field("version", &e))?;
-    Ok((kind, name, version))
+fn read_entity(selector: Option<v1::EntitySelector>) -> Result<Selected, InvalidRequest> {
+    named_selector("entity", selector.ok_or(InvalidRequest::Missing("entity"))?)
 }
 
-/// What commits are to change; a name needs its kind, a version its name.
-fn about(kind: i32, name: String, version: String) -> Result<Option<About>, InvalidRequest> {
-    let Some(kind) = convert::filter_kind(kind)? else {
-        let alone = [("name", &name), ("version", &version)];
-        let alone = alone.into_iter().find(|(_, text)| !text.is_empty());
-        return alone.map_or(Ok(None), |(what, _)| Err(field(what, &"the kind is missing")));
-    };
-    let parse = |name: String| Name::parse(kind, &name).map_err(|e| field("name", &e));
-    let name = Some(name).filter(|name| !name.is_empty()).map(parse).transpose()?;
-    let parse = |version: String| Version::parse(&version).map_err(|e| field("version", &e));
-    let version = Some(version).filter(|v| !v.is_empty()).map(parse).transpose()?;
+/// Reads a selector whose name and version can be empty; a version requires a name.
+fn about(selector: Option<v1::EntitySelector>) -> Result<Option<About>, InvalidRequest> {
+    let Some(v1::EntitySelector { kind, name, version }) = selector else { return Ok(None) };
+    let invalid = |e: &dyn std::fmt::Display| field("entity", &e.to_string());
+    let kind = convert::kind(kind).map_err(|e| invalid(&e))?;
+    let name = Some(name).filter(|name| !name.is_empty());
+    let name = name.map(|name| Name::parse(kind, &name)).transpose().map_err(|e| invalid(&e))?;
+    let version = read_version("entity", &version)?;
     if name.is_none() && version.is_some() {
-        return Err(field("version", &"the name is missing"));
+        return Err(field("entity", &"a version requires a name"));
     }
     Ok(Some(About { kind, name, version }))
 }
 
-/// What commits are to be about: entities, or what is set about something else.
-fn subject(about: Option<About>, on: &str) -> Result<Option<Subject>, InvalidRequest> {
+/// The subject of commits: entities, or the settings of a target.
+fn subject(about: Option<About>, target: &str) -> Result<Option<Subject>, InvalidRequest> {
     match about {
-        _ if on.is_empty() => Ok(about.map(Subject::Entity)),
-        None => on
+        _ if target.is_empty() => Ok(about.map(Subject::Entity)),
+        None => target
             .parse()
-            .map(|on| Some(Subject::Set(on)))
-            .map_err(|e: InvalidSelector| field("on", &e)),
-        Some(_) => Err(field("on", &"it excludes a kind; ask for one of them")),
+            .map(|target| Some(Subject::Set(target)))
+            .map_err(|e: InvalidSelector| field("setting_target", &e)),
+        Some(_) => Err(field("setting_target", &"it excludes `entity`; set one of them")),
     }
 }
 

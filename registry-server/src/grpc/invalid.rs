@@ -1,20 +1,24 @@
-//! Requests that cannot be read, and the limits on what is in them.
+//! Invalid requests and the limits of their fields.
 
-use registry_core::{commit::invalid_message_char, limits};
-use registry_proto::convert::{
-    InvalidAt, InvalidEntityKey, InvalidKind, InvalidPosition, InvalidSetting, InvalidState,
+use registry_core::{Kind, Name, Version, commit::invalid_message_char, limits};
+use registry_proto::{
+    convert::{
+        self, InvalidAt, InvalidEntityKey, InvalidKind, InvalidPosition, InvalidSetting,
+        InvalidState,
+    },
+    v1,
 };
 
 use super::sbom::InvalidSbomFormat;
 
-/// Why a request cannot be read.
+/// An invalid request.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum InvalidRequest {
     #[error("{field} has {bytes} bytes, at most {limit} are allowed")]
     TooLong { field: &'static str, bytes: usize, limit: usize },
     #[error("{field} has {count} entries, at most {limit} are allowed")]
     TooMany { field: &'static str, count: usize, limit: usize },
-    #[error("{field} has the control character {unfit:?}; leave it out")]
+    #[error("{field} has the control character {unfit:?}; remove it")]
     Control { field: &'static str, unfit: char },
     #[error("{0} is missing")]
     Missing(&'static str),
@@ -36,18 +40,18 @@ pub(super) enum InvalidRequest {
     Format(#[from] InvalidSbomFormat),
 }
 
-/// Longest name of a gateway or of its version, in bytes.
+/// The maximum length of the name or version of a gateway, in bytes.
 pub(super) const GATEWAY_BYTES: usize = 128;
-/// Most findings of a refusal that are kept.
+/// The maximum number of stored findings of a Nack.
 pub(super) const NACK_DIAGNOSTICS: usize = 100;
-/// Most bytes of those findings; `ListGateways` tells them all.
+/// The maximum size of those findings; `ListGateways` returns them all.
 pub(super) const NACK_BYTES: usize = 8 * 1024;
-/// Longest text of what is wrong with a gateway's disk, in bytes.
+/// The maximum length of a cache problem, in bytes.
 pub(super) const CACHE_PROBLEM_BYTES: usize = 1024;
-/// Longest name or version in a filter, in bytes.
+/// The maximum length of a name or version in a filter, in bytes.
 pub(super) const FILTER_BYTES: usize = 256;
 
-/// Takes a line that is short enough and has no control characters.
+/// Accepts one line without control characters.
 pub(super) fn line(
     field: &'static str,
     text: String,
@@ -57,7 +61,7 @@ pub(super) fn line(
     checked(field, text, limit, unfit)
 }
 
-/// Takes a text that is short enough; it may have several lines.
+/// Accepts text of several lines.
 pub(super) fn text(
     field: &'static str,
     text: String,
@@ -81,18 +85,48 @@ fn checked(
     }
 }
 
-/// Takes a request id; an empty one is none.
-pub(super) fn request_id(id: Option<String>) -> Result<Option<String>, InvalidRequest> {
-    let id = id.filter(|id| !id.is_empty());
+/// Accepts a request id; an empty one is none.
+pub(super) fn request_id(id: String) -> Result<Option<String>, InvalidRequest> {
+    let id = Some(id).filter(|id| !id.is_empty());
     id.map(|id| line("request_id", id, limits::REQUEST_ID_BYTES)).transpose()
 }
 
-/// Something else is wrong with a field.
+/// Another problem of a field.
 pub(super) fn field(field: &'static str, problem: &impl ToString) -> InvalidRequest {
     InvalidRequest::Field { field, problem: problem.to_string() }
 }
 
-/// Takes a list that is short enough.
+/// One version of a name, or all of them.
+pub(super) struct Selected {
+    pub(super) kind: Kind,
+    pub(super) name: Name,
+    pub(super) version: Option<Version>,
+}
+
+/// Reads a selector that must have a name.
+pub(super) fn named_selector(
+    name: &'static str,
+    selector: v1::EntitySelector,
+) -> Result<Selected, InvalidRequest> {
+    let v1::EntitySelector { kind, name: text, version } = selector;
+    let kind = convert::kind(kind).map_err(|e| field(name, &e))?;
+    Ok(Selected {
+        kind,
+        name: Name::parse(kind, &text).map_err(|e| field(name, &e))?,
+        version: read_version(name, &version)?,
+    })
+}
+
+/// Reads a version that can be empty.
+pub(super) fn read_version(
+    name: &'static str,
+    text: &str,
+) -> Result<Option<Version>, InvalidRequest> {
+    let text = Some(text).filter(|text| !text.is_empty());
+    text.map(Version::parse).transpose().map_err(|e| field(name, &e))
+}
+
+/// Accepts a list within its limit.
 pub(super) fn list<T>(
     field: &'static str,
     list: Vec<T>,

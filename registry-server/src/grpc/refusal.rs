@@ -1,4 +1,4 @@
-//! A status with machine-readable details (`google.rpc.Status`), in the making.
+//! Builds statuses with machine-readable details (`google.rpc.Status`).
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use tonic_types::pb;
 
 use crate::metrics;
 
-/// A status in the making.
+/// A status under construction.
 pub(super) struct Refusal {
     code: Code,
     reason: &'static str,
@@ -24,19 +24,19 @@ impl Refusal {
         Self { code, reason, message, metadata: Vec::new(), details: Vec::new() }
     }
 
-    /// Adds a fact for programs.
+    /// Adds an entry to the metadata of `ErrorInfo`.
     pub(super) fn with(mut self, name: &'static str, value: &impl ToString) -> Self {
         self.metadata.push((name, value.to_string()));
         self
     }
 
-    /// Adds a message of this type.
+    /// Adds a detail of this type.
     pub(super) fn detail(mut self, name: &str, message: &impl prost::Message) -> Self {
         self.details.push(any(name, message));
         self
     }
 
-    /// The same call may be made again after this time.
+    /// The client may retry after this delay.
     pub(super) fn retry_after(self, delay: Duration) -> Self {
         let delay = prost_types::Duration::try_from(delay).unwrap_or_default();
         self.detail("google.rpc.RetryInfo", &pb::RetryInfo { retry_delay: Some(delay) })

@@ -1,61 +1,72 @@
-//! `RegistryService`: change and read the present.
+//! `RegistryService`: changes and reads entities and settings.
 
-use std::sync::Arc;
+use std::{collections::HashSet, mem::take, sync::Arc, time::Duration};
 
 use registry_core::{
-    Catalog, Diagnostic, Key, Record, Revision, SettingChange, limits, rules::Proposed,
+    Catalog, Key, Record, Revision, SettingChange, chain::Position, limits, rules::Proposed,
     visible::has_invisible_characters,
 };
-use registry_proto::{convert, v1, v1::registry_service_server::RegistryService};
+use registry_proto::{
+    convert::{self, InvalidBatch},
+    v1,
+    v1::registry_service_server::RegistryService,
+};
 use tonic::{Request, Response, Status};
 
 use super::{
     Service, access, deadline, findings,
-    invalid::{self, FILTER_BYTES, InvalidRequest},
+    invalid::{self, FILTER_BYTES, InvalidRequest, field},
     status,
 };
 use crate::{
     access::Principal,
     app::{
         apply::Mode,
+        catalogs::REVISION_WAIT,
         list::{self, ListQuery},
         page, settings,
     },
     metrics,
-    registrar::{Applied, Submission},
+    registrar::{Applied, Precondition, Submission},
+    relay::Relay,
 };
 
-/// A batch of more changes is worked on beside the runtime.
+/// Larger batches are decoded outside of the async runtime.
 const BIG: usize = 8;
+
+/// The maximum number of keys of `BatchGetEntities`.
+const BATCH_GET_KEYS: usize = 100;
 
 #[tonic::async_trait]
 impl RegistryService for Service {
-    async fn apply(
+    async fn apply_changes(
         &self,
-        request: Request<v1::ApplyRequest>,
-    ) -> Result<Response<v1::ApplyResponse>, Status> {
+        request: Request<v1::ApplyChangesRequest>,
+    ) -> Result<Response<v1::ApplyChangesResponse>, Status> {
         let principal = access::principal(&request)?;
-        if !request.get_ref().dry_run {
+        if !request.get_ref().validate_only {
             deadline::begin_write(&request);
         }
         let request = request.into_inner();
-        let mode = if request.dry_run { Mode::DryRun } else { Mode::Commit };
+        let mode = if request.validate_only { Mode::DryRun } else { Mode::Commit };
         let submission = match submission(&principal, request).await? {
             Ok(submission) => submission,
-            Err(found) if mode == Mode::DryRun => {
+            Err(invalid) if mode == Mode::DryRun => {
                 let revision = self.app.catalog().revision().0;
-                let diagnostics = findings::for_answer(convert::diagnostics(&found));
-                let answer = v1::ApplyResponse { revision, diagnostics, ..Default::default() };
+                let found = convert::diagnostics(&invalid.diagnostics);
+                let diagnostics = findings::for_answer(found);
+                let answer =
+                    v1::ApplyChangesResponse { revision, diagnostics, ..Default::default() };
                 return Ok(Response::new(answer));
             }
-            Err(found) => {
-                metrics::rejected(&found);
-                return Err(status::refused(&found));
+            Err(invalid) => {
+                metrics::rejected(&invalid.diagnostics);
+                return Err(status::rejected_batch(&invalid));
             }
         };
         let Applied { revision, committed, batch, plan } =
             self.app.writes.apply(submission, mode).await?;
-        let answer = v1::ApplyResponse {
+        let answer = v1::ApplyChangesResponse {
             revision: revision.0,
             committed,
             plan: convert::plan(&batch, &plan),
@@ -63,41 +74,76 @@ impl RegistryService for Service {
             settings: plan.settings.iter().map(Into::into).collect(),
         };
         if batch.len() > BIG {
-            // Freeing so many parsed documents takes milliseconds; nobody need wait for it.
+            // Freeing so many parsed documents takes milliseconds.
             tokio::task::spawn_blocking(move || drop(batch));
         }
         Ok(Response::new(answer))
     }
 
-    async fn get(
+    async fn get_entity(
         &self,
-        request: Request<v1::GetRequest>,
-    ) -> Result<Response<v1::GetResponse>, Status> {
-        let v1::GetRequest { key, include_document, at } = request.into_inner();
+        request: Request<v1::GetEntityRequest>,
+    ) -> Result<Response<v1::GetEntityResponse>, Status> {
+        let v1::GetEntityRequest { key, include_document, at, min_revision } = request.into_inner();
         let key = key.ok_or(InvalidRequest::Missing("key"))?;
         let key = Key::try_from(key).map_err(InvalidRequest::from)?;
         let at = convert::at(at).map_err(InvalidRequest::from)?;
+        self.reach(min_revision).await?;
         let catalog = self.app.catalogs.at(at).await?;
         let record = catalog.find(&key).ok_or_else(|| status::not_found(&key))?;
         let record = encode(&catalog, record, include_document);
-        Ok(Response::new(v1::GetResponse { record: Some(record), revision: catalog.revision().0 }))
+        Ok(Response::new(v1::GetEntityResponse {
+            record: Some(record),
+            revision: catalog.revision().0,
+        }))
     }
 
-    async fn list(
+    async fn batch_get_entities(
         &self,
-        request: Request<v1::ListRequest>,
-    ) -> Result<Response<v1::ListResponse>, Status> {
-        let v1::ListRequest {
+        request: Request<v1::BatchGetEntitiesRequest>,
+    ) -> Result<Response<v1::BatchGetEntitiesResponse>, Status> {
+        let v1::BatchGetEntitiesRequest {
+            keys,
+            include_document,
+            return_partial_success,
+            at,
+            min_revision,
+        } = request.into_inner();
+        let keys = read_keys(keys)?;
+        let at = convert::at(at).map_err(InvalidRequest::from)?;
+        self.reach(min_revision).await?;
+        let catalog = self.app.catalogs.at(at).await?;
+        let (mut records, mut missing) = (Vec::with_capacity(keys.len()), Vec::new());
+        for key in &keys {
+            match catalog.find(key) {
+                Some(record) => records.push(encode(&catalog, record, include_document)),
+                None if return_partial_success => missing.push(key.into()),
+                None => return Err(status::not_found(key)),
+            }
+        }
+        let revision = catalog.revision().0;
+        Ok(Response::new(v1::BatchGetEntitiesResponse { records, missing, revision }))
+    }
+
+    async fn list_entities(
+        &self,
+        request: Request<v1::ListEntitiesRequest>,
+    ) -> Result<Response<v1::ListEntitiesResponse>, Status> {
+        let mut request = request.into_inner();
+        self.reach(take(&mut request.min_revision)).await?;
+        let page = page_request!("ListEntities", request);
+        let v1::ListEntitiesRequest {
             kind,
             name,
             name_prefix,
             lifecycle,
             owner,
-            page_size,
-            page_token,
+            page_size: _,
+            page_token: _,
             include_document,
             at,
-        } = request.into_inner();
+            min_revision: _,
+        } = request;
         let lifecycle = invalid::list("lifecycle", lifecycle, 16)?;
         let query = ListQuery {
             kind: convert::filter_kind(kind).map_err(InvalidRequest::from)?,
@@ -108,10 +154,9 @@ impl RegistryService for Service {
             with_documents: include_document,
             at: convert::at(at).map_err(InvalidRequest::from)?,
         };
-        let size = page::size(page_size)?;
-        let listed = list::list(&self.app.catalogs, query, size, &page_token).await?;
+        let listed = list::list(&self.app.catalogs, query, page).await?;
         let encode = |record: &Arc<Record>| encode(&listed.catalog, record, include_document);
-        Ok(Response::new(v1::ListResponse {
+        Ok(Response::new(v1::ListEntitiesResponse {
             records: listed.records.iter().map(encode).collect(),
             next_page_token: listed.next_page_token,
             revision: listed.catalog.revision().0,
@@ -122,10 +167,11 @@ impl RegistryService for Service {
         &self,
         request: Request<v1::ListSettingsRequest>,
     ) -> Result<Response<v1::ListSettingsResponse>, Status> {
-        let v1::ListSettingsRequest { page_size, page_token, at } = request.into_inner();
-        let at = convert::at(at).map_err(InvalidRequest::from)?;
-        let size = page::size(page_size)?;
-        let listed = settings::list(&self.app.catalogs, at, size, &page_token).await?;
+        let mut request = request.into_inner();
+        self.reach(take(&mut request.min_revision)).await?;
+        let page = page_request!("ListSettings", request);
+        let at = convert::at(request.at).map_err(InvalidRequest::from)?;
+        let listed = settings::list(&self.app.catalogs, at, &page).await?;
         let write = |(on, set): &(_, _)| convert::setting_state(on, set);
         Ok(Response::new(v1::ListSettingsResponse {
             settings: listed.settings.iter().map(write).collect(),
@@ -133,22 +179,67 @@ impl RegistryService for Service {
             revision: listed.catalog.revision().0,
         }))
     }
+
+    async fn get_registry_info(
+        &self,
+        request: Request<v1::GetRegistryInfoRequest>,
+    ) -> Result<Response<v1::GetRegistryInfoResponse>, Status> {
+        self.reach(request.into_inner().min_revision).await?;
+        let app = &self.app;
+        let head = Position::of_catalog(&app.catalog());
+        let features = [
+            (v1::RegistryFeature::Writes, app.relay.is_none()),
+            (v1::RegistryFeature::JsonDocuments, true),
+            (v1::RegistryFeature::MinRevision, true),
+            (v1::RegistryFeature::Authentication, !app.access.is_open),
+        ];
+        let features = features.into_iter().filter(|(_, is_on)| *is_on);
+        Ok(Response::new(v1::GetRegistryInfoResponse {
+            head: Some((&head).into()),
+            server_version: env!("CARGO_PKG_VERSION").to_owned(),
+            limits: Some(registry_limits(self.message_bytes)),
+            features: features.map(|(feature, _)| feature.into()).collect(),
+            relay: app.relay.as_ref().map(relay_info),
+        }))
+    }
 }
 
-/// Whoever is authenticated writes in its own name; at an open server, in any.
+fn registry_limits(message_bytes: usize) -> v1::RegistryLimits {
+    let count = |count: usize| i32::try_from(count).unwrap_or(i32::MAX);
+    let bytes = |bytes: usize| i64::try_from(bytes).unwrap_or(i64::MAX);
+    v1::RegistryLimits {
+        max_changes: count(limits::BATCH_CHANGES),
+        max_settings: count(limits::BATCH_SETTINGS),
+        max_batch_get_keys: count(BATCH_GET_KEYS),
+        max_page_size: count(page::LARGEST_SIZE),
+        max_search_page_size: count(page::LARGEST_SEARCH_SIZE),
+        max_message_bytes: bytes(message_bytes),
+        max_document_bytes: bytes(limits::DOCUMENT_BYTES),
+        max_revision_wait: Some(convert::duration(REVISION_WAIT)),
+    }
+}
+
+fn relay_info(relay: &Relay) -> v1::RelayInfo {
+    let age = Some(relay.age()).filter(|age| *age < Duration::MAX);
+    v1::RelayInfo { upstream: relay.upstream(), staleness: age.map(convert::duration) }
+}
+
+/// Authenticated callers write in their own name. Without authentication, the request names the author.
 fn read_author(principal: &Principal, author: String) -> Result<String, InvalidRequest> {
     if author.is_empty() || author == *principal.name {
         return Ok(principal.name.to_string());
     }
     let author = invalid::line("author", author, limits::AUTHOR_BYTES)?;
     if principal.is_authenticated() {
-        let problem =
-            format!("`{author}` is not who is calling, `{}`; leave it out", principal.name);
+        let problem = format!(
+            "`{author}` is not the authenticated caller `{}`; omit the field",
+            principal.name
+        );
         return Err(InvalidRequest::Field { field: "author", problem });
     }
-    // Whoever registers a free name owns it, and an owner can be seen as it is.
+    // The author becomes the owner of new names, and owners must be legible.
     if has_invisible_characters(&author) {
-        let problem = "it has characters that cannot be seen, or spaces around it".to_owned();
+        let problem = "invisible characters, or spaces at an end".to_owned();
         return Err(InvalidRequest::Field { field: "author", problem });
     }
     Ok(author)
@@ -159,21 +250,22 @@ fn read_settings(settings: Vec<v1::SettingChange>) -> Result<Vec<SettingChange>,
     settings.into_iter().map(|change| Ok(SettingChange::try_from(change)?)).collect()
 }
 
-/// Reads what somebody wants to apply; a batch that cannot be read gives its findings.
+/// Reads a batch. The inner error has the findings of changes that cannot be read.
 async fn submission(
     principal: &Principal,
-    request: v1::ApplyRequest,
-) -> Result<Result<Submission, Vec<Diagnostic>>, Status> {
-    let v1::ApplyRequest {
+    request: v1::ApplyChangesRequest,
+) -> Result<Result<Submission, InvalidBatch>, Status> {
+    let v1::ApplyChangesRequest {
         changes,
+        settings,
         message,
         author,
         request_id,
         base_revision,
-        dry_run: _,
-        settings,
+        validate_only: _,
     } = request;
     let changes = invalid::list("changes", changes, limits::BATCH_CHANGES)?;
+    let preconditions = read_preconditions(&changes)?;
     let message = invalid::text("message", message, limits::MESSAGE_BYTES)?;
     let author = read_author(principal, author)?;
     let request_id = invalid::request_id(request_id)?;
@@ -189,13 +281,35 @@ async fn submission(
         message,
         request_id,
         base_revision,
+        preconditions,
     }))
 }
 
-/// Reads a batch; a big one beside the runtime, because it takes a while.
+fn read_preconditions(changes: &[v1::EntityChange]) -> Result<Vec<Precondition>, InvalidRequest> {
+    if changes.iter().all(|change| change.if_digest.is_none()) {
+        return Ok(Vec::new());
+    }
+    let read = changes.iter().map(convert::precondition);
+    read.collect::<Result<_, _>>().map_err(|e| field("changes", &e))
+}
+
+fn read_keys(keys: Vec<v1::EntityKey>) -> Result<Vec<Key>, InvalidRequest> {
+    if keys.is_empty() {
+        return Err(InvalidRequest::Missing("keys"));
+    }
+    let keys = invalid::list("keys", keys, BATCH_GET_KEYS)?;
+    let keys: Vec<Key> = keys.into_iter().map(Key::try_from).collect::<Result<_, _>>()?;
+    let mut known = HashSet::new();
+    match keys.iter().find(|key| !known.insert(*key)) {
+        Some(twice) => Err(field("keys", &format!("{twice} is listed twice"))),
+        None => Ok(keys),
+    }
+}
+
+/// Decodes changes. A large batch is decoded outside of the async runtime.
 async fn decode(
-    changes: Vec<v1::Change>,
-) -> Result<Result<Vec<Proposed>, Vec<Diagnostic>>, Status> {
+    changes: Vec<v1::EntityChange>,
+) -> Result<Result<Vec<Proposed>, InvalidBatch>, Status> {
     if changes.len() <= BIG {
         return Ok(convert::batch(changes));
     }

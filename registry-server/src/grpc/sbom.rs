@@ -1,21 +1,20 @@
-//! `SbomService`: bills of materials and the entities that contain a component.
+//! `SbomService`: bills of materials and the users of a component.
 
-use std::pin::Pin;
+use std::{mem::take, pin::Pin};
 
 use futures_util::{Stream, stream};
-use registry_core::{Key, Name, Record, Version};
+use registry_core::{Key, Record};
 use registry_proto::{convert, v1, v1::sbom_service_server::SbomService};
 use registry_sbom::{Consumer, Format};
 use tonic::{Request, Response, Status};
 
 use super::{
     Service,
-    invalid::{InvalidRequest, field},
+    invalid::{InvalidRequest, Selected, field, named_selector},
 };
 use crate::app::{
-    page,
+    component_users::{self, ComponentQuery, ComponentUsers},
     sbom::{self, Parts},
-    who_has::{self, Held, WhoHas},
 };
 
 /// A format that is missing or unknown.
@@ -25,7 +24,7 @@ pub(super) enum InvalidSbomFormat {
     #[error("the format is missing; set it to CycloneDX 1.6 or 1.7, or SPDX 2.3 or 3.0")]
     Unspecified,
     /// An unknown number.
-    #[error("{0} is not the number of a format that this version knows")]
+    #[error("{0} is not a known format")]
     Unknown(i32),
 }
 
@@ -39,7 +38,8 @@ impl SbomService for Service {
         &self,
         request: Request<v1::ExportSbomRequest>,
     ) -> Result<Response<Responses>, Status> {
-        let v1::ExportSbomRequest { root, format, at } = request.into_inner();
+        let v1::ExportSbomRequest { root, format, at, min_revision } = request.into_inner();
+        self.reach(min_revision).await?;
         let root = root.map(Key::try_from).transpose().map_err(InvalidRequest::from)?;
         let format = sbom_format(format).map_err(InvalidRequest::from)?;
         let at = convert::at(at).map_err(InvalidRequest::from)?;
@@ -48,34 +48,33 @@ impl SbomService for Service {
         Ok(Response::new(Box::pin(stream::unfold(Some(parts), next))))
     }
 
-    async fn who_has(
+    async fn find_component_users(
         &self,
-        request: Request<v1::WhoHasRequest>,
-    ) -> Result<Response<v1::WhoHasResponse>, Status> {
-        let v1::WhoHasRequest { kind, name, version, holder_kind, page_size, page_token, at } =
-            request.into_inner();
-        let kind = convert::kind(kind).map_err(InvalidRequest::from)?;
-        let version = Some(version).filter(|version| !version.is_empty());
-        let query = WhoHas {
+        request: Request<v1::FindComponentUsersRequest>,
+    ) -> Result<Response<v1::FindComponentUsersResponse>, Status> {
+        let mut request = request.into_inner();
+        self.reach(take(&mut request.min_revision)).await?;
+        let page = page_request!("FindComponentUsers", request);
+        let v1::FindComponentUsersRequest { component, user_kind, at, .. } = request;
+        let component = component.ok_or(InvalidRequest::Missing("component"))?;
+        let Selected { kind, name, version } = named_selector("component", component)?;
+        let query = ComponentQuery {
             kind,
-            name: Name::parse(kind, &name).map_err(|e| field("name", &e))?,
-            version: version
-                .map(|version| Version::parse(&version))
-                .transpose()
-                .map_err(|e| field("version", &e))?,
-            holder_kind: convert::filter_kind(holder_kind).map_err(InvalidRequest::from)?,
+            name,
+            version,
+            user_kind: convert::filter_kind(user_kind).map_err(|e| field("user_kind", &e))?,
             at: convert::at(at).map_err(InvalidRequest::from)?,
         };
-        let size = page::size(page_size)?;
-        let Held { holders, next_page_token, revision } =
-            who_has::who_has(&self.app.catalogs, &self.app.holders, query, size, &page_token)
+        let ComponentUsers { users, next_page_token, revision } =
+            component_users::find(&self.app.catalogs, &self.app.component_users, query, &page)
                 .await?;
-        let holders = holders.iter().map(|(holder, record)| encode(holder, record)).collect();
-        Ok(Response::new(v1::WhoHasResponse { holders, next_page_token, revision: revision.0 }))
+        let users = users.iter().map(|(user, record)| encode(user, record)).collect();
+        let revision = revision.0;
+        Ok(Response::new(v1::FindComponentUsersResponse { users, next_page_token, revision }))
     }
 }
 
-/// The next message of a bill; after an error there is no other.
+/// The next chunk of a bill. An error ends the stream.
 async fn next(
     parts: Option<Parts>,
 ) -> Option<(Result<v1::ExportSbomResponse, Status>, Option<Parts>)> {
@@ -87,8 +86,8 @@ async fn next(
     })
 }
 
-fn encode(holder: &Consumer, record: &Record) -> v1::Holder {
-    v1::Holder {
+fn encode(holder: &Consumer, record: &Record) -> v1::ComponentUser {
+    v1::ComponentUser {
         path: holder.path.iter().map(v1::EntityKey::from).collect(),
         lifecycle: v1::LifecycleState::from(record.lifecycle.state).into(),
     }

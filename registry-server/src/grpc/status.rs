@@ -7,8 +7,8 @@ mod reads;
 
 use std::time::Duration;
 
-use registry_core::Diagnostic;
-use registry_proto::convert::validation_failure;
+use registry_core::{Code as Finding, Diagnostic};
+use registry_proto::convert::{InvalidBatch, validation_failure};
 use tonic::{Code, Status};
 
 use super::{findings, invalid::InvalidRequest, refusal::Refusal};
@@ -18,46 +18,121 @@ use crate::{
     feed, registrar, store,
 };
 
-/// Room for findings in a status, in bytes: details travel as a header, base64-encoded, and common
-/// peers take 8 KiB of headers.
+/// The size of the findings in a status. Details are a base64 header, and common peers accept 8 KiB of headers.
 const FINDINGS_BYTES: usize = 5 * 1024;
 
-/// A batch with errors. Findings that do not fit are left out, errors last; a dry run has more of
-/// them.
-pub(super) fn refused(found: &[Diagnostic]) -> Status {
+/// The length of a finding in the message of a status.
+const SUMMARY_CHARACTERS: usize = 500;
+
+/// A batch with errors. Findings that do not fit are omitted, errors last; `validate_only` returns more of them.
+pub(super) fn rejected(found: &[Diagnostic]) -> Status {
+    rejected_batch(&InvalidBatch { diagnostics: found.to_vec(), subject: None })
+}
+
+/// The same for a batch that cannot be read.
+pub(super) fn rejected_batch(batch: &InvalidBatch) -> Status {
+    let InvalidBatch { diagnostics: found, subject } = batch;
     let errors = found.iter().filter(|found| found.is_error()).count();
     let mut failure = validation_failure(found);
-    let help = "mend these, or see more of them by a dry run";
+    let help = "correct these, or see more of them with validate_only";
     failure.diagnostics = findings::fitting(failure.diagnostics, FINDINGS_BYTES, help);
-    let message = format!("the batch was refused with {errors} errors; nothing was changed");
-    Refusal::new(Code::InvalidArgument, "VALIDATION_FAILED", message)
+    let message = summary(found, subject.as_deref());
+    Refusal::new(code_of(found), "VALIDATION_FAILED", message)
         .with("errors", &errors)
         .with("findings", &found.len())
         .detail("registry.v1.ValidationFailure", &failure)
         .into()
 }
 
-/// The caller's deadline has passed; nothing is stored.
+/// The first error with its subject, and the number of others.
+fn summary(found: &[Diagnostic], subject: Option<&str>) -> String {
+    let mut errors = found.iter().filter(|found| found.is_error());
+    let Some(first) = errors.next() else { return "the batch is invalid".to_owned() };
+    let subject = match (subject, &first.entity, first.change) {
+        (_, Some(key), _) => format!("{key}: "),
+        (Some(subject), None, _) => format!("{subject}: "),
+        (None, None, Some(index)) => format!("changes[{index}]: "),
+        (None, None, None) => String::new(),
+    };
+    let message: String = first.message.chars().take(SUMMARY_CHARACTERS).collect();
+    match errors.count() {
+        0 => format!("{subject}{message}"),
+        more => format!("{subject}{message}; and {more} more"),
+    }
+}
+
+/// The status code of a rejected batch: INVALID_ARGUMENT if no state of the registry would accept it,
+/// PERMISSION_DENIED if all errors are about ownership, otherwise FAILED_PRECONDITION.
+fn code_of(found: &[Diagnostic]) -> Code {
+    let errors = || found.iter().filter(|found| found.is_error()).map(|found| found.code);
+    let is_denied = |code| matches!(code, Finding::NotOwner | Finding::OutsideScope);
+    if errors().all(is_denied) {
+        Code::PermissionDenied
+    } else if errors().all(|code| is_denied(code) || depends_on_state(code)) {
+        Code::FailedPrecondition
+    } else {
+        Code::InvalidArgument
+    }
+}
+
+fn depends_on_state(code: Finding) -> bool {
+    match code {
+        Finding::AlreadyRegistered
+        | Finding::NotRegistered
+        | Finding::SchemaUnresolved
+        | Finding::ProvisionUnknown
+        | Finding::SourceUnknown
+        | Finding::SourceNotProvided
+        | Finding::ToolNameShared
+        | Finding::DependencyUnknown
+        | Finding::DependencySkillUnknown
+        | Finding::DeprecatedDependency
+        | Finding::ReplacementUnknown
+        | Finding::StillNeeded
+        | Finding::NameArchived
+        | Finding::BreakingChange
+        | Finding::CompatibilityUndecided => true,
+        Finding::NameInvalid
+        | Finding::VersionInvalid
+        | Finding::DocumentInvalid
+        | Finding::SchemaInvalid
+        | Finding::SchemaCycle
+        | Finding::ImplementationAmbiguous
+        | Finding::DependencyCycle
+        | Finding::DependencyUndeclared
+        | Finding::DependencyAmbiguous
+        | Finding::CompositionInvalid
+        | Finding::CompositionMismatch
+        | Finding::HeaderAnnotationInvalid
+        | Finding::ServerJsonInvalid
+        | Finding::SettingInvalid
+        | Finding::NotOwner
+        | Finding::OutsideScope
+        | Finding::SchemaUnused => false,
+    }
+}
+
+/// The deadline of a call without side effects has passed.
 pub(super) fn deadline_exceeded(allowed: Duration) -> Status {
     let message = format!("no answer within {allowed:?}");
     Refusal::new(Code::DeadlineExceeded, "DEADLINE_EXCEEDED", message).into()
 }
 
-/// The caller's deadline has passed while something was being written.
+/// The deadline of a write has passed.
 pub(super) fn write_deadline_exceeded(allowed: Duration) -> Status {
-    let message = format!("no answer within {allowed:?}; the write may still be stored");
+    let message = format!("no answer within {allowed:?}; the write may still be committed");
     Refusal::new(Code::DeadlineExceeded, "DEADLINE_EXCEEDED", message).into()
 }
 
-/// Too many bytes of requests are arriving.
+/// The memory for incoming requests is exhausted.
 pub(super) fn intake_full() -> Status {
-    let message = "the requests that are arriving hold all the memory that they may; try again";
-    Refusal::new(Code::ResourceExhausted, "INTAKE_FULL", message)
+    let message = "the memory limit of incoming requests is reached; retry later";
+    Refusal::new(Code::ResourceExhausted, "REQUEST_MEMORY_LIMIT", message)
         .retry_after(Duration::from_secs(1))
         .into()
 }
 
-/// A request is beyond the limit on messages, which is this for most methods.
+/// A request is larger than a message may be.
 pub(super) fn too_large(limit: usize) -> Status {
     let message = format!(
         "the request is larger than the server accepts; --max-message-bytes is {limit}, and requests about \
@@ -75,14 +150,14 @@ pub fn panicked() -> Status {
     Refusal::new(Code::Internal, "INTERNAL", message).into()
 }
 
-/// There is no such entity.
+/// The entity is not registered.
 pub(super) fn not_found(key: &registry_core::Key) -> Status {
     Refusal::new(Code::NotFound, "NOT_FOUND", format!("{key} is not registered"))
         .with("key", key)
         .into()
 }
 
-/// The gate does not let a call in.
+/// A call is not authenticated or not authorized.
 pub fn denied(denied: &Denied) -> Status {
     let say = |code, reason| Refusal::new(code, reason, denied.to_string());
     let refusal = match denied {
@@ -100,10 +175,10 @@ pub fn denied(denied: &Denied) -> Status {
     refusal.into()
 }
 
-/// A call came past the gate without a principal.
-pub(super) fn nobody() -> Status {
-    tracing::error!("a call came past the gate without a principal");
-    Refusal::new(Code::Internal, "INTERNAL", "the server does not know who is calling").into()
+/// A handler runs without a principal, which is a bug.
+pub(super) fn principal_missing() -> Status {
+    tracing::error!("a handler runs without a principal");
+    Refusal::new(Code::Internal, "INTERNAL", "the caller was not authenticated").into()
 }
 
 impl From<tokens::Error> for Status {
@@ -123,9 +198,10 @@ impl From<tokens::Error> for Status {
     }
 }
 
-/// There is no such method.
+/// The method does not exist.
 pub fn unimplemented() -> Status {
-    Refusal::new(Code::Unimplemented, "UNIMPLEMENTED", "there is no such method").into()
+    let message = "unknown method; use a client of this version";
+    Refusal::new(Code::Unimplemented, "UNIMPLEMENTED", message).into()
 }
 
 impl From<InvalidRequest> for Status {
@@ -157,15 +233,15 @@ impl From<InvalidPage> for Status {
     }
 }
 
-/// A verification of the log runs already.
+/// A verification of the log is running.
 pub(super) fn verification_running() -> Status {
-    let message = "the log is being verified for somebody else; ask again when that is done";
+    let message = "another verification of the log is running; retry when it has ended";
     Refusal::new(Code::ResourceExhausted, "VERIFICATION_RUNNING", message.to_owned())
         .retry_after(Duration::from_secs(5))
         .into()
 }
 
-/// What a caller hears of the database.
+/// The status of a failed database call.
 pub(super) fn of_store(error: &store::Error) -> Status {
     store_refusal(error).into()
 }
@@ -175,9 +251,12 @@ impl From<registrar::Error> for Status {
         use registrar::Error;
         let say = |code, reason| Refusal::new(code, reason, error.to_string());
         let refusal = match &error {
-            Error::Refused(found) => return refused(found),
+            Error::Refused(found) => return rejected(found),
             Error::BaseRevision { current, .. } => {
                 say(Code::Aborted, "BASE_REVISION_MISMATCH").with("current_revision", current)
+            }
+            Error::DigestMismatch { key, .. } => {
+                say(Code::Aborted, "DIGEST_MISMATCH").with("key", key)
             }
             Error::RequestIdReused { revision, .. } => {
                 say(Code::AlreadyExists, "REQUEST_ID_REUSED").with("revision", revision)
@@ -190,16 +269,17 @@ impl From<registrar::Error> for Status {
             Error::Database(error) => store_refusal(error),
             Error::OutcomeUnknown => {
                 tracing::error!(%error, "a write's outcome is unknown");
-                let message = format!("{error}; ask again with the same request_id to find out");
-                Refusal::new(Code::Unavailable, "OUTCOME_UNKNOWN", message)
-                    .retry_after(Duration::from_secs(2))
+                // Default retry policies repeat UNAVAILABLE, which is safe with a request_id only.
+                let message =
+                    format!("{error}; repeat the request with the same request_id to find out");
+                Refusal::new(Code::Unknown, "OUTCOME_UNKNOWN", message)
             }
             Error::Relay { upstream } => {
-                say(Code::FailedPrecondition, "RELAY").with("upstream", upstream)
+                say(Code::FailedPrecondition, "READ_ONLY_RELAY").with("upstream", upstream)
             }
             Error::Draining => say(Code::Unavailable, "DRAINING"),
             Error::Internal(_) => {
-                tracing::error!(%error, "a write failed for a reason of our own");
+                tracing::error!(%error, "internal error while handling a write");
                 say(Code::Internal, "INTERNAL")
             }
         };
@@ -211,91 +291,132 @@ impl From<feed::Error> for Status {
     fn from(error: feed::Error) -> Self {
         use feed::Error;
         let say = |code, reason| Refusal::new(code, reason, error.to_string());
-        let refusal = match &error {
-            Error::RegistryMismatch { server, .. } => {
-                say(Code::FailedPrecondition, "REGISTRY_MISMATCH").with("registry_id", server)
-            }
-            Error::HistoryMismatch { revision } => {
-                say(Code::FailedPrecondition, "CHAIN_MISMATCH").with("revision", revision)
-            }
-            Error::FollowerAhead { server, .. } => {
-                say(Code::FailedPrecondition, "AHEAD").with("current_revision", server)
-            }
-            Error::InvalidAck { .. } | Error::InvalidNack { .. } => {
-                say(Code::InvalidArgument, "ACK_NOT_SENT")
-            }
-            Error::InvalidMessage(_) => say(Code::InvalidArgument, "INVALID_REQUEST"),
-            Error::TooManyStreams { .. } => {
-                say(Code::ResourceExhausted, "TOO_MANY_STREAMS").retry_after(Duration::from_secs(5))
-            }
-            Error::TooManyScopes { .. } => {
-                say(Code::ResourceExhausted, "TOO_MANY_SCOPES").retry_after(Duration::from_mins(1))
-            }
-            Error::ScopeQuotaExceeded { .. } => say(Code::ResourceExhausted, "TOO_MANY_OWN_SCOPES")
-                .retry_after(Duration::from_mins(1)),
-            Error::UpstreamScopeLimit { .. } => {
-                say(Code::ResourceExhausted, "TOO_MANY_UPSTREAM_SCOPES")
-                    .retry_after(Duration::from_mins(1))
-            }
-            Error::SlowReader { .. } => say(Code::ResourceExhausted, "SLOW_READER"),
-            Error::Deadline => say(Code::DeadlineExceeded, "DEADLINE_EXCEEDED"),
-            Error::CredentialsEnded => say(Code::Unauthenticated, "CREDENTIALS_INVALID"),
-            Error::Draining => say(Code::Unavailable, "DRAINING"),
-            Error::RelayNotReady => say(Code::Unavailable, "SYNCING"),
-            Error::Store(error) => store_refusal(error),
-            Error::Disconnected => say(Code::Cancelled, "CANCELLED"),
-        };
+        let refusal =
+            match &error {
+                Error::RegistryMismatch { server, .. } => {
+                    say(Code::FailedPrecondition, "REGISTRY_MISMATCH").with("registry_id", server)
+                }
+                Error::HistoryMismatch { revision } => {
+                    say(Code::FailedPrecondition, "CHAIN_MISMATCH").with("revision", revision)
+                }
+                Error::FollowerAhead { server: ours, .. } => {
+                    say(Code::FailedPrecondition, "FOLLOWER_AHEAD").with("current_revision", ours)
+                }
+                Error::InvalidAck { .. } | Error::InvalidNack { .. } => {
+                    say(Code::InvalidArgument, "INVALID_ACK")
+                }
+                Error::InvalidMessage(_) => say(Code::InvalidArgument, "INVALID_REQUEST"),
+                Error::TooManyStreams { .. } => say(Code::ResourceExhausted, "TOO_MANY_STREAMS")
+                    .retry_after(Duration::from_secs(5)),
+                Error::TooManyScopes { .. } => say(Code::ResourceExhausted, "TOO_MANY_SCOPES")
+                    .retry_after(Duration::from_mins(1)),
+                Error::ScopeQuotaExceeded { .. } => {
+                    say(Code::ResourceExhausted, "SCOPE_QUOTA_EXCEEDED")
+                        .retry_after(Duration::from_mins(1))
+                }
+                Error::UpstreamScopeLimit { .. } => {
+                    say(Code::ResourceExhausted, "UPSTREAM_SCOPE_LIMIT")
+                        .retry_after(Duration::from_mins(1))
+                }
+                Error::SlowReader { .. } => say(Code::ResourceExhausted, "SLOW_READER"),
+                Error::Deadline => say(Code::DeadlineExceeded, "DEADLINE_EXCEEDED"),
+                Error::CredentialsEnded => say(Code::Unauthenticated, "CREDENTIALS_INVALID"),
+                Error::Draining => say(Code::Unavailable, "DRAINING"),
+                Error::RelayNotReady => say(Code::Unavailable, "RELAY_NOT_READY"),
+                Error::Store(error) => store_refusal(error),
+                Error::Disconnected => say(Code::Cancelled, "CANCELLED"),
+            };
         refusal.into()
     }
 }
 
-/// A bug of ours, while nothing was being written.
+/// A bug in a handler that writes nothing.
 pub(super) fn internal(error: &dyn ToString) -> Status {
     let message = error.to_string();
-    tracing::error!(error = message, "a request failed for a reason of our own");
+    tracing::error!(error = message, "internal error while handling a request");
     Refusal::new(Code::Internal, "INTERNAL", message).into()
 }
 
-/// What a caller hears of the database: the kind of trouble. The log hears the rest.
+/// The class of a database error. The log has the details.
 fn store_refusal(error: &store::Error) -> Refusal {
     use store::Error;
     let (code, reason, message) = match error {
         Error::Unavailable { .. } => (
             Code::Unavailable,
             "DATABASE_UNAVAILABLE",
-            "the database does not answer; reads and streams go on, writes and history must wait",
+            "the database does not respond; reads and streams continue, writes and history are unavailable",
         ),
-        Error::ReadOnly { .. } => {
-            (Code::Unavailable, "READ_ONLY", "the database takes no writes at the moment")
-        }
+        Error::ReadOnly { .. } => (Code::Unavailable, "READ_ONLY", "the database is read-only"),
         Error::FileReplaced { .. } => (
             Code::Unavailable,
             "DATABASE_FILE_MISSING",
-            "the database file was deleted or replaced while the server runs; reads and streams go \
-             on, writes are rejected until its operator restores it",
+            "the database file was deleted or replaced; reads and streams continue, writes are rejected until an \
+             operator restores it",
         ),
-        Error::Full { .. } => (Code::Unavailable, "DATABASE_FULL", "the database has no room left"),
+        Error::Full { .. } => (Code::Unavailable, "DATABASE_FULL", "the database is full"),
         Error::Corrupt { .. } => (
             Code::DataLoss,
             "DATABASE_CORRUPT",
-            "what the database holds is not what was stored; its operator must look at it",
+            "the database is corrupt; an operator must inspect it",
         ),
         Error::NewerData { .. } => (
             Code::Unavailable,
-            "DATABASE_NEWER",
-            "a newer registry-server writes this database; reads and streams go on, and another \
-             server may take the write: this one is to be replaced",
+            "DATABASE_SCHEMA_TOO_NEW",
+            "a newer registry-server has upgraded this database; reads and streams continue. Send writes to \
+             another server, and upgrade this one",
         ),
         Error::SchemaTooNew { .. }
         | Error::SchemaMismatch { .. }
         | Error::NotARegistry { .. }
         | Error::Config { .. }
         | Error::StatementRejected { .. } => {
-            (Code::Internal, "INTERNAL", "the database refused what it should have taken")
+            (Code::Internal, "INTERNAL", "the database rejected a statement of the server")
         }
     };
     tracing::warn!(%error, reason, "a request failed at the database");
     let refusal = Refusal::new(code, reason, message);
-    // What only an operator can cure is not worth asking again soon.
+    // Other errors need an operator, so retries are useless.
     if code == Code::Unavailable { refusal.retry_after(Duration::from_secs(2)) } else { refusal }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn errors(codes: &[Finding]) -> Vec<Diagnostic> {
+        codes.iter().map(|code| Diagnostic::error(*code, "", format!("{code} is wrong"))).collect()
+    }
+
+    #[test]
+    fn code_tells_ownership_and_state_apart() {
+        let code = |codes: &[Finding]| code_of(&errors(codes));
+        assert_eq!(code(&[Finding::NotOwner, Finding::OutsideScope]), Code::PermissionDenied);
+        assert_eq!(code(&[Finding::NotOwner, Finding::StillNeeded]), Code::FailedPrecondition);
+        assert_eq!(code(&[Finding::StillNeeded, Finding::NameInvalid]), Code::InvalidArgument);
+        let mut warned = errors(&[Finding::NotOwner]);
+        warned.push(Diagnostic::warning(Finding::SchemaUnused, "", "unused"));
+        assert_eq!(code_of(&warned), Code::PermissionDenied);
+    }
+
+    #[test]
+    fn message_has_the_first_error() {
+        let mut found = errors(&[Finding::NameInvalid, Finding::StillNeeded]);
+        found.insert(0, Diagnostic::warning(Finding::SchemaUnused, "", "unused"));
+        assert_eq!(
+            summary(&found, Some("tool \"a b\"")),
+            "tool \"a b\": name-invalid is wrong; and 1 more"
+        );
+        found[1].entity = Some("tool/a@1.0.0".parse().unwrap());
+        assert_eq!(summary(&found, Some("x")), "tool/a@1.0.0: name-invalid is wrong; and 1 more");
+        found.truncate(2);
+        found[1].entity = None;
+        found[1].change = Some(7);
+        assert_eq!(summary(&found, None), "changes[7]: name-invalid is wrong");
+    }
+
+    #[test]
+    fn unknown_outcome_is_not_retried_by_default() {
+        let status = Status::from(registrar::Error::OutcomeUnknown);
+        assert_eq!(status.code(), Code::Unknown);
+    }
 }

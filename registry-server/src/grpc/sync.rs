@@ -1,6 +1,6 @@
-//! `SyncService`: follow the registry.
+//! `SyncService`: streams of changes.
 //!
-//! The answers of `Sync` are put into frames here and not by tonic (`frame.rs`).
+//! Responses of `Sync` are framed in `frame.rs` instead of by tonic.
 
 mod frame;
 
@@ -42,7 +42,7 @@ use crate::{
     feed::{Error, Hello, Signal},
 };
 
-/// Largest message from a follower: a refusal with its findings.
+/// The maximum size of a message from a follower; a Nack with findings is the largest.
 const REQUEST_BYTES: usize = 256 << 10;
 
 /// The path of `ListGateways`.
@@ -93,7 +93,7 @@ async fn follow(
     let signals = inbound.map(move |message| {
         let signal = read_signal(message.map_err(|_| Error::Disconnected)?)?;
         if keeps_scope && matches!(signal, Signal::Scope(_)) {
-            let problem = "a stream of history or of signatures keeps its scope";
+            let problem = "scope: only followers in mode GATEWAY or OBSERVER can change it";
             return Err(Error::InvalidMessage(problem.to_owned()));
         }
         Ok(signal)
@@ -109,13 +109,13 @@ async fn follow(
     })
 }
 
-/// How the follower's messages are compressed.
+/// The compression of the follower's messages.
 fn read_encoding(headers: &HeaderMap) -> Result<Option<CompressionEncoding>, InvalidRequest> {
     match headers.get("grpc-encoding").map(HeaderValue::as_bytes) {
         None | Some(b"identity") => Ok(None),
         Some(b"gzip") => Ok(Some(CompressionEncoding::Gzip)),
         Some(_) => {
-            let problem = "gzip and identity are understood".to_owned();
+            let problem = "only gzip and identity are supported".to_owned();
             Err(InvalidRequest::Field { field: "grpc-encoding", problem })
         }
     }
@@ -127,25 +127,18 @@ fn read_hello(
 ) -> Result<Hello, InvalidRequest> {
     let message = first.and_then(|first| first.message);
     let Some(sync_request::Message::Hello(hello)) = message else {
-        return Err(InvalidRequest::Missing("hello, which must be the first message,"));
+        return Err(InvalidRequest::Missing("hello: the first message"));
     };
-    let v1::Hello {
-        gateway,
-        gateway_version,
-        scope,
-        position,
-        content,
-        observer,
-        history,
-        signatures,
-    } = hello;
+    let v1::ClientHello { gateway, gateway_version, mode, scope, position, content_digest } = hello;
     let scope = scope.map_or(Ok(Scope::Everything), read_scope)?;
     let wrong = |field, problem: &str| InvalidRequest::Field { field, problem: problem.to_owned() };
-    match (history, signatures, scope == Scope::Everything) {
-        (true, true, _) => return Err(wrong("signatures", "they do not go with history")),
-        (true, _, false) => return Err(wrong("history", "it is of everything, not of a scope")),
-        (_, true, true) => {
-            return Err(wrong("signatures", "they are of a scope, which is missing"));
+    let Ok(mode) = v1::FollowMode::try_from(mode) else {
+        return Err(wrong("mode", "unknown number"));
+    };
+    match (mode, scope == Scope::Everything) {
+        (v1::FollowMode::Relay, false) => return Err(wrong("mode", "RELAY excludes a scope")),
+        (v1::FollowMode::Signatures, true) => {
+            return Err(wrong("mode", "SIGNATURES requires a scope"));
         }
         _ => {}
     }
@@ -156,28 +149,32 @@ fn read_hello(
         caller: principal.scope_quota_key(),
         address: principal.address,
         scope,
-        is_observer: observer,
+        is_observer: matches!(mode, v1::FollowMode::Observer | v1::FollowMode::Signatures),
         position: position.map(Position::try_from).transpose()?,
-        content: (!content.is_empty()).then(|| read_content(&content)).transpose()?,
-        history,
-        signatures,
+        content: read_content(&content_digest)?,
+        history: mode == v1::FollowMode::Relay,
+        signatures: mode == v1::FollowMode::Signatures,
     })
 }
 
-fn read_scope(scope: v1::Scope) -> Result<Scope, InvalidRequest> {
+fn read_scope(scope: v1::FollowScope) -> Result<Scope, InvalidRequest> {
     convert::scope(scope)
         .map_err(|e| InvalidRequest::Field { field: "scope", problem: e.to_string() })
 }
 
-fn read_content(bytes: &[u8]) -> Result<Digest, InvalidRequest> {
-    convert::digest(bytes)
-        .map_err(|e| InvalidRequest::Field { field: "content", problem: e.to_string() })
+fn read_content(text: &str) -> Result<Option<Digest>, InvalidRequest> {
+    let text = Some(text).filter(|text| !text.is_empty());
+    text.map(Digest::parse)
+        .transpose()
+        .map_err(|e| InvalidRequest::Field { field: "content_digest", problem: e.to_string() })
 }
 
 fn read_signal(request: v1::SyncRequest) -> Result<Signal, Error> {
     let unreadable = |what: &str| Error::InvalidMessage(what.to_owned());
-    match request.message.ok_or_else(|| unreadable("it is empty"))? {
-        sync_request::Message::Hello(_) => Err(unreadable("hello comes first and only once")),
+    match request.message.ok_or_else(|| unreadable("the message is empty"))? {
+        sync_request::Message::Hello(_) => {
+            Err(unreadable("hello: only the first message can be a hello"))
+        }
         sync_request::Message::Ack(ack) => read_ack(ack),
         sync_request::Message::Scope(scope) => {
             let scope = read_scope(scope).map_err(|e| Error::InvalidMessage(e.to_string()))?;
@@ -187,7 +184,7 @@ fn read_signal(request: v1::SyncRequest) -> Result<Signal, Error> {
             let v1::Nack { revision, message, diagnostics } = nack;
             let message = invalid::text("message", message, limits::MESSAGE_BYTES)
                 .map_err(|e| Error::InvalidMessage(e.to_string()))?;
-            // A newer gateway may have codes that this server does not know; it keeps the others.
+            // Findings with codes of newer gateways are dropped.
             let mut bytes = 0;
             let known = diagnostics.into_iter().take(NACK_DIAGNOSTICS).take_while(|found| {
                 bytes += found.encoded_len();

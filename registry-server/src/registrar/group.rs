@@ -130,9 +130,7 @@ impl Group {
 
     fn decide(&mut self, submission: &Submission, now: Timestamp) -> Result<Verdict, Error> {
         let current = self.catalog.revision();
-        if let Some(wanted) = submission.base_revision.filter(|wanted| *wanted != current) {
-            return Err(Error::BaseRevision { wanted, current });
-        }
+        submission.check_preconditions(&self.catalog)?;
         let plan = submission.plan(&self.catalog);
         if !plan.is_acceptable() {
             return Err(Error::Refused(plan.diagnostics));
@@ -208,6 +206,7 @@ mod tests {
             message: message.to_owned(),
             request_id: None,
             base_revision: None,
+            preconditions: Vec::new(),
         };
         let space = Arc::new(Semaphore::new(1)).try_acquire_owned().unwrap();
         let (reply, answer) = oneshot::channel();

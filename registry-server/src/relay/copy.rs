@@ -13,7 +13,10 @@ use registry_follow::{
 };
 use registry_proto::{
     convert::{self, chain_hash, sealed_commit},
-    v1::{Ack, Delta, Hello, Progress, SyncResponse, Welcome, sync_response::Message},
+    v1::{
+        Ack, ClientHello, Delta, FollowMode, Heartbeat, ServerHello, SyncResponse,
+        sync_response::Message,
+    },
 };
 
 use super::{
@@ -42,13 +45,13 @@ pub(super) struct Copy {
 }
 
 /// First message of a relay, which requests the history after a position.
-pub(super) fn hello(name: &str, position: Option<&Position>) -> Hello {
-    Hello {
+pub(super) fn hello(name: &str, position: Option<&Position>) -> ClientHello {
+    ClientHello {
         gateway: name.to_owned(),
         gateway_version: env!("CARGO_PKG_VERSION").to_owned(),
         position: position.map(Into::into),
-        history: true,
-        ..Hello::default()
+        mode: FollowMode::Relay.into(),
+        ..ClientHello::default()
     }
 }
 
@@ -64,7 +67,8 @@ impl Copy {
         RejectedMessage::new(self.next_revision(), message)
     }
 
-    fn welcome(&self, Welcome { key }: &Welcome) -> Result<MessageEffect, RejectedMessage> {
+    fn server_hello(&self, hello: &ServerHello) -> Result<MessageEffect, RejectedMessage> {
+        let key = &hello.verifier_key;
         if *key == self.relay.key().to_string() {
             return Ok(MessageEffect::Partial);
         }
@@ -93,9 +97,9 @@ impl Copy {
         self.signed_state(signed, age.filter(|_| self.is_current)).await
     }
 
-    async fn progress(
+    async fn heartbeat(
         &mut self,
-        Progress { revision, chain, content: _, age_ms }: Progress,
+        Heartbeat { revision, chain, content_digest: _, staleness }: Heartbeat,
         signed: Option<Attestation>,
     ) -> Result<MessageEffect, RejectedMessage> {
         let chain = chain_hash(&chain).map_err(|e| self.rejected(&e))?;
@@ -107,7 +111,7 @@ impl Copy {
             return Err(self.rejected(&message));
         }
         // A relay in between without contact says nothing about the registry.
-        let age = parse_age(age_ms);
+        let age = parse_age(staleness.map(convert::read_duration));
         self.is_current = age.is_some();
         let taken = self.signed_state(signed, age).await?;
         if let (Some(signed), Some(age)) = (self.received.attestation(), age) {
@@ -201,7 +205,7 @@ fn position(catalog: &Catalog) -> LogPosition {
 }
 
 impl Follow for Copy {
-    fn hello(&mut self) -> Hello {
+    fn hello(&mut self) -> ClientHello {
         self.is_current = false;
         hello(&self.relay.name, Some(&Position::of_catalog(&self.received)))
     }
@@ -213,9 +217,9 @@ impl Follow for Copy {
         let signed = attestation.map(Attestation::try_from).transpose();
         let signed = signed.map_err(|e| self.rejected(&e))?;
         match message {
-            Some(Message::Welcome(welcome)) => self.welcome(&welcome),
+            Some(Message::ServerHello(hello)) => self.server_hello(&hello),
             Some(Message::Delta(delta)) => self.delta(delta, signed).await,
-            Some(Message::Progress(progress)) => self.progress(progress, signed).await,
+            Some(Message::Heartbeat(heartbeat)) => self.heartbeat(heartbeat, signed).await,
             _ => Err(self.rejected(&"expected a commit; the server may be older than this relay")),
         }
     }

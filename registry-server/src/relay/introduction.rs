@@ -4,7 +4,7 @@ use registry_core::{Revision, checkpoint::VerifierKey};
 use registry_follow::{
     Follow, Follower, FollowerMessage, MessageEffect, RejectedMessage, StreamState,
 };
-use registry_proto::v1::{Ack, Hello, SyncResponse, sync_response::Message};
+use registry_proto::v1::{Ack, ClientHello, SyncResponse, sync_response::Message};
 use tokio_util::sync::CancellationToken;
 
 /// Connects until a server sends the key.
@@ -26,13 +26,13 @@ struct KeyRequest<'a> {
 }
 
 impl Follow for KeyRequest<'_> {
-    fn hello(&mut self) -> Hello {
+    fn hello(&mut self) -> ClientHello {
         super::copy::hello(self.name, None)
     }
 
     async fn apply(&mut self, response: SyncResponse) -> Result<MessageEffect, RejectedMessage> {
         let rejected = |message: &dyn ToString| RejectedMessage::new(Revision(1), message);
-        let Some(Message::Welcome(welcome)) = response.message else {
+        let Some(Message::ServerHello(hello)) = response.message else {
             // The stream continues until it is dropped.
             if self.key.is_some() {
                 return Ok(MessageEffect::Partial);
@@ -41,7 +41,7 @@ impl Follow for KeyRequest<'_> {
                 &"the server sent no ServerHello; it may be older than this relay",
             ));
         };
-        *self.key = Some(welcome.key.parse().map_err(|e| rejected(&e))?);
+        *self.key = Some(hello.verifier_key.parse().map_err(|e| rejected(&e))?);
         self.done.cancel();
         Ok(MessageEffect::Partial)
     }

@@ -10,7 +10,7 @@ use registry_follow::{
 };
 use registry_proto::{
     convert,
-    v1::{Ack, Hello, SyncResponse, sync_response::Message},
+    v1::{Ack, ClientHello, FollowMode, SyncResponse, sync_response::Message},
 };
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
@@ -49,14 +49,13 @@ struct ScopeSignatureFollower {
 }
 
 impl Follow for ScopeSignatureFollower {
-    fn hello(&mut self) -> Hello {
-        Hello {
+    fn hello(&mut self) -> ClientHello {
+        ClientHello {
             gateway: self.relay.name.to_string(),
             gateway_version: env!("CARGO_PKG_VERSION").to_owned(),
             scope: Some((&self.scope).into()),
-            observer: true,
-            signatures: true,
-            ..Hello::default()
+            mode: FollowMode::Signatures.into(),
+            ..ClientHello::default()
         }
     }
 
@@ -65,12 +64,12 @@ impl Follow for ScopeSignatureFollower {
         SyncResponse { message, attestation }: SyncResponse,
     ) -> Result<MessageEffect, RejectedMessage> {
         let rejected = |message: &dyn ToString| RejectedMessage::new(Revision(0), message);
-        let Some(Message::Step(step)) = message else {
+        let Some(Message::ScopeDelta(step)) = message else {
             return Err(rejected(
                 &"expected a scope delta, because only it carries signatures of scopes",
             ));
         };
-        let step = convert::part_step(step).map_err(|e| rejected(&e))?;
+        let step = convert::verify_scope_delta(step).map_err(|e| rejected(&e))?;
         let signed =
             attestation.ok_or_else(|| rejected(&"the state has no signature of the registry"))?;
         let attestation = Attestation::try_from(signed).map_err(|e| rejected(&e))?;

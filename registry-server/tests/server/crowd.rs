@@ -26,7 +26,7 @@ async fn concurrent_writers_produce_one_gap_free_chain() {
             let mut revisions = Vec::new();
             for i in 0..EACH {
                 let request = new_schema(&format!("S{writer}-{i}"));
-                revisions.push(client.apply(request).await.unwrap().into_inner().revision);
+                revisions.push(client.apply_changes(request).await.unwrap().into_inner().revision);
             }
             assert!(revisions.is_sorted(), "one writer's commits are in its order");
             revisions
@@ -38,7 +38,7 @@ async fn concurrent_writers_produce_one_gap_free_chain() {
     let log = proven_log(&registry).await;
     assert_eq!(log.len(), all);
     let times: Vec<_> =
-        log.iter().map(|c| c.committed_at.unwrap()).map(|t| (t.seconds, t.nanos)).collect();
+        log.iter().map(|c| c.commit_time.unwrap()).map(|t| (t.seconds, t.nanos)).collect();
     assert!(times.is_sorted(), "time never goes backwards");
     follower.reach(all as u64).await;
 
@@ -58,11 +58,14 @@ async fn concurrent_writers_produce_one_gap_free_chain() {
 async fn concurrent_registrations_of_a_name_succeed_once() {
     let registry = TestServer::start().await;
     let client = registry.registry().await;
-    let writers = (0..WRITERS).map(|writer| {
-        let mut client = client.clone();
-        let schema = format!(r#"{{"const":{writer}}}"#);
-        async move { client.apply(batch([register(schema_of("A", "1.0.0", &schema))])).await }
-    });
+    let writers =
+        (0..WRITERS).map(|writer| {
+            let mut client = client.clone();
+            let schema = format!(r#"{{"const":{writer}}}"#);
+            async move {
+                client.apply_changes(batch([register(schema_of("A", "1.0.0", &schema))])).await
+            }
+        });
     let answers = join_all(writers).await;
     let (won, lost): (Vec<_>, Vec<_>) = answers.into_iter().partition(Result::is_ok);
     assert_eq!((won.len(), lost.len()), (1, WRITERS - 1));
@@ -79,8 +82,8 @@ async fn concurrent_writes_at_one_revision_succeed_once() {
     let writers = (0..WRITERS).map(|writer| {
         let mut client = client.clone();
         let request =
-            v1::ApplyRequest { base_revision: Some(0), ..new_schema(&format!("S{writer}")) };
-        async move { client.apply(request).await.is_ok() }
+            v1::ApplyChangesRequest { base_revision: Some(0), ..new_schema(&format!("S{writer}")) };
+        async move { client.apply_changes(request).await.is_ok() }
     });
     let won = join_all(writers).await.into_iter().filter(|won| *won).count();
     assert_eq!((won, proven_log(&registry).await.len()), (1, 1));

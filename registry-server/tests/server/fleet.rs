@@ -2,7 +2,10 @@
 
 use std::time::{Duration, Instant};
 
-use registry_proto::v1::{self, GatewayState, sync_request};
+use registry_proto::{
+    convert,
+    v1::{self, GatewayState, sync_request},
+};
 use tonic::Code;
 
 use crate::{
@@ -14,13 +17,18 @@ async fn list(server: &TestServer, wanted: v1::ListGatewaysRequest) -> v1::ListG
     server.sync().await.list_gateways(wanted).await.unwrap().into_inner()
 }
 
+/// The time for which a gateway is behind.
+fn lag(status: &v1::GatewayStatus) -> Option<Duration> {
+    status.lag_duration.map(convert::read_duration)
+}
+
 pub(crate) async fn gateways(server: &TestServer) -> Vec<v1::GatewayStatus> {
     list(server, v1::ListGatewaysRequest::default()).await.gateways
 }
 
 async fn apply(server: &TestServer, names: &[&str]) {
     for name in names {
-        server.registry().await.apply(new_schema(name)).await.unwrap();
+        server.registry().await.apply_changes(new_schema(name)).await.unwrap();
     }
 }
 
@@ -35,27 +43,32 @@ async fn disconnected_gateway_is_listed_after_restart() {
         .await;
     let here = gateways(&server).await.remove(0);
     assert_eq!((here.state(), here.scope.as_str()), (GatewayState::Connected, "*"));
-    assert_eq!((here.lag_seconds, here.lag), (Some(0.0), 0));
+    assert_eq!((lag(&here), here.lag_revisions), (Some(Duration::ZERO), 0));
     drop(follower);
-    eventually("it leaves", || async { gateways(&server).await[0].state() == GatewayState::Gone })
-        .await;
+    eventually("it leaves", || async {
+        gateways(&server).await[0].state() == GatewayState::Disconnected
+    })
+    .await;
     apply(&server, &["B"]).await;
     let left = gateways(&server).await.remove(0);
-    assert!(left.last_seen_at != here.last_seen_at && left.lag_seconds > Some(0.0), "{left:?}");
+    assert!(
+        left.last_seen_time != here.last_seen_time && lag(&left) > Some(Duration::ZERO),
+        "{left:?}"
+    );
     let expected = v1::GatewayStatus {
-        state: GatewayState::Gone.into(),
-        lag: 1,
-        lag_seconds: left.lag_seconds,
-        last_seen_at: left.last_seen_at,
+        state: GatewayState::Disconnected.into(),
+        lag_revisions: 1,
+        lag_duration: left.lag_duration,
+        last_seen_time: left.last_seen_time,
         ..here
     };
     assert_eq!(left, expected);
     let server = TestServer::on(server.stop().await, &[]).await;
     let remembered = gateways(&server).await.remove(0);
-    let lag_seconds = remembered.lag_seconds;
-    assert!(lag_seconds > Some(0.0), "from the log: {remembered:?}");
+    let lag_duration = remembered.lag_duration;
+    assert!(lag(&remembered) > Some(Duration::ZERO), "from the log: {remembered:?}");
     assert_eq!(gateways(&server).await.len(), 1);
-    assert_eq!(remembered, v1::GatewayStatus { lag_seconds, ..expected });
+    assert_eq!(remembered, v1::GatewayStatus { lag_duration, ..expected });
     let mut again = Follower::new(&server).await;
     again.reach(2).await;
     let back = gateways(&server).await;
@@ -75,7 +88,7 @@ async fn rejection_is_listed_until_a_revision_is_applied() {
     follower.reach(2).await;
     let found = v1::Diagnostic {
         code: "source-unknown".to_owned(),
-        severity: v1::Severity::Error.into(),
+        severity: v1::DiagnosticSeverity::Error.into(),
         message: "not here".to_owned(),
         ..Default::default()
     };
@@ -126,7 +139,7 @@ async fn nack_of_a_future_revision_is_rejected() {
             Err(end) => break end,
         }
     };
-    assert_eq!((end.code(), &*reason(&end)), (Code::InvalidArgument, "ACK_NOT_SENT"));
+    assert_eq!((end.code(), &*reason(&end)), (Code::InvalidArgument, "INVALID_ACK"));
     let last = gateways(&server).await[0].last_nack.clone();
     assert_eq!(last.map(|nack| nack.revision), Some(2));
 }
@@ -158,7 +171,7 @@ async fn streams_of_one_name_are_listed_and_paged() {
     let filtered =
         async |wanted: v1::ListGatewaysRequest| list(&server, wanted).await.gateways.len();
     let any = v1::ListGatewaysRequest::default;
-    let gone = GatewayState::Gone.into();
+    let gone = GatewayState::Disconnected.into();
     assert_eq!(filtered(v1::ListGatewaysRequest { state: gone, ..any() }).await, 0);
     let connected = GatewayState::Connected.into();
     assert_eq!(filtered(v1::ListGatewaysRequest { state: connected, ..any() }).await, 3);
@@ -186,8 +199,10 @@ async fn streams_do_not_wait_for_the_database() {
     eventually("the ack is seen", || async { gateways(&server).await[0].applied_revision == 1 })
         .await;
     drop(follower);
-    eventually("it leaves", || async { gateways(&server).await[0].state() == GatewayState::Gone })
-        .await;
+    eventually("it leaves", || async {
+        gateways(&server).await[0].state() == GatewayState::Disconnected
+    })
+    .await;
     tokio::time::sleep(Duration::from_millis(700)).await;
     let listed = gateways(&server).await;
     assert_eq!(listed.len(), 1, "also while that is being written: {listed:?}");
@@ -235,7 +250,7 @@ async fn many_gateways_are_stored_in_batches() {
     let mut crowd = Vec::new();
     for i in 0..CROWD {
         let (says, said) = tokio::sync::mpsc::channel(4);
-        let hello = v1::Hello { gateway: format!("gw-{i:03}"), ..Default::default() };
+        let hello = v1::ClientHello { gateway: format!("gw-{i:03}"), ..Default::default() };
         let hello = sync_request::Message::Hello(hello);
         says.send(v1::SyncRequest { message: Some(hello) }).await.unwrap();
         let said = tokio_stream::wrappers::ReceiverStream::new(said);
@@ -258,7 +273,11 @@ async fn many_gateways_are_stored_in_batches() {
 async fn observer_is_not_listed_as_gateway() {
     let server = TestServer::start().await;
     // Same name as the gateway, like the streams of a relay for signatures.
-    let hello = v1::Hello { gateway: "edge-1".to_owned(), observer: true, ..Default::default() };
+    let hello = v1::ClientHello {
+        gateway: "edge-1".to_owned(),
+        mode: v1::FollowMode::Observer.into(),
+        ..Default::default()
+    };
     let nack = v1::Nack { revision: 1, message: "not for me".to_owned(), ..Default::default() };
     let said = [sync_request::Message::Hello(hello), sync_request::Message::Nack(nack)];
     let said = said.map(|message| v1::SyncRequest { message: Some(message) });
@@ -281,11 +300,11 @@ async fn connected_gateways_are_listed_without_stored_rows() {
     let server = TestServer::start().await;
     let _follower = Follower::new(&server).await;
     let answer = list(&server, v1::ListGatewaysRequest::default()).await;
-    assert_eq!((answer.gateways.len(), answer.live_only), (1, false));
+    assert_eq!((answer.gateways.len(), answer.local_only), (1, false));
     let drop = sqlx::raw_sql("DROP TABLE gateways");
     drop.execute(&mut connect(&server).await).await.unwrap();
     let answer = list(&server, v1::ListGatewaysRequest::default()).await;
-    assert_eq!((answer.gateways.len(), answer.live_only), (1, true));
+    assert_eq!((answer.gateways.len(), answer.local_only), (1, true));
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -295,7 +314,7 @@ async fn lag_of_the_slowest_follower_is_measured() {
     let mut follower = Follower::new(&server).await;
     follower.reach(1).await;
     follower.ack(1, 1).await;
-    let lag = || async {
+    let measured = || async {
         let (_, _, metrics) = get_admin(&server, "/metrics").await;
         let of = |name: &str| {
             let line = metrics.lines().find_map(|line| line.strip_prefix(name)).unwrap();
@@ -303,21 +322,21 @@ async fn lag_of_the_slowest_follower_is_measured() {
         };
         (of("registry_stream_max_lag_revisions "), of("registry_stream_max_lag_seconds "))
     };
-    eventually("it is not behind", || async { lag().await == (0.0, 0.0) }).await;
+    eventually("it is not behind", || async { measured().await == (0.0, 0.0) }).await;
     apply(&server, &["B", "C"]).await;
     eventually("it is behind", || async {
-        let (revisions, seconds) = lag().await;
+        let (revisions, seconds) = measured().await;
         revisions > 1.5 && seconds > 0.0
     })
     .await;
     drop(follower);
-    eventually("nobody is", || async { lag().await == (0.0, 0.0) }).await;
+    eventually("nobody is", || async { measured().await == (0.0, 0.0) }).await;
     let connecting = Instant::now();
     let _new = Follower::new(&server).await;
-    let (revisions, seconds) = lag().await;
+    let (revisions, seconds) = measured().await;
     // Server times have a resolution of milliseconds.
     let most = || connecting.elapsed().as_secs_f64() + 0.001;
     assert!(revisions > 2.5 && seconds < most(), "since it connected: {revisions}, {seconds} s");
     let listed = gateways(&server).await;
-    assert!(listed[0].lag_seconds.unwrap() < most(), "{listed:?}");
+    assert!(lag(&listed[0]).unwrap().as_secs_f64() < most(), "{listed:?}");
 }

@@ -7,7 +7,7 @@ use registry_core::{
     setting::SelectorSettings,
 };
 use registry_proto::{
-    convert::{self, PartStep},
+    convert::{self, VerifiedScopeDelta},
     v1::{self, sync_request, sync_response::Message},
 };
 use tokio::{sync::mpsc, time::timeout};
@@ -34,8 +34,8 @@ struct Parts {
     settings: Vec<(Selector, SelectorSettings)>,
 }
 
-pub(crate) fn hello(position: Option<v1::Position>) -> v1::SyncRequest {
-    let hello = v1::Hello {
+pub(crate) fn hello(position: Option<v1::LogPosition>) -> v1::SyncRequest {
+    let hello = v1::ClientHello {
         gateway: "edge-1".to_owned(),
         gateway_version: "1.0.0".to_owned(),
         position,
@@ -61,10 +61,10 @@ impl Follower {
 
     pub(crate) async fn open(
         server: &TestServer,
-        position: Option<v1::Position>,
+        position: Option<v1::LogPosition>,
         catalog: Option<Catalog>,
     ) -> Result<Self, Status> {
-        let hello = v1::Hello {
+        let hello = v1::ClientHello {
             gateway: "edge-1".to_owned(),
             gateway_version: "1.0.0".to_owned(),
             position,
@@ -75,7 +75,7 @@ impl Follower {
 
     async fn say_hello(
         server: &TestServer,
-        hello: v1::Hello,
+        hello: v1::ClientHello,
         catalog: Option<Catalog>,
     ) -> Result<Self, Status> {
         let (says, said) = mpsc::channel(16);
@@ -92,11 +92,11 @@ impl Follower {
         scope: &Scope,
         held: Option<Catalog>,
     ) -> Result<Self, Status> {
-        let hello = v1::Hello {
+        let hello = v1::ClientHello {
             gateway: "edge-1".to_owned(),
             scope: Some(scope.into()),
             position: held.as_ref().map(|held| (&Position::of_catalog(held)).into()),
-            content: held.as_ref().map_or_else(Vec::new, content_of).into(),
+            content_digest: held.as_ref().map_or_else(String::new, content_of),
             ..Default::default()
         };
         Self::say_hello(server, hello, held).await
@@ -147,7 +147,7 @@ impl Follower {
                 let (records, settings) = (Vec::new(), Vec::new());
                 self.snapshot = Some(Parts { position, scope, records, settings });
             }
-            Message::Welcome(_) => self.heard.push("welcome".to_owned()),
+            Message::ServerHello(_) => self.heard.push("welcome".to_owned()),
             Message::SnapshotChunk(v1::SnapshotChunk { entities, settings }) => {
                 assert!((1..=512).contains(&(entities.len() + settings.len())));
                 let parts = self.snapshot.as_mut().unwrap();
@@ -161,7 +161,7 @@ impl Follower {
                 let catalog = Catalog::restore(registry, revision, chain, records)
                     .with_settings(Settings::restore(settings))
                     .with_scope(Arc::new(scope));
-                assert_eq!(catalog.digest().as_bytes()[..], digest[..]);
+                assert_eq!(catalog.digest().to_string(), digest);
                 self.catalog = Some(catalog);
             }
             Message::Delta(delta) => {
@@ -170,8 +170,9 @@ impl Follower {
                 let commit = convert::sealed_commit(&catalog.chain(), delta).unwrap();
                 catalog.apply(&commit).unwrap();
             }
-            Message::Step(step) => {
-                let PartStep { position, scope, step, content } = convert::part_step(step).unwrap();
+            Message::ScopeDelta(step) => {
+                let VerifiedScopeDelta { position, scope, step, content } =
+                    convert::verify_scope_delta(step).unwrap();
                 let (put, removed) = (step.put.len(), step.removed.len());
                 self.heard.push(format!("step {} +{put} -{removed}", position.revision));
                 let place = (position.revision, position.chain);
@@ -181,7 +182,7 @@ impl Follower {
                 assert_eq!(catalog.content_digest(), content);
                 self.catalog = Some(catalog);
             }
-            Message::Progress(v1::Progress { revision, chain, content, .. }) => {
+            Message::Heartbeat(v1::Heartbeat { revision, chain, content_digest, .. }) => {
                 self.heard.push(format!("progress {revision}"));
                 let held = self.catalog.take().unwrap();
                 let catalog = if **held.scope() == Scope::Everything {
@@ -192,8 +193,8 @@ impl Follower {
                 };
                 let catalog = self.catalog.insert(catalog);
                 assert_eq!(catalog.revision(), Revision(revision));
-                assert_eq!(catalog.chain().as_bytes()[..], chain[..]);
-                assert_eq!(content_of_part(catalog), content);
+                assert_eq!(catalog.chain().to_string(), chain);
+                assert_eq!(content_of_part(catalog), content_digest);
             }
         }
     }
@@ -203,7 +204,7 @@ impl Follower {
 pub(crate) async fn digest(server: &TestServer) -> Digest {
     let mut follower = Follower::new(server).await;
     // A shared snapshot may be old; the heartbeat follows the missing commits.
-    while !matches!(follower.hear().await.unwrap(), Message::Progress(_)) {}
+    while !matches!(follower.hear().await.unwrap(), Message::Heartbeat(_)) {}
     follower.catalog.unwrap().digest()
 }
 
@@ -212,8 +213,8 @@ pub(crate) fn empty(registry: &str) -> Catalog {
     Catalog::empty(RegistryId::new(registry))
 }
 
-fn content_of(catalog: &Catalog) -> Vec<u8> {
-    catalog.content_digest().as_bytes().to_vec()
+fn content_of(catalog: &Catalog) -> String {
+    catalog.content_digest().to_string()
 }
 
 /// Label of the start of a snapshot.
@@ -225,6 +226,6 @@ fn begun(oldest_revision: u64) -> String {
 }
 
 /// Content digest in a heartbeat; empty for the whole catalog.
-fn content_of_part(catalog: &Catalog) -> Vec<u8> {
-    if **catalog.scope() == Scope::Everything { Vec::new() } else { content_of(catalog) }
+fn content_of_part(catalog: &Catalog) -> String {
+    if **catalog.scope() == Scope::Everything { String::new() } else { content_of(catalog) }
 }

@@ -133,28 +133,33 @@ pub(crate) fn server(name: &str, version: &str, provides: &[(&str, &str)]) -> v1
     v1::Entity { kind: Some(v1::entity::Kind::Server(server)) }
 }
 
-pub(crate) fn key(kind: v1::Kind, name: &str, version: &str) -> v1::EntityKey {
+pub(crate) fn key(kind: v1::EntityKind, name: &str, version: &str) -> v1::EntityKey {
     v1::EntityKey { kind: kind.into(), name: name.to_owned(), version: version.to_owned() }
 }
 
-pub(crate) fn register(entity: v1::Entity) -> v1::Change {
-    v1::Change { change: Some(v1::change::Change::Register(entity)) }
+pub(crate) fn register(entity: v1::Entity) -> v1::EntityChange {
+    v1::EntityChange { change: Some(v1::entity_change::Change::Register(entity)), if_digest: None }
 }
 
 pub(crate) fn set_lifecycle(
     key: v1::EntityKey,
     state: v1::LifecycleState,
     why: &str,
-) -> v1::Change {
+) -> v1::EntityChange {
     let message = Some(why.to_owned()).filter(|why| !why.is_empty());
     let change =
         v1::SetLifecycle { key: Some(key), state: state.into(), message, ..Default::default() };
-    v1::Change { change: Some(v1::change::Change::SetLifecycle(change)) }
+    v1::EntityChange {
+        change: Some(v1::entity_change::Change::SetLifecycle(change)),
+        if_digest: None,
+    }
 }
 
 /// A request with these changes.
-pub(crate) fn batch(changes: impl IntoIterator<Item = v1::Change>) -> v1::ApplyRequest {
-    v1::ApplyRequest {
+pub(crate) fn batch(
+    changes: impl IntoIterator<Item = v1::EntityChange>,
+) -> v1::ApplyChangesRequest {
+    v1::ApplyChangesRequest {
         changes: changes.into_iter().collect(),
         message: "a test".to_owned(),
         author: "ann".to_owned(),
@@ -163,7 +168,7 @@ pub(crate) fn batch(changes: impl IntoIterator<Item = v1::Change>) -> v1::ApplyR
 }
 
 /// A request to register a new schema with this name.
-pub(crate) fn new_schema(name: &str) -> v1::ApplyRequest {
+pub(crate) fn new_schema(name: &str) -> v1::ApplyChangesRequest {
     batch([register(schema(name, "1.0.0"))])
 }
 
@@ -226,12 +231,12 @@ pub(crate) async fn started<T: Send + 'static>(
     for call in &mut calls {
         assert!(call.as_mut().now_or_never().is_none(), "a call has no response yet");
     }
-    client.clone().list(v1::ListRequest::default()).await.unwrap();
+    client.clone().list_entities(v1::ListEntitiesRequest::default()).await.unwrap();
     calls.into_iter().map(tokio::spawn).collect()
 }
 
 /// Reads and verifies the whole log.
-pub(crate) async fn proven_log(server: &TestServer) -> Vec<v1::Commit> {
+pub(crate) async fn proven_log(server: &TestServer) -> Vec<v1::RegistryCommit> {
     let mut client = server.history().await.max_decoding_message_size(16 << 20);
     let (mut log, mut page_token) = (Vec::new(), String::new());
     loop {
@@ -249,7 +254,7 @@ pub(crate) async fn proven_log(server: &TestServer) -> Vec<v1::Commit> {
     let mut chain = ChainHash::genesis(&registry);
     for (revision, commit) in (1..).zip(&log) {
         assert_eq!(commit.revision, revision, "the log has no gaps");
-        let request = v1::GetCommitRequest { revision, include_canonical: true };
+        let request = v1::GetCommitRequest { revision, include_canonical: true, min_revision: 0 };
         let got = client.get_commit(request).await.unwrap().into_inner().commit.unwrap();
         chain = chain.then(&got.canonical.unwrap());
         assert_eq!((&got.chain, &commit.chain), (&chain.to_string(), &chain.to_string()));

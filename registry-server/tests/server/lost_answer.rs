@@ -99,12 +99,12 @@ async fn commit_with_a_lost_response_is_recognized() {
     let url = format!("{before}{}/{name}?sslmode=disable", thief.address);
     let registry = TestServer::with(&["--database", &url]).await;
     let mut client = registry.registry().await;
-    client.apply(new_schema("A")).await.unwrap();
+    client.apply_changes(new_schema("A")).await.unwrap();
 
     thief.armed.store(true, Ordering::SeqCst);
-    let answer = client.apply(new_schema(STOLEN)).await.unwrap().into_inner();
+    let answer = client.apply_changes(new_schema(STOLEN)).await.unwrap().into_inner();
     assert!(!thief.armed.load(Ordering::SeqCst), "the append was seen");
     assert_eq!((answer.revision, answer.committed), (2, true));
-    assert_eq!(client.apply(new_schema("C")).await.unwrap().into_inner().revision, 3);
+    assert_eq!(client.apply_changes(new_schema("C")).await.unwrap().into_inner().revision, 3);
     assert_eq!(proven_log(&registry).await.len(), 3);
 }

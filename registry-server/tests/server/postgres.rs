@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use acceptance::postgres::{PrivateCluster, database};
 use futures_util::future::join_all;
-use registry_proto::v1::{self, Kind};
+use registry_proto::v1::{self, EntityKind};
 use sqlx::{Connection as _, PgConnection};
 use tonic::Code;
 
@@ -27,7 +27,7 @@ async fn concurrent_servers_keep_one_chain() {
             let mut client = server.registry().await;
             for i in 0..10 {
                 let request = new_schema(&format!("S{writer}-{i}"));
-                assert!(client.apply(request).await.unwrap().into_inner().committed);
+                assert!(client.apply_changes(request).await.unwrap().into_inner().committed);
             }
         }
     });
@@ -49,7 +49,10 @@ async fn slow_server_is_not_starved() {
     let writers = servers.iter().enumerate().map(|(number, server)| async move {
         let mut client = server.registry().await;
         for i in 0..400 {
-            client.apply(new_schema(&format!("S{number}-{i}"))).await.expect("its turn comes");
+            client
+                .apply_changes(new_schema(&format!("S{number}-{i}")))
+                .await
+                .expect("its turn comes");
         }
     });
     join_all(writers).await;
@@ -73,10 +76,10 @@ async fn commit_of_another_server_is_visible_immediately() {
         }
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
-    a.registry().await.apply(new_schema("A")).await.unwrap();
+    a.registry().await.apply_changes(new_schema("A")).await.unwrap();
     tokio::time::timeout(Duration::from_secs(2), follower.reach(1)).await.unwrap();
     // A follower that moves to the other server is not ahead of it.
-    a.registry().await.apply(new_schema("B")).await.unwrap();
+    a.registry().await.apply_changes(new_schema("B")).await.unwrap();
     let mut ahead = Follower::new(&a).await;
     ahead.reach(2).await;
     Follower::resume(&b, ahead.catalog).await.unwrap();
@@ -89,9 +92,10 @@ async fn request_id_is_idempotent_across_servers() {
     let (a, b) = (TestServer::with(&flags).await, TestServer::with(&flags).await);
     for i in 0..20 {
         let request =
-            v1::ApplyRequest { request_id: Some(format!("r{i}")), ..new_schema(&format!("S{i}")) };
+            v1::ApplyChangesRequest { request_id: format!("r{i}"), ..new_schema(&format!("S{i}")) };
         let (mut to_a, mut to_b) = (a.registry().await, b.registry().await);
-        let (from_a, from_b) = tokio::join!(to_a.apply(request.clone()), to_b.apply(request));
+        let (from_a, from_b) =
+            tokio::join!(to_a.apply_changes(request.clone()), to_b.apply_changes(request));
         let (from_a, from_b) = (from_a.unwrap().into_inner(), from_b.unwrap().into_inner());
         assert_eq!((from_a.revision, from_a.committed), (from_b.revision, true));
     }
@@ -106,7 +110,7 @@ async fn database_outage_fails_writes_only_and_recovers() {
         ["--database", &*url, "--poll-interval", "200ms", "--write-outcome-timeout", "500ms"];
     let registry = TestServer::with(&flags).await;
     let mut client = registry.registry().await;
-    client.apply(new_schema("A")).await.unwrap();
+    client.apply_changes(new_schema("A")).await.unwrap();
     let mut follower = Follower::new(&registry).await;
     follower.reach(1).await;
 
@@ -115,20 +119,20 @@ async fn database_outage_fails_writes_only_and_recovers() {
         get(&registry, "/readyz", "").await.2.contains("degraded")
     })
     .await;
-    let refused = client.apply(new_schema("B")).await.unwrap_err();
+    let refused = client.apply_changes(new_schema("B")).await.unwrap_err();
     assert_eq!((refused.code(), &*reason(&refused)), (Code::Unavailable, "DATABASE_UNAVAILABLE"));
-    let get_a = v1::GetRequest {
-        key: Some(key(Kind::Schema, "A", "1.0.0")),
+    let get_a = v1::GetEntityRequest {
+        key: Some(key(EntityKind::Schema, "A", "1.0.0")),
         include_document: false,
-        at: None,
+        ..Default::default()
     };
-    client.get(get_a).await.unwrap();
+    client.get_entity(get_a).await.unwrap();
     Follower::new(&registry).await.reach(1).await;
     Follower::resume(&registry, follower.catalog.clone()).await.unwrap();
 
     cluster.restart().await;
     eventually("it writes again", || async {
-        registry.registry().await.apply(new_schema("B")).await.is_ok()
+        registry.registry().await.apply_changes(new_schema("B")).await.is_ok()
     })
     .await;
     follower.reach(2).await;
@@ -150,21 +154,21 @@ async fn write_with_unknown_outcome_is_committed_once() {
         "1s",
     ];
     let registry = TestServer::with(&flags).await;
-    registry.registry().await.apply(new_schema("A")).await.unwrap();
+    registry.registry().await.apply_changes(new_schema("A")).await.unwrap();
 
     cluster.pause();
-    let request = v1::ApplyRequest { request_id: Some("r1".to_owned()), ..new_schema("B") };
-    let lost = registry.registry().await.apply(request.clone()).await.unwrap_err();
-    assert_eq!((lost.code(), &*reason(&lost)), (Code::Unavailable, "OUTCOME_UNKNOWN"));
+    let request = v1::ApplyChangesRequest { request_id: "r1".to_owned(), ..new_schema("B") };
+    let lost = registry.registry().await.apply_changes(request.clone()).await.unwrap_err();
+    assert_eq!((lost.code(), &*reason(&lost)), (Code::Unknown, "OUTCOME_UNKNOWN"));
     assert!(lost.message().contains("request_id"), "{}", lost.message());
     cluster.resume();
 
     eventually("the retry gets its answer", || async {
-        let answer = registry.registry().await.apply(request.clone()).await;
+        let answer = registry.registry().await.apply_changes(request.clone()).await;
         answer.is_ok_and(|answer| answer.into_inner().committed)
     })
     .await;
     let log = proven_log(&registry).await;
-    assert_eq!(log.iter().filter(|c| c.request_id.as_deref() == Some("r1")).count(), 1);
+    assert_eq!(log.iter().filter(|c| c.request_id == "r1").count(), 1);
     assert_eq!(log.len(), 2);
 }

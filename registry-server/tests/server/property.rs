@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use proptest::{prelude::*, test_runner::Config};
 use registry_core::Catalog;
-use registry_proto::v1::{Kind, LifecycleState};
+use registry_proto::v1::{EntityKind, LifecycleState};
 
 use crate::{
     follower::{Follower, digest},
@@ -48,14 +48,19 @@ async fn run(steps: Vec<Step>, flags: &[&str]) {
         let name = |i: u8| format!("S{i}");
         match step {
             Step::Register(i) => {
-                drop(client.apply(batch([register(schema(&name(i), "1.0.0"))])).await);
+                drop(client.apply_changes(batch([register(schema(&name(i), "1.0.0"))])).await);
             }
             Step::Collide(i) => {
-                drop(client.apply(batch([register(schema_of(&name(i), "1.0.0", "true"))])).await);
+                drop(
+                    client
+                        .apply_changes(batch([register(schema_of(&name(i), "1.0.0", "true"))]))
+                        .await,
+                );
             }
             Step::Set(i, state) => {
-                let change = set_lifecycle(key(Kind::Schema, &name(i), "1.0.0"), state, "why");
-                drop(client.apply(batch([change])).await);
+                let change =
+                    set_lifecycle(key(EntityKind::Schema, &name(i), "1.0.0"), state, "why");
+                drop(client.apply_changes(batch([change])).await);
             }
             Step::Hear(count) => {
                 let all = async {

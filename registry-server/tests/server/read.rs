@@ -1,6 +1,6 @@
 //! Reads of current and past states, with filters and pages.
 
-use registry_proto::v1::{self, Kind, LifecycleState};
+use registry_proto::v1::{self, ChangeAction, EntityKind, LifecycleState, entity_event::Event};
 use tonic::Code;
 
 use crate::harness::{
@@ -12,25 +12,25 @@ async fn library() -> TestServer {
     let registry = TestServer::start().await;
     let mut client = registry.registry().await;
     for name in ["alpha", "alpine", "beta", "delta", "epsilon", "gamma"] {
-        client.apply(new_schema(name)).await.unwrap();
+        client.apply_changes(new_schema(name)).await.unwrap();
     }
-    client.apply(batch([register(schema("alpha", "1.10.0"))])).await.unwrap();
-    let alpha = key(Kind::Schema, "alpha", "1.0.0");
+    client.apply_changes(batch([register(schema("alpha", "1.10.0"))])).await.unwrap();
+    let alpha = key(EntityKind::Schema, "alpha", "1.0.0");
     let deprecate = set_lifecycle(alpha, LifecycleState::Deprecated, "old");
-    client.apply(batch([deprecate])).await.unwrap();
-    let other = v1::ApplyRequest {
+    client.apply_changes(batch([deprecate])).await.unwrap();
+    let other = v1::ApplyChangesRequest {
         author: "bob".to_owned(),
         ..batch([register(server("docs", "1.0.0", &[]))])
     };
-    client.apply(other).await.unwrap();
+    client.apply_changes(other).await.unwrap();
     registry
 }
 
-async fn list(registry: &TestServer, request: v1::ListRequest) -> Vec<String> {
+async fn list(registry: &TestServer, request: v1::ListEntitiesRequest) -> Vec<String> {
     let mut client = registry.registry().await;
     let (mut names, mut request) = (Vec::new(), request);
     loop {
-        let page = client.list(request.clone()).await.unwrap().into_inner();
+        let page = client.list_entities(request.clone()).await.unwrap().into_inner();
         let size = page.records.len();
         names.extend(page.records.into_iter().map(|record| {
             let key = record.key.unwrap();
@@ -58,26 +58,40 @@ async fn lists_are_filtered_and_paged_by_key() {
         "docs@1.0.0",
     ];
     for page_size in [1, 2, 3, 7, 8, 100] {
-        let request = v1::ListRequest { page_size, ..Default::default() };
+        let request = v1::ListEntitiesRequest { page_size, ..Default::default() };
         assert_eq!(list(&registry, request).await, all, "pages of {page_size}");
     }
-    let by =
-        |request: v1::ListRequest| list(&registry, v1::ListRequest { page_size: 1, ..request });
-    let base = v1::ListRequest::default;
+    let by = |request: v1::ListEntitiesRequest| {
+        list(&registry, v1::ListEntitiesRequest { page_size: 1, ..request })
+    };
+    let base = v1::ListEntitiesRequest::default;
     let cases = [
-        (v1::ListRequest { kind: Kind::Server.into(), ..base() }, vec!["docs@1.0.0"]),
-        (v1::ListRequest { name: "alpha".into(), ..base() }, vec!["alpha@1.0.0", "alpha@1.10.0"]),
+        (v1::ListEntitiesRequest { kind: EntityKind::Server.into(), ..base() }, vec!["docs@1.0.0"]),
         (
-            v1::ListRequest { name_prefix: "alp".into(), ..base() },
+            v1::ListEntitiesRequest { name: "alpha".into(), ..base() },
+            vec!["alpha@1.0.0", "alpha@1.10.0"],
+        ),
+        (
+            v1::ListEntitiesRequest { name_prefix: "alp".into(), ..base() },
             vec!["alpha@1.0.0", "alpha@1.10.0", "alpine@1.0.0"],
         ),
-        (v1::ListRequest { owner: "bob".into(), ..base() }, vec!["docs@1.0.0"]),
+        (v1::ListEntitiesRequest { owner: "bob".into(), ..base() }, vec!["docs@1.0.0"]),
         (
-            v1::ListRequest { lifecycle: vec![LifecycleState::Deprecated.into()], ..base() },
+            v1::ListEntitiesRequest {
+                lifecycle: vec![LifecycleState::Deprecated.into()],
+                ..base()
+            },
             vec!["alpha@1.0.0"],
         ),
-        (v1::ListRequest { kind: Kind::Schema.into(), name: "docs".into(), ..base() }, vec![]),
-        (v1::ListRequest { name: "no such/name at all".into(), ..base() }, vec![]),
+        (
+            v1::ListEntitiesRequest {
+                kind: EntityKind::Schema.into(),
+                name: "docs".into(),
+                ..base()
+            },
+            vec![],
+        ),
+        (v1::ListEntitiesRequest { name: "no such/name at all".into(), ..base() }, vec![]),
     ];
     for (request, expected) in cases {
         assert_eq!(by(request.clone()).await, expected, "{request:?}");
@@ -88,35 +102,45 @@ async fn lists_are_filtered_and_paged_by_key() {
 async fn page_tokens_are_validated() {
     let registry = library().await;
     let mut client = registry.registry().await;
-    let first = v1::ListRequest { page_size: 2, ..Default::default() };
-    let token = client.list(first).await.unwrap().into_inner().next_page_token;
-    let other =
-        v1::ListRequest { owner: "bob".into(), page_token: token.clone(), ..Default::default() };
-    let garbage = v1::ListRequest { page_token: "42".into(), ..Default::default() };
+    let first = v1::ListEntitiesRequest { page_size: 2, ..Default::default() };
+    let token = client.list_entities(first).await.unwrap().into_inner().next_page_token;
+    let other = v1::ListEntitiesRequest {
+        owner: "bob".into(),
+        page_token: token.clone(),
+        ..Default::default()
+    };
+    let garbage = v1::ListEntitiesRequest { page_token: "42".into(), ..Default::default() };
     let mut cut = token;
     cut.truncate(20);
-    let cut = v1::ListRequest { page_token: cut, ..Default::default() };
+    let cut = v1::ListEntitiesRequest { page_token: cut, ..Default::default() };
     for request in [other, garbage, cut] {
-        let refused = client.list(request).await.unwrap_err();
+        let refused = client.list_entities(request).await.unwrap_err();
         assert_eq!(
             (refused.code(), &*reason(&refused)),
             (Code::InvalidArgument, "PAGE_TOKEN_INVALID")
         );
     }
-    let big = v1::ListRequest { page_size: 1001, ..Default::default() };
-    assert_eq!(reason(&client.list(big).await.unwrap_err()), "LIMIT_EXCEEDED");
+    let negative = v1::ListEntitiesRequest { page_size: -1, ..Default::default() };
+    let refused = client.list_entities(negative).await.unwrap_err();
+    assert_eq!((refused.code(), &*reason(&refused)), (Code::InvalidArgument, "LIMIT_EXCEEDED"));
+    let big = v1::ListEntitiesRequest { page_size: 1001, ..Default::default() };
+    assert!(client.list_entities(big).await.is_ok(), "it is coerced");
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn unknown_key_is_not_found_invalid_key_rejected() {
     let registry = library().await;
     let mut client = registry.registry().await;
-    let get = |key| v1::GetRequest { key, include_document: false, at: None };
-    let absent = client.get(get(Some(key(Kind::Tool, "alpha", "1.0.0")))).await.unwrap_err();
+    let get = |key| v1::GetEntityRequest { key, ..Default::default() };
+    let absent =
+        client.get_entity(get(Some(key(EntityKind::Tool, "alpha", "1.0.0")))).await.unwrap_err();
     assert_eq!((absent.code(), &*reason(&absent)), (Code::NotFound, "NOT_FOUND"));
-    for bad in [None, Some(key(Kind::Unspecified, "a", "1.0.0")), Some(key(Kind::Tool, "a", "1.x"))]
-    {
-        let refused = client.get(get(bad)).await.unwrap_err();
+    for bad in [
+        None,
+        Some(key(EntityKind::Unspecified, "a", "1.0.0")),
+        Some(key(EntityKind::Tool, "a", "1.x")),
+    ] {
+        let refused = client.get_entity(get(bad)).await.unwrap_err();
         assert_eq!(
             (refused.code(), &*reason(&refused)),
             (Code::InvalidArgument, "INVALID_REQUEST")
@@ -153,51 +177,55 @@ async fn log_is_paged_in_both_directions() {
         assert_eq!(commits(&registry, bob).await, [9]);
     }
     let mut client = registry.history().await;
-    let beyond = v1::GetCommitRequest { revision: 10, include_canonical: false };
+    let beyond = v1::GetCommitRequest { revision: 10, ..Default::default() };
     let absent = client.get_commit(beyond).await.unwrap_err();
     assert_eq!((absent.code(), &*reason(&absent)), (Code::NotFound, "NOT_FOUND"));
+}
+
+fn alpha(version: &str) -> v1::EntitySelector {
+    let (kind, name) = (EntityKind::Schema.into(), "alpha".to_owned());
+    v1::EntitySelector { kind, name, version: version.to_owned() }
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn entity_history_is_paged() {
     let registry = library().await;
     let mut client = registry.history().await;
-    let mut request = v1::GetEntityHistoryRequest {
-        kind: Kind::Schema.into(),
-        name: "alpha".to_owned(),
-        page_size: 2,
-        ..Default::default()
-    };
+    let mut request =
+        v1::ListEntityEventsRequest { entity: Some(alpha("")), page_size: 2, ..Default::default() };
     let mut seen = Vec::new();
     loop {
-        let page = client.get_entity_history(request.clone()).await.unwrap().into_inner();
+        let page = client.list_entity_events(request.clone()).await.unwrap().into_inner();
         assert!(page.events.len() <= 2);
         seen.extend(page.events.iter().map(|event| {
-            let change = event.change.clone().unwrap();
-            (event.revision, change.key.unwrap().version, change.action)
+            let Some(Event::Change(change)) = &event.event else { panic!("{event:?}") };
+            let version = change.key.as_ref().unwrap().version.clone();
+            (event.revision, version, change.action())
         }));
         if page.next_page_token.is_empty() {
             break;
         }
         request.page_token = page.next_page_token;
     }
-    let event =
-        |revision, version: &str, action: &str| (revision, version.to_owned(), action.to_owned());
+    let event = |revision, version: &str, action| (revision, version.to_owned(), action);
     assert_eq!(
         seen,
         [
-            event(1, "1.0.0", "register"),
-            event(7, "1.10.0", "register"),
-            event(8, "1.0.0", "deprecate"),
+            event(1, "1.0.0", ChangeAction::Register),
+            event(7, "1.10.0", ChangeAction::Register),
+            event(8, "1.0.0", ChangeAction::Deprecate),
         ]
     );
-    let one = v1::GetEntityHistoryRequest {
-        version: "1.10.0".into(),
+    let one = v1::ListEntityEventsRequest {
+        entity: Some(alpha("1.10.0")),
         page_token: String::new(),
         ..request.clone()
     };
-    assert_eq!(client.get_entity_history(one).await.unwrap().into_inner().events.len(), 1);
-    let bad =
-        v1::GetEntityHistoryRequest { version: "^1".into(), page_token: String::new(), ..request };
-    assert_eq!(reason(&client.get_entity_history(bad).await.unwrap_err()), "INVALID_REQUEST");
+    assert_eq!(client.list_entity_events(one).await.unwrap().into_inner().events.len(), 1);
+    let bad = v1::ListEntityEventsRequest {
+        entity: Some(alpha("^1")),
+        page_token: String::new(),
+        ..request
+    };
+    assert_eq!(reason(&client.list_entity_events(bad).await.unwrap_err()), "INVALID_REQUEST");
 }

@@ -8,7 +8,7 @@ use std::{
 use proptest::{collection::vec, prelude::*, sample::select, test_runner::Config};
 use registry_core::{Catalog, Key, Revision, Scope};
 use registry_proto::v1::{
-    self, Entity, Kind, LifecycleState, sync_request, sync_response::Message,
+    self, Entity, EntityKind, LifecycleState, sync_request, sync_response::Message,
 };
 use tonic::Code;
 
@@ -29,12 +29,13 @@ fn linked(name: &str, version: &str, to: &str) -> Entity {
 
 async fn add(registry: &TestServer, name: &str, version: &str, to: &str) {
     let change = batch([register(linked(name, version, to))]);
-    registry.registry().await.apply(change).await.unwrap();
+    registry.registry().await.apply_changes(change).await.unwrap();
 }
 
 async fn deprecate(registry: &TestServer, name: &str, version: &str) {
-    let change = set_lifecycle(key(Kind::Schema, name, version), LifecycleState::Deprecated, "old");
-    registry.registry().await.apply(batch([change])).await.unwrap();
+    let change =
+        set_lifecycle(key(EntityKind::Schema, name, version), LifecycleState::Deprecated, "old");
+    registry.registry().await.apply_changes(batch([change])).await.unwrap();
 }
 
 fn names(catalog: &Catalog) -> String {
@@ -115,7 +116,7 @@ async fn frequent_commits_do_not_delay_heartbeats() {
             let mut progress = 0;
             // The first heartbeat is sent in any case.
             while progress < 4 {
-                progress += usize::from(matches!(follower.hear().await, Ok(Message::Progress(_))));
+                progress += usize::from(matches!(follower.hear().await, Ok(Message::Heartbeat(_))));
             }
         })
     });
@@ -138,7 +139,7 @@ async fn scope_changes_on_an_open_stream() {
         Follower::of_scope(&registry, &scope(&["schema/A@*", "schema/B@*"]), None).await.unwrap();
     follower.reach(3).await;
     follower.change_scope(&scope(&["schema/B@*", "schema/C@*"])).await;
-    while !matches!(follower.hear().await.unwrap(), Message::Step(_)) {}
+    while !matches!(follower.hear().await.unwrap(), Message::ScopeDelta(_)) {}
     assert_eq!(names(held(&follower)), "B:1.0.0 C:1.0.0");
     follower.change_scope(&Scope::Everything).await;
     while **held(&follower).scope() != Scope::Everything {
@@ -191,7 +192,7 @@ async fn caller_scope_quota_is_enforced() {
     second.reach(1).await;
     let too_many = |refused: &tonic::Status| {
         let said = (refused.code(), &*reason(refused));
-        assert_eq!(said, (Code::ResourceExhausted, "TOO_MANY_OWN_SCOPES"), "{refused:?}");
+        assert_eq!(said, (Code::ResourceExhausted, "SCOPE_QUOTA_EXCEEDED"), "{refused:?}");
     };
     too_many(&Follower::of_scope(&registry, &scope(&["tag:c"]), None).await.err().unwrap());
     // Replacing a scope does not count twice.
@@ -215,11 +216,12 @@ async fn caller_scope_quota_is_enforced() {
 async fn invalid_follow_modes_are_rejected() {
     let registry = TestServer::start().await;
     let roots = Some((&scope(&["tag:a"])).into());
-    let hello = v1::Hello { gateway: "odd".to_owned(), ..Default::default() };
+    let hello = v1::ClientHello { gateway: "odd".to_owned(), ..Default::default() };
+    let (relay, signatures) = (v1::FollowMode::Relay, v1::FollowMode::Signatures);
     for (hello, field) in [
-        (v1::Hello { history: true, scope: roots.clone(), ..hello.clone() }, "history: "),
-        (v1::Hello { signatures: true, ..hello.clone() }, "signatures: "),
-        (v1::Hello { signatures: true, history: true, scope: roots, ..hello }, "signatures: "),
+        (v1::ClientHello { mode: relay.into(), scope: roots, ..hello.clone() }, "mode: RELAY"),
+        (v1::ClientHello { mode: signatures.into(), ..hello.clone() }, "mode: SIGNATURES"),
+        (v1::ClientHello { mode: 9, ..hello }, "mode: unknown"),
     ] {
         let said = v1::SyncRequest { message: Some(sync_request::Message::Hello(hello)) };
         let refused = registry.sync().await.sync(tokio_stream::iter([said])).await.unwrap_err();
@@ -286,11 +288,11 @@ async fn run(acts: Vec<Act>, roots: Vec<&str>) {
         match act {
             Act::Register(name, version, to) => {
                 let to = to.map_or(String::new(), |(name, version)| format!("{name}:{version}"));
-                drop(client.apply(batch([register(linked(name, version, &to))])).await);
+                drop(client.apply_changes(batch([register(linked(name, version, &to))])).await);
             }
             Act::Set(name, state) => {
-                let change = set_lifecycle(key(Kind::Schema, name, "1.0.0"), state, "");
-                drop(client.apply(batch([change])).await);
+                let change = set_lifecycle(key(EntityKind::Schema, name, "1.0.0"), state, "");
+                drop(client.apply_changes(batch([change])).await);
             }
             Act::Hear(messages) => {
                 for _ in 0..messages {
@@ -314,7 +316,7 @@ async fn run(acts: Vec<Act>, roots: Vec<&str>) {
         }
     }
     // One more commit, independent of rejections.
-    let last = client.apply(batch([register(linked("Last", "1.0.0", ""))])).await.unwrap();
+    let last = client.apply_changes(batch([register(linked("Last", "1.0.0", ""))])).await.unwrap();
     let head = last.into_inner().revision;
     while follower.catalog.as_ref().is_none_or(|part| **part.scope() != of)
         || follower.revision() < head

@@ -17,7 +17,7 @@ use crate::{
 #[tokio::test(flavor = "multi_thread")]
 async fn health_endpoints_report_state() {
     let registry = TestServer::start().await;
-    registry.registry().await.apply(new_schema("A")).await.unwrap();
+    registry.registry().await.apply_changes(new_schema("A")).await.unwrap();
     assert_eq!(get(&registry, "/livez", "").await.0, 200);
     let (code, _, body) = get(&registry, "/readyz", "").await;
     let ready: serde_json::Value = serde_json::from_str(&body).unwrap();
@@ -41,7 +41,7 @@ async fn health_endpoints_report_state() {
 #[tokio::test(flavor = "multi_thread")]
 async fn export_is_cached_by_revision() {
     let registry = TestServer::start().await;
-    registry.registry().await.apply(new_schema("A")).await.unwrap();
+    registry.registry().await.apply_changes(new_schema("A")).await.unwrap();
     let (code, head, body) = get(&registry, "/registry.json", "").await;
     assert_eq!(code, 200);
     assert!(head.contains("etag: \"1-") && head.contains("application/json"), "{head}");
@@ -53,7 +53,7 @@ async fn export_is_cached_by_revision() {
     let (code, head, body) = get(&registry, "/registry.json", &known).await;
     assert_eq!((code, &*body), (304, ""));
     assert!(head.contains(&format!("etag: {tag}")), "{head}");
-    registry.registry().await.apply(new_schema("B")).await.unwrap();
+    registry.registry().await.apply_changes(new_schema("B")).await.unwrap();
     let (code, head, _) = get(&registry, "/registry.json", &known).await;
     assert!(code == 200 && head.contains("etag: \"2-"), "{head}");
 }
@@ -104,9 +104,9 @@ async fn unknown_method_is_unimplemented() {
     let mut client = tonic::client::Grpc::new(registry.channel().await);
     client.ready().await.unwrap();
     let path = http::uri::PathAndQuery::from_static("/registry.v9.Nothing/At");
-    let codec = tonic_prost::ProstCodec::<v1::GetRequest, v1::GetResponse>::default();
+    let codec = tonic_prost::ProstCodec::<v1::GetEntityRequest, v1::GetEntityResponse>::default();
     let status =
-        client.unary(Request::new(v1::GetRequest::default()), path, codec).await.unwrap_err();
+        client.unary(Request::new(v1::GetEntityRequest::default()), path, codec).await.unwrap_err();
     assert_eq!((status.code(), &*reason(&status)), (Code::Unimplemented, "UNIMPLEMENTED"));
 }
 
@@ -115,18 +115,21 @@ async fn gzip_requests_and_responses_work() {
     let registry = TestServer::start().await;
     let gzip = tonic::codec::CompressionEncoding::Gzip;
     let mut client = registry.registry().await.send_compressed(gzip).accept_compressed(gzip);
-    assert!(client.apply(new_schema("A")).await.unwrap().into_inner().committed);
+    assert!(client.apply_changes(new_schema("A")).await.unwrap().into_inner().committed);
     let mut client = registry.sync().await.send_compressed(gzip).accept_compressed(gzip);
     let answer = client.sync(tokio_stream::iter([hello(None)])).await.unwrap();
     assert!(answer.into_inner().message().await.unwrap().is_some(), "a snapshot begins");
 }
 
 /// Calls Apply without a gRPC library, which would enforce the deadline on the client.
-async fn call_apply(registry: &TestServer, request: &v1::ApplyRequest) -> http::Response<()> {
+async fn call_apply(
+    registry: &TestServer,
+    request: &v1::ApplyChangesRequest,
+) -> http::Response<()> {
     let socket = tokio::net::TcpStream::connect(registry.address).await.unwrap();
     let (client, connection) = h2::client::handshake(socket).await.unwrap();
     tokio::spawn(async move { connection.await.unwrap() });
-    let head = http::Request::post("http://x/registry.v1.RegistryService/Apply")
+    let head = http::Request::post("http://x/registry.v1.RegistryService/ApplyChanges")
         .header("content-type", "application/grpc")
         .header("te", "trailers")
         .header("grpc-timeout", "300m")
@@ -145,14 +148,14 @@ async fn call_apply(registry: &TestServer, request: &v1::ApplyRequest) -> http::
 async fn deadline_is_enforced_and_write_is_retryable() {
     let registry = TestServer::start().await;
     let lock = lock(&registry).await;
-    let wanted = v1::ApplyRequest { request_id: Some("r1".to_owned()), ..new_schema("A") };
+    let wanted = v1::ApplyChangesRequest { request_id: "r1".to_owned(), ..new_schema("A") };
     let began = Instant::now();
     let answer = call_apply(&registry, &wanted).await;
     assert!(began.elapsed() < Duration::from_secs(3));
     let status = Status::from_header_map(answer.headers()).unwrap();
     assert_eq!((status.code(), &*reason(&status)), (Code::DeadlineExceeded, "DEADLINE_EXCEEDED"));
     drop(lock);
-    let answer = registry.registry().await.apply(wanted).await.unwrap().into_inner();
+    let answer = registry.registry().await.apply_changes(wanted).await.unwrap().into_inner();
     assert_eq!((answer.revision, answer.committed), (1, true));
 }
 
@@ -170,7 +173,7 @@ async fn drain_finishes_requests_and_ends_streams() {
     let lock = lock(&registry).await;
     let client = registry.registry().await;
     let mut writer = client.clone();
-    let write = async move { writer.apply(new_schema("A")).await };
+    let write = async move { writer.apply_changes(new_schema("A")).await };
     let writing = started(&client, [write]).await.remove(0);
     registry.begin_stop();
 

@@ -21,7 +21,7 @@ use crate::{
 async fn apply(registry: &TestServer, names: std::ops::RangeInclusive<u64>) {
     let mut client = registry.registry().await;
     for i in names {
-        client.apply(new_schema(&format!("S{i}"))).await.unwrap();
+        client.apply_changes(new_schema(&format!("S{i}"))).await.unwrap();
     }
 }
 
@@ -126,10 +126,10 @@ async fn large_snapshot_is_chunked_at_one_revision() {
     let registry = TestServer::start().await;
     let mut client = registry.registry().await;
     let many = (0..1200).map(|i| register(schema_of(&format!("S{i}"), "1.0.0", "true")));
-    client.apply(batch(many)).await.unwrap();
+    client.apply_changes(batch(many)).await.unwrap();
     let mut follower = Follower::new(&registry).await;
     let Message::SnapshotBegin(begin) = follower.hear().await.unwrap() else { panic!() };
-    assert_eq!(begin.entities, 1200);
+    assert_eq!(begin.entity_count, 1200);
     apply(&registry, 5000..=5000).await;
     let (mut chunks, mut entities) = (0, 0);
     while let Message::SnapshotChunk(chunk) = follower.hear().await.unwrap() {
@@ -145,31 +145,33 @@ async fn large_snapshot_is_chunked_at_one_revision() {
 async fn settings_are_chunked_and_paged() {
     let registry = TestServer::start().await;
     let mut client = registry.registry().await;
-    client.apply(new_schema("A")).await.unwrap();
+    client.apply_changes(new_schema("A")).await.unwrap();
     for block in 0..7 {
         let set = |i: u32| v1::SettingChange {
-            on: format!("schema/S{block}-{i}"),
-            setting: Some(v1::setting_change::Setting::Compatibility("none".to_owned())),
+            target: format!("schema/S{block}-{i}"),
+            setting: Some(v1::setting_change::Setting::Compatibility(
+                v1::CompatibilityMode::None.into(),
+            )),
         };
         let settings = (0..1000).map(set).collect();
-        client.apply(v1::ApplyRequest { settings, ..batch([]) }).await.unwrap();
+        client.apply_changes(v1::ApplyChangesRequest { settings, ..batch([]) }).await.unwrap();
     }
     let mut follower = Follower::new(&registry).await;
     let Message::SnapshotBegin(begin) = follower.hear().await.unwrap() else { panic!() };
-    assert_eq!((begin.entities, begin.settings), (1, 7000));
+    assert_eq!((begin.entity_count, begin.setting_count), (1, 7000));
     follower.reach(8).await;
     let catalog = follower.catalog.unwrap();
     assert_eq!(catalog.settings().len(), 7000);
 
     let mut history = registry.history().await;
     let mut wanted = v1::ExportCatalogRequest::default();
-    let (mut pages, mut entities, mut sets, mut digest) = (0, 0, Vec::new(), Vec::new());
+    let (mut pages, mut entities, mut sets, mut digest) = (0, 0, Vec::new(), String::new());
     loop {
         let page = history.export_catalog(wanted.clone()).await.unwrap().into_inner();
         assert!(page.encoded_len() < 4 << 20, "it fits into a message");
         pages += 1;
         entities += page.entities.len();
-        digest.extend(page.digest);
+        digest.push_str(&page.digest);
         sets.extend(convert::settings(page.settings).unwrap());
         wanted.page_token = page.next_page_token;
         if wanted.page_token.is_empty() {
@@ -178,7 +180,7 @@ async fn settings_are_chunked_and_paged() {
     }
     assert_eq!((pages, entities), (2, 1));
     assert_eq!(Settings::restore(sets), *catalog.settings());
-    assert_eq!(digest, catalog.digest().as_bytes());
+    assert_eq!(digest, catalog.digest().to_string());
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -212,7 +214,7 @@ async fn idle_stream_receives_heartbeats() {
     let mut follower = Follower::new(&registry).await;
     follower.reach(1).await;
     for _ in 0..4 {
-        assert!(matches!(follower.hear().await.unwrap(), Message::Progress(_)));
+        assert!(matches!(follower.hear().await.unwrap(), Message::Heartbeat(_)));
     }
 }
 
@@ -226,7 +228,7 @@ async fn slow_reader_is_disconnected_and_resumes() {
     let big = format!(r#"{{"description":"{}"}}"#, "x".repeat(200_000));
     for i in 0..40 {
         let entity = schema_of(&format!("Big{i}"), "1.0.0", &big);
-        client.apply(batch([register(entity)])).await.unwrap();
+        client.apply_changes(batch([register(entity)])).await.unwrap();
     }
     // Metrics are process-wide, but no other reader is this slow.
     eventually("it is disconnected", || async {
@@ -256,8 +258,8 @@ async fn gateway_list_shows_progress_and_rejection() {
         .await;
     let status = gateways(&registry).await.remove(0);
     assert_eq!((&*status.gateway, &*status.gateway_version), ("edge-1", "1.0.0"));
-    assert!(status.address.starts_with("127.0.0.1:") && status.connected_at.is_some());
-    assert_eq!((status.sent_revision, status.persisted_revision, status.lag), (2, 1, 0));
+    assert!(status.address.starts_with("127.0.0.1:") && status.connect_time.is_some());
+    assert_eq!((status.sent_revision, status.persisted_revision, status.lag_revisions), (2, 1, 0));
 
     apply(&registry, 3..=3).await;
     follower.reach(3).await;
@@ -266,13 +268,16 @@ async fn gateway_list_shows_progress_and_rejection() {
     eventually("the nack is seen", || async { gateways(&registry).await[0].last_nack.is_some() })
         .await;
     let status = gateways(&registry).await.remove(0);
-    assert_eq!((status.applied_revision, status.lag, status.last_nack), (2, 1, Some(nack)));
+    assert_eq!(
+        (status.applied_revision, status.lag_revisions, status.last_nack),
+        (2, 1, Some(nack))
+    );
 
     follower.ack(3, 3).await;
     eventually("the ack clears it", || async { gateways(&registry).await[0].last_nack.is_none() })
         .await;
     drop(follower);
-    let left = v1::GatewayState::Gone;
+    let left = v1::GatewayState::Disconnected;
     eventually("it leaves", || async { gateways(&registry).await[0].state() == left }).await;
 }
 
@@ -288,7 +293,7 @@ async fn ack_of_an_unsent_revision_is_rejected() {
             break status;
         }
     };
-    assert_eq!((end.code(), &*reason(&end)), (Code::InvalidArgument, "ACK_NOT_SENT"));
+    assert_eq!((end.code(), &*reason(&end)), (Code::InvalidArgument, "INVALID_ACK"));
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -307,7 +312,7 @@ async fn stream_requires_a_hello_first() {
         );
         assert!(refused.message().starts_with("hello"), "{}", refused.message());
     }
-    let long = v1::Hello { gateway: "x".repeat(129), ..Default::default() };
+    let long = v1::ClientHello { gateway: "x".repeat(129), ..Default::default() };
     let long = v1::SyncRequest { message: Some(sync_request::Message::Hello(long)) };
     let refused = registry.sync().await.sync(tokio_stream::iter([long])).await.unwrap_err();
     assert_eq!(reason(&refused), "LIMIT_EXCEEDED");

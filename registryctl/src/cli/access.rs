@@ -160,7 +160,7 @@ pub(crate) enum Role {
     Admin,
 }
 
-impl From<Role> for v1::Role {
+impl From<Role> for v1::AccessRole {
     fn from(role: Role) -> Self {
         match role {
             Role::Reader => Self::Reader,

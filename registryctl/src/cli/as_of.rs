@@ -15,7 +15,7 @@ pub(crate) struct AsOfArgs {
 }
 
 impl AsOfArgs {
-    pub(crate) fn message(&self) -> Option<v1::At> {
-        self.at.map(v1::At::from)
+    pub(crate) fn message(&self) -> Option<v1::PointInTime> {
+        self.at.map(v1::PointInTime::from)
     }
 }

@@ -33,7 +33,7 @@ impl FleetListArgs {
     pub(crate) fn state(&self) -> v1::GatewayState {
         match (self.connected, self.gone) {
             (true, false) => v1::GatewayState::Connected,
-            (false, true) => v1::GatewayState::Gone,
+            (false, true) => v1::GatewayState::Disconnected,
             _ => v1::GatewayState::Unspecified,
         }
     }

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use clap::Args;
+use clap::{Args, value_parser};
 use registry_core::{Key, Version, resolve::Requirement};
 
 use super::{
@@ -21,8 +21,8 @@ pub(crate) struct TreeArgs {
     #[arg(long, value_name = "N")]
     pub(crate) depth: Option<u32>,
     /// Maximum number of entities, nearest first (up to 10,000)
-    #[arg(long, value_name = "N", default_value_t = 1_000)]
-    pub(crate) limit: u32,
+    #[arg(long, value_name = "N", default_value_t = 1_000, value_parser = value_parser!(i32).range(0..))]
+    pub(crate) limit: i32,
     #[command(flatten)]
     pub(crate) as_of: AsOfArgs,
 }
@@ -36,8 +36,8 @@ pub(crate) struct PathsArgs {
     #[arg(value_name = "KIND/NAME@VERSION", value_parser = parse_key)]
     pub(crate) to: Key,
     /// Maximum number of paths, shortest first; at most 100
-    #[arg(long, value_name = "N", default_value_t = 10)]
-    pub(crate) limit: u32,
+    #[arg(long, value_name = "N", default_value_t = 10, value_parser = value_parser!(i32).range(0..))]
+    pub(crate) limit: i32,
     #[command(flatten)]
     pub(crate) as_of: AsOfArgs,
 }
@@ -48,8 +48,8 @@ pub(crate) struct ImpactArgs {
     #[command(flatten)]
     pub(crate) entity: EntityArg,
     /// Maximum number of dependents (up to 10,000)
-    #[arg(long, value_name = "N", default_value_t = 1_000)]
-    pub(crate) limit: u32,
+    #[arg(long, value_name = "N", default_value_t = 1_000, value_parser = value_parser!(i32).range(0..))]
+    pub(crate) limit: i32,
     #[command(flatten)]
     pub(crate) as_of: AsOfArgs,
     #[command(flatten)]

@@ -6,7 +6,7 @@ use std::str::FromStr;
 
 use clap::Args;
 use registry_core::{Date, Kind, Name, Selector, Timestamp, Version};
-use registry_proto::v1;
+use registry_proto::{convert, v1};
 
 use super::{
     AsOfArgs, NameArg,
@@ -96,12 +96,9 @@ pub(crate) struct EntityFilter {
 }
 
 impl EntityFilter {
-    /// The kind, name and version of a request; empty values match everything.
-    pub(crate) fn message(filter: Option<&Self>) -> (i32, String, String) {
-        let Some(Self { kind, name, version }) = filter else { return Default::default() };
-        let name = name.as_ref().map(ToString::to_string).unwrap_or_default();
-        let version = version.as_ref().map(ToString::to_string).unwrap_or_default();
-        (v1::Kind::from(*kind).into(), name, version)
+    /// The selector of a request.
+    pub(crate) fn selector(&self) -> v1::EntitySelector {
+        convert::selector(self.kind, self.name.as_ref(), self.version.as_ref())
     }
 }
 

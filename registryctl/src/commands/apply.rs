@@ -61,7 +61,7 @@ pub(super) async fn apply_batch(
         let drift = locked::drift(&client, batch, &policy.lock_file).await?;
         reject_errors(screen, &batch.report(drift))?;
     }
-    let changes = batch.proposals().iter().map(v1::Change::from).collect();
+    let changes = batch.proposals().iter().map(v1::EntityChange::from).collect();
     let base_revision = author.base_revision.or(prepared.revision);
     let author = CommitArgs { base_revision, ..author };
     let wanted = commit::new_request(changes, options.message, author, &session.globals.access);
@@ -95,7 +95,7 @@ pub(super) async fn apply_batch(
 /// Requests a plan from the registry.
 async fn plan(
     client: &Client,
-    wanted: &v1::ApplyRequest,
+    wanted: &v1::ApplyChangesRequest,
     batch: &Batch,
     screen: Screen,
 ) -> Result<Planned, Failure> {
@@ -103,7 +103,8 @@ async fn plan(
     let answer = commit::dry_run(client, wanted).await;
     drop(progress);
     let response = located(answer, batch, screen)?;
-    let v1::ApplyResponse { revision, committed: _, plan, diagnostics, settings: _ } = response;
+    let v1::ApplyChangesResponse { revision, committed: _, plan, diagnostics, settings: _ } =
+        response;
     let report = batch.report(diagnostics.iter().map(Finding::from).collect());
     reject_errors(screen, &report)?;
     Ok(Planned { plan: Plan::new(plan), revision, report, retired: Vec::new() })
@@ -111,10 +112,10 @@ async fn plan(
 
 async fn commit_batch(
     client: &Client,
-    wanted: &v1::ApplyRequest,
+    wanted: &v1::ApplyChangesRequest,
     batch: &Batch,
     screen: Screen,
-) -> Result<v1::ApplyResponse, Failure> {
+) -> Result<v1::ApplyChangesResponse, Failure> {
     let progress = Progress::spinner("applying");
     let answer = commit::apply(client, wanted).await;
     drop(progress);

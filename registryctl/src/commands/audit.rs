@@ -40,7 +40,7 @@ pub(super) async fn run(session: &Session, command: AuditCommand) -> Result<(), 
 
 async fn checkpoint(session: &Session) -> Result<v1::GetCheckpointResponse, Failure> {
     let client = session.connect().await?;
-    client.answer(client.audit().get_checkpoint(request(v1::GetCheckpointRequest {}))).await
+    client.answer(client.audit().get_checkpoint(request(v1::GetCheckpointRequest::default()))).await
 }
 
 async fn verify(session: &Session) -> Result<(), Failure> {
@@ -53,13 +53,14 @@ async fn verify(session: &Session) -> Result<(), Failure> {
         let message = stream.message().await.map_err(|status| client.failure(&status))?;
         let message = message
             .ok_or_else(|| Failure::invalid_response("the stream ended before the result"))?;
-        let v1::VerifyLogResponse { revision, head, findings, done, more_findings } = message;
-        let bar = progress.get_or_insert_with(|| Progress::bar("verifying", head));
+        let v1::VerifyLogResponse { revision, head_revision, findings, done, more_findings_count } =
+            message;
+        let bar = progress.get_or_insert_with(|| Progress::bar("verifying", head_revision));
         bar.advance(revision.saturating_sub(reached));
         reached = revision;
         if done {
             drop(progress);
-            return verified(session, revision, (&findings, more_findings));
+            return verified(session, revision, (&findings, more_findings_count));
         }
     }
 }
@@ -71,11 +72,11 @@ fn verified(
 ) -> Result<(), Failure> {
     let screen = session.screen;
     if screen.format == Format::Json {
-        let view = |v1::LogFinding { place, problem }: &v1::LogFinding| json!({ "place": place, "problem": problem });
+        let view = |v1::LogFinding { location: place, problem }: &v1::LogFinding| json!({ "place": place, "problem": problem });
         let findings: Vec<_> = findings.iter().map(view).collect();
         screen.json(&json!({ "revision": revision, "findings": findings, "more": more }))?;
     } else {
-        for v1::LogFinding { place, problem } in findings {
+        for v1::LogFinding { location: place, problem } in findings {
             let place = screen.style.paint(Paint::Bad, printable(place));
             screen.line(&format!("{place}: {}", printable(problem)))?;
         }
@@ -98,11 +99,12 @@ fn verified(
 
 async fn prove(session: &Session, args: &ProveArgs) -> Result<(), Failure> {
     let client = session.connect().await?;
-    let wanted = v1::ProveRequest {
+    let wanted = v1::GetInclusionProofRequest {
         revision: args.revision,
         since_revision: args.since.unwrap_or_default(),
+        min_revision: 0,
     };
-    let answer = client.answer(client.audit().prove(request(wanted))).await?;
+    let answer = client.answer(client.audit().get_inclusion_proof(request(wanted))).await?;
     let proof = read_proof(answer)?;
     // Strings always serialize.
     let mut text = serde_json::to_string_pretty(&proof).unwrap_or_default();
@@ -110,8 +112,14 @@ async fn prove(session: &Session, args: &ProveArgs) -> Result<(), Failure> {
     save(session, args.out.as_deref(), text.as_bytes())
 }
 
-fn read_proof(answer: v1::ProveResponse) -> Result<Proof, Failure> {
-    let v1::ProveResponse { checkpoint, previous_chain, commit, inclusion, consistency } = answer;
+fn read_proof(answer: v1::GetInclusionProofResponse) -> Result<Proof, Failure> {
+    let v1::GetInclusionProofResponse {
+        checkpoint,
+        previous_chain,
+        commit,
+        inclusion,
+        consistency,
+    } = answer;
     let digest = |bytes: &bytes::Bytes| {
         let node = <[u8; 32]>::try_from(&**bytes);
         node.map(Digest::from_bytes)

@@ -1,6 +1,6 @@
 //! `blame`: the version, author and commit that introduced each value of a document.
 
-use registry_proto::v1;
+use registry_proto::{convert, v1};
 use serde::Serialize;
 use serde_json::{Value, json};
 
@@ -31,17 +31,15 @@ struct LineView {
 pub(super) async fn run(session: &Session, args: &BlameArgs) -> Result<(), Failure> {
     let (kind, name, version) = args.name.parts()?;
     let client = session.connect().await?;
-    let mut wanted = v1::BlameRequest {
-        kind: v1::Kind::from(kind).into(),
-        name: name.to_string(),
-        version: version.as_ref().map(ToString::to_string).unwrap_or_default(),
+    let mut wanted = v1::BlameEntityRequest {
+        entity: Some(convert::selector(kind, Some(&name), version.as_ref())),
         at: args.as_of.message(),
         page_size: PAGE_SIZE,
-        page_token: String::new(),
+        ..Default::default()
     };
     let mut lines = Vec::new();
     loop {
-        let page = client.answer(client.history().blame(request(wanted.clone()))).await;
+        let page = client.answer(client.history().blame_entity(request(wanted.clone()))).await;
         let page = match page {
             Ok(page) => page,
             Err(failure) => {
@@ -49,7 +47,7 @@ pub(super) async fn run(session: &Session, args: &BlameArgs) -> Result<(), Failu
                 return Err(missing::explain(&client, failure, kind, &name, version).await);
             }
         };
-        let v1::BlameResponse { key, lines: explained, origins, next_page_token } = page;
+        let v1::BlameEntityResponse { key, lines: explained, origins, next_page_token } = page;
         let key = KeyView::from(key.unwrap_or_default());
         let origins: Vec<_> = origins.into_iter().map(EventView::from).collect();
         for line in explained {
@@ -58,14 +56,12 @@ pub(super) async fn run(session: &Session, args: &BlameArgs) -> Result<(), Failu
         if next_page_token.is_empty() {
             return show(session, &key, &lines);
         }
-        // Later pages are of the same version, also if a newer one was registered.
-        wanted.version.clone_from(&key.version);
         wanted.page_token = next_page_token;
     }
 }
 
 fn view(line: v1::BlameLine, origins: &[EventView]) -> Result<LineView, Failure> {
-    let v1::BlameLine { pointer, value, origin, or_earlier } = line;
+    let v1::BlameLine { pointer, value, origin, at_or_before: or_earlier } = line;
     let origin = usize::try_from(origin).ok().and_then(|origin| origins.get(origin));
     let EventView { revision, committed_at, author, message, change, setting: _ } =
         origin.ok_or_else(|| Failure::invalid_response("a value has no origin"))?;

@@ -22,22 +22,22 @@ const FIRST_WAIT: Duration = Duration::from_millis(250);
 
 /// A request. For an authenticated caller, the registry sets the author.
 pub(super) fn new_request(
-    changes: Vec<v1::Change>,
+    changes: Vec<v1::EntityChange>,
     message: String,
     args: CommitArgs,
     access: &AccessArgs,
-) -> v1::ApplyRequest {
+) -> v1::ApplyChangesRequest {
     let CommitArgs { author, user, request_id, base_revision } = args;
     let default = || if access.has_credentials() { String::new() } else { user };
     let author = author.unwrap_or_else(default);
     let request_id = request_id.unwrap_or_else(|| Uuid::now_v7().to_string());
-    v1::ApplyRequest {
+    v1::ApplyChangesRequest {
         changes,
         message,
         author,
-        request_id: Some(request_id),
+        request_id,
         base_revision,
-        dry_run: false,
+        validate_only: false,
         settings: Vec::new(),
     }
 }
@@ -45,14 +45,12 @@ pub(super) fn new_request(
 /// Applies a batch. Retries go to the next server, if there are several.
 pub(super) async fn apply(
     client: &Client,
-    wanted: &v1::ApplyRequest,
-) -> Result<v1::ApplyResponse, Failure> {
+    wanted: &v1::ApplyChangesRequest,
+) -> Result<v1::ApplyChangesResponse, Failure> {
     let mut is_unknown = false;
     let result = try_apply(client.clone(), wanted, &mut is_unknown).await;
-    if result.is_err()
-        && is_unknown
-        && let Some(id) = &wanted.request_id
-    {
+    let id = &wanted.request_id;
+    if result.is_err() && is_unknown && !id.is_empty() {
         eprintln!(
             "note: the commit may have been stored; repeat the command with --request-id {id} to \
              find out"
@@ -64,18 +62,22 @@ pub(super) async fn apply(
 /// The plan of a batch, with the same retries.
 pub(super) async fn dry_run(
     client: &Client,
-    wanted: &v1::ApplyRequest,
-) -> Result<v1::ApplyResponse, Failure> {
-    let dry = v1::ApplyRequest { dry_run: true, request_id: None, ..wanted.clone() };
+    wanted: &v1::ApplyChangesRequest,
+) -> Result<v1::ApplyChangesResponse, Failure> {
+    let dry = v1::ApplyChangesRequest {
+        validate_only: true,
+        request_id: String::new(),
+        ..wanted.clone()
+    };
     try_apply(client.clone(), &dry, &mut false).await
 }
 
 /// Sets `is_unknown` if an attempt may have been committed.
 async fn try_apply(
     mut client: Client,
-    wanted: &v1::ApplyRequest,
+    wanted: &v1::ApplyChangesRequest,
     is_unknown: &mut bool,
-) -> Result<v1::ApplyResponse, Failure> {
+) -> Result<v1::ApplyChangesResponse, Failure> {
     let (mut wait, mut left) = (FIRST_WAIT, ATTEMPTS);
     loop {
         let failure = match attempt(&client, wanted).await {
@@ -103,8 +105,8 @@ fn is_retryable(client: &Client, failure: &Failure) -> bool {
 pub(super) async fn apply_or_show(
     screen: Screen,
     client: &Client,
-    wanted: &v1::ApplyRequest,
-) -> Result<v1::ApplyResponse, Failure> {
+    wanted: &v1::ApplyChangesRequest,
+) -> Result<v1::ApplyChangesResponse, Failure> {
     or_show(screen, apply(client, wanted).await)
 }
 
@@ -118,6 +120,9 @@ pub(super) fn or_show<T>(screen: Screen, answer: Result<T, Failure>) -> Result<T
     })
 }
 
-async fn attempt(client: &Client, wanted: &v1::ApplyRequest) -> Result<v1::ApplyResponse, Failure> {
-    client.answer(client.registry().apply(request(wanted.clone()))).await
+async fn attempt(
+    client: &Client,
+    wanted: &v1::ApplyChangesRequest,
+) -> Result<v1::ApplyChangesResponse, Failure> {
+    client.answer(client.registry().apply_changes(request(wanted.clone()))).await
 }

@@ -13,7 +13,7 @@ use crate::{
 };
 
 /// Page size of gateways.
-const PAGE_SIZE: u32 = 1_000;
+const PAGE_SIZE: i32 = 1_000;
 
 pub(super) struct Fleet {
     pub(super) gateways: Vec<GatewayView>,
@@ -60,7 +60,7 @@ pub(super) async fn fetch(
     loop {
         let page = client.answer(client.sync().list_gateways(request(wanted.clone()))).await?;
         fleet.gateways.extend(page.gateways.into_iter().map(GatewayView::from));
-        fleet.is_live_only |= page.live_only;
+        fleet.is_live_only |= page.local_only;
         if page.next_page_token.is_empty() {
             return Ok(Fleet { revision: page.revision, ..fleet });
         }

@@ -98,8 +98,8 @@ pub(super) async fn fetch(
     at: Option<PointInTime>,
 ) -> Result<v1::EntityRecord, Failure> {
     let (wanted, at) = (Some(key.into()), at.map(Into::into));
-    let message = v1::GetRequest { key: wanted, include_document: true, at };
-    match client.answer(client.registry().get(request(message))).await {
+    let message = v1::GetEntityRequest { key: wanted, include_document: true, at, min_revision: 0 };
+    match client.answer(client.registry().get_entity(request(message))).await {
         Ok(response) => {
             response.record.ok_or_else(|| Failure::invalid_response("the record is missing"))
         }

@@ -1,6 +1,6 @@
 //! `history`: the changes of a name and its settings, or of one version.
 
-use registry_proto::v1;
+use registry_proto::{convert, v1};
 
 use super::{Session, missing};
 use crate::{
@@ -14,18 +14,16 @@ use crate::{
 pub(super) async fn run(session: &Session, args: &HistoryArgs) -> Result<(), Failure> {
     let (kind, name, version) = args.name.parts()?;
     let client = session.connect().await?;
-    let mut wanted = v1::GetEntityHistoryRequest {
-        kind: v1::Kind::from(kind).into(),
-        name: name.to_string(),
-        version: version.as_ref().map(ToString::to_string).unwrap_or_default(),
+    let mut wanted = v1::ListEntityEventsRequest {
+        entity: Some(convert::selector(kind, Some(&name), version.as_ref())),
         page_size: PAGE_SIZE,
-        page_token: String::new(),
         at: args.as_of.message(),
+        ..Default::default()
     };
     let mut events = Vec::new();
     loop {
         let call = request(wanted.clone());
-        let page = match client.answer(client.history().get_entity_history(call)).await {
+        let page = match client.answer(client.history().list_entity_events(call)).await {
             Ok(page) => page,
             Err(failure) => {
                 let version = version.as_ref();

@@ -3,7 +3,7 @@
 use std::{fmt::Write as _, path::Path};
 
 use registry_core::{Key, limits, rules::Proposed};
-use registry_proto::v1::{self, impact_request::Plan};
+use registry_proto::v1::{self, analyze_impact_request::Plan};
 use serde::Serialize;
 
 use super::{Session, draw, lock, missing, rejected, why::count};
@@ -53,13 +53,14 @@ pub(super) async fn run(session: &Session, args: &ImpactArgs) -> Result<(), Fail
     let key = args.entity.key()?;
     let plan = plan(session.screen, &key, &args.planned)?;
     let client = session.connect().await?;
-    let wanted = v1::ImpactRequest {
+    let wanted = v1::AnalyzeImpactRequest {
         key: Some((&key).into()),
         plan: Some(plan),
-        limit: args.limit,
+        max_affected: args.limit,
         at: args.as_of.message(),
+        min_revision: 0,
     };
-    let view = match client.answer(client.graph().impact(request(wanted))).await {
+    let view = match client.answer(client.graph().analyze_impact(request(wanted))).await {
         Ok(answer) => ImpactView::from(answer),
         Err(failure) => {
             let version = Some(&key.version);
@@ -70,9 +71,9 @@ pub(super) async fn run(session: &Session, args: &ImpactArgs) -> Result<(), Fail
     if !matches!(session.globals.output, Output::Table | Output::Json) {
         let wanted = v1::GetDependentsRequest {
             keys: vec![(&key).into()],
-            depth: None,
-            limit: u32::try_from(limits::GRAPH_NODES).unwrap_or_default(),
+            max_nodes: i32::try_from(limits::GRAPH_NODES).unwrap_or_default(),
             at: Some(lock::at(view.revision)),
+            ..Default::default()
         };
         let answer = client.answer(client.graph().get_dependents(request(wanted))).await?;
         draw(session, &view.diagram(&key, &answer.graph.unwrap_or_default().into()))?;
@@ -88,7 +89,7 @@ pub(super) async fn run(session: &Session, args: &ImpactArgs) -> Result<(), Fail
 fn plan(screen: Screen, key: &Key, planned: &PlannedArgs) -> Result<Plan, Failure> {
     let PlannedArgs { retire: _, deprecate, change, to } = planned;
     Ok(match (change, to) {
-        (Some(file), _) => Plan::Document(replacement(screen, key, file)?),
+        (Some(file), _) => Plan::JsonDocument(replacement(screen, key, file)?),
         (None, Some(version)) => Plan::Version(version.to_string()),
         (None, None) if *deprecate => Plan::Lifecycle(v1::LifecycleState::Deprecated.into()),
         (None, None) => Plan::Lifecycle(v1::LifecycleState::Retired.into()),
@@ -96,7 +97,7 @@ fn plan(screen: Screen, key: &Key, planned: &PlannedArgs) -> Result<Plan, Failur
 }
 
 /// The version of the entity in a file.
-fn replacement(screen: Screen, key: &Key, file: &Path) -> Result<v1::Entity, Failure> {
+fn replacement(screen: Screen, key: &Key, file: &Path) -> Result<v1::JsonDocument, Failure> {
     let batch = Batch::read(&[file.to_owned()])?;
     let report = batch.report(Vec::new());
     if report.has_errors() {
@@ -110,22 +111,22 @@ fn replacement(screen: Screen, key: &Key, file: &Path) -> Result<v1::Entity, Fai
         .next()
         .ok_or_else(|| Failure::Usage(format!("{file} has no version of {name}")))?;
     match documents.next() {
-        None => Ok(document.entity().into()),
+        None => Ok((&**document).into()),
         Some(_) => Err(Failure::Usage(format!(
             "{file} has several versions of {name}; remove all but one"
         ))),
     }
 }
 
-impl From<v1::ImpactResponse> for ImpactView {
-    fn from(response: v1::ImpactResponse) -> Self {
-        let v1::ImpactResponse {
+impl From<v1::AnalyzeImpactResponse> for ImpactView {
+    fn from(response: v1::AnalyzeImpactResponse) -> Self {
+        let v1::AnalyzeImpactResponse {
             findings,
             affected,
-            total,
-            breaking,
-            undecided,
-            unchecked,
+            total_count: total,
+            breaking_count: breaking,
+            undecided_count: undecided,
+            unchecked_count: unchecked,
             truncated,
             revision,
             comparison,
@@ -149,7 +150,7 @@ impl From<v1::ImpactResponse> for ImpactView {
 
 impl From<v1::AffectedEntity> for AffectedView {
     fn from(affected: v1::AffectedEntity) -> Self {
-        let v1::AffectedEntity { entity, path, paths, effect, findings } = affected;
+        let v1::AffectedEntity { entity, path, path_count: paths, effect, findings } = affected;
         let effect = match v1::ImpactEffect::try_from(effect) {
             Ok(v1::ImpactEffect::Breaks) => "breaks",
             Ok(v1::ImpactEffect::Undecided) => "undecided",

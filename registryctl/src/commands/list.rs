@@ -32,18 +32,17 @@ pub(super) async fn run(session: &Session, args: ListArgs) -> Result<(), Failure
     session.screen.table(&table)
 }
 
-fn filter(args: ListArgs) -> v1::ListRequest {
+fn filter(args: ListArgs) -> v1::ListEntitiesRequest {
     let ListArgs { kind, kind_option, name, prefix, lifecycle, owner, as_of } = args;
-    v1::ListRequest {
-        kind: kind.or(kind_option).map_or(v1::Kind::Unspecified, Into::into).into(),
+    v1::ListEntitiesRequest {
+        kind: kind.or(kind_option).map_or(v1::EntityKind::Unspecified, Into::into).into(),
         name: name.unwrap_or_default(),
         name_prefix: prefix.unwrap_or_default(),
         lifecycle: lifecycle.into_iter().map(|s| v1::LifecycleState::from(s).into()).collect(),
         owner: owner.unwrap_or_default(),
         page_size: PAGE_SIZE,
-        page_token: String::new(),
-        include_document: false,
         at: as_of.message(),
+        ..Default::default()
     }
 }
 
@@ -54,12 +53,12 @@ pub(super) async fn versions(
     name: &Name,
     at: Option<PointInTime>,
 ) -> Result<Vec<RecordView>, Failure> {
-    let wanted = v1::ListRequest {
-        kind: v1::Kind::from(kind).into(),
+    let wanted = v1::ListEntitiesRequest {
+        kind: v1::EntityKind::from(kind).into(),
         name: name.to_string(),
         page_size: PAGE_SIZE,
         at: at.map(Into::into),
-        ..v1::ListRequest::default()
+        ..v1::ListEntitiesRequest::default()
     };
     let mut records = fetch(client, wanted).await?;
     records.sort_by_cached_key(|record| Version::parse(&record.key.version).ok());
@@ -67,10 +66,13 @@ pub(super) async fn versions(
     Ok(records)
 }
 
-async fn fetch(client: &Client, mut filter: v1::ListRequest) -> Result<Vec<RecordView>, Failure> {
+async fn fetch(
+    client: &Client,
+    mut filter: v1::ListEntitiesRequest,
+) -> Result<Vec<RecordView>, Failure> {
     let mut records = Vec::new();
     loop {
-        let page = client.answer(client.registry().list(request(filter.clone()))).await?;
+        let page = client.answer(client.registry().list_entities(request(filter.clone()))).await?;
         records.extend(page.records.into_iter().map(RecordView::from));
         if page.next_page_token.is_empty() {
             return Ok(records);

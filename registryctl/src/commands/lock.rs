@@ -67,7 +67,7 @@ async fn choose(
     client: &Client,
     required: &[Requirement],
     (kept, old): (Option<&Lock>, Option<&Lock>),
-    at: Option<v1::At>,
+    at: Option<v1::PointInTime>,
 ) -> Result<(Lock, Vec<Row>), Failure> {
     let Resolutions { outcomes, revision, registry } = answers(client, required, kept, at).await?;
     if let Some(kept) = kept {
@@ -107,7 +107,7 @@ async fn answers(
     client: &Client,
     required: &[Requirement],
     kept: Option<&Lock>,
-    at: Option<v1::At>,
+    at: Option<v1::PointInTime>,
 ) -> Result<Resolutions, Failure> {
     let locked = |required: &Requirement| kept.and_then(|kept| kept.keeps(required));
     let wanted = required.iter().map(|required| match locked(required) {
@@ -144,7 +144,7 @@ async fn answers(
 }
 
 /// A revision as a point in time.
-pub(super) fn at(revision: u64) -> v1::At {
+pub(super) fn at(revision: u64) -> v1::PointInTime {
     PointInTime::Revision(Revision(revision)).into()
 }
 
@@ -182,8 +182,12 @@ pub(super) async fn closure(
         key.to_string().parse::<registry_core::Key>().map(|key| v1::EntityKey::from(&key))
     };
     let keys = keys.map(key).collect::<Result<Vec<_>, _>>().map_err(Failure::invalid_response)?;
-    let limit = u32::try_from(limits::GRAPH_NODES).unwrap_or(u32::MAX);
-    let wanted = v1::GetDependenciesRequest { keys, depth: None, limit, at: Some(at(revision)) };
+    let wanted = v1::GetDependenciesRequest {
+        keys,
+        max_nodes: i32::try_from(limits::GRAPH_NODES).unwrap_or(i32::MAX),
+        at: Some(at(revision)),
+        ..Default::default()
+    };
     let answer = client.answer(client.graph().get_dependencies(request(wanted))).await?;
     let graph = answer.graph.ok_or_else(|| Failure::invalid_response("the graph is missing"))?;
     let Graph { nodes, total, .. } = graph.into();

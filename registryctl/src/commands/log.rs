@@ -22,17 +22,14 @@ pub(super) async fn run(session: &Session, args: &LogArgs) -> Result<(), Failure
         Some(CommitFilter::Settings(selector)) => (None, selector.to_string()),
         None => (None, String::new()),
     };
-    let (kind, name, version) = EntityFilter::message(filter);
     let wanted = v1::ListCommitsRequest {
-        kind,
-        name,
-        version,
+        entity: filter.map(EntityFilter::selector),
         newest_first: true,
         author: args.author.clone(),
-        since: args.since.map(convert::timestamp),
-        until: args.until.map(convert::timestamp),
+        start_time: args.since.map(convert::timestamp),
+        end_time: args.until.map(convert::timestamp),
         at: args.as_of.message(),
-        on,
+        setting_target: on,
         ..Default::default()
     };
     let commits = fetch(&client, wanted, limit).await?;
@@ -56,7 +53,7 @@ pub(super) async fn fetch(
 ) -> Result<Vec<CommitView>, Failure> {
     let mut commits: Vec<CommitView> = Vec::new();
     loop {
-        let missing = u32::try_from(limit - commits.len()).unwrap_or(PAGE_SIZE);
+        let missing = i32::try_from(limit - commits.len()).unwrap_or(PAGE_SIZE);
         wanted.page_size = missing.min(PAGE_SIZE);
         let page = client.answer(client.history().list_commits(request(wanted.clone()))).await?;
         commits.extend(page.commits.into_iter().map(CommitView::from));
@@ -70,7 +67,7 @@ pub(super) async fn fetch(
 
 pub(super) async fn show(session: &Session, args: &ShowArgs) -> Result<(), Failure> {
     let client = session.connect().await?;
-    let wanted = v1::GetCommitRequest { revision: args.revision, include_canonical: false };
+    let wanted = v1::GetCommitRequest { revision: args.revision, ..Default::default() };
     let response = client.answer(client.history().get_commit(request(wanted))).await?;
     let commit =
         response.commit.ok_or_else(|| Failure::invalid_response("the commit is missing"))?;

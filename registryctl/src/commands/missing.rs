@@ -66,13 +66,16 @@ async fn suggestion(
 
 /// Names of the kind: the results of a search, which tolerates typos, and the first page of the list.
 async fn candidates(client: &Client, kind: Kind, name: &Name) -> Vec<String> {
-    let kind = v1::Kind::from(kind).into();
-    let wanted =
-        v1::SearchRequest { query: name.to_string(), kinds: vec![kind], ..Default::default() };
-    let found = client.answer(client.discovery().search(request(wanted))).await;
+    let kind = v1::EntityKind::from(kind).into();
+    let wanted = v1::SearchEntitiesRequest {
+        query: name.to_string(),
+        kinds: vec![kind],
+        ..Default::default()
+    };
+    let found = client.answer(client.discovery().search_entities(request(wanted))).await;
     let found = found.map(|page| page.results).unwrap_or_default();
-    let wanted = v1::ListRequest { kind, page_size: PAGE_SIZE, ..Default::default() };
-    let listed = client.answer(client.registry().list(request(wanted))).await;
+    let wanted = v1::ListEntitiesRequest { kind, page_size: PAGE_SIZE, ..Default::default() };
+    let listed = client.answer(client.registry().list_entities(request(wanted))).await;
     let listed = listed.map(|page| page.records).unwrap_or_default();
     let records = found.into_iter().filter_map(|result| result.record).chain(listed);
     records.filter_map(|record| Some(record.key?.name)).collect()

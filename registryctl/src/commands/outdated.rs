@@ -7,7 +7,7 @@ use registry_core::{
     Key, PointInTime, Revision, Version, limits,
     resolve::{Constraint, Requirement},
 };
-use registry_proto::v1::{self, impact_request::Plan};
+use registry_proto::v1::{self, analyze_impact_request::Plan};
 use serde::Serialize;
 
 use super::{
@@ -229,9 +229,13 @@ async fn upgrade(client: &Client, row: &Row, revision: u64) -> Result<Option<Upg
     // A removed item of an array and another item may have the same pointer.
     let changed: BTreeSet<String> = changed.into_iter().map(|at| at.pointer).collect();
     let plan = Some(Plan::Version(to.to_owned()));
-    let wanted =
-        v1::ImpactRequest { key: Some((&old).into()), plan, limit: 0, at: Some(at(revision)) };
-    let impact = client.answer(client.graph().impact(request(wanted))).await?;
+    let wanted = v1::AnalyzeImpactRequest {
+        key: Some((&old).into()),
+        plan,
+        at: Some(at(revision)),
+        ..Default::default()
+    };
+    let impact = client.answer(client.graph().analyze_impact(request(wanted))).await?;
     let breaks = impact.affected.into_iter().filter_map(|affected| {
         let breaks = affected.effect == i32::from(v1::ImpactEffect::Breaks);
         let key = affected.entity.and_then(|entity| entity.key).filter(|_| breaks)?;
@@ -244,8 +248,8 @@ async fn upgrade(client: &Client, row: &Row, revision: u64) -> Result<Option<Upg
         added: after.difference(&before).cloned().collect(),
         removed: before.difference(&after).cloned().collect(),
         breaks: breaks.collect(),
-        unknown: impact.undecided + impact.unchecked,
-        dependents: impact.total,
+        unknown: impact.undecided_count + impact.unchecked_count,
+        dependents: impact.total_count,
     }))
 }
 

@@ -77,13 +77,18 @@ pub(super) struct Resolutions {
 pub(super) async fn resolve(
     client: &Client,
     requirements: &[Requirement],
-    at: Option<v1::At>,
+    at: Option<v1::PointInTime>,
 ) -> Result<Resolutions, Failure> {
-    let requirements: Vec<_> = requirements.iter().map(v1::Requirement::from).collect();
+    let requirements: Vec<_> = requirements.iter().map(v1::VersionRequirement::from).collect();
     let expected = requirements.len();
-    let wanted = v1::ResolveRequest { requirements, partial: true, at };
-    let answer = client.answer(client.graph().resolve(request(wanted))).await?;
-    let v1::ResolveResponse { resolutions, revision, registry_id } = answer;
+    let wanted = v1::ResolveVersionsRequest {
+        requirements,
+        return_partial_success: true,
+        at,
+        ..Default::default()
+    };
+    let answer = client.answer(client.graph().resolve_versions(request(wanted))).await?;
+    let v1::ResolveVersionsResponse { resolutions, revision, registry_id } = answer;
     let outcome = |resolution: v1::Resolution| match resolution.outcome {
         Some(Outcome::Resolved(resolved)) => Ok(Ok(Resolved::from(resolved))),
         Some(Outcome::Unresolved(unresolved)) => Ok(Err(unresolved.message)),

@@ -5,7 +5,7 @@
 
 use std::collections::HashMap;
 
-use registry_proto::v1::{self, difference::Difference, setting_change::Setting};
+use registry_proto::v1::{self, revision_difference::Difference, setting_change::Setting};
 
 use super::{Session, commit, lock::at, review};
 use crate::{
@@ -25,7 +25,7 @@ pub(super) async fn run(session: &Session, args: RevertArgs) -> Result<(), Failu
         ));
     }
     let client = session.connect().await?;
-    let wanted = v1::GetCommitRequest { revision, include_canonical: false };
+    let wanted = v1::GetCommitRequest { revision, ..Default::default() };
     let response = client.answer(client.history().get_commit(request(wanted))).await?;
     let reverted = response.commit.unwrap_or_default();
     let mut undo = Undo::new(&client, revision).await?;
@@ -60,7 +60,7 @@ struct Undo<'a> {
     head: u64,
     /// The current settings.
     current: HashMap<String, v1::SettingState>,
-    changes: Vec<v1::Change>,
+    changes: Vec<v1::EntityChange>,
     settings: Vec<v1::SettingChange>,
     /// The reasons why the revision cannot be reverted.
     obstacles: Vec<String>,
@@ -68,19 +68,22 @@ struct Undo<'a> {
 
 impl<'a> Undo<'a> {
     async fn new(client: &'a Client, revision: u64) -> Result<Self, Failure> {
-        let (mut current, mut head, mut page_token) = (HashMap::new(), None, String::new());
+        let head = client.head().await?.0;
+        let mut current = HashMap::new();
+        let mut wanted = v1::ListSettingsRequest {
+            page_size: PAGE_SIZE,
+            at: Some(at(head)),
+            ..Default::default()
+        };
         loop {
-            let at = head.map(at);
-            let wanted = v1::ListSettingsRequest { page_size: PAGE_SIZE, page_token, at };
-            let page = client.answer(client.registry().list_settings(request(wanted))).await?;
-            head = Some(page.revision);
-            current.extend(page.settings.into_iter().map(|state| (state.on.clone(), state)));
-            page_token = page.next_page_token;
-            if page_token.is_empty() {
+            let call = request(wanted.clone());
+            let page = client.answer(client.registry().list_settings(call)).await?;
+            current.extend(page.settings.into_iter().map(|state| (state.target.clone(), state)));
+            wanted.page_token = page.next_page_token;
+            if wanted.page_token.is_empty() {
                 break;
             }
         }
-        let head = head.unwrap_or_default();
         let (changes, settings, obstacles) = (Vec::new(), Vec::new(), Vec::new());
         Ok(Self { client, revision, head, current, changes, settings, obstacles })
     }
@@ -127,9 +130,12 @@ impl<'a> Undo<'a> {
         old: Option<v1::Lifecycle>,
         new: &v1::Lifecycle,
     ) -> Result<(), Failure> {
-        let wanted =
-            v1::GetRequest { key: key.clone(), include_document: false, at: Some(at(self.head)) };
-        let found = self.client.answer(self.client.registry().get(request(wanted))).await?;
+        let wanted = v1::GetEntityRequest {
+            key: key.clone(),
+            at: Some(at(self.head)),
+            ..Default::default()
+        };
+        let found = self.client.answer(self.client.registry().get_entity(request(wanted))).await?;
         let now = found.record.and_then(|record| record.lifecycle).unwrap_or_default();
         let (is_done, restored) = match old {
             None => {
@@ -157,7 +163,7 @@ impl<'a> Undo<'a> {
     fn setting(&mut self, difference: v1::SettingDifference) {
         let v1::SettingDifference { old, new, old_owner, .. } = difference;
         let (old, new) = (old.unwrap_or_default(), new.unwrap_or_default());
-        let on = if new.on.is_empty() { old.on.clone() } else { new.on.clone() };
+        let on = if new.target.is_empty() { old.target.clone() } else { new.target.clone() };
         let now = self.current.get(&on).cloned().unwrap_or_default();
         let mut undo =
             |is_changed: bool, is_kept: bool, is_done: bool, setting: Option<Setting>| {
@@ -171,8 +177,8 @@ impl<'a> Undo<'a> {
                     now.revision
                 )),
                 Some(setting) => {
-                    let on = on.clone();
-                    self.settings.push(v1::SettingChange { on, setting: Some(setting) });
+                    let target = on.clone();
+                    self.settings.push(v1::SettingChange { target, setting: Some(setting) });
                 }
                 None => self.obstacles.push(format!(
                     "{on} had no owner before, and an owner cannot be removed; set another owner \
@@ -187,10 +193,10 @@ impl<'a> Undo<'a> {
             Some(Setting::Archived(old.archived)),
         );
         undo(
-            old.compatibility != new.compatibility,
-            now.compatibility == new.compatibility,
-            now.compatibility == old.compatibility,
-            Some(Setting::Compatibility(old.compatibility.clone().unwrap_or_default())),
+            mode(&old) != mode(&new),
+            mode(&now) == mode(&new),
+            mode(&now) == mode(&old),
+            Some(Setting::Compatibility(mode(&old).into())),
         );
         undo(
             old.owner != new.owner,
@@ -201,15 +207,23 @@ impl<'a> Undo<'a> {
     }
 }
 
+/// The compatibility mode of a target. A target without settings inherits it.
+fn mode(state: &v1::SettingState) -> v1::CompatibilityMode {
+    match state.compatibility() {
+        v1::CompatibilityMode::Unspecified => v1::CompatibilityMode::Inherit,
+        mode => mode,
+    }
+}
+
 /// Whether two lifecycles are equal, apart from the time of the change.
 fn is_same(a: &v1::Lifecycle, b: &v1::Lifecycle) -> bool {
     let timeless =
-        |of: &v1::Lifecycle| v1::Lifecycle { revision: 0, changed_at: None, ..of.clone() };
+        |of: &v1::Lifecycle| v1::Lifecycle { revision: 0, change_time: None, ..of.clone() };
     timeless(a) == timeless(b)
 }
 
-fn set_lifecycle(key: Option<v1::EntityKey>, to: v1::Lifecycle) -> v1::Change {
-    let v1::Lifecycle { state, message, replacement, sunset, forced, .. } = to;
-    let set = v1::SetLifecycle { key, state, message, replacement, sunset, forced };
-    v1::Change { change: Some(v1::change::Change::SetLifecycle(set)) }
+fn set_lifecycle(key: Option<v1::EntityKey>, to: v1::Lifecycle) -> v1::EntityChange {
+    let v1::Lifecycle { state, message, replacement, sunset_date, force_reason, .. } = to;
+    let set = v1::SetLifecycle { key, state, message, replacement, sunset_date, force_reason };
+    v1::EntityChange { change: Some(v1::entity_change::Change::SetLifecycle(set)), if_digest: None }
 }

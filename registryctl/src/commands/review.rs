@@ -22,7 +22,7 @@ use crate::{
 pub(super) async fn run(
     session: &Session,
     client: &Client,
-    wanted: &v1::ApplyRequest,
+    wanted: &v1::ApplyChangesRequest,
     ConfirmArgs { yes, dry_run }: ConfirmArgs,
 ) -> Result<(), Failure> {
     let screen = session.screen;

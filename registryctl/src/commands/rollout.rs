@@ -250,7 +250,7 @@ mod tests {
                 gateway: (*name).to_owned(),
                 applied_revision: *applied,
                 last_nack: rejects.then_some(nack),
-                connected_at: Some(prost_types::Timestamp { seconds, nanos: 0 }),
+                connect_time: Some(prost_types::Timestamp { seconds, nanos: 0 }),
                 ..Default::default()
             })
         };

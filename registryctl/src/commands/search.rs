@@ -2,7 +2,12 @@
 
 use std::fmt::Write as _;
 
-use registry_proto::v1::{self, entity::Kind as Content};
+use registry_core::Kind;
+use registry_proto::{
+    convert,
+    v1::{self, entity::Kind as Content},
+};
+use registry_search::Target;
 use serde::Serialize;
 
 use super::Session;
@@ -15,7 +20,7 @@ use crate::{
 };
 
 /// Maximum number of results per page.
-const PAGE_SIZE: u32 = 100;
+const PAGE_SIZE: i32 = 100;
 /// Maximum printed length of a description without a match, in characters.
 const SUMMARY: usize = 120;
 
@@ -42,7 +47,7 @@ struct ResultView {
 /// A matching text. Ranges are bytes of its UTF-8 form.
 #[derive(Debug, Serialize)]
 struct HighlightView {
-    field: String,
+    field: &'static str,
     text: String,
     ranges: Vec<(u32, u32)>,
 }
@@ -50,7 +55,7 @@ struct HighlightView {
 pub(super) async fn run(session: &Session, args: SearchArgs) -> Result<(), Failure> {
     let limit = args.limit;
     let client = session.connect().await?;
-    let found = fetch(&client, wanted(args), limit).await?;
+    let found = fetch(&client, wanted(args)?, limit).await?;
     if session.screen.format == Format::Json {
         return session.screen.json(&found);
     }
@@ -74,7 +79,7 @@ pub(super) async fn run(session: &Session, args: SearchArgs) -> Result<(), Failu
     session.screen.bytes(text.as_bytes())
 }
 
-fn wanted(args: SearchArgs) -> v1::SearchRequest {
+fn wanted(args: SearchArgs) -> Result<v1::SearchEntitiesRequest, Failure> {
     let SearchArgs {
         query,
         kind,
@@ -88,37 +93,59 @@ fn wanted(args: SearchArgs) -> v1::SearchRequest {
         limit: _, // counted while fetching
         as_of,
     } = args;
-    v1::SearchRequest {
+    Ok(v1::SearchEntitiesRequest {
         query: query.join(" "),
-        kinds: kind.into_iter().map(|kind| v1::Kind::from(kind).into()).collect(),
+        kinds: kind.into_iter().map(|kind| v1::EntityKind::from(kind).into()).collect(),
         owner: owner.unwrap_or_default(),
         tags: tag,
         lifecycle: lifecycle.into_iter().map(|s| v1::LifecycleState::from(s).into()).collect(),
-        provides: provides.unwrap_or_default(),
-        depends_on: depends_on.map(|target| target.to_string()).unwrap_or_default(),
-        used_by: used_by.map(|target| target.to_string()).unwrap_or_default(),
+        provides: provides.map(|text| provided_tool(&text)).transpose()?,
+        depends_on: depends_on.as_ref().map(selector),
+        used_by: used_by.as_ref().map(selector),
         all_versions,
         at: as_of.message(),
         ..Default::default()
-    }
+    })
+}
+
+fn selector(Target { kind, name, version }: &Target) -> v1::EntitySelector {
+    convert::selector(*kind, Some(name), version.as_ref())
+}
+
+/// Reads `fetch`, `fetch@1.2.3` or `tool/fetch`.
+fn provided_tool(text: &str) -> Result<v1::EntitySelector, Failure> {
+    let text = if text.contains('/') { text.to_owned() } else { format!("{}/{text}", Kind::Tool) };
+    let target: Target = text.parse().map_err(Failure::usage)?;
+    Ok(selector(&target))
 }
 
 async fn fetch(
     client: &Client,
-    mut wanted: v1::SearchRequest,
+    mut wanted: v1::SearchEntitiesRequest,
     limit: usize,
 ) -> Result<SearchView, Failure> {
     let mut results = Vec::new();
     loop {
-        let missing = u32::try_from(limit - results.len()).unwrap_or(PAGE_SIZE);
+        let missing = i32::try_from(limit - results.len()).unwrap_or(PAGE_SIZE);
         wanted.page_size = missing.clamp(1, PAGE_SIZE);
-        let page = client.answer(client.discovery().search(request(wanted.clone()))).await?;
-        let v1::SearchResponse { results: page_results, .. } = &page;
+        let page =
+            client.answer(client.discovery().search_entities(request(wanted.clone()))).await?;
+        let v1::SearchEntitiesResponse { results: page_results, .. } = &page;
         results.extend(page_results.iter().cloned().map(ResultView::from));
         if page.next_page_token.is_empty() || results.len() >= limit {
             results.truncate(limit);
-            let v1::SearchResponse { revision, total, total_is_at_least, .. } = page;
-            return Ok(SearchView { revision, total, total_is_at_least, results });
+            let v1::SearchEntitiesResponse {
+                revision,
+                total_count,
+                total_count_is_lower_bound,
+                ..
+            } = page;
+            return Ok(SearchView {
+                revision,
+                total: total_count,
+                total_is_at_least: total_count_is_lower_bound,
+                results,
+            });
         }
         wanted.page_token = page.next_page_token;
     }
@@ -145,9 +172,20 @@ fn describe(entity: &v1::Entity) -> String {
     description.unwrap_or_default()
 }
 
-impl From<v1::Highlight> for HighlightView {
-    fn from(highlight: v1::Highlight) -> Self {
-        let v1::Highlight { field, text, ranges } = highlight;
+impl From<v1::SearchHighlight> for HighlightView {
+    fn from(highlight: v1::SearchHighlight) -> Self {
+        let v1::SearchHighlight { field, text, ranges } = highlight;
+        let field = match v1::SearchField::try_from(field) {
+            Ok(v1::SearchField::Name) => "name",
+            Ok(v1::SearchField::Title) => "title",
+            Ok(v1::SearchField::Tag) => "tag",
+            Ok(v1::SearchField::Skill) => "skill",
+            Ok(v1::SearchField::Description) => "description",
+            Ok(v1::SearchField::Property) => "property",
+            Ok(v1::SearchField::Detail) => "detail",
+            Ok(v1::SearchField::Related) => "related",
+            Ok(v1::SearchField::Unspecified) | Err(_) => "unknown",
+        };
         let ranges = ranges.into_iter().map(|range| (range.start, range.end)).collect();
         Self { field, text, ranges }
     }
@@ -178,9 +216,9 @@ impl ResultView {
         let elsewhere: Vec<_> = self
             .highlights
             .iter()
-            .filter(|highlight| !shown.contains(&&*highlight.field))
+            .filter(|highlight| !shown.contains(&highlight.field))
             .map(|highlight| {
-                let field = style.paint(Paint::Dim, format!("{}:", printable(&highlight.field)));
+                let field = style.paint(Paint::Dim, format!("{}:", highlight.field));
                 format!("{field} {}", highlight.painted(style))
             })
             .collect();
@@ -229,7 +267,7 @@ mod tests {
     #[test]
     fn matches_are_painted_and_invalid_ranges_ignored() {
         let paint = |text: &str, ranges: &[(u32, u32)]| {
-            let (field, text) = ("name".to_owned(), text.to_owned());
+            let (field, text) = ("name", text.to_owned());
             HighlightView { field, text, ranges: ranges.to_vec() }.painted(Style::Colored)
         };
         assert_eq!(paint("a größe b", &[(2, 9)]), "a \x1b[1;36mgröße\x1b[0m b");

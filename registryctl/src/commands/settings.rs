@@ -12,6 +12,7 @@ use crate::{
     client::{PAGE_SIZE, request},
     failure::Failure,
     screen::TextTable,
+    view::mode_text,
 };
 
 pub(super) async fn archive(
@@ -70,10 +71,12 @@ pub(super) async fn list(session: &Session, args: &SettingsArgs) -> Result<(), F
     let (mut settings, mut page_token) = (Vec::new(), String::new());
     loop {
         let at = args.as_of.message();
-        let wanted = v1::ListSettingsRequest { page_size: PAGE_SIZE, page_token, at };
+        let wanted =
+            v1::ListSettingsRequest { page_size: PAGE_SIZE, page_token, at, min_revision: 0 };
         let page = client.answer(client.registry().list_settings(request(wanted))).await?;
         settings.extend(page.settings.into_iter().map(|state| {
-            let v1::SettingState { on, archived, owner, compatibility, revision } = state;
+            let v1::SettingState { target: on, archived, owner, compatibility, revision } = state;
+            let compatibility = mode_text(compatibility);
             SettingView { on, archived, owner, compatibility, revision }
         }));
         page_token = page.next_page_token;

@@ -41,9 +41,9 @@ async fn create(session: &Session, args: CreateTokenArgs) -> Result<(), Failure>
     let wanted = v1::CreateTokenRequest {
         name,
         team,
-        roles: roles.into_iter().map(|role| v1::Role::from(role).into()).collect(),
+        roles: roles.into_iter().map(|role| v1::AccessRole::from(role).into()).collect(),
         scopes,
-        expires_at: expires_at.map(convert::timestamp),
+        expire_time: expires_at.map(convert::timestamp),
     };
     let client = session.connect().await?;
     let created = client.answer(client.access().create_token(request(wanted))).await?;
@@ -96,8 +96,11 @@ async fn list(session: &Session, include_ended: bool) -> Result<(), Failure> {
 
 /// Reads all pages.
 async fn all(client: &Client, include_ended: bool) -> Result<Vec<TokenView>, Failure> {
-    let mut wanted =
-        v1::ListTokensRequest { include_ended, page_size: PAGE_SIZE, ..Default::default() };
+    let mut wanted = v1::ListTokensRequest {
+        include_inactive: include_ended,
+        page_size: PAGE_SIZE,
+        ..Default::default()
+    };
     let mut tokens = Vec::new();
     loop {
         let page = client.answer(client.access().list_tokens(request(wanted.clone()))).await?;
@@ -128,7 +131,8 @@ async fn revoke(
 pub(super) async fn who_am_i(session: &Session) -> Result<(), Failure> {
     let client = session.connect().await?;
     let who = client.answer(client.access().who_am_i(request(v1::WhoAmIRequest {}))).await?;
-    let v1::WhoAmIResponse { name, team, roles: numbers, scopes, method, address } = who;
+    let v1::WhoAmIResponse { name, team, roles: numbers, scopes, authentication, address } = who;
+    let method = convert::authentication_text(&authentication.unwrap_or_default());
     let roles = roles(&numbers);
     if session.screen.format == Format::Json {
         return session.screen.json(&json!({

@@ -46,14 +46,14 @@ pub(super) async fn run(session: &Session, args: &TreeArgs) -> Result<(), Failur
 
 async fn fetch(client: &Client, key: &Key, args: &TreeArgs) -> Result<(Graph, u64), Failure> {
     let TreeArgs { dependents, depth, limit, as_of, .. } = args;
-    let (keys, depth, limit) = (vec![key.into()], *depth, *limit);
+    let (keys, max_depth, max_nodes) = (vec![key.into()], *depth, *limit);
     let at = as_of.message();
     let answer = if *dependents {
-        let wanted = v1::GetDependentsRequest { keys, depth, limit, at };
+        let wanted = v1::GetDependentsRequest { keys, max_depth, max_nodes, at, min_revision: 0 };
         let answer = client.answer(client.graph().get_dependents(request(wanted))).await;
         answer.map(|answer| (answer.graph, answer.revision))
     } else {
-        let wanted = v1::GetDependenciesRequest { keys, depth, limit, at };
+        let wanted = v1::GetDependenciesRequest { keys, max_depth, max_nodes, at, min_revision: 0 };
         let answer = client.answer(client.graph().get_dependencies(request(wanted))).await;
         answer.map(|answer| (answer.graph, answer.revision))
     };

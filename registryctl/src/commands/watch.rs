@@ -80,8 +80,8 @@ impl Watch<'_> {
                     self.catch_up(client, position).await?;
                 }
                 Message::Delta(delta) => self.delta(delta)?,
-                Message::Progress(v1::Progress { .. }) => continue,
-                Message::Step(_) | Message::Welcome(_) => {
+                Message::Heartbeat(_) => continue,
+                Message::ScopeDelta(_) | Message::ServerHello(_) => {
                     return Err(Failure::invalid_response("the stream has a message for gateways"));
                 }
             }
@@ -118,7 +118,7 @@ impl Watch<'_> {
             return Ok(());
         }
         self.printed = revision;
-        self.print(&CommitView::from(v1::Commit::from(&sealed)))
+        self.print(&CommitView::from(v1::RegistryCommit::from(&sealed)))
     }
 
     fn print(&self, commit: &CommitView) -> Result<(), Failure> {

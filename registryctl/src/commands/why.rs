@@ -24,13 +24,14 @@ struct WhyView<'a> {
 pub(super) async fn run(session: &Session, args: &PathsArgs) -> Result<(), Failure> {
     let PathsArgs { from, to, limit, as_of } = args;
     let client = session.connect().await?;
-    let wanted = v1::WhyRequest {
+    let wanted = v1::ExplainDependencyRequest {
         from: Some(from.into()),
         to: Some(to.into()),
-        limit: *limit,
+        max_paths: *limit,
         at: as_of.message(),
+        min_revision: 0,
     };
-    let answer = match client.answer(client.graph().why(request(wanted))).await {
+    let answer = match client.answer(client.graph().explain_dependency(request(wanted))).await {
         Ok(answer) => answer,
         Err(failure) => {
             // The message names one of the two keys.
@@ -39,7 +40,7 @@ pub(super) async fn run(session: &Session, args: &PathsArgs) -> Result<(), Failu
             return Err(missing::explain(&client, failure, key.kind, &key.name, version).await);
         }
     };
-    let v1::WhyResponse { paths, total, truncated, revision } = answer;
+    let v1::ExplainDependencyResponse { paths, total_count: total, truncated, revision } = answer;
     let nodes = |path: v1::GraphPath| path.nodes.into_iter().map(Node::from).collect();
     let paths: Vec<Vec<Node>> = paths.into_iter().map(nodes).collect();
     let screen = session.screen;

@@ -1,6 +1,9 @@
 //! Commits, their changes and the history of entities in the output of commands.
 
-use registry_proto::v1;
+use registry_proto::{
+    convert::authentication_text,
+    v1::{self, entity_event::Event},
+};
 use serde::Serialize;
 
 use super::{KeyView, SettingView, key_text, parts, time_text};
@@ -50,28 +53,31 @@ pub(crate) struct ChangeView {
     pub(crate) owner: Option<String>,
 }
 
-impl From<v1::Commit> for CommitView {
-    fn from(commit: v1::Commit) -> Self {
-        let v1::Commit {
+impl From<v1::RegistryCommit> for CommitView {
+    fn from(commit: v1::RegistryCommit) -> Self {
+        let v1::RegistryCommit {
             revision,
             author,
-            committed_at,
+            commit_time,
             message,
             request_id,
             changes,
+            settings,
             chain,
             canonical: _, // not requested
             origin,
-            settings,
         } = commit;
-        let origin =
-            origin.map(|v1::Origin { method, team, address }| OriginView { method, team, address });
+        let origin = origin.map(|origin| {
+            let v1::CommitOrigin { authentication, team, address } = origin;
+            let method = authentication_text(&authentication.unwrap_or_default());
+            OriginView { method, team, address }
+        });
         Self {
             revision,
             author,
-            committed_at: time_text(committed_at),
+            committed_at: time_text(commit_time),
             message,
-            request_id,
+            request_id: Some(request_id).filter(|id| !id.is_empty()),
             chain,
             changes: changes.into_iter().map(ChangeView::from).collect(),
             settings: settings.into_iter().map(SettingView::from).collect(),
@@ -88,13 +94,25 @@ impl From<v1::CommittedChange> for ChangeView {
             digest,
             message,
             replacement,
-            sunset,
-            forced,
+            sunset_date: sunset,
+            force_reason: forced,
             owner,
         } = change;
+        let action = action_text(action).to_owned();
         let key = key.unwrap_or_default().into();
         let replacement = replacement.map(key_text);
         Self { action, key, digest, reason: message, replacement, sunset, forced, owner }
+    }
+}
+
+fn action_text(number: i32) -> &'static str {
+    match v1::ChangeAction::try_from(number) {
+        Ok(v1::ChangeAction::Unchanged) => "unchanged",
+        Ok(v1::ChangeAction::Register) => "register",
+        Ok(v1::ChangeAction::Deprecate) => "deprecate",
+        Ok(v1::ChangeAction::Retire) => "retire",
+        Ok(v1::ChangeAction::Restore) => "restore",
+        Ok(v1::ChangeAction::Unspecified) | Err(_) => "unknown",
     }
 }
 
@@ -169,9 +187,13 @@ pub(crate) struct EventView {
 
 impl From<v1::EntityEvent> for EventView {
     fn from(event: v1::EntityEvent) -> Self {
-        let v1::EntityEvent { change, revision, author, committed_at, message, setting } = event;
-        let (change, setting) = (change.map(Into::into), setting.map(Into::into));
-        Self { revision, committed_at: time_text(committed_at), author, message, change, setting }
+        let v1::EntityEvent { event, revision, author, commit_time, message } = event;
+        let (change, setting) = match event {
+            Some(Event::Change(change)) => (Some(change.into()), None),
+            Some(Event::Setting(setting)) => (None, Some(setting.into())),
+            None => (None, None),
+        };
+        Self { revision, committed_at: time_text(commit_time), author, message, change, setting }
     }
 }
 
@@ -182,13 +204,13 @@ mod tests {
     #[test]
     fn commit_reasons_are_distinct_and_limited() {
         let change = |reason: &str, sunset: Option<&str>| v1::CommittedChange {
-            action: "deprecate".to_owned(),
+            action: v1::ChangeAction::Deprecate.into(),
             message: Some(reason.to_owned()),
-            sunset: sunset.map(str::to_owned),
+            sunset_date: sunset.map(str::to_owned),
             ..Default::default()
         };
         let reasons = |message: &str, changes: Vec<_>| {
-            CommitView::from(v1::Commit {
+            CommitView::from(v1::RegistryCommit {
                 message: message.to_owned(),
                 changes,
                 ..Default::default()

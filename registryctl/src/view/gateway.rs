@@ -2,7 +2,7 @@
 
 use std::{fmt, time::Duration};
 
-use registry_proto::v1;
+use registry_proto::{convert::read_duration, v1};
 use serde::Serialize;
 
 use super::time_text;
@@ -69,18 +69,18 @@ impl From<v1::GatewayStatus> for GatewayView {
             gateway,
             gateway_version,
             address,
-            connected_at,
+            connect_time,
             sent_revision,
             applied_revision,
             persisted_revision,
-            lag,
+            lag_revisions,
             last_nack,
             principal,
             state: _,
-            last_seen_at,
+            last_seen_time,
             server,
             scope,
-            lag_seconds,
+            lag_duration,
             cache_state: _,
             cache_problem,
         } = status;
@@ -92,13 +92,13 @@ impl From<v1::GatewayStatus> for GatewayView {
             scope,
             server,
             state,
-            connected_at: time_text(connected_at),
-            last_seen_at: time_text(last_seen_at),
+            connected_at: time_text(connect_time),
+            last_seen_at: time_text(last_seen_time),
             sent_revision,
             applied_revision,
             persisted_revision,
-            lag,
-            lag_seconds,
+            lag: lag_revisions,
+            lag_seconds: lag_duration.map(|lag| read_duration(lag).as_secs_f64()),
             cache_state,
             cache_problem,
             rejection: last_nack.map(RejectionView::from),
@@ -108,7 +108,7 @@ impl From<v1::GatewayStatus> for GatewayView {
 
 /// An older registry lists connected gateways only, without their state.
 fn state(status: &v1::GatewayStatus) -> &'static str {
-    if status.state() == v1::GatewayState::Gone { "gone" } else { "connected" }
+    if status.state() == v1::GatewayState::Disconnected { "gone" } else { "connected" }
 }
 
 fn cache_state(status: &v1::GatewayStatus) -> &'static str {

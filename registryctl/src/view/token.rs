@@ -1,6 +1,6 @@
 //! Tokens, roles and the access log in the output of commands.
 
-use registry_proto::v1;
+use registry_proto::{convert::authentication_text, v1};
 use serde::Serialize;
 
 use super::time_text as time;
@@ -22,20 +22,20 @@ pub(crate) struct TokenView {
     pub(crate) last_used_at: Option<String>,
 }
 
-impl From<v1::Token> for TokenView {
-    fn from(token: v1::Token) -> Self {
-        let v1::Token {
+impl From<v1::ApiToken> for TokenView {
+    fn from(token: v1::ApiToken) -> Self {
+        let v1::ApiToken {
             id,
             name,
             team,
             roles: numbers,
             scopes,
-            created_at,
-            created_by,
-            expires_at,
-            revoked_at,
-            revoked_by,
-            last_used_at,
+            create_time,
+            creator,
+            expire_time,
+            revoke_time,
+            revoker,
+            last_use_time,
         } = token;
         Self {
             id,
@@ -43,12 +43,12 @@ impl From<v1::Token> for TokenView {
             team,
             roles: roles(&numbers),
             scopes,
-            created_at: time(created_at),
-            created_by,
-            expires_at: time(expires_at),
-            revoked_at: time(revoked_at),
-            revoked_by: Some(revoked_by).filter(|by| !by.is_empty()),
-            last_used_at: time(last_used_at),
+            created_at: time(create_time),
+            created_by: creator,
+            expires_at: time(expire_time),
+            revoked_at: time(revoke_time),
+            revoked_by: Some(revoker).filter(|by| !by.is_empty()),
+            last_used_at: time(last_use_time),
         }
     }
 }
@@ -61,27 +61,43 @@ pub(crate) struct AccessEventView {
     pub(crate) principal: String,
     pub(crate) method: String,
     pub(crate) address: String,
-    pub(crate) event: String,
+    pub(crate) event: &'static str,
     pub(crate) subject: String,
     pub(crate) detail: String,
 }
 
 impl From<v1::AccessEvent> for AccessEventView {
     fn from(event: v1::AccessEvent) -> Self {
-        let v1::AccessEvent { number, at, principal, method, address, event, subject, detail } =
-            event;
-        Self { number, at: time(at), principal, method, address, event, subject, detail }
+        let v1::AccessEvent {
+            number,
+            event_time,
+            principal,
+            authentication,
+            address,
+            r#type: kind,
+            subject,
+            detail,
+        } = event;
+        let event = match v1::AccessEventType::try_from(kind) {
+            Ok(v1::AccessEventType::TokenCreated) => "token-created",
+            Ok(v1::AccessEventType::TokenRevoked) => "token-revoked",
+            Ok(v1::AccessEventType::Committed) => "committed",
+            Ok(v1::AccessEventType::Unspecified) | Err(_) => "unknown",
+        };
+        let method = authentication_text(&authentication.unwrap_or_default());
+        let at = time(event_time);
+        Self { number, at, principal, method, address, event, subject, detail }
     }
 }
 
 pub(crate) fn roles(numbers: &[i32]) -> Vec<&'static str> {
-    let name = |number: &i32| match v1::Role::try_from(*number) {
-        Ok(v1::Role::Reader) => "reader",
-        Ok(v1::Role::Publisher) => "publisher",
-        Ok(v1::Role::Auditor) => "auditor",
-        Ok(v1::Role::Gateway) => "gateway",
-        Ok(v1::Role::Admin) => "admin",
-        Ok(v1::Role::Unspecified) | Err(_) => "unknown",
+    let name = |number: &i32| match v1::AccessRole::try_from(*number) {
+        Ok(v1::AccessRole::Reader) => "reader",
+        Ok(v1::AccessRole::Publisher) => "publisher",
+        Ok(v1::AccessRole::Auditor) => "auditor",
+        Ok(v1::AccessRole::Gateway) => "gateway",
+        Ok(v1::AccessRole::Admin) => "admin",
+        Ok(v1::AccessRole::Unspecified) | Err(_) => "unknown",
     };
     numbers.iter().map(name).collect()
 }

@@ -13,7 +13,10 @@ use std::{
 use acceptance::access::Guarded;
 use jsonwebtoken::{Algorithm, EncodingKey, Header, encode, get_current_timestamp, jwk::JwkSet};
 use rcgen::{KeyPair, PKCS_ECDSA_P256_SHA256, PKCS_ED25519, PublicKeyData as _};
-use registry_proto::v1::{self, access_service_client::AccessServiceClient};
+use registry_proto::{
+    convert::authentication_text,
+    v1::{self, access_service_client::AccessServiceClient},
+};
 use serde_json::{Value, json};
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},
@@ -135,8 +138,9 @@ async fn valid_token_has_principal_of_its_claims() {
     let provider = Provider::start();
     let token = Provider::sign(&provider.curve, "k1", &Provider::claims());
     let who = provider.who(&token).await.expect("let in");
-    assert_eq!((&*who.name, &*who.team, &*who.method), ("ann", "docs", "oidc https://id.example"));
-    assert_eq!(who.roles, [i32::from(v1::Role::Publisher)], "only the rules give roles");
+    let method = authentication_text(&who.authentication.expect("authenticated"));
+    assert_eq!((&*who.name, &*who.team, &*method), ("ann", "docs", "oidc https://id.example"));
+    assert_eq!(who.roles, [i32::from(v1::AccessRole::Publisher)], "only the rules give roles");
     assert!(provider.who(&provider.guarded.admin).await.is_ok(), "API tokens go on");
 }
 

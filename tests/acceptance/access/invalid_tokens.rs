@@ -12,7 +12,7 @@ use tonic_types::StatusExt as _;
 
 async fn list(guarded: &Guarded, token: &str) -> Result<(), Status> {
     let mut client = RegistryServiceClient::new(guarded.channel(token).await);
-    client.list(v1::ListRequest::default()).await.map(drop)
+    client.list_entities(v1::ListEntitiesRequest::default()).await.map(drop)
 }
 
 async fn assert_invalid(guarded: &Guarded, token: &str) -> String {
@@ -112,15 +112,15 @@ async fn failed_authentications_are_rate_limited_per_address() {
 async fn revoked_and_expired_tokens_are_rejected() {
     let guarded = Guarded::start(&[]);
     let mut access = AccessServiceClient::new(guarded.channel(&guarded.admin).await);
-    let create = |expires_at| v1::CreateTokenRequest {
+    let create = |expire_time| v1::CreateTokenRequest {
         name: "ci".to_owned(),
-        roles: vec![v1::Role::Reader.into()],
-        expires_at,
+        roles: vec![v1::AccessRole::Reader.into()],
+        expire_time,
         ..Default::default()
     };
     let made = access.create_token(create(None)).await.expect("made").into_inner();
     assert!(list(&guarded, &made.secret).await.is_ok());
-    let v1::Token { id, created_at, .. } = made.token.expect("a token");
+    let v1::ApiToken { id, create_time, .. } = made.token.expect("a token");
     access.revoke_token(v1::RevokeTokenRequest { id: id.clone() }).await.expect("revoked");
     assert_invalid(&guarded, &made.secret).await;
     let again = access.revoke_token(v1::RevokeTokenRequest { id }).await.expect_err("it has ended");
@@ -129,7 +129,7 @@ async fn revoked_and_expired_tokens_are_rejected() {
     let past = access.create_token(create(Some(prost_types::Timestamp::default()))).await;
     assert_eq!(past.expect_err("the past").code(), Code::InvalidArgument);
 
-    let mut soon = created_at.expect("a time");
+    let mut soon = create_time.expect("a time");
     soon.seconds += 3;
     let made = access.create_token(create(Some(soon))).await.expect("made").into_inner();
     assert!(list(&guarded, &made.secret).await.is_ok());
@@ -168,7 +168,7 @@ async fn no_secret_is_ever_logged() {
     let mut access = AccessServiceClient::new(guarded.channel(&guarded.admin).await);
     let wanted = v1::CreateTokenRequest {
         name: "ci".to_owned(),
-        roles: vec![v1::Role::Reader.into()],
+        roles: vec![v1::AccessRole::Reader.into()],
         ..Default::default()
     };
     let made = access.create_token(wanted).await.expect("made").into_inner();

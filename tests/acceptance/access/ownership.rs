@@ -14,31 +14,40 @@ use tonic::{Code, Status, service::interceptor::InterceptedService};
 
 type Client = RegistryServiceClient<Authorized>;
 
-fn register(name: &str, version: &str) -> v1::ApplyRequest {
+fn register(name: &str, version: &str) -> v1::ApplyChangesRequest {
     let server =
         v1::Server { name: name.to_owned(), version: version.to_owned(), ..Default::default() };
     let entity = v1::Entity { kind: Some(v1::entity::Kind::Server(server)) };
-    let change = v1::Change { change: Some(v1::change::Change::Register(entity)) };
-    v1::ApplyRequest { changes: vec![change], ..Default::default() }
+    let change = v1::EntityChange {
+        change: Some(v1::entity_change::Change::Register(entity)),
+        if_digest: None,
+    };
+    v1::ApplyChangesRequest { changes: vec![change], ..Default::default() }
 }
 
-fn deprecate(name: &str) -> v1::ApplyRequest {
-    let kind = v1::Kind::Server.into();
+fn deprecate(name: &str) -> v1::ApplyChangesRequest {
+    let kind = v1::EntityKind::Server.into();
     let key = v1::EntityKey { kind, name: name.to_owned(), version: "1.0.0".to_owned() };
     let state = v1::LifecycleState::Deprecated.into();
     let change = v1::SetLifecycle { key: Some(key), state, ..Default::default() };
-    let change = v1::Change { change: Some(v1::change::Change::SetLifecycle(change)) };
-    v1::ApplyRequest { changes: vec![change], ..Default::default() }
+    let change = v1::EntityChange {
+        change: Some(v1::entity_change::Change::SetLifecycle(change)),
+        if_digest: None,
+    };
+    v1::ApplyChangesRequest { changes: vec![change], ..Default::default() }
 }
 
-fn transfer(on: &str, owner: &str) -> v1::ApplyRequest {
+fn transfer(on: &str, owner: &str) -> v1::ApplyChangesRequest {
     let setting = v1::setting_change::Setting::Owner(owner.to_owned());
-    let change = v1::SettingChange { on: on.to_owned(), setting: Some(setting) };
-    v1::ApplyRequest { settings: vec![change], ..Default::default() }
+    let change = v1::SettingChange { target: on.to_owned(), setting: Some(setting) };
+    v1::ApplyChangesRequest { settings: vec![change], ..Default::default() }
 }
 
-async fn apply(client: &Client, request: v1::ApplyRequest) -> Result<v1::ApplyResponse, Status> {
-    client.clone().apply(request).await.map(tonic::Response::into_inner)
+async fn apply(
+    client: &Client,
+    request: v1::ApplyChangesRequest,
+) -> Result<v1::ApplyChangesResponse, Status> {
+    client.clone().apply_changes(request).await.map(tonic::Response::into_inner)
 }
 
 /// The codes and messages of a rejection.
@@ -51,8 +60,9 @@ fn findings(status: &Status) -> Vec<(String, String)> {
     failure.diagnostics.into_iter().map(|found| (found.code, found.message)).collect()
 }
 
-async fn refused(client: &Client, request: v1::ApplyRequest) -> (String, String) {
-    let rehearsed = apply(client, v1::ApplyRequest { dry_run: true, ..request.clone() }).await;
+async fn refused(client: &Client, request: v1::ApplyChangesRequest) -> (String, String) {
+    let rehearsed =
+        apply(client, v1::ApplyChangesRequest { validate_only: true, ..request.clone() }).await;
     let shown = rehearsed.expect("a dry run answers").diagnostics;
     let status = apply(client, request).await.expect_err("it is another's");
     let found = findings(&status).remove(0);
@@ -73,7 +83,7 @@ async fn ownership_is_enforced(guarded: &Guarded) {
         register("fetch", "1.1.0"),
         deprecate("fetch"),
         transfer("server/fetch", "search"),
-        v1::ApplyRequest { changes: vec![], ..transfer("search/*", "search") },
+        v1::ApplyChangesRequest { changes: vec![], ..transfer("search/*", "search") },
     ] {
         let (code, message) = refused(&search, request).await;
         assert_eq!(code, "not-owner", "{message}");
@@ -98,9 +108,10 @@ async fn ownership_is_enforced(guarded: &Guarded) {
     let commit = commit.expect("a commit");
     let origin = commit.origin.expect("an origin");
     assert_eq!((&*commit.author, origin.team()), ("ci-docs", "docs"));
-    assert_eq!((&origin.method[..6], &origin.address), ("token ", &None));
-    let list = v1::ListRequest { owner: "search".to_owned(), ..Default::default() };
-    let listed = admin.clone().list(list).await.expect("a list").into_inner().records;
+    let method = origin.authentication.expect("authenticated").method();
+    assert_eq!((method, &origin.address), (v1::AuthenticationMethod::Token, &None));
+    let list = v1::ListEntitiesRequest { owner: "search".to_owned(), ..Default::default() };
+    let listed = admin.clone().list_entities(list).await.expect("a list").into_inner().records;
     assert_eq!(listed.len(), 3, "all versions of fetch are theirs: {listed:?}");
 }
 
@@ -179,14 +190,19 @@ async fn open_server_enforces_no_ownership() {
     let mut client = registry.client().await;
     for author in ["ann", "bob"] {
         let version = if author == "ann" { "1.0.0" } else { "1.1.0" };
-        let request = v1::ApplyRequest { author: author.to_owned(), ..register("s", version) };
-        client.apply(request).await.expect("all callers are equal");
+        let request =
+            v1::ApplyChangesRequest { author: author.to_owned(), ..register("s", version) };
+        client.apply_changes(request).await.expect("all callers are equal");
     }
-    let listed = client.list(v1::ListRequest::default()).await.expect("a list").into_inner();
+    let listed = client
+        .list_entities(v1::ListEntitiesRequest::default())
+        .await
+        .expect("a list")
+        .into_inner();
     assert_eq!(listed.records[0].owner, "ann");
     let author = "a\u{202e}nn".to_owned();
-    let unseen = v1::ApplyRequest { author, ..register("free", "1.0.0") };
-    assert!(client.apply(unseen).await.unwrap_err().message().contains("cannot be seen"));
+    let unseen = v1::ApplyChangesRequest { author, ..register("free", "1.0.0") };
+    assert!(client.apply_changes(unseen).await.unwrap_err().message().contains("cannot be seen"));
 }
 
 /// Two teams register the same new names at the same time through two servers. Each name gets one
@@ -235,14 +251,20 @@ async fn token_revoked_at_one_server_is_rejected_everywhere() {
         RegistryServiceClient::new(channel)
     };
     let mut there = client(&right).await;
-    there.list(v1::ListRequest::default()).await.expect("it is known there at once");
+    there
+        .list_entities(v1::ListEntitiesRequest::default())
+        .await
+        .expect("it is known there at once");
     let began = std::time::Instant::now();
     let revoke = ["token", "revoke", "--yes", &token[4..16], "--token", &left.admin];
     assert!(left.registry.ctl(&revoke).success());
     let mut here = client(&left.registry).await;
-    assert!(here.list(v1::ListRequest::default()).await.is_err(), "at once where it was said");
+    assert!(
+        here.list_entities(v1::ListEntitiesRequest::default()).await.is_err(),
+        "at once where it was said"
+    );
     acceptance::eventually("the other refuses it", || async {
-        there.clone().list(v1::ListRequest::default()).await.is_err()
+        there.clone().list_entities(v1::ListEntitiesRequest::default()).await.is_err()
     })
     .await;
     assert!(began.elapsed().as_secs() < 5, "within seconds");

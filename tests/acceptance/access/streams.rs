@@ -16,7 +16,7 @@ use tonic_types::StatusExt as _;
 
 /// Opens a stream and reads its first message.
 pub(super) async fn open(guarded: &Guarded, token: &str) -> Streaming<v1::SyncResponse> {
-    let hello = v1::Hello { gateway: "g".to_owned(), ..Default::default() };
+    let hello = v1::ClientHello { gateway: "g".to_owned(), ..Default::default() };
     let hello = v1::SyncRequest { message: Some(sync_request::Message::Hello(hello)) };
     let mut client = SyncServiceClient::new(guarded.channel(token).await);
     let mut stream = client.sync(tokio_stream::iter([hello])).await.expect("let in").into_inner();
@@ -83,8 +83,8 @@ async fn stream_ends_when_its_token_expires() {
         prost_types::Timestamp { seconds: i64::try_from(now).expect("a time") + 3, nanos: 0 };
     let wanted = v1::CreateTokenRequest {
         name: "g".to_owned(),
-        roles: vec![v1::Role::Gateway.into()],
-        expires_at: Some(soon),
+        roles: vec![v1::AccessRole::Gateway.into()],
+        expire_time: Some(soon),
         ..Default::default()
     };
     let made = access.create_token(wanted).await.expect("made").into_inner();

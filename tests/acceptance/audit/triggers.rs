@@ -11,7 +11,7 @@ use super::{filled, findings};
 
 /// SQL that retires a tool in a fourth commit, in the form that a server would write.
 async fn forgery(registry: &Registry, database: &Database, committed_at: Timestamp) -> String {
-    let last = v1::GetCommitRequest { revision: 3, include_canonical: false };
+    let last = v1::GetCommitRequest { revision: 3, ..Default::default() };
     let last = registry.history().await.get_commit(last).await.expect("a commit").into_inner();
     let chain = Digest::parse(&last.commit.expect("a commit").chain).expect("a digest");
     let key = Key::parse(Kind::Tool, "get_user", "1.0.0").expect("a key");

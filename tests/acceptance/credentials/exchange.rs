@@ -126,7 +126,10 @@ async fn caller_without_exchangeable_token_is_rejected() {
     assert!(refused.is_tool_error() && refused.text().contains("invalid_grant"), "{refused:?}");
     let echo = issuer.token_with("sub", json!("echo"));
     let echoed = fetch(&with_token(&gateway, &echo)).await;
-    assert!(echoed.is_tool_error() && echoed.text().contains("The call was not made"), "{echoed:?}");
+    assert!(
+        echoed.is_tool_error() && echoed.text().contains("The call was not made"),
+        "{echoed:?}"
+    );
     assert!(upstream.received_of("tools/call").is_empty());
     upstream.assert_never_saw(&[&echo]);
     let log = gateway.process.stderr();

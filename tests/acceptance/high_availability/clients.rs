@@ -16,12 +16,12 @@ async fn retry_at_another_server_returns_first_outcome() {
     let proxy = FaultProxy::start(&servers[0].address).await;
     let url = format!("http://{}", proxy.address());
     let mut client = RegistryServiceClient::connect(url).await.expect("connected");
-    client.apply(pair("Before", 0)).await.expect("accepted");
+    client.apply_changes(pair("Before", 0)).await.expect("accepted");
     proxy.swallow_answers();
-    let lost = timeout(Duration::from_secs(2), client.apply(pair("Lost", 0))).await;
+    let lost = timeout(Duration::from_secs(2), client.apply_changes(pair("Lost", 0))).await;
     assert!(lost.is_err(), "no answer: {lost:?}");
     assert_eq!(servers[0].revision().await, 2, "it is committed");
-    let again = servers[1].client().await.apply(pair("Lost", 0)).await.expect("known");
+    let again = servers[1].client().await.apply_changes(pair("Lost", 0)).await.expect("known");
     let again = again.into_inner();
     assert_eq!((again.revision, again.committed), (2, true), "{again:?}");
     assert_eq!(servers[1].revision().await, 2, "once");
@@ -83,7 +83,7 @@ async fn rollout_wait_continues_at_next_server() {
     tokio::time::sleep(Duration::from_secs(1)).await;
     assert!(!waiting.is_finished(), "no gateway has it yet");
     servers[0].process.kill_9();
-    servers[1].client().await.apply(pair("Second", 0)).await.expect("accepted");
+    servers[1].client().await.apply_changes(pair("Second", 0)).await.expect("accepted");
     let waited = waiting.await.expect("it ends");
     assert!(waited.success(), "{waited:?}");
 }

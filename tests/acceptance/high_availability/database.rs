@@ -27,10 +27,11 @@ async fn serves_without_its_database(registry: &Registry) {
     let (_, ready) = readiness(&registry.admin_address()).await;
     assert!(ready["problem"].as_str().is_some_and(|why| why.contains("unavailable")), "{ready}");
     assert_eq!(metric(&registry.admin_address(), WRITABLE).await, Some(0.0));
-    let listed = registry.client().await.list(v1::ListRequest::default()).await;
+    let listed = registry.client().await.list_entities(v1::ListEntitiesRequest::default()).await;
     assert!(listed.is_ok(), "reads go on: {listed:?}");
     registry.run(&["sbom", "export", "--all"]);
-    let refused = registry.client().await.apply(pair("Refused", 0)).await.expect_err("no database");
+    let refused =
+        registry.client().await.apply_changes(pair("Refused", 0)).await.expect_err("no database");
     assert_eq!(refused.code(), tonic::Code::Unavailable, "{refused}");
     // A new follower is served from memory.
     gateway_of(&[registry]).ready().await;

@@ -71,12 +71,12 @@ async fn failover_with_lost_commits_is_rejected() {
     let standby = primary.standby(Replication::Asynchronous).await;
     let server = Registry::start_on(&both(&primary, &standby, "lossy"));
     let mut client = server.client().await;
-    client.apply(pair("Kept", 0)).await.expect("accepted");
+    client.apply_changes(pair("Kept", 0)).await.expect("accepted");
     let gateway = gateway_of(&[&server]);
     at(&gateway, 1).await;
     standby_has(&primary).await;
     standby.stop_following(&primary).await;
-    client.apply(pair("Lost", 0)).await.expect("accepted");
+    client.apply_changes(pair("Lost", 0)).await.expect("accepted");
     at(&gateway, 2).await;
     primary.kill_9().await;
     standby.promote().await;
@@ -90,7 +90,7 @@ async fn failover_with_lost_commits_is_rejected() {
             && told.contains("commits were lost")
     })
     .await;
-    let refused = client.apply(pair("More", 0)).await.expect_err("no fork");
+    let refused = client.apply_changes(pair("More", 0)).await.expect_err("no fork");
     assert_eq!(refused.code(), tonic::Code::DataLoss, "{refused}");
     assert_eq!(server.revision().await, 2, "it serves its own state");
     assert_eq!(gateway_revision(&gateway).await, Some(2), "and so does the gateway");
@@ -98,10 +98,10 @@ async fn failover_with_lost_commits_is_rejected() {
     // Another server knows only the remaining commits and continues. The gateway does not follow
     // it.
     let other = Registry::start_on(&both(&primary, &standby, "lossy"));
-    other.client().await.apply(pair("Other", 0)).await.expect("accepted");
-    other.client().await.apply(pair("Other", 1)).await.expect("accepted");
+    other.client().await.apply_changes(pair("Other", 0)).await.expect("accepted");
+    other.client().await.apply_changes(pair("Other", 1)).await.expect("accepted");
     sleep(Duration::from_secs(4)).await;
-    let refused = client.apply(pair("More", 0)).await.expect_err("still no fork");
+    let refused = client.apply_changes(pair("More", 0)).await.expect_err("still no fork");
     assert_eq!(refused.code(), tonic::Code::DataLoss, "{refused}");
     assert_eq!(gateway_revision(&gateway).await, Some(2));
 }
@@ -116,10 +116,10 @@ async fn lagging_standby_behind_proxy_is_detected() {
     let moved = format!("postgres://postgres@{}/moved", proxy.address());
     let server = Registry::start_with(&moved, &["--poll-interval", "8s"]);
     let mut client = server.client().await;
-    client.apply(pair("Kept", 0)).await.expect("accepted");
+    client.apply_changes(pair("Kept", 0)).await.expect("accepted");
     standby_has(&primary).await;
     standby.stop_following(&primary).await;
-    client.apply(pair("Lost", 0)).await.expect("accepted");
+    client.apply_changes(pair("Lost", 0)).await.expect("accepted");
     standby.promote().await;
     // An idle connection is tested before use, and replaced without an error.
     sleep(Duration::from_millis(1_500)).await;
@@ -137,7 +137,7 @@ async fn lagging_standby_behind_proxy_is_detected() {
     // The first attempt can use a broken connection. A retry is not a second commit.
     eventually("a write is accepted", || {
         let mut client = client.clone();
-        async move { client.apply(pair("More", 0)).await.is_ok() }
+        async move { client.apply_changes(pair("More", 0)).await.is_ok() }
     })
     .await;
     assert_eq!(server.revision().await, 3);

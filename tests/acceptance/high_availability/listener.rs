@@ -19,7 +19,7 @@ async fn silent_notification_listener_is_replaced() {
     let deaf = Registry::start_with(&behind, &["--poll-interval", "10m"]);
     let other = Registry::start_on(&database);
     let arrives = async |i: usize| {
-        let applied = other.client().await.apply(pair("Other", i)).await.expect("accepted");
+        let applied = other.client().await.apply_changes(pair("Other", i)).await.expect("accepted");
         let revision = applied.into_inner().revision;
         eventually("the other server is notified", || async { deaf.revision().await == revision })
             .await;
@@ -36,5 +36,5 @@ async fn silent_notification_listener_is_replaced() {
     println!("noticed after {:?}", since.elapsed());
     assert!(deaf.process.stderr().contains("how=\"silent\""), "{}", deaf.process.stderr());
     arrives(1).await;
-    deaf.client().await.apply(pair("Deaf", 0)).await.expect("and writes");
+    deaf.client().await.apply_changes(pair("Deaf", 0)).await.expect("and writes");
 }

@@ -104,7 +104,8 @@ fn fault(message: &Value) -> Option<String> {
 const LATE: &str = "fetch returned no result within 2000 ms. Whether it did its work is unknown.";
 const BROKEN: &str =
     "The server behind fetch broke the protocol. Whether it did its work is unknown.";
-const LONG: &str = "The result of fetch exceeds 1000000 bytes and was discarded. Request less data.";
+const LONG: &str =
+    "The result of fetch exceeds 1000000 bytes and was discarded. Request less data.";
 
 const FAULTS: [(&str, &str); 27] = [
     ("hangs", LATE),

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use acceptance::{Gateway, Registry, eventually_within};
 use registry_core::Scope;
-use registry_proto::v1::{Hello, SyncRequest, sync_request::Message};
+use registry_proto::v1::{ClientHello, SyncRequest, sync_request::Message};
 use tonic::Status;
 use tonic_types::StatusExt as _;
 
@@ -26,8 +26,11 @@ fn limited_registry(dir: &tempfile::TempDir) -> (Registry, Registry) {
 /// The status of a follower whose scope is rejected.
 async fn refused(server: &Registry, root: &str) -> Status {
     let scope = Scope::from_roots(&[root]).expect("a scope");
-    let hello =
-        Hello { gateway: "one more".to_owned(), scope: Some((&scope).into()), ..Hello::default() };
+    let hello = ClientHello {
+        gateway: "one more".to_owned(),
+        scope: Some((&scope).into()),
+        ..ClientHello::default()
+    };
     let hello = SyncRequest { message: Some(Message::Hello(hello)) };
     let mut client = server.sync().await;
     let mut stream = match client.sync(tokio_stream::iter([hello])).await {

@@ -26,7 +26,7 @@ async fn commit(registry: &Registry, count: u64) {
     let mut client = registry.client().await;
     for _ in 0..count {
         let number = usize::try_from(registry.revision().await).expect("a number");
-        client.apply(pair("Backlog", number)).await.expect("accepted");
+        client.apply_changes(pair("Backlog", number)).await.expect("accepted");
     }
 }
 

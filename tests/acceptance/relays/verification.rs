@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use acceptance::{FaultProxy, Gateway, Registry, eventually, root};
 use registry_core::{ChainHash, Commit, SealedCommit, registry_file::read_export};
 use registry_proto::{
-    convert::sealed_commit,
+    convert::{duration, sealed_commit},
     v1::{SyncResponse, sync_response::Message},
 };
 use serde_json::Value;
@@ -27,7 +27,7 @@ async fn status(server: &Registry) -> Value {
 /// Drops all signatures and ages.
 fn without_signatures(mut message: SyncResponse) -> Option<SyncResponse> {
     message.attestation = None;
-    Some(message).filter(|it| !matches!(it.message, Some(Message::Progress(_))))
+    Some(message).filter(|it| !matches!(it.message, Some(Message::Heartbeat(_))))
 }
 
 /// Changes the author of the commit after a chain hash, and computes a matching chain.
@@ -80,7 +80,7 @@ async fn relay_serves_only_signed_states() {
 
 /// Assigns later revisions to the signatures of scopes.
 fn with_later_revisions(mut message: SyncResponse) -> SyncResponse {
-    if let Some(Message::Step(step)) = &mut message.message
+    if let Some(Message::ScopeDelta(step)) = &mut message.message
         && let Some(position) = &mut step.position
     {
         position.revision += 1_000_000_000;
@@ -155,8 +155,8 @@ async fn delayed_commit_does_not_reset_age() {
     registry.apply_example();
     let lagging = SyncProxy::start(&registry).await;
     lagging.rewrite(|mut message| {
-        if let Some(Message::Progress(progress)) = &mut message.message {
-            progress.age_ms = 60_000;
+        if let Some(Message::Heartbeat(progress)) = &mut message.message {
+            progress.staleness = Some(duration(Duration::from_mins(1)));
         }
         Some(message)
     });
@@ -186,8 +186,8 @@ async fn disconnected_relay_does_not_age_later_state() {
     registry.apply_example();
     let proxy = SyncProxy::start(&registry).await;
     proxy.rewrite(|mut message| {
-        if let Some(Message::Progress(progress)) = &mut message.message {
-            progress.age_ms = u64::MAX;
+        if let Some(Message::Heartbeat(progress)) = &mut message.message {
+            progress.staleness = Some(duration(Duration::MAX));
         }
         Some(message)
     });
@@ -203,7 +203,7 @@ async fn disconnected_relay_does_not_age_later_state() {
     let mut client = registry.client().await;
     let began = Instant::now();
     for number in 0.. {
-        client.apply(pair("News", number)).await.expect("accepted");
+        client.apply_changes(pair("News", number)).await.expect("accepted");
         assert_eq!(verdict().await, "serve", "after {:?}", began.elapsed());
         if began.elapsed() > Duration::from_secs(6) {
             break;
@@ -222,8 +222,8 @@ async fn age_is_reported_during_commits() {
     registry.apply_example();
     let proxy = SyncProxy::start(&registry).await;
     proxy.rewrite(|mut message| {
-        if let Some(Message::Progress(progress)) = &mut message.message {
-            progress.age_ms = u64::MAX;
+        if let Some(Message::Heartbeat(progress)) = &mut message.message {
+            progress.staleness = Some(duration(Duration::MAX));
         }
         Some(message)
     });
@@ -231,7 +231,7 @@ async fn age_is_reported_during_commits() {
     let mut client = registry.client().await;
     let writing = tokio::spawn(async move {
         for number in 0.. {
-            client.apply(pair("com.news.", number)).await.expect("accepted");
+            client.apply_changes(pair("com.news.", number)).await.expect("accepted");
             tokio::time::sleep(Duration::from_millis(50)).await;
         }
     });
@@ -258,7 +258,7 @@ async fn long_log_is_replicated_completely() {
     let registry = Registry::start();
     let mut client = registry.client().await;
     let mut commit = async |number| {
-        client.apply(pair("Long", number)).await.expect("accepted");
+        client.apply_changes(pair("Long", number)).await.expect("accepted");
     };
     for number in 0..300 {
         commit(number).await;

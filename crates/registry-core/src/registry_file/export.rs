@@ -1,16 +1,18 @@
 //! Exports: verifiable copies of a registry at a revision, used as disk cache and `/registry.json`.
 //!
-//! An export is a version 2 file with one canonical document per line and the additional members
-//! `registry`, `revision`, `chain`, `digest` and `records`, `scope` for a partial catalog and
-//! `attestation` for a signed one. `records` has one entry per document in the same order. Each
-//! document is verified by its digest, and the rest by the catalog's.
+//! It is a version 2 file. Each line is one canonical document, followed by `deprecated` or `retired` and
+//! `deprecationMessage` unless it is active. The members `registry`, `revision`, `chain`, `digest` and
+//! `records` precede or follow the lists; a part of a registry also has `scope`, and a signed copy has
+//! `attestation`. `records` has one entry per document in the same order. The digest of each document proves
+//! it, and the digest of the catalog proves everything else.
 
 mod attestation;
 mod read;
 mod record;
 
-use std::io::Write as _;
+use std::{borrow::Cow, io::Write as _};
 
+use bytes::Bytes;
 use serde::Serialize;
 
 use attestation::WrittenAttestation;
@@ -19,8 +21,9 @@ use record::WrittenRecord;
 
 use super::read::member_of;
 use crate::{
-    catalog::Catalog,
+    catalog::{Catalog, Record},
     kind::Kind,
+    lifecycle::{Lifecycle, LifecycleState},
     scope::Scope,
     setting::{Selector, SelectorSettings},
 };
@@ -40,7 +43,7 @@ pub fn write_export(catalog: &Catalog) -> Vec<u8> {
         catalog.digest(),
     );
     for kind in Kind::ALL {
-        let documents = catalog.of_kind(kind).map(|(_, record)| record.document.bytes().clone());
+        let documents = catalog.of_kind(kind).map(|(_, record)| marked(record));
         list(&mut out, member_of(kind), documents);
     }
     list(&mut out, "records", catalog.iter().map(|(_, record)| json(&WrittenRecord::new(record))));
@@ -64,6 +67,36 @@ struct WrittenSet<'a> {
     on: &'a Selector,
     #[serde(flatten)]
     set: &'a SelectorSettings,
+}
+
+/// The canonical document, with its lifecycle as in other version 2 files unless it is active. Programs that
+/// do not read `records` see the deprecation.
+fn marked(record: &Record) -> Bytes {
+    let document = record.document.bytes();
+    match (lifecycle_members(&record.lifecycle), document.strip_suffix(b"}")) {
+        (Some(members), Some(start)) => [start, members.as_bytes(), b"}"].concat().into(),
+        _ => document.clone(),
+    }
+}
+
+/// The members of a lifecycle, to be appended to a document. A document is never empty.
+fn lifecycle_members(lifecycle: &Lifecycle) -> Option<String> {
+    let state = match lifecycle.state {
+        LifecycleState::Active => return None,
+        LifecycleState::Deprecated => "deprecated",
+        LifecycleState::Retired => "retired",
+    };
+    let message =
+        lifecycle.message().map(|text| format!(",\"deprecationMessage\":{}", json(&text)));
+    Some(format!(",\"{state}\":true{}", message.unwrap_or_default()))
+}
+
+/// The canonical document without the members of its lifecycle, which must be exactly those of its record.
+fn unmarked<'a>(text: &'a str, lifecycle: &Lifecycle) -> Cow<'a, str> {
+    let Some(members) = lifecycle_members(lifecycle) else { return text.into() };
+    let start = text.strip_suffix('}').and_then(|text| text.strip_suffix(&*members));
+    // Without them, the digest of the document does not match.
+    start.map_or(text.into(), |start| format!("{start}}}").into())
 }
 
 fn list(out: &mut Vec<u8>, name: &str, lines: impl Iterator<Item = impl AsRef<[u8]>>) {

@@ -1,6 +1,6 @@
 //! Parsing of registry files: version detection, and version 2.
 
-use std::{fmt::Display, str::FromStr, sync::Arc};
+use std::{fmt::Display, mem::take, str::FromStr, sync::Arc};
 
 use schema_compat::pointer::Location;
 use serde::Deserialize as _;
@@ -86,7 +86,11 @@ fn read_v2(builder: &mut Builder, problems: &Problems, fields: Fields<'_>) {
     for copy in ["registry", "revision", "chain", "digest", "scope", "attestation", "settings"] {
         fields.get(copy);
     }
-    for (i, record) in entities(problems, &fields, "records").iter().enumerate() {
+    let records = entities(problems, &fields, "records");
+    if !records.is_empty() {
+        builder.drop_lifecycles();
+    }
+    for (i, record) in records.iter().enumerate() {
         builder.record(record, &format!("/records/{i}"));
     }
     fields.finish();
@@ -154,7 +158,15 @@ impl Builder {
         }
     }
 
-    /// Reads the lifecycle of an entity from the `records` of an export.
+    /// Drops the lifecycles beside the entities: the records of a verified copy have more of them.
+    fn drop_lifecycles(&mut self) {
+        let (proposals, pointers) = (take(&mut self.file.proposals), take(&mut self.file.pointers));
+        let entities = proposals.into_iter().zip(pointers);
+        let entities = entities.filter(|(proposed, _)| matches!(proposed, Proposed::Register(_)));
+        (self.file.proposals, self.file.pointers) = entities.unzip();
+    }
+
+    /// Takes the lifecycle of an entity from the `records` of a verified copy.
     fn record(&mut self, value: &Value, pointer: &str) {
         if self.problems.len() >= limits::PROBLEMS {
             return;

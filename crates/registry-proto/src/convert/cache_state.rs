@@ -1,10 +1,10 @@
-//! States of the copy on a follower's disk.
+//! The state of a follower's persistent cache.
 
 use registry_core::follower::CacheState;
 
 use crate::v1;
 
-/// Reads the two fields of a state. A state of a newer follower is unknown.
+/// Reads the two fields of a state. States of newer followers are unknown.
 pub fn cache_state(state: i32, problem: String) -> CacheState {
     match v1::CacheState::try_from(state) {
         Ok(v1::CacheState::Ok) => CacheState::Ok,
@@ -14,7 +14,7 @@ pub fn cache_state(state: i32, problem: String) -> CacheState {
     }
 }
 
-/// The two fields of a state.
+/// Writes the two fields of a state.
 pub fn cache_state_fields(state: CacheState) -> (i32, String) {
     let (state, problem) = match state {
         CacheState::Unknown => (v1::CacheState::Unspecified, String::new()),
@@ -30,7 +30,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_state_comes_back_and_a_newer_one_is_not_known() {
+    fn cache_state_round_trips() {
         let failing = CacheState::Failing("the disk is full".to_owned());
         for state in [CacheState::Unknown, CacheState::Ok, failing, CacheState::None] {
             let (number, problem) = cache_state_fields(state.clone());

@@ -1,41 +1,51 @@
-//! Batches: wanted changes from the wire, and the plan of what they do to the wire.
+//! Reads batches of changes and writes their plans.
 
 use std::sync::Arc;
 
 use registry_core::{
-    Action, Change, Code, Diagnostic, Notice, parallel,
+    Action, Change, Code, Diagnostic, Digest, Key, Notice,
+    document::{InvalidDigest, parse_json},
+    parallel,
     rules::{Plan, Proposed},
 };
 
+use serde_json::Value;
+
 use super::{
     entity,
-    key::{self, InvalidEntityKey},
+    key::{self, InvalidEntityKey, filter_kind},
     lifecycle::{self, InvalidNotice, InvalidState},
 };
 use crate::v1;
 
-/// Why a message is not a change.
+/// The length of a name in the subject of an invalid batch.
+const SUBJECT_CHARACTERS: usize = 80;
+
+/// An invalid change.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum InvalidChange {
-    /// Neither `register` nor `set_lifecycle` is set.
-    #[error("the change is empty: neither register nor set_lifecycle is set")]
+    /// No change is set.
+    #[error("the change is empty: none of register, register_document and set_lifecycle is set")]
     Unset,
-    /// The entity to register.
-    #[error("the entity cannot be read: {}", .0.first().map_or("", |found| found.message.as_str()))]
+    /// An invalid entity.
+    #[error("invalid entity: {}", .0.first().map_or("", |found| found.message.as_str()))]
     Entity(Vec<Diagnostic>),
-    /// The key of a lifecycle change.
+    /// An invalid key.
     #[error(transparent)]
     Key(#[from] InvalidEntityKey),
-    /// The state of a lifecycle change.
+    /// An invalid lifecycle state.
     #[error(transparent)]
     State(#[from] InvalidState),
-    /// What a lifecycle change says.
+    /// An invalid notice.
     #[error(transparent)]
     Notice(#[from] InvalidNotice),
+    /// An invalid precondition.
+    #[error("if_digest: {0}")]
+    IfDigest(#[from] InvalidDigest),
 }
 
 impl InvalidChange {
-    /// The same as findings of validation.
+    /// The error as findings of validation.
     pub fn into_diagnostics(self) -> Vec<Diagnostic> {
         let help = match self {
             Self::Entity(found) => return found,
@@ -45,96 +55,152 @@ impl InvalidChange {
             Self::Notice(_) => {
                 "give the replacement's kind, name and version, and the date as 2026-12-31"
             }
+            Self::IfDigest(_) => "give the digest as sha256: and 64 hex digits, or empty text",
         };
         vec![Diagnostic::error(Code::DocumentInvalid, "", self.to_string()).with_help(help)]
     }
 }
 
-impl TryFrom<v1::Change> for Proposed {
+impl TryFrom<v1::EntityChange> for Proposed {
     type Error = InvalidChange;
 
-    fn try_from(change: v1::Change) -> Result<Self, InvalidChange> {
-        let v1::Change { change } = change;
+    fn try_from(change: v1::EntityChange) -> Result<Self, InvalidChange> {
+        let v1::EntityChange { change, if_digest: _ } = change;
         match change.ok_or(InvalidChange::Unset)? {
-            v1::change::Change::Register(entity) => entity::document(entity)
+            v1::entity_change::Change::Register(entity) => entity::document(entity)
                 .map(|document| Self::Register(Arc::new(document)))
                 .map_err(InvalidChange::Entity),
-            v1::change::Change::SetLifecycle(v1::SetLifecycle {
+            v1::entity_change::Change::RegisterDocument(document) => {
+                entity::json_document(&document)
+                    .map(|document| Self::Register(Arc::new(document)))
+                    .map_err(InvalidChange::Entity)
+            }
+            v1::entity_change::Change::SetLifecycle(v1::SetLifecycle {
                 key,
                 state,
                 message,
                 replacement,
-                sunset,
-                forced,
+                sunset_date,
+                force_reason,
             }) => {
                 let (key, state) = (key::required(key)?, lifecycle::state(state)?);
-                let notice = lifecycle::notice(message, replacement, sunset, forced)?;
+                let notice = lifecycle::notice(message, replacement, sunset_date, force_reason)?;
                 Ok(Self::SetLifecycle { key, state, notice })
             }
         }
     }
 }
 
-/// Writes a wanted change, as a client sends it.
-impl From<&Proposed> for v1::Change {
+/// Writes a change as a client sends it.
+impl From<&Proposed> for v1::EntityChange {
     fn from(proposed: &Proposed) -> Self {
         let change = match proposed {
-            Proposed::Register(document) => v1::change::Change::Register(document.entity().into()),
+            Proposed::Register(document) => {
+                v1::entity_change::Change::RegisterDocument(document.as_ref().into())
+            }
             Proposed::SetLifecycle { key, state, notice } => {
                 let Notice { message, replacement, sunset, forced } = notice.clone();
-                v1::change::Change::SetLifecycle(v1::SetLifecycle {
+                v1::entity_change::Change::SetLifecycle(v1::SetLifecycle {
                     key: Some(key.into()),
                     state: v1::LifecycleState::from(*state).into(),
                     message,
                     replacement: replacement.as_ref().map(Into::into),
-                    sunset: sunset.map(|date| date.to_string()),
-                    forced,
+                    sunset_date: sunset.map(|date| date.to_string()),
+                    force_reason: forced,
                 })
             }
         };
-        Self { change: Some(change) }
+        Self { change: Some(change), if_digest: None }
     }
 }
 
-/// Reads a whole batch. Fails with the findings of all changes, each with the index of its change
-/// and, where it can be read, the key of its entity.
-pub fn batch(changes: Vec<v1::Change>) -> Result<Vec<Proposed>, Vec<Diagnostic>> {
+/// The precondition of a change on the registered document of its key.
+pub type Precondition = Option<Option<Digest>>;
+
+/// Reads the precondition of each change. The inner `None` requires that the key is not registered.
+pub fn precondition(change: &v1::EntityChange) -> Result<Precondition, InvalidChange> {
+    match change.if_digest.as_deref() {
+        None => Ok(None),
+        Some("") => Ok(Some(None)),
+        Some(digest) => Ok(Some(Some(Digest::parse(digest)?))),
+    }
+}
+
+/// A batch that cannot be read.
+#[derive(Debug, Clone, PartialEq)]
+pub struct InvalidBatch {
+    /// The findings of all changes, each with the index of its change and, where it can be read, the key of
+    /// its entity.
+    pub diagnostics: Vec<Diagnostic>,
+    /// The subject of the first finding as the request names it: `tool "a b"`.
+    pub subject: Option<String>,
+}
+
+/// Reads a whole batch.
+pub fn batch(changes: Vec<v1::EntityChange>) -> Result<Vec<Proposed>, InvalidBatch> {
     let read = parallel::map(changes, |change| {
-        let key = claimed_key(&change);
-        Proposed::try_from(change).map_err(|e| (key, e))
+        // A document as JSON shares its bytes, which are parsed again only if it is invalid.
+        let document = match &change.change {
+            Some(v1::entity_change::Change::RegisterDocument(document)) => Some(document.clone()),
+            _ => None,
+        };
+        let claimed = claimed_key(&change);
+        Proposed::try_from(change).map_err(|e| (document.as_ref().map_or(claimed, document_key), e))
     });
-    let (mut proposed, mut found) = (Vec::with_capacity(read.len()), Vec::new());
+    let mut invalid = InvalidBatch { diagnostics: Vec::new(), subject: None };
+    let mut proposed = Vec::with_capacity(read.len());
     for (index, change) in read.into_iter().enumerate() {
         match change {
             Ok(change) => proposed.push(change),
-            Err((key, e)) => found.extend(e.into_diagnostics().into_iter().map(|diagnostic| {
-                let entity = diagnostic.entity.clone().or_else(|| key.clone());
-                Diagnostic { change: Some(index), entity, ..diagnostic }
-            })),
+            Err((claimed, e)) => {
+                if invalid.diagnostics.is_empty() {
+                    invalid.subject = claimed.as_ref().and_then(subject);
+                }
+                let key: Option<Key> = claimed.and_then(|claimed| claimed.try_into().ok());
+                invalid.diagnostics.extend(e.into_diagnostics().into_iter().map(|diagnostic| {
+                    let entity = diagnostic.entity.clone().or_else(|| key.clone());
+                    Diagnostic { change: Some(index), entity, ..diagnostic }
+                }));
+            }
         }
     }
-    if found.is_empty() { Ok(proposed) } else { Err(found) }
+    if invalid.diagnostics.is_empty() { Ok(proposed) } else { Err(invalid) }
 }
 
-/// What a change says that it is about, if that much of it can be read.
-fn claimed_key(change: &v1::Change) -> Option<registry_core::Key> {
+/// The kind and name of an entity as text. The name is escaped and shortened, because it can be invalid.
+fn subject(key: &v1::EntityKey) -> Option<String> {
+    let kind = filter_kind(key.kind).ok()??;
+    let name: String = key.name.chars().take(SUBJECT_CHARACTERS).collect();
+    Some(format!("{kind} {name:?}"))
+}
+
+/// The key that a document as JSON names, valid or not.
+fn document_key(document: &v1::JsonDocument) -> Option<v1::EntityKey> {
+    let value = parse_json(&document.json).ok()?;
+    let text = |field| value.get(field).and_then(Value::as_str).unwrap_or_default().to_owned();
+    Some(v1::EntityKey { kind: document.kind, name: text("name"), version: text("version") })
+}
+
+/// The key that a typed change names, valid or not.
+fn claimed_key(change: &v1::EntityChange) -> Option<v1::EntityKey> {
     use v1::entity::Kind;
-    let key = match change.change.as_ref()? {
-        v1::change::Change::SetLifecycle(change) => change.key.clone()?,
-        v1::change::Change::Register(entity) => {
+    match change.change.as_ref()? {
+        v1::entity_change::Change::SetLifecycle(change) => change.key.clone(),
+        v1::entity_change::Change::RegisterDocument(_) => None,
+        v1::entity_change::Change::Register(entity) => {
             let (kind, name, version) = match entity.kind.as_ref()? {
-                Kind::Schema(schema) => (v1::Kind::Schema, &schema.name, &schema.version),
-                Kind::Server(server) => (v1::Kind::Server, &server.name, &server.version),
-                Kind::Tool(tool) => (v1::Kind::Tool, &tool.name, &tool.version),
-                Kind::Agent(agent) => (v1::Kind::Agent, &agent.name, &agent.version),
+                Kind::Schema(schema) => (v1::EntityKind::Schema, &schema.name, &schema.version),
+                Kind::Server(server) => (v1::EntityKind::Server, &server.name, &server.version),
+                Kind::Tool(tool) => (v1::EntityKind::Tool, &tool.name, &tool.version),
+                Kind::Agent(agent) => (v1::EntityKind::Agent, &agent.name, &agent.version),
             };
-            v1::EntityKey { kind: kind.into(), name: name.clone(), version: version.clone() }
+            let (name, version) = (name.clone(), version.clone());
+            Some(v1::EntityKey { kind: kind.into(), name, version })
         }
-    };
-    key.try_into().ok()
+    }
 }
 
-/// Writes the plan: one line for each wanted change, in order.
+/// Writes a plan: one entry per requested change, in order.
 pub fn plan(batch: &[Proposed], plan: &Plan) -> Vec<v1::PlannedChange> {
     batch
         .iter()
@@ -148,11 +214,11 @@ fn planned(proposed: &Proposed, effect: Option<&Change>) -> v1::PlannedChange {
         Proposed::Register(document) => document.digest().to_string(),
         Proposed::SetLifecycle { .. } => String::new(),
     };
-    let effect = effect.map_or(v1::Effect::Unchanged, |change| (&change.action).into());
-    v1::PlannedChange { key: Some(proposed.key().into()), effect: effect.into(), digest }
+    let action = effect.map_or(v1::ChangeAction::Unchanged, |change| (&change.action).into());
+    v1::PlannedChange { key: Some(proposed.key().into()), action: action.into(), digest }
 }
 
-impl From<&Action> for v1::Effect {
+impl From<&Action> for v1::ChangeAction {
     fn from(action: &Action) -> Self {
         match action {
             Action::Register { .. } => Self::Register,

@@ -1,25 +1,25 @@
-//! Diagnostics.
+//! Converts diagnostics.
 
 use registry_core::{Code, Diagnostic, Severity};
 
 use super::key::InvalidEntityKey;
 use crate::v1;
 
-/// Why a message is not a diagnostic.
+/// An invalid diagnostic.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidDiagnostic {
-    /// Its code.
-    #[error("`{0}` is not a code that this version knows")]
+    /// An unknown code.
+    #[error("unknown code `{0}`")]
     Code(String),
-    /// Its severity.
-    #[error("{0} is neither the number of a warning nor of an error")]
+    /// An unknown severity.
+    #[error("unknown severity {0}")]
     Severity(i32),
-    /// Its entity.
+    /// An invalid key.
     #[error(transparent)]
     Entity(#[from] InvalidEntityKey),
 }
 
-impl From<Severity> for v1::Severity {
+impl From<Severity> for v1::DiagnosticSeverity {
     fn from(severity: Severity) -> Self {
         match severity {
             Severity::Warning => Self::Warning,
@@ -33,7 +33,7 @@ impl From<&Diagnostic> for v1::Diagnostic {
         let Diagnostic { code, severity, entity, change, pointer, message, help } = diagnostic;
         Self {
             code: code.as_str().to_owned(),
-            severity: v1::Severity::from(*severity).into(),
+            severity: v1::DiagnosticSeverity::from(*severity).into(),
             entity: entity.as_ref().map(v1::EntityKey::from),
             change: change.and_then(|index| u32::try_from(index).ok()),
             pointer: pointer.clone(),
@@ -66,22 +66,24 @@ fn read_code(text: String) -> Result<Code, InvalidDiagnostic> {
 }
 
 fn read_severity(number: i32) -> Result<Severity, InvalidDiagnostic> {
-    match v1::Severity::try_from(number) {
-        Ok(v1::Severity::Warning) => Ok(Severity::Warning),
-        Ok(v1::Severity::Error) => Ok(Severity::Error),
-        Ok(v1::Severity::Unspecified) | Err(_) => Err(InvalidDiagnostic::Severity(number)),
+    match v1::DiagnosticSeverity::try_from(number) {
+        Ok(v1::DiagnosticSeverity::Warning) => Ok(Severity::Warning),
+        Ok(v1::DiagnosticSeverity::Error) => Ok(Severity::Error),
+        Ok(v1::DiagnosticSeverity::Unspecified) | Err(_) => {
+            Err(InvalidDiagnostic::Severity(number))
+        }
     }
 }
 
-/// Writes diagnostics in their order.
+/// Writes diagnostics.
 pub fn diagnostics(found: &[Diagnostic]) -> Vec<v1::Diagnostic> {
     found.iter().map(v1::Diagnostic::from).collect()
 }
 
-/// The type URL under which a [`v1::ValidationFailure`] lies in the details of a status.
+/// The type URL of a [`v1::ValidationFailure`] in the details of a status.
 pub const VALIDATION_FAILURE_URL: &str = "type.googleapis.com/registry.v1.ValidationFailure";
 
-/// The detail of a refused batch; errors come first, otherwise the order is kept.
+/// The detail of a rejected batch, errors first.
 pub fn validation_failure(found: &[Diagnostic]) -> v1::ValidationFailure {
     let (errors, others): (Vec<_>, Vec<_>) = found.iter().partition(|found| found.is_error());
     let diagnostics = errors.into_iter().chain(others).map(v1::Diagnostic::from).collect();

@@ -1,17 +1,16 @@
-//! Entities from the wire: the typed message becomes the JSON that it stands for, and the
-//! domain's strict reader takes it from there.
+//! Reads entities. A typed message is converted to JSON, which the strict reader of the domain parses.
 //!
-//! Members without a value become `null`, which that reader takes for absent.
+//! Absent fields become `null`, which that reader treats as absent.
 
 use std::{cell::RefCell, fmt};
 
-use registry_core::{Code, Diagnostic, Document, Kind, document::parse_json};
+use registry_core::{Code, Diagnostic, Document, Kind, document::parse_json, entity::Exposure};
 use serde_json::{Map, Value};
 
 use crate::v1::{self, agent_extension::Params, tool::Implementation};
 
-/// Reads an entity, with everything that is wrong with it, each at its JSON pointer. The
-/// diagnostics do not say which change of a batch they are about; [`super::batch`] adds that.
+/// Reads an entity, or returns all its problems with their JSON pointers. [`super::batch`] adds the index of the
+/// change.
 pub fn document(entity: v1::Entity) -> Result<Document, Vec<Diagnostic>> {
     let v1::Entity { kind } = entity;
     let texts = Texts::default();
@@ -33,18 +32,38 @@ pub fn document(entity: v1::Entity) -> Result<Document, Vec<Diagnostic>> {
     }
 }
 
+/// Reads a document from JSON text.
+pub fn json_document(document: &v1::JsonDocument) -> Result<Document, Vec<Diagnostic>> {
+    let v1::JsonDocument { kind, json } = document;
+    let invalid = |message: String, help: &str| {
+        vec![Diagnostic::error(Code::DocumentInvalid, "", message).with_help(help)]
+    };
+    let kind = super::kind(*kind)
+        .map_err(|e| invalid(e.to_string(), "set the kind beside the document"))?;
+    let value = parse_json(json)
+        .map_err(|e| invalid(format!("the document is {e}"), "send UTF-8 JSON text"))?;
+    Document::parse(kind, &value)
+}
+
+impl From<&Document> for v1::JsonDocument {
+    fn from(document: &Document) -> Self {
+        let kind = v1::EntityKind::from(document.key().kind).into();
+        Self { kind, json: document.bytes().clone() }
+    }
+}
+
 fn unset() -> Vec<Diagnostic> {
     let message = "the entity is empty: none of schema, server, tool and agent is set";
     vec![Diagnostic::error(Code::DocumentInvalid, "", message).with_help("set one of them")]
 }
 
-/// Collects the fields of JSON text that are not JSON.
+/// Collects fields with invalid JSON text.
 #[derive(Default)]
 struct Texts(RefCell<Vec<Diagnostic>>);
 
 impl Texts {
-    /// The value of a field of JSON text. An empty object stands in for one that does not parse,
-    /// because it is of the right type wherever JSON text is allowed.
+    /// The value of a field of JSON text. Invalid text becomes an empty object, which has the right type in every
+    /// such field.
     fn parse(&self, text: &str, at: fmt::Arguments<'_>) -> Value {
         parse_json(text.as_bytes()).unwrap_or_else(|e| {
             let message = format!("`{at}` is {e}");
@@ -96,9 +115,18 @@ fn server_value(texts: &Texts, server: v1::Server) -> Value {
                 object([("tool", tool.into()), ("version", version.into())])
             }),
         ),
-        ("exposes", list(exposes, Value::from)),
+        ("exposes", list(exposes, |number| exposure_value(number).into())),
         ("metadata", texts.optional(metadata, format_args!("/metadata"))),
     ])
+}
+
+/// The text of an exposure. The reader of documents rejects the text of an unknown number.
+fn exposure_value(number: i32) -> String {
+    match v1::ServerExposure::try_from(number) {
+        Ok(v1::ServerExposure::Prompts) => Exposure::Prompts.as_str().to_owned(),
+        Ok(v1::ServerExposure::Resources) => Exposure::Resources.as_str().to_owned(),
+        Ok(v1::ServerExposure::Unspecified) | Err(_) => number.to_string(),
+    }
 }
 
 fn tool_value(texts: &Texts, tool: v1::Tool) -> Value {
@@ -154,10 +182,11 @@ fn source_value(texts: &Texts, source: v1::ToolSource) -> Value {
 }
 
 fn dependency_value(dependency: v1::Dependency) -> Value {
-    let v1::Dependency { r#type, name, version, skill } = dependency;
-    let target = match super::filter_kind(r#type) {
+    let v1::Dependency { key, skill } = dependency;
+    let v1::EntityKey { kind, name, version } = key.unwrap_or_default();
+    let target = match super::filter_kind(kind) {
         Ok(kind) => kind.map(|kind| kind.as_str().to_owned()),
-        Err(_) => Some(r#type.to_string()),
+        Err(_) => Some(kind.to_string()),
     };
     object([
         ("type", target.into()),
@@ -248,10 +277,10 @@ fn capabilities_value(texts: &Texts, capabilities: v1::AgentCapabilities) -> Val
 fn extension_value(texts: &Texts, i: usize, extension: v1::AgentExtension) -> Value {
     let v1::AgentExtension { uri, description, required, params } = extension;
     let params = match params {
-        Some(Params::Sbom(v1::Sbom { depends })) => {
+        Some(Params::Sbom(v1::AgentDependencies { depends })) => {
             object([("depends", list(depends, dependency_value))])
         }
-        Some(Params::Open(text)) => {
+        Some(Params::Json(text)) => {
             texts.parse(&text, format_args!("/capabilities/extensions/{i}/params"))
         }
         None => Value::Null,

@@ -1,10 +1,10 @@
-//! Entities to the wire.
+//! Writes entities.
 
 use registry_core::{
     Entity,
     entity::{
-        Agent, Capabilities, Dependency, Extension, ExtensionParams, Implementation, Provider,
-        Provision, Schema, Server, Skill, Tool, ToolSource,
+        Agent, Capabilities, Dependency, Exposure, Extension, ExtensionParams, Implementation,
+        Provider, Provision, Schema, Server, Skill, Tool, ToolSource,
     },
 };
 use serde_json::{Map, Value};
@@ -64,8 +64,17 @@ impl From<&Server> for v1::Server {
             version: version.to_string(),
             description: description.clone(),
             provides: provides.iter().map(provision).collect(),
-            exposes: exposes.iter().map(|exposure| exposure.as_str().to_owned()).collect(),
+            exposes: exposes.iter().map(|one| v1::ServerExposure::from(*one).into()).collect(),
             metadata: open_text(metadata),
+        }
+    }
+}
+
+impl From<Exposure> for v1::ServerExposure {
+    fn from(exposure: Exposure) -> Self {
+        match exposure {
+            Exposure::Prompts => Self::Prompts,
+            Exposure::Resources => Self::Resources,
         }
     }
 }
@@ -130,12 +139,12 @@ impl From<&ToolSource> for v1::ToolSource {
 impl From<&Dependency> for v1::Dependency {
     fn from(dependency: &Dependency) -> Self {
         let Dependency { target, name, version, skill } = dependency;
-        Self {
-            r#type: v1::Kind::from(target.kind()).into(),
+        let key = v1::EntityKey {
+            kind: v1::EntityKind::from(target.kind()).into(),
             name: name.to_string(),
             version: version.to_string(),
-            skill: skill.clone(),
-        }
+        };
+        Self { key: Some(key), skill: skill.clone() }
     }
 }
 
@@ -220,10 +229,10 @@ impl From<&Extension> for v1::AgentExtension {
         let params = match params {
             ExtensionParams::Sbom(depends) => {
                 let depends = depends.iter().map(v1::Dependency::from).collect();
-                Some(Params::Sbom(v1::Sbom { depends }))
+                Some(Params::Sbom(v1::AgentDependencies { depends }))
             }
             ExtensionParams::Open(map) if map.is_empty() => None,
-            ExtensionParams::Open(map) => Some(Params::Open(map_text(map))),
+            ExtensionParams::Open(map) => Some(Params::Json(map_text(map))),
         };
         Self { uri: uri.clone(), description: description.clone(), required: *required, params }
     }

@@ -1,4 +1,4 @@
-//! Answers about the graph, to the wire, and requirements from it.
+//! Converts results about dependencies, and version requirements.
 
 use registry_core::{
     Catalog, Kind, Record,
@@ -23,21 +23,22 @@ pub fn node(catalog: &Catalog, record: &Record) -> v1::GraphNode {
         digest: record.document.digest().to_string(),
         lifecycle: v1::LifecycleState::from(record.lifecycle.state).into(),
         owner: catalog.owner_of(record).to_owned(),
+        depth: 0,
     }
 }
 
-/// Writes an edge between two nodes, of which the kinds are given.
+/// Writes an edge between two nodes of these kinds.
 pub fn edge((from, from_kind): (u32, Kind), (to, to_kind): (u32, Kind)) -> v1::GraphEdge {
     let relation = match Relation::between(from_kind, to_kind) {
-        Relation::Provides => v1::Relation::Unspecified,
-        Relation::Source => v1::Relation::Source,
-        Relation::Depends => v1::Relation::Depends,
-        Relation::Schema => v1::Relation::Schema,
+        Relation::Provides => v1::DependencyRelation::Unspecified,
+        Relation::Source => v1::DependencyRelation::Source,
+        Relation::Depends => v1::DependencyRelation::Declared,
+        Relation::Schema => v1::DependencyRelation::Schema,
     };
     v1::GraphEdge { from, to, relation: relation.into() }
 }
 
-/// Writes a dependent of what is changed.
+/// Writes a dependent of a changed entity.
 pub fn affected(catalog: &Catalog, affected: &Affected) -> v1::AffectedEntity {
     let Affected { record, path, paths, effect, findings } = affected;
     let effect = match effect {
@@ -50,16 +51,16 @@ pub fn affected(catalog: &Catalog, affected: &Affected) -> v1::AffectedEntity {
     v1::AffectedEntity {
         entity: Some(node(catalog, record)),
         path: path.iter().map(v1::EntityKey::from).collect(),
-        paths: *paths,
+        path_count: *paths,
         effect: effect.into(),
         findings: diagnostics(findings),
     }
 }
 
-/// Writes what comparing two versions found.
+/// Writes the comparison of two versions.
 pub fn compared(
     ReplacementComparison { old, new, found }: &ReplacementComparison,
-) -> v1::Comparison {
+) -> v1::VersionComparison {
     let compatibility = match found.outcome() {
         Outcome::Identical => v1::Compatibility::Identical,
         Outcome::Compatible => v1::Compatibility::Compatible,
@@ -71,49 +72,51 @@ pub fn compared(
         pointer: difference.pointer.clone(),
         instance: (difference.instance.as_ref().map(ToString::to_string))
             .filter(|instance| instance.len() <= limits::COMPARISON_INSTANCE_BYTES),
-        refused_by_old: difference.rejected_by == Side::Old,
+        rejected_by_old: difference.rejected_by == Side::Old,
         message: difference.explain(old, new),
-        elsewhere: difference.referenced_location.clone(),
+        referenced_location: difference.referenced_location.clone(),
     };
-    let doubt = |UndecidedCheck { pointer, reason }: &UndecidedCheck| v1::SchemaDoubt {
+    let doubt = |UndecidedCheck { pointer, reason }: &UndecidedCheck| v1::UndecidedCheck {
         pointer: pointer.clone(),
         reason: reason.clone(),
     };
     let most = limits::COMPARISON_FINDINGS;
-    v1::Comparison {
+    v1::VersionComparison {
         compatibility: compatibility.into(),
         differences: found.differences.iter().take(most).map(difference).collect(),
-        doubts: found.undecided_checks.iter().take(most).map(doubt).collect(),
+        undecided_checks: found.undecided_checks.iter().take(most).map(doubt).collect(),
     }
 }
 
-/// Why a message is not a requirement.
+/// An invalid requirement.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidWireRequirement {
-    /// Its kind.
+    /// An invalid kind.
     #[error(transparent)]
     Kind(#[from] InvalidKind),
-    /// Its name or its constraint.
+    /// An invalid name or constraint.
     #[error(transparent)]
     Parts(#[from] InvalidRequirement),
 }
 
 /// Reads a requirement.
-pub fn requirement(message: &v1::Requirement) -> Result<Requirement, InvalidWireRequirement> {
-    let v1::Requirement { kind, name, constraint } = message;
+pub fn requirement(
+    message: &v1::VersionRequirement,
+) -> Result<Requirement, InvalidWireRequirement> {
+    let v1::VersionRequirement { kind, name, constraint } = message;
     Ok(Requirement::parse(key::kind(*kind)?, name, constraint)?)
 }
 
-impl From<&Requirement> for v1::Requirement {
+impl From<&Requirement> for v1::VersionRequirement {
     fn from(Requirement { kind, name, constraint }: &Requirement) -> Self {
         let constraint = Constraint::to_string(constraint);
-        Self { kind: v1::Kind::from(*kind).into(), name: name.to_string(), constraint }
+        Self { kind: v1::EntityKind::from(*kind).into(), name: name.to_string(), constraint }
     }
 }
 
-/// Writes the version that a requirement means.
+/// Writes the matching version of a requirement.
 pub fn resolved(record: &Record) -> v1::Resolution {
-    let resolved = v1::ResolvedEntity {
+    let resolved = v1::ResolvedVersion {
         key: Some(record.document.key().into()),
         digest: record.document.digest().to_string(),
         lifecycle: Some((&record.lifecycle).into()),
@@ -121,7 +124,7 @@ pub fn resolved(record: &Record) -> v1::Resolution {
     v1::Resolution { outcome: Some(v1::resolution::Outcome::Resolved(resolved)) }
 }
 
-/// Writes why nothing meets a requirement.
+/// Writes an unresolved requirement.
 pub fn unresolved(unresolved: &Unresolved) -> v1::Resolution {
     let Unresolved { required: _, candidates, total } = unresolved;
     let candidate = |Candidate { version, state, reason }: &Candidate| v1::ResolveCandidate {
@@ -132,7 +135,7 @@ pub fn unresolved(unresolved: &Unresolved) -> v1::Resolution {
     let unresolved = v1::UnresolvedRequirement {
         message: unresolved.to_string(),
         candidates: candidates.iter().map(candidate).collect(),
-        total: u32::try_from(*total).unwrap_or(u32::MAX),
+        total_count: u32::try_from(*total).unwrap_or(u32::MAX),
     };
     v1::Resolution { outcome: Some(v1::resolution::Outcome::Unresolved(unresolved)) }
 }

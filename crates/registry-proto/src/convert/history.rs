@@ -1,13 +1,13 @@
-//! Commits of the log, to the wire.
+//! Writes commits of the log.
 
 use bytes::Bytes;
 use registry_core::{Action, ChainHash, Change, Commit, Notice, Origin, SealedCommit};
 
-use super::time::timestamp;
+use super::{authentication::authentication, time::timestamp};
 use crate::v1;
 
-/// Writes a commit; `canonical` only where the request asked for it.
-pub fn commit(commit: &Commit, chain: &ChainHash, canonical: Option<Bytes>) -> v1::Commit {
+/// Writes a commit. `canonical` is set if the request includes it.
+pub fn commit(commit: &Commit, chain: &ChainHash, canonical: Option<Bytes>) -> v1::RegistryCommit {
     let Commit {
         revision,
         author,
@@ -19,22 +19,22 @@ pub fn commit(commit: &Commit, chain: &ChainHash, canonical: Option<Bytes>) -> v
         changes,
         settings,
     } = commit;
-    v1::Commit {
+    v1::RegistryCommit {
         revision: revision.0,
         author: author.clone(),
-        committed_at: Some(timestamp(*committed_at)),
+        commit_time: Some(timestamp(*committed_at)),
         message: message.clone(),
-        request_id: request_id.clone(),
+        request_id: request_id.clone().unwrap_or_default(),
         changes: changes.iter().map(v1::CommittedChange::from).collect(),
         chain: chain.to_string(),
         canonical,
-        origin: origin.as_ref().map(v1::Origin::from),
+        origin: origin.as_ref().map(v1::CommitOrigin::from),
         settings: settings.iter().map(v1::SettingChange::from).collect(),
     }
 }
 
 /// Without the canonical commit.
-impl From<&SealedCommit> for v1::Commit {
+impl From<&SealedCommit> for v1::RegistryCommit {
     fn from(sealed: &SealedCommit) -> Self {
         commit(sealed.commit(), &sealed.chain(), None)
     }
@@ -50,19 +50,23 @@ impl From<&Change> for v1::CommittedChange {
             action.notice().cloned().unwrap_or_default();
         Self {
             key: Some(key.into()),
-            action: action.as_str().to_owned(),
+            action: v1::ChangeAction::from(action).into(),
             digest,
             message,
             replacement: replacement.as_ref().map(Into::into),
-            sunset: sunset.map(|date| date.to_string()),
-            forced,
+            sunset_date: sunset.map(|date| date.to_string()),
+            force_reason: forced,
             owner,
         }
     }
 }
 
-impl From<&Origin> for v1::Origin {
+impl From<&Origin> for v1::CommitOrigin {
     fn from(Origin { method, team, address }: &Origin) -> Self {
-        Self { method: method.clone(), team: team.clone(), address: address.clone() }
+        Self {
+            authentication: Some(authentication(method)),
+            team: team.clone(),
+            address: address.clone(),
+        }
     }
 }

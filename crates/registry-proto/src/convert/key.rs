@@ -1,35 +1,35 @@
-//! Kinds and keys.
+//! Converts kinds and keys.
 
-use registry_core::{Key, Kind, reference};
+use registry_core::{Key, Kind, Name, Version, reference};
 
 use crate::v1;
 
 /// A kind that is missing or unknown.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidKind {
-    /// `KIND_UNSPECIFIED`, or the field was left out.
+    /// `ENTITY_KIND_UNSPECIFIED`, or an absent field.
     #[error("the kind is missing; set it to schema, server, tool or agent")]
     Unspecified,
-    /// A number that this version does not know.
-    #[error("{0} is not the number of a kind that this version knows")]
+    /// An unknown number.
+    #[error("unknown kind {0}")]
     Unknown(i32),
 }
 
-/// Why a message is not a key.
+/// An invalid key.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidEntityKey {
-    /// The key was left out.
+    /// The key is absent.
     #[error("the key is missing")]
     Missing,
-    /// Its kind.
+    /// An invalid kind.
     #[error(transparent)]
     Kind(#[from] InvalidKind),
-    /// Its name or its version.
+    /// An invalid name or version.
     #[error(transparent)]
     Parts(#[from] reference::InvalidKey),
 }
 
-impl From<Kind> for v1::Kind {
+impl From<Kind> for v1::EntityKind {
     fn from(kind: Kind) -> Self {
         match kind {
             Kind::Schema => Self::Schema,
@@ -40,26 +40,35 @@ impl From<Kind> for v1::Kind {
     }
 }
 
-/// Reads a kind that must be given.
+/// Reads a required kind.
 pub fn kind(number: i32) -> Result<Kind, InvalidKind> {
     filter_kind(number)?.ok_or(InvalidKind::Unspecified)
 }
 
-/// Reads a kind that may be left out, as in the filter of a list.
+/// Reads an optional kind.
 pub fn filter_kind(number: i32) -> Result<Option<Kind>, InvalidKind> {
-    match v1::Kind::try_from(number).map_err(|_| InvalidKind::Unknown(number))? {
-        v1::Kind::Unspecified => Ok(None),
-        v1::Kind::Schema => Ok(Some(Kind::Schema)),
-        v1::Kind::Server => Ok(Some(Kind::Server)),
-        v1::Kind::Tool => Ok(Some(Kind::Tool)),
-        v1::Kind::Agent => Ok(Some(Kind::Agent)),
+    match v1::EntityKind::try_from(number).map_err(|_| InvalidKind::Unknown(number))? {
+        v1::EntityKind::Unspecified => Ok(None),
+        v1::EntityKind::Schema => Ok(Some(Kind::Schema)),
+        v1::EntityKind::Server => Ok(Some(Kind::Server)),
+        v1::EntityKind::Tool => Ok(Some(Kind::Tool)),
+        v1::EntityKind::Agent => Ok(Some(Kind::Agent)),
+    }
+}
+
+/// Writes a selector. Without a name it selects a kind, without a version all versions of a name.
+pub fn selector(kind: Kind, name: Option<&Name>, version: Option<&Version>) -> v1::EntitySelector {
+    v1::EntitySelector {
+        kind: v1::EntityKind::from(kind).into(),
+        name: name.map(ToString::to_string).unwrap_or_default(),
+        version: version.map(ToString::to_string).unwrap_or_default(),
     }
 }
 
 impl From<&Key> for v1::EntityKey {
     fn from(Key { kind, name, version }: &Key) -> Self {
         Self {
-            kind: v1::Kind::from(*kind).into(),
+            kind: v1::EntityKind::from(*kind).into(),
             name: name.to_string(),
             version: version.to_string(),
         }
@@ -75,7 +84,7 @@ impl TryFrom<v1::EntityKey> for Key {
     }
 }
 
-/// Reads a key field that must be set.
+/// Reads a required key.
 pub(super) fn required(key: Option<v1::EntityKey>) -> Result<Key, InvalidEntityKey> {
     key.ok_or(InvalidEntityKey::Missing)?.try_into()
 }

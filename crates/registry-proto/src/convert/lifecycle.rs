@@ -1,4 +1,4 @@
-//! Lifecycles and their states.
+//! Converts lifecycles and their states.
 
 use registry_core::{Key, Lifecycle, LifecycleState, Notice, Revision, timestamp::InvalidDate};
 
@@ -11,30 +11,30 @@ use crate::v1;
 /// A lifecycle state that is missing or unknown.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidState {
-    /// `LIFECYCLE_STATE_UNSPECIFIED`, or the field was left out.
+    /// `LIFECYCLE_STATE_UNSPECIFIED`, or an absent field.
     #[error("the lifecycle state is missing; set it to active, deprecated or retired")]
     Unspecified,
-    /// A number that this version does not know.
-    #[error("{0} is not the number of a lifecycle state that this version knows")]
+    /// An unknown number.
+    #[error("unknown lifecycle state {0}")]
     Unknown(i32),
 }
 
-/// Why a message is not a lifecycle.
+/// An invalid lifecycle.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidLifecycle {
-    /// The lifecycle was left out.
+    /// The lifecycle is absent.
     #[error("the lifecycle is missing")]
     Missing,
-    /// Its state.
+    /// An invalid state.
     #[error(transparent)]
     State(#[from] InvalidState),
-    /// What it says.
+    /// An invalid notice.
     #[error(transparent)]
     Notice(#[from] InvalidNotice),
-    /// The time of the last change was left out.
+    /// The time of the last change is absent.
     #[error("the time of the last change is missing")]
     NoTime,
-    /// The time of the last change.
+    /// An invalid time of the last change.
     #[error(transparent)]
     Time(#[from] InvalidTime),
 }
@@ -49,7 +49,7 @@ impl From<LifecycleState> for v1::LifecycleState {
     }
 }
 
-/// Reads a state that must be given.
+/// Reads a required state.
 pub fn state(number: i32) -> Result<LifecycleState, InvalidState> {
     match v1::LifecycleState::try_from(number).map_err(|_| InvalidState::Unknown(number))? {
         v1::LifecycleState::Unspecified => Err(InvalidState::Unspecified),
@@ -59,33 +59,33 @@ pub fn state(number: i32) -> Result<LifecycleState, InvalidState> {
     }
 }
 
-/// Reads the states of a list's filter.
+/// Reads the states of a filter.
 pub fn filter_states(numbers: &[i32]) -> Result<Vec<LifecycleState>, InvalidState> {
     numbers.iter().map(|number| state(*number)).collect()
 }
 
-/// Why fields are not a notice.
+/// An invalid notice.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidNotice {
-    /// The replacement.
-    #[error("the replacement cannot be read: {0}")]
+    /// An invalid replacement.
+    #[error("invalid replacement: {0}")]
     Replacement(Box<InvalidEntityKey>),
-    /// The sunset.
-    #[error("the sunset cannot be read: {0}")]
+    /// An invalid date.
+    #[error("invalid sunset_date: {0}")]
     Sunset(#[from] InvalidDate),
 }
 
-/// Reads what a lifecycle change says from the fields of its message.
+/// Reads the notice of a lifecycle from its fields.
 pub(super) fn notice(
     message: Option<String>,
     replacement: Option<v1::EntityKey>,
-    sunset: Option<String>,
-    forced: Option<String>,
+    sunset_date: Option<String>,
+    force_reason: Option<String>,
 ) -> Result<Notice, InvalidNotice> {
     let replacement = replacement.map(Key::try_from).transpose();
     let replacement = replacement.map_err(|e| InvalidNotice::Replacement(Box::new(e)))?;
-    let sunset = sunset.map(|date| date.parse()).transpose()?;
-    Ok(Notice { message, replacement, sunset, forced })
+    let sunset = sunset_date.map(|date| date.parse()).transpose()?;
+    Ok(Notice { message, replacement, sunset, forced: force_reason })
 }
 
 impl From<&Lifecycle> for v1::Lifecycle {
@@ -97,9 +97,9 @@ impl From<&Lifecycle> for v1::Lifecycle {
             message: lifecycle.message().map(str::to_owned),
             revision: revision.0,
             replacement: lifecycle.replacement().map(Into::into),
-            sunset: lifecycle.sunset().map(|date| date.to_string()),
-            forced: notice.and_then(|notice| notice.forced.clone()),
-            changed_at: Some(timestamp(*changed_at)),
+            sunset_date: lifecycle.sunset().map(|date| date.to_string()),
+            force_reason: notice.and_then(|notice| notice.forced.clone()),
+            change_time: Some(timestamp(*changed_at)),
         }
     }
 }
@@ -113,18 +113,18 @@ impl TryFrom<v1::Lifecycle> for Lifecycle {
             message,
             revision,
             replacement,
-            sunset,
-            forced,
-            changed_at,
+            sunset_date,
+            force_reason,
+            change_time,
         } = lifecycle;
         let state = state(number)?;
-        let notice = notice(message, replacement, sunset, forced)?;
-        let changed_at = read_timestamp(changed_at.ok_or(InvalidLifecycle::NoTime)?)?;
+        let notice = notice(message, replacement, sunset_date, force_reason)?;
+        let changed_at = read_timestamp(change_time.ok_or(InvalidLifecycle::NoTime)?)?;
         Ok(Self::new(state, notice, (Revision(revision), changed_at)))
     }
 }
 
-/// Reads a lifecycle field that must be set.
+/// Reads a required lifecycle.
 pub(super) fn required(lifecycle: Option<v1::Lifecycle>) -> Result<Lifecycle, InvalidLifecycle> {
     lifecycle.ok_or(InvalidLifecycle::Missing)?.try_into()
 }

@@ -1,19 +1,19 @@
-//! A follower's refusal of a snapshot or delta.
+//! Converts Nacks of followers.
 
 use registry_core::{Revision, follower::Nack};
 
 use super::diagnostic::{InvalidDiagnostic, diagnostics};
 use crate::v1;
 
-/// Why a message is not a refusal.
+/// An invalid Nack.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidNack {
-    /// One of its findings.
-    #[error("finding {index} of the refusal cannot be read: {source}")]
+    /// An invalid finding.
+    #[error("finding {index} of the Nack is invalid: {source}")]
     Diagnostic {
-        /// Which one, from 0.
+        /// Its index.
         index: usize,
-        /// What is wrong with it.
+        /// The problem.
         source: InvalidDiagnostic,
     },
 }

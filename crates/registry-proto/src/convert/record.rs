@@ -1,4 +1,4 @@
-//! Entities as the registry keeps them.
+//! Converts records of entities.
 
 use std::sync::Arc;
 
@@ -14,36 +14,36 @@ use super::{
 };
 use crate::v1;
 
-/// Why a message is not a record.
+/// An invalid record.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum InvalidRecord {
-    /// Its key.
+    /// An invalid key.
     #[error(transparent)]
     Key(#[from] InvalidEntityKey),
-    /// Its digest.
+    /// An invalid digest.
     #[error(transparent)]
     Digest(#[from] InvalidDigest),
-    /// The canonical document was not asked for, or not sent.
-    #[error("the record of {0} comes without its canonical document")]
+    /// The canonical document is absent.
+    #[error("the record of {0} has no canonical document")]
     NoDocument(registry_core::Key),
-    /// The document is not the one that the digest names.
+    /// The document does not match the digest.
     #[error(transparent)]
     Document(#[from] InvalidDocument),
-    /// The document is another entity's.
-    #[error("the record of {key} comes with the document of {actual}")]
+    /// The document has another key.
+    #[error("the record of {key} has the document of {actual}")]
     OtherEntity {
         /// The record's key.
         key: registry_core::Key,
         /// The document's key.
         actual: registry_core::Key,
     },
-    /// The time of registration was left out.
+    /// The time of registration is absent.
     #[error("the time of registration is missing")]
     NoTime,
-    /// The time of registration.
+    /// An invalid time of registration.
     #[error(transparent)]
     Time(#[from] InvalidTime),
-    /// Its lifecycle.
+    /// An invalid lifecycle.
     #[error(transparent)]
     Lifecycle(#[from] InvalidLifecycle),
 }
@@ -55,7 +55,6 @@ impl From<&Record> for v1::EntityRecord {
     }
 }
 
-/// Without any form of its content.
 fn outline(record: &Record) -> v1::EntityRecord {
     let Record { document, owner, registered, registered_at, lifecycle } = record;
     v1::EntityRecord {
@@ -64,28 +63,28 @@ fn outline(record: &Record) -> v1::EntityRecord {
         digest: document.digest().to_string(),
         owner: owner.to_string(),
         registered_revision: registered.0,
-        registered_at: Some(timestamp(*registered_at)),
+        register_time: Some(timestamp(*registered_at)),
         lifecycle: Some(lifecycle.into()),
         document: None,
     }
 }
 
-/// A record as a catalog has it: with the present owner of its name, and without its document.
+/// Writes a record with the current owner of its name and without its document.
 pub fn record_of(catalog: &Catalog, record: &Record) -> v1::EntityRecord {
     v1::EntityRecord { owner: catalog.owner_of(record).to_owned(), ..record.into() }
 }
 
-/// The same without its typed form.
+/// Writes the same without the typed message.
 pub fn outline_of(catalog: &Catalog, record: &Record) -> v1::EntityRecord {
     v1::EntityRecord { owner: catalog.owner_of(record).to_owned(), ..outline(record) }
 }
 
-/// A record with its canonical document.
+/// Writes a record with its canonical document.
 pub fn record_with_document(record: &Record) -> v1::EntityRecord {
     v1::EntityRecord { document: Some(record.document.bytes().clone()), ..record.into() }
 }
 
-/// Reads a record that came with its canonical document, and proves the document by the digest.
+/// Reads a record with its canonical document, and verifies the document by its digest.
 impl TryFrom<v1::EntityRecord> for Record {
     type Error = InvalidRecord;
 
@@ -96,7 +95,7 @@ impl TryFrom<v1::EntityRecord> for Record {
             digest,
             owner,
             registered_revision,
-            registered_at,
+            register_time,
             lifecycle,
             document,
         } = record;
@@ -110,7 +109,7 @@ impl TryFrom<v1::EntityRecord> for Record {
             document: Arc::new(document),
             owner: owner.into(),
             registered: Revision(registered_revision),
-            registered_at: read_timestamp(registered_at.ok_or(InvalidRecord::NoTime)?)?,
+            registered_at: read_timestamp(register_time.ok_or(InvalidRecord::NoTime)?)?,
             lifecycle: lifecycle::required(lifecycle)?,
         })
     }

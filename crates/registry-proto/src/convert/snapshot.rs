@@ -1,44 +1,38 @@
-//! The entities of a snapshot, each proven by its digest.
+//! Converts the entities of a snapshot, and verifies them by their digests.
 
 use std::sync::Arc;
 
-use bytes::Bytes;
-use registry_core::{Digest, Document, Record, Revision, document::InvalidDocument};
+use registry_core::{
+    Digest, Document, Record, Revision,
+    document::{InvalidDigest, InvalidDocument},
+};
 
 use super::{
     key::{InvalidKind, kind},
     lifecycle::{self, InvalidLifecycle},
-    time::{InvalidTime, read_millis},
+    time::{InvalidTime, read_timestamp, timestamp},
 };
 use crate::v1;
 
-/// A digest of another length.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("a digest has 32 bytes, this one has {0}")]
-pub struct InvalidDigest(usize);
-
-/// Reads the 32 bytes of a digest.
-pub fn digest(bytes: &[u8]) -> Result<Digest, InvalidDigest> {
-    let bytes = bytes.try_into().map_err(|_| InvalidDigest(bytes.len()))?;
-    Ok(Digest::from_bytes(bytes))
-}
-
-/// Why a message is not an entity of a snapshot.
+/// An invalid entity of a snapshot.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum InvalidSnapshotEntity {
-    /// Its kind.
+    /// An invalid kind.
     #[error(transparent)]
     Kind(#[from] InvalidKind),
-    /// Its digest.
+    /// An invalid digest.
     #[error(transparent)]
     Digest(#[from] InvalidDigest),
-    /// The document is not the one that the digest names.
+    /// The document does not match the digest.
     #[error(transparent)]
     Document(#[from] InvalidDocument),
-    /// The time of registration.
+    /// The time of registration is absent.
+    #[error("the time of registration is missing")]
+    NoTime,
+    /// An invalid time of registration.
     #[error(transparent)]
     Time(#[from] InvalidTime),
-    /// Its lifecycle.
+    /// An invalid lifecycle.
     #[error(transparent)]
     Lifecycle(#[from] InvalidLifecycle),
 }
@@ -47,12 +41,12 @@ impl From<&Record> for v1::SnapshotEntity {
     fn from(record: &Record) -> Self {
         let Record { document, owner, registered, registered_at, lifecycle } = record;
         Self {
-            kind: v1::Kind::from(document.key().kind).into(),
+            kind: v1::EntityKind::from(document.key().kind).into(),
             document: document.bytes().clone(),
-            digest: Bytes::copy_from_slice(document.digest().as_bytes()),
+            digest: document.digest().to_string(),
             owner: owner.to_string(),
             registered_revision: registered.0,
-            registered_at_ms: registered_at.as_millis(),
+            register_time: Some(timestamp(*registered_at)),
             lifecycle: Some(lifecycle.into()),
         }
     }
@@ -68,16 +62,16 @@ impl TryFrom<v1::SnapshotEntity> for Record {
             digest,
             owner,
             registered_revision,
-            registered_at_ms,
+            register_time,
             lifecycle,
         } = entity;
-        let digest = self::digest(&digest)?;
+        let digest = Digest::parse(&digest)?;
         let document = Document::verify(kind(number)?, document, digest)?;
         Ok(Self {
             document: Arc::new(document),
             owner: owner.into(),
             registered: Revision(registered_revision),
-            registered_at: read_millis(registered_at_ms)?,
+            registered_at: read_timestamp(register_time.ok_or(InvalidSnapshotEntity::NoTime)?)?,
             lifecycle: lifecycle::required(lifecycle)?,
         })
     }

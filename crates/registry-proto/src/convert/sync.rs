@@ -1,44 +1,48 @@
-//! The parts of the Sync stream that carry proof: positions and deltas.
+//! Converts positions, attestations and deltas.
 
 use std::sync::Arc;
 
 use bytes::Bytes;
 use registry_core::{
-    Action, Attestation, ChainHash, Change, Commit, Document, RegistryId, Revision, SealedCommit,
-    chain::Position, commit::InvalidCommit, document::InvalidDocument, limits,
+    Action, Attestation, ChainHash, Change, Commit, Digest, Document, RegistryId, Revision,
+    SealedCommit,
+    chain::Position,
+    commit::InvalidCommit,
+    document::{InvalidDigest, InvalidDocument},
+    limits,
 };
 
-use super::time::{InvalidTime, read_millis};
+use super::time::{InvalidTime, read_timestamp, timestamp};
 use crate::v1;
 
-/// Why a message is not a position.
+/// An invalid position.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidPosition {
-    /// The position was left out.
+    /// The position is absent.
     #[error("the position is missing")]
     Missing,
-    /// No registry id.
-    #[error("the position does not say of which registry it is")]
+    /// The registry id is absent.
+    #[error("the position has no registry_id")]
     NoRegistry,
-    /// A registry id that no registry has.
+    /// A registry id that is too long.
     #[error("the registry id has {0} bytes, at most {limit} are allowed", limit = limits::REGISTRY_ID_BYTES)]
     LongRegistry(usize),
-    /// A chain hash of another length.
-    #[error("a chain hash has 32 bytes, this one has {0}")]
-    Chain(usize),
+    /// An invalid chain hash.
+    #[error("chain: {0}")]
+    Chain(#[from] InvalidDigest),
 }
 
-impl From<&Position> for v1::Position {
+impl From<&Position> for v1::LogPosition {
     fn from(Position { registry, revision, chain }: &Position) -> Self {
-        Self { registry_id: registry.to_string(), revision: revision.0, chain: chain_bytes(chain) }
+        Self { registry_id: registry.to_string(), revision: revision.0, chain: chain.to_string() }
     }
 }
 
-impl TryFrom<v1::Position> for Position {
+impl TryFrom<v1::LogPosition> for Position {
     type Error = InvalidPosition;
 
-    fn try_from(position: v1::Position) -> Result<Self, InvalidPosition> {
-        let v1::Position { registry_id, revision, chain } = position;
+    fn try_from(position: v1::LogPosition) -> Result<Self, InvalidPosition> {
+        let v1::LogPosition { registry_id, revision, chain } = position;
         if registry_id.is_empty() {
             return Err(InvalidPosition::NoRegistry);
         }
@@ -50,38 +54,40 @@ impl TryFrom<v1::Position> for Position {
     }
 }
 
-/// Reads the 32 bytes of a chain hash.
-pub fn chain_hash(bytes: &[u8]) -> Result<ChainHash, InvalidPosition> {
-    let bytes = bytes.try_into().map_err(|_| InvalidPosition::Chain(bytes.len()))?;
-    Ok(ChainHash::from_bytes(bytes))
+/// Reads the text of a chain hash.
+pub fn chain_hash(text: &str) -> Result<ChainHash, InvalidPosition> {
+    let digest = Digest::parse(text)?;
+    Ok(ChainHash::from_bytes(*digest.as_bytes()))
 }
 
-fn chain_bytes(chain: &ChainHash) -> Bytes {
-    Bytes::copy_from_slice(chain.as_bytes())
-}
-
-/// Nothing new up to here, as the server says it.
-impl From<&Position> for v1::Progress {
+impl From<&Position> for v1::Heartbeat {
     fn from(Position { registry: _, revision, chain }: &Position) -> Self {
-        let (chain, content) = (chain_bytes(chain), Bytes::new());
-        Self { revision: revision.0, chain, content, age_ms: 0 }
+        Self {
+            revision: revision.0,
+            chain: chain.to_string(),
+            content_digest: String::new(),
+            staleness: None,
+        }
     }
 }
 
-/// An attestation whose signature has another length, or whose time is none.
+/// An invalid attestation.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum InvalidAttestation {
-    /// The signature.
+    /// A signature of another length.
     #[error("a signature has 64 bytes, this one has {0}")]
     Signature(usize),
-    /// The time.
+    /// An invalid time.
     #[error(transparent)]
     Time(#[from] InvalidTime),
+    /// The time is absent.
+    #[error("the time of the signature is missing")]
+    NoTime,
 }
 
 impl From<&Attestation> for v1::Attestation {
     fn from(Attestation { time, signature }: &Attestation) -> Self {
-        Self { time_ms: time.as_millis(), signature: Bytes::copy_from_slice(signature) }
+        Self { time: Some(timestamp(*time)), signature: Bytes::copy_from_slice(signature) }
     }
 }
 
@@ -89,46 +95,47 @@ impl TryFrom<v1::Attestation> for Attestation {
     type Error = InvalidAttestation;
 
     fn try_from(attestation: v1::Attestation) -> Result<Self, InvalidAttestation> {
-        let v1::Attestation { time_ms, signature } = attestation;
+        let v1::Attestation { time, signature } = attestation;
         let invalid = |_| InvalidAttestation::Signature(signature.len());
         let bytes = signature[..].try_into().map_err(invalid)?;
-        Ok(Self { time: read_millis(time_ms)?, signature: bytes })
+        let time = read_timestamp(time.ok_or(InvalidAttestation::NoTime)?)?;
+        Ok(Self { time, signature: bytes })
     }
 }
 
-/// Why a delta is not the next commit.
+/// An invalid delta.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum InvalidDelta {
-    /// The chain hash cannot be read.
+    /// An invalid chain hash.
     #[error(transparent)]
     Chain(#[from] InvalidPosition),
     /// The delta and its commit name different revisions.
     #[error("the delta of revision {claimed} carries the commit of revision {actual}")]
     Revision {
-        /// What the delta says.
+        /// The revision of the delta.
         claimed: Revision,
-        /// What its commit says.
+        /// The revision of the commit.
         actual: Revision,
     },
-    /// Too many or too few documents.
+    /// The wrong number of documents.
     #[error("revision {revision} registers {registered} entities and comes with {sent} documents")]
     Documents {
-        /// Of which revision.
+        /// The revision.
         revision: Revision,
-        /// How many it registers.
+        /// The number of registrations.
         registered: usize,
-        /// How many documents came.
+        /// The number of documents.
         sent: usize,
     },
-    /// A document is not the one that the commit names.
-    #[error("the document of {key} cannot be used: {source}")]
+    /// A document does not match its digest in the commit.
+    #[error("invalid document of {key}: {source}")]
     Document {
-        /// Of which entity.
+        /// The entity.
         key: registry_core::Key,
-        /// What is wrong with it.
+        /// The problem.
         source: Box<InvalidDocument>,
     },
-    /// The commit cannot be read, or does not continue the chain.
+    /// The commit is invalid or does not extend the chain.
     #[error(transparent)]
     Commit(#[from] InvalidCommit),
 }
@@ -138,14 +145,14 @@ impl From<&SealedCommit> for v1::Delta {
         Self {
             revision: sealed.revision().0,
             commit: sealed.bytes().clone(),
-            chain: chain_bytes(&sealed.chain()),
+            chain: sealed.chain().to_string(),
             documents: sealed.documents().iter().map(|d| d.bytes().clone()).collect(),
         }
     }
 }
 
-/// Reads a delta and proves it: the commit continues the chain after `previous`, and each document
-/// has the digest that the commit names.
+/// Reads a delta and verifies it: the commit extends the chain after `previous`, and each document has its digest
+/// in the commit.
 pub fn sealed_commit(previous: &ChainHash, delta: v1::Delta) -> Result<SealedCommit, InvalidDelta> {
     let v1::Delta { revision, commit: bytes, chain, documents } = delta;
     let chain = chain_hash(&chain)?;

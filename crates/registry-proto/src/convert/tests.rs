@@ -1,4 +1,4 @@
-//! Properties of the conversions: nothing is lost, nothing panics, and no proof can be faked.
+//! Properties of the conversions: they are lossless, never panic, and reject forged proofs.
 
 mod generate;
 mod hostile;
@@ -19,7 +19,7 @@ fn on_the_wire(entity: &v1::Entity) -> v1::Entity {
 
 proptest! {
     #[test]
-    fn an_entity_keeps_its_digest_over_the_wire(document in generate::document()) {
+    fn entity_keeps_its_digest_on_the_wire(document in generate::document()) {
         let message = on_the_wire(&document.entity().into());
         let back = super::document(message).unwrap();
         prop_assert_eq!(back.digest(), document.digest());
@@ -27,19 +27,19 @@ proptest! {
     }
 
     #[test]
-    fn records_keep_everything(record in generate::record()) {
+    fn record_round_trips(record in generate::record()) {
         let message = record_with_document(&record);
         prop_assert_eq!(registry_core::Record::try_from(message).unwrap(), record);
     }
 
     #[test]
-    fn snapshot_entities_keep_everything(record in generate::record()) {
+    fn snapshot_entity_round_trips(record in generate::record()) {
         let message = v1::SnapshotEntity::from(&record);
         prop_assert_eq!(registry_core::Record::try_from(message).unwrap(), record);
     }
 
     #[test]
-    fn times_keep_their_milliseconds(millis in -62_135_596_800_000_i64..=253_402_300_799_999) {
+    fn timestamp_round_trips_in_milliseconds(millis in -62_135_596_800_000_i64..=253_402_300_799_999) {
         let time = Timestamp::from_millis(millis);
         prop_assert_eq!(read_timestamp(timestamp(time)), Ok(time));
     }
@@ -67,7 +67,7 @@ fn messages(found: &[Diagnostic]) -> Vec<String> {
 }
 
 #[test]
-fn broken_json_text_is_named_by_its_pointer() {
+fn invalid_json_text_has_its_pointer() {
     let found = document(tool("{\"type\": ")).unwrap_err();
     assert_eq!(
         messages(&found),
@@ -83,7 +83,7 @@ fn broken_json_text_is_named_by_its_pointer() {
 }
 
 #[test]
-fn an_empty_entity_and_an_empty_schema_are_named() {
+fn empty_entity_and_schema_are_rejected() {
     let found = document(v1::Entity { kind: None }).unwrap_err();
     assert_eq!(
         found[0].message,
@@ -95,21 +95,22 @@ fn an_empty_entity_and_an_empty_schema_are_named() {
 }
 
 #[test]
-fn a_batch_reports_all_its_changes_with_index_and_key() {
-    let change = |change| v1::Change { change: Some(change) };
+fn batch_reports_index_and_key_of_changes() {
+    let change = |change| v1::EntityChange { change: Some(change), if_digest: None };
     let lifecycle = |key, state: v1::LifecycleState| {
         let message = v1::SetLifecycle { key, state: state.into(), ..Default::default() };
-        change(v1::change::Change::SetLifecycle(message))
+        change(v1::entity_change::Change::SetLifecycle(message))
     };
     let key: Key = "tool/find@1.0.0".parse().unwrap();
     let found = batch(vec![
-        change(v1::change::Change::Register(tool("{}"))),
-        v1::Change { change: None },
-        change(v1::change::Change::Register(tool("nothing"))),
+        change(v1::entity_change::Change::Register(tool("{}"))),
+        v1::EntityChange::default(),
+        change(v1::entity_change::Change::Register(tool("nothing"))),
         lifecycle(None, v1::LifecycleState::Retired),
         lifecycle(Some((&key).into()), v1::LifecycleState::Unspecified),
     ])
-    .unwrap_err();
+    .unwrap_err()
+    .diagnostics;
     let changes: Vec<_> = found.iter().map(|found| found.change.unwrap()).collect();
     assert_eq!(changes, [1, 2, 3, 4]);
     assert_eq!(found[0].entity, None);
@@ -119,7 +120,33 @@ fn a_batch_reports_all_its_changes_with_index_and_key() {
 }
 
 #[test]
-fn wanted_changes_read_back() {
+fn subject_names_an_invalid_entity() {
+    let invalid = |json: &str| {
+        let document =
+            v1::JsonDocument { kind: v1::EntityKind::Tool.into(), json: json.to_owned().into() };
+        let change = v1::entity_change::Change::RegisterDocument(document);
+        let change = v1::EntityChange { change: Some(change), if_digest: None };
+        batch(vec![change]).unwrap_err().subject
+    };
+    assert_eq!(invalid(r#"{"name":"a \u202eb"}"#).as_deref(), Some(r#"tool "a \u{202e}b""#));
+    assert_eq!(invalid("{"), None);
+}
+
+#[test]
+fn precondition_is_a_digest_or_empty() {
+    let with = |if_digest: Option<&str>| {
+        let if_digest = if_digest.map(str::to_owned);
+        precondition(&v1::EntityChange { change: None, if_digest })
+    };
+    let digest = registry_core::Digest::compute(b"a");
+    assert_eq!(with(None).unwrap(), None);
+    assert_eq!(with(Some("")).unwrap(), Some(None));
+    assert_eq!(with(Some(&digest.to_string())).unwrap(), Some(Some(digest)));
+    assert!(with(Some("sha256:1")).unwrap_err().to_string().starts_with("if_digest: "));
+}
+
+#[test]
+fn change_round_trips() {
     let document = Document::clone(&document(tool("{}")).unwrap());
     let key = document.key().clone();
     let wanted = [
@@ -134,12 +161,12 @@ fn wanted_changes_read_back() {
             },
         },
     ];
-    let sent = wanted.iter().map(v1::Change::from).collect();
+    let sent = wanted.iter().map(v1::EntityChange::from).collect();
     assert_eq!(batch(sent).unwrap(), wanted);
 }
 
 #[test]
-fn diagnostics_and_refusals_read_back() {
+fn diagnostic_and_nack_round_trip() {
     let found = document(tool("17")).unwrap_err().remove(0);
     let found = found.for_change(3, &"tool/find@1.0.0".parse().unwrap());
     assert_eq!(Diagnostic::try_from(v1::Diagnostic::from(&found)), Ok(found.clone()));
@@ -156,7 +183,7 @@ fn diagnostics_and_refusals_read_back() {
 }
 
 #[test]
-fn unknown_numbers_are_named() {
+fn unknown_enum_numbers_are_rejected() {
     assert_eq!(kind(0), Err(InvalidKind::Unspecified));
     assert_eq!(filter_kind(0), Ok(None));
     assert_eq!(kind(9), Err(InvalidKind::Unknown(9)));

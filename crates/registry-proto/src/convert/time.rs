@@ -1,15 +1,17 @@
-//! Timestamps. Both types are foreign to this crate, hence functions.
+//! Converts timestamps and durations.
+
+use std::time::Duration;
 
 use registry_core::Timestamp;
 
-/// Why a timestamp cannot be read.
+/// An invalid timestamp.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidTime {
     /// Nanoseconds outside of 0 to 999,999,999.
-    #[error("a timestamp has {0} nanoseconds, 0 to 999999999 are allowed")]
+    #[error("invalid timestamp: {0} nanoseconds, the range is 0 to 999999999")]
     Nanos(i32),
     /// Before the year 1 or after the year 9999.
-    #[error("a timestamp of {0} seconds is outside of the years 1 to 9999")]
+    #[error("invalid timestamp: {0} seconds, the range is the years 1 to 9999")]
     Range(i64),
 }
 
@@ -21,7 +23,7 @@ pub fn timestamp(time: Timestamp) -> prost_types::Timestamp {
     prost_types::Timestamp { seconds: millis.div_euclid(1000), nanos }
 }
 
-/// Reads a timestamp; anything finer than a millisecond is cut off.
+/// Reads a timestamp, truncated to milliseconds.
 pub fn read_timestamp(time: prost_types::Timestamp) -> Result<Timestamp, InvalidTime> {
     let prost_types::Timestamp { seconds, nanos } = time;
     if !(0..1_000_000_000).contains(&nanos) {
@@ -31,8 +33,22 @@ pub fn read_timestamp(time: prost_types::Timestamp) -> Result<Timestamp, Invalid
         .map_err(|_| InvalidTime::Range(seconds))
 }
 
+/// The longest duration of a message: 10,000 years.
+pub const LONGEST_DURATION: Duration = Duration::from_secs(315_576_000_000);
+
+/// Writes a duration of at most [`LONGEST_DURATION`].
+pub fn duration(duration: Duration) -> prost_types::Duration {
+    // A duration of that length is always representable.
+    prost_types::Duration::try_from(duration.min(LONGEST_DURATION)).unwrap_or_default()
+}
+
+/// Reads a duration. A negative one becomes zero.
+pub fn read_duration(duration: prost_types::Duration) -> Duration {
+    Duration::try_from(duration).unwrap_or_default()
+}
+
 /// Reads milliseconds since the epoch.
-pub(super) fn read_millis(millis: i64) -> Result<Timestamp, InvalidTime> {
+fn read_millis(millis: i64) -> Result<Timestamp, InvalidTime> {
     let time = Timestamp::from_millis(millis);
     if time.as_millis() == millis { Ok(time) } else { Err(InvalidTime::Range(millis / 1000)) }
 }

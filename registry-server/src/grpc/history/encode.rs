@@ -1,13 +1,12 @@
 //! Answers about history on the wire: differences, explained values, copies.
 
-use bytes::Bytes;
 use registry_core::{
     Action, Catalog, Change, Record, Selector, blame::BlamedValue, chain::Position,
     setting::SelectorSettings,
 };
 use registry_proto::{
     convert,
-    v1::{self, difference::Difference as Wire},
+    v1::{self, entity_event::Event as Wire, revision_difference::Difference as WireDifference},
 };
 
 use crate::{
@@ -25,12 +24,11 @@ pub(super) fn event(event: Event) -> v1::EntityEvent {
         Event::Changed(event) => changed(event),
         Event::Set(SettingEvent { revision, set, author, committed_at, message, .. }) => {
             v1::EntityEvent {
-                change: None,
+                event: Some(Wire::Setting((&set).into())),
                 revision: revision.0,
                 author,
-                committed_at: Some(convert::timestamp(committed_at)),
+                commit_time: Some(convert::timestamp(committed_at)),
                 message,
-                setting: Some((&set).into()),
             }
         }
     }
@@ -39,18 +37,18 @@ pub(super) fn event(event: Event) -> v1::EntityEvent {
 fn changed(event: EntityEvent) -> v1::EntityEvent {
     let EntityEvent { revision, ordinal: _, key, action, author, committed_at, message } = event;
     v1::EntityEvent {
-        change: Some((&Change { key, action }).into()),
+        event: Some(Wire::Change((&Change { key, action }).into())),
         revision: revision.0,
         author,
-        committed_at: Some(convert::timestamp(committed_at)),
+        commit_time: Some(convert::timestamp(committed_at)),
         message,
-        setting: None,
     }
 }
 
 pub(super) fn compared(compared: &Compared) -> v1::CompareRevisionsResponse {
     let Compared { differences, next_page_token, from, to } = compared;
-    let write = |difference| v1::Difference { difference: Some(write(from, to, difference)) };
+    let write =
+        |difference| v1::RevisionDifference { difference: Some(write(from, to, difference)) };
     v1::CompareRevisionsResponse {
         differences: differences.iter().map(write).collect(),
         next_page_token: next_page_token.clone(),
@@ -59,7 +57,7 @@ pub(super) fn compared(compared: &Compared) -> v1::CompareRevisionsResponse {
     }
 }
 
-fn write(from: &Catalog, to: &Catalog, difference: &Difference) -> Wire {
+fn write(from: &Catalog, to: &Catalog, difference: &Difference) -> WireDifference {
     match difference {
         Difference::Entity { old, new, earlier } => {
             let record = |catalog: &Catalog, record: &Record| {
@@ -67,7 +65,7 @@ fn write(from: &Catalog, to: &Catalog, difference: &Difference) -> Wire {
                 v1::EntityRecord { document, ..convert::outline_of(catalog, record) }
             };
             let there = if new.is_some() { to } else { from };
-            Wire::Entity(v1::EntityDifference {
+            WireDifference::Entity(v1::EntityDifference {
                 old: old.as_deref().map(|old| record(from, old)),
                 new: new.as_deref().map(|new| record(to, new)),
                 earlier: earlier.as_deref().map(|earlier| record(there, earlier)),
@@ -76,7 +74,7 @@ fn write(from: &Catalog, to: &Catalog, difference: &Difference) -> Wire {
         Difference::Setting { on, old: (old, old_owner), new: (new, new_owner) } => {
             let state =
                 |on: &Selector, set: &SelectorSettings| Some(convert::setting_state(on, set));
-            Wire::Setting(v1::SettingDifference {
+            WireDifference::Setting(v1::SettingDifference {
                 old: state(on, old),
                 new: state(on, new),
                 old_owner: old_owner.as_deref().map(str::to_owned),
@@ -86,16 +84,16 @@ fn write(from: &Catalog, to: &Catalog, difference: &Difference) -> Wire {
     }
 }
 
-pub(super) fn explained(explained: Explained) -> v1::BlameResponse {
+pub(super) fn explained(explained: Explained) -> v1::BlameEntityResponse {
     let Explained { key, lines, origins, next_page_token } = explained;
     let line = |BlamedValue { pointer, value, origin, at_or_before: or_earlier }| v1::BlameLine {
         pointer,
         value: value.to_string(),
         // A page has far fewer.
         origin: u32::try_from(origin).unwrap_or(u32::MAX),
-        or_earlier,
+        at_or_before: or_earlier,
     };
-    v1::BlameResponse {
+    v1::BlameEntityResponse {
         key: Some((&key).into()),
         lines: lines.into_iter().map(line).collect(),
         origins: origins.iter().map(|(record, commit)| registration(record, commit)).collect(),
@@ -130,7 +128,7 @@ pub(super) fn copied(copied: &Copied) -> v1::ExportCatalogResponse {
         position: Some((&Position::of_catalog(catalog)).into()),
         entities,
         settings,
-        digest: digest.map(|digest| Bytes::copy_from_slice(digest.as_bytes())).unwrap_or_default(),
+        digest: digest.map(|digest| digest.to_string()).unwrap_or_default(),
         next_page_token: next_page_token.clone(),
     }
 }

@@ -17,6 +17,9 @@ impl From<ReadError> for Status {
             ReadError::Ahead { head, .. } => {
                 say(Code::OutOfRange, "REVISION_AHEAD").with("current_revision", &head)
             }
+            ReadError::NotReached { head, .. } => say(Code::Unavailable, "REVISION_NOT_REACHED")
+                .with("current_revision", &head)
+                .retry_after(Duration::from_secs(1)),
             ReadError::Future { .. } => say(Code::OutOfRange, "TIME_AHEAD"),
             ReadError::NotRegistered { revision, .. } => {
                 say(Code::NotFound, "NOT_FOUND").with("revision", &revision)
@@ -47,7 +50,7 @@ impl From<audit::Error> for Status {
                 Refusal::new(Code::DataLoss, "DATABASE_CORRUPT", error.to_string()).into()
             }
             audit::Error::Relay(upstream) => {
-                let refusal = Refusal::new(Code::FailedPrecondition, "RELAY", message);
+                let refusal = Refusal::new(Code::FailedPrecondition, "READ_ONLY_RELAY", message);
                 refusal.with("upstream", &upstream).into()
             }
             audit::Error::Store(error) => store_refusal(&error).into(),

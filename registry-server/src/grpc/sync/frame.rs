@@ -1,8 +1,9 @@
-//! The frames of `Sync`: each message is encoded once, and all streams send the same bytes.
+//! The frames of `Sync`. Each message is encoded once, and all streams share its bytes.
 //!
-//! Tonic would encode a message for each stream, or at least copy it into a buffer that the stream
-//! holds until its reader has taken it. Compression is not supported: it would encode each message
-//! once per stream.
+//! Tonic encodes or copies a message for each stream. Compression is not supported, because it would encode
+//! each message once per stream.
+
+use std::time::Duration;
 
 use axum::body::Body;
 use bytes::{BufMut, Bytes, BytesMut};
@@ -11,7 +12,7 @@ use http::{HeaderMap, HeaderValue, Response, header::CONTENT_TYPE};
 use http_body::Frame;
 use http_body_util::StreamBody;
 use prost::Message as _;
-use registry_core::{Attestation, Digest, Scope, limits};
+use registry_core::{Attestation, Scope, limits};
 use registry_proto::{
     convert,
     v1::{self, sync_response::Message as Wire},
@@ -23,19 +24,19 @@ use crate::{
     metrics,
 };
 
-/// Largest message of a stream: any batch that the rules accept, with room for its commit. A
-/// document takes more room as JSON than it took in the request.
+/// The maximum size of a message: the largest accepted batch and its commit. Documents can be larger as JSON
+/// than in the request.
 const MESSAGE_BYTES: usize = limits::BATCH_BYTES + (8 << 20);
 
-/// What comes before each message: whether it is compressed, and how many bytes it has.
+/// The size of the gRPC message prefix: the compression flag and the length.
 const PREFIX: usize = 5;
 
-/// The frame of a message, which all streams share that are told it.
+/// The frame of a message. It is encoded on first use.
 pub(super) fn of(message: &Message) -> Result<Bytes, Status> {
     let frame = match message {
         Message::ServerHello(key) => key.encoded(|key| {
-            let welcome = v1::Welcome { key: key.to_string() };
-            encode("welcome", Wire::Welcome(welcome), None)
+            let hello = v1::ServerHello { verifier_key: key.to_string() };
+            encode("server_hello", Wire::ServerHello(hello), None)
         }),
         Message::Snapshot(piece) => piece.encoded(|piece| {
             let signed =
@@ -46,25 +47,29 @@ pub(super) fn of(message: &Message) -> Result<Bytes, Status> {
             encode("delta", Wire::Delta(commit.into()), attestation.as_ref())
         }),
         Message::ScopeDelta(step) => {
-            step.encoded(|step| encode("step", encode_scope_delta(step), step.attestation()))
+            step.encoded(|step| encode("scope_delta", encode_scope_delta(step), step.attestation()))
         }
         Message::Heartbeat(place) => {
             place.encoded(|Heartbeat { position, content, attestation, age_ms }| {
-                let content = content.as_ref().map_or_else(Bytes::new, wire_digest);
-                let progress = v1::Progress { content, age_ms: *age_ms, ..position.into() };
-                encode("progress", Wire::Progress(progress), attestation.as_ref())
+                let staleness = (*age_ms > 0).then(|| Duration::from_millis(*age_ms));
+                let heartbeat = v1::Heartbeat {
+                    content_digest: content.map(|digest| digest.to_string()).unwrap_or_default(),
+                    staleness: staleness.map(convert::duration),
+                    ..position.into()
+                };
+                encode("heartbeat", Wire::Heartbeat(heartbeat), attestation.as_ref())
             })
         }
     };
     match frame.len() - PREFIX {
         0..=MESSAGE_BYTES => Ok(frame),
         bytes => Err(Status::out_of_range(format!(
-            "the next message has {bytes} bytes, followers take at most {MESSAGE_BYTES}"
+            "the next message has {bytes} bytes, the limit is {MESSAGE_BYTES}"
         ))),
     }
 }
 
-/// An answer that sends frames until they end, or one of them cannot be had.
+/// A response that sends frames until they end or fail.
 pub(super) fn answer(
     frames: impl Stream<Item = Result<Bytes, Status>> + Send + 'static,
 ) -> Response<Body> {
@@ -100,8 +105,8 @@ fn encode_piece(piece: &SnapshotChunk) -> Wire {
             Wire::SnapshotBegin(v1::SnapshotBegin {
                 position: Some(position.into()),
                 scope: (**scope != Scope::Everything).then(|| (&**scope).into()),
-                entities: *entities as u64,
-                settings: *settings as u64,
+                entity_count: *entities as u64,
+                setting_count: *settings as u64,
                 oldest_revision: compacted.map_or(0, |oldest| oldest.0),
             })
         }
@@ -114,23 +119,19 @@ fn encode_piece(piece: &SnapshotChunk) -> Wire {
             settings: settings.iter().map(|(on, set)| convert::setting_state(on, set)).collect(),
         }),
         SnapshotChunk::End(digest, _) => {
-            Wire::SnapshotEnd(v1::SnapshotEnd { digest: wire_digest(digest) })
+            Wire::SnapshotEnd(v1::SnapshotEnd { digest: digest.to_string() })
         }
     }
 }
 
 fn encode_scope_delta(step: &ScopeDelta) -> Wire {
-    Wire::Step(v1::Step {
+    Wire::ScopeDelta(v1::ScopeDelta {
         position: Some((&step.position()).into()),
         entities: step.put.iter().map(|record| (&**record).into()).collect(),
-        removed: step.removed.iter().map(ToString::to_string).collect(),
-        content: wire_digest(&step.content()),
+        removed: step.removed.iter().map(Into::into).collect(),
+        content_digest: step.content().to_string(),
         scope: Some(step.scope().into()),
     })
-}
-
-fn wire_digest(digest: &Digest) -> Bytes {
-    Bytes::copy_from_slice(digest.as_bytes())
 }
 
 #[cfg(test)]
@@ -138,8 +139,8 @@ mod tests {
     use std::sync::Arc;
 
     use registry_core::{
-        Action, Catalog, Change, Commit, Document, Kind, RegistryId, Revision, SealedCommit,
-        Timestamp,
+        Action, Catalog, Change, Commit, Digest, Document, Kind, RegistryId, Revision,
+        SealedCommit, Timestamp,
     };
 
     use registry_core::chain::Position;
@@ -174,7 +175,7 @@ mod tests {
         let records: Vec<_> = catalog.after(None).map(|(_, record)| record.clone()).collect();
         let begin = v1::SnapshotBegin {
             position: Some((&position).into()),
-            entities: 1,
+            entity_count: 1,
             ..v1::SnapshotBegin::default()
         };
         let chunk = v1::SnapshotChunk {
@@ -198,9 +199,7 @@ mod tests {
             (piece(SnapshotChunk::Entities(records)), Wire::SnapshotChunk(chunk)),
             (
                 piece(SnapshotChunk::End(Digest::compute(b"all"), signed)),
-                Wire::SnapshotEnd(v1::SnapshotEnd {
-                    digest: Bytes::copy_from_slice(Digest::compute(b"all").as_bytes()),
-                }),
+                Wire::SnapshotEnd(v1::SnapshotEnd { digest: Digest::compute(b"all").to_string() }),
             ),
             (
                 Message::Delta(SharedMessage::new(Delta { commit: commit(), attestation: signed })),
@@ -213,7 +212,7 @@ mod tests {
                     attestation: signed,
                     age_ms: 0,
                 })),
-                Wire::Progress((&position).into()),
+                Wire::Heartbeat((&position).into()),
             ),
         ]
     }

@@ -86,6 +86,7 @@ async fn commit(
         message,
         request_id: None,
         base_revision: None,
+        preconditions: Vec::new(),
     };
     app.writes.apply(submission, Mode::Commit).await?;
     Ok(())
@@ -133,9 +134,9 @@ impl From<registrar::Error> for Problem {
                 let summary = if is_duplicate { "duplicate version" } else { "rejected" };
                 rejected(StatusCode::BAD_REQUEST, summary, found)
             }
-            Error::BaseRevision { .. } | Error::RequestIdReused { .. } => {
-                Self::new(StatusCode::CONFLICT, error.to_string())
-            }
+            Error::BaseRevision { .. }
+            | Error::DigestMismatch { .. }
+            | Error::RequestIdReused { .. } => Self::new(StatusCode::CONFLICT, error.to_string()),
             Error::QueueFull | Error::Contended { .. } | Error::Draining | Error::Relay { .. } => {
                 unavailable(error.to_string())
             }

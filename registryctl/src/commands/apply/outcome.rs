@@ -20,7 +20,7 @@ use crate::{
 pub(super) enum Outcome {
     DryRun,
     Unchanged,
-    Applied(v1::ApplyResponse),
+    Applied(v1::ApplyChangesResponse),
 }
 
 pub(super) struct Applied {

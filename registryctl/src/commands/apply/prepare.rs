@@ -139,7 +139,11 @@ fn held_in(catalog: &Catalog, key: &Key) -> Option<HeldEntity> {
 /// The owner of the applied entities: the caller's team or, without authentication, the author.
 async fn owner(client: &Client, author: &CommitArgs) -> Result<String, Failure> {
     let who = client.answer(client.access().who_am_i(request(v1::WhoAmIRequest {}))).await?;
-    if who.method != "open" {
+    let is_open = who
+        .authentication
+        .as_ref()
+        .is_none_or(|authentication| authentication.method() == v1::AuthenticationMethod::Disabled);
+    if !is_open {
         return Ok(who.team);
     }
     let named = author.author.as_ref().or(Some(&author.user)).filter(|name| !name.is_empty());

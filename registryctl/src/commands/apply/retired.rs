@@ -38,9 +38,9 @@ pub(super) async fn find(
     for keys in registered.chunks(KEYS) {
         let wanted = v1::GetDependentsRequest {
             keys: keys.to_vec(),
-            depth: Some(0),
-            limit: 0,
+            max_depth: Some(0),
             at: Some(at(planned.revision)),
+            ..Default::default()
         };
         let response = client.answer(client.graph().get_dependents(request(wanted))).await?;
         let nodes = response.graph.unwrap_or_default().nodes.into_iter();

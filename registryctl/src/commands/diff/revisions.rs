@@ -4,8 +4,8 @@
 
 mod view;
 
-use registry_core::{PointInTime, Revision};
-use registry_proto::v1::{self, difference::Difference as Wire};
+use registry_core::PointInTime;
+use registry_proto::v1::{self, revision_difference::Difference as Wire};
 
 use super::{super::Session, mark};
 use crate::{
@@ -44,9 +44,6 @@ pub(super) async fn run(
         if next_page_token.is_empty() {
             return output.end();
         }
-        // Later pages compare the same revisions, also if commits were made.
-        wanted.from = Some(PointInTime::Revision(Revision(from_revision)).into());
-        wanted.to = Some(PointInTime::Revision(Revision(to_revision)).into());
         wanted.page_token = next_page_token;
     }
 }
@@ -56,15 +53,12 @@ fn new_request(
     to: Option<PointInTime>,
     filter: Option<&EntityFilter>,
 ) -> v1::CompareRevisionsRequest {
-    let (kind, name, version) = EntityFilter::message(filter);
     v1::CompareRevisionsRequest {
         from: Some(from.into()),
         to: to.map(Into::into),
-        kind,
-        name,
-        version,
+        entity: filter.map(EntityFilter::selector),
         page_size: PAGE_SIZE,
-        page_token: String::new(),
+        ..Default::default()
     }
 }
 

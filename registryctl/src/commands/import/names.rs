@@ -38,8 +38,8 @@ async fn planned(session: &Session, draft: &Draft) -> Result<Vec<v1::Diagnostic>
     let client = session.connect().await?;
     let text = String::from_utf8(draft.write()).map_err(Failure::usage)?;
     let batch = Batch::from_source(Source::generated("<import>", text));
-    let changes = batch.proposals().iter().map(v1::Change::from).collect();
-    let wanted = v1::ApplyRequest { changes, ..v1::ApplyRequest::default() };
+    let changes = batch.proposals().iter().map(v1::EntityChange::from).collect();
+    let wanted = v1::ApplyChangesRequest { changes, ..v1::ApplyChangesRequest::default() };
     match commit::dry_run(&client, &wanted).await {
         Ok(response) => Ok(response.diagnostics),
         Err(Failure::Invalid(found)) => Ok(found),

@@ -13,7 +13,7 @@ use crate::{
 };
 
 /// Maximum number of tools of one server.
-const TOOLS: u32 = 10_000;
+const TOOLS: i32 = 10_000;
 
 pub(super) async fn run(session: &Session, args: RetireArgs) -> Result<(), Failure> {
     let RetireArgs { versions, message, sunset, force, confirm, commit: author, .. } = args;
@@ -34,8 +34,9 @@ pub(super) async fn run(session: &Session, args: RetireArgs) -> Result<(), Failu
     let tools = tools(&client, &servers, revision).await?;
     let notice = Notice { message: message.clone(), replacement: None, sunset, forced: force };
     let state = LifecycleState::Retired;
-    let change =
-        |key: Key| v1::Change::from(&Proposed::SetLifecycle { key, state, notice: notice.clone() });
+    let change = |key: Key| {
+        v1::EntityChange::from(&Proposed::SetLifecycle { key, state, notice: notice.clone() })
+    };
     let changes = tools.into_iter().chain(servers).map(change).collect();
     let message = message.unwrap_or_default();
     let mut wanted = commit::new_request(changes, message, author, &session.globals.access);
@@ -57,9 +58,10 @@ async fn in_use(client: &Client, name: &Name, revision: u64) -> Result<Vec<Key>,
 async fn tools(client: &Client, servers: &[Key], revision: u64) -> Result<Vec<Key>, Failure> {
     let wanted = v1::GetDependentsRequest {
         keys: servers.iter().map(v1::EntityKey::from).collect(),
-        depth: Some(1),
-        limit: TOOLS,
+        max_depth: Some(1),
+        max_nodes: TOOLS,
         at: Some(at(revision)),
+        min_revision: 0,
     };
     let response = client.answer(client.graph().get_dependents(request(wanted))).await?;
     let graph = response.graph.unwrap_or_default();

@@ -29,6 +29,7 @@ pub(super) async fn fetch(
         root: root.map(Into::into),
         format: message(format).into(),
         at: at.map(Into::into),
+        min_revision: 0,
     };
     let mut parts = client.answer(client.sbom().export_sbom(request(wanted))).await?;
     let mut bytes = Vec::new();

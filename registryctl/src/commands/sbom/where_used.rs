@@ -25,26 +25,27 @@ struct UserView {
 pub(super) async fn run(session: &Session, args: &WhereUsedArgs) -> Result<(), Failure> {
     let (kind, name, version) = args.name.parts()?;
     let client = session.connect().await?;
-    let user_kind = args.user_kind.map_or(v1::Kind::Unspecified, Into::into);
-    let mut wanted = v1::WhoHasRequest {
-        kind: v1::Kind::from(kind).into(),
-        name: name.to_string(),
-        version: version.as_ref().map(ToString::to_string).unwrap_or_default(),
-        holder_kind: user_kind.into(),
+    let user_kind = args.user_kind.map_or(v1::EntityKind::Unspecified, Into::into);
+    let mut wanted = v1::FindComponentUsersRequest {
+        component: Some(convert::selector(kind, Some(&name), version.as_ref())),
+        user_kind: user_kind.into(),
         page_size: PAGE_SIZE,
-        page_token: String::new(),
         at: args.as_of.message(),
+        ..Default::default()
     };
     let mut users = Vec::new();
     loop {
-        let page = match client.answer(client.sbom().who_has(request(wanted.clone()))).await {
+        let page = match client
+            .answer(client.sbom().find_component_users(request(wanted.clone())))
+            .await
+        {
             Ok(page) => page,
             Err(failure) => {
                 let version = version.as_ref();
                 return Err(missing::explain(&client, failure, kind, &name, version).await);
             }
         };
-        for holder in page.holders {
+        for holder in page.users {
             users.push(view(holder)?);
         }
         if page.next_page_token.is_empty() {
@@ -55,7 +56,7 @@ pub(super) async fn run(session: &Session, args: &WhereUsedArgs) -> Result<(), F
     show(session, &users)
 }
 
-fn view(v1::Holder { path, lifecycle }: v1::Holder) -> Result<UserView, Failure> {
+fn view(v1::ComponentUser { path, lifecycle }: v1::ComponentUser) -> Result<UserView, Failure> {
     let key = |key| registry_core::Key::try_from(key).map(|key| key.to_string());
     let path: Vec<_> =
         path.into_iter().map(key).collect::<Result<_, _>>().map_err(Failure::invalid_response)?;

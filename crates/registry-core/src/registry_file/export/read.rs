@@ -6,7 +6,7 @@ use bytes::Bytes;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::{attestation::WrittenAttestation, record::WrittenRecord};
+use super::{attestation::WrittenAttestation, record::WrittenRecord, unmarked};
 use crate::{
     attestation::Attestation,
     catalog::{Catalog, Record},
@@ -180,15 +180,16 @@ fn record(
 ) -> Result<Record, InvalidExport> {
     let key = written.key.parse::<Key>();
     let key = Box::new(key.map_err(|reason| InvalidExport::Key { index, reason })?);
-    let bytes = Bytes::copy_from_slice(raw.get().as_bytes());
+    let lifecycle = written
+        .lifecycle()
+        .map_err(|reason| InvalidExport::Lifecycle { key: key.clone(), reason })?;
+    let bytes = Bytes::copy_from_slice(unmarked(raw.get(), &lifecycle).as_bytes());
     let document = Document::verify(kind, bytes, written.digest)
         .map_err(|reason| InvalidExport::Document { key: key.clone(), reason })?;
     if *document.key() != *key {
         let actual = Box::new(document.key().clone());
         return Err(InvalidExport::Misplaced { expected: key, actual });
     }
-    let lifecycle =
-        written.lifecycle().map_err(|reason| InvalidExport::Lifecycle { key, reason })?;
     Ok(Record {
         document: Arc::new(document),
         owner: written.owner.as_ref().into(),

@@ -1,4 +1,4 @@
-//! Bytes from anybody: whatever decodes as a message converts or is refused, and never panics.
+//! Arbitrary bytes: every message that decodes is converted or rejected, without a panic.
 
 use proptest::{collection::vec, prelude::*, sample::Index};
 use prost::Message;
@@ -19,18 +19,18 @@ fn convert_as_everything(bytes: &[u8]) {
     }
     let genesis = ChainHash::genesis(&RegistryId::new("test"));
     each(bytes, |m| drop(document(m)));
-    each(bytes, |m: v1::ApplyRequest| drop(batch(m.changes)));
-    each(bytes, |m: v1::Change| drop(Proposed::try_from(m)));
+    each(bytes, |m: v1::ApplyChangesRequest| drop(batch(m.changes)));
+    each(bytes, |m: v1::EntityChange| drop(Proposed::try_from(m)));
     each(bytes, |m: v1::EntityKey| drop(Key::try_from(m)));
     each(bytes, |m: v1::Lifecycle| drop(Lifecycle::try_from(m)));
     each(bytes, |m: v1::EntityRecord| drop(Record::try_from(m)));
     each(bytes, |m: v1::SnapshotEntity| drop(Record::try_from(m)));
     each(bytes, |m: v1::Diagnostic| drop(Diagnostic::try_from(m)));
     each(bytes, |m: v1::Nack| drop(Nack::try_from(m)));
-    each(bytes, |m: v1::Position| drop(Position::try_from(m)));
+    each(bytes, |m: v1::LogPosition| drop(Position::try_from(m)));
     each(bytes, |m| drop(sealed_commit(&genesis, m)));
     each(bytes, |m| drop(read_timestamp(m)));
-    each(bytes, |m: v1::ListRequest| {
+    each(bytes, |m: v1::ListEntitiesRequest| {
         let _ = filter_kind(m.kind);
         drop(filter_states(&m.lifecycle));
     });
@@ -41,8 +41,8 @@ fn message() -> impl Strategy<Value = Vec<u8>> {
     prop_oneof![
         generate::document().prop_map(|d| v1::Entity::from(d.entity()).encode_to_vec()),
         generate::document().prop_map(|d| {
-            let change = v1::Change::from(&Proposed::Register(d.into()));
-            v1::ApplyRequest { changes: vec![change], ..Default::default() }.encode_to_vec()
+            let change = v1::EntityChange::from(&Proposed::Register(d.into()));
+            v1::ApplyChangesRequest { changes: vec![change], ..Default::default() }.encode_to_vec()
         }),
         generate::record().prop_map(|r| record_with_document(&r).encode_to_vec()),
         generate::record().prop_map(|r| v1::SnapshotEntity::from(&r).encode_to_vec()),

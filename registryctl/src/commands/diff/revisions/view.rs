@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use registry_proto::v1::{self, difference::Difference as Wire};
+use registry_proto::v1::{self, revision_difference::Difference as Wire};
 use serde::Serialize;
 
 use super::mark;
@@ -11,7 +11,7 @@ use crate::{
     diff::{Difference, diff},
     failure::Failure,
     style::Paint,
-    view::RecordView,
+    view::{RecordView, mode_text},
 };
 
 #[derive(Serialize)]
@@ -103,10 +103,11 @@ impl TryFrom<v1::EntityDifference> for EntityView {
 impl From<v1::SettingDifference> for SettingView {
     fn from(difference: v1::SettingDifference) -> Self {
         let v1::SettingDifference { old, new, old_owner, new_owner } = difference;
-        let on = new.as_ref().or(old.as_ref()).map(|state| state.on.clone());
+        let on = new.as_ref().or(old.as_ref()).map(|state| state.target.clone());
         let state = |state: Option<v1::SettingState>, owner: Option<String>| {
-            let v1::SettingState { on: _, archived, owner: set, compatibility, revision } =
+            let v1::SettingState { target: _, archived, owner: set, compatibility, revision } =
                 state.unwrap_or_default();
+            let compatibility = mode_text(compatibility);
             // The owner of a name, also without an explicit setting.
             StateView { archived, owner: owner.or(set), compatibility, revision }
         };

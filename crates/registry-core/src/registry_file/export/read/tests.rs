@@ -1,6 +1,6 @@
 use std::sync::Arc;
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::{InvalidExport, read_export};
 use crate::{
@@ -63,7 +63,22 @@ fn export_parses_as_registry_file() {
 }
 
 #[test]
-fn read_export_names_problem() {
+fn export_marks_deprecated_and_retired_entities() {
+    let file: Value = serde_json::from_slice(&write_export(&small())).unwrap();
+    let server = &file["servers"][0];
+    assert_eq!(
+        (&server["deprecated"], &server["deprecationMessage"]),
+        (&json!(true), &json!("use \"disks\""))
+    );
+    assert_eq!(file["schemas"][0]["retired"], true);
+    let active = file["tools"][0].as_object().unwrap();
+    assert!(!active.contains_key("deprecated") && !active.contains_key("retired"));
+    let damaged = changed("\"deprecated\":true", "\"deprecated\":false").unwrap_err();
+    assert!(damaged.to_string().contains("server/files@1.0.0 is damaged"), "{damaged}");
+}
+
+#[test]
+fn what_is_wrong_is_named() {
     let error = |from: &str, to: &str| changed(from, to).unwrap_err().to_string();
     assert!(
         error("\"Größe", "\"Grösse")

@@ -1,43 +1,43 @@
-//! Say who contains an entity, a page at a time.
+//! Lists the entities that contain a component.
 //!
-//! Version ranges are not supported. Pages are not consistent with each other: each page names the
-//! revision that it was read at.
+//! Version ranges are not supported. Pages are not consistent with each other: each page has the revision that
+//! it was read at.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use registry_core::{Catalog, Key, Kind, Name, PointInTime, Record, Revision, Version};
 use registry_sbom::{Consumer, Consumers, consumers};
 
-use super::{Catalogs, ReadError, page, run_blocking};
+use super::{Catalogs, ReadError, page::PageRequest, run_blocking};
 
-/// What is looked for.
+/// A component and the kind of its users.
 #[derive(Debug, Clone)]
-pub struct WhoHas {
-    /// Its kind.
+pub struct ComponentQuery {
+    /// The kind of the component.
     pub kind: Kind,
-    /// Its name.
+    /// The name of the component.
     pub name: Name,
-    /// Only this version.
+    /// The version of the component; `None` matches all versions.
     pub version: Option<Version>,
-    /// Only holders of this kind.
-    pub holder_kind: Option<Kind>,
-    /// As of when; `None`: now.
+    /// The kind of the users; `None` matches all kinds.
+    pub user_kind: Option<Kind>,
+    /// The point in history; `None` is the present.
     pub at: Option<PointInTime>,
 }
 
-/// A page of holders.
+/// A page of users of a component.
 #[derive(Debug)]
-pub struct Held {
+pub struct ComponentUsers {
     /// By the version that they contain, then by their keys; each with its record.
-    pub holders: Vec<(Consumer, Arc<Record>)>,
-    /// Where to go on; empty at the end.
+    pub users: Vec<(Consumer, Arc<Record>)>,
+    /// The token of the next page; empty on the last page.
     pub next_page_token: String,
     /// The revision that was read.
     pub revision: Revision,
 }
 
-/// The holders that were found last: who reads one page reads the next one, and finding them costs
-/// in proportion to all of them.
+/// The last result. The client of one page usually requests the next one, and each search costs in proportion
+/// to all users.
 #[derive(Debug, Default, Clone)]
 pub struct Recent(Arc<Mutex<Option<Found>>>);
 
@@ -62,47 +62,45 @@ impl Recent {
     }
 
     fn lock(&self) -> MutexGuard<'_, Option<Found>> {
-        // What is in it is whole at any time.
+        // The value is consistent even after a panic.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// Lists who contains it.
-pub async fn who_has(
+/// Lists the users of a component.
+pub async fn find(
     catalogs: &Catalogs,
     recent: &Recent,
-    query: WhoHas,
-    size: usize,
-    token: &str,
-) -> Result<Held, ReadError> {
-    let mark = format!("{query:?}");
-    let after = page::cursor(&mark, token, read_place)?;
+    query: ComponentQuery,
+    page: &PageRequest,
+) -> Result<ComponentUsers, ReadError> {
+    let after = page.cursor(read_cursor)?;
     let catalog = catalogs.at(query.at).await?;
     let revision = catalog.revision();
-    // What much depends on has many holders, which is too long for the runtime.
-    let recent = recent.clone();
+    // A popular component has many users, and collecting them would block the runtime.
+    let (recent, size) = (recent.clone(), page.size);
     let looking = move || query.page(&catalog, &recent, after.as_ref(), size);
     let (found, more) = run_blocking(looking).await??;
-    let next_page_token = page::next(&mark, &found, more, |(holder, _)| place(holder));
-    Ok(Held { holders: found, next_page_token, revision })
+    let next_page_token = page.next_token(&found, more, |(holder, _)| cursor(holder));
+    Ok(ComponentUsers { users: found, next_page_token, revision })
 }
 
-/// The version that is contained, and who contains it.
-fn place(holder: &Consumer) -> String {
+/// The version of the component and the key of the user.
+fn cursor(holder: &Consumer) -> String {
     let held = holder.path.last().unwrap_or(&holder.key);
     format!("{} {}", held.version, holder.key)
 }
 
-fn read_place(cursor: &str) -> Option<(Version, Key)> {
+fn read_cursor(cursor: &str) -> Option<(Version, Key)> {
     let (version, key) = cursor.split_once(' ')?;
     Some((Version::parse(version).ok()?, key.parse().ok()?))
 }
 
 type Page = (Vec<(Consumer, Arc<Record>)>, bool);
 
-impl WhoHas {
-    /// A page, and whether there are more. Versions are looked at one after the other, so a page
-    /// costs no more than what is on it and one version's holders.
+impl ComponentQuery {
+    /// A page, and whether there are more. Versions are read one after the other, so a page costs no more than
+    /// its items and the users of one version.
     fn page(
         &self,
         catalog: &Catalog,
@@ -118,9 +116,9 @@ impl WhoHas {
                 _ => None,
             };
             let holders = recent.consumers(catalog, &target);
-            let wanted = |key: &Key| self.holder_kind.is_none_or(|kind| key.kind == kind);
+            let wanted = |key: &Key| self.user_kind.is_none_or(|kind| key.kind == kind);
             for holder in holders.after(last).filter(|holder| wanted(&holder.key)) {
-                // Consumers are registered: they are found by what they refer to.
+                // Users are registered: they are found by their references.
                 let Some(record) = catalog.find(&holder.key) else { continue };
                 if found.len() == size {
                     return Ok((found, true));
