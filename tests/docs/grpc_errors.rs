@@ -5,8 +5,20 @@ use crate::{assert_same, scan};
 /// Reason, status code, meaning, remedy.
 const REASONS: &[[&str; 4]] = &[
     [
+        "REVISION_NOT_REACHED",
+        "UNAVAILABLE",
+        "the server did not reach `min_revision` within 5 s",
+        "retry, or use another server",
+    ],
+    [
+        "DIGEST_MISMATCH",
+        "ABORTED",
+        "`if_digest` of a change does not match the registered digest",
+        "read again and decide again",
+    ],
+    [
         "VALIDATION_FAILED",
-        "INVALID_ARGUMENT",
+        "INVALID_ARGUMENT, FAILED_PRECONDITION, PERMISSION_DENIED",
         "the batch has errors; nothing was changed. Details: `registry.v1.ValidationFailure`",
         "correct the [findings](diagnostics.md); an error has about 5 KiB of them, a dry run 1 MiB",
     ],
@@ -117,7 +129,7 @@ const REASONS: &[[&str; 4]] = &[
     ],
     [
         "OUTCOME_UNKNOWN",
-        "UNAVAILABLE",
+        "UNKNOWN",
         "the database was lost during the commit",
         "retry with the same id only, which returns the outcome",
     ],
@@ -140,13 +152,13 @@ const REASONS: &[[&str; 4]] = &[
         "retry with the same id when `/readyz` has `database: writable`",
     ],
     [
-        "SYNCING",
+        "RELAY_NOT_READY",
         "UNAVAILABLE",
         "a [relay](../operate/relays.md) has not reached its registry yet",
         "use another server, or retry later",
     ],
     [
-        "RELAY",
+        "READ_ONLY_RELAY",
         "FAILED_PRECONDITION",
         "a [relay](../operate/relays.md) accepts no writes and signs nothing (metadata `upstream`: the server that it follows)",
         "use the registry",
@@ -170,7 +182,7 @@ const REASONS: &[[&str; 4]] = &[
         "an operator must act; retry later",
     ],
     [
-        "DATABASE_NEWER",
+        "DATABASE_SCHEMA_TOO_NEW",
         "UNAVAILABLE",
         "a newer server wrote data that this one cannot read",
         "use another server; [upgrade](../operate/upgrade.md) this one",
@@ -200,19 +212,19 @@ const REASONS: &[[&str; 4]] = &[
         "find out which one was [restored](../operate/backup.md#restore-an-older-revision)",
     ],
     [
-        "AHEAD",
+        "FOLLOWER_AHEAD",
         "FAILED_PRECONDITION",
         "the follower has later revisions than this server (metadata `current_revision`)",
         "a lagging server: wait, or use another; after a restore as above",
     ],
     [
-        "ACK_NOT_SENT",
+        "INVALID_ACK",
         "INVALID_ARGUMENT",
         "the follower acknowledged or rejected a revision that was not sent",
         "correct the follower",
     ],
     [
-        "INTAKE_FULL",
+        "REQUEST_MEMORY_LIMIT",
         "RESOURCE_EXHAUSTED",
         "arriving requests use all their memory",
         "retry with the same id after 1 s",
@@ -224,13 +236,13 @@ const REASONS: &[[&str; 4]] = &[
         "use a followed scope, everything, or another server",
     ],
     [
-        "TOO_MANY_OWN_SCOPES",
+        "SCOPE_QUOTA_EXCEEDED",
         "RESOURCE_EXHAUSTED",
         "the caller follows too many different scopes",
         "use one of them, everything, or raise `--max-scopes-per-caller`",
     ],
     [
-        "TOO_MANY_UPSTREAM_SCOPES",
+        "UPSTREAM_SCOPE_LIMIT",
         "RESOURCE_EXHAUSTED",
         "a [relay](../operate/relays.md) needs more scopes than a server above it allows; the message names the limit",
         "use a scope that is followed there, another server, or raise that limit",
