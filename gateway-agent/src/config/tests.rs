@@ -221,7 +221,7 @@ fn hint_needs_unquoted_star() {
 #[test]
 fn invalid_options_are_rejected() {
     for (text, expected) in [
-        ("", "registry.source: missing; write grpc(s)://"),
+        ("", "registry.source: missing; set it to grpc(s)://"),
         ("registry: [", "not valid YAML"),
         ("targets:\n  - { server: a, version: *, http: 'http://h' }", "use `\"*\"`"),
         ("targets:\n  - server: a\n    version: *\n    http: 'http://h'", "use `\"*\"`"),
@@ -320,7 +320,10 @@ fn problems_omit_passwords() {
     }
     let refused = "targets: [{ server: a, version: 1.0.0, http: 'https://u:S3C@h/mcp' }]";
     let found = parse(&format!("{DEFAULTS}\n{refused}")).unwrap_err();
-    assert!(found[0].contains("the URL of https://h/mcp has a user and a password"), "{found:?}");
+    assert!(
+        found[0].contains("the URL of https://h/mcp contains a user and a password"),
+        "{found:?}"
+    );
     let misplaced = "targets: [{ server: a, version: 1.0.0, http: 'http://h/', headers: S3C }]";
     let found = parse(&format!("{DEFAULTS}\n{misplaced}")).unwrap_err();
     assert!(!found[0].contains("S3C"), "{found:?}");
@@ -386,7 +389,10 @@ fn agent_target_supports_only_http() {
     ))
     .unwrap();
     for (list, expected) in [
-        ("{ agent: a, version: 1.0.0 }", "http: missing; it is the URL of the agent's JSON-RPC"),
+        (
+            "{ agent: a, version: 1.0.0 }",
+            "http: missing; set it to the URL of the agent's JSON-RPC",
+        ),
         ("{ agent: a, version: 1.0.0, stdio: { command: x } }", "http: missing"),
         ("{ agent: a, version: 1.0.0, http: 'http://h/', stdio: { command: x } }", "unknown field"),
         ("{ agent: a, version: 1.0.0, http: 'http://h/', prefix: p }", "unknown field"),
@@ -409,7 +415,7 @@ fn missing_file_needs_flags() {
     let named = Args { config: missing, registry: source, ..Args::default() };
     let found = Config::load(&named).unwrap_err().to_string();
     assert!(found.contains("/nowhere/gateway.yaml: 1 problem"), "{found}");
-    assert!(found.contains("cannot be read"), "{found}");
+    assert!(found.contains("cannot read the file"), "{found}");
 }
 
 #[test]

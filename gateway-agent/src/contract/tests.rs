@@ -276,7 +276,7 @@ fn report_contains_all_findings() {
     let catalog = one(json!({ "description": "Adds" }));
     look(&contracts, &catalog, &live("Adds", &json!({})));
     let told = serde_json::to_value(contracts.report()).unwrap();
-    assert_eq!((&told["states"]["same"], &told["tools"]), (&json!(1), &json!([])));
+    assert_eq!((&told["states"]["unchanged"], &told["tools"]), (&json!(1), &json!([])));
     contracts.observed(&key()).count_result();
     contracts.observed(&"tool/u@1.0.0".parse().unwrap()).count_arguments();
     let compared = look(&contracts, &catalog, &live("Subtracts", &json!({})));

@@ -176,7 +176,7 @@ async fn export_is_followed_forward_only() {
             "registry `other`, but the cache belongs to `r`",
         ),
         (write_export(forked.head()), "the history differs"),
-        (edited.into_bytes(), "has the digest"),
+        (edited.into_bytes(), "digest mismatch"),
         (plain(&["A"]).into_bytes(), "registry `file`, but the cache belongs to `r`"),
     ] {
         fs::write(&path, bad).expect("written");

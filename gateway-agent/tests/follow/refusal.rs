@@ -64,7 +64,11 @@ fn bad_deltas(history: &History) -> Vec<Case> {
         ("short chain", changed(history, |d| d.chain = d.chain[1..].to_owned()), "chain: "),
         ("commit", changed(history, |d| d.commit = flipped(&d.commit, 30)), ""),
         ("no commit", changed(history, |d| d.commit = Bytes::new()), "cannot parse the commit"),
-        ("garbage", changed(history, |d| d.commit = Bytes::from_static(b"\xff\0{")), "cannot be"),
+        (
+            "garbage",
+            changed(history, |d| d.commit = Bytes::from_static(b"\xff\0{")),
+            "cannot parse the commit",
+        ),
         (
             "document",
             changed(history, |d| d.documents[0] = flipped(&d.documents[0], 9)),
@@ -189,8 +193,8 @@ async fn snapshot_of_other_history_needs_operator() {
     let mut forked = History::new("r", HELD - 1);
     forked.grow(99);
     for (served, expected) in [
-        (History::new("other", 9), "it is registry other, the cache is of r"),
-        (History::new("r", HELD - 1), "it leads to revision 3, but 4 is served"),
+        (History::new("other", 9), "registry other, but the cache belongs to r"),
+        (History::new("r", HELD - 1), "has revision 3, but 4 is already served"),
         (forked, "another chain hash"),
     ] {
         let messages = snapshot(served.head(), 2);

@@ -223,7 +223,7 @@ fn refusal(reason: &str) -> Status {
 
 #[tokio::test]
 async fn cache_of_other_registry_is_kept() {
-    for reason in ["REGISTRY_MISMATCH", "CHAIN_MISMATCH", "AHEAD"] {
+    for reason in ["REGISTRY_MISMATCH", "CHAIN_MISMATCH", "FOLLOWER_AHEAD"] {
         let server = Server::start(move |_, _| error(refusal(reason))).await;
         let held = History::new("mine", 5);
         let cache = Cache::in_memory(Some(held.head().clone()));

@@ -75,7 +75,7 @@ async fn url_is_read_only_when_changed() {
     site.put(StatusCode::OK, "\"2\"", write_export(history.at(4)));
     watching.serves(4).await;
     site.put(StatusCode::INTERNAL_SERVER_ERROR, "", "down");
-    watching.refuses("it answers 500").await;
+    watching.refuses("unexpected HTTP status 500").await;
     assert_eq!(watching.status.report().state, SourceState::Down);
     site.put(StatusCode::OK, "\"3\"", "<html>");
     watching.refuses("not valid JSON").await;

@@ -61,7 +61,7 @@ async fn invalid_responses_are_errors() {
     let nested: Vec<u8> = [&nested[..], &[b'['; 10_000][..]].concat();
     assert!(matches!(
         breach(move |_| raw_reply(200, "application/json", &nested)).await,
-        ProtocolViolation::Garbage(gateway_protocol::jsonrpc::InvalidMessage::TooDeep { .. })
+        ProtocolViolation::TooDeep { .. }
     ));
     let wrong_id = br#"{"jsonrpc":"2.0","id":999999,"result":{}}"#;
     assert_eq!(breach(json(wrong_id)).await, ProtocolViolation::WrongId);

@@ -49,7 +49,7 @@ fn exact_entry_precedes_others_per_field() {
 fn invalid_entry_is_reported_at_its_line() {
     let at = "line 4: registry.validation.runtime.tools";
     for (tools, problem) in [
-        ("[{ inputValidation: warn }]", "[0].tool: missing; it names a tool"),
+        ("[{ inputValidation: warn }]", "[0].tool: missing; set it to a tool"),
         ("[{ tool: a@1 }]", "[0].tool: "),
         ("[{ tool: 'a b' }]", "[0].tool: "),
         ("[{ tool: a, inputValidation: error }]", "[0].inputValidation: `error` is not one of"),

@@ -76,7 +76,7 @@ fn stale_catalog_is_reported_to_models_and_programs() {
             assert_eq!(result["resultType"].is_string(), era == Era::Modern);
             assert_eq!(result["_meta"]["registry/catalog"], told);
             let text = result["content"][0]["text"].as_str().unwrap();
-            assert!(text.contains(says) && text.contains("from 600 s on"), "{text}");
+            assert!(text.contains(says) && text.contains("after 600 s"), "{text}");
         }
     }
 }

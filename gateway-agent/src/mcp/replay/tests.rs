@@ -174,7 +174,10 @@ async fn delivered_streams_are_evicted_oldest_first() {
     assert!(replays.resume(SESSION, &id(&second, 0)).is_ok());
     assert!(undelivered(&replays).await.contains("yyy"));
     let told = undelivered(&replays).await;
-    assert!(told.contains("at most 16 MiB") && told.contains("call again"), "{told}");
+    assert!(
+        told.contains("at most 16 MiB") && told.contains("Repeat it if that is safe"),
+        "{told}"
+    );
     replays.end(&second);
     assert!(replays.budget.delivered().pop().is_none());
 }

@@ -113,7 +113,7 @@ async fn caller_with_busy_sessions_is_limited() {
     in_session(&bench, (&watching, FLOODER), subscribe).await.result();
     let rejected = open(&bench, FLOODER).await.1;
     assert_eq!(rejected.error(), (429, -32603));
-    assert!(rejected.text.contains("2 sessions are in use for this caller"), "{}", rejected.text);
+    assert!(rejected.text.contains("the limit of 2 sessions per caller"), "{}", rejected.text);
     assert_eq!(open(&bench, OTHER).await.1.status, 200);
     drop(events);
     assert_eq!(open(&bench, FLOODER).await.1.status, 200, "the idle session is replaced");

@@ -143,11 +143,11 @@ mod tests {
     fn invalid_token_is_rejected_and_not_repeated() {
         let long = "s3cret".repeat(3_000);
         for (token, more, why) in [
-            ("s3cret", r#""token_type":"mac""#, "another type"),
-            ("s3cret", r#""token_type":"N_A""#, "another type"),
-            ("s3cret", r#""x":1"#, "no `access_token`"),
-            ("s3cret\\u0000", r#""token_type":"Bearer""#, "no word"),
-            ("s3cret\\r\\nx: y", r#""token_type":"Bearer""#, "no word"),
+            ("s3cret", r#""token_type":"mac""#, "is not `Bearer`"),
+            ("s3cret", r#""token_type":"N_A""#, "is not `Bearer`"),
+            ("s3cret", r#""x":1"#, "not JSON with `access_token`"),
+            ("s3cret\\u0000", r#""token_type":"Bearer""#, "whitespace"),
+            ("s3cret\\r\\nx: y", r#""token_type":"Bearer""#, "whitespace"),
             ("", r#""token_type":"Bearer""#, "empty"),
             (&long, r#""token_type":"Bearer""#, "longer"),
             ("the-callers", r#""token_type":"Bearer""#, "caller's own"),
@@ -170,9 +170,9 @@ mod tests {
     fn only_known_error_codes_are_reported() {
         let told = |body: &str| refusal(StatusCode::BAD_REQUEST, body.as_bytes()).to_string();
         let body = r#"{"error":"invalid_grant","error_description":"s3cret"}"#;
-        assert_eq!(told(body), "it refused (HTTP 400, invalid_grant)");
+        assert_eq!(told(body), "the token endpoint rejected the request (HTTP 400, invalid_grant)");
         for body in [r#"{"error":"s3cret"}"#, "s3cret", "", r#"{"error":{}}"#] {
-            assert_eq!(told(body), "it refused (HTTP 400)");
+            assert_eq!(told(body), "the token endpoint rejected the request (HTTP 400)");
         }
     }
 }

@@ -115,7 +115,7 @@ async fn failed_compensation_is_retried_by_operator() {
     assert_eq!(ended["error"]["message"], "fail failed: no", "why it failed is still known");
 
     let (status, told) = composed.retried(&shown["id"]).await;
-    assert!(status == 409 && told.to_string().contains("nothing is left to undo"), "{told}");
+    assert!(status == 409 && told.to_string().contains("has no failed compensations"), "{told}");
     assert_eq!(composed.retried(&json!("nobody")).await.0, 404);
     assert_eq!(composed.admin("GET", "/nobody", "").await.0, 404);
     let (status, told) = composed.admin("POST", "/retry", "{}").await;

@@ -33,7 +33,7 @@ async fn step_needs_no_permission_but_is_validated() {
     let direct = composed.bench.call("team/a", "strict", json!({ "n": 1 })).await;
     assert_eq!(direct.error().1, -32602, "a step is not a tool of the caller's");
     let bad = call("team/a", json!({ "n": "x" })).await;
-    assert!(bad.failure().contains("at its step `a`: Invalid arguments for strict"), "{bad:?}");
+    assert!(bad.failure().contains("at step `a`: Invalid arguments for strict"), "{bad:?}");
     let hidden = call("team/a", json!({ "secret": 1 })).await;
     assert!(hidden.failure().contains("/secret is not an argument of this tool"), "{hidden:?}");
 }
