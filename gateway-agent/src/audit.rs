@@ -138,11 +138,11 @@ impl CallRecord {
     /// Sets the route of an authorized operation.
     pub fn set_route(
         &mut self,
-        served: Option<&Arc<ServedTool>>,
+        tool: Option<&Arc<ServedTool>>,
         server: Option<&Key>,
         finding: Option<PolicyFinding>,
     ) {
-        self.served = served.cloned();
+        self.served = tool.cloned();
         self.server = server.cloned();
         self.finding = finding;
     }
@@ -258,7 +258,7 @@ impl CallRecord {
         let caller = self.caller.as_ref();
         let agent = caller.and_then(Caller::agent);
         let client = caller.and_then(Caller::client);
-        let served = self.served.as_ref().map(|served| served.key());
+        let tool = self.served.as_ref().map(|served| served.key());
         let server = self.server();
         let context = self.span.context();
         let age = self.freshness.and_then(|freshness| freshness.age);
@@ -279,7 +279,7 @@ impl CallRecord {
             composition = self.composition.as_ref().map(|key| tracing::field::display(&key.name)),
             composition_version =
                 self.composition.as_ref().map(|key| tracing::field::display(&key.version)),
-            tool_version = served.map(|key| tracing::field::display(&key.version)),
+            tool_version = tool.map(|key| tracing::field::display(&key.version)),
             server = server.map(|key| tracing::field::display(name_of(key))),
             server_version = server.map(|key| tracing::field::display(&key.version)),
             revision = self.revision.0,

@@ -173,10 +173,7 @@ pub async fn run(
         EntryPoint::Routes(sender) => RunningGateway::embed((sender, callers), kept, start, stop),
     };
     running.admin = admin.map(|(listener, router)| running.serve_admin(listener, router));
-    let (catalog, definitions) = (running.cache.subscribe(), upstreams.definitions());
-    tokio::spawn(contracts.monitor(catalog, definitions, running.stop.clone()));
-    let (catalog, definitions) = (running.cache.subscribe(), upstreams.definitions());
-    tokio::spawn(findings::monitor(catalog, definitions, running.stop.clone()));
+    running.spawn_monitors(contracts, &upstreams);
     recover_sagas(&gateway.current());
     running.until_stop(async move { keys.refresh(sealer).await });
     let watching = Arc::clone(&reloader);
@@ -420,6 +417,14 @@ impl RunningGateway {
         }
         self.stop_writing.cancel();
         let _ = (&mut self.writing).await;
+    }
+
+    /// Monitors the contracts and findings until the stop.
+    fn spawn_monitors(&self, contracts: Arc<Contracts>, upstreams: &Upstreams) {
+        let (catalog, definitions) = (self.cache.subscribe(), upstreams.definitions());
+        tokio::spawn(contracts.monitor(catalog, definitions, self.stop.clone()));
+        let (catalog, definitions) = (self.cache.subscribe(), upstreams.definitions());
+        tokio::spawn(findings::monitor(catalog, definitions, self.stop.clone()));
     }
 }
 

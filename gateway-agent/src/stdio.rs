@@ -184,7 +184,7 @@ async fn serve_embedded(
             Err(e) => Err(e.to_string()),
         };
     };
-    server::run(EntryPoint::Routes(sender), config, bridging).await?;
+    Box::pin(server::run(EntryPoint::Routes(sender), config, bridging)).await?;
     Ok(served)
 }
 

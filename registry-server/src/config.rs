@@ -62,7 +62,7 @@ pub struct Config {
     )]
     pub listen: SocketAddr,
 
-    /// Database URL: sqlite:PATH or postgres://USER@HOST/NAME
+    /// Database URL: `sqlite:PATH` or `postgres://USER@HOST/NAME`
     ///
     /// A Postgres URL may list several hosts, separated by commas; the server uses the primary. Default:
     /// registry.db in the data directory.

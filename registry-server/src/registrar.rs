@@ -323,15 +323,22 @@ impl Registrar {
             Ok(Err(store::Error::Unavailable { .. })) | Err(_) => return Ok(()),
             Ok(Err(error)) => return Err(Error::Database(error)),
         };
-        let mut served = self.hub.watch();
+        let (mut served, mut database) = (self.hub.watch(), self.database.clone());
         self.hub.request_refresh();
-        let reached = timeout(self.limit, served.wait_for(|served| *served >= head)).await;
-        reached.map(drop).map_err(|_| {
-            Error::Database(store::Error::Unavailable {
+        let failure = async {
+            tokio::select! {
+                biased;
+                _ = served.wait_for(|served| *served >= head) => None,
+                Ok(state) = database.wait_for(Database::is_unreadable) => state.write_failure().cloned(),
+            }
+        };
+        let failure = timeout(self.limit, failure).await.unwrap_or_else(|_| {
+            Some(store::Error::Unavailable {
                 database: format!("of registry {}", self.store.registry()),
                 detail: format!("timed out after {:?} reading up to revision {head}", self.limit),
             })
-        })
+        });
+        failure.map_or(Ok(()), |error| Err(Error::Database(error)))
     }
 
     /// Last known state of the database.

@@ -120,7 +120,7 @@ pub(crate) struct Globals {
         default_value = "table"
     )]
     pub(crate) output: Output,
-    /// Disable colors; they are also disabled for NO_COLOR, TERM=dumb and output to a file
+    /// Disable colors; they are also disabled for `NO_COLOR`, `TERM=dumb` and output to a file
     #[arg(long, global = true, hide_short_help = true, help_heading = OUTPUT)]
     no_color: bool,
     #[arg(long = "env-no-color", global = true, env = "NO_COLOR", hide = true, default_value = "")]

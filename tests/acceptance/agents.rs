@@ -92,7 +92,7 @@ async fn skill_steps_run_in_both_protocol_versions() {
 
         let undone = scene.client.call("safely", json!({ "text": "ink" })).await;
         assert!(undone.text().contains("the saga failed at `print`"), "{undone:?}");
-        assert!(undone.text().contains("its task is failed: the ink is dry"), "{undone:?}");
+        assert!(undone.text().contains("the agent's task is failed: the ink is dry"), "{undone:?}");
         assert_eq!(
             undone.result()["_meta"]["registry/failure"]["steps"][0]["outcome"],
             "compensated"
@@ -121,7 +121,7 @@ async fn abandoned_task_is_canceled_at_agent() {
         assert!(asks.contains("input-required") && asks.contains("which colour?"), "{asks}");
         eventually("the failure is logged", || async { scene.canceled() == 1 }).await;
         let late = scene.failure("patient", json!({ "text": "hurry" })).await;
-        assert!(late.contains("no result within 500 ms"), "{late}");
+        assert!(late.contains("timed out after 500 ms"), "{late}");
         eventually("the failure is logged", || async { scene.canceled() == 2 }).await;
     }
 }

@@ -115,7 +115,7 @@ async fn calls_are_rejected_as_catalog_ages() {
     let unknown = scene.client().call("no_such_tool", json!({})).await;
     assert_eq!(unknown.error_code(), -32602, "an unknown tool is reported as before: {unknown:?}");
 
-    scene.comes_to("refuse").await;
+    scene.comes_to("reject").await;
     let (status, ready) = scene.ready().await;
     assert_eq!((status, &ready["ready"]), (503, &json!(false)), "{ready}");
     assert!(ready["reason"].as_str().is_some_and(|why| why.contains("maxStaleness")), "{ready}");
@@ -147,7 +147,7 @@ async fn restart_keeps_catalog_age() {
     })
     .await;
     scene.registry.process.kill_9();
-    scene.comes_to("refuse").await;
+    scene.comes_to("reject").await;
     std::fs::remove_dir(&obstacle).expect("it is empty");
     eventually("it is written after all", || async {
         scene.ready().await.1["persistedRevision"] == 2
@@ -157,7 +157,7 @@ async fn restart_keeps_catalog_age() {
     let options = scene.options.clone();
     scene.gateway.restart(&options);
     let (status, ready) = scene.ready().await;
-    assert_eq!((status, &ready["staleness"]), (503, &json!("refuse")), "{ready}");
+    assert_eq!((status, &ready["staleness"]), (503, &json!("reject")), "{ready}");
     refused(&scene.check().await, 4);
     scene.registry.restart();
     scene.serves_everything().await;

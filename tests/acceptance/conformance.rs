@@ -1,5 +1,5 @@
 //! The official conformance suite, SDKs and Inspector against the gateway. They are installed
-//! unchanged from PyPI and npm at the versions in `conformance/`. The suite's authorization
+//! unchanged from `PyPI` and npm at the versions in `conformance/`. The suite's authorization
 //! scenarios are not run (see docs/conformance.md).
 
 mod clients;

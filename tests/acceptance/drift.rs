@@ -1,4 +1,4 @@
-//! `registryctl verify --live`: imported servers match, and changed servers are reported with an
+//! `registryctl drift`: imported servers match, and changed servers are reported with an
 //! exit code for CI.
 
 use std::fs;
@@ -81,14 +81,14 @@ async fn changed_server_is_reported() {
         (vec![], "breaking", 1),
     ] {
         let now = server(tools).await;
-        let target = format!("liar@1.0.0={}", now.url);
+        let target = format!("scripted@1.0.0={}", now.url);
         let verified = registry.ctl(&["drift", "--target", &target]);
         assert_eq!(verified.code, code, "{class}: {verified:?}");
         assert!(verified.stdout.contains(class), "{class}: {verified:?}");
         assert!(!verified.stdout.contains('\u{1b}'), "{verified:?}");
     }
     let now = server(vec![tool("Adds numbers", &other)]).await;
-    let target = format!("liar@1.0.0={}", now.url);
+    let target = format!("scripted@1.0.0={}", now.url);
     let found = registry.ctl(&["drift", "--target", &target, "--output", "json"]);
     let found: Value = serde_json::from_str(&found.stdout).expect("JSON");
     let found = &found["servers"][0]["differences"][0];
@@ -96,7 +96,7 @@ async fn changed_server_is_reported() {
     assert_eq!(found["pointer"], "/inputSchema/properties/a/type");
     assert!(found["instance"]["a"].is_number(), "a value that shows it: {found}");
     let now = server(vec![tool("Adds up", &number())]).await;
-    let target = format!("liar@1.0.0={}", now.url);
+    let target = format!("scripted@1.0.0={}", now.url);
     let strict = ["drift", "--target", &target, "--fail-on", "cosmetic"];
     let strict = registry.ctl(&[&strict[..], &["--output", "json"]].concat());
     assert_eq!(strict.code, 1, "{strict:?}");
@@ -121,7 +121,7 @@ async fn changed_meta_and_execution_are_reported() {
         ("required", "ui://a/app.html", "/execution/taskSupport"),
     ] {
         let now = server(vec![tool(support, app)]).await;
-        let target = format!("liar@1.0.0={}", now.url);
+        let target = format!("scripted@1.0.0={}", now.url);
         let verified = registry.ctl(&["drift", "--target", &target]);
         assert!(verified.stdout.contains(expected), "{verified:?}");
     }

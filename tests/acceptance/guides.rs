@@ -99,9 +99,15 @@ async fn migration_guide_works_with_running_gateway() {
 
     let registry = Registry::start();
     registry.apply_file(&file);
+    gateway.process.stop();
+    // The cache belongs to the registry of the file.
+    for suffix in ["", ".previous", ".log", ".pins"] {
+        let _ = fs::remove_file(format!("{}{suffix}", gateway.cache().display()));
+    }
     gateway.restart(&GatewayOptions { source: format!("grpc://{}", registry.address), ..config });
     gateway.ready().await;
     assert_lists(&agent, &["search"]).await;
+    assert!(gateway.process.stderr().contains("took a snapshot"));
 }
 
 #[test]

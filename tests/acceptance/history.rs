@@ -89,7 +89,10 @@ async fn past_export_equals_original_export() {
         let (file, signature) = unsigned(&file);
         assert!(registry.run(&["export", "--at", "7"]) == file && signature.is_some());
         let ahead = registry.ctl(&["export", "--at", "8"]);
-        assert!(ahead.code == 1 && ahead.stderr.contains("no revision 8 yet"), "{ahead:?}");
+        assert!(
+            ahead.code == 1 && ahead.stderr.contains("revision 8 does not exist yet"),
+            "{ahead:?}"
+        );
         for read in [&["list"][..], &["export"], &["log"]] {
             let ahead = registry.ctl(&[read, &["--at", "9999-12-31"]].concat());
             assert!(ahead.code == 1 && ahead.stderr.contains("in the future"), "{ahead:?}");
@@ -164,7 +167,7 @@ async fn diff_prints_and_counts_changes() {
             "~ tool/get_webpage@1.0.0  active -> deprecated in revision 3: slow; sunset: 2027-01-31",
             "~ schema/SearchQuery  archived",
             "~ tool/fetch  owner: ",
-            "revision 1 to revision 5: 4 registered, 1 with another lifecycle, 2 with other settings",
+            "revision 1 to revision 5: 4 registered, 1 with changed lifecycle, 2 with changed settings",
         ] {
             assert!(shown.lines().any(|shown| shown.starts_with(line)), "{line}\n{shown}");
         }

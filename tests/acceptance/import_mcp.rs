@@ -217,20 +217,20 @@ async fn invalid_servers_fail_without_file() {
         "inputSchema": {} }] });
     let many: Vec<_> = (0..1200).map(tool).collect();
     for (script, expected) in [
-        (
-            scripted_server::pages(era, (0..200).map(endless).collect()),
-            "does not end after 100 pages",
-        ),
-        (scripted_server::pages(era, vec![endless(0), endless(0)]), "goes round in a circle"),
+        (scripted_server::pages(era, (0..200).map(endless).collect()), "has more than 100 pages"),
+        (scripted_server::pages(era, vec![endless(0), endless(0)]), "form a cycle"),
         (scripted_server::pages(era, vec![big]), "exceeded the maximum size"),
         (scripted_server::pages(era, vec![json!({ "tools": many })]), "more than 1000 tools"),
         (
             scripted_server::pages(era, vec![json!({ "tools": [{ "title": "no name" }] })]),
             "missing field `name`",
         ),
-        (scripted_server::pages(era, vec![json!({ "tools": "none" })]), "`tools` is no list"),
-        (scripted_server::pages(era, vec![json!({ "tools": null })]), "`tools` is no list"),
-        (scripted_server::pages("1999-01-01", vec![json!({ "tools": [] })]), "no version of mcp"),
+        (scripted_server::pages(era, vec![json!({ "tools": "none" })]), "`tools` is not a list"),
+        (scripted_server::pages(era, vec![json!({ "tools": null })]), "`tools` is not a list"),
+        (
+            scripted_server::pages("1999-01-01", vec![json!({ "tools": [] })]),
+            "not a supported version of mcp",
+        ),
         (
             scripted_server::text("HTTP/1.1 302 Found\r\nlocation: http://127.0.0.1:1/\r\n\r\n"),
             "302",
@@ -240,17 +240,18 @@ async fn invalid_servers_fail_without_file() {
             scripted_server::text("HTTP/1.1 200 OK\r\ncontent-type: text/html\r\n\r\n<html>"),
             "content type",
         ),
-        (scripted_server::text("SSH-2.0-OpenSSH\r\n"), "cannot ask"),
-        (scripted_server::silent(), "did not say everything in 2 s"),
+        (scripted_server::text("SSH-2.0-OpenSSH\r\n"), "cannot reach"),
+        (scripted_server::silent(), "timeout after 2 s"),
     ] {
         let server = ScriptedServer::start(script).await;
         let dir = tempfile::tempdir().expect("a directory");
         let out = dir.path().join("out");
         let out = out.to_str().expect("UTF-8");
         // Only the silent server is waited for. 17 MiB take long on a busy machine.
-        let patience = if expected.contains("did not say") { "2" } else { "60" };
+        let times_out = expected.contains("timeout");
+        let patience = if times_out { "2" } else { "60" };
         let failed = import(&[&server.url, "--timeout", patience, "--out", out]);
-        let is_silent = expected.contains("cannot ask") || expected.contains("did not say");
+        let is_silent = times_out || expected.contains("cannot reach");
         assert_eq!(failed.code, if is_silent { 3 } else { 4 }, "{expected}: {failed:?}");
         assert!(failed.stderr.to_lowercase().contains(expected), "{expected}: {failed:?}");
         assert!(failed.stderr.len() < 2000 && failed.stdout.is_empty(), "{expected}: {failed:?}");

@@ -94,10 +94,8 @@ async fn queued_follower_gets_snapshot_despite_slow_readers() {
     for number in 0..BIG_SCHEMAS {
         client.apply_changes(big_schema(number)).await.expect("accepted");
     }
-    let mut stalled = Vec::new();
-    for _ in 0..STALLED {
-        stalled.push(follow(&registry, None).await);
-    }
+    let streams = (0..STALLED).map(|_| follow(&registry, None));
+    let _stalled = futures_util::future::join_all(streams).await;
     acceptance::eventually("some wait for their turn", || async {
         let waiting = metric(&registry, "registry_stream_stage_waiting{stage=\"snapshot\"}").await;
         waiting.is_some_and(|waiting| waiting > 0)

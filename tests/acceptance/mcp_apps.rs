@@ -244,7 +244,7 @@ async fn import_prints_and_exposes_features() {
     for expected in [
         "found: 1 tool, 1 resource\n",
         "imported: 1 server, 1 tool\n",
-        "exposed beside tools: resources\n",
+        "exposed in addition to tools: resources\n",
         "targets:\n  - { server: basic, version: \"1.0.0\", stdio: { command: ",
     ] {
         assert!(usual.stderr.contains(expected), "{expected}: {}", usual.stderr);
@@ -252,7 +252,8 @@ async fn import_prints_and_exposes_features() {
     assert!(usual.stdout.contains("\"exposes\""), "{}", usual.stdout);
     let tools_only = import(&["--tools-only"]);
     assert!(!tools_only.stdout.contains("exposes"), "{}", tools_only.stdout);
-    assert!(tools_only.stderr.contains("exposed beside tools: nothing\n"), "{tools_only:?}");
+    let none = "exposed in addition to tools: none\n";
+    assert!(tools_only.stderr.contains(none), "{tools_only:?}");
     let outcome: Value = serde_json::from_str(&import(&["--output", "json"]).stdout).expect("JSON");
     assert_eq!(
         (&outcome["found"]["tools"], &outcome["found"]["resources"]),

@@ -137,7 +137,7 @@ async fn lagging_server_rejects_only_what_the_log_rejects() {
     let refused =
         right.client().await.apply_changes(ahead).await.expect_err("there is no revision 4");
     assert_eq!(refused.code(), Code::Aborted);
-    assert!(refused.message().contains("it is at 3"), "{}", refused.message());
+    assert!(refused.message().contains("the registry is at revision 3"), "{}", refused.message());
 }
 
 #[tokio::test]

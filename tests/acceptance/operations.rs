@@ -181,7 +181,7 @@ async fn invalid_configuration_changes_nothing() {
     gateway.configure(&options(&bad, "{ inputValidation: dney }", ""));
     let refused = ctl(&gateway, &["reload", "--yes"]);
     assert_eq!(refused.code, 1, "{refused:?}");
-    for told in ["2 problems", "  line 7: ", "`dney` is none of deny, warn, ignore", "colour"] {
+    for told in ["2 problems", "  line 7: ", "`dney` is not one of deny, warn, ignore", "colour"] {
         assert!(refused.stderr.contains(told), "{told}: {}", refused.stderr);
     }
     assert_eq!(fetch(&gateway, "https://example.com/").await.text(), "fetched");
@@ -216,7 +216,10 @@ async fn operator_stops_and_starts_target() {
     assert!(ctl(&gateway, &["drain", "--yes", "fetch-server@1.2.3"]).success());
     let refused = fetch(&gateway, "https://example.com/").await;
     assert!(refused.is_tool_error(), "{refused:?}");
-    assert!(refused.text().contains("was stopped by an operator"), "{refused:?}");
+    assert!(
+        refused.text().contains("An operator of the gateway stopped the server"),
+        "{refused:?}"
+    );
     slow_server.let_go();
     assert_eq!(slow.await.expect("it ends").text(), "fetched", "running calls finish");
     assert_eq!(state(&gateway, fetching), "stopped");
@@ -250,7 +253,7 @@ async fn tool_timeout_overrides_global_timeout() {
     let late = fetch(&gateway, "https://example.com/").await;
     assert!(late.is_tool_error() && late.text().contains("no result within 300 ms"), "{late:?}");
     assert!(began.elapsed() < Duration::from_secs(10), "{:?}", began.elapsed());
-    let warned = "limits.tools names fecth, which the catalog does not have";
+    let warned = "limits.tools names fecth, which the catalog does not contain";
     eventually("an unknown name is reported", || async {
         gateway.process.stderr().contains(warned)
     })

@@ -115,6 +115,9 @@ fn prepare(dir: &Path, addresses: &[String; 3]) {
     fs::create_dir_all(dir.join("examples")).expect("a directory");
     for entry in fs::read_dir(root().join("examples")).expect("the examples") {
         let entry = entry.expect("an example");
+        if entry.path().is_dir() {
+            continue;
+        }
         let text = fs::read_to_string(entry.path()).expect("an example is text");
         fs::write(dir.join("examples").join(entry.file_name()), replace(text)).expect("written");
     }

@@ -203,7 +203,8 @@ async fn retire_with_tools_misses_no_version_registered_meanwhile() {
     let retire = ["retire", "server/web", "--with-tools", "--yes"];
     let refused = ctl(&url, &retire);
     assert_eq!(refused.code, 1, "{refused:?}");
-    assert!(refused.stderr.contains("registry at revision 1, it is at 2"), "{refused:?}");
+    let told = "base_revision is 1 but the registry is at revision 2";
+    assert!(refused.stderr.contains(told), "{refused:?}");
     assert_eq!(registry.revision().await, 2);
     assert_eq!(lifecycle(&registry, "server/web@1.0.0"), "active");
     registry.run(&retire);

@@ -195,7 +195,10 @@ fn who_had_it_then(registry: &Registry) {
     };
     assert!(has("2") && !has("1"));
     let ahead = registry.ctl(&["sbom", "export", "--all", "--at", "99"]);
-    assert!(ahead.code == 1 && ahead.stderr.contains("there is no revision 99 yet"), "{ahead:?}");
+    assert!(
+        ahead.code == 1 && ahead.stderr.contains("revision 99 does not exist yet"),
+        "{ahead:?}"
+    );
     let later = registry.ctl(&["sbom", "export", "schema/SearchQuery@1.1.0", "--at", "1"]);
     assert!(later.code == 1 && later.stderr.contains("at revision 1"), "{later:?}");
 }

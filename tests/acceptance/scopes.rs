@@ -104,8 +104,8 @@ fn invalid_scope_is_rejected() {
     let directory = tempfile::tempdir().expect("a directory");
     for (scope, problem) in [
         ("scope: [\"agent/a\"]", "`agent/a` is not a root of a scope"),
-        ("scope: []", "a scope has at least one root"),
-        ("scopeFile: ./missing", "cannot be read"),
+        ("scope: []", "the scope has no roots"),
+        ("scopeFile: ./missing", "cannot read ./missing"),
     ] {
         let config = format!("registry:\n  source: grpc://127.0.0.1:1\n  {scope}\n");
         let file = directory.path().join("gateway.yaml");

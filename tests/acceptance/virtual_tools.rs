@@ -197,5 +197,5 @@ fn legacy_fields_are_read_and_contradictions_rejected() {
     assert!(refused.stderr.contains("`target` is `s`, but `server` is `other`"), "{refused:?}");
     let new = json!({ "server": "s", "serverVersion": "1.0.0", "tool": "t", "hideFields": ["m"] });
     let refused = validated(tool(new, beside));
-    assert!(refused.stderr.contains("inside `source` and beside it"), "{refused:?}");
+    assert!(refused.stderr.contains("`source` and next to it differ"), "{refused:?}");
 }

@@ -43,7 +43,7 @@ fn tables(template: &str) -> String {
         }
         let Some(line) = option(line) else { continue };
         let path = parents.iter().filter(|(indent, _)| *indent < line.indent);
-        let path: String = path.map(|(_, name)| format!("{name}.")).collect();
+        let path: String = path.flat_map(|(_, name)| [name, "."]).collect();
         let (_, rows) = sections.last_mut().expect("options follow a title");
         let value = if line.value.is_empty() { String::new() } else { format!("`{}`", line.value) };
         rows.push([format!("`{path}{}`", line.name), value, line.meaning.to_owned()]);
@@ -54,9 +54,10 @@ fn tables(template: &str) -> String {
     }
     let header = ["option", "default or example", "meaning"];
     let sections = sections.into_iter().filter(|(_, rows)| !rows.is_empty());
-    sections
+    let sections: Vec<_> = sections
         .map(|(title, rows)| format!("## {title}\n\n{}\n", reference_pages::table(header, &rows)))
-        .collect()
+        .collect();
+    sections.concat()
 }
 
 #[test]

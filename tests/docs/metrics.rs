@@ -22,7 +22,9 @@ fn described(sources: &[Source]) -> BTreeMap<String, Metric> {
             for call in scan::calls(text, &format!("describe_{kind}!(")) {
                 let (Some(first), Some(last)) = (call.first(), call.last()) else { continue };
                 // The description of a definition that `defined` reads.
-                if first.starts_with('*') || first.ends_with(".name") {
+                if first.starts_with('*')
+                    || first.strip_suffix("name").is_some_and(|rest| rest.ends_with('.'))
+                {
                     continue;
                 }
                 let name = scan::string(first, text);

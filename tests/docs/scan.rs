@@ -28,7 +28,10 @@ fn collect(path: &str, found: &mut BTreeSet<String>) {
             let name = entry.expect("a directory entry").file_name();
             collect(&format!("{path}/{}", name.to_str().expect("a UTF-8 name")), found);
         }
-    } else if path.ends_with(".rs") && !path.contains("/tests/") && !path.ends_with("tests.rs") {
+    } else if Path::new(path).extension().is_some_and(|end| end == "rs")
+        && !path.contains("/tests/")
+        && !path.ends_with("tests.rs")
+    {
         found.insert(path.to_owned());
     }
 }
@@ -95,12 +98,11 @@ pub(crate) fn string(expression: &str, text: &str) -> Option<String> {
     }
     let name = expression.trim();
     let constant = format!("const {name}: &str =");
-    let value = match text.split_once(&constant) {
-        Some((_, rest)) => rest.split(';').next()?,
-        None => {
-            let variant = name.rsplit("::").next()?.split('.').next()?;
-            text.split_once(&format!("Self::{variant} =>"))?.1.split([',', '\n']).next()?
-        }
+    let value = if let Some((_, rest)) = text.split_once(&constant) {
+        rest.split(';').next()?
+    } else {
+        let variant = name.rsplit("::").next()?.split('.').next()?;
+        text.split_once(&format!("Self::{variant} =>"))?.1.split([',', '\n']).next()?
     };
     literal(value)
 }

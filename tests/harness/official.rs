@@ -1,6 +1,6 @@
 //! The official MCP programs at pinned versions: the Python SDK with the programs of its source
 //! distribution, Node, and the npm packages: conformance suite, TypeScript SDKs, Inspector. They
-//! are downloaded once from PyPI and npm, and kept below `target/`. Node and npm come with the
+//! are downloaded once from `PyPI` and npm, and kept below `target/`. Node and npm come with the
 //! Python packages, so the versions of the machine are not used.
 
 use std::{

@@ -172,7 +172,7 @@ impl History {
                 self.failed = Some(Failed { step: *step, error: error.clone() });
             }
             Event::CompensationStarted { step, .. } => {
-                self.step(*step).state = StepState::Compensating
+                self.step(*step).state = StepState::Compensating;
             }
             Event::Compensated { step } => {
                 let step = self.step(*step);

@@ -31,7 +31,7 @@ impl Permit {
     }
 }
 
-/// The facts that check_standing about a request.
+/// The facts about a request that decide it.
 #[derive(Debug, Clone, Copy)]
 pub struct Facts {
     /// The configured responses to violations.

@@ -38,7 +38,7 @@ pub enum QuotaKind {
 impl fmt::Display for QuotaKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Self::Answers => "calls of this server that wait for an answer of their caller",
+            Self::Answers => "pending questions of this server",
             Self::Inputs => "calls that wait for input",
             Self::Watches => "resource subscriptions at this server",
             Self::Tasks => "task subscriptions",

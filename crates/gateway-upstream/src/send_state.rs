@@ -27,8 +27,8 @@ pub(super) struct SendState(Arc<AtomicU8>);
 impl SendState {
     /// Marks the request as sent, unless it was cancelled.
     pub(super) fn mark_sent(&self) -> Result<(), Cancelled> {
-        let send = |state| (state & CANCELLED == 0).then_some(SENT);
-        let sent = self.0.fetch_update(Ordering::AcqRel, Ordering::Acquire, send);
+        let next = |state| (state & CANCELLED == 0).then_some(SENT);
+        let sent = self.0.fetch_update(Ordering::AcqRel, Ordering::Acquire, next);
         sent.map(drop).map_err(|_| Cancelled)
     }
 

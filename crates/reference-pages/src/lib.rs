@@ -2,9 +2,9 @@
 //!
 //! A test builds a page and calls [`check`]. `make reference` rewrites stale pages.
 
-use std::{env, fs, path::Path};
+use std::{env, fmt::Write as _, fs, path::Path};
 
-use clap::{Arg, ArgAction, Command};
+use clap::{Arg, ArgAction, Command, builder::PossibleValue};
 
 /// With this environment variable, [`check`] rewrites pages instead of comparing them.
 const UPDATE: &str = "UPDATE_REFERENCE";
@@ -81,7 +81,7 @@ fn describe(command: &Command, parent: &str, text: &mut String) {
         return;
     }
     let about = command.get_about().map(ToString::to_string).unwrap_or_default();
-    text.push_str(&format!("## {name}\n\n{}.\n\n", about.trim_end_matches('.')));
+    let _ = write!(text, "## {name}\n\n{}.\n\n", about.trim_end_matches('.'));
     let rows: Vec<_> = command
         .get_arguments()
         .filter(|arg| !arg.is_hide_set() && !arg.is_global_set())
@@ -133,7 +133,7 @@ fn help(arg: &Arg) -> String {
     let help = arg.get_help().map(ToString::to_string).unwrap_or_default();
     let values = arg.get_possible_values();
     let names: Vec<_> =
-        values.iter().filter(|value| !value.is_hide_set()).map(|value| value.get_name()).collect();
+        values.iter().filter(|value| !value.is_hide_set()).map(PossibleValue::get_name).collect();
     let takes_value = matches!(arg.get_action(), ArgAction::Set | ArgAction::Append);
     if names.is_empty() || !takes_value {
         return help;

@@ -66,7 +66,7 @@ type Visit<'f> = &'f mut dyn FnMut(Relation, &Key, Location<'_>);
 fn each_edge(entity: &Entity, found: Visit<'_>) {
     match entity {
         Entity::Schema(schema) => {
-            schema_edges(&schema.schema, Location::ROOT.member("schema"), found)
+            schema_edges(&schema.schema, Location::ROOT.member("schema"), found);
         }
         Entity::Server(server) => server_edges(server, found),
         Entity::Tool(tool) => tool_edges(tool, found),

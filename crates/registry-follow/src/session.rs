@@ -40,9 +40,8 @@ const FINAL_CODES: [Code; 5] = [
     Code::Unauthenticated,
 ];
 /// The likely cause if a TLS connection breaks before a response.
-const REFUSED: &str = "if the server wants a client certificate, it may have refused this one, or missed \
-                       one: check that it has not expired and is of the right authority; the server's log \
-                       says why (`certificate-refused`)";
+const REFUSED: &str = "the server may have rejected the client certificate, or may require one: verify its \
+                       expiry and its authority; the server's log has the reason (`certificate-refused`)";
 /// The likely cause if a connection without TLS breaks.
 const WANTS_TLS: &str = "if the server expects TLS, write grpcs://";
 
@@ -167,7 +166,7 @@ impl<'a, F: Follow> Session<'a, F> {
             FollowerMessage::Ack => {}
             // If the stream is broken, the first message of the next one contains it.
             FollowerMessage::Send(request) => {
-                _ = timeout(self.timing.connect, stream.send(request)).await
+                _ = timeout(self.timing.connect, stream.send(request)).await;
             }
         }
     }

@@ -18,8 +18,8 @@ pub fn remedy(file: &Value, name: &str) -> Option<Diagnostic> {
     let places = if made == 1 { "place" } else { "places" };
     let remain = match left {
         0 => String::new(),
-        1 => ", and 1 remains to look at".to_owned(),
-        _ => format!(", and {left} remain to look at"),
+        1 => ", and 1 remains to review".to_owned(),
+        _ => format!(", and {left} remain to review"),
     };
     let message = format!(
         "the file is an incomplete or older registry file; the import repairs it in {made} {places}{remain}"
@@ -60,8 +60,8 @@ mod tests {
         let file = |tools: Value| json!({ "schemaVersion": "2.0", "tools": tools });
         let unversioned = json!({ "name": "u" });
         for (tools, expected) in [
-            (json!([unversioned]), "repairs it in 1 place, and 1 remains to look at"),
-            (json!([unversioned, tool]), "repairs it in 1 place, and 2 remain to look at"),
+            (json!([unversioned]), "repairs it in 1 place, and 1 remains to review"),
+            (json!([unversioned, tool]), "repairs it in 1 place, and 2 remain to review"),
             (json!([{ "name": "u", "source": "s" }]), " places"),
         ] {
             let told = remedy(&file(tools), "x").unwrap();

@@ -246,7 +246,7 @@ fn instructions_to_the_model_are_suspicious() {
     assert_eq!(said("Gets a user and the password").unwrap(), "mentions secrets");
     assert_eq!(said("Gets a user; better than add_user").unwrap(), "names another tool");
     assert_eq!(said("Gets a user, see https://x.example").unwrap(), "contains a URL");
-    assert_eq!(said(&"Gets a user ".repeat(30)).unwrap(), "has more than doubled");
+    assert_eq!(said(&"Gets a user ".repeat(30)).unwrap(), "has more than doubled in length");
     assert_eq!(said("Gets one user"), None);
     // For unregistered tools, and inside schemas.
     let found = after(|tools| {

@@ -73,7 +73,7 @@ fn type_name(field: &FieldDescriptorProto) -> String {
 /// The type of a field with its label.
 fn field_type(field: &FieldDescriptorProto, nested: &[DescriptorProto]) -> String {
     let entry = nested.iter().find(|message| {
-        let is_map = message.options.as_ref().is_some_and(|options| options.map_entry());
+        let is_map = message.options.as_ref().is_some_and(prost_types::MessageOptions::map_entry);
         is_map && field.type_name().ends_with(&format!(".{}", message.name()))
     });
     if let Some([key, value]) = entry.map(|entry| entry.field.as_slice()) {
@@ -107,7 +107,7 @@ fn message(
     (parent, path): (&str, &[i32]),
     comments: &Comments,
 ) {
-    if message.options.as_ref().is_some_and(|options| options.map_entry()) {
+    if message.options.as_ref().is_some_and(prost_types::MessageOptions::map_entry) {
         return;
     }
     let name = format!("{parent}{}", message.name());

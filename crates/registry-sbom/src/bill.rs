@@ -1,6 +1,6 @@
 //! The content of a bill of materials.
 
-use std::{collections::BTreeSet, io, sync::Arc};
+use std::{collections::BTreeSet, sync::Arc};
 
 use registry_core::{
     catalog::{Catalog, Record},
@@ -9,8 +9,6 @@ use registry_core::{
     reference::Key,
     timestamp::Timestamp,
 };
-
-use crate::{cyclonedx, format::Format, spdx2, spdx3};
 
 /// The property that explains the hashes of a bill.
 pub(super) const HASHES: &str = "SHA-256 of the registered document (RFC 8785)";
@@ -42,15 +40,6 @@ impl Bill {
     /// The keys of the listed entities in order.
     pub fn keys(&self) -> impl Iterator<Item = &Key> {
         self.records.iter().map(|record| record.document.key())
-    }
-
-    /// Streams the bill as indented JSON without holding it in memory.
-    pub fn write(&self, format: Format, out: impl io::Write) -> io::Result<()> {
-        match format {
-            Format::CycloneDx16 | Format::CycloneDx17 => cyclonedx::write(self, format, out),
-            Format::Spdx23 => spdx2::write(self, out),
-            Format::Spdx30 => spdx3::write(self, out),
-        }
     }
 
     /// The display name of the bill.

@@ -23,6 +23,7 @@ mod stream;
 #[cfg(test)]
 mod tests;
 mod url;
+mod write;
 
 pub use bill::Bill;
 pub use compare::{Change, Difference, compare};

@@ -1,3 +1,5 @@
+//! Tests of the search index.
+
 use std::sync::Arc;
 
 use registry_core::{

@@ -39,7 +39,7 @@ pub fn each_part<'a>(value: &'a Value, visit: &mut dyn FnMut(&'a Value)) {
                 match (member_content(name), value) {
                     (MemberContent::Data, _) => {}
                     (MemberContent::Named, Value::Object(named)) => {
-                        named.values().for_each(&mut *visit)
+                        named.values().for_each(&mut *visit);
                     }
                     _ => visit(value),
                 }

@@ -301,7 +301,7 @@ fn needed<'a>(
     let mut missing = Vec::new();
     let mut waiting = VecDeque::new();
     each_reference(schema, Location::ROOT, &mut |name, at| {
-        waiting.push_back((name, at.to_string()))
+        waiting.push_back((name, at.to_string()));
     });
     let mut found = BTreeMap::new();
     while let Some((name, pointer)) = waiting.pop_front() {
@@ -314,7 +314,7 @@ fn needed<'a>(
             continue;
         };
         each_reference(schema, Location::ROOT, &mut |name, _| {
-            waiting.push_back((name, pointer.clone()))
+            waiting.push_back((name, pointer.clone()));
         });
         found.insert(uri, schema);
         if found.len() > limits::SCHEMA_REFERENCES {

@@ -37,7 +37,7 @@ struct State {
     /// Whether the client has sent `notifications/initialized`.
     is_initialized: bool,
     /// Requests to repeat in a new session: the log level and resource subscriptions.
-    state_changes: BTreeMap<Box<str>, Bytes>,
+    changes: BTreeMap<Box<str>, Bytes>,
 }
 
 /// A snapshot of the session.
@@ -131,7 +131,7 @@ impl Session {
             _ => return,
         };
         let Some(key) = key else { return };
-        let state_changes = &mut self.state().state_changes;
+        let state_changes = &mut self.state().changes;
         if is_end {
             state_changes.remove(key.as_str());
         } else if state_changes.len() < KEPT {
@@ -141,7 +141,7 @@ impl Session {
 
     /// The requests that restore the state in a new session.
     pub(super) fn state_changes(&self) -> Vec<Bytes> {
-        self.state().state_changes.values().cloned().collect()
+        self.state().changes.values().cloned().collect()
     }
 
     fn state(&self) -> MutexGuard<'_, State> {

@@ -117,9 +117,15 @@ fn client_id(text: &str) -> Result<String, &'static str> {
 fn token_url(text: &str) -> Result<String, String> {
     let shown = redact_url(text);
     let uri: Option<Uri> = text.parse().ok();
+    let authority = uri.as_ref().and_then(Uri::authority);
+    if authority.is_some_and(|authority| authority.as_str().contains('@')) {
+        return Err(format!(
+            "the URL of {shown} contains a user and a password; remove them, and set `clientId` \
+             and `clientSecret` instead"
+        ));
+    }
     let good = uri.is_some_and(|uri| {
         matches!(uri.scheme_str(), Some("http" | "https"))
-            && uri.authority().is_some_and(|authority| !authority.as_str().contains('@'))
             && uri.host().is_some_and(|host| !host.is_empty())
     });
     if !good || text.contains('#') {

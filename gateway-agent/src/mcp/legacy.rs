@@ -101,14 +101,14 @@ fn initialize(endpoint: &Endpoint, incoming: &Incoming<'_>) -> Result<SizedRespo
             return Err(Mismatch::Different { header: header::METHOD }.into());
         }
     }
-    let Some(requested) = incoming.text("protocolVersion") else {
+    let Some(offered) = incoming.text("protocolVersion") else {
         return Err(Rejection::Params { what: "params.protocolVersion must be a string" });
     };
     let client = incoming.param("clientInfo").and_then(ClientInfo::read).map(Arc::new);
     let caller = authentication(incoming.parts).with_client(client.clone());
     let claims = SessionClaims::new(caller.claim.clone(), client, client_capabilities(incoming)?);
     let id = endpoint.state.sessions.open(&claims)?;
-    let version = era::negotiated(&requested);
+    let version = era::negotiated(&offered);
     let takes_tasks = era::has_tasks(Some(version));
     let requester = Requester { era: Era::Legacy, caller, session: None, takes_tasks };
     let available = capabilities::available_features(endpoint, &requester);

@@ -1,3 +1,5 @@
+//! Answers to `tools/list`.
+
 use super::{Endpoint, Rejection, incoming::Incoming, requester::Requester};
 use crate::{
     audit,

@@ -289,7 +289,7 @@ impl Replay {
         let reader_id = state.reader_id;
         drop(state);
         self.changed.send_replace(());
-        Reader { replay: self.clone(), reader_id, signal }
+        Reader { replay: self.clone(), id: reader_id, signal }
     }
 
     /// Adds an event. If no memory is left, sent events are dropped, and then `push` waits for the
@@ -512,7 +512,7 @@ enum NextEvent {
 #[derive(Debug)]
 pub(super) struct Reader {
     replay: Arc<Replay>,
-    reader_id: u64,
+    id: u64,
     signal: watch::Receiver<()>,
 }
 
@@ -520,7 +520,7 @@ impl Reader {
     /// Returns the next event, or `None` at the end.
     pub(super) async fn next(&mut self) -> Option<Bytes> {
         loop {
-            match self.replay.take(self.reader_id) {
+            match self.replay.take(self.id) {
                 NextEvent::Event(event) => return Some(event),
                 NextEvent::End => return None,
                 NextEvent::Nothing => self.signal.changed().await.ok()?,
@@ -531,6 +531,6 @@ impl Reader {
 
 impl Drop for Reader {
     fn drop(&mut self) {
-        self.replay.detach(self.reader_id);
+        self.replay.detach(self.id);
     }
 }

@@ -1,3 +1,5 @@
+//! Prepares the arguments of a call for its upstream.
+
 use gateway_protocol::content;
 
 use super::{Error, Gateway, Invocation, arguments::Arguments, defaults, mcp_headers, validate};

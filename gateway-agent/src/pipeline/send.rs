@@ -184,8 +184,8 @@ impl Sending<'_> {
         };
         let begins = served.server().filter(|_| result.result_type == ResultType::Task);
         let tasks = match (&call.target, begins) {
-            (Target::Tool(tool), Some(server)) => {
-                let tool = (&*tool.name, server);
+            (Target::Tool(tool), Some(key)) => {
+                let tool = (&*tool.name, key);
                 Some(TaskNames::begun(gateway, &call.caller.claim, tool, &result.result))
             }
             _ => None,

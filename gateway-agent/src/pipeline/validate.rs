@@ -82,7 +82,7 @@ pub(super) async fn output(
     match checked {
         Ok(()) => record.output(Check::Valid),
         Err(ValidationFailure::Unusable(_) | ValidationFailure::Ambiguous(_)) => {
-            record.output(Check::Unusable)
+            record.output(Check::Unusable);
         }
         Err(ValidationFailure::Violations(violations)) => {
             record.output(Check::Violated);

@@ -99,7 +99,9 @@ impl Reloader {
                 waiting.join(", ")
             ),
             Err(e) => {
-                tracing::error!("configuration not reloaded, the previous one stays in effect: {e}")
+                tracing::error!(
+                    "configuration not reloaded, the previous one stays in effect: {e}"
+                );
             }
         }
         outcome

@@ -87,7 +87,7 @@ async fn bench(buffered_bytes: usize) -> Bench {
     let lists = json!([{ "name": "t" }, { "name": "scoped" }, { "name": "secret" }]).to_string();
     let scopes = BTreeMap::from([("scoped".to_owned(), vec!["write".to_owned()])]);
     let authentication = AuthenticationConfig { scopes, ..AuthenticationConfig::default() };
-    let setup = Setup { policy, lists, authentication, buffered_bytes, ..Setup::default() };
+    let setup = Setup { policy, authentication, buffered_bytes, lists, ..Setup::default() };
     let tools = vec![
         tool("t", "1.0.0", json!({ "inputSchema": schema })),
         tool("scoped", "1.0.0", json!({})),

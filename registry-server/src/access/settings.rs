@@ -5,6 +5,7 @@ use std::num::NonZeroU32;
 use clap::Args;
 
 /// Authentication, public reads and the rate limit.
+#[expect(clippy::struct_excessive_bools, reason = "each is a flag of the command line")]
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Authentication")]
 pub struct AccessConfig {

@@ -18,8 +18,8 @@ pub enum Error {
     Invalid(#[from] InvalidToken),
     /// The scopes of the token exceed those of the caller.
     #[error(
-        "the scopes of `{name}` are {held}, and the token would also have `{beyond}`; narrow its scopes, or use a \
-         caller with wider scopes"
+        "the scope `{beyond}` of the token exceeds the scopes of `{name}`, which are {held}; use a caller with wider \
+         scopes"
     )]
     Beyond {
         /// The name of the caller.

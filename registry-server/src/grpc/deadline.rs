@@ -113,7 +113,7 @@ mod tests {
             let answer = router.clone().oneshot(request).await.unwrap();
             assert_eq!(answer.headers()["grpc-status"], "4");
             let message = answer.headers()["grpc-message"].to_str().unwrap();
-            assert_eq!(message.contains("stored"), may_be_stored, "{path}: {message}");
+            assert_eq!(message.contains("committed"), may_be_stored, "{path}: {message}");
         }
     }
 

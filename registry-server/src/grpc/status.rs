@@ -61,8 +61,8 @@ fn summary(found: &[Diagnostic], subject: Option<&str>) -> String {
     }
 }
 
-/// The status code of a rejected batch: INVALID_ARGUMENT if no state of the registry would accept it,
-/// PERMISSION_DENIED if all errors are about ownership, otherwise FAILED_PRECONDITION.
+/// The status code of a rejected batch: `INVALID_ARGUMENT` if no state of the registry would accept it,
+/// `PERMISSION_DENIED` if all errors are about ownership, otherwise `FAILED_PRECONDITION`.
 fn code_of(found: &[Diagnostic]) -> Code {
     let errors = || found.iter().filter(|found| found.is_error()).map(|found| found.code);
     let is_denied = |code| matches!(code, Finding::NotOwner | Finding::OutsideScope);

@@ -35,4 +35,10 @@ impl Database {
             | Self::Writable => None,
         }
     }
+
+    /// Whether this server cannot serve the stored commits that it has not read yet.
+    pub fn is_unreadable(&self) -> bool {
+        use store::Error;
+        matches!(self, Self::ReadOnly(Error::Corrupt { .. } | Error::NewerData { .. }))
+    }
 }

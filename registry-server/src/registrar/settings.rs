@@ -33,7 +33,7 @@ pub struct RegistrarConfig {
 
     /// Time to find out whether a write was committed after the database connection was lost
     ///
-    /// After this time the write fails with OUTCOME_UNKNOWN.
+    /// After this time the write fails with `OUTCOME_UNKNOWN`.
     #[arg(long, env = "REGISTRY_WRITE_OUTCOME_TIMEOUT", default_value = "6s", value_name = "DURATION", hide_short_help = true, value_parser = parse_positive_duration)]
     pub write_outcome_timeout: Duration,
 

@@ -39,7 +39,7 @@ async fn list(registry: &TestServer, request: v1::ListEntitiesRequest) -> Vec<St
         if page.next_page_token.is_empty() {
             return names;
         }
-        assert_eq!(size, request.page_size as usize, "only the last page is short");
+        assert_eq!(i32::try_from(size), Ok(request.page_size), "only the last page is short");
         request.page_token = page.next_page_token;
     }
 }

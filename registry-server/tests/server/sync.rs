@@ -198,7 +198,7 @@ async fn foreign_history_is_rejected_without_snapshot() {
         (at(&id, 2, lie), "CHAIN_MISMATCH", "revision 2"),
         (at(&id, 0, lie), "CHAIN_MISMATCH", "revision 0"),
         (at(&id, 3, lie), "CHAIN_MISMATCH", "revision 3"),
-        (at(&id, 9, lie), "AHEAD", "is at 3"),
+        (at(&id, 9, lie), "FOLLOWER_AHEAD", "is at 3"),
     ];
     for (position, expected, hint) in cases {
         let (code, reason, message) = refusal(Follower::open(&registry, position, None).await);

@@ -16,7 +16,7 @@ use crate::failure::Failure;
 pub(crate) struct AccessArgs {
     /// API token
     ///
-    /// Other users of this machine can see arguments. Prefer REGISTRY_TOKEN or --token-file.
+    /// Other users of this machine can see arguments. Prefer `REGISTRY_TOKEN` or `--token-file`.
     #[arg(
         long,
         global = true,

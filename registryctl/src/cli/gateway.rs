@@ -10,7 +10,7 @@ use crate::failure::Failure;
 
 #[derive(Debug, Args)]
 pub(crate) struct GatewayArgs {
-    /// Admin address of the gateway (GATEWAY_ADMIN_URL)
+    /// Admin address of the gateway (`GATEWAY_ADMIN_URL`)
     ///
     /// `admin` in its configuration.
     #[arg(
@@ -22,9 +22,9 @@ pub(crate) struct GatewayArgs {
         default_value = "http://127.0.0.1:7081"
     )]
     pub(crate) admin: String,
-    /// File with the admin token (GATEWAY_ADMIN_TOKEN_FILE)
+    /// File with the admin token (`GATEWAY_ADMIN_TOKEN_FILE`)
     ///
-    /// `adminTokenFile` in its configuration. GATEWAY_ADMIN_TOKEN can have the token instead.
+    /// `adminTokenFile` in its configuration. `GATEWAY_ADMIN_TOKEN` can have the token instead.
     #[arg(
         long,
         global = true,

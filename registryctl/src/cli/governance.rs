@@ -129,7 +129,7 @@ pub(crate) struct SetCompatibilityArgs {
     pub(crate) target: Selector,
     /// none, backward, forward, full or inherit
     ///
-    /// backward_transitive, forward_transitive and full_transitive compare with all earlier versions.
+    /// `backward_transitive`, `forward_transitive` and `full_transitive` compare with all earlier versions.
     pub(crate) mode: ModeArg,
     #[command(flatten)]
     pub(crate) reason: ReasonArgs,

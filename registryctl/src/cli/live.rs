@@ -15,7 +15,7 @@ pub(crate) struct LiveArgs {
     /// Header of every request; may be repeated
     #[arg(long, value_name = "NAME: VALUE", value_parser = redacted::<Header>())]
     pub(crate) header: Vec<Header>,
-    /// File with a bearer token [default: the value of MCP_BEARER_TOKEN]
+    /// File with a bearer token [default: the value of `MCP_BEARER_TOKEN`]
     #[arg(long, value_name = "FILE")]
     pub(crate) bearer_file: Option<PathBuf>,
     #[arg(long, env = "MCP_BEARER_TOKEN", hide = true, hide_env_values = true)]

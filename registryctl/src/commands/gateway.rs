@@ -133,7 +133,7 @@ async fn contracts(session: &Session, admin: &Admin) -> Result<(), Failure> {
         ];
         match (is_quarantined, admin::text(&tool["state"]).as_str()) {
             (true, _) => table.painted(Paint::Bad, cells),
-            (false, "same") => table.row(cells),
+            (false, "unchanged") => table.row(cells),
             _ => table.painted(Paint::Careful, cells),
         }
     }

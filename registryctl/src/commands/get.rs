@@ -36,12 +36,11 @@ struct OtherVersion {
 pub(super) async fn run(session: &Session, args: &GetArgs) -> Result<(), Failure> {
     let (kind, name, version) = args.name.parts()?;
     let client = session.connect().await?;
-    let (key, other_versions) = match version {
-        Some(version) => (Key::new(kind, name, version), None),
-        None => {
-            let (key, others) = newest(&client, kind, name, args.as_of.at).await?;
-            (key, Some(others))
-        }
+    let (key, other_versions) = if let Some(version) = version {
+        (Key::new(kind, name, version), None)
+    } else {
+        let (key, others) = newest(&client, kind, name, args.as_of.at).await?;
+        (key, Some(others))
     };
     let record = fetch(&client, &key, args.as_of.at).await?;
     let screen = session.screen;

@@ -32,7 +32,7 @@ async fn create(session: &Session, args: CreateTokenArgs) -> Result<(), Failure>
     let expires_at = parse_expiry(&expires, now()).map_err(Failure::usage)?;
     let end = expires_at.map_or_else(|| "never".to_owned(), |at| at.to_string());
     let names: Vec<_> = roles.iter().filter_map(ValueEnum::to_possible_value).collect();
-    let names: Vec<_> = names.iter().map(|role| role.get_name()).collect();
+    let names: Vec<_> = names.iter().map(clap::builder::PossibleValue::get_name).collect();
     let roles_text = names.join(", ");
     let action = format!("create a token for {name}; roles: {roles_text}; expires: {end}");
     if !confirm_action(session.screen, &action, confirm)? {

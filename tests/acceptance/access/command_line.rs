@@ -78,7 +78,7 @@ fn admin_creates_and_revokes_token() {
     let applied = ["apply", "-f", "examples/registry-v2.json", "--yes"];
     let (code, _, err) = ci.run(&[&applied[..], &["--author", "boss"]].concat());
     assert_eq!(code, 1);
-    assert!(err.contains("`boss` is not who is calling, `ci`"), "{err}");
+    assert!(err.contains("`boss` is not the authenticated caller `ci`"), "{err}");
     assert_eq!(ci.run(&applied).0, 0);
     assert_eq!(ci.json(&["show", "1"])["author"], "ci", "not the user of this machine");
 

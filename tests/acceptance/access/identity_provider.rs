@@ -160,7 +160,7 @@ async fn principal_without_team_has_personal_team() {
     assert_eq!(refused.status.code(), Some(2), "no token is of such a team");
     let rule = ["--tls-client", "a=user:docs:reader", "--tls-client-ca", "x"];
     let refused = acceptance::access::server(&provider.guarded.database, &rule);
-    assert!(String::from_utf8_lossy(&refused.stderr).contains("the teams of persons"));
+    assert!(String::from_utf8_lossy(&refused.stderr).contains("reserved for personal teams"));
 }
 
 #[tokio::test]
@@ -276,7 +276,7 @@ async fn invalid_tokens_are_rejected() {
         "ExpiredSignature",
         "ImmatureSignature",
         "InvalidSignature",
-        "no key of the identity provider fits",
+        "no key of the identity provider matches",
         "the claim `sub`",
     ] {
         assert!(log.contains(why), "{why} is not in the log:\n{log}");

@@ -80,7 +80,7 @@ fn common_name_is_never_treated_as_spiffe_id() {
     let upper = authority.client("SPIFFE://td/admin");
     assert!(who(&upper).is_err(), "not as a SPIFFE id, and not by its common name");
     let log = guarded.registry.process.stderr();
-    for why in ["looks like a SPIFFE id", "does not begin with spiffe://", "invisible"] {
+    for why in ["looks like a SPIFFE id", "does not start with spiffe://", "invisible"] {
         assert!(log.contains(why), "{why} is not in the log:\n{log}");
     }
 }
@@ -92,7 +92,10 @@ fn certificate_of_other_authority_is_rejected() {
     let stranger = theirs.client("ci.docs");
     let refused = whoami(&guarded.registry, &ours, Some(&stranger)).expect_err("a stranger");
     assert!(refused.starts_with("3:"), "{refused}");
-    assert!(refused.contains("it may have refused that"), "what to look at: {refused}");
+    assert!(
+        refused.contains("may have rejected the client certificate"),
+        "what to look at: {refused}"
+    );
     let log = guarded.registry.process.stderr();
     let line = log.lines().find(|line| line.contains("certificate-refused")).expect("a line");
     assert!(line.contains("WARN") && line.contains("127.0.0.1:"), "{line}");
@@ -273,9 +276,12 @@ async fn broken_connection_names_possible_causes() {
     let Files { certificate, key } = theirs.client("spiffe://prod/gateways/eu-1");
     let stranger = format!("certFile: {}\n  keyFile: {}", text(&certificate), text(&key));
     for (source, hint) in [
-        (format!("grpcs://{secure}\n  caFile: {ca}\n  {stranger}"), "it may have refused this one"),
+        (
+            format!("grpcs://{secure}\n  caFile: {ca}\n  {stranger}"),
+            "may have rejected the client certificate",
+        ),
         (format!("grpc://{secure}"), "if the server expects TLS, write grpcs://"),
-        (format!("grpcs://{}\n  caFile: {ca}", open.address), "speaks no TLS, write grpc://"),
+        (format!("grpcs://{}\n  caFile: {ca}", open.address), "does not use TLS, write grpc://"),
     ] {
         let gateway = Gateway::start(&options(&source));
         acceptance::eventually(hint, || async { gateway.process.stderr().contains(hint) }).await;

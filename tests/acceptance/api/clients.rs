@@ -16,7 +16,7 @@ const PRINTED: &str = "following from revision 0\n\
 fn printed(client: Command) -> String {
     let output = run(client);
     let lines = output.lines().filter(|line| !line.contains("ENTITY_KIND_SERVER"));
-    lines.map(|line| format!("{line}\n")).collect()
+    lines.flat_map(|line| [line, "\n"]).collect()
 }
 
 #[test]

@@ -75,13 +75,13 @@ const EDITS: &[(&str, &str, &str)] = &[
         "INSERT INTO changes SELECT 77, 0, action, kind, name, version, digest, reason, detail
          FROM changes WHERE revision = 3",
         "revision 77",
-        "the table changes has 1 rows of it, but no such commit",
+        "the table changes has 1 rows of it, but the commit does not exist",
     ),
     (
         "INSERT INTO changes SELECT -1, 0, action, kind, name, version, digest, reason, detail
          FROM changes WHERE revision = 3",
         "revision -1",
-        "no such commit",
+        "the commit does not exist",
     ),
     (
         "UPDATE setting_changes SET selector = 'tool/x'",
@@ -91,8 +91,16 @@ const EDITS: &[(&str, &str, &str)] = &[
     ("UPDATE setting_changes SET setting = 'x'", "revision 4, setting 0", "column setting"),
     ("UPDATE setting_changes SET ordinal = 7", "revision 4, setting 0", "no row"),
     ("INSERT INTO setting_changes VALUES (4, 1, 'x', 'zzz')", "revision 4, setting 1", "does not"),
-    ("INSERT INTO setting_changes VALUES (0, 0, '*', 'zzz')", "revision 0", "no such commit"),
-    ("INSERT INTO setting_changes VALUES (99, 0, '*', 'zzz')", "revision 99", "no such commit"),
+    (
+        "INSERT INTO setting_changes VALUES (0, 0, '*', 'zzz')",
+        "revision 0",
+        "the commit does not exist",
+    ),
+    (
+        "INSERT INTO setting_changes VALUES (99, 0, '*', 'zzz')",
+        "revision 99",
+        "the commit does not exist",
+    ),
     (
         "UPDATE entities SET lifecycle = 'active' WHERE name = 'fetch' AND kind = 'tool'",
         "tool/fetch@1.2.3",
@@ -151,7 +159,7 @@ const STRANGE: &[(&str, &str, &str)] = &[
     (
         "UPDATE commits SET author = CAST(x'ff61' AS text) WHERE revision = 2",
         "revision 2",
-        "its column author has \"\\xffa\" (2 bytes, no UTF-8), the log says \"anonymous\"",
+        "its column author has \"\\xffa\" (2 bytes, invalid UTF-8), the log says \"anonymous\"",
     ),
     (
         "UPDATE commits SET committed_at = CAST(x'ff' AS text) WHERE revision = 2",

@@ -17,7 +17,7 @@ async fn breaker_probe_question_blocks_no_other_caller() {
     };
     for _ in 0..5 {
         let late = call(&other, "http://hangs/").await;
-        assert!(late.text().contains("gave no result in 200 ms"), "{late:?}");
+        assert!(late.text().contains("returned no result within 200 ms"), "{late:?}");
     }
     assert!(call(&other, "http://page/").await.text().contains("circuit breaker"));
     tokio::time::sleep(Duration::from_millis(1_100)).await;

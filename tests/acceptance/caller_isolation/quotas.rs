@@ -31,7 +31,10 @@ async fn pending_questions_use_limited_upstream_share() {
     assert!(is_elicited(&first) && is_elicited(&call(&one, "http://asks/").await), "{first:?}");
     let refused = call(&one, "http://asks/").await;
     assert!(refused.is_tool_error(), "{refused:?}");
-    assert!(refused.text().contains("2 calls of this server wait for answers"), "{refused:?}");
+    assert!(
+        refused.text().contains("the limit of 2 pending questions of this server per caller"),
+        "{refused:?}"
+    );
     // Its elicitation quota is used up, but its calls are served, and other callers can be asked.
     assert_eq!(call(&one, "http://page/").await.text(), "a page");
     assert!(is_elicited(&call(&other, "http://asks/").await));
@@ -65,7 +68,10 @@ async fn held_calls_are_limited_per_caller() {
     }
     let refused = call(&one, "http://stays/").await;
     assert!(refused.is_tool_error(), "{refused:?}");
-    assert!(refused.text().contains("250 calls wait for input"), "{refused:?}");
+    assert!(
+        refused.text().contains("the limit of 250 calls that wait for input per caller"),
+        "{refused:?}"
+    );
     assert!(is_elicited(&call(&other, "http://stays/").await));
     let busy = |line: &&String| line.contains("upstream-busy");
     assert_eq!(scene.audited("tools/call").iter().filter(busy).count(), 1);
@@ -129,7 +135,10 @@ async fn resource_subscriptions_are_limited_per_caller() {
         let refused = session.watch(250).await;
         assert_eq!(refused["error"]["code"], -32603, "{refused}");
         let told = refused["error"]["message"].as_str().expect("words");
-        assert!(told.contains("250 resources of this server are watched"), "{told}");
+        assert!(
+            told.contains("the limit of 250 resource subscriptions at this server per caller"),
+            "{told}"
+        );
     }
     let anonymous = Watcher::start(&scene, "").await;
     assert!(anonymous.watch(250).await["result"].is_object(), "others do");

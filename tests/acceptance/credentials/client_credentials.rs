@@ -154,7 +154,8 @@ async fn token_endpoint_failure_is_reported_separately() {
     eventually("it goes on", || async { !fetch(&client).await.is_tool_error() }).await;
     upstream.assert_never_saw(&["x-evil", SECRET]);
     assert_kept(&gateway, &[SECRET, "tok3n", "tenant=t"]).await;
-    assert!(gateway.process.stderr().contains("it refused (HTTP 400, invalid_grant)"));
+    let reason = "the token endpoint rejected the request (HTTP 400, invalid_grant)";
+    assert!(gateway.process.stderr().contains(reason));
 }
 
 /// Adds TLS in front of the token endpoint and returns its URL.

@@ -76,7 +76,10 @@ async fn client_secret_is_reloaded_from_file() {
     let refused = fetch(&client).await;
     assert!(refused.is_tool_error() && refused.text().contains("invalid_client"), "{refused:?}");
     let told = gateway.targets().await;
-    assert!(told.contains("it refused (HTTP 401, invalid_client)"), "{told}");
+    assert!(
+        told.contains("the token endpoint rejected the request (HTTP 401, invalid_client)"),
+        "{told}"
+    );
     fs::write(&file, format!("{SECRET}\n")).expect("a file");
     eventually("the right one is used", || async { !fetch(&client).await.is_tool_error() }).await;
     fs::remove_file(&file).expect("it exists");
@@ -157,12 +160,17 @@ fn unusable_secrets_are_reported_at_start() {
             "tokenUrl",
             "plain text",
         ),
-        ("", own(&format!("{client}, tokenUrl: 'https://u:s3cret@id/t'")), "tokenUrl", "no URL"),
+        (
+            "",
+            own(&format!("{client}, tokenUrl: 'https://u:s3cret@id/t'")),
+            "tokenUrl",
+            "contains a user and a password",
+        ),
         (
             "",
             own(&format!("{client}, {url}, clientAuthentication: none")),
             "Authentication",
-            "none of",
+            "is not one of",
         ),
         ("", own(&format!("{client}, {url}, scopes: ['a b']")), "scopes", "is not a scope"),
         ("", own(&format!("{client}, {url}, resource: far")), "resource", "not an absolute URI"),

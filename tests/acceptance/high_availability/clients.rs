@@ -131,7 +131,7 @@ async fn other_registry_is_rejected() {
     eventually("it follows", || async { gateway_revision(&gateway).await == Some(revision) }).await;
     registry.process.kill_9();
     eventually("the gateway says so", || async {
-        gateway.process.stderr().contains("this is registry")
+        gateway.process.stderr().contains("registry mismatch")
     })
     .await;
     assert_eq!(gateway_revision(&gateway).await, Some(revision), "and keeps its catalog");

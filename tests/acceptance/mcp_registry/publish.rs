@@ -58,7 +58,7 @@ async fn only_owner_publishes_under_name() {
         assert_eq!((status, &problem["status"]), (403, &json!(403)), "{problem}");
         assert_eq!(problem["errors"][0]["code"], "not-owner", "{problem}");
         let detail = problem["detail"].as_str().expect("text");
-        assert!(detail.starts_with("not yours: ") && detail.contains("`docs`"), "{detail}");
+        assert!(detail.starts_with("permission denied: ") && detail.contains("`docs`"), "{detail}");
         assert_eq!(problem["error"], detail);
         let (status, problem) = publish_as(&guarded, Some(&reader), &version("1.1.0")).await;
         assert!(status == 403 && problem["detail"].is_string(), "{problem}");
@@ -151,8 +151,8 @@ fn mistakes_of_a_server() -> Vec<Mistake> {
         ("/name", json!("docs"), "body.name", "no namespace"),
         ("/name", json!("a_b/docs"), "body.name", "`_` is not allowed in the namespace"),
         ("/name", json!("a/b/c"), "body.name", "`/`"),
-        ("/name", name, "body.name", "200 characters"),
-        ("/description", long.clone(), "body.description", "101 characters, 100"),
+        ("/name", name, "body.name", "the maximum is 200"),
+        ("/description", long.clone(), "body.description", "the maximum is 100"),
         ("/description", json!(" "), "body.description", "empty"),
         ("/description", Value::Null, "body", "`description` is missing"),
         ("/title", long, "body.title", "101 characters"),
@@ -162,10 +162,10 @@ fn mistakes_of_a_server() -> Vec<Mistake> {
         version("2024.01.02"),
         ("/version", json!(1), "body.version", "expected a string"),
         ("/$schema", json!("https://x/y.json"), "body.$schema", "not a schema"),
-        ("/websiteUrl", json!("javascript:alert(1)"), "body.websiteUrl", "not such a URL"),
-        ("/repository/url", json!("x.example/y"), "body.repository.url", "not such a URL"),
+        ("/websiteUrl", json!("javascript:alert(1)"), "body.websiteUrl", "not a valid URL"),
+        ("/repository/url", json!("x.example/y"), "body.repository.url", "not a valid URL"),
         ("/repository/source", Value::Null, "body.repository", "`source` is missing"),
-        ("/icons/0/src", json!("http://x/i.png"), "body.icons[0].src", "not such a URL"),
+        ("/icons/0/src", json!("http://x/i.png"), "body.icons[0].src", "not a valid URL"),
         ("/icons/0/theme", json!("blue"), "body.icons[0].theme", "blue"),
         ("/icons/0/sizes", json!(["big"]), "body.icons[0].sizes[0]", "not a size"),
         ("/_meta", json!({ publisher: { "x": "x".repeat(5_000) } }), meta, "the maximum is 4096"),
@@ -196,8 +196,8 @@ fn mistakes_of_packages_and_remotes() -> Vec<Mistake> {
     let (hint, name) =
         ("/packages/0/packageArguments/0/valueHint", "/packages/0/packageArguments/1/name");
     vec![
-        ("/packages/0/version", json!("latest"), version, "one package"),
-        ("/packages/0/version", json!(">=1.2.3"), version, "one package"),
+        ("/packages/0/version", json!("latest"), version, "not an exact package version"),
+        ("/packages/0/version", json!(">=1.2.3"), version, "not an exact package version"),
         ("/packages/0/identifier", Value::Null, package, "`identifier` is missing"),
         ("/packages/0/registryType", json!("mcpb"), package, "`fileSha256` is missing"),
         ("/packages/0/fileSha256", json!("0".repeat(63)), hash, "not a SHA-256"),
@@ -208,7 +208,7 @@ fn mistakes_of_packages_and_remotes() -> Vec<Mistake> {
         (name, json!("--port <n>"), flag, "not a flag"),
         ("/packages/0/environmentVariables/0/default", json!(80), default, "expected a string"),
         ("/remotes/0/type", json!("stdio"), "body.remotes[0].type", "stdio"),
-        ("/remotes/0/url", json!("ftp://x"), "body.remotes[0].url", "not such a URL"),
+        ("/remotes/0/url", json!("ftp://x"), "body.remotes[0].url", "not a valid URL"),
         ("/remotes/0/variables/tenant", json!(1), "body.remotes[0].variables.tenant", "an object"),
     ]
 }
@@ -320,8 +320,8 @@ async fn status_maps_to_lifecycle() {
     assert_eq!(back.status, 200);
     assert_eq!(api.get("/v0.1/servers").await.listed(), ["com.example/docs@1.0.0"]);
     let commits = api.registry.ctl(&["log"]).stdout;
-    for done in ["deprecated", "retired", "restored"] {
-        let why = format!("com.example/docs {done} over the MCP registry API");
+    for verb in ["Deprecate", "Retire", "Restore"] {
+        let why = format!("{verb} com.example/docs over the MCP registry API");
         assert!(commits.contains(&why), "{why}: {commits}");
     }
 }

@@ -61,7 +61,7 @@ async fn scope_beyond_upstream_limit_is_rejected_with_reason() {
         let status = tokio::time::timeout(Duration::from_secs(20), refused(server, "tool/fetch@*"));
         let status = status.await.expect("an answer");
         let reason = status.get_details_error_info().map(|info| info.reason);
-        assert_eq!(reason.as_deref(), Some("TOO_MANY_UPSTREAM_SCOPES"), "{status:?}");
+        assert_eq!(reason.as_deref(), Some("UPSTREAM_SCOPE_LIMIT"), "{status:?}");
         assert!(status.message().contains("--max-scopes-per-caller"), "{status:?}");
         assert!(began.elapsed() < Duration::from_secs(8), "at once");
     }

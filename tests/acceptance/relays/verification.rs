@@ -134,7 +134,7 @@ async fn catalog_age_is_correct_through_chained_relays() {
     tokio::time::sleep(Duration::from_secs(5)).await;
     assert!(verdict("serve").await, "nothing is wrong");
     registry.process.kill_9();
-    eventually("it is old", || verdict("refuse")).await;
+    eventually("it is old", || verdict("reject")).await;
     // Both relays are running without contact to the registry.
     tokio::time::sleep(Duration::from_secs(15)).await;
     for relay in [&near, &far] {
@@ -166,11 +166,11 @@ async fn delayed_commit_does_not_reset_age() {
     let gateway = Gateway::start(&following_options(&far, limits));
     let verdict = async || readiness(&gateway.address).await.1["staleness"].clone();
     reaches(&gateway, 1).await;
-    eventually("it is reported as old", || async { verdict().await == "refuse" }).await;
+    eventually("it is reported as old", || async { verdict().await == "reject" }).await;
     registry.apply_file(&root().join("examples/new-version.json"));
     reaches(&gateway, 2).await;
     for _ in 0..30 {
-        assert_eq!(verdict().await, "refuse", "the commit is as old as its signature");
+        assert_eq!(verdict().await, "reject", "the commit is as old as its signature");
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
     lagging.rewrite(Some);
@@ -196,7 +196,7 @@ async fn disconnected_relay_does_not_age_later_state() {
     let gateway = Gateway::start(&following_options(&relay, limits));
     let verdict = async || readiness(&gateway.address).await.1["staleness"].clone();
     reaches(&gateway, 1).await;
-    eventually("its age is unknown", || async { verdict().await == "refuse" }).await;
+    eventually("its age is unknown", || async { verdict().await == "reject" }).await;
     proxy.rewrite(Some);
     eventually("it is new", || async { verdict().await == "serve" }).await;
     // During continuous commits, no other message reports the age.
@@ -242,7 +242,7 @@ async fn age_is_reported_during_commits() {
     let verdict = async |of: &Gateway| readiness(&of.address).await.1["staleness"].clone();
     for gateway in [&whole, &part] {
         let unknown = "its age is unknown";
-        eventually(unknown, || async { verdict(gateway).await == "refuse" }).await;
+        eventually(unknown, || async { verdict(gateway).await == "reject" }).await;
     }
     proxy.rewrite(Some);
     for gateway in [&whole, &part] {

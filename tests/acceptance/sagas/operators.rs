@@ -43,6 +43,6 @@ async fn failed_compensation_is_listed_and_retried() {
     eventually("it is undone", || async { scene.status().await == "compensated" }).await;
     scene.backend.check_undone("after a retry");
     let again = run(&["sagas", "retry", "--yes", &id]);
-    assert!(!again.success() && again.stderr.contains("nothing is left to undo"), "{again:?}");
-    assert!(run(&["sagas", "show", "nobody"]).stderr.contains("there is no saga nobody"));
+    assert!(!again.success() && again.stderr.contains("has no failed compensations"), "{again:?}");
+    assert!(run(&["sagas", "show", "nobody"]).stderr.contains("unknown saga nobody"));
 }

@@ -23,8 +23,8 @@ async fn faulty_servers_are_reported_and_others_served() {
     for expected in [
         "/mcpServers/unset/env/KEY: the environment variable `NO_SUCH_VARIABLE` is not set; set it",
         "/mcpServers/neither: the server has neither `command` nor `url`; add one",
-        "cannot start `no-such-program`: No such file or directory",
-        "timed out after 1000 ms: could not connect to the upstream",
+        "the program `no-such-program` is in no directory of PATH",
+        "no response to the handshake within 1000 ms",
         "could not reach server/unreachable@*",
     ] {
         eventually(expected, || async { standalone.log().contains(expected) }).await;
@@ -147,7 +147,7 @@ fn start(content: Option<&str>) -> CtlOutput {
 #[test]
 fn file_without_servers_is_rejected() {
     for (content, expected) in [
-        (None, "cannot be read: No such file or directory"),
+        (None, "servers.json: No such file or directory"),
         (Some(""), "no list of servers; write"),
         (Some("{}"), "no list of servers; write"),
         (Some(r#"{ "mcpServers": {} }"#), "the list of servers is empty; add a server"),

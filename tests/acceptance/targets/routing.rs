@@ -116,7 +116,7 @@ fn check_without_catalog_warns_and_names_remedy() {
     };
     let warned = check(&format!("grpc://{}", registry.address));
     assert_eq!(warned.code, 0, "{warned:?}");
-    let warning = "warning[not-checked]: the routing was not checked: the cache \
+    let warning = "warning[not-checked]: tool routing was not checked: the cache \
                    ./cache/registry-v2.json has no catalog";
     assert!(warned.stdout.contains(warning), "{warned:?}");
     for remedy in ["`registryctl export --out registry.json`", "--registry file://./registry.json"]
@@ -173,7 +173,7 @@ async fn prefix_and_rename_keep_upstream_tool_names() {
         (&["--rename", "nothing=x"][..], "the server has no tool `nothing`; it has fetch"),
         (&["--rename", "fetch"], "SERVER_NAME=REGISTERED_NAME"),
         (&["--prefix", "a b"], "is not allowed in the name"),
-        (&["--rename", "fetch=x", "--rename", "fetch=y"], "names `fetch` twice"),
+        (&["--rename", "fetch=x", "--rename", "fetch=y"], "duplicate --rename of `fetch`"),
     ] {
         let refused = import(&registry, &backend, flags);
         assert!(!refused.success() && refused.stderr.contains(reason), "{flags:?}: {refused:?}");
@@ -387,7 +387,7 @@ async fn tools_without_target_are_listed_to_no_caller() {
     let declared = agent.call("search_documents", json!({ "query": "x" })).await;
     let message = declared.message["error"]["message"].as_str().unwrap_or_default();
     assert!(
-        message.starts_with("no target is configured for server/document-service@"),
+        message.starts_with("No target is configured for server/document-service@"),
         "{declared:?}"
     );
 }

@@ -23,7 +23,7 @@ pub(super) struct TtlMap<T> {
 struct Entry<T> {
     value: T,
     bytes: usize,
-    /// The expiry. `None`: the entry stays expires_at it is removed.
+    /// The expiry. `None`: the entry stays until it is removed.
     expires_at: Option<Instant>,
 }
 

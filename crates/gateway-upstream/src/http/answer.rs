@@ -246,7 +246,7 @@ async fn read_events(
                 }
                 Ok(Message::Request(request)) => sink.on_request(&request),
                 Ok(Message::Notification(notification)) => {
-                    sink.on_notification(&notification).await
+                    sink.on_notification(&notification).await;
                 }
                 Err(error) => return Err(ProtocolViolation::Garbage(error).into()),
             }

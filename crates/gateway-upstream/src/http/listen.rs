@@ -246,7 +246,7 @@ async fn follow(
             let sink = MessageSink { transport, session: &session, channel: channel.as_ref() };
             match jsonrpc::parse(&data, Limits::with_max_bytes(limit_bytes)) {
                 Ok(Message::Notification(notification)) => {
-                    sink.on_notification(&notification).await
+                    sink.on_notification(&notification).await;
                 }
                 Ok(Message::Request(request)) => sink.on_request(&request),
                 // The graceful end of a subscription, or its rejection.

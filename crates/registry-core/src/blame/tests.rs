@@ -1,3 +1,5 @@
+//! Tests of blame.
+
 use serde_json::json;
 
 use super::{blame, blame_within, versions};

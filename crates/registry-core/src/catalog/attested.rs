@@ -1,3 +1,5 @@
+//! Attestations of catalogs.
+
 use aws_lc_rs::signature::Ed25519KeyPair;
 
 use super::Catalog;

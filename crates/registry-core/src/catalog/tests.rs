@@ -1,3 +1,5 @@
+//! Tests of catalogs.
+
 use serde_json::json;
 
 use super::{ApplyError, Catalog, LifecycleState};

@@ -1,3 +1,5 @@
+//! Tests of commits.
+
 use std::sync::Arc;
 
 use super::{Action, Change, Commit, InvalidCommit, SealedCommit};

@@ -1,3 +1,5 @@
+//! Tests of conflict resolution.
+
 use std::sync::Arc;
 
 use serde_json::json;

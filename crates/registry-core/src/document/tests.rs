@@ -1,3 +1,5 @@
+//! Tests of documents.
+
 use serde_json::{Value, json};
 
 use super::{Digest, Document, InvalidDocument, canonical_bytes, exact_bytes, parse_json};

@@ -1,3 +1,5 @@
+//! Tests of the dependency graph.
+
 mod impact;
 
 use std::collections::BTreeSet;

@@ -1,3 +1,5 @@
+//! Tests of registry files.
+
 use serde_json::{Value, json};
 
 use super::{FileError, RegistryFile, write, write_export};

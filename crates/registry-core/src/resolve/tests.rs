@@ -1,3 +1,5 @@
+//! Tests of version resolution.
+
 use super::{Constraint, Requirement, Wanted, resolve};
 use crate::{
     Catalog,

@@ -1,3 +1,5 @@
+//! Tests of settings.
+
 use super::*;
 
 fn change(on: &str, setting: Setting) -> SettingChange {

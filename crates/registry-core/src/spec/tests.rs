@@ -1,3 +1,5 @@
+//! Tests of composition specs.
+
 use serde_json::{Value, json};
 
 use super::{

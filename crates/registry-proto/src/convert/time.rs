@@ -34,7 +34,7 @@ pub fn read_timestamp(time: prost_types::Timestamp) -> Result<Timestamp, Invalid
 }
 
 /// The longest duration of a message: 10,000 years.
-pub const LONGEST_DURATION: Duration = Duration::from_secs(315_576_000_000);
+pub const LONGEST_DURATION: Duration = Duration::from_hours(87_660_000);
 
 /// Writes a duration of at most [`LONGEST_DURATION`].
 pub fn duration(duration: Duration) -> prost_types::Duration {

@@ -1,3 +1,5 @@
+//! Tests of schema compatibility.
+
 use serde_json::{Value, json};
 
 use super::{Budget, Side, Verdict, covers};

@@ -1,3 +1,5 @@
+//! Tests of schema compilation.
+
 mod hostile;
 
 use serde_json::{Value, json};

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 /// How to pay.
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 pub struct PaymentMethod {
-    /// RecordSelector kind.
+    /// Payment method.
     #[serde(rename = "type")]
     pub kind: MethodKind,
     /// The payment token; `tok_declined` is always declined.

@@ -1,3 +1,5 @@
+//! Tests of breaking changes.
+
 use serde_json::{Value, json};
 
 use super::super::{

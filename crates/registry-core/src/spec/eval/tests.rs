@@ -1,3 +1,5 @@
+//! Tests of evaluation.
+
 mod bounds;
 mod data;
 mod projection;

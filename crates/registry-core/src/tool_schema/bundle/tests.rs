@@ -1,3 +1,5 @@
+//! Tests of schema bundles.
+
 use std::collections::BTreeMap;
 
 use proptest::prelude::*;

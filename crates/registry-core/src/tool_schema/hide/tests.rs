@@ -1,3 +1,5 @@
+//! Tests of hidden arguments.
+
 use schema_compat::schema_compile::compile;
 use serde_json::json;
 

@@ -1,3 +1,5 @@
+//! Tests of hostile schemas.
+
 use std::time::{Duration, Instant};
 
 use serde_json::{Map, Value, json, value::RawValue};

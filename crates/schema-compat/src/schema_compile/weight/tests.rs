@@ -1,3 +1,5 @@
+//! Tests of schema weights.
+
 use serde_json::{Value, json};
 
 use super::{Weight, weigh};

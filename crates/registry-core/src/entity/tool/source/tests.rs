@@ -1,3 +1,5 @@
+//! Tests of tool sources.
+
 use serde_json::{Value, json};
 
 use crate::{document::Document, kind::Kind};

@@ -1,3 +1,5 @@
+//! Tests of the bounds of an evaluation.
+
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};

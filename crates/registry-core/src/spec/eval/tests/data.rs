@@ -1,3 +1,5 @@
+//! Tests of evaluation with data.
+
 use std::collections::BTreeMap;
 
 use serde_json::{Value, json};

@@ -1,3 +1,5 @@
+//! Tests of projections.
+
 use serde_json::{Value, json};
 
 use super::{budget, told};

@@ -1,3 +1,5 @@
+//! Tests of path shapes.
+
 use proptest::{collection::vec, prelude::*, sample::select};
 use serde_json::json;
 
