@@ -62,7 +62,7 @@ pub(crate) struct ApplyOptions {
     /// With --dry-run: exit with 5 if something would change
     #[arg(long, help_heading = CONFIRMATION, requires = "dry_run")]
     pub(crate) exit_code: bool,
-    /// If content differs from the registry: fail, skip or bump
+    /// Conflicting content: fail, skip or bump
     #[arg(
         long,
         help_heading = "Commit",

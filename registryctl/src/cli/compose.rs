@@ -35,7 +35,9 @@ pub(crate) struct ComposeRunArgs {
     /// Arguments of the tool, as a JSON object
     #[arg(default_value = "{}")]
     pub(crate) arguments: String,
-    /// MCP endpoint of the gateway (`GATEWAY_MCP_URL`)
+    /// MCP endpoint of the gateway
+    ///
+    /// The environment variable is GATEWAY_MCP_URL.
     #[arg(
         long,
         env = "GATEWAY_MCP_URL",

@@ -18,7 +18,7 @@ pub(crate) struct DriftArgs {
     /// Check the `targets` of a gateway's configuration file
     #[arg(long, value_name = "FILE")]
     pub(crate) config: Option<PathBuf>,
-    /// Exit with 1 for these classes of differences
+    /// Classes that exit with 1
     #[arg(long, value_enum, value_name = "CLASS", value_delimiter = ',', hide_possible_values = true,
           default_values = ["undecided", "suspicious", "breaking"])]
     pub(crate) fail_on: Vec<FailOn>,

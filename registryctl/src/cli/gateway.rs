@@ -10,9 +10,9 @@ use crate::failure::Failure;
 
 #[derive(Debug, Args)]
 pub(crate) struct GatewayArgs {
-    /// Admin address of the gateway (`GATEWAY_ADMIN_URL`)
+    /// Admin address of the gateway
     ///
-    /// `admin` in its configuration.
+    /// `admin` in its configuration. The environment variable is GATEWAY_ADMIN_URL.
     #[arg(
         long,
         global = true,

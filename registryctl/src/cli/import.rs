@@ -83,7 +83,7 @@ pub(crate) struct ImportMcpServersArgs {
     /// Write the gateway's `targets` to this file, and keep other targets
     #[arg(long, value_name = "FILE")]
     pub(crate) targets: Option<PathBuf>,
-    /// Prefix tool names with the server's name: never or always
+    /// Prefix tool names with the server name: never or always
     ///
     /// Without a prefix, a tool with the name of an earlier server's tool is omitted.
     #[arg(long, value_name = "WHEN", default_value = "never", hide_possible_values = true)]
