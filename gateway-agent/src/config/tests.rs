@@ -230,7 +230,7 @@ fn invalid_options_are_rejected() {
         ("registry: { source: grpcs://h }", "must be grpc(s)://host:port"),
         (
             "registry: { source: grpcs://h:1, tokenFile: /nobody/has/this }",
-            "registry.tokenFile: cannot",
+            "registry.tokenFile: invalid token: /nobody/has/this",
         ),
         ("registry: { source: grpcs://h:1, certFile: x }", "set both `certFile` and `keyFile`"),
         (

@@ -282,7 +282,7 @@ fn report_contains_all_findings() {
     let compared = look(&contracts, &catalog, &live("Subtracts", &json!({})));
     let told = serde_json::to_value(contracts.report()).unwrap();
     assert_eq!((&told["states"]["drifted"], &told["quarantined"]), (&json!(1), &json!(1)));
-    let what = "/description: the text is another";
+    let what = "/description: the text changed";
     let digest = compared.live.as_ref().unwrap().digest();
     assert_eq!(
         told["tools"],

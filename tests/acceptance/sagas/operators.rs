@@ -44,5 +44,5 @@ async fn failed_compensation_is_listed_and_retried() {
     scene.backend.check_undone("after a retry");
     let again = run(&["sagas", "retry", "--yes", &id]);
     assert!(!again.success() && again.stderr.contains("has no failed compensations"), "{again:?}");
-    assert!(run(&["sagas", "show", "nobody"]).stderr.contains("unknown saga nobody"));
+    assert!(run(&["sagas", "show", "nobody"]).stderr.contains("saga nobody not found"));
 }

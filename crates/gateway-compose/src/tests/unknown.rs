@@ -223,7 +223,7 @@ async fn nested_compositions_share_the_call_limit() {
         Composed::start(vec![composition("inner", pipeline(&[each])), composition("outer", outer)]);
     let all = json!({ "all": vec![json!({}); 10_000] });
     let (_, reason, message) = composed.failure("outer", all).await;
-    assert_eq!(reason, "limit");
+    assert_eq!(reason, "tool-error", "the inner composition is a tool");
     assert!(message.contains("the limit of 10000 tool calls"), "{message}");
     assert!(composed.upstream.calls("keep").is_empty(), "work that cannot finish does not start");
 }

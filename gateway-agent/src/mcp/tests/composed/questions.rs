@@ -116,7 +116,7 @@ async fn step_without_quota_is_not_retried() {
     let (bench, far_side) = limited(Era::Legacy, 4).await;
     assert_eq!(called(&bench, "a", "again").await, Ok(()));
     let failure = called(&bench, "a", "again").await.unwrap_err();
-    assert!(failure.contains("the limit of 1 calls of this server"), "{failure}");
+    assert!(failure.contains("the limit of 1 pending questions of this server"), "{failure}");
     assert_eq!(far_side.seen("tools/call").len(), 2);
     assert_eq!(called(&bench, "", "again").await, Ok(()), "others are asked");
 }
