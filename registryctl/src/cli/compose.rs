@@ -37,7 +37,7 @@ pub(crate) struct ComposeRunArgs {
     pub(crate) arguments: String,
     /// MCP endpoint of the gateway
     ///
-    /// The environment variable is GATEWAY_MCP_URL.
+    /// The environment variable is `GATEWAY_MCP_URL`.
     #[arg(
         long,
         env = "GATEWAY_MCP_URL",

@@ -12,7 +12,7 @@ use crate::failure::Failure;
 pub(crate) struct GatewayArgs {
     /// Admin address of the gateway
     ///
-    /// `admin` in its configuration. The environment variable is GATEWAY_ADMIN_URL.
+    /// `admin` in its configuration. The environment variable is `GATEWAY_ADMIN_URL`.
     #[arg(
         long,
         global = true,
