@@ -114,6 +114,16 @@ fn journal(history: &History, content: &str, usable: &mut LoadableRevisions) -> 
     None
 }
 
+/// The registered document. Files add the deprecation, which is a part of the lifecycle.
+fn without_deprecation(document: &Value) -> Value {
+    let mut document = document.clone();
+    if let Value::Object(members) = &mut document {
+        members.remove("deprecated");
+        members.remove("deprecationMessage");
+    }
+    document
+}
+
 fn problem(history: &History, copy: &CacheCopy) -> Option<String> {
     let (log, at) = (&history.log, copy.revision);
     if copy.registry != log.registry {
@@ -129,8 +139,8 @@ fn problem(history: &History, copy: &CacheCopy) -> Option<String> {
         return Some(format!("{key} differs from the state at revision {at}"));
     }
     let documents = [&copy.schemas, &copy.servers, &copy.tools, &copy.agents];
-    let documents = documents.into_iter().flatten();
-    let of_records = copy.records.iter().map(|entity| log.documents.get(&entity.digest));
+    let documents = documents.into_iter().flatten().map(without_deprecation);
+    let of_records = copy.records.iter().map(|entity| log.documents.get(&entity.digest).cloned());
     if !of_records.eq(documents.map(Some)) {
         return Some("its documents do not match its records".to_owned());
     }
