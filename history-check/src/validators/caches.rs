@@ -114,12 +114,13 @@ fn journal(history: &History, content: &str, usable: &mut LoadableRevisions) -> 
     None
 }
 
-/// The registered document. Files add the deprecation, which is a part of the lifecycle.
-fn without_deprecation(document: &Value) -> Value {
+/// The registered document. Files add the lifecycle.
+fn without_lifecycle(document: &Value) -> Value {
     let mut document = document.clone();
     if let Value::Object(members) = &mut document {
-        members.remove("deprecated");
-        members.remove("deprecationMessage");
+        for member in ["deprecated", "retired", "deprecationMessage"] {
+            members.remove(member);
+        }
     }
     document
 }
@@ -139,7 +140,7 @@ fn problem(history: &History, copy: &CacheCopy) -> Option<String> {
         return Some(format!("{key} differs from the state at revision {at}"));
     }
     let documents = [&copy.schemas, &copy.servers, &copy.tools, &copy.agents];
-    let documents = documents.into_iter().flatten().map(without_deprecation);
+    let documents = documents.into_iter().flatten().map(without_lifecycle);
     let of_records = copy.records.iter().map(|entity| log.documents.get(&entity.digest).cloned());
     if !of_records.eq(documents.map(Some)) {
         return Some("its documents do not match its records".to_owned());
