@@ -156,13 +156,23 @@ fn allowed_dependencies() -> BTreeMap<&'static str, BTreeSet<&'static str>> {
         ("registry-import", vec!["registry-core", "schema-compat"]),
         ("registry-sbom", vec!["registry-core"]),
         ("registry-search", vec!["registry-core"]),
-        ("reference-pages", vec![]),
+        ("metric-table", vec![]),
+        ("reference-pages", vec!["metric-table"]),
         ("registry-fixtures", vec!["registry-core"]),
         ("gateway-testkit", vec![]),
         (
             "registry-server",
-            [&SERVICE[..], &["mcp-registry", "registry-sbom", "registry-search", "retry-backoff"]]
-                .concat(),
+            [
+                &SERVICE[..],
+                &[
+                    "mcp-registry",
+                    "metric-table",
+                    "registry-sbom",
+                    "registry-search",
+                    "retry-backoff",
+                ],
+            ]
+            .concat(),
         ),
         // The importer reports whether it can repair a rejected registry file.
         (
@@ -175,6 +185,7 @@ fn allowed_dependencies() -> BTreeMap<&'static str, BTreeSet<&'static str>> {
                     "gateway-policy",
                     "gateway-protocol",
                     "gateway-upstream",
+                    "metric-table",
                     "registry-import",
                     "retry-backoff",
                     "schema-compat",

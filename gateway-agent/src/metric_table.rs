@@ -2,71 +2,7 @@
 //!
 //! Label values are fixed, or names of targets and of the catalog, limited in number.
 
-use metrics::{describe_counter, describe_gauge, describe_histogram};
-
-/// A metric.
-#[derive(Debug, Clone, Copy)]
-pub struct Metric {
-    /// Name, with its unit, and `_total` for counters.
-    pub name: &'static str,
-    /// Type.
-    pub kind: MetricKind,
-    /// Labels with their values.
-    pub labels: &'static [MetricLabel],
-    /// Help text.
-    pub help: &'static str,
-}
-
-/// A label of a metric.
-#[derive(Debug, Clone, Copy)]
-pub struct MetricLabel {
-    /// Name.
-    pub name: &'static str,
-    /// Its values, or their definition.
-    pub values: &'static str,
-}
-
-/// Type of a metric.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum MetricKind {
-    /// A value that only increases.
-    Counter,
-    /// A value that increases and decreases.
-    Gauge,
-    /// A distribution of values.
-    Histogram,
-}
-
-impl MetricKind {
-    /// Name of the type in Prometheus.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Counter => "counter",
-            Self::Gauge => "gauge",
-            Self::Histogram => "histogram",
-        }
-    }
-}
-
-const fn counter(name: &'static str, labels: &'static [MetricLabel], help: &'static str) -> Metric {
-    Metric { name, kind: MetricKind::Counter, labels, help }
-}
-
-const fn gauge(name: &'static str, labels: &'static [MetricLabel], help: &'static str) -> Metric {
-    Metric { name, kind: MetricKind::Gauge, labels, help }
-}
-
-const fn histogram(
-    name: &'static str,
-    labels: &'static [MetricLabel],
-    help: &'static str,
-) -> Metric {
-    Metric { name, kind: MetricKind::Histogram, labels, help }
-}
-
-const fn label(name: &'static str, values: &'static str) -> MetricLabel {
-    MetricLabel { name, values }
-}
+use metric_table::{Metric, MetricLabel, label};
 
 const ERA: MetricLabel = label("era", "modern, legacy");
 const OUTCOME: MetricLabel = label("outcome", "outcome of the audit");
@@ -76,148 +12,102 @@ const TOOL: MetricLabel = label("tool", "registered tool, or other");
 
 /// All metrics of the gateway.
 pub const METRICS: &[Metric] = &[
-    gauge("gateway_buffered_bytes", &[], "Memory reserved for requests and results"),
-    counter("gateway_cache_write_failures_total", &[], "Failed writes of the cache or the pins"),
-    counter("gateway_calls_by_tool_total", &[TOOL, OUTCOME], "Tool calls by registered tool"),
-    gauge("gateway_catalog_age_seconds", &[], "Time since the registry last confirmed the catalog"),
-    gauge("gateway_catalog_entities", &[], "Entities in the served catalog"),
-    gauge("gateway_catalog_persisted_revision", &[], "Revision of the cache file"),
-    gauge("gateway_catalog_revision", &[], "Revision of the served catalog"),
-    counter(
-        "gateway_config_reloads_total",
-        &[label("outcome", "applied, rejected")],
-        "Reloads of the configuration",
+    Metric::gauge("gateway_buffered_bytes", "Memory reserved for requests and results"),
+    Metric::counter("gateway_cache_write_failures_total", "Failed writes of the cache or the pins"),
+    Metric::counter("gateway_calls_by_tool_total", "Tool calls by registered tool")
+        .labels(&[TOOL, OUTCOME]),
+    Metric::gauge(
+        "gateway_catalog_age_seconds",
+        "Time since the registry last confirmed the catalog",
     ),
-    counter(
+    Metric::gauge("gateway_catalog_entities", "Entities in the served catalog"),
+    Metric::gauge("gateway_catalog_persisted_revision", "Revision of the cache file"),
+    Metric::gauge("gateway_catalog_revision", "Revision of the served catalog"),
+    Metric::counter("gateway_config_reloads_total", "Reloads of the configuration")
+        .labels(&[label("outcome", "applied, rejected")]),
+    Metric::counter(
         "gateway_connections_rejected_total",
-        &[],
         "Connections closed at the connection limit of their address",
     ),
-    counter(
-        "gateway_contract_changes_total",
-        &[label("state", "pending, missing, unchanged, drifted")],
-        "Changes of contract states by new state",
-    ),
-    gauge(
-        "gateway_contract_drift",
-        &[
-            label("part", "part of the definition, such as inputSchema"),
-            label(
-                "class",
-                "cosmetic, compatible, changed, unknown, undecided, suspicious, breaking",
-            ),
-        ],
-        "Tools with a changed definition",
-    ),
-    gauge("gateway_contract_quarantined_tools", &[], "Quarantined tools"),
-    gauge(
-        "gateway_contract_tools",
-        &[label("state", "pending, missing, unchanged, drifted")],
-        "Tools by the state of their contract",
-    ),
-    gauge("gateway_event_streams", &[], "Open event streams to clients"),
-    counter(
+    Metric::counter("gateway_contract_changes_total", "Changes of contract states by new state")
+        .labels(&[label("state", "pending, missing, unchanged, drifted")]),
+    Metric::gauge("gateway_contract_drift", "Tools with a changed definition").labels(&[
+        label("part", "part of the definition, such as inputSchema"),
+        label("class", "cosmetic, compatible, changed, unknown, undecided, suspicious, breaking"),
+    ]),
+    Metric::gauge("gateway_contract_quarantined_tools", "Quarantined tools"),
+    Metric::gauge("gateway_contract_tools", "Tools by the state of their contract")
+        .labels(&[label("state", "pending, missing, unchanged, drifted")]),
+    Metric::gauge("gateway_event_streams", "Open event streams to clients"),
+    Metric::counter(
         "gateway_policy_findings_total",
-        &[label("finding", "finding of the audit")],
         "Calls that the policy allowed with a warning",
-    ),
-    counter("gateway_request_bytes_total", &[TOOL], "Size of tool call requests"),
-    counter(
-        "gateway_requests_rejected_total",
-        &[label("reason", "reason of the rejection")],
-        "Requests rejected before routing",
-    ),
-    counter("gateway_response_bytes_total", &[TOOL], "Size of tool call responses"),
-    gauge(
-        "gateway_routing_findings",
-        &[label("code", "tool-name-shared, previous-target, no-target")],
-        "Findings about tool names and targets",
-    ),
-    counter("gateway_sagas_total", &[label("outcome", "end of the saga")], "Completed sagas"),
-    counter(
+    )
+    .labels(&[label("finding", "finding of the audit")]),
+    Metric::counter("gateway_request_bytes_total", "Size of tool call requests").labels(&[TOOL]),
+    Metric::counter("gateway_requests_rejected_total", "Requests rejected before routing")
+        .labels(&[label("reason", "reason of the rejection")]),
+    Metric::counter("gateway_response_bytes_total", "Size of tool call responses").labels(&[TOOL]),
+    Metric::gauge("gateway_routing_findings", "Findings about tool names and targets")
+        .labels(&[label("code", "tool-name-shared, previous-target, no-target")]),
+    Metric::counter("gateway_sagas_total", "Completed sagas")
+        .labels(&[label("outcome", "end of the saga")]),
+    Metric::counter(
         "gateway_schema_violations_total",
-        &[label("schema", "input, output"), label("result", "violated, unusable-schema")],
         "Arguments and results that violate their schema",
-    ),
-    gauge("gateway_sessions", &[], "Open sessions of clients before 2026-07-28"),
-    gauge(
-        "gateway_source_state",
-        &[label("state", "connecting, live, down, rejected")],
-        "1 for the current state of the catalog's source",
-    ),
-    counter(
+    )
+    .labels(&[label("schema", "input, output"), label("result", "violated, unusable-schema")]),
+    Metric::gauge("gateway_sessions", "Open sessions of clients before 2026-07-28"),
+    Metric::gauge("gateway_source_state", "1 for the current state of the catalog's source")
+        .labels(&[label("state", "connecting, live, down, rejected")]),
+    Metric::counter(
         "gateway_stale_calls_total",
-        &[label("level", "read-only, reject"), label("outcome", "served, rejected")],
         "Calls while the catalog was older than registry.maxStaleness",
-    ),
-    gauge(
-        "gateway_staleness_level",
-        &[label("level", "serve, read-only, reject")],
-        "1 for the current staleness level",
-    ),
-    counter("gateway_sync_nacks_total", &[], "Registry messages that were rejected"),
-    counter("gateway_sync_reconnects_total", &[], "Attempts to reopen the registry stream"),
-    gauge(
-        "gateway_target_circuit_open",
-        &[TARGET],
-        "1 while the circuit breaker of a target is open",
-    ),
-    gauge(
-        "gateway_target_requests",
-        &[TARGET, label("state", "running, queued")],
-        "Requests of a target",
-    ),
-    gauge(
-        "gateway_target_state",
-        &[TARGET, label("state", "connecting, idle, up, down, stopped")],
-        "1 for the current state of a target",
-    ),
-    counter(
+    )
+    .labels(&[label("level", "read-only, reject"), label("outcome", "served, rejected")]),
+    Metric::gauge("gateway_staleness_level", "1 for the current staleness level")
+        .labels(&[label("level", "serve, read-only, reject")]),
+    Metric::counter("gateway_sync_nacks_total", "Registry messages that were rejected"),
+    Metric::counter("gateway_sync_reconnects_total", "Attempts to reopen the registry stream"),
+    Metric::gauge("gateway_target_circuit_open", "1 while the circuit breaker of a target is open")
+        .labels(&[TARGET]),
+    Metric::gauge("gateway_target_requests", "Requests of a target")
+        .labels(&[TARGET, label("state", "running, queued")]),
+    Metric::gauge("gateway_target_state", "1 for the current state of a target")
+        .labels(&[TARGET, label("state", "connecting, idle, up, down, stopped")]),
+    Metric::counter(
         "gateway_tls_client_certificates_rejected_total",
-        &[],
         "Connections rejected for the client certificate",
     ),
-    counter(
-        "gateway_tls_reloads_total",
-        &[label("outcome", "outcome of the reload")],
-        "Reloads of TLS files",
-    ),
-    counter(
-        "gateway_token_requests_total",
-        &[label("outcome", "outcome of the request")],
-        "Requests for access tokens of upstreams",
-    ),
-    histogram(
+    Metric::counter("gateway_tls_reloads_total", "Reloads of TLS files")
+        .labels(&[label("outcome", "outcome of the reload")]),
+    Metric::counter("gateway_token_requests_total", "Requests for access tokens of upstreams")
+        .labels(&[label("outcome", "outcome of the request")]),
+    Metric::histogram(
         "gateway_tool_call_duration_seconds",
-        &[OUTCOME],
         "Time from request to response of a tool call",
-    ),
-    counter("gateway_tool_calls_total", &[ERA, OUTCOME], "Tool calls"),
-    counter("gateway_tool_lists_total", &[ERA], "Pages of tools/list"),
-    counter(
-        "gateway_trace_spans_dropped_total",
-        &[label("reason", "queue-full, collector")],
-        "Spans that were not exported",
-    ),
-    counter("gateway_trace_spans_exported_total", &[], "Spans that the collector accepted"),
-    histogram("gateway_upstream_call_duration_seconds", &[SERVER], "Response time of upstreams"),
-    counter("gateway_upstream_calls_total", &[SERVER, OUTCOME], "Upstream calls"),
+    )
+    .labels(&[OUTCOME]),
+    Metric::counter("gateway_tool_calls_total", "Tool calls").labels(&[ERA, OUTCOME]),
+    Metric::counter("gateway_tool_lists_total", "Pages of tools/list").labels(&[ERA]),
+    Metric::counter("gateway_trace_spans_dropped_total", "Spans that were not exported")
+        .labels(&[label("reason", "queue-full, collector")]),
+    Metric::counter("gateway_trace_spans_exported_total", "Spans that the collector accepted"),
+    Metric::histogram("gateway_upstream_call_duration_seconds", "Response time of upstreams")
+        .labels(&[SERVER]),
+    Metric::counter("gateway_upstream_calls_total", "Upstream calls").labels(&[SERVER, OUTCOME]),
 ];
 
 /// Registers the help texts.
 pub(crate) fn describe() {
-    for Metric { name, kind, help, .. } in METRICS {
-        match kind {
-            MetricKind::Counter => describe_counter!(*name, *help),
-            MetricKind::Gauge => describe_gauge!(*name, *help),
-            MetricKind::Histogram => describe_histogram!(*name, *help),
-        }
-    }
+    METRICS.iter().for_each(Metric::describe);
 }
 
 #[cfg(test)]
 mod tests {
     use std::{collections::BTreeSet, fs, path::Path};
+
+    use metric_table::MetricKind;
 
     use super::*;
 

@@ -1,4 +1,4 @@
-//! The reference page of the options of gateway-agent.
+//! The reference pages of the options and metrics of gateway-agent.
 
 use clap::CommandFactory as _;
 use gateway_agent::config::Args;
@@ -13,4 +13,13 @@ fn reference_of_options_is_current() {
         reference_pages::subcommands(&command),
     );
     reference_pages::check("gateway-agent.md", "Options of gateway-agent", &body);
+}
+
+#[test]
+fn reference_of_metrics_is_current() {
+    reference_pages::check_metrics(
+        "gateway-agent-metrics.md",
+        "Metrics of gateway-agent",
+        gateway_agent::metric_table::METRICS,
+    );
 }

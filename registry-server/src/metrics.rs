@@ -7,105 +7,10 @@ use std::{
     time::Duration,
 };
 
-use metrics::{
-    Counter, Gauge, Histogram, Label, counter, describe_counter, describe_gauge,
-    describe_histogram, gauge, histogram,
-};
+use metric_table::{Metric, label};
+use metrics::Gauge;
 use metrics_exporter_prometheus::{Matcher, PrometheusBuilder, PrometheusHandle};
 use registry_core::{Action, Catalog, Diagnostic, Kind, Revision, SealedCommit};
-
-/// A metric.
-#[derive(Debug, Clone, Copy)]
-pub struct Metric {
-    /// Name, with its unit and `_total` for counters.
-    pub name: &'static str,
-    /// Type.
-    pub kind: MetricKind,
-    /// Labels with their values.
-    pub labels: &'static [MetricLabel],
-    /// Help text.
-    pub help: &'static str,
-}
-
-/// A label of a metric.
-#[derive(Debug, Clone, Copy)]
-pub struct MetricLabel {
-    /// Name.
-    pub name: &'static str,
-    /// Its values, or their definition.
-    pub values: &'static str,
-}
-
-/// Type of a metric.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum MetricKind {
-    /// A value that only increases.
-    Counter,
-    /// A value that increases and decreases.
-    Gauge,
-    /// A distribution of values.
-    Histogram,
-}
-
-impl MetricKind {
-    /// Name of the type in Prometheus.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Counter => "counter",
-            Self::Gauge => "gauge",
-            Self::Histogram => "histogram",
-        }
-    }
-}
-
-impl Metric {
-    const fn counter(name: &'static str, help: &'static str) -> Self {
-        Self { name, kind: MetricKind::Counter, labels: &[], help }
-    }
-
-    const fn gauge(name: &'static str, help: &'static str) -> Self {
-        Self { name, kind: MetricKind::Gauge, labels: &[], help }
-    }
-
-    const fn histogram(name: &'static str, help: &'static str) -> Self {
-        Self { name, kind: MetricKind::Histogram, labels: &[], help }
-    }
-
-    const fn labels(self, labels: &'static [MetricLabel]) -> Self {
-        Self { labels, ..self }
-    }
-
-    /// Labels with these values, in the order of [`Metric::labels`].
-    fn values<const N: usize>(&self, values: [&'static str; N]) -> Vec<Label> {
-        debug_assert_eq!(self.labels.len(), N, "{}", self.name);
-        let names = self.labels.iter().map(|label| label.name);
-        names.zip(values).map(|(name, value)| Label::from_static_parts(name, value)).collect()
-    }
-
-    fn count<const N: usize>(&self, values: [&'static str; N]) -> Counter {
-        counter!(self.name, self.values(values))
-    }
-
-    fn level<const N: usize>(&self, values: [&'static str; N]) -> Gauge {
-        gauge!(self.name, self.values(values))
-    }
-
-    fn distribution<const N: usize>(&self, values: [&'static str; N]) -> Histogram {
-        histogram!(self.name, self.values(values))
-    }
-
-    fn describe(&self) {
-        match self.kind {
-            MetricKind::Counter => describe_counter!(self.name, self.help),
-            MetricKind::Gauge => describe_gauge!(self.name, self.help),
-            MetricKind::Histogram => describe_histogram!(self.name, self.help),
-        }
-    }
-}
-
-const fn label(name: &'static str, values: &'static str) -> MetricLabel {
-    MetricLabel { name, values }
-}
 
 /// Defines the metrics and lists them in [`METRICS`].
 macro_rules! define_metrics {
@@ -478,6 +383,7 @@ fn as_f64(count: u64) -> f64 {
 mod tests {
     use std::sync::Arc;
 
+    use metric_table::MetricKind;
     use registry_core::{Change, Commit, Document, RegistryId};
     use serde_json::json;
 

@@ -1,4 +1,4 @@
-//! The reference page of the options of registry-server.
+//! The reference pages of the options and metrics of registry-server.
 
 use clap::CommandFactory as _;
 use registry_server::Config;
@@ -12,4 +12,13 @@ fn reference_of_options_is_current() {
         reference_pages::subcommands(&command),
     );
     reference_pages::check("registry-server.md", "Options of registry-server", &body);
+}
+
+#[test]
+fn reference_of_metrics_is_current() {
+    reference_pages::check_metrics(
+        "registry-server-metrics.md",
+        "Metrics of registry-server",
+        registry_server::metrics::METRICS,
+    );
 }

@@ -269,7 +269,7 @@ fn reference_of_grpc_errors_is_current() {
     };
     let sources =
         scan::sources(&["registry-server/src/grpc/status.rs", "registry-server/src/grpc/status"]);
-    let texts = sources.iter().flat_map(|source| source.text.split('"').skip(1).step_by(2));
+    let texts = sources.iter().flat_map(|source| source.split('"').skip(1).step_by(2));
     let mut found: Vec<_> = texts.filter(|text| is_reason(text)).map(str::to_owned).collect();
     found.sort();
     found.dedup();

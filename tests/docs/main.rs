@@ -6,7 +6,6 @@ mod config;
 mod diagnostics;
 mod gateway_errors;
 mod grpc_errors;
-mod metrics;
 mod pages;
 mod scan;
 

@@ -1,23 +1,15 @@
-//! Reads calls, strings and constants of Rust sources.
+//! Reads parts of Rust sources.
 
 use std::{collections::BTreeSet, fs, path::Path};
 
-/// A source file.
-pub(crate) struct Source {
-    /// Path from the root.
-    pub(crate) path: String,
-    /// Content without the inline test module, which is the last item.
-    pub(crate) text: String,
-}
-
-/// The Rust files below these directories, without tests, sorted.
-pub(crate) fn sources(directories: &[&str]) -> Vec<Source> {
+/// The texts of the Rust files below these directories, without tests, sorted by path.
+pub(crate) fn sources(directories: &[&str]) -> Vec<String> {
     let mut paths = BTreeSet::new();
     for directory in directories {
         collect(directory, &mut paths);
     }
     assert!(!paths.is_empty(), "no sources in {directories:?}");
-    paths.into_iter().map(|path| Source { text: read(&path), path }).collect()
+    paths.into_iter().map(read).collect()
 }
 
 fn collect(path: &str, found: &mut BTreeSet<String>) {
@@ -42,14 +34,6 @@ pub(crate) fn read(path: impl AsRef<Path>) -> String {
     let text = fs::read_to_string(acceptance::root().join(path));
     let text = text.unwrap_or_else(|e| panic!("{}: {e}", path.display()));
     text.split("#[cfg(test)]\nmod tests {").next().unwrap_or_default().to_owned()
-}
-
-/// The arguments of each call that starts with `opening`, which ends with a parenthesis.
-pub(crate) fn calls<'a>(text: &'a str, opening: &str) -> Vec<Vec<&'a str>> {
-    let starts = text.match_indices(opening).filter(|(at, _)| {
-        !text[..*at].ends_with(|char: char| char.is_alphanumeric() || char == '_')
-    });
-    starts.map(|(at, _)| arguments(&text[at + opening.len()..])).collect()
 }
 
 /// The arguments up to the parenthesis that ends a call.
@@ -79,34 +63,6 @@ pub(crate) fn arguments(text: &str) -> Vec<&str> {
     panic!("a call without an end: {}", text.chars().take(80).collect::<String>());
 }
 
-/// The value of a string literal.
-pub(crate) fn literal(expression: &str) -> Option<String> {
-    let inner = expression.trim().strip_prefix('"')?.strip_suffix('"')?;
-    let (mut value, mut rest) = (String::new(), inner);
-    while let Some((before, after)) = rest.split_once('\\') {
-        value.push_str(before);
-        rest = after.strip_prefix('\n').map_or(after, str::trim_start);
-    }
-    value.push_str(rest);
-    Some(value)
-}
-
-/// The value of a literal, of a constant of the file, or of a variant in a `match` of the file.
-pub(crate) fn string(expression: &str, text: &str) -> Option<String> {
-    if let Some(value) = literal(expression) {
-        return Some(value);
-    }
-    let name = expression.trim();
-    let constant = format!("const {name}: &str =");
-    let value = if let Some((_, rest)) = text.split_once(&constant) {
-        rest.split(';').next()?
-    } else {
-        let variant = name.rsplit("::").next()?.split('.').next()?;
-        text.split_once(&format!("Self::{variant} =>"))?.1.split([',', '\n']).next()?
-    };
-    literal(value)
-}
-
 /// The words that a `match` maps to, in the order of the file: `… => "word"`.
 pub(crate) fn words(text: &str) -> Vec<String> {
     let parts = text.split("=>").skip(1);
@@ -127,5 +83,4 @@ pub(crate) fn function<'a>(text: &'a str, signature: &str) -> &'a str {
 fn arguments_end_at_their_parenthesis() {
     let text = r#"A, "a, (b\"", f(1, 2)); g(3)"#;
     assert_eq!(arguments(text), ["A", r#""a, (b\"""#, "f(1, 2)"]);
-    assert_eq!(literal("\"one \\\n    line\""), Some("one line".to_owned()));
 }

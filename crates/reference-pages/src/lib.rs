@@ -5,6 +5,7 @@
 use std::{env, fmt::Write as _, fs, path::Path};
 
 use clap::{Arg, ArgAction, Command, builder::PossibleValue};
+use metric_table::Metric;
 
 /// With this environment variable, [`check`] rewrites pages instead of comparing them.
 const UPDATE: &str = "UPDATE_REFERENCE";
@@ -25,6 +26,31 @@ pub fn check(name: &str, title: &str, body: &str) {
     }
     let current = fs::read_to_string(&path).unwrap_or_default();
     assert!(current == page, "docs/reference/{name} is stale; run `make reference`");
+}
+
+/// Compares `docs/reference/{name}` with a table of metrics, sorted by name.
+///
+/// # Panics
+///
+/// If the page differs.
+pub fn check_metrics(name: &str, title: &str, metrics: &[Metric]) {
+    let mut metrics = metrics.to_vec();
+    metrics.sort_by_key(|metric| metric.name);
+    let rows: Vec<_> = metrics
+        .into_iter()
+        .map(|Metric { name, kind, labels, help }| {
+            let labels: Vec<_> =
+                labels.iter().map(|label| format!("`{}`: {}", label.name, label.values)).collect();
+            let kind = kind.as_str().to_owned();
+            [format!("`{name}`"), kind, labels.join("; "), help.to_owned()]
+        })
+        .collect();
+    let body = format!(
+        "[Monitor](../operate/monitor.md) has the addresses and the alerts. A counter appears with \
+         its first event.\n\n{}",
+        table(["metric", "type", "labels", "meaning"], &rows)
+    );
+    check(name, title, &body);
 }
 
 /// A Markdown table.
