@@ -17,6 +17,7 @@ use crate::{
     event::Event,
     history::History,
     journal::{Frame, frames},
+    log::Log,
     state::{Entities, Entity, SettingState},
 };
 
@@ -114,15 +115,17 @@ fn journal(history: &History, content: &str, usable: &mut LoadableRevisions) -> 
     None
 }
 
-/// The registered document. Files add the lifecycle.
-fn without_lifecycle(document: &Value) -> Value {
-    let mut document = document.clone();
-    if let Value::Object(members) = &mut document {
-        for member in ["deprecated", "retired", "deprecationMessage"] {
-            members.remove(member);
+/// The document of an entity in a file: the registered one with the members of its lifecycle.
+fn document(log: &Log, entity: &Entity) -> Option<Value> {
+    let mut document = log.documents.get(&entity.digest)?.clone();
+    let lifecycle = entity.lifecycle.as_ref().filter(|lifecycle| lifecycle.state != "active");
+    if let Some(lifecycle) = lifecycle {
+        document[&lifecycle.state] = true.into();
+        if let Some(message) = lifecycle.notice.as_ref().and_then(|notice| notice.get("message")) {
+            document["deprecationMessage"] = message.clone();
         }
     }
-    document
+    Some(document)
 }
 
 fn problem(history: &History, copy: &CacheCopy) -> Option<String> {
@@ -140,9 +143,9 @@ fn problem(history: &History, copy: &CacheCopy) -> Option<String> {
         return Some(format!("{key} differs from the state at revision {at}"));
     }
     let documents = [&copy.schemas, &copy.servers, &copy.tools, &copy.agents];
-    let documents = documents.into_iter().flatten().map(without_lifecycle);
-    let of_records = copy.records.iter().map(|entity| log.documents.get(&entity.digest).cloned());
-    if !of_records.eq(documents.map(Some)) {
+    let documents = documents.into_iter().flatten().map(Some);
+    let expected = copy.records.iter().map(|entity| document(log, entity));
+    if !expected.eq(documents.map(Option::<&Value>::cloned)) {
         return Some("its documents do not match its records".to_owned());
     }
     let state = log.state(at)?;
