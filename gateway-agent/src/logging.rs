@@ -19,73 +19,85 @@ const MESSAGE: &str = "message";
 pub struct PlainFields;
 
 impl<'w> FormatFields<'w> for PlainFields {
-    fn format_fields<R: RecordFields>(&self, writer: Writer<'w>, fields: R) -> fmt::Result {
-        let mut visitor = Visitor { writer, is_first: true, outcome: Ok(()) };
+    fn format_fields<R: RecordFields>(&self, mut writer: Writer<'w>, fields: R) -> fmt::Result {
+        let mut visitor = Visitor { line: String::with_capacity(1_024), outcome: Ok(()) };
         fields.record(&mut visitor);
-        visitor.outcome
+        visitor.outcome?;
+        writer.write_str(&visitor.line)
     }
 }
 
-struct Visitor<'w> {
-    writer: Writer<'w>,
-    is_first: bool,
+/// Collects the fields in a `String`: its methods are inlined, those of a [`Writer`] are not.
+struct Visitor {
+    line: String,
     outcome: fmt::Result,
 }
 
-impl Visitor<'_> {
-    fn field(&mut self, field: &Field, value: impl FnOnce(&mut Writer<'_>) -> fmt::Result) {
-        if self.outcome.is_ok() {
-            self.outcome = self.name(field).and_then(|()| value(&mut self.writer));
+impl Visitor {
+    fn name(&mut self, field: &Field) {
+        if !self.line.is_empty() {
+            self.line.push(' ');
+        }
+        if field.name() != MESSAGE {
+            self.line.push_str(field.name());
+            self.line.push('=');
         }
     }
 
-    fn name(&mut self, field: &Field) -> fmt::Result {
-        if !std::mem::take(&mut self.is_first) {
-            self.writer.write_char(' ')?;
-        }
-        if field.name() == MESSAGE {
-            return Ok(());
-        }
-        self.writer.write_str(field.name())?;
-        self.writer.write_char('=')
+    fn number(&mut self, field: &Field, value: impl Debug) {
+        self.name(field);
+        self.write(format_args!("{value:?}"));
+    }
+
+    fn write(&mut self, value: fmt::Arguments<'_>) {
+        self.outcome = self.outcome.and_then(|()| self.line.write_fmt(value));
     }
 }
 
-impl Visit for Visitor<'_> {
+impl Visit for Visitor {
     fn record_str(&mut self, field: &Field, value: &str) {
         if field.name() == MESSAGE {
             return self.record_debug(field, &format_args!("{value}"));
         }
-        self.field(field, |writer| {
-            let is_plain =
-                |byte: u8| (b' '..=b'~').contains(&byte) && byte != b'"' && byte != b'\\';
-            if !value.bytes().all(is_plain) {
-                return write!(writer, "{value:?}");
-            }
-            writer.write_char('"')?;
-            writer.write_str(value)?;
-            writer.write_char('"')
-        });
+        self.name(field);
+        let is_plain = |byte: u8| (b' '..=b'~').contains(&byte) && byte != b'"' && byte != b'\\';
+        if !value.bytes().all(is_plain) {
+            return self.write(format_args!("{value:?}"));
+        }
+        self.line.push('"');
+        self.line.push_str(value);
+        self.line.push('"');
+    }
+
+    fn record_u64(&mut self, field: &Field, value: u64) {
+        self.number(field, value);
+    }
+
+    fn record_i64(&mut self, field: &Field, value: i64) {
+        self.number(field, value);
+    }
+
+    fn record_f64(&mut self, field: &Field, value: f64) {
+        self.number(field, value);
     }
 
     fn record_debug(&mut self, field: &Field, value: &dyn Debug) {
-        self.field(field, |writer| write!(Escaping(writer), "{value:?}"));
+        self.name(field);
+        let start = self.line.len();
+        self.write(format_args!("{value:?}"));
+        escape_controls(&mut self.line, start);
     }
 }
 
-/// Escapes control characters, which could control the operator's terminal.
-struct Escaping<'a, 'w>(&'a mut Writer<'w>);
-
-impl fmt::Write for Escaping<'_, '_> {
-    fn write_str(&mut self, text: &str) -> fmt::Result {
-        let steers = |c: char| c.is_control() && !matches!(c, '\n' | '\t');
-        // Multi-byte characters include the control characters of Latin-1.
-        if text.bytes().all(|byte| (b' '..0x7f).contains(&byte)) {
-            return self.0.write_str(text);
-        }
-        text.chars().try_for_each(|c| {
-            if steers(c) { write!(self.0, "{}", c.escape_unicode()) } else { self.0.write_char(c) }
-        })
+/// Escapes the control characters after `start`, which could control the operator's terminal.
+fn escape_controls(line: &mut String, start: usize) {
+    let is_escaped = |c: char| c.is_control() && !matches!(c, '\n' | '\t');
+    // Multi-byte characters include the control characters of Latin-1.
+    if line.as_bytes()[start..].iter().all(|byte| (b' '..0x7f).contains(byte)) {
+        return;
+    }
+    for c in line.split_off(start).chars() {
+        if is_escaped(c) { line.extend(c.escape_unicode()) } else { line.push(c) }
     }
 }
 
