@@ -85,7 +85,7 @@ async fn answer(mut client: GraphServiceClient<Channel>, question: Question) {
             assert!(answer.graph.expect("a graph").total_count > DECLARED as u64);
         }
         Question::Retire(what) => {
-            let plan = Plan::Lifecycle(v1::LifecycleState::Retired.into());
+            let plan = Plan::LifecycleState(v1::LifecycleState::Retired.into());
             let request = v1::AnalyzeImpactRequest {
                 key: Some(key(what)),
                 plan: Some(plan),

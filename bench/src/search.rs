@@ -172,7 +172,7 @@ async fn fill(registry: &Registry) {
     let mut client = registry.client().await;
     for mut batch in sample::registry(TOOLS) {
         for change in &mut batch {
-            if let Some(v1::entity_change::Change::Register(entity)) = &mut change.change
+            if let Some(v1::entity_change::Change::RegisterEntity(entity)) = &mut change.change
                 && let Some(Tool(tool)) = &mut entity.kind
             {
                 tell(tool);

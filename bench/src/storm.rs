@@ -86,7 +86,10 @@ fn big_schema(number: usize) -> v1::EntityChange {
         ..v1::Schema::default()
     };
     let entity = v1::Entity { kind: Some(v1::entity::Kind::Schema(schema)) };
-    v1::EntityChange { change: Some(v1::entity_change::Change::Register(entity)), if_digest: None }
+    v1::EntityChange {
+        change: Some(v1::entity_change::Change::RegisterEntity(entity)),
+        if_digest: None,
+    }
 }
 
 /// Latencies of concurrent readers and writers.

@@ -36,8 +36,8 @@ async fn answers(registry: &Registry) {
     let depths: Vec<_> = graph.nodes.iter().map(|node| node.depth).collect();
     assert_eq!(depths, [0, 1, 1, 2, 2, 2, 3, 3]);
     let why = v1::ExplainDependencyRequest {
-        from: Some(key(BOSS)),
-        to: Some(key(QUERY)),
+        dependent: Some(key(BOSS)),
+        dependency: Some(key(QUERY)),
         max_paths: 1,
         ..Default::default()
     };
@@ -47,7 +47,7 @@ async fn answers(registry: &Registry) {
         texts(&why.paths[0].nodes),
         [BOSS, "agent/research-agent@2.1.0", "tool/search_documents@1.0.0", QUERY]
     );
-    let retired = Plan::Lifecycle(v1::LifecycleState::Retired.into());
+    let retired = Plan::LifecycleState(v1::LifecycleState::Retired.into());
     let impact = v1::AnalyzeImpactRequest {
         key: Some(key(QUERY)),
         plan: Some(retired),
@@ -150,12 +150,12 @@ async fn invalid_graph_queries_are_rejected() {
     };
     let refused = client.resolve_versions(request).await.expect_err("no constraint");
     assert!(refused.message().contains("`newest` is not a version constraint"), "{refused:?}");
-    let plan = Plan::Lifecycle(v1::LifecycleState::Active.into());
+    let plan = Plan::LifecycleState(v1::LifecycleState::Active.into());
     let request =
         v1::AnalyzeImpactRequest { key: Some(key(BOSS)), plan: Some(plan), ..Default::default() };
     let refused = client.analyze_impact(request).await.expect_err("no plan");
-    assert!(refused.message().contains("lifecycle: "), "{refused:?}");
-    let plan = Plan::Document(v1::Entity { kind: None });
+    assert!(refused.message().contains("lifecycle_state: "), "{refused:?}");
+    let plan = Plan::Entity(v1::Entity { kind: None });
     let request =
         v1::AnalyzeImpactRequest { key: Some(key(BOSS)), plan: Some(plan), ..Default::default() };
     assert_eq!(
@@ -170,7 +170,7 @@ async fn impact_of_ten_thousand_dependents_is_bounded() {
     let registry = Registry::start();
     let mut client = registry.client().await;
     let register = |kind| v1::EntityChange {
-        change: Some(v1::entity_change::Change::Register(v1::Entity { kind: Some(kind) })),
+        change: Some(v1::entity_change::Change::RegisterEntity(v1::Entity { kind: Some(kind) })),
         if_digest: None,
     };
     let schema = register(v1::entity::Kind::Schema(v1::Schema {

@@ -222,8 +222,8 @@ async fn diff_pages_use_same_revisions() {
     for (_database, registry) in filled().await {
         let mut client = registry.history().await;
         let all = v1::CompareRevisionsRequest {
-            from: Some(at(1)),
-            to: Some(at(5)),
+            old_point: Some(at(1)),
+            new_point: Some(at(5)),
             ..Default::default()
         };
         let whole = client.compare_revisions(all.clone()).await.unwrap().into_inner();
@@ -241,15 +241,16 @@ async fn diff_pages_use_same_revisions() {
         }
         assert!(paged == whole.differences, "{paged:?}");
 
-        let open = v1::CompareRevisionsRequest { to: None, page_size: 1, ..all.clone() };
+        let open = v1::CompareRevisionsRequest { new_point: None, page_size: 1, ..all.clone() };
         let first = client.compare_revisions(open.clone()).await.unwrap().into_inner();
-        assert_eq!((first.from_revision, first.to_revision), (1, 7));
+        assert_eq!((first.old_revision, first.new_revision), (1, 7));
         registry.run(&["archive", "--yes", "tool/fetch"]);
         let token = first.next_page_token;
         let next = v1::CompareRevisionsRequest { page_token: token.clone(), ..open.clone() };
         let next = client.compare_revisions(next).await.unwrap().into_inner();
-        assert_eq!((next.from_revision, next.to_revision), (1, 7), "those of the first page");
-        let other = v1::CompareRevisionsRequest { to: Some(at(7)), page_token: token, ..open };
+        assert_eq!((next.old_revision, next.new_revision), (1, 7), "those of the first page");
+        let other =
+            v1::CompareRevisionsRequest { new_point: Some(at(7)), page_token: token, ..open };
         let refused = client.compare_revisions(other).await.unwrap_err();
         assert_eq!(
             (refused.code(), &*reason(&refused)),
@@ -257,7 +258,7 @@ async fn diff_pages_use_same_revisions() {
         );
 
         let bad = [
-            (v1::CompareRevisionsRequest { from: None, ..all.clone() }, "INVALID_REQUEST"),
+            (v1::CompareRevisionsRequest { old_point: None, ..all.clone() }, "INVALID_REQUEST"),
             (
                 v1::CompareRevisionsRequest {
                     entity: Some(v1::EntitySelector {
@@ -272,8 +273,8 @@ async fn diff_pages_use_same_revisions() {
                 v1::CompareRevisionsRequest { page_token: "00".to_owned(), ..all.clone() },
                 "PAGE_TOKEN_INVALID",
             ),
-            (v1::CompareRevisionsRequest { page_size: -1, ..all.clone() }, "LIMIT_EXCEEDED"),
-            (v1::CompareRevisionsRequest { to: Some(at(99)), ..all }, "REVISION_AHEAD"),
+            (v1::CompareRevisionsRequest { page_size: -1, ..all.clone() }, "INVALID_REQUEST"),
+            (v1::CompareRevisionsRequest { new_point: Some(at(99)), ..all }, "REVISION_AHEAD"),
         ];
         for (request, why) in bad {
             let refused = client.compare_revisions(request).await.unwrap_err();

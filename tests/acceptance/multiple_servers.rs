@@ -16,7 +16,7 @@ fn schema(name: &str) -> v1::ApplyChangesRequest {
     };
     let entity = v1::Entity { kind: Some(v1::entity::Kind::Schema(schema)) };
     let change = v1::EntityChange {
-        change: Some(v1::entity_change::Change::Register(entity)),
+        change: Some(v1::entity_change::Change::RegisterEntity(entity)),
         if_digest: None,
     };
     v1::ApplyChangesRequest { changes: vec![change], ..Default::default() }

@@ -27,6 +27,10 @@ TOOL = {
 }
 
 
+# A commit can be larger than the 4 MiB that gRPC accepts by default.
+OPTIONS = [("grpc.max_receive_message_length", 64 << 20)]
+
+
 def register(kind, document):
     document = entity_pb2.JsonDocument(kind=kind, json=json.dumps(document).encode())
     return registry_pb2.EntityChange(register_document=document)
@@ -51,7 +55,7 @@ def follow(channel):
 
 
 def main(address):
-    with grpc.insecure_channel(address) as channel:
+    with grpc.insecure_channel(address, options=OPTIONS) as channel:
         messages = follow(channel)
         print("following from revision", next(messages)[1])
         changes = [

@@ -23,8 +23,8 @@ pub struct ListCommits {
     pub about: Option<Subject>,
     /// Selects commits at or after this time.
     pub since: Option<Timestamp>,
-    /// Selects commits at or before this time.
-    pub until: Option<Timestamp>,
+    /// Selects commits before this time.
+    pub end: Option<Timestamp>,
     /// The point in history; `None` is the present.
     pub at: Option<PointInTime>,
 }
@@ -62,16 +62,16 @@ async fn bounds(
     query: &ListCommits,
 ) -> Result<(Revision, Revision), ReadError> {
     let head = catalogs.revision_at(query.at).await?;
-    let until = match query.until {
-        Some(until) => store.revision_at(until).await?.min(head),
+    let before = |time: Timestamp| Timestamp::from_millis(time.as_millis() - 1);
+    let last = match query.end {
+        Some(end) => store.revision_at(before(end)).await?.min(head),
         None => head,
     };
-    let before = |since: Timestamp| Timestamp::from_millis(since.as_millis() - 1);
     let since = match query.since {
         Some(since) => store.revision_at(before(since)).await?,
         None => Revision(0),
     };
-    Ok((query.after.max(since), until))
+    Ok((query.after.max(since), last))
 }
 
 /// Reads one commit.

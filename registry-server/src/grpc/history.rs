@@ -52,7 +52,7 @@ impl HistoryService for Service {
             after: Revision(after_revision),
             about: subject(about(entity)?, &setting_target)?,
             since: time("start_time", start_time)?,
-            until: time("end_time", end_time)?,
+            end: time("end_time", end_time)?,
             at: convert::at(at).map_err(InvalidRequest::from)?,
         };
         let Page { items, next_page_token } =
@@ -99,11 +99,11 @@ impl HistoryService for Service {
         let mut request = request.into_inner();
         self.reach(take(&mut request.min_revision)).await?;
         let page = page_request!("CompareRevisions", request);
-        let v1::CompareRevisionsRequest { from, to, entity, .. } = request;
-        let from = convert::at(from).map_err(|e| field("from", &e))?;
+        let v1::CompareRevisionsRequest { old_point, new_point, entity, .. } = request;
+        let from = convert::at(old_point).map_err(|e| field("old_point", &e))?;
         let comparison = Comparison {
-            from: from.ok_or(InvalidRequest::Missing("from"))?,
-            to: convert::at(to).map_err(|e| field("to", &e))?,
+            from: from.ok_or(InvalidRequest::Missing("old_point"))?,
+            to: convert::at(new_point).map_err(|e| field("new_point", &e))?,
             about: about(entity)?,
         };
         let compared = compare::compare(&self.app.catalogs, comparison, &page).await?;

@@ -40,7 +40,7 @@ impl SbomService for Service {
     ) -> Result<Response<Responses>, Status> {
         let v1::ExportSbomRequest { root, format, at, min_revision } = request.into_inner();
         self.reach(min_revision).await?;
-        let root = root.map(Key::try_from).transpose().map_err(InvalidRequest::from)?;
+        let root = root.map(Key::try_from).transpose().map_err(|e| field("root", &e))?;
         let format = sbom_format(format).map_err(InvalidRequest::from)?;
         let at = convert::at(at).map_err(InvalidRequest::from)?;
         let (app, wanted) = (&self.app, sbom::Wanted { root, format, at });
@@ -89,7 +89,7 @@ async fn next(
 fn encode(holder: &Consumer, record: &Record) -> v1::ComponentUser {
     v1::ComponentUser {
         path: holder.path.iter().map(v1::EntityKey::from).collect(),
-        lifecycle: v1::LifecycleState::from(record.lifecycle.state).into(),
+        lifecycle_state: v1::LifecycleState::from(record.lifecycle.state).into(),
     }
 }
 

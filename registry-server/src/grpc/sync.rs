@@ -127,7 +127,7 @@ fn read_hello(
 ) -> Result<Hello, InvalidRequest> {
     let message = first.and_then(|first| first.message);
     let Some(sync_request::Message::Hello(hello)) = message else {
-        return Err(InvalidRequest::Missing("hello: the first message"));
+        return Err(invalid::field("hello", &"the first message must be a ClientHello"));
     };
     let v1::ClientHello { gateway, gateway_version, mode, scope, position, content_digest } = hello;
     let scope = scope.map_or(Ok(Scope::Everything), read_scope)?;

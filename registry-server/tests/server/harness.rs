@@ -138,7 +138,10 @@ pub(crate) fn key(kind: v1::EntityKind, name: &str, version: &str) -> v1::Entity
 }
 
 pub(crate) fn register(entity: v1::Entity) -> v1::EntityChange {
-    v1::EntityChange { change: Some(v1::entity_change::Change::Register(entity)), if_digest: None }
+    v1::EntityChange {
+        change: Some(v1::entity_change::Change::RegisterEntity(entity)),
+        if_digest: None,
+    }
 }
 
 pub(crate) fn set_lifecycle(

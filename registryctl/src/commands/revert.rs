@@ -91,8 +91,8 @@ impl<'a> Undo<'a> {
     /// The changes of the revision.
     async fn differences(&self) -> Result<Vec<Difference>, Failure> {
         let mut wanted = v1::CompareRevisionsRequest {
-            from: Some(at(self.revision - 1)),
-            to: Some(at(self.revision)),
+            old_point: Some(at(self.revision - 1)),
+            new_point: Some(at(self.revision)),
             page_size: PAGE_SIZE,
             ..v1::CompareRevisionsRequest::default()
         };
@@ -111,7 +111,9 @@ impl<'a> Undo<'a> {
 
     async fn add(&mut self, difference: Difference) -> Result<(), Failure> {
         match difference {
-            Difference::Entity(v1::EntityDifference { old, new, .. }) => {
+            Difference::Entity(v1::EntityDifference {
+                old_record: old, new_record: new, ..
+            }) => {
                 let new = new.ok_or_else(|| Failure::invalid_response("an entity disappeared"))?;
                 let lifecycle = |record: v1::EntityRecord| record.lifecycle.unwrap_or_default();
                 let old = old.map(lifecycle);
@@ -161,8 +163,8 @@ impl<'a> Undo<'a> {
     }
 
     fn setting(&mut self, difference: v1::SettingDifference) {
-        let v1::SettingDifference { old, new, old_owner, .. } = difference;
-        let (old, new) = (old.unwrap_or_default(), new.unwrap_or_default());
+        let v1::SettingDifference { old_settings, new_settings, old_owner, .. } = difference;
+        let (old, new) = (old_settings.unwrap_or_default(), new_settings.unwrap_or_default());
         let on = if new.target.is_empty() { old.target.clone() } else { new.target.clone() };
         let now = self.current.get(&on).cloned().unwrap_or_default();
         let mut undo =

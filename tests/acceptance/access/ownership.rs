@@ -19,7 +19,7 @@ fn register(name: &str, version: &str) -> v1::ApplyChangesRequest {
         v1::Server { name: name.to_owned(), version: version.to_owned(), ..Default::default() };
     let entity = v1::Entity { kind: Some(v1::entity::Kind::Server(server)) };
     let change = v1::EntityChange {
-        change: Some(v1::entity_change::Change::Register(entity)),
+        change: Some(v1::entity_change::Change::RegisterEntity(entity)),
         if_digest: None,
     };
     v1::ApplyChangesRequest { changes: vec![change], ..Default::default() }

@@ -103,9 +103,9 @@ fn batch_reports_index_and_key_of_changes() {
     };
     let key: Key = "tool/find@1.0.0".parse().unwrap();
     let found = batch(vec![
-        change(v1::entity_change::Change::Register(tool("{}"))),
+        change(v1::entity_change::Change::RegisterEntity(tool("{}"))),
         v1::EntityChange::default(),
-        change(v1::entity_change::Change::Register(tool("nothing"))),
+        change(v1::entity_change::Change::RegisterEntity(tool("nothing"))),
         lifecycle(None, v1::LifecycleState::Retired),
         lifecycle(Some((&key).into()), v1::LifecycleState::Unspecified),
     ])

@@ -70,7 +70,7 @@ async fn tools(client: &Client, servers: &[Key], revision: u64) -> Result<Vec<Ke
             format!("the server has more than {TOOLS} tools; retire its versions individually");
         return Err(Failure::Rejected(message));
     }
-    let is_in_use = |node: &v1::GraphNode| node.lifecycle() != v1::LifecycleState::Retired;
+    let is_in_use = |node: &v1::GraphNode| node.lifecycle_state() != v1::LifecycleState::Retired;
     let keys = graph.nodes.into_iter().filter(is_in_use).map(|node| review::key_of(node.key));
     let mut keys = keys.collect::<Result<Vec<_>, _>>()?;
     keys.retain(|key| key.kind == Kind::Tool);
