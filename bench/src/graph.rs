@@ -44,7 +44,7 @@ pub(crate) async fn measure(report: &mut Report, seconds: u64) {
         report.add(Row {
             path: format!("{}, {CLIENTS} clients, {TOOLS} tools", question.text()),
             value: load.text(),
-            beside: format!("exact get: {:.0}/s", one.per_second),
+            baseline: format!("exact get: {:.0}/s", one.per_second),
             ratio: Some(load.per_second / one.per_second),
             budget: "",
         });

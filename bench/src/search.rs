@@ -124,7 +124,7 @@ pub(crate) async fn measure(report: &mut Report, seconds: u64) {
     report.add(Row {
         path: format!("search over gRPC, mixed queries, {ENTITIES} entities, 1 client"),
         value: one.text(),
-        beside: format!("{CLIENTS} clients: {}", several.text()),
+        baseline: format!("{CLIENTS} clients: {}", several.text()),
         ratio: Some(one.quantile_ms(0.99) / 50.0),
         budget: "p99 < 50 ms",
     });
