@@ -15,7 +15,7 @@ use axum::Router;
 use gateway_compose::{CompositionState, Sagas};
 use gateway_upstream::{TargetHealth, TargetState, Upstreams, WorkerRuntimes, redact_url};
 use registry_core::Kind;
-use registry_tls::{Acceptor, Counts, InvalidFile};
+use registry_tls::{Acceptor, InvalidFile, MetricsHooks};
 use tokio::{
     net::TcpListener,
     sync::oneshot,
@@ -219,11 +219,11 @@ struct Assembly {
 impl Assembly {
     /// Opens the files of a gateway and starts its upstreams.
     async fn open(config: &Config) -> Result<Self, Error> {
-        let counts = Counts {
-            changed: tls_metrics::count_change,
-            refused: tls_metrics::count_rejected_certificate,
+        let hooks = MetricsHooks {
+            reloaded: tls_metrics::count_reload,
+            rejected: tls_metrics::count_rejected_certificate,
         };
-        let tls = config.tls.clone().map(|files| Acceptor::open(files, counts)).transpose()?;
+        let tls = config.tls.clone().map(|files| Acceptor::open(files, hooks)).transpose()?;
         let authenticator = Authenticator::open(config.authenticator()).await?;
         // Before the upstreams: a gateway that cannot lock the cache must not start child
         // processes.

@@ -97,7 +97,7 @@ fn certificate_of_other_authority_is_rejected() {
         "what to look at: {refused}"
     );
     let log = guarded.registry.process.stderr();
-    let line = log.lines().find(|line| line.contains("certificate-refused")).expect("a line");
+    let line = log.lines().find(|line| line.contains("certificate-rejected")).expect("a line");
     assert!(line.contains("WARN") && line.contains("127.0.0.1:"), "{line}");
     assert!(line.contains("UnknownIssuer") || line.contains("BadSignature"), "why: {line}");
     // The client sends no token to a server of another authority.
@@ -212,7 +212,7 @@ async fn rotated_certificates_keep_open_connections() {
     mounted.exchange(&old);
     acceptance::eventually("and mended", || is_served(&url, &old)).await;
     let metrics = guarded.registry.metrics().await;
-    for line in ["outcome=\"taken\"} 2", "outcome=\"refused\"} 1"] {
+    for line in ["outcome=\"applied\"} 2", "outcome=\"rejected\"} 1"] {
         assert!(metrics.contains(&format!("registry_tls_reloads_total{{{line}")), "{metrics}");
     }
 }

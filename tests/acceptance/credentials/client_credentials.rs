@@ -7,7 +7,7 @@ use acceptance::{
     tls::{Authority, Mounted},
 };
 use futures_util::future::join_all;
-use registry_tls::{Acceptor, Clients, Counts, ServerFiles};
+use registry_tls::{Acceptor, ClientAuth, MetricsHooks, ServerFiles};
 use serde_json::json;
 use tokio::{
     io::copy_bidirectional,
@@ -165,10 +165,10 @@ async fn with_tls(tokens: &TokenEndpoint, mounted: &Mounted) -> String {
         key: mounted.path("tls.key"),
         client_ca: None,
         client_crl: None,
-        clients: Clients::MustShow,
+        client_auth: ClientAuth::Required,
         protocols: &["http/1.1"],
     };
-    let tls = Acceptor::open(files, Counts { changed: |_| (), refused: || () });
+    let tls = Acceptor::open(files, MetricsHooks { reloaded: |_| (), rejected: || () });
     let tls = tls.expect("good files");
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
     let address = listener.local_addr().expect("an address");

@@ -10,7 +10,7 @@ use std::{
 };
 
 use acceptance::{binary, tls::Mounted};
-use registry_tls::{Acceptor, Clients, Counts, ServerFiles};
+use registry_tls::{Acceptor, ClientAuth, MetricsHooks, ServerFiles};
 use tokio::{
     io::copy_bidirectional,
     net::{TcpListener, TcpStream},
@@ -34,10 +34,10 @@ impl TlsTerminator {
             key: mounted.path("tls.key"),
             client_ca: Some(mounted.path("ca.crt")),
             client_crl: None,
-            clients: Clients::MustShow,
+            client_auth: ClientAuth::Required,
             protocols: &["http/1.1"],
         };
-        let tls = Acceptor::open(files, Counts { changed: |_| (), refused: || () });
+        let tls = Acceptor::open(files, MetricsHooks { reloaded: |_| (), rejected: || () });
         let (tls, to) = (tls.expect("good files"), backend.process.address());
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
         let address = listener.local_addr().expect("an address");
