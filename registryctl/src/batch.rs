@@ -7,6 +7,7 @@ use registry_core::{
     Code, Diagnostic,
     registry_file::{FileError, RegistryFile},
     rules::Proposed,
+    suggest::closest,
 };
 use serde_json::Value;
 
@@ -203,7 +204,7 @@ fn suggestion(found: &Finding, location: &Location) -> Option<String> {
     if is_unknown_field(found) {
         let help = found.help.as_deref()?;
         let (_, fields) = help.rsplit_once(" are ")?;
-        let similar = suggest::closest(last, fields.split(", "))?;
+        let similar = closest(last, fields.split(", "))?;
         return Some(format!("did you mean `{similar}`? {help}"));
     }
     if last != "version" || found.severity != Level::Error {

@@ -50,6 +50,7 @@ pub mod secret;
 pub mod server_json;
 pub mod setting;
 pub mod spec;
+pub mod suggest;
 pub mod text;
 pub mod timestamp;
 pub mod tool_schema;
