@@ -203,7 +203,7 @@ fn identity_of(bridge: &StdioArgs) -> Identity {
     Identity {
         token: bridge.token.clone().map(Token::Text).or(file),
         agent,
-        allows_plaintext: bridge.plaintext_token,
+        allows_insecure_token: bridge.allow_insecure_token,
     }
 }
 

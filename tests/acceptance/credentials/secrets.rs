@@ -181,7 +181,7 @@ fn unusable_secrets_are_reported_at_start() {
             "are both set",
         ),
         ("", exchange.clone(), "targets[0]", "needs `identity.jwt`"),
-        (jwt, format!("{exchange}, http: 'http://far/mcp'"), "auth", "plaintextToken"),
+        (jwt, format!("{exchange}, http: 'http://far/mcp'"), "auth", "allowInsecureToken"),
     ] {
         let http = if target.contains(", http: ") { "" } else { "http: 'https://far/mcp', " };
         let yaml = format!(
