@@ -124,6 +124,8 @@ pub enum Phase {
     Connect,
     /// The handshake that negotiates the protocol version.
     Handshake,
+    /// The health check between calls.
+    HealthCheck,
     /// Listing tools.
     List,
     /// Calling a tool.
@@ -136,6 +138,7 @@ impl Phase {
         match self {
             Self::Connect => "connect",
             Self::Handshake => "handshake",
+            Self::HealthCheck => "health_check",
             Self::List => "list",
             Self::Call => "call",
         }
@@ -152,6 +155,9 @@ impl Phase {
             Self::Handshake => {
                 "; check that the upstream is an MCP server or A2A agent, or raise `timeout` of its target"
             }
+            Self::HealthCheck => {
+                "; check that the upstream is running and not overloaded, or raise `timeout` of its target"
+            }
             Self::List => "; raise `timeout` of the target",
             Self::Call => "",
         }
@@ -163,6 +169,7 @@ impl fmt::Display for Phase {
         f.write_str(match self {
             Self::Connect => "connection to the upstream",
             Self::Handshake => "response to the handshake",
+            Self::HealthCheck => "response to the health check",
             Self::List => "complete list of tools",
             Self::Call => "response of the upstream",
         })
@@ -278,7 +285,7 @@ impl Error {
             // The tool had started when it sent the question.
             | Self::QuotaExceeded(_) => true,
             Self::Protocol { what } => what.may_have_run(),
-            Self::Timeout { phase: Phase::Connect | Phase::Handshake | Phase::List, .. }
+            Self::Timeout { phase: Phase::Connect | Phase::Handshake | Phase::HealthCheck | Phase::List, .. }
             | Self::NotConfigured { .. }
             | Self::Stopped { .. }
             | Self::Unavailable { .. }
@@ -304,7 +311,10 @@ impl Error {
             self,
             Self::Unavailable { .. }
                 | Self::Ended { .. }
-                | Self::Timeout { phase: Phase::Connect | Phase::Handshake, .. }
+                | Self::Timeout {
+                    phase: Phase::Connect | Phase::Handshake | Phase::HealthCheck,
+                    ..
+                }
                 | Self::Protocol {
                     what: ProtocolViolation::Closed
                         | ProtocolViolation::Status(_)

@@ -135,7 +135,7 @@ async fn hanging_upstream_is_noticed_between_lists() {
     let hangs = Instant::now();
     let error = upstreams.until_down().await;
     assert!(hangs.elapsed() < Duration::from_secs(5), "earlier than the list timeout");
-    assert!(error.starts_with("no connection to the upstream within 4000 ms; "), "{error}");
+    assert!(error.starts_with("no response to the health check within 4000 ms; "), "{error}");
     assert!(error.contains("raise `timeout` of its target"), "{error}");
     is_there.store(true, Ordering::SeqCst);
 }
