@@ -131,7 +131,7 @@ fn target(server: McpServer, parents: &str) -> Result<TargetConfig, String> {
             env: environment(env, parents),
             cwd,
             limits: ChildLimits::default(),
-            most_own: None,
+            max_caller_children: None,
         },
     };
     let prefix = Prefix::of_server(name.as_str());

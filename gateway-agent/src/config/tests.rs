@@ -128,7 +128,7 @@ limits: { requestBytes: 1000, responseBytes: 2000, sessions: 5, connectTimeoutMs
     assert_eq!(*addresses, Addresses::Any);
     assert_eq!(url, "http://127.0.0.1:7090/mcp");
     assert_eq!(headers["X-Number"].read().unwrap(), "7");
-    let TransportConfig::Stdio { args, env, limits, most_own, .. } = &config.targets[1].transport
+    let TransportConfig::Stdio { args, env, limits, max_caller_children, .. } = &config.targets[1].transport
     else {
         panic!()
     };
@@ -138,7 +138,7 @@ limits: { requestBytes: 1000, responseBytes: 2000, sessions: 5, connectTimeoutMs
         open_files: Some(3),
         processes: Some(4),
     };
-    assert_eq!((*limits, *most_own), (set, Some(7)));
+    assert_eq!((*limits, *max_caller_children), (set, Some(7)));
     assert_eq!((args.len(), env["TZ"].read().unwrap().as_str()), (3, "UTC"));
 }
 

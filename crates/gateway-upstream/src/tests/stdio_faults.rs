@@ -57,7 +57,7 @@ async fn child_that_cannot_start_is_unavailable() {
         env: BTreeMap::new(),
         cwd: None,
         limits: ChildLimits::default(),
-        most_own: None,
+        max_caller_children: None,
     };
     for (child, reason) in
         [(missing, "cannot start the process"), (script("exit 7"), "exit status: 7")]
@@ -81,7 +81,7 @@ async fn missing_program_and_directory_are_reported_with_a_remedy() {
         env: BTreeMap::from([("PATH".to_owned(), SecretSource::text("/nowhere/bin".to_owned()))]),
         cwd: cwd.map(Into::into),
         limits: ChildLimits::default(),
-        most_own: None,
+        max_caller_children: None,
     };
     for (child, reason) in [
         (child("server", None), "`server` is in no directory of PATH (/nowhere/bin); install it"),

@@ -141,7 +141,7 @@ async fn retry_uses_child_process_of_caller() {
         env: BTreeMap::new(),
         cwd: Some(dir.path().to_owned()),
         limits: ChildLimits::default(),
-        most_own: Some(2),
+        max_caller_children: Some(2),
     };
     let catalog = |undo: Value| {
         let failing = json!({ "input": { "path": "$.missing" } });
