@@ -166,6 +166,27 @@ async fn hanging_child_is_restarted() {
 }
 
 #[tokio::test]
+async fn failed_handshakes_are_retried_with_growing_delays() {
+    let folder = tempfile::tempdir().unwrap();
+    let child = script_in("echo start >> starts; sleep 60", Some(folder.path()));
+    let limits = UpstreamLimits { connect_timeout_ms: 1, list_timeout_ms: 1, ..limits() };
+    let timing = Timing {
+        stable: Duration::ZERO,
+        retry_first: Duration::from_millis(20),
+        retry_longest: Duration::from_mins(1),
+        grace: Duration::ZERO,
+        ..TIMING
+    };
+    let begin = Instant::now();
+    let upstreams = start(child, limits, timing);
+    let starts = || fs::read_to_string(folder.path().join("starts")).unwrap_or_default();
+    eventually(|| async { starts().lines().count() == 7 }).await;
+    // The sum of 20 ms, 40 ms, … 640 ms, each at least 80 %.
+    assert!(begin.elapsed() > Duration::from_millis(1008), "{:?}", begin.elapsed());
+    upstreams.shutdown().await;
+}
+
+#[tokio::test]
 async fn shutdown_kills_all_descendants() {
     // The child ignores the end of its input and SIGTERM, and so does its own child.
     let stubborn = format!(
