@@ -9,9 +9,8 @@ use gateway_protocol::naming::Prefix;
 use gateway_upstream::{
     Addresses, ChildLimits, SecretSource, TargetConfig, TargetId, TransportConfig,
 };
-use registry_core::{Digest, Kind, Name};
+use registry_core::{Kind, Name};
 use registry_import::mcp_servers::{self, Expanded, McpServer, Transport};
-use serde_json::json;
 
 use super::{
     Args, ancestors,
@@ -98,7 +97,7 @@ impl Servers {
             }
             servers.push(DiscoveredServer {
                 id: target.server.clone(),
-                origin: origin(&target.transport),
+                transport: target.transport.clone(),
             });
             targets.push(target);
         }
@@ -138,17 +137,6 @@ fn target(server: McpServer, parents: &str) -> Result<TargetConfig, String> {
     let server = TargetId { kind: Kind::Server, name, version: None };
     let timeout = Some(timeout);
     Ok(TargetConfig { server, prefix, exposes: None, transport, timeout, auto_start })
-}
-
-/// The digest of a URL, or of a program with its arguments.
-fn origin(transport: &TransportConfig) -> Digest {
-    let text = match transport {
-        TransportConfig::Http { url, .. } => url.clone(),
-        TransportConfig::Stdio { command, args, cwd, .. } => {
-            json!([command, args, cwd]).to_string()
-        }
-    };
-    Digest::compute(text.as_bytes())
 }
 
 fn secrets(pairs: BTreeMap<String, Expanded>) -> BTreeMap<String, SecretSource> {

@@ -98,6 +98,26 @@ async fn server_failing_at_start_is_not_restarted() {
 }
 
 #[tokio::test]
+async fn idle_server_is_listed_after_corrected_environment() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let server = listing(&dir, &json!([tool("good")]));
+    let script = server["args"][0].as_str().expect("a script");
+    let script = format!("test -n \"$KEY\" || exit 3; . {script}");
+    let with = |env: Value| {
+        let server =
+            json!({ "command": "sh", "args": ["-c", script], "env": env, "autoStart": false });
+        mcp_servers([("keyed", server)])
+    };
+    let standalone = Standalone::start(&with(json!({})), &[]);
+    eventually("the first attempt has failed", || async {
+        standalone.log().contains("upstream is down target.server=server/keyed@*")
+    })
+    .await;
+    write(standalone.dir.path(), &with(json!({ "KEY": "k" })));
+    eventually("the server is listed", || standalone.has("good")).await;
+}
+
+#[tokio::test]
 async fn tools_of_replaced_program_are_forgotten() {
     let dir = tempfile::tempdir().expect("a directory");
     let lazy = |name: &str| {

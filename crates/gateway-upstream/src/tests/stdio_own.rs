@@ -16,7 +16,14 @@ fn child(folder: &Path, max_caller_children: usize) -> TransportConfig {
     else {
         panic!()
     };
-    TransportConfig::Stdio { command, args, env, cwd, limits, max_caller_children: Some(max_caller_children) }
+    TransportConfig::Stdio {
+        command,
+        args,
+        env,
+        cwd,
+        limits,
+        max_caller_children: Some(max_caller_children),
+    }
 }
 
 impl Upstreams {
