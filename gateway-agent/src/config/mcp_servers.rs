@@ -55,14 +55,6 @@ pub(super) fn read(problems: &Problems, root: &Section<'_>, args: &Args) -> Opti
     let name = file.display();
     let text = read_text(&file, mcp_servers::FILE_BYTES);
     let text = text.map_err(|e| problems.at(0, field, format!("cannot read {name}: {e}"))).ok()?;
-    let parents = ancestors::for_children(&file);
-    let parents =
-        parents.map_err(|e| problems.at(0, field, format!("cannot read {name}: {e}"))).ok()?;
-    let Some(parents) = parents else {
-        let remedy = "remove the server that runs `gateway-agent` from it";
-        problems.at(0, field, format!("{name} starts this gateway recursively; {remedy}"));
-        return None;
-    };
     let found = mcp_servers::parse(&text, &|variable| resolve(variable, &file));
     let found = found.map_err(|e| problems.at(0, field, format!("{name}: {e}"))).ok()?;
     let in_file = |problem: &mcp_servers::Problem| format!("{name}: {problem}");
@@ -71,11 +63,13 @@ pub(super) fn read(problems: &Problems, root: &Section<'_>, args: &Args) -> Opti
     let mut targets = Vec::new();
     for server in found.servers {
         let label = server.name.clone();
-        match target(server, &parents) {
+        match target(server) {
             Ok(target) => targets.push(target),
             Err(problem) => skipped.push(format!("{name}: {label}: {problem}")),
         }
     }
+    let extended = ancestors::extend(&file, &mut targets);
+    extended.map_err(|e| problems.at(0, field, e.to_string())).ok()?;
     let prefix = args.tool_prefix.unwrap_or(prefix);
     Some(Servers { file, prefix, targets, skipped, warnings })
 }
@@ -115,7 +109,7 @@ fn resolve(variable: &str, file: &Path) -> Option<String> {
     folder.to_str().map(str::to_owned)
 }
 
-fn target(server: McpServer, parents: &str) -> Result<TargetConfig, String> {
+fn target(server: McpServer) -> Result<TargetConfig, String> {
     let McpServer { name, transport, timeout, auto_start, .. } = server;
     let transport = match transport {
         Transport::Http { url, headers } => {
@@ -127,7 +121,7 @@ fn target(server: McpServer, parents: &str) -> Result<TargetConfig, String> {
         Transport::Stdio { command, args, env, cwd } => TransportConfig::Stdio {
             command: command.into(),
             args,
-            env: environment(env, parents),
+            env: environment(env),
             cwd,
             limits: ChildLimits::default(),
             max_caller_children: None,
@@ -143,13 +137,9 @@ fn secrets(pairs: BTreeMap<String, Expanded>) -> BTreeMap<String, SecretSource> 
     pairs.into_iter().map(|(name, text)| (name, SecretSource::text(text.value))).collect()
 }
 
-fn environment(
-    written: BTreeMap<String, Expanded>,
-    parents: &str,
-) -> BTreeMap<String, SecretSource> {
+fn environment(written: BTreeMap<String, Expanded>) -> BTreeMap<String, SecretSource> {
     let inherited = INHERITED
         .into_iter()
         .filter_map(|name| Some((name.to_owned(), SecretSource::text(secret::variable(name)?))));
-    let parents = (ancestors::VARIABLE.to_owned(), SecretSource::text(parents));
-    inherited.chain(secrets(written)).chain([parents]).collect()
+    inherited.chain(secrets(written)).collect()
 }

@@ -128,7 +128,8 @@ limits: { requestBytes: 1000, responseBytes: 2000, sessions: 5, connectTimeoutMs
     assert_eq!(*addresses, Addresses::Any);
     assert_eq!(url, "http://127.0.0.1:7090/mcp");
     assert_eq!(headers["X-Number"].read().unwrap(), "7");
-    let TransportConfig::Stdio { args, env, limits, max_caller_children, .. } = &config.targets[1].transport
+    let TransportConfig::Stdio { args, env, limits, max_caller_children, .. } =
+        &config.targets[1].transport
     else {
         panic!()
     };
