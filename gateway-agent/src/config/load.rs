@@ -104,7 +104,7 @@ fn config(problems: &Problems, root: &Node, args: &Args) -> Option<Config> {
     let name = name(problems, &root, args);
     let tls = tls::read(&root, args);
     let listen = listen(problems, &root, args, tls.as_ref());
-    let servers = mcp_servers::read(problems, &root, args);
+    let servers = mcp_servers::read(problems, &root, args, listen);
     let has_servers = args.mcp_servers.is_some() || root.find("mcpServers").is_some();
     let registry = registry(problems, &root, args, has_servers);
     let requires_certificates = tls.as_ref().is_some_and(|tls| tls.client_ca.is_some());
