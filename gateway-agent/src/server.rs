@@ -9,7 +9,7 @@ mod layers;
 mod minimum_rate;
 mod reload;
 
-use std::{future::Future, net::SocketAddr, pin::pin, sync::Arc, time::Duration};
+use std::{future::Future, net::SocketAddr, path::PathBuf, pin::pin, sync::Arc, time::Duration};
 
 use axum::Router;
 use gateway_compose::{CompositionState, Sagas};
@@ -78,8 +78,17 @@ pub enum Error {
         source: std::io::Error,
     },
     /// The saga journal cannot be opened.
-    #[error("cannot open the saga journal next to the cache: {0}")]
-    Sagas(std::io::Error),
+    #[error(
+        "cannot open the saga journal next to the cache {}: {source}; make the directory writable, \
+         or set another one with --cache, or with --data for MCP servers",
+        .cache.display()
+    )]
+    Sagas {
+        /// The path of the cache.
+        cache: PathBuf,
+        /// The file system's error.
+        source: std::io::Error,
+    },
     /// The identity provider's key file is invalid.
     #[error(transparent)]
     Keys(#[from] registry_jwt::InvalidFile),
@@ -238,7 +247,9 @@ impl Assembly {
             config.contracts(),
             definitions.borrow().clone(),
         ));
-        let sagas = Sagas::open(&config.registry.cache).map_err(Error::Sagas)?;
+        let cache_file = &config.registry.cache;
+        let sagas = Sagas::open(cache_file)
+            .map_err(|source| Error::Sagas { cache: cache_file.clone(), source })?;
         let compositions = Arc::new(CompositionState::new(sagas));
         let keys = KeyFile::new(config.session_key_file.as_deref(), &config.registry.cache);
         let sealer = Arc::new(keys.open());
