@@ -1,7 +1,8 @@
 """Registers a tool, follows the registry and searches it: client.py HOST:PORT
 
 Generate the stubs first, from the root of the repository:
-    python -m grpc_tools.protoc -I proto --python_out=. --grpc_python_out=. proto/registry/v1/*.proto
+    out=examples/clients/python
+    python -m grpc_tools.protoc -I proto --python_out=$out --grpc_python_out=$out proto/registry/v1/*.proto
 """
 
 import json
