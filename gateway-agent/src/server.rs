@@ -137,7 +137,7 @@ pub async fn run(
     let mcp = Mcp::new(gateway.clone());
     let reloader =
         Arc::new(Reloader::new((config.clone(), versions), gateway.clone(), contracts.clone()));
-    let status = Status::new(&name_of(&config));
+    let status = Status::new(&name_of(&config), &config.registry.cache);
     let stop = CancellationToken::new();
     let feed = Feed {
         cache: cache.clone(),
@@ -482,7 +482,12 @@ fn describe_catalog(cache: &Cache, is_cached: bool) -> String {
     if is_cached {
         format!("catalog revision {} from cache, {tools} tools", catalog.revision())
     } else if cache.has_catalog() {
-        format!("{tools} tools discovered, no cache yet")
+        let discovered = if tools == 0 {
+            "discovering tools".to_owned()
+        } else {
+            format!("{tools} tools discovered")
+        };
+        format!("{discovered}, no cache yet")
     } else {
         "0 tools, no cache yet".to_owned()
     }

@@ -57,7 +57,8 @@ pub struct Config {
         long,
         env = "REGISTRY_LISTEN",
         default_value = "127.0.0.1:7070",
-        value_name = "HOST:PORT",
+        value_name = "ADDRESS:PORT",
+        value_parser = socket_address,
         help_heading = "Listen"
     )]
     pub listen: SocketAddr,
@@ -179,6 +180,10 @@ pub struct Config {
     /// Limits and timeouts of Sync streams.
     #[command(flatten)]
     pub feed: FeedConfig,
+}
+
+fn socket_address(text: &str) -> Result<SocketAddr, &'static str> {
+    text.parse().map_err(|_| "write an IP address and a port, such as 127.0.0.1:7070")
 }
 
 /// Whether two paths name the same directory. The empty path is the current directory.

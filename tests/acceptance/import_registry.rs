@@ -117,7 +117,7 @@ fn phase_one_file_without_source_is_rejected() {
         assert_eq!(refused.code, 1, "{refused:?}");
         let remedy = format!("registryctl import registry {path} --apply");
         assert_eq!(refused.stderr.matches(&remedy).count(), 1, "{refused:?}");
-        let counted = "repairs it in 1 place, and 1 remains to review";
+        let counted = "repair this file in 1 place, and 1 remains to review";
         assert!(refused.stderr.contains(counted), "{refused:?}");
     }
     let partly = registry.ctl(&["import", "registry", path, "--apply", "--yes"]);

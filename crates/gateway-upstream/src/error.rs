@@ -32,7 +32,7 @@ pub enum Error {
         server: Key,
     },
     /// The upstream is unreachable: no connection, or no process. The tool did not run.
-    #[error("could not reach {target}: {source}")]
+    #[error("could not reach {target}: {source}{}", connection_remedy(source.as_ref()))]
     Unavailable {
         /// The target.
         target: TargetId,
@@ -176,6 +176,26 @@ impl fmt::Display for Phase {
     }
 }
 
+/// The rest of the message for a failed connection.
+fn connection_remedy(source: &(dyn std::error::Error + Send + Sync)) -> &'static str {
+    let reason = source.to_string();
+    if reason.contains("InvalidContentType") {
+        "; if the server does not use TLS, write http:// in its target"
+    } else if reason.contains("UnknownIssuer") {
+        "; set `tls.caFile` of the target to the CA of the server's certificate"
+    } else {
+        ""
+    }
+}
+
+/// The rest of the message for an HTTP status.
+fn status_remedy(status: u16) -> &'static str {
+    match status {
+        404 | 405 => "; check the path in the URL of the target",
+        _ => "",
+    }
+}
+
 /// A protocol violation of an upstream.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ProtocolViolation {
@@ -200,7 +220,7 @@ pub enum ProtocolViolation {
     #[error("the response has an unexpected media type")]
     ContentType,
     /// The HTTP status is an error without a JSON-RPC error. Redirects are not followed.
-    #[error("unexpected HTTP status {0}")]
+    #[error("unexpected HTTP status {0}{remedy}", remedy = status_remedy(*.0))]
     Status(u16),
     /// The result does not match the method.
     #[error("the result of {0} is malformed")]

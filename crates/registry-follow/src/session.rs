@@ -221,6 +221,9 @@ impl<'a, F: Follow> Session<'a, F> {
                 "{text}; the copy belongs to another registry or history: {advice}"
             )),
             reason if NO_ROOM.contains(&reason) => Ended::ScopeLimit(text),
+            _ if status.code() == Code::Unauthenticated => {
+                Ended::Final(format!("{text}; {}", self.who.credentials_advice()))
+            }
             _ if FINAL_CODES.contains(&status.code()) => Ended::Final(text),
             _ => Ended::Lost(text),
         }
@@ -295,7 +298,11 @@ pub fn reason_of(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut source = error.source();
     while let Some(cause) = source {
-        text = format!("{text}: {cause}");
+        let reason = cause.to_string();
+        // Some errors repeat their cause.
+        if !text.ends_with(&reason) {
+            text = format!("{text}: {reason}");
+        }
         source = cause.source();
     }
     text

@@ -22,7 +22,13 @@ pub struct Args {
     #[arg(long, value_name = "FILE", env = "GATEWAY_CONFIG", global = true)]
     pub config: Option<PathBuf>,
     /// Address for callers; overrides `listen` [default: 127.0.0.1:7080]
-    #[arg(long, value_name = "ADDRESS:PORT", env = "GATEWAY_LISTEN", help_heading = "Listening")]
+    #[arg(
+        long,
+        value_name = "ADDRESS:PORT",
+        env = "GATEWAY_LISTEN",
+        value_parser = socket_address,
+        help_heading = "Listening"
+    )]
     pub listen: Option<SocketAddr>,
     /// Server certificate chain (PEM); overrides `tls.certFile`
     #[arg(
@@ -297,4 +303,8 @@ pub enum LogFormat {
     Text,
     /// One JSON object per line.
     Json,
+}
+
+fn socket_address(text: &str) -> Result<SocketAddr, &'static str> {
+    text.parse().map_err(|_| "write an IP address and a port, such as 127.0.0.1:7080")
 }

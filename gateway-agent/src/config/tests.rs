@@ -430,7 +430,9 @@ fn admin_beyond_loopback_needs_token() {
     let file = tempfile::NamedTempFile::new().unwrap();
     let guarded = format!("admin: 0.0.0.0:7081\nadminTokenFile: {}", file.path().display());
     std::fs::write(file.path(), "short").unwrap();
-    assert!(with(&guarded).unwrap_err()[0].contains("at least 16"));
+    let short = &with(&guarded).unwrap_err()[0];
+    let path = file.path().display().to_string();
+    assert!(short.contains("at least 16") && short.contains(&path), "{short}");
     std::fs::write(file.path(), "0123456789abcdef\n").unwrap();
     let config = with(&guarded).unwrap();
     assert!(!format!("{config:?}").contains("0123456789abcdef"));

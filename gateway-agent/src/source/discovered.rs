@@ -344,7 +344,15 @@ fn import(name: &Name, tools: &Tools, features: &Features, has_prefix: bool) -> 
         &ServerImportOptions { name: Some(name.clone()), naming, ..ServerImportOptions::default() },
     );
     for repair in imported.repairs.iter().filter(|repair| repair.by == RepairedBy::Person) {
-        tracing::warn!(target.server = %name, at = repair.pointer, "{}", repair.what);
+        let index = repair.pointer.split('/').nth(2).and_then(|index| index.parse::<usize>().ok());
+        let tool = index.and_then(|index| live.tools.get(index)?["name"].as_str());
+        tracing::warn!(
+            target.server = %name,
+            tool.name = tool,
+            at = repair.pointer,
+            "review a definition of the server: {}",
+            repair.what
+        );
     }
     let mut draft = imported.draft;
     // Without its own schema, a tool would be served with the rejected one.

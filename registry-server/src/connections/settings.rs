@@ -19,7 +19,12 @@ pub struct ServeConfig {
     ///
     /// Plain HTTP without authentication. It answers even when clients use up all connections of --listen.
     /// Default: 127.0.0.1:7071 if that port is free.
-    #[arg(long, env = "REGISTRY_ADMIN_LISTEN", value_name = "HOST:PORT", help_heading = "Listen")]
+    #[arg(
+        long,
+        env = "REGISTRY_ADMIN_LISTEN",
+        value_name = "ADDRESS:PORT",
+        help_heading = "Listen"
+    )]
     pub admin_listen: Option<AdminListen>,
 
     /// Maximum bytes of one gRPC request or response, except Sync messages

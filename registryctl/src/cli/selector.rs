@@ -66,7 +66,13 @@ fn key(kind: &str, name: &str, version: &str) -> Result<Key, String> {
 }
 
 fn invalid_form(arguments: &[String], form: &str) -> Failure {
-    Failure::Usage(format!("`{}` is not {form}", arguments.join(" ")))
+    let failure = Failure::Usage(format!("`{}` is not {form}", arguments.join(" ")));
+    match arguments {
+        [name] => failure.with_help(format!(
+            "write the kind too, such as tool/{name}; `registryctl search {name}` finds entities"
+        )),
+        _ => failure,
+    }
 }
 
 impl EntityArg {

@@ -68,7 +68,7 @@ fn admin_creates_and_revokes_token() {
     assert_eq!(code, 1);
     assert!(
         err.contains(
-            "permission denied: `ci` has publisher, but this method requires one of admin"
+            "permission denied: `ci` has publisher, but this method requires the role admin"
         ),
         "{err}"
     );

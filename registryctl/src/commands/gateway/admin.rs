@@ -61,9 +61,14 @@ impl Admin {
             None => request,
         };
         let target = || format!("the gateway at {}", self.url);
-        let broken = |e: reqwest::Error| Failure::LiveUnreachable {
-            target: target(),
-            reason: root_cause(&e),
+        let broken = |e: reqwest::Error| {
+            let reason = root_cause(&e);
+            let help = remedy(&reason);
+            let failure = Failure::LiveUnreachable { target: target(), reason };
+            match help {
+                Some(help) => failure.with_help(help.to_owned()),
+                None => failure,
+            }
         };
         let mut response = request.send().await.map_err(broken)?;
         let (status, mut bytes) = (response.status(), Vec::new());
@@ -103,6 +108,26 @@ impl Admin {
         }
         Err(Failure::Rejected(format!("{}: {message}", target())))
     }
+}
+
+/// Causes of a failed connection, with their remedies.
+const CAUSES: [(&str, &str); 5] = [
+    (
+        "Connection refused",
+        "set `admin` in the gateway's configuration, and pass that address with --admin or \
+         GATEWAY_ADMIN_URL",
+    ),
+    ("invalid HTTP version", "the gateway may use TLS; write https:// in --admin"),
+    ("InvalidContentType", "the gateway uses plain HTTP; write http:// in --admin"),
+    ("UnknownIssuer", "pass the CA of the gateway's certificate with --ca-cert FILE"),
+    (
+        "CertificateRequired",
+        "the gateway requires a client certificate; pass --client-cert and --client-key",
+    ),
+];
+
+fn remedy(reason: &str) -> Option<&'static str> {
+    CAUSES.iter().find(|(cause, _)| reason.contains(cause)).map(|(_, remedy)| *remedy)
 }
 
 /// An HTTP client with the CA bundle and the client certificate of the registry.
