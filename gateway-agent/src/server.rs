@@ -70,7 +70,9 @@ pub enum Error {
     #[error(transparent)]
     Tls(#[from] InvalidFile),
     /// The admin listener cannot bind.
-    #[error("cannot listen on the admin address {address}: {source}")]
+    #[error(
+        "cannot listen on the admin address {address}: {source}; choose another address (`admin`)"
+    )]
     Admin {
         /// The configured address.
         address: SocketAddr,
