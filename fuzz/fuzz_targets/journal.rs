@@ -45,7 +45,7 @@ fn framed(mut data: &[u8], mut chain: ChainHash) -> Vec<u8> {
         data = rest;
         if let Some((length, parts)) = body.split_first_chunk::<4>() {
             let length = u32::from_le_bytes(*length) as usize;
-            chain = chain.then(&parts[..length.min(parts.len())]);
+            chain = chain.append(&parts[..length.min(parts.len())]);
         }
         let body = [chain.as_bytes().as_slice(), body].concat();
         out.extend_from_slice(&(body.len() as u32).to_le_bytes());

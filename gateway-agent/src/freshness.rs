@@ -26,7 +26,7 @@ pub struct MaxStaleness {
     pub read_only_tools: Option<Duration>,
 }
 
-/// The age from which a catalog is reported as stale: a silent stream of this duration is dead.
+/// A catalog of this age is reported as stale: a stream that is silent for this long is dead.
 const STALE: Duration = Duration::from_secs(30);
 /// Polling interval of a stale catalog.
 const RECHECK: Duration = Duration::from_secs(1);

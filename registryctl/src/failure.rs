@@ -83,7 +83,7 @@ pub(crate) enum Failure {
     WithHelp { failure: Box<Failure>, help: String },
 }
 
-/// The registry's reasons for which a retry may succeed.
+/// The registry's transient reasons: a retry may succeed.
 const TRANSIENT: [&str; 8] = [
     "CONTENTION",
     "DRAINING",

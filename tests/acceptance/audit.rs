@@ -233,7 +233,7 @@ async fn settings_are_part_of_name_history() {
         assert_eq!(registry.ctl(&["log", "tool/*"]).code, 2, "that would not be every tool");
         let history = read(&["history", "tool/fetch"]);
         assert_eq!(revisions(&history), [1, 3, 4, 6, 7]);
-        assert_eq!(history[2]["setting"], json!({"on": "tool/fetch", "owner": "web-team"}));
+        assert_eq!(history[2]["setting"], json!({"target": "tool/fetch", "owner": "web-team"}));
         assert_eq!(revisions(&read(&["history", "tool/fetch@1.2.3"])), [1, 3, 7]);
         let table = registry.run(&["history", "tool/fetch"]);
         assert!(table.contains("archive tool/fetch"), "{table}");
@@ -265,7 +265,7 @@ async fn log_shows_settings_of_commit() {
     for database in Database::both().await {
         let registry = filled(&database);
         registry.run(&["transfer", "--yes", "acme/*", "web-team"]);
-        let expected = json!([{"on": "acme/*", "owner": "web-team"}]);
+        let expected = json!([{"target": "acme/*", "owner": "web-team"}]);
         let shown = registry.run(&["show", "4", "--output", "json"]);
         assert_eq!(serde_json::from_str::<Value>(&shown).expect("JSON")["settings"], expected);
         let trail = registry.run(&["audit", "export", "--after", "3"]);
@@ -283,7 +283,7 @@ async fn audit_export_has_one_line_per_commit() {
         let revisions: Vec<_> = lines.iter().map(|line| line["revision"].as_u64()).collect();
         assert_eq!(revisions, [Some(1), Some(2), Some(3)]);
         assert_eq!(lines[2]["changes"][0]["reason"], "slow");
-        assert_eq!(lines[2]["changes"][0]["sunset"], "2027-01-31");
+        assert_eq!(lines[2]["changes"][0]["sunsetDate"], "2027-01-31");
         assert_eq!(registry.run(&["audit", "export", "--after", "2"]).lines().count(), 1);
     }
 }

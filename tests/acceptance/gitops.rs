@@ -160,7 +160,7 @@ async fn rolled_back_files_restore_pruned_entities() {
             assert!(there.stdout.contains("plan: 3 retire, 1 restore"), "{there:?}");
             states(["retired", "retired", "active"]);
         }
-        // What somebody retired on purpose stays so, and that is said.
+        // An explicitly retired entity stays retired and is reported.
         assert!(registry.ctl(&["retire", "--yes", "schema/Web@1.0.1", "-m", "leaks"]).success());
         let held = prune(&registry, &new, &[]);
         let said = "held: schema/Web@1.0.1 was explicitly set to retired (leaks)";

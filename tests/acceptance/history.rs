@@ -105,7 +105,7 @@ fn outline(compared: &Value) -> Vec<String> {
     let differences = compared["differences"].as_array().expect("a list");
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     let line = |difference: &Value| {
-        let what = text(&difference["entity"]) + &text(&difference["on"]);
+        let what = text(&difference["entity"]) + &text(&difference["target"]);
         format!("{} {what}", text(&difference["change"]))
     };
     differences.iter().map(line).collect()

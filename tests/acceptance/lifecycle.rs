@@ -85,7 +85,7 @@ async fn names_and_namespaces_are_transferred() {
         let export = registry.run(&["export"]);
         assert!(export.contains("\"settings\":["), "{export}");
         assert!(refused(&registry, &["transfer", "--yes", "*", "me"]).contains("setting-invalid"));
-        // Not every tool, but the names that begin so, which nobody means.
+        // `tool/*` does not select every tool.
         for wanted in [
             &["compatibility", "set", "--yes", "tool/*", "full"][..],
             &["transfer", "--yes", "tool/*", "me"],

@@ -171,7 +171,7 @@ async fn apply_locked_rejects_drift_with_location() {
         project.lock(&[]).stderr.contains("differs from the lock file"),
         "neither may a lock drift"
     );
-    // What the reference needs in turn is looked at too.
+    // Transitive dependencies are checked too.
     let below = "schema/SearchFilters@1.0.0";
     let digest = project.locked()["entities"][below].as_str().expect("a digest").to_owned();
     for (forged, code) in [

@@ -257,7 +257,7 @@ async fn holders_are_listed_with_paths() {
         let found = json(&registry.run(&[&who_has[..], &["--kind", kind]].concat()));
         let holders: BTreeSet<&str> =
             found.as_array().expect("a list").iter().filter_map(|h| h["user"].as_str()).collect();
-        // Whoever has it in its bill, and nobody else.
+        // Exactly the entities with the component in their SBOM.
         let listed = registry.run(&["list", kind, "--output", "json"]);
         for entity in json(&listed).as_array().expect("a list") {
             let text = |name: &str| entity[name].as_str().expect("text");

@@ -63,7 +63,7 @@ async fn scoped_gateway_holds_only_needed_entities() {
     let newer = ModernClient::agent(&gateway.mcp_url(), "research-agent", "2.2.0");
     assert!(newer.tool_names().await.contains(&"search_documents".to_owned()));
 
-    // What is not active any more leaves.
+    // Entities that are no longer active leave the scope.
     registry.run(&["deprecate", "--yes", "agent/research-agent@2.1.0", "--message", "use 2.2.0"]);
     copy_with(&gateway, "agents", 1).await;
 
@@ -90,7 +90,7 @@ async fn scope_file_is_reloaded() {
     assert_eq!(copy["scope"], serde_json::json!(["agent/research-agent@*"]));
     fs::write(&file, "nonsense\n").expect("written");
     acceptance::eventually("the gateway says that the file is wrong", || async {
-        gateway.process.stderr().contains("`nonsense` is not a root of a scope")
+        gateway.process.stderr().contains("`nonsense` is not a scope root")
     })
     .await;
     fs::write(&file, "agent/research-agent@*\nagent/claude-demo-agent@1.0.0\n").expect("written");
@@ -103,7 +103,7 @@ async fn scope_file_is_reloaded() {
 fn invalid_scope_is_rejected() {
     let directory = tempfile::tempdir().expect("a directory");
     for (scope, problem) in [
-        ("scope: [\"agent/a\"]", "`agent/a` is not a root of a scope"),
+        ("scope: [\"agent/a\"]", "`agent/a` is not a scope root"),
         ("scope: []", "the scope has no roots"),
         ("scopeFile: ./missing", "cannot read ./missing"),
     ] {

@@ -112,7 +112,7 @@ async fn session_continues_after_kill_and_restart() {
     let forged = Client { session: format!("{}A", client.session), ..client };
     assert_eq!(forged.ask(&url, &list).await.0, 404);
     let key = gateway.cache().with_file_name("registry-v2.json.key");
-    let mode = std::fs::metadata(key).expect("the key is beside the cache").permissions().mode();
+    let mode = std::fs::metadata(key).expect("the key is next to the cache").permissions().mode();
     assert_eq!(mode & 0o777, 0o600);
 }
 

@@ -90,7 +90,7 @@ async fn killed_child_is_reported_with_signal() {
         let answer = client.call("end", json!({ "how": how })).await;
         assert!(answer.is_tool_error(), "{answer:?}");
         let text = answer.text();
-        assert!(text.contains("stopped before it answered"), "{text}");
+        assert!(text.contains("stopped before it responded"), "{text}");
         assert!(text.contains(status) && text.contains("restarts the server"), "{text}");
         assert!(!text.contains("protocol"), "{text}");
         eventually("the log names the remedy", || async {

@@ -25,7 +25,7 @@ pub struct Process {
     pub greeting: String,
 }
 
-/// The path of a program of this workspace, beside the running test or benchmark.
+/// The path of a program of this workspace, next to the running test or benchmark.
 pub fn binary(name: &str) -> PathBuf {
     let running = std::env::current_exe().expect("the running program has a path");
     let profile = running

@@ -212,7 +212,7 @@ fn configure(command: &mut Command, listen: &str, database: &str, dir: &Path) {
     command.args(["--listen", listen, "--database", database]).arg("--data-dir").arg(dir);
 }
 
-/// The checkpoint key of a database: beside a SQLite file, or one for all Postgres databases of the
+/// The checkpoint key of a database: next to a SQLite file, or one for all Postgres databases of the
 /// test run.
 pub fn checkpoint_key(database: &str) -> PathBuf {
     let beside = match database.strip_prefix("sqlite:") {

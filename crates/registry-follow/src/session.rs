@@ -41,7 +41,7 @@ const FINAL_CODES: [Code; 5] = [
 ];
 /// The likely cause if a TLS connection breaks before a response.
 const REFUSED: &str = "the server may have rejected the client certificate, or may require one: verify its \
-                       expiry and its authority; the server's log has the reason (`certificate-refused`)";
+                       expiry and its authority; the server's log has the reason (`certificate-rejected`)";
 /// The likely cause if a connection without TLS breaks.
 const WANTS_TLS: &str = "if the server expects TLS, write grpcs://";
 

@@ -139,7 +139,7 @@ pub enum InvalidFile {
     TooMany(usize),
 }
 
-/// The folder that `${workspaceFolder}` stands for in a file: the folder with `.vscode` or `.cursor`,
+/// The value of `${workspaceFolder}` in a file: the folder with `.vscode` or `.cursor`,
 /// or the folder of any other file.
 ///
 /// # Errors

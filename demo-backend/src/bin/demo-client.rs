@@ -67,7 +67,7 @@ async fn main() -> ExitCode {
             ExitCode::SUCCESS
         }
         Err(e) => {
-            eprintln!("refused: {e}");
+            eprintln!("error: {e}");
             ExitCode::FAILURE
         }
     }

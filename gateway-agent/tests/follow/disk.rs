@@ -203,7 +203,7 @@ async fn unwritable_cache_is_served() {
     let (_dir, path) = place();
     let history = History::new("r", 2);
     live(&path, |cache| cache.replace(history.at(1).clone())).await;
-    // Not even root can create files there, for whom a read-only directory is no obstacle.
+    // Root can write into read-only directories, but cannot create files in /sys.
     let lock = beside(&path, ".lock");
     fs::remove_file(&lock).expect("removed");
     std::os::unix::fs::symlink("/sys/gateway.lock", &lock).expect("a link");

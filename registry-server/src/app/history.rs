@@ -7,7 +7,7 @@ use super::{
     page::{Page, PageRequest},
 };
 use crate::store::{
-    CommitQuery, EntityEvent, HistoryQuery, Order, SettingEvent, Store, StoredCommit, Subject,
+    CommitFilter, CommitQuery, EntityEvent, HistoryQuery, Order, SettingEvent, Store, StoredCommit,
 };
 
 /// Selects commits.
@@ -19,8 +19,8 @@ pub struct ListCommits {
     pub author: String,
     /// Selects commits after this revision.
     pub after: Revision,
-    /// Selects commits about this subject.
-    pub about: Option<Subject>,
+    /// Only commits that match this filter.
+    pub filter: Option<CommitFilter>,
     /// Selects commits at or after this time.
     pub since: Option<Timestamp>,
     /// Selects commits before this time.
@@ -43,9 +43,9 @@ pub async fn list_commits(
         Order::NewestFirst => (first, cursor.unwrap_or(last.next())),
     };
     let author = Some(query.author).filter(|author| !author.is_empty());
-    let (about, order, limit) = (query.about, query.order, page.size);
+    let (filter, order, limit) = (query.filter, query.order, page.size);
     let wanted =
-        CommitQuery { after: Some(after), before: Some(before), author, about, order, limit };
+        CommitQuery { after: Some(after), before: Some(before), author, filter, order, limit };
     let items = store.list_commits(&wanted).await?;
     let last = items.last().map(|item| item.commit.revision).filter(|at| match order {
         Order::OldestFirst => *at < last,
@@ -126,7 +126,7 @@ pub async fn entity_history(
     let Entity { kind, name, version, at } = entity;
     let until = catalogs.revision_at(at).await?;
     let after = page.cursor(read_place)?;
-    // One more than a page tells whether there is another page.
+    // One more item than a page shows whether there is another page.
     let query = HistoryQuery { kind, name, version, after, until, limit: page.size + 1 };
     let changed = store.entity_history(&query).await?.into_iter().map(Event::Changed);
     let set = store.setting_history(&query).await?.into_iter().map(Event::Set);

@@ -60,7 +60,7 @@ pub struct Options {
     pub at: Option<PointInTime>,
     /// The page.
     pub page: PageRequest,
-    /// Includes the canonical documents beside the entities.
+    /// Includes the canonical documents in addition to the entities.
     pub with_documents: bool,
 }
 

@@ -64,7 +64,7 @@ pub struct ServeConfig {
     #[arg(long, env = "REGISTRY_DRAIN_NOTICE", default_value = "200ms", value_name = "DURATION", hide_short_help = true, value_parser = parse_duration)]
     pub drain_notice: Duration,
 
-    /// Time that running requests get to finish after --drain-notice
+    /// Maximum time for running requests to finish after --drain-notice
     ///
     /// A value below --request-timeout interrupts slow requests. Default: --request-timeout.
     #[arg(long, env = "REGISTRY_DRAIN_TIMEOUT", value_name = "DURATION", hide_short_help = true, value_parser = parse_duration)]

@@ -28,7 +28,7 @@ impl DiscoveryService for Service {
         let mut request = request.into_inner();
         self.reach(take(&mut request.min_revision)).await?;
         let page = page_request!("SearchEntities", request, page::search_size);
-        let at = convert::at(request.at.take()).map_err(InvalidRequest::from)?;
+        let at = convert::point_in_time(request.at.take()).map_err(InvalidRequest::from)?;
         let with_documents = request.include_document;
         let query = read(request)?;
         let options = Options { at, page, with_documents };

@@ -138,7 +138,7 @@ fn some<T>(name: &'static str, list: Vec<T>, most: usize) -> Result<Vec<T>, Inva
 }
 
 fn read_at(at: Option<v1::PointInTime>) -> Result<Option<PointInTime>, InvalidRequest> {
-    Ok(convert::at(at)?)
+    Ok(convert::point_in_time(at)?)
 }
 
 /// Reads a maximum. Larger values than the limit are coerced to it.

@@ -2,7 +2,9 @@
 
 use registry_core::{Kind, Name, Version, commit::invalid_message_char, limits};
 use registry_proto::{
-    convert::{self, InvalidAt, InvalidEntityKey, InvalidKind, InvalidPosition, InvalidState},
+    convert::{
+        self, InvalidEntityKey, InvalidKind, InvalidPointInTime, InvalidPosition, InvalidState,
+    },
     v1,
 };
 
@@ -28,7 +30,7 @@ pub(super) enum InvalidRequest {
     #[error("lifecycle_states: {0}")]
     State(#[from] InvalidState),
     #[error("at: {0}")]
-    At(#[from] InvalidAt),
+    At(#[from] InvalidPointInTime),
     #[error("position: {0}")]
     Position(#[from] InvalidPosition),
     #[error("format: {0}")]

@@ -74,7 +74,7 @@ impl RegistryService for Service {
             settings: plan.settings.iter().map(Into::into).collect(),
         };
         if batch.len() > BIG {
-            // Freeing so many parsed documents takes milliseconds.
+            // Freeing a large batch of parsed documents takes milliseconds.
             tokio::task::spawn_blocking(move || drop(batch));
         }
         Ok(Response::new(answer))
@@ -87,7 +87,7 @@ impl RegistryService for Service {
         let v1::GetEntityRequest { key, include_document, at, min_revision } = request.into_inner();
         let key = key.ok_or(InvalidRequest::Missing("key"))?;
         let key = Key::try_from(key).map_err(InvalidRequest::from)?;
-        let at = convert::at(at).map_err(InvalidRequest::from)?;
+        let at = convert::point_in_time(at).map_err(InvalidRequest::from)?;
         self.reach(min_revision).await?;
         let catalog = self.app.catalogs.at(at).await?;
         let record = catalog.find(&key).ok_or_else(|| status::not_found(&key))?;
@@ -110,7 +110,7 @@ impl RegistryService for Service {
             min_revision,
         } = request.into_inner();
         let keys = read_keys(keys)?;
-        let at = convert::at(at).map_err(InvalidRequest::from)?;
+        let at = convert::point_in_time(at).map_err(InvalidRequest::from)?;
         self.reach(min_revision).await?;
         let catalog = self.app.catalogs.at(at).await?;
         let (mut records, mut missing) = (Vec::with_capacity(keys.len()), Vec::new());
@@ -152,7 +152,7 @@ impl RegistryService for Service {
             lifecycle: convert::filter_states(&states).map_err(InvalidRequest::from)?,
             owner: invalid::line("owner", owner, limits::AUTHOR_BYTES)?,
             with_documents: include_document,
-            at: convert::at(at).map_err(InvalidRequest::from)?,
+            at: convert::point_in_time(at).map_err(InvalidRequest::from)?,
         };
         let listed = list::list(&self.app.catalogs, query, page).await?;
         let encode = |record: &Arc<Record>| encode(&listed.catalog, record, include_document);
@@ -170,9 +170,9 @@ impl RegistryService for Service {
         let mut request = request.into_inner();
         self.reach(take(&mut request.min_revision)).await?;
         let page = page_request!("ListSettings", request);
-        let at = convert::at(request.at).map_err(InvalidRequest::from)?;
+        let at = convert::point_in_time(request.at).map_err(InvalidRequest::from)?;
         let listed = settings::list(&self.app.catalogs, at, &page).await?;
-        let write = |(on, set): &(_, _)| convert::setting_state(on, set);
+        let write = |(target, set): &(_, _)| convert::setting_state(target, set);
         Ok(Response::new(v1::ListSettingsResponse {
             settings: listed.settings.iter().map(write).collect(),
             next_page_token: listed.next_page_token,
@@ -280,7 +280,7 @@ async fn submission(
         author,
         origin: principal.origin(),
         address: principal.address_text(),
-        claimant: principal.claimant(),
+        permissions: principal.permissions(),
         message,
         request_id,
         base_revision,

@@ -42,7 +42,7 @@ impl SbomService for Service {
         self.reach(min_revision).await?;
         let root = root.map(Key::try_from).transpose().map_err(|e| field("root", &e))?;
         let format = sbom_format(format).map_err(InvalidRequest::from)?;
-        let at = convert::at(at).map_err(InvalidRequest::from)?;
+        let at = convert::point_in_time(at).map_err(InvalidRequest::from)?;
         let (app, wanted) = (&self.app, sbom::Wanted { root, format, at });
         let parts = sbom::export(&app.catalogs, &app.store, &app.sboms, wanted).await?;
         Ok(Response::new(Box::pin(stream::unfold(Some(parts), next))))
@@ -63,7 +63,7 @@ impl SbomService for Service {
             name,
             version,
             user_kind: convert::filter_kind(user_kind).map_err(|e| field("user_kind", &e))?,
-            at: convert::at(at).map_err(InvalidRequest::from)?,
+            at: convert::point_in_time(at).map_err(InvalidRequest::from)?,
         };
         let ComponentUsers { users, next_page_token, revision } =
             component_users::find(&self.app.catalogs, &self.app.component_users, query, &page)

@@ -68,7 +68,7 @@ async fn list_gateways(
 
 async fn sync(State(app): State<Arc<App>>, request: http::Request<Body>) -> http::Response<Body> {
     match follow(&app, request).await {
-        Ok(frames) => frame::answer(frames),
+        Ok(frames) => frame::response(frames),
         Err(status) => status.into_http(),
     }
 }
@@ -99,7 +99,7 @@ async fn follow(
         Ok(signal)
     });
     let messages = app.feed.clone().follow(hello, signals, ended).await?;
-    let frames = messages.map(|message| frame::of(&message?));
+    let frames = messages.map(|message| frame::encoded(&message?));
     Ok(match deadline {
         None => frames.boxed(),
         Some(Deadline(at)) => {

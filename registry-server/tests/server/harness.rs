@@ -259,7 +259,7 @@ pub(crate) async fn proven_log(server: &TestServer) -> Vec<v1::RegistryCommit> {
         assert_eq!(commit.revision, revision, "the log has no gaps");
         let request = v1::GetCommitRequest { revision, include_canonical: true, min_revision: 0 };
         let got = client.get_commit(request).await.unwrap().into_inner().commit.unwrap();
-        chain = chain.then(&got.canonical.unwrap());
+        chain = chain.append(&got.canonical.unwrap());
         assert_eq!((&got.chain, &commit.chain), (&chain.to_string(), &chain.to_string()));
     }
     log

@@ -18,7 +18,7 @@ use crate::{
 pub(super) async fn run(session: &Session, args: &LogArgs) -> Result<(), Failure> {
     let client = session.connect().await?;
     let limit = if args.limit == 0 { usize::MAX } else { args.limit };
-    let (filter, on) = match &args.filter {
+    let (filter, setting_target) = match &args.filter {
         Some(CommitFilter::Entity(filter)) => (Some(filter), String::new()),
         Some(CommitFilter::Settings(selector)) => (None, selector.to_string()),
         None => (None, String::new()),
@@ -30,7 +30,7 @@ pub(super) async fn run(session: &Session, args: &LogArgs) -> Result<(), Failure
         start_time: args.since.map(convert::timestamp),
         end_time: args.until.map(after).map(convert::timestamp),
         at: args.as_of.message(),
-        setting_target: on,
+        setting_target,
         ..Default::default()
     };
     let commits = fetch(&client, wanted, limit).await?;

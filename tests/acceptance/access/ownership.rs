@@ -37,9 +37,9 @@ fn deprecate(name: &str) -> v1::ApplyChangesRequest {
     v1::ApplyChangesRequest { changes: vec![change], ..Default::default() }
 }
 
-fn transfer(on: &str, owner: &str) -> v1::ApplyChangesRequest {
+fn transfer(target: &str, owner: &str) -> v1::ApplyChangesRequest {
     let setting = v1::setting_change::Setting::Owner(owner.to_owned());
-    let change = v1::SettingChange { target: on.to_owned(), setting: Some(setting) };
+    let change = v1::SettingChange { target: target.to_owned(), setting: Some(setting) };
     v1::ApplyChangesRequest { settings: vec![change], ..Default::default() }
 }
 

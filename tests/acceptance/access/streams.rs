@@ -44,7 +44,7 @@ pub(super) fn assert_ended(status: &Status) {
     assert!(status.message().contains("expired or were revoked"), "{status:?}");
 }
 
-/// A follower chooses its name. The authenticated principal is listed beside it.
+/// A follower chooses its name. The authenticated principal is listed with it.
 #[tokio::test]
 async fn follower_is_listed_with_authenticated_principal() {
     let guarded = Guarded::start(&[]);

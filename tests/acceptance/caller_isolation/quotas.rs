@@ -35,7 +35,7 @@ async fn pending_questions_use_limited_upstream_share() {
         refused.text().contains("the limit of 2 pending questions of this server per caller"),
         "{refused:?}"
     );
-    // Its elicitation quota is used up, but its calls are served, and other callers can be asked.
+    // Its elicitation quota is used up, but its calls are served, and other callers can receive elicitations.
     assert_eq!(call(&one, "http://page/").await.text(), "a page");
     assert!(is_elicited(&call(&other, "http://asks/").await));
     // Anonymous callers and callers with an unverified name share one quota.

@@ -19,7 +19,7 @@ async fn agent_calls_over_tls_only() {
     assert!(other.trusting().get(&livez).send().await.is_err(), "another authority");
     let plain = reqwest::get(livez.replace("https", "http")).await;
     assert!(plain.is_err(), "plain text on the port of TLS: {plain:?}");
-    assert!(!gateway.process.stderr().contains("certificate-refused"), "no certificate was sent");
+    assert!(!gateway.process.stderr().contains("certificate-rejected"), "no certificate was sent");
 }
 
 #[tokio::test]
@@ -41,7 +41,7 @@ async fn client_certificate_is_required_and_verified() {
     let known = authority.trusting_as(&authority.client("planner"));
     works(&agent(&gateway, known.clone())).await;
     let log = gateway.process.stderr();
-    assert_eq!(log.matches("certificate-refused").count(), 3, "{log}");
+    assert_eq!(log.matches("certificate-rejected").count(), 3, "{log}");
     for why in ["no certificates", "Revoked"] {
         assert!(log.contains(why), "no {why} in the log:\n{log}");
     }

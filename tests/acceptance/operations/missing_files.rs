@@ -1,4 +1,4 @@
-//! Missing files and removed targets: what a running gateway keeps.
+//! A running gateway keeps its state if files are missing or targets are removed.
 
 use super::*;
 

@@ -101,14 +101,14 @@ impl From<&Proposed> for v1::EntityChange {
                 v1::entity_change::Change::RegisterDocument(document.as_ref().into())
             }
             Proposed::SetLifecycle { key, state, notice } => {
-                let Notice { message, replacement, sunset, forced } = notice.clone();
+                let Notice { message, replacement, sunset_date, force_reason } = notice.clone();
                 v1::entity_change::Change::SetLifecycle(v1::SetLifecycle {
                     key: Some(key.into()),
                     state: v1::LifecycleState::from(*state).into(),
                     message,
                     replacement: replacement.as_ref().map(Into::into),
-                    sunset_date: sunset.map(|date| date.to_string()),
-                    force_reason: forced,
+                    sunset_date: sunset_date.map(|date| date.to_string()),
+                    force_reason,
                 })
             }
         };

@@ -156,7 +156,7 @@ fn change_round_trips() {
             state: LifecycleState::Deprecated,
             notice: Notice {
                 replacement: Some("tool/find@2.0.0".parse().unwrap()),
-                sunset: Some("2026-12-31".parse().unwrap()),
+                sunset_date: Some("2026-12-31".parse().unwrap()),
                 ..Notice::with_message(Some("use 2.0.0"))
             },
         },

@@ -1,4 +1,4 @@
-//! Messages and features besides plain calls, in each pair of protocol eras: questions, progress,
+//! Messages and features other than plain calls, in each pair of protocol eras: questions, progress,
 //! logs, prompts and resources.
 
 use std::{

@@ -71,12 +71,13 @@ fn write(from: &Catalog, to: &Catalog, difference: &Difference) -> WireDifferenc
                 earlier_record: earlier.as_deref().map(|earlier| record(there, earlier)),
             })
         }
-        Difference::Setting { on, old: (old, old_owner), new: (new, new_owner) } => {
-            let state =
-                |on: &Selector, set: &SelectorSettings| Some(convert::setting_state(on, set));
+        Difference::Setting { target, old: (old, old_owner), new: (new, new_owner) } => {
+            let state = |target: &Selector, set: &SelectorSettings| {
+                Some(convert::setting_state(target, set))
+            };
             WireDifference::Setting(v1::SettingDifference {
-                old_settings: state(on, old),
-                new_settings: state(on, new),
+                old_settings: state(target, old),
+                new_settings: state(target, new),
                 old_owner: old_owner.as_deref().map(str::to_owned),
                 new_owner: new_owner.as_deref().map(str::to_owned),
             })
@@ -121,7 +122,7 @@ pub(super) fn copied(copied: &Copied) -> v1::ExportCatalogResponse {
     for part in parts {
         match part {
             Part::Entity(record) => entities.push((&**record).into()),
-            Part::Setting(on, set) => settings.push(convert::setting_state(on, set)),
+            Part::Setting(target, set) => settings.push(convert::setting_state(target, set)),
         }
     }
     v1::ExportCatalogResponse {

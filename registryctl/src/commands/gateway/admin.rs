@@ -27,8 +27,7 @@ impl Admin {
         let url = args.admin.trim_end_matches('/').to_owned();
         let parsed = Url::parse(&url).ok().filter(|url| matches!(url.scheme(), "http" | "https"));
         let parsed = parsed.filter(|url| url.username().is_empty() && url.password().is_none());
-        let help =
-            "--admin requires a URL such as http://127.0.0.1:7081, without user and password";
+        let help = "--admin requires a URL such as http://127.0.0.1:7081, without a user name and password";
         let parsed = parsed.ok_or_else(|| Failure::Usage(help.to_owned()))?;
         let host = parsed.host_str().unwrap_or_default();
         let token = args.token()?;

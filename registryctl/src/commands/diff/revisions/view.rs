@@ -51,7 +51,7 @@ enum Change {
 #[derive(Serialize)]
 pub(super) struct SettingView {
     change: Change,
-    on: String,
+    target: String,
     old: StateView,
     new: StateView,
 }
@@ -104,7 +104,8 @@ impl TryFrom<v1::EntityDifference> for EntityView {
 impl From<v1::SettingDifference> for SettingView {
     fn from(difference: v1::SettingDifference) -> Self {
         let v1::SettingDifference { old_settings, new_settings, old_owner, new_owner } = difference;
-        let on = new_settings.as_ref().or(old_settings.as_ref()).map(|state| state.target.clone());
+        let target =
+            new_settings.as_ref().or(old_settings.as_ref()).map(|state| state.target.clone());
         let state = |state: Option<v1::SettingState>, owner: Option<String>| {
             let v1::SettingState { target: _, archived, owner: set, compatibility, revision } =
                 state.unwrap_or_default();
@@ -113,7 +114,7 @@ impl From<v1::SettingDifference> for SettingView {
             StateView { archived, owner: owner.or(set), compatibility, revision }
         };
         let (old, new) = (state(old_settings, old_owner), state(new_settings, new_owner));
-        Self { change: Change::Settings, on: on.unwrap_or_default(), old, new }
+        Self { change: Change::Settings, target: target.unwrap_or_default(), old, new }
     }
 }
 
@@ -126,7 +127,7 @@ impl DifferenceView {
                 (mark, paint, format!("{}  {}", entity.entity, entity.summary()))
             }
             Self::Setting(setting) => {
-                ("~", Paint::Careful, format!("{}  {}", setting.on, setting.summary()))
+                ("~", Paint::Careful, format!("{}  {}", setting.target, setting.summary()))
             }
         }
     }
