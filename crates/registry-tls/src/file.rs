@@ -72,9 +72,9 @@ impl File {
             return self.invalid(error);
         }
         self.invalid(&format!(
-            "the certificate does not match the private key {:?}; use the key that it was issued \
+            "the certificate does not match the private key `{}`; use the key that it was issued \
              for, and put the leaf certificate first in the file",
-            key.path
+            key.path.display()
         ))
     }
 
