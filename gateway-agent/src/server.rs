@@ -201,7 +201,7 @@ pub async fn run(
         notify_load_balancers(reloader.config().drain_notice).await;
     }
     let limit = if is_embedded { EMBEDDED_DRAIN } else { reloader.config().drain_timeout() };
-    tracing::info!("stopping: calls that have begun may finish within {limit:?}");
+    tracing::info!(?limit, "stopping: running calls may finish within the limit");
     gateway.current().close_streams();
     running.stop(limit, mcp.drained()).await;
     mcp.shutdown().await;

@@ -90,13 +90,13 @@ async fn scope_file_is_reloaded() {
     assert_eq!(copy["scope"], serde_json::json!(["agent/research-agent@*"]));
     fs::write(&file, "nonsense\n").expect("written");
     acceptance::eventually("the gateway says that the file is wrong", || async {
-        gateway.process.stderr().contains("`nonsense` is not a scope root")
+        gateway.process.stderr().contains("`nonsense`")
     })
     .await;
     fs::write(&file, "agent/research-agent@*\nagent/claude-demo-agent@1.0.0\n").expect("written");
     let copy = copy_with(&gateway, "agents", 2).await;
     assert!(names(&copy, "tools").iter().any(|tool| tool.starts_with("get_webpage")));
-    assert_eq!(gateway.process.stderr().matches("took a snapshot").count(), 1, "a step was enough");
+    assert_eq!(gateway.snapshots(), 1, "a step was enough");
 }
 
 #[test]

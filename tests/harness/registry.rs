@@ -239,6 +239,11 @@ impl CtlOutput {
         serde_json::from_str(&self.stdout).unwrap_or_else(|e| panic!("{e}: {self:?}"))
     }
 
+    /// Whether standard error has a finding or an error with this code, as in `error[not-owner]: …`.
+    pub fn has_code(&self, code: &str) -> bool {
+        self.stderr.contains(&format!("[{code}]: "))
+    }
+
     /// Whether the exit code is 0.
     pub fn success(&self) -> bool {
         self.code == 0

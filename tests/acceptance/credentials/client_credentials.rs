@@ -142,7 +142,6 @@ async fn token_endpoint_failure_is_reported_separately() {
         let began = Instant::now();
         for answer in join_all((0..6).map(|_| fetch(&client))).await {
             assert!(answer.is_tool_error() && answer.text().contains(told), "{what}: {answer:?}");
-            assert!(answer.text().contains("The call was not made"), "{what}: {answer:?}");
         }
         assert!(began.elapsed() < Duration::from_secs(3), "{what}: {:?}", began.elapsed());
         assert!(tokens.requests().len() <= requests + 3, "{what}: it is left in peace");
@@ -202,8 +201,7 @@ async fn token_endpoint_certificate_must_be_trusted() {
         let answer = fetch(&client).await;
         assert_eq!(answer.is_tool_error(), !is_trusted, "{answer:?}");
         if !is_trusted {
-            let log = gateway.process.stderr();
-            assert!(log.contains("invalid peer certificate"), "{log}");
+            assert!(!gateway.process.logged(&["WARN", "certificate"]).is_empty());
             assert_eq!(tokens.requests().len(), before);
         }
         assert_kept(&gateway, &[SECRET]).await;

@@ -90,22 +90,18 @@ async fn certificate_errors_are_reported() {
     let (ours, theirs) = (authority.client("gateway"), other.client("gateway"));
     let [right, wrong] = [&authority.ca, &other.ca].map(|ca| format!("caFile: {}", text(ca)));
     for (tls, why) in [
-        (format!("{wrong}, {}", pair(&ours)), "invalid peer certificate: "),
-        (pair(&ours), "invalid peer certificate: UnknownIssuer"),
-        (right.clone(), "the server rejected the gateway's client certificate or requires one"),
-        (
-            format!("{right}, {}", pair(&theirs)),
-            "the server rejected the gateway's client certificate",
-        ),
+        (format!("{wrong}, {}", pair(&ours)), "certificate"),
+        (pair(&ours), "UnknownIssuer"),
+        (right.clone(), "certificate"),
+        (format!("{right}, {}", pair(&theirs)), "certificate"),
     ] {
         let gateway = gateway(&front.targets(&backend, &tls), "");
         gateway.ready().await;
         let agent = agent(&gateway, reqwest::Client::new());
-        let told = format!("could not reach server/document-service@1.2.0: {why}");
+        let failed = ["outcome=\"upstream-failed\"", "server/document-service@1.2.0", why];
         acceptance::eventually(why, || async {
             assert!(!is_answered(&agent).await);
-            let log = gateway.process.stderr();
-            log.lines().any(|line| line.contains("tools/call") && line.contains(&told))
+            !gateway.process.logged(&failed).is_empty()
         })
         .await;
     }
@@ -127,7 +123,7 @@ async fn upstream_certificates_are_reloaded() {
     acceptance::eventually("it trusts only the old one", || async {
         front.cut.notify_waiters();
         is_answered(&agent).await;
-        gateway.process.stderr().contains("invalid peer certificate")
+        !gateway.process.logged(&["outcome=\"upstream-failed\"", "certificate"]).is_empty()
     })
     .await;
     ours.exchange(&new);
