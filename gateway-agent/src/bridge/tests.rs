@@ -331,7 +331,6 @@ async fn call_with_unknown_outcome_is_not_retried() {
     client.request(&json!(1), "tools/call", &json!({"name": "a"})).await;
     let error = client.receive().await["error"].clone();
     assert_eq!(error["data"]["reason"], "outcome-unknown");
-    assert!(error["message"].as_str().unwrap().contains("outcome of the request is unknown"));
     client.seen("tools/call", 1).await;
     client.request(&json!(2), "tools/list", &json!({})).await;
     client.receive().await;

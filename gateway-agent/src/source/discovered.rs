@@ -496,10 +496,7 @@ mod tests {
         assert_eq!(truncate(&mut tools), None);
         tools.extend((LIST_ITEMS..1_200).map(tool));
         let warning = truncate(&mut tools).unwrap();
-        assert!(
-            warning.starts_with("the server has 1200 tools, and the maximum is 1000"),
-            "{warning}"
-        );
+        assert!(warning.contains("1200") && warning.contains("1000"), "{warning}");
         assert_eq!(tools.len(), LIST_ITEMS);
         assert_eq!(tools[LIST_ITEMS - 1]["name"], "t999");
     }

@@ -170,7 +170,6 @@ async fn two_gateways_cannot_share_cache() {
     let second = Cache::open(&path, StartupValidation::default());
     let refused = second.expect_err("it is in use");
     assert!(matches!(refused, CacheError::Locked(_)));
-    assert!(refused.to_string().contains("is in use by another gateway"), "{refused}");
     drop(first);
     Cache::open(&path, StartupValidation::default()).expect("it is free again");
 }
@@ -181,7 +180,7 @@ async fn uncreatable_directory_is_reported() {
     fs::write(dir.path().join("file"), "").expect("written");
     let refused = Cache::open(&dir.path().join("file/cache.json"), StartupValidation::default());
     let message = refused.expect_err("a file is no directory").to_string();
-    assert!(message.contains("cannot create the cache's directory"), "{message}");
+    assert!(message.contains(&dir.path().join("file").display().to_string()), "{message}");
 }
 
 #[tokio::test]

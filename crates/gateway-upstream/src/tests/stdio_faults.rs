@@ -37,10 +37,7 @@ async fn crashed_child_fails_calls_and_is_restarted() {
     let (waiting, dying) =
         tokio::join!(upstreams.try_call(r#"{"a":"wait"}"#), upstreams.try_call(r#"{"a":"die"}"#));
     for error in [waiting.unwrap_err(), dying.unwrap_err()] {
-        assert!(
-            matches!(&error, Error::Ended { how } if how.contains("exit status: 3")),
-            "{error}"
-        );
+        assert!(matches!(&error, Error::Ended { how } if how.contains("status: 3")), "{error}");
     }
     eventually(|| async { group(first).is_empty() }).await;
     eventually(|| async { upstreams.try_call("{}").await.is_ok() }).await;
@@ -101,7 +98,7 @@ async fn deeply_nested_response_is_an_error_at_once() {
     let call = format!("answer '{{\"deep\":{nested}}}'");
     let upstreams = start(script(&modern(&call)), limits(), TIMING);
     let error = upstreams.try_call("{}").await.unwrap_err();
-    assert!(error.to_string().contains("nested deeper than 100 levels"), "{error}");
+    assert!(error.to_string().contains(" 100 "), "{error}");
     upstreams.shutdown().await;
 }
 
