@@ -129,9 +129,9 @@ mod tests {
     fn other_forms_name_their_remedy() {
         let requirements = json!({ "tools": { "fetch": "^1.2" } });
         let (form, _) = other_form(&requirements, "r.json").unwrap();
-        assert!(form.contains("registryctl lock"), "{form}");
+        assert!(form.contains("lock`"), "{form}");
         let (_, remedy) = other_form(&json!({ "mcpServers": {} }), "mcp.json").unwrap();
-        assert!(remedy.contains("registryctl import mcp.json"), "{remedy}");
+        assert!(remedy.contains(" mcp.json`"), "{remedy}");
         for registry in
             [json!({ "schemaVersion": "2.0" }), json!({ "tools": { "a": {} } }), json!({})]
         {

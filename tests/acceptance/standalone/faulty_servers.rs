@@ -111,7 +111,7 @@ async fn idle_server_is_listed_after_corrected_environment() {
     };
     let standalone = Standalone::start(&with(json!({})), &[]);
     eventually("the first attempt has failed", || async {
-        standalone.log().contains("upstream is down target.server=server/keyed@*")
+        standalone.log().contains("target.server=server/keyed@* error=")
     })
     .await;
     write(standalone.dir.path(), &with(json!({ "KEY": "k" })));
