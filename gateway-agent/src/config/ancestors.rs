@@ -28,13 +28,13 @@ pub(super) fn extend(file: &Path, targets: &mut [TargetConfig]) -> Result<(), Re
         TransportConfig::Http { .. } => None,
     });
     for env in environments {
-        let ancestors = with_ancestor(variable(VARIABLE).unwrap_or_default(), file)?;
+        let ancestors = with_ancestor(&variable(VARIABLE).unwrap_or_default(), file)?;
         env.insert(VARIABLE.to_owned(), SecretSource::text(ancestors));
     }
     Ok(())
 }
 
-fn with_ancestor(ancestors: String, file: &Path) -> Result<String, RecursiveStart> {
+fn with_ancestor(ancestors: &str, file: &Path) -> Result<String, RecursiveStart> {
     // A file that was removed since it was read has no other paths.
     let path = file.canonicalize().or_else(|_| absolute(file)).unwrap_or_else(|_| file.to_owned());
     let own = Digest::compute(path.as_os_str().as_encoded_bytes()).to_string();
@@ -59,11 +59,11 @@ mod tests {
         let (one, other) = (file("a.json"), file("b.json"));
         let link = dir.path().join("link.json");
         std::os::unix::fs::symlink(&one, &link).unwrap();
-        let child = with_ancestor(String::new(), &one).unwrap();
-        let grandchild = with_ancestor(child.clone(), &other).unwrap();
+        let child = with_ancestor("", &one).unwrap();
+        let grandchild = with_ancestor(&child, &other).unwrap();
         assert!(grandchild.starts_with(&child));
         for again in [one, other, dir.path().join("./a.json"), link] {
-            let error = with_ancestor(grandchild.clone(), &again).unwrap_err();
+            let error = with_ancestor(&grandchild, &again).unwrap_err();
             assert_eq!(error, RecursiveStart(again));
         }
     }

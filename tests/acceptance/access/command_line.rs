@@ -149,7 +149,7 @@ async fn commit_addresses_are_only_in_access_trail() {
         deleted.expect("an operator may delete addresses");
         let refused =
             database.execute("DELETE FROM access_events").await.expect_err("not the others");
-        let code = refused.as_database_error().and_then(|error| error.code());
+        let code = refused.as_database_error().and_then(sqlx::error::DatabaseError::code);
         let raised = if let Database::Sqlite(_) = database { "1811" } else { "P0001" };
         assert_eq!(code.as_deref(), Some(raised), "the trigger raises an error: {refused}");
         let rest = admin.json(&["audit", "access"]);

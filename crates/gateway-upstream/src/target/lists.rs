@@ -75,7 +75,7 @@ impl Target {
         let lists = timeout(Duration::from_millis(after_ms), self.fetch()).await;
         let (tools, features) =
             lists.unwrap_or(Err(Error::Timeout { phase: Phase::List, after_ms }))?;
-        self.publish(Arc::new(tools), Arc::new(features));
+        self.publish(&Arc::new(tools), Arc::new(features));
         Ok(())
     }
 
@@ -143,10 +143,10 @@ impl Target {
         }
     }
 
-    fn publish(&self, tools: Arc<Tools>, features: Arc<Features>) {
-        self.tools.store(Arc::clone(&tools));
+    fn publish(&self, tools: &Arc<Tools>, features: Arc<Features>) {
+        self.tools.store(Arc::clone(tools));
         let transport = Arc::clone(&self.transport);
-        let lists = Lists { tools: Arc::clone(&tools), features, transport };
+        let lists = Lists { tools: Arc::clone(tools), features, transport };
         // Checked under the lock: a reconfiguration first retires the target, then drops its lists.
         let replace = |all: &mut Arc<Definitions>| {
             !self.retired.is_cancelled() && Arc::make_mut(all).replace(&self.server, lists)
@@ -179,11 +179,11 @@ mod tests {
         let upstreams = Upstreams::start(&[target_at("http://127.0.0.1:1/old")], limits);
         let replaced = upstreams.targets.running().next().unwrap();
         let is_listed = || upstreams.definitions().borrow().lists(&server).is_some();
-        replaced.publish(Arc::default(), Arc::default());
+        replaced.publish(&Arc::default(), Arc::default());
         assert!(is_listed());
         upstreams.configure(&[target_at("http://127.0.0.1:1/new")], limits);
         assert!(!is_listed());
-        replaced.publish(Arc::default(), Arc::default());
+        replaced.publish(&Arc::default(), Arc::default());
         assert!(!is_listed());
     }
 }
