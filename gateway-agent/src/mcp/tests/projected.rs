@@ -85,7 +85,7 @@ async fn unprojectable_result_is_rejected() {
             json!({ "content": [{ "type": "text", "text": SECRET }, { "type": "text", "text": "{}" }] }),
             "is not JSON",
         ),
-        (json!({ "taskId": SECRET, "resultType": "task" }), "broke the protocol"),
+        (json!({ "taskId": SECRET, "resultType": "task" }), "violated the protocol"),
     ];
     for (upstream, why) in rows {
         let arguments = json!({ "result": upstream });
