@@ -392,7 +392,7 @@ fn invalid_bridge_arguments_are_reported() {
     for (arguments, text) in [
         (&["--gateway", "localhost:7080"][..], "is not a URL"),
         (&["--gateway", "http://127.0.0.1:1", "--token-file", &missing], "cannot be read"),
-        (&["--gateway", "http://192.0.2.1", "--token", "t"], "plain text"),
+        (&["--gateway", "http://192.0.2.1", "--token", "t"], "--allow-insecure-token"),
         (&["--config", &missing], "cannot read the file"),
     ] {
         let mut command = Command::new(binary("gateway-agent"));

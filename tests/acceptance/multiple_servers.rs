@@ -140,7 +140,7 @@ async fn lagging_server_rejects_only_what_the_log_rejects() {
     assert_eq!(refused.code(), Code::Aborted);
     let info = refused.get_details_error_info().expect("an ErrorInfo");
     assert_eq!(
-        (&*info.reason, &*info.metadata["current_revision"]),
+        (&*info.reason, &*info.metadata["currentRevision"]),
         ("BASE_REVISION_MISMATCH", "3")
     );
 }

@@ -21,7 +21,9 @@ const TOKEN_BYTES: usize = 16;
 
 /// Reads `admin` and `adminTokenFile`.
 pub(super) fn admin(root: &Section<'_>) -> Option<AdminConfig> {
-    let token = root.find("adminTokenFile").and_then(|field| {
+    let token_file = root.find("adminTokenFile");
+    let has_token = token_file.is_some();
+    let token = token_file.and_then(|field| {
         let file = PathBuf::from(field.text()?);
         read_token(&file).map_err(|e| field.problem(format!("{} {e}", file.display()))).ok()
     });
@@ -31,7 +33,7 @@ pub(super) fn admin(root: &Section<'_>) -> Option<AdminConfig> {
         text.parse::<SocketAddr>().map_err(|_| invalid())
     };
     let listen = field.parse(form)?;
-    if !listen.ip().is_loopback() && token.is_none() {
+    if !listen.ip().is_loopback() && !has_token {
         field.problem(format!(
             "{listen} can be reached from other machines; set `adminTokenFile`, or listen on 127.0.0.1"
         ));

@@ -201,7 +201,7 @@ async fn rotated_certificates_keep_open_connections() {
 
     std::fs::write(&key, "no key").expect("a file");
     acceptance::eventually("the failure is counted", || async {
-        let refused = r#"registry_tls_reloads_total{outcome="refused"} 1"#;
+        let refused = r#"registry_tls_reloads_total{outcome="rejected"} 1"#;
         guarded.registry.metrics().await.contains(refused)
     })
     .await;
