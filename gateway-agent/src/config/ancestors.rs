@@ -27,9 +27,13 @@ pub(super) fn extend(file: &Path, targets: &mut [TargetConfig]) -> Result<(), Re
         TransportConfig::Stdio { env, .. } => Some(env),
         TransportConfig::Http { .. } => None,
     });
+    let mut environments = environments.peekable();
+    if environments.peek().is_none() {
+        return Ok(());
+    }
+    let ancestors = with_ancestor(&variable(VARIABLE).unwrap_or_default(), file)?;
     for env in environments {
-        let ancestors = with_ancestor(&variable(VARIABLE).unwrap_or_default(), file)?;
-        env.insert(VARIABLE.to_owned(), SecretSource::text(ancestors));
+        env.insert(VARIABLE.to_owned(), SecretSource::text(ancestors.clone()));
     }
     Ok(())
 }
