@@ -103,6 +103,12 @@ codes! {
     NotOwner = "not-owner",
     /// A name outside of the caller's scopes.
     OutsideScope = "outside-scope",
+    /// A change that requires a role that the caller does not have.
+    RoleRequired = "role-required",
+    /// A version of a policy that is not above the registered ones.
+    PolicyVersionRegresses = "policy-version-regresses",
+    /// A selector of a policy that matches nothing.
+    PolicySelectorUnmatched = "policy-selector-unmatched",
     /// A schema without references to it.
     SchemaUnused = "schema-unused",
 }

@@ -18,7 +18,7 @@ pub enum Kind {
     Tool,
     /// An A2A agent and its dependencies.
     Agent,
-    /// The demands on calls.
+    /// Requirements for calls.
     Policy,
 }
 

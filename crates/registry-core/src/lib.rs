@@ -36,6 +36,7 @@ pub mod merkle;
 pub mod name;
 pub mod parallel;
 pub mod point_in_time;
+pub mod policies;
 pub mod proof;
 pub mod prune;
 pub mod reference;

@@ -307,7 +307,7 @@ fn unread_keys<'d>(
 fn in_draft(pointer: &str, places: &BTreeMap<Kind, Vec<usize>>) -> String {
     let mut steps = pointer.splitn(4, '/').skip(1);
     let (list, index) = (steps.next().unwrap_or_default(), steps.next());
-    let kind = Kind::ALL.into_iter().find(|kind| member_of(*kind) == list);
+    let kind = Kind::ALL.into_iter().find(|kind| kind.plural() == list);
     let place = kind.and_then(|kind| places.get(&kind)?.get(index?.parse::<usize>().ok()?));
     let rest = steps.next().map(|rest| format!("/{rest}")).unwrap_or_default();
     place.map_or(pointer.to_owned(), |place| format!("/{list}/{place}{rest}"))

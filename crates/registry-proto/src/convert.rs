@@ -32,7 +32,8 @@ pub use change::{InvalidBatch, InvalidChange, Precondition, batch, plan, precond
 pub use diagnostic::{InvalidDiagnostic, VALIDATION_FAILURE_URL, diagnostics, validation_failure};
 pub use entity::{document, json_document};
 pub use graph::{
-    InvalidWireRequirement, affected, compared, edge, node, requirement, resolved, unresolved,
+    InvalidWireRequirement, affected, compared, edge, node, requirement, resolved,
+    selecting_policy, unresolved,
 };
 pub use history::commit;
 pub use key::{InvalidEntityKey, InvalidKind, filter_kind, kind, selector};

@@ -368,7 +368,7 @@ impl ServedTool {
         let document = self.schemas.iter().find(|document| document.key() == key)?;
         match document.entity() {
             Entity::Schema(schema) => Some(&schema.schema),
-            Entity::Server(_) | Entity::Tool(_) | Entity::Agent(_) => None,
+            Entity::Server(_) | Entity::Tool(_) | Entity::Agent(_) | Entity::Policy(_) => None,
         }
     }
 }

@@ -37,6 +37,8 @@ pub struct Hello {
     pub history: bool,
     /// Whether the follower needs only the signatures of a scope's states.
     pub signatures: bool,
+    /// Whether the follower supports policies.
+    pub supports_policies: bool,
 }
 
 /// A later message of a follower.

@@ -1,4 +1,4 @@
-//! A policy: which calls it selects, and what it demands of them.
+//! Policies: selectors of calls, and requirements for them.
 //!
 //! The version in force is the highest that is not a pre-release.
 

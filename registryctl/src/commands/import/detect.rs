@@ -70,7 +70,7 @@ fn form(value: &Value) -> Result<Form, &'static str> {
         Value::Array(items) if items.iter().any(is_client_server) => return Ok(Form::McpServers),
         _ => {}
     }
-    let sections = ["schemas", "servers", "tools", "agents"];
+    let sections = ["schemas", "servers", "tools", "agents", "policies"];
     if sections.iter().any(|name| file.contains_key(*name)) {
         Ok(Form::Registry)
     } else {

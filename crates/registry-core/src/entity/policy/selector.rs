@@ -39,7 +39,7 @@ pub enum CallerPattern {
     Tag(Box<str>),
 }
 
-/// A name in which each `*` stands for any characters.
+/// A pattern of names: each `*` matches any characters.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(transparent)]
 pub struct Pattern(Box<str>);
