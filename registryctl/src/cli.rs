@@ -70,7 +70,7 @@ pub(crate) fn parse() -> Arguments {
     Arguments::from_arg_matches(&matches).unwrap_or_else(|e| e.exit())
 }
 
-/// The command line of the registry: register, read and follow schemas, servers, tools, agents and policies
+/// The command line of the registry: register, read and follow tools, agents and policies
 #[derive(Debug, Parser)]
 #[command(name = "registryctl", version)]
 pub(crate) struct Arguments {

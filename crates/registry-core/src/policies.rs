@@ -226,7 +226,7 @@ mod tests {
                 json!({ "servers": ["b*"], "destructive": true }),
                 "server/bank@1.0.0 tool/charge@1.0.0 tool/odd@1.0.0 tool/pay@1.0.0",
             ),
-            (json!({ "skills": ["team/*/work"] }), ""),
+            (json!({ "skills": ["team/*/rest", "clerk/*"] }), ""),
             (json!({ "skills": ["team/*"] }), "agent/team/clerk@1.0.0"),
         ] {
             assert_eq!(selected(applies_to.clone()), expected, "{applies_to}");

@@ -10,11 +10,9 @@ use std::{
 };
 
 use imbl::OrdSet;
-use serde_json::Value;
 
 use crate::{
     catalog::{Catalog, Record},
-    document::Document,
     entity::Entity,
     graph,
     kind::Kind,
@@ -22,6 +20,7 @@ use crate::{
     reference::Key,
     scope::{Root, Scope},
     setting::Selector,
+    tags::{has_any_tag, has_tag},
 };
 
 /// The subset of a catalog that a scope selects.
@@ -127,7 +126,8 @@ impl Scope {
                 || others.iter().any(|root| root.names(record))
                 || !tags.is_empty()
                     && record.document.key().kind != Kind::Policy
-                    && has_any_tag(record, &tags)
+                    && record.is_active()
+                    && has_any_tag(&record.document, &tags)
         };
         let mut named = OrdSet::new();
         for (key, record) in catalog.iter() {
@@ -204,32 +204,6 @@ impl Root {
             Self::Tag(tag) => record.is_active() && has_tag(&record.document, tag),
         }
     }
-}
-
-/// Whether an entity, or one of its skills, has a tag.
-pub(crate) fn has_tag(document: &Document, tag: &str) -> bool {
-    // A substring search is cheaper than parsing, and few documents contain the word.
-    has_text(document, &Value::from(tag).to_string()) && has_tag_where(document, |text| text == tag)
-}
-
-/// Whether an entity has one of many tags. Parses its document at most once.
-fn has_any_tag(record: &Record, tags: &HashSet<&str>) -> bool {
-    record.is_active()
-        && has_text(&record.document, "\"tags\"")
-        && has_tag_where(&record.document, |text| tags.contains(text))
-}
-
-fn has_text(document: &Document, text: &str) -> bool {
-    document.bytes().windows(text.len()).any(|bytes| bytes == text.as_bytes())
-}
-
-fn has_tag_where(document: &Document, is_wanted: impl Fn(&str) -> bool) -> bool {
-    let value = document.entity().to_value();
-    let has = |tags: &Value| {
-        tags.as_array().into_iter().flatten().filter_map(Value::as_str).any(&is_wanted)
-    };
-    has(&value["metadata"]["tags"])
-        || value["skills"].as_array().is_some_and(|skills| skills.iter().any(|s| has(&s["tags"])))
 }
 
 #[cfg(test)]

@@ -130,7 +130,9 @@ pub(crate) struct CreateTokenArgs {
     /// Team that owns the entities registered with the token [default: the name]
     #[arg(long, default_value = "", hide_default_value = true)]
     pub(crate) team: String,
-    /// reader, publisher, auditor, gateway, governor, approver or admin; may be repeated
+    /// reader, publisher, auditor, gateway, governor, approver or admin
+    ///
+    /// May be repeated.
     #[arg(long = "role", value_name = "ROLE", required = true, hide_possible_values = true)]
     pub(crate) roles: Vec<Role>,
     /// Names that the token may write; may be repeated

@@ -44,7 +44,7 @@ pub(crate) struct StopArgs {
     /// The reason; also the description of the policy and the commit message
     #[arg(long)]
     pub(crate) reason: String,
-    /// Wait until this share of the connected gateways has applied the policy
+    /// Share of connected gateways to wait for
     #[arg(long, value_name = "PERCENT", default_value = "100%", help_heading = "Rollout")]
     pub(crate) wait: Percent,
     /// Maximum time of the wait: 30s, 5m or 1h

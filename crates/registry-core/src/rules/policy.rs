@@ -11,7 +11,7 @@ use crate::{
     kind::Kind,
     lifecycle::LifecycleState,
     policies::ResourceNames,
-    scoped_catalog::has_tag,
+    tags::has_tag,
 };
 
 /// A version that is not above the registered ones would never be in force.

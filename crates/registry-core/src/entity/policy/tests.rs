@@ -1,3 +1,5 @@
+//! Tests of reading policies.
+
 use serde_json::{Value, json};
 
 use super::*;

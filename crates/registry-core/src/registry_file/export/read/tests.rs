@@ -58,6 +58,7 @@ fn export_parses_as_registry_file() {
             "server/files@1.0.0",
             "tool/read@1.0.0",
             "agent/ns/a@1.0.0",
+            "policy/limit@1.0.0",
             "schema/A@1.0.0",
             "server/files@1.0.0"
         ]
