@@ -40,7 +40,7 @@ use tokio_util::sync::CancellationToken;
 pub use error::Error;
 pub use fleet_writer::FleetWriter;
 pub use hub::{Hub, Passed};
-pub use message::{Delta, Heartbeat, Hello, Message, Signal};
+pub use message::{Delta, Heartbeat, Hello, Message, PolicySupport, Signal};
 pub use outbox::Outgoing;
 pub use scope_delta::ScopeDelta;
 pub use sessions::{FollowerSessions, Slowest};
@@ -170,8 +170,8 @@ impl Feed {
         if !self.is_synced() {
             return Err(Error::RelayNotReady);
         }
-        let supports_policies = hello.supports_policies;
-        if !supports_policies && has_policies(&self.hub) {
+        let lacks_policies = hello.policies == PolicySupport::Missing;
+        if lacks_policies && has_policies(&self.hub) {
             return Err(Error::PoliciesUnsupported);
         }
         let lease = self.quotas.acquire(&hello.caller, &hello.scope)?;
@@ -197,7 +197,7 @@ impl Feed {
                 end = catalog_stream::run(sender, start, scope_changes) => end,
                 end = handler.run(signals) => end,
                 () = ended => Error::CredentialsEnded,
-                () = first_policy(&hub), if !supports_policies => Error::PoliciesUnsupported,
+                () = first_policy(&hub), if lacks_policies => Error::PoliciesUnsupported,
             };
             crate::metrics::stream_ended(end.label());
             outbox.end(end);
@@ -215,7 +215,7 @@ async fn first_policy(hub: &Hub) {
     let mut head = hub.watch();
     while !has_policies(hub) {
         if head.changed().await.is_err() {
-            std::future::pending().await
+            std::future::pending::<()>().await;
         }
     }
 }

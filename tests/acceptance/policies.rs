@@ -33,16 +33,19 @@ fn bank() -> Value {
 /// A policy named `limit` with these members.
 fn limit(version: &str, members: &Value) -> Value {
     let mut policy = json!({ "name": "limit", "version": version });
-    policy.as_object_mut().unwrap().extend(members.as_object().unwrap().clone());
+    policy
+        .as_object_mut()
+        .expect("an object")
+        .extend(members.as_object().expect("an object").clone());
     json!({ "schemaVersion": "2.0", "policies": [policy] })
 }
 
 /// Applies a file, with more arguments.
 fn apply(registry: &Registry, file: &Value, more: &[&str]) -> CtlOutput {
-    let dir = tempfile::tempdir().unwrap();
+    let dir = tempfile::tempdir().expect("a directory");
     let path = dir.path().join("file.json");
-    fs::write(&path, file.to_string()).unwrap();
-    let path = path.to_str().unwrap();
+    fs::write(&path, file.to_string()).expect("written");
+    let path = path.to_str().expect("UTF-8");
     registry.ctl(&[&["apply", "-f", path, "--yes", "--output", "json"], more].concat())
 }
 
@@ -54,14 +57,14 @@ fn applied(registry: &Registry, file: &Value) {
 /// The codes and pointers of the findings.
 fn findings(output: &CtlOutput) -> Vec<(String, String)> {
     let found = output.json()["diagnostics"].clone();
-    let text = |finding: &Value, member: &str| finding[member].as_str().unwrap().to_owned();
-    let found = found.as_array().unwrap();
+    let text = |finding: &Value, member: &str| finding[member].as_str().expect("a text").to_owned();
+    let found = found.as_array().expect("a list");
     found.iter().map(|f| (text(f, "code"), text(f, "pointer"))).collect()
 }
 
 /// The keys of a list of JSON objects.
 fn keys(list: &Value) -> Vec<String> {
-    let text = |entity: &Value, member: &str| entity[member].as_str().unwrap().to_owned();
+    let text = |entity: &Value, member: &str| entity[member].as_str().expect("a text").to_owned();
     let key = |e: &Value| format!("{}/{}@{}", text(e, "kind"), text(e, "name"), text(e, "version"));
-    list.as_array().unwrap().iter().map(key).collect()
+    list.as_array().expect("a list").iter().map(key).collect()
 }

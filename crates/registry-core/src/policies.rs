@@ -156,8 +156,8 @@ impl AppliesTo {
     }
 }
 
-fn any<'a>(patterns: &[Pattern], names: impl Iterator<Item = &'a str> + Clone) -> bool {
-    patterns.iter().any(|pattern| names.clone().any(|name| pattern.matches(name)))
+fn any<'a>(patterns: &[Pattern], mut names: impl Iterator<Item = &'a str>) -> bool {
+    names.any(|name| patterns.iter().any(|pattern| pattern.matches(name)))
 }
 
 #[cfg(test)]

@@ -39,7 +39,7 @@ use super::{
 use crate::{
     access::Principal,
     app::App,
-    feed::{Error, Hello, Signal},
+    feed::{Error, Hello, PolicySupport, Signal},
 };
 
 /// The maximum size of a message from a follower; a Nack with findings is the largest.
@@ -163,7 +163,11 @@ fn read_hello(
         history: mode == v1::FollowMode::Relay,
         signatures: mode == v1::FollowMode::Signatures,
         // Numbers of newer versions are ignored.
-        supports_policies: capabilities.contains(&v1::FollowerCapability::Policies.into()),
+        policies: if capabilities.contains(&v1::FollowerCapability::Policies.into()) {
+            PolicySupport::Enforced
+        } else {
+            PolicySupport::Missing
+        },
     })
 }
 

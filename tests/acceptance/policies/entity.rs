@@ -66,12 +66,12 @@ async fn exported_policies_are_registered_again() {
     let registry = Registry::start();
     applied(&registry, &bank());
     applied(&registry, &charges("1.0.0", 5));
-    let body = reqwest::get(format!("{}/registry.json", registry.url())).await.unwrap();
-    let body: Value = body.json().await.unwrap();
+    let body = reqwest::get(format!("{}/registry.json", registry.url())).await.expect("an answer");
+    let body: Value = body.json().await.expect("an answer");
     assert_eq!(body["policies"][0]["name"], "limit");
-    let dir = tempfile::tempdir().unwrap();
+    let dir = tempfile::tempdir().expect("a directory");
     let file = dir.path().join("export.json");
-    let path = file.to_str().unwrap();
+    let path = file.to_str().expect("UTF-8");
     registry.run(&["export", "-o", path]);
     let again = Registry::start();
     again.run(&["apply", "-f", path, "--yes"]);
@@ -134,7 +134,7 @@ fn rollback_registers_old_content_as_next_version() {
     let document = |version: &str| {
         let key = format!("policy/limit@{version}");
         let mut document: Value =
-            serde_json::from_str(&registry.run(&["get", &key, "--document"])).unwrap();
+            serde_json::from_str(&registry.run(&["get", &key, "--document"])).expect("JSON");
         document["version"] = Value::Null;
         document
     };
@@ -159,13 +159,14 @@ fn retirement_of_the_highest_version_turns_it_off() {
 
 #[test]
 fn lenient_import_keeps_policies() {
-    let dir = tempfile::tempdir().unwrap();
+    let dir = tempfile::tempdir().expect("a directory");
     let file = dir.path().join("old.json");
     let mut old = bank();
     old["policies"] = json!({ "limit": { "version": "1", "mode": "audit", "owner": "team" } });
-    fs::write(&file, old.to_string()).unwrap();
-    let imported = ctl("http://127.0.0.1:1", &["import", "registry", file.to_str().unwrap()]);
-    let imported: Value = serde_json::from_str(&imported.stdout).unwrap();
+    fs::write(&file, old.to_string()).expect("written");
+    let imported =
+        ctl("http://127.0.0.1:1", &["import", "registry", file.to_str().expect("UTF-8")]);
+    let imported: Value = serde_json::from_str(&imported.stdout).expect("JSON");
     assert_eq!(
         imported["policies"][0],
         json!({ "name": "limit", "version": "1.0.0", "mode": "audit", "metadata": { "owner": "team" } })

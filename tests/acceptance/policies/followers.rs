@@ -19,7 +19,7 @@ async fn follow_as_earlier_version(
     let (says, said) = mpsc::channel(4);
     let hello = v1::ClientHello { gateway: "old".to_owned(), ..Default::default() };
     let hello = v1::SyncRequest { message: Some(sync_request::Message::Hello(hello)) };
-    says.send(hello).await.unwrap();
+    says.send(hello).await.expect("there is room");
     let stream = registry.sync().await.sync(ReceiverStream::new(said)).await?;
     Ok((says, stream.into_inner()))
 }
@@ -36,9 +36,9 @@ fn assert_lacks_capability(status: &Status) {
 async fn follower_without_policy_support_is_rejected() {
     let registry = Registry::start();
     applied(&registry, &bank());
-    let (_says, mut stream) = follow_as_earlier_version(&registry).await.unwrap();
+    let (_says, mut stream) = follow_as_earlier_version(&registry).await.expect("an answer");
     applied(&registry, &limit("1.0.0-rc.1", &json!({})));
-    let (_second, _stream) = follow_as_earlier_version(&registry).await.unwrap();
+    let (_second, _stream) = follow_as_earlier_version(&registry).await.expect("an answer");
     applied(&registry, &limit("1.0.0", &json!({})));
     let ended = loop {
         match stream.message().await {
@@ -66,7 +66,7 @@ async fn copy_at(gateway: &Gateway, revision: u64) -> Value {
 
 fn names(copy: &Value) -> Vec<&str> {
     let policies = copy["policies"].as_array().map(Vec::as_slice).unwrap_or_default();
-    policies.iter().map(|policy| policy["name"].as_str().unwrap()).collect()
+    policies.iter().map(|policy| policy["name"].as_str().expect("a text")).collect()
 }
 
 #[tokio::test]
@@ -107,7 +107,7 @@ async fn scope_contains_its_policies_and_owners() {
     for gateway in &gateways {
         let copy = copy_at(gateway, 6).await;
         assert_eq!(names(&copy), ["about-alias", "about-server", "later"]);
-        let settings = copy["settings"].as_array().unwrap();
+        let settings = copy["settings"].as_array().expect("a list");
         assert_eq!(settings.len(), 1, "{settings:?}");
         assert_eq!(
             (&settings[0]["on"], &settings[0]["owner"]),

@@ -9,18 +9,18 @@ use super::{bank, findings, limit};
 
 /// Runs `registryctl` with a token.
 fn run(guarded: &Guarded, token: &str, arguments: &[&str]) -> CtlOutput {
-    let dir = tempfile::tempdir().unwrap();
+    let dir = tempfile::tempdir().expect("a directory");
     let file = dir.path().join("token");
-    fs::write(&file, token).unwrap();
-    let file = file.to_str().unwrap();
+    fs::write(&file, token).expect("written");
+    let file = file.to_str().expect("UTF-8");
     guarded.registry.ctl(&[arguments, &["--token-file", file, "--output", "json"]].concat())
 }
 
 fn apply(guarded: &Guarded, token: &str, file: &Value) -> CtlOutput {
-    let dir = tempfile::tempdir().unwrap();
+    let dir = tempfile::tempdir().expect("a directory");
     let path = dir.path().join("file.json");
-    fs::write(&path, file.to_string()).unwrap();
-    run(guarded, token, &["apply", "-f", path.to_str().unwrap(), "--yes"])
+    fs::write(&path, file.to_string()).expect("written");
+    run(guarded, token, &["apply", "-f", path.to_str().expect("UTF-8"), "--yes"])
 }
 
 fn refusal(output: &CtlOutput) -> Vec<String> {

@@ -58,7 +58,9 @@ impl Catalog {
             .changes_since(&self.settings)
             .map(|(on, set)| (on.clone(), set.cloned()))
             .collect();
-        changes.iter().for_each(|(on, set)| self.put_setting(on, set.as_ref()));
+        for (on, set) in &changes {
+            self.put_setting(on, set.as_ref());
+        }
         (self.revision, self.chain) = (source.revision, source.chain);
         self.attestation = None;
     }
@@ -121,7 +123,9 @@ impl Catalog {
         for record in step.put {
             part.put(record);
         }
-        step.settings.iter().for_each(|(on, set)| part.put_setting(on, set.as_ref()));
+        for (on, set) in &step.settings {
+            part.put_setting(on, set.as_ref());
+        }
         Some(part)
     }
 }

@@ -93,8 +93,9 @@ pub struct Authorization {
 }
 
 impl Mode {
+    #[expect(clippy::trivially_copy_pass_by_ref, reason = "the signature is that of serde")]
     fn is_enforce(&self) -> bool {
-        *self == Self::Enforce
+        matches!(self, Self::Enforce)
     }
 
     /// The name in documents.
@@ -107,6 +108,7 @@ impl Mode {
 }
 
 impl Decision {
+    #[expect(clippy::trivially_copy_pass_by_ref, reason = "the signature is that of serde")]
     fn is_allow(&self) -> bool {
         *self == Self::Allow
     }

@@ -99,23 +99,20 @@ fn invalid_policy_fields_are_rejected_at_their_pointer() {
     let window = |seconds, nanos| prost_types::Duration { seconds, nanos };
     let rate = |limit, window| v1::PolicyRate { limit, window, ..Default::default() };
     let valid = v1::Policy { name: "p".into(), version: "1.0.0".into(), ..Default::default() };
-    let policy = |change: &dyn Fn(&mut v1::Policy)| {
-        let mut policy = valid.clone();
-        change(&mut policy);
-        document(v1::Entity { kind: Some(v1::entity::Kind::Policy(policy)) })
-    };
-    assert!(policy(&|_| ()).is_ok());
-    let changes: [(&dyn Fn(&mut v1::Policy), &str); 7] = [
-        (&|policy| policy.mode = 9, "/mode"),
-        (&|policy| policy.default = 9, "/default"),
-        (&|policy| policy.max_staleness = Some(window(-1, 0)), "/maxStaleness"),
-        (&|policy| policy.max_staleness = Some(window(1, 5)), "/maxStaleness"),
-        (&|policy| policy.rates = vec![rate(None, Some(window(1, 0)))], "/rates/0"),
-        (&|policy| policy.rates = vec![rate(Some(0), None)], "/rates/0"),
-        (&|policy| policy.rates = vec![rate(Some(1), Some(window(0, 0)))], "/rates/0/window"),
-    ];
-    for (change, pointer) in changes {
-        let found = policy(change).unwrap_err();
+    let read = |policy| document(v1::Entity { kind: Some(v1::entity::Kind::Policy(policy)) });
+    assert!(read(valid.clone()).is_ok());
+    let stale = |time| v1::Policy { max_staleness: Some(time), ..valid.clone() };
+    let limited = |rate| v1::Policy { rates: vec![rate], ..valid.clone() };
+    for (policy, pointer) in [
+        (v1::Policy { mode: 9, ..valid.clone() }, "/mode"),
+        (v1::Policy { default: 9, ..valid.clone() }, "/default"),
+        (stale(window(-1, 0)), "/maxStaleness"),
+        (stale(window(1, 5)), "/maxStaleness"),
+        (limited(rate(None, Some(window(1, 0)))), "/rates/0"),
+        (limited(rate(Some(0), None)), "/rates/0"),
+        (limited(rate(Some(1), Some(window(0, 0)))), "/rates/0/window"),
+    ] {
+        let found = read(policy).unwrap_err();
         assert_eq!(found[0].pointer, pointer, "{found:?}");
     }
 }

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use super::*;
 use crate::Entity;
 
-fn parse(members: Value) -> Result<Policy, Vec<String>> {
+fn parse(members: &Value) -> Result<Policy, Vec<String>> {
     let mut document = json!({ "name": "p", "version": "1.0.0" });
     document.as_object_mut().unwrap().extend(members.as_object().unwrap().clone());
     match Entity::parse(Kind::Policy, &document) {
@@ -67,13 +67,13 @@ fn invalid_members_are_reported_at_their_pointer() {
         (json!({ "appliesTo": { "tools": vec!["a"; 100_000] } }), "/appliesTo/tools"),
         (json!({ "budgets": [] }), "/budgets"),
     ] {
-        let found = parse(members.clone()).unwrap_err();
+        let found = parse(&members).unwrap_err();
         assert_eq!(found.first().map(String::as_str), Some(pointer), "{members}");
     }
 }
 
 #[test]
 fn empty_list_beside_another_selects_nothing_of_its_kind() {
-    let policy = parse(json!({ "appliesTo": { "tools": ["a"], "skills": [] } })).unwrap();
+    let policy = parse(&json!({ "appliesTo": { "tools": ["a"], "skills": [] } })).unwrap();
     assert!(policy.applies_to.names_resources());
 }

@@ -63,7 +63,7 @@ fn export_parses_as_registry_file() {
             "server/files@1.0.0"
         ]
     );
-    assert_eq!(catalog(file.proposals()).iter().count(), 4);
+    assert_eq!(catalog(file.proposals()).iter().count(), 5);
 }
 
 #[test]
