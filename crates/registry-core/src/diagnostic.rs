@@ -103,6 +103,10 @@ codes! {
     NotOwner = "not-owner",
     /// A name outside of the caller's scopes.
     OutsideScope = "outside-scope",
+    /// A policy whose conditions do not parse or have type errors.
+    PolicyInvalid = "policy-invalid",
+    /// A version of a tool or agent that a policy in force does not fit.
+    PolicyIncompatible = "policy-incompatible",
     /// A change that requires a role that the caller does not have.
     RoleRequired = "role-required",
     /// A version of a policy that is not above the registered ones.

@@ -88,6 +88,14 @@ impl Entity {
         }
     }
 
+    /// The JSON Schema, if the entity is one.
+    pub fn as_schema(&self) -> Option<&Value> {
+        match self {
+            Self::Schema(schema) => Some(&schema.schema),
+            Self::Server(_) | Self::Tool(_) | Self::Agent(_) | Self::Policy(_) => None,
+        }
+    }
+
     /// The name of the entity.
     pub fn name(&self) -> &Name {
         match self {

@@ -14,7 +14,7 @@ use crate::{
 };
 
 /// A maximum rate of calls at one gateway. The calls that agree in all of `per` share it.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize)]
 pub struct Rate {
     /// The properties that separate the counts of calls. Empty: one count for all.
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -30,7 +30,7 @@ pub struct Rate {
 }
 
 /// A property that separates the counts of calls.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum RateKey {
     /// The agent, else the owner of the credential.
