@@ -20,7 +20,7 @@ use super::{
 };
 use crate::{
     mcp::render,
-    pipeline::{Error, InputHandling, QUESTIONS},
+    pipeline::{DenialForm, Error, InputHandling, QUESTIONS},
 };
 
 /// The handle of the held request that this one continues.
@@ -83,7 +83,12 @@ pub(super) fn resume(
         None => {
             let subject = response_context.subject.clone();
             completed(Box::new(move |id| {
-                render::call_error(id, Era::Modern, &subject, &Error::UnknownInput)
+                render::call_error(
+                    id,
+                    Era::Modern,
+                    (&subject, DenialForm::default()),
+                    &Error::UnknownInput,
+                )
             }))
         }
     };

@@ -93,11 +93,13 @@ fn depends_on_state(code: Finding) -> bool {
         | Finding::NameArchived
         | Finding::BreakingChange
         | Finding::CompatibilityUndecided
+        | Finding::PolicyIncompatible
         | Finding::PolicyVersionRegresses
         | Finding::PolicySelectorUnmatched => true,
         Finding::NameInvalid
         | Finding::VersionInvalid
         | Finding::DocumentInvalid
+        | Finding::PolicyInvalid
         | Finding::SchemaInvalid
         | Finding::SchemaCycle
         | Finding::ImplementationAmbiguous
