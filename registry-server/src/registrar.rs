@@ -97,6 +97,7 @@ impl Submission {
         #[cfg(test)]
         assert!(self.message != PANICS, "a defect");
         let mut plan = rules::plan_with(catalog, &self.batch, &self.settings);
+        plan.report(policy::check(catalog, &self.batch));
         if let Some(claimant) = &self.claimant {
             rules::authorize(catalog, claimant, &self.batch, &mut plan);
         }

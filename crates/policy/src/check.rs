@@ -3,7 +3,7 @@
 
 use std::{
     collections::{BTreeMap, HashSet},
-    sync::{Arc, Mutex, PoisonError},
+    sync::Arc,
 };
 
 use registry_core::{
@@ -14,11 +14,11 @@ use registry_core::{
 };
 
 use crate::{
-    PoliciesInForce, PolicyInForce, ResourceKind,
+    ResourceKind,
     arguments::ArgumentType,
     catalog::{self, Find},
     cedar::{CedarProblem, Conditions},
-    in_force::Version,
+    in_force::{Version, documents_in_force},
 };
 
 /// JSON pointer of the conditions in a policy.
@@ -26,34 +26,59 @@ const CEDAR: &str = "/authorization/cedar";
 /// Maximum number of findings of one check.
 const FINDINGS: usize = 20;
 
-/// Checks batches. It remembers the compiled policies between batches.
-#[derive(Debug, Default)]
-pub struct Checker(Mutex<Arc<PoliciesInForce>>);
+/// Checks the policies of a batch against everything that they select, and its tools and agents
+/// against the policies in force after it.
+pub fn check(catalog: &Catalog, batch: &[Proposed]) -> Vec<Diagnostic> {
+    let after = After::new(catalog, batch);
+    if after.policies.is_empty() {
+        return Vec::new();
+    }
+    let mut conditions = ConditionsInForce::new(&after);
+    let mut found = Vec::new();
+    for (change, document) in after.registered() {
+        let problems = match document.key().kind {
+            Kind::Policy => after.check_policy(document),
+            Kind::Tool | Kind::Agent => conditions.check(&after, document),
+            Kind::Schema | Kind::Server => continue,
+        };
+        let key = document.key();
+        found.extend(problems.into_iter().map(|problem| problem.for_change(change, key)));
+    }
+    found
+}
 
-impl Checker {
-    /// Checks the policies of a batch against everything that they select, and its tools and agents
-    /// against the policies in force after it.
-    pub fn check(&self, catalog: &Catalog, batch: &[Proposed]) -> Vec<Diagnostic> {
-        let after = After::new(catalog, batch);
-        let is_policy = |document: &Arc<Document>| document.key().kind == Kind::Policy;
+/// The conditions of the policies in force, parsed on first use.
+struct ConditionsInForce<'a> {
+    documents: Vec<&'a Arc<Document>>,
+    parsed: BTreeMap<&'a Key, Option<Conditions>>,
+}
+
+impl<'a> ConditionsInForce<'a> {
+    fn new(after: &After<'a>) -> Self {
+        let documents = documents_in_force(after.policies.values().copied());
+        Self { documents, parsed: BTreeMap::new() }
+    }
+
+    /// Checks a tool or agent against the policies that select it.
+    fn check(&mut self, after: &After<'_>, document: &Document) -> Vec<Diagnostic> {
+        let find: Find<'_> = &|key| after.find(key);
         let mut found = Vec::new();
-        if after.policies.is_empty() {
-            return found;
-        }
-        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let policies =
-            PoliciesInForce::from_versions(after.policies.values().copied(), Some(&known));
-        for (change, document) in after.registered() {
-            let problems = if is_policy(document) {
-                after.check_policy(document)
-            } else {
-                check_resource(&|key| after.find(key), &policies, document)
-            };
-            let key = document.key();
-            found.extend(problems.into_iter().map(|problem| problem.for_change(change, key)));
-        }
-        // The batch may be rejected, but the same policies are likely to come again.
-        *known = Arc::new(policies);
+        catalog::each_resource(find, document, &mut |resource, tool| {
+            for policy in &self.documents {
+                let Entity::Policy(content) = policy.entity() else { continue };
+                let Some(authorization) = &content.authorization else { continue };
+                if !resource.is_selected(&content.applies_to) {
+                    continue;
+                }
+                let parse = || Conditions::parse(&authorization.cedar).ok();
+                let conditions = self.parsed.entry(policy.key()).or_insert_with(parse);
+                let Some(conditions) = conditions else { continue };
+                let arguments = ArgumentType::of_tool(find, tool);
+                let problems = conditions.check(resource.kind, &arguments);
+                found.extend(problems.iter().map(|problem| incompatible(policy.key(), problem)));
+            }
+        });
+        found.truncate(FINDINGS);
         found
     }
 }
@@ -160,26 +185,6 @@ impl<'a> After<'a> {
     }
 }
 
-/// Checks a tool or agent against the policies that select it.
-fn check_resource(
-    find: Find<'_>,
-    policies: &PoliciesInForce,
-    document: &Document,
-) -> Vec<Diagnostic> {
-    let mut found = Vec::new();
-    catalog::each_resource(find, document, &mut |resource, tool| {
-        for policy in policies.select(&resource) {
-            let Some(Ok(conditions)) = policy.conditions() else { continue };
-            let arguments = ArgumentType::of_tool(find, tool);
-            for problem in conditions.check(resource.kind, &arguments) {
-                found.push(incompatible(policy, &problem));
-            }
-        }
-    });
-    found.truncate(FINDINGS);
-    found
-}
-
 /// The kinds of resources that the selectors of a policy can match.
 fn kinds(policy: &Policy) -> Vec<ResourceKind> {
     let selector = &policy.applies_to;
@@ -215,8 +220,8 @@ fn invalid(problem: &CedarProblem, resource: Option<&Key>) -> Diagnostic {
     }
 }
 
-fn incompatible(policy: &PolicyInForce, problem: &CedarProblem) -> Diagnostic {
-    let message = format!("{} does not fit this version: {problem}", policy.key());
+fn incompatible(policy: &Key, problem: &CedarProblem) -> Diagnostic {
+    let message = format!("{policy} does not fit this version: {problem}");
     let help = "keep the arguments that the policy reads, register a fitting policy in the same \
                 batch, or allow the break (--allow-policy-break): calls are then denied";
     Diagnostic::error(Code::PolicyIncompatible, "", message).with_help(help)

@@ -177,7 +177,9 @@ impl<'a> Version<'a> {
 }
 
 /// The documents in force, in order of their names and versions.
-fn documents_in_force<'a>(versions: impl Iterator<Item = Version<'a>>) -> Vec<&'a Arc<Document>> {
+pub(crate) fn documents_in_force<'a>(
+    versions: impl Iterator<Item = Version<'a>>,
+) -> Vec<&'a Arc<Document>> {
     let mut newest: BTreeMap<_, [Option<Version<'a>>; 2]> = BTreeMap::new();
     for version in versions {
         let [release, candidate] = newest.entry(&version.key.name).or_default();

@@ -6,13 +6,14 @@
 pub mod arguments;
 pub mod catalog;
 pub mod cedar;
-pub mod check;
+mod check;
 mod facts;
 mod in_force;
 mod slice;
 mod verdict;
 
 pub use self::{
+    check::check,
     facts::{Action, AgentFacts, CallContext, Caller, Purpose, Resource, ResourceKind},
     in_force::{PoliciesInForce, PolicyInForce},
     slice::{RateRule, Slice},

@@ -116,6 +116,12 @@ impl Plan {
         self.changes().next().is_none() && self.settings.is_empty()
     }
 
+    /// Adds findings of further checks.
+    pub fn report(&mut self, found: Vec<Diagnostic>) {
+        self.diagnostics.extend(found);
+        errors_first(&mut self.diagnostics);
+    }
+
     /// The changes to commit.
     pub fn changes(&self) -> impl Iterator<Item = &Change> {
         self.effects.iter().flatten()
