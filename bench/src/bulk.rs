@@ -31,7 +31,7 @@ pub(crate) async fn measure(report: &mut Report, seconds: u64) {
     report.add(Row {
         path: format!("bulk register, batches of {BATCH}, Postgres"),
         value: format!("{postgres:.0} rows/s"),
-        beside: format!("bare multi-row insert: {bare:.0} rows/s"),
+        baseline: format!("bare multi-row insert: {bare:.0} rows/s"),
         ratio: Some(postgres / bare),
         budget: "≥ 0.5",
     });

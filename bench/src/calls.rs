@@ -106,14 +106,14 @@ async fn calls(
     report.add(Row {
         path: what.clone(),
         value: format!("gateway {}", gateway.load.text()),
-        beside: format!("nginx {}; direct {}", nginx.load.text(), direct.load.text()),
+        baseline: format!("nginx {}; direct {}", nginx.load.text(), direct.load.text()),
         ratio: Some(gateway.load.per_second / nginx.load.per_second),
         budget: "",
     });
     report.add(Row {
         path: format!("{what}: CPU per call in the hop"),
         value: format!("gateway {:.0} µs", gateway.cpu_us),
-        beside: format!("nginx {:.0} µs", nginx.cpu_us),
+        baseline: format!("nginx {:.0} µs", nginx.cpu_us),
         ratio: Some(gateway.cpu_us / nginx.cpu_us),
         budget: "≤ 2 × nginx",
     });

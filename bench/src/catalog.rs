@@ -27,7 +27,7 @@ pub(crate) async fn measure(report: &mut Report) {
     report.add(Row {
         path: format!("full resync of {entities} entities, verified and applied"),
         value: format!("{:.2} s", resync.as_secs_f64()),
-        beside: format!("registering them: {:.1} s", filled.as_secs_f64()),
+        baseline: format!("registering them: {:.1} s", filled.as_secs_f64()),
         ratio: Some(resync.as_secs_f64() / filled.as_secs_f64()),
         budget: "< 2 s",
     });

@@ -40,7 +40,7 @@ pub(crate) async fn measure(report: &mut Report) {
         report.add(Row {
             path: format!("catch-up after {missed} missed commits, verified and applied"),
             value: format!("{ours:.1} ms; after a restart {later:.1} ms"),
-            beside: theirs
+            baseline: theirs
                 .as_ref()
                 .map(|it| format!("etcd, only read: {:.1} ms", it[at]))
                 .unwrap_or_default(),

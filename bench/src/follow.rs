@@ -71,7 +71,7 @@ impl FollowCase {
         report.add(Row {
             path: self.path(),
             value: format!("{}; {} bytes", ours.text(), ours.message_bytes),
-            beside: theirs.as_ref().map(|it| format!("etcd: {}", it.text())).unwrap_or_default(),
+            baseline: theirs.as_ref().map(|it| format!("etcd: {}", it.text())).unwrap_or_default(),
             ratio: theirs.map(|it| ours.quantile(0.99) / it.quantile(0.99)),
             budget: if self.streams > 1_000 { "p99 < 250 ms" } else { "p99 < 50 ms" },
         });
@@ -91,7 +91,7 @@ impl FollowCase {
         report.add(Row {
             path: format!("{}, through a relay", self.path()),
             value: relayed.text(),
-            beside: format!("without it: {}", direct.text()),
+            baseline: format!("without it: {}", direct.text()),
             ratio: Some(relayed.quantile(0.99) / direct.quantile(0.99)),
             budget: "",
         });

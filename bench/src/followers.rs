@@ -167,7 +167,7 @@ pub(crate) fn one_in_each(namespaces: usize, version: usize) -> v1::ApplyChanges
         };
         let entity = v1::Entity { kind: Some(v1::entity::Kind::Server(server)) };
         v1::EntityChange {
-            change: Some(v1::entity_change::Change::Register(entity)),
+            change: Some(v1::entity_change::Change::RegisterEntity(entity)),
             if_digest: None,
         }
     };

@@ -44,7 +44,7 @@ pub(crate) async fn measure(report: &mut Report, seconds: u64) {
         report.add(Row {
             path: format!("{}, {CLIENTS} clients, {TOOLS} tools", question.text()),
             value: load.text(),
-            beside: format!("exact get: {:.0}/s", one.per_second),
+            baseline: format!("exact get: {:.0}/s", one.per_second),
             ratio: Some(load.per_second / one.per_second),
             budget: "",
         });
@@ -85,7 +85,7 @@ async fn answer(mut client: GraphServiceClient<Channel>, question: Question) {
             assert!(answer.graph.expect("a graph").total_count > DECLARED as u64);
         }
         Question::Retire(what) => {
-            let plan = Plan::Lifecycle(v1::LifecycleState::Retired.into());
+            let plan = Plan::LifecycleState(v1::LifecycleState::Retired.into());
             let request = v1::AnalyzeImpactRequest {
                 key: Some(key(what)),
                 plan: Some(plan),

@@ -27,15 +27,15 @@ pub(crate) async fn measure(report: &mut Report, seconds: u64) {
     reads::apply_all(&small, FEW_TOOLS).await;
     reads::apply_all(&large, TOOLS).await;
     for clients in [1, 16] {
-        let beside = releases(&small, clients, seconds).await;
+        let baseline = releases(&small, clients, seconds).await;
         let load = releases(&large, clients, seconds).await;
         report.add(Row {
             path: format!(
                 "release of a tool and its server among {TOOLS} tools, {clients} clients"
             ),
             value: load.text(),
-            beside: format!("among {FEW_TOOLS} tools: {}", beside.text()),
-            ratio: Some(load.quantile_ms(0.99) / beside.quantile_ms(0.99)),
+            baseline: format!("among {FEW_TOOLS} tools: {}", baseline.text()),
+            ratio: Some(load.quantile_ms(0.99) / baseline.quantile_ms(0.99)),
             budget: "p99 < 50 ms",
         });
     }
@@ -44,7 +44,7 @@ pub(crate) async fn measure(report: &mut Report, seconds: u64) {
     report.add(Row {
         path: format!("audit verify of {} commits, {TOOLS} tools", large.revision().await),
         value: format!("{:.2} s", verified.as_secs_f64()),
-        beside: format!("reading its {rows} rows: {:.2} s", read.as_secs_f64()),
+        baseline: format!("reading its {rows} rows: {:.2} s", read.as_secs_f64()),
         ratio: Some(verified.as_secs_f64() / read.as_secs_f64()),
         budget: "",
     });

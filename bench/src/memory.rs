@@ -116,7 +116,7 @@ async fn streams(report: &mut Report) {
         report.add(Row {
             path: format!("registry memory per idle stream, {STREAMS} streams, {what}"),
             value: format!("{fresh:.1} KiB, after {COMMITS} commits {used:.1} KiB"),
-            beside: theirs.map(|kib| format!("etcd: {kib:.1} KiB per watch")).unwrap_or_default(),
+            baseline: theirs.map(|kib| format!("etcd: {kib:.1} KiB per watch")).unwrap_or_default(),
             ratio: theirs.map(|kib| used / kib),
             budget: "≤ 16 KiB",
         });

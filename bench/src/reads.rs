@@ -21,7 +21,7 @@ pub(crate) async fn measure(report: &mut Report, seconds: u64) {
     report.add(Row {
         path: format!("exact get over gRPC, {CLIENTS} clients, {TOOLS} tools"),
         value: found.text(),
-        beside: format!("a get without a result: {:.0}/s", empty.per_second),
+        baseline: format!("a get without a result: {:.0}/s", empty.per_second),
         ratio: Some(found.per_second / empty.per_second),
         budget: "≥ 20,000/s, no database query",
     });

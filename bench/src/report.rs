@@ -10,7 +10,7 @@ pub(crate) struct Row {
     /// The result.
     pub(crate) value: String,
     /// The result of the peer or the limit in the same run.
-    pub(crate) beside: String,
+    pub(crate) baseline: String,
     /// The ratio as defined by the budget.
     pub(crate) ratio: Option<f64>,
     /// The budget.
@@ -38,8 +38,8 @@ impl Report {
         value: String,
         budget: &'static str,
     ) {
-        let (path, beside) = (path.into(), String::new());
-        self.add(Row { path, value, beside, ratio: None, budget });
+        let (path, baseline) = (path.into(), String::new());
+        self.add(Row { path, value, baseline, ratio: None, budget });
     }
 
     /// The results as a Markdown table.
@@ -67,9 +67,9 @@ impl Report {
 }
 
 fn line(row: &Row) -> String {
-    let Row { path, value, beside, ratio, budget } = row;
+    let Row { path, value, baseline, ratio, budget } = row;
     let ratio = ratio.map(|ratio| format!("{ratio:.2}")).unwrap_or_default();
-    format!("| {path} | {value} | {beside} | {ratio} | {budget} |")
+    format!("| {path} | {value} | {baseline} | {ratio} | {budget} |")
 }
 
 fn machine() -> String {

@@ -180,5 +180,8 @@ pub(crate) fn request(changes: Vec<v1::EntityChange>) -> v1::ApplyChangesRequest
 
 fn register(kind: v1::entity::Kind) -> v1::EntityChange {
     let entity = v1::Entity { kind: Some(kind) };
-    v1::EntityChange { change: Some(v1::entity_change::Change::Register(entity)), if_digest: None }
+    v1::EntityChange {
+        change: Some(v1::entity_change::Change::RegisterEntity(entity)),
+        if_digest: None,
+    }
 }

@@ -124,7 +124,7 @@ pub(crate) async fn measure(report: &mut Report, seconds: u64) {
     report.add(Row {
         path: format!("search over gRPC, mixed queries, {ENTITIES} entities, 1 client"),
         value: one.text(),
-        beside: format!("{CLIENTS} clients: {}", several.text()),
+        baseline: format!("{CLIENTS} clients: {}", several.text()),
         ratio: Some(one.quantile_ms(0.99) / 50.0),
         budget: "p99 < 50 ms",
     });
@@ -172,7 +172,7 @@ async fn fill(registry: &Registry) {
     let mut client = registry.client().await;
     for mut batch in sample::registry(TOOLS) {
         for change in &mut batch {
-            if let Some(v1::entity_change::Change::Register(entity)) = &mut change.change
+            if let Some(v1::entity_change::Change::RegisterEntity(entity)) = &mut change.change
                 && let Some(Tool(tool)) = &mut entity.kind
             {
                 tell(tool);

@@ -48,19 +48,19 @@ pub(crate) async fn measure(report: &mut Report) {
 }
 
 async fn slow_readers(report: &mut Report) {
-    let alone = told_beside(0).await;
-    let beside = told_beside(STALLED).await;
+    let alone = delivery_latency(0).await;
+    let baseline = delivery_latency(STALLED).await;
     report.add(Row {
         path: format!("delivery to each of {READERS} streams, with {STALLED} stalled streams"),
-        value: load::quantiles(&beside),
-        beside: format!("without them: {}", load::quantiles(&alone)),
-        ratio: Some(load::quantile_ms(&beside, 0.99) / load::quantile_ms(&alone, 0.99)),
+        value: load::quantiles(&baseline),
+        baseline: format!("without them: {}", load::quantiles(&alone)),
+        ratio: Some(load::quantile_ms(&baseline, 0.99) / load::quantile_ms(&alone, 0.99)),
         budget: "about 1",
     });
 }
 
 /// The delivery times of reading followers. The stalled ones have one connection each.
-async fn told_beside(stalled: usize) -> Histogram<u64> {
+async fn delivery_latency(stalled: usize) -> Histogram<u64> {
     let registry = Registry::start();
     let connections = followers::connections(&registry.url(), READERS.div_ceil(SHARED)).await;
     let mut readers = Followers::open(&connections, READERS, |_| None).await;
@@ -86,7 +86,10 @@ fn big_schema(number: usize) -> v1::EntityChange {
         ..v1::Schema::default()
     };
     let entity = v1::Entity { kind: Some(v1::entity::Kind::Schema(schema)) };
-    v1::EntityChange { change: Some(v1::entity_change::Change::Register(entity)), if_digest: None }
+    v1::EntityChange {
+        change: Some(v1::entity_change::Change::RegisterEntity(entity)),
+        if_digest: None,
+    }
 }
 
 /// Latencies of concurrent readers and writers.
@@ -163,14 +166,14 @@ async fn storm(report: &mut Report) {
             peak >> 20,
             after >> 20
         ),
-        beside: String::new(),
+        baseline: String::new(),
         ratio: None,
         budget: "",
     });
     report.add(Row {
         path: "latencies of other clients during that".to_owned(),
         value: observed.text(),
-        beside: format!("without them: {}", quiet.text()),
+        baseline: format!("without them: {}", quiet.text()),
         ratio: Some(
             load::quantile_ms(&observed.reads, 0.99) / load::quantile_ms(&quiet.reads, 0.99),
         ),

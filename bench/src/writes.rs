@@ -29,7 +29,7 @@ pub(crate) async fn measure(report: &mut Report, seconds: u64) {
         report.add(Row {
             path: format!("register, one schema per request, {clients} clients, Postgres"),
             value: postgres.text(),
-            beside: format!("pgbench, same rows, one transaction each: {pgbench:.0}/s"),
+            baseline: format!("pgbench, same rows, one transaction each: {pgbench:.0}/s"),
             ratio: Some(postgres.per_second / pgbench),
             budget: "> 1 at 64 clients",
         });

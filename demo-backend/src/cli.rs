@@ -35,7 +35,7 @@ pub struct Cli {
     #[arg(long, value_name = "RFC3339", value_parser = parse_instant)]
     fixed_time: Option<OffsetDateTime>,
 
-    /// Accept this Host header beside the loopback names; may be repeated
+    /// Accept this Host header in addition to the loopback names; may be repeated
     #[arg(long, value_name = "HOST")]
     allowed_host: Vec<String>,
 }
@@ -63,7 +63,7 @@ impl Cli {
         self.fixed_time.map_or(Clock::System, Clock::Fixed)
     }
 
-    /// Hosts to accept beside the loopback names.
+    /// Hosts to accept in addition to the loopback names.
     pub fn allowed_hosts(&self) -> &[String] {
         &self.allowed_host
     }

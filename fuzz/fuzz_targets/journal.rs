@@ -8,7 +8,7 @@
 use std::{fs, path::PathBuf, sync::LazyLock};
 
 use aws_lc_rs::signature::Ed25519KeyPair;
-use gateway_agent::{admission::Admission, cache::Cache};
+use gateway_agent::{cache::Cache, catalog_verifier::CatalogVerifier, startup::StartupValidation};
 use libfuzzer_sys::fuzz_target;
 use registry_core::{
     Attestation, Catalog, ChainHash, Checkpoint, Digest, RegistryId, Timestamp,
@@ -45,7 +45,7 @@ fn framed(mut data: &[u8], mut chain: ChainHash) -> Vec<u8> {
         data = rest;
         if let Some((length, parts)) = body.split_first_chunk::<4>() {
             let length = u32::from_le_bytes(*length) as usize;
-            chain = chain.then(&parts[..length.min(parts.len())]);
+            chain = chain.append(&parts[..length.min(parts.len())]);
         }
         let body = [chain.as_bytes().as_slice(), body].concat();
         out.extend_from_slice(&(body.len() as u32).to_le_bytes());
@@ -61,12 +61,12 @@ fuzz_target!(|data: &[u8]| {
     let is_framed = form % 2 == 1;
     let journal = if is_framed { framed(rest, *genesis) } else { rest.to_vec() };
     fs::write(path.with_extension("json.log"), journal).expect("written");
-    let (cache, _) = Cache::open(path, Admission::default()).expect("a cache");
+    let (cache, _) = Cache::open(path, StartupValidation::default()).expect("a cache");
     let catalog = cache.current();
     assert_eq!(catalog.registry().as_str(), "r");
     assert_eq!(read_export(&write_export(&catalog)).as_ref(), Ok(&*catalog));
     if catalog.revision().0 > 0 {
-        let only_signed = Admission::default().signed_by(Some(key.clone()));
+        let only_signed = CatalogVerifier::from(StartupValidation::default()).signed_by(Some(key.clone()));
         drop(cache);
         // No frame is signed, so a gateway with the key must not serve it.
         let (signed, _) = Cache::open(path, only_signed).expect("a cache");

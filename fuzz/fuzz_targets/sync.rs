@@ -49,9 +49,9 @@ impl FollowerState {
             }
             Message::SnapshotChunk(v1::SnapshotChunk { entities, settings }) => {
                 let settings = convert::settings(settings).ok()?;
-                for (on, set) in &settings {
-                    let state = convert::setting_state(on, set);
-                    assert_eq!(convert::settings(vec![state]), Ok(vec![(on.clone(), set.clone())]));
+                for (target, set) in &settings {
+                    let state = convert::setting_state(target, set);
+                    assert_eq!(convert::settings(vec![state]), Ok(vec![(target.clone(), set.clone())]));
                 }
                 self.snapshot.as_mut()?.2.extend(records(entities)?);
                 self.catalog = self.catalog.clone().with_settings(Settings::restore(settings));
@@ -66,7 +66,7 @@ impl FollowerState {
             }
             Message::Delta(mut delta) => {
                 let before = self.catalog.chain();
-                delta.chain = before.then(&delta.commit).to_string();
+                delta.chain = before.append(&delta.commit).to_string();
                 let sealed = convert::sealed_commit(&before, delta).ok()?;
                 let again = convert::sealed_commit(&before, v1::Delta::from(&sealed));
                 assert_eq!(again.as_ref(), Ok(&sealed));

@@ -36,6 +36,7 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 pub use self::endpoint::{Address, Endpoint, Identity, InvalidEndpoint, Token};
 use self::{
+    exchange::OPEN_TIMEOUT,
     incoming::ClientRequest,
     output::Output,
     params::ParamHeaders,
@@ -150,7 +151,14 @@ impl Bridge {
     async fn receive(self: &Arc<Self>, line: Bytes, in_order: &mpsc::Sender<Bytes>) {
         match jsonrpc::parse(&line, self.limits()) {
             Ok(Message::Request(request)) => match self.start_request(&line, &request) {
-                Ok(work) => self.spawn(work),
+                Ok(work) => {
+                    let opens_session = work.0.opens_session();
+                    let task = self.spawn(work);
+                    // Some clients send further messages before the response. They need the session.
+                    if opens_session {
+                        let _ = timeout(OPEN_TIMEOUT, task).await;
+                    }
+                }
                 Err(response) => self.output.send(response).await,
             },
             Ok(Message::Notification(notification)) if self.is_cancellation(&notification) => {}
@@ -189,8 +197,9 @@ impl Bridge {
         }
         let bridge = Arc::clone(self);
         self.tasks.spawn(async move {
-            let exchanges =
-                work.iter().map(|(asked, slot)| bridge.exchange_until_stop(asked, slot));
+            let exchanges = work
+                .iter()
+                .map(|(client_request, slot)| bridge.exchange_until_stop(client_request, slot));
             responses.extend(join_all(exchanges).await.into_iter().flatten());
             if !responses.is_empty() {
                 bridge.output.send([b"[", &*responses.join(&b","[..]), b"]"].concat()).await;
@@ -204,21 +213,24 @@ impl Bridge {
         line: &Bytes,
         request: &Request<'_>,
     ) -> Result<(ClientRequest, RequestSlot), Bytes> {
-        let asked = ClientRequest::read(line.clone(), request);
-        let slot = self.running.begin(request.id.as_raw(), line.len(), asked.kind());
+        let client_request = ClientRequest::read(line.clone(), request);
+        let slot = self.running.begin(request.id.as_raw(), line.len(), client_request.kind());
         let slot = slot.map_err(|full| full.response(request.id))?;
-        Ok((asked, slot))
+        Ok((client_request, slot))
     }
 
-    fn spawn(self: &Arc<Self>, (asked, slot): (ClientRequest, RequestSlot)) {
+    fn spawn(
+        self: &Arc<Self>,
+        (client_request, slot): (ClientRequest, RequestSlot),
+    ) -> JoinHandle<()> {
         let bridge = Arc::clone(self);
         self.tasks.spawn(async move {
-            if let Some(response) = bridge.exchange_until_stop(&asked, &slot).await {
+            if let Some(response) = bridge.exchange_until_stop(&client_request, &slot).await {
                 // The client can reuse the id when it has the response.
                 drop(slot);
                 bridge.output.send(response).await;
             }
-        });
+        })
     }
 
     /// Handles the cancellation of a stateless request, which needs no message to the gateway.

@@ -24,7 +24,7 @@ pub(crate) fn remove(path: &Path) -> io::Result<()> {
     }
 }
 
-/// Reads a regular file of at most `max_bytes`.
+/// Reads a regular file in UTF-8 of at most `max_bytes`.
 pub(crate) fn read_text(file: &Path, max_bytes: u64) -> io::Result<String> {
     let found = fs::metadata(file)?;
     // Opening a pipe blocks until a writer opens it.
@@ -37,5 +37,8 @@ pub(crate) fn read_text(file: &Path, max_bytes: u64) -> io::Result<String> {
             "the file has {size} bytes; the maximum is {max_bytes}"
         )));
     }
-    fs::read_to_string(file)
+    fs::read_to_string(file).map_err(|e| match e.kind() {
+        io::ErrorKind::InvalidData => io::Error::new(e.kind(), "not UTF-8; save it as UTF-8"),
+        _ => e,
+    })
 }

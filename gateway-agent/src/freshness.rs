@@ -26,7 +26,7 @@ pub struct MaxStaleness {
     pub read_only_tools: Option<Duration>,
 }
 
-/// The age from which a catalog is reported as stale: a silent stream of this duration is dead.
+/// A catalog of this age is reported as stale: a stream that is silent for this long is dead.
 const STALE: Duration = Duration::from_secs(30);
 /// Polling interval of a stale catalog.
 const RECHECK: Duration = Duration::from_secs(1);
@@ -139,13 +139,15 @@ impl StalenessMonitor {
         if self.has_warned.swap(true, Ordering::Relaxed) {
             return;
         }
-        let (reached, least) = (age.as_secs_f64(), (2 * age).as_secs() + 1);
         tracing::warn!(
-            "registry.maxStaleness.tools is {limit:?}, which is too short: without changes, the catalog \
-                 reaches an age of {reached:.1} s before its source confirms it, and calls would be \
-                 rejected without a failure; set it to at least {least}s, or shorten the confirmation \
-                 interval (`--heartbeat-interval` of a registry server, 10s by default; \
-                 `registry.pollInterval` of an http(s) source)"
+            setting = "registry.maxStaleness.tools",
+            limit_s = limit.as_secs(),
+            reached_s = age.as_secs_f64(),
+            least_s = (2 * age).as_secs() + 1,
+            "the staleness limit is too short: the source confirms the unchanged catalog at the reached \
+             age, and calls would be rejected without a failure; set it to at least the least value, or \
+             shorten the confirmation interval (`--heartbeat-interval` of a registry server, 10s by \
+             default; `registry.pollInterval` of an http(s) source)"
         );
     }
 

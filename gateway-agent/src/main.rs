@@ -141,10 +141,14 @@ async fn serve(config: Config) -> Result<(), String> {
     let listen = config.listen;
     let requires_certificates = config.tls.as_ref().is_some_and(|tls| tls.client_ca.is_some());
     if !listen.ip().is_loopback() && !requires_certificates {
-        tracing::warn!(address = %listen, "AUTHENTICATION IS DISABLED: anyone who can reach this address can call tools; set tls.clientCa or identity, or listen on 127.0.0.1");
+        tracing::warn!(address = %listen, "AUTHENTICATION IS DISABLED: anyone who can reach this address can call tools; set `tls.clientCaFile` or `identity`, or listen on 127.0.0.1");
     }
-    let listener =
-        TcpListener::bind(listen).await.map_err(|e| format!("cannot listen on {listen}: {e}"))?;
+    let listener = TcpListener::bind(listen).await.map_err(|e| {
+        format!(
+            "cannot listen on {listen}: {e}; stop the other process or choose another address \
+                 (--listen)"
+        )
+    })?;
     until_signals(async |stop| {
         let ended = server::run(EntryPoint::Socket(listener), config, stop.cancelled_owned()).await;
         ended.map_err(|e| e.to_string())

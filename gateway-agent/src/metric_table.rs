@@ -84,9 +84,9 @@ pub const METRICS: &[Metric] = &[
         "Connections rejected for the client certificate",
     ),
     Metric::counter("gateway_tls_reloads_total", "Reloads of TLS files")
-        .labels(&[label("outcome", "outcome of the reload")]),
+        .labels(&[label("outcome", "applied, rejected")]),
     Metric::counter("gateway_token_requests_total", "Requests for access tokens of upstreams")
-        .labels(&[label("outcome", "outcome of the request")]),
+        .labels(&[label("outcome", "issued, rejected, failed")]),
     Metric::histogram(
         "gateway_tool_call_duration_seconds",
         "Time from request to response of a tool call",

@@ -9,13 +9,13 @@ mod layers;
 mod minimum_rate;
 mod reload;
 
-use std::{future::Future, net::SocketAddr, pin::pin, sync::Arc, time::Duration};
+use std::{future::Future, net::SocketAddr, path::PathBuf, pin::pin, sync::Arc, time::Duration};
 
 use axum::Router;
 use gateway_compose::{CompositionState, Sagas};
 use gateway_upstream::{TargetHealth, TargetState, Upstreams, WorkerRuntimes, redact_url};
 use registry_core::Kind;
-use registry_tls::{Acceptor, Counts, InvalidFile};
+use registry_tls::{Acceptor, InvalidFile, MetricsHooks};
 use tokio::{
     net::TcpListener,
     sync::oneshot,
@@ -70,7 +70,9 @@ pub enum Error {
     #[error(transparent)]
     Tls(#[from] InvalidFile),
     /// The admin listener cannot bind.
-    #[error("cannot listen on the admin address {address}: {source}")]
+    #[error(
+        "cannot listen on the admin address {address}: {source}; choose another address (`admin`)"
+    )]
     Admin {
         /// The configured address.
         address: SocketAddr,
@@ -78,8 +80,17 @@ pub enum Error {
         source: std::io::Error,
     },
     /// The saga journal cannot be opened.
-    #[error("cannot open the saga journal next to the cache: {0}")]
-    Sagas(std::io::Error),
+    #[error(
+        "cannot open the saga journal next to the cache {}: {source}; make the directory writable, \
+         or set another one with --cache, or with --data for MCP servers",
+        .cache.display()
+    )]
+    Sagas {
+        /// The path of the cache.
+        cache: PathBuf,
+        /// The file system's error.
+        source: std::io::Error,
+    },
     /// The identity provider's key file is invalid.
     #[error(transparent)]
     Keys(#[from] registry_jwt::InvalidFile),
@@ -128,7 +139,7 @@ pub async fn run(
     let mcp = Mcp::new(gateway.clone());
     let reloader =
         Arc::new(Reloader::new((config.clone(), versions), gateway.clone(), contracts.clone()));
-    let status = Status::new(&name_of(&config));
+    let status = Status::new(&name_of(&config), &config.registry.cache);
     let stop = CancellationToken::new();
     let feed = Feed {
         cache: cache.clone(),
@@ -190,7 +201,7 @@ pub async fn run(
         notify_load_balancers(reloader.config().drain_notice).await;
     }
     let limit = if is_embedded { EMBEDDED_DRAIN } else { reloader.config().drain_timeout() };
-    tracing::info!("stopping: calls that have begun may finish within {limit:?}");
+    tracing::info!(?limit, "stopping: running calls may finish within the limit");
     gateway.current().close_streams();
     running.stop(limit, mcp.drained()).await;
     mcp.shutdown().await;
@@ -219,11 +230,11 @@ struct Assembly {
 impl Assembly {
     /// Opens the files of a gateway and starts its upstreams.
     async fn open(config: &Config) -> Result<Self, Error> {
-        let counts = Counts {
-            changed: tls_metrics::count_change,
-            refused: tls_metrics::count_rejected_certificate,
+        let hooks = MetricsHooks {
+            reloaded: tls_metrics::count_reload,
+            rejected: tls_metrics::count_rejected_certificate,
         };
-        let tls = config.tls.clone().map(|files| Acceptor::open(files, counts)).transpose()?;
+        let tls = config.tls.clone().map(|files| Acceptor::open(files, hooks)).transpose()?;
         let authenticator = Authenticator::open(config.authenticator()).await?;
         // Before the upstreams: a gateway that cannot lock the cache must not start child
         // processes.
@@ -238,7 +249,9 @@ impl Assembly {
             config.contracts(),
             definitions.borrow().clone(),
         ));
-        let sagas = Sagas::open(&config.registry.cache).map_err(Error::Sagas)?;
+        let cache_file = &config.registry.cache;
+        let sagas = Sagas::open(cache_file)
+            .map_err(|source| Error::Sagas { cache: cache_file.clone(), source })?;
         let compositions = Arc::new(CompositionState::new(sagas));
         let keys = KeyFile::new(config.session_key_file.as_deref(), &config.registry.cache);
         let sealer = Arc::new(keys.open());
@@ -471,7 +484,12 @@ fn describe_catalog(cache: &Cache, is_cached: bool) -> String {
     if is_cached {
         format!("catalog revision {} from cache, {tools} tools", catalog.revision())
     } else if cache.has_catalog() {
-        format!("{tools} tools discovered, no cache yet")
+        let discovered = if tools == 0 {
+            "discovering tools".to_owned()
+        } else {
+            format!("{tools} tools discovered")
+        };
+        format!("{discovered}, no cache yet")
     } else {
         "0 tools, no cache yet".to_owned()
     }

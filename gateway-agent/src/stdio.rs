@@ -152,9 +152,8 @@ fn use_temporary_cache(config: &mut Config, cache: &Path) -> Result<TemporaryDir
     // Without a copy, the gateway waits for the registry.
     let _ = fs::copy(cache, &copy);
     tracing::warn!(
-        "the cache {} is in use by another gateway; this one keeps its state in {} until it ends",
-        cache.display(),
-        path.display()
+        cache.path = %cache.display(), temporary.path = %path.display(),
+        "another gateway uses the cache; this one keeps its state in a temporary directory until it ends"
     );
     config.args.cache = Some(copy.clone());
     config.registry.cache = copy;
@@ -203,7 +202,7 @@ fn identity_of(bridge: &StdioArgs) -> Identity {
     Identity {
         token: bridge.token.clone().map(Token::Text).or(file),
         agent,
-        allows_plaintext: bridge.plaintext_token,
+        allows_insecure_token: bridge.allow_insecure_token,
     }
 }
 

@@ -137,6 +137,10 @@ impl Follow for GatewayFollower {
     fn reset_advice(&self) -> &'static str {
         REMEDY
     }
+
+    fn credentials_advice(&self) -> &'static str {
+        "check `registry.tokenFile`, or `registry.certFile` and `registry.keyFile`"
+    }
 }
 
 fn disk_state(disk: &DiskState) -> CacheState {

@@ -1,3 +1,3 @@
-//! Tests of the whole library: a surface beside the MCP endpoint.
+//! Tests of the whole library: a surface in addition to the MCP endpoint.
 
 mod toy_surface;

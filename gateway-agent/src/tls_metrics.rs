@@ -1,7 +1,7 @@
 //! Metrics of certificates and their files.
 
 /// Counts a change of a TLS file by its outcome.
-pub(crate) fn count_change(outcome: &'static str) {
+pub(crate) fn count_reload(outcome: &'static str) {
     metrics::counter!("gateway_tls_reloads_total", "outcome" => outcome).increment(1);
 }
 

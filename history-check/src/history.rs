@@ -36,7 +36,7 @@ impl History {
             lines.push(read);
         }
         match lines.first().map(|line| &line.event) {
-            Some(Event::Begin { format: FORMAT, .. }) => Ok(Self::of(lines)),
+            Some(Event::Begin { format: FORMAT, .. }) => Ok(Self::new(lines)),
             Some(Event::Begin { format, .. }) => {
                 Err(ParseError(format!("unsupported format {format}, expected {FORMAT}")))
             }
@@ -45,12 +45,12 @@ impl History {
     }
 
     /// Builds a history from lines.
-    pub fn of(lines: Vec<Line>) -> Self {
-        let log = Log::of(&lines, RECORDER);
+    pub fn new(lines: Vec<Line>) -> Self {
+        let log = Log::new(&lines, RECORDER);
         let relays = lines.iter().map(|line| &line.who).filter(|who| who.starts_with("relay-"));
         let relays: BTreeSet<&String> = relays.collect();
-        let copies = relays.into_iter().map(|who| (who.clone(), Log::of(&lines, who))).collect();
-        let requests = Requests::of(&lines, &log);
+        let copies = relays.into_iter().map(|who| (who.clone(), Log::new(&lines, who))).collect();
+        let requests = Requests::new(&lines, &log);
         let followers = FollowerHistory::all(&lines, &log.registry);
         Self { lines, log, copies, requests, followers }
     }

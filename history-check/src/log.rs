@@ -50,7 +50,7 @@ pub struct Log {
 
 impl Log {
     /// The log recorded under this name; empty if there is none.
-    pub fn of(lines: &[Line], who: &str) -> Self {
+    pub fn new(lines: &[Line], who: &str) -> Self {
         let mut log = Self { states: vec![State::default()], ..Self::default() };
         for line in lines.iter().filter(|line| line.who == who) {
             match &line.event {
@@ -160,7 +160,7 @@ pub fn genesis(registry: &str) -> String {
 }
 
 /// The chain hash after one more commit, if the previous hash is valid.
-pub fn then(chain: &str, canonical: &str) -> Option<String> {
+pub fn append(chain: &str, canonical: &str) -> Option<String> {
     let before = bytes_of(chain.strip_prefix("sha256:")?)?;
     Some(digest(&[&before, canonical.as_bytes()]))
 }

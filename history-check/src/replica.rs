@@ -122,7 +122,7 @@ fn after(held: Option<&Replica>, message: &Message, registry: &str) -> Replica {
             let entities: Entities =
                 entities.into_iter().map(|entity| (entity.key.clone(), Arc::new(entity))).collect();
             let settings: BTreeMap<String, SettingState> =
-                settings.into_iter().map(|set| (set.on.clone(), set)).collect();
+                settings.into_iter().map(|set| (set.target.clone(), set)).collect();
             let state = Arc::new(State { entities, settings });
             Replica { revision, chain, scope, state, broken: None }
         }

@@ -26,7 +26,7 @@ pub(crate) struct Requests {
 }
 
 impl Requests {
-    pub(crate) fn of(lines: &[Line], log: &Log) -> Self {
+    pub(crate) fn new(lines: &[Line], log: &Log) -> Self {
         let (mut calls, mut by_op) = (Vec::new(), HashMap::new());
         for line in lines {
             match &line.event {

@@ -44,7 +44,7 @@ pub struct Lifecycle {
 #[serde(rename_all = "camelCase")]
 pub struct SettingState {
     /// The selector.
-    pub on: String,
+    pub target: String,
     /// Whether new versions are rejected.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub archived: bool,
@@ -117,9 +117,9 @@ impl State {
     }
 
     fn set(&mut self, change: &Value, revision: u64) -> Result<(), ApplyError> {
-        let on = text(change, "on")?;
-        let set = self.settings.entry(on.clone()).or_default();
-        (set.on, set.revision) = (on, revision);
+        let target = text(change, "target")?;
+        let set = self.settings.entry(target.clone()).or_default();
+        (set.target, set.revision) = (target, revision);
         if let Some(archived) = change.get("archived") {
             set.archived = archived.as_bool().unwrap_or_default();
         }

@@ -1,7 +1,7 @@
--- What lifecycle changes say beside a reason, who owns what is registered, and settings of names.
+-- Details of lifecycle changes, owners of entities, and settings of names.
 -- Old programs neither see nor break it, but they would drop what they do not know: see the end.
 
--- A JSON object: what to use instead (`replacement`), until when (`sunset`), why it was `forced`.
+-- A JSON object: what to use instead (`replacement`), until when (`sunsetDate`), why dependents were ignored (`forceReason`).
 ALTER TABLE entities ADD COLUMN lifecycle_notice TEXT;
 -- The same of one change; of a registration, the `owner` where that is not the author.
 ALTER TABLE changes ADD COLUMN detail TEXT;

@@ -33,12 +33,12 @@ pub(crate) fn entities(catalog: &Catalog) -> Vec<Entity> {
 }
 
 pub(crate) fn settings(catalog: &Catalog) -> Vec<SettingState> {
-    catalog.settings().iter().map(|(on, set)| self::set(on, set)).collect()
+    catalog.settings().iter().map(|(target, set)| self::set(target, set)).collect()
 }
 
-fn set(on: &Selector, set: &registry_core::setting::SelectorSettings) -> SettingState {
+fn set(target: &Selector, set: &registry_core::setting::SelectorSettings) -> SettingState {
     SettingState {
-        on: on.to_string(),
+        target: target.to_string(),
         archived: set.archived,
         owner: set.owner.clone(),
         compatibility: set.compatibility.map(|mode| mode.to_string()),

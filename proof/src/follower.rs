@@ -76,7 +76,7 @@ impl Follower {
         let window = self.rng.chance(50).then_some(NARROW);
         match timeout(OPENING, self.open(server, hello, window)).await {
             Ok(Ok((answers, stream))) => {
-                self.follow(FollowerState::of(held), &answers, stream).await
+                self.follow(FollowerState::new(held), &answers, stream).await
             }
             Ok(Err(status)) => shown(&status),
             Err(_) => "the server does not respond".to_owned(),

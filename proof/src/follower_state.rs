@@ -37,7 +37,7 @@ type Refusal = String;
 
 impl FollowerState {
     /// Starts from a state.
-    pub(crate) fn of(catalog: Option<Catalog>) -> Self {
+    pub(crate) fn new(catalog: Option<Catalog>) -> Self {
         Self { catalog, snapshot: None }
     }
 

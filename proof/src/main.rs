@@ -58,7 +58,7 @@ async fn main() -> ExitCode {
     match Cli::parse().command {
         Command::Record { seed, dir } => {
             let postgres = Postgres::start().await;
-            match record(&Plan::of(seed), &postgres, &dir).await {
+            match record(&Plan::from_seed(seed), &postgres, &dir).await {
                 Ok(recorded) => println!("{recorded:?}: {}", dir.join("history.jsonl").display()),
                 Err(e) => {
                     eprintln!("error: {}: {e}", dir.display());
@@ -66,7 +66,7 @@ async fn main() -> ExitCode {
                 }
             }
         }
-        Command::Plan { seed } => println!("{}", Plan::of(seed).shown().join("\n")),
+        Command::Plan { seed } => println!("{}", Plan::from_seed(seed).shown().join("\n")),
         Command::Soak { lasts, seed, histories, at_once, dir } => {
             let began = std::time::Instant::now();
             let tally = soak(Soak { seed, histories, lasts, at_once, dir }).await;

@@ -45,7 +45,7 @@ impl Nemesis {
     pub(crate) async fn run(self, plan: Plan, began: Instant) {
         let mut running = JoinSet::new();
         for (i, planned) in plan.faults.iter().cloned().enumerate() {
-            let (nemesis, rng) = (self.clone(), Rng::of(plan.seed, &format!("fault {i}")));
+            let (nemesis, rng) = (self.clone(), Rng::new(plan.seed, &format!("fault {i}")));
             running.spawn(async move {
                 sleep_until(began + planned.at).await;
                 nemesis.break_and_mend(planned, rng).await;

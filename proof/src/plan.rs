@@ -77,8 +77,8 @@ pub(crate) enum ClientKind {
 
 impl Plan {
     /// The plan of a seed.
-    pub fn of(seed: u64) -> Self {
-        let mut rng = Rng::of(seed, "plan");
+    pub fn from_seed(seed: u64) -> Self {
+        let mut rng = Rng::new(seed, "plan");
         let servers = *rng.pick(&[1, 2, 2, 2, 3]);
         let bulk = rng.chance(15);
         let mut gateways = (0..rng.between(1, 2)).map(|_| scope(&mut rng)).collect::<Vec<_>>();
@@ -108,7 +108,7 @@ impl Plan {
             let fault = plan.fault(&mut rng);
             plan.schedule(fault, &mut rng);
         }
-        plan.with_relays(Rng::of(seed, "relays"));
+        plan.with_relays(Rng::new(seed, "relays"));
         plan.faults.sort_by_key(|planned| planned.at);
         plan
     }
@@ -160,7 +160,7 @@ impl Plan {
                 planned(4_000, 200, Fault::KillServer(2)),
                 planned(5_000, 200, Fault::KillGateway(0, Corruption::Nothing)),
             ],
-            ..Self::of(1)
+            ..Self::from_seed(1)
         }
     }
 

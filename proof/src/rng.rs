@@ -8,7 +8,7 @@ pub(crate) struct Rng(u64);
 
 impl Rng {
     /// The sequence of one purpose of a seed.
-    pub(crate) fn of(seed: u64, purpose: &str) -> Self {
+    pub(crate) fn new(seed: u64, purpose: &str) -> Self {
         let mut state = seed;
         for byte in purpose.bytes() {
             state = Self(state ^ u64::from(byte)).next();

@@ -37,7 +37,7 @@ pub struct Recorded {
     pub took: Duration,
 }
 
-/// Records the history of a plan into `DIR/history.jsonl`; the logs of the programs are beside it. Fails
+/// Records the history of a plan into `DIR/history.jsonl`; the logs of the programs are next to it. Fails
 /// where there is a history already.
 pub async fn record(plan: &Plan, postgres: &Postgres, dir: &Path) -> io::Result<Recorded> {
     let began = Instant::now();
@@ -149,7 +149,7 @@ impl Stage {
     fn work(&self, plan: &Plan, until: Instant, workers: &mut JoinSet<()>) {
         for index in 0..plan.writers {
             let who = format!("writer-{index}");
-            let rng = Rng::of(plan.seed, &who);
+            let rng = Rng::new(plan.seed, &who);
             let (known, told) = (self.known.clone(), self.told.clone());
             let caller = self.caller(who, &self.servers);
             let (bulk, pause) = (plan.bulk && index == 0, plan.pause);
@@ -158,7 +158,7 @@ impl Stage {
         }
         for index in 0..plan.readers {
             let who = format!("reader-{index}");
-            let rng = Rng::of(plan.seed, &who);
+            let rng = Rng::new(plan.seed, &who);
             let caller = self.caller(who, &self.all());
             let reader = Reader { caller, known: self.known.clone(), rng };
             workers.spawn(reader.run(until));
@@ -167,7 +167,7 @@ impl Stage {
 
     fn follower(&self, plan: &Plan, index: usize, calm: watch::Receiver<bool>) -> Follower {
         let who = format!("follower-{index}");
-        let rng = Rng::of(plan.seed, &who);
+        let rng = Rng::new(plan.seed, &who);
         let (servers, history) = (self.all(), self.history.clone());
         let (at, past) = (watch::Sender::new(0), Vec::new());
         Follower { who, servers, history, rng, calm, at, past }

@@ -6,7 +6,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use acceptance::Process;
+use acceptance::{Process, process::FailedStart};
 use history_check::Event;
 use tokio::{
     sync::{Mutex, MutexGuard},
@@ -126,7 +126,7 @@ impl Server {
         self.running.lock().await
     }
 
-    async fn spawn(&self, listen: String) -> Result<Process, String> {
+    async fn spawn(&self, listen: String) -> Result<Process, FailedStart> {
         let setup = self.setup.clone();
         let start = move || {
             Process::try_start("registry-server", &setup.dir, |command| {

@@ -98,7 +98,7 @@ impl Tally {
 async fn one(seed: u64, postgres: Postgres, dir: PathBuf) -> Tally {
     let dir = dir.join(format!("seed-{seed}"));
     let _ = std::fs::remove_dir_all(&dir);
-    let recorded = record(&Plan::of(seed), &postgres, &dir).await;
+    let recorded = record(&Plan::from_seed(seed), &postgres, &dir).await;
     let recorded = recorded.unwrap_or_else(|e| panic!("seed {seed}: {}: {e}", dir.display()));
     let file = dir.join("history.jsonl");
     let text = std::fs::read_to_string(&file).expect("the history was written");

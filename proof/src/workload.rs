@@ -204,7 +204,7 @@ impl Workload {
             if state != LifecycleState::Active {
                 notice.message = Some(self.payload(rng));
                 let is_forced = state == LifecycleState::Retired && rng.chance(60);
-                notice.forced = is_forced.then(|| "the history wants it".to_owned());
+                notice.force_reason = is_forced.then(|| "the history wants it".to_owned());
             }
             batch.push(Proposed::SetLifecycle { key, state, notice });
         }
@@ -239,14 +239,14 @@ fn card(name: &str, version: &str, text: &str, depends: &[Value], tags: &[&str])
 }
 
 fn setting(rng: &mut Rng) -> SettingChange {
-    let on = *rng.pick(&["tool/mix", "agent/clerk", "team/*", "*"]);
-    let setting = if on.contains('*') || rng.chance(50) {
+    let target = *rng.pick(&["tool/mix", "agent/clerk", "team/*", "*"]);
+    let setting = if target.contains('*') || rng.chance(50) {
         let mode = *rng.pick(&["backward", "none"]);
         Setting::Compatibility(mode.parse().ok())
     } else {
         Setting::Archived(rng.chance(30))
     };
-    SettingChange { on: on.parse().expect("a selector"), setting }
+    SettingChange { target: target.parse().expect("a selector"), setting }
 }
 
 fn register(kind: Kind, value: &Value) -> Proposed {

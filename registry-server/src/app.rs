@@ -6,6 +6,7 @@ pub mod blame;
 pub mod catalogs;
 pub mod compare;
 pub mod component_users;
+pub mod concurrency;
 pub mod copy;
 pub mod export;
 pub mod gateways;
@@ -19,7 +20,6 @@ pub mod sbom;
 pub mod search;
 pub mod settings;
 pub mod tokens;
-pub mod turns;
 
 use std::sync::Arc;
 
@@ -31,8 +31,8 @@ use crate::{
     access::Access, clock::Clock, feed::Feed, registrar::Registrar, relay::Relay, store::Store,
 };
 use catalogs::Catalogs;
+use concurrency::ConcurrencyLimit;
 pub use read_error::{NoCommit, ReadError};
-use turns::Turns;
 
 /// The parts that gRPC and HTTP serve. Each use case receives only the parts that it needs.
 pub struct App {
@@ -63,9 +63,9 @@ pub struct App {
     /// The last requested users of a component.
     pub component_users: component_users::Recent,
     /// Slots for writing bills of materials.
-    pub sboms: Turns,
+    pub sboms: ConcurrencyLimit,
     /// Slots for validating documents of the MCP registry API.
-    pub validations: Turns,
+    pub validations: ConcurrencyLimit,
     /// The namespace of MCP servers without one in the MCP registry API.
     pub namespace: Namespace,
     /// Whether the server drains.

@@ -57,7 +57,8 @@ pub struct Config {
         long,
         env = "REGISTRY_LISTEN",
         default_value = "127.0.0.1:7070",
-        value_name = "HOST:PORT",
+        value_name = "ADDRESS:PORT",
+        value_parser = socket_address,
         help_heading = "Listen"
     )]
     pub listen: SocketAddr,
@@ -89,7 +90,7 @@ pub struct Config {
 
     /// Create a SQLite database in a directory that already has a checkpoint key
     ///
-    /// Without this flag, a missing database beside a key is an error, because the database was probably
+    /// Without this flag, a missing database next to a key is an error, because the database was probably
     /// lost or is not mounted.
     #[arg(
         long,
@@ -181,6 +182,10 @@ pub struct Config {
     pub feed: FeedConfig,
 }
 
+fn socket_address(text: &str) -> Result<SocketAddr, &'static str> {
+    text.parse().map_err(|_| "write an IP address and a port, such as 127.0.0.1:7070")
+}
+
 /// Whether two paths name the same directory. The empty path is the current directory.
 fn is_same(a: &Path, b: &Path) -> bool {
     let real = |path: &Path| Path::new(".").join(path).canonicalize().ok();
@@ -206,7 +211,7 @@ pub enum InvalidConfig {
     /// An invalid database URL. The message omits the URL, which may contain a password.
     #[error("{0}")]
     Database(#[from] InvalidDatabaseUrl),
-    /// A missing SQLite database beside the checkpoint key of an earlier one.
+    /// A missing SQLite database next to the checkpoint key of an earlier one.
     #[error(
         "refusing to create the empty database {database}: the checkpoint key {key:?} belongs to an \
          earlier database. Mount or restore that database, or pass its location (--database, \
@@ -230,7 +235,7 @@ pub enum InvalidConfig {
 
 impl Config {
     /// URL of the database. Creates a missing data directory if the database is in it. Rejects a missing
-    /// database beside the key of an earlier one.
+    /// database next to the key of an earlier one.
     pub fn database(&self) -> Result<DatabaseUrl, InvalidConfig> {
         if self.database.is_none() {
             self.in_data_dir(DATABASE)?;

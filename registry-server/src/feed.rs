@@ -39,7 +39,7 @@ use tokio_util::sync::CancellationToken;
 
 pub use error::Error;
 pub use fleet_writer::FleetWriter;
-pub use hub::{Hub, Passed};
+pub use hub::{Hub, Superseded};
 pub use message::{Delta, Heartbeat, Hello, Message, PolicySupport, Signal};
 pub use outbox::Outgoing;
 pub use scope_delta::ScopeDelta;
@@ -127,7 +127,7 @@ impl Feed {
         self.hub.catalog().attestation().is_some()
     }
 
-    /// Oldest revision from which followers can resume without a snapshot.
+    /// Oldest revision that followers can resume from without a snapshot.
     pub fn oldest_retained(&self) -> Revision {
         let retained = self.retention.before(self.hub.catalog().revision());
         retained.min(self.hub.ring_start()).next()

@@ -2,8 +2,8 @@
 //!
 //! Other modules use neither generated types nor `tonic::Status`.
 
-/// Takes the page fields out of a request. What remains must be equal on all pages, so `min_revision` is taken
-/// out before.
+/// Takes the page fields out of a request. The other fields must be equal on all pages, so `min_revision` is
+/// taken out before.
 macro_rules! page_request {
     ($method:literal, $request:ident) => {
         page_request!($method, $request, $crate::app::page::size)

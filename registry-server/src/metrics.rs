@@ -78,7 +78,7 @@ define_metrics! {
     SCOPES = Metric::gauge("registry_followed_scopes", "Distinct scopes with followers");
     OLDEST_RETAINED = Metric::gauge(
         "registry_oldest_retained_revision",
-        "Oldest revision from which followers can resume without a snapshot",
+        "Oldest revision that followers can resume from without a snapshot",
     );
     LAG_REVISIONS = Metric::gauge(
         "registry_stream_max_lag_revisions",
@@ -146,9 +146,9 @@ define_metrics! {
     );
     TLS_RELOADS = Metric::counter(
         "registry_tls_reloads_total",
-        "Changes of TLS files",
+        "Reloads of TLS files",
     )
-    .labels(&[label("outcome", "taken, refused")]);
+    .labels(&[label("outcome", "applied, rejected")]);
     CERTIFICATES_REJECTED = Metric::counter(
         "registry_tls_client_certificates_rejected_total",
         "TLS connections rejected because of the client certificate",

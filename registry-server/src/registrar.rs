@@ -21,7 +21,7 @@ use std::{sync::Arc, time::Duration};
 
 use registry_core::{
     Catalog, Diagnostic, Digest, Key, Origin, Revision, SettingChange, Timestamp, limits,
-    rules::{self, Author, Plan, Proposed},
+    rules::{self, Plan, Proposed, WritePermissions},
 };
 use tokio::{
     sync::{Semaphore, mpsc, oneshot, watch},
@@ -59,7 +59,7 @@ pub struct Submission {
     /// Client address, recorded only in access events.
     pub address: String,
     /// Write permissions of the author; `None` without authentication.
-    pub claimant: Option<Author>,
+    pub permissions: Option<WritePermissions>,
     /// Commit message.
     pub message: String,
     /// Idempotency key that identifies retries.
@@ -98,8 +98,8 @@ impl Submission {
         assert!(self.message != PANICS, "a defect");
         let mut plan = rules::plan_with(catalog, &self.batch, &self.settings);
         plan.report(policy::check(catalog, &self.batch));
-        if let Some(claimant) = &self.claimant {
-            rules::authorize(catalog, claimant, &self.batch, &mut plan);
+        if let Some(permissions) = &self.permissions {
+            rules::authorize(catalog, permissions, &self.batch, &mut plan);
         }
         plan
     }

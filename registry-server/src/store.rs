@@ -39,8 +39,8 @@ pub use file_lock::FileLock;
 pub use gateways::{FleetHeartbeat, GatewayQuery, GatewayRecord, Presence};
 pub use listener::{Listener, Loss, Wake};
 pub use model::{
-    About, CommitQuery, EntityEvent, HistoryQuery, Order, SettingEvent, StoredCommit,
-    StoredCommitHeader, Subject,
+    CommitFilter, CommitQuery, EntityEvent, EntityFilter, HistoryQuery, Order, SettingEvent,
+    StoredCommit, StoredCommitHeader,
 };
 pub use past::Past;
 use schema::SchemaMode;
@@ -96,7 +96,7 @@ impl Store {
     }
 
     /// Appends commits after the revision `expected` in one transaction. After the error `Unavailable` the
-    /// outcome is unknown: [`Store::commits_after`] or [`Store::find_request`] tells whether they are stored.
+    /// outcome is unknown: [`Store::commits_after`] or [`Store::find_request`] shows whether they are stored.
     pub async fn append(
         &self,
         expected: Revision,

@@ -11,7 +11,7 @@ pub(crate) enum InvalidAddress {
     #[error("unsupported scheme `{0}`; use https://, http://, grpcs:// or grpc://")]
     Scheme(String),
     /// Not a URL with a host. The text is omitted: it may contain a password.
-    #[error("invalid address; write https://HOST:PORT, without user and password")]
+    #[error("invalid address; write https://HOST:PORT, without a user name and password")]
     Form,
 }
 

@@ -7,11 +7,13 @@ use registry_core::{
     Code, Diagnostic,
     registry_file::{FileError, RegistryFile},
     rules::Proposed,
+    suggest::closest,
 };
 use serde_json::Value;
 
 use crate::{
     failure::Failure,
+    form,
     input::{self, Part, Source, SyntaxError},
     progress::Progress,
     report::{Finding, Level, Location, Report},
@@ -119,7 +121,11 @@ impl Batch {
                 }
             }
             Err(FileError { diagnostics }) => {
-                self.findings.extend(in_file(&source, &diagnostics));
+                let other = form::other_form(&value, source.name()).map(|(form, remedy)| {
+                    let message = format!("this is {form}, not a registry file");
+                    vec![Diagnostic::error(Code::DocumentInvalid, "", message).with_help(remedy)]
+                });
+                self.findings.extend(in_file(&source, &other.unwrap_or(diagnostics)));
             }
         }
     }
@@ -156,7 +162,8 @@ impl Batch {
         for (source, found) in by_source {
             findings.extend(located(&self.sources[source], found));
         }
-        if findings.iter().any(|found| found.severity == Level::Error) {
+        let mut errors = findings.iter().filter(|found| found.severity == Level::Error).peekable();
+        if errors.peek().is_some() && errors.all(is_repairable) {
             findings.extend(self.remedy());
         }
         Report::new(findings)
@@ -170,6 +177,19 @@ impl Batch {
         let location = Some(Location::new(source, None));
         Some(Finding { location, ..Finding::from(&found) })
     }
+}
+
+/// Whether a changed file may resolve the error. The others depend on registered entities.
+fn is_repairable(error: &Finding) -> bool {
+    let registered = [
+        Code::AlreadyRegistered,
+        Code::BreakingChange,
+        Code::NameArchived,
+        Code::NotOwner,
+        Code::OutsideScope,
+        Code::StillNeeded,
+    ];
+    !registered.iter().any(|code| error.code == code.as_str())
 }
 
 fn in_file(source: &Arc<Source>, diagnostics: &[Diagnostic]) -> Vec<Finding> {
@@ -203,7 +223,7 @@ fn suggestion(found: &Finding, location: &Location) -> Option<String> {
     if is_unknown_field(found) {
         let help = found.help.as_deref()?;
         let (_, fields) = help.rsplit_once(" are ")?;
-        let similar = suggest::closest(last, fields.split(", "))?;
+        let similar = closest(last, fields.split(", "))?;
         return Some(format!("did you mean `{similar}`? {help}"));
     }
     if last != "version" || found.severity != Level::Error {

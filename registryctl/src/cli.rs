@@ -220,7 +220,7 @@ pub(crate) enum Command {
     /// Verify, prove and export the commit log and the access log
     #[command(subcommand)]
     Audit(AuditCommand),
-    /// Print commits as they are made
+    /// Print new commits continuously
     Watch(WatchArgs),
     /// Inspect the gateways that follow the registry
     #[command(subcommand)]

@@ -13,11 +13,12 @@ use crate::{
 };
 
 #[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
 pub(crate) struct ComparisonView {
     /// `identical`, `compatible`, `undecided` or `breaking`.
     pub(crate) outcome: &'static str,
     differences: Vec<DifferenceView>,
-    doubts: Vec<DoubtView>,
+    undecided_checks: Vec<UndecidedView>,
 }
 
 /// A breaking difference.
@@ -27,7 +28,7 @@ struct DifferenceView {
     keyword: Option<String>,
     pointer: String,
     /// The location of the keyword, if it differs from the pointer.
-    elsewhere: Option<String>,
+    referenced_location: Option<String>,
     /// A value that one version accepts and the other rejects.
     #[serde(skip_serializing_if = "Option::is_none")]
     instance: Option<Value>,
@@ -37,7 +38,7 @@ struct DifferenceView {
 
 /// A comparison that could not be decided.
 #[derive(Debug, Serialize)]
-struct DoubtView {
+struct UndecidedView {
     pointer: String,
     reason: String,
 }
@@ -45,14 +46,14 @@ struct DoubtView {
 impl ComparisonView {
     /// Prints the breaking and undecided differences as a table.
     pub(crate) fn show(&self, screen: Screen) -> Result<(), Failure> {
-        if self.differences.is_empty() && self.doubts.is_empty() {
+        if self.differences.is_empty() && self.undecided_checks.is_empty() {
             return Ok(());
         }
         let mut table = TextTable::new(&["", "POINTER", "WHY"]);
         for DifferenceView { pointer, message, .. } in &self.differences {
             table.painted(Paint::Bad, ["-", pointer, message]);
         }
-        for DoubtView { pointer, reason } in &self.doubts {
+        for UndecidedView { pointer, reason } in &self.undecided_checks {
             table.painted(Paint::Careful, ["?", pointer, reason]);
         }
         screen.table(&table)
@@ -64,19 +65,19 @@ impl From<&ReplacementComparison> for ComparisonView {
         let difference = |difference: &Difference| DifferenceView {
             keyword: difference.assertion.keyword().map(str::to_owned),
             pointer: difference.pointer.clone(),
-            elsewhere: difference.referenced_location.clone(),
+            referenced_location: difference.referenced_location.clone(),
             instance: difference.instance.clone(),
             rejected_by: rejected_by(difference.rejected_by == Side::Old),
             message: difference.explain(old, new),
         };
-        let doubt = |UndecidedCheck { pointer, reason }: &UndecidedCheck| DoubtView {
+        let undecided = |UndecidedCheck { pointer, reason }: &UndecidedCheck| UndecidedView {
             pointer: pointer.clone(),
             reason: reason.clone(),
         };
         Self {
             outcome: found.outcome().as_str(),
             differences: found.differences.iter().map(difference).collect(),
-            doubts: found.undecided_checks.iter().map(doubt).collect(),
+            undecided_checks: found.undecided_checks.iter().map(undecided).collect(),
         }
     }
 }
@@ -98,17 +99,17 @@ impl From<v1::VersionComparison> for ComparisonView {
                 instance,
                 rejected_by_old,
                 message,
-                referenced_location: elsewhere,
+                referenced_location,
             } = difference;
             let instance = instance.and_then(|text| serde_json::from_str(&text).ok());
             let rejected_by = rejected_by(rejected_by_old);
-            DifferenceView { keyword, pointer, elsewhere, instance, rejected_by, message }
+            DifferenceView { keyword, pointer, referenced_location, instance, rejected_by, message }
         };
-        let doubt = |v1::UndecidedCheck { pointer, reason }| DoubtView { pointer, reason };
+        let undecided = |v1::UndecidedCheck { pointer, reason }| UndecidedView { pointer, reason };
         Self {
             outcome,
             differences: differences.into_iter().map(difference).collect(),
-            doubts: undecided_checks.into_iter().map(doubt).collect(),
+            undecided_checks: undecided_checks.into_iter().map(undecided).collect(),
         }
     }
 }

@@ -59,6 +59,9 @@ pub(crate) async fn remedy(address: &str, reason: &str) -> String {
     let Ok(address) = first.parse::<Address>() else { return default };
     let reason = reason.to_lowercase();
     if reason.contains("connection refused") {
+        if let Some((host, port @ (80 | 443))) = address.host_and_port() {
+            return format!("nothing listens at port {port}; add the port, such as {host}:7070");
+        }
         return format!(
             "nothing listens at {}; start a registry with `registry-server`, or set another address \
              with --registry or REGISTRY_URL",

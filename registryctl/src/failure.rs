@@ -69,7 +69,7 @@ pub(crate) enum Failure {
         message: String,
     },
     /// The registry failed.
-    #[error("the registry failed ({code}): {message}")]
+    #[error("the registry failed: {message}")]
     Server {
         /// The machine-readable reason, or the gRPC code.
         code: String,
@@ -83,7 +83,7 @@ pub(crate) enum Failure {
     WithHelp { failure: Box<Failure>, help: String },
 }
 
-/// The registry's reasons for which a retry may succeed.
+/// The registry's transient reasons: a retry may succeed.
 const TRANSIENT: [&str; 8] = [
     "CONTENTION",
     "DRAINING",
@@ -195,6 +195,17 @@ impl Failure {
         self.with_help(help)
     }
 
+    /// The machine-readable reason of the registry.
+    fn reason(&self) -> Option<&str> {
+        match self {
+            Self::RequestRejected { reason, .. } | Self::Server { code: reason, .. } => {
+                Some(reason.as_str()).filter(|reason| !reason.is_empty())
+            }
+            Self::WithHelp { failure, .. } => failure.reason(),
+            _ => None,
+        }
+    }
+
     /// Prints the error and returns the exit code.
     pub(crate) fn report(self, style: Style) -> ExitCode {
         let code = self.exit_code();
@@ -211,7 +222,11 @@ impl Failure {
             Self::WithHelp { help, .. } => format!("  = help: {}\n", printable(help)),
             _ => String::new(),
         };
-        let head = style.paint(Paint::Bad, "error");
+        let head = match self.reason() {
+            Some(reason) => format!("error[{}]", printable(reason)),
+            None => "error".to_owned(),
+        };
+        let head = style.paint(Paint::Bad, head);
         let text = format!("{findings}{head}: {}\n{help}", printable_lines(&self.to_string()));
         // If standard error is closed, only the exit code remains.
         let _ = io::stderr().write_all(text.as_bytes());

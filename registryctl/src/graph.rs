@@ -27,8 +27,8 @@ impl Node {
 
 impl From<v1::GraphNode> for Node {
     fn from(node: v1::GraphNode) -> Self {
-        let v1::GraphNode { key, digest, lifecycle, owner, depth: _ } = node;
-        let lifecycle = convert::state(lifecycle).map_or("unknown", LifecycleState::as_str);
+        let v1::GraphNode { key, digest, lifecycle_state, owner, depth: _ } = node;
+        let lifecycle = convert::state(lifecycle_state).map_or("unknown", LifecycleState::as_str);
         Self { key: key.unwrap_or_default().into(), digest, lifecycle, owner }
     }
 }
@@ -58,8 +58,8 @@ impl From<v1::DependencyGraph> for Graph {
         let v1::DependencyGraph { nodes, edges, total_count: total, truncated } = graph;
         let position =
             |number: u32| usize::try_from(number).ok().filter(|position| *position < nodes.len());
-        let edge = |v1::GraphEdge { from, to, relation }| {
-            let (from, to) = (position(from)?, position(to)?);
+        let edge = |v1::GraphEdge { dependent_index, dependency_index, relation }| {
+            let (from, to) = (position(dependent_index)?, position(dependency_index)?);
             Some(Edge { from, to, relation: relation_text(relation) })
         };
         let edges = edges.into_iter().filter_map(edge).collect();

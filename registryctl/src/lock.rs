@@ -119,6 +119,11 @@ pub(crate) fn name_of(required: &Requirement) -> String {
 
 /// Reads a requirements file: names and constraints by kind.
 pub(crate) fn read_requirements(path: &Path) -> Result<Vec<Requirement>, Failure> {
+    if !path.exists() && path != Path::new("-") {
+        let help =
+            r#"write it, such as {"tools": {"fetch": "^1.2"}}, or pass another file with -f"#;
+        return Err(Failure::unreadable(path, "no such file").with_help(help.to_owned()));
+    }
     let source = Source::read(path)?;
     let value = source.value().map_err(|SyntaxError { position, message }| {
         let place = position.map(|p| format!(" at line {}", p.line)).unwrap_or_default();

@@ -14,6 +14,7 @@ mod diagram;
 mod diff;
 mod failure;
 mod follow;
+mod form;
 mod graph;
 mod input;
 mod live;

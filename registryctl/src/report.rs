@@ -91,7 +91,7 @@ impl From<&Diagnostic> for Finding {
     }
 }
 
-/// Codes of a newer registry are kept as they are.
+/// Unknown codes of a newer registry are kept unchanged.
 impl From<&v1::Diagnostic> for Finding {
     fn from(found: &v1::Diagnostic) -> Self {
         let v1::Diagnostic { code, severity, entity, change, pointer, message, help } = found;

@@ -1,18 +1,5 @@
 //! Suggestions for misspelled words and incomplete versions.
 
-/// The candidate that the text is most likely a typo of.
-pub(crate) fn closest<'c>(
-    text: &str,
-    candidates: impl IntoIterator<Item = &'c str>,
-) -> Option<&'c str> {
-    let text = text.to_lowercase();
-    let most = (text.chars().count() / 3).max(1);
-    let distance = |candidate: &&str| strsim::osa_distance(&text, &candidate.to_lowercase());
-    let close = candidates.into_iter().map(|candidate| (distance(&candidate), candidate));
-    let close = close.filter(|(distance, _)| *distance <= most);
-    close.min_by_key(|(distance, _)| *distance).map(|(_, candidate)| candidate)
-}
-
 /// The message, followed by the suggestion.
 pub(crate) fn with_suggestion(message: impl Into<String>, suggestion: Option<&str>) -> String {
     let mut message = message.into();
@@ -44,21 +31,6 @@ fn without_leading_zeros(number: &str) -> &str {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn closest_accepts_typos_only() {
-        let kinds = ["schema", "server", "tool", "agent"];
-        for (text, expected) in [
-            ("tol", Some("tool")),
-            ("Tool", Some("tool")),
-            ("sever", Some("server")),
-            ("shcema", Some("schema")),
-            ("gadget", None),
-            ("x", None),
-        ] {
-            assert_eq!(closest(text, kinds), expected, "{text}");
-        }
-    }
 
     #[test]
     fn incomplete_versions_are_completed() {

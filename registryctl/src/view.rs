@@ -60,9 +60,9 @@ pub(crate) struct LifecycleView {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) replacement: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) sunset: Option<String>,
+    pub(crate) sunset_date: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) forced: Option<String>,
+    pub(crate) force_reason: Option<String>,
     pub(crate) revision: u64,
     pub(crate) changed_at: Option<String>,
 }
@@ -70,7 +70,7 @@ pub(crate) struct LifecycleView {
 impl LifecycleView {
     /// The reasons of the last change, on one line.
     pub(crate) fn reasons(&self) -> String {
-        let reasons = [&self.message, &self.replacement, &self.sunset, &self.forced];
+        let reasons = [&self.message, &self.replacement, &self.sunset_date, &self.force_reason];
         parts(reasons).collect::<Vec<_>>().join("; ")
     }
 }
@@ -89,14 +89,14 @@ impl From<v1::Lifecycle> for LifecycleView {
             message,
             revision,
             replacement,
-            sunset_date: sunset,
-            force_reason: forced,
+            sunset_date,
+            force_reason,
             change_time,
         } = lifecycle;
         let state = convert::state(state).map_or("unknown", registry_core::LifecycleState::as_str);
         let replacement = replacement.map(key_text);
         let changed_at = time_text(change_time);
-        Self { state, message, replacement, sunset, forced, revision, changed_at }
+        Self { state, message, replacement, sunset_date, force_reason, revision, changed_at }
     }
 }
 
@@ -135,13 +135,13 @@ fn key_text(key: v1::EntityKey) -> String {
 #[serde(untagged)]
 pub(crate) enum SettingView {
     Known(SettingChange),
-    Unknown { on: String },
+    Unknown { target: String },
 }
 
 impl From<v1::SettingChange> for SettingView {
     fn from(setting: v1::SettingChange) -> Self {
-        let on = setting.target.clone();
-        SettingChange::try_from(setting).map_or(Self::Unknown { on }, Self::Known)
+        let target = setting.target.clone();
+        SettingChange::try_from(setting).map_or(Self::Unknown { target }, Self::Known)
     }
 }
 
@@ -149,7 +149,7 @@ impl fmt::Display for SettingView {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Known(setting) => setting.fmt(f),
-            Self::Unknown { on } => write!(f, "a setting of {on}"),
+            Self::Unknown { target } => write!(f, "a setting of {target}"),
         }
     }
 }

@@ -57,10 +57,11 @@ impl Scene {
         answer.result()["structuredContent"].clone()
     }
 
-    async fn failure(&self, tool: &str, arguments: Value) -> String {
+    /// The `registry/failure` of a composition.
+    async fn failure(&self, tool: &str, arguments: Value) -> Value {
         let answer = self.client.call(tool, arguments).await;
         assert!(answer.is_tool_error(), "{answer:?}");
-        answer.text().to_owned()
+        answer.result()["_meta"]["registry/failure"].clone()
     }
 
     /// The number of tasks that the agent canceled.
@@ -88,28 +89,22 @@ async fn skill_steps_run_in_both_protocol_versions() {
         let refused = scene.client.call("report", json!({ "subject": "tea" })).await;
         assert!(refused.is_tool_error() && refused.text().contains("topic"), "{refused:?}");
         let otherwise = scene.failure("answers", json!({ "any": 1 })).await;
-        assert!(otherwise.contains("answer of office/writer"), "{otherwise}");
+        assert_eq!(otherwise["reason"], "invalid-output", "{otherwise}");
 
-        let undone = scene.client.call("safely", json!({ "text": "ink" })).await;
-        assert!(undone.text().contains("the saga failed at `print`"), "{undone:?}");
-        assert!(undone.text().contains("the agent's task is failed: the ink is dry"), "{undone:?}");
+        let undone = scene.failure("safely", json!({ "text": "ink" })).await;
         assert_eq!(
-            undone.result()["_meta"]["registry/failure"]["steps"][0]["outcome"],
-            "compensated"
+            (&undone["reason"], &undone["failedStep"]),
+            (&"saga-failed".into(), &"print".into())
         );
+        let message = undone["message"].as_str().expect("a text");
+        assert!(message.contains("the ink is dry"), "the words of the agent: {undone}");
+        assert_eq!(undone["steps"][0]["outcome"], "compensated");
 
         // Text results stay unchanged, and a result with only files is a success.
         assert_eq!(scene.value("costs", json!({ "text": "tea" })).await, "1.10");
-        let undone = scene.client.call("pictures", json!({ "text": "a cat" })).await;
-        assert_eq!(
-            undone.result()["_meta"]["registry/failure"]["failedStep"],
-            "frame",
-            "{undone:?}"
-        );
-        assert_eq!(
-            undone.result()["_meta"]["registry/failure"]["steps"][0]["outcome"],
-            "compensated"
-        );
+        let undone = scene.failure("pictures", json!({ "text": "a cat" })).await;
+        assert_eq!(undone["failedStep"], "frame", "{undone}");
+        assert_eq!(undone["steps"][0]["outcome"], "compensated");
     }
 }
 
@@ -118,10 +113,11 @@ async fn abandoned_task_is_canceled_at_agent() {
     for version in ["1.0", "0.3"] {
         let scene = Scene::start(version).await;
         let asks = scene.failure("asks", json!({ "text": "a poster" })).await;
-        assert!(asks.contains("input-required") && asks.contains("which colour?"), "{asks}");
+        let message = asks["message"].as_str().expect("a text");
+        assert!(message.contains("input-required") && message.contains("colour"), "{asks}");
         eventually("the failure is logged", || async { scene.canceled() == 1 }).await;
         let late = scene.failure("patient", json!({ "text": "hurry" })).await;
-        assert!(late.contains("timed out after 500 ms"), "{late}");
+        assert_eq!(late["reason"], "timeout", "{late}");
         eventually("the failure is logged", || async { scene.canceled() == 2 }).await;
     }
 }

@@ -8,7 +8,7 @@ use acceptance::{Database, Registry, postgres};
 use prost::Message as _;
 use registry_proto::v1::{
     self, EntityKind, discovery_service_client::DiscoveryServiceClient, entity_change::Change,
-    registry_service_client::RegistryServiceClient,
+    history_service_client::HistoryServiceClient, registry_service_client::RegistryServiceClient,
 };
 use serde_json::{Value, json};
 use tonic::{Code, Status, transport::Channel};
@@ -59,7 +59,8 @@ async fn json_document_is_stored_as_typed_message() {
         ..Default::default()
     };
     let typed = v1::Entity { kind: Some(v1::entity::Kind::Schema(typed)) };
-    let again = v1::EntityChange { change: Some(Change::Register(typed.clone())), if_digest: None };
+    let again =
+        v1::EntityChange { change: Some(Change::RegisterEntity(typed.clone())), if_digest: None };
     let again = client.apply_changes(batch(vec![again])).await.unwrap().into_inner();
     assert_eq!(again.plan[0].action(), v1::ChangeAction::Unchanged);
     let get =
@@ -87,8 +88,7 @@ async fn status_names_the_first_finding() {
     let status = rejected(&registry, vec![bad("a b"), bad("c d")]).await;
     assert_eq!(status.code(), Code::InvalidArgument);
     let message = status.message();
-    assert!(message.starts_with("schema \"a b\": "), "{message}");
-    assert!(message.ends_with("; and 1 more"), "{message}");
+    insta::assert_snapshot!("first-finding-in-status", message);
 }
 
 #[tokio::test]
@@ -246,11 +246,53 @@ async fn page_size_above_the_maximum_is_coerced() {
 }
 
 #[tokio::test]
+async fn invalid_field_is_named_in_details() {
+    let registry = Registry::start();
+    let mut client = registry.client().await;
+    let get = v1::GetEntityRequest::default();
+    let list = v1::ListEntitiesRequest { page_size: -1, ..Default::default() };
+    let token = v1::ListEntitiesRequest { page_token: "x".to_owned(), ..Default::default() };
+    let digest = v1::EntityChange { if_digest: Some("1".to_owned()), ..schema("A") };
+    for (field, status) in [
+        ("key", client.get_entity(get).await.expect_err("no key")),
+        ("page_size", client.list_entities(list).await.expect_err("a negative size")),
+        ("page_token", client.list_entities(token).await.expect_err("no token")),
+        ("changes", rejected(&registry, vec![digest]).await),
+    ] {
+        assert_eq!(status.code(), Code::InvalidArgument);
+        let details = status.get_details_bad_request().expect("a BadRequest");
+        let fields: Vec<_> =
+            details.field_violations.into_iter().map(|violation| violation.field).collect();
+        assert_eq!(fields, [field]);
+    }
+}
+
+#[tokio::test]
+async fn end_time_is_exclusive() {
+    let registry = Registry::start();
+    let mut client = registry.client().await;
+    let mut history = HistoryServiceClient::new(registry.channel().await);
+    client.apply_changes(batch(vec![schema("A")])).await.unwrap();
+    let commits = async |history: &mut HistoryServiceClient<Channel>, end_time| {
+        let request = v1::ListCommitsRequest { end_time, ..Default::default() };
+        history.list_commits(request).await.unwrap().into_inner().commits
+    };
+    let time = commits(&mut history, None).await[0].commit_time.unwrap();
+    assert_eq!(commits(&mut history, Some(time)).await, []);
+    let later = prost_types::Timestamp { seconds: time.seconds + 1, ..time };
+    assert_eq!(commits(&mut history, Some(later)).await.len(), 1);
+}
+
+#[tokio::test]
 async fn reflection_describes_error_details() {
     let registry = Registry::start();
     let mut client = ServerReflectionClient::new(registry.channel().await);
-    for symbol in ["google.rpc.ErrorInfo", "google.rpc.RetryInfo", "registry.v1.ValidationFailure"]
-    {
+    for symbol in [
+        "google.rpc.BadRequest",
+        "google.rpc.ErrorInfo",
+        "google.rpc.RetryInfo",
+        "registry.v1.ValidationFailure",
+    ] {
         let message = Some(MessageRequest::FileContainingSymbol(symbol.to_owned()));
         let request = ServerReflectionRequest { host: String::new(), message_request: message };
         let mut answers = client

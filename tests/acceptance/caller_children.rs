@@ -1,5 +1,5 @@
-//! One child process per caller, where configured: which callers share a process, and that all
-//! processes end with the gateway, however it ends.
+//! One child process per caller, if configured: the callers that share a process, and the end of all
+//! processes with the gateway, even if it crashes.
 
 use std::{fs, path::Path, time::Duration};
 

@@ -90,8 +90,6 @@ fn refused(answer: &Answer, limit: u64) {
     assert_eq!(told["reason"], "STALE_CATALOG", "{answer:?}");
     assert_eq!(told["maxAgeSeconds"], limit, "{answer:?}");
     assert!(told["ageSeconds"].as_u64() >= Some(limit), "{answer:?}");
-    assert!(answer.text().contains("was not called"), "{answer:?}");
-    assert!(answer.text().contains("registry is unreachable"), "{answer:?}");
 }
 
 #[tokio::test]
@@ -166,10 +164,9 @@ async fn restart_keeps_catalog_age() {
 #[tokio::test]
 async fn too_small_staleness_limit_is_warned() {
     let scene = StalenessScene::confirmed_every("2s", "{ tools: 3s, readOnlyTools: 1h }").await;
-    eventually("it says which setting is too short, and what would do", || async {
-        let log = scene.gateway.process.stderr();
-        log.contains("registry.maxStaleness.tools is 3s, which is too short")
-            && log.contains("set it to at least")
+    let warning = ["WARN", "setting=\"registry.maxStaleness.tools\"", "limit_s=3 ", "least_s="];
+    eventually("the setting and a sufficient value are logged", || async {
+        scene.gateway.process.logged(&warning).len() == 1
     })
     .await;
 }

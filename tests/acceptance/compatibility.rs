@@ -55,8 +55,8 @@ async fn breaking_change_needs_major_version() {
     assert!(found["pointer"].as_str().unwrap().ends_with("/schema/properties/note/maxLength"));
     let message = found["message"].as_str().unwrap();
     assert!(
-        message.contains("`maxLength` rejects a value that 1.0.0 accepts: {\"note\":\""),
-        "{message}"
+        message.contains("`maxLength`") && message.contains("{\"note\":\""),
+        "the keyword and an example: {message}"
     );
     assert!(found["help"].as_str().unwrap().contains("2.0.0"), "{found}");
     assert_eq!(scene.registry.revision().await, 1, "nothing may be stored");
@@ -95,19 +95,17 @@ fn compatibility_check_compares_versions_and_files() {
         (wider.code, wider.stdout.trim()),
         (0, "schema/Order@1.0.0 -> schema/Order@1.1.0: compatible")
     );
-    let forward = ctl(&[
-        "compatibility",
-        "check",
-        "schema/Order",
-        "1.0.0",
-        "1.1.0",
-        "--direction",
-        "forward",
-    ]);
+    let forward = ["compatibility", "check", "schema/Order", "1.0.0", "1.1.0"];
+    let forward = [&forward[..], &["--direction", "forward", "--output", "json"]].concat();
+    let forward = ctl(&forward);
     assert_eq!(forward.code, 1, "{forward:?}");
-    assert!(forward.stdout.contains("`type` of 1.0.0"), "{forward:?}");
-    let broken = "schema/Order@1.1.0 is not forward compatible with schema/Order@1.0.0";
-    assert!(forward.stderr.contains(broken), "{forward:?}");
+    let forward = forward.json();
+    assert_eq!(forward["outcome"], "breaking", "{forward}");
+    let difference = &forward["differences"][0];
+    assert_eq!(
+        (&difference["keyword"], &difference["rejectedBy"]),
+        (&"type".into(), &"old".into())
+    );
     let broken =
         ["compatibility", "check", "schema/Order@1.0.0", "schema/Order@2.0.0", "--output", "json"];
     let broken = ctl(&broken);
@@ -149,6 +147,6 @@ async fn exponential_schema_is_rejected_quickly() {
     assert_eq!(code, 1, "{answer}");
     let found = &answer["diagnostics"][0];
     assert_eq!(found["code"], "schema-invalid");
-    assert!(found["message"].as_str().unwrap().contains("more than 10000 ways"), "{found}");
+    assert!(found["message"].as_str().unwrap().contains(" 10000 "), "the limit: {found}");
     assert_eq!(scene.registry.revision().await, 1);
 }

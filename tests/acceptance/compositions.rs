@@ -80,7 +80,9 @@ async fn order_completes_or_is_compensated() {
     let before = stock().await;
     let declined = client.call("process_order", order("o-1", "tok_declined")).await;
     assert!(declined.is_tool_error(), "{declined:?}");
-    assert!(declined.text().contains("the saga failed at `charge_payment`"), "{declined:?}");
+    let failure = &declined.result()["_meta"]["registry/failure"];
+    assert_eq!(failure["reason"], "saga-failed", "{declined:?}");
+    assert_eq!(failure["failedStep"], "charge_payment", "{declined:?}");
     assert_eq!(stock().await, before, "all reservations are released");
 
     let done = client.call("process_order", order("o-2", "tok_ok")).await;
@@ -134,10 +136,7 @@ fn compositions_are_checked_and_drawn_offline() {
         ctl(NOWHERE, &[&example[..], &["--tool", "process_order", "--output", output]].concat())
     };
     let mermaid = one("mermaid").stdout;
-    assert!(
-        mermaid.contains("flowchart") && mermaid.contains("charge_payment compensated by"),
-        "{mermaid}"
-    );
+    assert!(mermaid.contains("flowchart") && mermaid.contains("charge_payment"), "{mermaid}");
     assert!(one("svg").stdout.starts_with("<svg"));
     let all = ctl(NOWHERE, &[&example[..], &["--output", "svg"]].concat());
     assert!(!all.success() && all.stderr.contains("use --tool NAME"), "{all:?}");
@@ -165,9 +164,7 @@ fn mismatch_is_reported_at_its_binding() {
     for command in [&["compose", "check"][..], &["validate"]] {
         let checked = with_title(command, json!({ "constant": 7 }));
         assert_eq!(checked.code, 1, "{checked:?}");
-        let told = "error[composition-mismatch]: input of step \"store_document\": \"title\" must be a \
-                    string, but the constant is a number";
-        assert!(checked.stderr.contains(told), "{checked:?}");
+        assert!(checked.has_code("composition-mismatch"), "{checked:?}");
         assert_caret_below_title(&checked);
     }
 }
@@ -185,11 +182,12 @@ fn assert_caret_below_title(checked: &CtlOutput) {
 fn misspelled_path_is_reported_with_a_suggestion() {
     let path = json!({ "reference": { "step": "fetch_content", "path": "$.tilte" } });
     let checked = with_title(&["validate"], path);
-    let told = "input of step \"store_document\": \"title\" is required but $.tilte may select nothing \
-                in the result of \"fetch_content\": its schema does not declare it";
-    assert!(checked.stderr.contains(told), "{checked:?}");
-    assert!(checked.stderr.contains("help: did you mean `title`?"), "{checked:?}");
-    assert!(checked.stdout.contains("1 warning"), "one warning for one mistake: {checked:?}");
+    let warnings = checked.stderr.matches("warning[").count();
+    assert_eq!(warnings, 1, "one warning for one mistake: {checked:?}");
+    let is_message =
+        |line: &&str| line.contains("[composition-mismatch]") || line.contains("help: ");
+    let message: Vec<_> = checked.stderr.lines().filter(is_message).map(str::trim).collect();
+    insta::assert_snapshot!("misspelled-path", message.join("\n"));
     assert_caret_below_title(&checked);
 }
 
@@ -224,9 +222,7 @@ fn mismatch_is_found_despite_identity_and_recursion() {
     let file = dir.path().join("registry.json");
     std::fs::write(&file, registry.to_string()).expect("written");
     let checked = ctl(NOWHERE, &["validate", "-f", file.to_str().expect("UTF-8")]);
-    let told = "error[composition-mismatch]: input of step \"b\": \"n\" must be a number, but $.n in the \
-                result of \"a\" is a string";
-    assert!(checked.code == 1 && checked.stderr.contains(told), "{checked:?}");
+    assert!(checked.code == 1 && checked.has_code("composition-mismatch"), "{checked:?}");
 }
 
 #[test]
@@ -235,8 +231,8 @@ fn json_nested_too_deep_is_reported_as_such() {
     let file = dir.path().join("deep.json");
     std::fs::write(&file, format!("{}{}", "[".repeat(200), "]".repeat(200))).expect("written");
     let checked = ctl(NOWHERE, &["validate", "-f", file.to_str().expect("UTF-8")]);
-    assert!(checked.stderr.contains("JSON nested deeper than 127 levels"), "{checked:?}");
-    assert!(!checked.stderr.contains("not valid JSON"), "{checked:?}");
+    let file = format!("{}/", dir.path().display());
+    insta::assert_snapshot!("json-nested-too-deep", checked.stderr.replace(&file, ""));
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -260,10 +256,8 @@ async fn composition_runs_from_command_line() {
     );
     let refused = run("process_order", &order("o-9", "tok_declined"));
     assert_eq!(refused.code, 1, "{refused:?}");
-    assert!(
-        refused.stdout.contains("saga compensated: reserve_inventory compensated"),
-        "{refused:?}"
-    );
-    assert!(refused.stderr.contains("payment_charge failed"), "{refused:?}");
-    assert!(run("nobody", &json!({})).stderr.contains("Unknown tool: nobody"));
+    assert!(refused.stdout.contains("reserve_inventory compensated"), "{refused:?}");
+    assert!(refused.stderr.contains("payment_charge"), "{refused:?}");
+    let unknown = run("nobody", &json!({}));
+    assert!(unknown.code == 1 && unknown.stderr.contains("nobody"), "{unknown:?}");
 }

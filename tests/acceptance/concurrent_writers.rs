@@ -28,7 +28,7 @@ pub(crate) fn pair(writer: &str, i: usize) -> v1::ApplyChangesRequest {
         let schema = v1::Schema { name, version, schema, ..Default::default() };
         let entity = v1::Entity { kind: Some(v1::entity::Kind::Schema(schema)) };
         v1::EntityChange {
-            change: Some(v1::entity_change::Change::Register(entity)),
+            change: Some(v1::entity_change::Change::RegisterEntity(entity)),
             if_digest: None,
         }
     };

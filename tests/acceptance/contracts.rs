@@ -165,9 +165,7 @@ impl Stage {
 
 fn refused(answer: &Answer) {
     assert!(answer.is_tool_error(), "{answer:?}");
-    for part in ["is quarantined", "was not called", "has not been accepted"] {
-        assert!(answer.text().contains(part), "{answer:?}");
-    }
+    assert!(answer.text().contains("quarantined"), "{answer:?}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -184,7 +182,8 @@ async fn changed_definition_is_quarantined_until_registered() {
     stage.metric("gateway_contract_quarantined_tools 1").await;
     stage.metric("gateway_contract_drift{part=\"description\",class=\"changed\"} 1").await;
     let log = stage.gateway.process.stderr();
-    assert_eq!(log.matches("a tool is quarantined").count(), 1, "told once: {log}");
+    let warnings = stage.gateway.process.logged(&["WARN", "tool=tool/open@", "state=\"drifted\""]);
+    assert_eq!(warnings.len(), 1, "logged once: {log}");
     assert!(!log.contains(".ssh"), "words of the upstream stay out of the log: {log}");
     let audited = |l: &&str| l.contains("tool=\"open\"") && l.contains("deny:quarantined");
     assert_eq!(log.lines().filter(audited).count(), 1, "{log}");
@@ -252,7 +251,7 @@ async fn damaged_pin_file_accepts_no_definition() {
         // All of `fixed` is registered, so it cannot drift.
         stage.lists(&["fixed"]).await;
         refused(&stage.client().call("open", json!({})).await);
-        assert!(stage.gateway.process.stderr().contains("the pin file is rejected"));
+        assert!(!stage.gateway.process.logged(&["ERROR", ".pins"]).is_empty());
         stage.metric("gateway_contract_drift{part=\"description\",class=\"unknown\"} 2").await;
     }
     // A newly registered definition has no earlier pin.
@@ -281,8 +280,7 @@ async fn drift_is_warned_and_quarantine_is_per_tool() {
     }
     stage.lists(&["fixed", "poke"]).await;
     assert!(!stage.client().call("fixed", json!({})).await.is_tool_error());
-    let log = stage.gateway.process.stderr();
-    assert_eq!(log.matches("names no-such-tool, which").count(), 1, "{log}");
+    assert_eq!(stage.gateway.process.logged(&["WARN", "no-such-tool"]).len(), 1);
     stage.upstream.tools.lock().expect("tools").as_array_mut().expect("a list").remove(1);
     stage.poke().await;
     stage.metric("gateway_contract_tools{state=\"missing\"} 1").await;
@@ -299,13 +297,15 @@ async fn tool_validation_overrides_global_validation() {
             let deployment = Deployment::with_runtime(Some(&runtime)).await;
             let client = deployment.agent("research-agent", "2.1.0");
             let answer = client.call("search_documents", bad()).await;
-            let by_gateway = |answer: &Answer, place: &str| {
-                answer.message.to_string().contains("Invalid arguments")
-                    && answer.message.to_string().contains(place)
-            };
-            assert_eq!(by_gateway(&answer, "/query"), is_refused, "{runtime}: {answer:?}");
+            let is_by_gateway =
+                async |tool| deployment.gateway.outcome(tool).await == "invalid-input";
+            assert_eq!(
+                is_by_gateway("search_documents").await,
+                is_refused,
+                "{runtime}: {answer:?}"
+            );
             let other = client.call("fetch", json!({ "url": 7 })).await;
-            assert_eq!(by_gateway(&other, "/url"), !is_refused, "{runtime}: {other:?}");
+            assert_eq!(is_by_gateway("fetch").await, !is_refused, "{runtime}: {other:?}");
         }
     }
 }

@@ -17,5 +17,4 @@ fn demo_script_succeeds() {
     let text = String::from_utf8_lossy(&output.stdout);
     let errors = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{text}\n{errors}");
-    assert!(text.contains("demo finished"), "{text}");
 }

@@ -50,9 +50,9 @@ fn imported_servers_match_registration() {
     );
     fs::write(&config, yaml).expect("written");
     let config = config.to_str().expect("UTF-8");
-    let verified = registry.ctl(&["drift", "--config", config]);
-    assert!(verified.success(), "{verified:?}");
-    assert!(verified.stdout.contains("2 of 2 servers match the registry"), "{verified:?}");
+    let verified = registry.json(&["drift", "--config", config]);
+    assert_eq!(verified["servers"].as_array().map(Vec::len), Some(2), "{verified}");
+    assert_eq!(verified["failed"], false, "{verified}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -116,14 +116,16 @@ async fn changed_meta_and_execution_are_reported() {
     let done = registry.ctl(&["import", "mcp", &before.url, "--apply", "--yes"]);
     assert!(done.success(), "{done:?}");
     for (support, app, expected) in [
-        ("optional", "ui://a/app.html", "1 of 1 servers match the registry"),
-        ("optional", "ui://b/app.html", "/_meta/ui"),
-        ("required", "ui://a/app.html", "/execution/taskSupport"),
+        ("optional", "ui://a/app.html", None),
+        ("optional", "ui://b/app.html", Some("/_meta/ui")),
+        ("required", "ui://a/app.html", Some("/execution/taskSupport")),
     ] {
         let now = server(vec![tool(support, app)]).await;
         let target = format!("scripted@1.0.0={}", now.url);
-        let verified = registry.ctl(&["drift", "--target", &target]);
-        assert!(verified.stdout.contains(expected), "{verified:?}");
+        let verified = registry.ctl(&["drift", "--target", &target, "--output", "json"]).json();
+        let differences = verified["servers"][0]["differences"].as_array().expect("differences");
+        let pointers: Vec<_> = differences.iter().filter_map(|d| d["pointer"].as_str()).collect();
+        assert_eq!(pointers, Vec::from_iter(expected), "{verified}");
     }
 }
 
@@ -135,11 +137,14 @@ async fn unreachable_server_hides_no_other_difference() {
     let good = format!("scripted@1.0.0={}", live.url);
     let gone = "scripted@1.0.0=http://127.0.0.1:1/mcp";
     let unknown = format!("nobody@1.0.0={}", live.url);
-    let verified = registry.ctl(&["drift", "--target", &good, "--target", gone]);
+    let verified =
+        registry.ctl(&["drift", "--target", &good, "--target", gone, "--output", "json"]);
     assert_eq!(verified.code, 3, "{verified:?}");
-    assert!(verified.stdout.contains("1 of 2 servers match the registry"), "{verified:?}");
+    let servers = verified.json()["servers"].clone();
+    let compared = |index: usize| servers[index]["differences"].is_array();
+    assert!(compared(0) && servers[1]["error"].is_string(), "{servers}");
     let verified = registry.ctl(&["drift", "--target", &unknown]);
-    assert!(verified.code == 1 && verified.stdout.contains("is not registered"), "{verified:?}");
+    assert!(verified.code == 1 && verified.stdout.contains("nobody@1.0.0"), "{verified:?}");
     assert_eq!(registry.ctl(&["drift"]).code, 2);
     assert_eq!(registry.ctl(&["drift", "--target", "liar=http://x"]).code, 2);
 }

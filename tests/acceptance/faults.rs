@@ -37,7 +37,6 @@ async fn second_signal_ends_drain() {
     registry.process.signal("TERM");
     let status = registry.process.wait(Duration::from_secs(3));
     assert_eq!(status.code(), Some(1), "{}", registry.process.stderr());
-    assert!(registry.process.stderr().contains("a second signal"));
 }
 
 /// Silent connections use up file descriptors.
@@ -53,7 +52,7 @@ async fn server_recovers_from_exhausted_file_descriptors() {
         silent.push(tokio::net::TcpStream::connect(&registry.address).await.expect("queued"));
     }
     acceptance::eventually("the server notices", || async {
-        registry.process.stderr().contains("cannot accept connections")
+        !registry.process.logged(&["WARN registry_server::connections"]).is_empty()
     })
     .await;
     drop(silent);
@@ -104,7 +103,7 @@ async fn unusable_database_is_reported() {
             command.arg("--data-dir").arg(dir.path());
         });
         let error = started.expect_err(&database);
-        assert!(error.contains(named), "{database}: {error}");
-        assert!(!error.contains("panicked"), "{database}: {error}");
+        assert!(error.log.contains(named), "{database}: {error}");
+        assert!(!error.log.contains("panicked"), "{database}: {error}");
     }
 }

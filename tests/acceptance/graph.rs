@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use acceptance::{Registry, postgres, root};
 use registry_proto::v1::{self, analyze_impact_request::Plan, resolution::Outcome};
-use tonic::Code;
+use tonic::{Code, Status};
 use tonic_types::StatusExt as _;
 
 const QUERY: &str = "schema/SearchQuery@1.0.0";
@@ -36,8 +36,8 @@ async fn answers(registry: &Registry) {
     let depths: Vec<_> = graph.nodes.iter().map(|node| node.depth).collect();
     assert_eq!(depths, [0, 1, 1, 2, 2, 2, 3, 3]);
     let why = v1::ExplainDependencyRequest {
-        from: Some(key(BOSS)),
-        to: Some(key(QUERY)),
+        dependent: Some(key(BOSS)),
+        dependency: Some(key(QUERY)),
         max_paths: 1,
         ..Default::default()
     };
@@ -47,7 +47,7 @@ async fn answers(registry: &Registry) {
         texts(&why.paths[0].nodes),
         [BOSS, "agent/research-agent@2.1.0", "tool/search_documents@1.0.0", QUERY]
     );
-    let retired = Plan::Lifecycle(v1::LifecycleState::Retired.into());
+    let retired = Plan::LifecycleState(v1::LifecycleState::Retired.into());
     let impact = v1::AnalyzeImpactRequest {
         key: Some(key(QUERY)),
         plan: Some(retired),
@@ -107,7 +107,6 @@ async fn constraints_are_resolved_at_one_revision() {
     assert_eq!(state, Some(v1::LifecycleState::Deprecated.into()));
     let Outcome::Unresolved(none) = none else { panic!("{none:?}") };
     assert_eq!(none.candidates.len(), 2);
-    assert!(none.message.contains("1.0.0 does not match"), "{none:?}");
     assert!(matches!(missing, Outcome::Unresolved(missing) if missing.total_count == 0));
     let refused = client
         .resolve_versions(v1::ResolveVersionsRequest { return_partial_success: false, ..request })
@@ -116,6 +115,12 @@ async fn constraints_are_resolved_at_one_revision() {
     assert_eq!(refused.code(), Code::NotFound);
     let info = refused.get_details_error_info().expect("details");
     assert_eq!((info.reason.as_str(), info.metadata["unresolved"].as_str()), ("UNRESOLVED", "2"));
+}
+
+/// Asserts the reason of an error, and that it names a field or value.
+fn assert_rejected(status: &Status, reason: &str, named: &str) {
+    assert_eq!(status.get_details_error_info().expect("an ErrorInfo").reason, reason);
+    assert!(status.message().contains(named), "{status:?}");
 }
 
 #[tokio::test]
@@ -131,11 +136,11 @@ async fn invalid_graph_queries_are_rejected() {
         }
     };
     let refused = dependencies(Vec::new(), 0).await;
-    assert!(refused.message().contains("keys is missing"), "{refused:?}");
+    assert_rejected(&refused, "INVALID_REQUEST", "keys");
     let refused = dependencies(vec![key(BOSS)], -1).await;
-    assert!(refused.message().contains("max_nodes"), "{refused:?}");
+    assert_rejected(&refused, "INVALID_REQUEST", "max_nodes");
     let refused = dependencies(vec![key(BOSS); 1_001], 0).await;
-    assert!(refused.message().contains("keys has 1001 entries"), "{refused:?}");
+    assert_rejected(&refused, "LIMIT_EXCEEDED", "keys");
     let refused = dependencies(vec![key("tool/nobody@1.0.0")], 0).await;
     assert_eq!(refused.code(), Code::NotFound);
     let requirement = v1::VersionRequirement {
@@ -149,13 +154,13 @@ async fn invalid_graph_queries_are_rejected() {
         ..Default::default()
     };
     let refused = client.resolve_versions(request).await.expect_err("no constraint");
-    assert!(refused.message().contains("`newest` is not a version constraint"), "{refused:?}");
-    let plan = Plan::Lifecycle(v1::LifecycleState::Active.into());
+    assert_rejected(&refused, "INVALID_REQUEST", "`newest`");
+    let plan = Plan::LifecycleState(v1::LifecycleState::Active.into());
     let request =
         v1::AnalyzeImpactRequest { key: Some(key(BOSS)), plan: Some(plan), ..Default::default() };
     let refused = client.analyze_impact(request).await.expect_err("no plan");
-    assert!(refused.message().contains("lifecycle: "), "{refused:?}");
-    let plan = Plan::Document(v1::Entity { kind: None });
+    assert!(refused.message().contains("lifecycle_state: "), "{refused:?}");
+    let plan = Plan::Entity(v1::Entity { kind: None });
     let request =
         v1::AnalyzeImpactRequest { key: Some(key(BOSS)), plan: Some(plan), ..Default::default() };
     assert_eq!(
@@ -170,7 +175,7 @@ async fn impact_of_ten_thousand_dependents_is_bounded() {
     let registry = Registry::start();
     let mut client = registry.client().await;
     let register = |kind| v1::EntityChange {
-        change: Some(v1::entity_change::Change::Register(v1::Entity { kind: Some(kind) })),
+        change: Some(v1::entity_change::Change::RegisterEntity(v1::Entity { kind: Some(kind) })),
         if_digest: None,
     };
     let schema = register(v1::entity::Kind::Schema(v1::Schema {
@@ -277,7 +282,7 @@ fn impact_picture_shows_lifecycles_and_truncation() {
     assert!(drawn.contains(&format!("\"{QUERY} (deprecated)\"")), "{drawn}");
     for output in ["dot", "mermaid", "svg"] {
         let cut = registry.ctl(&["impact", QUERY, "--limit", "1", "--output", output]);
-        assert!(cut.stderr.contains("truncated to 1 of 7 dependents"), "{cut:?}");
+        insta::assert_snapshot!("truncated-impact", cut.stderr);
     }
 }
 
@@ -297,7 +302,11 @@ fn excess_mermaid_edges_are_noted() {
     for (output, is_said) in [("mermaid", true), ("svg", false)] {
         let drawn = registry.ctl(&[&tree[..], &[output]].concat());
         assert!(drawn.success(), "{drawn:?}");
-        assert_eq!(drawn.stderr.contains("has 501 edges"), is_said, "{}", drawn.stderr);
+        if is_said {
+            insta::assert_snapshot!("large-mermaid", drawn.stderr);
+        } else {
+            assert_eq!(drawn.stderr, "");
+        }
     }
 }
 
@@ -306,8 +315,8 @@ fn planned_version_is_checked_against_dependents() {
     let registry = Registry::start();
     registry.apply_example();
     registry.apply_file(&root().join("examples/new-version.json"));
-    let tried = shown(&registry, &["impact", QUERY, "--to", "1.1.0"], 0);
-    assert!(tried.ends_with("0 of 7 dependents break\n"), "{tried}");
+    let tried = registry.json(&["impact", QUERY, "--to", "1.1.0"]);
+    assert_eq!((&tried["breaking"], &tried["total"]), (&0.into(), &7.into()), "{tried}");
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("server.yaml");
     let text = "schemaVersion: '2.0'\nservers:\n  - { name: document-service, version: 2.0.0, provides: [] }\n";
@@ -317,7 +326,6 @@ fn planned_version_is_checked_against_dependents() {
     let broken = registry.ctl(&["impact", server, "--change", file]);
     assert_eq!(broken.code, 1, "{broken:?}");
     assert!(broken.stderr.contains("error[source-not-provided]"), "{broken:?}");
-    assert!(broken.stderr.contains("would break"), "{broken:?}");
     let other = registry.ctl(&["impact", "server/fetch-server@1.0.0", "--change", file]);
     assert_eq!(other.code, 2, "the file has no such server: {other:?}");
     let resolved = shown(&registry, &["resolve", "schema/SearchQuery@^1", "tool/fetch"], 0);
@@ -357,14 +365,14 @@ fn what_a_schema_breaks_is_shown_with_a_value(registry: &Registry) {
     };
     let wider = version("1.1.0", r#"{ "type": ["string", "null"] }"#);
     registry.apply_file(&wider);
-    let fits = shown(registry, &["impact", "schema/In@1.0.0", "--to", "1.1.0"], 0);
-    assert!(fits.contains("compatibility: compatible"), "{fits}");
-    assert!(fits.ends_with("0 of 2 dependents break\n"), "{fits}");
+    let fits = registry.json(&["impact", "schema/In@1.0.0", "--to", "1.1.0"]);
+    assert_eq!(fits["comparison"]["outcome"], "compatible", "{fits}");
+    assert_eq!((&fits["breaking"], &fits["total"]), (&0.into(), &2.into()), "{fits}");
     let unknown = version("3.0.0", r#"{ "type": "string", "pattern": "^|x" }"#);
     let unknown = unknown.to_str().expect("UTF-8");
-    let told = shown(registry, &["impact", "schema/In@1.0.0", "--change", unknown], 0);
-    assert!(told.contains("compatibility: undecided"), "{told}");
-    assert!(told.ends_with("0 of 2 dependents break, 2 may break (undecided)\n"), "{told}");
+    let told = registry.json(&["impact", "schema/In@1.0.0", "--change", unknown]);
+    assert_eq!(told["comparison"]["outcome"], "undecided", "{told}");
+    assert_eq!((&told["breaking"], &told["undecided"]), (&0.into(), &2.into()), "{told}");
     let other = version("2.0.0", r#"{ "type": "integer" }"#);
     let other = other.to_str().expect("UTF-8");
     let broken = ["impact", "schema/In@1.0.0", "--change", other, "--output", "json"];
@@ -378,7 +386,7 @@ fn what_a_schema_breaks_is_shown_with_a_value(registry: &Registry) {
     assert!(comparison["differences"][0]["instance"]["a"].is_string(), "{comparison}");
     assert_eq!(broken["affected"][0]["findings"][0]["code"], "breaking-change");
     let table = shown(registry, &["impact", "schema/In@1.0.0", "--change", other], 1);
-    assert!(table.contains("`type` rejects a value that 1.0.0 accepts: {\"a\":"), "{table}");
+    assert!(table.contains("`type`") && table.contains("{\"a\":"), "{table}");
 }
 
 #[test]

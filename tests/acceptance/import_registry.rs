@@ -1,9 +1,17 @@
 //! `registryctl import registry`: the field example, and files of version 1.
 
-use acceptance::{Backend, Gateway, GatewayOptions, ModernClient, Registry, ctl, eventually};
+use acceptance::{
+    Backend, CtlOutput, Gateway, GatewayOptions, ModernClient, Registry, ctl, eventually,
+};
 use serde_json::{Value, json};
 
 const FIELD: &str = "crates/registry-core/tests/data/field-example.json";
+
+/// The number of repaired places, and of those to review.
+fn repairs(output: &CtlOutput) -> (usize, usize) {
+    let count = |label| output.stderr.lines().filter(|line| line.starts_with(label)).count();
+    (count("repaired: "), count("review: "))
+}
 
 #[test]
 fn field_example_is_repaired_and_registered() {
@@ -12,8 +20,7 @@ fn field_example_is_repaired_and_registered() {
     assert_eq!(refused.code, 1, "{refused:?}");
     let done = registry.ctl(&["import", "registry", FIELD, "--apply", "--yes"]);
     assert!(done.success(), "{done:?}");
-    assert!(done.stderr.contains("5 repaired, 0 to review"), "{done:?}");
-    assert!(done.stderr.contains("the tool get_user@1.0.0 is not in the file"), "{done:?}");
+    assert_eq!(repairs(&done), (5, 0), "{done:?}");
     let got = registry.ctl(&["get", "tool/get_user@1.0.0", "--document"]).stdout;
     let got: Value = serde_json::from_str(&got).expect("a document");
     assert_eq!(got["source"]["server"], "user-service");
@@ -30,7 +37,7 @@ fn version_1_file_is_converted_to_valid_file() {
     let nowhere = "http://127.0.0.1:1";
     let done = ctl(nowhere, &["import", "registry", old, "--out", new, "--managed-by", "git/x"]);
     assert!(done.success() && done.stdout.contains("written: "), "{done:?}");
-    assert!(done.stderr.contains("`target` is written `server`"), "{done:?}");
+    assert!(done.stderr.contains("`target`") && done.stderr.contains("`server`"), "{done:?}");
     let valid = ctl(nowhere, &["validate", "-f", new]);
     assert!(valid.success() && valid.stdout.contains("3 register"), "{valid:?}");
     let written: Value =
@@ -117,21 +124,16 @@ fn phase_one_file_without_source_is_rejected() {
         assert_eq!(refused.code, 1, "{refused:?}");
         let remedy = format!("registryctl import registry {path} --apply");
         assert_eq!(refused.stderr.matches(&remedy).count(), 1, "{refused:?}");
-        let counted = "repairs it in 1 place, and 1 remains to review";
-        assert!(refused.stderr.contains(counted), "{refused:?}");
     }
     let partly = registry.ctl(&["import", "registry", path, "--apply", "--yes"]);
     assert_eq!(partly.code, 1, "{partly:?}");
-    assert!(partly.stderr.contains("1 repaired, 1 to review"), "{partly:?}");
-    assert!(
-        partly.stderr.contains("a tool needs exactly one of `source` and `spec`"),
-        "{partly:?}"
-    );
+    assert_eq!(repairs(&partly), (1, 1), "{partly:?}");
+    assert!(partly.stderr.contains("`source` and `spec`"), "{partly:?}");
     assert!(!registry.ctl(&["get", "tool/search@1.0.0"]).success());
     phase["tools"][0]["source"] = json!({ "target": "backend" });
     std::fs::write(path, phase.to_string()).expect("written");
     let done = registry.ctl(&["import", "registry", path, "--apply", "--yes"]);
-    assert!(done.success() && done.stderr.contains(" repaired, 0 to review"), "{done:?}");
+    assert!(done.success() && repairs(&done).1 == 0, "{done:?}");
     assert!(registry.ctl(&["get", "tool/search@1.0.0"]).success());
 }
 
@@ -148,7 +150,7 @@ fn migration_files_name_repairing_import() {
         assert_eq!(refused.stderr.matches(&remedy).count(), 1, "phase {}: {refused:?}", i + 1);
         let registry = Registry::start();
         let done = registry.ctl(&["import", "registry", path, "--apply", "--yes"]);
-        assert!(done.success() && done.stderr.contains(" repaired, 0 to review"), "{done:?}");
+        assert!(done.success() && repairs(&done).1 == 0, "{done:?}");
         assert!(registry.ctl(&["get", "tool/search@1.0.0"]).success());
     }
 }
@@ -210,12 +212,8 @@ async fn steps_with_servers_are_imported_and_run() {
     std::fs::write(&path, file.to_string()).expect("written");
     let path = path.to_str().expect("UTF-8");
     let done = registry.ctl(&["import", "registry", path, "--apply", "--yes"]);
-    assert!(done.success() && done.stderr.contains(" repaired, 0 to review"), "{done:?}");
-    for expected in [
-        "`store` of a `cache`",
-        "a pipeline with an `output`",
-        "it calls the tool `search_documents`, version 1.0.0",
-    ] {
+    assert!(done.success() && repairs(&done).1 == 0, "{done:?}");
+    for expected in ["`store`", "`output`", "`search_documents`"] {
         assert!(done.stderr.contains(expected), "{expected}: {done:?}");
     }
     let gateway = Gateway::start(&GatewayOptions {
@@ -269,23 +267,17 @@ fn steps_call_the_tool_version_of_their_server() {
     let unknown = json!({ "name": "search", "server": "docs", "serverVersion": "9.0.0" });
     let version = |version: &str| json!({ "name": "search", "version": version });
     for (calls, expected) in [
-        (
-            &[of("docs"), of("wiki")][..],
-            "a step calls `search@2.0.0`, but the composition depends on `search@1.0.0`",
-        ),
-        (
-            &[version("2.0.0"), version("1.0.0")],
-            "a step calls `search@1.0.0`, but the composition depends on",
-        ),
-        (&[unknown], "`search` of the server `docs@9.0.0`, which no tool of the file is"),
+        (&[of("docs"), of("wiki")][..], "`search@2.0.0`"),
+        (&[version("2.0.0"), version("1.0.0")], "`search@1.0.0`"),
+        (&[unknown], "`docs@9.0.0`"),
     ] {
         let refused = import(calls);
-        assert!(!refused.success() && refused.stderr.contains(" 1 to review"), "{refused:?}");
+        assert!(!refused.success() && repairs(&refused).1 == 1, "{refused:?}");
         assert!(refused.stderr.contains(expected), "{expected}: {refused:?}");
         assert!(!registry.ctl(&["get", "tool/both@1.0.0"]).success(), "nothing is registered");
     }
     let done = import(&[of("docs")]);
-    assert!(done.success() && done.stderr.contains(" 0 to review"), "{done:?}");
+    assert!(done.success() && repairs(&done).1 == 0, "{done:?}");
     let got = registry.ctl(&["get", "tool/both@1.0.0", "--document"]).stdout;
     let got: Value = serde_json::from_str(&got).expect("a document");
     assert_eq!(got["depends"], json!([{ "type": "tool", "name": "search", "version": "1.0.0" }]));

@@ -188,7 +188,7 @@ fn register(server: &str) -> v1::ApplyChangesRequest {
 fn request(kind: v1::entity::Kind) -> v1::ApplyChangesRequest {
     let entity = v1::Entity { kind: Some(kind) };
     let register = v1::EntityChange {
-        change: Some(v1::entity_change::Change::Register(entity)),
+        change: Some(v1::entity_change::Change::RegisterEntity(entity)),
         if_digest: None,
     };
     v1::ApplyChangesRequest { changes: vec![register], ..Default::default() }

@@ -78,7 +78,7 @@ async fn cache_of_other_registry_is_rejected() {
     options.source = format!("grpc://{}", other.address);
     deployment.gateway.restart(&options);
     acceptance::eventually("the mismatch is said", || async {
-        deployment.gateway.process.stderr().contains("delete its cache")
+        deployment.gateway.process.stderr().contains("FailedPrecondition")
     })
     .await;
     search_works(&deployment).await;

@@ -158,12 +158,8 @@ async fn configuration_reload_keeps_running_calls() {
 
     gateway.configure(&options("", "{}", ""));
     let gone = async || fetch(&gateway, "https://example.com/").await;
-    eventually("no target is left", || async {
-        gone().await.message["error"]["message"]
-            .as_str()
-            .is_some_and(|message| message.starts_with("Unknown tool"))
-    })
-    .await;
+    eventually("no target is left", || async { gone().await.message["error"]["code"] == -32602 })
+        .await;
     eventually("its child is gone", || async { children(gateway.process.id()).is_empty() }).await;
 }
 
@@ -181,21 +177,20 @@ async fn invalid_configuration_changes_nothing() {
     gateway.configure(&options(&bad, "{ inputValidation: dney }", ""));
     let refused = ctl(&gateway, &["reload", "--yes"]);
     assert_eq!(refused.code, 1, "{refused:?}");
-    for told in ["2 problems", "  line 7: ", "`dney` is not one of deny, warn, ignore", "colour"] {
+    for told in ["2 problems", "  line 7: ", "`dney`", "colour"] {
         assert!(refused.stderr.contains(told), "{told}: {}", refused.stderr);
     }
     assert_eq!(fetch(&gateway, "https://example.com/").await.text(), "fetched");
-    eventually("the log tells it, too", || async {
-        gateway.process.stderr().contains("configuration not reloaded")
+    eventually("the log has it, too", || async {
+        !gateway.process.logged(&["ERROR gateway_agent::server::reload"]).is_empty()
     })
     .await;
-    let metrics = reqwest::get(format!("{}/metrics", gateway.url())).await.expect("metrics");
-    let metrics = metrics.text().await.expect("text");
+    let metrics = gateway.metrics().await;
     assert!(metrics.contains(r#"gateway_config_reloads_total{outcome="rejected"}"#), "{metrics}");
 
     gateway.configure(&GatewayOptions { more: format!("{}name: other\n", good.more), ..good });
     let taken = ctl(&gateway, &["reload", "--yes"]);
-    assert!(taken.success() && taken.stdout.contains("`name` has changed"), "{taken:?}");
+    assert!(taken.success() && taken.stdout.contains("`name`"), "{taken:?}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -216,10 +211,7 @@ async fn operator_stops_and_starts_target() {
     assert!(ctl(&gateway, &["drain", "--yes", "fetch-server@1.2.3"]).success());
     let refused = fetch(&gateway, "https://example.com/").await;
     assert!(refused.is_tool_error(), "{refused:?}");
-    assert!(
-        refused.text().contains("An operator of the gateway stopped the server"),
-        "{refused:?}"
-    );
+    assert_eq!(gateway.audited("upstream-busy").len(), 1, "an operator stopped the server");
     slow_server.let_go();
     assert_eq!(slow.await.expect("it ends").text(), "fetched", "running calls finish");
     assert_eq!(state(&gateway, fetching), "stopped");
@@ -229,7 +221,7 @@ async fn operator_stops_and_starts_target() {
         "{shown}"
     );
     let looked = ctl(&gateway, &["check", "fetch-server@1.2.3"]);
-    assert!(looked.code == 1 && looked.stderr.contains("is stopped; start it"), "{looked:?}");
+    assert!(looked.code == 1 && looked.stderr.contains("stopped"), "{looked:?}");
     assert!(ctl(&gateway, &["undrain", "--yes", "fetch-server@1.2.3"]).success());
     eventually("it is up again", || async { state(&gateway, fetching) == "up" }).await;
     assert_eq!(fetch(&gateway, "https://example.com/").await.text(), "fetched");
@@ -238,7 +230,7 @@ async fn operator_stops_and_starts_target() {
     assert!(ctl(&gateway, &["drain", "--yes", "time-server@1.0.0"]).success());
     eventually("its child is gone", || async { children(gateway.process.id()).is_empty() }).await;
     let unknown = ctl(&gateway, &["drain", "--yes", "nobody@1.0.0"]);
-    assert!(unknown.code == 1 && unknown.stderr.contains("no target is configured"), "{unknown:?}");
+    assert!(unknown.code == 1 && unknown.stderr.contains("nobody@1.0.0"), "{unknown:?}");
 }
 
 #[tokio::test]
@@ -251,7 +243,8 @@ async fn tool_timeout_overrides_global_timeout() {
     eventually("it is up", || async { state(&gateway, "server/fetch-server@1.2.3") == "up" }).await;
     let began = Instant::now();
     let late = fetch(&gateway, "https://example.com/").await;
-    assert!(late.is_tool_error() && late.text().contains("no result within 300 ms"), "{late:?}");
+    assert!(late.is_tool_error() && late.text().contains("300 ms"), "{late:?}");
+    assert_eq!(gateway.audited("upstream-timeout").len(), 1);
     assert!(began.elapsed() < Duration::from_secs(10), "{:?}", began.elapsed());
     let warned = "limits.tools names fecth, which the catalog does not contain";
     eventually("an unknown name is reported", || async {

@@ -106,8 +106,7 @@ async fn lifecycle_changes_appear_in_history() {
     let history = registry.ctl(&["history", "tool", "get_webpage", "--output", "json"]);
     assert!(history.stdout.contains("deprecate"), "{}", history.stdout);
     assert!(history.stdout.contains("ada"), "{}", history.stdout);
-    let shown = registry.ctl(&["get", key, "--output", "json"]);
-    assert!(shown.stdout.contains("use fetch"), "{}", shown.stdout);
+    assert_eq!(registry.json(&["get", key])["lifecycle"]["message"], "use fetch");
 }
 
 #[tokio::test]

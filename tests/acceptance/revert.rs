@@ -67,7 +67,7 @@ async fn revert_retires_registered_entities() {
     ] {
         assert_eq!(lifecycle(&registry, key), state, "{key}");
     }
-    assert!(registry.run(&["log"]).contains("Revert revision 2"));
+    assert!(registry.run(&["log"]).contains("Revert"));
     let again = registry.run(&["revert", "2", "--yes"]);
     assert_eq!(registry.revision().await, 3, "{again}");
     // A revert can be reverted.
@@ -82,11 +82,12 @@ async fn revert_restores_lifecycles_and_settings() {
     let tool = "tool/fetch@1.0.0";
     registry.run(&["deprecate", "--yes", tool, "-m", "slow", "--sunset", "2027-01-31"]);
     registry.run(&["retire", "--yes", tool, "-m", "gone"]);
-    registry.run(&["revert", "3", "--yes", "-m", "too early"]);
-    let shown = registry.run(&["get", tool]);
-    assert!(shown.contains("deprecated since revision 4: slow"), "{shown}");
-    assert!(shown.contains("2027-01-31"), "{shown}");
-    assert!(registry.run(&["show", "4"]).contains("too early"));
+    registry.run(&["revert", "3", "--yes", "-m", "early"]);
+    assert!(registry.run(&["get", tool]).contains("2027-01-31"));
+    let shown = registry.json(&["get", tool])["lifecycle"].clone();
+    assert_eq!((&shown["state"], &shown["revision"]), (&"deprecated".into(), &4.into()), "{shown}");
+    assert_eq!(shown["message"], "slow");
+    assert_eq!(registry.json(&["show", "4"])["message"], "early");
 
     registry.run(&["compatibility", "set", "--yes", "tool/fetch", "full"]);
     registry.run(&["archive", "--yes", "tool/fetch"]);
@@ -136,9 +137,8 @@ async fn revert_keeps_later_deprecation() {
     registry.run(&["deprecate", "--yes", tool, "-m", "slow"]);
     let refused = registry.ctl(&["revert", "1", "--yes"]);
     assert_eq!(refused.code, 1, "{refused:?}");
-    let reason = "tool/fetch@1.0.0 was changed again in revision 2; revert that revision first";
-    assert!(refused.stderr.contains(reason), "{refused:?}");
-    assert!(registry.run(&["get", tool]).contains("deprecated since revision 2: slow"));
+    insta::assert_snapshot!("revert-of-changed-entity", refused.stderr);
+    assert_eq!(registry.json(&["get", tool])["lifecycle"]["message"], "slow");
     registry.run(&["revert", "2", "--yes"]);
     registry.run(&["revert", "1", "--yes"]);
     assert_eq!(lifecycle(&registry, tool), "retired");
@@ -152,12 +152,11 @@ async fn import_of_retired_version_suggests_restore() {
     registry.run(&["revert", "1", "--yes"]);
     let again = import_again(&registry, &backend, "1.0.0");
     assert_eq!(registry.revision().await, 2, "{again}");
-    let retired = "server/web@1.0.0, tool/fetch@1.0.0 stay retired; `registryctl restore ";
-    assert!(again.contains(retired), "{again}");
+    assert!(again.contains("server/web@1.0.0, tool/fetch@1.0.0 stay"), "{again}");
     registry.run(&["restore", "--yes", "server/web@1.0.0"]);
     let again = import_again(&registry, &backend, "1.0.0");
     assert!(!again.contains("server/web@1.0.0 stay"), "{again}");
-    assert!(again.contains("tool/fetch@1.0.0 stays retired"), "{again}");
+    assert!(again.contains("tool/fetch@1.0.0 stays"), "{again}");
 }
 
 /// Forwards one connection. Runs `act` before the first response that contains `text`.

@@ -112,7 +112,7 @@ async fn session_continues_after_kill_and_restart() {
     let forged = Client { session: format!("{}A", client.session), ..client };
     assert_eq!(forged.ask(&url, &list).await.0, 404);
     let key = gateway.cache().with_file_name("registry-v2.json.key");
-    let mode = std::fs::metadata(key).expect("the key is beside the cache").permissions().mode();
+    let mode = std::fs::metadata(key).expect("the key is next to the cache").permissions().mode();
     assert_eq!(mode & 0o777, 0o600);
 }
 
@@ -264,7 +264,7 @@ async fn dropped_call_is_resumed_once() {
     let event = drop_in_the_middle(&client, &url).await;
     let (stream, _) = event.rsplit_once('-').expect("an event's number");
     let (status, told) = client.resume(&url, &format!("{stream}-7")).await;
-    assert!(status == 400 && told.contains("no stream can be resumed"), "{told}");
+    assert!(status == 400 && told.contains("Last-Event-ID"), "{told}");
     let other = Client::open(&url).await;
     let (status, told) = other.resume(&url, "unknown-1").await;
     assert!(status == 400 && told.contains("Last-Event-ID"), "{told}");
@@ -316,8 +316,7 @@ async fn kept_responses_are_limited_per_address() {
     let (_, rest) = other.resume(&url, &event).await;
     assert!(rest.contains("\"result\""), "{}", rest.chars().take(500).collect::<String>());
     let (_, last) = one.resume(&url, &events[3]).await;
-    assert!(last.contains("at most 16 MiB of events are kept per caller"), "{}", last.len());
-    assert!(last.contains("that is safe"), "{last}");
+    assert!(last.contains("16 MiB"), "{}", last.len());
     let (_, first) = one.resume(&url, &events[0]).await;
     assert!(first.contains("\"result\""), "{}", first.chars().take(500).collect::<String>());
 }

@@ -55,7 +55,7 @@ const OUTCOMES: &[(&str, &str)] = &[
     ("invalid-input", "the arguments violate the schema"),
     ("invalid-output", "the result violates its schema, or cannot be projected"),
     ("misconfigured", "no target, an unusable schema, or a missing variable"),
-    ("upstream-failed", "the upstream is unreachable, or broke the protocol"),
+    ("upstream-failed", "the upstream is unreachable, or violated the protocol"),
     ("upstream-timeout", "no response in time"),
     (
         "upstream-busy",

@@ -27,7 +27,7 @@ const CODES: &[[&str; 4]] = &[
     [
         "already-registered",
         "the same key with other content",
-        "`schema/a@1.0.0 appears twice in this batch, with different content`",
+        "`schema/a@1.0.0 occurs twice in this batch with different content`",
         "use a new version; equal content is no error",
     ],
     [
@@ -38,7 +38,7 @@ const CODES: &[[&str; 4]] = &[
     ],
     [
         "schema-invalid",
-        "a JSON Schema that does not compile, exceeds limits, multiplies itself, refers outside of the registry, or cannot be combined with its references for a tool",
+        "a JSON Schema that does not compile, exceeds limits, multiplies itself through references, refers outside of the registry, or cannot be combined with its references for a tool",
         "`` `https://…` is outside of the registry ``",
         "refer to registered schemas as `#Name:1.0.0`, or use `$defs`",
     ],
@@ -51,7 +51,7 @@ const CODES: &[[&str; 4]] = &[
     [
         "schema-cycle",
         "schemas that refer to each other",
-        "`schema/a@1.0.0 needs itself: …`",
+        "`schema/a@1.0.0 depends on itself: …`",
         "combine them in one schema with `$defs`",
     ],
     [
@@ -81,7 +81,7 @@ const CODES: &[[&str; 4]] = &[
     [
         "implementation-ambiguous",
         "both or neither of `source` and `spec`",
-        "`a tool needs exactly one of …, it has neither`",
+        "`a tool needs exactly one of …, but has neither`",
         "`source` for an upstream tool, `spec` for a composition",
     ],
     [
@@ -99,13 +99,13 @@ const CODES: &[[&str; 4]] = &[
     [
         "dependency-cycle",
         "a cycle of dependencies",
-        "`agent/a@1.0.0 needs itself: agent/a@1.0.0 → …`",
+        "`agent/a@1.0.0 depends on itself: agent/a@1.0.0 → …`",
         "remove one dependency",
     ],
     [
         "dependency-undeclared",
-        "a composition uses a tool that `depends` does not list",
-        "`` `c` uses the tool `r`, which its `depends` does not list ``",
+        "a composition uses a tool that is missing in `depends`",
+        "`` `c` uses the tool `r`, which is missing in `depends` ``",
         "add it to `depends`",
     ],
     [
@@ -122,14 +122,14 @@ const CODES: &[[&str; 4]] = &[
     ],
     [
         "composition-mismatch",
-        "by the registered schemas, a value in a [composition](../compositions.md#checks-at-registration) never fits (error) or may not fit (warning)",
+        "according to the registered schemas, a value in a [composition](../compositions.md#checks-at-registration) never fits (error) or may not fit (warning)",
         "``input of step \"b\": \"to\" is required but $.mail selects nothing in the result of \"a\"``",
         "bind another value, or change a schema; see the help line",
     ],
     [
         "header-annotation-invalid",
         "an `x-mcp-header` that violates MCP",
-        "``only integer, string and boolean go into a header; `type` is \"number\"``",
+        "``only integer, string and boolean properties can be headers, but `type` is \"number\"``",
         "annotate a plain property with a unique name",
     ],
     [
@@ -141,7 +141,7 @@ const CODES: &[[&str; 4]] = &[
     [
         "server-json-invalid",
         "a part of `metadata.serverJson` that [MCP clients](../mcp-registry.md) reject, so it is not served (warning)",
-        "`` `example.com/mcp` is not such a URL ``",
+        "`` `example.com/mcp` is not a valid URL ``",
         "correct it",
     ],
     [
@@ -153,43 +153,43 @@ const CODES: &[[&str; 4]] = &[
     [
         "still-needed",
         "an active entity depends on one that would be retired; one finding each, with the path",
-        "`agent/a@1.0.0 is active and needs it: …`",
-        "move it, retire it too, or `--force REASON`, which the log keeps",
+        "`agent/a@1.0.0 is active and depends on it: …`",
+        "move it to a replacement, retire it too, or use `--force REASON`; the log records the reason",
     ],
     [
         "name-archived",
         "a new version of an archived name",
-        "`tool/t is archived and takes no new versions`",
+        "`tool/t is archived and accepts no new versions`",
         "use another name, or `registryctl unarchive tool/t`",
     ],
     [
         "setting-invalid",
         "a setting that does not apply: an archived namespace, an owner of everything",
-        "``setting of acme/*: `acme/*` is not one name``",
+        "``setting of acme/*: `acme/*` does not select a single name``",
         "see the help line",
     ],
     [
         "breaking-change",
-        "a version rejects values that an earlier one of its line accepts (error), or a registered newer version does so to this one (warning)",
-        "`` `maxLength` refuses what 1.0.0 allows: \"aaa\" ``",
+        "a version rejects values that an earlier version of its release line accepts (error), or a registered newer version rejects values that this one accepts (warning)",
+        "`` `maxLength` rejects a value that 1.0.0 accepts: \"aaa\" ``",
         "use the version number in the help line; see [compatibility](../compatibility.md)",
     ],
     [
         "compatibility-undecided",
-        "neither compatible nor breaking could be shown (warning)",
-        "`` cannot tell whether this is compatible with 1.0.0: `pattern` could not be compared ``",
+        "the check could decide neither compatible nor breaking (warning)",
+        "`` compatibility with 1.0.0 could not be decided: … ``",
         "check manually",
     ],
     [
         "not-owner",
         "a name, or its setting, belongs to another team, to no team, or is not registered",
-        "``tool/fetch belongs to `docs`, and you write for `search` ``",
+        "``tool/fetch belongs to `docs`, but you write for `search` ``",
         "ask its owner, or an [admin](../access.md#own-names) to transfer it",
     ],
     [
         "outside-scope",
         "the caller's token may not write this name",
-        "`tool/fetch is outside of what you may write: docs/*`",
+        "`tool/fetch is outside of your scopes: docs/*`",
         "use a token with a matching scope",
     ],
     [
@@ -213,7 +213,7 @@ const CODES: &[[&str; 4]] = &[
     [
         "schema-unused",
         "a schema without references (warning)",
-        "`nothing refers to schema/a@1.0.0`",
+        "`schema/a@1.0.0 is not referenced`",
         "use it, or remove it",
     ],
 ];

@@ -25,13 +25,13 @@ const REASONS: &[[&str; 4]] = &[
     [
         "INVALID_REQUEST",
         "INVALID_ARGUMENT",
-        "a field is missing or unreadable; on Sync also no hello in time, or a message out of order",
+        "a field is missing or invalid (details: `google.rpc.BadRequest`); on Sync also no hello in time, or a message out of order",
         "correct the client",
     ],
     [
         "LIMIT_EXCEEDED",
         "INVALID_ARGUMENT",
-        "a string, list or page exceeds its [limit](limits.md)",
+        "a string or list exceeds its [limit](limits.md)",
         "send less",
     ],
     [
@@ -61,7 +61,7 @@ const REASONS: &[[&str; 4]] = &[
     [
         "PERMISSION_DENIED",
         "PERMISSION_DENIED",
-        "the caller lacks the role (metadata `needs_one_of`), or a token exceeds its scopes",
+        "the caller lacks the role (metadata `needsOneOf`), or a token exceeds its scopes",
         "request a token with that role from an admin",
     ],
     [
@@ -80,14 +80,14 @@ const REASONS: &[[&str; 4]] = &[
     [
         "MESSAGE_TOO_LARGE",
         "OUT_OF_RANGE",
-        "the request exceeds `--max-message-bytes` (metadata `max_message_bytes`)",
+        "the request exceeds `--max-message-bytes` (metadata `maxMessageBytes`)",
         "send smaller batches, or raise the limit",
     ],
     ["TIME_AHEAD", "OUT_OF_RANGE", "`at` is after today (UTC)", "request an earlier time"],
     [
         "REVISION_AHEAD",
         "OUT_OF_RANGE",
-        "`at` is a future revision (metadata `current_revision`)",
+        "`at` is a future revision (metadata `currentRevision`)",
         "request an earlier one",
     ],
     [
@@ -100,13 +100,13 @@ const REASONS: &[[&str; 4]] = &[
         "UNRESOLVED",
         "NOT_FOUND",
         "no version meets a requirement (metadata `unresolved`: the number); the message lists the versions and why each was excluded",
-        "relax the constraint, or use `partial`",
+        "relax the constraint, or use `return_partial_success`",
     ],
     ["UNIMPLEMENTED", "UNIMPLEMENTED", "no such method", "use a client of this version"],
     [
         "BASE_REVISION_MISMATCH",
         "ABORTED",
-        "the registry is not at `base_revision` (metadata `current_revision`)",
+        "the registry is not at `base_revision` (metadata `currentRevision`)",
         "read again and send the new base",
     ],
     [
@@ -202,7 +202,7 @@ const REASONS: &[[&str; 4]] = &[
     [
         "REGISTRY_MISMATCH",
         "FAILED_PRECONDITION",
-        "the follower has another registry (metadata `registry_id`)",
+        "the follower has another registry (metadata `registryId`)",
         "correct its address, or delete its cache (a relay: its database)",
     ],
     [
@@ -214,7 +214,7 @@ const REASONS: &[[&str; 4]] = &[
     [
         "FOLLOWER_AHEAD",
         "FAILED_PRECONDITION",
-        "the follower has later revisions than this server (metadata `current_revision`)",
+        "the follower has later revisions than this server (metadata `currentRevision`)",
         "a lagging server: wait, or use another; after a restore as above",
     ],
     [

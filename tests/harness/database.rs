@@ -1,4 +1,4 @@
-//! Databases of both kinds, with direct SQL access beside the service.
+//! Databases of both kinds, with direct SQL access that bypasses the service.
 
 use sqlx::{Connection as _, PgConnection, SqliteConnection};
 use tempfile::TempDir;

@@ -156,6 +156,37 @@ impl Gateway {
         answer.expect("an answer").text().await.expect("text")
     }
 
+    /// The metrics as text.
+    pub async fn metrics(&self) -> String {
+        let answer = reqwest::get(format!("{}/metrics", self.url())).await.expect("an answer");
+        answer.text().await.expect("text")
+    }
+
+    /// Whether the metrics have this line.
+    pub async fn has_metric(&self, line: &str) -> bool {
+        self.metrics().await.lines().any(|found| found == line)
+    }
+
+    /// The number of snapshots that it received from a registry.
+    pub fn snapshots(&self) -> usize {
+        self.process.logged(&["gateway_agent::sync", " entities="]).len()
+    }
+
+    /// The outcome of the last call of a tool in the audit. Waits for the first call.
+    pub async fn outcome(&self, tool: &str) -> String {
+        let named = format!("tool=\"{tool}\"");
+        let last = || self.process.logged(&[" audit: ", &named, " outcome="]).pop();
+        crate::eventually("the call is audited", || async { last().is_some() }).await;
+        let event = last().expect("an event");
+        let (_, rest) = event.split_once(" outcome=\"").expect("an outcome");
+        rest.split('"').next().expect("a text").to_owned()
+    }
+
+    /// The audit events of calls with this outcome, oldest first.
+    pub fn audited(&self, outcome: &str) -> Vec<String> {
+        self.process.logged(&[" audit: ", &format!("outcome=\"{outcome}\"")])
+    }
+
     /// The URL of the MCP endpoint.
     pub fn mcp_url(&self) -> String {
         format!("{}/mcp", self.url())

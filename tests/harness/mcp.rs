@@ -41,6 +41,11 @@ impl Answer {
         self.message["error"]["code"].as_i64().unwrap_or_else(|| panic!("no error in {self:?}"))
     }
 
+    /// The reason of a failed composition. Null without one.
+    pub fn failure_reason(&self) -> &Value {
+        &self.result()["_meta"]["registry/failure"]["reason"]
+    }
+
     /// Whether it is a tool result with `isError`.
     pub fn is_tool_error(&self) -> bool {
         self.result()["isError"] == true

@@ -1,6 +1,7 @@
 //! A program of this workspace as a child process: start, wait, signal, stop.
 
 use std::{
+    fmt,
     fs::File,
     io::{BufRead, BufReader},
     path::{Path, PathBuf},
@@ -25,7 +26,22 @@ pub struct Process {
     pub greeting: String,
 }
 
-/// The path of a program of this workspace, beside the running test or benchmark.
+/// A program that exited before it listened.
+#[derive(Debug)]
+pub struct FailedStart {
+    /// The exit code; `None` after a signal.
+    pub code: Option<i32>,
+    /// The standard error.
+    pub log: String,
+}
+
+impl fmt::Display for FailedStart {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "exit code {:?} before listening:\n{}", self.code, self.log)
+    }
+}
+
+/// The path of a program of this workspace, next to the running test or benchmark.
 pub fn binary(name: &str) -> PathBuf {
     let running = std::env::current_exe().expect("the running program has a path");
     let profile = running
@@ -49,20 +65,19 @@ impl Process {
         Self::try_start(name, dir, configure).unwrap_or_else(|e| panic!("{e}"))
     }
 
-    /// Like [`Process::start`]. A program that exits before it listens is an error with its status
-    /// and standard error.
+    /// Like [`Process::start`]. A program that exits before it listens is an error.
     pub fn try_start(
         name: &str,
         dir: &Path,
         configure: impl FnOnce(&mut Command),
-    ) -> Result<Self, String> {
+    ) -> Result<Self, FailedStart> {
         let mut command = Command::new(binary(name));
         configure(&mut command);
         Self::run(name, dir, command)
     }
 
     /// Like [`Process::try_start`], for any program.
-    pub fn run(name: &str, dir: &Path, mut command: Command) -> Result<Self, String> {
+    pub fn run(name: &str, dir: &Path, mut command: Command) -> Result<Self, FailedStart> {
         let stderr = dir.join(format!("{name}.stderr.log"));
         let log = File::options().create(true).append(true).open(&stderr).expect("a log file");
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(log);
@@ -74,7 +89,7 @@ impl Process {
         let _ = child.kill();
         let status = child.wait().expect("a child can be awaited");
         let log = std::fs::read_to_string(&stderr).unwrap_or_default();
-        Err(format!("{name} did not start ({status}):\n{log}"))
+        Err(FailedStart { code: status.code(), log })
     }
 
     /// The address after `listening on http(s)://`.
@@ -91,6 +106,13 @@ impl Process {
     /// The standard error so far.
     pub fn stderr(&self) -> String {
         std::fs::read_to_string(&self.stderr).unwrap_or_default()
+    }
+
+    /// The lines of standard error that contain each of these parts: a level, a module, a field.
+    pub fn logged(&self, parts: &[&str]) -> Vec<String> {
+        let log = self.stderr();
+        let has_parts = |line: &&str| parts.iter().all(|part| line.contains(part));
+        log.lines().filter(has_parts).map(str::to_owned).collect()
     }
 
     /// Sends a signal, like `kill -SIGNAL`.

@@ -212,7 +212,7 @@ fn configure(command: &mut Command, listen: &str, database: &str, dir: &Path) {
     command.args(["--listen", listen, "--database", database]).arg("--data-dir").arg(dir);
 }
 
-/// The checkpoint key of a database: beside a SQLite file, or one for all Postgres databases of the
+/// The checkpoint key of a database: next to a SQLite file, or one for all Postgres databases of the
 /// test run.
 pub fn checkpoint_key(database: &str) -> PathBuf {
     let beside = match database.strip_prefix("sqlite:") {
@@ -237,6 +237,11 @@ impl CtlOutput {
     /// Standard output as JSON. Panics if it is not JSON.
     pub fn json(&self) -> serde_json::Value {
         serde_json::from_str(&self.stdout).unwrap_or_else(|e| panic!("{e}: {self:?}"))
+    }
+
+    /// Whether standard error has a finding or an error with this code, as in `error[not-owner]: …`.
+    pub fn has_code(&self, code: &str) -> bool {
+        self.stderr.contains(&format!("[{code}]: "))
     }
 
     /// Whether the exit code is 0.

@@ -58,7 +58,7 @@ pub(crate) async fn measure(report: &mut Report, seconds: u64) {
             report.add(Row {
                 path: format!("tools/call of 1 KiB, {connections} at once: {name}"),
                 value: format!("{}; {added:+.2} ms p50", load.text()),
-                beside: format!("over HTTP {}", direct.text()),
+                baseline: format!("over HTTP {}", direct.text()),
                 ratio: Some(load.per_second / direct.per_second),
                 budget: if connections == 1 { "≤ 1 ms added to p50" } else { "" },
             });

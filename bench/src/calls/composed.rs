@@ -149,7 +149,7 @@ pub(crate) async fn measure(report: &mut Report, seconds: u64) {
     report.add(Row {
         path: "a step of a pipeline, 1 KiB: overhead in addition to its call".to_owned(),
         value: format!("{:.0} µs of {:.0}", (step - direct) * 1e3, step * 1e3),
-        beside: format!("the same number of direct calls: {:.0} µs", direct * 1e3),
+        baseline: format!("the same number of direct calls: {:.0} µs", direct * 1e3),
         ratio: Some(step / direct),
         budget: "≤ 50 µs",
     });
@@ -158,7 +158,7 @@ pub(crate) async fn measure(report: &mut Report, seconds: u64) {
     report.add(Row {
         path: "an 8-way scatter, 1 KiB each".to_owned(),
         value: format!("{scatter:.2} ms"),
-        beside: format!("the slowest of 8 concurrent direct calls: {slowest:.2} ms"),
+        baseline: format!("the slowest of 8 concurrent direct calls: {slowest:.2} ms"),
         ratio: Some(scatter / slowest),
         budget: "slowest + 0.3 ms",
     });
@@ -170,7 +170,7 @@ pub(crate) async fn measure(report: &mut Report, seconds: u64) {
         path: "a journaled step of a saga, 1 KiB: overhead in addition to a pipeline step"
             .to_owned(),
         value: format!("{:.0} µs", journaled * 1e3),
-        beside: format!("appending and flushing the same bytes: {:.0} µs", flush * 1e3),
+        baseline: format!("appending and flushing the same bytes: {:.0} µs", flush * 1e3),
         ratio: Some(journaled / flush),
         budget: "",
     });

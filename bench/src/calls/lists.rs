@@ -21,7 +21,7 @@ pub(super) async fn measure(report: &mut Report, [_, nginx, gateway]: &[Hop<'_>;
                 measured.load.text(),
                 measured.cpu_us
             ),
-            beside: format!("nginx before an upstream with 1,000: {}", nginx.load.text()),
+            baseline: format!("nginx before an upstream with 1,000: {}", nginx.load.text()),
             ratio: is_same.then(|| measured.load.per_second / nginx.load.per_second),
             budget: if is_same { "≥ 3 × nginx before the upstream" } else { "" },
         });

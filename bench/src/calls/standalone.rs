@@ -95,7 +95,7 @@ async fn routing(report: &mut Report, seconds: u64) {
     report.add(Row {
         path: format!("call of 40 B, {SERVERS} servers with {all} tools, no registry"),
         value: format!("{many:.1} µs of CPU"),
-        beside: format!("1 server with {few} tools: {one:.1} µs"),
+        baseline: format!("1 server with {few} tools: {one:.1} µs"),
         ratio: Some(many / one),
         budget: "≤ 1.05",
     });

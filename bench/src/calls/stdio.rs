@@ -50,7 +50,7 @@ pub(super) async fn measure(report: &mut Report, registry: &Registry, seconds: u
         report.add(Row {
             path: format!("tools/call of a child over stdio, 1 KiB, {connections} at once"),
             value: format!("gateway {}, {:.0} µs CPU", through.load.text(), through.cpu_us),
-            beside: format!("direct to the child: {}", direct.text()),
+            baseline: format!("direct to the child: {}", direct.text()),
             ratio: Some(through.load.per_second / direct.per_second),
             budget: "",
         });

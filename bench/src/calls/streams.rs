@@ -25,7 +25,7 @@ pub(super) async fn measure(report: &mut Report, hops: &[Hop<'_>; 3], seconds: u
             gateway.load.text(),
             gateway.cpu_us / f64::from(EVENTS)
         ),
-        beside: format!(
+        baseline: format!(
             "nginx {}, {:.1} µs; direct {}",
             nginx.load.text(),
             nginx.cpu_us / f64::from(EVENTS),

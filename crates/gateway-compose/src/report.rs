@@ -1,5 +1,5 @@
 //! The steps of a composition for the `_meta` of its result: each tool call with its outcome and
-//! duration, in the order in which they ended.
+//! duration, in order of completion.
 
 use std::{
     sync::{Mutex, MutexGuard, PoisonError},

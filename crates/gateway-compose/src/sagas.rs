@@ -73,13 +73,13 @@ pub(super) enum StartResult {
     Existing(SagaCompletion),
 }
 
-/// The journal lies beside the cache, whose lock excludes other gateways.
+/// The journal is next to the cache, whose lock excludes other gateways.
 fn journal_path(cache: &Path) -> PathBuf {
     with_suffix(cache, ".sagas")
 }
 
 impl Sagas {
-    /// Opens the journal beside the cache file and reads the sagas in it.
+    /// Opens the journal next to the cache file and reads the sagas in it.
     pub fn open(cache: &Path) -> io::Result<Self> {
         log::describe_metrics();
         let (journal, content) = Journal::open(&journal_path(cache))?;

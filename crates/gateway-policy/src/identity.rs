@@ -60,7 +60,7 @@ impl CallerIdentity {
     }
 }
 
-/// The method by which a caller was identified.
+/// The method that identified a caller.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum AuthMethod {
     /// A client certificate.

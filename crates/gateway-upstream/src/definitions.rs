@@ -20,6 +20,7 @@ use super::{
     features::Features,
     routing::{Route, Routing, TargetId},
 };
+use crate::TransportConfig;
 use foldhash::HashMap;
 
 /// Maximum number of tools of one server.
@@ -33,9 +34,19 @@ const KEPT_CHARS: usize = 128;
 #[derive(Debug, Clone, Default)]
 pub struct Definitions {
     routing: Arc<Routing>,
-    tools: HashMap<TargetId, Arc<Tools>>,
-    features: HashMap<TargetId, Arc<Features>>,
+    lists: HashMap<TargetId, Lists>,
     interfaces: Arc<Interfaces>,
+}
+
+/// The lists of a target.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Lists {
+    /// The tools.
+    pub tools: Arc<Tools>,
+    /// The prompts and resources.
+    pub features: Arc<Features>,
+    /// The upstream that sent the lists. The target may have another one since.
+    pub transport: Arc<TransportConfig>,
 }
 
 impl Definitions {
@@ -51,7 +62,7 @@ impl Definitions {
 
     /// The tools of a server. `None`: it was not reached yet.
     pub fn find(&self, server: &Key) -> Option<&Arc<Tools>> {
-        self.tools.get(&self.route(server)?.target)
+        Some(&self.lists(&self.route(server)?.target)?.tools)
     }
 
     /// The raw definition of one tool.
@@ -62,12 +73,12 @@ impl Definitions {
 
     /// The prompts and resources of a server.
     pub fn features(&self, server: &Key) -> Option<&Arc<Features>> {
-        self.features.get(&self.route(server)?.target)
+        Some(&self.lists(&self.route(server)?.target)?.features)
     }
 
     /// The lists of a target. `None`: it was not reached yet.
-    pub fn lists(&self, target: &TargetId) -> Option<(&Arc<Tools>, &Arc<Features>)> {
-        self.tools.get(target).zip(self.features.get(target))
+    pub fn lists(&self, target: &TargetId) -> Option<&Lists> {
+        self.lists.get(target)
     }
 
     /// The interfaces of MCP Apps that keep their URIs.
@@ -84,9 +95,9 @@ impl Definitions {
     }
 
     fn find_interfaces(&mut self) {
-        let all = self.features.iter().filter_map(|(server, features)| {
-            let (prefix, tools) = (features.prefix()?, self.tools.get(server));
-            let named = tools.into_iter().flat_map(|tools| &tools.interfaces).map(|uri| &**uri);
+        let all = self.lists.values().filter_map(|Lists { tools, features, .. }| {
+            let prefix = features.prefix()?;
+            let named = tools.interfaces.iter().map(|uri| &**uri);
             let listed = features.interfaces().map(|(uri, _)| uri);
             Some(named.chain(listed).map(move |uri| (prefix, uri)))
         });
@@ -99,48 +110,33 @@ impl Definitions {
     /// Sets the configured targets and drops the lists of all others. Returns whether anything
     /// changed.
     pub fn configure(&mut self, routing: Routing) -> bool {
-        let before = self.tools.len() + self.features.len();
-        self.tools.retain(|target, _| routing.has(target));
-        self.features.retain(|target, _| routing.has(target));
+        let before = self.lists.len();
+        self.lists.retain(|target, _| routing.has(target));
         self.find_interfaces();
-        let is_same = *self.routing == routing && before == self.tools.len() + self.features.len();
+        let is_same = *self.routing == routing && before == self.lists.len();
         self.routing = Arc::new(routing);
         !is_same
     }
 
     /// Drops the lists of targets that moved. Returns whether there were any.
     pub(crate) fn forget(&mut self, moved: &[TargetId]) -> bool {
-        let before = self.tools.len() + self.features.len();
-        self.tools.retain(|target, _| !moved.contains(target));
-        self.features.retain(|target, _| !moved.contains(target));
-        let is_changed = before != self.tools.len() + self.features.len();
+        let before = self.lists.len();
+        self.lists.retain(|target, _| !moved.contains(target));
+        let is_changed = before != self.lists.len();
         if is_changed {
             self.find_interfaces();
         }
         is_changed
     }
 
-    /// Replaces the lists of a server. Returns whether they differ.
-    pub fn replace(
-        &mut self,
-        target: &TargetId,
-        tools: Arc<Tools>,
-        features: Arc<Features>,
-    ) -> bool {
-        let (is_known, has_known) = (
-            self.tools.get(target).is_some_and(|known| *known == tools),
-            self.features.get(target).is_some_and(|known| *known == features),
-        );
-        if !is_known {
-            self.tools.insert(target.clone(), tools);
+    /// Replaces the lists of a target. Returns whether they differ.
+    pub fn replace(&mut self, target: &TargetId, lists: Lists) -> bool {
+        if self.lists(target) == Some(&lists) {
+            return false;
         }
-        if !has_known {
-            self.features.insert(target.clone(), features);
-        }
-        if !(is_known && has_known) {
-            self.find_interfaces();
-        }
-        !(is_known && has_known)
+        self.lists.insert(target.clone(), lists);
+        self.find_interfaces();
+        true
     }
 }
 
@@ -356,8 +352,11 @@ mod tests {
         };
         let mut all = Definitions::default();
         all.configure([server.clone()].into_iter().collect());
-        let mut replace =
-            |text: &str| all.replace(&server, tools(text), Arc::new(Features::default()));
+        let transport = Arc::new(crate::tests::http_at("http://127.0.0.1:1/mcp"));
+        let mut replace = |text: &str| {
+            let (tools, transport) = (tools(text), Arc::clone(&transport));
+            all.replace(&server, Lists { tools, features: Arc::default(), transport })
+        };
         assert!(replace(r#"{"tools":[]}"#));
         assert!(replace(r#"{"tools":[{"name":"a"}]}"#));
         assert!(!replace(r#"{"tools":[{"name":"a"}],"ttlMs":1}"#));

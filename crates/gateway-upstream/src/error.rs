@@ -32,7 +32,7 @@ pub enum Error {
         server: Key,
     },
     /// The upstream is unreachable: no connection, or no process. The tool did not run.
-    #[error("could not reach {target}: {source}")]
+    #[error("could not reach {target}: {source}{}", connection_remedy(source.as_ref()))]
     Unavailable {
         /// The target.
         target: TargetId,
@@ -124,6 +124,8 @@ pub enum Phase {
     Connect,
     /// The handshake that negotiates the protocol version.
     Handshake,
+    /// The health check between calls.
+    HealthCheck,
     /// Listing tools.
     List,
     /// Calling a tool.
@@ -136,6 +138,7 @@ impl Phase {
         match self {
             Self::Connect => "connect",
             Self::Handshake => "handshake",
+            Self::HealthCheck => "health_check",
             Self::List => "list",
             Self::Call => "call",
         }
@@ -152,6 +155,9 @@ impl Phase {
             Self::Handshake => {
                 "; check that the upstream is an MCP server or A2A agent, or raise `timeout` of its target"
             }
+            Self::HealthCheck => {
+                "; check that the upstream is running and not overloaded, or raise `timeout` of its target"
+            }
             Self::List => "; raise `timeout` of the target",
             Self::Call => "",
         }
@@ -163,9 +169,30 @@ impl fmt::Display for Phase {
         f.write_str(match self {
             Self::Connect => "connection to the upstream",
             Self::Handshake => "response to the handshake",
+            Self::HealthCheck => "response to the health check",
             Self::List => "complete list of tools",
             Self::Call => "response of the upstream",
         })
+    }
+}
+
+/// The rest of the message for a failed connection.
+fn connection_remedy(source: &(dyn std::error::Error + Send + Sync)) -> &'static str {
+    let reason = source.to_string();
+    if reason.contains("InvalidContentType") {
+        "; if the server does not use TLS, write http:// in its target"
+    } else if reason.contains("UnknownIssuer") {
+        "; set `tls.caFile` of the target to the CA of the server's certificate"
+    } else {
+        ""
+    }
+}
+
+/// The rest of the message for an HTTP status.
+fn status_remedy(status: u16) -> &'static str {
+    match status {
+        404 | 405 => "; check the path in the URL of the target",
+        _ => "",
     }
 }
 
@@ -193,7 +220,7 @@ pub enum ProtocolViolation {
     #[error("the response has an unexpected media type")]
     ContentType,
     /// The HTTP status is an error without a JSON-RPC error. Redirects are not followed.
-    #[error("unexpected HTTP status {0}")]
+    #[error("unexpected HTTP status {0}{remedy}", remedy = status_remedy(*.0))]
     Status(u16),
     /// The result does not match the method.
     #[error("the result of {0} is malformed")]
@@ -278,7 +305,7 @@ impl Error {
             // The tool had started when it sent the question.
             | Self::QuotaExceeded(_) => true,
             Self::Protocol { what } => what.may_have_run(),
-            Self::Timeout { phase: Phase::Connect | Phase::Handshake | Phase::List, .. }
+            Self::Timeout { phase: Phase::Connect | Phase::Handshake | Phase::HealthCheck | Phase::List, .. }
             | Self::NotConfigured { .. }
             | Self::Stopped { .. }
             | Self::Unavailable { .. }
@@ -304,7 +331,10 @@ impl Error {
             self,
             Self::Unavailable { .. }
                 | Self::Ended { .. }
-                | Self::Timeout { phase: Phase::Connect | Phase::Handshake, .. }
+                | Self::Timeout {
+                    phase: Phase::Connect | Phase::Handshake | Phase::HealthCheck,
+                    ..
+                }
                 | Self::Protocol {
                     what: ProtocolViolation::Closed
                         | ProtocolViolation::Status(_)

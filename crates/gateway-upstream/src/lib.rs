@@ -50,7 +50,7 @@ pub use self::{
     breaker::CircuitOpen,
     client_channel::{ClientAnswer, ClientChannel, ClientRequest, InterimMessage},
     concurrency::{LimitReached, Load},
-    definitions::{Definitions, Tools, interfaces_in},
+    definitions::{Definitions, Lists, Tools, interfaces_in},
     error::{
         CallNotStarted, ChildLimitReached, Error, MissingToken, Phase, ProtocolViolation,
         TokenError,

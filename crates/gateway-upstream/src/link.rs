@@ -123,7 +123,7 @@ impl Link {
             }
         };
         let after_ms = u64::try_from(within.as_millis()).unwrap_or(u64::MAX);
-        let late = Error::Timeout { phase: Phase::Connect, after_ms };
+        let late = Error::Timeout { phase: Phase::HealthCheck, after_ms };
         timeout(within, check).await.unwrap_or(Err(late))
     }
 

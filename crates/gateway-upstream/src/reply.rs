@@ -1,4 +1,4 @@
-//! Responses of upstreams: a raw result, of which only control members are parsed.
+//! Responses of upstreams: a raw result with only its control members parsed.
 
 use std::borrow::Cow;
 

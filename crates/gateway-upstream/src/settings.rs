@@ -65,7 +65,7 @@ pub enum TransportConfig {
         /// Its resource limits.
         limits: ChildLimits,
         /// Maximum number of children, one per caller. `None`: all callers share one child.
-        most_own: Option<usize>,
+        max_caller_children: Option<usize>,
     },
 }
 

@@ -71,7 +71,7 @@ impl StdioLink {
         let (report, status) = watch::channel(Status::Starting);
         let plan = Arc::new(Plan::new(start, publisher));
         let most = match start.config.transport {
-            TransportConfig::Stdio { most_own, .. } => most_own,
+            TransportConfig::Stdio { max_caller_children, .. } => max_caller_children,
             TransportConfig::Http { .. } => None,
         };
         let place = (tasks.clone(), start.stop.clone());

@@ -27,7 +27,7 @@ use super::{
     subscriptions::Subscriptions,
     timing::Timing,
 };
-use crate::UpstreamLimits;
+use crate::{TransportConfig, UpstreamLimits};
 
 /// Maximum time of a request, including questions.
 const MAX_REQUEST_TIME: Duration = Duration::from_mins(10);
@@ -92,6 +92,7 @@ impl TargetState {
 pub(super) struct Target {
     server: TargetId,
     prefix: Prefix,
+    transport: Arc<TransportConfig>,
     /// Cancelled to stop listing and listening. Running requests continue.
     retired: CancellationToken,
     /// Cancelled to stop everything.
@@ -123,6 +124,7 @@ impl Target {
         let target = Arc::new(Self {
             server,
             prefix: start.config.prefix.clone(),
+            transport: Arc::new(start.config.transport.clone()),
             retired: stop.child_token(),
             link: Link::start(&Start { stop: &stop, ..*start }, client, tasks, &publisher),
             stop,
@@ -165,13 +167,15 @@ impl Target {
         self.link.close().await;
     }
 
-    /// Waits for running requests and stops the target.
-    pub(super) async fn retire(&self) {
+    /// Stops listing at once. The returned future waits for running requests and stops the target.
+    pub(super) fn retire(self: Arc<Self>) -> impl Future<Output = ()> + Send {
         self.retired.cancel();
-        let emptied = timeout(MAX_REQUEST_TIME, self.gate.emptied());
-        let _ = self.stop.run_until_cancelled(emptied).await;
-        self.stop.cancel();
-        tracing::info!(target.server = %self.server, "upstream was removed");
+        async move {
+            let emptied = timeout(MAX_REQUEST_TIME, self.gate.emptied());
+            let _ = self.stop.run_until_cancelled(emptied).await;
+            self.stop.cancel();
+            tracing::info!(target.server = %self.server, "upstream was removed");
+        }
     }
 
     /// Whether the configuration is unusable, for instance because a file is missing.

@@ -257,7 +257,7 @@ impl TargetSet {
             event_bus: &self.event_bus,
             subscriptions,
         };
-        let _there = self.runtime.enter();
+        let _runtime = self.runtime.enter();
         TargetMode::Running(Target::start(&start, client, &self.tasks))
     }
 
@@ -293,8 +293,7 @@ impl TargetSet {
         for (server, target) in before.iter().filter_map(|(key, e)| Some((key, e.running()?))) {
             let now = after.get(server).and_then(Entry::running);
             if !now.is_some_and(|now| Arc::ptr_eq(now, target)) {
-                let target = Arc::clone(target);
-                self.tasks.spawn_on(async move { target.retire().await }, &self.runtime);
+                self.tasks.spawn_on(Arc::clone(target).retire(), &self.runtime);
             }
         }
     }

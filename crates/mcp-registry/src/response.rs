@@ -55,6 +55,7 @@ pub struct OfficialMeta {
 
 /// Metadata specific to this registry: the entity and its tools.
 #[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
 pub struct RegistryMeta {
     /// The key of the entity: `server/docs@1.0.0`.
     pub entity: String,
@@ -69,7 +70,7 @@ pub struct RegistryMeta {
     pub replacement: Option<String>,
     /// The sunset date: the server may be removed on or after this day (UTC).
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub sunset: Option<Date>,
+    pub sunset_date: Option<Date>,
 }
 
 /// The status of a version.
@@ -206,7 +207,7 @@ impl From<&Entry> for ServerResponse {
             revision: record.registered,
             tools,
             replacement: record.lifecycle.replacement().map(ToString::to_string),
-            sunset: record.lifecycle.sunset(),
+            sunset_date: record.lifecycle.sunset_date(),
         };
         Self { server, meta: Meta { official, ours } }
     }

@@ -27,8 +27,8 @@ pub struct Attestation {
 /// The signature of an attestation does not match the state and key.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "revision {revision} of registry {registry} is not signed by {key}: it was changed on the way or on \
-     disk, or another key signs for that registry"
+    "revision {revision} of registry {registry} is not signed by {key}: it was changed in transit or \
+     on disk, or the registry signs with another key"
 )]
 pub struct AttestationMismatch {
     /// The registry that the state claims to belong to.

@@ -61,7 +61,7 @@ impl ChainHash {
     }
 
     /// The hash after appending a commit with these canonical bytes.
-    pub fn then(&self, commit: &[u8]) -> Self {
+    pub fn append(&self, commit: &[u8]) -> Self {
         let hash = Sha256::new().chain_update(self.0.as_bytes()).chain_update(commit).finalize();
         Self(Digest::from_bytes(hash.into()))
     }

@@ -60,12 +60,20 @@ pub enum InvalidCheckpoint {
     },
 }
 
-/// The text is not a verifier key.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error(
-    "`{0}` is not a verifier key of the form NAME+HASH+KEY, as `registryctl audit key` prints it"
-)]
-pub struct InvalidVerifierKey(String);
+/// The text is not a verifier key. The message omits the text, which can be a private key.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum InvalidVerifierKey {
+    /// The text is a private key.
+    #[error(
+        "the content is a private key; give the verifier key NAME+HASH+KEY, as `registryctl audit key` prints it"
+    )]
+    PrivateKey,
+    /// The text has another form.
+    #[error(
+        "the content is not a verifier key of the form NAME+HASH+KEY, as `registryctl audit key` prints it"
+    )]
+    Form,
+}
 
 /// A public key that verifies checkpoints: `NAME+HASH+KEY`.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -111,7 +119,13 @@ impl FromStr for VerifierKey {
     type Err = InvalidVerifierKey;
 
     fn from_str(text: &str) -> Result<Self, InvalidVerifierKey> {
-        let invalid = || InvalidVerifierKey(text.chars().take(160).collect());
+        let invalid = || {
+            if text.contains("PRIVATE KEY") {
+                InvalidVerifierKey::PrivateKey
+            } else {
+                InvalidVerifierKey::Form
+            }
+        };
         let mut parts = text.trim().splitn(3, '+');
         let (Some(name), Some(hash), Some(key)) = (parts.next(), parts.next(), parts.next()) else {
             return Err(invalid());
@@ -263,6 +277,18 @@ mod tests {
         assert_eq!(text.parse::<VerifierKey>().unwrap(), key(1));
         for bad in ["", "a+b", &text.replace("registry", "registri"), &text[..text.len() - 4]] {
             assert!(bad.parse::<VerifierKey>().is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn rejected_verifier_key_is_not_shown() {
+        let pem = "-----BEGIN PRIVATE KEY-----\nc2VjcmV0\n-----END PRIVATE KEY-----";
+        for (text, expected) in
+            [(pem, InvalidVerifierKey::PrivateKey), ("registry/c2VjcmV0", InvalidVerifierKey::Form)]
+        {
+            let error = text.parse::<VerifierKey>().unwrap_err();
+            assert_eq!(error, expected);
+            assert!(!error.to_string().contains("c2VjcmV0"), "{error}");
         }
     }
 }

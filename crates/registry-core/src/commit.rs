@@ -123,7 +123,7 @@ impl SealedCommit {
         // A commit consists only of serializable strings, numbers and lists.
         let value = serde_json::to_value(&commit).expect("a commit is always JSON");
         let bytes = Bytes::from(canonical_bytes(&value));
-        let chain = previous.then(&bytes);
+        let chain = previous.append(&bytes);
         Self { commit, bytes, chain, documents }.with_matching_documents()
     }
 
@@ -134,7 +134,7 @@ impl SealedCommit {
         expected: ChainHash,
         documents: Vec<Arc<Document>>,
     ) -> Result<Self, InvalidCommit> {
-        let (parsed, actual) = (Self::parse(&bytes), previous.then(&bytes));
+        let (parsed, actual) = (Self::parse(&bytes), previous.append(&bytes));
         let commit = match parsed {
             Err(InvalidCommit::Unreadable(e)) if actual == expected => {
                 return Err(InvalidCommit::Newer(e));

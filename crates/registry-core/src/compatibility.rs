@@ -163,7 +163,7 @@ impl<'a> Part<'a> {
     ) -> Verdict {
         let (Some(before), Some(after)) = (old.schema(), self.schema()) else {
             let reason = format!(
-                "one of the versions has no `{}`, so the upstream server's schema applies",
+                "one of the versions has no `{}`, so the schema of the upstream server applies",
                 self.name
             );
             return Verdict::Undecided(UndecidedCheck { pointer: self.pointer(), reason });

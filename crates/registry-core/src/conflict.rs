@@ -62,7 +62,7 @@ pub struct ResolvedBatch {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
     "{key} is registered with other content, and no version comes after {newest}: \
-     give it a free version yourself, below that"
+     choose an unused version below that one"
 )]
 pub struct NoNextVersion {
     /// The conflicting key.

@@ -269,7 +269,7 @@ impl<'a> Fields<'a> {
     pub fn finish(self) {
         for name in self.unknown() {
             let message = format!("unknown field `{}`", name.chars().take(64).collect::<String>());
-            let help = format!("the fields here are {}", self.known.borrow().join(", "));
+            let help = format!("the valid fields are {}", self.known.borrow().join(", "));
             self.problems.invalid(self.at.member(name), message, help);
         }
     }

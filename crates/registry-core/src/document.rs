@@ -163,11 +163,7 @@ impl Document {
         if bytes.len() > limits::DOCUMENT_BYTES {
             let (size, limit) = (bytes.len(), limits::DOCUMENT_BYTES);
             let message = format!("the document has {size} bytes; the maximum is {limit}");
-            problems.invalid(
-                Location::ROOT,
-                message,
-                "move shared parts into schemas of their own",
-            );
+            problems.invalid(Location::ROOT, message, "move shared parts into separate schemas");
         }
         if !problems.is_empty() {
             return Err(problems.into_vec());
@@ -241,7 +237,7 @@ fn read(kind: Kind, bytes: &[u8]) -> Result<Entity, InvalidDocument> {
 fn check_bounds(problems: &Problems, value: &Value, at: Location<'_>, depth: usize) {
     if depth > limits::DOCUMENT_DEPTH {
         let message = format!("nested deeper than {} levels", limits::DOCUMENT_DEPTH);
-        problems.invalid(at, message, "flatten it, or move parts into schemas of their own");
+        problems.invalid(at, message, "flatten it, or move parts into separate schemas");
         return;
     }
     match value {

@@ -51,6 +51,7 @@ pub mod secret;
 pub mod server_json;
 pub mod setting;
 pub mod spec;
+pub mod suggest;
 mod tags;
 pub mod text;
 pub mod timestamp;

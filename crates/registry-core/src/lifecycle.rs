@@ -67,10 +67,10 @@ pub struct Notice {
     pub replacement: Option<Key>,
     /// The sunset date: the entity may be removed on or after this day (UTC).
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub sunset: Option<Date>,
+    pub sunset_date: Option<Date>,
     /// The reason for retiring it despite active dependents.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub forced: Option<String>,
+    pub force_reason: Option<String>,
 }
 
 impl Notice {
@@ -86,7 +86,7 @@ impl Notice {
 
     /// The size of the free text in bytes.
     pub fn text_bytes(&self) -> usize {
-        [&self.message, &self.forced].into_iter().flatten().map(String::len).sum()
+        [&self.message, &self.force_reason].into_iter().flatten().map(String::len).sum()
     }
 }
 
@@ -130,13 +130,13 @@ impl Lifecycle {
     }
 
     /// The sunset date.
-    pub fn sunset(&self) -> Option<Date> {
-        self.notice.as_ref()?.sunset
+    pub fn sunset_date(&self) -> Option<Date> {
+        self.notice.as_ref()?.sunset_date
     }
 
     /// The reason for retiring it despite active dependents.
-    pub fn forced(&self) -> Option<&str> {
-        self.notice.as_ref()?.forced.as_deref()
+    pub fn force_reason(&self) -> Option<&str> {
+        self.notice.as_ref()?.force_reason.as_deref()
     }
 
     /// Whether this is the lifecycle after a change to this state with this notice.

@@ -87,7 +87,7 @@ impl Proof {
         let checkpoint = Checkpoint::verify(&self.checkpoint, key)?;
         let commit = SealedCommit::parse(self.commit.as_bytes())?;
         let (revision, head) = (commit.revision, checkpoint.revision);
-        let leaf = merkle::leaf(&self.previous_chain.then(self.commit.as_bytes()));
+        let leaf = merkle::leaf(&self.previous_chain.append(self.commit.as_bytes()));
         let index = revision.0.checked_sub(1);
         let path = nodes(&self.inclusion);
         let root = index.and_then(|at| merkle::root_of_inclusion(leaf, at, head.0, &path));

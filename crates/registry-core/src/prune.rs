@@ -293,7 +293,7 @@ mod tests {
     #[test]
     fn prune_ignores_other_owners_and_rejects_unmarked() {
         let before = catalog(&world());
-        let managed = Managed { source: "git/a", owner: "somebody else" };
+        let managed = Managed { source: "git/a", owner: "another owner" };
         assert_eq!(prune(&before, &world()[..1], managed), Ok(Pruning::default()));
         let error = prune(&before, &world(), managed).unwrap_err().to_string();
         assert!(error.starts_with("server/other@1.0.0 (and 1 more) is not managed by"), "{error}");

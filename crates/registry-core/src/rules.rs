@@ -35,7 +35,7 @@ mod tool_name;
 
 use std::sync::Arc;
 
-pub use ownership::{Author, authorize};
+pub use ownership::{WritePermissions, authorize};
 use proposal::Proposal;
 use schema_graph::SchemaGraph;
 use settings::plan_settings;

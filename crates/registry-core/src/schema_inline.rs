@@ -1,4 +1,4 @@
-//! Inlining of references: a normal form in which schemas with the same content are equal,
+//! Inlining of references: a normal form that makes schemas with the same content equal,
 //! regardless of how they use definitions.
 //!
 //! Equal normal forms accept the same values. The form is for comparison only and not for

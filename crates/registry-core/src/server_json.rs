@@ -113,8 +113,15 @@ fn url(problems: &Problems, value: &Value, at: Location<'_>, schemes: &[&str]) {
     let is_foreign = |c: char| c.is_whitespace() || c.is_control() || "<>\"\\^`".contains(c);
     if !rest.is_some_and(is_host) || text.contains(is_foreign) {
         let shown: String = text.chars().take(80).collect();
-        let help = format!("write an absolute URL starting with {}://", schemes.join(":// or "));
-        problems.invalid(at, format!("`{shown}` is not a valid URL"), help);
+        let accepted = format!("{}://", schemes.join(":// or "));
+        let has_other_scheme = rest.is_none() && text.contains("://");
+        let message = if has_other_scheme {
+            format!("`{shown}` does not start with {accepted}")
+        } else {
+            format!("`{shown}` is not a valid URL")
+        };
+        let help = format!("write an absolute URL starting with {accepted}");
+        problems.invalid(at, message, help);
     }
 }
 

@@ -124,7 +124,7 @@ pub enum Setting {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SettingChange {
     /// The selector whose setting changes.
-    pub on: Selector,
+    pub target: Selector,
     /// The new value.
     #[serde(flatten)]
     pub setting: Setting,
@@ -132,13 +132,13 @@ pub struct SettingChange {
 
 impl fmt::Display for SettingChange {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { on, setting } = self;
+        let Self { target, setting } = self;
         match setting {
-            Setting::Archived(true) => write!(f, "archive {on}"),
-            Setting::Archived(false) => write!(f, "unarchive {on}"),
-            Setting::Owner(owner) => write!(f, "owner of {on}: {owner}"),
-            Setting::Compatibility(Some(mode)) => write!(f, "compatibility of {on}: {mode}"),
-            Setting::Compatibility(None) => write!(f, "compatibility of {on}: inherited"),
+            Setting::Archived(true) => write!(f, "archive {target}"),
+            Setting::Archived(false) => write!(f, "unarchive {target}"),
+            Setting::Owner(owner) => write!(f, "owner of {target}: {owner}"),
+            Setting::Compatibility(Some(mode)) => write!(f, "compatibility of {target}: {mode}"),
+            Setting::Compatibility(None) => write!(f, "compatibility of {target}: inherited"),
         }
     }
 }
@@ -171,20 +171,20 @@ impl Settings {
     }
 
     /// Applies one change of a commit.
-    pub fn apply(&mut self, SettingChange { on, setting }: &SettingChange, at: Revision) {
-        let mut set = self.0.get(on).cloned().unwrap_or_default();
+    pub fn apply(&mut self, SettingChange { target, setting }: &SettingChange, at: Revision) {
+        let mut set = self.0.get(target).cloned().unwrap_or_default();
         match setting.clone() {
             Setting::Archived(archived) => set.archived = archived,
             Setting::Owner(owner) => set.owner = Some(owner),
             Setting::Compatibility(mode) => set.compatibility = mode,
         }
         set.revision = at;
-        self.0.insert(on.clone(), set);
+        self.0.insert(target.clone(), set);
     }
 
     /// Whether a change would have an effect.
-    pub fn would_change(&self, SettingChange { on, setting }: &SettingChange) -> bool {
-        let set = self.0.get(on);
+    pub fn would_change(&self, SettingChange { target, setting }: &SettingChange) -> bool {
+        let set = self.0.get(target);
         match setting {
             Setting::Archived(archived) => set.is_some_and(|set| set.archived) != *archived,
             Setting::Owner(owner) => set.and_then(|set| set.owner.as_ref()) != Some(owner),
@@ -200,7 +200,7 @@ impl Settings {
     /// The compatibility mode of a name: its own, that of its longest namespace, or that of
     /// everything.
     pub fn compatibility(&self, kind: Kind, name: &Name) -> Mode {
-        let mode = |on: Selector| self.0.get(&on)?.compatibility;
+        let mode = |target: Selector| self.0.get(&target)?.compatibility;
         mode(Selector::Name(kind, name.clone()))
             .or_else(|| namespaces(name.as_str()).find_map(mode))
             .or_else(|| mode(Selector::Everything))
@@ -215,13 +215,13 @@ impl Settings {
 
     /// The assigned owner of a namespace, or of the longest one that contains it.
     pub fn owner_of_namespace(&self, prefix: &str) -> Option<&str> {
-        let owner = |on: Selector| self.0.get(&on)?.owner.as_deref();
+        let owner = |target: Selector| self.0.get(&target)?.owner.as_deref();
         namespaces(prefix).find_map(owner)
     }
 
     /// The settings of exactly this selector.
-    pub fn get(&self, on: &Selector) -> Option<&SelectorSettings> {
-        self.0.get(on)
+    pub fn get(&self, target: &Selector) -> Option<&SelectorSettings> {
+        self.0.get(target)
     }
 
     /// All settings by selector.
@@ -232,9 +232,9 @@ impl Settings {
     /// The settings after this selector; all of them for `None`.
     pub fn after(
         &self,
-        on: Option<&Selector>,
+        after: Option<&Selector>,
     ) -> impl Iterator<Item = (&Selector, &SelectorSettings)> {
-        let first = on.map_or(Bound::Unbounded, |on| Bound::Excluded(on.clone()));
+        let first = after.map_or(Bound::Unbounded, |target| Bound::Excluded(target.clone()));
         self.0.range((first, Bound::Unbounded))
     }
 

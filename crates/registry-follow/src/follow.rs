@@ -31,6 +31,11 @@ pub trait Follow: Send {
     fn reset_advice(&self) -> &'static str {
         "stop it, remove its data and start it again, or correct the address"
     }
+
+    /// The advice to operators if the registry rejects the credentials.
+    fn credentials_advice(&self) -> &'static str {
+        "check its token and its client certificate"
+    }
 }
 
 /// The status of a stream.

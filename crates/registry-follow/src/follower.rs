@@ -144,5 +144,8 @@ fn unconnected(error: &tonic::transport::Error) -> String {
     if reason.contains("InvalidContentType") {
         return format!("{reason}; if the server does not use TLS, write grpc://");
     }
+    if reason.contains("Connection refused") {
+        return format!("{reason}; start the registry, or correct its address");
+    }
     reason
 }

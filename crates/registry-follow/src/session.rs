@@ -41,7 +41,7 @@ const FINAL_CODES: [Code; 5] = [
 ];
 /// The likely cause if a TLS connection breaks before a response.
 const REFUSED: &str = "the server may have rejected the client certificate, or may require one: verify its \
-                       expiry and its authority; the server's log has the reason (`certificate-refused`)";
+                       expiry and its authority; the server's log has the reason (`certificate-rejected`)";
 /// The likely cause if a connection without TLS breaks.
 const WANTS_TLS: &str = "if the server expects TLS, write grpcs://";
 
@@ -221,6 +221,9 @@ impl<'a, F: Follow> Session<'a, F> {
                 "{text}; the copy belongs to another registry or history: {advice}"
             )),
             reason if NO_ROOM.contains(&reason) => Ended::ScopeLimit(text),
+            _ if status.code() == Code::Unauthenticated => {
+                Ended::Final(format!("{text}; {}", self.who.credentials_advice()))
+            }
             _ if FINAL_CODES.contains(&status.code()) => Ended::Final(text),
             _ => Ended::Lost(text),
         }
@@ -295,7 +298,11 @@ pub fn reason_of(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut source = error.source();
     while let Some(cause) = source {
-        text = format!("{text}: {cause}");
+        let reason = cause.to_string();
+        // Some errors repeat their cause.
+        if !text.ends_with(&reason) {
+            text = format!("{text}: {reason}");
+        }
         source = cause.source();
     }
     text

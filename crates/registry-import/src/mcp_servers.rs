@@ -139,7 +139,7 @@ pub enum InvalidFile {
     TooMany(usize),
 }
 
-/// The folder that `${workspaceFolder}` stands for in a file: the folder with `.vscode` or `.cursor`,
+/// The value of `${workspaceFolder}` in a file: the folder with `.vscode` or `.cursor`,
 /// or the folder of any other file.
 ///
 /// # Errors
@@ -200,7 +200,8 @@ pub fn parse(
     for entry in entries {
         let Some(label) = reader.label(&entry) else { continue };
         let Some(name) = closest_name(Kind::Server, &label) else {
-            let message = format!("`{label}` has no letter or digit; give the server another name");
+            let message =
+                format!("`{label}` has no ASCII letter or digit; give the server another name");
             reader.problem(&entry.place, message);
             continue;
         };
@@ -288,13 +289,14 @@ impl Reader<'_> {
         &mut self,
         root: &'v ast::Value<'a>,
     ) -> Result<Vec<Entry<'v, 'a>>, InvalidFile> {
-        if !matches!(root, ast::Value::Object(_)) {
-            return list_entries(root, "");
-        }
-        let mut all = Vec::new();
-        let lists = ["mcpServers", "servers"].into_iter().filter_map(|name| member(root, name));
-        for list in lists.clone() {
-            all.extend(list_entries(&list.value, &format!("/{}", list.name.as_str()))?);
+        let ast::Value::Object(object) = root else { return list_entries(root, "") };
+        let (mut all, mut has_list) = (Vec::new(), false);
+        for name in ["mcpServers", "servers"] {
+            // A file can have several lists of one name by mistake.
+            for list in object.properties.iter().filter(|list| list.name.as_str() == name) {
+                all.extend(list_entries(&list.value, &format!("/{name}"))?);
+                has_list = true;
+            }
         }
         let projects = member(root, "projects");
         let count = projects.map_or(0, |projects| projects_with_servers(&projects.value));
@@ -310,7 +312,7 @@ impl Reader<'_> {
             }
             _ => {}
         }
-        if lists.count() == 0 { Err(InvalidFile::Form) } else { Ok(all) }
+        if has_list { Ok(all) } else { Err(InvalidFile::Form) }
     }
 
     fn problem(&mut self, place: &Place, message: impl Into<String>) {

@@ -21,12 +21,11 @@ pub fn remedy(file: &Value, name: &str) -> Option<Diagnostic> {
         1 => ", and 1 remains to review".to_owned(),
         _ => format!(", and {left} remain to review"),
     };
-    let message = format!(
-        "the file is an incomplete or older registry file; the import repairs it in {made} {places}{remain}"
-    );
+    let message = format!("the import can repair this file in {made} {places}{remain}");
     let purpose = if left == 0 { "review" } else { "complete" };
     let help = format!(
-        "run `registryctl import registry {name} --apply`, or with `--out NEW.json` to {purpose} the repaired file"
+        "for an older or incomplete file, run `registryctl import registry {name} --apply`, or with \
+         `--out NEW.json` to {purpose} the repaired file"
     );
     Some(Diagnostic::warning(Code::DocumentInvalid, "", message).with_help(help))
 }
@@ -60,8 +59,8 @@ mod tests {
         let file = |tools: Value| json!({ "schemaVersion": "2.0", "tools": tools });
         let unversioned = json!({ "name": "u" });
         for (tools, expected) in [
-            (json!([unversioned]), "repairs it in 1 place, and 1 remains to review"),
-            (json!([unversioned, tool]), "repairs it in 1 place, and 2 remain to review"),
+            (json!([unversioned]), "repair this file in 1 place, and 1 remains to review"),
+            (json!([unversioned, tool]), "repair this file in 1 place, and 2 remain to review"),
             (json!([{ "name": "u", "source": "s" }]), " places"),
         ] {
             let told = remedy(&file(tools), "x").unwrap();

@@ -46,7 +46,7 @@ pub(crate) fn shared(tools: Vec<Value>, prefix: &str, version: &Version) -> Shar
     }
     let mut names = Names::new(prefix, version);
     definitions::take_out(&mut holders, &mut names);
-    objects::take_out(&mut holders, &mut names);
+    objects::extract(&mut holders, &mut names);
     put_back(tools, &holders, names)
 }
 

@@ -105,7 +105,7 @@ fn execution_and_meta_are_compared() {
         differences(&catalog, &live(before.clone())),
         [
             "Undecided t/_meta/b: the value differs",
-            "Undecided t/_meta/c: the server no longer sends this member",
+            "Undecided t/_meta/c: the server no longer has this member",
             "Compatible t/execution/later: the member is not registered",
             "Compatible t/execution/taskSupport: \
              `forbidden` is registered, but the server reports `optional`",
@@ -137,11 +137,11 @@ fn missing_and_changed_members_are_breaking() {
         [
             "Breaking add_user/name: the server has two tools with this name",
             "Breaking add_user/annotations/destructiveHint: \
-             the server no longer promises `destructiveHint: false`",
+             the server no longer declares `destructiveHint: false`",
             "Breaking add_user/inputSchema/required: \
              `required` rejects a value that the registered one accepts: {}",
             "Breaking get user/annotations/readOnlyHint: \
-             the server no longer promises `readOnlyHint: true`",
+             the server no longer declares `readOnlyHint: true`",
             "Breaking get user/outputSchema: `type` of the registered one (at /outputSchema/type) \
              rejects a value that the live one accepts: \"\"",
             "Breaking plain: the server does not have this tool",
@@ -187,7 +187,7 @@ fn additions_are_compatible() {
         }),
         [
             "Compatible add_user/annotations/idempotentHint: \
-             the server promises `idempotentHint: true`",
+             the server declares `idempotentHint: true`",
             "Compatible extra: the tool is not registered",
         ]
     );

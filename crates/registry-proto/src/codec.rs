@@ -14,7 +14,7 @@ use tonic_prost::ProstDecoder;
 
 /// The initial size of a buffer in bytes.
 const BUFFER: usize = 512;
-/// The size in bytes up to which small messages are combined.
+/// Messages are combined up to this size in bytes.
 const TOGETHER: usize = 32 * 1024;
 
 /// Encodes `T` and decodes `U`.

@@ -5,7 +5,6 @@
 //! ([`registry_core::Document::parse`]) and its findings. Documents with digests (snapshots, deltas, exported
 //! records) are read from their canonical bytes, never from the typed message.
 
-mod at;
 mod authentication;
 mod cache_state;
 mod change;
@@ -17,6 +16,7 @@ mod history;
 mod key;
 mod lifecycle;
 mod nack;
+mod point_in_time;
 mod record;
 mod scope;
 mod scope_delta;
@@ -25,20 +25,20 @@ mod snapshot;
 mod sync;
 mod time;
 
-pub use at::{InvalidAt, at};
 pub use authentication::{authentication, authentication_text};
 pub use cache_state::{cache_state, cache_state_fields};
 pub use change::{InvalidBatch, InvalidChange, Precondition, batch, plan, precondition};
 pub use diagnostic::{InvalidDiagnostic, VALIDATION_FAILURE_URL, diagnostics, validation_failure};
 pub use entity::{document, json_document};
 pub use graph::{
-    InvalidWireRequirement, affected, compared, edge, node, requirement, resolved,
+    InvalidWireRequirement, MAX_PATH_COUNT, affected, compared, edge, node, requirement, resolved,
     selecting_policy, unresolved,
 };
 pub use history::commit;
 pub use key::{InvalidEntityKey, InvalidKind, filter_kind, kind, selector};
 pub use lifecycle::{InvalidLifecycle, InvalidNotice, InvalidState, filter_states, state};
 pub use nack::InvalidNack;
+pub use point_in_time::{InvalidPointInTime, point_in_time};
 pub use record::{InvalidRecord, outline_of, record_of, record_with_document};
 pub use scope::scope;
 pub use scope_delta::{InvalidScopeDelta, VerifiedScopeDelta, verify_scope_delta};

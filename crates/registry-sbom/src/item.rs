@@ -140,10 +140,10 @@ fn record_properties(catalog: &Catalog, record: &Record) -> Vec<(String, String)
         named("lifecycle", state.to_string()),
     ];
     if let Some(notice) = notice {
-        let Notice { message, replacement, sunset, forced: _ } = &**notice;
+        let Notice { message, replacement, sunset_date, force_reason: _ } = &**notice;
         found.extend(message.iter().map(|text| named("lifecycle-message", text.clone())));
         found.extend(replacement.iter().map(|key| named("replacement", key.to_string())));
-        found.extend(sunset.iter().map(|day| named("sunset", day.to_string())));
+        found.extend(sunset_date.iter().map(|day| named("sunset", day.to_string())));
     }
     found
 }

@@ -17,12 +17,12 @@ use rustls::{
 use tokio::net::TcpStream;
 use tokio_rustls::{TlsAcceptor, server::TlsStream};
 
-use crate::{Fresh, InvalidFile, file::File, fresh::Source};
+use crate::{InvalidFile, Reloaded, file::File, reload::Source};
 
-/// Interval between log lines; one rejected certificate is logged; others are only counted.
-const TOLD: Duration = Duration::from_secs(1);
-/// Number of log lines that may come at once.
-const TOLD_AT_ONCE: u32 = 20;
+/// Interval between log lines of rejected certificates. Those in between are only counted.
+const LOG_INTERVAL: Duration = Duration::from_secs(1);
+/// Maximum burst of log lines.
+const LOG_BURST: u32 = 20;
 
 /// The TLS files and options of a port.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -36,36 +36,36 @@ pub struct ServerFiles {
     /// Revocation lists (CRL) of these CAs, at least one per CA.
     pub client_crl: Option<PathBuf>,
     /// Whether clients need a certificate if `client_ca` is set.
-    pub clients: Clients,
+    pub client_auth: ClientAuth,
     /// The ALPN protocols, most preferred first.
     pub protocols: &'static [&'static str],
 }
 
 /// Whether clients need a certificate. A presented certificate must always be valid.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Clients {
+pub enum ClientAuth {
     /// A certificate is optional.
-    MayShow,
+    Optional,
     /// A certificate is required.
-    MustShow,
+    Required,
 }
 
-/// The metrics callbacks of a program.
+/// The callbacks that update the metrics of a program.
 #[derive(Debug, Clone, Copy)]
-pub struct Counts {
-    /// The files changed and were `taken` or `refused`.
-    pub changed: fn(&'static str),
+pub struct MetricsHooks {
+    /// The files changed and were `applied` or `rejected`.
+    pub reloaded: fn(&'static str),
     /// A client certificate was rejected or missing.
-    pub refused: fn(),
+    pub rejected: fn(),
 }
 
 /// Accepts TLS connections with the current files.
 #[derive(Debug, Clone)]
 pub struct Acceptor {
-    current: Fresh<ServerConfig>,
-    refused: fn(),
+    current: Reloaded<ServerConfig>,
+    rejected: fn(),
     /// The time when the log budget is full again.
-    told: Arc<Mutex<Option<Instant>>>,
+    log_budget: Arc<Mutex<Option<Instant>>>,
 }
 
 impl ServerFiles {
@@ -80,7 +80,7 @@ impl ServerFiles {
             key: File::read(&self.key)?,
             client_ca: File::read_where(self.client_ca.as_ref())?,
             client_crl: File::read_where(self.client_crl.as_ref())?,
-            clients: self.clients,
+            client_auth: self.client_auth,
             protocols: self.protocols,
         })
     }
@@ -89,11 +89,11 @@ impl ServerFiles {
 impl Acceptor {
     /// Creates an acceptor and reloads changed files until it is dropped. Must be called inside a
     /// Tokio runtime.
-    pub fn open(files: ServerFiles, counts: Counts) -> Result<Self, InvalidFile> {
-        let Counts { changed, refused } = counts;
+    pub fn open(files: ServerFiles, hooks: MetricsHooks) -> Result<Self, InvalidFile> {
+        let MetricsHooks { reloaded, rejected } = hooks;
         let read = move || files.read();
-        let current = Fresh::open(Source { read, make: Read::server, changed })?;
-        Ok(Self { current, refused, told: Arc::default() })
+        let current = Reloaded::open(Source { read, make: Read::server, reloaded })?;
+        Ok(Self { current, rejected, log_budget: Arc::default() })
     }
 
     /// Performs the handshake with one client. A connection without TLS is closed without a log
@@ -107,34 +107,34 @@ impl Acceptor {
     /// Logs and counts a rejected client certificate: a mistake of the operator, or an attack.
     fn note(&self, address: Option<SocketAddr>, error: &io::Error) {
         let cause = error.get_ref().and_then(|cause| cause.downcast_ref::<rustls::Error>());
-        let Some(reason) = cause.and_then(refusal) else { return };
+        let Some(reason) = cause.and_then(rejection_reason) else { return };
         let address = address.map(|address| address.to_string()).unwrap_or_default();
-        (self.refused)();
-        if self.may_tell(Instant::now()) {
-            tracing::warn!(target: "audit", event = "certificate-refused", address, reason);
+        (self.rejected)();
+        if self.may_log(Instant::now()) {
+            tracing::warn!(target: "audit", event = "certificate-rejected", address, reason);
         }
     }
 
     /// Whether a line may be logged: one each second, and a burst.
-    fn may_tell(&self, now: Instant) -> bool {
-        let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
-        let until = told.map_or(now, |until| until.max(now));
-        let may = until - now <= TOLD * (TOLD_AT_ONCE - 1);
+    fn may_log(&self, now: Instant) -> bool {
+        let mut log_budget = self.log_budget.lock().unwrap_or_else(PoisonError::into_inner);
+        let until = log_budget.map_or(now, |until| until.max(now));
+        let may = until - now <= LOG_INTERVAL * (LOG_BURST - 1);
         if may {
-            *told = Some(until + TOLD);
+            *log_budget = Some(until + LOG_INTERVAL);
         }
         may
     }
 }
 
 /// The reason if the client certificate caused the error.
-fn refusal(error: &rustls::Error) -> Option<String> {
+fn rejection_reason(error: &rustls::Error) -> Option<String> {
     use rustls::Error::{InvalidCertRevocationList, InvalidCertificate, NoCertificatesPresented};
-    let is_about_it = matches!(
+    let is_certificate_error = matches!(
         error,
         InvalidCertificate(_) | InvalidCertRevocationList(_) | NoCertificatesPresented
     );
-    is_about_it.then(|| error.to_string())
+    is_certificate_error.then(|| error.to_string())
 }
 
 /// The content of the files.
@@ -144,14 +144,14 @@ struct Read {
     key: File,
     client_ca: Option<File>,
     client_crl: Option<File>,
-    clients: Clients,
+    client_auth: ClientAuth,
     protocols: &'static [&'static str],
 }
 
 impl Read {
     fn server(&self) -> Result<ServerConfig, InvalidFile> {
-        let Self { certificate, key, client_ca, .. } = self;
-        let (chain, key) = (certificate.chain()?, key.key()?);
+        let Self { certificate, key: key_file, client_ca, .. } = self;
+        let (chain, key) = (certificate.chain()?, key_file.key()?);
         let builder = ServerConfig::builder_with_provider(Arc::new(aws_lc_rs::default_provider()))
             .with_safe_default_protocol_versions()
             .map_err(|e| certificate.invalid(&e))?;
@@ -160,7 +160,7 @@ impl Read {
             None => builder.with_no_client_auth(),
         };
         let server = builder.with_single_cert(chain, key);
-        let mut server = server.map_err(|e| certificate.invalid(&e))?;
+        let mut server = server.map_err(|e| certificate.invalid_pair(key_file, &e))?;
         server.alpn_protocols = self.protocols.iter().map(|p| p.as_bytes().to_vec()).collect();
         Ok(server)
     }
@@ -174,7 +174,7 @@ impl Read {
             let lists: Vec<CertificateRevocationListDer<'_>> = file.all("revocation list")?;
             builder = builder.with_crls(lists).enforce_revocation_expiration();
         }
-        if self.clients == Clients::MayShow {
+        if self.client_auth == ClientAuth::Optional {
             builder = builder.allow_unauthenticated();
         }
         let file = self.client_crl.as_ref().unwrap_or(ca);
@@ -188,17 +188,17 @@ mod tests {
 
     #[test]
     fn rejected_certificates_are_logged_once_a_second() {
-        let current = Fresh::fixed(
+        let current = Reloaded::fixed(
             ServerConfig::builder_with_provider(Arc::new(aws_lc_rs::default_provider()))
                 .with_safe_default_protocol_versions()
                 .unwrap()
                 .with_no_client_auth()
                 .with_cert_resolver(Arc::new(rustls::server::ResolvesServerCertUsingSni::new())),
         );
-        let acceptor = Acceptor { current, refused: || (), told: Arc::default() };
+        let acceptor = Acceptor { current, rejected: || (), log_budget: Arc::default() };
         let start = Instant::now();
-        let told = (0..100).filter(|_| acceptor.may_tell(start)).count();
-        assert_eq!(told, 20);
-        assert!(acceptor.may_tell(start + TOLD) && !acceptor.may_tell(start + TOLD));
+        let logged = (0..100).filter(|_| acceptor.may_log(start)).count();
+        assert_eq!(logged, 20);
+        assert!(acceptor.may_log(start + LOG_INTERVAL) && !acceptor.may_log(start + LOG_INTERVAL));
     }
 }

@@ -5,7 +5,7 @@ use std::{path::PathBuf, sync::Arc};
 use rustls::{ClientConfig, crypto::aws_lc_rs};
 use rustls_platform_verifier::BuilderVerifierExt as _;
 
-use crate::{Fresh, InvalidFile, file::File, fresh::Source};
+use crate::{InvalidFile, Reloaded, file::File, reload::Source};
 
 /// The ALPN protocols, most preferred first.
 const HTTP: [&[u8]; 2] = [b"h2", b"http/1.1"];
@@ -27,8 +27,8 @@ impl ClientFiles {
 
     /// Builds the configuration and reloads changed files until it is dropped. Must be called
     /// inside a Tokio runtime.
-    pub fn open(self, changed: fn(&'static str)) -> Result<Fresh<ClientConfig>, InvalidFile> {
-        Fresh::open(Source { read: move || self.read(), make: Read::client, changed })
+    pub fn open(self, reloaded: fn(&'static str)) -> Result<Reloaded<ClientConfig>, InvalidFile> {
+        Reloaded::open(Source { read: move || self.read(), make: Read::client, reloaded })
     }
 
     fn read(&self) -> Result<Read, InvalidFile> {
@@ -61,7 +61,7 @@ impl Read {
         let mut client = match &self.identity {
             Some((certificate, key)) => builder
                 .with_client_auth_cert(certificate.chain()?, key.key()?)
-                .map_err(|e| certificate.invalid(&e))?,
+                .map_err(|e| certificate.invalid_pair(key, &e))?,
             None => builder.with_no_client_auth(),
         };
         client.alpn_protocols = HTTP.map(<[u8]>::to_vec).into();

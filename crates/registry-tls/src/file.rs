@@ -66,6 +66,18 @@ impl File {
         Ok(roots)
     }
 
+    /// The error for a certificate that cannot be used with this key.
+    pub(crate) fn invalid_pair(&self, key: &Self, error: &rustls::Error) -> InvalidFile {
+        if !matches!(error, rustls::Error::InconsistentKeys(_)) {
+            return self.invalid(error);
+        }
+        self.invalid(&format!(
+            "the certificate does not match the private key `{}`; use the key that it was issued \
+             for, and put the leaf certificate first in the file",
+            key.path.display()
+        ))
+    }
+
     pub(crate) fn invalid(&self, reason: &dyn Display) -> InvalidFile {
         InvalidFile { path: self.path.clone(), reason: reason.to_string() }
     }

@@ -8,12 +8,12 @@ mod acceptor;
 mod address;
 mod client;
 mod file;
-mod fresh;
 mod holder;
+mod reload;
 
-pub use acceptor::{Acceptor, Clients, Counts, ServerFiles};
+pub use acceptor::{Acceptor, ClientAuth, MetricsHooks, ServerFiles};
 pub use address::{AddressLimit, AddressPlace, client_network};
 pub use client::ClientFiles;
 pub use file::InvalidFile;
-pub use fresh::Fresh;
 pub use holder::{Holder, SPIFFE, is_like_spiffe};
+pub use reload::Reloaded;

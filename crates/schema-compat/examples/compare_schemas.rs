@@ -25,7 +25,7 @@ const MANY_DEFINITIONS: usize = 40;
 #[derive(Default)]
 struct Count {
     outcomes: BTreeMap<&'static str, usize>,
-    doubts: BTreeMap<String, usize>,
+    undecided: BTreeMap<String, usize>,
     slowest: Duration,
     total: Duration,
 }
@@ -44,14 +44,14 @@ fn main() {
         for (outcome, number) in count.outcomes {
             *all.outcomes.entry(outcome).or_default() += number;
         }
-        for (doubt, number) in count.doubts {
-            *all.doubts.entry(doubt).or_default() += number;
+        for (check, number) in count.undecided {
+            *all.undecided.entry(check).or_default() += number;
         }
         all.slowest = all.slowest.max(count.slowest);
         all.total += count.total;
     }
     println!("all: {:?}, {:?}, slowest {:?}", all.outcomes, all.total, all.slowest);
-    println!("undecided at: {:#?}", all.doubts);
+    println!("undecided at: {:#?}", all.undecided);
 }
 
 /// The subdirectories, lowest version first.
@@ -135,9 +135,9 @@ fn compare(name: &str, old: &Value, new: &Value, count: &mut Count) {
             Verdict::Yes if given == wanted => "identical",
             Verdict::Yes => "compatible",
             Verdict::No(_) => "breaking",
-            Verdict::Undecided(doubt) => {
-                println!("{way} {name}: {} at {}", doubt.reason, doubt.pointer);
-                *count.doubts.entry(doubt.reason).or_default() += 1;
+            Verdict::Undecided(check) => {
+                println!("{way} {name}: {} at {}", check.reason, check.pointer);
+                *count.undecided.entry(check.reason).or_default() += 1;
                 "undecided"
             }
         };

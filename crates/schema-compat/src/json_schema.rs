@@ -142,8 +142,8 @@ pub fn reference_of(map: &Map<String, Value>) -> Option<&str> {
     Some(if text.is_empty() { "#" } else { text })
 }
 
-/// The schema with its named references replaced by the URIs known to the compiler, and empty ones,
-/// which it does not support, by `#`.
+/// The schema with named references replaced by the compiler's URIs, and empty references by `#`,
+/// because the compiler does not support empty ones.
 pub fn with_uris(schema: &Value, uri_of: &dyn Fn(&SchemaName) -> String) -> Value {
     map_objects(schema, &mut |map| {
         let Some(Value::String(text)) = map.get_mut("$ref") else { return };

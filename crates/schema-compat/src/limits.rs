@@ -2,7 +2,7 @@
 
 /// Maximum number of registered schemas that one schema refers to, directly and through others.
 pub const SCHEMA_REFERENCES: usize = 1_000;
-/// Maximum number of ways in which one schema may apply to one location of a value, following
+/// Maximum number of paths from a schema to one location of a value, including paths through
 /// references. Nested duplicates under `allOf` would double at each level.
 pub const SCHEMA_PATHS: u64 = 10_000;
 /// Maximum size of a compiled regular expression in bytes.

@@ -19,6 +19,7 @@ use serde_json::Value;
 /// Lists and calls tools at an MCP endpoint.
 #[derive(Debug, Parser)]
 #[command(
+    name = "demo-client",
     version,
     after_help = "Exit codes: 0 ok, 1 the tool or the gateway refused, 3 cannot connect"
 )]
@@ -66,7 +67,7 @@ async fn main() -> ExitCode {
             ExitCode::SUCCESS
         }
         Err(e) => {
-            eprintln!("refused: {e}");
+            eprintln!("error: {e}");
             ExitCode::FAILURE
         }
     }

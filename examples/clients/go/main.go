@@ -17,6 +17,9 @@ import (
 	"google.golang.org/grpc"
 )
 
+// A commit can be larger than the 4 MiB that gRPC accepts by default.
+const maxMessageBytes = 64 << 20
+
 var server = map[string]any{
 	"name": "weather-service", "version": "1.0.0",
 	"provides": []any{map[string]any{"tool": "get_forecast", "version": "1.0.0"}},
@@ -69,7 +72,8 @@ func next(stream registryv1.SyncService_SyncClient) uint64 {
 func main() {
 	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 	defer cancel()
-	connection, err := grpc.Dial(os.Args[1], grpc.WithInsecure())
+	connection, err := grpc.Dial(os.Args[1], grpc.WithInsecure(),
+		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(maxMessageBytes)))
 	check(err)
 	defer connection.Close()
 

@@ -18,9 +18,11 @@ const options = {
 };
 const { v1 } = grpc.loadPackageDefinition(loader.loadSync(files, options)).registry;
 const credentials = grpc.credentials.createInsecure();
+// A commit can be larger than the 4 MiB that gRPC accepts by default.
+const channel = { "grpc.max_receive_message_length": 64 << 20 };
 const registry = new v1.RegistryService(address, credentials);
 const discovery = new v1.DiscoveryService(address, credentials);
-const sync = new v1.SyncService(address, credentials);
+const sync = new v1.SyncService(address, credentials, channel);
 
 const server = {
   name: "weather-service",

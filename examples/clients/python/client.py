@@ -1,7 +1,8 @@
 """Registers a tool, follows the registry and searches it: client.py HOST:PORT
 
 Generate the stubs first, from the root of the repository:
-    python -m grpc_tools.protoc -I proto --python_out=. --grpc_python_out=. proto/registry/v1/*.proto
+    out=examples/clients/python
+    python -m grpc_tools.protoc -I proto --python_out=$out --grpc_python_out=$out proto/registry/v1/*.proto
 """
 
 import json
@@ -25,6 +26,10 @@ TOOL = {
     "source": {"server": "weather-service", "serverVersion": "1.0.0", "tool": "forecast"},
     "inputSchema": {"type": "object", "properties": {"city": {"type": "string"}}},
 }
+
+
+# A commit can be larger than the 4 MiB that gRPC accepts by default.
+OPTIONS = [("grpc.max_receive_message_length", 64 << 20)]
 
 
 def register(kind, document):
@@ -51,7 +56,7 @@ def follow(channel):
 
 
 def main(address):
-    with grpc.insecure_channel(address) as channel:
+    with grpc.insecure_channel(address, options=OPTIONS) as channel:
         messages = follow(channel)
         print("following from revision", next(messages)[1])
         changes = [

@@ -52,7 +52,7 @@ pub struct Identity {
     /// The value of `X-Agent-Name`, and that of `X-Agent-Version`.
     pub agent: Option<(String, Option<String>)>,
     /// Whether the token may be sent in plain text to another machine.
-    pub allows_plaintext: bool,
+    pub allows_insecure_token: bool,
 }
 
 /// The source of the bearer token.
@@ -72,10 +72,10 @@ pub enum InvalidEndpoint {
     Url(String),
     /// The token would cross the network in plain text.
     #[error(
-        "the token would be sent to {0} in plain text: use https://, or set --plaintext-token if \
-         the network is trusted"
+        "the token would be sent to {0} unencrypted; use https://, or --allow-insecure-token on a \
+         trusted network"
     )]
-    Plaintext(String),
+    InsecureToken(String),
     /// The token cannot be read or sent.
     #[error("the token {0}")]
     Token(String),
@@ -121,9 +121,11 @@ impl Endpoint {
     pub fn connect(address: Address, identity: &Identity) -> Result<Self, InvalidEndpoint> {
         let uri = endpoint(&address.url)?;
         let url = uri.to_string();
-        if identity.token.is_some() && !identity.allows_plaintext && !Credentials::is_private(&url)
+        if identity.token.is_some()
+            && !identity.allows_insecure_token
+            && !Credentials::is_private(&url)
         {
-            return Err(InvalidEndpoint::Plaintext(url));
+            return Err(InvalidEndpoint::InsecureToken(url));
         }
         let is_https = uri.scheme_str() == Some("https");
         let client = Client::alone(is_https, address.tls, IDLE)?;
@@ -324,7 +326,7 @@ mod tests {
     fn invalid_urls_are_rejected_without_credentials() {
         for url in ["127.0.0.1:7080", "ftp://a/b", "http:///mcp", "http://u:secret@a/mcp", "x y"] {
             let message = endpoint(url).unwrap_err().to_string();
-            assert!(message.contains("is not a URL") && !message.contains("secret"), "{message}");
+            assert!(message.contains("URL") && !message.contains("secret"), "{message}");
         }
     }
 
@@ -334,9 +336,9 @@ mod tests {
         let token = Some(Token::Text("t0ken".to_owned().into()));
         let mut identity = Identity { token, ..Identity::default() };
         let refused = Endpoint::connect(address("http://192.0.2.1/mcp"), &identity).unwrap_err();
-        assert!(refused.to_string().contains("plain text"), "{refused}");
+        assert!(matches!(refused, InvalidEndpoint::InsecureToken(_)), "{refused}");
         Endpoint::connect(address("http://127.0.0.1:1"), &identity).unwrap();
-        identity.allows_plaintext = true;
+        identity.allows_insecure_token = true;
         Endpoint::connect(address("http://192.0.2.1/mcp"), &identity).unwrap();
         identity.token = Some(Token::Text("two words".to_owned().into()));
         let refused = Endpoint::connect(address("http://127.0.0.1:1"), &identity).unwrap_err();

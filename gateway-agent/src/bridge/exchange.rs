@@ -32,8 +32,8 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(10);
 /// Maximum time to read the end of a stream after its response, so that the connection can be
 /// reused.
 const DRAIN_TIMEOUT: Duration = Duration::from_millis(500);
-/// Timeout for reopening a session and restoring its state.
-pub(super) const REOPEN_TIMEOUT: Duration = Duration::from_secs(10);
+/// Maximum time for opening a session, or for reopening it and restoring its state.
+pub(super) const OPEN_TIMEOUT: Duration = Duration::from_secs(10);
 /// The first notification of a `subscriptions/listen`.
 const ACKNOWLEDGED: &str = "notifications/subscriptions/acknowledged";
 
@@ -65,55 +65,57 @@ impl Bridge {
     /// Returns the response, or `None` if the client cancelled the request.
     pub(super) async fn exchange(
         &self,
-        asked: &ClientRequest,
+        client_request: &ClientRequest,
         slot: &RequestSlot,
     ) -> Option<Bytes> {
-        let asking = self.ask(asked, &slot.cancelled);
-        let outcome = if asked.is_modern() {
+        let response = self.send_with_retries(client_request, &slot.cancelled);
+        let outcome = if client_request.is_modern() {
             // Over HTTP, dropping the response cancels the request.
-            slot.cancelled.run_until_cancelled(asking).await?
+            slot.cancelled.run_until_cancelled(response).await?
         } else {
-            asking.await
+            response.await
         };
         match outcome {
             Ok(message) => Some(message),
             // A cancelled request gets no response from the gateway.
             Err(_) if slot.cancelled.is_cancelled() => None,
-            Err(failure) => Some(failure.response(asked.id())),
+            Err(failure) => Some(failure.response(client_request.id())),
         }
     }
 
     /// Like `exchange`, but shutdown of the bridge returns an error.
     pub(super) async fn exchange_until_stop(
         &self,
-        asked: &ClientRequest,
+        client_request: &ClientRequest,
         slot: &RequestSlot,
     ) -> Option<Bytes> {
-        if let Some(response) = self.stop.run_until_cancelled(self.exchange(asked, slot)).await {
+        if let Some(response) =
+            self.stop.run_until_cancelled(self.exchange(client_request, slot)).await
+        {
             return response;
         }
-        if slot.cancelled.is_cancelled() || asked.kind() == Kind::Subscription {
+        if slot.cancelled.is_cancelled() || client_request.kind() == Kind::Subscription {
             return None;
         }
         let failure = self.lost(SendError::Unknown("the bridge is shutting down".to_owned()));
-        Some(failure.response(asked.id()))
+        Some(failure.response(client_request.id()))
     }
 
-    async fn ask(
+    async fn send_with_retries(
         &self,
-        asked: &ClientRequest,
+        client_request: &ClientRequest,
         cancelled: &CancellationToken,
     ) -> Result<Bytes, BridgeError> {
         let (mut tried, mut is_repeated, mut backoff) = (Vec::new(), false, backoff());
         loop {
-            let snapshot = if asked.is_modern() || &*asked.method == "initialize" {
+            let snapshot = if client_request.is_modern() || client_request.opens_session() {
                 SessionSnapshot::default()
             } else {
                 self.session.snapshot()
             };
-            let failure = match self.attempt(asked, &snapshot, cancelled).await {
+            let failure = match self.attempt(client_request, &snapshot, cancelled).await {
                 Ok(Attempt::Answer { message, headers }) => {
-                    self.learn(asked, &message, &headers);
+                    self.learn(client_request, &message, &headers);
                     return Ok(message);
                 }
                 Ok(Attempt::Rejected { why, message }) => {
@@ -123,7 +125,7 @@ impl Bridge {
                     tried.push(why);
                     match why {
                         Remedy::Session => self.reopen(snapshot.generation).await?,
-                        Remedy::Tools => self.list_tools(asked).await,
+                        Remedy::Tools => self.list_tools(client_request).await,
                         Remedy::Token if self.endpoint.reload_token() => {}
                         Remedy::Token => return Ok(message),
                     }
@@ -133,10 +135,10 @@ impl Bridge {
             };
             let is_lost =
                 matches!(failure, BridgeError::Unknown { .. } | BridgeError::Unreachable { .. });
-            if is_lost && asked.acknowledged.load(Ordering::Relaxed) {
+            if is_lost && client_request.acknowledged.load(Ordering::Relaxed) {
                 sleep(backoff.next_delay()).await;
             } else if matches!(failure, BridgeError::Unknown { .. })
-                && asked.is_repeatable()
+                && client_request.is_repeatable()
                 && !is_repeated
                 && !cancelled.is_cancelled()
             {
@@ -149,29 +151,31 @@ impl Bridge {
 
     async fn attempt(
         &self,
-        asked: &ClientRequest,
+        client_request: &ClientRequest,
         snapshot: &SessionSnapshot,
         cancelled: &CancellationToken,
     ) -> Result<Attempt, BridgeError> {
-        let Ok(Message::Request(request)) = jsonrpc::parse(&asked.body, self.limits()) else {
+        let Ok(Message::Request(request)) = jsonrpc::parse(&client_request.body, self.limits())
+        else {
             unreachable!("the body was read as a request");
         };
         let mut headers = snapshot.headers.clone();
-        headers.extend(asked.headers(&self.params, &request));
-        let response = self.endpoint.post(headers, asked.body.clone()).await;
+        headers.extend(client_request.headers(&self.params, &request));
+        let response = self.endpoint.post(headers, client_request.body.clone()).await;
         let response = response.map_err(|lost| self.lost(lost))?;
         let (parts, body) = response.into_parts();
         if parts.status.is_success() && is_event_stream(&parts.headers) {
-            let message = self.stream(asked, snapshot, body, cancelled).await?;
+            let message = self.stream(client_request, snapshot, body, cancelled).await?;
             return Ok(Attempt::Answer { message, headers: parts.headers });
         }
         let message = self.read_body(body).await?;
-        let (message, code) = self.response(asked, parts.status, message)?;
+        let (message, code) = self.response(client_request, parts.status, message)?;
         let why = match parts.status {
             StatusCode::NOT_FOUND if snapshot.has_session() => Remedy::Session,
             StatusCode::UNAUTHORIZED => Remedy::Token,
             StatusCode::BAD_REQUEST
-                if code == Some(code::HEADER_MISMATCH) && &*asked.method == "tools/call" =>
+                if code == Some(code::HEADER_MISMATCH)
+                    && &*client_request.method == "tools/call" =>
             {
                 Remedy::Tools
             }
@@ -183,7 +187,7 @@ impl Bridge {
     /// Parses a response that is one message. Also returns its error code.
     fn response(
         &self,
-        asked: &ClientRequest,
+        client_request: &ClientRequest,
         status: StatusCode,
         message: Bytes,
     ) -> Result<(Bytes, Option<i64>), BridgeError> {
@@ -198,7 +202,7 @@ impl Bridge {
                 }
                 // A request that was rejected before its body was parsed.
                 (None, ResponsePayload::Error(error)) => {
-                    Ok((jsonrpc::error(Some(asked.id()), &error), Some(error.code)))
+                    Ok((jsonrpc::error(Some(client_request.id()), &error), Some(error.code)))
                 }
                 (None, ResponsePayload::Result(_)) => {
                     let reason = "its id is missing".to_owned();
@@ -231,14 +235,14 @@ impl Bridge {
     /// Forwards the messages of a stream, and returns the response.
     async fn stream(
         &self,
-        asked: &ClientRequest,
+        client_request: &ClientRequest,
         snapshot: &SessionSnapshot,
         mut body: Body,
         cancelled: &CancellationToken,
     ) -> Result<Bytes, BridgeError> {
         let mut events = Events::new(self.sizes.response_bytes);
         loop {
-            let reason = match self.events(asked, &mut body, &mut events).await? {
+            let reason = match self.events(client_request, &mut body, &mut events).await? {
                 Ok(message) => {
                     tokio::spawn(timeout(DRAIN_TIMEOUT, async move {
                         while let Some(Ok(_)) = body.frame().await {}
@@ -247,7 +251,7 @@ impl Bridge {
                 }
                 Err(reason) => reason,
             };
-            let may_resume = !asked.is_modern() && !cancelled.is_cancelled();
+            let may_resume = !client_request.is_modern() && !cancelled.is_cancelled();
             let resumed = if may_resume { self.resume(snapshot, &mut events).await } else { None };
             body = resumed.ok_or_else(|| self.lost(SendError::Unknown(reason)))?;
         }
@@ -256,7 +260,7 @@ impl Bridge {
     /// Reads a stream until the response. The inner error is the reason for an early end.
     async fn events(
         &self,
-        asked: &ClientRequest,
+        client_request: &ClientRequest,
         body: &mut Body,
         events: &mut Events,
     ) -> Result<Result<Bytes, String>, BridgeError> {
@@ -272,7 +276,7 @@ impl Bridge {
                 return Err(BridgeError::TooLong { gateway: self.endpoint.name(), limit_bytes });
             }
             while let Some(event) = events.pop() {
-                if let Some(message) = self.deliver(Some(asked), event).await {
+                if let Some(message) = self.deliver(Some(client_request), event).await {
                     return Ok(Ok(message));
                 }
             }
@@ -282,15 +286,16 @@ impl Bridge {
     /// Forwards a message of a stream. A response is returned instead.
     pub(super) async fn deliver(
         &self,
-        asked: Option<&ClientRequest>,
+        client_request: Option<&ClientRequest>,
         event: Vec<u8>,
     ) -> Option<Bytes> {
         match jsonrpc::parse(&event, self.answer_limits()) {
             Ok(Message::Response(_)) => return Some(event.into()),
             Ok(Message::Notification(notification)) if notification.method == ACKNOWLEDGED => {
-                let is_known =
-                    |asked: &ClientRequest| asked.acknowledged.swap(true, Ordering::Relaxed);
-                if asked.is_some_and(is_known) {
+                let is_known = |client_request: &ClientRequest| {
+                    client_request.acknowledged.swap(true, Ordering::Relaxed)
+                };
+                if client_request.is_some_and(is_known) {
                     // The client already has an acknowledgment. Changes may have been missed in
                     // between.
                     for change in changes(notification.params) {
@@ -331,9 +336,9 @@ impl Bridge {
     }
 
     /// Updates the state of the bridge from a response.
-    fn learn(&self, asked: &ClientRequest, message: &Bytes, headers: &HeaderMap) {
+    fn learn(&self, client_request: &ClientRequest, message: &Bytes, headers: &HeaderMap) {
         let is_of_interest = matches!(
-            &*asked.method,
+            &*client_request.method,
             "initialize"
                 | "tools/list"
                 | "logging/setLevel"
@@ -344,12 +349,14 @@ impl Bridge {
             return;
         }
         let Some(result) = result_of(message, self.answer_limits()) else { return };
-        match &*asked.method {
-            "initialize" => self.session.opened(asked.body.clone(), headers, result),
+        match &*client_request.method {
+            "initialize" => self.session.opened(client_request.body.clone(), headers, result),
             "tools/list" => self.params.learn(result),
             _ => {
-                if let Ok(Message::Request(request)) = jsonrpc::parse(&asked.body, self.limits()) {
-                    self.session.store_state_change(asked, request.params);
+                if let Ok(Message::Request(request)) =
+                    jsonrpc::parse(&client_request.body, self.limits())
+                {
+                    self.session.store_state_change(client_request, request.params);
                 }
             }
         }
@@ -358,8 +365,8 @@ impl Bridge {
     /// Reopens a session that the gateway lost. Concurrent callers share one attempt.
     pub(super) async fn reopen(&self, lost: u64) -> Result<(), BridgeError> {
         // The deadline includes the wait for an attempt of another caller.
-        let deadline = Instant::now() + REOPEN_TIMEOUT;
-        let late = || self.session_failure(format!("no response within {REOPEN_TIMEOUT:?}"));
+        let deadline = Instant::now() + OPEN_TIMEOUT;
+        let late = || self.session_failure(format!("no response within {OPEN_TIMEOUT:?}"));
         let turn = timeout_at(deadline, self.session.opening.lock()).await;
         let _turn = turn.map_err(|_| late())?;
         let Some(initialize) = self.session.initialize_for_reopen(lost) else { return Ok(()) };
@@ -375,9 +382,9 @@ impl Bridge {
         let Ok(Message::Request(request)) = jsonrpc::parse(&initialize, self.limits()) else {
             return Err(failed("the client sent no `initialize`".to_owned()));
         };
-        let asked = ClientRequest::read(initialize.clone(), &request);
+        let client_request = ClientRequest::read(initialize.clone(), &request);
         let never = CancellationToken::new();
-        match self.attempt(&asked, &SessionSnapshot::default(), &never).await {
+        match self.attempt(&client_request, &SessionSnapshot::default(), &never).await {
             Ok(Attempt::Answer { message, headers }) => {
                 let result = result_of(&message, self.answer_limits());
                 let result = result.ok_or_else(|| failed("the gateway rejected it".to_owned()))?;
@@ -427,9 +434,9 @@ impl Bridge {
             let Ok(Message::Request(request)) = jsonrpc::parse(&body, self.limits()) else {
                 return;
             };
-            let asked = ClientRequest::read(body.clone(), &request);
+            let client_request = ClientRequest::read(body.clone(), &request);
             let never = CancellationToken::new();
-            let attempt = self.attempt(&asked, &SessionSnapshot::default(), &never).await;
+            let attempt = self.attempt(&client_request, &SessionSnapshot::default(), &never).await;
             let Ok(Attempt::Answer { message, .. }) = attempt else { return };
             let Some(result) = result_of(&message, self.answer_limits()) else { return };
             self.params.learn(result);

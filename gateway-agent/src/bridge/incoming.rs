@@ -42,6 +42,10 @@ impl ClientRequest {
         self.version.is_some()
     }
 
+    pub(super) fn opens_session(&self) -> bool {
+        !self.is_modern() && &*self.method == "initialize"
+    }
+
     pub(super) fn kind(&self) -> Kind {
         match &*self.method {
             _ if !self.is_modern() => Kind::Session,

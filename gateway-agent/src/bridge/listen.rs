@@ -8,7 +8,7 @@ use tokio::time::{Instant, sleep};
 
 use super::{
     Bridge,
-    exchange::{REOPEN_TIMEOUT, is_stream},
+    exchange::{OPEN_TIMEOUT, is_stream},
     failure::backoff,
     session::SessionSnapshot,
 };
@@ -46,7 +46,7 @@ impl Bridge {
                 Ok(response) if is_stream(&response) => {
                     if has_failed {
                         // After a restart, the gateway knows the session but not its state.
-                        self.restore(snapshot, Instant::now() + REOPEN_TIMEOUT).await;
+                        self.restore(snapshot, Instant::now() + OPEN_TIMEOUT).await;
                     }
                     events.restart();
                     backoff.reset();

@@ -122,9 +122,13 @@ impl Session {
     }
 
     /// Stores a request that changes the session's state.
-    pub(super) fn store_state_change(&self, asked: &ClientRequest, params: Option<&RawValue>) {
+    pub(super) fn store_state_change(
+        &self,
+        client_request: &ClientRequest,
+        params: Option<&RawValue>,
+    ) {
         let uri = || params.and_then(read_object::<Watched>).map(|watched| watched.uri);
-        let (key, is_end) = match &*asked.method {
+        let (key, is_end) = match &*client_request.method {
             "logging/setLevel" => (Some(String::new()), false),
             "resources/subscribe" => (uri(), false),
             "resources/unsubscribe" => (uri(), true),
@@ -135,7 +139,7 @@ impl Session {
         if is_end {
             state_changes.remove(key.as_str());
         } else if state_changes.len() < KEPT {
-            state_changes.insert(key.into(), asked.body.clone());
+            state_changes.insert(key.into(), client_request.body.clone());
         }
     }
 

@@ -1,29 +1,47 @@
-//! Detects a gateway that starts itself: a servers file that runs a gateway with the same file
-//! would start processes without end.
+//! Detects a gateway that starts itself: a file whose child processes include a gateway with the same
+//! file would start processes without end.
 
-use std::{io, path::Path};
+use std::path::{Path, PathBuf, absolute};
 
+use gateway_upstream::{SecretSource, TargetConfig, TransportConfig};
 use registry_core::Digest;
 
 use super::secret::variable;
 
-/// The variable with the digests of the servers files of this gateway's ancestor processes.
-pub(super) const VARIABLE: &str = "GATEWAY_AGENT_PARENTS";
+/// The variable with the digests of the files that configured this process and its ancestors as
+/// child processes of gateways.
+const VARIABLE: &str = "GATEWAY_AGENT_PARENTS";
 const SEPARATOR: char = ',';
 
-/// Returns the value of [`VARIABLE`] for the children of this gateway, which reads `file`. `None`
-/// if an ancestor reads the same file.
-pub(super) fn for_children(file: &Path) -> io::Result<Option<String>> {
-    extended(variable(VARIABLE), file)
+/// The file also configures a process that started this gateway.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "{} starts this gateway recursively; remove the entry that runs `gateway-agent` from it",
+    .0.display()
+)]
+pub(super) struct RecursiveStart(PathBuf);
+
+/// Sets [`VARIABLE`] in the environments of the child processes that `file` configures.
+pub(super) fn extend(file: &Path, targets: &mut [TargetConfig]) -> Result<(), RecursiveStart> {
+    let environments = targets.iter_mut().filter_map(|target| match &mut target.transport {
+        TransportConfig::Stdio { env, .. } => Some(env),
+        TransportConfig::Http { .. } => None,
+    });
+    for env in environments {
+        let ancestors = with_ancestor(&variable(VARIABLE).unwrap_or_default(), file)?;
+        env.insert(VARIABLE.to_owned(), SecretSource::text(ancestors));
+    }
+    Ok(())
 }
 
-fn extended(ancestors: Option<String>, file: &Path) -> io::Result<Option<String>> {
-    let own = Digest::compute(file.canonicalize()?.as_os_str().as_encoded_bytes()).to_string();
-    let ancestors = ancestors.unwrap_or_default();
+fn with_ancestor(ancestors: &str, file: &Path) -> Result<String, RecursiveStart> {
+    // A file that was removed since it was read has no other paths.
+    let path = file.canonicalize().or_else(|_| absolute(file)).unwrap_or_else(|_| file.to_owned());
+    let own = Digest::compute(path.as_os_str().as_encoded_bytes()).to_string();
     if ancestors.split(SEPARATOR).any(|digest| digest == own) {
-        return Ok(None);
+        return Err(RecursiveStart(file.to_owned()));
     }
-    Ok(Some(if ancestors.is_empty() { own } else { format!("{ancestors}{SEPARATOR}{own}") }))
+    Ok(if ancestors.is_empty() { own } else { format!("{ancestors}{SEPARATOR}{own}") })
 }
 
 #[cfg(test)]
@@ -39,11 +57,14 @@ mod tests {
             path
         };
         let (one, other) = (file("a.json"), file("b.json"));
-        let child = extended(None, &one).unwrap().unwrap();
-        let grandchild = extended(Some(child.clone()), &other).unwrap().unwrap();
+        let link = dir.path().join("link.json");
+        std::os::unix::fs::symlink(&one, &link).unwrap();
+        let child = with_ancestor("", &one).unwrap();
+        let grandchild = with_ancestor(&child, &other).unwrap();
         assert!(grandchild.starts_with(&child));
-        for again in [one, other, dir.path().join("./a.json")] {
-            assert_eq!(extended(Some(grandchild.clone()), &again).unwrap(), None);
+        for again in [one, other, dir.path().join("./a.json"), link] {
+            let error = with_ancestor(&grandchild, &again).unwrap_err();
+            assert_eq!(error, RecursiveStart(again));
         }
     }
 }

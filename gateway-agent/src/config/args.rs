@@ -22,7 +22,13 @@ pub struct Args {
     #[arg(long, value_name = "FILE", env = "GATEWAY_CONFIG", global = true)]
     pub config: Option<PathBuf>,
     /// Address for callers; overrides `listen` [default: 127.0.0.1:7080]
-    #[arg(long, value_name = "ADDRESS:PORT", env = "GATEWAY_LISTEN", help_heading = "Listening")]
+    #[arg(
+        long,
+        value_name = "ADDRESS:PORT",
+        env = "GATEWAY_LISTEN",
+        value_parser = socket_address,
+        help_heading = "Listening"
+    )]
     pub listen: Option<SocketAddr>,
     /// Server certificate chain (PEM); overrides `tls.certFile`
     #[arg(
@@ -178,7 +184,7 @@ pub struct Args {
 pub enum Command {
     /// Serve one MCP client over standard input and output
     ///
-    /// For clients that support only stdio, of all protocol versions. Without --gateway, the
+    /// For clients of any protocol version that support only stdio. Without --gateway, the
     /// gateway runs in this process and listens on no address. Logs go to standard error.
     Stdio(StdioArgs),
     /// Create configuration files
@@ -188,7 +194,7 @@ pub enum Command {
 
 /// `gateway-agent stdio`.
 #[derive(Debug, Clone, Default, clap::Args)]
-#[command(next_help_heading = "Options of the bridge")]
+#[command(next_help_heading = "Bridge")]
 pub struct StdioArgs {
     /// URL of a running gateway [default: run a gateway in this process]
     #[arg(long, value_name = "URL", env = "GATEWAY_URL")]
@@ -206,9 +212,9 @@ pub struct StdioArgs {
     /// File with the bearer token for the gateway, unless `GATEWAY_TOKEN` is set
     #[arg(long, value_name = "FILE", env = "GATEWAY_TOKEN_FILE")]
     pub token_file: Option<PathBuf>,
-    /// Allow sending the token in plain text to another machine
-    #[arg(long, env = "GATEWAY_PLAINTEXT_TOKEN", requires = "gateway")]
-    pub plaintext_token: bool,
+    /// Send the token over unencrypted connections to other hosts
+    #[arg(long, env = "GATEWAY_ALLOW_INSECURE_TOKEN", requires = "gateway")]
+    pub allow_insecure_token: bool,
     /// Agent name to send, for a gateway that trusts X-Agent-Name
     #[arg(long, value_name = "NAME[@VERSION]", env = "GATEWAY_AGENT")]
     pub agent: Option<String>,
@@ -297,4 +303,8 @@ pub enum LogFormat {
     Text,
     /// One JSON object per line.
     Json,
+}
+
+fn socket_address(text: &str) -> Result<SocketAddr, &'static str> {
+    text.parse().map_err(|_| "write an IP address and a port, such as 127.0.0.1:7080")
 }

@@ -17,10 +17,9 @@ const AUTHENTICATIONS: &[(&str, ClientAuthentication)] = &[
 /// Reads the section. `url` is the target's.
 pub(super) fn read(field: &Field<'_>, url: Option<&str>) -> Option<AuthConfig> {
     let section = field.section();
-    if !section.switch("plaintextToken", false) && url.is_some_and(|url| !is_private(url)) {
+    if !section.switch("allowInsecureToken", false) && url.is_some_and(|url| !is_private(url)) {
         section.problem(
-            "tokens would cross the network in plain text; use an https:// URL for the target, or \
-             set `plaintextToken: true` if the network is trusted",
+            "tokens would be sent unencrypted; use an https:// URL for the target, or set `allowInsecureToken: true` if the network is trusted",
         );
     }
     let (own, exchange) = (section.find("clientCredentials"), section.find("tokenExchange"));

@@ -17,7 +17,7 @@ pub(super) fn read_section(
 ) -> Credentials {
     let (token_file, ca) = (tls::file(section, "tokenFile"), tls::file(section, "caFile"));
     let identity = tls::identity(section);
-    let allows_plaintext = section.switch("plaintextToken", false);
+    let allows_insecure_token = section.switch("allowInsecureToken", false);
     let given = args.registry_token.clone().map(|token| Token::Text(token.expose().to_owned()));
     let credentials = Credentials { token: given.or(token_file.map(Token::File)), ca, identity };
     if let Err(e) = credentials.authorization() {
@@ -27,9 +27,9 @@ pub(super) fn read_section(
         problems.at(0, "registry", format!("cannot read a certificate: {e}"));
     }
     let has_token = credentials.token.is_some();
-    if has_token && !allows_plaintext && source.is_some_and(|source| !is_private(source)) {
-        let message = "the token would cross the network in plain text; use grpcs:// or \
-                       https://, or set `plaintextToken: true` if the network is trusted";
+    if has_token && !allows_insecure_token && source.is_some_and(|source| !is_private(source)) {
+        let message = "the token would be sent unencrypted; use grpcs:// or \
+                       https://, or set `allowInsecureToken: true` if the network is trusted";
         problems.at(0, "registry.source", message.to_owned());
     }
     credentials

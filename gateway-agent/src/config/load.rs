@@ -18,8 +18,8 @@ use registry_tls::ServerFiles;
 
 use super::{
     Args, CONTRACT_MODES, Config, DEFAULT_BUFFERED_BYTES, DEFAULT_REQUEST_BYTES, DENIAL_FORMS,
-    InvalidConfig, Problem, RegistryConfig, VIOLATION_MODES, credentials, identity, mcp_servers,
-    observability, origins,
+    InvalidConfig, Problem, RegistryConfig, VIOLATION_MODES, ancestors, credentials, identity,
+    mcp_servers, observability, origins,
     problem::Problems,
     read::Section,
     scope, staleness, target, tls, tool_limits, tools,
@@ -104,12 +104,15 @@ fn config(problems: &Problems, root: &Node, args: &Args) -> Option<Config> {
     let name = name(problems, &root, args);
     let tls = tls::read(&root, args);
     let listen = listen(problems, &root, args, tls.as_ref());
-    let servers = mcp_servers::read(problems, &root, args);
+    let servers = mcp_servers::read(problems, &root, args, listen);
     let has_servers = args.mcp_servers.is_some() || root.find("mcpServers").is_some();
     let registry = registry(problems, &root, args, has_servers);
     let requires_certificates = tls.as_ref().is_some_and(|tls| tls.client_ca.is_some());
     let (identity, authentication) = identity::read(&root, requires_certificates);
     let mut targets = target::read(&root, &authentication);
+    if let Err(e) = ancestors::extend(&args.file(), &mut targets) {
+        problems.at(0, "targets", e.to_string());
+    }
     let mcp_servers = servers.map(|servers| servers.join(&mut targets));
     let variables = variables(&root);
     let limits = limits(&root);

@@ -2,19 +2,20 @@
 
 use std::{
     collections::BTreeMap,
+    net::{IpAddr, SocketAddr},
     path::{Path, PathBuf},
 };
 
 use gateway_protocol::naming::Prefix;
 use gateway_upstream::{
-    Addresses, ChildLimits, SecretSource, TargetConfig, TargetId, TransportConfig,
+    Addresses, ChildLimits, SecretSource, TargetConfig, TargetId, TransportConfig, redact_url,
 };
-use registry_core::{Digest, Kind, Name};
+use http::Uri;
+use registry_core::{Kind, Name};
 use registry_import::mcp_servers::{self, Expanded, McpServer, Transport};
-use serde_json::json;
 
 use super::{
-    Args, ancestors,
+    Args, Command, ancestors,
     args::ToolPrefix,
     problem::Problems,
     read::Section,
@@ -43,7 +44,12 @@ pub(super) struct Servers {
 }
 
 /// Reads the file that the flags or the section name. Invalid servers are skipped and reported.
-pub(super) fn read(problems: &Problems, root: &Section<'_>, args: &Args) -> Option<Servers> {
+pub(super) fn read(
+    problems: &Problems,
+    root: &Section<'_>,
+    args: &Args,
+    listen: SocketAddr,
+) -> Option<Servers> {
     let section = root.section("mcpServers");
     let written = section.find("file").and_then(|field| field.text()).map(PathBuf::from);
     let prefix = section.choice("prefix", PREFIXES, ToolPrefix::default());
@@ -56,27 +62,23 @@ pub(super) fn read(problems: &Problems, root: &Section<'_>, args: &Args) -> Opti
     let name = file.display();
     let text = read_text(&file, mcp_servers::FILE_BYTES);
     let text = text.map_err(|e| problems.at(0, field, format!("cannot read {name}: {e}"))).ok()?;
-    let parents = ancestors::for_children(&file);
-    let parents =
-        parents.map_err(|e| problems.at(0, field, format!("cannot read {name}: {e}"))).ok()?;
-    let Some(parents) = parents else {
-        let remedy = "remove the server that runs `gateway-agent` from it";
-        problems.at(0, field, format!("{name} starts this gateway recursively; {remedy}"));
-        return None;
-    };
     let found = mcp_servers::parse(&text, &|variable| resolve(variable, &file));
     let found = found.map_err(|e| problems.at(0, field, format!("{name}: {e}"))).ok()?;
     let in_file = |problem: &mcp_servers::Problem| format!("{name}: {problem}");
     let mut skipped: Vec<_> = found.problems.iter().map(in_file).collect();
     let warnings = found.warnings.iter().map(in_file).collect();
+    let has_listener = !matches!(args.command, Some(Command::Stdio(_)));
+    let own = has_listener.then_some(listen);
     let mut targets = Vec::new();
     for server in found.servers {
         let label = server.name.clone();
-        match target(server, &parents) {
+        match target(server, own) {
             Ok(target) => targets.push(target),
             Err(problem) => skipped.push(format!("{name}: {label}: {problem}")),
         }
     }
+    let extended = ancestors::extend(&file, &mut targets);
+    extended.map_err(|e| problems.at(0, field, e.to_string())).ok()?;
     let prefix = args.tool_prefix.unwrap_or(prefix);
     Some(Servers { file, prefix, targets, skipped, warnings })
 }
@@ -98,7 +100,7 @@ impl Servers {
             }
             servers.push(DiscoveredServer {
                 id: target.server.clone(),
-                origin: origin(&target.transport),
+                transport: target.transport.clone(),
             });
             targets.push(target);
         }
@@ -116,22 +118,27 @@ fn resolve(variable: &str, file: &Path) -> Option<String> {
     folder.to_str().map(str::to_owned)
 }
 
-fn target(server: McpServer, parents: &str) -> Result<TargetConfig, String> {
+/// The target of a server. `own` is the address of this gateway.
+fn target(server: McpServer, own: Option<SocketAddr>) -> Result<TargetConfig, String> {
     let McpServer { name, transport, timeout, auto_start, .. } = server;
     let transport = match transport {
         Transport::Http { url, headers } => {
             let headers = secrets(headers);
             headers.iter().try_for_each(|(name, value)| check_header(name, value))?;
             let (url, addresses) = (endpoint(&url)?, Addresses::default());
+            if own.is_some_and(|own| reaches(&url, own)) {
+                let shown = redact_url(&url);
+                return Err(format!("{shown} is the address of this gateway; remove the server"));
+            }
             TransportConfig::Http { url, headers, auth: None, tls: None, addresses }
         }
         Transport::Stdio { command, args, env, cwd } => TransportConfig::Stdio {
             command: command.into(),
             args,
-            env: environment(env, parents),
+            env: environment(env),
             cwd,
             limits: ChildLimits::default(),
-            most_own: None,
+            max_caller_children: None,
         },
     };
     let prefix = Prefix::of_server(name.as_str());
@@ -140,28 +147,70 @@ fn target(server: McpServer, parents: &str) -> Result<TargetConfig, String> {
     Ok(TargetConfig { server, prefix, exposes: None, transport, timeout, auto_start })
 }
 
-/// The digest of a URL, or of a program with its arguments.
-fn origin(transport: &TransportConfig) -> Digest {
-    let text = match transport {
-        TransportConfig::Http { url, .. } => url.clone(),
-        TransportConfig::Stdio { command, args, cwd, .. } => {
-            json!([command, args, cwd]).to_string()
-        }
+/// Whether a listener at this address receives the requests to a URL.
+fn reaches(url: &str, listener: SocketAddr) -> bool {
+    let Ok(uri) = url.parse::<Uri>() else { return false };
+    let default_port = if uri.scheme_str() == Some("https") { 443 } else { 80 };
+    let host = uri.host().unwrap_or_default().trim_matches(['[', ']']);
+    let ip = listener.ip();
+    let is_own_host = match host.parse::<IpAddr>() {
+        Ok(host) => host == ip || ip.is_unspecified() && host.is_loopback(),
+        Err(_) => host == "localhost" && (ip.is_loopback() || ip.is_unspecified()),
     };
-    Digest::compute(text.as_bytes())
+    is_own_host && uri.port_u16().unwrap_or(default_port) == listener.port()
 }
 
 fn secrets(pairs: BTreeMap<String, Expanded>) -> BTreeMap<String, SecretSource> {
     pairs.into_iter().map(|(name, text)| (name, SecretSource::text(text.value))).collect()
 }
 
-fn environment(
-    written: BTreeMap<String, Expanded>,
-    parents: &str,
-) -> BTreeMap<String, SecretSource> {
+fn environment(written: BTreeMap<String, Expanded>) -> BTreeMap<String, SecretSource> {
     let inherited = INHERITED
         .into_iter()
         .filter_map(|name| Some((name.to_owned(), SecretSource::text(secret::variable(name)?))));
-    let parents = (ancestors::VARIABLE.to_owned(), SecretSource::text(parents));
-    inherited.chain(secrets(written)).chain([parents]).collect()
+    inherited.chain(secrets(written)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::{
+        super::{Config, StdioArgs},
+        *,
+    };
+
+    #[test]
+    fn server_at_own_address_is_skipped() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("servers.json");
+        let servers = r#"{ "mcpServers": { "own": { "url": "http://localhost:7080/mcp" },
+            "other": { "url": "http://localhost:7081/mcp" } } }"#;
+        fs::write(&file, servers).unwrap();
+        let served = |command: Option<Command>| {
+            let args = Args { mcp_servers: Some(file.clone()), command, ..Args::default() };
+            let config = Config::parse(&file, "", &args).unwrap();
+            let names = config.targets.iter().map(|target| target.server.name.to_string());
+            (names.collect::<Vec<_>>(), config.mcp_servers.unwrap().skipped.len())
+        };
+        assert_eq!(served(None), (vec!["other".to_owned()], 1));
+        // A bridge has no address.
+        let bridge = Command::Stdio(StdioArgs::default());
+        assert_eq!(served(Some(bridge)), (vec!["own".to_owned(), "other".to_owned()], 0));
+    }
+
+    #[test]
+    fn own_address_is_recognized_in_urls() {
+        for (url, listener, expected) in [
+            ("http://127.0.0.1:7080/mcp", "127.0.0.1:7080", true),
+            ("http://localhost:7080", "[::1]:7080", true),
+            ("http://[::1]:7080/mcp", "[::]:7080", true),
+            ("https://127.0.0.1/mcp", "0.0.0.0:443", true),
+            ("http://127.0.0.1:7081/mcp", "127.0.0.1:7080", false),
+            ("http://127.0.0.1:7080/mcp", "192.0.2.1:7080", false),
+            ("http://example.com:7080/mcp", "0.0.0.0:7080", false),
+        ] {
+            assert_eq!(reaches(url, listener.parse().unwrap()), expected, "{url} {listener}");
+        }
+    }
 }

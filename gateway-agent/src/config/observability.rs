@@ -1,13 +1,13 @@
 //! Reads `admin`, `adminTokenFile` and the `tracing` section.
 
-use std::{net::SocketAddr, path::Path};
+use std::{
+    net::SocketAddr,
+    path::{Path, PathBuf},
+};
 
 use http::{HeaderMap, HeaderName, HeaderValue};
 
-use super::{
-    read::{Field, Section},
-    tls,
-};
+use super::read::{Field, Section};
 use crate::{
     admin::{AdminConfig, AdminToken},
     files::read_text,
@@ -21,9 +21,11 @@ const TOKEN_BYTES: usize = 16;
 
 /// Reads `admin` and `adminTokenFile`.
 pub(super) fn admin(root: &Section<'_>) -> Option<AdminConfig> {
-    let token = tls::file(root, "adminTokenFile");
-    let token = token.and_then(|file| {
-        read_token(&file).map_err(|e| root.problem(format!("adminTokenFile: {e}"))).ok()
+    let token_file = root.find("adminTokenFile");
+    let has_token = token_file.is_some();
+    let token = token_file.and_then(|field| {
+        let file = PathBuf::from(field.text()?);
+        read_token(&file).map_err(|e| field.problem(format!("{} {e}", file.display()))).ok()
     });
     let field = root.find("admin")?;
     let form = |text: &str| {
@@ -31,7 +33,7 @@ pub(super) fn admin(root: &Section<'_>) -> Option<AdminConfig> {
         text.parse::<SocketAddr>().map_err(|_| invalid())
     };
     let listen = field.parse(form)?;
-    if !listen.ip().is_loopback() && token.is_none() {
+    if !listen.ip().is_loopback() && !has_token {
         field.problem(format!(
             "{listen} can be reached from other machines; set `adminTokenFile`, or listen on 127.0.0.1"
         ));

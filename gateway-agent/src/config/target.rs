@@ -223,9 +223,9 @@ fn child(section: Section<'_>) -> Option<TransportConfig> {
         section.problem("`command` is empty; set it to the program to start");
     }
     let limits = limits(&section);
-    let most_own = section.find("maxCallerChildren").and_then(|field| field.positive());
+    let max_caller_children = section.find("maxCallerChildren").and_then(|field| field.positive());
     section.finish();
-    Some(TransportConfig::Stdio { command: command?, args, env, cwd, limits, most_own })
+    Some(TransportConfig::Stdio { command: command?, args, env, cwd, limits, max_caller_children })
 }
 
 fn limits(section: &Section<'_>) -> ChildLimits {

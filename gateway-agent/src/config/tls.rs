@@ -4,7 +4,7 @@
 
 use std::path::PathBuf;
 
-use registry_tls::{ClientFiles, Clients, ServerFiles};
+use registry_tls::{ClientAuth, ClientFiles, ServerFiles};
 
 use super::{
     Args,
@@ -29,7 +29,7 @@ pub(super) fn read(root: &Section<'_>, args: &Args) -> Option<ServerFiles> {
         key,
         client_ca,
         client_crl,
-        clients: Clients::MustShow,
+        client_auth: ClientAuth::Required,
         protocols: &["http/1.1"],
     });
     if let Some(Err(e)) = files.as_ref().map(ServerFiles::check) {

@@ -3,6 +3,7 @@
 
 use std::{
     fmt,
+    path::Path,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
@@ -53,14 +54,15 @@ pub struct SourceReport {
 #[derive(Debug, Clone)]
 pub struct Status {
     name: Arc<str>,
+    cache: Arc<Path>,
     report: Arc<Mutex<SourceReport>>,
 }
 
 impl Status {
-    /// The status of a source before first contact.
-    pub fn new(name: &str) -> Self {
+    /// The status of a source before first contact. The path of the cache is for the log.
+    pub fn new(name: &str, cache: &Path) -> Self {
         let report = SourceReport { state: SourceState::Connecting, reason: None };
-        Self { name: name.into(), report: Arc::new(Mutex::new(report)) }
+        Self { name: name.into(), cache: cache.into(), report: Arc::new(Mutex::new(report)) }
     }
 
     /// The state for readiness and the admin API.
@@ -90,7 +92,8 @@ impl Status {
         if self.change(SourceState::Rejected, Some(reason)) {
             tracing::error!(
                 source = %self.name,
-                "the content of the catalog's source is rejected, the last valid catalog stays in effect: {reason}",
+                cache = %self.cache.display(),
+                "cannot use the catalog's source, the last valid catalog stays in effect: {reason}",
             );
         }
     }

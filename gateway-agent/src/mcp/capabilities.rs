@@ -26,7 +26,7 @@ const LINE_BREAKS: [char; 7] = ['\n', '\r', '\u{b}', '\u{c}', '\u{85}', '\u{2028
 /// Marks truncated instructions.
 const CUT: &str = " […]";
 
-/// A capability of servers besides tools.
+/// A server capability other than tools.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Capability {
     Prompts,

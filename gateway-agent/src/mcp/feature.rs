@@ -33,7 +33,7 @@ use crate::{
 /// Maximum entries per page.
 const PAGE: usize = 500;
 
-/// A feature of MCP servers besides tools.
+/// A feature of MCP servers other than tools.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Feature {
     List(List),

@@ -205,7 +205,7 @@ fn dropped(request: Id<'_>) -> Bytes {
     let mib = |bytes: usize| bytes / (1024 * 1024);
     let message = format!(
         "the response was dropped: the connection was lost, and at most {} MiB of events are kept \
-         per caller ({} MiB for all callers). Whether the call did its work is unknown. Repeat it if \
+         per caller ({} MiB for all callers). The outcome of the call is unknown. Repeat it if \
          that is safe, with fewer or smaller concurrent responses",
         mib(BYTES / 4),
         mib(BYTES)

@@ -51,7 +51,7 @@ use crate::{
 
 /// Interval between comments that keep the connection open.
 const KEEP_ALIVE: Duration = Duration::from_secs(15);
-/// Interval at which an open stream marks its session as used.
+/// An open stream marks its session as used at this interval.
 const TOUCH: Duration = Duration::from_mins(1);
 /// Maximum resources per subscription.
 const MOST_RESOURCES: usize = 1_000;

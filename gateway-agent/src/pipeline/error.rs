@@ -87,7 +87,7 @@ pub enum Error {
         rounds: usize,
     },
     /// The caller sent input for an operation that no longer exists.
-    #[error("no operation waits for this input")]
+    #[error("no operation is waiting for this input")]
     UnknownInput,
     /// The call is or is not a task, against the tool's `execution.taskSupport`.
     #[error("{}", if *.is_required {

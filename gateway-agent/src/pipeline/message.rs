@@ -38,19 +38,19 @@ pub(crate) fn for_caller<'a>(tool: &str, error: &'a Error) -> Cow<'a, str> {
                 .into()
         }
         Error::MissingVariable { name, pointer } => format!(
-            "The gateway has no value for the variable {name}, which the default of {pointer} needs. \
+            "The gateway has no value for the variable {name}, which the default of {pointer} requires. \
              {tool} was not called. Report this to the gateway's operator."
         )
         .into(),
         Error::InvalidOutput { violations } => words::invalid_output(tool, violations).into(),
         Error::Composition(failed) => words::failed_composition(tool, &failed.failure).into(),
-        Error::Projection(failure) => words::unprojected(tool, failure).into(),
+        Error::Projection(failure) => words::failed_projection(tool, failure).into(),
         Error::MissingCapability { .. } => error.to_string().into(),
         Error::TooManyInputRounds { .. } => {
-            format!("{tool} requested input too many times, and the call was stopped. Whether the tool did its work is unknown.").into()
+            format!("{tool} requested input too many times, and the call was stopped. The outcome of the call is unknown.").into()
         }
         Error::UnknownInput => {
-            "no operation waits for this input; repeat the request without it".into()
+            "no operation is waiting for this input; repeat the request without it".into()
         }
         Error::TaskSupport { is_required: true } => format!(
             "{tool} must be called as a task (execution.taskSupport is required): send \
@@ -60,11 +60,11 @@ pub(crate) fn for_caller<'a>(tool: &str, error: &'a Error) -> Cow<'a, str> {
         Error::TaskSupport { is_required: false } => {
             format!("{tool} cannot be called as a task: send the call without params.task").into()
         }
-        Error::Upstream(error) => of_upstream(tool, error),
+        Error::Upstream(error) => upstream_error(tool, error),
     }
 }
 
-fn of_upstream<'a>(tool: &str, error: &'a gateway_upstream::Error) -> Cow<'a, str> {
+fn upstream_error<'a>(tool: &str, error: &'a gateway_upstream::Error) -> Cow<'a, str> {
     let text = match error {
         gateway_upstream::Error::NotConfigured { server } => {
             format!(
@@ -72,7 +72,7 @@ fn of_upstream<'a>(tool: &str, error: &'a gateway_upstream::Error) -> Cow<'a, st
             )
         }
         gateway_upstream::Error::Rpc { message, .. } => return message.as_str().into(),
-        gateway_upstream::Error::QuotaExceeded(why) => words::exhausted(tool, why),
+        gateway_upstream::Error::QuotaExceeded(why) => words::quota_exceeded(tool, why),
         gateway_upstream::Error::CircuitOpen(open) => format!(
             "{tool} is temporarily unavailable: its server keeps failing and the circuit breaker is \
              open. The call was not made. Retry in {} s.",
@@ -97,28 +97,27 @@ fn of_upstream<'a>(tool: &str, error: &'a gateway_upstream::Error) -> Cow<'a, st
             )
         }
         gateway_upstream::Error::Ended { how } => format!(
-            "The server behind {tool} stopped before it answered: {how}. Whether the tool did its \
-             work is unknown. The gateway restarts the server. Check the effects of the call before \
+            "The server behind {tool} stopped before it responded: {how}. The outcome of the call is unknown. The gateway restarts the server. Check the effects of the call before \
              you repeat it."
         ),
-        gateway_upstream::Error::MissingToken(none) => credentials::none(tool, &none.why),
-        gateway_upstream::Error::NoSubject { .. } => credentials::nobody(tool),
+        gateway_upstream::Error::MissingToken(none) => credentials::missing_token(tool, &none.why),
+        gateway_upstream::Error::NoSubject { .. } => credentials::missing_subject(tool),
         gateway_upstream::Error::Refused { status } => {
             format!(
                 "The server behind {tool} rejected the gateway's request (HTTP {status}). The call was not made. Report this to the gateway's operator."
             )
         }
         gateway_upstream::Error::Timeout {
-            phase: Phase::Connect | Phase::Handshake | Phase::List,
+            phase: Phase::Connect | Phase::Handshake | Phase::HealthCheck | Phase::List,
             after_ms,
         } => {
             format!(
-                "The server behind {tool} did not answer within {after_ms} ms. The call was not made. Retry later."
+                "The server behind {tool} did not respond within {after_ms} ms. The call was not made. Retry later."
             )
         }
         gateway_upstream::Error::Timeout { phase: Phase::Call, after_ms } => {
             format!(
-                "{tool} returned no result within {after_ms} ms. Whether it did its work is unknown."
+                "{tool} returned no result within {after_ms} ms. The outcome of the call is unknown."
             )
         }
         gateway_upstream::Error::TooLarge { limit_bytes } => {
@@ -129,7 +128,7 @@ fn of_upstream<'a>(tool: &str, error: &'a gateway_upstream::Error) -> Cow<'a, st
         gateway_upstream::Error::OpenTask { why, said } => {
             words::open_task(tool, why, said.as_deref())
         }
-        gateway_upstream::Error::Protocol { what } => words::broken(tool, what),
+        gateway_upstream::Error::Protocol { what } => words::protocol_violation(tool, what),
     };
     text.into()
 }

@@ -57,7 +57,7 @@ pub(super) struct FeatureRoute {
     pub(super) subject: Arc<str>,
 }
 
-/// A task of the caller, who must still be authorized for the tool that started it.
+/// A task of the caller. Access still requires authorization for the tool that started it.
 #[derive(Debug)]
 pub(super) struct TaskRoute {
     pub(super) method: Method,

@@ -275,7 +275,7 @@ impl Sending<'_> {
     }
 }
 
-/// The parts of a call for the upstream, beside the arguments. For a projected tool they exclude
+/// The parts of a call for the upstream, without the arguments. For a projected tool they exclude
 /// everything that could bypass the projection.
 #[derive(Clone, Copy)]
 pub(super) struct ForwardedCall<'a> {

@@ -220,7 +220,7 @@ fn next_plain(cache: &Cache, records: Plain) -> Result<Option<Catalog>, ContentR
     let records =
         records.into_iter().map(|(key, record)| dated_record(&served, &key, record, revision));
     let listed = Catalog::restore(registry.clone(), revision, chain, records);
-    let chain = chain.then(listed.digest().as_bytes());
+    let chain = chain.append(listed.digest().as_bytes());
     let records: Vec<_> = listed.iter().map(|(_, record)| Record::clone(record)).collect();
     Ok(Some(Catalog::restore(registry, revision, chain, records)))
 }

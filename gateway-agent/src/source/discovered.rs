@@ -12,7 +12,9 @@ use std::{
 };
 
 use atomic_file::{Access, parent_directory};
-use gateway_upstream::{Definitions, Features, TargetId, TargetState, Tools, Upstreams};
+use gateway_upstream::{
+    Definitions, Features, Lists, TargetId, TargetState, Tools, TransportConfig, Upstreams,
+};
 use registry_core::{
     Catalog, Code, Diagnostic, Digest, Kind, Name, Record, RegistryFile, RegistryId,
     entity::Exposure, limits::LIST_ITEMS, live::LiveServer, registry_file::FileError,
@@ -22,7 +24,7 @@ use registry_import::{
     Draft, Naming, RepairedBy, ServerImportOptions, import_server, invalid_member,
     mcp_servers::{Conflict, Merged, summary},
 };
-use serde_json::{Value, value::RawValue};
+use serde_json::{Value, json, value::RawValue};
 use tokio::{
     sync::watch,
     time::{Instant, sleep, timeout_at},
@@ -36,7 +38,7 @@ use crate::feed::Feed;
 
 /// `metadata.managedBy` of discovered documents.
 const MANAGER: &str = "discovered";
-/// The `metadata` key with the digest of the server's program or URL.
+/// The `metadata` key with [`DiscoveredServer::origin`].
 const ORIGIN: &str = "discoveredFrom";
 /// Maximum wait for the first lists at start.
 const START_TIMEOUT: Duration = Duration::from_secs(5);
@@ -65,8 +67,28 @@ pub struct DiscoveryConfig {
 pub struct DiscoveredServer {
     /// The server's target.
     pub id: TargetId,
-    /// The digest of its program or URL.
-    pub origin: Digest,
+    /// Its program or URL.
+    pub transport: TransportConfig,
+}
+
+impl DiscoveredServer {
+    /// The lists of the server. Lists of its previous program or URL are ignored, because the
+    /// targets and this configuration do not change at the same time.
+    fn lists<'a>(&self, definitions: &'a Definitions) -> Option<&'a Lists> {
+        definitions.lists(&self.id).filter(|lists| *lists.transport == self.transport)
+    }
+
+    /// The digest of the program or URL. Headers and environment variables do not count, because
+    /// they may be secrets.
+    fn origin(&self, has_prefix: bool) -> String {
+        let text = match &self.transport {
+            TransportConfig::Http { url, .. } => url.clone(),
+            TransportConfig::Stdio { command, args, cwd, .. } => {
+                json!([command, args, cwd]).to_string()
+            }
+        };
+        Digest::compute(format!("{text} {has_prefix}").as_bytes()).to_string()
+    }
 }
 
 /// Discovers servers, and registers their lists.
@@ -86,13 +108,13 @@ pub struct Discovery {
     seen: Option<(Arc<Definitions>, Arc<DiscoveryConfig>)>,
     written: Option<Vec<u8>>,
     /// Whether a failed write was logged.
-    is_unwritten: bool,
+    has_write_failed: bool,
 }
 
 /// A connection to a server only to list it.
 #[derive(Debug)]
 struct ListingConnection {
-    origin: Digest,
+    transport: TransportConfig,
     is_over: bool,
 }
 
@@ -122,7 +144,7 @@ impl Discovery {
             reported: BTreeSet::new(),
             seen: None,
             written: None,
-            is_unwritten: false,
+            has_write_failed: false,
         }
     }
 
@@ -177,13 +199,13 @@ impl Discovery {
         for server in &config.servers {
             let state = health.iter().find(|target| target.server == server.id);
             let Some(state) = state.map(|target| &target.state) else { continue };
-            let is_listed = definitions.lists(&server.id).is_some();
-            let visit = self.listing.get_mut(&server.id).filter(|v| v.origin == server.origin);
-            match visit {
-                Some(visit) => {
+            let is_listed = server.lists(&definitions).is_some();
+            let known = self.listing.get_mut(&server.id);
+            match known.filter(|known| known.transport == server.transport) {
+                Some(connection) => {
                     let is_down = matches!(state, TargetState::Down { .. });
-                    if !visit.is_over && (is_listed || is_down) {
-                        visit.is_over = true;
+                    if !connection.is_over && (is_listed || is_down) {
+                        connection.is_over = true;
                         self.upstreams.leave_idle(&server.id);
                     }
                 }
@@ -191,8 +213,9 @@ impl Discovery {
                     && !is_listed
                     && registered(catalog, server, config.has_prefix).is_none() =>
                 {
-                    let visit = ListingConnection { origin: server.origin, is_over: false };
-                    self.listing.insert(server.id.clone(), visit);
+                    let transport = server.transport.clone();
+                    let connection = ListingConnection { transport, is_over: false };
+                    self.listing.insert(server.id.clone(), connection);
                     self.upstreams.resume(&server.id);
                 }
                 None => {}
@@ -229,16 +252,16 @@ impl Discovery {
             atomic_file::replace(&file, &content, Access::Default)
         });
         if let Ok(Err(error)) = writing.await {
-            if !self.is_unwritten {
+            if !self.has_write_failed {
                 let file = self.file.display();
                 tracing::warn!(%file, %error, "cannot write the discovered registry file; free disk space, or set another directory with --data");
             }
-            self.is_unwritten = true;
+            self.has_write_failed = true;
             return Ok(());
         }
         let (servers, tools) = (draft.servers.len(), draft.tools.len());
         tracing::info!(servers, tools, "serving discovered MCP servers");
-        self.is_unwritten = false;
+        self.has_write_failed = false;
         self.seen = Some((definitions, config));
         self.written = Some(bytes);
         Ok(())
@@ -254,7 +277,7 @@ impl Discovery {
         self.known.retain(|id, _| config.servers.iter().any(|server| server.id == *id));
         let (mut all, mut conflicts) = (Merged::default(), Vec::new());
         for server in &config.servers {
-            let draft = match definitions.lists(&server.id) {
+            let draft = match server.lists(definitions) {
                 Some(lists) => self.of_lists(server, lists, config.has_prefix),
                 None => registered(catalog, server, config.has_prefix).unwrap_or_default(),
             };
@@ -272,10 +295,10 @@ impl Discovery {
     fn of_lists(
         &mut self,
         server: &DiscoveredServer,
-        (tools, features): (&Arc<Tools>, &Arc<Features>),
+        Lists { tools, features, .. }: &Lists,
         has_prefix: bool,
     ) -> Draft {
-        let DiscoveredServer { id, origin } = server;
+        let id = &server.id;
         if let Some(known) = self.known.get(id)
             && Arc::ptr_eq(&known.tools, tools)
             && Arc::ptr_eq(&known.features, features)
@@ -285,7 +308,7 @@ impl Discovery {
         }
         let mut draft = valid(id, import(&id.name, tools, features, has_prefix));
         for document in &mut draft.servers {
-            document["metadata"][ORIGIN] = stamp(*origin, has_prefix).into();
+            document["metadata"][ORIGIN] = server.origin(has_prefix).into();
         }
         let known = KnownServer {
             tools: Arc::clone(tools),
@@ -302,12 +325,12 @@ fn import(name: &Name, tools: &Tools, features: &Features, has_prefix: bool) -> 
     let parsed = |raw: &RawValue| serde_json::from_str::<Value>(raw.get()).ok();
     let capabilities = features.capabilities();
     let exposed = [("prompts", Exposure::Prompts), ("resources", Exposure::Resources)];
-    let said: Vec<_> = tools.in_order().filter_map(parsed).collect();
-    let unread = said.iter().enumerate().filter_map(|(i, tool)| Some((i, invalid_member(tool)?)));
+    let listed: Vec<_> = tools.in_order().filter_map(parsed).collect();
+    let unread = listed.iter().enumerate().filter_map(|(i, tool)| Some((i, invalid_member(tool)?)));
     let live = LiveServer {
         info: features.info().and_then(parsed).unwrap_or_default(),
         unread: unread.collect(),
-        tools: said,
+        tools: listed,
         features: exposed
             .into_iter()
             .filter(|(c, _)| capabilities.has(c))
@@ -321,7 +344,15 @@ fn import(name: &Name, tools: &Tools, features: &Features, has_prefix: bool) -> 
         &ServerImportOptions { name: Some(name.clone()), naming, ..ServerImportOptions::default() },
     );
     for repair in imported.repairs.iter().filter(|repair| repair.by == RepairedBy::Person) {
-        tracing::warn!(target.server = %name, at = repair.pointer, "{}", repair.what);
+        let index = repair.pointer.split('/').nth(2).and_then(|index| index.parse::<usize>().ok());
+        let tool = index.and_then(|index| live.tools.get(index)?["name"].as_str());
+        tracing::warn!(
+            target.server = %name,
+            tool.name = tool,
+            at = repair.pointer,
+            "review a definition of the server: {}",
+            repair.what
+        );
     }
     let mut draft = imported.draft;
     // Without its own schema, a tool would be served with the rejected one.
@@ -394,11 +425,6 @@ fn errors(draft: &Draft) -> Vec<Diagnostic> {
     found.into_iter().filter(is_error).collect()
 }
 
-/// The digest of a registration's inputs besides the lists.
-fn stamp(origin: Digest, has_prefix: bool) -> String {
-    Digest::compute(format!("{origin} {has_prefix}").as_bytes()).to_string()
-}
-
 /// A server's registration in a discovered catalog.
 fn registered(catalog: &Catalog, server: &DiscoveredServer, has_prefix: bool) -> Option<Draft> {
     if catalog.registry().as_str() != PLAIN_REGISTRY {
@@ -407,7 +433,7 @@ fn registered(catalog: &Catalog, server: &DiscoveredServer, has_prefix: bool) ->
     let document = |record: &Record| serde_json::from_slice::<Value>(record.document.bytes()).ok();
     let (_, record) = catalog.versions(Kind::Server, &server.id.name).next()?;
     let document_of_server = document(record)?;
-    if document_of_server["metadata"][ORIGIN] != stamp(server.origin, has_prefix) {
+    if document_of_server["metadata"][ORIGIN] != server.origin(has_prefix) {
         return None;
     }
     let provided = document_of_server["provides"].as_array().cloned().unwrap_or_default();
@@ -422,9 +448,46 @@ fn registered(catalog: &Catalog, server: &DiscoveredServer, has_prefix: bool) ->
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
+    use std::collections::BTreeMap;
+
+    use gateway_upstream::{Addresses, UpstreamLimits};
+    use serde_json::value::to_raw_value;
 
     use super::*;
+
+    fn transport(url: &str) -> TransportConfig {
+        TransportConfig::Http {
+            url: url.to_owned(),
+            headers: BTreeMap::new(),
+            auth: None,
+            tls: None,
+            addresses: Addresses::default(),
+        }
+    }
+
+    #[tokio::test]
+    async fn lists_of_previous_program_are_not_registered() {
+        let id: TargetId = "server/a@*".parse().unwrap();
+        let mut tools = Tools::default();
+        let listed = json!({ "tools": [{ "name": "t", "inputSchema": { "type": "object" } }] });
+        tools.add_page(&to_raw_value(&listed).unwrap()).unwrap();
+        let (tools, features) = (Arc::new(tools), Arc::default());
+        let transport_of_lists = Arc::new(transport("http://127.0.0.1:1/old"));
+        let mut definitions = Definitions::default();
+        definitions.configure([id.clone()].into_iter().collect());
+        definitions.replace(&id, Lists { tools, features, transport: transport_of_lists });
+        let upstreams = Upstreams::start(&[], UpstreamLimits::default());
+        let (_sender, config) = watch::channel(Arc::default());
+        let mut discovery = Discovery::new(config, upstreams, PathBuf::new());
+        let mut registered_tools = |url: &str| {
+            let server = DiscoveredServer { id: id.clone(), transport: transport(url) };
+            let config = DiscoveryConfig { servers: vec![server], ..DiscoveryConfig::default() };
+            let catalog = Catalog::empty(RegistryId::new(PLAIN_REGISTRY));
+            discovery.draft(&definitions, &config, &catalog).tools.len()
+        };
+        assert_eq!(registered_tools("http://127.0.0.1:1/old"), 1);
+        assert_eq!(registered_tools("http://127.0.0.1:1/new"), 0);
+    }
 
     #[test]
     fn tools_beyond_the_maximum_are_reported_and_left_out() {
@@ -433,10 +496,7 @@ mod tests {
         assert_eq!(truncate(&mut tools), None);
         tools.extend((LIST_ITEMS..1_200).map(tool));
         let warning = truncate(&mut tools).unwrap();
-        assert!(
-            warning.starts_with("the server has 1200 tools, and the maximum is 1000"),
-            "{warning}"
-        );
+        assert!(warning.contains("1200") && warning.contains("1000"), "{warning}");
         assert_eq!(tools.len(), LIST_ITEMS);
         assert_eq!(tools[LIST_ITEMS - 1]["name"], "t999");
     }

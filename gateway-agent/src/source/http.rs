@@ -20,7 +20,7 @@ const BODY_BYTES: usize = 256 * 1024 * 1024;
 const CONNECT: Duration = Duration::from_secs(5);
 /// Read timeout.
 const READ: Duration = Duration::from_secs(15);
-/// Maximum delay after a failure, whatever the interval.
+/// Maximum delay after a failure, independent of the polling interval.
 const RETRY_LONGEST: Duration = Duration::from_secs(30);
 
 /// Why a request failed.

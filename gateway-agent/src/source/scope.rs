@@ -16,32 +16,32 @@ const INTERVAL: Duration = Duration::from_secs(2);
 pub(super) fn follow(
     ScopeConfig { scope, file }: &ScopeConfig,
 ) -> (watch::Receiver<Scope>, impl Future<Output = ()> + use<>) {
-    let (told, held) = watch::channel(scope.clone());
+    let (sender, receiver) = watch::channel(scope.clone());
     let file = file.clone();
     let keep = async move {
         let Some(file) = file else { return std::future::pending().await };
-        let mut said = None;
+        let mut last_error = None;
         loop {
             sleep(INTERVAL).await;
             let read = ScopeConfig::read(&file);
             match &read {
-                Ok(scope) => _ = told.send_if_modified(|held| replaced(held, scope)),
-                Err(e) if said.as_ref() != Some(e) => {
+                Ok(scope) => _ = sender.send_if_modified(|current| replace(current, scope)),
+                Err(e) if last_error.as_ref() != Some(e) => {
                     tracing::warn!("scope not reloaded, the previous one stays in effect: {e}");
                 }
                 Err(_) => {}
             }
-            said = read.err();
+            last_error = read.err();
         }
     };
-    (held, keep)
+    (receiver, keep)
 }
 
-fn replaced(held: &mut Scope, scope: &Scope) -> bool {
-    let is_other = held != scope;
+fn replace(current: &mut Scope, scope: &Scope) -> bool {
+    let is_other = current != scope;
     if is_other {
         tracing::info!(%scope, "the followed scope has changed");
-        *held = scope.clone();
+        *current = scope.clone();
     }
     is_other
 }

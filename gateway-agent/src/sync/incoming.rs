@@ -15,7 +15,7 @@ use registry_follow::{MessageEffect, RegistryClock, RejectedMessage, parse_age};
 use super::{REMEDY, findings, snapshot::PartialSnapshot, unsigned::UnsignedCommits};
 use crate::{cache::Cache, catalog_verifier::CatalogVerifier, startup};
 
-/// Number of documents from which verification moves to a blocking thread.
+/// Verification of at least this many documents runs on a blocking thread.
 const BLOCKING_DOCUMENTS: usize = 32;
 
 /// The receiver of a stream.
@@ -42,7 +42,7 @@ impl Incoming {
         Self { cache, catalog_verifier, snapshot, unsigned, signed_at, age, clock, scopes }
     }
 
-    /// The signed time at which the catalog was the registry's latest state.
+    /// The signed time when the catalog was the registry's latest state.
     pub(super) fn signed_at(&self) -> Option<Timestamp> {
         self.signed_at
     }

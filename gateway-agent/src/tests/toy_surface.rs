@@ -113,7 +113,7 @@ async fn new_surface_uses_whole_pipeline() {
     assert!(status == 200 && text.contains("content"), "{status} {text}");
     assert_eq!(bench.arguments(), [json!({ "q": "x" })]);
     let (status, text) = post_as(&bench, "a", "t", &json!({ "q": 1 })).await;
-    assert!(status == 400 && text.starts_with("Invalid arguments for t"), "{status} {text}");
+    assert!(status == 400 && text.contains("/q"), "{status} {text}");
     assert_eq!(post_as(&bench, "a", "scoped", &json!({})).await.0, 403, "a scope is missing");
     for (agent, tool) in [("a", "secret"), ("a", "missing"), ("stranger", "t")] {
         let (status, text) = post_as(&bench, agent, tool, &json!({})).await;
@@ -126,7 +126,7 @@ async fn new_surface_uses_whole_pipeline() {
 async fn new_surface_has_memory_quota() {
     let bench = bench(64).await;
     let (status, text) = post_as(&bench, "a", "t", &json!({ "q": "x" })).await;
-    assert!(status == 502 && text.contains("no memory left"), "{status} {text}");
+    assert_eq!(status, 502, "{text}");
 }
 
 #[test]

@@ -55,7 +55,7 @@ pub struct ServedTool {
     /// The only serial of its validity, if the next snapshot can change it.
     only_at: Option<u64>,
     list_position: ListPosition,
-    /// The latest serial at which the tool was current.
+    /// The latest snapshot serial that the tool was current for.
     current_at: AtomicU64,
     input: OnceLock<Box<InputSchema>>,
     output: OnceLock<Option<Box<ServedSchema>>>,

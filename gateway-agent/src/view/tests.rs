@@ -1,7 +1,7 @@
 //! Views of changing catalogs: their content, and reuse of unchanged parts.
 
 use gateway_protocol::mcp::Era;
-use gateway_upstream::Tools;
+use gateway_upstream::{Addresses, Lists, Tools, TransportConfig};
 use proptest::prelude::*;
 use registry_core::Version;
 use serde_json::{Value, json};
@@ -117,10 +117,19 @@ fn unregistered_callers_see_newest_version_with_target() {
 fn listing(targets: &[&str], tools: Value) -> Arc<Definitions> {
     let mut definitions = Arc::unwrap_or_clone(definitions(targets));
     let page = serde_json::value::to_raw_value(&json!({ "tools": tools })).unwrap();
+    let transport = Arc::new(TransportConfig::Http {
+        url: "http://127.0.0.1:1/mcp".to_owned(),
+        headers: std::collections::BTreeMap::new(),
+        auth: None,
+        tls: None,
+        addresses: Addresses::default(),
+    });
     for target in targets {
         let mut tools = Tools::default();
         tools.add_page(&page).unwrap();
-        definitions.replace(&target.parse().unwrap(), Arc::new(tools), Arc::default());
+        let (features, transport) = (Arc::default(), Arc::clone(&transport));
+        let lists = Lists { tools: Arc::new(tools), features, transport };
+        definitions.replace(&target.parse().unwrap(), lists);
     }
     Arc::new(definitions)
 }

@@ -3,6 +3,7 @@
 use std::{
     cell::RefCell,
     collections::HashMap,
+    hash::Hash,
     sync::{Arc, PoisonError, RwLock},
 };
 
@@ -18,8 +19,14 @@ use crate::{contract::Contracts, identity::is_usable};
 /// Maximum depth of the lookup. The registry rejects cycles, but an unchecked file can contain one.
 const DEPTH: usize = limits::COMPOSITION_DEPTH + 2;
 
-/// The parts found during one lookup; several paths can lead to the same part.
-type ResolvedParts = RefCell<HashMap<Dependency, Option<Arc<ServedTool>>>>;
+/// One lookup of a tool and its parts.
+#[derive(Default)]
+struct Lookup {
+    /// Whether retired tools and agents are found. Such a lookup does not use the cache.
+    includes_retired: bool,
+    /// The parts found so far; several paths can reach the same part.
+    parts: RefCell<HashMap<Dependency, Option<Arc<ServedTool>>>>,
+}
 
 /// The cache of served tools. An entry is replaced when one of its inputs changes.
 #[derive(Debug)]
@@ -38,82 +45,52 @@ impl ToolCache {
     /// Returns the served tool of a version. `None` if it is unregistered, retired or cannot be
     /// served.
     pub fn find(&self, snapshot: &Snapshot, tool: &Key) -> Option<Arc<ServedTool>> {
-        self.find_within(snapshot, tool, (&ResolvedParts::default(), DEPTH))
+        self.find_within(snapshot, tool, (&Lookup::default(), DEPTH))
+    }
+
+    /// Returns the served tool of a version, even if retired.
+    pub fn registered(&self, snapshot: &Snapshot, tool: &Key) -> Option<Arc<ServedTool>> {
+        let lookup = Lookup { includes_retired: true, ..Lookup::default() };
+        self.find_within(snapshot, tool, (&lookup, DEPTH))
     }
 
     fn find_within(
         &self,
         snapshot: &Snapshot,
         tool: &Key,
-        (seen, depth): (&ResolvedParts, usize),
+        (lookup, depth): (&Lookup, usize),
     ) -> Option<Arc<ServedTool>> {
         let depth = depth.checked_sub(1)?;
         let part = |part: &Dependency| {
-            resolve_once(seen, part, || match part.target {
-                DependencyTarget::Tool => self.find_within(snapshot, &part.key(), (seen, depth)),
-                DependencyTarget::Agent => self.skill(snapshot, part),
+            lookup.resolve_once(part, || match part.target {
+                DependencyTarget::Tool => self.find_within(snapshot, &part.key(), (lookup, depth)),
+                DependencyTarget::Agent => self.find_skill(snapshot, part, lookup),
             })
         };
-        let record = snapshot.catalog.find(tool).filter(|record| is_usable(record))?;
-        let known =
-            self.served_tools.read().unwrap_or_else(PoisonError::into_inner).get(tool).cloned();
-        if let Some(served) = known.filter(|served| served.is_current(snapshot, record, part)) {
-            return Some(served);
+        let record = lookup.record(snapshot, tool)?;
+        let create = || ServedTool::new(snapshot, record, &self.contracts, part);
+        if lookup.includes_retired {
+            return create().map(Arc::new);
         }
-        let served = Arc::new(ServedTool::new(snapshot, record, &self.contracts, part)?);
-        let mut served_tools = self.served_tools.write().unwrap_or_else(PoisonError::into_inner);
-        served_tools.insert(tool.clone(), served.clone());
-        Some(served)
+        let is_current = |served: &ServedTool| served.is_current(snapshot, record, part);
+        find_or_create(&self.served_tools, tool, is_current, create)
     }
 
-    /// Returns the tool of a skill, unless its agent is unregistered or retired.
-    fn skill(&self, snapshot: &Snapshot, skill: &Dependency) -> Option<Arc<ServedTool>> {
-        let record = snapshot.catalog.find(&skill.key()).filter(|record| is_usable(record))?;
-        let known = self.skills.read().unwrap_or_else(PoisonError::into_inner).get(skill).cloned();
-        if let Some(served) = known.filter(|served| served.is_current(snapshot, record, |_| None)) {
-            return Some(served);
-        }
-        let served = self.skill_of(snapshot, record, skill)?;
-        let mut skills = self.skills.write().unwrap_or_else(PoisonError::into_inner);
-        skills.insert(skill.clone(), served.clone());
-        Some(served)
-    }
-
-    /// Creates the tool of a skill.
-    fn skill_of(
+    /// Returns the tool of a skill.
+    fn find_skill(
         &self,
         snapshot: &Snapshot,
-        agent: &Record,
         skill: &Dependency,
+        lookup: &Lookup,
     ) -> Option<Arc<ServedTool>> {
-        let id = skill.skill.as_deref()?;
-        ServedTool::of_skill(snapshot, agent, &self.contracts, id).map(Arc::new)
-    }
-
-    /// Returns the served tool of a version, even if retired.
-    pub fn registered(&self, snapshot: &Snapshot, tool: &Key) -> Option<Arc<ServedTool>> {
-        self.registered_within(snapshot, tool, (&ResolvedParts::default(), DEPTH))
-    }
-
-    fn registered_within(
-        &self,
-        snapshot: &Snapshot,
-        tool: &Key,
-        (seen, depth): (&ResolvedParts, usize),
-    ) -> Option<Arc<ServedTool>> {
-        let depth = depth.checked_sub(1)?;
-        let record = snapshot.catalog.find(tool)?;
-        let part = |part: &Dependency| {
-            resolve_once(seen, part, || match part.target {
-                DependencyTarget::Tool => {
-                    self.registered_within(snapshot, &part.key(), (seen, depth))
-                }
-                DependencyTarget::Agent => {
-                    self.skill_of(snapshot, snapshot.catalog.find(&part.key())?, part)
-                }
-            })
-        };
-        ServedTool::new(snapshot, record, &self.contracts, part).map(Arc::new)
+        let agent = lookup.record(snapshot, &skill.key())?;
+        let create =
+            || ServedTool::of_skill(snapshot, agent, &self.contracts, skill.skill.as_deref()?);
+        if lookup.includes_retired {
+            return create().map(Arc::new);
+        }
+        let is_current = |served: &ServedTool| served.is_current(snapshot, agent, |_| None);
+        find_or_create(&self.skills, skill, is_current, create)
     }
 
     /// Drops tools that the catalog no longer contains. Only registry files remove entities.
@@ -132,18 +109,41 @@ impl ToolCache {
     }
 }
 
-/// Finds a part once per lookup.
-fn resolve_once(
-    seen: &ResolvedParts,
-    part: &Dependency,
-    make: impl FnOnce() -> Option<Arc<ServedTool>>,
-) -> Option<Arc<ServedTool>> {
-    if let Some(known) = seen.borrow().get(part) {
-        return known.clone();
+impl Lookup {
+    fn record<'s>(&self, snapshot: &'s Snapshot, key: &Key) -> Option<&'s Record> {
+        let record = snapshot.catalog.find(key)?;
+        (self.includes_retired || is_usable(record)).then_some(&**record)
     }
-    // A part that is found again before `make` returns is in a cycle.
-    seen.borrow_mut().insert(part.clone(), None);
-    let found = make();
-    seen.borrow_mut().insert(part.clone(), found.clone());
-    found
+
+    /// Resolves a part once.
+    fn resolve_once(
+        &self,
+        part: &Dependency,
+        resolve: impl FnOnce() -> Option<Arc<ServedTool>>,
+    ) -> Option<Arc<ServedTool>> {
+        if let Some(known) = self.parts.borrow().get(part) {
+            return known.clone();
+        }
+        // A part that is found again before `resolve` returns is in a cycle.
+        self.parts.borrow_mut().insert(part.clone(), None);
+        let found = resolve();
+        self.parts.borrow_mut().insert(part.clone(), found.clone());
+        found
+    }
+}
+
+/// Returns the cached tool if it is current, else creates and caches it.
+fn find_or_create<K: Clone + Eq + Hash>(
+    cache: &RwLock<foldhash::HashMap<K, Arc<ServedTool>>>,
+    key: &K,
+    is_current: impl FnOnce(&ServedTool) -> bool,
+    create: impl FnOnce() -> Option<ServedTool>,
+) -> Option<Arc<ServedTool>> {
+    let cached = cache.read().unwrap_or_else(PoisonError::into_inner).get(key).cloned();
+    if let Some(served) = cached.filter(|served| is_current(served)) {
+        return Some(served);
+    }
+    let served = Arc::new(create()?);
+    cache.write().unwrap_or_else(PoisonError::into_inner).insert(key.clone(), served.clone());
+    Some(served)
 }

@@ -170,7 +170,6 @@ async fn two_gateways_cannot_share_cache() {
     let second = Cache::open(&path, StartupValidation::default());
     let refused = second.expect_err("it is in use");
     assert!(matches!(refused, CacheError::Locked(_)));
-    assert!(refused.to_string().contains("is in use by another gateway"), "{refused}");
     drop(first);
     Cache::open(&path, StartupValidation::default()).expect("it is free again");
 }
@@ -181,7 +180,7 @@ async fn uncreatable_directory_is_reported() {
     fs::write(dir.path().join("file"), "").expect("written");
     let refused = Cache::open(&dir.path().join("file/cache.json"), StartupValidation::default());
     let message = refused.expect_err("a file is no directory").to_string();
-    assert!(message.contains("cannot create the cache's directory"), "{message}");
+    assert!(message.contains(&dir.path().join("file").display().to_string()), "{message}");
 }
 
 #[tokio::test]
@@ -203,7 +202,7 @@ async fn unwritable_cache_is_served() {
     let (_dir, path) = place();
     let history = History::new("r", 2);
     live(&path, |cache| cache.replace(history.at(1).clone())).await;
-    // Not even root can create files there, for whom a read-only directory is no obstacle.
+    // Root can write into read-only directories, but cannot create files in /sys.
     let lock = beside(&path, ".lock");
     fs::remove_file(&lock).expect("removed");
     std::os::unix::fs::symlink("/sys/gateway.lock", &lock).expect("a link");

@@ -34,7 +34,8 @@ impl Watching {
         let yaml = format!("registry:\n  source: \"{source}\"\n  pollInterval: 50ms\n{more}");
         let config = Config::parse(Path::new("test.yaml"), &yaml, &Args::default());
         let config = config.expect("a configuration");
-        let (status, stop) = (Status::new(source), CancellationToken::new());
+        let (status, stop) =
+            (Status::new(source, Path::new("cache.json")), CancellationToken::new());
         let feed = Feed {
             cache: cache.clone(),
             staleness: StalenessMonitor::new(cache.clone(), MaxStaleness::default()),

@@ -9,7 +9,7 @@ use crate::{
     history::History,
 };
 
-/// The size of documents of which six need a journal.
+/// The size of a document, so that six documents need a journal.
 const BIG: usize = 200_000;
 const SNAPSHOT: usize = 6;
 

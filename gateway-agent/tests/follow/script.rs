@@ -177,7 +177,8 @@ impl Following {
 
     /// Follows one of several addresses.
     pub(crate) fn start_at(addresses: &[SocketAddr], cache: Cache, timing: Timing) -> Self {
-        let (status, stop) = (Status::new("test"), CancellationToken::new());
+        let (status, stop) =
+            (Status::new("test", std::path::Path::new("cache.json")), CancellationToken::new());
         let feed = Feed {
             cache: cache.clone(),
             staleness: StalenessMonitor::new(cache.clone(), MaxStaleness::default()),

@@ -49,7 +49,7 @@ fn flags_must_select_one_gateway() {
         let output = run(dir.path(), &[&gateway[..], &[flag, "file"]].concat(), "");
         let log = String::from_utf8_lossy(&output.stderr);
         assert_eq!(output.status.code(), Some(2), "{log}");
-        assert!(log.contains(flag) && log.contains("remove one of them"), "{log}");
+        assert!(log.contains(flag) && log.contains("--gateway"), "{log}");
     }
     let output = run(dir.path(), &[], "");
     let log = String::from_utf8_lossy(&output.stderr);
@@ -59,22 +59,31 @@ fn flags_must_select_one_gateway() {
 
 #[test]
 fn recursive_gateway_exits_with_reason() {
-    let dir = tempfile::tempdir().expect("a directory");
-    // The intermediate program between the gateways logs each start.
-    let script = format!(
-        "echo started >> starts\n\"{PROGRAM}\" stdio --mcp-servers ./self.json 2>> log\n\
-         echo $? >> codes\n"
-    );
-    fs::write(dir.path().join("inner.sh"), script).expect("a script");
     let servers = r#"{"mcpServers":{"gw":{"command":"sh","args":["inner.sh"]}}}"#;
-    fs::write(dir.path().join("self.json"), servers).expect("a file");
-    let output = run(dir.path(), &["--mcp-servers", "self.json"], INITIALIZE);
-    assert!(String::from_utf8_lossy(&output.stdout).contains("serverInfo"));
-    let read = |name: &str| fs::read_to_string(dir.path().join(name)).unwrap_or_default();
-    let log = read("log");
-    assert!(log.contains("self.json starts this gateway recursively; remove the server"), "{log}");
-    assert!(read("codes").lines().all(|code| code == "2"), "{}", read("codes"));
-    assert!(read("starts").lines().count() < 20, "{}", read("starts"));
+    let targets = "registry: { source: file://./registry.json }
+targets:
+  - { server: gw, version: '*', stdio: { command: sh, args: [inner.sh] } }
+";
+    let files = [("servers.json", servers), ("targets.yaml", targets)];
+    for (flag, file) in [("--mcp-servers", "servers.json"), ("--config", "targets.yaml")] {
+        let dir = tempfile::tempdir().expect("a directory");
+        // The intermediate program between the gateways logs each start.
+        let script = format!(
+            "echo started >> starts\n\"{PROGRAM}\" stdio {flag} ./{file} 2>> log\necho $? >> codes\n"
+        );
+        fs::write(dir.path().join("inner.sh"), script).expect("a script");
+        fs::write(dir.path().join("registry.json"), r#"{"schemaVersion":"2.0"}"#).expect("a file");
+        for (name, content) in files {
+            fs::write(dir.path().join(name), content).expect("a file");
+        }
+        let output = run(dir.path(), &[flag, file], INITIALIZE);
+        assert!(String::from_utf8_lossy(&output.stdout).contains("serverInfo"), "{output:?}");
+        let read = |name: &str| fs::read_to_string(dir.path().join(name)).unwrap_or_default();
+        let log = read("log");
+        assert!(log.contains(&format!("{file} ")), "{log}");
+        assert!(read("codes").lines().all(|code| code == "2"), "{}", read("codes"));
+        assert!(read("starts").lines().count() < 20, "{}", read("starts"));
+    }
 }
 
 #[test]

@@ -149,7 +149,7 @@ fn problem(history: &History, copy: &CacheCopy) -> Option<String> {
         return Some("its documents do not match its records".to_owned());
     }
     let state = log.state(at)?;
-    let settings = copy.settings.iter().map(|set| (set.on.clone(), set.clone()));
+    let settings = copy.settings.iter().map(|set| (set.target.clone(), set.clone()));
     let is_whole = copy.scope.is_empty();
     let expected = if is_whole { state.settings.clone() } else { BTreeMap::new() };
     (expected != settings.collect())

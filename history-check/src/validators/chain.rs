@@ -3,7 +3,7 @@
 use super::Violation;
 use crate::{
     history::History,
-    log::{Commit, genesis, then},
+    log::{Commit, append, genesis},
 };
 
 pub(super) fn check(history: &History) -> Vec<Violation> {
@@ -19,7 +19,7 @@ pub(super) fn check(history: &History) -> Vec<Violation> {
         if at != expected || commit.value["revision"] != expected {
             wrong(format!("expected revision {expected}, the log has {at}"));
         }
-        match then(&chain, &commit.canonical) {
+        match append(&chain, &commit.canonical) {
             Some(sealed) if sealed == commit.chain => {}
             _ => wrong(format!("the chain hash of revision {at} does not match its commit")),
         }

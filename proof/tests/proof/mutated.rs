@@ -40,7 +40,7 @@ async fn validators_detect_their_mutations() {
 fn not_placed<'a>(file: &Path, mutations: Vec<&'a Mutation>) -> Vec<&'a Mutation> {
     let text = std::fs::read_to_string(file).expect("it is there");
     let lines = with_room(History::parse(&text).expect("a history").lines);
-    let unmutated = History::of(lines.clone());
+    let unmutated = History::new(lines.clone());
     for validator in VALIDATORS {
         let found = (validator.check)(&unmutated);
         assert_eq!(found, [], "{}, of the real one: {}", validator.name, file.display());
@@ -50,7 +50,7 @@ fn not_placed<'a>(file: &Path, mutations: Vec<&'a Mutation>) -> Vec<&'a Mutation
         if mutate(&mut lines, &unmutated.log).is_none() {
             return true;
         }
-        let mutated = History::of(lines);
+        let mutated = History::new(lines);
         let validator = VALIDATORS.iter().find(|v| v.name == *validator).expect("a validator");
         let found = (validator.check)(&mutated);
         assert!(!found.is_empty(), "{} does not catch: {what}: {}", validator.name, file.display());

@@ -19,7 +19,7 @@ pub enum Denied {
     #[error("cannot verify the token: the database is unavailable")]
     TokensUnavailable,
     /// A principal without a required role.
-    #[error("permission denied: `{name}` has {}, but this method requires one of {needs}", shown(*.has))]
+    #[error("permission denied: `{name}` has {}, but this method requires the role {}", shown(*.has), any_of(*.needs))]
     Forbidden {
         /// Name of the principal.
         name: String,
@@ -40,6 +40,10 @@ pub enum Denied {
         .0.as_millis() + 1
     )]
     TooManyFailures(Duration),
+}
+
+fn any_of(roles: Roles) -> String {
+    roles.to_string().replace(' ', " or ")
 }
 
 fn shown(roles: Roles) -> String {

@@ -2,7 +2,7 @@
 
 use std::{fmt, net::SocketAddr, sync::Arc};
 
-use registry_core::{Timestamp, commit::Origin, rules::Author};
+use registry_core::{Timestamp, commit::Origin, rules::WritePermissions};
 
 use super::{QuotaKey, Role, Roles, Scopes, failures::network, name::ANONYMOUS};
 
@@ -111,8 +111,8 @@ impl Principal {
     }
 
     /// Write permissions; `None` without authentication.
-    pub fn claimant(&self) -> Option<Author> {
-        self.is_authenticated().then(|| Author {
+    pub fn permissions(&self) -> Option<WritePermissions> {
+        self.is_authenticated().then(|| WritePermissions {
             team: self.team.clone(),
             scopes: self.scopes.selectors().clone(),
             is_publisher: self.roles.has(Role::Publisher),

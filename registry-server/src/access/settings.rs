@@ -44,7 +44,7 @@ pub struct AccessConfig {
     )]
     pub rate_limit: u32,
 
-    /// Requests that a principal may send at once above the rate limit
+    /// Maximum burst of one principal above the rate limit
     #[arg(
         long,
         env = "REGISTRY_RATE_BURST",

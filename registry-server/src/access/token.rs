@@ -55,8 +55,22 @@ pub enum InvalidToken {
     #[error("scopes: there are {0}, at most {MAX_SCOPES} are allowed")]
     Scopes(usize),
     /// An expiry in the past.
-    #[error("expires_at: {0} is not in the future")]
+    #[error("expire_time: {0} is not in the future")]
     Expired(Timestamp),
+}
+
+impl InvalidToken {
+    /// The invalid field of `CreateTokenRequest`.
+    pub fn field(&self) -> &'static str {
+        match self {
+            Self::Name { field, .. } => field,
+            Self::Anonymous => "name",
+            Self::Personal(_) => "team",
+            Self::Roles => "roles",
+            Self::Scopes(_) => "scopes",
+            Self::Expired(_) => "expire_time",
+        }
+    }
 }
 
 impl NewToken {

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{run_blocking, turns::Turns};
+use super::{concurrency::ConcurrencyLimit, run_blocking};
 use crate::{
     feed::Hub,
     metrics,
@@ -25,13 +25,13 @@ pub enum Mode {
 pub struct Writes {
     registrar: Registrar,
     hub: Arc<Hub>,
-    dry_runs: Turns,
+    dry_runs: ConcurrencyLimit,
 }
 
 impl Writes {
     /// Writes through this registrar.
     pub fn new(registrar: Registrar, hub: Arc<Hub>) -> Self {
-        Self { registrar, hub, dry_runs: Turns::new(DRY_RUNS) }
+        Self { registrar, hub, dry_runs: ConcurrencyLimit::new(DRY_RUNS) }
     }
 
     /// Applies a batch, or plans it in a dry run.
@@ -50,14 +50,14 @@ impl Writes {
     /// Plans a batch against the latest catalog. Findings that would reject the batch are part of the
     /// result.
     async fn dry_run(&self, submission: Submission) -> Result<Applied, Error> {
-        let turn = self.dry_runs.take().await;
+        let slot = self.dry_runs.take().await;
         self.registrar.catch_up().await?;
         let catalog = self.hub.catalog();
         let revision = catalog.revision();
         submission.check_preconditions(&catalog)?;
         let planning = move || {
             let plan = submission.plan(&catalog);
-            drop(turn);
+            drop(slot);
             (plan, submission.batch)
         };
         let planned = run_blocking(planning).await;

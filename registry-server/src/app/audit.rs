@@ -179,7 +179,7 @@ impl Auditor {
         let (root, inclusion, consistency) = {
             let proved = self.proved(&catalog).await?;
             let (tree, index, length) = (&proved.tree, size(wanted) - 1, size(head));
-            if tree.leaf(index) != Some(&merkle::leaf(&before.then(&commit.canonical))) {
+            if tree.leaf(index) != Some(&merkle::leaf(&before.append(&commit.canonical))) {
                 let problem = "it is another commit than the one that this server has proved there";
                 return Err(unproven(wanted, problem));
             }

@@ -9,7 +9,7 @@ use std::{
 use registry_core::{Catalog, PointInTime, Revision, Timestamp};
 use tokio::{sync::OnceCell, time::timeout};
 
-use super::{ReadError, run_blocking, turns::Turns};
+use super::{ReadError, concurrency::ConcurrencyLimit, run_blocking};
 use crate::{clock::Clock, feed::Hub, store::Store};
 
 /// The longest wait for a revision that another server has committed.
@@ -31,7 +31,7 @@ pub struct Catalogs {
     store: Store,
     clock: Arc<dyn Clock>,
     kept: Mutex<VecDeque<(Revision, Arc<Cell>)>>,
-    loads: Turns,
+    loads: ConcurrencyLimit,
 }
 
 /// A cached catalog, or one that is loading.
@@ -40,7 +40,7 @@ type Cell = OnceCell<Arc<Catalog>>;
 impl Catalogs {
     /// The catalogs of this registry.
     pub fn new(hub: Arc<Hub>, store: Store, clock: Arc<dyn Clock>) -> Self {
-        Self { hub, store, clock, kept: Mutex::default(), loads: Turns::new(LOADS) }
+        Self { hub, store, clock, kept: Mutex::default(), loads: ConcurrencyLimit::new(LOADS) }
     }
 
     /// The current catalog.

@@ -16,7 +16,7 @@ use super::{
     page::{self, PageRequest},
     run_blocking,
 };
-use crate::store::About;
+use crate::store::EntityFilter;
 
 /// Two points in history.
 #[derive(Debug, Clone)]
@@ -26,7 +26,7 @@ pub struct Comparison {
     /// The second point; `None` is the present.
     pub to: Option<PointInTime>,
     /// Selects entities; `None` selects everything.
-    pub about: Option<About>,
+    pub filter: Option<EntityFilter>,
 }
 
 /// One difference.
@@ -44,7 +44,7 @@ pub enum Difference {
     /// A target whose settings differ.
     Setting {
         /// The target.
-        on: Selector,
+        target: Selector,
         /// The settings and the owner at the first point.
         old: (SelectorSettings, Option<Arc<str>>),
         /// The settings and the owner at the second point.
@@ -87,7 +87,7 @@ impl Place {
 /// Compares two points in history.
 pub async fn compare(
     catalogs: &Catalogs,
-    Comparison { from, to, about }: Comparison,
+    Comparison { from, to, filter }: Comparison,
     page: &PageRequest,
 ) -> Result<Compared, ReadError> {
     // Every page compares the revisions of the first one.
@@ -98,7 +98,7 @@ pub async fn compare(
         None => (from, to, Place::Start),
     };
     let (from, to) = (catalogs.at(Some(from)).await?, catalogs.at(to).await?);
-    let walk = Walk { from: from.clone(), to: to.clone(), about };
+    let walk = Walk { from: from.clone(), to: to.clone(), filter };
     let size = page.size;
     let walking = move || walk.page(&place, size);
     let (differences, more) = run_blocking(walking).await?;
@@ -123,7 +123,7 @@ pub(super) fn read_place(cursor: &str) -> Option<Place> {
 struct Walk {
     from: Arc<Catalog>,
     to: Arc<Catalog>,
-    about: Option<About>,
+    filter: Option<EntityFilter>,
 }
 
 impl Walk {
@@ -139,13 +139,13 @@ impl Walk {
         let settings = self
             .from
             .setting_differences(&self.to, selector)
-            .filter(|difference| self.touches(difference.on))
+            .filter(|difference| self.touches(difference.target))
             .map(|difference| self.setting(&difference));
         page::fill(entities.chain(settings), size, Difference::bytes)
     }
 
     fn concerns(&self, key: &Key) -> bool {
-        self.about.as_ref().is_none_or(|About { kind, name, version }| {
+        self.filter.as_ref().is_none_or(|EntityFilter { kind, name, version }| {
             key.kind == *kind
                 && name.as_ref().is_none_or(|name| key.name == *name)
                 && version.as_ref().is_none_or(|version| key.version == *version)
@@ -153,10 +153,10 @@ impl Walk {
     }
 
     /// Whether a setting can apply to the selected entities.
-    fn touches(&self, on: &Selector) -> bool {
-        let Some(About { kind, name, version: _ }) = &self.about else { return true };
-        match (name, on) {
-            (Some(name), on) => on.covers(*kind, name),
+    fn touches(&self, target: &Selector) -> bool {
+        let Some(EntityFilter { kind, name, version: _ }) = &self.filter else { return true };
+        match (name, target) {
+            (Some(name), target) => target.covers(*kind, name),
             (None, Selector::Name(of_kind, _)) => of_kind == kind,
             (None, _) => true,
         }
@@ -174,8 +174,8 @@ impl Walk {
     }
 
     fn setting(&self, difference: &SettingDifference<'_>) -> Difference {
-        let SettingDifference { on, old, new } = *difference;
-        let owner = |catalog: &Catalog| match on {
+        let SettingDifference { target, old, new } = *difference;
+        let owner = |catalog: &Catalog| match target {
             Selector::Name(kind, name) => catalog.owner(*kind, name),
             Selector::Everything | Selector::Namespace(_) => None,
         };
@@ -183,7 +183,7 @@ impl Walk {
             (set.cloned().unwrap_or_default(), owner(catalog))
         };
         let (old, new) = (side(old, &self.from), side(new, &self.to));
-        Difference::Setting { on: on.clone(), old, new }
+        Difference::Setting { target: target.clone(), old, new }
     }
 }
 
@@ -195,7 +195,7 @@ impl Difference {
                 let key = old.as_ref().or(new.as_ref()).map(|record| record.document.key());
                 key.map(ToString::to_string).unwrap_or_default()
             }
-            Self::Setting { on, .. } => on.to_string(),
+            Self::Setting { target, .. } => target.to_string(),
         }
     }
 

@@ -69,7 +69,7 @@ fn fill(catalog: &Catalog, place: &Place) -> (Vec<Part>, bool) {
     let entities = catalog.after(key).take_while(|_| selector.is_none());
     let entities = entities.map(|(_, record)| Part::Entity(record.clone()));
     let settings = catalog.settings().after(selector);
-    let settings = settings.map(|(on, set)| Part::Setting(on.clone(), set.clone()));
+    let settings = settings.map(|(target, set)| Part::Setting(target.clone(), set.clone()));
     page::fill(entities.chain(settings), usize::MAX, Part::bytes)
 }
 
@@ -78,7 +78,7 @@ impl Part {
     fn place(&self) -> String {
         match self {
             Self::Entity(record) => record.document.key().to_string(),
-            Self::Setting(on, _) => on.to_string(),
+            Self::Setting(target, _) => target.to_string(),
         }
     }
 

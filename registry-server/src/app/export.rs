@@ -28,12 +28,12 @@ struct Cached {
     used: Option<Instant>,
 }
 
-/// The position of a file. The chain hash tells revisions apart that a restore repeats.
+/// The position of a file. After a restore, a revision number can repeat; its chain hash differs.
 type Point = (Revision, ChainHash);
 
 impl Export {
     /// The file of this catalog. Concurrent requests wait for one computation.
-    pub async fn of(&self, catalog: Arc<Catalog>) -> (Point, Bytes) {
+    pub async fn encode(&self, catalog: Arc<Catalog>) -> (Point, Bytes) {
         let mut cached = self.0.lock().await;
         cached.used = Some(Instant::now());
         if let Some((point, bytes)) = &cached.file
@@ -83,9 +83,9 @@ mod tests {
         let export = Export::default();
         let catalog = Arc::new(Catalog::empty(RegistryId::new("r")));
         let is_kept = async || export.0.lock().await.file.is_some();
-        export.of(catalog.clone()).await;
+        export.encode(catalog.clone()).await;
         tokio::time::advance(IDLE / 2).await;
-        export.of(catalog).await;
+        export.encode(catalog).await;
         tokio::time::advance(IDLE * 2 / 3).await;
         tokio::task::yield_now().await;
         assert!(is_kept().await, "it was requested meanwhile");

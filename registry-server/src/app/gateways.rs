@@ -14,7 +14,7 @@ use tokio::time::timeout;
 use super::page::{self, InvalidPage, Page, PageRequest};
 use crate::{
     clock::Clock,
-    feed::{Feed, Hub, Passed, Slowest},
+    feed::{Feed, Hub, Slowest, Superseded},
     metrics::Followers,
     store::{GatewayQuery, GatewayRecord, Presence, Store},
 };
@@ -40,7 +40,7 @@ pub struct Gateway {
     pub known: GatewayRecord,
     /// The number of revisions that it has not applied.
     pub lag: u64,
-    /// The time for which it is behind, in milliseconds; `None`: unknown.
+    /// How long it has been behind, in milliseconds; `None`: unknown.
     pub lag_millis: Option<u64>,
 }
 
@@ -93,14 +93,14 @@ impl Gateways {
         let sessions = self.feed.sessions();
         let (head, now) = (self.hub.catalog().revision(), self.clock.now());
         let Slowest { applied, begun_at, rejecting } = sessions.slowest();
-        let passed = match applied.map(|applied| self.hub.passed(applied)) {
-            Some(Passed::At(at)) => Some(at),
-            Some(Passed::Earlier) => self.hub.oldest(),
-            Some(Passed::Not) | None => None,
+        let superseded = match applied.map(|applied| self.hub.superseded(applied)) {
+            Some(Superseded::At(at)) => Some(at),
+            Some(Superseded::Unknown) => self.hub.oldest_commit_time(),
+            Some(Superseded::NotYet) | None => None,
         };
         let begun_at = begun_at.filter(|_| head > Revision(0));
         let applied = if begun_at.is_some() { Revision(0) } else { applied.unwrap_or(head) };
-        let since = passed.into_iter().chain(begun_at).min();
+        let since = superseded.into_iter().chain(begun_at).min();
         Followers {
             connected: sessions.len(),
             rejecting,
@@ -172,12 +172,12 @@ impl Gateways {
         let now = self.clock.now();
         let behind: BTreeSet<_> =
             known.iter().map(|known| known.applied).filter(|applied| *applied < head).collect();
-        let passed = self.passed_at(behind).await;
+        let superseded = self.superseded_at(behind).await;
         let gateway = |known: GatewayRecord| {
             let lag = head.0.saturating_sub(known.applied.0);
             let since = match known.applied {
                 Revision(0) => Some(&known.connected_at),
-                applied => passed.get(&applied),
+                applied => superseded.get(&applied),
             };
             let lag_millis = if lag == 0 { Some(0) } else { since.map(|at| millis(*at, now)) };
             Gateway { known, lag, lag_millis }
@@ -185,20 +185,20 @@ impl Gateways {
         known.into_iter().map(gateway).collect()
     }
 
-    /// The times of the commits after these revisions, as far as they are known.
-    async fn passed_at(&self, revisions: BTreeSet<Revision>) -> HashMap<Revision, Timestamp> {
-        let (mut passed, mut older) = (HashMap::new(), Vec::new());
+    /// The known times of the commits after these revisions.
+    async fn superseded_at(&self, revisions: BTreeSet<Revision>) -> HashMap<Revision, Timestamp> {
+        let (mut superseded, mut older) = (HashMap::new(), Vec::new());
         for revision in revisions {
-            match self.hub.passed(revision) {
-                Passed::At(at) => drop(passed.insert(revision, at)),
-                Passed::Earlier => older.push(revision.next()),
-                Passed::Not => {}
+            match self.hub.superseded(revision) {
+                Superseded::At(at) => drop(superseded.insert(revision, at)),
+                Superseded::Unknown => older.push(revision.next()),
+                Superseded::NotYet => {}
             }
         }
         let stored = timeout(PATIENCE, self.store.commit_times(&older)).await;
         let stored = stored.unwrap_or(Ok(Vec::new())).unwrap_or_default();
-        passed.extend(stored.into_iter().map(|(next, at)| (Revision(next.0 - 1), at)));
-        passed
+        superseded.extend(stored.into_iter().map(|(next, at)| (Revision(next.0 - 1), at)));
+        superseded
     }
 }
 

@@ -69,11 +69,11 @@ pub async fn walk(catalogs: &Catalogs, walk: Walk) -> Result<Walked, Error> {
     for key in &walk.keys {
         registered(&catalog, key)?;
     }
-    Ok(run_blocking(move || walk.on(catalog)).await?)
+    Ok(run_blocking(move || walk.run(catalog)).await?)
 }
 
 impl Walk {
-    fn on(&self, catalog: Arc<Catalog>) -> Walked {
+    fn run(&self, catalog: Arc<Catalog>) -> Walked {
         let Self { keys, direction, deepest, most, at: _ } = self;
         let reach = Reach::from_roots(&catalog, keys, *direction, *deepest);
         let steps = reach.steps(&catalog, *most);

@@ -7,7 +7,7 @@ use super::{
     page::{Page, PageRequest},
 };
 use crate::store::{
-    CommitQuery, EntityEvent, HistoryQuery, Order, SettingEvent, Store, StoredCommit, Subject,
+    CommitFilter, CommitQuery, EntityEvent, HistoryQuery, Order, SettingEvent, Store, StoredCommit,
 };
 
 /// Selects commits.
@@ -19,12 +19,12 @@ pub struct ListCommits {
     pub author: String,
     /// Selects commits after this revision.
     pub after: Revision,
-    /// Selects commits about this subject.
-    pub about: Option<Subject>,
+    /// Only commits that match this filter.
+    pub filter: Option<CommitFilter>,
     /// Selects commits at or after this time.
     pub since: Option<Timestamp>,
-    /// Selects commits at or before this time.
-    pub until: Option<Timestamp>,
+    /// Selects commits before this time.
+    pub end: Option<Timestamp>,
     /// The point in history; `None` is the present.
     pub at: Option<PointInTime>,
 }
@@ -43,9 +43,9 @@ pub async fn list_commits(
         Order::NewestFirst => (first, cursor.unwrap_or(last.next())),
     };
     let author = Some(query.author).filter(|author| !author.is_empty());
-    let (about, order, limit) = (query.about, query.order, page.size);
+    let (filter, order, limit) = (query.filter, query.order, page.size);
     let wanted =
-        CommitQuery { after: Some(after), before: Some(before), author, about, order, limit };
+        CommitQuery { after: Some(after), before: Some(before), author, filter, order, limit };
     let items = store.list_commits(&wanted).await?;
     let last = items.last().map(|item| item.commit.revision).filter(|at| match order {
         Order::OldestFirst => *at < last,
@@ -62,16 +62,16 @@ async fn bounds(
     query: &ListCommits,
 ) -> Result<(Revision, Revision), ReadError> {
     let head = catalogs.revision_at(query.at).await?;
-    let until = match query.until {
-        Some(until) => store.revision_at(until).await?.min(head),
+    let before = |time: Timestamp| Timestamp::from_millis(time.as_millis() - 1);
+    let last = match query.end {
+        Some(end) => store.revision_at(before(end)).await?.min(head),
         None => head,
     };
-    let before = |since: Timestamp| Timestamp::from_millis(since.as_millis() - 1);
     let since = match query.since {
         Some(since) => store.revision_at(before(since)).await?,
         None => Revision(0),
     };
-    Ok((query.after.max(since), until))
+    Ok((query.after.max(since), last))
 }
 
 /// Reads one commit.
@@ -126,7 +126,7 @@ pub async fn entity_history(
     let Entity { kind, name, version, at } = entity;
     let until = catalogs.revision_at(at).await?;
     let after = page.cursor(read_place)?;
-    // One more than a page tells whether there is another page.
+    // One more item than a page shows whether there is another page.
     let query = HistoryQuery { kind, name, version, after, until, limit: page.size + 1 };
     let changed = store.entity_history(&query).await?.into_iter().map(Event::Changed);
     let set = store.setting_history(&query).await?.into_iter().map(Event::Set);

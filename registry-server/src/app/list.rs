@@ -25,7 +25,7 @@ pub struct ListQuery {
     pub lifecycle: Vec<LifecycleState>,
     /// An exact owner; empty: all.
     pub owner: String,
-    /// Includes the canonical documents beside the entities.
+    /// Includes the canonical documents in addition to the entities.
     pub with_documents: bool,
     /// The point in history; `None` is the present.
     pub at: Option<PointInTime>,

@@ -17,7 +17,7 @@ const DEFAULT_SEARCH_SIZE: usize = 20;
 pub const LARGEST_SEARCH_SIZE: usize = 100;
 const LONGEST_TOKEN: usize = 2_048;
 const FINGERPRINT: usize = 8;
-/// The size at which a page of entities ends even if it is not full, so that it fits into a message.
+/// The maximum size of a page of entities in bytes, so that it fits into a message.
 pub(super) const PAGE_BYTES: usize = 3 << 20;
 /// The approximate size of a record without its document and its notice.
 pub(super) const OUTLINE_BYTES: usize = 512;

@@ -15,8 +15,9 @@ use tokio::{
 };
 
 use super::{
-    Catalogs, ReadError, history,
-    turns::{Turn, Turns},
+    Catalogs, ReadError,
+    concurrency::{ConcurrencyLimit, Slot},
+    history,
 };
 use crate::store::Store;
 
@@ -75,7 +76,7 @@ pub struct Wanted {
 pub async fn export(
     catalogs: &Catalogs,
     store: &Store,
-    writers: &Turns,
+    writers: &ConcurrencyLimit,
     wanted: Wanted,
 ) -> Result<Parts, ReadError> {
     let Wanted { root, format, at } = wanted;
@@ -87,14 +88,14 @@ pub async fn export(
     }
     let revision = catalog.revision();
     let time = time_of(catalogs, store, &catalog).await?;
-    let turn = writers.take().await;
+    let slot = writers.take().await;
     let (sender, receiver) = mpsc::channel(2);
     let end = Instant::now() + BILL_PATIENCE;
     let out = Out { part: Vec::new(), sender, runtime: Handle::current(), end };
     tokio::task::spawn_blocking(move || {
         // The catalog contains it, see above.
         let Some(bill) = Bill::build(&catalog, time, root.as_ref()) else { return };
-        write(&bill, format, out, turn);
+        write(&bill, format, out, slot);
     });
     Ok(Parts { revision, receiver })
 }
@@ -115,12 +116,12 @@ async fn time_of(
     }
 }
 
-fn write(bill: &Bill, format: Format, mut out: Out, turn: Turn) {
+fn write(bill: &Bill, format: Format, mut out: Out, slot: Slot) {
     let written = bill.write(format, &mut out).and_then(|()| out.finish());
     if let Err(error) = written {
         tracing::debug!(%error, "a bill of materials was not read to its end");
     }
-    drop(turn);
+    drop(slot);
 }
 
 /// Sends the bill in chunks.

@@ -27,8 +27,8 @@ pub async fn list(
     let catalog = catalogs.at(at).await?;
     let mut rest = catalog.settings().after(after.as_ref());
     let settings: Vec<_> =
-        rest.by_ref().take(page.size).map(|(on, set)| (on.clone(), set.clone())).collect();
+        rest.by_ref().take(page.size).map(|(target, set)| (target.clone(), set.clone())).collect();
     let more = rest.next().is_some();
-    let next_page_token = page.next_token(&settings, more, |(on, _)| on.to_string());
+    let next_page_token = page.next_token(&settings, more, |(target, _)| target.to_string());
     Ok(Listed { settings, next_page_token, catalog: catalog.clone() })
 }

@@ -24,7 +24,7 @@ pub enum Command {
 /// Command for the checkpoint key.
 #[derive(Debug, Clone, Subcommand)]
 pub enum CheckpointKeyCommand {
-    /// Sign with the key of --checkpoint-key from now on, because the previous key is lost
+    /// Replace a lost signing key by the key of --checkpoint-key
     ///
     /// Prints the new public key for auditors. A missing key file is created.
     Replace {

@@ -19,7 +19,12 @@ pub struct ServeConfig {
     ///
     /// Plain HTTP without authentication. It answers even when clients use up all connections of --listen.
     /// Default: 127.0.0.1:7071 if that port is free.
-    #[arg(long, env = "REGISTRY_ADMIN_LISTEN", value_name = "HOST:PORT", help_heading = "Listen")]
+    #[arg(
+        long,
+        env = "REGISTRY_ADMIN_LISTEN",
+        value_name = "ADDRESS:PORT",
+        help_heading = "Listen"
+    )]
     pub admin_listen: Option<AdminListen>,
 
     /// Maximum bytes of one gRPC request or response, except Sync messages
@@ -59,7 +64,7 @@ pub struct ServeConfig {
     #[arg(long, env = "REGISTRY_DRAIN_NOTICE", default_value = "200ms", value_name = "DURATION", hide_short_help = true, value_parser = parse_duration)]
     pub drain_notice: Duration,
 
-    /// Time that running requests get to finish after --drain-notice
+    /// Maximum time for running requests to finish after --drain-notice
     ///
     /// A value below --request-timeout interrupts slow requests. Default: --request-timeout.
     #[arg(long, env = "REGISTRY_DRAIN_TIMEOUT", value_name = "DURATION", hide_short_help = true, value_parser = parse_duration)]

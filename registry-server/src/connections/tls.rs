@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use registry_tls::{Acceptor, Clients, Counts, InvalidFile, ServerFiles};
+use registry_tls::{Acceptor, ClientAuth, InvalidFile, MetricsHooks, ServerFiles};
 
 use crate::{access::ClientRule, metrics};
 
@@ -64,11 +64,13 @@ impl TlsConfig {
             key: key.clone(),
             client_ca: self.tls_client_ca.clone(),
             client_crl: self.tls_client_crl.clone(),
-            clients: Clients::MayShow,
+            client_auth: ClientAuth::Optional,
             protocols: &["h2", "http/1.1"],
         };
-        let counts =
-            Counts { changed: metrics::tls_reloaded, refused: metrics::certificate_rejected };
-        Acceptor::open(files, counts).map(Some)
+        let hooks = MetricsHooks {
+            reloaded: metrics::tls_reloaded,
+            rejected: metrics::certificate_rejected,
+        };
+        Acceptor::open(files, hooks).map(Some)
     }
 }

@@ -38,15 +38,15 @@ struct Changed {
     records: Option<Arc<[Arc<Record>]>>,
 }
 
-/// Time at which a revision was replaced as the head.
+/// When a later commit superseded a revision as the head.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Passed {
+pub enum Superseded {
     /// Commit time of the next revision.
     At(Timestamp),
     /// Unknown: the next revision is no longer in memory.
-    Earlier,
+    Unknown,
     /// The revision is the head or in the future.
-    Not,
+    NotYet,
 }
 
 impl Hub {
@@ -179,12 +179,12 @@ impl Hub {
         self.recent.read().unwrap_or_else(PoisonError::into_inner).after(revision)
     }
 
-    /// Time at which a revision was replaced as the head.
-    pub fn passed(&self, revision: Revision) -> Passed {
+    /// When a later commit superseded a revision as the head.
+    pub fn superseded(&self, revision: Revision) -> Superseded {
         match self.after(revision) {
-            Next::Commit(delta) => Passed::At(delta.commit.commit().committed_at),
-            Next::Older => Passed::Earlier,
-            Next::Nothing => Passed::Not,
+            Next::Commit(delta) => Superseded::At(delta.commit.commit().committed_at),
+            Next::Older => Superseded::Unknown,
+            Next::Nothing => Superseded::NotYet,
         }
     }
 
@@ -194,7 +194,7 @@ impl Hub {
     }
 
     /// Time of the oldest commit in memory.
-    pub fn oldest(&self) -> Option<Timestamp> {
+    pub fn oldest_commit_time(&self) -> Option<Timestamp> {
         self.recent.read().unwrap_or_else(PoisonError::into_inner).oldest()
     }
 
@@ -203,7 +203,7 @@ impl Hub {
         self.recent.read().unwrap_or_else(PoisonError::into_inner).chain_at(revision)
     }
 
-    /// A snapshot of this revision or a later one, from which the recent commits continue. Concurrent followers
+    /// A snapshot of this revision or a later one. The commits after it are in memory. Concurrent followers
     /// share it.
     pub(super) async fn snapshot(&self, earliest: Revision) -> Arc<Snapshot> {
         let mut cached = self.snapshot.lock().await;

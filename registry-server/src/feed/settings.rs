@@ -46,13 +46,13 @@ pub struct FeedConfig {
     )]
     pub retain_revisions: u64,
 
-    /// Age up to which followers can resume from a revision that is no longer in memory
+    /// Maximum age of a revision that followers can resume from when it is no longer in memory
     ///
     /// Checked every minute. Default: no age limit; --retain-revisions applies.
     #[arg(long, env = "REGISTRY_RETAIN_DURATION", value_name = "DURATION", hide_short_help = true, value_parser = parse_positive_duration)]
     pub retain_duration: Option<Duration>,
 
-    /// Time without reading after which a follower is disconnected; it may resume
+    /// Disconnect a follower that has not read for this long; it may resume
     #[arg(long, env = "REGISTRY_SLOW_READER_TIMEOUT", default_value = "30s", value_name = "DURATION", hide_short_help = true, value_parser = parse_positive_duration)]
     pub slow_reader_timeout: Duration,
 
@@ -64,7 +64,7 @@ pub struct FeedConfig {
     #[arg(long, env = "REGISTRY_HEARTBEAT_INTERVAL", default_value = "10s", value_name = "DURATION", hide_short_help = true, value_parser = parse_positive_duration)]
     pub heartbeat_interval: Duration,
 
-    /// Time after which a disconnected gateway is removed from the list of gateways
+    /// Remove a disconnected gateway from the list of gateways after this time
     #[arg(long, env = "REGISTRY_GATEWAY_RETENTION", default_value = "720h", value_name = "DURATION", hide_short_help = true, value_parser = parse_positive_duration)]
     pub gateway_retention: Duration,
 }

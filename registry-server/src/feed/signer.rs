@@ -1,7 +1,7 @@
 //! Signatures of the states that followers receive: signed with the key of this server, or forwarded by a
 //! relay.
 //!
-//! A signature has the time at which the state was the latest. States share a signature for one second.
+//! A signature contains the time when the state was the latest. States share a signature for one second.
 
 use std::{sync::Arc, time::Duration};
 

@@ -8,7 +8,10 @@ use futures_util::{
     stream::{self, BoxStream},
 };
 use registry_core::{Digest, Revision, proof::Proof};
-use registry_proto::{convert, v1, v1::audit_service_server::AuditService};
+use registry_proto::{
+    convert,
+    v1::{self, access_event::Subject, audit_service_server::AuditService},
+};
 use tokio::sync::{Semaphore, mpsc};
 use tokio_stream::wrappers::ReceiverStream;
 use tokio_util::task::AbortOnDropHandle;
@@ -125,11 +128,14 @@ fn response(
 
 fn access_event(AccessEvent { number, event, subject, what }: AccessEvent) -> v1::AccessEvent {
     let NewAccessEvent { at, principal, method, address, detail } = what;
-    let kind = match event.as_str() {
-        "token-created" => v1::AccessEventType::TokenCreated,
-        "token-revoked" => v1::AccessEventType::TokenRevoked,
-        "committed" => v1::AccessEventType::Committed,
-        _ => v1::AccessEventType::Unspecified,
+    let token = |kind, id| (kind, Some(Subject::TokenId(id)));
+    let (kind, subject) = match event.as_str() {
+        "token-created" => token(v1::AccessEventType::TokenCreated, subject),
+        "token-revoked" => token(v1::AccessEventType::TokenRevoked, subject),
+        "committed" => {
+            (v1::AccessEventType::Committed, subject.parse().ok().map(Subject::Revision))
+        }
+        _ => (v1::AccessEventType::Unspecified, None),
     };
     v1::AccessEvent {
         number,

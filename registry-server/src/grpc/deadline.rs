@@ -25,18 +25,18 @@ use tokio::time::{Instant, timeout_at};
 use super::status;
 use crate::{access, metrics};
 
-/// How much earlier than tonic the layer answers.
+/// The layer responds this much earlier than tonic's own timeout.
 const HEAD_START: Duration = Duration::from_millis(4);
 
 /// When the caller stops waiting.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Deadline(pub(super) Instant);
 
-/// Whether a request may have been told to write.
+/// Whether the handler may have started a write.
 #[derive(Debug, Clone, Default)]
 struct Writing(Arc<AtomicBool>);
 
-/// Says that something may be stored from here on, whether or not the caller waits for it.
+/// Marks the request as a write: from here on, its outcome is unknown if the deadline passes.
 pub(super) fn begin_write<T>(request: &tonic::Request<T>) {
     if let Some(Writing(writing)) = request.extensions().get() {
         writing.store(true, Ordering::Relaxed);

@@ -12,7 +12,7 @@ use tonic::{Request, Response, Status};
 
 use super::{
     Service,
-    invalid::{self, FILTER_BYTES, InvalidRequest, Selected},
+    invalid::{self, FILTER_BYTES, InvalidRequest, Selected, field},
 };
 use crate::app::{
     page,
@@ -28,7 +28,7 @@ impl DiscoveryService for Service {
         let mut request = request.into_inner();
         self.reach(take(&mut request.min_revision)).await?;
         let page = page_request!("SearchEntities", request, page::search_size);
-        let at = convert::at(request.at.take()).map_err(InvalidRequest::from)?;
+        let at = convert::point_in_time(request.at.take()).map_err(InvalidRequest::from)?;
         let with_documents = request.include_document;
         let query = read(request)?;
         let options = Options { at, page, with_documents };
@@ -54,7 +54,7 @@ fn read(request: v1::SearchEntitiesRequest) -> Result<Query, InvalidRequest> {
         kinds,
         owner,
         tags,
-        lifecycle,
+        lifecycle_states,
         provides,
         depends_on,
         used_by,
@@ -67,16 +67,16 @@ fn read(request: v1::SearchEntitiesRequest) -> Result<Query, InvalidRequest> {
     } = request;
     let kinds = invalid::list("kinds", kinds, SEARCH_FILTERS)?;
     let tags = invalid::list("tags", tags, SEARCH_FILTERS)?;
-    let lifecycle = invalid::list("lifecycle", lifecycle, SEARCH_FILTERS)?;
+    let states = invalid::list("lifecycle_states", lifecycle_states, SEARCH_FILTERS)?;
     let owner = invalid::line("owner", owner, limits::AUTHOR_BYTES)?;
     let tags = tags.into_iter().map(|tag| invalid::line("tags", tag, FILTER_BYTES));
     let kinds: Result<Vec<Kind>, _> = kinds.into_iter().map(convert::kind).collect();
     Ok(Query {
         text: invalid::text("query", query, SEARCH_BYTES)?,
-        kinds: kinds?,
+        kinds: kinds.map_err(|e| field("kinds", &e))?,
         owner: Some(owner).filter(|owner| !owner.is_empty()),
         tags: tags.collect::<Result<_, _>>()?,
-        lifecycle: convert::filter_states(&lifecycle)?,
+        lifecycle: convert::filter_states(&states)?,
         provides: provided_tool(provides)?,
         depends_on: target("depends_on", depends_on)?,
         used_by: target("used_by", used_by)?,

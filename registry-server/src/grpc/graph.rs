@@ -60,9 +60,10 @@ impl GraphService for Service {
         &self,
         request: Request<v1::ExplainDependencyRequest>,
     ) -> Result<Response<v1::ExplainDependencyResponse>, Status> {
-        let v1::ExplainDependencyRequest { from, to, max_paths, at, min_revision } =
+        let v1::ExplainDependencyRequest { dependent, dependency, max_paths, at, min_revision } =
             request.into_inner();
-        let (from, to) = (read_key("from", from)?, read_key("to", to)?);
+        let from = read_key("dependent", dependent)?;
+        let to = read_key("dependency", dependency)?;
         let most = read_maximum("max_paths", max_paths, (PATHS, limits::GRAPH_PATHS))?;
         let query = PathQuery { from, to, most, at: read_at(at)? };
         self.reach(min_revision).await?;
@@ -73,7 +74,7 @@ impl GraphService for Service {
         };
         Ok(Response::new(v1::ExplainDependencyResponse {
             paths: paths.iter().map(path).collect(),
-            total_count: total,
+            total_count: total.min(convert::MAX_PATH_COUNT),
             truncated: total > paths.len() as u64,
             revision: catalog.revision().0,
         }))
@@ -137,7 +138,7 @@ fn some<T>(name: &'static str, list: Vec<T>, most: usize) -> Result<Vec<T>, Inva
 }
 
 fn read_at(at: Option<v1::PointInTime>) -> Result<Option<PointInTime>, InvalidRequest> {
-    Ok(convert::at(at)?)
+    Ok(convert::point_in_time(at)?)
 }
 
 /// Reads a maximum. Larger values than the limit are coerced to it.
@@ -188,17 +189,18 @@ fn encode(walked: &Walked) -> v1::DependencyGraph {
 
 fn read_plan(plan: analyze_impact_request::Plan) -> Result<Plan, Status> {
     match plan {
-        analyze_impact_request::Plan::Lifecycle(state) => match v1::LifecycleState::try_from(state)
-        {
-            Ok(v1::LifecycleState::Retired) => Ok(Plan::Retire),
-            Ok(v1::LifecycleState::Deprecated) => Ok(Plan::Deprecate),
-            _ => Err(field("lifecycle", &"set it to deprecated or retired").into()),
-        },
-        analyze_impact_request::Plan::Document(entity) => match convert::document(entity) {
+        analyze_impact_request::Plan::LifecycleState(state) => {
+            match v1::LifecycleState::try_from(state) {
+                Ok(v1::LifecycleState::Retired) => Ok(Plan::Retire),
+                Ok(v1::LifecycleState::Deprecated) => Ok(Plan::Deprecate),
+                _ => Err(field("lifecycle_state", &"set it to DEPRECATED or RETIRED").into()),
+            }
+        }
+        analyze_impact_request::Plan::Entity(entity) => match convert::document(entity) {
             Ok(document) => Ok(Plan::Document(Box::new(document))),
             Err(found) => Err(status::rejected(&found)),
         },
-        analyze_impact_request::Plan::JsonDocument(document) => {
+        analyze_impact_request::Plan::Document(document) => {
             match convert::json_document(&document) {
                 Ok(document) => Ok(Plan::Document(Box::new(document))),
                 Err(found) => Err(status::rejected(&found)),

@@ -28,7 +28,7 @@ async fn guard(request: Request, next: Next) -> Response {
 
 fn refusal(headers: &HeaderMap) -> Option<(StatusCode, &'static str)> {
     if headers.contains_key(ORIGIN) {
-        return Some((StatusCode::FORBIDDEN, "requests of web pages (`Origin`) are refused\n"));
+        return Some((StatusCode::FORBIDDEN, "requests of web pages (`Origin`) are rejected\n"));
     }
     let is_grpc = |value: &[u8]| {
         value

@@ -21,7 +21,7 @@ use crate::{
         history::{self, ListCommits},
         page::{Page, PageRequest},
     },
-    store::{About, Order, StoredCommit, Subject},
+    store::{CommitFilter, EntityFilter, Order, StoredCommit},
 };
 
 #[tonic::async_trait]
@@ -50,10 +50,10 @@ impl HistoryService for Service {
             order: if newest_first { Order::NewestFirst } else { Order::OldestFirst },
             author: invalid::line("author", author, limits::AUTHOR_BYTES)?,
             after: Revision(after_revision),
-            about: subject(about(entity)?, &setting_target)?,
+            filter: commit_filter(entity_filter(entity)?, &setting_target)?,
             since: time("start_time", start_time)?,
-            until: time("end_time", end_time)?,
-            at: convert::at(at).map_err(InvalidRequest::from)?,
+            end: time("end_time", end_time)?,
+            at: convert::point_in_time(at).map_err(InvalidRequest::from)?,
         };
         let Page { items, next_page_token } =
             history::list_commits(&self.app.catalogs, &self.app.store, query, &page).await?;
@@ -84,7 +84,7 @@ impl HistoryService for Service {
         self.reach(take(&mut request.min_revision)).await?;
         let page = page_request!("ListEntityEvents", request);
         let Selected { kind, name, version } = read_entity(request.entity)?;
-        let at = convert::at(request.at).map_err(InvalidRequest::from)?;
+        let at = convert::point_in_time(request.at).map_err(InvalidRequest::from)?;
         let entity = history::Entity { kind, name, version, at };
         let Page { items, next_page_token } =
             history::entity_history(&self.app.catalogs, &self.app.store, entity, &page).await?;
@@ -99,12 +99,12 @@ impl HistoryService for Service {
         let mut request = request.into_inner();
         self.reach(take(&mut request.min_revision)).await?;
         let page = page_request!("CompareRevisions", request);
-        let v1::CompareRevisionsRequest { from, to, entity, .. } = request;
-        let from = convert::at(from).map_err(|e| field("from", &e))?;
+        let v1::CompareRevisionsRequest { old_point, new_point, entity, .. } = request;
+        let from = convert::point_in_time(old_point).map_err(|e| field("old_point", &e))?;
         let comparison = Comparison {
-            from: from.ok_or(InvalidRequest::Missing("from"))?,
-            to: convert::at(to).map_err(|e| field("to", &e))?,
-            about: about(entity)?,
+            from: from.ok_or(InvalidRequest::Missing("old_point"))?,
+            to: convert::point_in_time(new_point).map_err(|e| field("new_point", &e))?,
+            filter: entity_filter(entity)?,
         };
         let compared = compare::compare(&self.app.catalogs, comparison, &page).await?;
         Ok(Response::new(encode::compared(&compared)))
@@ -118,7 +118,7 @@ impl HistoryService for Service {
         self.reach(take(&mut request.min_revision)).await?;
         let page = page_request!("BlameEntity", request);
         let Selected { kind, name, version } = read_entity(request.entity)?;
-        let at = convert::at(request.at).map_err(InvalidRequest::from)?;
+        let at = convert::point_in_time(request.at).map_err(InvalidRequest::from)?;
         let question = Question { kind, name, version, at };
         let explained = blame::blame(&self.app.catalogs, &self.app.store, question, &page).await?;
         Ok(Response::new(encode::explained(explained)))
@@ -133,7 +133,7 @@ impl HistoryService for Service {
         let token = take(&mut request.page_token);
         // Pages have no size but that of a message.
         let page = PageRequest::new(usize::MAX, token, "ExportCatalog", &request.encode_to_vec());
-        let at = convert::at(request.at).map_err(InvalidRequest::from)?;
+        let at = convert::point_in_time(request.at).map_err(InvalidRequest::from)?;
         let copied = copy::copy(&self.app.catalogs, at, &page).await?;
         Ok(Response::new(encode::copied(&copied)))
     }
@@ -144,7 +144,9 @@ fn read_entity(selector: Option<v1::EntitySelector>) -> Result<Selected, Invalid
 }
 
 /// Reads a selector whose name and version can be empty; a version requires a name.
-fn about(selector: Option<v1::EntitySelector>) -> Result<Option<About>, InvalidRequest> {
+fn entity_filter(
+    selector: Option<v1::EntitySelector>,
+) -> Result<Option<EntityFilter>, InvalidRequest> {
     let Some(v1::EntitySelector { kind, name, version }) = selector else { return Ok(None) };
     let invalid = |e: &dyn std::fmt::Display| field("entity", &e.to_string());
     let kind = convert::kind(kind).map_err(|e| invalid(&e))?;
@@ -154,16 +156,19 @@ fn about(selector: Option<v1::EntitySelector>) -> Result<Option<About>, InvalidR
     if name.is_none() && version.is_some() {
         return Err(field("entity", &"a version requires a name"));
     }
-    Ok(Some(About { kind, name, version }))
+    Ok(Some(EntityFilter { kind, name, version }))
 }
 
-/// The subject of commits: entities, or the settings of a target.
-fn subject(about: Option<About>, target: &str) -> Result<Option<Subject>, InvalidRequest> {
-    match about {
-        _ if target.is_empty() => Ok(about.map(Subject::Entity)),
+/// A filter of commits by entities or by the settings of a target.
+fn commit_filter(
+    filter: Option<EntityFilter>,
+    target: &str,
+) -> Result<Option<CommitFilter>, InvalidRequest> {
+    match filter {
+        _ if target.is_empty() => Ok(filter.map(CommitFilter::Entity)),
         None => target
             .parse()
-            .map(|target| Some(Subject::Set(target)))
+            .map(|target| Some(CommitFilter::Setting(target)))
             .map_err(|e: InvalidSelector| field("setting_target", &e)),
         Some(_) => Err(field("setting_target", &"it excludes `entity`; set one of them")),
     }

@@ -1,8 +1,7 @@
-//! What requests hold while they arrive, all together: each has its own limit, but nothing else
-//! limits how many begin and do not end.
+//! Limits the memory of incomplete requests. Each request has its own size limit, but only this limit
+//! covers many requests that start and never complete.
 //!
-//! Messages of streams do not count, because they are small. Decoded writes count in the queue of
-//! writes.
+//! Messages of streams do not count, because they are small. Decoded writes count in the write queue.
 
 use std::sync::Arc;
 
@@ -18,30 +17,30 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use super::{deadline::SYNC, status};
 
-/// Refuses what would bring the bytes of arriving requests over this many.
+/// Rejects requests while the incomplete requests together exceed this number of bytes.
 pub(super) fn layer(router: Router, most: usize) -> Router {
-    let room = Arc::new(Semaphore::new(most.min(Semaphore::MAX_PERMITS)));
-    router.route_layer(from_fn_with_state(room, admit))
+    let memory = Arc::new(Semaphore::new(most.min(Semaphore::MAX_PERMITS)));
+    router.route_layer(from_fn_with_state(memory, admit))
 }
 
-async fn admit(State(room): State<Arc<Semaphore>>, request: Request, next: Next) -> Response {
+async fn admit(State(memory): State<Arc<Semaphore>>, request: Request, next: Next) -> Response {
     if request.uri().path() == SYNC {
         return next.run(request).await;
     }
-    next.run(request.map(|body| counted(body, room))).await
+    next.run(request.map(|body| counted(body, memory))).await
 }
 
-/// The body, which holds room for what has come of it until it is dropped.
-fn counted(body: Body, room: Arc<Semaphore>) -> Body {
-    let mut held: Option<OwnedSemaphorePermit> = None;
+/// A body that reserves memory for its received bytes until it is dropped.
+fn counted(body: Body, memory: Arc<Semaphore>) -> Body {
+    let mut reserved: Option<OwnedSemaphorePermit> = None;
     Body::from_stream(body.into_data_stream().map(move |data| {
         let data = data?;
         let bytes = u32::try_from(data.len()).unwrap_or(u32::MAX);
-        let place = room.clone().try_acquire_many_owned(bytes);
-        let place = place.map_err(|_| status::intake_full())?;
-        match &mut held {
-            Some(held) => held.merge(place),
-            None => held = Some(place),
+        let permit = memory.clone().try_acquire_many_owned(bytes);
+        let permit = permit.map_err(|_| status::intake_full())?;
+        match &mut reserved {
+            Some(reserved) => reserved.merge(permit),
+            None => reserved = Some(permit),
         }
         Ok::<_, BoxError>(data)
     }))

@@ -3,8 +3,7 @@
 use registry_core::{Kind, Name, Version, commit::invalid_message_char, limits};
 use registry_proto::{
     convert::{
-        self, InvalidAt, InvalidEntityKey, InvalidKind, InvalidPosition, InvalidSetting,
-        InvalidState,
+        self, InvalidEntityKey, InvalidKind, InvalidPointInTime, InvalidPosition, InvalidState,
     },
     v1,
 };
@@ -28,16 +27,33 @@ pub(super) enum InvalidRequest {
     Key(#[from] InvalidEntityKey),
     #[error("kind: {0}")]
     Kind(#[from] InvalidKind),
-    #[error("lifecycle: {0}")]
+    #[error("lifecycle_states: {0}")]
     State(#[from] InvalidState),
     #[error("at: {0}")]
-    At(#[from] InvalidAt),
-    #[error("setting: {0}")]
-    Setting(#[from] InvalidSetting),
+    At(#[from] InvalidPointInTime),
     #[error("position: {0}")]
     Position(#[from] InvalidPosition),
     #[error("format: {0}")]
     Format(#[from] InvalidSbomFormat),
+}
+
+impl InvalidRequest {
+    /// The invalid field of the request.
+    pub(super) fn field(&self) -> &'static str {
+        match self {
+            Self::TooLong { field, .. }
+            | Self::TooMany { field, .. }
+            | Self::Control { field, .. }
+            | Self::Missing(field)
+            | Self::Field { field, .. } => field,
+            Self::Key(_) => "key",
+            Self::Kind(_) => "kind",
+            Self::State(_) => "lifecycle_states",
+            Self::At(_) => "at",
+            Self::Position(_) => "position",
+            Self::Format(_) => "format",
+        }
+    }
 }
 
 /// The maximum length of the name or version of a gateway, in bytes.

@@ -36,6 +36,15 @@ impl Refusal {
         self
     }
 
+    /// Names the invalid field of the request.
+    pub(super) fn field(self, field: &str) -> Self {
+        let (field, description) = (field.to_owned(), self.message.clone());
+        let violation =
+            pb::bad_request::FieldViolation { field, description, ..Default::default() };
+        let details = pb::BadRequest { field_violations: vec![violation] };
+        self.detail("google.rpc.BadRequest", &details)
+    }
+
     /// The client may retry after this delay.
     pub(super) fn retry_after(self, delay: Duration) -> Self {
         let delay = prost_types::Duration::try_from(delay).unwrap_or_default();

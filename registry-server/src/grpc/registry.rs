@@ -74,7 +74,7 @@ impl RegistryService for Service {
             settings: plan.settings.iter().map(Into::into).collect(),
         };
         if batch.len() > BIG {
-            // Freeing so many parsed documents takes milliseconds.
+            // Freeing a large batch of parsed documents takes milliseconds.
             tokio::task::spawn_blocking(move || drop(batch));
         }
         Ok(Response::new(answer))
@@ -87,7 +87,7 @@ impl RegistryService for Service {
         let v1::GetEntityRequest { key, include_document, at, min_revision } = request.into_inner();
         let key = key.ok_or(InvalidRequest::Missing("key"))?;
         let key = Key::try_from(key).map_err(InvalidRequest::from)?;
-        let at = convert::at(at).map_err(InvalidRequest::from)?;
+        let at = convert::point_in_time(at).map_err(InvalidRequest::from)?;
         self.reach(min_revision).await?;
         let catalog = self.app.catalogs.at(at).await?;
         let record = catalog.find(&key).ok_or_else(|| status::not_found(&key))?;
@@ -110,7 +110,7 @@ impl RegistryService for Service {
             min_revision,
         } = request.into_inner();
         let keys = read_keys(keys)?;
-        let at = convert::at(at).map_err(InvalidRequest::from)?;
+        let at = convert::point_in_time(at).map_err(InvalidRequest::from)?;
         self.reach(min_revision).await?;
         let catalog = self.app.catalogs.at(at).await?;
         let (mut records, mut missing) = (Vec::with_capacity(keys.len()), Vec::new());
@@ -136,7 +136,7 @@ impl RegistryService for Service {
             kind,
             name,
             name_prefix,
-            lifecycle,
+            lifecycle_states,
             owner,
             page_size: _,
             page_token: _,
@@ -144,15 +144,15 @@ impl RegistryService for Service {
             at,
             min_revision: _,
         } = request;
-        let lifecycle = invalid::list("lifecycle", lifecycle, 16)?;
+        let states = invalid::list("lifecycle_states", lifecycle_states, 16)?;
         let query = ListQuery {
             kind: convert::filter_kind(kind).map_err(InvalidRequest::from)?,
             name: invalid::line("name", name, FILTER_BYTES)?,
             name_prefix: invalid::line("name_prefix", name_prefix, FILTER_BYTES)?,
-            lifecycle: convert::filter_states(&lifecycle).map_err(InvalidRequest::from)?,
+            lifecycle: convert::filter_states(&states).map_err(InvalidRequest::from)?,
             owner: invalid::line("owner", owner, limits::AUTHOR_BYTES)?,
             with_documents: include_document,
-            at: convert::at(at).map_err(InvalidRequest::from)?,
+            at: convert::point_in_time(at).map_err(InvalidRequest::from)?,
         };
         let listed = list::list(&self.app.catalogs, query, page).await?;
         let encode = |record: &Arc<Record>| encode(&listed.catalog, record, include_document);
@@ -170,9 +170,9 @@ impl RegistryService for Service {
         let mut request = request.into_inner();
         self.reach(take(&mut request.min_revision)).await?;
         let page = page_request!("ListSettings", request);
-        let at = convert::at(request.at).map_err(InvalidRequest::from)?;
+        let at = convert::point_in_time(request.at).map_err(InvalidRequest::from)?;
         let listed = settings::list(&self.app.catalogs, at, &page).await?;
-        let write = |(on, set): &(_, _)| convert::setting_state(on, set);
+        let write = |(target, set): &(_, _)| convert::setting_state(target, set);
         Ok(Response::new(v1::ListSettingsResponse {
             settings: listed.settings.iter().map(write).collect(),
             next_page_token: listed.next_page_token,
@@ -247,7 +247,10 @@ fn read_author(principal: &Principal, author: String) -> Result<String, InvalidR
 
 fn read_settings(settings: Vec<v1::SettingChange>) -> Result<Vec<SettingChange>, InvalidRequest> {
     let settings = invalid::list("settings", settings, limits::BATCH_SETTINGS)?;
-    settings.into_iter().map(|change| Ok(SettingChange::try_from(change)?)).collect()
+    let read = |(i, change)| {
+        SettingChange::try_from(change).map_err(|e| field("settings", &format!("[{i}]: {e}")))
+    };
+    settings.into_iter().enumerate().map(read).collect()
 }
 
 /// Reads a batch. The inner error has the findings of changes that cannot be read.
@@ -277,7 +280,7 @@ async fn submission(
         author,
         origin: principal.origin(),
         address: principal.address_text(),
-        claimant: principal.claimant(),
+        permissions: principal.permissions(),
         message,
         request_id,
         base_revision,
@@ -289,8 +292,10 @@ fn read_preconditions(changes: &[v1::EntityChange]) -> Result<Vec<Precondition>,
     if changes.iter().all(|change| change.if_digest.is_none()) {
         return Ok(Vec::new());
     }
-    let read = changes.iter().map(convert::precondition);
-    read.collect::<Result<_, _>>().map_err(|e| field("changes", &e))
+    let read = |(i, change)| {
+        convert::precondition(change).map_err(|e| field("changes", &format!("[{i}]: {e}")))
+    };
+    changes.iter().enumerate().map(read).collect()
 }
 
 fn read_keys(keys: Vec<v1::EntityKey>) -> Result<Vec<Key>, InvalidRequest> {
@@ -298,7 +303,8 @@ fn read_keys(keys: Vec<v1::EntityKey>) -> Result<Vec<Key>, InvalidRequest> {
         return Err(InvalidRequest::Missing("keys"));
     }
     let keys = invalid::list("keys", keys, BATCH_GET_KEYS)?;
-    let keys: Vec<Key> = keys.into_iter().map(Key::try_from).collect::<Result<_, _>>()?;
+    let keys = keys.into_iter().map(Key::try_from).collect::<Result<Vec<_>, _>>();
+    let keys = keys.map_err(|e| field("keys", &e))?;
     let mut known = HashSet::new();
     match keys.iter().find(|key| !known.insert(*key)) {
         Some(twice) => Err(field("keys", &format!("{twice} is listed twice"))),

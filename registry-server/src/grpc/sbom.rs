@@ -40,12 +40,12 @@ impl SbomService for Service {
     ) -> Result<Response<Responses>, Status> {
         let v1::ExportSbomRequest { root, format, at, min_revision } = request.into_inner();
         self.reach(min_revision).await?;
-        let root = root.map(Key::try_from).transpose().map_err(InvalidRequest::from)?;
+        let root = root.map(Key::try_from).transpose().map_err(|e| field("root", &e))?;
         if root.as_ref().is_some_and(|root| root.kind == Kind::Policy) {
             return Err(field("root", &"a policy is not a component").into());
         }
         let format = sbom_format(format).map_err(InvalidRequest::from)?;
-        let at = convert::at(at).map_err(InvalidRequest::from)?;
+        let at = convert::point_in_time(at).map_err(InvalidRequest::from)?;
         let (app, wanted) = (&self.app, sbom::Wanted { root, format, at });
         let parts = sbom::export(&app.catalogs, &app.store, &app.sboms, wanted).await?;
         Ok(Response::new(Box::pin(stream::unfold(Some(parts), next))))
@@ -66,7 +66,7 @@ impl SbomService for Service {
             name,
             version,
             user_kind: convert::filter_kind(user_kind).map_err(|e| field("user_kind", &e))?,
-            at: convert::at(at).map_err(InvalidRequest::from)?,
+            at: convert::point_in_time(at).map_err(InvalidRequest::from)?,
         };
         let ComponentUsers { users, next_page_token, revision } =
             component_users::find(&self.app.catalogs, &self.app.component_users, query, &page)
@@ -92,7 +92,7 @@ async fn next(
 fn encode(holder: &Consumer, record: &Record) -> v1::ComponentUser {
     v1::ComponentUser {
         path: holder.path.iter().map(v1::EntityKey::from).collect(),
-        lifecycle: v1::LifecycleState::from(record.lifecycle.state).into(),
+        lifecycle_state: v1::LifecycleState::from(record.lifecycle.state).into(),
     }
 }
 

@@ -21,6 +21,12 @@ use crate::{
 /// The size of the findings in a status. Details are a base64 header, and common peers accept 8 KiB of headers.
 const FINDINGS_BYTES: usize = 5 * 1024;
 
+/// The delay before a retry while the database is unavailable.
+const DATABASE_RETRY: Duration = Duration::from_secs(2);
+
+/// The delay before a retry at another server, or at a relay that starts.
+const SERVER_RETRY: Duration = Duration::from_secs(1);
+
 /// The length of a finding in the message of a status.
 const SUMMARY_CHARACTERS: usize = 500;
 
@@ -146,7 +152,7 @@ pub(super) fn too_large(limit: usize) -> Status {
         super::ACCESS_REQUEST_BYTES
     );
     Refusal::new(Code::OutOfRange, "MESSAGE_TOO_LARGE", message)
-        .with("max_message_bytes", &limit)
+        .with("maxMessageBytes", &limit)
         .into()
 }
 
@@ -169,9 +175,11 @@ pub fn denied(denied: &Denied) -> Status {
     let refusal = match denied {
         Denied::Missing => say(Code::Unauthenticated, "CREDENTIALS_MISSING"),
         Denied::Invalid(_) => say(Code::Unauthenticated, "CREDENTIALS_INVALID"),
-        Denied::TokensUnavailable => say(Code::Unavailable, "DATABASE_UNAVAILABLE"),
+        Denied::TokensUnavailable => {
+            say(Code::Unavailable, "DATABASE_UNAVAILABLE").retry_after(DATABASE_RETRY)
+        }
         Denied::Forbidden { needs, .. } => {
-            say(Code::PermissionDenied, "PERMISSION_DENIED").with("needs_one_of", needs)
+            say(Code::PermissionDenied, "PERMISSION_DENIED").with("needsOneOf", needs)
         }
         Denied::UnknownRoute => return unimplemented(),
         Denied::RateLimited(wait) | Denied::TooManyFailures(wait) => {
@@ -192,7 +200,9 @@ impl From<tokens::Error> for Status {
         use tokens::Error;
         let say = |code, reason| Refusal::new(code, reason, error.to_string());
         let refusal = match &error {
-            Error::Invalid(_) => say(Code::InvalidArgument, "INVALID_REQUEST"),
+            Error::Invalid(invalid) => {
+                say(Code::InvalidArgument, "INVALID_REQUEST").field(invalid.field())
+            }
             Error::Beyond { .. } => say(Code::PermissionDenied, "PERMISSION_DENIED"),
             Error::TooMany => say(Code::ResourceExhausted, "TOO_MANY_TOKENS"),
             Error::Unknown(_) => say(Code::NotFound, "NOT_FOUND"),
@@ -221,21 +231,20 @@ impl From<InvalidRequest> for Status {
             | InvalidRequest::Kind(_)
             | InvalidRequest::State(_)
             | InvalidRequest::At(_)
-            | InvalidRequest::Setting(_)
             | InvalidRequest::Position(_)
             | InvalidRequest::Format(_) => "INVALID_REQUEST",
         };
-        Refusal::new(Code::InvalidArgument, reason, error.to_string()).into()
+        Refusal::new(Code::InvalidArgument, reason, error.to_string()).field(error.field()).into()
     }
 }
 
 impl From<InvalidPage> for Status {
     fn from(error: InvalidPage) -> Self {
-        let reason = match &error {
-            InvalidPage::Size { .. } => "LIMIT_EXCEEDED",
-            InvalidPage::Token | InvalidPage::OtherQuery => "PAGE_TOKEN_INVALID",
+        let (reason, field) = match &error {
+            InvalidPage::Size(_) => ("INVALID_REQUEST", "page_size"),
+            InvalidPage::Token | InvalidPage::OtherQuery => ("PAGE_TOKEN_INVALID", "page_token"),
         };
-        Refusal::new(Code::InvalidArgument, reason, error.to_string()).into()
+        Refusal::new(Code::InvalidArgument, reason, error.to_string()).field(field).into()
     }
 }
 
@@ -259,7 +268,7 @@ impl From<registrar::Error> for Status {
         let refusal = match &error {
             Error::Refused(found) => return rejected(found),
             Error::BaseRevision { current, .. } => {
-                say(Code::Aborted, "BASE_REVISION_MISMATCH").with("current_revision", current)
+                say(Code::Aborted, "BASE_REVISION_MISMATCH").with("currentRevision", current)
             }
             Error::DigestMismatch { key, .. } => {
                 say(Code::Aborted, "DIGEST_MISMATCH").with("key", key)
@@ -283,7 +292,7 @@ impl From<registrar::Error> for Status {
             Error::Relay { upstream } => {
                 say(Code::FailedPrecondition, "READ_ONLY_RELAY").with("upstream", upstream)
             }
-            Error::Draining => say(Code::Unavailable, "DRAINING"),
+            Error::Draining => say(Code::Unavailable, "DRAINING").retry_after(SERVER_RETRY),
             Error::Internal(_) => {
                 tracing::error!(%error, "internal error while handling a write");
                 say(Code::Internal, "INTERNAL")
@@ -300,13 +309,13 @@ impl From<feed::Error> for Status {
         let refusal =
             match &error {
                 Error::RegistryMismatch { server, .. } => {
-                    say(Code::FailedPrecondition, "REGISTRY_MISMATCH").with("registry_id", server)
+                    say(Code::FailedPrecondition, "REGISTRY_MISMATCH").with("registryId", server)
                 }
                 Error::HistoryMismatch { revision } => {
                     say(Code::FailedPrecondition, "CHAIN_MISMATCH").with("revision", revision)
                 }
                 Error::FollowerAhead { server: ours, .. } => {
-                    say(Code::FailedPrecondition, "FOLLOWER_AHEAD").with("current_revision", ours)
+                    say(Code::FailedPrecondition, "FOLLOWER_AHEAD").with("currentRevision", ours)
                 }
                 Error::PoliciesUnsupported => say(Code::FailedPrecondition, "CAPABILITY_MISSING"),
                 Error::InvalidAck { .. } | Error::InvalidNack { .. } => {
@@ -328,8 +337,10 @@ impl From<feed::Error> for Status {
                 Error::SlowReader { .. } => say(Code::ResourceExhausted, "SLOW_READER"),
                 Error::Deadline => say(Code::DeadlineExceeded, "DEADLINE_EXCEEDED"),
                 Error::CredentialsEnded => say(Code::Unauthenticated, "CREDENTIALS_INVALID"),
-                Error::Draining => say(Code::Unavailable, "DRAINING"),
-                Error::RelayNotReady => say(Code::Unavailable, "RELAY_NOT_READY"),
+                Error::Draining => say(Code::Unavailable, "DRAINING").retry_after(SERVER_RETRY),
+                Error::RelayNotReady => {
+                    say(Code::Unavailable, "RELAY_NOT_READY").retry_after(SERVER_RETRY)
+                }
                 Error::Store(error) => store_refusal(error),
                 Error::Disconnected => say(Code::Cancelled, "CANCELLED"),
             };
@@ -383,7 +394,7 @@ fn store_refusal(error: &store::Error) -> Refusal {
     tracing::warn!(%error, reason, "a request failed at the database");
     let refusal = Refusal::new(code, reason, message);
     // Other errors need an operator, so retries are useless.
-    if code == Code::Unavailable { refusal.retry_after(Duration::from_secs(2)) } else { refusal }
+    if code == Code::Unavailable { refusal.retry_after(DATABASE_RETRY) } else { refusal }
 }
 
 #[cfg(test)]

@@ -68,7 +68,7 @@ async fn list_gateways(
 
 async fn sync(State(app): State<Arc<App>>, request: http::Request<Body>) -> http::Response<Body> {
     match follow(&app, request).await {
-        Ok(frames) => frame::answer(frames),
+        Ok(frames) => frame::response(frames),
         Err(status) => status.into_http(),
     }
 }
@@ -99,7 +99,7 @@ async fn follow(
         Ok(signal)
     });
     let messages = app.feed.clone().follow(hello, signals, ended).await?;
-    let frames = messages.map(|message| frame::of(&message?));
+    let frames = messages.map(|message| frame::encoded(&message?));
     Ok(match deadline {
         None => frames.boxed(),
         Some(Deadline(at)) => {
@@ -127,7 +127,7 @@ fn read_hello(
 ) -> Result<Hello, InvalidRequest> {
     let message = first.and_then(|first| first.message);
     let Some(sync_request::Message::Hello(hello)) = message else {
-        return Err(InvalidRequest::Missing("hello: the first message"));
+        return Err(invalid::field("hello", &"the first message must be a ClientHello"));
     };
     let v1::ClientHello {
         gateway,

@@ -19,7 +19,7 @@ pub(super) async fn registry_file(State(app): State<Arc<App>>, headers: HeaderMa
     if etag::matches(&headers, &current) {
         return (StatusCode::NOT_MODIFIED, tags(&current)).into_response();
     }
-    let ((revision, chain), bytes) = app.export.of(catalog).await;
+    let ((revision, chain), bytes) = app.export.encode(catalog).await;
     let kind = [(header::CONTENT_TYPE, "application/json")];
     (tags(&etag::tag(revision, chain)), kind, bytes).into_response()
 }

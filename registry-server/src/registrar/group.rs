@@ -202,7 +202,7 @@ mod tests {
             author: "ann".to_owned(),
             origin: None,
             address: String::new(),
-            claimant: None,
+            permissions: None,
             message: message.to_owned(),
             request_id: None,
             base_revision: None,

@@ -47,7 +47,7 @@ impl Importer {
         Ok(())
     }
 
-    /// Publishes a catalog and its last commits, the first of which follows the position `after`.
+    /// Publishes a catalog and its last commits, which start after the position `after`.
     pub fn publish(
         &mut self,
         catalog: Catalog,

@@ -23,7 +23,7 @@ pub struct RegistrarConfig {
     #[arg(long, env = "REGISTRY_WRITE_GROUP", default_value_t = 256, value_name = "COUNT", hide_short_help = true, value_parser = at_least_one(10_000))]
     pub write_group: usize,
 
-    /// Attempts of a write when other servers commit first
+    /// Maximum attempts of a write that conflicts with commits of other servers
     #[arg(long, env = "REGISTRY_WRITE_ATTEMPTS", default_value_t = 50, value_name = "COUNT", hide_short_help = true, value_parser = clap::value_parser!(u32).range(1..))]
     pub write_attempts: u32,
 
@@ -31,7 +31,7 @@ pub struct RegistrarConfig {
     #[arg(long, env = "REGISTRY_DATABASE_TIMEOUT", default_value = "10s", value_name = "DURATION", hide_short_help = true, value_parser = parse_positive_duration)]
     pub database_timeout: Duration,
 
-    /// Time to find out whether a write was committed after the database connection was lost
+    /// Maximum time to determine whether a write was committed, after losing the database connection
     ///
     /// After this time the write fails with `OUTCOME_UNKNOWN`.
     #[arg(long, env = "REGISTRY_WRITE_OUTCOME_TIMEOUT", default_value = "6s", value_name = "DURATION", hide_short_help = true, value_parser = parse_positive_duration)]

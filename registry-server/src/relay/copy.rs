@@ -252,4 +252,8 @@ impl Follow for Copy {
     fn reset_advice(&self) -> &'static str {
         "stop the relay and restart it with a new database, or correct --follow"
     }
+
+    fn credentials_advice(&self) -> &'static str {
+        "check --follow-token-file, or --follow-cert and --follow-cert-key"
+    }
 }

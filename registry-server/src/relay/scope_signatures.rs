@@ -128,7 +128,7 @@ impl ScopeSignatureFollower {
         }
     }
 
-    /// Tells followers whether the upstream server rejects the scope.
+    /// Reports to followers whether the upstream server rejects the scope.
     fn set_rejection(&self, reason: Option<Arc<str>>) {
         self.sender.send_if_modified(|signature| {
             let has_changed = signature.rejection != reason;

@@ -157,7 +157,7 @@ fn proved(
         if row.revision != stored(revision) {
             return Err(corrupt(what, format!("it is missing before revision {}", row.revision)));
         }
-        previous = previous.then(&row.canonical);
+        previous = previous.append(&row.canonical);
         if chain(&what, &row.chain)? != previous {
             return Err(corrupt(what, "its content does not match its chain hash"));
         }

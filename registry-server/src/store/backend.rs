@@ -15,13 +15,13 @@ use super::{
 
 /// Runs one of the shared queries: `run!(Backend(backend), HeadRow, sql::HEAD, [binds], fetch_one)`.
 macro_rules! run {
-    ($enum:ident($on:expr), $row:ty, $sql:expr, [$($bind:expr),* $(,)?], $fetch:ident) => {
-        match $on {
-            $enum::Sqlite(on) => {
-                sqlx::query_as::<sqlx::Sqlite, $row>($sql)$(.bind($bind))*.$fetch(on.reader()).await
+    ($enum:ident($backend:expr), $row:ty, $sql:expr, [$($bind:expr),* $(,)?], $fetch:ident) => {
+        match $backend {
+            $enum::Sqlite(store) => {
+                sqlx::query_as::<sqlx::Sqlite, $row>($sql)$(.bind($bind))*.$fetch(store.reader()).await
             }
-            $enum::Postgres(on) => {
-                sqlx::query_as::<sqlx::Postgres, $row>($sql)$(.bind($bind))*.$fetch(on.reader()).await
+            $enum::Postgres(store) => {
+                sqlx::query_as::<sqlx::Postgres, $row>($sql)$(.bind($bind))*.$fetch(store.reader()).await
             }
         }
     };
@@ -32,11 +32,11 @@ pub(super) use run;
 macro_rules! execute {
     ($backend:expr, $sql:expr, [$($bind:expr),* $(,)?]) => {
         match $backend {
-            Backend::Sqlite(on) => {
-                sqlx::query($sql)$(.bind($bind))*.execute(on.writer()).await.map(drop)
+            Backend::Sqlite(store) => {
+                sqlx::query($sql)$(.bind($bind))*.execute(store.writer()).await.map(drop)
             }
-            Backend::Postgres(on) => {
-                sqlx::query($sql)$(.bind($bind))*.execute(on.writer()).await.map(drop)
+            Backend::Postgres(store) => {
+                sqlx::query($sql)$(.bind($bind))*.execute(store.writer()).await.map(drop)
             }
         }
         .map_err(|e| $backend.explain(&e))
@@ -94,6 +94,25 @@ pub(super) enum AppendFailure {
     Lost(Error),
     /// Any other failure.
     Store(Error),
+}
+
+/// Classifies an error that has no code of the database.
+pub(super) fn driver_error(database: String, error: &sqlx::Error) -> Error {
+    let detail = error.to_string();
+    match error {
+        sqlx::Error::Io(_)
+        | sqlx::Error::Tls(_)
+        | sqlx::Error::Protocol(_)
+        | sqlx::Error::PoolTimedOut
+        | sqlx::Error::PoolClosed
+        | sqlx::Error::BeginFailed
+        | sqlx::Error::WorkerCrashed => Error::Unavailable { database, detail },
+        sqlx::Error::RowNotFound => Error::Corrupt { what: "the table head".to_owned(), detail },
+        sqlx::Error::ColumnDecode { .. } | sqlx::Error::Decode(_) => {
+            Error::Corrupt { what: database, detail }
+        }
+        _ => Error::StatementRejected { database, detail },
+    }
 }
 
 impl Backend {

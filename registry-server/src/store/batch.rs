@@ -61,7 +61,7 @@ pub(super) struct NewCommit<'a> {
     pub(super) message: &'a str,
     /// `None` also if an earlier commit of the batch has the id, because the column is unique.
     pub(super) request_id: Option<&'a str>,
-    /// Start of the time in which the same id of the same author is a retry.
+    /// Since this time, the same id of the same author is a retry.
     pub(super) retries_since: SqlTimestamp,
     pub(super) changes: i32,
     pub(super) chain: String,
@@ -188,7 +188,7 @@ fn check_order(expected: Revision, commits: &[SealedCommit]) -> Result<(), Strin
         head = sealed.revision();
     }
     for pair in commits.windows(2) {
-        if pair[0].chain().then(pair[1].bytes()) != pair[1].chain() {
+        if pair[0].chain().append(pair[1].bytes()) != pair[1].chain() {
             return Err(format!(
                 "revision {} is not chained to the previous revision",
                 pair[1].revision()
@@ -281,7 +281,7 @@ pub(super) fn new_settings(commit: &Commit) -> impl Iterator<Item = NewSetting> 
     commit.settings.iter().zip(0_i32..).map(move |(change, ordinal)| NewSetting {
         revision,
         ordinal,
-        selector: change.on.to_string(),
+        selector: change.target.to_string(),
         setting: json(&change.setting),
     })
 }

@@ -34,7 +34,7 @@ pub struct GatewayRecord {
     pub server: String,
     /// Time of the last connection.
     pub connected_at: Timestamp,
-    /// Time at which it was last known to be connected.
+    /// Time when it was last known to be connected.
     pub seen_at: Timestamp,
     /// Whether it is connected.
     pub presence: Presence,
@@ -164,7 +164,7 @@ impl Store {
 
 /// Inserts many rows in one statement on either database.
 macro_rules! upsert_all {
-    ($db:ty, $known:expr, $on:expr) => {
+    ($db:ty, $known:expr, $transaction:expr) => {
         QueryBuilder::<$db>::new(sql::UPSERT_GATEWAYS)
             .push_values($known, |mut row, (known, cache, nack)| {
                 let (state, problem) = cache;
@@ -192,7 +192,7 @@ macro_rules! upsert_all {
             .build()
             // The statement depends on the number of rows, so it is not cached.
             .persistent(false)
-            .execute($on)
+            .execute($transaction)
             .await
             .map(drop)
     };
@@ -204,7 +204,7 @@ async fn upsert(backend: &Backend, known: &[GatewayRecord]) -> Result<(), Error>
     }
     let columns = known
         .iter()
-        .map(|known| (known, cache_columns(&known.cache), NackColumns::of(known.nack.as_ref())));
+        .map(|known| (known, cache_columns(&known.cache), NackColumns::new(known.nack.as_ref())));
     match backend {
         Backend::Sqlite(store) => upsert_all!(Sqlite, columns, store.writer()),
         Backend::Postgres(store) => upsert_all!(Postgres, columns, store.writer()),
@@ -307,7 +307,7 @@ async fn commit_times(
         return Ok(Vec::new());
     }
     macro_rules! fetch {
-        ($db:ty, $on:expr) => {{
+        ($db:ty, $transaction:expr) => {{
             let mut query = QueryBuilder::<$db>::new(sql::COMMIT_TIMES);
             let mut list = query.separated(", ");
             for revision in revisions {
@@ -317,7 +317,7 @@ async fn commit_times(
             query
                 .build_query_as::<(i64, SqlTimestamp)>()
                 .persistent(false)
-                .fetch_all($on.reader())
+                .fetch_all($transaction.reader())
                 .await
         }};
     }

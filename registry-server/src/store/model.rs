@@ -46,34 +46,34 @@ pub enum Order {
     NewestFirst,
 }
 
-/// Subject of commits.
+/// A filter of commits.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Subject {
+pub enum CommitFilter {
     /// Commits that change an entity or a setting of its name.
-    Entity(About),
+    Entity(EntityFilter),
     /// Commits that change a setting of exactly this selector.
-    Set(Selector),
+    Setting(Selector),
 }
 
-impl Subject {
-    /// Range of selectors whose settings belong to the subject, in byte order.
+impl CommitFilter {
+    /// Range of selectors whose settings match the filter, in byte order.
     pub(super) fn selectors(&self) -> Option<(String, String)> {
         match self {
-            Self::Set(on) => Some((on.to_string(), on.to_string())),
-            Self::Entity(About { kind, name: None, .. }) => {
+            Self::Setting(target) => Some((target.to_string(), target.to_string())),
+            Self::Entity(EntityFilter { kind, name: None, .. }) => {
                 Some((format!("{kind}/"), format!("{kind}/{}", char::MAX)))
             }
-            Self::Entity(About { kind, name: Some(name), version: None }) => {
-                Self::Set(Selector::Name(*kind, name.clone())).selectors()
+            Self::Entity(EntityFilter { kind, name: Some(name), version: None }) => {
+                Self::Setting(Selector::Name(*kind, name.clone())).selectors()
             }
-            Self::Entity(About { version: Some(_), .. }) => None,
+            Self::Entity(EntityFilter { version: Some(_), .. }) => None,
         }
     }
 }
 
-/// A selection of entities.
+/// A filter of entities.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct About {
+pub struct EntityFilter {
     /// Entities of this kind.
     pub kind: Kind,
     /// Only this name.
@@ -91,8 +91,8 @@ pub struct CommitQuery {
     pub before: Option<Revision>,
     /// Only commits of this author.
     pub author: Option<String>,
-    /// Only commits with this subject.
-    pub about: Option<Subject>,
+    /// Only commits that match this filter.
+    pub filter: Option<CommitFilter>,
     /// Order of the result.
     pub order: Order,
     /// Maximum number of commits.
@@ -103,7 +103,7 @@ impl CommitQuery {
     /// Query of the commits after a revision, oldest first.
     pub(super) fn following(after: Revision, limit: usize) -> Self {
         let order = Order::OldestFirst;
-        Self { after: Some(after), before: None, author: None, about: None, order, limit }
+        Self { after: Some(after), before: None, author: None, filter: None, order, limit }
     }
 }
 

@@ -15,7 +15,7 @@ pub(super) struct NackColumns<'a> {
 }
 
 impl<'a> NackColumns<'a> {
-    pub(super) fn of(nack: Option<&'a Nack>) -> Self {
+    pub(super) fn new(nack: Option<&'a Nack>) -> Self {
         Self {
             revision: nack.map(|nack| stored(nack.revision)),
             message: nack.map(|nack| nack.message.as_str()),

@@ -12,8 +12,8 @@ use registry_core::{
 use tokio::task::{JoinHandle, spawn_blocking};
 
 use super::{
-    CommitQuery, EntityEvent, Error, HistoryQuery, Order, SettingEvent, StoredCommit,
-    StoredCommitHeader, Subject,
+    CommitFilter, CommitQuery, EntityEvent, Error, HistoryQuery, Order, SettingEvent, StoredCommit,
+    StoredCommitHeader,
     backend::{Backend, Snapshot, run},
     batch::retries_since,
     past,
@@ -244,7 +244,7 @@ fn stored_commit(genesis: &ChainHash, seal: SealRow) -> Result<StoredCommit, Err
         None => return Err(corrupt(&what, "the previous revision is missing")),
     };
     let (canonical, chain) = (Bytes::from(seal.canonical), chain(&what, &seal.chain)?);
-    if previous.then(&canonical) != chain {
+    if previous.append(&canonical) != chain {
         return Err(corrupt(&what, "its content does not match its chain hash"));
     }
     let commit = SealedCommit::parse(&canonical).map_err(|e| newer(&what, e))?;
@@ -256,10 +256,10 @@ fn stored_commit(genesis: &ChainHash, seal: SealRow) -> Result<StoredCommit, Err
 
 /// Commits in the form covered by the chain.
 pub(super) async fn seals(backend: &Backend, query: &CommitQuery) -> Result<Vec<SealRow>, Error> {
-    let CommitQuery { after, before, author, about, order, limit } = query;
+    let CommitQuery { after, before, author, filter, order, limit } = query;
     let sql = match (order, author) {
-        (Order::OldestFirst, _) if about.is_some() => sql::OLDEST_COMMITS_ABOUT,
-        (Order::NewestFirst, _) if about.is_some() => sql::NEWEST_COMMITS_ABOUT,
+        (Order::OldestFirst, _) if filter.is_some() => sql::OLDEST_FILTERED_COMMITS,
+        (Order::NewestFirst, _) if filter.is_some() => sql::NEWEST_FILTERED_COMMITS,
         (Order::OldestFirst, None) => sql::OLDEST_COMMITS,
         (Order::NewestFirst, None) => sql::NEWEST_COMMITS,
         (Order::OldestFirst, Some(_)) => sql::OLDEST_COMMITS_BY,
@@ -267,14 +267,14 @@ pub(super) async fn seals(backend: &Backend, query: &CommitQuery) -> Result<Vec<
     };
     let (after, before) = (after.map_or(0, stored), before.map_or(i64::MAX, stored));
     let limit = i64::try_from(*limit).unwrap_or(i64::MAX);
-    let (first, last) = about.as_ref().and_then(Subject::selectors).unzip();
-    let entity = match about {
-        Some(Subject::Entity(about)) => Some(about),
-        Some(Subject::Set(_)) | None => None,
+    let (first, last) = filter.as_ref().and_then(CommitFilter::selectors).unzip();
+    let entity = match filter {
+        Some(CommitFilter::Entity(filter)) => Some(filter),
+        Some(CommitFilter::Setting(_)) | None => None,
     };
-    let kind = entity.map(|about| about.kind.as_str());
-    let name = entity.and_then(|about| about.name.as_ref()).map(Name::as_str);
-    let version = entity.and_then(|about| about.version.as_ref()).map(Version::to_string);
+    let kind = entity.map(|filter| filter.kind.as_str());
+    let name = entity.and_then(|filter| filter.name.as_ref()).map(Name::as_str);
+    let version = entity.and_then(|filter| filter.version.as_ref()).map(Version::to_string);
     run!(
         Backend(backend),
         SealRow,

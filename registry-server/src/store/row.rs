@@ -255,9 +255,9 @@ impl TryFrom<SettingRow> for (Revision, SettingChange) {
 
     fn try_from(row: SettingRow) -> Result<Self, Error> {
         let what = format!("a setting of revision {}", row.revision);
-        let on = Selector::from_str(&row.selector).map_err(|e| corrupt(&what, e))?;
+        let target = Selector::from_str(&row.selector).map_err(|e| corrupt(&what, e))?;
         let setting: Setting = serde_json::from_str(&row.setting).map_err(|e| corrupt(&what, e))?;
-        Ok((revision(row.revision)?, SettingChange { on, setting }))
+        Ok((revision(row.revision)?, SettingChange { target, setting }))
     }
 }
 

@@ -136,7 +136,7 @@ fn migrator<const N: usize>(steps: [(&'static str, &'static str); N]) -> Migrato
         Migration::new(version, name.into(), MigrationType::Simple, sql.into_sql_str(), no_tx)
     });
     let mut migrator = Migrator::with_migrations(migrations.collect());
-    // A newer program may have added migrations; `needs_version` tells whether this program is compatible.
+    // A newer program may have added migrations; `needs_version` shows whether this program is compatible.
     migrator.set_ignore_missing(true);
     migrator
 }

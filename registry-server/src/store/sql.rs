@@ -46,7 +46,7 @@ macro_rules! page {
 
 /// Adds filters: $5 author or null, $6 kind or null, $7 name or null, $8 version or null, $9 and $10 range of
 /// selectors or null.
-macro_rules! about {
+macro_rules! filtered_commits {
     ($order:literal) => {
         page!(
             $order,
@@ -60,8 +60,8 @@ macro_rules! about {
     };
 }
 
-pub(super) const OLDEST_COMMITS_ABOUT: &str = about!("ASC");
-pub(super) const NEWEST_COMMITS_ABOUT: &str = about!("DESC");
+pub(super) const OLDEST_FILTERED_COMMITS: &str = filtered_commits!("ASC");
+pub(super) const NEWEST_FILTERED_COMMITS: &str = filtered_commits!("DESC");
 pub(super) const OLDEST_COMMITS: &str = page!("ASC", "");
 pub(super) const NEWEST_COMMITS: &str = page!("DESC", "");
 pub(super) const OLDEST_COMMITS_BY: &str = page!("ASC", "AND author = $5");

@@ -62,7 +62,7 @@ impl SqliteStore {
             .busy_timeout(BUSY_TIMEOUT)
             .pragma("cache_size", CACHE);
         let registry = prepare(&options, &name, mode).await?;
-        let file = Arc::new(FileIdentity::of(path));
+        let file = Arc::new(FileIdentity::new(path));
         // A later connection must not create an empty file in place of a lost one.
         let options = options.create_if_missing(false).journal_mode(SqliteJournalMode::Wal);
         // All connections are opened now and stay open. A later one could open another file at the path, which

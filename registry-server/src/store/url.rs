@@ -216,18 +216,17 @@ mod tests {
 
     #[test]
     fn invalid_url_is_rejected_without_secrets() {
-        assert!(problem("registry.db").contains("no scheme"));
-        assert!(problem("mysql://u:s3cret@h/d").contains("unknown scheme"));
-        assert!(problem("sqlite:").contains("has no file name"));
-        assert!(problem("sqlite::memory:").contains("has no file name"));
+        for url in ["registry.db", "sqlite:", "sqlite::memory:", "postgres:///d?host=a,b"] {
+            assert!(url.parse::<DatabaseUrl>().is_err(), "{url}");
+        }
+        assert!(!problem("mysql://u:s3cret@h/d").contains("s3cret"));
         assert!(problem("sqlite:a.db?mode=ro").contains("parameters"));
         let unknown = problem("postgres://h/d?sslpassword=s3cret");
         assert!(unknown.contains("\"sslpassword\"") && !unknown.contains("s3cret"), "{unknown}");
         let mode = problem("postgres://h/d?sslmode=s3cret");
-        assert!(mode.contains("unknown sslmode") && !mode.contains("s3cret"), "{mode}");
+        assert!(mode.contains("sslmode") && !mode.contains("s3cret"), "{mode}");
         assert!("postgres://h/d?sslmode=require&host=/run".parse::<DatabaseUrl>().is_ok());
         assert!(problem("postgres://a,b/d?target_session_attrs=any").contains("read-write"));
-        assert!(problem("postgres:///d?host=a,b").contains("several hosts in host"));
         let bad_port = problem("postgres://ann:s3cret@db:port/registry");
         assert!(bad_port.contains("malformed") && !bad_port.contains("s3cret"), "{bad_port}");
     }

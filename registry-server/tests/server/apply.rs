@@ -92,7 +92,7 @@ async fn findings_beyond_the_limit_are_counted() {
 
     let refused = client.apply_changes(request.clone()).await.unwrap_err();
     assert_eq!(reason(&refused), "VALIDATION_FAILED");
-    assert!(refused.message().ends_with("; and 299 more"), "{}", refused.message());
+    assert!(refused.message().contains(" 299 "), "{}", refused.message());
     let shown = findings(&refused).len();
     assert!(shown > 5 && shown < 100, "{shown}");
     let all = client

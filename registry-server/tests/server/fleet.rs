@@ -17,7 +17,7 @@ async fn list(server: &TestServer, wanted: v1::ListGatewaysRequest) -> v1::ListG
     server.sync().await.list_gateways(wanted).await.unwrap().into_inner()
 }
 
-/// The time for which a gateway is behind.
+/// How long a gateway has been behind.
 fn lag(status: &v1::GatewayStatus) -> Option<Duration> {
     status.lag_duration.map(convert::read_duration)
 }

@@ -138,7 +138,10 @@ pub(crate) fn key(kind: v1::EntityKind, name: &str, version: &str) -> v1::Entity
 }
 
 pub(crate) fn register(entity: v1::Entity) -> v1::EntityChange {
-    v1::EntityChange { change: Some(v1::entity_change::Change::Register(entity)), if_digest: None }
+    v1::EntityChange {
+        change: Some(v1::entity_change::Change::RegisterEntity(entity)),
+        if_digest: None,
+    }
 }
 
 pub(crate) fn set_lifecycle(
@@ -256,7 +259,7 @@ pub(crate) async fn proven_log(server: &TestServer) -> Vec<v1::RegistryCommit> {
         assert_eq!(commit.revision, revision, "the log has no gaps");
         let request = v1::GetCommitRequest { revision, include_canonical: true, min_revision: 0 };
         let got = client.get_commit(request).await.unwrap().into_inner().commit.unwrap();
-        chain = chain.then(&got.canonical.unwrap());
+        chain = chain.append(&got.canonical.unwrap());
         assert_eq!((&got.chain, &commit.chain), (&chain.to_string(), &chain.to_string()));
     }
     log

@@ -78,7 +78,7 @@ async fn lists_are_filtered_and_paged_by_key() {
         (v1::ListEntitiesRequest { owner: "bob".into(), ..base() }, vec!["docs@1.0.0"]),
         (
             v1::ListEntitiesRequest {
-                lifecycle: vec![LifecycleState::Deprecated.into()],
+                lifecycle_states: vec![LifecycleState::Deprecated.into()],
                 ..base()
             },
             vec!["alpha@1.0.0"],
@@ -122,7 +122,7 @@ async fn page_tokens_are_validated() {
     }
     let negative = v1::ListEntitiesRequest { page_size: -1, ..Default::default() };
     let refused = client.list_entities(negative).await.unwrap_err();
-    assert_eq!((refused.code(), &*reason(&refused)), (Code::InvalidArgument, "LIMIT_EXCEEDED"));
+    assert_eq!((refused.code(), &*reason(&refused)), (Code::InvalidArgument, "INVALID_REQUEST"));
     let big = v1::ListEntitiesRequest { page_size: 1001, ..Default::default() };
     assert!(client.list_entities(big).await.is_ok(), "it is coerced");
 }

@@ -72,7 +72,7 @@ pub(crate) async fn commits_are_filtered_in_both_orders(fixture: &Fixture) {
         after: None,
         before: None,
         author: None,
-        about: None,
+        filter: None,
         order: Order::OldestFirst,
         limit: 100,
     };

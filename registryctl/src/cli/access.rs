@@ -87,7 +87,14 @@ impl AccessArgs {
         let token = match (&self.token, &self.token_file) {
             (Some(token), _) => token.clone(),
             (None, Some(path)) => {
-                fs::read_to_string(path).map_err(|e| Failure::unreadable(path, e))?.into()
+                let text = fs::read_to_string(path).map_err(|e| Failure::unreadable(path, e))?;
+                if text.trim().is_empty() {
+                    let help = "write the token into it, or set REGISTRY_TOKEN";
+                    return Err(
+                        Failure::unreadable(path, "the file is empty").with_help(help.to_owned())
+                    );
+                }
+                text.into()
             }
             (None, None) => return Ok(None),
         };

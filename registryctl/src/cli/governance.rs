@@ -149,7 +149,7 @@ pub(super) fn selector(text: &str) -> Result<Selector, String> {
     Ok(selector)
 }
 
-/// A mode of compatibility. `None` inherits it.
+/// A compatibility mode; `None` inherits the mode.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct ModeArg(pub(crate) Option<Mode>);
 

@@ -91,7 +91,7 @@ mod tests {
 
     use super::*;
 
-    /// The height and width of a screen on which the short help of every command fits.
+    /// The height and width of a screen that fits the short help of every command.
     const SCREEN: (usize, usize) = (45, 100);
 
     #[test]

@@ -128,11 +128,13 @@ fn end(text: &str) -> Result<Timestamp, String> {
 
 /// Parses a time, or a date at a time of day.
 fn time(text: &str, time_of_day: &str) -> Result<Timestamp, String> {
-    let text = match text.parse::<Date>() {
+    let time = match text.parse::<Date>() {
         Ok(date) => format!("{date}T{time_of_day}"),
         Err(_) => text.to_owned(),
     };
-    Timestamp::parse(&text).map_err(|e| e.to_string())
+    Timestamp::parse(&time).map_err(|_| {
+        format!("`{text}` is neither a day like 2026-01-31 nor a time like 2026-01-31T12:00:00Z")
+    })
 }
 
 #[cfg(test)]

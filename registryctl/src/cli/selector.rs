@@ -3,7 +3,7 @@
 //! Ranges and `latest` are not supported: versions are exact.
 
 use clap::Args;
-use registry_core::{Key, Kind, Name, Version};
+use registry_core::{Key, Kind, Name, Version, suggest::closest};
 
 use crate::{failure::Failure, suggest};
 
@@ -35,7 +35,7 @@ pub(crate) struct VersionPair {
 pub(crate) fn parse_kind(text: &str) -> Result<Kind, String> {
     text.parse().map_err(|e: registry_core::kind::InvalidKind| {
         let kinds = Kind::ALL.into_iter().map(Kind::as_str);
-        let similar = suggest::closest(text.strip_suffix('s').unwrap_or(text), kinds);
+        let similar = closest(text.strip_suffix('s').unwrap_or(text), kinds);
         suggest::with_suggestion(e.to_string(), similar)
     })
 }
@@ -66,7 +66,13 @@ fn key(kind: &str, name: &str, version: &str) -> Result<Key, String> {
 }
 
 fn invalid_form(arguments: &[String], form: &str) -> Failure {
-    Failure::Usage(format!("`{}` is not {form}", arguments.join(" ")))
+    let failure = Failure::Usage(format!("`{}` is not {form}", arguments.join(" ")));
+    match arguments {
+        [name] => failure.with_help(format!(
+            "write the kind too, such as tool/{name}; `registryctl search {name}` finds entities"
+        )),
+        _ => failure,
+    }
 }
 
 impl EntityArg {

@@ -149,8 +149,8 @@ fn text(record: &RecordView, others: &[OtherVersion], content: &Value, style: St
     );
     let notice = [
         ("replacement", &lifecycle.replacement),
-        ("sunset", &lifecycle.sunset),
-        ("forced", &lifecycle.forced),
+        ("sunset", &lifecycle.sunset_date),
+        ("forced", &lifecycle.force_reason),
     ];
     for (name, value) in notice {
         if let Some(value) = value {

@@ -103,10 +103,10 @@ pub(super) async fn run(session: &Session, args: &ImpactArgs) -> Result<(), Fail
 fn plan(screen: Screen, key: &Key, planned: &PlannedArgs) -> Result<Plan, Failure> {
     let PlannedArgs { retire: _, deprecate, change, to } = planned;
     Ok(match (change, to) {
-        (Some(file), _) => Plan::JsonDocument(replacement(screen, key, file)?),
+        (Some(file), _) => Plan::Document(replacement(screen, key, file)?),
         (None, Some(version)) => Plan::Version(version.to_string()),
-        (None, None) if *deprecate => Plan::Lifecycle(v1::LifecycleState::Deprecated.into()),
-        (None, None) => Plan::Lifecycle(v1::LifecycleState::Retired.into()),
+        (None, None) if *deprecate => Plan::LifecycleState(v1::LifecycleState::Deprecated.into()),
+        (None, None) => Plan::LifecycleState(v1::LifecycleState::Retired.into()),
     })
 }
 

@@ -1,7 +1,6 @@
 //! `import`: converts existing definitions into registry-v2 documents, which are printed, written or applied.
 
 mod a2a;
-mod detect;
 mod fetch;
 mod mcp;
 mod mcp_servers;
@@ -16,7 +15,6 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use detect::Form;
 use registry_core::Kind;
 use registry_import::{Draft, Imported, Repair, RepairedBy, UnlistedRepairs};
 use serde::Serialize;
@@ -30,6 +28,7 @@ use crate::{
         ImportResultArgs, ImportServerJsonArgs, ProgramEnvironment, ToolPrefix,
     },
     failure::Failure,
+    form::{self, Form},
     input::Source,
     report::{Finding, Report},
     screen::Screen,
@@ -119,7 +118,14 @@ fn detected(
             "the form of standard input is not detected; name it, such as `import registry -`";
         return Err(Failure::Usage(message.to_owned()));
     }
-    let form = detect::detect(&Source::read(&file)?)?;
+    let is_url =
+        ["http://", "https://"].iter().any(|scheme| file.to_string_lossy().starts_with(scheme));
+    if is_url {
+        let message = "name the source of the URL: `import mcp URL`, `import a2a URL` or \
+                       `import server-json URL`";
+        return Err(Failure::Usage(message.to_owned()));
+    }
+    let form = form::detect(&Source::read(&file)?)?;
     eprintln!("note: {} is {}", file.display(), form.description());
     Ok(match form {
         Form::Registry => ImportFrom::Registry(ImportRegistryArgs { file, result }),

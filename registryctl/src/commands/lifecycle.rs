@@ -11,9 +11,9 @@ use crate::{
 };
 
 pub(super) async fn deprecate(session: &Session, args: DeprecateArgs) -> Result<(), Failure> {
-    let DeprecateArgs { change, replacement, sunset } = args;
+    let DeprecateArgs { change, replacement, sunset: sunset_date } = args;
     let message = change.message.clone();
-    let notice = Notice { message, replacement, sunset, forced: None };
+    let notice = Notice { message, replacement, sunset_date, force_reason: None };
     run(session, change, (LifecycleState::Deprecated, notice)).await
 }
 
@@ -21,7 +21,16 @@ pub(super) async fn retire(session: &Session, args: RetireArgs) -> Result<(), Fa
     if args.with_tools {
         return with_tools::run(session, args).await;
     }
-    let RetireArgs { versions, message, replacement, sunset, force, confirm, commit, .. } = args;
+    let RetireArgs {
+        versions,
+        message,
+        replacement,
+        sunset: sunset_date,
+        force,
+        confirm,
+        commit,
+        ..
+    } = args;
     let key = match versions {
         Versions::One(key) => key,
         Versions::All(kind, name) => {
@@ -31,7 +40,7 @@ pub(super) async fn retire(session: &Session, args: RetireArgs) -> Result<(), Fa
             )));
         }
     };
-    let notice = Notice { message: message.clone(), replacement, sunset, forced: force };
+    let notice = Notice { message: message.clone(), replacement, sunset_date, force_reason: force };
     let change = LifecycleArgs { key, message, confirm, commit };
     run(session, change, (LifecycleState::Retired, notice)).await
 }

@@ -38,7 +38,10 @@ fn filter(args: ListArgs) -> v1::ListEntitiesRequest {
         kind: kind.or(kind_option).map_or(v1::EntityKind::Unspecified, Into::into).into(),
         name: name.unwrap_or_default(),
         name_prefix: prefix.unwrap_or_default(),
-        lifecycle: lifecycle.into_iter().map(|s| v1::LifecycleState::from(s).into()).collect(),
+        lifecycle_states: lifecycle
+            .into_iter()
+            .map(|s| v1::LifecycleState::from(s).into())
+            .collect(),
         owner: owner.unwrap_or_default(),
         page_size: PAGE_SIZE,
         at: as_of.message(),

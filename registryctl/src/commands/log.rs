@@ -2,6 +2,7 @@
 //!
 //! The hash chain is not verified: `export` and `watch` verify it.
 
+use registry_core::Timestamp;
 use registry_proto::{convert, v1};
 
 use super::Session;
@@ -17,7 +18,7 @@ use crate::{
 pub(super) async fn run(session: &Session, args: &LogArgs) -> Result<(), Failure> {
     let client = session.connect().await?;
     let limit = if args.limit == 0 { usize::MAX } else { args.limit };
-    let (filter, on) = match &args.filter {
+    let (filter, setting_target) = match &args.filter {
         Some(CommitFilter::Entity(filter)) => (Some(filter), String::new()),
         Some(CommitFilter::Settings(selector)) => (None, selector.to_string()),
         None => (None, String::new()),
@@ -27,9 +28,9 @@ pub(super) async fn run(session: &Session, args: &LogArgs) -> Result<(), Failure
         newest_first: true,
         author: args.author.clone(),
         start_time: args.since.map(convert::timestamp),
-        end_time: args.until.map(convert::timestamp),
+        end_time: args.until.map(after).map(convert::timestamp),
         at: args.as_of.message(),
-        setting_target: on,
+        setting_target,
         ..Default::default()
     };
     let commits = fetch(&client, wanted, limit).await?;
@@ -43,6 +44,11 @@ pub(super) async fn run(session: &Session, args: &LogArgs) -> Result<(), Failure
         table.row([&revision.to_string(), time, author, &commit.summary(), &commit.reasons()]);
     }
     session.screen.table(&table)
+}
+
+/// The exclusive end of a range that includes a time. Times have milliseconds.
+fn after(time: Timestamp) -> Timestamp {
+    Timestamp::from_millis(time.as_millis() + 1)
 }
 
 /// Reads pages of commits up to the limit.

@@ -1,13 +1,12 @@
 //! Suggestions for entities that are not registered: other versions, or similar names.
 
-use registry_core::{Kind, Name, Version};
+use registry_core::{Kind, Name, Version, suggest::closest};
 use registry_proto::v1;
 
 use super::list;
 use crate::{
     client::{Client, PAGE_SIZE, request},
     failure::Failure,
-    suggest,
 };
 
 /// Maximum number of versions in a suggestion.
@@ -57,7 +56,7 @@ async fn suggestion(
         }
     }
     let candidates = candidates(client, kind, name).await;
-    let similar = suggest::closest(name.as_str(), candidates.iter().map(String::as_str));
+    let similar = closest(name.as_str(), candidates.iter().map(String::as_str));
     Some(match similar {
         Some(similar) => format!("did you mean {kind}/{similar}?"),
         None => format!("`registryctl search {name}` finds similar entities"),

@@ -182,7 +182,7 @@ impl Row {
     fn notice(&self) -> String {
         let Some(lifecycle) = &self.lifecycle else { return String::new() };
         let replacement = lifecycle.replacement.as_ref().map(|key| format!("replacement: {key}"));
-        let sunset = lifecycle.sunset.as_ref().map(|day| format!("sunset: {day}"));
+        let sunset = lifecycle.sunset_date.as_ref().map(|day| format!("sunset: {day}"));
         let parts = [lifecycle.message.clone(), replacement, sunset];
         parts.into_iter().flatten().collect::<Vec<_>>().join("; ")
     }

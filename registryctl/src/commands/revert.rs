@@ -91,8 +91,8 @@ impl<'a> Undo<'a> {
     /// The changes of the revision.
     async fn differences(&self) -> Result<Vec<Difference>, Failure> {
         let mut wanted = v1::CompareRevisionsRequest {
-            from: Some(at(self.revision - 1)),
-            to: Some(at(self.revision)),
+            old_point: Some(at(self.revision - 1)),
+            new_point: Some(at(self.revision)),
             page_size: PAGE_SIZE,
             ..v1::CompareRevisionsRequest::default()
         };
@@ -111,7 +111,9 @@ impl<'a> Undo<'a> {
 
     async fn add(&mut self, difference: Difference) -> Result<(), Failure> {
         match difference {
-            Difference::Entity(v1::EntityDifference { old, new, .. }) => {
+            Difference::Entity(v1::EntityDifference {
+                old_record: old, new_record: new, ..
+            }) => {
                 let new = new.ok_or_else(|| Failure::invalid_response("an entity disappeared"))?;
                 let lifecycle = |record: v1::EntityRecord| record.lifecycle.unwrap_or_default();
                 let old = old.map(lifecycle);
@@ -161,31 +163,33 @@ impl<'a> Undo<'a> {
     }
 
     fn setting(&mut self, difference: v1::SettingDifference) {
-        let v1::SettingDifference { old, new, old_owner, .. } = difference;
-        let (old, new) = (old.unwrap_or_default(), new.unwrap_or_default());
-        let on = if new.target.is_empty() { old.target.clone() } else { new.target.clone() };
-        let now = self.current.get(&on).cloned().unwrap_or_default();
-        let mut undo =
-            |is_changed: bool, is_kept: bool, is_done: bool, setting: Option<Setting>| {
-                if !is_changed || is_done {
-                    return;
-                }
-                match setting {
+        let v1::SettingDifference { old_settings, new_settings, old_owner, .. } = difference;
+        let (old, new) = (old_settings.unwrap_or_default(), new_settings.unwrap_or_default());
+        let target = if new.target.is_empty() { old.target.clone() } else { new.target.clone() };
+        let now = self.current.get(&target).cloned().unwrap_or_default();
+        let mut undo = |is_changed: bool,
+                        is_kept: bool,
+                        is_done: bool,
+                        setting: Option<Setting>| {
+            if !is_changed || is_done {
+                return;
+            }
+            match setting {
                 _ if !is_kept => self.obstacles.push(format!(
-                    "the settings of {on} were changed again in revision {}; revert that revision \
+                    "the settings of {target} were changed again in revision {}; revert that revision \
                      first",
                     now.revision
                 )),
                 Some(setting) => {
-                    let target = on.clone();
+                    let target = target.clone();
                     self.settings.push(v1::SettingChange { target, setting: Some(setting) });
                 }
                 None => self.obstacles.push(format!(
-                    "{on} had no owner before, and an owner cannot be removed; set another owner \
+                    "{target} had no owner before, and an owner cannot be removed; set another owner \
                      with `registryctl transfer`"
                 )),
             }
-            };
+        };
         undo(
             old.archived != new.archived,
             now.archived == new.archived,

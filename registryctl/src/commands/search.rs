@@ -98,7 +98,10 @@ fn wanted(args: SearchArgs) -> Result<v1::SearchEntitiesRequest, Failure> {
         kinds: kind.into_iter().map(|kind| v1::EntityKind::from(kind).into()).collect(),
         owner: owner.unwrap_or_default(),
         tags: tag,
-        lifecycle: lifecycle.into_iter().map(|s| v1::LifecycleState::from(s).into()).collect(),
+        lifecycle_states: lifecycle
+            .into_iter()
+            .map(|s| v1::LifecycleState::from(s).into())
+            .collect(),
         provides: provides.map(|text| provided_tool(&text)).transpose()?,
         depends_on: depends_on.as_ref().map(selector),
         used_by: used_by.as_ref().map(selector),

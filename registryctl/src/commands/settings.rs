@@ -17,24 +17,24 @@ use crate::{
 
 pub(super) async fn archive(
     session: &Session,
-    ArchiveArgs { target: on, reason }: ArchiveArgs,
+    ArchiveArgs { target, reason }: ArchiveArgs,
     archived: bool,
 ) -> Result<(), Failure> {
-    set(session, SettingChange { on, setting: Setting::Archived(archived) }, reason).await
+    set(session, SettingChange { target, setting: Setting::Archived(archived) }, reason).await
 }
 
 pub(super) async fn transfer(
     session: &Session,
-    TransferArgs { target: on, owner, reason }: TransferArgs,
+    TransferArgs { target, owner, reason }: TransferArgs,
 ) -> Result<(), Failure> {
-    set(session, SettingChange { on, setting: Setting::Owner(owner) }, reason).await
+    set(session, SettingChange { target, setting: Setting::Owner(owner) }, reason).await
 }
 
 pub(super) async fn set_compatibility(
     session: &Session,
-    SetCompatibilityArgs { target: on, mode: ModeArg(mode), reason }: SetCompatibilityArgs,
+    SetCompatibilityArgs { target, mode: ModeArg(mode), reason }: SetCompatibilityArgs,
 ) -> Result<(), Failure> {
-    set(session, SettingChange { on, setting: Setting::Compatibility(mode) }, reason).await
+    set(session, SettingChange { target, setting: Setting::Compatibility(mode) }, reason).await
 }
 
 async fn set(
@@ -45,7 +45,7 @@ async fn set(
     let client = session.connect().await?;
     let mut wanted = commit::new_request(Vec::new(), message, author, &session.globals.access);
     wanted.settings = vec![(&change).into()];
-    if let SettingChange { on: Selector::Name(kind, name), setting: Setting::Compatibility(_) } =
+    if let SettingChange { target: Selector::Name(kind, name), setting: Setting::Compatibility(_) } =
         &change
         && list::versions(&client, *kind, name, None).await?.is_empty()
     {
@@ -59,7 +59,7 @@ async fn set(
 /// The settings of a name, a namespace or the registry.
 #[derive(Serialize)]
 struct SettingView {
-    on: String,
+    target: String,
     archived: bool,
     owner: Option<String>,
     compatibility: Option<String>,
@@ -75,9 +75,9 @@ pub(super) async fn list(session: &Session, args: &SettingsArgs) -> Result<(), F
             v1::ListSettingsRequest { page_size: PAGE_SIZE, page_token, at, min_revision: 0 };
         let page = client.answer(client.registry().list_settings(request(wanted))).await?;
         settings.extend(page.settings.into_iter().map(|state| {
-            let v1::SettingState { target: on, archived, owner, compatibility, revision } = state;
+            let v1::SettingState { target, archived, owner, compatibility, revision } = state;
             let compatibility = mode_text(compatibility);
-            SettingView { on, archived, owner, compatibility, revision }
+            SettingView { target, archived, owner, compatibility, revision }
         }));
         page_token = page.next_page_token;
         if page_token.is_empty() {
@@ -88,11 +88,11 @@ pub(super) async fn list(session: &Session, args: &SettingsArgs) -> Result<(), F
         return session.screen.json(&settings);
     }
     let mut table = TextTable::new(&["TARGET", "OWNER", "COMPATIBILITY", "ARCHIVED", "REVISION"]);
-    for SettingView { on, archived, owner, compatibility, revision } in &settings {
+    for SettingView { target, archived, owner, compatibility, revision } in &settings {
         let text = |value: &Option<String>| value.clone().unwrap_or_else(|| "-".to_owned());
         let archived = if *archived { "yes" } else { "-" };
         let revision = revision.to_string();
-        table.row([on, &text(owner), &text(compatibility), archived, &revision]);
+        table.row([target, &text(owner), &text(compatibility), archived, &revision]);
     }
     session.screen.table(&table)
 }

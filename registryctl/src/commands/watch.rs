@@ -1,4 +1,4 @@
-//! `watch`: prints commits as they are made. After a lost connection, it reads the missed commits from the
+//! `watch`: prints new commits. After a lost connection, it reads the missed commits from the
 //! log and resumes.
 
 use std::{

@@ -1,6 +1,6 @@
 //! `why`: the dependency paths between two entities.
 
-use registry_proto::v1;
+use registry_proto::{convert::MAX_PATH_COUNT, v1};
 use serde::Serialize;
 
 use super::{Session, draw, missing, tree::label};
@@ -25,8 +25,8 @@ pub(super) async fn run(session: &Session, args: &PathsArgs) -> Result<(), Failu
     let PathsArgs { from, to, limit, as_of } = args;
     let client = session.connect().await?;
     let wanted = v1::ExplainDependencyRequest {
-        from: Some(from.into()),
-        to: Some(to.into()),
+        dependent: Some(from.into()),
+        dependency: Some(to.into()),
         max_paths: *limit,
         at: as_of.message(),
         min_revision: 0,
@@ -69,5 +69,5 @@ pub(super) async fn run(session: &Session, args: &PathsArgs) -> Result<(), Failu
 
 /// A count of paths as text.
 pub(super) fn count(paths: u64) -> String {
-    if paths == u64::MAX { "more than 10^19".to_owned() } else { paths.to_string() }
+    if paths == MAX_PATH_COUNT { "more than 9 × 10^18".to_owned() } else { paths.to_string() }
 }

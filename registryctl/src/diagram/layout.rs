@@ -1,8 +1,8 @@
 //! Layered layout (Sugiyama) with layers from left to right. Dependencies are to the right of dependents.
 //!
-//! Longest-path layering assigns layers. Sweeps order each layer by the mean position of the neighbors,
-//! which reduces crossings; minimal crossings would be NP-hard. An edge that passes a layer gets a row in
-//! it, so that it does not cross boxes. Integers make the layout deterministic.
+//! Longest-path layering assigns layers. Sweeps order each layer by the mean position of the neighbors
+//! to reduce crossings; minimizing them is NP-hard. An edge that passes a layer gets its own row in that
+//! layer, so that it does not cross boxes. Integers make the layout deterministic.
 
 use std::collections::BTreeSet;
 

@@ -91,10 +91,7 @@ mod tests {
             Status::with_error_details(Code::Unavailable, "the store is read-only", details);
         let read_only = failure(&status);
         assert_eq!(read_only.exit_code(), 4);
-        assert_eq!(
-            read_only.to_string(),
-            "the registry failed (READ_ONLY): the store is read-only"
-        );
+        assert_eq!(read_only.reason(), Some("READ_ONLY"));
     }
 
     #[test]

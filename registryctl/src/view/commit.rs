@@ -35,6 +35,7 @@ pub(crate) struct OriginView {
 }
 
 #[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
 pub(crate) struct ChangeView {
     pub(crate) action: String,
     #[serde(flatten)]
@@ -46,9 +47,9 @@ pub(crate) struct ChangeView {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) replacement: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) sunset: Option<String>,
+    pub(crate) sunset_date: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) forced: Option<String>,
+    pub(crate) force_reason: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) owner: Option<String>,
 }
@@ -94,14 +95,14 @@ impl From<v1::CommittedChange> for ChangeView {
             digest,
             message,
             replacement,
-            sunset_date: sunset,
-            force_reason: forced,
+            sunset_date,
+            force_reason,
             owner,
         } = change;
         let action = action_text(action).to_owned();
         let key = key.unwrap_or_default().into();
         let replacement = replacement.map(key_text);
-        Self { action, key, digest, reason: message, replacement, sunset, forced, owner }
+        Self { action, key, digest, reason: message, replacement, sunset_date, force_reason, owner }
     }
 }
 
@@ -132,7 +133,7 @@ impl ChangeView {
     }
 
     fn parts(&self) -> impl Iterator<Item = String> {
-        parts([&self.reason, &self.replacement, &self.sunset, &self.forced])
+        parts([&self.reason, &self.replacement, &self.sunset_date, &self.force_reason])
     }
 }
 

@@ -1,6 +1,9 @@
 //! Tokens, roles and the access log in the output of commands.
 
-use registry_proto::{convert::authentication_text, v1};
+use registry_proto::{
+    convert::authentication_text,
+    v1::{self, access_event::Subject},
+};
 use serde::Serialize;
 
 use super::time_text as time;
@@ -83,6 +86,11 @@ impl From<v1::AccessEvent> for AccessEventView {
             Ok(v1::AccessEventType::TokenRevoked) => "token-revoked",
             Ok(v1::AccessEventType::Committed) => "committed",
             Ok(v1::AccessEventType::Unspecified) | Err(_) => "unknown",
+        };
+        let subject = match subject {
+            Some(Subject::TokenId(id)) => id,
+            Some(Subject::Revision(revision)) => revision.to_string(),
+            None => String::new(),
         };
         let method = authentication_text(&authentication.unwrap_or_default());
         let at = time(event_time);

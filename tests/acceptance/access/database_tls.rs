@@ -33,7 +33,7 @@ async fn server_and_postgres_authenticate_with_certificates() {
             command.arg("--data-dir").arg(dir.path());
         });
         let told = refused.expect_err(&parameters);
-        assert!(told.contains("exit status: 3"), "{parameters}: {told}");
-        assert!(told.to_lowercase().contains(problem), "{parameters}: {told}");
+        assert_eq!(told.code, Some(3), "{parameters}: {told}");
+        assert!(told.log.to_lowercase().contains(problem), "{parameters}: {told}");
     }
 }

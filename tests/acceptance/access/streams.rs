@@ -41,10 +41,9 @@ pub(super) async fn end_of(mut stream: Streaming<v1::SyncResponse>) -> Status {
 pub(super) fn assert_ended(status: &Status) {
     let reason = status.get_details_error_info().expect("an ErrorInfo").reason;
     assert_eq!((status.code(), &*reason), (Code::Unauthenticated, "CREDENTIALS_INVALID"));
-    assert!(status.message().contains("expired or were revoked"), "{status:?}");
 }
 
-/// A follower chooses its name. The authenticated principal is listed beside it.
+/// A follower chooses its name. The authenticated principal is listed with it.
 #[tokio::test]
 async fn follower_is_listed_with_authenticated_principal() {
     let guarded = Guarded::start(&[]);
@@ -109,7 +108,7 @@ async fn gateway_resumes_with_replaced_token_file() {
     std::fs::write(&file, guarded.token("gateway-1", "platform", "gateway")).expect("a file");
     assert!(server(&guarded.database, &["token", "revoke", &old[4..16]]).status.success());
     acceptance::eventually("it lost the stream", || async {
-        gateway.process.stderr().contains("expired or were revoked")
+        !gateway.process.logged(&["WARN", "Unauthenticated"]).is_empty()
     })
     .await;
     let ctl = ["fleet", "list", "--token", &guarded.admin, "--output", "json"];

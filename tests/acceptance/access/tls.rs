@@ -53,12 +53,12 @@ fn certificate_maps_to_configured_principal() {
     for unknown in ["ci.docs.evil", "spiffe://prod/gateways", "spiffe://test/gateways/eu-1"] {
         let refused = who(unknown).expect_err(unknown);
         assert!(
-            refused.starts_with("1:") && refused.contains("invalid, expired or revoked"),
+            refused.starts_with("1:") && refused.contains("[CREDENTIALS_INVALID]"),
             "{refused}"
         );
     }
     let nobody = whoami(&guarded.registry, &authority, None).expect_err("nobody");
-    assert!(nobody.contains("authentication required"), "{nobody}");
+    assert!(nobody.contains("[CREDENTIALS_MISSING]"), "{nobody}");
 }
 
 #[test]
@@ -73,7 +73,7 @@ fn common_name_is_never_treated_as_spiffe_id() {
     for name in ["spiffe://td/admin", "anonymous", "gw-\u{202e}ann", "gw-\u{200b}", "gw-*"] {
         let refused = who(&authority.common_name(name)).expect_err(name);
         assert!(
-            refused.starts_with("1:") && refused.contains("invalid, expired or revoked"),
+            refused.starts_with("1:") && refused.contains("[CREDENTIALS_INVALID]"),
             "{name}: {refused}"
         );
     }
@@ -97,7 +97,7 @@ fn certificate_of_other_authority_is_rejected() {
         "what to look at: {refused}"
     );
     let log = guarded.registry.process.stderr();
-    let line = log.lines().find(|line| line.contains("certificate-refused")).expect("a line");
+    let line = log.lines().find(|line| line.contains("certificate-rejected")).expect("a line");
     assert!(line.contains("WARN") && line.contains("127.0.0.1:"), "{line}");
     assert!(line.contains("UnknownIssuer") || line.contains("BadSignature"), "why: {line}");
     // The client sends no token to a server of another authority.
@@ -167,7 +167,7 @@ async fn gateway_follows_over_tls_with_either_credential() {
     }
     let stranger = Gateway::start(&options(&format!("{source}\n  caFile: {ca}")));
     acceptance::eventually("it is refused", || async {
-        stranger.process.stderr().contains("authentication required")
+        stranger.process.stderr().contains("Unauthenticated")
     })
     .await;
 }
@@ -200,19 +200,16 @@ async fn rotated_certificates_keep_open_connections() {
     assert!(refused.starts_with("3:"), "{refused}");
 
     std::fs::write(&key, "no key").expect("a file");
-    acceptance::eventually("the failure is logged", || async {
-        guarded
-            .registry
-            .process
-            .stderr()
-            .contains("TLS files changed and are invalid; the previous ones stay in use")
+    acceptance::eventually("the failure is counted", || async {
+        let refused = r#"registry_tls_reloads_total{outcome="rejected"} 1"#;
+        guarded.registry.metrics().await.contains(refused)
     })
     .await;
     assert!(is_served(&url, &new).await, "open connections continue");
     mounted.exchange(&old);
     acceptance::eventually("and mended", || is_served(&url, &old)).await;
     let metrics = guarded.registry.metrics().await;
-    for line in ["outcome=\"taken\"} 2", "outcome=\"refused\"} 1"] {
+    for line in ["outcome=\"applied\"} 2", "outcome=\"rejected\"} 1"] {
         assert!(metrics.contains(&format!("registry_tls_reloads_total{{{line}")), "{metrics}");
     }
 }
@@ -285,7 +282,5 @@ async fn broken_connection_names_possible_causes() {
     ] {
         let gateway = Gateway::start(&options(&source));
         acceptance::eventually(hint, || async { gateway.process.stderr().contains(hint) }).await;
-        let said = gateway.process.stderr();
-        assert!(!said.contains("the registry says"), "it has said nothing: {said}");
     }
 }

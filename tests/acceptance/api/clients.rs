@@ -73,7 +73,7 @@ fn protos() -> Vec<String> {
 fn node_client_registers_follows_and_searches() {
     let registry = Registry::start();
     let modules = official().install(&root().join("examples/clients/node"), "grpc");
-    // Node resolves modules beside the script.
+    // Node resolves modules next to the script.
     let script = modules.join("client.mjs");
     fs::copy(root().join("examples/clients/node/client.mjs"), &script).expect("a copy");
     let mut client = official().node(&script);

@@ -80,7 +80,7 @@ async fn missing_triggers_are_reported() {
             Database::Postgres(_) => "the trigger commits_only_grow",
         };
         assert!(found.iter().any(|(place, _)| place == guard), "{found:?}");
-        assert!(found.iter().all(|(place, _)| place.starts_with("the trigger ")), "{found:?}");
+        assert!(found.iter().all(|(place, _)| place.contains(" trigger ")), "{found:?}");
     }
 }
 
@@ -154,7 +154,7 @@ async fn altered_triggers_are_reported() {
         assert_eq!(found[0].0, place, "{sql}: {found:?}");
         run(undo).await;
         run(GUARD).await;
-        assert!(registry.run(&["audit", "verify"]).starts_with("verified: 3 commits"), "{undo}");
+        assert_eq!(registry.json(&["audit", "verify"])["revision"], 3, "{undo}");
     }
 }
 

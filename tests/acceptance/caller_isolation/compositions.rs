@@ -7,7 +7,7 @@ use serde_json::json;
 use super::*;
 use crate::gateway_identity::{bearing, issuer::Issuer};
 
-/// The example registry, in which the research agent also declares compositions of `fetch`.
+/// The example registry. Its research agent also declares compositions of `fetch`.
 fn compositions_registry() -> Value {
     let mut catalog = exposing_registry();
     let depends = |name: &str| json!([{ "type": "tool", "name": name, "version": "1.0.0" }]);

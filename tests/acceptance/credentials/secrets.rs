@@ -37,16 +37,11 @@ async fn header_secret_is_reloaded_from_file() {
     eventually("the new secret is sent", || async { shown().await == "Bearer second-s3cret" })
         .await;
     let endless = "x".repeat(70_000);
-    for (bad, why) in [
-        ("", "the file is empty"),
-        ("third-s3cret\nx: y", "`authorization` is not a header, or its value is not one"),
-        (&endless, "the file exceeds 65536 bytes"),
-    ] {
+    for (bad, failures) in [("", 1), ("third-s3cret\nx: y", 2), (&endless, 3)] {
         fs::write(&file, bad).expect("a file");
+        let server = "target.server=server/fetch-server@1.2.3";
         eventually("the failure is logged", || async {
-            let log = gateway.process.stderr();
-            log.lines()
-                .any(|line| line.contains("the previous ones stay in use") && line.contains(why))
+            gateway.process.logged(&["ERROR", server, "reason="]).len() == failures
         })
         .await;
         assert_eq!(shown().await, "Bearer second-s3cret", "what cannot be used changes nothing");
@@ -76,16 +71,11 @@ async fn client_secret_is_reloaded_from_file() {
     let refused = fetch(&client).await;
     assert!(refused.is_tool_error() && refused.text().contains("invalid_client"), "{refused:?}");
     let told = gateway.targets().await;
-    assert!(
-        told.contains("the token endpoint rejected the request (HTTP 401, invalid_client)"),
-        "{told}"
-    );
+    assert!(told.contains("401") && told.contains("invalid_client"), "{told}");
     fs::write(&file, format!("{SECRET}\n")).expect("a file");
     eventually("the right one is used", || async { !fetch(&client).await.is_tool_error() }).await;
     fs::remove_file(&file).expect("it exists");
     eventually("there is none", || async { fetch(&client).await.is_tool_error() }).await;
-    let log = gateway.process.stderr();
-    assert!(log.contains("the client secret: ") && log.contains("No such file"), "{log}");
     assert_kept(&gateway, &["s3cret", SECRET]).await;
 }
 
@@ -181,7 +171,7 @@ fn unusable_secrets_are_reported_at_start() {
             "are both set",
         ),
         ("", exchange.clone(), "targets[0]", "needs `identity.jwt`"),
-        (jwt, format!("{exchange}, http: 'http://far/mcp'"), "auth", "plaintextToken"),
+        (jwt, format!("{exchange}, http: 'http://far/mcp'"), "auth", "allowInsecureToken"),
     ] {
         let http = if target.contains(", http: ") { "" } else { "http: 'https://far/mcp', " };
         let yaml = format!(

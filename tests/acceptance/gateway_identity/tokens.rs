@@ -189,7 +189,7 @@ async fn missing_scopes_are_all_named() {
         let answer = call(scope).await;
         assert!(answer.result()["content"].is_array(), "{scope}: {answer:?}");
     }
-    // A caller without a token is told where to get one.
+    // A caller without a token gets the address of the authorization server.
     let client = client_with_headers(&gateway, &[("x-agent-name", "research-agent")]);
     let answer = client.call("search_documents", json!({ "query": "gateway" })).await;
     assert_eq!((answer.status, answer.challenge), (401, format!("Bearer {all}")));

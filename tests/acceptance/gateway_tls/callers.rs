@@ -10,7 +10,7 @@ use super::{Authority, Backend, agent, gateway, pair, text, works};
 async fn agent_calls_over_tls_only() {
     let (authority, other, backend) = (Authority::new(), Authority::new(), Backend::start());
     let gateway = gateway(&backend.targets(), &pair(&authority.server()));
-    assert!(gateway.process.greeting.contains("listening on https://127.0.0.1:"));
+    assert!(gateway.process.greeting.contains("https://127.0.0.1:"));
     works(&agent(&gateway, authority.trusting())).await;
     let livez = format!("{}/livez", gateway.url());
     let answer = authority.trusting().get(&livez).send().await.expect("an answer");
@@ -19,7 +19,7 @@ async fn agent_calls_over_tls_only() {
     assert!(other.trusting().get(&livez).send().await.is_err(), "another authority");
     let plain = reqwest::get(livez.replace("https", "http")).await;
     assert!(plain.is_err(), "plain text on the port of TLS: {plain:?}");
-    assert!(!gateway.process.stderr().contains("certificate-refused"), "no certificate was sent");
+    assert!(!gateway.process.stderr().contains("certificate-rejected"), "no certificate was sent");
 }
 
 #[tokio::test]
@@ -41,7 +41,7 @@ async fn client_certificate_is_required_and_verified() {
     let known = authority.trusting_as(&authority.client("planner"));
     works(&agent(&gateway, known.clone())).await;
     let log = gateway.process.stderr();
-    assert_eq!(log.matches("certificate-refused").count(), 3, "{log}");
+    assert_eq!(log.matches("certificate-rejected").count(), 3, "{log}");
     for why in ["no certificates", "Revoked"] {
         assert!(log.contains(why), "no {why} in the log:\n{log}");
     }
@@ -71,10 +71,7 @@ async fn server_certificate_is_reloaded() {
     assert!(is_served(early).await, "the connection from before stays");
     std::fs::write(mounted.path("tls.key"), "no key").expect("a file");
     acceptance::eventually("the failure is logged", || async {
-        gateway
-            .process
-            .stderr()
-            .contains("TLS files changed and are invalid; the previous ones stay in use")
+        !gateway.process.logged(&["ERROR", "tls.key"]).is_empty()
     })
     .await;
     assert!(is_served(known(&new)).await, "open connections continue");
@@ -91,7 +88,7 @@ fn incomplete_tls_settings_are_rejected() {
         (&["--tls-cert", certificate][..], 2, "--tls-key <FILE>"),
         (&["--tls-key", key], 2, "--tls-cert <FILE>"),
         (&["--tls-client-ca", text(&authority.ca)], 2, "needs `certFile` and `keyFile`"),
-        (&["--tls-cert", certificate, "--tls-key", foreign], 2, "KeyMismatch"),
+        (&["--tls-cert", certificate, "--tls-key", foreign], 2, foreign),
         (&["--tls-cert", certificate, "--tls-key", "/nobody/has/this"], 2, "/nobody/has/this"),
         (&["--tls-cert", key, "--tls-key", key], 2, "the file has no certificate"),
         (&["--tls-cert", certificate, "--tls-key", key, "--tls-client-crl", key], 2, "needs"),

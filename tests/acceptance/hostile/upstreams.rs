@@ -101,9 +101,9 @@ fn fault(message: &Value) -> Option<String> {
 }
 
 /// Error messages for callers.
-const LATE: &str = "fetch returned no result within 2000 ms. Whether it did its work is unknown.";
+const LATE: &str = "fetch returned no result within 2000 ms. The outcome of the call is unknown.";
 const BROKEN: &str =
-    "The server behind fetch broke the protocol. Whether it did its work is unknown.";
+    "The server behind fetch violated the protocol. The outcome of the call is unknown.";
 const LONG: &str =
     "The result of fetch exceeds 1000000 bytes and was discarded. Request less data.";
 

@@ -80,7 +80,7 @@ async fn deleted_versions_are_listed_only_on_request() {
     assert_eq!(api.get("/v0.1/servers?include_deleted=true").await.listed().len(), 2);
     assert_eq!(api.get(&format!("{A}/versions")).await.listed().len(), 1);
     assert_eq!(api.get(&format!("{A}/versions?include_deleted=true")).await.listed().len(), 2);
-    // A server all of whose versions are deleted is not there.
+    // A server is not listed if all its versions are deleted.
     api.registry.ctl(&["retire", "--yes", "server/com.example/a@1.0.0"]);
     for path in ["versions", "versions/latest"] {
         assert_eq!(api.get(&format!("{A}/{path}")).await.status, 404, "{path}");

@@ -88,7 +88,6 @@ async fn cursor_with_other_filters_is_rejected() {
     ] {
         let page = api.get(&format!("/v0.1/servers?limit=5{other}&cursor={cursor}")).await;
         assert_eq!(page.status, 400, "{other}");
-        assert!(page.text.contains("other filters"), "{}", page.text);
     }
     for i in 0..cursor.len() {
         let mut bytes = cursor.clone().into_bytes();

@@ -201,5 +201,5 @@ async fn default_namespace_is_configured() {
     // A later publication does not take over the name.
     let taken = api.post("/v0.1/publish", &server("com.example.tools/fetch-server", "9.0.0")).await;
     assert!(taken.status == 400 && taken.text.contains("server/fetch-server"), "{taken:?}");
-    assert!(start("a/b").unwrap_err().contains("is not a namespace"));
+    assert_eq!(start("a/b").unwrap_err().code, Some(2));
 }

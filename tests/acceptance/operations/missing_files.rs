@@ -1,4 +1,4 @@
-//! Missing files and removed targets: what a running gateway keeps.
+//! A running gateway keeps its state if files are missing or targets are removed.
 
 use super::*;
 
@@ -23,7 +23,10 @@ async fn deleted_configuration_changes_nothing() {
     let refused = ctl(&gateway, &["reload", "--yes"]);
     assert_eq!(refused.code, 1, "{refused:?}");
     assert!(refused.stderr.contains("1 problem;"), "{refused:?}");
-    assert!(refused.stderr.contains("the file has been deleted; restore it"), "{refused:?}");
+    let (admin, directory) =
+        (gateway.admin_url(), format!("{}/", file.parent().expect("a directory").display()));
+    let message = refused.stderr.replace(&admin, "ADMIN").replace(&directory, "");
+    insta::assert_snapshot!("deleted-configuration", message);
     assert_eq!(fetch(&gateway, "https://example.com/").await.text(), "fetched");
     assert_eq!(state(&gateway, FETCHING), "up");
     std::fs::rename(&aside, &file).expect("it is put back");
@@ -75,7 +78,7 @@ async fn target_without_secret_file_is_down() {
     operate("undrain");
     eventually("it is down", || async { state(&gateway, FETCHING) == "down" }).await;
     let shown = targets(&gateway).to_string();
-    assert!(shown.contains("secret: No such file"), "{shown}");
+    assert!(shown.contains("/secret"), "{shown}");
     assert!(fetch(&gateway, "https://example.com/").await.is_tool_error());
     std::fs::write(&file, "s3cret").expect("a file");
     operate("undrain");
@@ -102,5 +105,5 @@ async fn unresponsive_upstream_is_detected_within_ten_seconds() {
     eventually_within(limit, "the target is down", || async { state(&gateway, FETCHING) != "up" })
         .await;
     let shown = targets(&gateway).to_string();
-    assert!(shown.contains("within 4000 ms"), "{shown}");
+    assert!(shown.contains("4000 ms"), "{shown}");
 }

@@ -35,7 +35,7 @@ async fn failed_compensation_is_listed_and_retried() {
     let id = listed["sagas"][0]["id"].as_str().expect("an id").to_owned();
     assert_eq!(listed["sagas"][0]["left"], json!(["apples", "pears"]));
     let shown = run(&["sagas", "show", &id]);
-    assert!(shown.stdout.contains("the store is closed"), "{shown:?}");
+    assert!(shown.stdout.contains("closed"), "{shown:?}");
 
     scene.backend.break_releases(false);
     let retried = run(&["sagas", "retry", "--yes", &id]);
@@ -43,6 +43,7 @@ async fn failed_compensation_is_listed_and_retried() {
     eventually("it is undone", || async { scene.status().await == "compensated" }).await;
     scene.backend.check_undone("after a retry");
     let again = run(&["sagas", "retry", "--yes", &id]);
-    assert!(!again.success() && again.stderr.contains("has no failed compensations"), "{again:?}");
-    assert!(run(&["sagas", "show", "nobody"]).stderr.contains("saga nobody not found"));
+    assert!(again.code == 1 && again.stderr.contains(&id), "{again:?}");
+    let unknown = run(&["sagas", "show", "nobody"]);
+    assert!(unknown.code == 1 && unknown.stderr.contains("nobody"), "{unknown:?}");
 }

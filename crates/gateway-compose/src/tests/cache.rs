@@ -90,9 +90,7 @@ async fn keys_beyond_64_bits_are_rejected_or_uncached() {
         ),
     ]);
     let order = || json!({ "order": 1e20 });
-    let (_, reason, message) = composed.failure("once", order()).await;
-    assert_eq!(reason, "inexact-key");
-    assert!(message.contains("nothing was done; pass the number as a string"), "{message}");
+    assert_eq!(composed.failure("once", order()).await.1, "inexact-key");
     // The same double as 1234567890123456.78 and .79.
     let amount = json!({ "order": 1_234_567_890_123_456.8 });
     assert_eq!(composed.failure("once", amount).await.1, "inexact-key");

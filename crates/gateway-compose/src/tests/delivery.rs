@@ -28,9 +28,7 @@ async fn failed_input_is_sent_to_dead_letter_tool() {
     );
     assert_eq!(composed.failure("thrown", input.clone()).await.2, "fail failed: x");
     assert_eq!(composed.upstream.calls("keep").len(), 2);
-    let (_, reason, message) = composed.failure("both", input.clone()).await;
-    assert_eq!(reason, "dead-letter-failed");
-    assert!(message.contains("the dead-letter tool failed too"), "{message}");
+    assert_eq!(composed.failure("both", input.clone()).await.1, "dead-letter-failed");
     let lost = composed.value("lost", json!({})).await;
     assert_eq!(lost["attempts"], 1, "unknown effects are not repeated");
     composed.value("fine", input).await;

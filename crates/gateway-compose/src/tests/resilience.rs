@@ -47,9 +47,7 @@ async fn unknown_outcome_is_retried_only_if_repeatable() {
         composition("safe", retry(tool_of("lose-safely"), json!({}))),
         composition("unsafe", retry(tool_of("lose"), json!({}))),
     ]);
-    let (_, reason, message) = composed.failure("unsafe", json!({})).await;
-    assert_eq!(reason, "upstream-failed");
-    assert!(message.contains("The outcome is unknown"), "{message}");
+    assert_eq!(composed.failure("unsafe", json!({})).await.1, "upstream-failed");
     assert_eq!(composed.upstream.calls("lose").len(), 1);
     composed.failure("safe", json!({})).await;
     assert_eq!(composed.upstream.calls("lose-safely").len(), 3);
@@ -98,7 +96,7 @@ async fn breaker_is_shared_by_name_and_closes() {
     }
     let (_, reason, message) = composed.failure("works", json!({})).await;
     assert_eq!(reason, "circuit-open");
-    assert!(message.contains("`b` is open, retry in 1 s; nothing was done"), "{message}");
+    assert!(message.contains("`b`") && message.contains(" 1 s"), "{message}");
     assert_eq!(composed.value("instead", json!({ "q": 1 })).await, json!({ "q": 1 }));
     assert_eq!(composed.upstream.calls("fail").len(), 2);
     tokio::time::sleep(Duration::from_millis(1_100)).await;

@@ -97,7 +97,7 @@ fn result_is_data_else_text() {
     assert_eq!(
         message(json!([{ "text": "see" }, data])),
         (data["data"].clone(), false),
-        "beside data, text explains"
+        "next to data, text explains"
     );
     assert_eq!(message(json!([{ "data": 1 }, { "data": [2] }])), (json!([1, [2]]), false));
     assert_eq!(message(json!([{ "text": "a" }, { "text": "b" }])), (json!("ab"), false));

@@ -62,7 +62,7 @@ impl Client {
         if tls.is_none() && addresses == Addresses::Usual {
             return Ok(self.clone());
         }
-        let tls = tls.map(|files| files.open(count_tls_change)).transpose()?;
+        let tls = tls.map(|files| files.open(count_tls_reload)).transpose()?;
         let connector = self.connector.with(tls, addresses, self.limits);
         Ok(Self::over(connector, self.limits, self.tasks.clone()))
     }
@@ -101,7 +101,7 @@ impl Client {
         tls: Option<ClientFiles>,
         idle: Duration,
     ) -> Result<legacy::Client<Connector, Full<Bytes>>, InvalidFile> {
-        let tls = tls.map(|files| files.open(count_tls_change)).transpose()?;
+        let tls = tls.map(|files| files.open(count_tls_reload)).transpose()?;
         Ok(legacy::Client::builder(TokioExecutor::new())
             .pool_timer(TokioTimer::new())
             .pool_idle_timeout(idle)
@@ -138,7 +138,7 @@ impl Client {
     }
 }
 
-fn count_tls_change(outcome: &'static str) {
+fn count_tls_reload(outcome: &'static str) {
     metrics::counter!("gateway_tls_reloads_total", "outcome" => outcome).increment(1);
 }
 

@@ -9,7 +9,7 @@ use std::{
 use http::Uri;
 use hyper_rustls::{ConfigBuilderExt as _, HttpsConnector};
 use hyper_util::client::legacy::connect::HttpConnector;
-use registry_tls::Fresh;
+use registry_tls::Reloaded;
 use rustls::{ClientConfig, RootCertStore, crypto::aws_lc_rs};
 use tower::Service;
 
@@ -20,7 +20,7 @@ use crate::{Addresses, TargetConfig, TransportConfig, UpstreamLimits};
 #[derive(Debug, Clone)]
 pub struct Connector {
     tcp: HttpConnector<Resolver>,
-    tls: Fresh<ClientConfig>,
+    tls: Reloaded<ClientConfig>,
     addresses: Addresses,
 }
 
@@ -32,26 +32,26 @@ impl Connector {
             matches!(&target.transport,
                 TransportConfig::Http { url, tls: None, .. } if url.starts_with("https:"))
         });
-        Self::new(Fresh::fixed(tls(wants_tls)), Addresses::Usual, limits)
+        Self::new(Reloaded::fixed(tls(wants_tls)), Addresses::Usual, limits)
     }
 
     /// Creates a connector for an endpoint that is not a target, at any address.
-    pub(super) fn alone(is_https: bool, tls: Option<Fresh<ClientConfig>>) -> Self {
-        let tls = tls.unwrap_or_else(|| Fresh::fixed(self::tls(is_https)));
+    pub(super) fn alone(is_https: bool, tls: Option<Reloaded<ClientConfig>>) -> Self {
+        let tls = tls.unwrap_or_else(|| Reloaded::fixed(self::tls(is_https)));
         Self::new(tls, Addresses::Any, UpstreamLimits::default())
     }
 
     /// Creates a connector for a target with its own certificates or addresses.
     pub(super) fn with(
         &self,
-        tls: Option<Fresh<ClientConfig>>,
+        tls: Option<Reloaded<ClientConfig>>,
         addresses: Addresses,
         limits: UpstreamLimits,
     ) -> Self {
         Self::new(tls.unwrap_or_else(|| self.tls.clone()), addresses, limits)
     }
 
-    fn new(tls: Fresh<ClientConfig>, addresses: Addresses, limits: UpstreamLimits) -> Self {
+    fn new(tls: Reloaded<ClientConfig>, addresses: Addresses, limits: UpstreamLimits) -> Self {
         let mut tcp = HttpConnector::new_with_resolver(Resolver::new(addresses));
         tcp.enforce_http(false);
         tcp.set_nodelay(true);

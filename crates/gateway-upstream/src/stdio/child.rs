@@ -57,8 +57,8 @@ impl<T: Into<Arc<str>>> From<T> for End {
 impl End {
     fn from_status(status: ExitStatus) -> Self {
         let remedy = match (status.code(), status.signal()) {
-            (Some(127), _) => "install the program, or correct `stdio.command`",
-            (Some(126), _) => "make `stdio.command` an executable file",
+            (Some(127), _) => "install the program, or correct `command`",
+            (Some(126), _) => "make `command` an executable file",
             (Some(_), _) => "read the standard error of the process in this log",
             (None, Some(SIGKILL)) => {
                 "give the process more memory if the system ran out of it (see the kernel's log)"

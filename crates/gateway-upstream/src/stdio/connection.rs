@@ -76,7 +76,7 @@ pub(super) struct Connection {
     /// The number of list requests that timed out since the last line of the child.
     unanswered: AtomicU64,
     /// The number of timeouts after which the child counts as hung.
-    patience: u64,
+    max_unanswered: u64,
     hung: Notify,
 }
 
@@ -102,7 +102,7 @@ impl Connection {
             unanswered: AtomicU64::new(0),
             // At least two, and not before the longest call has ended: many servers process one
             // request at a time.
-            patience: (limits.call_timeout_ms / limits.list_timeout_ms.max(1) + 1).max(2),
+            max_unanswered: (limits.call_timeout_ms / limits.list_timeout_ms.max(1) + 1).max(2),
             hung: Notify::new(),
         };
         (Arc::new(connection), to_write)
@@ -161,7 +161,7 @@ impl Connection {
             None => return Err(self.gone()),
         };
         let is_list = matches!(outgoing, Outgoing::List { .. });
-        let mut cancel = CancelOnDrop { connection: self, id, is_list, must_tell: false };
+        let mut cancel = CancelOnDrop { connection: self, id, is_list, must_notify: false };
         let line = on_one_line(if has_token {
             outgoing.write_with_token(id, era)
         } else {
@@ -172,7 +172,7 @@ impl Connection {
             Error::Unavailable { target: self.server.clone(), source: off.into() }
         })?;
         place.send(line);
-        cancel.must_tell = outgoing.is_cancellable();
+        cancel.must_notify = outgoing.is_cancellable();
         answered.await.unwrap_or_else(|_| Err(Error::Ended { how: self.how_it_ended() }))
     }
 
@@ -186,7 +186,7 @@ impl Connection {
     /// Subscribes to changes and to the watched resources, and updates the subscription when these
     /// change. The response is the notifications that follow.
     pub(super) async fn listen(self: &Arc<Self>, subscriptions: &Subscriptions) {
-        let (mut told, mut last) = (SentSubscriptions::default(), None);
+        let (mut subscribed, mut last) = (SentSubscriptions::default(), None);
         let mut answers = FuturesUnordered::new();
         loop {
             let wanted = subscriptions.wanted();
@@ -203,10 +203,12 @@ impl Connection {
                     }
                 }
                 Era::Legacy => {
-                    let changes = told.change(&wanted);
+                    let changes = subscribed.change(&wanted);
                     let new = changes.new.into_iter().map(|uri| (Method::Subscribe, uri));
                     let over = changes.over.into_iter().map(|uri| (Method::Unsubscribe, uri));
-                    answers.extend(new.chain(over).map(|(method, uri)| self.ask(method, uri)));
+                    answers.extend(
+                        new.chain(over).map(|(method, uri)| self.request_about(method, uri)),
+                    );
                 }
             }
             let mut other = pin!(subscriptions.other_than(&wanted));
@@ -218,7 +220,7 @@ impl Connection {
                             continue;
                         }
                         if !matches!(answer, Some(Reply::Result(_))) {
-                            told.except(&uri);
+                            subscribed.except(&uri);
                         }
                         if let Some(reply) = answer {
                             subscriptions.answered(&uri, reply);
@@ -230,7 +232,7 @@ impl Connection {
     }
 
     /// Sends a request about one resource. Returns the response if it arrives in time.
-    async fn ask(
+    async fn request_about(
         self: &Arc<Self>,
         method: Method,
         uri: Arc<str>,
@@ -386,18 +388,18 @@ struct CancelOnDrop<'a> {
     connection: &'a Arc<Connection>,
     id: u64,
     is_list: bool,
-    must_tell: bool,
+    must_notify: bool,
 }
 
 impl Drop for CancelOnDrop<'_> {
     fn drop(&mut self) {
-        let was_waiting = self.connection.leave(self.id, self.must_tell);
-        if was_waiting && self.must_tell {
+        let was_waiting = self.connection.leave(self.id, self.must_notify);
+        if was_waiting && self.must_notify {
             self.connection.send(message::cancelled(self.id));
         }
         if was_waiting && self.is_list {
             let unanswered = self.connection.unanswered.fetch_add(1, Ordering::Relaxed) + 1;
-            if unanswered >= self.connection.patience {
+            if unanswered >= self.connection.max_unanswered {
                 self.connection.hung.notify_one();
             }
         }

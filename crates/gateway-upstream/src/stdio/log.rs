@@ -1,4 +1,4 @@
-//! Logs the output of a child beside the protocol: shortened and rate-limited.
+//! Logs the output of a child outside of the protocol: shortened and rate-limited.
 
 use std::time::{Duration, Instant};
 

@@ -34,7 +34,7 @@ const AMBIGUOUS_TIMEOUT: Duration = Duration::from_secs(30);
 const CHECK_INTERVAL: Duration = Duration::from_millis(200);
 /// Maximum number of ambiguous questions of one child.
 const MAX_HELD: usize = 64;
-/// Minimum period in which an unanswered cancelled request may still ask.
+/// Minimum time that a cancelled request without a response may still ask questions.
 const MIN_CANCELLED_PERIOD: Duration = Duration::from_secs(30);
 
 /// The relation of a request to questions.
@@ -59,7 +59,7 @@ pub(super) struct Asker {
     role: Role,
     has_asked: bool,
     turn: Option<Turn>,
-    /// Maximum period after the cancellation in which the request may ask.
+    /// Maximum time after the cancellation that the request may ask questions.
     patience: Duration,
     /// For a request that was cancelled or timed out: the end of the period during which it may still ask.
     left: Option<Instant>,

@@ -42,7 +42,7 @@ use crate::{TransportConfig, UpstreamLimits};
 const MAX_LOG_BYTES: usize = 8 * 1024;
 
 /// Time to read the remaining output after the exit of a child.
-const LAST_WORDS: Duration = Duration::from_millis(200);
+const OUTPUT_DRAIN: Duration = Duration::from_millis(200);
 
 /// The client capabilities for a legacy child. They are declared once for all callers; a question
 /// that a caller does not support is rejected.
@@ -63,6 +63,8 @@ enum Opening {
 struct Ended {
     end: End,
     next: Opening,
+    /// Whether the handshake was completed.
+    was_up: bool,
 }
 
 /// The program and its settings.
@@ -108,13 +110,14 @@ impl Supervisor {
         let mut opening = Opening::Probe;
         loop {
             let started_at = Instant::now();
-            let Ended { end: End { how, remedy }, next } = self.live(opening, &stop).await;
+            let Ended { end: End { how, remedy }, next, was_up } = self.live(opening, &stop).await;
             self.report.send_replace(Status::Down(Arc::clone(&how)));
             if stop.is_cancelled() {
                 return;
             }
             opening = next;
-            if started_at.elapsed() >= self.plan.timing.stable {
+            // A handshake that times out takes long, too.
+            if was_up && started_at.elapsed() >= self.plan.timing.stable {
                 backoff.reset();
             }
             let wait = backoff.next_delay();
@@ -135,7 +138,7 @@ impl Supervisor {
             Ok(started) => started,
             Err(error) => {
                 let end = format!("cannot start the process: {error}").into();
-                return Ended { end, next: opening };
+                return Ended { end, next: opening, was_up: false };
             }
         };
         let (connection, to_write) = Connection::new(
@@ -146,28 +149,29 @@ impl Supervisor {
         let (mut tasks, output_ended) = self.serve(&connection, streams, to_write);
         let end = tokio::select! {
             end = child.ended() => {
-                let _ = timeout(LAST_WORDS, output_ended.cancelled()).await;
+                let _ = timeout(OUTPUT_DRAIN, output_ended.cancelled()).await;
                 end
             }
             () = output_ended.cancelled() => {
-                let ended = timeout(LAST_WORDS, child.ended()).await;
+                let ended = timeout(OUTPUT_DRAIN, child.ended()).await;
                 ended.unwrap_or_else(|_| "the process closed its output".into())
             }
             () = stop.cancelled() => "the gateway is stopping".into(),
             () = connection.hung() => "the process does not respond".into(),
-            error = self.introduce(opening, &connection) => {
+            error = self.connect(opening, &connection) => {
                 format!("the handshake failed: {error}").into()
             }
         };
         self.report.send_replace(Status::Down(Arc::clone(&end.how)));
-        let next = match (opening, connection.settled_era()) {
+        let era = connection.settled_era();
+        let next = match (opening, era) {
             (Opening::Probe, None) | (_, Some(Era::Legacy)) => Opening::Initialize,
             (Opening::Initialize, None) | (_, Some(Era::Modern)) => Opening::Probe,
         };
         connection.close(&end.how);
         tasks.shutdown().await; // closes the child's input
         child.end(self.plan.timing.grace).await;
-        Ended { end, next }
+        Ended { end, next, was_up: era.is_some() }
     }
 
     /// Serves the three streams.
@@ -193,7 +197,7 @@ impl Supervisor {
     }
 
     /// Negotiates the era and makes the child available. Returns only with an error.
-    async fn introduce(&self, opening: Opening, connection: &Arc<Connection>) -> Error {
+    async fn connect(&self, opening: Opening, connection: &Arc<Connection>) -> Error {
         if let Err(error) = self.handshake(opening, connection).await {
             return error;
         }
@@ -228,8 +232,8 @@ impl Supervisor {
 
     /// Sends `server/discover`. Some legacy servers do not respond to unknown methods.
     async fn probe(&self, connection: &Arc<Connection>) -> Result<Negotiation, Error> {
-        let patience = Duration::from_millis(self.plan.limits.connect_timeout_ms);
-        match timeout(patience, connection.request_in(Era::Modern, &Outgoing::Discover)).await {
+        let time_limit = Duration::from_millis(self.plan.limits.connect_timeout_ms);
+        match timeout(time_limit, connection.request_in(Era::Modern, &Outgoing::Discover)).await {
             Ok(reply) => {
                 let reply = reply?;
                 connection.introduced(UpstreamInfo::of_reply(&reply));

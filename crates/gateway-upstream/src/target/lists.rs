@@ -9,7 +9,7 @@ use tokio::time::timeout;
 
 use super::Target;
 use crate::{
-    definitions::{Definitions, Tools},
+    definitions::{Definitions, Lists, Tools},
     error::{Error, Phase, ProtocolViolation},
     features::Features,
     message::{Catalogue, Outgoing},
@@ -75,7 +75,7 @@ impl Target {
         let lists = timeout(Duration::from_millis(after_ms), self.fetch()).await;
         let (tools, features) =
             lists.unwrap_or(Err(Error::Timeout { phase: Phase::List, after_ms }))?;
-        self.publish(&Arc::new(tools), &Arc::new(features));
+        self.publish(&Arc::new(tools), Arc::new(features));
         Ok(())
     }
 
@@ -143,13 +143,47 @@ impl Target {
         }
     }
 
-    fn publish(&self, tools: &Arc<Tools>, features: &Arc<Features>) {
+    fn publish(&self, tools: &Arc<Tools>, features: Arc<Features>) {
         self.tools.store(Arc::clone(tools));
+        let transport = Arc::clone(&self.transport);
+        let lists = Lists { tools: Arc::clone(tools), features, transport };
+        // Checked under the lock: a reconfiguration first retires the target, then drops its lists.
         let replace = |all: &mut Arc<Definitions>| {
-            Arc::make_mut(all).replace(&self.server, Arc::clone(tools), Arc::clone(features))
+            !self.retired.is_cancelled() && Arc::make_mut(all).replace(&self.server, lists)
         };
         if self.publish.send_if_modified(replace) {
             tools.warn(&self.server);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use gateway_protocol::naming::Prefix;
+
+    use super::*;
+    use crate::{TargetConfig, TargetId, UpstreamLimits, Upstreams, tests::http_at};
+
+    #[tokio::test]
+    async fn late_list_of_replaced_target_is_dropped() {
+        let server: TargetId = "server/a@1.0.0".parse().unwrap();
+        let target_at = |url: &str| TargetConfig {
+            server: server.clone(),
+            prefix: Prefix::parse("").unwrap(),
+            exposes: None,
+            transport: http_at(url),
+            timeout: None,
+            auto_start: true,
+        };
+        let limits = UpstreamLimits::default();
+        let upstreams = Upstreams::start(&[target_at("http://127.0.0.1:1/old")], limits);
+        let replaced = upstreams.targets.running().next().unwrap();
+        let is_listed = || upstreams.definitions().borrow().lists(&server).is_some();
+        replaced.publish(&Arc::default(), Arc::default());
+        assert!(is_listed());
+        upstreams.configure(&[target_at("http://127.0.0.1:1/new")], limits);
+        assert!(!is_listed());
+        replaced.publish(&Arc::default(), Arc::default());
+        assert!(!is_listed());
     }
 }

@@ -10,7 +10,7 @@ async fn blocked_addresses_get_no_connection() {
         let url = format!("http://{host}:{}/mcp", fake.address().port());
         let upstreams = start(http_at(&url), limits(), TIMING);
         let error = upstreams.try_call("{}").await.unwrap_err().to_string();
-        assert!(error.contains("is blocked: it is an unspecified address"), "{error}");
+        assert!(error.contains("unspecified"), "{error}");
         assert!(error.contains("`addresses: any`"), "{error}");
         assert_eq!(fake.connections(), 0, "{host}");
         upstreams.shutdown().await;

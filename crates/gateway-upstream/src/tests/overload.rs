@@ -135,8 +135,7 @@ async fn hanging_upstream_is_noticed_between_lists() {
     let hangs = Instant::now();
     let error = upstreams.until_down().await;
     assert!(hangs.elapsed() < Duration::from_secs(5), "earlier than the list timeout");
-    assert!(error.starts_with("no connection to the upstream within 4000 ms; "), "{error}");
-    assert!(error.contains("raise `timeout` of its target"), "{error}");
+    assert!(error.contains("4000 ms") && error.contains("`timeout`"), "{error}");
     is_there.store(true, Ordering::SeqCst);
 }
 
@@ -154,7 +153,7 @@ async fn failed_health_check_reports_its_reason() {
     upstreams.until_up().await;
     is_well.store(false, Ordering::SeqCst);
     let error = upstreams.until_down().await;
-    assert!(error.contains("unexpected HTTP status 502"), "{error}");
+    assert!(error.contains("502"), "{error}");
 }
 
 #[tokio::test]

@@ -45,7 +45,7 @@ pub(super) fn script_in(text: &str, cwd: Option<&Path>) -> TransportConfig {
             .into(),
         cwd: cwd.map(Path::to_owned),
         limits: ChildLimits::default(),
-        most_own: None,
+        max_caller_children: None,
     }
 }
 

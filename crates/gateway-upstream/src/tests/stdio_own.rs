@@ -8,7 +8,7 @@ use super::{
 };
 
 /// A child that records its start and returns its process id. `wait` delays the response.
-fn child(folder: &Path, most_own: usize) -> TransportConfig {
+fn child(folder: &Path, max_caller_children: usize) -> TransportConfig {
     let call = r#"case $line in *wait*) sleep 0.5;; esac; answer "{\"pid\":$$}""#;
     let text = format!("echo x >> \"started\"; {}", modern(call));
     let TransportConfig::Stdio { command, args, env, cwd, limits, .. } =
@@ -16,7 +16,14 @@ fn child(folder: &Path, most_own: usize) -> TransportConfig {
     else {
         panic!()
     };
-    TransportConfig::Stdio { command, args, env, cwd, limits, most_own: Some(most_own) }
+    TransportConfig::Stdio {
+        command,
+        args,
+        env,
+        cwd,
+        limits,
+        max_caller_children: Some(max_caller_children),
+    }
 }
 
 impl Upstreams {

@@ -105,7 +105,10 @@ impl Catalog {
     fn set(&mut self, change: &SettingChange, revision: Revision) {
         let is_counted = self.content.get().is_some();
         let line = |settings: &Settings| {
-            settings.get(&change.on).filter(|_| is_counted).map(|set| setting_line(&change.on, set))
+            settings
+                .get(&change.target)
+                .filter(|_| is_counted)
+                .map(|set| setting_line(&change.target, set))
         };
         let before = line(&self.settings);
         self.settings.apply(change, revision);

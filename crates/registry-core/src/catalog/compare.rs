@@ -24,7 +24,7 @@ pub struct EntityDifference<'a> {
 #[derive(Debug, Clone, Copy)]
 pub struct SettingDifference<'a> {
     /// The selector of the setting.
-    pub on: &'a Selector,
+    pub target: &'a Selector,
     /// The setting in the first catalog; `None` if it was never set.
     pub old: Option<&'a SelectorSettings>,
     /// The setting in the second catalog; `None` if it was never set.
@@ -57,7 +57,7 @@ impl Catalog {
     ) -> impl Iterator<Item = SettingDifference<'a>> {
         merge(self.settings.after(after), other.settings.after(after))
             .filter(|(_, old, new)| values(*old) != values(*new))
-            .map(|(on, old, new)| SettingDifference { on, old, new })
+            .map(|(target, old, new)| SettingDifference { target, old, new })
     }
 
     /// The highest version of the same name below this one.

@@ -28,8 +28,8 @@ impl Catalog {
         for record in self.records.values() {
             hash.update(entity_line(record));
         }
-        for (on, set) in self.settings.iter() {
-            hash.update(setting_line(on, set));
+        for (target, set) in self.settings.iter() {
+            hash.update(setting_line(target, set));
         }
         Digest::from_bytes(hash.finalize().into())
     }
@@ -41,7 +41,9 @@ impl Catalog {
         let content = self.content.get_or_init(|| {
             let mut content = Content::default();
             self.records.values().for_each(|record| content.insert(&entity_line(record)));
-            self.settings.iter().for_each(|(on, set)| content.insert(&setting_line(on, set)));
+            self.settings
+                .iter()
+                .for_each(|(target, set)| content.insert(&setting_line(target, set)));
             content
         });
         Digest::from_bytes(content.digest())
@@ -61,8 +63,8 @@ pub(super) fn entity_line(record: &Record) -> String {
 }
 
 /// The line of a setting in the digests.
-pub(super) fn setting_line(on: &Selector, set: &SelectorSettings) -> String {
-    format!("{on} {}\n", json(set))
+pub(super) fn setting_line(target: &Selector, set: &SelectorSettings) -> String {
+    format!("{target} {}\n", json(set))
 }
 
 fn json(value: &impl Serialize) -> String {

@@ -91,14 +91,14 @@ fn apply_rejects_invalid_commit_atomically() {
 fn content_digest_covers_settings() {
     let mut catalog = versions();
     let mut seen = vec![catalog.content_digest()];
-    for (on, setting) in [
+    for (target, setting) in [
         ("tool/read", Setting::Archived(true)),
         ("tool/read", Setting::Owner("ann".to_owned())),
         ("*", Setting::Archived(true)),
         ("tool/read", Setting::Archived(false)),
     ] {
         let revision = catalog.revision().next();
-        let setting = SettingChange { on: on.parse().unwrap(), setting };
+        let setting = SettingChange { target: target.parse().unwrap(), setting };
         let commit = Commit { revision, settings: vec![setting], ..Commit::default() };
         let sealed = SealedCommit::seal(&catalog.chain(), commit, Vec::new()).unwrap();
         catalog.apply(&sealed).unwrap();

@@ -97,7 +97,7 @@ impl fmt::Display for Mode {
 /// The text is not a compatibility mode.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "`{0}` is not a mode of compatibility; the modes are none, backward, forward, full, \
+    "`{0}` is not a compatibility mode; the modes are none, backward, forward, full, \
      backward_transitive, forward_transitive and full_transitive"
 )]
 pub struct InvalidMode(String);

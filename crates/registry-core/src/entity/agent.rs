@@ -140,7 +140,7 @@ fn read_skill(
     let skill = Skill::read(problems, value, at)?;
     if !seen.insert(skill.id.clone()) {
         let message = format!("the skill id `{}` is used twice", skill.id);
-        problems.invalid(at.member("id"), message, "give each skill an id of its own");
+        problems.invalid(at.member("id"), message, "give each skill a unique id");
     }
     Some(skill)
 }

@@ -187,13 +187,13 @@ impl Tool {
 impl Implementation {
     fn read<'a>(fields: &'a Fields<'a>) -> Option<Self> {
         let problems = fields.problems();
-        let beside = Placement::read(fields);
+        let outside = Placement::read(fields);
         match (fields.get("source"), fields.open_object("spec")) {
             (Some(source), None) => {
-                ToolSource::read(problems, source, fields.at("source"), beside).map(Self::Source)
+                ToolSource::read(problems, source, fields.at("source"), outside).map(Self::Source)
             }
             (None, Some(spec)) => {
-                for name in beside.given() {
+                for name in outside.given() {
                     let message = format!("`{name}` applies only to a tool with `source`");
                     let help = "remove it; the tools of the composition have their own";
                     problems.invalid(fields.at(name), message, help);

@@ -131,7 +131,7 @@ fn shortest(steps: &[Vec<usize>], goal: usize, most: usize) -> Vec<Vec<usize>> {
             break;
         }
         let Some(Reverse((_, _, place, way))) = search.waiting.pop() else { break };
-        found.extend(search.go(place, way, goal));
+        found.extend(search.advance(place, way, goal));
     }
     found
 }
@@ -147,7 +147,7 @@ impl Search {
     }
 
     /// Takes one step; returns the path if it is complete.
-    fn go(&mut self, place: usize, way: usize, goal: usize) -> Option<Vec<usize>> {
+    fn advance(&mut self, place: usize, way: usize, goal: usize) -> Option<Vec<usize>> {
         self.wait(place, way + 1);
         let Begun { node, length, .. } = self.begun[place];
         let (_, next) = self.nexts[node][way];

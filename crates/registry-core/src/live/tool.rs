@@ -109,11 +109,11 @@ impl Comparison<'_> {
             let at = format!("/annotations/{hint}");
             match (promised(before), promised(after)) {
                 (true, false) => {
-                    let what = format!("the server no longer promises `{hint}: {promise}`");
+                    let what = format!("the server no longer declares `{hint}: {promise}`");
                     self.add(Class::Breaking, tool, &at, what);
                 }
                 (false, true) => {
-                    let what = format!("the server promises `{hint}: {promise}`");
+                    let what = format!("the server declares `{hint}: {promise}`");
                     self.add(Class::Compatible, tool, &at, what);
                 }
                 _ => {}
@@ -145,7 +145,7 @@ impl Comparison<'_> {
                 (Some(old), Some(new)) if canonical_bytes(old) == canonical_bytes(new) => {}
                 (Some(_), Some(_)) => self.add(Class::Undecided, tool, &at, "the value differs"),
                 (Some(_), None) => {
-                    self.add(Class::Undecided, tool, &at, "the server no longer sends this member");
+                    self.add(Class::Undecided, tool, &at, "the server no longer has this member");
                 }
                 (None, _) => self.add(Class::Compatible, tool, &at, "the member is not registered"),
             }

@@ -56,7 +56,8 @@ pub fn write_export(catalog: &Catalog) -> Vec<u8> {
         let _ = write!(out, ",\n\"attestation\":{}", json(&WrittenAttestation::new(attestation)));
     }
     if !catalog.settings().is_empty() {
-        let settings = catalog.settings().iter().map(|(on, set)| json(&WrittenSet { on, set }));
+        let settings =
+            catalog.settings().iter().map(|(target, set)| json(&WrittenSet { target, set }));
         list(&mut out, "settings", settings);
     }
     out.extend_from_slice(b"}\n");
@@ -66,7 +67,7 @@ pub fn write_export(catalog: &Catalog) -> Vec<u8> {
 /// One line of `settings`.
 #[derive(Serialize)]
 struct WrittenSet<'a> {
-    on: &'a Selector,
+    target: &'a Selector,
     #[serde(flatten)]
     set: &'a SelectorSettings,
 }

@@ -148,7 +148,7 @@ impl Builder {
         }
     }
 
-    /// Drops the lifecycles beside the entities: the records of a verified copy have more of them.
+    /// Drops the lifecycles of the entities: the records of a verified copy have more of them.
     fn drop_lifecycles(&mut self) {
         let (proposals, pointers) = (take(&mut self.file.proposals), take(&mut self.file.pointers));
         let entities = proposals.into_iter().zip(pointers);
@@ -231,7 +231,7 @@ struct Written {
 }
 
 const LIFECYCLE: [&str; 6] =
-    ["deprecated", "retired", "deprecationMessage", "replacement", "sunset", "forced"];
+    ["deprecated", "retired", "deprecationMessage", "replacement", "sunsetDate", "forceReason"];
 
 impl Written {
     /// `None` if there is no lifecycle member.
@@ -249,8 +249,8 @@ impl Written {
         let notice = Notice {
             message: fields.optional_string("deprecationMessage"),
             replacement: parsed(problems, &fields, "replacement"),
-            sunset: parsed(problems, &fields, "sunset"),
-            forced: fields.optional_string("forced"),
+            sunset_date: parsed(problems, &fields, "sunsetDate"),
+            force_reason: fields.optional_string("forceReason"),
         };
         let change = match (retired, deprecated) {
             (true, _) => Some((LifecycleState::Retired, notice)),

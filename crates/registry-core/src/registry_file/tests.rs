@@ -195,7 +195,7 @@ fn parse_limits_number_of_problems() {
 
 #[test]
 fn retired_entities_with_dependents_can_be_imported() {
-    let forced = Notice { forced: Some("leaked keys".to_owned()), ..Notice::default() };
+    let forced = Notice { force_reason: Some("leaked keys".to_owned()), ..Notice::default() };
     let registered = [
         server("files", &["read"]),
         source_tool("read", "files"),

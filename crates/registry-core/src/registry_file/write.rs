@@ -41,9 +41,9 @@ struct Written<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     replacement: Option<&'a Key>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    sunset: Option<Date>,
+    sunset_date: Option<Date>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    forced: Option<&'a str>,
+    force_reason: Option<&'a str>,
 }
 
 /// Writes a catalog as a file that [`super::RegistryFile::parse`] reads.
@@ -72,8 +72,8 @@ impl<'a> Written<'a> {
             retired: state == LifecycleState::Retired,
             deprecation_message: record.lifecycle.message(),
             replacement: record.lifecycle.replacement(),
-            sunset: record.lifecycle.sunset(),
-            forced: record.lifecycle.forced(),
+            sunset_date: record.lifecycle.sunset_date(),
+            force_reason: record.lifecycle.force_reason(),
         }
     }
 }

@@ -98,8 +98,8 @@ impl<'a> State<'a> {
     }
 
     fn unfit_notice(&self, key: &Key, to: LifecycleState, notice: &Notice) -> Option<Diagnostic> {
-        let Notice { message, replacement, sunset, forced } = notice;
-        let texts = [(message, "/deprecationMessage"), (forced, "/forced")];
+        let Notice { message, replacement, sunset_date, force_reason } = notice;
+        let texts = [(message, "/deprecationMessage"), (force_reason, "/forceReason")];
         let unfit = texts.into_iter().find_map(|(text, at)| unfit_text(text.as_deref()?, at));
         let only = |what: &str, at, state| {
             let text = format!("{what} is not allowed for the state {to}");
@@ -108,16 +108,16 @@ impl<'a> State<'a> {
         };
         if unfit.is_some() {
             unfit
-        } else if forced.as_deref().is_some_and(|reason| reason.trim().is_empty()) {
+        } else if force_reason.as_deref().is_some_and(|reason| reason.trim().is_empty()) {
             let text = "the reason for force is empty";
             let help = "explain why it must be retired despite its dependents";
-            Some(Diagnostic::error(Code::DocumentInvalid, "/forced", text).with_help(help))
+            Some(Diagnostic::error(Code::DocumentInvalid, "/forceReason", text).with_help(help))
         } else if to == LifecycleState::Active && replacement.is_some() {
             only("a replacement", "/replacement", "deprecated or retired")
-        } else if to == LifecycleState::Active && sunset.is_some() {
-            only("a sunset", "/sunset", "deprecated or retired")
-        } else if to != LifecycleState::Retired && forced.is_some() {
-            only("a reason for force", "/forced", "retired")
+        } else if to == LifecycleState::Active && sunset_date.is_some() {
+            only("a sunset", "/sunsetDate", "deprecated or retired")
+        } else if to != LifecycleState::Retired && force_reason.is_some() {
+            only("a reason for force", "/forceReason", "retired")
         } else {
             self.unfit_replacement(key, replacement.as_ref()?)
         }

@@ -158,7 +158,7 @@ fn is_token(character: char) -> bool {
 
 fn invalid(at: Location<'_>, message: String) -> Diagnostic {
     Diagnostic::error(Code::HeaderAnnotationInvalid, at.to_string(), message).with_help(
-        "annotate a property of type integer, string or boolean with an HTTP field name of its own",
+        "annotate a property of type integer, string or boolean with a unique HTTP field name",
     )
 }
 

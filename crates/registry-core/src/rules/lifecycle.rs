@@ -108,7 +108,7 @@ mod tests {
 
     #[test]
     fn import_may_contain_retired_entities_with_dependents() {
-        let notice = Notice { forced: Some("leaked keys".into()), ..Notice::default() };
+        let notice = Notice { force_reason: Some("leaked keys".into()), ..Notice::default() };
         let forced = set_with("server/files@1.0.0", Retired, notice);
         let copy = |retirement: &Proposed, user| {
             let tool = source_tool("read", "files");

@@ -21,9 +21,9 @@ use crate::{
     setting::{Selector, SettingChange, namespaces},
 };
 
-/// The author of a batch with their permissions.
+/// The write permissions of the author of a batch.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Author {
+pub struct WritePermissions {
     /// The author's team.
     pub team: Arc<str>,
     /// The names that the author may write, within what the team owns; empty means no restriction.
@@ -37,7 +37,12 @@ pub struct Author {
 }
 
 /// Adds to a plan the authorization findings and the owners of new names.
-pub fn authorize(catalog: &Catalog, author: &Author, batch: &[Proposed], plan: &mut Plan) {
+pub fn authorize(
+    catalog: &Catalog,
+    author: &WritePermissions,
+    batch: &[Proposed],
+    plan: &mut Plan,
+) {
     let mut found = Vec::new();
     for (i, (proposed, effect)) in batch.iter().zip(&mut plan.effects).enumerate() {
         let Some(change) = effect else { continue };
@@ -72,7 +77,7 @@ fn missing_role(author: &Author, is_policy: bool, named: &str) -> Option<Diagnos
 }
 
 fn refusal(
-    author: &Author,
+    author: &WritePermissions,
     named: &str,
     owner: Option<&str>,
     is_in_scope: bool,
@@ -100,13 +105,15 @@ struct Known<'a> {
 }
 
 impl Known<'_> {
-    fn has(&self, on: &Selector) -> bool {
-        let is_registered = || match on {
+    fn has(&self, target: &Selector) -> bool {
+        let is_registered = || match target {
             Selector::Everything => true,
-            Selector::Namespace(_) => self.namespaces().contains(on),
+            Selector::Namespace(_) => self.namespaces().contains(target),
             Selector::Name(kind, name) => self.catalog.versions(*kind, name).next().is_some(),
         };
-        self.new.contains(on) || self.catalog.settings().get(on).is_some() || is_registered()
+        self.new.contains(target)
+            || self.catalog.settings().get(target).is_some()
+            || is_registered()
     }
 
     fn namespaces(&self) -> &HashSet<Selector> {
@@ -129,19 +136,19 @@ fn around_new(batch: &[Proposed], plan: &Plan) -> BTreeSet<Selector> {
 
 fn check_setting(
     known: &Known<'_>,
-    author: &Author,
-    SettingChange { on, setting: _ }: &SettingChange,
+    author: &WritePermissions,
+    SettingChange { target, setting: _ }: &SettingChange,
 ) -> Option<Diagnostic> {
     let catalog = known.catalog;
     let is_in_scope =
-        author.scopes.is_empty() || author.scopes.iter().any(|scope| scope.includes(on));
-    let owner = match on {
+        author.scopes.is_empty() || author.scopes.iter().any(|scope| scope.includes(target));
+    let owner = match target {
         Selector::Name(kind, name) => catalog.owner(*kind, name),
         Selector::Namespace(prefix) => catalog.settings().owner_of_namespace(prefix).map(Arc::from),
         Selector::Everything => None,
     };
-    let named = on.to_string();
-    let is_policy = matches!(on, Selector::Name(Kind::Policy, _));
+    let named = target.to_string();
+    let is_policy = matches!(target, Selector::Name(Kind::Policy, _));
     let refused = missing_role(author, is_policy, &named)
         .or_else(|| refusal(author, &named, owner.as_deref(), is_in_scope));
     if refused.is_some() || author.is_admin {
@@ -151,11 +158,11 @@ fn check_setting(
     // permanent, so their number must be bounded by the entities.
     let why = match owner {
         None => "has no owner",
-        Some(_) if !known.has(on) => "has no registered entities",
+        Some(_) if !known.has(target) => "has no registered entities",
         Some(_) => return None,
     };
-    let message = format!("{named} {why}, so only an admin may set something on it");
-    let help = match on {
+    let message = format!("{named} {why}, so only an admin may change its settings");
+    let help = match target {
         Selector::Everything => "ask an admin to make the change",
         _ => "register an entity there first, or ask an admin to make the change",
     };
@@ -177,9 +184,9 @@ mod tests {
         setting::Setting,
     };
 
-    fn author(team: &str, scopes: &[&str]) -> Author {
+    fn author(team: &str, scopes: &[&str]) -> WritePermissions {
         let scopes = scopes.iter().map(|scope| scope.parse().unwrap()).collect();
-        Author {
+        WritePermissions {
             team: team.into(),
             scopes,
             is_publisher: true,
@@ -188,21 +195,21 @@ mod tests {
         }
     }
 
-    fn setting(on: &str, setting: Setting) -> SettingChange {
-        SettingChange { on: on.parse().unwrap(), setting }
+    fn setting(target: &str, setting: Setting) -> SettingChange {
+        SettingChange { target: target.parse().unwrap(), setting }
     }
 
     /// The server `s` of `docs`, the namespace `acme/` of `acme`, and `com.example.` of `example`.
     fn world() -> Catalog {
         let mut catalog = catalog(&[server("s", &[]), server("com.example.Old.x", &[])]);
         let mut settings = catalog.settings().clone();
-        for (on, owner) in [
+        for (target, owner) in [
             ("server/s", "docs"),
             ("acme/*", "acme"),
             ("com.example.*", "example"),
             ("server/com.example.Old.x", "example"),
         ] {
-            settings.apply(&setting(on, Setting::Owner(owner.into())), catalog.revision());
+            settings.apply(&setting(target, Setting::Owner(owner.into())), catalog.revision());
         }
         catalog = catalog.with_settings(settings);
         catalog
@@ -210,7 +217,7 @@ mod tests {
 
     /// The rejections as code and message, and the owners of the registrations.
     fn decide(
-        author: &Author,
+        author: &WritePermissions,
         batch: &[Proposed],
         settings: &[SettingChange],
     ) -> (Vec<String>, Vec<String>) {
@@ -279,13 +286,13 @@ mod tests {
 
     #[test]
     fn settings_require_owner_or_admin() {
-        let give = |on| [setting(on, Setting::Owner("search".into()))];
-        for (on, owner) in
+        let give = |target| [setting(target, Setting::Owner("search".into()))];
+        for (target, owner) in
             [("server/s", "docs"), ("acme/*", "acme"), ("com.example.old.*", "example")]
         {
-            assert!(decide(&author(owner, &[]), &[], &give(on)).0.is_empty(), "{on}");
-            assert!(decide(&author("admins", &[]), &[], &give(on)).0.is_empty(), "{on}");
-            let refused = decide(&author("search", &[]), &[], &give(on)).0;
+            assert!(decide(&author(owner, &[]), &[], &give(target)).0.is_empty(), "{target}");
+            assert!(decide(&author("admins", &[]), &[], &give(target)).0.is_empty(), "{target}");
+            let refused = decide(&author("search", &[]), &[], &give(target)).0;
             assert!(refused[0].contains(&format!("belongs to `{owner}`")), "{refused:?}");
         }
         let archive = [setting("server/s", Setting::Archived(true))];
@@ -301,10 +308,10 @@ mod tests {
     /// Settings are permanent, so owners cannot set them for unregistered names.
     #[test]
     fn setting_on_unregistered_name_requires_admin() {
-        let mode = |on| [setting(on, Setting::Compatibility(Some(Mode::None)))];
+        let mode = |target| [setting(target, Setting::Compatibility(Some(Mode::None)))];
         let (acme, admins) = (author("acme", &[]), author("admins", &[]));
-        for on in ["server/acme/free", "acme/*", "server/acme/x"] {
-            assert!(decide(&admins, &[], &mode(on)).0.is_empty(), "{on}");
+        for target in ["server/acme/free", "acme/*", "server/acme/x"] {
+            assert!(decide(&admins, &[], &mode(target)).0.is_empty(), "{target}");
         }
         let refused = decide(&acme, &[], &mode("server/acme/free")).0;
         assert!(refused[0].contains("server/acme/free has no registered entities"), "{refused:?}");
@@ -326,7 +333,7 @@ mod tests {
                             acme/*, server/s";
             assert_eq!(refused, [expected]);
         }
-        let give = |on| [setting(on, Setting::Owner("x".into()))];
+        let give = |target| [setting(target, Setting::Owner("x".into()))];
         assert!(decide(&narrow("admins"), &[], &give("acme/*")).0.is_empty());
         for wide in ["ac.*", "server/t", "acme.x.*"] {
             let refused = decide(&narrow("admins"), &[], &give(wide)).0;

@@ -132,7 +132,7 @@ impl<'a> Proposal<'a> {
 
     /// Whether the batch retires this entity despite its dependents.
     pub(super) fn is_forced(&self, key: &Key) -> bool {
-        self.lifecycles.get(key).is_some_and(|(_, notice, _)| notice.forced.is_some())
+        self.lifecycles.get(key).is_some_and(|(_, notice, _)| notice.force_reason.is_some())
     }
 
     /// The direct dependents of this key in the catalog.

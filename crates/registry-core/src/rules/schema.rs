@@ -149,7 +149,9 @@ fn unused(proposal: &Proposal<'_>, found: &mut Vec<Diagnostic>) {
         if !used.contains(new.key()) && !proposal.is_used_in_catalog(new.key()) {
             let message = format!("{} is not referenced", new.key());
             let unused = Diagnostic::warning(Code::SchemaUnused, "", message);
-            new.report(found, unused.with_help("refer to it as `#Name:1.0.0`, or remove it"));
+            let Key { name, version, .. } = new.key();
+            let help = format!("refer to it as `#{name}:{version}`, or remove it");
+            new.report(found, unused.with_help(help));
         }
     }
 }
@@ -349,7 +351,7 @@ mod tests {
         assert_eq!(
             found_of(Code::SchemaUnused, &[], &[used.clone(), unused.clone(), tool.clone()]),
             "warning[schema-unused] schema/Unused@1.0.0 at \"\": schema/Unused@1.0.0 is \
-             not referenced (refer to it as `#Name:1.0.0`, or remove it)"
+             not referenced (refer to it as `#Unused:1.0.0`, or remove it)"
         );
         assert_eq!(found_of(Code::SchemaUnused, &[unused], &[used, tool]), "");
     }

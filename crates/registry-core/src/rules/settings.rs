@@ -25,16 +25,19 @@ pub(super) fn plan_settings(
     (changes, found)
 }
 
-fn problem(catalog: &Catalog, SettingChange { on, setting }: &SettingChange) -> Option<Diagnostic> {
-    let (message, help) = match (setting, on) {
+fn problem(
+    catalog: &Catalog,
+    SettingChange { target, setting }: &SettingChange,
+) -> Option<Diagnostic> {
+    let (message, help) = match (setting, target) {
         (Setting::Archived(_), Selector::Name(kind, name)) => {
             catalog.versions(*kind, name).next().is_none().then(|| {
                 let help = "check kind and name; only registered names can be archived";
-                (format!("{on} has no versions"), help)
+                (format!("{target} has no versions"), help)
             })?
         }
         (Setting::Archived(_), _) => (
-            format!("`{on}` does not select a single name"),
+            format!("`{target}` does not select a single name"),
             "archive each name separately, like tool/fetch",
         ),
         (Setting::Owner(_), Selector::Everything) => {
@@ -48,7 +51,7 @@ fn problem(catalog: &Catalog, SettingChange { on, setting }: &SettingChange) -> 
         }
         (Setting::Owner(_) | Setting::Compatibility(_), _) => return None,
     };
-    let place = format!("setting of {on}: {message}");
+    let place = format!("setting of {target}: {message}");
     Some(Diagnostic::error(Code::SettingInvalid, "", place).with_help(help))
 }
 
@@ -64,8 +67,8 @@ mod tests {
     fn plan(wanted: &[(&str, Setting)]) -> (String, String) {
         let wanted: Vec<_> = wanted
             .iter()
-            .map(|(on, setting)| SettingChange {
-                on: on.parse().unwrap(),
+            .map(|(target, setting)| SettingChange {
+                target: target.parse().unwrap(),
                 setting: setting.clone(),
             })
             .collect();

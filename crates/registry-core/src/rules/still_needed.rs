@@ -21,7 +21,7 @@ use crate::{
 type ByTarget<'a> = HashMap<&'a Key, Vec<&'a Key>>;
 
 pub(super) fn check<'a>(proposal: &'a Proposal<'a>, found: &mut Vec<Diagnostic>) {
-    let unforced = proposal.retired().filter(|(_, notice, _)| notice.forced.is_none());
+    let unforced = proposal.retired().filter(|(_, notice, _)| notice.force_reason.is_none());
     let retired: Vec<(&Key, usize)> = unforced.map(|(key, _, change)| (key, change)).collect();
     if retired.is_empty() {
         return;
@@ -171,7 +171,7 @@ mod tests {
     }
 
     fn forced() -> Notice {
-        Notice { forced: Some("leaked keys".into()), ..Notice::default() }
+        Notice { force_reason: Some("leaked keys".into()), ..Notice::default() }
     }
 
     #[test]
@@ -234,9 +234,12 @@ mod tests {
         assert!(plan.is_acceptable());
         assert_eq!(plan.changes().next().unwrap().action.notice(), Some(&forced()));
         for empty in ["", " \n"] {
-            let notice = Notice { forced: Some(empty.into()), ..Notice::default() };
+            let notice = Notice { force_reason: Some(empty.into()), ..Notice::default() };
             let refused = found(&world(), &[set_with("tool/read@1.0.0", Retired, notice)]);
-            assert!(refused.contains("at \"/forced\": the reason for force is empty"), "{refused}");
+            assert!(
+                refused.contains("at \"/forceReason\": the reason for force is empty"),
+                "{refused}"
+            );
         }
     }
 

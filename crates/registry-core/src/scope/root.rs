@@ -32,7 +32,7 @@ pub enum Root {
 pub enum InvalidRoot {
     /// It has none of the forms.
     #[error(
-        "`{0}` is not a root of a scope; write kind/name@1.2.0, kind/name@*, team/*, com.example.* \
+        "`{0}` is not a scope root; write kind/name@1.2.0, kind/name@*, team/*, com.example.* \
          or tag:NAME"
     )]
     Form(String),

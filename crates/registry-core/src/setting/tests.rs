@@ -2,8 +2,8 @@
 
 use super::*;
 
-fn change(on: &str, setting: Setting) -> SettingChange {
-    SettingChange { on: on.parse().unwrap(), setting }
+fn change(target: &str, setting: Setting) -> SettingChange {
+    SettingChange { target: target.parse().unwrap(), setting }
 }
 
 fn name(kind: Kind, text: &str) -> Name {
@@ -48,8 +48,8 @@ fn selector_covers_matching_names() {
 fn most_specific_setting_applies() {
     let mut settings = Settings::default();
     let mode = |text: &str| Setting::Compatibility(Some(text.parse().unwrap()));
-    for (on, text) in [("*", "none"), ("com.*", "forward"), ("com.acme.*", "full")] {
-        settings.apply(&change(on, mode(text)), Revision(1));
+    for (target, text) in [("*", "none"), ("com.*", "forward"), ("com.acme.*", "full")] {
+        settings.apply(&change(target, mode(text)), Revision(1));
     }
     let of = |settings: &Settings, text: &str| {
         settings.compatibility(Kind::Tool, &name(Kind::Tool, text)).to_string()
@@ -99,16 +99,18 @@ fn owner_and_archived_settings_apply() {
 #[test]
 fn setting_change_serializes_flat() {
     for (text, json) in [
-        ("archive tool/fetch", r#"{"on":"tool/fetch","archived":true}"#),
-        ("owner of acme/*: web", r#"{"on":"acme/*","owner":"web"}"#),
-        ("compatibility of *: full", r#"{"on":"*","compatibility":"full"}"#),
-        ("compatibility of *: inherited", r#"{"on":"*","compatibility":null}"#),
+        ("archive tool/fetch", r#"{"target":"tool/fetch","archived":true}"#),
+        ("owner of acme/*: web", r#"{"target":"acme/*","owner":"web"}"#),
+        ("compatibility of *: full", r#"{"target":"*","compatibility":"full"}"#),
+        ("compatibility of *: inherited", r#"{"target":"*","compatibility":null}"#),
     ] {
         let change: SettingChange = serde_json::from_str(json).unwrap();
         assert_eq!(change.to_string(), text);
         assert_eq!(serde_json::to_string(&change).unwrap(), json);
     }
-    for bad in [r#"{"on":"*"}"#, r#"{"on":"?","archived":true}"#, r#"{"on":"*","mode":"x"}"#] {
+    for bad in
+        [r#"{"target":"*"}"#, r#"{"target":"?","archived":true}"#, r#"{"target":"*","mode":"x"}"#]
+    {
         assert!(serde_json::from_str::<SettingChange>(bad).is_err(), "{bad}");
     }
 }

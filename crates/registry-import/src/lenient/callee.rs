@@ -277,7 +277,7 @@ fn chosen(shown: &str) -> String {
 /// The members of a step that qualify the tool's name.
 const MEMBERS: [&str; 4] = ["server", "target", "serverVersion", "version"];
 
-/// The tool call of a step: the members in `tool`, else those beside it.
+/// The tool call of a step: the members in `tool`, else those next to it.
 pub(super) struct Call {
     pub(super) name: String,
     /// The members with their pointers.

@@ -75,7 +75,7 @@ impl Entry {
         self.rename(repairs, "jsonSchema", "schema");
         if self.map.contains_key("schema") {
             for keyword in KEYWORDS.iter().filter(|keyword| self.map.contains_key(**keyword)) {
-                let what = format!("`{keyword}` is beside `schema`, where it has no effect");
+                let what = format!("`{keyword}` is next to `schema`, where it has no effect");
                 repairs.needed(
                     self.at(keyword),
                     what,
@@ -89,7 +89,7 @@ impl Entry {
         if own.is_empty() {
             repairs.needed(&self.pointer, "a schema without `schema`", "write it");
         } else {
-            let what = "the JSON Schema is beside `name`";
+            let what = "the JSON Schema is next to `name`";
             repairs.made(&self.pointer, what, "it is in `schema`");
             self.origins.moved("/schema", self.pointer.as_str());
             self.map.insert("schema".to_owned(), own.into());

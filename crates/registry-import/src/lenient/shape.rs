@@ -12,7 +12,7 @@ use crate::{
 
 /// Fields of all kinds that keep their meaning, also in an agent that is imported as a card.
 pub(super) const OWN: [&str; 6] =
-    ["metadata", "deprecated", "retired", "deprecationMessage", "replacement", "sunset"];
+    ["metadata", "deprecated", "retired", "deprecationMessage", "replacement", "sunsetDate"];
 
 /// The other fields of a kind.
 fn fields(kind: Kind) -> &'static [&'static str] {

@@ -288,7 +288,7 @@ impl Shaper<'_> {
             Err(Unclear { what, how }) => {
                 self.repairs.needed(place, what, how);
                 self.explained.extend(call.places().map(str::to_owned));
-                // Members beside `tool` are reported for the operation.
+                // Members next to `tool` are reported for the operation.
                 self.explained.push(at.to_owned());
             }
         }

@@ -91,8 +91,8 @@ fn version_1_is_converted_to_version_2() {
         "Import /tools/1: an entry that is only a comment",
         "Import /tools/2/implementation/source: `source` belongs to the tool itself; it was moved",
         "Import /tools/2/implementation/source/target: `target` is written `server`; it was renamed",
-        "Import /tools/3/defaults: `defaults` is beside `source`; it is in `source`",
-        "Import /tools/4/pipeline: the pattern `pipeline` is beside `name`; it is in `spec`",
+        "Import /tools/3/defaults: `defaults` is next to `source`; it is in `source`",
+        "Import /tools/4/pipeline: the pattern `pipeline` is next to `name`; it is in `spec`",
         "Import /tools/2: the tool has no version; 1.0.0 is written",
         "Import /tools/2/implementation/source/target: the server backend@1.0.0 is not in the file",
         "Import /tools/4: the composition does not declare all its dependencies",
@@ -245,7 +245,7 @@ fn inline_schema_keeps_all_keywords() {
     assert_eq!(found.draft.schemas[0]["schema"], age);
     assert_eq!(found.draft.schemas[0].get("metadata"), None);
     let said = lines(&found).join("\n");
-    assert!(said.contains("Person /schemas/1/minimum: `minimum` is beside `schema`"), "{said}");
+    assert!(said.contains("Person /schemas/1/minimum: `minimum` is next to `schema`"), "{said}");
 }
 
 #[test]

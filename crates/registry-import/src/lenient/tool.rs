@@ -62,7 +62,7 @@ impl Entry {
         }
         let found = PATTERNS.iter().find(|name| self.map.get(**name).is_some_and(Value::is_object));
         if let Some((name, pattern)) = found.and_then(|name| self.map.remove_entry(*name)) {
-            let what = format!("the pattern `{name}` is beside `name`");
+            let what = format!("the pattern `{name}` is next to `name`");
             repairs.made(self.at(&name), what, "it is in `spec`");
             self.origins.moved(pointer_join("/spec", &name), self.at(&name));
             self.map.insert("spec".to_owned(), json!({ name: pattern }));
@@ -91,7 +91,7 @@ impl Entry {
             if let Some(value) = self.map.remove(field) {
                 let at = self.at(field);
                 if put(&mut source, repairs, &at, (field.to_owned(), value)) {
-                    let what = format!("`{field}` is beside `source`");
+                    let what = format!("`{field}` is next to `source`");
                     repairs.made(&at, what, "it is in `source`");
                     self.origins.moved(format!("/source/{field}"), at);
                 }

@@ -56,7 +56,7 @@ pub(super) fn expand(
 fn resolve(reference: &str, variable: &dyn Fn(&str) -> Option<String>) -> Result<String, String> {
     if let Some(name) = reference.strip_prefix("input:") {
         return Err(format!(
-            "`${{input:{name}}}` is asked for by VS Code only; write `${{NAME}}` and set the \
+            "`${{input:{name}}}` is supported by VS Code only; write `${{NAME}}` and set the \
              environment variable NAME"
         ));
     }

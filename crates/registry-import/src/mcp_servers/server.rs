@@ -195,7 +195,7 @@ impl Reader<'_> {
         let headers = fields.remove("headers").map(|field| self.pairs(&field)).unwrap_or_default();
         let text = self.text(url)?;
         let scheme = text.split_once("://").map(|(scheme, _)| scheme);
-        if !matches!(scheme, Some("http" | "https")) {
+        if !matches!(scheme, Some("http" | "https")) || text.contains(char::is_control) {
             self.problem(&url.place, "not a URL; write http://HOST:PORT/PATH or https://HOST/PATH");
             return None;
         }

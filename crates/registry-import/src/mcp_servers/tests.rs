@@ -85,6 +85,7 @@ fn invalid_servers_are_left_out_with_line_pointer_and_remedy() {
         (r#"{"command": 7, "args": "x"}"#, "/mcpServers/a/args: not a list"),
         (r#"{"command": "x", "url": "http://h"}"#, "both `command` and `url`"),
         (r#"{"url": "h/mcp"}"#, "not a URL"),
+        (r#"{"url": "http://h\n/mcp"}"#, "not a URL"),
         (r#"{"type": "http", "command": "x"}"#, "the type is `http`"),
         (r#"{"type": "pipe", "command": "x"}"#, "`pipe` is not a type"),
         (r#"{"command": "x", "timeout": 60}"#, "write 60000 for 60 s"),
@@ -136,12 +137,13 @@ fn workspace_folder_is_the_folder_above_the_settings() {
 }
 
 #[test]
-fn both_server_lists_of_a_file_are_read() {
+fn all_server_lists_of_a_file_are_read() {
     let found = read(
-        r#"{"servers": {"a": {"command": "1"}, "b": {"command": "2"}}, "mcpServers": {"a": {"command": "3"}}}"#,
+        r#"{"servers": {"a": {"command": "1"}, "b": {"command": "2"}}, "mcpServers": {"a": {"command": "3"}},
+            "mcpServers": {"c": {"command": "4"}}}"#,
     );
     let names: Vec<_> = found.servers.iter().map(|server| server.name.as_str()).collect();
-    assert_eq!(names, ["a", "b"]);
+    assert_eq!(names, ["a", "c", "b"]);
     let [problem] = &found.problems[..] else { panic!("{found:?}") };
     assert_eq!(problem.pointer, "/servers/a");
     assert!(problem.message.contains("is the name of an earlier server"), "{problem}");
@@ -221,7 +223,7 @@ fn names_of_two_servers_are_reported_and_the_first_is_kept() {
         "line 3, /servers/a-b: `a-b` and `a b` are both named `a-b`; rename one of them"
     );
     assert!(said[1].contains("is the name of an earlier server"), "{said:?}");
-    assert!(said[2].contains("no letter or digit"), "{said:?}");
+    assert!(said[2].contains("no ASCII letter or digit"), "{said:?}");
 }
 
 #[test]

@@ -18,29 +18,29 @@ use super::{
 const PROPERTIES: usize = 2;
 
 /// A shared schema: its dialect and its number.
-type Taken<'a> = (Option<&'a str>, u32);
+type SharedId<'a> = (Option<&'a str>, u32);
 
 /// The first occurrence of a schema, and the holders that contain it.
-struct Found<'a> {
+struct Occurrences<'a> {
     schema: &'a Value,
-    wish: String,
+    suggested_name: String,
     holders: BTreeSet<usize>,
 }
 
-pub(super) fn take_out(holders: &mut [Holder], names: &mut Names) {
+pub(super) fn extract(holders: &mut [Holder], names: &mut Names) {
     let mut numbers = Numbers::default();
     for holder in holders.iter() {
         numbers.number(&holder.schema);
     }
-    let taken = select(holders, &numbers);
-    let mut references: HashMap<Taken<'_>, Value> = HashMap::new();
+    let selected = select(holders, &numbers);
+    let mut references: HashMap<SharedId<'_>, Value> = HashMap::new();
     // The innermost first, so that outer schemas can reference them.
-    for (key, found) in taken.into_iter().rev() {
+    for (key, found) in selected.into_iter().rev() {
         let replace = &mut |schema: &Value, _: &[String]| {
             references.get(&(key.0, numbers.find(schema)?)).cloned()
         };
         let body = rewrite_inside(found.schema, &mut Vec::new(), replace);
-        let reference = names.add(&found.wish, in_dialect(&body, key.0));
+        let reference = names.add(&found.suggested_name, in_dialect(&body, key.0));
         references.insert(key, reference);
     }
     let rewritten: Vec<_> = holders
@@ -59,36 +59,38 @@ pub(super) fn take_out(holders: &mut [Holder], names: &mut Names) {
 }
 
 /// The schemas to share, outer ones before inner ones.
-fn select<'a>(holders: &'a [Holder], numbers: &Numbers) -> Vec<(Taken<'a>, Found<'a>)> {
-    let mut taken: Vec<(Taken<'a>, Found<'a>)> = Vec::new();
+fn select<'a>(holders: &'a [Holder], numbers: &Numbers) -> Vec<(SharedId<'a>, Occurrences<'a>)> {
+    let mut selected: Vec<(SharedId<'a>, Occurrences<'a>)> = Vec::new();
     let tools = holders.iter().map(|holder| holder.tool + 1).max().unwrap_or_default();
     loop {
-        let found = visible(holders, numbers, &taken, tools);
+        let found = candidates(holders, numbers, &selected, tools);
         let mut round: Vec<_> =
             found.into_iter().filter(|(_, found)| found.holders.len() > 1).collect();
         // Nested occurrences would count twice, so only outermost ones count.
-        let inner: BTreeSet<_> =
-            round.iter().flat_map(|(key, found)| inside(key, found.schema, numbers)).collect();
+        let inner: BTreeSet<_> = round
+            .iter()
+            .flat_map(|(key, found)| inner_candidates(key, found.schema, numbers))
+            .collect();
         round.retain(|(key, _)| !inner.contains(key));
         if round.is_empty() {
-            return taken;
+            return selected;
         }
-        taken.extend(round);
+        selected.extend(round);
     }
 }
 
 /// The candidates outside of schemas that are already selected. The holders are the tools and the
 /// selected schemas.
-fn visible<'a>(
+fn candidates<'a>(
     holders: &'a [Holder],
     numbers: &Numbers,
-    taken: &[(Taken<'a>, Found<'a>)],
+    selected: &[(SharedId<'a>, Occurrences<'a>)],
     tools: usize,
-) -> BTreeMap<Taken<'a>, Found<'a>> {
-    let known: BTreeSet<_> = taken.iter().map(|(key, _)| *key).collect();
-    let mut found: BTreeMap<Taken<'a>, Found<'a>> = BTreeMap::new();
-    let mut add = |key: Taken<'a>, schema: &'a Value, holder: usize, wish: String| {
-        let new = || Found { schema, wish, holders: BTreeSet::new() };
+) -> BTreeMap<SharedId<'a>, Occurrences<'a>> {
+    let known: BTreeSet<_> = selected.iter().map(|(key, _)| *key).collect();
+    let mut found: BTreeMap<SharedId<'a>, Occurrences<'a>> = BTreeMap::new();
+    let mut add = |key: SharedId<'a>, schema: &'a Value, holder: usize, suggested_name: String| {
+        let new = || Occurrences { schema, suggested_name, holders: BTreeSet::new() };
         found.entry(key).or_insert_with(new).holders.insert(holder);
     };
     for holder in holders {
@@ -99,12 +101,12 @@ fn visible<'a>(
                 return false;
             }
             if !is_entered(&targets, path) {
-                add((dialect, number), schema, holder.tool, wish(holder, schema, path));
+                add((dialect, number), schema, holder.tool, suggested_name(holder, schema, path));
             }
             true
         });
     }
-    for (i, ((dialect, _), outer)) in taken.iter().enumerate() {
+    for (i, ((dialect, _), outer)) in selected.iter().enumerate() {
         walk_inside(outer.schema, &mut Vec::new(), &mut |schema, path| {
             let Some(number) = numbers.candidate(schema) else { return true };
             if known.contains(&(*dialect, number)) {
@@ -118,7 +120,11 @@ fn visible<'a>(
 }
 
 /// The candidates inside a schema.
-fn inside<'a>(key: &Taken<'a>, schema: &Value, numbers: &Numbers) -> Vec<Taken<'a>> {
+fn inner_candidates<'a>(
+    key: &SharedId<'a>,
+    schema: &Value,
+    numbers: &Numbers,
+) -> Vec<SharedId<'a>> {
     let mut found = Vec::new();
     walk_inside(schema, &mut Vec::new(), &mut |inner, _| {
         found.extend(numbers.candidate(inner).map(|number| (key.0, number)));
@@ -128,7 +134,7 @@ fn inside<'a>(key: &Taken<'a>, schema: &Value, numbers: &Numbers) -> Vec<Taken<'
 }
 
 /// A name for a schema from its title, its property, or its tool.
-fn wish(holder: &Holder, schema: &Value, path: &[String]) -> String {
+fn suggested_name(holder: &Holder, schema: &Value, path: &[String]) -> String {
     if path.is_empty() && schema.get("title").and_then(Value::as_str).is_none() {
         let role = if holder.field == "inputSchema" { "input" } else { "output" };
         return format!("{}_{role}", holder.name);

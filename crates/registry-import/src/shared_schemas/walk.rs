@@ -75,7 +75,7 @@ pub(super) fn walk_inside<'a>(
     }
 }
 
-/// A copy with the subschemas replaced for which `replace` returns a value.
+/// A copy of the schema. Each subschema is replaced by the value that `replace` returns, if any.
 pub(super) fn rewrite(
     schema: &Value,
     path: &mut Vec<String>,

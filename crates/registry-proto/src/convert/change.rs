@@ -25,7 +25,9 @@ const SUBJECT_CHARACTERS: usize = 80;
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum InvalidChange {
     /// No change is set.
-    #[error("the change is empty: none of register, register_document and set_lifecycle is set")]
+    #[error(
+        "the change is empty: none of register_entity, register_document and set_lifecycle is set"
+    )]
     Unset,
     /// An invalid entity.
     #[error("invalid entity: {}", .0.first().map_or("", |found| found.message.as_str()))]
@@ -67,7 +69,7 @@ impl TryFrom<v1::EntityChange> for Proposed {
     fn try_from(change: v1::EntityChange) -> Result<Self, InvalidChange> {
         let v1::EntityChange { change, if_digest: _ } = change;
         match change.ok_or(InvalidChange::Unset)? {
-            v1::entity_change::Change::Register(entity) => entity::document(entity)
+            v1::entity_change::Change::RegisterEntity(entity) => entity::document(entity)
                 .map(|document| Self::Register(Arc::new(document)))
                 .map_err(InvalidChange::Entity),
             v1::entity_change::Change::RegisterDocument(document) => {
@@ -99,14 +101,14 @@ impl From<&Proposed> for v1::EntityChange {
                 v1::entity_change::Change::RegisterDocument(document.as_ref().into())
             }
             Proposed::SetLifecycle { key, state, notice } => {
-                let Notice { message, replacement, sunset, forced } = notice.clone();
+                let Notice { message, replacement, sunset_date, force_reason } = notice.clone();
                 v1::entity_change::Change::SetLifecycle(v1::SetLifecycle {
                     key: Some(key.into()),
                     state: v1::LifecycleState::from(*state).into(),
                     message,
                     replacement: replacement.as_ref().map(Into::into),
-                    sunset_date: sunset.map(|date| date.to_string()),
-                    force_reason: forced,
+                    sunset_date: sunset_date.map(|date| date.to_string()),
+                    force_reason,
                 })
             }
         };
@@ -187,7 +189,7 @@ fn claimed_key(change: &v1::EntityChange) -> Option<v1::EntityKey> {
     match change.change.as_ref()? {
         v1::entity_change::Change::SetLifecycle(change) => change.key.clone(),
         v1::entity_change::Change::RegisterDocument(_) => None,
-        v1::entity_change::Change::Register(entity) => {
+        v1::entity_change::Change::RegisterEntity(entity) => {
             let (kind, name, version) = match entity.kind.as_ref()? {
                 Kind::Schema(schema) => (v1::EntityKind::Schema, &schema.name, &schema.version),
                 Kind::Server(server) => (v1::EntityKind::Server, &server.name, &server.version),

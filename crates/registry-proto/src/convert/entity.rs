@@ -42,7 +42,7 @@ pub fn json_document(document: &v1::JsonDocument) -> Result<Document, Vec<Diagno
         vec![Diagnostic::error(Code::DocumentInvalid, "", message).with_help(help)]
     };
     let kind = super::kind(*kind)
-        .map_err(|e| invalid(e.to_string(), "set the kind beside the document"))?;
+        .map_err(|e| invalid(e.to_string(), "set the kind next to the document"))?;
     let value = parse_json(json)
         .map_err(|e| invalid(format!("the document is {e}"), "send UTF-8 JSON text"))?;
     Document::parse(kind, &value)

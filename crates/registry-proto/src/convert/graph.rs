@@ -17,12 +17,15 @@ use super::{
 };
 use crate::v1;
 
+/// The largest number of paths in a message, which signed integers can hold. It is a lower bound.
+pub const MAX_PATH_COUNT: u64 = i64::MAX.unsigned_abs();
+
 /// Writes an entity of the graph.
 pub fn node(catalog: &Catalog, record: &Record) -> v1::GraphNode {
     v1::GraphNode {
         key: Some(record.document.key().into()),
         digest: record.document.digest().to_string(),
-        lifecycle: v1::LifecycleState::from(record.lifecycle.state).into(),
+        lifecycle_state: v1::LifecycleState::from(record.lifecycle.state).into(),
         owner: catalog.owner_of(record).to_owned(),
         depth: 0,
     }
@@ -44,7 +47,7 @@ pub fn edge((from, from_kind): (u32, Kind), (to, to_kind): (u32, Kind)) -> v1::G
         Relation::Depends => v1::DependencyRelation::Declared,
         Relation::Schema => v1::DependencyRelation::Schema,
     };
-    v1::GraphEdge { from, to, relation: relation.into() }
+    v1::GraphEdge { dependent_index: from, dependency_index: to, relation: relation.into() }
 }
 
 /// Writes a dependent of a changed entity.
@@ -60,7 +63,7 @@ pub fn affected(catalog: &Catalog, affected: &Affected) -> v1::AffectedEntity {
     v1::AffectedEntity {
         entity: Some(node(catalog, record)),
         path: path.iter().map(v1::EntityKey::from).collect(),
-        path_count: *paths,
+        path_count: (*paths).min(MAX_PATH_COUNT),
         effect: effect.into(),
         findings: diagnostics(findings),
     }
@@ -138,7 +141,7 @@ pub fn unresolved(unresolved: &Unresolved) -> v1::Resolution {
     let Unresolved { required: _, candidates, total } = unresolved;
     let candidate = |Candidate { version, state, reason }: &Candidate| v1::ResolveCandidate {
         version: version.to_string(),
-        lifecycle: v1::LifecycleState::from(*state).into(),
+        lifecycle_state: v1::LifecycleState::from(*state).into(),
         reason: reason.as_str().to_owned(),
     };
     let unresolved = v1::UnresolvedRequirement {

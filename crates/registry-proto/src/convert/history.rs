@@ -46,7 +46,7 @@ impl From<&Change> for v1::CommittedChange {
             Action::Register { digest, owner } => (Some(digest.to_string()), owner.clone()),
             Action::Deprecate(_) | Action::Retire(_) | Action::Restore => (None, None),
         };
-        let Notice { message, replacement, sunset, forced } =
+        let Notice { message, replacement, sunset_date, force_reason } =
             action.notice().cloned().unwrap_or_default();
         Self {
             key: Some(key.into()),
@@ -54,8 +54,8 @@ impl From<&Change> for v1::CommittedChange {
             digest,
             message,
             replacement: replacement.as_ref().map(Into::into),
-            sunset_date: sunset.map(|date| date.to_string()),
-            force_reason: forced,
+            sunset_date: sunset_date.map(|date| date.to_string()),
+            force_reason,
             owner,
         }
     }

@@ -84,8 +84,8 @@ pub(super) fn notice(
 ) -> Result<Notice, InvalidNotice> {
     let replacement = replacement.map(Key::try_from).transpose();
     let replacement = replacement.map_err(|e| InvalidNotice::Replacement(Box::new(e)))?;
-    let sunset = sunset_date.map(|date| date.parse()).transpose()?;
-    Ok(Notice { message, replacement, sunset, forced: force_reason })
+    let sunset_date = sunset_date.map(|date| date.parse()).transpose()?;
+    Ok(Notice { message, replacement, sunset_date, force_reason })
 }
 
 impl From<&Lifecycle> for v1::Lifecycle {
@@ -97,8 +97,8 @@ impl From<&Lifecycle> for v1::Lifecycle {
             message: lifecycle.message().map(str::to_owned),
             revision: revision.0,
             replacement: lifecycle.replacement().map(Into::into),
-            sunset_date: lifecycle.sunset().map(|date| date.to_string()),
-            force_reason: notice.and_then(|notice| notice.forced.clone()),
+            sunset_date: lifecycle.sunset_date().map(|date| date.to_string()),
+            force_reason: notice.and_then(|notice| notice.force_reason.clone()),
             change_time: Some(timestamp(*changed_at)),
         }
     }

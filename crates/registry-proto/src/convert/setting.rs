@@ -29,19 +29,19 @@ impl TryFrom<v1::SettingChange> for SettingChange {
         v1::SettingChange { target, setting }: v1::SettingChange,
     ) -> Result<Self, InvalidSetting> {
         use v1::setting_change::Setting as Wire;
-        let on: Selector = target.parse()?;
+        let target: Selector = target.parse()?;
         let setting = match setting {
-            None => return Err(InvalidSetting::Unset(on)),
+            None => return Err(InvalidSetting::Unset(target)),
             Some(Wire::Archived(archived)) => Setting::Archived(archived),
             Some(Wire::Owner(owner)) => Setting::Owner(owner),
             Some(Wire::Compatibility(mode)) => Setting::Compatibility(compatibility_mode(mode)?),
         };
-        Ok(Self { on, setting })
+        Ok(Self { target, setting })
     }
 }
 
 impl From<&SettingChange> for v1::SettingChange {
-    fn from(SettingChange { on, setting }: &SettingChange) -> Self {
+    fn from(SettingChange { target, setting }: &SettingChange) -> Self {
         use v1::setting_change::Setting as Wire;
         let setting = match setting {
             Setting::Archived(archived) => Wire::Archived(*archived),
@@ -50,7 +50,7 @@ impl From<&SettingChange> for v1::SettingChange {
                 Wire::Compatibility(compatibility_mode_number(*mode).into())
             }
         };
-        Self { target: on.to_string(), setting: Some(setting) }
+        Self { target: target.to_string(), setting: Some(setting) }
     }
 }
 
@@ -85,10 +85,10 @@ fn compatibility_mode_number(mode: Option<Mode>) -> v1::CompatibilityMode {
 }
 
 /// Writes the settings of a target.
-pub fn setting_state(on: &Selector, set: &SelectorSettings) -> v1::SettingState {
+pub fn setting_state(target: &Selector, set: &SelectorSettings) -> v1::SettingState {
     let SelectorSettings { archived, owner, compatibility, revision } = set;
     v1::SettingState {
-        target: on.to_string(),
+        target: target.to_string(),
         archived: *archived,
         owner: owner.clone(),
         compatibility: compatibility_mode_number(*compatibility).into(),

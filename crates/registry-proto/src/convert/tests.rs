@@ -126,9 +126,9 @@ fn batch_reports_index_and_key_of_changes() {
     };
     let key: Key = "tool/find@1.0.0".parse().unwrap();
     let found = batch(vec![
-        change(v1::entity_change::Change::Register(tool("{}"))),
+        change(v1::entity_change::Change::RegisterEntity(tool("{}"))),
         v1::EntityChange::default(),
-        change(v1::entity_change::Change::Register(tool("nothing"))),
+        change(v1::entity_change::Change::RegisterEntity(tool("nothing"))),
         lifecycle(None, v1::LifecycleState::Retired),
         lifecycle(Some((&key).into()), v1::LifecycleState::Unspecified),
     ])
@@ -179,7 +179,7 @@ fn change_round_trips() {
             state: LifecycleState::Deprecated,
             notice: Notice {
                 replacement: Some("tool/find@2.0.0".parse().unwrap()),
-                sunset: Some("2026-12-31".parse().unwrap()),
+                sunset_date: Some("2026-12-31".parse().unwrap()),
                 ..Notice::with_message(Some("use 2.0.0"))
             },
         },

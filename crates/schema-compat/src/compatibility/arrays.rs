@@ -1,4 +1,4 @@
-//! Array keywords. Positions with schemas of their own on either side are compared individually,
+//! Array keywords. Positions with an own schema on either side are compared individually,
 //! and the rest at once.
 
 use serde_json::Value;

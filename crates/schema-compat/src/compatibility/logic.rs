@@ -17,7 +17,7 @@ impl Prover<'_> {
     ) -> Result<(), Stop> {
         let rules = self.arena.rules(goal.wanted);
         for (_, schema) in &rules.all {
-            let goal = self.beside(goal, goal.given.clone(), *schema);
+            let goal = self.sibling(goal, goal.given.clone(), *schema);
             failures.extend(self.prove(&goal)?);
         }
         if !rules.any.is_empty() {
@@ -53,7 +53,7 @@ impl Prover<'_> {
     fn meaning(&mut self, goal: &Goal, meaning: Option<Id>) -> Result<Vec<Failure>, Stop> {
         match meaning {
             Some(meaning) => {
-                let goal = self.beside(goal, goal.given.clone(), meaning);
+                let goal = self.sibling(goal, goal.given.clone(), meaning);
                 self.prove(&goal)
             }
             None => Ok(Vec::new()),
@@ -63,7 +63,7 @@ impl Prover<'_> {
     fn any_of(&mut self, goal: &Goal, branches: &[Id]) -> Result<Vec<Failure>, Stop> {
         let mut all = Vec::new();
         for branch in branches {
-            let branch = self.beside(goal, goal.given.clone(), *branch);
+            let branch = self.sibling(goal, goal.given.clone(), *branch);
             let failures = self.prove(&branch)?;
             if failures.is_empty() {
                 return Ok(failures);
@@ -77,7 +77,7 @@ impl Prover<'_> {
     fn one_of(&mut self, goal: &Goal, branches: &[Id]) -> Result<Vec<Failure>, Stop> {
         let mut all = Vec::new();
         for (i, branch) in branches.iter().enumerate() {
-            let wanted = self.beside(goal, goal.given.clone(), *branch);
+            let wanted = self.sibling(goal, goal.given.clone(), *branch);
             let failures = self.prove(&wanted)?;
             if !failures.is_empty() {
                 all.push(failures);
@@ -156,12 +156,12 @@ impl Prover<'_> {
     ) -> Result<(), Stop> {
         if let Some(then) = conditional.then {
             let given = self.with(&goal.given, conditional.condition)?;
-            let goal = self.beside(goal, given, then);
+            let goal = self.sibling(goal, given, then);
             failures.extend(self.prove(&goal)?);
         }
         if let Some(otherwise) = conditional.otherwise {
             let given = goal.given.clone().without(conditional.condition);
-            let goal = self.beside(goal, given, otherwise);
+            let goal = self.sibling(goal, given, otherwise);
             failures.extend(self.prove(&goal)?);
         }
         Ok(())

@@ -44,7 +44,7 @@ impl Prover<'_> {
             };
             let present = self.arena.synthetic(goal.wanted, present);
             let given = self.with(&goal.given, present)?;
-            let goal = self.beside(goal, given, *schema);
+            let goal = self.sibling(goal, given, *schema);
             failures.extend(self.prove(&goal)?);
         }
         Ok(())

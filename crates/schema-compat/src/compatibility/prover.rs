@@ -279,7 +279,7 @@ impl<'a> Prover<'a> {
     }
 
     /// A goal about the same value.
-    pub(super) fn beside(&self, goal: &Goal, given: ValueSet, wanted: Id) -> Goal {
+    pub(super) fn sibling(&self, goal: &Goal, given: ValueSet, wanted: Id) -> Goal {
         let anchor = match self.wanted_in {
             Side::New => self.anchor(&[wanted], goal.anchor),
             Side::Old => goal.anchor,

@@ -13,7 +13,7 @@ use serde_json::{Number, value::RawValue};
 const NARROW: u32 = 16;
 /// Length of an array index in a JSON pointer, as an upper bound.
 const INDEX_BYTES: usize = 10;
-/// Heap bytes of one owned member name beside its text.
+/// Heap bytes of one owned member name in addition to its text.
 const NAME_BYTES: usize = 48;
 
 /// A well-formed JSON text without a unique value.

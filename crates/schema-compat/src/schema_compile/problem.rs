@@ -142,6 +142,9 @@ impl InvalidSchema {
                 "make only one recursive reference, from a property or an item"
             }
             Self::SameId { .. } => "give each schema a unique `$id`, or none",
+            Self::Invalid { message, .. } if message.starts_with("Anchor ") => {
+                "refer to a registered schema with its version, as `#Name:1.0.0`, or define the anchor"
+            }
             Self::Invalid { .. } => "see https://json-schema.org for the syntax of the keyword",
         }
     }

@@ -1,5 +1,5 @@
-//! The number of ways in which a schema may apply to one location of a value, which hostile schemas
-//! double at each level of `allOf` and `$ref`.
+//! The number of paths from a schema to one location of a value. Hostile schemas double it at each
+//! level of `allOf` and `$ref`.
 //!
 //! The count assumes no early termination. Below the location itself, only the heaviest of several
 //! alternatives counts (`anyOf`, `oneOf`, `then`, `else`): recursive expression trees have many,
@@ -136,16 +136,16 @@ pub(super) fn weigh_with<'a>(
     weigh(schema, &mut |key| Some(known(&weights, key)))
 }
 
-/// The number of ways in which a schema applies to each child of a value.
+/// The number of paths from a schema to each child of a value.
 type Ways = BTreeMap<Child, u64>;
 
-/// The ways to a child, or to the other children of its kind.
+/// The paths to a child, or to the other children of its kind.
 fn ways_to(ways: &Ways, child: Child) -> u64 {
     let known = ways.get(&child).or_else(|| ways.get(&child.other()?));
     known.copied().unwrap_or(0)
 }
 
-/// The number of ways to each child, as far as it is known.
+/// The known number of paths to each child.
 fn below(
     graph: &Graph,
     node: usize,
@@ -157,7 +157,7 @@ fn below(
     let sum = |list: &[usize]| list.iter().map(weight).fold(0, u64::saturating_add);
     let registered = own.registered.iter().map(|weight| weight.below);
     let every = registered.fold(sum(&own.beside), u64::saturating_add);
-    // Only children to which no other schema of the node applies.
+    // Only children that no other schema of the node applies to.
     let unevaluated = sum(&own.unevaluated);
     let part = |child: Child| match children {
         Children::Apart => {

@@ -1,7 +1,7 @@
 //! Results in the form of each protocol era, assembled from raw bytes.
 //!
 //! A tool's result is forwarded unchanged, except for members that one era adds or lacks:
-//! `resultType`, and reserved keys of `_meta`, with which an upstream could impersonate the
+//! `resultType`, and reserved keys of `_meta`, because an upstream could use them to impersonate the
 //! gateway. Results that a stale catalog authorized carry its age in `_meta`.
 
 use std::time::Duration;
@@ -250,7 +250,7 @@ pub(crate) fn tool(id: Id<'_>, era: Era, outcome: &OperationResult) -> SizedResp
 
 /// The result of a failed composition: the message as text, the error and the steps in `_meta`.
 ///
-/// `structuredContent` must match the tool's `outputSchema` even beside `isError`: the TypeScript
+/// `structuredContent` must match the tool's `outputSchema` even with `isError`: the TypeScript
 /// SDK validates both and throws.
 pub(crate) fn failed_composition(
     id: Id<'_>,

@@ -126,7 +126,7 @@ async fn response_without_quota_becomes_error() {
     replay.complete();
     let mut reader = replay.reader(0);
     let told = next(&mut reader).await.unwrap();
-    assert!(told.contains("the response was dropped") && !told.contains("xxx"), "{told}");
+    assert!(told.contains("\"error\"") && !told.contains("xxx"), "{told}");
     assert_eq!(next(&mut reader).await, None);
 }
 
@@ -174,10 +174,7 @@ async fn delivered_streams_are_evicted_oldest_first() {
     assert!(replays.resume(SESSION, &id(&second, 0)).is_ok());
     assert!(undelivered(&replays).await.contains("yyy"));
     let told = undelivered(&replays).await;
-    assert!(
-        told.contains("at most 16 MiB") && told.contains("Repeat it if that is safe"),
-        "{told}"
-    );
+    assert!(told.contains("16 MiB"), "{told}");
     replays.end(&second);
     assert!(replays.budget.delivered().pop().is_none());
 }
@@ -190,7 +187,7 @@ async fn resumed_stream_is_not_evicted() {
     resumed.push(Bytes::new(), false).await;
     resumed.complete();
     let reader = resumed.resume(0).unwrap();
-    assert!(undelivered(&replays).await.contains("at most 16 MiB"));
+    assert!(undelivered(&replays).await.contains("16 MiB"));
     drop(reader);
     assert!(undelivered(&replays).await.contains("yyy"));
 }

@@ -184,7 +184,7 @@ impl ChangeWatcher {
             Ok(()) = self.definitions.changed() => {}
             announced = self.announcements.recv() => self.announced.extend(announced),
             () = staleness.changed_from(level) => {}
-            // No source can change any more.
+            // All sources are closed.
             else => pending().await,
         }
     }

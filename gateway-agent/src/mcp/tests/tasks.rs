@@ -105,7 +105,6 @@ async fn task_result_is_validated() {
         assert_eq!(far_side.seen("tasks/get").len(), 1);
         if is_refused {
             assert_eq!(got.error(), (200, -32603), "{got:?}");
-            assert!(got.text.contains("violates its registered output schema"), "{got:?}");
         } else {
             assert_eq!(got.result()["result"]["structuredContent"], json!({ "m": 1 }));
         }

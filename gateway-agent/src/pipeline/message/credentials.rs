@@ -3,7 +3,7 @@
 use gateway_upstream::TokenError;
 
 /// Only error codes of OAuth are repeated; other texts of an endpoint could contain secrets.
-pub(super) fn none(tool: &str, why: &TokenError) -> String {
+pub(super) fn missing_token(tool: &str, why: &TokenError) -> String {
     match why {
         TokenError::Refused { reason: Some(reason), .. } => format!(
             "The gateway's request for a token for the server behind {tool} was rejected \
@@ -18,7 +18,7 @@ pub(super) fn none(tool: &str, why: &TokenError) -> String {
 }
 
 /// The target uses token exchange, and the caller has no token to exchange.
-pub(super) fn nobody(tool: &str) -> String {
+pub(super) fn missing_subject(tool: &str) -> String {
     format!(
         "{tool} requires a caller with a token: its server is called on behalf of the caller, and this \
          request has no token of an identity provider with a subject (`sub`). The call was not made. \

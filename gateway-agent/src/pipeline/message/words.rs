@@ -68,7 +68,7 @@ pub(super) fn invalid_output(tool: &str, violations: &[Violation]) -> String {
 }
 
 /// The result is omitted: a projection hides it from the caller.
-pub(super) fn unprojected(tool: &str, failure: &projection::ProjectionError) -> String {
+pub(super) fn failed_projection(tool: &str, failure: &projection::ProjectionError) -> String {
     format!(
         "{tool} was called, but its result does not match its registered projection and was discarded: \
          {failure}. Retries do not help; report this to the tool's owner."
@@ -84,7 +84,7 @@ pub(crate) fn failed_composition(tool: &str, failure: &Failure) -> String {
     }
 }
 
-pub(super) fn broken(tool: &str, what: &ProtocolViolation) -> String {
+pub(super) fn protocol_violation(tool: &str, what: &ProtocolViolation) -> String {
     if *what == ProtocolViolation::HttpSse {
         return format!(
             "The server behind {tool} uses HTTP+SSE (2024-11-05), which the gateway does not support. The \
@@ -93,7 +93,7 @@ pub(super) fn broken(tool: &str, what: &ProtocolViolation) -> String {
     }
     if what.may_have_run() {
         return format!(
-            "The server behind {tool} broke the protocol. Whether it did its work is unknown."
+            "The server behind {tool} violated the protocol. The outcome of the call is unknown."
         );
     }
     format!(
@@ -103,10 +103,10 @@ pub(super) fn broken(tool: &str, what: &ProtocolViolation) -> String {
 
 pub(super) fn open_task(tool: &str, why: &str, said: Option<&str>) -> String {
     let said = said.map(|said| format!(" The agent said: {said}")).unwrap_or_default();
-    format!("{tool} gave no result: {why}. Whether it did its work is unknown.{said}")
+    format!("{tool} returned no result: {why}. The outcome of the call is unknown.{said}")
 }
 
-pub(super) fn exhausted(tool: &str, why: &QuotaExceeded) -> String {
+pub(super) fn quota_exceeded(tool: &str, why: &QuotaExceeded) -> String {
     match why.kind() {
         QuotaKind::Watches
         | QuotaKind::Tasks
@@ -116,12 +116,10 @@ pub(super) fn exhausted(tool: &str, why: &QuotaExceeded) -> String {
         | QuotaKind::Sessions
         | QuotaKind::Streams => why.to_string(),
         QuotaKind::Buffers => format!(
-            "The gateway has no memory left for the result of {tool} and discarded it: {why}. Whether \
-             the tool did its work is unknown. Retry later, with fewer or smaller concurrent calls."
+            "The gateway has no memory left for the result of {tool}, so the result was discarded: {why}. The outcome of the call is unknown. Retry later, with fewer or smaller concurrent calls."
         ),
         QuotaKind::Answers | QuotaKind::Inputs => format!(
-            "{tool} requested input, and the call was stopped: {why}. Whether it did its work is \
-             unknown. Answer the open questions first, or retry later."
+            "{tool} requested input, and the call was stopped: {why}. The outcome of the call is unknown. Answer the open questions first, or retry later."
         ),
     }
 }

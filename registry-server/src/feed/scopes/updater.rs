@@ -28,7 +28,7 @@ const IDLE_TIMEOUT_DISCONNECTED: Duration = Duration::from_hours(24);
 const CHECK_INTERVAL: Duration = Duration::from_secs(10);
 /// Time that a relay waits for the signature of a state. Longer than the delay between its reconnects.
 const SIGNATURE_TIMEOUT: Duration = Duration::from_secs(40);
-/// Age of the last contact up to which the registry counts as connected.
+/// The registry counts as connected if the last contact is at most this old.
 const CONNECTED_AGE: Duration = Duration::from_secs(20);
 /// Entities above which updates run on the blocking pool.
 const BLOCKING_ENTITIES: usize = 500;
@@ -88,12 +88,12 @@ impl ScopeUpdater {
                         publish_at = publish_at.or_else(|| Some(Instant::now() + UNCHANGED_INTERVAL));
                     }
                 }
-                () = at(publish_at) => {
+                () = sleep_until_some(publish_at) => {
                     publish_at = None;
                     self.publish();
                 }
                 () = changed(&mut self.signatures) => self.publish(),
-                () = at(self.unsigned_since.map(|since| since + SIGNATURE_TIMEOUT)) => self.publish_unsigned(),
+                () = sleep_until_some(self.unsigned_since.map(|since| since + SIGNATURE_TIMEOUT)) => self.publish_unsigned(),
                 () = sleep(CHECK_INTERVAL) => self.entry.channel.clear_deltas(),
             }
             if self.is_idle(&mut idle_since) {
@@ -201,7 +201,7 @@ async fn changed(signatures: &mut Option<watch::Receiver<ScopeSignature>>) {
     std::future::pending::<()>().await;
 }
 
-async fn at(time: Option<Instant>) {
+async fn sleep_until_some(time: Option<Instant>) {
     match time {
         Some(time) => sleep_until(time).await,
         None => std::future::pending().await,

@@ -1,4 +1,4 @@
-//! Session of one follower: what was sent to it, and what it reported.
+//! The session of one follower: the last revision sent to it, and the state that it reported.
 
 use std::{
     net::SocketAddr,

@@ -52,8 +52,8 @@ pub(super) fn compared(compared: &Compared) -> v1::CompareRevisionsResponse {
     v1::CompareRevisionsResponse {
         differences: differences.iter().map(write).collect(),
         next_page_token: next_page_token.clone(),
-        from_revision: from.revision().0,
-        to_revision: to.revision().0,
+        old_revision: from.revision().0,
+        new_revision: to.revision().0,
     }
 }
 
@@ -66,17 +66,18 @@ fn write(from: &Catalog, to: &Catalog, difference: &Difference) -> WireDifferenc
             };
             let there = if new.is_some() { to } else { from };
             WireDifference::Entity(v1::EntityDifference {
-                old: old.as_deref().map(|old| record(from, old)),
-                new: new.as_deref().map(|new| record(to, new)),
-                earlier: earlier.as_deref().map(|earlier| record(there, earlier)),
+                old_record: old.as_deref().map(|old| record(from, old)),
+                new_record: new.as_deref().map(|new| record(to, new)),
+                earlier_record: earlier.as_deref().map(|earlier| record(there, earlier)),
             })
         }
-        Difference::Setting { on, old: (old, old_owner), new: (new, new_owner) } => {
-            let state =
-                |on: &Selector, set: &SelectorSettings| Some(convert::setting_state(on, set));
+        Difference::Setting { target, old: (old, old_owner), new: (new, new_owner) } => {
+            let state = |target: &Selector, set: &SelectorSettings| {
+                Some(convert::setting_state(target, set))
+            };
             WireDifference::Setting(v1::SettingDifference {
-                old: state(on, old),
-                new: state(on, new),
+                old_settings: state(target, old),
+                new_settings: state(target, new),
                 old_owner: old_owner.as_deref().map(str::to_owned),
                 new_owner: new_owner.as_deref().map(str::to_owned),
             })
@@ -121,7 +122,7 @@ pub(super) fn copied(copied: &Copied) -> v1::ExportCatalogResponse {
     for part in parts {
         match part {
             Part::Entity(record) => entities.push((&**record).into()),
-            Part::Setting(on, set) => settings.push(convert::setting_state(on, set)),
+            Part::Setting(target, set) => settings.push(convert::setting_state(target, set)),
         }
     }
     v1::ExportCatalogResponse {

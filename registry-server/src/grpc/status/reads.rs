@@ -15,10 +15,10 @@ impl From<ReadError> for Status {
             ReadError::Page(error) => return error.into(),
             ReadError::NoCommit(error) => return error.into(),
             ReadError::Ahead { head, .. } => {
-                say(Code::OutOfRange, "REVISION_AHEAD").with("current_revision", &head)
+                say(Code::OutOfRange, "REVISION_AHEAD").with("currentRevision", &head)
             }
             ReadError::NotReached { head, .. } => say(Code::Unavailable, "REVISION_NOT_REACHED")
-                .with("current_revision", &head)
+                .with("currentRevision", &head)
                 .retry_after(Duration::from_secs(1)),
             ReadError::Future { .. } => say(Code::OutOfRange, "TIME_AHEAD"),
             ReadError::NotRegistered { revision, .. } => {
@@ -86,6 +86,6 @@ impl From<resolve::Error> for Status {
 impl From<NoCommit> for Status {
     fn from(error: NoCommit) -> Self {
         let refusal = Refusal::new(Code::NotFound, "NOT_FOUND", error.to_string());
-        refusal.with("current_revision", &error.head).into()
+        refusal.with("currentRevision", &error.head).into()
     }
 }

@@ -32,16 +32,16 @@ const MESSAGE_BYTES: usize = limits::BATCH_BYTES + (8 << 20);
 const PREFIX: usize = 5;
 
 /// The frame of a message. It is encoded on first use.
-pub(super) fn of(message: &Message) -> Result<Bytes, Status> {
+pub(super) fn encoded(message: &Message) -> Result<Bytes, Status> {
     let frame = match message {
         Message::ServerHello(key) => key.encoded(|key| {
             let hello = v1::ServerHello { verifier_key: key.to_string() };
             encode("server_hello", Wire::ServerHello(hello), None)
         }),
-        Message::Snapshot(piece) => piece.encoded(|piece| {
+        Message::Snapshot(chunk) => chunk.encoded(|chunk| {
             let signed =
-                if let SnapshotChunk::End(_, signed) = piece { signed.as_ref() } else { None };
-            encode("snapshot", encode_piece(piece), signed)
+                if let SnapshotChunk::End(_, signed) = chunk { signed.as_ref() } else { None };
+            encode("snapshot", encode_chunk(chunk), signed)
         }),
         Message::Delta(delta) => delta.encoded(|Delta { commit, attestation }| {
             encode("delta", Wire::Delta(commit.into()), attestation.as_ref())
@@ -49,8 +49,8 @@ pub(super) fn of(message: &Message) -> Result<Bytes, Status> {
         Message::ScopeDelta(step) => {
             step.encoded(|step| encode("scope_delta", encode_scope_delta(step), step.attestation()))
         }
-        Message::Heartbeat(place) => {
-            place.encoded(|Heartbeat { position, content, attestation, age_ms }| {
+        Message::Heartbeat(heartbeat) => {
+            heartbeat.encoded(|Heartbeat { position, content, attestation, age_ms }| {
                 let staleness = (*age_ms > 0).then(|| Duration::from_millis(*age_ms));
                 let heartbeat = v1::Heartbeat {
                     content_digest: content.map(|digest| digest.to_string()).unwrap_or_default(),
@@ -70,7 +70,7 @@ pub(super) fn of(message: &Message) -> Result<Bytes, Status> {
 }
 
 /// A response that sends frames until they end or fail.
-pub(super) fn answer(
+pub(super) fn response(
     frames: impl Stream<Item = Result<Bytes, Status>> + Send + 'static,
 ) -> Response<Body> {
     let end = stream::once(ready(Err(Status::ok(""))));
@@ -99,8 +99,8 @@ fn encode(kind: &'static str, message: Wire, attestation: Option<&Attestation>) 
     frame.freeze()
 }
 
-fn encode_piece(piece: &SnapshotChunk) -> Wire {
-    match piece {
+fn encode_chunk(chunk: &SnapshotChunk) -> Wire {
+    match chunk {
         SnapshotChunk::Begin { position, scope, entities, settings, compacted } => {
             Wire::SnapshotBegin(v1::SnapshotBegin {
                 position: Some(position.into()),
@@ -116,7 +116,10 @@ fn encode_piece(piece: &SnapshotChunk) -> Wire {
         }),
         SnapshotChunk::Settings(settings) => Wire::SnapshotChunk(v1::SnapshotChunk {
             entities: Vec::new(),
-            settings: settings.iter().map(|(on, set)| convert::setting_state(on, set)).collect(),
+            settings: settings
+                .iter()
+                .map(|(target, set)| convert::setting_state(target, set))
+                .collect(),
         }),
         SnapshotChunk::End(digest, _) => {
             Wire::SnapshotEnd(v1::SnapshotEnd { digest: digest.to_string() })
@@ -195,10 +198,10 @@ mod tests {
         };
         let (scope, settings) = (Arc::new(Scope::Everything), 0);
         let signed = Some(signed());
-        let piece = |piece| Message::Snapshot(SharedMessage::new(piece));
+        let snapshot = |chunk| Message::Snapshot(SharedMessage::new(chunk));
         vec![
             (
-                piece(SnapshotChunk::Begin {
+                snapshot(SnapshotChunk::Begin {
                     position: position.clone(),
                     scope,
                     entities: 1,
@@ -207,9 +210,9 @@ mod tests {
                 }),
                 Wire::SnapshotBegin(begin),
             ),
-            (piece(SnapshotChunk::Entities(records)), Wire::SnapshotChunk(chunk)),
+            (snapshot(SnapshotChunk::Entities(records)), Wire::SnapshotChunk(chunk)),
             (
-                piece(SnapshotChunk::End(Digest::compute(b"all"), signed)),
+                snapshot(SnapshotChunk::End(Digest::compute(b"all"), signed)),
                 Wire::SnapshotEnd(v1::SnapshotEnd { digest: Digest::compute(b"all").to_string() }),
             ),
             (
@@ -231,7 +234,7 @@ mod tests {
     #[test]
     fn a_frame_is_what_tonic_would_send() {
         for (message, wire) in messages() {
-            let frame = of(&message).unwrap();
+            let frame = encoded(&message).unwrap();
             let is_state = !matches!(wire, Wire::SnapshotBegin(_) | Wire::SnapshotChunk(_));
             let attestation = is_state.then(|| (&signed()).into());
             let expected = v1::SyncResponse { message: Some(wire), attestation }.encode_to_vec();
@@ -243,7 +246,7 @@ mod tests {
     #[test]
     fn all_who_are_told_a_message_send_the_same_bytes() {
         for (message, _) in messages() {
-            let (first, second) = (of(&message).unwrap(), of(&message.clone()).unwrap());
+            let (first, second) = (encoded(&message).unwrap(), encoded(&message.clone()).unwrap());
             assert_eq!(first.as_ptr(), second.as_ptr(), "{message:?}");
         }
     }

@@ -11,7 +11,7 @@ use serde_json::Value;
 use tokio::task::spawn_blocking;
 
 use super::{body, finding::Issue, route};
-use crate::app::{App, turns::Turn};
+use crate::app::{App, concurrency::Slot};
 
 #[derive(Serialize)]
 struct Validation {
@@ -39,9 +39,9 @@ async fn validate(State(app): State<Arc<App>>, body: Body) -> Json<Validation> {
 }
 
 /// Validates a document on the blocking pool.
-async fn diagnostics(value: Value, turn: Turn) -> Result<Vec<Diagnostic>, String> {
+async fn diagnostics(value: Value, slot: Slot) -> Result<Vec<Diagnostic>, String> {
     let validation = move || {
-        let _turn = turn;
+        let _turn = slot;
         mcp_registry::document(&value).1
     };
     spawn_blocking(validation).await.map_err(|e| format!("validation failed: {e}"))

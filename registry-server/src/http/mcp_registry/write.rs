@@ -82,7 +82,7 @@ async fn commit(
         author: principal.name.to_string(),
         origin: principal.origin(),
         address: principal.address_text(),
-        claimant: principal.claimant(),
+        permissions: principal.permissions(),
         message,
         request_id: None,
         base_revision: None,

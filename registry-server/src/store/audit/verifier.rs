@@ -123,9 +123,9 @@ impl Verifier {
 
     fn link(&mut self, row: &CommitRow) {
         let before = [Some(self.chain), self.stored_chain.take()];
-        let mut possible = before.into_iter().flatten().map(|before| before.then(&row.canonical));
+        let mut possible = before.into_iter().flatten().map(|before| before.append(&row.canonical));
         let linked = possible.find(|chain| has_chain(&row.chain, *chain));
-        let actual = self.chain.then(&row.canonical);
+        let actual = self.chain.append(&row.canonical);
         self.chain = linked.unwrap_or(actual);
         if linked.is_none() {
             let problem = format!(

@@ -1,6 +1,9 @@
 //! Classification of Postgres error codes.
 
-use crate::store::{Error, backend::AppendFailure};
+use crate::store::{
+    Error,
+    backend::{AppendFailure, driver_error},
+};
 
 /// SQLSTATE of the error.
 fn code(error: &sqlx::Error) -> Option<String> {
@@ -10,7 +13,7 @@ fn code(error: &sqlx::Error) -> Option<String> {
 /// A failure of an open database.
 pub(super) fn explain(database: &str, error: &sqlx::Error) -> Error {
     let (database, detail) = (database.to_owned(), error.to_string());
-    let Some(code) = code(error) else { return explain_driver(database, error) };
+    let Some(code) = code(error) else { return driver_error(database, error) };
     match code.as_str() {
         // read_only_sql_transaction: a standby, or a database set to read-only
         "25006" => Error::ReadOnly { database, detail },
@@ -40,25 +43,6 @@ pub(super) fn explain_open(database: &str, error: &sqlx::Error) -> Error {
         Some("42501") => config("grant this user CREATE on the database and its schema"),
         Some("3F000") => config("create the schema that search_path names"),
         _ => explain(database, error),
-    }
-}
-
-/// A driver error without an SQLSTATE.
-fn explain_driver(database: String, error: &sqlx::Error) -> Error {
-    let detail = error.to_string();
-    match error {
-        sqlx::Error::Io(_)
-        | sqlx::Error::Tls(_)
-        | sqlx::Error::Protocol(_)
-        | sqlx::Error::PoolTimedOut
-        | sqlx::Error::PoolClosed
-        | sqlx::Error::BeginFailed
-        | sqlx::Error::WorkerCrashed => Error::Unavailable { database, detail },
-        sqlx::Error::RowNotFound => Error::Corrupt { what: "the table head".to_owned(), detail },
-        sqlx::Error::ColumnDecode { .. } | sqlx::Error::Decode(_) => {
-            Error::Corrupt { what: database, detail }
-        }
-        _ => Error::StatementRejected { database, detail },
     }
 }
 

@@ -74,7 +74,7 @@ fn check_chain(head: &HeadRow, batch: &Batch<'_>) -> Result<(), AppendFailure> {
     let what = "the table head";
     let previous = chain(what, &head.chain).map_err(AppendFailure::Store)?;
     match batch.commits.first() {
-        Some(first) if previous.then(first.canonical).to_string() != first.chain => {
+        Some(first) if previous.append(first.canonical).to_string() != first.chain => {
             let detail = format!(
                 "revision {} has another chain hash than the one read before",
                 head.revision

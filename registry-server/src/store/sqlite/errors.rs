@@ -1,7 +1,10 @@
 //! Classification of SQLite result codes.
 
 use super::identity::Moved;
-use crate::store::{Error, backend::AppendFailure};
+use crate::store::{
+    Error,
+    backend::{AppendFailure, driver_error},
+};
 
 const BUSY: i32 = 5;
 const LOCKED: i32 = 6;
@@ -52,25 +55,14 @@ pub(super) fn explain_open(database: &str, error: &sqlx::Error) -> Error {
     }
 }
 
-/// A driver error without a result code.
+/// An error without a result code.
 fn explain_driver(database: String, error: &sqlx::Error) -> Error {
-    let detail = error.to_string();
     if let sqlx::Error::Io(failed) = error
         && let Some(Moved(detail)) = failed.get_ref().and_then(|inner| inner.downcast_ref())
     {
         return Error::FileReplaced { database, detail: detail.clone() };
     }
-    match error {
-        sqlx::Error::Io(_)
-        | sqlx::Error::PoolTimedOut
-        | sqlx::Error::PoolClosed
-        | sqlx::Error::WorkerCrashed => Error::Unavailable { database, detail },
-        sqlx::Error::RowNotFound => Error::Corrupt { what: "the table head".to_owned(), detail },
-        sqlx::Error::ColumnDecode { .. } | sqlx::Error::Decode(_) => {
-            Error::Corrupt { what: database, detail }
-        }
-        _ => Error::StatementRejected { database, detail },
-    }
+    driver_error(database, error)
 }
 
 /// A failure of an append. SQLite names the columns of the constraint in its message.

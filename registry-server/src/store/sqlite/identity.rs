@@ -17,7 +17,7 @@ pub(super) struct FileIdentity {
     path: PathBuf,
     /// Device and inode; `None` disables the check.
     opened: Option<(u64, u64)>,
-    /// Beside the target of a symbolic link.
+    /// Next to the target of a symbolic link.
     journal: PathBuf,
     /// Unset before the first connection, which creates the journal.
     journal_opened: OnceLock<(u64, u64)>,
@@ -29,7 +29,7 @@ pub(super) struct FileIdentity {
 pub(super) struct Moved(pub(super) String);
 
 impl FileIdentity {
-    pub(super) fn of(path: &Path) -> Self {
+    pub(super) fn new(path: &Path) -> Self {
         let target = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
         let mut journal = target.into_os_string();
         journal.push("-wal");
@@ -80,7 +80,7 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let (path, kept) = (directory.path().join("registry.db"), directory.path().join("kept"));
         fs::write(&path, "a").unwrap();
-        let file = FileIdentity::of(&path);
+        let file = FileIdentity::new(&path);
         file.check().unwrap();
         fs::rename(&path, &kept).unwrap();
         assert!(file.check().unwrap_err().to_string().contains("deleted"));
@@ -99,7 +99,7 @@ mod tests {
         let link = directory.path().join("link.db");
         std::os::unix::fs::symlink(&path, &link).unwrap();
         for path in [path, link] {
-            let file = FileIdentity::of(&path);
+            let file = FileIdentity::new(&path);
             file.connected().unwrap();
             fs::write(&journal, "b").unwrap();
             file.connected().unwrap();

@@ -44,7 +44,7 @@ pub(super) async fn find(
         };
         let response = client.answer(client.graph().get_dependents(request(wanted))).await?;
         let nodes = response.graph.unwrap_or_default().nodes.into_iter();
-        let nodes = nodes.filter(|node| node.lifecycle() == v1::LifecycleState::Retired);
+        let nodes = nodes.filter(|node| node.lifecycle_state() == v1::LifecycleState::Retired);
         let key = |node: v1::GraphNode| KeyView::from(node.key.unwrap_or_default()).to_string();
         retired.extend(nodes.map(key));
     }

@@ -31,10 +31,10 @@ pub(super) async fn run(
         let v1::CompareRevisionsResponse {
             differences,
             next_page_token,
-            from_revision,
-            to_revision,
+            old_revision,
+            new_revision,
         } = client.answer(client.history().compare_revisions(request(wanted.clone()))).await?;
-        output.begin(from_revision, to_revision)?;
+        output.begin(old_revision, new_revision)?;
         for difference in differences {
             let difference = difference.difference;
             let difference: Wire =
@@ -54,8 +54,8 @@ fn new_request(
     filter: Option<&EntityFilter>,
 ) -> v1::CompareRevisionsRequest {
     v1::CompareRevisionsRequest {
-        from: Some(from.into()),
-        to: to.map(Into::into),
+        old_point: Some(from.into()),
+        new_point: to.map(Into::into),
         entity: filter.map(EntityFilter::selector),
         page_size: PAGE_SIZE,
         ..Default::default()

@@ -27,8 +27,7 @@ impl Admin {
         let url = args.admin.trim_end_matches('/').to_owned();
         let parsed = Url::parse(&url).ok().filter(|url| matches!(url.scheme(), "http" | "https"));
         let parsed = parsed.filter(|url| url.username().is_empty() && url.password().is_none());
-        let help =
-            "--admin requires a URL such as http://127.0.0.1:7081, without user and password";
+        let help = "--admin requires a URL such as http://127.0.0.1:7081, without a user name and password";
         let parsed = parsed.ok_or_else(|| Failure::Usage(help.to_owned()))?;
         let host = parsed.host_str().unwrap_or_default();
         let token = args.token()?;
@@ -61,9 +60,14 @@ impl Admin {
             None => request,
         };
         let target = || format!("the gateway at {}", self.url);
-        let broken = |e: reqwest::Error| Failure::LiveUnreachable {
-            target: target(),
-            reason: root_cause(&e),
+        let broken = |e: reqwest::Error| {
+            let reason = root_cause(&e);
+            let help = remedy(&reason);
+            let failure = Failure::LiveUnreachable { target: target(), reason };
+            match help {
+                Some(help) => failure.with_help(help.to_owned()),
+                None => failure,
+            }
         };
         let mut response = request.send().await.map_err(broken)?;
         let (status, mut bytes) = (response.status(), Vec::new());
@@ -103,6 +107,26 @@ impl Admin {
         }
         Err(Failure::Rejected(format!("{}: {message}", target())))
     }
+}
+
+/// Causes of a failed connection, with their remedies.
+const CAUSES: [(&str, &str); 5] = [
+    (
+        "Connection refused",
+        "set `admin` in the gateway's configuration, and pass that address with --admin or \
+         GATEWAY_ADMIN_URL",
+    ),
+    ("invalid HTTP version", "the gateway may use TLS; write https:// in --admin"),
+    ("InvalidContentType", "the gateway uses plain HTTP; write http:// in --admin"),
+    ("UnknownIssuer", "pass the CA of the gateway's certificate with --ca-cert FILE"),
+    (
+        "CertificateRequired",
+        "the gateway requires a client certificate; pass --client-cert and --client-key",
+    ),
+];
+
+fn remedy(reason: &str) -> Option<&'static str> {
+    CAUSES.iter().find(|(cause, _)| reason.contains(cause)).map(|(_, remedy)| *remedy)
 }
 
 /// An HTTP client with the CA bundle and the client certificate of the registry.

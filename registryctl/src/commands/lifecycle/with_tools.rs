@@ -16,7 +16,9 @@ use crate::{
 const TOOLS: i32 = 10_000;
 
 pub(super) async fn run(session: &Session, args: RetireArgs) -> Result<(), Failure> {
-    let RetireArgs { versions, message, sunset, force, confirm, commit: author, .. } = args;
+    let RetireArgs {
+        versions, message, sunset: sunset_date, force, confirm, commit: author, ..
+    } = args;
     let client = session.connect().await?;
     // The commit fails if another version is registered in the meantime.
     let revision = client.head().await?.0;
@@ -32,7 +34,8 @@ pub(super) async fn run(session: &Session, args: RetireArgs) -> Result<(), Failu
         return Err(Failure::Rejected("the server has no version that is not retired".to_owned()));
     }
     let tools = tools(&client, &servers, revision).await?;
-    let notice = Notice { message: message.clone(), replacement: None, sunset, forced: force };
+    let notice =
+        Notice { message: message.clone(), replacement: None, sunset_date, force_reason: force };
     let state = LifecycleState::Retired;
     let change = |key: Key| {
         v1::EntityChange::from(&Proposed::SetLifecycle { key, state, notice: notice.clone() })
@@ -70,7 +73,7 @@ async fn tools(client: &Client, servers: &[Key], revision: u64) -> Result<Vec<Ke
             format!("the server has more than {TOOLS} tools; retire its versions individually");
         return Err(Failure::Rejected(message));
     }
-    let is_in_use = |node: &v1::GraphNode| node.lifecycle() != v1::LifecycleState::Retired;
+    let is_in_use = |node: &v1::GraphNode| node.lifecycle_state() != v1::LifecycleState::Retired;
     let keys = graph.nodes.into_iter().filter(is_in_use).map(|node| review::key_of(node.key));
     let mut keys = keys.collect::<Result<Vec<_>, _>>()?;
     keys.retain(|key| key.kind == Kind::Tool);

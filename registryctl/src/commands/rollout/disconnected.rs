@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use crate::view::GatewayView;
 
-/// The number of polls for which a disconnected gateway still counts: about 20 seconds.
+/// A disconnected gateway still counts for this number of polls, about 20 seconds.
 const POLLS: u32 = 40;
 
 /// Gateways with the number of polls since they were connected.

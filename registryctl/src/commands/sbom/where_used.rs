@@ -56,7 +56,8 @@ pub(super) async fn run(session: &Session, args: &WhereUsedArgs) -> Result<(), F
     show(session, &users)
 }
 
-fn view(v1::ComponentUser { path, lifecycle }: v1::ComponentUser) -> Result<UserView, Failure> {
+fn view(user: v1::ComponentUser) -> Result<UserView, Failure> {
+    let v1::ComponentUser { path, lifecycle_state } = user;
     let key = |key| registry_core::Key::try_from(key).map(|key| key.to_string());
     let path: Vec<_> =
         path.into_iter().map(key).collect::<Result<_, _>>().map_err(Failure::invalid_response)?;
@@ -65,7 +66,7 @@ fn view(v1::ComponentUser { path, lifecycle }: v1::ComponentUser) -> Result<User
     };
     Ok(UserView {
         user: user.clone(),
-        lifecycle: convert::state(lifecycle).map_err(Failure::invalid_response)?.as_str(),
+        lifecycle: convert::state(lifecycle_state).map_err(Failure::invalid_response)?.as_str(),
         contains: contains.clone(),
         direct: path.len() == 2,
         path,

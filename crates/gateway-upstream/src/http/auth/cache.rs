@@ -13,7 +13,7 @@ use tokio::sync::Mutex as AsyncMutex;
 use super::issued::Issued;
 use crate::error::TokenError;
 
-/// Maximum time before its expiry at which a token is replaced, because requests take time.
+/// A token is replaced up to this long before it expires, because requests take time.
 const MARGIN: Duration = Duration::from_secs(30);
 /// How long a failed fetch is reported to further callers of the same token.
 const RETRY: Duration = Duration::from_secs(1);

@@ -68,7 +68,7 @@ impl TokenEndpoint {
         let asked = asked.unwrap_or(Err(TokenError::Late { after_ms }));
         let outcome = match &asked {
             Ok(_) => "issued",
-            Err(TokenError::Refused { .. }) => "refused",
+            Err(TokenError::Refused { .. }) => "rejected",
             Err(_) => "failed",
         };
         let server = self.server.name.as_str().to_owned();

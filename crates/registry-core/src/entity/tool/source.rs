@@ -71,15 +71,15 @@ impl ToolSource {
         problems: &Problems,
         value: &Value,
         at: Location<'_>,
-        beside: Placement,
+        outside: Placement,
     ) -> Option<Self> {
         let fields = problems.object(value, at)?;
         let server = Self::read_server(&fields);
         let server_version = fields.version("serverVersion");
         let tool = fields.required_string("tool");
         let inside = Placement::read(&fields);
-        let defaults = one_of(problems, fields.at("defaults"), inside.defaults, beside.defaults);
-        let hidden = one_of(problems, fields.at("hideFields"), inside.hidden, beside.hidden);
+        let defaults = one_of(problems, fields.at("defaults"), inside.defaults, outside.defaults);
+        let hidden = one_of(problems, fields.at("hideFields"), inside.hidden, outside.hidden);
         fields.finish();
         Some(Self {
             server: server?,
@@ -115,13 +115,13 @@ fn one_of<T: PartialEq>(
     problems: &Problems,
     at: Location<'_>,
     inside: Option<T>,
-    beside: Option<T>,
+    outside: Option<T>,
 ) -> Option<T> {
-    if let (Some(inside), Some(beside)) = (&inside, &beside)
-        && inside != beside
+    if let (Some(inside), Some(outside)) = (&inside, &outside)
+        && inside != outside
     {
         let message = "the values inside of `source` and next to it differ";
         problems.invalid(at, message, "keep the one inside `source`");
     }
-    inside.or(beside)
+    inside.or(outside)
 }

@@ -122,7 +122,7 @@ struct File<'a> {
 
 #[derive(Deserialize)]
 struct WrittenSet {
-    on: Selector,
+    target: Selector,
     #[serde(flatten)]
     set: SelectorSettings,
 }
@@ -145,7 +145,7 @@ pub fn read_export(bytes: &[u8]) -> Result<Catalog, InvalidExport> {
         return Err(InvalidExport::Incomplete { documents, records });
     }
     let records = prove_all(documents, &file.records)?;
-    let settings = Settings::restore(file.settings.into_iter().map(|s| (s.on, s.set)));
+    let settings = Settings::restore(file.settings.into_iter().map(|s| (s.target, s.set)));
     let catalog =
         Catalog::restore(file.registry, file.revision, file.chain, records).with_settings(settings);
     let attestation = file.attestation.map(Attestation::try_from).transpose()?;

@@ -111,10 +111,10 @@ fn release_inserted_below_another_gets_warning() {
 /// The findings with this mode set for the name or for everything.
 fn in_mode(mode: &str, registered: &[Proposed], batch: &[Proposed]) -> String {
     let mut catalog = catalog(registered);
-    let on = "*".parse().unwrap();
+    let target = "*".parse().unwrap();
     let setting = Setting::Compatibility(Some(mode.parse().unwrap()));
     let revision = catalog.revision().next();
-    let settings = vec![SettingChange { on, setting }];
+    let settings = vec![SettingChange { target, setting }];
     let commit = Commit { revision, settings, ..Commit::default() };
     catalog.apply(&SealedCommit::seal(&catalog.chain(), commit, Vec::new()).unwrap()).unwrap();
     let mut found = plan(&catalog, batch).diagnostics;

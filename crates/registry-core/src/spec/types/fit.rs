@@ -16,6 +16,7 @@ use super::{
     shape::Shape,
     trial::RESULT,
 };
+use crate::suggest::closest;
 
 /// The destination of a value.
 pub(super) struct Destination<'s> {
@@ -582,7 +583,7 @@ fn suggestion(label: &Label, name: &str, sink: &Destination<'_>) -> String {
         return format!("bind {name} in an `input` of this step");
     };
     let asked = path.rsplit(['.', '\'']).find(|part| !part.is_empty() && *part != "]");
-    let near = asked.and_then(|asked| has.iter().find(|known| is_near(asked, known)));
+    let near = asked.and_then(|asked| closest(asked, has.iter().map(String::as_str)));
     match (near, has.as_slice()) {
         (Some(near), _) => format!("did you mean `{near}`?"),
         (None, []) if name.is_empty() => format!("bind a value that {of} has"),
@@ -591,29 +592,4 @@ fn suggestion(label: &Label, name: &str, sink: &Destination<'_>) -> String {
         }
         (None, has) => format!("{of} has {}", has.join(", ")),
     }
-}
-
-/// Whether one name may be a typo of the other.
-fn is_near(one: &str, other: &str) -> bool {
-    let sorted = |name: &str| {
-        let mut letters: Vec<_> = name.to_lowercase().chars().collect();
-        letters.sort_unstable();
-        letters
-    };
-    distance(one, other) <= 1.max(other.len() / 4) || sorted(one) == sorted(other)
-}
-
-/// The Levenshtein distance.
-fn distance(one: &str, other: &str) -> usize {
-    let other: Vec<char> = other.chars().take(64).collect();
-    let mut row: Vec<usize> = (0..=other.len()).collect();
-    for (i, a) in one.chars().take(64).enumerate() {
-        let mut corner = std::mem::replace(&mut row[0], i + 1);
-        for (j, b) in other.iter().enumerate() {
-            let replaced = corner + usize::from(a != *b);
-            corner = row[j + 1];
-            row[j + 1] = replaced.min(row[j] + 1).min(corner + 1);
-        }
-    }
-    row[other.len()]
 }

@@ -33,7 +33,7 @@ fn open() -> BoxedStrategy<Value> {
         any::<bool>().prop_map(Value::from),
         (-(1_i64 << 53)..=1 << 53).prop_map(Value::from),
         any::<f64>().prop_filter_map("a number", |n| {
-            // What documents may not hold becomes something that they may.
+            // Documents do not accept numbers of this size.
             let n = if n.abs() > 9e15 { n.recip() } else { n };
             n.is_finite().then(|| Value::from(n))
         }),
@@ -245,16 +245,16 @@ pub(super) fn record() -> BoxedStrategy<Record> {
 fn notice(message: Option<String>) -> Notice {
     match message {
         Some(message) => Notice {
-            forced: Some(message.clone()),
+            force_reason: Some(message.clone()),
             message: Some(message),
             replacement: Some("agent/acme/b@1.2.3".parse().unwrap()),
-            sunset: Some("2026-12-31".parse().unwrap()),
+            sunset_date: Some("2026-12-31".parse().unwrap()),
         },
         None => Notice::default(),
     }
 }
 
-/// The document as it is read back from its canonical bytes, where 1.0 has become 1.
+/// The document after a round trip through its canonical bytes, which write 1.0 as 1.
 fn as_stored(document: &Document) -> Document {
     let kind = document.key().kind;
     Document::verify(kind, document.bytes().clone(), document.digest()).unwrap()

@@ -32,7 +32,7 @@ fn convert_as_everything(bytes: &[u8]) {
     each(bytes, |m| drop(read_timestamp(m)));
     each(bytes, |m: v1::ListEntitiesRequest| {
         let _ = filter_kind(m.kind);
-        drop(filter_states(&m.lifecycle));
+        drop(filter_states(&m.lifecycle_states));
     });
 }
 

@@ -69,7 +69,7 @@ async fn interrupted_saga_is_compensated_once_servers_connect() {
         composed.upstream.until(|seen| seen.calls.iter().any(|(tool, _)| tool == "wait")).await;
         let before = composed.only().await["saga"].clone();
         assert_eq!(before["status"], "running");
-        assert!(composed.retried(&before["id"]).await.1.to_string().contains("is still running"));
+        assert_eq!(composed.retried(&before["id"]).await.0, 409, "it is still running");
         assert!(gateway.upstreams().stop(&server));
         recover_sagas(gateway);
         tokio::time::sleep(Duration::from_millis(300)).await;
@@ -79,11 +79,9 @@ async fn interrupted_saga_is_compensated_once_servers_connect() {
         assert_eq!(states, ["completed", "unknown"], "nothing is tried before its server is there");
         assert!(gateway.upstreams().resume(&server));
     };
-    let ((_, reason, message), ()) =
+    let ((_, reason, _), ()) =
         tokio::join!(composed.failure("slow", json!({ "x": 1 })), interrupted);
     assert_eq!(reason, "saga-failed");
-    assert!(message.contains("failed at `s`; its completed steps were compensated"), "{message}");
-    assert!(message.contains("the gateway stopped while the saga was running"), "{message}");
     assert_eq!(undone(&composed), [json!({ "ms": 4_000 }), json!({ "x": 1 })]);
     // Completed sagas are not compensated.
     recover_sagas(gateway);
@@ -114,12 +112,10 @@ async fn failed_compensation_is_retried_by_operator() {
     let ended = composed.only().await["history"]["end"].clone();
     assert_eq!(ended["error"]["message"], "fail failed: no", "why it failed is still known");
 
-    let (status, told) = composed.retried(&shown["id"]).await;
-    assert!(status == 409 && told.to_string().contains("has no failed compensations"), "{told}");
+    assert_eq!(composed.retried(&shown["id"]).await.0, 409, "no compensation failed");
     assert_eq!(composed.retried(&json!("nobody")).await.0, 404);
     assert_eq!(composed.admin("GET", "/nobody", "").await.0, 404);
-    let (status, told) = composed.admin("POST", "/retry", "{}").await;
-    assert!(status == 400 && told.to_string().contains("missing field"), "{told}");
+    assert_eq!(composed.admin("POST", "/retry", "{}").await.0, 400);
 }
 
 /// A server that records the process that answered.
@@ -141,7 +137,7 @@ async fn retry_uses_child_process_of_caller() {
         env: BTreeMap::new(),
         cwd: Some(dir.path().to_owned()),
         limits: ChildLimits::default(),
-        most_own: Some(2),
+        max_caller_children: Some(2),
     };
     let catalog = |undo: Value| {
         let failing = json!({ "input": { "path": "$.missing" } });

@@ -130,7 +130,7 @@ impl StatusUpdate {
         let notice = match state {
             LifecycleState::Active => Notice::default(),
             LifecycleState::Deprecated | LifecycleState::Retired => {
-                Notice { message: self.message.clone(), forced: None, ..current }
+                Notice { message: self.message.clone(), force_reason: None, ..current }
             }
         };
         Proposed::SetLifecycle { key, state, notice }

@@ -51,7 +51,7 @@ enum Change {
 #[derive(Serialize)]
 pub(super) struct SettingView {
     change: Change,
-    on: String,
+    target: String,
     old: StateView,
     new: StateView,
 }
@@ -79,7 +79,8 @@ impl TryFrom<v1::EntityDifference> for EntityView {
     type Error = Failure;
 
     fn try_from(difference: v1::EntityDifference) -> Result<Self, Failure> {
-        let v1::EntityDifference { old, new, earlier } = difference;
+        let v1::EntityDifference { old_record: old, new_record: new, earlier_record: earlier } =
+            difference;
         let content = |record: Option<&v1::EntityRecord>| record.map(get::content).transpose();
         let differences = match (content(earlier.as_ref())?, &old, &new) {
             (Some(earlier), None, Some(new)) => diff(&earlier, &get::content(new)?),
@@ -102,8 +103,9 @@ impl TryFrom<v1::EntityDifference> for EntityView {
 
 impl From<v1::SettingDifference> for SettingView {
     fn from(difference: v1::SettingDifference) -> Self {
-        let v1::SettingDifference { old, new, old_owner, new_owner } = difference;
-        let on = new.as_ref().or(old.as_ref()).map(|state| state.target.clone());
+        let v1::SettingDifference { old_settings, new_settings, old_owner, new_owner } = difference;
+        let target =
+            new_settings.as_ref().or(old_settings.as_ref()).map(|state| state.target.clone());
         let state = |state: Option<v1::SettingState>, owner: Option<String>| {
             let v1::SettingState { target: _, archived, owner: set, compatibility, revision } =
                 state.unwrap_or_default();
@@ -111,8 +113,8 @@ impl From<v1::SettingDifference> for SettingView {
             // The owner of a name, also without an explicit setting.
             StateView { archived, owner: owner.or(set), compatibility, revision }
         };
-        let (old, new) = (state(old, old_owner), state(new, new_owner));
-        Self { change: Change::Settings, on: on.unwrap_or_default(), old, new }
+        let (old, new) = (state(old_settings, old_owner), state(new_settings, new_owner));
+        Self { change: Change::Settings, target: target.unwrap_or_default(), old, new }
     }
 }
 
@@ -125,7 +127,7 @@ impl DifferenceView {
                 (mark, paint, format!("{}  {}", entity.entity, entity.summary()))
             }
             Self::Setting(setting) => {
-                ("~", Paint::Careful, format!("{}  {}", setting.on, setting.summary()))
+                ("~", Paint::Careful, format!("{}  {}", setting.target, setting.summary()))
             }
         }
     }

@@ -1,4 +1,4 @@
-//! Detection of the form of a file for `import FILE`.
+//! Detection of the form of a file.
 
 use registry_import::mcp_servers;
 use serde_json::Value;
@@ -7,14 +7,14 @@ use crate::{failure::Failure, input::Source};
 
 /// A supported form.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Form {
+pub(crate) enum Form {
     Registry,
     McpServers,
     ServerJson,
 }
 
 impl Form {
-    pub(super) fn description(self) -> &'static str {
+    pub(crate) fn description(self) -> &'static str {
         match self {
             Self::Registry => "a registry file (`import registry`)",
             Self::McpServers => "an MCP client configuration (`import mcp-servers`)",
@@ -23,8 +23,29 @@ impl Form {
     }
 }
 
+/// The form of a value that is not a registry file, and the remedy.
+pub(crate) fn other_form(value: &Value, name: &str) -> Option<(&'static str, String)> {
+    if is_requirements(value) {
+        let remedy = "name the registry files, or move this file to another directory";
+        return Some(("a list of requirements for `registryctl lock`", remedy.to_owned()));
+    }
+    let form = form(value).ok().filter(|form| *form != Form::Registry)?;
+    Some((form.description(), format!("run `registryctl import {name}`")))
+}
+
+/// Whether the value has only names with version constraints, as `registryctl lock` reads them.
+fn is_requirements(value: &Value) -> bool {
+    let Value::Object(sections) = value else { return false };
+    let mut sections = sections.iter().filter(|(name, _)| *name != "$comment").peekable();
+    sections.peek().is_some()
+        && sections.all(|(name, names)| {
+            SECTIONS.contains(&name.as_str())
+                && names.as_object().is_some_and(|names| names.values().all(Value::is_string))
+        })
+}
+
 /// Detects the form of a file.
-pub(super) fn detect(source: &Source) -> Result<Form, Failure> {
+pub(crate) fn detect(source: &Source) -> Result<Form, Failure> {
     let value = match source.value() {
         Ok(value) => value,
         // MCP clients accept comments and trailing commas.
@@ -70,14 +91,15 @@ fn form(value: &Value) -> Result<Form, &'static str> {
         Value::Array(items) if items.iter().any(is_client_server) => return Ok(Form::McpServers),
         _ => {}
     }
-    let sections = ["schemas", "servers", "tools", "agents", "policies"];
-    if sections.iter().any(|name| file.contains_key(*name)) {
+    if SECTIONS.iter().any(|name| file.contains_key(*name)) {
         Ok(Form::Registry)
     } else {
         Err(UNKNOWN)
     }
 }
 
+/// The lists of a registry file.
+const SECTIONS: [&str; 5] = ["schemas", "servers", "tools", "agents", "policies"];
 const UNKNOWN: &str = "unknown form; supported are registry files, MCP client configurations and \
                        documents of an MCP registry";
 const TOOLS_LIST: &str = "a `tools/list` result does not name its server; import the live server \
@@ -102,6 +124,20 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+
+    #[test]
+    fn other_forms_name_their_remedy() {
+        let requirements = json!({ "tools": { "fetch": "^1.2" } });
+        let (form, _) = other_form(&requirements, "r.json").unwrap();
+        assert!(form.contains("lock`"), "{form}");
+        let (_, remedy) = other_form(&json!({ "mcpServers": {} }), "mcp.json").unwrap();
+        assert!(remedy.contains(" mcp.json`"), "{remedy}");
+        for registry in
+            [json!({ "schemaVersion": "2.0" }), json!({ "tools": { "a": {} } }), json!({})]
+        {
+            assert_eq!(other_form(&registry, "r.json"), None, "{registry}");
+        }
+    }
 
     #[test]
     fn forms_are_detected() {

@@ -7,7 +7,7 @@ use crate::v1;
 
 /// An invalid point in history.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum InvalidAt {
+pub enum InvalidPointInTime {
     /// The message is empty.
     #[error("neither revision nor time is set")]
     Unset,
@@ -17,9 +17,11 @@ pub enum InvalidAt {
 }
 
 /// Reads an optional point in history.
-pub fn at(at: Option<v1::PointInTime>) -> Result<Option<PointInTime>, InvalidAt> {
+pub fn point_in_time(
+    at: Option<v1::PointInTime>,
+) -> Result<Option<PointInTime>, InvalidPointInTime> {
     let Some(v1::PointInTime { at }) = at else { return Ok(None) };
-    Ok(Some(match at.ok_or(InvalidAt::Unset)? {
+    Ok(Some(match at.ok_or(InvalidPointInTime::Unset)? {
         v1::point_in_time::At::Revision(revision) => PointInTime::Revision(Revision(revision)),
         v1::point_in_time::At::Time(time) => PointInTime::Time(read_timestamp(time)?),
     }))

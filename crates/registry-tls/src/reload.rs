@@ -11,14 +11,14 @@ use tokio::{task::spawn_blocking, time::sleep};
 use crate::InvalidFile;
 
 /// Interval between reads of the files.
-const FRESH: Duration = Duration::from_secs(2);
+const READ_INTERVAL: Duration = Duration::from_secs(2);
 
 /// A value built from files. New connections use the changed files; if those are invalid, the
 /// previous value stays in use.
 #[derive(Debug)]
-pub struct Fresh<T>(Arc<ArcSwap<T>>);
+pub struct Reloaded<T>(Arc<ArcSwap<T>>);
 
-impl<T> Clone for Fresh<T> {
+impl<T> Clone for Reloaded<T> {
     fn clone(&self) -> Self {
         Self(Arc::clone(&self.0))
     }
@@ -28,11 +28,11 @@ impl<T> Clone for Fresh<T> {
 pub(crate) struct Source<R, F, T> {
     pub(crate) read: R,
     pub(crate) make: fn(&F) -> Result<T, InvalidFile>,
-    /// Called for each change with `taken` or `refused`.
-    pub(crate) changed: fn(&'static str),
+    /// Called for each change with `applied` or `rejected`.
+    pub(crate) reloaded: fn(&'static str),
 }
 
-impl<T: Send + Sync + 'static> Fresh<T> {
+impl<T: Send + Sync + 'static> Reloaded<T> {
     /// Creates a value that never changes.
     pub fn fixed(value: T) -> Self {
         Self(Arc::new(ArcSwap::from_pointee(value)))
@@ -45,9 +45,9 @@ impl<T: Send + Sync + 'static> Fresh<T> {
         F: PartialEq + Send + Sync + 'static,
     {
         let files = (source.read)()?;
-        let fresh = Self::fixed((source.make)(&files)?);
-        tokio::spawn(keep_fresh(Arc::new(source), files, Arc::downgrade(&fresh.0)));
-        Ok(fresh)
+        let reloaded = Self::fixed((source.make)(&files)?);
+        tokio::spawn(reload_on_change(Arc::new(source), files, Arc::downgrade(&reloaded.0)));
+        Ok(reloaded)
     }
 
     /// The current value.
@@ -57,15 +57,18 @@ impl<T: Send + Sync + 'static> Fresh<T> {
 }
 
 /// Reports each change once, even if it is invalid.
-async fn keep_fresh<R, F, T>(source: Arc<Source<R, F, T>>, files: F, current: Weak<ArcSwap<T>>)
-where
+async fn reload_on_change<R, F, T>(
+    source: Arc<Source<R, F, T>>,
+    files: F,
+    current: Weak<ArcSwap<T>>,
+) where
     R: Fn() -> Result<F, InvalidFile> + Send + Sync + 'static,
     F: PartialEq + Send + Sync + 'static,
     T: Send + Sync + 'static,
 {
     let mut seen = Ok(files);
     loop {
-        sleep(FRESH).await;
+        sleep(READ_INTERVAL).await;
         let Some(current) = current.upgrade() else { return };
         let reader = Arc::clone(&source);
         // Fails only when the runtime shuts down.
@@ -78,11 +81,11 @@ where
         match made {
             Ok(made) => {
                 current.store(Arc::new(made));
-                (source.changed)("taken");
+                (source.reloaded)("applied");
                 tracing::info!("TLS files changed; new connections use the new ones");
             }
             Err(reason) => {
-                (source.changed)("refused");
+                (source.reloaded)("rejected");
                 let reason = reason.to_string();
                 tracing::error!(
                     reason,

@@ -8,24 +8,24 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 /// The slots of one kind of operation.
 #[derive(Debug)]
-pub struct Turns(Arc<Semaphore>);
+pub struct ConcurrencyLimit(Arc<Semaphore>);
 
 /// A slot, released on drop. Blocking work holds it, because it continues after the caller disconnects.
 #[derive(Debug)]
-pub struct Turn {
+pub struct Slot {
     _permit: OwnedSemaphorePermit,
 }
 
-impl Turns {
+impl ConcurrencyLimit {
     /// Slots for this many concurrent operations.
     pub fn new(at_once: usize) -> Self {
         Self(Arc::new(Semaphore::new(at_once)))
     }
 
     /// Waits for a slot.
-    pub async fn take(&self) -> Turn {
+    pub async fn take(&self) -> Slot {
         let permit = Arc::clone(&self.0).acquire_owned().await;
-        Turn { _permit: permit.expect("nobody closes the semaphore") }
+        Slot { _permit: permit.expect("the semaphore is never closed") }
     }
 }
 
@@ -35,15 +35,15 @@ mod tests {
 
     use tokio::time::timeout;
 
-    use super::Turns;
+    use super::ConcurrencyLimit;
 
     #[tokio::test]
-    async fn one_more_waits_until_a_turn_ends() {
-        let turns = Turns::new(2);
-        let (one, _two) = (turns.take().await, turns.take().await);
+    async fn caller_waits_until_slot_is_free() {
+        let limit = ConcurrencyLimit::new(2);
+        let (one, _two) = (limit.take().await, limit.take().await);
         let soon = Duration::from_millis(20);
-        assert!(timeout(soon, turns.take()).await.is_err(), "a third may not work, too");
+        assert!(timeout(soon, limit.take()).await.is_err(), "both slots are taken");
         drop(one);
-        assert!(timeout(soon, turns.take()).await.is_ok());
+        assert!(timeout(soon, limit.take()).await.is_ok());
     }
 }
