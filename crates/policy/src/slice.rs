@@ -284,3 +284,6 @@ impl Conditions {
         })
     }
 }
+
+#[cfg(test)]
+mod tests;

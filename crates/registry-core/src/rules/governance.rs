@@ -4,7 +4,7 @@
 //! only if every selector of tools, skills and servers is confined to names and namespaces that the
 //! author's team owns. This holds also for the versions that a new version replaces.
 
-use super::{Author, Proposed};
+use super::{Proposed, WritePermissions};
 use crate::{
     catalog::Catalog,
     diagnostic::{Code, Diagnostic},
@@ -20,7 +20,7 @@ use crate::{
 /// Refuses a change of a policy that concerns names of other teams.
 pub(super) fn authorize(
     catalog: &Catalog,
-    author: &Author,
+    author: &WritePermissions,
     batch: &[Proposed],
     proposed: &Proposed,
 ) -> Option<Diagnostic> {
@@ -160,8 +160,8 @@ mod tests {
         },
     };
 
-    fn author(team: &str, is_governor: bool) -> Author {
-        Author {
+    fn author(team: &str, is_governor: bool) -> WritePermissions {
+        WritePermissions {
             team: team.into(),
             scopes: [].into(),
             is_publisher: true,
@@ -194,7 +194,7 @@ mod tests {
             ("com.example.x.*", "docs"),
         ] {
             let setting = Setting::Owner(owner.to_owned());
-            let change = SettingChange { on: on.parse().unwrap(), setting };
+            let change = SettingChange { target: on.parse().unwrap(), setting };
             settings.apply(&change, catalog.revision());
         }
         catalog = catalog.with_settings(settings);
@@ -202,7 +202,7 @@ mod tests {
     }
 
     /// The pointers of the refusals.
-    fn refused(author: &Author, batch: &[Proposed]) -> Vec<String> {
+    fn refused(author: &WritePermissions, batch: &[Proposed]) -> Vec<String> {
         let catalog = world();
         let mut found = plan(&catalog, batch);
         authorize_batch(&catalog, author, batch, &mut found);
@@ -260,7 +260,7 @@ mod tests {
 
     #[test]
     fn governor_without_publisher_changes_policies_only() {
-        let governor = Author { is_publisher: false, ..author("security", true) };
+        let governor = WritePermissions { is_publisher: false, ..author("security", true) };
         assert_eq!(refused(&governor, &[policy("new", json!({}))]), [""; 0]);
         assert_eq!(refused(&governor, &[server("fresh", &[])]), [""]);
     }

@@ -67,7 +67,7 @@ pub fn authorize(
 }
 
 /// Refuses a change of an entity or a setting by an author without the role for it.
-fn missing_role(author: &Author, is_policy: bool, named: &str) -> Option<Diagnostic> {
+fn missing_role(author: &WritePermissions, is_policy: bool, named: &str) -> Option<Diagnostic> {
     if author.is_publisher || author.is_admin || is_policy && author.is_governor {
         return None;
     }

@@ -48,7 +48,7 @@ proptest! {
             }
             let mut settings = catalog.settings().clone();
             let setting = Setting::Owner(format!("team {i}"));
-            let change = SettingChange { on: given.parse().unwrap(), setting };
+            let change = SettingChange { target: given.parse().unwrap(), setting };
             settings.apply(&change, catalog.revision());
             catalog = catalog.with_settings(settings);
 
