@@ -242,11 +242,15 @@ impl ImpactView {
 
     fn note_truncation(&self) {
         if self.truncated {
-            let (shown, selected) = (self.affected.len(), self.selected.len());
+            let selected = if self.selected_total > 0 {
+                format!(" and {} of {} selected entities", self.selected.len(), self.selected_total)
+            } else {
+                String::new()
+            };
+            let shown = self.affected.len();
             eprintln!(
-                "note: the output is truncated to {shown} of {} dependents and {selected} of {} \
-                 selected entities; raise --limit",
-                self.total, self.selected_total
+                "note: the output is truncated to {shown} of {} dependents{selected}; raise --limit",
+                self.total
             );
         }
     }
