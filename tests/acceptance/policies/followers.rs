@@ -110,7 +110,7 @@ async fn scope_contains_its_policies_and_owners() {
         let settings = copy["settings"].as_array().expect("a list");
         assert_eq!(settings.len(), 1, "{settings:?}");
         assert_eq!(
-            (&settings[0]["on"], &settings[0]["owner"]),
+            (&settings[0]["target"], &settings[0]["owner"]),
             (&json!("tool/pay"), &json!("payments"))
         );
     }
