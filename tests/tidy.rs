@@ -267,7 +267,7 @@ const LAYERS: &[Layers] = &[
         order: "
             clock files logging metric_table origin random tls_metrics capacity
             workers buffers trace identity seal
-            findings startup catalog_verifier cache freshness feed sync source contract
+            findings startup catalog_verifier cache freshness feed sync source contract governance
             view health audit pipeline
             mcp bridge admin config check server stdio
         ",

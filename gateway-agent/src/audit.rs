@@ -11,8 +11,12 @@ mod parent;
 use std::{borrow::Cow, sync::Arc, time::Instant};
 
 use gateway_policy::{CallOutcome, Denial, PolicyFinding};
-use gateway_protocol::{mcp::Era, trace_context::TraceContext};
+use gateway_protocol::{
+    mcp::Era,
+    trace_context::{TraceContext, TraceId},
+};
 use http::{HeaderMap, HeaderName};
+use policy::{Finding, Slice};
 use registry_core::{Key, Kind, Revision};
 
 pub use self::metric::{Gauge, GaugeGuard, count_list, count_rejection};
@@ -74,6 +78,11 @@ pub struct CallRecord {
     server: Option<Key>,
     finding: Option<PolicyFinding>,
     denial: Option<Denial>,
+    /// The verdicts of policies.
+    policies: Option<Arc<str>>,
+    policy_denial: Option<&'static str>,
+    /// The id of a denied call in its response.
+    invocation: Option<Box<str>>,
     input: Check,
     output: Check,
     outcome: CallOutcome,
@@ -107,6 +116,9 @@ impl CallRecord {
             server: None,
             finding: None,
             denial: None,
+            policies: None,
+            policy_denial: None,
+            invocation: None,
             input: Check::Skipped,
             output: Check::Skipped,
             outcome: CallOutcome::Cancelled,
@@ -149,6 +161,32 @@ impl CallRecord {
 
     fn server(&self) -> Option<&Key> {
         self.served.as_ref().and_then(|served| served.server()).or(self.server.as_ref())
+    }
+
+    /// Sets the verdicts of the policies that apply.
+    pub fn set_verdicts(&mut self, slice: &Slice, denial: Option<&Finding>, audit: &[Finding]) {
+        self.policies = Some(slice.verdicts(denial, audit));
+        self.policy_denial = denial.map(|denial| denial.reason.as_str());
+        let audit = audit.iter().map(|found| ("audit", found.reason.as_str()));
+        let verdict = self.policy_denial.map_or(("allow", ""), |reason| ("deny", reason));
+        for (verdict, reason) in audit.chain([verdict]) {
+            metric::count_policy(verdict, reason);
+        }
+    }
+
+    /// Sets the id of a denied call.
+    pub fn set_invocation(&mut self, id: &str) {
+        self.invocation = Some(id.into());
+    }
+
+    /// The registered agent that calls.
+    pub fn agent(&self) -> Option<&Key> {
+        self.caller.as_ref().and_then(Caller::agent)
+    }
+
+    /// The id of the trace.
+    pub fn trace_id(&self) -> TraceId {
+        self.span.context().trace
     }
 
     /// Starts the span of an upstream request. Returns the trace context for the upstream.
@@ -201,6 +239,9 @@ impl CallRecord {
     }
 
     fn permit(&self) -> Cow<'static, str> {
+        if let Some(reason) = self.policy_denial {
+            return format!("deny:{reason}").into();
+        }
         match (self.denial, self.finding) {
             (Some(denial), _) => format!("deny:{}", denial.as_str()).into(),
             (None, Some(finding)) => format!("warn:{}", finding.as_str()).into(),
@@ -288,6 +329,8 @@ impl CallRecord {
             staleness = self.freshness.map(|freshness| freshness.level.as_str()),
             era = self.era.as_str(),
             permit = &*self.permit(),
+            policies = self.policies.as_deref(),
+            invocation = self.invocation.as_deref(),
             input = self.input.as_str(),
             output = self.output.as_str(),
             outcome = self.outcome.as_str(),

@@ -46,7 +46,7 @@ use crate::{
     freshness::MaxStaleness,
     identity::settings::{AuthenticationConfig, AuthenticatorConfig, IdentityConfig},
     origin::OriginPolicy,
-    pipeline::{self, ToolLimits},
+    pipeline::{self, DenialForm, ToolLimits},
     source::{DiscoveryConfig, SourceConfig},
     startup::StartupValidation,
     trace::settings::TracingConfig,
@@ -96,6 +96,8 @@ pub struct Config {
     pub drain_timeout: Option<Duration>,
     /// The key file of session and task ids. `None`: the gateway creates a key next to the cache.
     pub session_key_file: Option<PathBuf>,
+    /// `governance.denials`: the form of denials by policies.
+    pub denials: DenialForm,
     /// The admin listener. `None`: there is none.
     pub admin: Option<AdminConfig>,
     /// The `tracing` section.
@@ -134,6 +136,10 @@ const CONTRACT_MODES: &[(&str, ValidationMode)] = &[
     ("ignore", ValidationMode::Ignore),
 ];
 
+/// `governance.denials`.
+const DENIAL_FORMS: &[(&str, DenialForm)] =
+    &[("result", DenialForm::Result), ("error", DenialForm::Error)];
+
 /// Default of `limits.requestBytes`.
 const DEFAULT_REQUEST_BYTES: usize = 4 * 1024 * 1024;
 /// Default of `limits.bufferedBytes`.
@@ -150,6 +156,7 @@ impl Config {
             },
             identity: self.identity,
             policy: self.registry.runtime,
+            denials: self.denials,
             request_bytes: self.request_bytes,
             buffered_bytes: self.buffered_bytes,
             upstream: self.limits,

@@ -16,6 +16,7 @@ pub mod feed;
 mod files;
 pub mod findings;
 pub mod freshness;
+mod governance;
 pub mod health;
 pub mod identity;
 pub mod logging;

@@ -44,6 +44,10 @@ pub const METRICS: &[Metric] = &[
         "Calls that the policy allowed with a warning",
     )
     .labels(&[label("finding", "finding of the audit")]),
+    Metric::counter("gateway_policy_verdicts_total", "Verdicts of policies about calls").labels(&[
+        label("verdict", "allow, deny, audit"),
+        label("reason", "UNAUTHORIZED, POLICY_ERROR, RATE_LIMITED, STALE_POLICY; empty: none"),
+    ]),
     Metric::counter("gateway_request_bytes_total", "Size of tool call requests").labels(&[TOOL]),
     Metric::counter("gateway_requests_rejected_total", "Requests rejected before routing")
         .labels(&[label("reason", "reason of the rejection")]),

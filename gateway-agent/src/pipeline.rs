@@ -4,6 +4,7 @@
 //! Surfaces parse requests and render responses. Operations and results have the form of MCP, the
 //! protocol of the upstreams; other surfaces translate to it.
 
+mod admit;
 pub mod arguments;
 mod defaults;
 pub mod error;
@@ -26,12 +27,13 @@ mod validate;
 
 use std::sync::Arc;
 
+use self::{admit::Governed, moment::Moment, send::send};
 pub use self::{
-    error::Error,
+    error::{Error, PolicyDenial},
     gateway::{Gateway, GatewayParts},
     handle::GatewayHandle,
     invocation::OperationResult,
-    settings::{Settings, ToolLimits},
+    settings::{DenialForm, Settings, ToolLimits},
     task::{Task, TaskNames},
 };
 pub(crate) use self::{
@@ -40,7 +42,6 @@ pub(crate) use self::{
     moment::check_call_scopes,
     sagas::{recover_sagas, retry_saga},
 };
-use self::{moment::Moment, send::send};
 use crate::audit::CallRecord;
 
 /// Runs an operation to its end. Dropping the future cancels the operation.
@@ -66,9 +67,13 @@ async fn run(
     loop {
         let moment = Moment::now(gateway, call, record);
         let route = moment.route(gateway, call)?;
+        let governed = Governed::find(&moment, call, &route, record.agent())?;
+        if governed.as_ref().is_some_and(Governed::counts_hops) {
+            call.context.hops.get_or_insert(0);
+        }
         let (route, finding) = route::authorize_route(gateway.policy(), &moment.freshness, route)?;
         record.set_route(route.served(), route.server(), finding);
-        let output = send(gateway, call, &moment, route, record).await?;
+        let output = send(gateway, (call, &moment, governed.as_ref()), route, record).await?;
         let (Some(asked), InputHandling::AskClient) = (output.needs_input(), call.input) else {
             record.finished(output.outcome());
             return Ok(output);

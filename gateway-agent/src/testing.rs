@@ -72,6 +72,13 @@ pub(crate) fn agent(name: &str, version: &str, tools: &[(&str, &str)]) -> Regist
     registered(Kind::Agent, document)
 }
 
+/// A policy of version 1.0.0 with these members.
+pub(crate) fn policy(name: &str, members: Value) -> Registered {
+    let mut document = json!({ "name": name, "version": "1.0.0" });
+    merge(&mut document, &members);
+    registered(Kind::Policy, document)
+}
+
 #[expect(clippy::needless_pass_by_value, reason = "tests write the value in place")]
 pub(crate) fn schema(name: &str, schema: Value) -> Registered {
     registered(Kind::Schema, json!({ "name": name, "version": "1.0.0", "schema": schema }))

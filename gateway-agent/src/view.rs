@@ -27,7 +27,7 @@ use std::{
 };
 
 use arc_swap::ArcSwap;
-use foldhash::HashMap;
+use foldhash::{HashMap, HashSet};
 use gateway_upstream::Definitions;
 use registry_core::{Catalog, Entity, Key, Kind, Name, entity::DependencyTarget};
 use tokio::sync::watch;
@@ -42,7 +42,10 @@ pub use self::{
     tasks::TaskSupport,
     visible_servers::VisibleServer,
 };
-use crate::{contract::Contracts, freshness::StalenessLevel, identity::usable_versions};
+use crate::{
+    contract::Contracts, freshness::StalenessLevel, governance::Governance,
+    identity::usable_versions,
+};
 
 /// The callers that share a view.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -56,6 +59,16 @@ pub enum Audience {
     Nobody,
 }
 
+impl Audience {
+    /// The agent.
+    pub fn agent(&self) -> Option<&Key> {
+        match self {
+            Self::Agent(agent) => Some(agent),
+            Self::Everyone | Self::Nobody => None,
+        }
+    }
+}
+
 /// A catalog with the upstreams' definitions. A call uses one snapshot.
 #[derive(Debug)]
 pub struct Snapshot {
@@ -63,6 +76,8 @@ pub struct Snapshot {
     pub catalog: Arc<Catalog>,
     /// The tools and features that upstreams list.
     pub definitions: Arc<Definitions>,
+    /// The policies. `None`: none is in force.
+    pub governance: Option<Arc<Governance>>,
     serial: u64,
     registered: RegisteredTools,
 }
@@ -78,6 +93,8 @@ impl Snapshot {
 #[derive(Debug, Default)]
 pub struct View {
     served_tools: HashMap<Name, Arc<ServedTool>>,
+    /// The tools that policies hide: they are found, but not listed.
+    hidden: HashSet<Name>,
     pages: Pages,
     fingerprint: u64,
     /// Whether some tools can be called as tasks of 2025-11-25.
@@ -87,11 +104,23 @@ pub struct View {
 }
 
 impl View {
-    fn new(mut served_tools: Vec<Arc<ServedTool>>, previous: Option<&Self>) -> Self {
+    /// `is_hidden` selects tools that lists omit.
+    fn new(
+        mut served_tools: Vec<Arc<ServedTool>>,
+        is_hidden: impl Fn(&ServedTool) -> bool,
+        previous: Option<&Self>,
+    ) -> Self {
         served_tools
             .sort_by(|a, b| (a.list_position(), a.name()).cmp(&(b.list_position(), b.name())));
+        let hidden: HashSet<_> = served_tools
+            .iter()
+            .filter(|served| is_hidden(served))
+            .map(|served| served.name().clone())
+            .collect();
         let is_listed = |served: &&Arc<ServedTool>| {
-            !served.is_quarantined() && served.missing_target().is_none()
+            !served.is_quarantined()
+                && served.missing_target().is_none()
+                && !hidden.contains(served.name())
         };
         let listed = served_tools.iter().filter(is_listed);
         let listed: Vec<_> = listed.cloned().collect();
@@ -105,7 +134,7 @@ impl View {
         let served_tools =
             served_tools.into_iter().map(|served| (served.name().clone(), served)).collect();
         let fingerprint = hasher.finish();
-        Self { served_tools, pages, fingerprint, takes_tasks, read_only: OnceLock::new() }
+        Self { served_tools, hidden, pages, fingerprint, takes_tasks, read_only: OnceLock::new() }
     }
 
     /// The view at a staleness level.
@@ -113,7 +142,8 @@ impl View {
         let left = || {
             let admitted =
                 self.served_tools.values().filter(|served| level.admits(served.is_read_only()));
-            Arc::new(Self::new(admitted.cloned().collect(), None))
+            let is_hidden = |served: &ServedTool| self.hidden.contains(served.name());
+            Arc::new(Self::new(admitted.cloned().collect(), is_hidden, None))
         };
         match level {
             StalenessLevel::Serve => self,
@@ -156,7 +186,9 @@ impl View {
         let is_in_other = |(name, served): (&Name, &Arc<ServedTool>)| {
             other.find(name).is_some_and(|same| Arc::ptr_eq(same, served))
         };
-        self.len() == other.len() && self.served_tools.iter().all(is_in_other)
+        self.len() == other.len()
+            && self.fingerprint == other.fingerprint
+            && self.served_tools.iter().all(is_in_other)
     }
 
     /// Equal fingerprints mean equal lists.
@@ -183,8 +215,10 @@ impl Views {
         definitions: watch::Receiver<Arc<Definitions>>,
         contracts: Arc<Contracts>,
     ) -> Self {
+        let first = catalog.borrow().clone();
         let first = Snapshot {
-            catalog: catalog.borrow().clone(),
+            governance: Governance::new(&first, None),
+            catalog: first,
             definitions: definitions.borrow().clone(),
             serial: 1,
             registered: RegisteredTools::default(),
@@ -220,8 +254,15 @@ impl Views {
         if self.is_latest(&current) {
             return current;
         }
+        let catalog = self.catalog.borrow().clone();
+        let governance = if Arc::ptr_eq(&catalog, &current.catalog) {
+            current.governance.clone()
+        } else {
+            Governance::new(&catalog, current.governance.as_deref())
+        };
         let next = Arc::new(Snapshot {
-            catalog: self.catalog.borrow().clone(),
+            governance,
+            catalog,
             definitions: self.definitions.borrow().clone(),
             serial: current.serial + 1,
             registered: RegisteredTools::default(),
@@ -272,7 +313,13 @@ impl Views {
             Audience::Everyone => self.newest_of_all(snapshot),
             Audience::Nobody => Vec::new(),
         };
-        let view = View::new(served_tools, previous.as_deref());
+        let governance = snapshot.governance.as_deref();
+        let agent = audience.agent();
+        let is_hidden = |served: &ServedTool| {
+            let slice = governance.and_then(|governance| served.policies(governance, agent));
+            slice.is_some_and(|slice| slice.hidden(served.called().action()).is_some())
+        };
+        let view = View::new(served_tools, is_hidden, previous.as_deref());
         match previous {
             Some(previous) if view.has_same_tools(&previous) => previous,
             _ => Arc::new(view),

@@ -6,8 +6,8 @@ use std::{sync::Arc, time::Duration};
 use history_check::Event;
 use registry_core::{Catalog, Scope, chain::Position};
 use registry_proto::v1::{
-    Ack, ClientHello, FollowMode, SyncRequest, SyncResponse, sync_request::Message,
-    sync_service_client::SyncServiceClient,
+    Ack, ClientHello, FollowMode, FollowerCapability, SyncRequest, SyncResponse,
+    sync_request::Message, sync_service_client::SyncServiceClient,
 };
 use tokio::{
     sync::{mpsc, watch},
@@ -128,6 +128,7 @@ impl Follower {
             position: held.map(|held| (&Position::of_catalog(held)).into()),
             content_digest: content.unwrap_or_default(),
             mode: mode.into(),
+            capabilities: vec![FollowerCapability::Policies.into()],
         }
     }
 

@@ -40,7 +40,7 @@ use tokio_util::sync::CancellationToken;
 pub use error::Error;
 pub use fleet_writer::FleetWriter;
 pub use hub::{Hub, Superseded};
-pub use message::{Delta, Heartbeat, Hello, Message, Signal};
+pub use message::{Delta, Heartbeat, Hello, Message, PolicySupport, Signal};
 pub use outbox::Outgoing;
 pub use scope_delta::ScopeDelta;
 pub use sessions::{FollowerSessions, Slowest};
@@ -170,6 +170,10 @@ impl Feed {
         if !self.is_synced() {
             return Err(Error::RelayNotReady);
         }
+        let lacks_policies = hello.policies == PolicySupport::Missing;
+        if lacks_policies && has_policies(&self.hub) {
+            return Err(Error::PoliciesUnsupported);
+        }
         let lease = self.quotas.acquire(&hello.caller, &hello.scope)?;
         let session = self.sessions.open(&hello)?;
         let start = resume::resume_point(&self, &hello).await?;
@@ -184,6 +188,7 @@ impl Feed {
             lease,
             scope,
         };
+        let hub = self.hub.clone();
         let sender =
             FollowerSender { feed: self, session, outbox: outbox.clone(), options, caller };
         tokio::spawn(async move {
@@ -192,11 +197,26 @@ impl Feed {
                 end = catalog_stream::run(sender, start, scope_changes) => end,
                 end = handler.run(signals) => end,
                 () = ended => Error::CredentialsEnded,
+                () = first_policy(&hub), if lacks_policies => Error::PoliciesUnsupported,
             };
             crate::metrics::stream_ended(end.label());
             outbox.end(end);
         });
         Ok(outgoing)
+    }
+}
+
+fn has_policies(hub: &Hub) -> bool {
+    hub.catalog().policies_in_force().next().is_some()
+}
+
+/// Waits until a policy is in force.
+async fn first_policy(hub: &Hub) {
+    let mut head = hub.watch();
+    while !has_policies(hub) {
+        if head.changed().await.is_err() {
+            std::future::pending::<()>().await;
+        }
     }
 }
 

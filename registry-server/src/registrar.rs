@@ -97,6 +97,7 @@ impl Submission {
         #[cfg(test)]
         assert!(self.message != PANICS, "a defect");
         let mut plan = rules::plan_with(catalog, &self.batch, &self.settings);
+        plan.report(policy::check(catalog, &self.batch));
         if let Some(permissions) = &self.permissions {
             rules::authorize(catalog, permissions, &self.batch, &mut plan);
         }

@@ -16,6 +16,7 @@ mod help;
 mod import;
 pub(crate) mod live;
 mod log;
+mod policy;
 mod redacted;
 mod sbom;
 mod search;
@@ -52,6 +53,7 @@ pub(crate) use import::{
     ImportResultArgs, ImportServerJsonArgs, ProgramEnvironment, ToolPrefix,
 };
 pub(crate) use log::{BlameArgs, CommitFilter, EntityFilter, HistoryArgs, LogArgs, ShowArgs};
+pub(crate) use policy::{PolicyCommand, RollbackArgs, StopArgs, StopSelector};
 pub(crate) use sbom::{SbomCommand, SbomDiffArgs, SbomExportArgs, SbomSource, WhereUsedArgs};
 pub(crate) use search::SearchArgs;
 pub(crate) use selector::{EntityArg, NameArg, VersionPair, parse_kind};
@@ -68,7 +70,7 @@ pub(crate) fn parse() -> Arguments {
     Arguments::from_arg_matches(&matches).unwrap_or_else(|e| e.exit())
 }
 
-/// The command line of the registry: register, read and follow schemas, servers, tools and agents
+/// The command line of the registry: register, read and follow tools, agents and policies
 #[derive(Debug, Parser)]
 #[command(name = "registryctl", version)]
 pub(crate) struct Arguments {
@@ -242,6 +244,9 @@ pub(crate) enum Command {
     Unarchive(ArchiveArgs),
     /// Change the owner of a name or a namespace
     Transfer(TransferArgs),
+    /// Roll back policies, and forbid calls in an emergency
+    #[command(subcommand)]
+    Policy(PolicyCommand),
     /// List the settings of names, namespaces and the registry
     Settings(SettingsArgs),
     /// Create, list and revoke API tokens
@@ -300,7 +305,7 @@ pub(crate) struct GetArgs {
 
 #[derive(Debug, Args)]
 pub(crate) struct ListArgs {
-    /// Only this kind: schema, server, tool or agent
+    /// Only this kind: schema, server, tool, agent or policy
     #[arg(value_parser = parse_kind)]
     pub(crate) kind: Option<Kind>,
     /// The same as the argument

@@ -23,6 +23,7 @@ mod locked;
 mod log;
 mod missing;
 mod outdated;
+mod policy;
 mod resolve;
 mod revert;
 mod review;
@@ -120,6 +121,7 @@ async fn dispatch(session: &Session, command: Command) -> Result<(), Failure> {
         Command::Archive(args) => settings::archive(session, args, true).await,
         Command::Unarchive(args) => settings::archive(session, args, false).await,
         Command::Transfer(args) => settings::transfer(session, args).await,
+        Command::Policy(command) => policy::run(session, command).await,
         Command::Settings(args) => settings::list(session, &args).await,
         Command::Token(command) => token::run(session, command).await,
         Command::Whoami => token::who_am_i(session).await,

@@ -99,7 +99,7 @@ fn form(value: &Value) -> Result<Form, &'static str> {
 }
 
 /// The lists of a registry file.
-const SECTIONS: [&str; 4] = ["schemas", "servers", "tools", "agents"];
+const SECTIONS: [&str; 5] = ["schemas", "servers", "tools", "agents", "policies"];
 const UNKNOWN: &str = "unknown form; supported are registry files, MCP client configurations and \
                        documents of an MCP registry";
 const TOOLS_LIST: &str = "a `tools/list` result does not name its server; import the live server \

@@ -52,6 +52,7 @@ mod observability;
 mod offline;
 mod operations;
 mod plain_requests;
+mod policies;
 mod readme;
 mod registration;
 mod relay_start;

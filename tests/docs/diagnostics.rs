@@ -193,6 +193,24 @@ const CODES: &[[&str; 4]] = &[
         "use a token with a matching scope",
     ],
     [
+        "role-required",
+        "a change that requires another role: publisher, or governor for policies about names of other teams",
+        "`` the policy selects `pay_*`, which is not confined to names of `docs`, which requires the role governor ``",
+        "select names or namespaces of the own team, or ask a governor",
+    ],
+    [
+        "policy-version-regresses",
+        "a version of a policy below the highest one, which would never be in force",
+        "`version 1.0.5 of policy/limit is below 1.1.0, so it would never be in force`",
+        "use a higher version; `registryctl policy rollback` registers an earlier content again",
+    ],
+    [
+        "policy-selector-unmatched",
+        "a selector of a policy that matches nothing (warning)",
+        "``the selector `chrage` matches nothing that is registered``",
+        "correct the name, or register the entity",
+    ],
+    [
         "schema-unused",
         "a schema without references (warning)",
         "`schema/a@1.0.0 is not referenced`",

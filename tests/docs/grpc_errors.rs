@@ -218,6 +218,12 @@ const REASONS: &[[&str; 4]] = &[
         "a lagging server: wait, or use another; after a restore as above",
     ],
     [
+        "CAPABILITY_MISSING",
+        "FAILED_PRECONDITION",
+        "a policy is in force, and the follower does not support policies; also ends streams",
+        "upgrade the follower",
+    ],
+    [
         "INVALID_ACK",
         "INVALID_ARGUMENT",
         "the follower acknowledged or rejected a revision that was not sent",

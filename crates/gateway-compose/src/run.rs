@@ -119,8 +119,13 @@ impl Run {
     }
 
     /// Returns this run with an unused budget and without time limits.
-    pub(super) fn with_new_budget(&self) -> Arc<Self> {
-        let scope = RunScope { budget: Arc::default(), limit: None, ..self.scope.clone() };
+    pub(super) fn for_compensation(&self) -> Arc<Self> {
+        let scope = RunScope {
+            budget: Arc::default(),
+            limit: None,
+            is_compensation: true,
+            ..self.scope.clone()
+        };
         Arc::new(Self { scope, ..self.clone() })
     }
 

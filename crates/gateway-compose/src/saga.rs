@@ -271,7 +271,7 @@ impl SagaExecution {
             tracing::error!(saga = %self.log.id(), "cannot write the saga journal: {error}");
         }
         // The run may have used its budget; compensations have their own.
-        let run = self.run.with_new_budget();
+        let run = self.run.for_compensation();
         let attempt = async || {
             let outcome = run.operate(compensate, at, &input).await;
             // The next compensation must not start before inner sagas are compensated.

@@ -13,6 +13,8 @@ use crate::sagas::SagaCompletion;
 #[derive(Debug, Clone, Default)]
 pub struct RunScope {
     pub(super) budget: Arc<RunBudget>,
+    /// Whether the step compensates an earlier one, or is a part of such a step.
+    pub is_compensation: bool,
     /// The innermost saga.
     pub(super) saga: Option<Arc<str>>,
     /// The innermost time limit.

@@ -9,8 +9,10 @@ mod identity;
 mod outcome;
 mod permit;
 mod quota;
+mod rates;
 mod rules;
 mod subject;
+mod traces;
 mod validation;
 
 pub use self::{
@@ -22,7 +24,9 @@ pub use self::{
         authorize_composition, check_standing, format_age,
     },
     quota::{QuotaExceeded, QuotaGuard, QuotaKey, QuotaKind, Quotas},
+    rates::{RateExceeded, Rates, TakenRates},
     rules::{ToolSelector, ToolValidation, ValidationModes, ValidationRules},
     subject::SubjectToken,
+    traces::Traces,
     validation::{Access, RuntimeValidation, ValidationMode},
 };

@@ -141,6 +141,10 @@ pub const LOG_LEVELS: [&str; 8] =
 /// The parameter of 2025-11-25 that makes a call a task.
 pub const TASK_PARAM: &str = "task";
 
+/// The key of `_meta` with the number of gateways and compositions that a call passed through.
+pub const HOPS: &str = "registry/hops";
+/// The key of `_meta` with the reason of a denial by a policy.
+pub const GOVERNANCE: &str = "registry/governance";
 /// The key in `_meta` that names the task of a message, in 2025-11-25.
 pub const RELATED_TASK: &str = "io.modelcontextprotocol/related-task";
 

@@ -117,6 +117,13 @@ impl fmt::Display for Parent {
     }
 }
 
+impl TraceId {
+    /// The id as a number.
+    pub fn as_u128(self) -> u128 {
+        self.0.get()
+    }
+}
+
 impl fmt::Display for TraceId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{:032x}", self.0)

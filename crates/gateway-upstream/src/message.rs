@@ -8,7 +8,7 @@ use std::io::Write as _;
 use bytes::Bytes;
 use gateway_protocol::{
     jsonrpc::{self, Id, Object},
-    mcp::{Era, Method},
+    mcp::{Era, HOPS, Method},
 };
 use serde_json::value::RawValue;
 
@@ -276,6 +276,9 @@ fn write_context(
         let Some(value) = value else { continue };
         write_member(out, empty, name, "");
         jsonrpc::write_string(out, value);
+    }
+    if let Some(hops) = context.hops {
+        write_member(out, empty, HOPS, &hops.saturating_add(1).to_string());
     }
     for member in &context.meta {
         write_member(out, empty, &member.name, member.value.get());

@@ -71,6 +71,9 @@ pub struct RequestContext {
     pub wants_progress: bool,
     /// The trace context of the client.
     pub trace: TraceContext,
+    /// The number of gateways and compositions that the call passed through before, if they count
+    /// it. The upstream receives the next number.
+    pub hops: Option<u32>,
     /// The members of `_meta` that the protocol does not define.
     pub meta: Vec<Param>,
     /// The legacy session of the caller. A server with sessions gets one per session.

@@ -30,7 +30,6 @@ use crate::{
     attestation::Attestation,
     chain::{ChainHash, Position, RegistryId, Revision},
     document::Document,
-    entity::Entity,
     kind::Kind,
     lifecycle::{Lifecycle, LifecycleState},
     name::Name,
@@ -225,10 +224,7 @@ impl Catalog {
 
     /// The JSON Schema registered under this name.
     pub fn json_schema(&self, name: &SchemaName) -> Option<&Value> {
-        match self.find(&Key::for_schema(name)?)?.document.entity() {
-            Entity::Schema(schema) => Some(&schema.schema),
-            _ => None,
-        }
+        self.find(&Key::for_schema(name)?)?.document.entity().as_schema()
     }
 
     /// All entities, ordered by kind, name and version.

@@ -210,7 +210,7 @@ fn parts(entity: &Entity) -> Vec<Part<'_>> {
             flow: Flow::In,
             promise: Promise::Schema(&schema.schema),
         }],
-        Entity::Server(_) => Vec::new(),
+        Entity::Server(_) | Entity::Policy(_) => Vec::new(),
         Entity::Tool(tool) => tool_parts(tool),
         Entity::Agent(agent) => {
             agent.skills.iter().enumerate().flat_map(|(i, skill)| skill_parts(i, skill)).collect()

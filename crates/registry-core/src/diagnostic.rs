@@ -103,6 +103,16 @@ codes! {
     NotOwner = "not-owner",
     /// A name outside of the caller's scopes.
     OutsideScope = "outside-scope",
+    /// A policy whose conditions do not parse or have type errors.
+    PolicyInvalid = "policy-invalid",
+    /// A version of a tool or agent that a policy in force does not fit.
+    PolicyIncompatible = "policy-incompatible",
+    /// A change that requires a role that the caller does not have.
+    RoleRequired = "role-required",
+    /// A version of a policy that is not above the registered ones.
+    PolicyVersionRegresses = "policy-version-regresses",
+    /// A selector of a policy that matches nothing.
+    PolicySelectorUnmatched = "policy-selector-unmatched",
     /// A schema without references to it.
     SchemaUnused = "schema-unused",
 }

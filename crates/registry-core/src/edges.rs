@@ -29,7 +29,7 @@ impl Relation {
             (Kind::Server, _) => Self::Provides,
             (_, Kind::Server) => Self::Source,
             (_, Kind::Schema) => Self::Schema,
-            (_, Kind::Tool | Kind::Agent) => Self::Depends,
+            (_, Kind::Tool | Kind::Agent | Kind::Policy) => Self::Depends,
         }
     }
 }
@@ -71,6 +71,8 @@ fn each_edge(entity: &Entity, found: Visit<'_>) {
         Entity::Server(server) => server_edges(server, found),
         Entity::Tool(tool) => tool_edges(tool, found),
         Entity::Agent(agent) => agent_edges(agent, found),
+        // Selectors match names of any version, registered or not.
+        Entity::Policy(_) => {}
     }
 }
 

@@ -1,10 +1,11 @@
-//! The documents of the four kinds: fields, parsing and serialization.
+//! The documents of the five kinds: fields, parsing and serialization.
 //!
 //! Normal form: `$comment` members of the documents' own objects and empty optional fields are
 //! omitted, so that an entity has one form regardless of its source syntax. Open JSON (schemas,
 //! `metadata`, `spec`, `defaults` …) is preserved unchanged.
 
 pub mod agent;
+pub mod policy;
 pub mod schema;
 pub mod server;
 pub mod tool;
@@ -14,6 +15,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 pub use agent::{Agent, Capabilities, Extension, ExtensionParams, Provider, Skill};
+pub use policy::Policy;
 pub use schema::Schema;
 pub use server::{Exposure, Provision, Server};
 pub use tool::{
@@ -40,6 +42,8 @@ pub enum Entity {
     Tool(Box<Tool>),
     /// An A2A agent.
     Agent(Box<Agent>),
+    /// A policy.
+    Policy(Box<Policy>),
 }
 
 impl Entity {
@@ -55,6 +59,9 @@ impl Entity {
             Kind::Agent => {
                 Agent::read(&problems, value, Location::ROOT).map(|a| Self::Agent(Box::new(a)))
             }
+            Kind::Policy => {
+                Policy::read(&problems, value, Location::ROOT).map(|p| Self::Policy(Box::new(p)))
+            }
         };
         match read {
             Some(entity) if problems.is_empty() => Ok(entity),
@@ -69,6 +76,7 @@ impl Entity {
             Self::Server(_) => Kind::Server,
             Self::Tool(_) => Kind::Tool,
             Self::Agent(_) => Kind::Agent,
+            Self::Policy(_) => Kind::Policy,
         }
     }
 
@@ -76,7 +84,15 @@ impl Entity {
     pub fn as_tool(&self) -> Option<&Tool> {
         match self {
             Self::Tool(tool) => Some(tool),
-            Self::Schema(_) | Self::Server(_) | Self::Agent(_) => None,
+            Self::Schema(_) | Self::Server(_) | Self::Agent(_) | Self::Policy(_) => None,
+        }
+    }
+
+    /// The JSON Schema, if the entity is one.
+    pub fn as_schema(&self) -> Option<&Value> {
+        match self {
+            Self::Schema(schema) => Some(&schema.schema),
+            Self::Server(_) | Self::Tool(_) | Self::Agent(_) | Self::Policy(_) => None,
         }
     }
 
@@ -87,6 +103,7 @@ impl Entity {
             Self::Server(server) => &server.name,
             Self::Tool(tool) => &tool.name,
             Self::Agent(agent) => &agent.name,
+            Self::Policy(policy) => &policy.name,
         }
     }
 
@@ -97,6 +114,7 @@ impl Entity {
             Self::Server(server) => &server.version,
             Self::Tool(tool) => &tool.version,
             Self::Agent(agent) => &agent.version,
+            Self::Policy(policy) => &policy.version,
         }
     }
 
@@ -107,6 +125,7 @@ impl Entity {
             Self::Server(server) => server.description.as_deref(),
             Self::Tool(tool) => tool.description.as_deref(),
             Self::Agent(agent) => Some(&agent.description),
+            Self::Policy(policy) => policy.description.as_deref(),
         }
     }
 
@@ -117,6 +136,7 @@ impl Entity {
             Self::Server(server) => server.metadata.as_ref(),
             Self::Tool(tool) => tool.metadata.as_ref(),
             Self::Agent(agent) => agent.metadata.as_ref(),
+            Self::Policy(policy) => policy.metadata.as_ref(),
         }
     }
 

@@ -18,11 +18,13 @@ pub enum Kind {
     Tool,
     /// An A2A agent and its dependencies.
     Agent,
+    /// Requirements for calls.
+    Policy,
 }
 
 impl Kind {
     /// All kinds in order.
-    pub const ALL: [Self; 4] = [Self::Schema, Self::Server, Self::Tool, Self::Agent];
+    pub const ALL: [Self; 5] = [Self::Schema, Self::Server, Self::Tool, Self::Agent, Self::Policy];
 
     /// The kind in lower case: `tool`.
     pub fn as_str(self) -> &'static str {
@@ -31,6 +33,18 @@ impl Kind {
             Self::Server => "server",
             Self::Tool => "tool",
             Self::Agent => "agent",
+            Self::Policy => "policy",
+        }
+    }
+
+    /// The plural in lower case: `tools`.
+    pub fn plural(self) -> &'static str {
+        match self {
+            Self::Schema => "schemas",
+            Self::Server => "servers",
+            Self::Tool => "tools",
+            Self::Agent => "agents",
+            Self::Policy => "policies",
         }
     }
 
@@ -48,7 +62,7 @@ impl fmt::Display for Kind {
 
 /// The text is not a kind.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("`{0}` is not a kind; the kinds are schema, server, tool and agent")]
+#[error("`{0}` is not a kind; the kinds are schema, server, tool, agent and policy")]
 pub struct InvalidKind(String);
 
 impl FromStr for Kind {
@@ -57,7 +71,7 @@ impl FromStr for Kind {
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         Self::ALL
             .into_iter()
-            .find(|kind| kind.as_str() == text || text.strip_suffix('s') == Some(kind.as_str()))
+            .find(|kind| kind.as_str() == text || kind.plural() == text)
             .ok_or_else(|| InvalidKind(escape_invisible(text)))
     }
 }

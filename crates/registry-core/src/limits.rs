@@ -15,6 +15,12 @@ pub const BATCH_BYTES: usize = 48 * 1024 * 1024;
 pub const LIST_ITEMS: usize = 1_000;
 /// Maximum size of a free text in a document (descriptions, titles) in bytes.
 pub const TEXT_BYTES: usize = 8 * 1024;
+/// Maximum size of the Cedar text of a policy in bytes.
+pub const CEDAR_BYTES: usize = 64 * 1024;
+/// Maximum number of calls in the window or burst of a rate.
+pub const RATE_LIMIT: u32 = 1_000_000_000;
+/// Maximum limit on the calls or hops of a trace.
+pub const TRACE_LIMIT: u32 = 1_000_000;
 /// Maximum size of a version in bytes, equal to the limit of the MCP registry API.
 pub const VERSION_BYTES: usize = 255;
 /// Maximum size of a commit message in bytes.

@@ -14,7 +14,7 @@ use serde_json::Value;
 use crate::{
     catalog::{Catalog, Record},
     document::Document,
-    entity::{Entity, MANAGED_BY},
+    entity::MANAGED_BY,
     graph::{Direction, Reach},
     kind::Kind,
     lifecycle::{LifecycleState, Notice},
@@ -141,13 +141,7 @@ fn inactive<'a>(
 
 /// The managing source of a document.
 fn source_of(document: &Document) -> Option<&str> {
-    let metadata = match document.entity() {
-        Entity::Schema(schema) => &schema.metadata,
-        Entity::Server(server) => &server.metadata,
-        Entity::Tool(tool) => &tool.metadata,
-        Entity::Agent(agent) => &agent.metadata,
-    };
-    metadata.as_ref()?.get(MANAGED_BY).and_then(Value::as_str)
+    document.entity().metadata()?.get(MANAGED_BY).and_then(Value::as_str)
 }
 
 fn is_managed(catalog: &Catalog, record: &Record, managed: Managed<'_>) -> bool {

@@ -32,6 +32,7 @@ pub(crate) fn rewritten(document: &Document, renamed: &BTreeMap<Key, Key>) -> Va
             }
             names.depends(value.get_mut("depends"));
         }
+        Kind::Policy => {}
         Kind::Agent => {
             for skill in items(value.get_mut("skills")) {
                 names.schemas(skill, &["inputSchema", "outputSchema"]);

@@ -2,7 +2,8 @@
 //!
 //! The same code runs in the server at registration, in a gateway at startup, and offline in the
 //! command line. Its cost is proportional to the batch and its direct neighbors, not to the
-//! registry: entities are immutable and references exact, so valid entities stay valid.
+//! registry: entities are immutable and references exact, so valid entities stay valid. Selectors of
+//! policies are the exception, because they are compared with all names.
 
 mod ambiguity;
 mod archived;
@@ -12,9 +13,11 @@ mod cycle;
 mod dependency;
 mod effect;
 mod flow;
+mod governance;
 mod header;
 mod lifecycle;
 mod ownership;
+mod policy;
 mod proposal;
 mod provision;
 mod schema;
@@ -113,6 +116,12 @@ impl Plan {
         self.changes().next().is_none() && self.settings.is_empty()
     }
 
+    /// Adds findings of further checks.
+    pub fn report(&mut self, found: Vec<Diagnostic>) {
+        self.diagnostics.extend(found);
+        errors_first(&mut self.diagnostics);
+    }
+
     /// The changes to commit.
     pub fn changes(&self) -> impl Iterator<Item = &Change> {
         self.effects.iter().flatten()
@@ -190,6 +199,7 @@ fn checked(catalog: &Catalog, batch: &[Proposed], origin: BatchOrigin) -> Plan {
     schema::check(&proposal, &schemas, &mut diagnostics);
     header::check(&proposal, &schemas, &mut diagnostics);
     cycle::check(&proposal, &mut diagnostics);
+    policy::check_selectors(&proposal, &mut diagnostics);
     servable::check(&proposal, &schemas, &mut diagnostics);
     if origin == BatchOrigin::Request {
         composition::check_depth(&proposal, &mut diagnostics);
@@ -197,6 +207,7 @@ fn checked(catalog: &Catalog, batch: &[Proposed], origin: BatchOrigin) -> Plan {
             tool_name::check(&proposal, active, &mut diagnostics);
         }
         flow::check(&proposal, &mut diagnostics);
+        policy::check_versions(&proposal, &mut diagnostics);
         breaking::check(&proposal, &mut diagnostics);
     }
     errors_first(&mut diagnostics);

@@ -1,8 +1,8 @@
 //! The subset of a catalog that a scope selects, updated incrementally.
 //!
-//! It has no settings, which matter only for registrations. For a commit outside of the scope the
-//! cost is proportional to the commit's changes, and otherwise to the subset, never to the
-//! registry.
+//! It contains the policies that may select something in it, and the settings of its names, which
+//! include their owners. For a commit outside of the scope the cost is proportional to the commit's
+//! changes and to the policies, and otherwise to the subset, never to the registry.
 
 use std::{
     collections::{BTreeSet, HashSet},
@@ -10,14 +10,17 @@ use std::{
 };
 
 use imbl::OrdSet;
-use serde_json::Value;
 
 use crate::{
     catalog::{Catalog, Record},
+    entity::Entity,
     graph,
     kind::Kind,
+    policies::{EffectiveVersions, ResourceNames},
     reference::Key,
     scope::{Root, Scope},
+    setting::Selector,
+    tags::{has_any_tag, has_tag},
 };
 
 /// The subset of a catalog that a scope selects.
@@ -49,7 +52,7 @@ impl ScopedCatalog {
     }
 
     fn from_named(scope: Arc<Scope>, source: &Catalog, named: OrdSet<Key>) -> Self {
-        let catalog = source.filtered(scope.clone(), &closure(source, &named));
+        let catalog = source.filtered(scope.clone(), &content(source, &named));
         Self { scope, source: source.clone(), named, catalog }
     }
 
@@ -78,13 +81,20 @@ impl ScopedCatalog {
             } else {
                 self.named.remove(key).is_some()
             };
-            // An unreferenced entity can enter the scope only by matching a root itself.
-            let is_in_sight = || self.catalog.dependents(key).next().is_some();
+            // Any other entity can enter the scope only by matching a root itself.
+            let is_in_sight =
+                || key.kind == Kind::Policy || self.catalog.dependents(key).next().is_some();
             is_touched |= moved || self.catalog.find(key).is_some() || is_in_sight();
         }
+        let is_held = |on: &Selector| match on {
+            Selector::Name(kind, name) => self.catalog.versions(*kind, name).next().is_some(),
+            Selector::Everything | Selector::Namespace(_) => false,
+        };
+        is_touched |=
+            source.settings().changes_since(self.source.settings()).any(|(on, _)| is_held(on));
         self.source = source.clone();
         if is_touched {
-            self.catalog.advance_filtered(source, &closure(source, &self.named));
+            self.catalog.advance_filtered(source, &content(source, &self.named));
         } else {
             self.catalog = self.catalog.at(source.revision(), source.chain());
         }
@@ -98,7 +108,7 @@ impl Scope {
         let named = self.named(catalog);
         match self {
             Self::Everything => named.into_iter().collect(),
-            Self::Roots(_) => closure(catalog, &named),
+            Self::Roots(_) => content(catalog, &named),
         }
     }
 
@@ -114,7 +124,10 @@ impl Scope {
         let is_named = |record: &Record| {
             *self == Self::Everything
                 || others.iter().any(|root| root.names(record))
-                || !tags.is_empty() && has_any_tag(record, &tags)
+                || !tags.is_empty()
+                    && record.document.key().kind != Kind::Policy
+                    && record.is_active()
+                    && has_any_tag(&record.document, &tags)
         };
         let mut named = OrdSet::new();
         for (key, record) in catalog.iter() {
@@ -137,6 +150,37 @@ impl Scope {
     }
 }
 
+/// The entities with all their dependencies, and the policies about them.
+fn content(catalog: &Catalog, named: &OrdSet<Key>) -> BTreeSet<Key> {
+    let mut keys = closure(catalog, named);
+    let policies = policies_about(catalog, &keys);
+    keys.extend(policies);
+    keys
+}
+
+/// The effective policies without a selector of tools, skills and servers, and those whose selector
+/// matches one of these entities. Other parts of a selector depend on the call.
+fn policies_about(catalog: &Catalog, keys: &BTreeSet<Key>) -> Vec<Key> {
+    let effective = catalog.effective_policies().into_iter().flat_map(EffectiveVersions::iter);
+    let (mut waiting, mut found): (Vec<_>, Vec<_>) = effective
+        .filter_map(|record| match record.document.entity() {
+            Entity::Policy(policy) => Some((record.document.key(), &policy.applies_to)),
+            _ => None,
+        })
+        .partition(|(_, selector)| selector.names_resources());
+    for record in keys.iter().filter_map(|key| catalog.find(key)) {
+        if waiting.is_empty() {
+            break;
+        }
+        // Parsed for this call only, because the cached entity is larger than its document.
+        let document = record.document.without_entity();
+        let Some(names) = ResourceNames::of(document.entity()) else { continue };
+        let selected = waiting.extract_if(.., |(_, selector)| selector.selects(&names));
+        found.extend(selected);
+    }
+    found.into_iter().map(|(key, _)| key.clone()).collect()
+}
+
 /// The entities with all their dependencies. A server in scope includes the tools that it provides.
 fn closure(catalog: &Catalog, named: &OrdSet<Key>) -> BTreeSet<Key> {
     let servers = named.iter().filter(|key| key.kind == Kind::Server);
@@ -145,43 +189,21 @@ fn closure(catalog: &Catalog, named: &OrdSet<Key>) -> BTreeSet<Key> {
 }
 
 impl Root {
-    /// Whether the root matches the entity itself.
+    /// Whether the root matches the entity itself. No root matches a policy.
     fn names(&self, record: &Record) -> bool {
         let Key { kind, name, .. } = record.document.key();
+        if *kind == Kind::Policy {
+            return false;
+        }
         match self {
             Self::Version(key) => key == record.document.key(),
             Self::Name(of_kind, of_name) => {
                 record.is_active() && of_kind == kind && of_name == name
             }
             Self::Namespace(selector) => record.is_active() && selector.covers(*kind, name),
-            Self::Tag(tag) => record.is_active() && has_tag(record, tag),
+            Self::Tag(tag) => record.is_active() && has_tag(&record.document, tag),
         }
     }
-}
-
-fn has_tag(record: &Record, tag: &str) -> bool {
-    // A substring search is cheaper than parsing, and few documents contain the word.
-    has_text(record, &Value::from(tag).to_string()) && has_tag_where(record, |text| text == tag)
-}
-
-/// Whether an entity has one of many tags. Parses its document at most once.
-fn has_any_tag(record: &Record, tags: &HashSet<&str>) -> bool {
-    record.is_active()
-        && has_text(record, "\"tags\"")
-        && has_tag_where(record, |text| tags.contains(text))
-}
-
-fn has_text(record: &Record, text: &str) -> bool {
-    record.document.bytes().windows(text.len()).any(|bytes| bytes == text.as_bytes())
-}
-
-fn has_tag_where(record: &Record, is_wanted: impl Fn(&str) -> bool) -> bool {
-    let value = record.document.entity().to_value();
-    let has = |tags: &Value| {
-        tags.as_array().into_iter().flatten().filter_map(Value::as_str).any(&is_wanted)
-    };
-    has(&value["metadata"]["tags"])
-        || value["skills"].as_array().is_some_and(|skills| skills.iter().any(|s| has(&s["tags"])))
 }
 
 #[cfg(test)]

@@ -6,7 +6,7 @@
 
 use std::{fmt, ops::Bound, str::FromStr, sync::Arc};
 
-use imbl::OrdMap;
+use imbl::{OrdMap, ordmap::DiffItem};
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _};
 
 use crate::{
@@ -236,6 +236,25 @@ impl Settings {
     ) -> impl Iterator<Item = (&Selector, &SelectorSettings)> {
         let first = after.map_or(Bound::Unbounded, |target| Bound::Excluded(target.clone()));
         self.0.range((first, Bound::Unbounded))
+    }
+
+    /// The settings that differ from earlier ones; `None` for removed ones.
+    pub(crate) fn changes_since<'a>(
+        &'a self,
+        earlier: &'a Self,
+    ) -> impl Iterator<Item = (&'a Selector, Option<&'a SelectorSettings>)> {
+        earlier.0.diff(&self.0).map(|difference| match difference {
+            DiffItem::Add(on, set) | DiffItem::Update { new: (on, set), .. } => (on, Some(set)),
+            DiffItem::Remove(on, _) => (on, None),
+        })
+    }
+
+    /// Replaces the settings of exactly this selector, or removes them.
+    pub(crate) fn put(&mut self, on: &Selector, set: Option<&SelectorSettings>) {
+        match set {
+            Some(set) => self.0.insert(on.clone(), set.clone()),
+            None => self.0.remove(on),
+        };
     }
 
     /// The number of selectors with settings.

@@ -57,6 +57,13 @@ pub fn agent(name: &str, depends: &Value) -> Proposed {
     register(Kind::Agent, &card)
 }
 
+/// A policy with these additional members.
+pub fn policy(name: &str, members: Value) -> Proposed {
+    let mut policy = json!({ "name": name, "version": "1.0.0" });
+    merge(&mut policy, members);
+    register(Kind::Policy, &policy)
+}
+
 /// A lifecycle change with an optional message.
 pub fn set(key: &str, state: LifecycleState, message: Option<&str>) -> Proposed {
     set_with(key, state, Notice::with_message(message))

@@ -130,14 +130,37 @@ fn lifecycle() -> impl Strategy<Value = Wish> {
         })
 }
 
+/// A policy about some of the other entities, or about everything.
+pub fn policy() -> impl Strategy<Value = Wish> {
+    let patterns = |texts: &'static [&'static str]| proptest::option::of(vec(select(texts), 1..3));
+    let tools = patterns(&["a", "b", "c*", "*"]);
+    let skills = patterns(&["a/s", "team/*", "*/other", "d/*"]);
+    let servers = patterns(&["a", "b*", "none"]);
+    let rest = (proptest::option::of(any::<bool>()), select(&["enforce", "audit"][..]));
+    (name(), version(), tools, skills, servers, rest).prop_map(
+        |(name, version, tools, skills, servers, (destructive, mode))| {
+            let mut applies_to = json!({ "destructive": destructive });
+            for (list, patterns) in [("tools", tools), ("skills", skills), ("servers", servers)] {
+                if let Some(patterns) = patterns {
+                    applies_to[list] = json!(patterns);
+                }
+            }
+            let value = json!({
+                "name": name, "version": version, "mode": mode, "appliesTo": applies_to,
+            });
+            Wish::Register(Kind::Policy, value)
+        },
+    )
+}
+
 /// Registrations and lifecycle changes.
 pub fn wish() -> impl Strategy<Value = Wish> {
-    prop_oneof![schema(), server(), tool(), agent(), lifecycle()]
+    prop_oneof![schema(), server(), tool(), agent(), policy(), lifecycle()]
 }
 
 /// Registrations of all kinds.
 pub fn registration() -> impl Strategy<Value = Wish> {
-    prop_oneof![schema(), server(), tool(), agent()]
+    prop_oneof![schema(), server(), tool(), agent(), policy()]
 }
 
 /// A catalog without entities.

@@ -2,7 +2,7 @@
 
 use registry_core::limits;
 use registry_proto::v1::{
-    ClientHello, SyncRequest, SyncResponse, sync_request::Message,
+    ClientHello, FollowerCapability, SyncRequest, SyncResponse, sync_request::Message,
     sync_service_client::SyncServiceClient,
 };
 use tokio::sync::mpsc;
@@ -34,7 +34,7 @@ impl Stream {
     pub async fn open<T>(
         channel: T,
         authorization: Option<MetadataValue<Ascii>>,
-        hello: ClientHello,
+        mut hello: ClientHello,
     ) -> Result<Self, Status>
     where
         T: GrpcService<RequestBody>,
@@ -44,6 +44,7 @@ impl Stream {
     {
         let mut client = SyncServiceClient::new(channel).max_decoding_message_size(MESSAGE_BYTES);
         let (requests, outgoing) = mpsc::channel(REQUESTS);
+        hello.capabilities = vec![FollowerCapability::Policies.into()];
         // The channel is new, so it has room.
         let _ = requests.try_send(SyncRequest { message: Some(Message::Hello(hello)) });
         let mut request = Request::new(ReceiverStream::new(outgoing));

@@ -18,6 +18,8 @@ pub struct Draft {
     pub tools: Vec<Value>,
     /// A2A agents.
     pub agents: Vec<Value>,
+    /// Policies.
+    pub policies: Vec<Value>,
 }
 
 /// A valid entity in canonical field order, or else the unchanged value.
@@ -40,6 +42,8 @@ struct File<'a> {
     tools: Vec<Item<'a>>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     agents: Vec<Item<'a>>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    policies: Vec<Item<'a>>,
 }
 
 impl Draft {
@@ -50,6 +54,7 @@ impl Draft {
             Kind::Server => &self.servers,
             Kind::Tool => &self.tools,
             Kind::Agent => &self.agents,
+            Kind::Policy => &self.policies,
         }
     }
 
@@ -59,6 +64,7 @@ impl Draft {
             Kind::Server => &mut self.servers,
             Kind::Tool => &mut self.tools,
             Kind::Agent => &mut self.agents,
+            Kind::Policy => &mut self.policies,
         }
     }
 
@@ -83,7 +89,7 @@ impl Draft {
     pub fn to_value(&self) -> Value {
         json!({
             "schemaVersion": "2.0", "schemas": self.schemas, "servers": self.servers,
-            "tools": self.tools, "agents": self.agents,
+            "tools": self.tools, "agents": self.agents, "policies": self.policies,
         })
     }
 
@@ -99,6 +105,7 @@ impl Draft {
             servers: of(Kind::Server),
             tools: of(Kind::Tool),
             agents: of(Kind::Agent),
+            policies: of(Kind::Policy),
         };
         // Entities and values are JSON with string keys, so serializing them into memory cannot
         // fail.

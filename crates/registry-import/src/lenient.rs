@@ -72,15 +72,6 @@ pub fn import_registry_file(file: &Value) -> Imported {
     lenient.repairs.into_result(draft)
 }
 
-fn member_of(kind: Kind) -> &'static str {
-    match kind {
-        Kind::Schema => "schemas",
-        Kind::Server => "servers",
-        Kind::Tool => "tools",
-        Kind::Agent => "agents",
-    }
-}
-
 impl LenientFile<'_> {
     fn entries(&self, kind: Kind) -> &[Entry] {
         self.entries.get(&kind).map_or(&[], Vec::as_slice)
@@ -106,8 +97,8 @@ impl LenientFile<'_> {
             return;
         }
         for kind in Kind::ALL {
-            if let Some(list) = map.get(member_of(kind)) {
-                self.read_list(kind, list, &format!("/{}", member_of(kind)));
+            if let Some(list) = map.get(kind.plural()) {
+                self.read_list(kind, list, &format!("/{}", kind.plural()));
             }
         }
         let known = [
@@ -123,7 +114,7 @@ impl LenientFile<'_> {
         ];
         for (name, value) in map {
             let is_known = known.contains(&name.as_str())
-                || Kind::ALL.into_iter().any(|kind| member_of(kind) == name);
+                || Kind::ALL.into_iter().any(|kind| kind.plural() == name);
             let at = pointer_join("", name);
             if is_known || value.is_null() {
                 continue;
@@ -172,7 +163,7 @@ impl LenientFile<'_> {
                 }
             }
             Value::Object(named) => {
-                let what = format!("{} by their names, not as a list", member_of(kind));
+                let what = format!("{} by their names, not as a list", kind.plural());
                 self.repairs.made(pointer, what, "they are a list, each with its `name`");
                 for (name, item) in named {
                     let mut item = item.clone();
@@ -256,7 +247,7 @@ impl LenientFile<'_> {
             let entry_of = |pointer: &str| pointer.split('/').take(3).collect::<Vec<_>>().join("/");
             let unread: BTreeSet<_> = errors.iter().map(|(at, _)| entry_of(at)).collect();
             for kind in Kind::ALL {
-                let is_read = |i: usize| !unread.contains(&format!("/{}/{i}", member_of(kind)));
+                let is_read = |i: usize| !unread.contains(&format!("/{}/{i}", kind.plural()));
                 let entries = draft.documents(kind).iter().enumerate();
                 let read = entries.filter(|(i, _)| is_read(*i));
                 let (indices, values): (Vec<_>, Vec<_>) = read.map(|(i, v)| (i, v.clone())).unzip();
@@ -316,7 +307,7 @@ fn unread_keys<'d>(
 fn in_draft(pointer: &str, places: &BTreeMap<Kind, Vec<usize>>) -> String {
     let mut steps = pointer.splitn(4, '/').skip(1);
     let (list, index) = (steps.next().unwrap_or_default(), steps.next());
-    let kind = Kind::ALL.into_iter().find(|kind| member_of(*kind) == list);
+    let kind = Kind::ALL.into_iter().find(|kind| kind.plural() == list);
     let place = kind.and_then(|kind| places.get(&kind)?.get(index?.parse::<usize>().ok()?));
     let rest = steps.next().map(|rest| format!("/{rest}")).unwrap_or_default();
     place.map_or(pointer.to_owned(), |place| format!("/{list}/{place}{rest}"))

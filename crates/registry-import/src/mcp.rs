@@ -125,7 +125,7 @@ pub fn import_server(live: &LiveServer, options: &ServerImportOptions) -> Import
     } else {
         SharedSchemas { tools, schemas: Vec::new() }
     };
-    common.repairs.into_result(Draft { schemas, servers: vec![server], tools, agents: Vec::new() })
+    common.repairs.into_result(Draft { schemas, servers: vec![server], tools, ..Draft::default() })
 }
 
 fn version(info: &Value, options: &ServerImportOptions, repairs: &mut Repairs) -> Version {

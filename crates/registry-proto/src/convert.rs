@@ -32,7 +32,7 @@ pub use diagnostic::{InvalidDiagnostic, VALIDATION_FAILURE_URL, diagnostics, val
 pub use entity::{document, json_document};
 pub use graph::{
     InvalidWireRequirement, MAX_PATH_COUNT, affected, compared, edge, node, requirement, resolved,
-    unresolved,
+    selecting_policy, unresolved,
 };
 pub use history::commit;
 pub use key::{InvalidEntityKey, InvalidKind, filter_kind, kind, selector};

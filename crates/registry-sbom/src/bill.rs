@@ -21,20 +21,28 @@ pub struct Bill {
     pub(super) root: Option<Key>,
     /// Ordered by key.
     pub(super) records: Vec<Arc<Record>>,
+    /// The policies in force.
+    pub(super) policies: Vec<Arc<Record>>,
 }
 
 impl Bill {
-    /// The bill of one entity, or of the whole registry; `None` if the root is not registered.
-    /// `time` is the commit time of the catalog's revision.
+    /// The bill of one entity, or of the whole registry; `None` if the root is not registered, or is
+    /// a policy. Policies are no components. `time` is the commit time of the catalog's revision.
     pub fn build(catalog: &Catalog, time: Timestamp, root: Option<&Key>) -> Option<Self> {
-        let records = match root {
-            None => catalog.iter().map(|(_, record)| record.clone()).collect(),
+        let is_component = |key: &Key| key.kind != Kind::Policy;
+        let records = match root.filter(|root| is_component(root)) {
+            None if root.is_some() => return None,
+            None => {
+                let components = catalog.iter().filter(|(key, _)| is_component(key));
+                components.map(|(_, record)| record.clone()).collect()
+            }
             Some(root) => {
                 let first = catalog.find(root)?;
                 closure(catalog, first)
             }
         };
-        Some(Self { catalog: catalog.clone(), time, root: root.cloned(), records })
+        let policies = catalog.policies_in_force().cloned().collect();
+        Some(Self { catalog: catalog.clone(), time, root: root.cloned(), records, policies })
     }
 
     /// The keys of the listed entities in order.

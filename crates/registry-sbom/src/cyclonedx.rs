@@ -154,7 +154,7 @@ pub(super) fn write(bill: &Bill, format: Format, out: impl io::Write) -> io::Res
     let version = format.as_str().trim_start_matches("cyclonedx-");
     let is_service = |record: &&_| is_service(key_of(record));
     let is_subject = |record: &&_| bill.root.as_ref() == Some(key_of(record));
-    let item = |record| Item::new(&bill.catalog, record);
+    let item = |record| Item::new(bill, record);
     let components = || {
         let records = bill.records.iter().map(|r| &**r);
         records.filter(move |r| !is_service(r) && !is_subject(r)).map(|r| component(item(r)))
@@ -212,7 +212,7 @@ fn subject(bill: &Bill) -> Component {
     let root = bill.records.iter().find(|record| bill.root.as_ref() == Some(key_of(record)));
     match root {
         Some(root) => {
-            let component = component(Item::new(&bill.catalog, root));
+            let component = component(Item::new(bill, root));
             if !is_service(key_of(root)) {
                 return component;
             }
@@ -234,7 +234,7 @@ fn component(item: Item) -> Component {
     let external_references = references(&item);
     Component {
         kind: match item.key.kind {
-            Kind::Schema => "data",
+            Kind::Schema | Kind::Policy => "data",
             Kind::Tool => "library",
             Kind::Server | Kind::Agent => "application",
         },

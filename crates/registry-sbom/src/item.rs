@@ -10,6 +10,7 @@ use registry_core::{
 use serde_json::{Map, Value};
 
 use crate::{
+    bill::Bill,
     license::License,
     metadata::{Metadata, Supplier, TEXT_BYTES},
     purl,
@@ -35,7 +36,8 @@ pub(super) struct Item {
 
 impl Item {
     /// Converts a record.
-    pub(super) fn new(catalog: &Catalog, record: &Record) -> Self {
+    pub(super) fn new(bill: &Bill, record: &Record) -> Self {
+        let catalog = &bill.catalog;
         // Parsed for this bill only, because a cached entity takes ten times the memory of its
         // bytes.
         let document = record.document.without_entity();
@@ -62,7 +64,13 @@ impl Item {
         match entity {
             Entity::Tool(tool) => item.add_tool(tool),
             Entity::Agent(agent) => item.add_agent(agent),
-            Entity::Schema(_) | Entity::Server(_) => {}
+            Entity::Schema(_) | Entity::Server(_) | Entity::Policy(_) => {}
+        }
+        for policy in &bill.policies {
+            let Entity::Policy(rules) = policy.document.entity() else { continue };
+            if bill.catalog.is_selected(&rules.applies_to, entity) {
+                item.add("registry:policy", &policy.document.key().to_string());
+            }
         }
         item.endpoints.sort_unstable();
         item.endpoints.dedup();

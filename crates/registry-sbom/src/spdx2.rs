@@ -109,7 +109,7 @@ pub(super) fn write(bill: &Bill, out: impl io::Write) -> io::Result<()> {
     let found = RefCell::new(BTreeMap::new());
     let packages = || {
         let entities = bill.records.iter().map(|record| {
-            let item = Item::new(&bill.catalog, record);
+            let item = Item::new(bill, record);
             let references = item.license.iter().flat_map(License::references);
             for (id, text) in references {
                 let mut found = found.borrow_mut();
@@ -164,7 +164,7 @@ fn package(item: Item) -> Package {
         comment: properties.collect::<Vec<_>>().join("\n"),
         external_refs,
         primary_package_purpose: match item.key.kind {
-            Kind::Schema => "FILE",
+            Kind::Schema | Kind::Policy => "FILE",
             Kind::Tool => "LIBRARY",
             Kind::Server | Kind::Agent => "APPLICATION",
         },

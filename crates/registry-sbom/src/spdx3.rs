@@ -43,7 +43,7 @@ pub(super) fn write(bill: &Bill, out: impl io::Write) -> io::Result<()> {
     let graph = || {
         let head = element::head(bill, &names);
         let packages = bill.records.iter().flat_map(|record| {
-            let item = Item::new(&bill.catalog, record);
+            let item = Item::new(bill, record);
             let mut found = Vec::with_capacity(3);
             let mut shared = shared.borrow_mut();
             if let Some(Supplier { name, .. }) = &item.supplier {

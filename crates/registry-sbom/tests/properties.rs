@@ -6,7 +6,7 @@
 use std::collections::BTreeSet;
 
 use proptest::{collection::vec, option, prelude::*};
-use registry_core::{Catalog, Key, Kind, Timestamp};
+use registry_core::{Catalog, Entity, Key, Kind, Timestamp};
 use registry_fixtures::world::{Wish, catalog, commit, empty, registration, wish};
 use registry_sbom::{Bill, Format, consumers, read};
 use serde_json::Value;
@@ -37,6 +37,12 @@ fn brute_force(catalog: &Catalog, root: &Key) -> BTreeSet<Key> {
     }
 }
 
+/// The keys of the entities that bills list.
+fn components(catalog: &Catalog) -> Vec<Key> {
+    let keys = catalog.iter().map(|(key, _)| key);
+    keys.filter(|key| key.kind != Kind::Policy).cloned().collect()
+}
+
 /// The entries of a CycloneDX bill by `bom-ref`, and every reference in its dependency graph.
 fn refs(bytes: &[u8]) -> (Vec<String>, Vec<String>, Vec<String>) {
     let bill: Value = serde_json::from_slice(bytes).unwrap();
@@ -63,7 +69,7 @@ proptest! {
     #[test]
     fn bill_is_closure_with_internal_edges(batch in vec(registration(), 0..24)) {
         let catalog = catalog(&batch);
-        for (root, _) in catalog.iter() {
+        for root in &components(&catalog) {
             let bytes = write(&catalog, Some(root), Format::CycloneDx16);
             let (listed, of, targets) = refs(&bytes);
             let unique: BTreeSet<_> = listed.iter().cloned().collect();
@@ -75,7 +81,7 @@ proptest! {
             prop_assert!(targets.iter().all(|target| unique.contains(target)));
         }
         let (listed, ..) = refs(&write(&catalog, None, Format::CycloneDx17));
-        prop_assert_eq!(listed.len(), catalog.len() + 1);
+        prop_assert_eq!(listed.len(), components(&catalog).len() + 1);
     }
 
     #[test]
@@ -84,7 +90,7 @@ proptest! {
         root in option::of(any::<prop::sample::Index>()),
     ) {
         let catalog = catalog(&batch);
-        let keys: Vec<_> = catalog.iter().map(|(key, _)| key.clone()).collect();
+        let keys = components(&catalog);
         let root = root.filter(|_| !keys.is_empty()).map(|index| index.get(&keys).clone());
         let written = Format::ALL.map(|format| write(&catalog, root.as_ref(), format));
         prop_assert_eq!(&written, &Format::ALL.map(|f| write(&catalog, root.as_ref(), f)));
@@ -107,6 +113,29 @@ proptest! {
         }
         for (then, bytes) in taken {
             prop_assert_eq!(write(&then, None, Format::Spdx30), bytes);
+        }
+    }
+
+    #[test]
+    fn policies_are_properties_of_selected_entities(batch in vec(registration(), 0..20)) {
+        let catalog = catalog(&batch);
+        let bytes = write(&catalog, None, Format::CycloneDx17);
+        let bill: Value = serde_json::from_slice(&bytes).unwrap();
+        let items = [&bill["components"], &bill["services"]].into_iter().flat_map(|l| l.as_array().unwrap());
+        for item in items {
+            let key: Key = item["bom-ref"].as_str().unwrap().parse().unwrap();
+            let properties = item["properties"].as_array().unwrap().iter();
+            let listed: BTreeSet<_> = properties
+                .filter(|property| property["name"] == "registry:policy")
+                .map(|property| property["value"].as_str().unwrap().to_owned())
+                .collect();
+            let entity = catalog.find(&key).unwrap().document.entity();
+            let expected = catalog.policies_in_force().filter(|record| {
+                let Entity::Policy(policy) = record.document.entity() else { return false };
+                catalog.is_selected(&policy.applies_to, entity)
+            });
+            let expected: BTreeSet<_> = expected.map(|r| r.document.key().to_string()).collect();
+            prop_assert_eq!(listed, expected);
         }
     }
 

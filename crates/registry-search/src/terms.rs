@@ -119,6 +119,7 @@ pub(super) fn name_term(key: &Key) -> String {
         Kind::Server => '1',
         Kind::Tool => '2',
         Kind::Agent => '3',
+        Kind::Policy => '4',
     };
     format!("{}{name}\u{1}{rank}", Terms::FIRST_NAME)
 }

@@ -57,6 +57,24 @@ fn names(index: &Index, text: &str) -> Vec<String> {
 }
 
 #[test]
+fn policy_is_found_by_its_selectors() {
+    let policy = json!({
+        "name": "spending", "version": "1.0.0", "description": "Large charges are forbidden",
+        "appliesTo": { "callers": ["tag:prod"], "tools": ["payment_charge"], "servers": ["bank*"] },
+    });
+    let document = Arc::new(Document::parse(Kind::Policy, &policy).unwrap());
+    let mut catalog = Catalog::empty(RegistryId::new("test"));
+    let action = Action::Register { digest: document.digest(), owner: None };
+    let change = Change { key: document.key().clone(), action };
+    commit(&mut catalog, vec![change], vec![document]);
+    let index = Index::build(&catalog);
+    for text in ["spending", "forbidden", "payment_charge", "payment", "bank", "prod", "policy"] {
+        assert_eq!(names(&index, text), ["spending"], "{text}");
+    }
+    assert!(names(&index, "mail").is_empty());
+}
+
+#[test]
 fn newest_version_in_best_state_represents_name() {
     let versions = ["1.0.0", "1.1.0", "2.0.0-rc.1"].map(|version| tool("fetch", version, "gets"));
     let mut catalog = catalog(&versions);

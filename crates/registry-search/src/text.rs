@@ -22,8 +22,8 @@ pub enum Field {
     Property,
     /// The description or an example of a skill, or the description of a property.
     Detail,
-    /// A related name: a provided tool, the server of a tool, or the provider of an agent; and the
-    /// kind itself.
+    /// A related name: a provided tool, the server of a tool, the provider of an agent, or a selector
+    /// of a policy; and the kind itself.
     Related,
 }
 
@@ -81,6 +81,9 @@ pub(super) fn each(key: &Key, document: &Value, found: Visit<'_>) {
     string(&document["source"]["server"], Field::Related, found);
     string(&document["source"]["tool"], Field::Related, found);
     string(&document["provider"]["organization"], Field::Related, found);
+    for selector in ["callers", "tools", "skills", "servers"] {
+        strings(&document["appliesTo"][selector], Field::Related, found);
+    }
     for provision in list(&document["provides"]) {
         string(&provision["tool"], Field::Related, found);
     }

@@ -187,8 +187,8 @@ mod tests {
         let data = json!({ "$ref": "#A:1.0.0" });
         let schema = json!({
             "const": data, "enum": [data], "default": data, "examples": [data],
-            "properties": { "default": { "$ref": "#B:1.0.0" }, "$ref": { "type": "string" } },
             "dependencies": { "enum": { "$ref": "#B:1.0.0" }, "default": ["enum"] },
+            "properties": { "default": { "$ref": "#B:1.0.0" }, "$ref": { "type": "string" } },
         });
         assert_eq!(
             references(&schema),

@@ -14,6 +14,7 @@ use super::label::LimitedLabels;
 const CALLS: &str = "gateway_tool_calls_total";
 const CALL_SECONDS: &str = "gateway_tool_call_duration_seconds";
 const FINDINGS: &str = "gateway_policy_findings_total";
+const POLICIES: &str = "gateway_policy_verdicts_total";
 const VIOLATIONS: &str = "gateway_schema_violations_total";
 const STALE: &str = "gateway_stale_calls_total";
 const LISTS: &str = "gateway_tool_lists_total";
@@ -100,6 +101,11 @@ pub(super) fn count_upstream(server: &str, outcome: CallOutcome, took: Duration)
 
 pub(super) fn count_finding(finding: &'static str) {
     counter!(FINDINGS, "finding" => finding).increment(1);
+}
+
+/// Counts the verdict of a policy. The labels are fixed words.
+pub(super) fn count_policy(verdict: &'static str, reason: &'static str) {
+    counter!(POLICIES, "verdict" => verdict, "reason" => reason).increment(1);
 }
 
 pub(super) fn count_violation(which: &'static str, check: &'static str) {

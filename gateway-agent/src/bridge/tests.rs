@@ -450,7 +450,8 @@ async fn invalid_lines_get_errors_with_ids() {
     // The last line has no line break.
     client.send_text(r#"{"jsonrpc":"2.0","id":1,"method":"ping"}"#).await;
     let rest = client.close().await;
-    assert_eq!(rest, [r#"{"id":1,"jsonrpc":"2.0","result":{}}"#]);
+    let rest: Vec<Value> = rest.iter().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert_eq!(rest, [json!({ "jsonrpc": "2.0", "id": 1, "result": {} })]);
 }
 
 #[tokio::test]

@@ -17,9 +17,9 @@ use registry_core::{
 use registry_tls::ServerFiles;
 
 use super::{
-    Args, CONTRACT_MODES, Config, DEFAULT_BUFFERED_BYTES, DEFAULT_REQUEST_BYTES, InvalidConfig,
-    Problem, RegistryConfig, VIOLATION_MODES, ancestors, credentials, identity, mcp_servers,
-    observability, origins,
+    Args, CONTRACT_MODES, Config, DEFAULT_BUFFERED_BYTES, DEFAULT_REQUEST_BYTES, DENIAL_FORMS,
+    InvalidConfig, Problem, RegistryConfig, VIOLATION_MODES, ancestors, credentials, identity,
+    mcp_servers, observability, origins,
     problem::Problems,
     read::Section,
     scope, staleness, target, tls, tool_limits, tools,
@@ -27,7 +27,7 @@ use super::{
 };
 use crate::{
     files::read_text,
-    pipeline::ToolLimits,
+    pipeline::{DenialForm, ToolLimits},
     seal,
     source::{InvalidSource, Source, SourceConfig},
     startup::StartupValidation,
@@ -122,6 +122,7 @@ fn config(problems: &Problems, root: &Node, args: &Args) -> Option<Config> {
     let drain_timeout =
         drain_timeout(&root, tool_limits::longest_call(&limits.upstream, &limits.tools));
     let session_key_file = session_key_file(&root);
+    let denials = denials(&root);
     let allowed_origins = root.parsed("allowedOrigins", origins::origin);
     let allowed_hosts = root.parsed("allowedHosts", origins::host);
     root.finish();
@@ -146,6 +147,7 @@ fn config(problems: &Problems, root: &Node, args: &Args) -> Option<Config> {
         drain_notice: drain_notice.unwrap_or(DEFAULT_DRAIN_NOTICE),
         drain_timeout,
         session_key_file,
+        denials,
         admin,
         tracing,
     })
@@ -162,6 +164,13 @@ fn drain_timeout(root: &Section<'_>, longest_call: Duration) -> Option<Duration>
         ));
     }
     Some(timeout)
+}
+
+fn denials(root: &Section<'_>) -> DenialForm {
+    let section = root.section("governance");
+    let denials = section.choice("denials", DENIAL_FORMS, DenialForm::default());
+    section.finish();
+    denials
 }
 
 /// Reads the file once, so that an invalid file is a problem of the configuration.

@@ -6,7 +6,7 @@
 use std::{collections::BTreeSet, net::SocketAddr, sync::Arc};
 
 use axum::extract::ConnectInfo;
-use gateway_policy::{CallerIdentity, QuotaKey, SubjectToken};
+use gateway_policy::{AuthMethod, CallerIdentity, QuotaKey, SubjectToken};
 use http::{
     HeaderMap, Uri,
     header::{Entry, HOST},
@@ -74,6 +74,23 @@ impl Authentication {
     pub(crate) fn without_request(claim: CallerIdentity) -> Self {
         let payer = claim.quota_key();
         Self { claim, subject: None, client: None, payer, grants: Arc::default() }
+    }
+
+    /// The issuer and the subject of the credential. Only tokens have an issuer.
+    pub(crate) fn subject(&self) -> (&str, &str) {
+        let CallerIdentity::Verified { auth_method, log_name, .. } = &self.claim else {
+            return ("", "");
+        };
+        let name = log_name.as_deref().unwrap_or_default();
+        match auth_method {
+            AuthMethod::Token => name.split_once(' ').unwrap_or((name, "")),
+            _ => ("", name),
+        }
+    }
+
+    /// The granted scopes with those that they imply.
+    pub(crate) fn scopes(&self) -> &BTreeSet<String> {
+        self.grants.scopes.all()
     }
 
     pub(crate) fn with_client(self, client: Option<Arc<ClientInfo>>) -> Self {

@@ -22,6 +22,11 @@ impl GrantedScopes {
         Self(all)
     }
 
+    /// All scopes.
+    pub(super) fn all(&self) -> &BTreeSet<String> {
+        &self.0
+    }
+
     pub(super) fn contains_all<'a>(&self, needed: impl IntoIterator<Item = &'a str>) -> bool {
         needed.into_iter().all(|scope| self.0.contains(scope))
     }

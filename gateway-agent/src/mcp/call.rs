@@ -78,10 +78,11 @@ async fn run(
     {
         session.tasks(|tasks| tasks.add(known, task));
     }
+    let form = endpoint.gateway.settings().denials;
     Box::new(move |id| {
         let answer = match &outcome {
             Ok(outcome) => render::result::tool(id, era, outcome),
-            Err(error) => render::call_error(id, era, &tool, error),
+            Err(error) => render::call_error(id, era, (&tool, form), error),
         };
         record.answered(answer.bytes);
         answer

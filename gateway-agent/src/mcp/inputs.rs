@@ -7,7 +7,7 @@ use std::{borrow::Cow, collections::BTreeMap, sync::Arc};
 use bytes::Bytes;
 use gateway_protocol::mcp::Era;
 use gateway_upstream::{ClientChannel, RequestContext};
-use registry_core::Digest;
+use registry_core::{Digest, document::canonical_bytes};
 use serde::Deserialize;
 use serde_json::{Value, value::RawValue};
 
@@ -20,7 +20,7 @@ use super::{
 };
 use crate::{
     mcp::render,
-    pipeline::{Error, InputHandling, QUESTIONS},
+    pipeline::{DenialForm, Error, InputHandling, QUESTIONS},
 };
 
 /// The handle of the held request that this one continues.
@@ -60,12 +60,11 @@ pub(super) fn digest(body: &[u8]) -> Option<Digest> {
     let read =
         |raw| Some(raw).filter(is_short).and_then(|raw| serde_json::from_str(raw.get()).ok());
     let is_compared = |name: &str| !matches!(name, "inputResponses" | "requestState" | "_meta");
-    let params: BTreeMap<_, Value> = params
+    let params = params
         .into_iter()
         .filter(|(name, _)| is_compared(name))
-        .map(|(name, raw)| (name, read(raw).unwrap_or_else(|| raw.get().into())))
-        .collect();
-    serde_json::to_vec(&params).ok().map(|text| Digest::compute(&text))
+        .map(|(name, raw)| (name.into_owned(), read(raw).unwrap_or_else(|| raw.get().into())));
+    Some(Digest::compute(&canonical_bytes(&Value::Object(params.collect()))))
 }
 
 /// Continues a held request.
@@ -83,7 +82,12 @@ pub(super) fn resume(
         None => {
             let subject = response_context.subject.clone();
             completed(Box::new(move |id| {
-                render::call_error(id, Era::Modern, &subject, &Error::UnknownInput)
+                render::call_error(
+                    id,
+                    Era::Modern,
+                    (&subject, DenialForm::default()),
+                    &Error::UnknownInput,
+                )
             }))
         }
     };

@@ -6,6 +6,7 @@
 //! because clients show those to the model. Other failures (an unknown tool, an invalid request, a
 //! misconfigured gateway) are JSON-RPC errors. A JSON-RPC error of an upstream stays one.
 
+mod denial;
 pub(crate) mod http;
 mod names;
 pub(crate) mod result;
@@ -29,7 +30,7 @@ use self::http::{SizedResponse, json};
 use crate::{
     identity::challenge::AuthenticationError,
     mcp::{Rejection, era::SUPPORTED_VERSIONS},
-    pipeline::{Error, message},
+    pipeline::{DenialForm, Error, message},
 };
 
 /// The response to a request that was rejected before routing.
@@ -147,7 +148,15 @@ fn buffers_full(reason: &str, full: &QuotaExceeded) -> Option<Box<RawValue>> {
 }
 
 /// The response to a failed tool call.
-pub(crate) fn call_error(id: Id<'_>, era: Era, tool: &str, failed: &Error) -> SizedResponse {
+pub(crate) fn call_error(
+    id: Id<'_>,
+    era: Era,
+    (tool, form): (&str, DenialForm),
+    failed: &Error,
+) -> SizedResponse {
+    if let Error::Policy(denial) = failed {
+        return denial::of_call(id, era, tool, (denial, form));
+    }
     if let Error::Denied(Denial::Stale(stale)) = failed {
         return result::stale_catalog(id, era, tool, stale);
     }
@@ -157,7 +166,7 @@ pub(crate) fn call_error(id: Id<'_>, era: Era, tool: &str, failed: &Error) -> Si
     if let Error::Composition(failed) = failed {
         return result::failed_composition(id, era, tool, failed);
     }
-    match form(tool, failed) {
+    match self::form(tool, failed) {
         Form::Result(text) => result::failed(id, era, &text),
         Form::Error { status, code, message, data } => {
             error(status, Some(id), &ErrorObject { code, message, data: data.as_deref() })
@@ -174,6 +183,9 @@ pub(crate) fn relay_error(
 ) -> SizedResponse {
     if let Error::Scopes(refusal) = failed {
         return super::refuse(Some(id), &Rejection::Refused(refusal.clone()));
+    }
+    if let Error::Policy(denial) = failed {
+        return denial::of_request(id, method, denial);
     }
     let form = match failed {
         Error::Denied(Denial::Stale(stale)) => Form::Error {
@@ -246,7 +258,9 @@ fn form<'a>(tool: &str, failed: &'a Error) -> Form<'a> {
         | Error::Upstream(gateway_upstream::Error::NotConfigured { .. }) => {
             protocol(code::INTERNAL_ERROR)
         }
-        Error::Denied(Denial::Quarantined | Denial::Stale(_)) => Form::Result(message),
+        Error::Policy(_) | Error::Denied(Denial::Quarantined | Denial::Stale(_)) => {
+            Form::Result(message)
+        }
         Error::Denied(_) | Error::Scopes(_) | Error::UnknownInput | Error::Arguments(_) => {
             protocol(code::INVALID_PARAMS)
         }

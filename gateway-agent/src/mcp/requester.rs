@@ -5,7 +5,7 @@ use std::sync::Arc;
 use gateway_policy::BufferReservation;
 use gateway_protocol::{
     jsonrpc::Id,
-    mcp::{Capabilities, Era, LOG_LEVELS, Method},
+    mcp::{Capabilities, Era, HOPS, LOG_LEVELS, Method},
 };
 use gateway_upstream::RequestContext;
 
@@ -71,6 +71,7 @@ pub(super) fn context(incoming: &Incoming<'_>, requester: &Requester) -> Request
         log_level,
         wants_progress: incoming.meta(PROGRESS).is_some(),
         trace: incoming.trace(),
+        hops: incoming.meta(HOPS).and_then(|raw| raw.get().parse().ok()),
         meta: incoming.other_meta(),
         session: requester.session.as_ref().map(|session| session.id().clone()),
         buffered: incoming.parts.extensions.get().cloned(),

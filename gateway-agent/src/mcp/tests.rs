@@ -6,6 +6,7 @@ mod chained;
 mod composed;
 mod far_side;
 mod fuzz;
+mod governance;
 pub(crate) mod harness;
 mod headers;
 mod identity;

@@ -4,7 +4,10 @@ use std::time::Duration;
 
 use gateway_compose::{CompositionError, Effects, StepError};
 use gateway_policy::{CallOutcome, Denial};
+use policy::{Finding, Reason};
+use registry_core::{Key, chain::RegistryId};
 use schema_compat::schema_compile::Violation;
+use uuid::Uuid;
 
 use super::{arguments::InvalidArguments, mcp_headers::Mismatch, message, projection};
 use crate::{audit::CallRecord, identity::challenge::AuthenticationError};
@@ -21,6 +24,9 @@ pub enum Error {
     /// The policy denied the operation.
     #[error(transparent)]
     Denied(#[from] Denial),
+    /// A policy denied the operation.
+    #[error("{} denies the call: {}", .0.finding.policy, .0.finding.reason.as_str())]
+    Policy(Box<PolicyDenial>),
     /// The caller lacks scopes of the tool.
     #[error(transparent)]
     Scopes(#[from] AuthenticationError),
@@ -98,6 +104,38 @@ pub enum Error {
     Upstream(#[from] gateway_upstream::Error),
 }
 
+/// A denial by a policy, with the ids of its response.
+#[derive(Debug)]
+pub struct PolicyDenial {
+    /// The violation.
+    pub finding: Finding,
+    /// The id of the agent: `agent_UUID`. The same name in the same registry has the same id.
+    pub agent_id: Option<String>,
+    /// The id of the tool: `tool_UUID`.
+    pub tool_id: String,
+    /// The id of the call: `inv_UUID`. The audit event has it, too.
+    pub invocation_id: String,
+}
+
+impl PolicyDenial {
+    pub(super) fn new(
+        finding: Finding,
+        registry: &RegistryId,
+        (agent, tool): (Option<&Key>, &str),
+    ) -> Self {
+        let id = |kind: &str, name: &str| {
+            let name = format!("{}/{kind}/{name}", registry.as_str());
+            format!("{kind}_{}", Uuid::new_v5(&Uuid::NAMESPACE_URL, name.as_bytes()))
+        };
+        Self {
+            finding,
+            agent_id: agent.map(|agent| id("agent", agent.name.as_str())),
+            tool_id: id("tool", tool),
+            invocation_id: format!("inv_{}", Uuid::now_v7()),
+        }
+    }
+}
+
 impl Error {
     pub(crate) fn record_in(&self, record: &mut CallRecord) {
         let denial = if let Self::Denied(denial) = self { Some(*denial) } else { None };
@@ -108,6 +146,7 @@ impl Error {
     pub(crate) fn outcome(&self) -> CallOutcome {
         match self {
             Self::Denied(_)
+            | Self::Policy(_)
             | Self::Scopes(_)
             | Self::Upstream(gateway_upstream::Error::NoSubject { .. }) => CallOutcome::Denied,
             Self::HeaderMismatch(_)
@@ -162,6 +201,7 @@ impl Error {
             | Self::UnknownInput => true,
             Self::NoCatalog
             | Self::Denied(_)
+            | Self::Policy(_)
             | Self::Scopes(_)
             | Self::HeaderMismatch(_)
             | Self::Arguments(_)
@@ -174,11 +214,21 @@ impl Error {
         if is_unknown { Effects::Unknown } else { Effects::None }
     }
 
+    /// Whether the operation reached its upstream, or may have.
+    pub(super) fn was_sent(&self) -> bool {
+        let is_answer = matches!(self, Self::Upstream(gateway_upstream::Error::Rpc { .. }));
+        is_answer || self.effects() != Effects::None
+    }
+
     /// The time after which a retry can succeed, if the call had no side effects.
     pub(crate) fn retry_after(&self) -> Option<Duration> {
         match self {
             Self::Upstream(gateway_upstream::Error::CircuitOpen(open)) => Some(open.retry_after),
             Self::Composition(failed) => failed.failure.retry_after(),
+            Self::Policy(denial) => match denial.finding.reason {
+                Reason::RateLimited { retry_after } => retry_after,
+                _ => None,
+            },
             _ => None,
         }
     }

@@ -3,7 +3,9 @@
 use std::sync::{Arc, OnceLock};
 
 use gateway_compose::CompositionState;
-use gateway_policy::{BufferPool, BufferReservation, CallerIdentity, QuotaKey, RuntimeValidation};
+use gateway_policy::{
+    BufferPool, BufferReservation, CallerIdentity, QuotaKey, Rates, RuntimeValidation, Traces,
+};
 use gateway_protocol::naming::ResourceNames;
 use gateway_upstream::{FeatureExposure, Upstreams};
 use registry_core::{Catalog, Key, entity::Exposure};
@@ -48,6 +50,8 @@ struct SharedState {
     validators: Arc<Validators>,
     workers: Arc<Workers>,
     buffers: Arc<BufferPool>,
+    rates: Arc<Rates>,
+    traces: Arc<Traces>,
 }
 
 /// The parts of a gateway that do not depend on its settings.
@@ -157,6 +161,16 @@ impl Gateway {
     /// The memory quota of buffered requests and results.
     pub(crate) fn buffers(&self) -> &Arc<BufferPool> {
         &self.shared.buffers
+    }
+
+    /// The rates of policies.
+    pub(crate) fn rates(&self) -> &Rates {
+        &self.shared.rates
+    }
+
+    /// The counts of calls in traces.
+    pub(crate) fn traces(&self) -> &Traces {
+        &self.shared.traces
     }
 
     /// Opens an empty reservation of a caller's memory quota.

@@ -7,7 +7,7 @@ mod words;
 
 use std::borrow::Cow;
 
-pub(crate) use self::words::failed_composition;
+pub(crate) use self::words::{denied, failed_composition};
 use gateway_policy::Denial;
 use gateway_upstream::Phase;
 
@@ -23,6 +23,7 @@ pub(crate) fn for_caller<'a>(tool: &str, error: &'a Error) -> Cow<'a, str> {
         Error::Denied(Denial::Stale(stale)) => format!("{tool} was not called: {stale}").into(),
         // The caller must not learn whether the tool exists.
         Error::Denied(_) => format!("Unknown tool: {tool}").into(),
+        Error::Policy(denial) => words::denied(tool, denial).into(),
         Error::Scopes(refusal) => refusal.to_string().into(),
         Error::HeaderMismatch(mismatch) => mismatch.to_string().into(),
         Error::Arguments(invalid) => invalid.to_string().into(),

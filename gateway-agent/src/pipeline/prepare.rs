@@ -1,15 +1,17 @@
 //! Prepares the arguments of a call for its upstream.
 
+use gateway_policy::ValidationMode;
 use gateway_protocol::content;
 
 use super::{Error, Gateway, Invocation, arguments::Arguments, defaults, mcp_headers, validate};
 use crate::{audit::CallRecord, view::ServedTool};
 
 /// Validates the arguments of a tool as the caller knows them, then adds the defaults.
+/// `must_conform` rejects violations in any configuration.
 pub(super) async fn prepare<'a>(
     gateway: &Gateway,
     served: &ServedTool,
-    call: &'a Invocation,
+    (call, must_conform): (&'a Invocation, bool),
     record: &mut CallRecord,
 ) -> Result<Arguments<'a>, Error> {
     let mut arguments = Arguments::new(call.target.arguments())?;
@@ -32,7 +34,8 @@ pub(super) async fn prepare<'a>(
             return Err(Error::HiddenField { pointer: field.pointer() });
         }
     }
-    validate::input(gateway, served, (&arguments, &call.context), record).await?;
+    let mode = if must_conform { ValidationMode::Error } else { served.checks().input };
+    validate::input(gateway, served, (&arguments, &call.context, mode), record).await?;
     // Validation reports more, but it can be configured to warn only.
     for field in served.hidden() {
         if field.is_obstructed(arguments.members()?) {
@@ -45,9 +48,6 @@ pub(super) async fn prepare<'a>(
             variables: &gateway.settings().variables,
         };
         arguments.change(|members| filling.fill(defaults, members))?;
-    }
-    if served.composed().is_none() {
-        arguments.forget_value();
     }
     Ok(arguments)
 }

@@ -10,6 +10,7 @@ use registry_core::Key;
 
 use super::{
     Error, Gateway, Invocation, OperationResult, Output, Target, TaskNames,
+    admit::{Admission, Governed, SentAdmission},
     arguments::Arguments,
     input,
     moment::Moment,
@@ -26,12 +27,11 @@ use crate::{
 /// Sends an operation and finishes its output.
 pub(super) async fn send(
     gateway: &Arc<Gateway>,
-    call: &Invocation,
-    moment: &Moment,
+    (call, moment, governed): (&Invocation, &Moment, Option<&Governed>),
     route: AuthorizedRoute,
     record: &mut CallRecord,
 ) -> Result<Output, Error> {
-    let sending = Sending { gateway, call, moment };
+    let sending = Sending { gateway, call, moment, governed };
     match route {
         AuthorizedRoute::Tool(served, permit) => {
             sending.tool(&served, ToolBackend::Upstream(permit), record).await.map(Output::Result)
@@ -41,11 +41,20 @@ pub(super) async fn send(
             sending.tool(&served, backend, record).await.map(Output::Result)
         }
         AuthorizedRoute::Feature(route, permit) if route.method == Method::Subscribe => {
-            let subscription = gateway.upstreams().subscribe(permit, &moment.principal)?;
-            Ok(Output::Subscribed(subscription.agreed().await?))
+            let admission = sending.admit(None, record)?.map(Admission::sent);
+            let subscription = gateway.upstreams().subscribe(permit, &moment.principal);
+            let result = match subscription {
+                Ok(subscription) => subscription.agreed().await.map_err(Error::from),
+                Err(error) => Err(error.into()),
+            };
+            SentAdmission::settle(admission, &result);
+            result.map(Output::Subscribed)
         }
         AuthorizedRoute::Feature(FeatureRoute { method, server, .. }, permit) => {
-            let result = sending.request(method, permit, record).await?;
+            let admission = sending.admit(None, record)?.map(Admission::sent);
+            let result = sending.request(method, permit, record).await.map_err(Error::from);
+            SentAdmission::settle(admission, &result);
+            let result = result?;
             input::check(&result, &call.context)?;
             Ok(Output::Result(sending.outcome(result, Some(&server), None)))
         }
@@ -66,6 +75,8 @@ struct Sending<'a> {
     gateway: &'a Arc<Gateway>,
     call: &'a Invocation,
     moment: &'a Moment,
+    /// The policies that apply. `None`: none applies.
+    governed: Option<&'a Governed>,
 }
 
 impl Sending<'_> {
@@ -84,6 +95,16 @@ impl Sending<'_> {
             tasks,
             steps: None,
         }
+    }
+
+    /// Evaluates the policies. `None`: none applies.
+    fn admit(
+        &self,
+        arguments: Option<&mut Arguments<'_>>,
+        record: &mut CallRecord,
+    ) -> Result<Option<Admission<'_>>, Error> {
+        let Some(governed) = self.governed else { return Ok(None) };
+        governed.admit(self.gateway, (self.call, self.moment), arguments, record).map(Some)
     }
 
     /// Sends a request in the caller's trace.
@@ -131,8 +152,11 @@ impl Sending<'_> {
         let Self { gateway, call, .. } = *self;
         let TaskRoute { method, resolved, task, known } = route;
         let names = TaskNames::asked(gateway, &call.caller.claim, &task, &known);
+        let admission = self.admit(None, record)?.map(Admission::sent);
         let result = self.request(method, permit, record).await;
-        let result = result.map_err(|error| names.rewrite_error(error))?;
+        let result = result.map_err(|error| Error::from(names.rewrite_error(error)));
+        SentAdmission::settle(admission, &result);
+        let result = result?;
         input::check(&result, &call.context)?;
         // The registry can have moved the tool to another server since.
         if resolved.served.server() == Some(&task.server) {
@@ -155,21 +179,31 @@ impl Sending<'_> {
             return Err(gateway_upstream::Error::NotConfigured { server: server.clone() }.into());
         }
         let params = task::params(served, call)?;
-        let arguments = prepare(gateway, served, call, record).await?;
+        let must_conform = self.governed.is_some_and(Governed::reads_arguments);
+        let mut arguments = prepare(gateway, served, (call, must_conform), record).await?;
+        let admission = self.admit(Some(&mut arguments), record)?;
+        if served.composed().is_none() {
+            arguments.forget_value();
+        }
         let projected = served.projection().map(|_| ProjectedCall::new(call, &params));
         let forwarded = if let Some(ProjectedCall { params, context, side }) = &projected {
             ForwardedCall { params, context, client: side.as_ref() }
         } else {
             ForwardedCall { params: &params, context: &call.context, client: call.client.as_ref() }
         };
+        let admission = admission.map(Admission::sent);
         let (result, steps) = match backend {
             ToolBackend::Upstream(permit) => {
-                (self.upstream(served, permit, (&arguments, forwarded), record).await, None)
+                let result = self.upstream(served, permit, (&arguments, forwarded), record).await;
+                SentAdmission::settle(admission, &result);
+                (result, None)
             }
             ToolBackend::Composition(composed) => {
                 let composed = &composed;
                 let run = steps::Composition { gateway, composed, served, call, forwarded };
-                let (result, steps) = run.call(arguments, &self.moment.principal, record).await?;
+                let result = run.call(arguments, &self.moment.principal, record).await;
+                SentAdmission::settle(admission, &result);
+                let (result, steps) = result?;
                 (Ok(result), Some(steps))
             }
         };
@@ -200,7 +234,7 @@ impl Sending<'_> {
         (arguments, forwarded): (&Arguments<'_>, ForwardedCall<'_>),
         record: &mut CallRecord,
     ) -> Result<RawResult, Error> {
-        let Self { gateway, call, moment } = *self;
+        let Self { gateway, call, moment, .. } = *self;
         let ForwardedCall { params, context, client } = forwarded;
         let request = Request {
             method: served.method(),

@@ -17,6 +17,8 @@ pub struct Settings {
     pub identity: IdentityConfig,
     /// The checks of callers, calls and definitions.
     pub policy: RuntimeValidation,
+    /// The form of denials by policies (`governance.denials`).
+    pub denials: DenialForm,
     /// Maximum size of a request from a caller, in bytes.
     pub request_bytes: usize,
     /// Maximum size of all buffered requests and results, in bytes. One caller can use a quarter.
@@ -27,6 +29,16 @@ pub struct Settings {
     pub tool_limits: Vec<ToolLimits>,
     /// Values of `${NAME}` in defaults of tools.
     pub variables: BTreeMap<String, String>,
+}
+
+/// The form of denials by policies in responses to `tools/call`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum DenialForm {
+    /// A result with `isError`, which models see.
+    #[default]
+    Result,
+    /// A JSON-RPC error.
+    Error,
 }
 
 /// An entry of `limits.tools`.

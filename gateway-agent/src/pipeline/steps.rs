@@ -41,7 +41,11 @@ impl Composition<'_> {
             gateway: Arc::clone(gateway),
             composed: Arc::clone(composed),
             owner: owner.clone(),
-            context: RequestContext { trace, ..context.without_tasks() },
+            context: RequestContext {
+                trace,
+                hops: context.hops.map(|hops| hops.saturating_add(1)),
+                ..context.without_tasks()
+            },
             client: client.cloned(),
             parent: record.as_parent(served.key()),
         };

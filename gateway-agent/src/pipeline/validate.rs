@@ -33,10 +33,9 @@ static EMPTY: LazyLock<Box<RawValue>> =
 pub(super) async fn input(
     gateway: &Gateway,
     served: &ServedTool,
-    (arguments, context): (&Arguments<'_>, &RequestContext),
+    (arguments, context, mode): (&Arguments<'_>, &RequestContext, ValidationMode),
     record: &mut CallRecord,
 ) -> Result<(), Error> {
-    let mode = served.checks().input;
     if mode == ValidationMode::Ignore {
         return Ok(());
     }

@@ -15,6 +15,7 @@ use std::{
 use gateway_policy::{ValidationMode, ValidationModes};
 use gateway_protocol::mcp::Method;
 use gateway_upstream::Route;
+use policy::Slice;
 use registry_core::{
     Document, Entity, Key, Name, Record,
     entity::{Dependency, Tool},
@@ -29,7 +30,10 @@ use super::{
     input::{self, ServedSchema},
     pages::ListPosition,
 };
-use crate::contract::{Contracts, ViolationCounter, schemas_of};
+use crate::{
+    contract::{Contracts, ViolationCounter, schemas_of},
+    governance::{Called, Governance},
+};
 
 /// A tool version, or a skill of an agent version, that can be called.
 #[derive(Debug)]
@@ -220,6 +224,19 @@ impl ServedTool {
         matches!(self.method(), Method::SendMessage { takes_text: true, .. })
     }
 
+    /// The tool or skill as policies see it.
+    pub fn called(&self) -> Called<'_> {
+        match (&self.skill, self.binding()) {
+            (Some(_), Some(binding)) => Called::Skill(&self.document, &binding.tool),
+            _ => Called::Tool(&self.document, self.tool()),
+        }
+    }
+
+    /// The policies that apply to calls by an agent.
+    pub fn policies(&self, governance: &Governance, agent: Option<&Key>) -> Option<Arc<Slice>> {
+        governance.slice(agent, self.called())
+    }
+
     /// The upstream or composition that runs the tool.
     pub(crate) fn backend(&self) -> &Backend {
         &self.backend
@@ -366,9 +383,6 @@ impl ServedTool {
     /// A registered schema that this tool refers to.
     pub(super) fn schema(&self, key: &Key) -> Option<&Value> {
         let document = self.schemas.iter().find(|document| document.key() == key)?;
-        match document.entity() {
-            Entity::Schema(schema) => Some(&schema.schema),
-            Entity::Server(_) | Entity::Tool(_) | Entity::Agent(_) => None,
-        }
+        document.entity().as_schema()
     }
 }

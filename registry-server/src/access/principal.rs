@@ -115,6 +115,8 @@ impl Principal {
         self.is_authenticated().then(|| WritePermissions {
             team: self.team.clone(),
             scopes: self.scopes.selectors().clone(),
+            is_publisher: self.roles.has(Role::Publisher),
+            is_governor: self.roles.has(Role::Governor),
             is_admin: self.is_admin(),
         })
     }

@@ -15,17 +15,29 @@ pub enum Requirement {
     AnyRole(Roles),
 }
 
-const READ: Requirement =
-    Requirement::AnyRole(Roles::new(&[Role::Reader, Role::Publisher, Role::Auditor, Role::Admin]));
+const READ: Requirement = Requirement::AnyRole(Roles::new(&[
+    Role::Reader,
+    Role::Publisher,
+    Role::Auditor,
+    Role::Governor,
+    Role::Approver,
+    Role::Admin,
+]));
+/// Validation decides which entities a role may change.
+const APPLY: Requirement =
+    Requirement::AnyRole(Roles::new(&[Role::Publisher, Role::Governor, Role::Admin]));
 const WRITE: Requirement = Requirement::AnyRole(Roles::new(&[Role::Publisher, Role::Admin]));
 const AUDIT: Requirement = Requirement::AnyRole(Roles::new(&[Role::Auditor, Role::Admin]));
+/// Governors wait for gateways after an emergency.
+const FLEET: Requirement =
+    Requirement::AnyRole(Roles::new(&[Role::Auditor, Role::Governor, Role::Admin]));
 const ADMIN: Requirement = Requirement::AnyRole(Roles::new(&[Role::Admin]));
 /// Gateways follow the log, and so do users who export or watch it.
 const FOLLOW: Requirement = Requirement::AnyRole(Roles::ALL);
 
 /// Requirements of gRPC methods and HTTP paths.
 const TABLE: &[(&str, Requirement)] = &[
-    ("/registry.v1.RegistryService/ApplyChanges", WRITE),
+    ("/registry.v1.RegistryService/ApplyChanges", APPLY),
     ("/registry.v1.RegistryService/GetEntity", READ),
     ("/registry.v1.RegistryService/BatchGetEntities", READ),
     ("/registry.v1.RegistryService/ListEntities", READ),
@@ -51,7 +63,7 @@ const TABLE: &[(&str, Requirement)] = &[
     ("/registry.v1.SbomService/ExportSbom", READ),
     ("/registry.v1.SbomService/FindComponentUsers", READ),
     ("/registry.v1.SyncService/Sync", FOLLOW),
-    ("/registry.v1.SyncService/ListGateways", AUDIT),
+    ("/registry.v1.SyncService/ListGateways", FLEET),
     ("/registry.v1.AccessService/CreateToken", ADMIN),
     ("/registry.v1.AccessService/ListTokens", ADMIN),
     ("/registry.v1.AccessService/RevokeToken", ADMIN),

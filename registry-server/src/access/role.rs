@@ -16,12 +16,23 @@ pub enum Role {
     Gateway = 8,
     /// Has all permissions, including token management.
     Admin = 16,
+    /// Reads, and writes policies about names of any team.
+    Governor = 32,
+    /// Reads, and decides requests for approval.
+    Approver = 64,
 }
 
 impl Role {
     /// All roles.
-    pub const ALL: [Self; 5] =
-        [Self::Reader, Self::Publisher, Self::Auditor, Self::Gateway, Self::Admin];
+    pub const ALL: [Self; 7] = [
+        Self::Reader,
+        Self::Publisher,
+        Self::Auditor,
+        Self::Gateway,
+        Self::Governor,
+        Self::Approver,
+        Self::Admin,
+    ];
 
     /// Name of the role in tokens, settings and messages.
     pub fn as_str(self) -> &'static str {
@@ -31,13 +42,15 @@ impl Role {
             Self::Auditor => "auditor",
             Self::Gateway => "gateway",
             Self::Admin => "admin",
+            Self::Governor => "governor",
+            Self::Approver => "approver",
         }
     }
 }
 
 /// An unknown role name.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("unknown role `{0}`; use reader, publisher, auditor, gateway or admin")]
+#[error("unknown role `{0}`; use reader, publisher, auditor, gateway, governor, approver or admin")]
 pub struct InvalidRole(String);
 
 impl FromStr for Role {
@@ -122,6 +135,6 @@ mod tests {
         assert_eq!("admin  reader".parse(), Ok(some));
         assert!(some.has(Role::Admin) && !some.has(Role::Gateway) && !Roles::NONE.intersects(some));
         assert!("reader root".parse::<Roles>().unwrap_err().to_string().contains("`root`"));
-        assert_eq!(Roles::ALL.iter().count(), 5);
+        assert_eq!(Roles::ALL.iter().count(), 7);
     }
 }

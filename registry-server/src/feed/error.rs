@@ -40,6 +40,12 @@ pub enum Error {
         /// Revision of the follower.
         follower: Revision,
     },
+    /// A follower without support for policies, while one is in force.
+    #[error(
+        "the registry has policies in force, and the follower does not declare the capability POLICIES, so \
+         it would not enforce them; upgrade the follower"
+    )]
+    PoliciesUnsupported,
     /// An ACK of a revision that was not sent.
     #[error("invalid ACK of revision {acknowledged}: the last sent revision is {sent}")]
     InvalidAck {
@@ -124,6 +130,7 @@ impl Error {
             Self::RegistryMismatch { .. } => "registry_mismatch",
             Self::HistoryMismatch { .. } => "chain_mismatch",
             Self::FollowerAhead { .. } => "follower_ahead",
+            Self::PoliciesUnsupported => "policies_unsupported",
             Self::InvalidAck { .. } | Self::InvalidNack { .. } => "invalid_ack",
             Self::InvalidMessage(_) => "invalid_message",
             Self::TooManyStreams { .. } => "too_many_streams",

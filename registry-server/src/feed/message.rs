@@ -37,6 +37,17 @@ pub struct Hello {
     pub history: bool,
     /// Whether the follower needs only the signatures of a scope's states.
     pub signatures: bool,
+    /// Whether the follower enforces policies.
+    pub policies: PolicySupport,
+}
+
+/// Whether a follower enforces policies.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PolicySupport {
+    /// It does.
+    Enforced,
+    /// It ignores them.
+    Missing,
 }
 
 /// A later message of a follower.

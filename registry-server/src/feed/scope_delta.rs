@@ -2,7 +2,10 @@
 
 use std::sync::Arc;
 
-use registry_core::{Attestation, Digest, Key, Record, Scope, chain::Position};
+use registry_core::{
+    Attestation, Digest, Key, Record, Scope, Selector, catalog::CatalogDelta, chain::Position,
+    setting::SelectorSettings,
+};
 
 use super::scopes::ScopeState;
 
@@ -18,19 +21,21 @@ pub struct ScopeDelta {
     pub put: Vec<Arc<Record>>,
     /// Entities that are no longer in the scope.
     pub removed: Vec<Key>,
+    /// New, changed and removed (`None`) settings.
+    pub settings: Vec<(Selector, Option<SelectorSettings>)>,
 }
 
 impl ScopeDelta {
     pub(super) fn new(from: Arc<ScopeState>, to: Arc<ScopeState>) -> Self {
-        let registry_core::catalog::CatalogDelta { put, removed } =
-            to.catalog.delta_from(&from.catalog);
+        let CatalogDelta { put, removed, settings } = to.catalog.delta_from(&from.catalog);
         let attestation = to.catalog.attestation().copied();
-        Self { from, to, attestation, put, removed }
+        Self { from, to, attestation, put, removed, settings }
     }
 
     /// A delta with only the signature of a state, for a relay that computes the state itself.
     pub(super) fn signature_only(to: Arc<ScopeState>, attestation: Option<Attestation>) -> Self {
-        Self { from: to.clone(), to, attestation, put: Vec::new(), removed: Vec::new() }
+        let (put, removed, settings) = (Vec::new(), Vec::new(), Vec::new());
+        Self { from: to.clone(), to, attestation, put, removed, settings }
     }
 
     pub(super) fn is_between(&self, from: &Arc<ScopeState>, to: &Arc<ScopeState>) -> bool {

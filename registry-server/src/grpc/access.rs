@@ -107,6 +107,8 @@ fn read_role(number: i32) -> Result<Role, String> {
         Ok(v1::AccessRole::Auditor) => Ok(Role::Auditor),
         Ok(v1::AccessRole::Gateway) => Ok(Role::Gateway),
         Ok(v1::AccessRole::Admin) => Ok(Role::Admin),
+        Ok(v1::AccessRole::Governor) => Ok(Role::Governor),
+        Ok(v1::AccessRole::Approver) => Ok(Role::Approver),
         Ok(v1::AccessRole::Unspecified) | Err(_) => Err(format!("{number} is not a known role")),
     }
 }
@@ -118,6 +120,8 @@ fn encode_roles(roles: Roles) -> Vec<i32> {
         Role::Auditor => v1::AccessRole::Auditor,
         Role::Gateway => v1::AccessRole::Gateway,
         Role::Admin => v1::AccessRole::Admin,
+        Role::Governor => v1::AccessRole::Governor,
+        Role::Approver => v1::AccessRole::Approver,
     };
     roles.iter().map(|role| encode(role).into()).collect()
 }

@@ -214,9 +214,20 @@ fn read_plan(plan: analyze_impact_request::Plan) -> Result<Plan, Status> {
 }
 
 fn encode_impact(impact: &Impact, catalog: &Catalog) -> v1::AnalyzeImpactResponse {
-    let Impact { findings, comparison, affected, total, breaking, undecided, unchecked } = impact;
+    let Impact {
+        findings,
+        comparison,
+        affected,
+        total,
+        breaking,
+        undecided,
+        unchecked,
+        policies,
+        selected,
+        selected_total,
+    } = impact;
     let about_plan = findings::for_answer(convert::diagnostics(findings));
-    let mut truncated = affected.len() < *total;
+    let mut truncated = affected.len() < *total || selected.len() < *selected_total;
     let mut room = findings::ANSWER_BYTES;
     let mut encoded: Vec<_> =
         affected.iter().map(|affected| convert::affected(catalog, affected)).collect();
@@ -236,5 +247,8 @@ fn encode_impact(impact: &Impact, catalog: &Catalog) -> v1::AnalyzeImpactRespons
         truncated,
         revision: catalog.revision().0,
         comparison: comparison.as_ref().map(convert::compared),
+        policies: policies.iter().filter_map(|record| convert::selecting_policy(record)).collect(),
+        selected: selected.iter().map(|record| convert::node(catalog, record)).collect(),
+        selected_count: *selected_total as u64,
     }
 }

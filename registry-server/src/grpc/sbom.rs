@@ -3,7 +3,7 @@
 use std::{mem::take, pin::Pin};
 
 use futures_util::{Stream, stream};
-use registry_core::{Key, Record};
+use registry_core::{Key, Kind, Record};
 use registry_proto::{convert, v1, v1::sbom_service_server::SbomService};
 use registry_sbom::{Consumer, Format};
 use tonic::{Request, Response, Status};
@@ -41,6 +41,9 @@ impl SbomService for Service {
         let v1::ExportSbomRequest { root, format, at, min_revision } = request.into_inner();
         self.reach(min_revision).await?;
         let root = root.map(Key::try_from).transpose().map_err(|e| field("root", &e))?;
+        if root.as_ref().is_some_and(|root| root.kind == Kind::Policy) {
+            return Err(field("root", &"a policy is not a component").into());
+        }
         let format = sbom_format(format).map_err(InvalidRequest::from)?;
         let at = convert::point_in_time(at).map_err(InvalidRequest::from)?;
         let (app, wanted) = (&self.app, sbom::Wanted { root, format, at });

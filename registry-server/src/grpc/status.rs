@@ -71,7 +71,8 @@ fn summary(found: &[Diagnostic], subject: Option<&str>) -> String {
 /// `PERMISSION_DENIED` if all errors are about ownership, otherwise `FAILED_PRECONDITION`.
 fn code_of(found: &[Diagnostic]) -> Code {
     let errors = || found.iter().filter(|found| found.is_error()).map(|found| found.code);
-    let is_denied = |code| matches!(code, Finding::NotOwner | Finding::OutsideScope);
+    let is_denied =
+        |code| matches!(code, Finding::NotOwner | Finding::OutsideScope | Finding::RoleRequired);
     if errors().all(is_denied) {
         Code::PermissionDenied
     } else if errors().all(|code| is_denied(code) || depends_on_state(code)) {
@@ -97,10 +98,14 @@ fn depends_on_state(code: Finding) -> bool {
         | Finding::StillNeeded
         | Finding::NameArchived
         | Finding::BreakingChange
-        | Finding::CompatibilityUndecided => true,
+        | Finding::CompatibilityUndecided
+        | Finding::PolicyIncompatible
+        | Finding::PolicyVersionRegresses
+        | Finding::PolicySelectorUnmatched => true,
         Finding::NameInvalid
         | Finding::VersionInvalid
         | Finding::DocumentInvalid
+        | Finding::PolicyInvalid
         | Finding::SchemaInvalid
         | Finding::SchemaCycle
         | Finding::ImplementationAmbiguous
@@ -114,6 +119,7 @@ fn depends_on_state(code: Finding) -> bool {
         | Finding::SettingInvalid
         | Finding::NotOwner
         | Finding::OutsideScope
+        | Finding::RoleRequired
         | Finding::SchemaUnused => false,
     }
 }
@@ -311,6 +317,7 @@ impl From<feed::Error> for Status {
                 Error::FollowerAhead { server: ours, .. } => {
                     say(Code::FailedPrecondition, "FOLLOWER_AHEAD").with("currentRevision", ours)
                 }
+                Error::PoliciesUnsupported => say(Code::FailedPrecondition, "CAPABILITY_MISSING"),
                 Error::InvalidAck { .. } | Error::InvalidNack { .. } => {
                     say(Code::InvalidArgument, "INVALID_ACK")
                 }

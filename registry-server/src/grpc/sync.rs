@@ -39,7 +39,7 @@ use super::{
 use crate::{
     access::Principal,
     app::App,
-    feed::{Error, Hello, Signal},
+    feed::{Error, Hello, PolicySupport, Signal},
 };
 
 /// The maximum size of a message from a follower; a Nack with findings is the largest.
@@ -129,7 +129,15 @@ fn read_hello(
     let Some(sync_request::Message::Hello(hello)) = message else {
         return Err(invalid::field("hello", &"the first message must be a ClientHello"));
     };
-    let v1::ClientHello { gateway, gateway_version, mode, scope, position, content_digest } = hello;
+    let v1::ClientHello {
+        gateway,
+        gateway_version,
+        mode,
+        scope,
+        position,
+        content_digest,
+        capabilities,
+    } = hello;
     let scope = scope.map_or(Ok(Scope::Everything), read_scope)?;
     let wrong = |field, problem: &str| InvalidRequest::Field { field, problem: problem.to_owned() };
     let Ok(mode) = v1::FollowMode::try_from(mode) else {
@@ -154,6 +162,12 @@ fn read_hello(
         content: read_content(&content_digest)?,
         history: mode == v1::FollowMode::Relay,
         signatures: mode == v1::FollowMode::Signatures,
+        // Numbers of newer versions are ignored.
+        policies: if capabilities.contains(&v1::FollowerCapability::Policies.into()) {
+            PolicySupport::Enforced
+        } else {
+            PolicySupport::Missing
+        },
     })
 }
 

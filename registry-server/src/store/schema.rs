@@ -19,10 +19,10 @@ pub(super) struct Schema {
 }
 
 /// Latest migration of this program.
-pub(super) const KNOWN: i64 = 8;
+pub(super) const KNOWN: i64 = 9;
 
 /// Value of `registry.needs_version` after these migrations; later migrations may raise it.
-pub(super) const NEEDED: i64 = 2;
+pub(super) const NEEDED: i64 = 9;
 
 pub(super) static SQLITE: Schema = Schema {
     migrator: LazyLock::new(|| {
@@ -35,6 +35,7 @@ pub(super) static SQLITE: Schema = Schema {
             ("relay", include_str!("../../../migrations/sqlite/0006_relay.sql")),
             ("requests", include_str!("../../../migrations/sqlite/0007_requests.sql")),
             ("commit_events", include_str!("../../../migrations/sqlite/0008_commit_events.sql")),
+            ("policies", include_str!("../../../migrations/sqlite/0009_policies.sql")),
         ])
     }),
     tables: "SELECT name FROM sqlite_schema
@@ -52,6 +53,7 @@ pub(super) static POSTGRES: Schema = Schema {
             ("relay", include_str!("../../../migrations/postgres/0006_relay.sql")),
             ("requests", include_str!("../../../migrations/postgres/0007_requests.sql")),
             ("commit_events", include_str!("../../../migrations/postgres/0008_commit_events.sql")),
+            ("policies", include_str!("../../../migrations/postgres/0009_policies.sql")),
         ])
     }),
     tables: "SELECT tablename::text FROM pg_tables

@@ -110,6 +110,15 @@ impl Draft {
         self
     }
 
+    pub(crate) fn register_policy(mut self) -> Self {
+        let value = json!({ "name": "P", "version": "1.0.0" });
+        let document = Arc::new(Document::parse(Kind::Policy, &value).unwrap());
+        let action = Action::Register { digest: document.digest(), owner: None };
+        let key = document.key().clone();
+        self.changes.push((Change { key, action }, Some(document)));
+        self
+    }
+
     pub(crate) fn deprecate(self, name: &str, version: &str, reason: &str) -> Self {
         self.change(name, version, Action::Deprecate(Notice::with_message(Some(reason))))
     }

@@ -52,7 +52,7 @@ pub(crate) async fn database_of_a_newer_schema_is_rejected(fixture: &Fixture) {
     drop(fixture.open().await);
     fixture.execute("UPDATE registry SET needs_version = 99").await;
     let error = fixture.try_open().await.unwrap_err();
-    assert!(matches!(&error, Error::SchemaTooNew { found: 99, known: 8, .. }), "{error}");
+    assert!(matches!(&error, Error::SchemaTooNew { found: 99, known: 9, .. }), "{error}");
     assert!(error.to_string().contains("upgrade registry-server"), "{error}");
 }
 
@@ -73,9 +73,10 @@ pub(crate) async fn compatible_newer_schema_is_opened(fixture: &Fixture) {
     assert_holds(&again, &log).await;
 }
 
-/// Opens a database with a log that an earlier version has left.
+/// Opens a database with a log, as the version before migration `first` has left it.
 async fn left_earlier(
     fixture: &Fixture,
+    first: i64,
     drafts: impl IntoIterator<Item = Draft>,
     undo: &str,
 ) -> (Store, Log) {
@@ -85,12 +86,28 @@ async fn left_earlier(
         log.append(&store, draft).await;
     }
     drop(store);
-    assert_eq!(fixture.number(NEEDS_VERSION).await, 2);
-    fixture.execute(&format!("{}{undo}", without_commit_events(fixture))).await;
+    assert_eq!(fixture.number(NEEDS_VERSION).await, 9);
+    let events = if first <= 8 { without_commit_events(fixture) } else { "" };
+    let migrations = format!("DELETE FROM _sqlx_migrations WHERE version >= {first}");
+    let policies = without_policies(fixture);
+    fixture.execute(&format!("{policies}{events}{undo};{migrations}")).await;
     let again = fixture.open().await;
     assert_holds(&again, &log).await;
-    assert_eq!(fixture.number(NEEDS_VERSION).await, 2);
+    assert_eq!(fixture.number(NEEDS_VERSION).await, 9);
     (again, log)
+}
+
+/// SQL that reverts migration 9, except for the wider constraint in SQLite.
+fn without_policies(fixture: &Fixture) -> &'static str {
+    match fixture {
+        Fixture::Sqlite(_) => "UPDATE registry SET needs_version = 2;",
+        Fixture::Postgres(_) => {
+            "ALTER TABLE entities DROP CONSTRAINT entities_kind_known;
+             ALTER TABLE entities ADD CONSTRAINT entities_kind_known
+                 CHECK (kind IN ('schema', 'server', 'tool', 'agent'));
+             UPDATE registry SET needs_version = 2;"
+        }
+    }
 }
 
 /// SQL that reverts migration 8.
@@ -123,18 +140,16 @@ pub(crate) async fn migration_2_adds_settings(fixture: &Fixture) {
              ALTER TABLE entities DROP COLUMN lifecycle_notice;
              ALTER TABLE changes DROP COLUMN detail;
              ALTER TABLE registry DROP COLUMN checkpoint_key;
-             UPDATE registry SET needs_version = 1;
-             DELETE FROM _sqlx_migrations WHERE version >= 2";
-    goes_on(left_earlier(fixture, drafts, undo).await).await;
+             UPDATE registry SET needs_version = 1";
+    goes_on(left_earlier(fixture, 2, drafts, undo).await).await;
 }
 
 /// A database before migration 3.
 pub(crate) async fn migration_3_adds_tokens(fixture: &Fixture) {
     let undo = "DROP TABLE requests; ALTER TABLE registry DROP COLUMN attestation; DROP TABLE gateways; DROP TABLE gateway_servers; DROP TABLE tokens;
              DROP TABLE access_events;
-             ALTER TABLE registry DROP COLUMN checkpoint_key; DROP INDEX setting_changes_selector;
-             DELETE FROM _sqlx_migrations WHERE version >= 3";
-    let again = left_earlier(fixture, [Draft::new().register("A", "1.0.0")], undo).await;
+             ALTER TABLE registry DROP COLUMN checkpoint_key; DROP INDEX setting_changes_selector";
+    let again = left_earlier(fixture, 3, [Draft::new().register("A", "1.0.0")], undo).await;
     assert_eq!(fixture.number("SELECT count(*) FROM tokens").await, 0);
     goes_on(again).await;
 }
@@ -143,9 +158,8 @@ pub(crate) async fn migration_3_adds_tokens(fixture: &Fixture) {
 pub(crate) async fn migration_4_stores_the_first_key(fixture: &Fixture) {
     let undo = "DROP TABLE requests; ALTER TABLE registry DROP COLUMN attestation; DROP TABLE gateways; DROP TABLE gateway_servers;
              ALTER TABLE registry DROP COLUMN checkpoint_key; DROP INDEX setting_changes_selector;
-             UPDATE registry SET needs_version = 1;
-             DELETE FROM _sqlx_migrations WHERE version >= 4";
-    let (again, log) = left_earlier(fixture, [Draft::new().register("A", "1.0.0")], undo).await;
+             UPDATE registry SET needs_version = 1";
+    let (again, log) = left_earlier(fixture, 4, [Draft::new().register("A", "1.0.0")], undo).await;
     assert_eq!(again.checkpoint_key("first").await.unwrap(), "first");
     assert_eq!(again.checkpoint_key("second").await.unwrap(), "first");
     again.replace_checkpoint_key("second").await.unwrap();
@@ -155,18 +169,16 @@ pub(crate) async fn migration_4_stores_the_first_key(fixture: &Fixture) {
 
 /// A database before migration 5.
 pub(crate) async fn migration_5_adds_gateways(fixture: &Fixture) {
-    let undo = "DROP TABLE requests; ALTER TABLE registry DROP COLUMN attestation; DROP TABLE gateways; DROP TABLE gateway_servers;
-             DELETE FROM _sqlx_migrations WHERE version >= 5";
-    let again = left_earlier(fixture, [Draft::new().register("A", "1.0.0")], undo).await;
+    let undo = "DROP TABLE requests; ALTER TABLE registry DROP COLUMN attestation; DROP TABLE gateways; DROP TABLE gateway_servers";
+    let again = left_earlier(fixture, 5, [Draft::new().register("A", "1.0.0")], undo).await;
     assert_eq!(fixture.number("SELECT count(*) FROM gateways").await, 0);
     goes_on(again).await;
 }
 
 /// A database before migration 6, which is not and does not become a relay's.
 pub(crate) async fn migration_6_adds_relay_signatures(fixture: &Fixture) {
-    let undo = "DROP TABLE requests; ALTER TABLE registry DROP COLUMN attestation;
-             DELETE FROM _sqlx_migrations WHERE version >= 6";
-    let (again, log) = left_earlier(fixture, [Draft::new().register("A", "1.0.0")], undo).await;
+    let undo = "DROP TABLE requests; ALTER TABLE registry DROP COLUMN attestation";
+    let (again, log) = left_earlier(fixture, 6, [Draft::new().register("A", "1.0.0")], undo).await;
     assert!(!again.is_relay().await.unwrap(), "it is a registry");
     assert_eq!(again.attestations().await.unwrap(), []);
     goes_on((again, log)).await;
@@ -175,8 +187,8 @@ pub(crate) async fn migration_6_adds_relay_signatures(fixture: &Fixture) {
 /// A database before migration 7, with request ids in its log.
 pub(crate) async fn migration_7_keeps_recent_request_ids(fixture: &Fixture) {
     let drafts = [Draft::new().register("A", "1.0.0").request("r1")];
-    let undo = "DROP TABLE requests; DELETE FROM _sqlx_migrations WHERE version >= 7";
-    let (again, log) = left_earlier(fixture, drafts, undo).await;
+    let undo = "DROP TABLE requests";
+    let (again, log) = left_earlier(fixture, 7, drafts, undo).await;
     let now = log.commits[0].commit().committed_at;
     let found = again.find_request("ann", "r1", now).await.unwrap();
     assert_eq!(found.map(|header| header.revision), Some(Revision(1)));
@@ -189,13 +201,22 @@ pub(crate) async fn migration_8_keeps_access_events(fixture: &Fixture) {
                  VALUES ('2026-11-25T12:00:00.000Z', 'root', 'local', '', 'token-created', 'aa', 'b')";
     drop(fixture.open().await);
     fixture.execute(trail).await;
-    let undo = "DELETE FROM _sqlx_migrations WHERE version >= 8";
-    let (again, log) = left_earlier(fixture, [Draft::new().register("A", "1.0.0")], undo).await;
+    let (again, log) = left_earlier(fixture, 8, [Draft::new().register("A", "1.0.0")], "").await;
     let trail = again.access_events(0, 10).await.unwrap();
     assert_eq!((trail.len(), &*trail[0].subject, &*trail[0].what.detail), (1, "aa", "b"));
     let mistake = fixture.mistake("DELETE FROM access_events").await.unwrap_err();
     assert!(mistake.contains("access_events"), "{mistake}");
     goes_on((again, log)).await;
+}
+
+/// A database before migration 9, which rejects policies.
+pub(crate) async fn migration_9_accepts_policies(fixture: &Fixture) {
+    let (again, mut log) =
+        left_earlier(fixture, 9, [Draft::new().register("A", "1.0.0")], "").await;
+    log.append(&again, Draft::new().register_policy()).await;
+    assert_holds(&again, &log).await;
+    let mistake = fixture.mistake("DELETE FROM entities").await.unwrap_err();
+    assert!(mistake.contains("only grows"), "{mistake}");
 }
 
 /// Only a database without a public key becomes a relay's.

@@ -137,7 +137,9 @@ pub(crate) struct CreateTokenArgs {
     /// Team that owns the entities registered with the token [default: the name]
     #[arg(long, default_value = "", hide_default_value = true)]
     pub(crate) team: String,
-    /// reader, publisher, auditor, gateway or admin; may be repeated
+    /// reader, publisher, auditor, gateway, governor, approver or admin
+    ///
+    /// May be repeated.
     #[arg(long = "role", value_name = "ROLE", required = true, hide_possible_values = true)]
     pub(crate) roles: Vec<Role>,
     /// Names that the token may write; may be repeated
@@ -163,6 +165,10 @@ pub(crate) enum Role {
     Auditor,
     /// Follow the registry as a gateway
     Gateway,
+    /// Read, and change policies about names of any team
+    Governor,
+    /// Read, and decide requests for approval
+    Approver,
     /// Full access, including tokens
     Admin,
 }
@@ -174,6 +180,8 @@ impl From<Role> for v1::AccessRole {
             Role::Publisher => Self::Publisher,
             Role::Auditor => Self::Auditor,
             Role::Gateway => Self::Gateway,
+            Role::Governor => Self::Governor,
+            Role::Approver => Self::Approver,
             Role::Admin => Self::Admin,
         }
     }

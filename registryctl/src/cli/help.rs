@@ -12,7 +12,7 @@ const GROUPS: [(&str, &[&str]); 9] = [
     ("History", &["log", "show", "history", "blame", "diff", "watch", "revert"]),
     ("Dependencies", &["tree", "why", "impact", "resolve", "lock", "outdated", "sbom"]),
     ("Lifecycle", &["deprecate", "retire", "restore"]),
-    ("Governance", &["compatibility", "archive", "unarchive", "transfer", "settings"]),
+    ("Governance", &["policy", "compatibility", "archive", "unarchive", "transfer", "settings"]),
     ("Fleet", &["fleet", "rollout", "gateway", "drift"]),
     ("Composition", &["compose"]),
     ("Access", &["token", "whoami", "audit"]),
@@ -35,7 +35,7 @@ Exit codes:
   3  the registry or a live server cannot be reached
   4  the registry or a live server failed, or sent an invalid response
   5  changes are pending (--dry-run --exit-code), or versions are outdated (outdated --exit-code)
-  6  too few gateways have applied the revision (--wait)
+  6  too few gateways have applied the revision (--wait, policy stop)
 
 Commands that change something show a plan and ask for confirmation. --yes skips the question, and
 --dry-run ends after the plan. Without a terminal, one of the two is required.";

@@ -15,7 +15,7 @@ pub(crate) struct SearchArgs {
     /// Without words, every entity matches, ordered by name.
     #[arg(value_name = "QUERY")]
     pub(crate) query: Vec<String>,
-    /// Only this kind: schema, server, tool or agent; may be repeated
+    /// Only this kind: schema, server, tool, agent or policy; may be repeated
     #[arg(long, value_parser = parse_kind)]
     pub(crate) kind: Vec<Kind>,
     /// Only entities of this owner

@@ -61,7 +61,7 @@ pub(super) async fn run(session: &Session, args: &GetArgs) -> Result<(), Failure
 }
 
 /// The newest version of a name, and the others. Active versions precede deprecated and retired ones,
-/// and releases precede pre-releases.
+/// except for policies, whose earlier versions are not in force. Releases precede pre-releases.
 async fn newest(
     client: &Client,
     kind: Kind,
@@ -72,6 +72,7 @@ async fn newest(
     let rank = |record: &RecordView| {
         let version = Version::parse(&record.key.version).ok();
         let state = match record.lifecycle.state {
+            _ if kind == Kind::Policy => 2,
             "active" => 2,
             "deprecated" => 1,
             _ => 0,

@@ -23,6 +23,7 @@ use crate::{
 
 /// The JSON result.
 #[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
 struct ImpactView {
     revision: u64,
     total: u64,
@@ -35,6 +36,19 @@ struct ImpactView {
     comparison: Option<ComparisonView>,
     findings: Vec<Finding>,
     affected: Vec<AffectedView>,
+    /// The policies that select the entity.
+    policies: Vec<PolicyView>,
+    /// For a policy: the entities that it selects.
+    selected: Vec<Node>,
+    selected_total: u64,
+}
+
+/// A policy that selects the entity.
+#[derive(Serialize)]
+struct PolicyView {
+    #[serde(flatten)]
+    key: KeyView,
+    mode: &'static str,
 }
 
 /// A dependent of the changed entity.
@@ -130,6 +144,9 @@ impl From<v1::AnalyzeImpactResponse> for ImpactView {
             truncated,
             revision,
             comparison,
+            policies,
+            selected,
+            selected_count: selected_total,
         } = response;
         let comparison = comparison.map(ComparisonView::from);
         let findings = findings.iter().map(Finding::from).collect();
@@ -144,7 +161,20 @@ impl From<v1::AnalyzeImpactResponse> for ImpactView {
             comparison,
             findings,
             affected,
+            policies: policies.into_iter().map(PolicyView::from).collect(),
+            selected: selected.into_iter().map(Node::from).collect(),
+            selected_total,
         }
+    }
+}
+
+impl From<v1::SelectingPolicy> for PolicyView {
+    fn from(policy: v1::SelectingPolicy) -> Self {
+        let mode = match policy.mode() {
+            v1::PolicyMode::Audit => "audit",
+            v1::PolicyMode::Enforce | v1::PolicyMode::Unspecified => "enforce",
+        };
+        Self { key: policy.key.unwrap_or_default().into(), mode }
     }
 }
 
@@ -192,15 +222,34 @@ impl ImpactView {
             }
             screen.table(&table)?;
         }
+        if !self.policies.is_empty() {
+            let mut table = TextTable::new(&["MODE", "SELECTED BY"]);
+            for PolicyView { key, mode } in &self.policies {
+                table.row([*mode, &key.to_string()]);
+            }
+            screen.table(&table)?;
+        }
+        if !self.selected.is_empty() {
+            let mut table = TextTable::new(&["SELECTS", "OWNER"]);
+            for node in &self.selected {
+                table.row([node.label(), node.owner.clone()]);
+            }
+            screen.table(&table)?;
+        }
         self.note_truncation();
         screen.line(&self.summary())
     }
 
     fn note_truncation(&self) {
         if self.truncated {
+            let selected = if self.selected_total > 0 {
+                format!(" and {} of {} selected entities", self.selected.len(), self.selected_total)
+            } else {
+                String::new()
+            };
             let shown = self.affected.len();
             eprintln!(
-                "note: the output is truncated to {shown} of {} dependents; raise --limit",
+                "note: the output is truncated to {shown} of {} dependents{selected}; raise --limit",
                 self.total
             );
         }
@@ -213,6 +262,9 @@ impl ImpactView {
         }
         if self.unchecked > 0 {
             let _ = write!(summary, ", {} not compared (too many)", self.unchecked);
+        }
+        if self.selected_total > 0 {
+            let _ = write!(summary, "; the policy selects {} entities", self.selected_total);
         }
         summary
     }
@@ -227,7 +279,15 @@ impl ImpactView {
                 diagram.add_edge(&step[0], &step[1]);
             }
         }
-        diagram.add_node(&key.to_string(), "active", Mark::Root);
+        let root = key.to_string();
+        for policy in &self.policies {
+            diagram.add_edge(&policy.key.to_string(), &root);
+        }
+        for node in &self.selected {
+            diagram.add_node(&node.key.to_string(), node.lifecycle, Mark::Plain);
+            diagram.add_edge(&root, &node.key.to_string());
+        }
+        diagram.add_node(&root, "active", Mark::Root);
         diagram.add_edges_between(graph);
         diagram
     }

@@ -227,7 +227,7 @@ fn show_source(source: &mcp::Source, draft: &Draft) {
         .filter(|kind| !draft.documents(*kind).is_empty())
         .map(|kind| match draft.documents(kind).len() {
             1 => format!("1 {kind}"),
-            many => format!("{many} {kind}s"),
+            many => format!("{many} {}", kind.plural()),
         })
         .collect();
     let exposed = draft.servers.iter().filter_map(|server| server.get("exposes")?.as_array());

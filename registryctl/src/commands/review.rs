@@ -1,14 +1,17 @@
 //! Plan, confirmation and commit of changes that a command constructs itself.
 
-use std::io::{self, BufRead as _, IsTerminal as _, Write as _};
+use std::{
+    io::{self, BufRead as _, IsTerminal as _, Write as _},
+    time::Duration,
+};
 
 use registry_core::Key;
 use registry_proto::v1;
 use serde_json::json;
 
-use super::{Session, commit, reject_errors, show_findings};
+use super::{Session, commit, reject_errors, rollout, show_findings};
 use crate::{
-    cli::{ConfirmArgs, Format},
+    cli::{ConfirmArgs, Format, Percent},
     client::Client,
     failure::Failure,
     plan::Plan,
@@ -23,7 +26,19 @@ pub(super) async fn run(
     session: &Session,
     client: &Client,
     wanted: &v1::ApplyChangesRequest,
+    confirm: ConfirmArgs,
+) -> Result<(), Failure> {
+    run_and_wait(session, client, wanted, confirm, None).await
+}
+
+/// The same, and then waits until a share of the gateways has applied the state. The result is
+/// printed even if waiting fails.
+pub(super) async fn run_and_wait(
+    session: &Session,
+    client: &Client,
+    wanted: &v1::ApplyChangesRequest,
     ConfirmArgs { yes, dry_run }: ConfirmArgs,
+    wait: Option<(Percent, Duration)>,
 ) -> Result<(), Failure> {
     let screen = session.screen;
     let planned = commit::or_show(screen, commit::dry_run(client, wanted).await)?;
@@ -51,26 +66,41 @@ pub(super) async fn run(
         let done = commit::apply_or_show(screen, client, wanted).await?;
         (done.revision, done.committed)
     };
-    match screen.format {
-        Format::Json => screen.json(&json!({
-            "accepted": true,
-            "revision": revision,
-            "committed": committed,
-            "dryRun": dry_run,
-            "plan": plan,
-            "settings": settings,
-            "diagnostics": report.findings(),
-        })),
-        Format::Table if dry_run => {
-            screen.line(&format!("dry run: the registry stays at revision {revision}"))
-        }
-        Format::Table if committed => {
-            screen.line(&format!("applied: the registry is at revision {revision}"))
-        }
-        Format::Table => {
-            screen.line(&format!("nothing to change: the registry stays at revision {revision}"))
-        }
+    if screen.format == Format::Table {
+        let what = match (dry_run, committed) {
+            (true, _) => "dry run: the registry stays",
+            (false, true) => "applied: the registry is",
+            (false, false) => "nothing to change: the registry stays",
+        };
+        screen.line(&format!("{what} at revision {revision}"))?;
     }
+    let (rollout, result) = match wait.filter(|_| !dry_run) {
+        None => (None, Ok(())),
+        Some((percent, time)) => match rollout::wait_for(client, revision, percent, time).await {
+            Ok((rollout, result)) => (Some(rollout), result),
+            Err(failure) => (None, Err(failure)),
+        },
+    };
+    match (screen.format, &rollout) {
+        (Format::Json, rollout) => {
+            let mut view = json!({
+                "accepted": true,
+                "revision": revision,
+                "committed": committed,
+                "dryRun": dry_run,
+                "plan": plan,
+                "settings": settings,
+                "diagnostics": report.findings(),
+            });
+            if let Some(rollout) = rollout {
+                view["rollout"] = serde_json::to_value(rollout).unwrap_or_default();
+            }
+            screen.json(&view)?;
+        }
+        (Format::Table, Some(rollout)) => rollout::show(screen, rollout)?,
+        (Format::Table, None) => {}
+    }
+    result
 }
 
 /// `1 retire, 2 settings`.

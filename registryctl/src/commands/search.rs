@@ -170,6 +170,7 @@ fn describe(entity: &v1::Entity) -> String {
         Some(Content::Server(server)) => server.description.clone(),
         Some(Content::Tool(tool)) => tool.description.clone(),
         Some(Content::Agent(agent)) => Some(agent.description.clone()),
+        Some(Content::Policy(policy)) => policy.description.clone(),
         None => None,
     };
     description.unwrap_or_default()

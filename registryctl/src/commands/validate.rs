@@ -33,7 +33,8 @@ pub(super) fn run(session: &Session, args: &ValidateArgs) -> Result<(), Failure>
     let screen = session.screen;
     let catalog = against(screen, args.against.as_deref())?;
     let batch = Batch::read(&args.files.names())?;
-    let planned = rules::plan(&catalog, batch.proposals());
+    let mut planned = rules::plan(&catalog, batch.proposals());
+    planned.report(policy::check(&catalog, batch.proposals()));
     let report = batch.report(planned.diagnostics.iter().map(Finding::from).collect());
     if report.has_errors() {
         return Err(rejected(screen, &report, format!("invalid: {}", report.counts())));
@@ -77,7 +78,8 @@ fn catalog(screen: Screen, path: &Path) -> Result<Catalog, Failure> {
 fn catalog_of_file(screen: Screen, path: &Path) -> Result<Catalog, Failure> {
     let batch = Batch::read(&[path.to_owned()])?;
     let mut catalog = empty();
-    let planned = rules::plan(&catalog, batch.proposals());
+    let mut planned = rules::plan(&catalog, batch.proposals());
+    planned.report(policy::check(&catalog, batch.proposals()));
     let report = batch.report(planned.diagnostics.iter().map(Finding::from).collect());
     if report.has_errors() {
         return Err(rejected(screen, &report, format!("invalid: {}", report.counts())));

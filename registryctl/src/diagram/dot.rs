@@ -27,6 +27,7 @@ fn look(shape: &DiagramNode) -> String {
         Some(Kind::Server) => ("box3d", "#f0e9fb"),
         Some(Kind::Tool) => ("box", "#e6f5ea"),
         Some(Kind::Agent) => ("ellipse", "#fdf0e0"),
+        Some(Kind::Policy) => ("hexagon", "#fbe6ec"),
         None => ("plain", "#ffffff"),
     };
     let style = match (shape.kind, shape.lifecycle.as_str()) {

@@ -11,6 +11,7 @@ const CLASSES: &str = "\
   classDef server fill:#f0e9fb,stroke:#6a3fa0,color:#1c1c1c
   classDef tool fill:#e6f5ea,stroke:#1f7a3d,color:#1c1c1c
   classDef agent fill:#fdf0e0,stroke:#a85a12,color:#1c1c1c
+  classDef policy fill:#fbe6ec,stroke:#a02c5a,color:#1c1c1c
   classDef deprecated stroke-dasharray:6 3
   classDef retired stroke-dasharray:2 3,color:#6b6b6b
   classDef root stroke-width:3px
@@ -28,6 +29,7 @@ pub(super) fn write(diagram: &Diagram) -> String {
             Some(Kind::Server) => ("[[", "]]"),
             Some(Kind::Tool) => ("(", ")"),
             Some(Kind::Agent) => ("([", "])"),
+            Some(Kind::Policy) => ("{{", "}}"),
             None => ("[", "]"),
         };
         // Writing into a string cannot fail.

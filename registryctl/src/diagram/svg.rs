@@ -24,6 +24,7 @@ text{font:12px ui-monospace,Menlo,Consolas,monospace;fill:#1c1c1c;text-anchor:mi
 .server .box{fill:#f0e9fb;stroke:#6a3fa0}\
 .tool .box{fill:#e6f5ea;stroke:#1f7a3d}\
 .agent .box{fill:#fdf0e0;stroke:#a85a12}\
+.policy .box{fill:#fbe6ec;stroke:#a02c5a}\
 .unknown .box{fill:#fff;stroke:#1c1c1c}\
 .deprecated .box{stroke-dasharray:6 3}\
 .retired .box{stroke-dasharray:2 3}\
@@ -87,7 +88,7 @@ fn draw(shape: &DiagramNode, rect: Rect, label: &str) -> String {
     )
 }
 
-/// The outline of each kind: sheet, barred box, rounded box, pill.
+/// The outline of each kind: sheet, barred box, rounded box, pill, hexagon.
 fn outline(kind: Option<Kind>, rect: Rect) -> String {
     let Rect { x, y, width, height } = rect;
     let (right, bottom) = (x + width, y + height);
@@ -111,6 +112,13 @@ fn outline(kind: Option<Kind>, rect: Rect) -> String {
         }
         Some(Kind::Tool) => rectangle(6),
         Some(Kind::Agent) => rectangle(height / 2),
+        Some(Kind::Policy) => {
+            let (first, second, middle) = (x + 9, right - 9, y + height / 2);
+            format!(
+                "<path class=\"box\" d=\"M{first},{y} H{second} L{right},{middle} L{second},{bottom} \
+                 H{first} L{x},{middle}z\"/>"
+            )
+        }
         None => rectangle(0),
     }
 }

@@ -105,6 +105,8 @@ pub(crate) fn roles(numbers: &[i32]) -> Vec<&'static str> {
         Ok(v1::AccessRole::Auditor) => "auditor",
         Ok(v1::AccessRole::Gateway) => "gateway",
         Ok(v1::AccessRole::Admin) => "admin",
+        Ok(v1::AccessRole::Governor) => "governor",
+        Ok(v1::AccessRole::Approver) => "approver",
         Ok(v1::AccessRole::Unspecified) | Err(_) => "unknown",
     };
     numbers.iter().map(name).collect()

@@ -19,7 +19,8 @@ use tonic_reflection::pb::v1::{
 };
 use tonic_types::StatusExt as _;
 
-const ROLES: [&str; 5] = ["reader", "publisher", "auditor", "gateway", "admin"];
+const ROLES: [&str; 7] =
+    ["reader", "publisher", "auditor", "gateway", "governor", "approver", "admin"];
 
 /// The callers that may call a method.
 #[derive(Clone, Copy)]
@@ -31,13 +32,15 @@ enum Allowed {
     Roles(&'static [&'static str]),
 }
 
-const READERS: Allowed = Allowed::Roles(&["reader", "publisher", "auditor", "admin"]);
-const PUBLISHERS: Allowed = Allowed::Roles(&["publisher", "admin"]);
+const READERS: Allowed =
+    Allowed::Roles(&["reader", "publisher", "auditor", "governor", "approver", "admin"]);
+const WRITERS: Allowed = Allowed::Roles(&["publisher", "governor", "admin"]);
+const FLEET: Allowed = Allowed::Roles(&["auditor", "governor", "admin"]);
 const AUDITORS: Allowed = Allowed::Roles(&["auditor", "admin"]);
 const ADMINS: Allowed = Allowed::Roles(&["admin"]);
 
 const RULES: &[(&str, Allowed)] = &[
-    ("registry.v1.RegistryService/ApplyChanges", PUBLISHERS),
+    ("registry.v1.RegistryService/ApplyChanges", WRITERS),
     ("registry.v1.RegistryService/GetEntity", READERS),
     ("registry.v1.RegistryService/BatchGetEntities", READERS),
     ("registry.v1.RegistryService/ListEntities", READERS),
@@ -62,7 +65,7 @@ const RULES: &[(&str, Allowed)] = &[
     ("registry.v1.SbomService/ExportSbom", READERS),
     ("registry.v1.SbomService/FindComponentUsers", READERS),
     ("registry.v1.SyncService/Sync", Allowed::Authenticated),
-    ("registry.v1.SyncService/ListGateways", AUDITORS),
+    ("registry.v1.SyncService/ListGateways", FLEET),
     ("registry.v1.AccessService/CreateToken", ADMINS),
     ("registry.v1.AccessService/ListTokens", ADMINS),
     ("registry.v1.AccessService/RevokeToken", ADMINS),

@@ -48,7 +48,7 @@ const EDITS: &[(&str, &str, &str)] = &[
     ("DELETE FROM head", "the table head", "INSERT INTO head"),
     ("UPDATE registry SET id = 'x'", "the table registry", "column id has \"x\""),
     ("UPDATE registry SET needs_version = 1", "the table registry", "column needs_version has 1"),
-    ("UPDATE registry SET needs_version = 9", "the table registry", "column needs_version has 9"),
+    ("UPDATE registry SET needs_version = 99", "the table registry", "column needs_version has 99"),
     ("UPDATE registry SET checkpoint_key = NULL", "the table registry", "checkpoint_key has null"),
     ("DELETE FROM registry", "the table registry", "its row is missing"),
     ("DELETE FROM changes WHERE revision = 2 AND ordinal = 0", "revision 2, change 0", "no row"),

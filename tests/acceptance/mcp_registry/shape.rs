@@ -83,7 +83,8 @@ async fn manually_registered_servers_are_served_if_valid() {
     let description = long["server"]["description"].as_str().unwrap();
     assert!(description.ends_with("word word…") && description.chars().count() <= 100);
     assert_eq!(long["server"]["remotes"], good);
-    let fields: Vec<_> = long["server"].as_object().unwrap().keys().collect();
+    let mut fields: Vec<_> = long["server"].as_object().unwrap().keys().collect();
+    fields.sort();
     assert_eq!(fields, ["$schema", "description", "name", "remotes", "version"]);
     assert_eq!(of("local.registry/mute").await["server"]["description"], "MCP server mute");
     let fetch = of("local.registry/fetch-server").await;

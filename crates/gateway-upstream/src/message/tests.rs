@@ -28,6 +28,7 @@ fn call<'a>(
 #[test]
 fn modern_call_has_all_metadata() {
     let context = RequestContext {
+        hops: None,
         caller: None,
         capabilities: (&*raw(&json!({"elicitation": {}}))).into(),
         log_level: Some(raw(&json!("info"))),
@@ -73,6 +74,7 @@ fn legacy_requests_have_no_modern_metadata() {
     assert_eq!(initialize["protocolVersion"], LEGACY_VERSIONS[0]);
     assert_eq!(initialize["capabilities"], json!({"roots": {}}));
     let context = RequestContext {
+        hops: None,
         log_level: Some(raw(&json!("info"))),
         trace: TraceContext { parent: Some("p".into()), ..TraceContext::default() },
         ..RequestContext::default()

@@ -1,14 +1,20 @@
-//! Partial catalogs: some entities of a catalog at its revision, without settings.
+//! Partial catalogs: some entities of a catalog at its revision, with the settings of their names.
 
 use std::{collections::BTreeSet, sync::Arc};
 
 use imbl::ordmap::DiffItem;
 
-use super::{Catalog, Record, digest::entity_line};
+use super::{
+    Catalog, Record,
+    digest::{entity_line, setting_line},
+};
 use crate::{
     chain::{ChainHash, Revision},
+    kind::Kind,
+    name::Name,
     reference::Key,
     scope::Scope,
+    setting::{Selector, SelectorSettings, Settings},
 };
 
 /// The difference between two states of a partial catalog.
@@ -18,6 +24,8 @@ pub struct CatalogDelta {
     pub put: Vec<Arc<Record>>,
     /// Keys of removed entities.
     pub removed: Vec<Key>,
+    /// New, changed and removed (`None`) settings.
+    pub settings: Vec<(Selector, Option<SelectorSettings>)>,
 }
 
 impl Catalog {
@@ -40,8 +48,31 @@ impl Catalog {
                 self.put(record.clone());
             }
         }
+        let names: BTreeSet<(Kind, &Name)> = keys.iter().map(|key| (key.kind, &key.name)).collect();
+        let settings = names.into_iter().filter_map(|(kind, name)| {
+            let on = Selector::Name(kind, name.clone());
+            source.settings.get(&on).cloned().map(|set| (on, set))
+        });
+        let settings = Settings::restore(settings);
+        let changes: Vec<_> = settings
+            .changes_since(&self.settings)
+            .map(|(on, set)| (on.clone(), set.cloned()))
+            .collect();
+        for (on, set) in &changes {
+            self.put_setting(on, set.as_ref());
+        }
         (self.revision, self.chain) = (source.revision, source.chain);
         self.attestation = None;
+    }
+
+    fn put_setting(&mut self, on: &Selector, set: Option<&SelectorSettings>) {
+        let is_counted = self.content.get().is_some();
+        let line = |set: Option<&SelectorSettings>| {
+            set.filter(|_| is_counted).map(|set| setting_line(on, set))
+        };
+        let (before, after) = (line(self.settings.get(on)), line(set));
+        self.settings.put(on, set);
+        self.count(before.as_deref(), after.as_deref());
     }
 
     pub(super) fn put(&mut self, record: Arc<Record>) {
@@ -72,6 +103,8 @@ impl Catalog {
                 DiffItem::Remove(key, _) => step.removed.push(key.clone()),
             }
         }
+        let settings = self.settings.changes_since(&other.settings);
+        step.settings = settings.map(|(on, set)| (on.clone(), set.cloned())).collect();
         step
     }
 
@@ -89,6 +122,9 @@ impl Catalog {
         }
         for record in step.put {
             part.put(record);
+        }
+        for (on, set) in &step.settings {
+            part.put_setting(on, set.as_ref());
         }
         Some(part)
     }

@@ -56,7 +56,8 @@ fn write_object(out: &mut Vec<u8>, map: &Map<String, Value>, number_writer: Numb
         out.push(b':');
         write(out, value, number_writer);
     };
-    if map.keys().all(|name| sorts_alike(name)) {
+    // Maps keep the order of the text if a program enables `preserve_order` of `serde_json`.
+    if map.keys().all(|name| sorts_alike(name)) && map.keys().is_sorted() {
         map.iter().enumerate().for_each(|(i, (name, value))| member(out, i, name, value));
     } else {
         let mut members: Vec<_> = map.iter().collect();
@@ -72,7 +73,7 @@ fn separate(out: &mut Vec<u8>, index: usize) {
     }
 }
 
-/// Whether byte order, which maps have, equals the order by UTF-16 code units, which section 3.2.3
+/// Whether byte order equals the order by UTF-16 code units, which section 3.2.3
 /// requires. The orders differ from U+E000 on, because surrogates sort before it.
 fn sorts_alike(name: &str) -> bool {
     name.bytes().all(|byte| byte < 0xee)

@@ -13,8 +13,10 @@ use crate::{
     compatibility::Comparison,
     diagnostic::{Code, Diagnostic},
     document::Document,
+    entity::Entity,
     lifecycle::{LifecycleState, Notice},
     limits,
+    policies::EffectiveVersions,
     reference::Key,
     rules::{Proposed, plan},
     version::Version,
@@ -90,6 +92,12 @@ pub struct Impact {
     pub undecided: usize,
     /// The number of dependents that were not validated because of the limit.
     pub unchecked: usize,
+    /// The effective policies that select the entity, or the replacement.
+    pub policies: Vec<Arc<Record>>,
+    /// The entities that a policy, or its replacement, selects, up to the requested number.
+    pub selected: Vec<Arc<Record>>,
+    /// The number of entities that it selects.
+    pub selected_total: usize,
 }
 
 impl Impact {
@@ -139,7 +147,47 @@ pub fn impact(catalog: &Catalog, key: &Key, planned: &HypotheticalChange, most: 
         }
     });
     let (affected, total) = (affected.collect(), records.len());
-    Impact { findings, comparison, affected, total, breaking, undecided, unchecked }
+    let (policies, selected, selected_total) = selection(catalog, key, planned, most);
+    Impact {
+        findings,
+        comparison,
+        affected,
+        total,
+        breaking,
+        undecided,
+        unchecked,
+        policies,
+        selected,
+        selected_total,
+    }
+}
+
+/// The policies that select an entity, or the entities that a policy selects.
+fn selection(
+    catalog: &Catalog,
+    key: &Key,
+    planned: &HypotheticalChange,
+    most: usize,
+) -> (Vec<Arc<Record>>, Vec<Arc<Record>>, usize) {
+    let document = match planned {
+        HypotheticalChange::Replace(document) => Some(document),
+        HypotheticalChange::Retire | HypotheticalChange::Deprecate => {
+            catalog.find(key).map(|record| &record.document)
+        }
+    };
+    let Some(document) = document else { return Default::default() };
+    if let Entity::Policy(policy) = document.entity() {
+        let mut selected: Vec<_> = catalog.selected_by(policy).cloned().collect();
+        let total = selected.len();
+        selected.truncate(most);
+        return (Vec::new(), selected, total);
+    }
+    let is_selecting = |record: &&Arc<Record>| match record.document.entity() {
+        Entity::Policy(policy) => catalog.is_selected(&policy.applies_to, document.entity()),
+        _ => false,
+    };
+    let effective = catalog.effective_policies().into_iter().flat_map(EffectiveVersions::iter);
+    (effective.filter(is_selecting).cloned().collect(), Vec::new(), 0)
 }
 
 /// The effect and findings of each dependent, in order.

@@ -19,7 +19,6 @@ use attestation::WrittenAttestation;
 pub use read::{InvalidExport, read_export};
 use record::WrittenRecord;
 
-use super::read::member_of;
 use crate::{
     catalog::{Catalog, Record},
     kind::Kind,
@@ -43,8 +42,11 @@ pub fn write_export(catalog: &Catalog) -> Vec<u8> {
         catalog.digest(),
     );
     for kind in Kind::ALL {
-        let documents = catalog.of_kind(kind).map(|(_, record)| marked(record));
-        list(&mut out, member_of(kind), documents);
+        let mut documents = catalog.of_kind(kind).map(|(_, record)| marked(record)).peekable();
+        // Programs without policies reject the member.
+        if kind != Kind::Policy || documents.peek().is_some() {
+            list(&mut out, kind.plural(), documents);
+        }
     }
     list(&mut out, "records", catalog.iter().map(|(_, record)| json(&WrittenRecord::new(record))));
     if **catalog.scope() != Scope::Everything {

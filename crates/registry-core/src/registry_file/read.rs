@@ -22,16 +22,6 @@ use crate::{
 /// cannot exhaust memory.
 const AT_ONCE: usize = 512;
 
-/// The member of the file with the entities of a kind.
-pub(super) fn member_of(kind: Kind) -> &'static str {
-    match kind {
-        Kind::Schema => "schemas",
-        Kind::Server => "servers",
-        Kind::Tool => "tools",
-        Kind::Agent => "agents",
-    }
-}
-
 pub(super) fn read(value: &Value) -> Result<RegistryFile, FileError> {
     let mut builder = Builder::default();
     let problems = Problems::default();
@@ -77,7 +67,7 @@ fn schema_version(problems: &Problems, fields: &Fields<'_>) -> Option<SchemaVers
 
 fn read_v2(builder: &mut Builder, problems: &Problems, fields: Fields<'_>) {
     for kind in Kind::ALL {
-        let list = member_of(kind);
+        let list = kind.plural();
         for (i, values) in entities(problems, &fields, list).chunks(AT_ONCE).enumerate() {
             builder.entities(kind, values, |j| format!("/{list}/{}", AT_ONCE * i + j));
         }

@@ -103,7 +103,7 @@ fn depends(spec: &Value, versions: &Versions<'_>) -> Vec<Value> {
     let dependency = |target: Target| match target {
         Target::Tool(name) => {
             let version = versions.find(name.as_str());
-            json!({ "type": "tool", "name": name.as_str(), "version": version })
+            json!({ "name": name.as_str(), "type": "tool", "version": version })
         }
         Target::Agent { name, skill } => json!({
             "type": "agent", "name": name.as_str(), "version": VERSION, "skill": skill,

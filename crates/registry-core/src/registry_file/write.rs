@@ -21,6 +21,9 @@ struct File<'a> {
     servers: Vec<Written<'a>>,
     tools: Vec<Written<'a>>,
     agents: Vec<Written<'a>>,
+    // Programs without policies reject the member.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    policies: Vec<Written<'a>>,
 }
 
 /// An entity with the lifecycle members next to its own fields.
@@ -52,6 +55,7 @@ pub fn write(catalog: &Catalog) -> Vec<u8> {
         servers: of(Kind::Server),
         tools: of(Kind::Tool),
         agents: of(Kind::Agent),
+        policies: of(Kind::Policy),
     };
     // Entities are JSON objects with string keys, so serializing them to memory cannot fail.
     let mut bytes = serde_json::to_vec_pretty(&file).expect("a catalog is always JSON");

@@ -31,7 +31,7 @@ pub(super) fn declared(entity: &Entity) -> (&[Dependency], String) {
     match entity {
         Entity::Tool(tool) => (&tool.depends, "/depends".to_owned()),
         Entity::Agent(agent) => agent.depends(),
-        Entity::Schema(_) | Entity::Server(_) => (&[], String::new()),
+        Entity::Schema(_) | Entity::Server(_) | Entity::Policy(_) => (&[], String::new()),
     }
 }
 

@@ -1,4 +1,4 @@
-//! `not-owner` and `outside-scope`: the authorization of an author to write names.
+//! `not-owner`, `outside-scope` and `role-required`: the authorization of an author to write names.
 //!
 //! The owner of a name is its assigned owner, else its first registrant. The owner of an unclaimed
 //! name is the owner of its namespace, else the first registrant. A change without effect needs no
@@ -10,12 +10,13 @@ use std::{
     sync::Arc,
 };
 
-use super::{Plan, Proposed};
+use super::{Plan, Proposed, governance};
 use crate::{
     catalog::Catalog,
     commit::Action,
     diagnostic::{Code, Diagnostic},
     document::Document,
+    kind::Kind,
     reference::Key,
     setting::{Selector, SettingChange, namespaces},
 };
@@ -27,7 +28,11 @@ pub struct WritePermissions {
     pub team: Arc<str>,
     /// The names that the author may write, within what the team owns; empty means no restriction.
     pub scopes: Arc<[Selector]>,
-    /// Whether the author may write names of other teams.
+    /// Whether the author may write entities and settings.
+    pub is_publisher: bool,
+    /// Whether the author may write policies about names of other teams.
+    pub is_governor: bool,
+    /// Whether the author may write everything, including names of other teams.
     pub is_admin: bool,
 }
 
@@ -46,7 +51,9 @@ pub fn authorize(
         let named = format!("{}/{}", key.kind, key.name);
         let is_in_scope = author.scopes.is_empty()
             || author.scopes.iter().any(|scope| scope.covers(key.kind, &key.name));
-        let refused = refusal(author, &named, owner.as_deref(), is_in_scope);
+        let refused = missing_role(author, key.kind == Kind::Policy, &named)
+            .or_else(|| refusal(author, &named, owner.as_deref(), is_in_scope))
+            .or_else(|| governance::authorize(catalog, author, batch, proposed));
         found.extend(refused.map(|refused| refused.for_change(i, key)));
         if let Action::Register { owner: new, .. } = &mut change.action {
             *new = Some(owner.unwrap_or_else(|| author.team.clone()).to_string());
@@ -57,6 +64,16 @@ pub fn authorize(
     found.extend(settings.filter_map(|change| check_setting(&known, author, change)));
     plan.diagnostics.extend(found);
     super::errors_first(&mut plan.diagnostics);
+}
+
+/// Refuses a change of an entity or a setting by an author without the role for it.
+fn missing_role(author: &WritePermissions, is_policy: bool, named: &str) -> Option<Diagnostic> {
+    if author.is_publisher || author.is_admin || is_policy && author.is_governor {
+        return None;
+    }
+    let message = format!("a change of {named} requires the role publisher");
+    let help = "ask a publisher of the owning team to make the change";
+    Some(Diagnostic::error(Code::RoleRequired, "", message).with_help(help))
 }
 
 fn refusal(
@@ -131,7 +148,9 @@ fn check_setting(
         Selector::Everything => None,
     };
     let named = target.to_string();
-    let refused = refusal(author, &named, owner.as_deref(), is_in_scope);
+    let is_policy = matches!(target, Selector::Name(Kind::Policy, _));
+    let refused = missing_role(author, is_policy, &named)
+        .or_else(|| refusal(author, &named, owner.as_deref(), is_in_scope));
     if refused.is_some() || author.is_admin {
         return refused;
     }
@@ -156,7 +175,6 @@ mod tests {
     use crate::{
         LifecycleState,
         compatibility::Mode,
-        kind::Kind,
         lifecycle::Notice,
         name::Name,
         rules::{
@@ -168,7 +186,13 @@ mod tests {
 
     fn author(team: &str, scopes: &[&str]) -> WritePermissions {
         let scopes = scopes.iter().map(|scope| scope.parse().unwrap()).collect();
-        WritePermissions { team: team.into(), scopes, is_admin: team == "admins" }
+        WritePermissions {
+            team: team.into(),
+            scopes,
+            is_publisher: true,
+            is_governor: team == "governors",
+            is_admin: team == "admins",
+        }
     }
 
     fn setting(target: &str, setting: Setting) -> SettingChange {

@@ -48,6 +48,10 @@ impl<'a> NewEntity<'a> {
         self.document.entity()
     }
 
+    pub(super) fn document(&self) -> &'a Document {
+        self.document
+    }
+
     /// The index of its change in the batch.
     pub(super) fn change(&self) -> usize {
         self.change

@@ -68,7 +68,7 @@ fn schemas(entity: &Entity) -> Vec<(String, &Value)> {
     let mut schemas = Vec::new();
     match entity {
         Entity::Schema(schema) => schemas.push(("/schema".to_owned(), &schema.schema)),
-        Entity::Server(_) => {}
+        Entity::Server(_) | Entity::Policy(_) => {}
         Entity::Tool(tool) => {
             let input = tool.input_schema.iter().map(|s| ("/inputSchema".to_owned(), s));
             let output = tool.output_schema.iter().map(|s| ("/outputSchema".to_owned(), s));

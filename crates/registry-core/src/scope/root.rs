@@ -36,6 +36,9 @@ pub enum InvalidRoot {
          or tag:NAME"
     )]
     Form(String),
+    /// It is a policy.
+    #[error("`{0}` is a policy; a scope contains all policies that apply to its entities")]
+    Policy(String),
     /// The key is invalid.
     #[error(transparent)]
     Key(#[from] InvalidKey),
@@ -68,10 +71,17 @@ impl FromStr for Root {
         if let Some(name) = text.strip_suffix("@*") {
             let (kind, name) = name.split_once('/').ok_or_else(form)?;
             let kind = kind.parse().map_err(|_| form())?;
+            if kind == Kind::Policy {
+                return Err(InvalidRoot::Policy(escape_invisible(text)));
+            }
             return Ok(Self::Name(kind, Name::parse(kind, name).map_err(|_| form())?));
         }
         if text.contains('@') {
-            return Ok(Self::Version(text.parse()?));
+            let key: Key = text.parse()?;
+            if key.kind == Kind::Policy {
+                return Err(InvalidRoot::Policy(escape_invisible(text)));
+            }
+            return Ok(Self::Version(key));
         }
         match text.parse().map_err(|_| form())? {
             selector @ Selector::Namespace(_) => Ok(Self::Namespace(selector)),

@@ -329,7 +329,7 @@ fn invalid_mappings_report_pointer_and_reason() {
         "b[*].c": { "path": "$" },
         "d": { "template": { "template": "{x}{y}", "vars": { "x": "$.x" } } },
         "e": { "coalesce": { "paths": [] } },
-        "f": { "path": "$", "literal": 1 },
+        "f": { "literal": 1, "path": "$" },
     }))
     .unwrap_err();
     assert_eq!(

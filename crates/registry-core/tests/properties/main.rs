@@ -10,5 +10,6 @@ mod graph;
 mod history;
 mod never_panics;
 mod paths;
+mod policies;
 mod resolve;
 mod scope;

@@ -7,7 +7,11 @@ use std::{
 };
 
 use proptest::{collection::vec, prelude::*, sample::select};
-use registry_core::{Catalog, Key, Kind, LifecycleState, Scope, scoped_catalog::ScopedCatalog};
+use registry_core::{
+    Catalog, Entity, Key, Kind, LifecycleState, Scope,
+    policies::{EffectiveVersions, ResourceNames},
+    scoped_catalog::ScopedCatalog,
+};
 use registry_fixtures::world::{Wish, commit, empty, wish};
 
 use serde_json::json;
@@ -58,6 +62,9 @@ fn expected(catalog: &Catalog, roots: &[&str]) -> BTreeSet<Key> {
             .chain(of_skills)
             .filter_map(|t| Some(t.as_str()?.to_owned()))
             .collect();
+        if key.kind == Kind::Policy {
+            continue;
+        }
         let names = |root: &&str| match root.strip_prefix("tag:") {
             Some(tag) => is_active && tags.contains(tag),
             None if *root == "team/*" => is_active && key.name.as_str().starts_with("team/"),
@@ -79,6 +86,22 @@ fn expected(catalog: &Catalog, roots: &[&str]) -> BTreeSet<Key> {
             waiting.extend(record.document.edges().iter().cloned());
         }
     }
+    let policies: Vec<Key> = catalog
+        .effective_policies()
+        .into_iter()
+        .flat_map(EffectiveVersions::iter)
+        .filter(|record| {
+            let Entity::Policy(policy) = record.document.entity() else { return false };
+            let selector = &policy.applies_to;
+            let matches = |key: &Key| {
+                let names = ResourceNames::of(catalog.find(key).unwrap().document.entity());
+                names.is_some_and(|names| selector.selects(&names))
+            };
+            !selector.names_resources() || found.iter().any(matches)
+        })
+        .map(|record| record.document.key().clone())
+        .collect();
+    found.extend(policies);
     found
 }
 

@@ -31,7 +31,7 @@ impl LenientFile<'_> {
                     }
                 }
                 match kind {
-                    Kind::Schema => {}
+                    Kind::Schema | Kind::Policy => {}
                     Kind::Server => finder.provisions(&mut entry.map),
                     Kind::Tool => finder.tool(&mut entry.map),
                     Kind::Agent => finder.agent(&mut entry.map),

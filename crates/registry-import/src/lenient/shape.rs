@@ -42,6 +42,9 @@ fn fields(kind: Kind) -> &'static [&'static str] {
             "security",
             "securitySchemes",
         ],
+        Kind::Policy => {
+            &["appliesTo", "mode", "default", "authorization", "rates", "limits", "maxStaleness"]
+        }
     }
 }
 
@@ -58,6 +61,7 @@ impl LenientFile<'_> {
                 Kind::Server => entry.shape_server(repairs),
                 Kind::Tool => entry.shape_tool(repairs),
                 Kind::Agent => entry.shape_agent(repairs),
+                Kind::Policy => {}
             }
             if entry.shape_key(kind, repairs) {
                 entry.move_surplus(kind, repairs);

@@ -106,8 +106,8 @@ fn references_get_versions_of_the_file() {
     let found = import_registry_file(&json!({
         "schemaVersion": "2.0",
         "schemas": {
-            "Query": { "version": "v1.2", "type": "object", "properties": { "f": { "$ref": "#Filter" } } },
             "Filter": { "version": "2.0.0", "schema": { "type": "string" } },
+            "Query": { "version": "v1.2", "type": "object", "properties": { "f": { "$ref": "#Filter" } } },
         },
         "servers": [{ "name": "docs", "version": "1.3.0", "provides": ["find", { "name": "read" }] }],
         "tools": [

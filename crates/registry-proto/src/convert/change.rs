@@ -195,6 +195,7 @@ fn claimed_key(change: &v1::EntityChange) -> Option<v1::EntityKey> {
                 Kind::Server(server) => (v1::EntityKind::Server, &server.name, &server.version),
                 Kind::Tool(tool) => (v1::EntityKind::Tool, &tool.name, &tool.version),
                 Kind::Agent(agent) => (v1::EntityKind::Agent, &agent.name, &agent.version),
+                Kind::Policy(policy) => (v1::EntityKind::Policy, &policy.name, &policy.version),
             };
             let (name, version) = (name.clone(), version.clone());
             Some(v1::EntityKey { kind: kind.into(), name, version })

@@ -2,6 +2,8 @@
 //!
 //! Absent fields become `null`, which that reader treats as absent.
 
+mod policy;
+
 use std::{cell::RefCell, fmt};
 
 use registry_core::{Code, Diagnostic, Document, Kind, document::parse_json, entity::Exposure};
@@ -19,6 +21,7 @@ pub fn document(entity: v1::Entity) -> Result<Document, Vec<Diagnostic>> {
         v1::entity::Kind::Server(server) => (Kind::Server, server_value(&texts, server)),
         v1::entity::Kind::Tool(tool) => (Kind::Tool, tool_value(&texts, tool)),
         v1::entity::Kind::Agent(agent) => (Kind::Agent, agent_value(&texts, agent)),
+        v1::entity::Kind::Policy(policy) => (Kind::Policy, policy::value(&texts, policy)),
     };
     let parsed = Document::parse(kind, &value);
     let mut problems = texts.0.into_inner();
@@ -53,7 +56,7 @@ impl From<&Document> for v1::JsonDocument {
 }
 
 fn unset() -> Vec<Diagnostic> {
-    let message = "the entity is empty: none of schema, server, tool and agent is set";
+    let message = "the entity is empty: none of schema, server, tool, agent and policy is set";
     vec![Diagnostic::error(Code::DocumentInvalid, "", message).with_help("set one of them")]
 }
 

@@ -1,5 +1,7 @@
 //! Writes entities.
 
+mod policy;
+
 use registry_core::{
     Entity,
     entity::{
@@ -34,6 +36,7 @@ impl From<&Entity> for v1::Entity {
             Entity::Server(server) => v1::entity::Kind::Server(server.into()),
             Entity::Tool(tool) => v1::entity::Kind::Tool((&**tool).into()),
             Entity::Agent(agent) => v1::entity::Kind::Agent((&**agent).into()),
+            Entity::Policy(policy) => v1::entity::Kind::Policy((&**policy).into()),
         };
         Self { kind: Some(kind) }
     }

@@ -1,9 +1,10 @@
 //! Converts results about dependencies, and version requirements.
 
 use registry_core::{
-    Catalog, Kind, Record,
+    Catalog, Entity, Kind, Record,
     compatibility::Outcome,
     edges::Relation,
+    entity::policy::Mode,
     graph::{Affected, Effect, ReplacementComparison},
     limits,
     resolve::{Candidate, Constraint, InvalidRequirement, Requirement, Unresolved},
@@ -28,6 +29,14 @@ pub fn node(catalog: &Catalog, record: &Record) -> v1::GraphNode {
         owner: catalog.owner_of(record).to_owned(),
         depth: 0,
     }
+}
+
+/// Writes a policy that selects an entity; `None` for another kind.
+pub fn selecting_policy(record: &Record) -> Option<v1::SelectingPolicy> {
+    let Entity::Policy(policy) = record.document.entity() else { return None };
+    let key = record.document.key();
+    let mode = if key.version.is_prerelease() { Mode::Audit } else { policy.mode };
+    Some(v1::SelectingPolicy { key: Some(key.into()), mode: v1::PolicyMode::from(mode).into() })
 }
 
 /// Writes an edge between two nodes of these kinds.

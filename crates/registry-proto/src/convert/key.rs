@@ -8,7 +8,7 @@ use crate::v1;
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidKind {
     /// `ENTITY_KIND_UNSPECIFIED`, or an absent field.
-    #[error("the kind is missing; set it to schema, server, tool or agent")]
+    #[error("the kind is missing; set it to schema, server, tool, agent or policy")]
     Unspecified,
     /// An unknown number.
     #[error("unknown kind {0}")]
@@ -36,6 +36,7 @@ impl From<Kind> for v1::EntityKind {
             Kind::Server => Self::Server,
             Kind::Tool => Self::Tool,
             Kind::Agent => Self::Agent,
+            Kind::Policy => Self::Policy,
         }
     }
 }
@@ -53,6 +54,7 @@ pub fn filter_kind(number: i32) -> Result<Option<Kind>, InvalidKind> {
         v1::EntityKind::Server => Ok(Some(Kind::Server)),
         v1::EntityKind::Tool => Ok(Some(Kind::Tool)),
         v1::EntityKind::Agent => Ok(Some(Kind::Agent)),
+        v1::EntityKind::Policy => Ok(Some(Kind::Policy)),
     }
 }
 

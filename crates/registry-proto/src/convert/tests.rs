@@ -87,11 +87,34 @@ fn empty_entity_and_schema_are_rejected() {
     let found = document(v1::Entity { kind: None }).unwrap_err();
     assert_eq!(
         found[0].message,
-        "the entity is empty: none of schema, server, tool and agent is set"
+        "the entity is empty: none of schema, server, tool, agent and policy is set"
     );
     let schema = v1::Schema { name: "A".into(), version: "1.0.0".into(), ..Default::default() };
     let found = document(v1::Entity { kind: Some(v1::entity::Kind::Schema(schema)) }).unwrap_err();
     assert_eq!(messages(&found), [" the required field `schema` is missing"]);
+}
+
+#[test]
+fn invalid_policy_fields_are_rejected_at_their_pointer() {
+    let window = |seconds, nanos| prost_types::Duration { seconds, nanos };
+    let rate = |limit, window| v1::PolicyRate { limit, window, ..Default::default() };
+    let valid = v1::Policy { name: "p".into(), version: "1.0.0".into(), ..Default::default() };
+    let read = |policy| document(v1::Entity { kind: Some(v1::entity::Kind::Policy(policy)) });
+    assert!(read(valid.clone()).is_ok());
+    let stale = |time| v1::Policy { max_staleness: Some(time), ..valid.clone() };
+    let limited = |rate| v1::Policy { rates: vec![rate], ..valid.clone() };
+    for (policy, pointer) in [
+        (v1::Policy { mode: 9, ..valid.clone() }, "/mode"),
+        (v1::Policy { default: 9, ..valid.clone() }, "/default"),
+        (stale(window(-1, 0)), "/maxStaleness"),
+        (stale(window(1, 5)), "/maxStaleness"),
+        (limited(rate(None, Some(window(1, 0)))), "/rates/0"),
+        (limited(rate(Some(0), None)), "/rates/0"),
+        (limited(rate(Some(1), Some(window(0, 0)))), "/rates/0/window"),
+    ] {
+        let found = read(policy).unwrap_err();
+        assert_eq!(found[0].pointer, pointer, "{found:?}");
+    }
 }
 
 #[test]

@@ -284,7 +284,7 @@ pub(super) fn package(names: &Names, item: Item) -> Element {
         named: names.named(&item.key, Some(item.key.name.to_string())),
         version: item.key.version.to_string(),
         purpose: match item.key.kind {
-            Kind::Schema => "specification",
+            Kind::Schema | Kind::Policy => "specification",
             Kind::Tool => "library",
             Kind::Server | Kind::Agent => "application",
         },

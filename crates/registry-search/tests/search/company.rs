@@ -97,6 +97,7 @@ fn expand(kind: Kind, line: &Value, version: &str, lines: &[Value]) -> Value {
             value["metadata"] = tags;
         }
         Kind::Agent => agent(&mut value, line, lines),
+        Kind::Policy => value["metadata"] = tags,
     }
     value
 }

@@ -177,6 +177,25 @@ pub(crate) fn failed(id: Id<'_>, era: Era, text: &str) -> SizedResponse {
     raw(id, &with_era_members(era, &result))
 }
 
+/// A result with `isError` of the gateway itself, with one member of `_meta` for programs.
+pub(crate) fn failed_with(
+    id: Id<'_>,
+    era: Era,
+    text: &str,
+    member: (&'static str, String),
+) -> SizedResponse {
+    let content = content::text_content(text);
+    let mut result = ObjectWriter::with_capacity(content.len() + member.1.len() + 256);
+    if era == Era::Modern {
+        result.raw("resultType", r#""complete""#);
+    }
+    if let Some(meta) = meta_with(era, &Object::default(), &[member]) {
+        result.raw("_meta", &meta);
+    }
+    result.raw("content", &content).raw("isError", "true");
+    raw(id, &result.finish_string())
+}
+
 /// The result for a call that the age of the catalog forbids: as text, and in `_meta` for programs.
 pub(crate) fn stale_catalog(
     id: Id<'_>,
@@ -200,13 +219,7 @@ pub(crate) fn stale_catalog(
     catalog.raw("reason", r#""STALE_CATALOG""#);
     catalog.raw("ageSeconds", &seconds(*age)).raw("maxAgeSeconds", &seconds(*limit));
     let catalog = catalog.finish_string();
-    let meta = meta_with(era, &Object::default(), &[(CATALOG, catalog)]).unwrap_or_default();
-    let mut result = ObjectWriter::with_capacity(text.len() + 512);
-    if era == Era::Modern {
-        result.raw("resultType", r#""complete""#);
-    }
-    result.raw("_meta", &meta).raw("content", &content::text_content(&text)).raw("isError", "true");
-    raw(id, &result.finish_string())
+    failed_with(id, era, &text, (CATALOG, catalog))
 }
 
 /// Adds the members of an era to a JSON object.

@@ -17,7 +17,7 @@ use crate::{
 
 fn answer(error: &Error, era: Era) -> Value {
     let id = Id::parse("1").unwrap();
-    read(call_error(id, era, "t", error))
+    read(call_error(id, era, ("t", DenialForm::default()), error))
 }
 
 fn read(answer: SizedResponse) -> Value {

@@ -57,7 +57,7 @@ async fn arguments_are_forwarded_byte_for_byte() {
     );
     bench.got(ask.build_with(body)).await.result();
     let text = bench.arguments()[0].to_string();
-    assert_eq!(text, r#"{"a":100.0,"b":1.0,"big":12345678901234567890}"#);
+    assert_eq!(text, r#"{"b":1.0,"a":100.0,"big":12345678901234567890}"#);
 }
 
 #[tokio::test]

@@ -229,7 +229,8 @@ async fn questions_are_forwarded_and_results_projected() {
     assert_eq!(asked["resultType"], "input_required");
     assert_eq!(asked["requestState"], "s-1");
     assert_eq!(asked["inputRequests"]["who"]["params"]["message"], "?");
-    let names: Vec<_> = asked.as_object().unwrap().keys().collect();
+    let mut names: Vec<_> = asked.as_object().unwrap().keys().collect();
+    names.sort();
     assert_eq!(names, ["_meta", "inputRequests", "requestState", "resultType"]);
     let answer =
         json!({ "requestState": "s-1", "inputResponses": { "who": { "action": "accept" } } });

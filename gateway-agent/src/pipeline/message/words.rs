@@ -3,9 +3,43 @@
 use gateway_compose::Failure;
 use gateway_policy::{QuotaExceeded, QuotaKind};
 use gateway_upstream::ProtocolViolation;
+use policy::Reason;
 use schema_compat::schema_compile::Violation;
 
-use crate::pipeline::projection;
+use crate::pipeline::{PolicyDenial, projection};
+
+/// A policy denied the call. The message does not reveal the conditions of the policy.
+pub(crate) fn denied(tool: &str, denial: &PolicyDenial) -> String {
+    let policy = &denial.finding.policy;
+    let policy = format!("{}@{}", policy.name, policy.version);
+    match &denial.finding.reason {
+        Reason::Unauthorized => format!(
+            "{tool} was not called: the policy {policy} does not allow this call. Do not repeat it \
+             unchanged; ask the owner of the policy if you need it."
+        ),
+        Reason::PolicyError(_) => format!(
+            "{tool} was not called: the policy {policy} could not be evaluated for this call. \
+             Report this to the owner of the policy."
+        ),
+        Reason::RateLimited { retry_after: Some(wait) } => format!(
+            "{tool} was not called: the rate limit of the policy {policy} is exhausted. Retry in {} \
+             s.",
+            wait.as_millis().div_ceil(1_000)
+        ),
+        Reason::RateLimited { retry_after: None } => {
+            format!("{tool} was not called: the rate limit of the policy {policy} is 0.")
+        }
+        Reason::TraceLimited { what, limit } => format!(
+            "{tool} was not called: the trace has more than {limit} {what}, the limit of the policy \
+             {policy}. Check whether agents or tools call each other in a loop."
+        ),
+        Reason::StalePolicy { limit, .. } => format!(
+            "{tool} was not called: the gateway did not reach its registry for more than {} s, the \
+             limit of the policy {policy}. Retry later.",
+            limit.as_secs()
+        ),
+    }
+}
 
 /// The change itself is for operators only.
 pub(super) fn quarantined(tool: &str) -> String {

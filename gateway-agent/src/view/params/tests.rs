@@ -20,7 +20,7 @@ fn annotations_are_found_at_any_depth() {
             "flag": { "type": "boolean", "x-mcp-header": "Flag" } } } } });
     let (found, after) = settled(&schema);
     let expected =
-        ["mcp-param-count deep/count", "mcp-param-flag deep/flag", "mcp-param-region region"];
+        ["mcp-param-region region", "mcp-param-count deep/count", "mcp-param-flag deep/flag"];
     assert_eq!(found, expected);
     assert_eq!(after, schema);
 }

@@ -134,6 +134,17 @@ fn encode_scope_delta(step: &ScopeDelta) -> Wire {
         removed: step.removed.iter().map(Into::into).collect(),
         content_digest: step.content().to_string(),
         scope: Some(step.scope().into()),
+        settings: step
+            .settings
+            .iter()
+            .filter_map(|(on, set)| Some(convert::setting_state(on, set.as_ref()?)))
+            .collect(),
+        removed_settings: step
+            .settings
+            .iter()
+            .filter(|(_, set)| set.is_none())
+            .map(|(on, _)| on.to_string())
+            .collect(),
     })
 }
 

@@ -127,7 +127,7 @@ impl From<registrar::Error> for Problem {
         match &error {
             Error::Refused(found) => {
                 let has = |codes: &[Code]| found.iter().any(|found| codes.contains(&found.code));
-                if has(&[Code::NotOwner, Code::OutsideScope]) {
+                if has(&[Code::NotOwner, Code::OutsideScope, Code::RoleRequired]) {
                     return rejected(StatusCode::FORBIDDEN, "permission denied", found);
                 }
                 let is_duplicate = has(&[Code::AlreadyRegistered]);

@@ -105,6 +105,9 @@ struct File<'a> {
     tools: Vec<&'a RawValue>,
     #[serde(borrow)]
     agents: Vec<&'a RawValue>,
+    /// Absent without policies.
+    #[serde(borrow, default)]
+    policies: Vec<&'a RawValue>,
     #[serde(borrow)]
     records: Vec<WrittenRecord<'a>>,
     /// Absent for a complete catalog.
@@ -131,7 +134,7 @@ pub fn read_export(bytes: &[u8]) -> Result<Catalog, InvalidExport> {
     if file.schema_version != "2.0" {
         return Err(InvalidExport::SchemaVersion(file.schema_version.chars().take(40).collect()));
     }
-    let kinds = [&file.schemas, &file.servers, &file.tools, &file.agents];
+    let kinds = [&file.schemas, &file.servers, &file.tools, &file.agents, &file.policies];
     let documents: Vec<(Kind, &RawValue)> = Kind::ALL
         .into_iter()
         .zip(kinds)

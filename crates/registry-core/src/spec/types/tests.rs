@@ -160,7 +160,7 @@ fn messages_name_property_step_binding_and_source() {
 
 #[test]
 fn remedies_are_specific() {
-    let gives = object(json!({ "name": { "type": "string" }, "id": {} }), json!(["name"]));
+    let gives = object(json!({ "id": {}, "name": { "type": "string" } }), json!(["name"]));
     let help = |path: &str| given(gives.clone(), path, json!({}))[0].help.clone();
     assert_eq!(help("$.nmae"), "did you mean `name`?");
     assert_eq!(help("$.other"), "the result of \"a\" has id, name");

@@ -2,11 +2,17 @@
 //!
 //! Boxed, because a debug build would otherwise need more stack than a test thread has.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
-use proptest::{collection::vec, option, prelude::*};
+use proptest::{
+    collection::vec,
+    option,
+    prelude::*,
+    sample::{select, subsequence},
+};
 use registry_core::{
     Document, Kind, Lifecycle, LifecycleState, Notice, Record, Revision, Timestamp,
+    duration::format_iso_duration,
 };
 use serde_json::{Map, Value, json};
 
@@ -162,6 +168,39 @@ fn agent() -> BoxedStrategy<Value> {
         .boxed()
 }
 
+fn policy() -> BoxedStrategy<Value> {
+    let patterns = || option::of(vec("[a-z*]{1,6}", 1..3));
+    let callers = option::of(vec("(tag:)?[a-z*]{1,6}", 1..3));
+    let applies_to = (callers, patterns(), patterns(), patterns(), option::of(any::<bool>()))
+        .prop_map(|(callers, tools, skills, servers, destructive)| {
+            json!({
+                "callers": callers, "tools": tools, "skills": skills, "servers": servers,
+                "destructive": destructive,
+            })
+        });
+    let count = || option::of(0..1000_u32);
+    let window = || (1..86_400_000_u64).prop_map(|n| format_iso_duration(Duration::from_secs(n)));
+    let keys = subsequence(vec!["agent", "caller", "principal", "tool"], 0..4);
+    let rate = (keys, 0..1000_u32, window(), count()).prop_map(|(per, limit, window, burst)| {
+        json!({ "per": per, "limit": limit, "window": window, "burst": burst })
+    });
+    let trace =
+        (count(), count()).prop_map(|(calls, hops)| json!({ "calls": calls, "hops": hops }));
+    let limits = option::of(option::of(trace).prop_map(|trace| json!({ "trace": trace })));
+    let modes =
+        (option::of(select(vec!["enforce", "audit"])), option::of(select(vec!["allow", "deny"])));
+    let cedar = option::of(any::<String>().prop_map(|cedar| json!({ "cedar": cedar })));
+    let rest = (option::of(window()), option::of(open_object()));
+    (option::of(applies_to), modes, cedar, vec(rate, 0..3), limits, rest)
+        .prop_map(|(applies_to, (mode, default), cedar, rates, limits, (staleness, metadata))| {
+            json!({
+                "appliesTo": applies_to, "mode": mode, "default": default, "authorization": cedar,
+                "rates": rates, "limits": limits, "maxStaleness": staleness, "metadata": metadata,
+            })
+        })
+        .boxed()
+}
+
 /// A valid document of any kind.
 pub(super) fn document() -> BoxedStrategy<Document> {
     let body = prop_oneof![
@@ -169,6 +208,7 @@ pub(super) fn document() -> BoxedStrategy<Document> {
         server().prop_map(|body| (Kind::Server, body)),
         tool().prop_map(|body| (Kind::Tool, body)),
         agent().prop_map(|body| (Kind::Agent, body)),
+        policy().prop_map(|body| (Kind::Policy, body)),
     ];
     (body, name(), version())
         .prop_map(|((kind, mut body), name, version)| {

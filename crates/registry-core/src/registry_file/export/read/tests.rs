@@ -9,7 +9,7 @@ use crate::{
     Attestation, Catalog, Lifecycle, RegistryFile, RegistryId, Revision, Scope, Timestamp,
     lifecycle::LifecycleState::{Deprecated, Retired},
     registry_file::write_export,
-    rules::testing::{agent, catalog, schema, server, set, source_tool},
+    rules::testing::{agent, catalog, policy, schema, server, set, source_tool},
 };
 
 fn small() -> Catalog {
@@ -20,6 +20,7 @@ fn small() -> Catalog {
         agent("ns/a", &json!([{ "type": "tool", "name": "read", "version": "1.0.0" }])),
         set("server/files@1.0.0", Deprecated, Some("use \"disks\"")),
         set("schema/A@1.0.0", Retired, None),
+        policy("limit", json!({ "maxStaleness": "PT1H" })),
     ])
 }
 
@@ -57,11 +58,12 @@ fn export_parses_as_registry_file() {
             "server/files@1.0.0",
             "tool/read@1.0.0",
             "agent/ns/a@1.0.0",
+            "policy/limit@1.0.0",
             "schema/A@1.0.0",
             "server/files@1.0.0"
         ]
     );
-    assert_eq!(catalog(file.proposals()).iter().count(), 4);
+    assert_eq!(catalog(file.proposals()).iter().count(), 5);
 }
 
 #[test]
@@ -118,7 +120,7 @@ fn read_export_detects_missing_record_or_document() {
     let bytes = serde_json::to_vec(&value).unwrap();
     assert_eq!(
         read_export(&bytes).unwrap_err(),
-        InvalidExport::Incomplete { documents: 4, records: 3 }
+        InvalidExport::Incomplete { documents: 5, records: 4 }
     );
 }
 

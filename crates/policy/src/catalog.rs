@@ -1,0 +1,108 @@
+//! The facts about registered agents, tools and skills.
+
+use std::{borrow::Cow, collections::BTreeMap};
+
+use registry_core::{
+    Catalog, Document, Entity, Key, Record,
+    entity::{Agent, Skill, Tool, ToolEffect, tool::Hints},
+    policies::ResourceNames,
+};
+use serde_json::Value;
+
+use crate::{AgentFacts, Resource, ResourceKind};
+
+/// The facts about a registered tool.
+pub fn tool(tool: &Tool, hints: Hints) -> Resource {
+    let ResourceNames { tools, servers, .. } = ResourceNames::of_tool(tool);
+    Resource {
+        kind: ResourceKind::Tool,
+        name: tool.name.to_string(),
+        version: tool.version.to_string(),
+        tools: tools.into_iter().map(Cow::into_owned).collect(),
+        skills: Vec::new(),
+        servers: servers.into_iter().map(str::to_owned).collect(),
+        tags: tags(tool.metadata.as_ref().and_then(|metadata| metadata.get("tags"))),
+        is_destructive: hints.effect == ToolEffect::Destroys,
+        is_read_only: hints.effect == ToolEffect::Reads,
+    }
+}
+
+/// The facts about a skill of a registered agent. Skills have no annotations, so that they count as
+/// destructive.
+pub fn skill(agent: &Agent, skill: &Skill) -> Resource {
+    let name = format!("{}/{}", agent.name, skill.id);
+    let own = agent.metadata.as_ref().and_then(|metadata| metadata.get("tags"));
+    let mut tags = tags(own);
+    tags.extend(skill.tags.iter().cloned());
+    Resource {
+        kind: ResourceKind::Skill,
+        name: name.clone(),
+        version: agent.version.to_string(),
+        tools: Vec::new(),
+        skills: vec![name],
+        servers: Vec::new(),
+        tags,
+        is_destructive: true,
+        is_read_only: false,
+    }
+}
+
+/// The facts about a prompt or resource of a registered server.
+pub fn feature(kind: ResourceKind, server: &Key, record: Option<&Record>, name: &str) -> Resource {
+    let metadata = record.and_then(|record| record.document.entity().metadata());
+    Resource {
+        kind,
+        name: name.to_owned(),
+        version: server.version.to_string(),
+        tools: Vec::new(),
+        skills: Vec::new(),
+        servers: vec![server.name.to_string()],
+        tags: tags(metadata.and_then(|metadata| metadata.get("tags"))),
+        is_destructive: false,
+        is_read_only: true,
+    }
+}
+
+/// The facts about a registered agent.
+pub fn agent(catalog: &Catalog, record: &Record) -> Option<AgentFacts> {
+    let Entity::Agent(agent) = record.document.entity() else { return None };
+    let mut tags = tags(agent.metadata.as_ref().and_then(|metadata| metadata.get("tags")));
+    tags.extend(agent.skills.iter().flat_map(|skill| skill.tags.iter().cloned()));
+    tags.sort_unstable();
+    tags.dedup();
+    Some(AgentFacts {
+        name: agent.name.to_string(),
+        version: agent.version.to_string(),
+        team: catalog.owner_of(record).to_owned(),
+        tags,
+    })
+}
+
+/// Looks up a registered document.
+pub type Find<'a> = &'a dyn Fn(&Key) -> Option<&'a Document>;
+
+/// Calls `found` with each tool or skill of a document, and with its type as a tool.
+pub(crate) fn each_resource(
+    find: Find<'_>,
+    document: &Document,
+    found: &mut dyn FnMut(Resource, &Tool),
+) {
+    match document.entity() {
+        Entity::Tool(tool) => {
+            let hints =
+                Hints::registered(tool, &|key| find(key)?.entity().as_tool(), &mut BTreeMap::new());
+            found(self::tool(tool, hints), tool);
+        }
+        Entity::Agent(agent) => {
+            for one in &agent.skills {
+                found(skill(agent, one), &one.as_tool(agent));
+            }
+        }
+        Entity::Schema(_) | Entity::Server(_) | Entity::Policy(_) => {}
+    }
+}
+
+fn tags(list: Option<&Value>) -> Vec<String> {
+    let tags = list.and_then(Value::as_array).into_iter().flatten();
+    tags.filter_map(Value::as_str).map(str::to_owned).collect()
+}

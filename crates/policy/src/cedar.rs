@@ -1,0 +1,238 @@
+//! Conditions in Cedar: parsing, type checking and evaluation.
+//!
+//! No other module uses Cedar's types.
+
+mod evaluate;
+mod reads;
+mod schema;
+#[cfg(test)]
+mod tests;
+
+use std::{collections::BTreeSet, fmt, str::FromStr as _};
+
+use cedar_policy::{Effect, PolicySet, ValidationMode, Validator};
+use miette::Diagnostic as _;
+
+pub(crate) use self::evaluate::{ConditionSet, Evaluation, Request, Scene};
+use self::reads::Reads;
+use crate::{ResourceKind, arguments::ArgumentType};
+
+/// Maximum nesting of brackets in a text.
+const DEPTH: usize = 32;
+/// Maximum number of operators in a text. Cedar evaluates chains of operators recursively.
+const OPERATORS: usize = 500;
+/// Stack of the parser and the type checker in bytes, enough for [`DEPTH`] and [`OPERATORS`] in
+/// debug builds.
+const STACK: usize = 32 << 20;
+/// Maximum number of problems of one text.
+const PROBLEMS: usize = 20;
+
+/// The parsed statements of a policy.
+#[derive(Debug, Clone)]
+pub struct Conditions {
+    text: String,
+    statements: Vec<Statement>,
+}
+
+/// One `permit` or `forbid`.
+#[derive(Debug, Clone)]
+pub(crate) struct Statement {
+    policy: cedar_policy::Policy,
+    reads: Reads,
+}
+
+/// A defect of a Cedar text.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct CedarProblem {
+    /// The line, from 1.
+    pub line: usize,
+    /// The column in characters, from 1.
+    pub column: usize,
+    /// The defect.
+    pub message: String,
+    /// The remedy.
+    pub help: Option<String>,
+}
+
+impl fmt::Display for CedarProblem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "line {}, column {}: {}", self.line, self.column, self.message)
+    }
+}
+
+impl Statement {
+    pub(crate) fn is_permit(&self) -> bool {
+        self.policy.effect() == Effect::Permit
+    }
+
+    /// Whether it reads the caller, except `principal.known`.
+    pub(crate) fn reads_caller(&self) -> bool {
+        self.reads.caller
+    }
+
+    pub(crate) fn reads_context(&self) -> bool {
+        self.reads.has_context()
+    }
+}
+
+impl Conditions {
+    /// Parses statements. Time and memory are bounded by the size of the text.
+    pub fn parse(text: &str) -> Result<Self, Vec<CedarProblem>> {
+        match find_complexity(text) {
+            Some(problem) => Err(vec![problem]),
+            None => with_stack(|| Self::parse_simple(text)),
+        }
+    }
+
+    fn parse_simple(text: &str) -> Result<Self, Vec<CedarProblem>> {
+        let set = PolicySet::from_str(text).map_err(|errors| {
+            let problems = errors.iter().take(PROBLEMS).map(|error| {
+                let offset = error.labels().and_then(|mut labels| labels.next());
+                let offset = offset.map_or(0, |label| label.offset());
+                problem(text, offset, error.to_string(), error.help().map(|help| help.to_string()))
+            });
+            problems.collect::<Vec<_>>()
+        })?;
+        if set.templates().next().is_some() {
+            let help = "write a constant in place of the slot".to_owned();
+            return Err(vec![problem(text, 0, "templates are not supported".into(), Some(help))]);
+        }
+        let statements = set.policies().map(|policy| Statement {
+            policy: policy.clone(),
+            reads: Reads::of(&policy.to_json().unwrap_or_default()),
+        });
+        Ok(Self { text: text.to_owned(), statements: statements.collect() })
+    }
+
+    /// Whether a statement is a `permit`.
+    pub fn has_permit(&self) -> bool {
+        self.statements.iter().any(Statement::is_permit)
+    }
+
+    /// Whether a statement reads arguments.
+    pub fn reads_arguments(&self) -> bool {
+        self.statements.iter().any(|statement| statement.reads.arguments().next().is_some())
+    }
+
+    pub(crate) fn statements(&self) -> &[Statement] {
+        &self.statements
+    }
+
+    /// Checks the types of all statements for calls of resources of a kind with these arguments.
+    pub fn check(&self, kind: ResourceKind, arguments: &ArgumentType) -> Vec<CedarProblem> {
+        let Ok(schema) = schema::schema(kind, arguments) else {
+            let message = "the schema of the arguments has no form in Cedar";
+            return vec![problem(&self.text, 0, message.into(), None)];
+        };
+        let policies = self.statements.iter().map(|statement| statement.policy.clone());
+        let Ok(set) = PolicySet::from_policies(policies) else {
+            return Vec::new();
+        };
+        let validator = Validator::new(schema);
+        let result = with_stack(|| validator.validate(&set, ValidationMode::Strict));
+        let problems: BTreeSet<_> = result
+            .validation_errors()
+            .map(|error| {
+                let offset = error.labels().and_then(|mut labels| labels.next());
+                let offset = offset.map_or(0, |label| label.offset());
+                let message = error.to_string();
+                let message = message.split_once(", ").map_or(&*message, |(_, rest)| rest);
+                let help = self
+                    .unreadable(error.policy_id(), arguments)
+                    .or_else(|| error.help().map(|help| help.to_string()));
+                problem(&self.text, offset, message.to_owned(), help)
+            })
+            .collect();
+        problems.into_iter().take(PROBLEMS).collect()
+    }
+
+    /// Explains why an argument that a statement reads has no type.
+    fn unreadable(
+        &self,
+        statement: &cedar_policy::PolicyId,
+        arguments: &ArgumentType,
+    ) -> Option<String> {
+        let statement = self.statements.iter().find(|one| one.policy.id() == statement)?;
+        statement.reads.arguments().find_map(|path| {
+            let (pointer, reason) = arguments.find_unreadable(path)?;
+            let path = path.join(".");
+            Some(format!("conditions cannot read the argument `{path}`: {reason} ({pointer})"))
+        })
+    }
+}
+
+/// Runs a recursive algorithm on a thread with [`STACK`].
+fn with_stack<T: Send>(run: impl FnOnce() -> T + Send) -> T {
+    std::thread::scope(|scope| {
+        let thread = std::thread::Builder::new().stack_size(STACK).spawn_scoped(scope, run);
+        let result = thread.expect("the system starts threads").join();
+        result.unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+    })
+}
+
+/// A problem at a byte offset of a text.
+fn problem(text: &str, offset: usize, message: String, help: Option<String>) -> CedarProblem {
+    let before = &text[..text.floor_char_boundary(offset)];
+    let line_start = before.rfind('\n').map_or(0, |end| end + 1);
+    CedarProblem {
+        line: before.matches('\n').count() + 1,
+        column: before[line_start..].chars().count() + 1,
+        message,
+        help,
+    }
+}
+
+/// Rejects texts whose syntax trees are too deep for recursive algorithms.
+fn find_complexity(text: &str) -> Option<CedarProblem> {
+    let (mut depth, mut operators, mut is_quoted, mut is_comment) = (0_usize, 0, false, false);
+    let mut previous = ' ';
+    for (offset, c) in text.char_indices() {
+        if is_comment {
+            is_comment = c != '\n';
+        } else if is_quoted {
+            is_quoted = c != '"' || previous == '\\';
+            // A pair of backslashes escapes no quote.
+            previous = if previous == '\\' { ' ' } else { c };
+            continue;
+        } else {
+            match c {
+                '"' => is_quoted = true,
+                '/' if previous == '/' => is_comment = true,
+                '(' | '[' | '{' => depth += 1,
+                ')' | ']' | '}' => depth = depth.saturating_sub(1),
+                '&' | '|' | '+' | '-' | '*' | '!' | '.' | '<' | '>' | '=' => operators += 1,
+                // `if`, `has`, `in` and `like` are words between others.
+                'f' | 's' | 'n' | 'e' if is_operator_word(&text[..=offset]) => operators += 1,
+                _ => {}
+            }
+            if depth > DEPTH {
+                let help = format!("nest at most {DEPTH} brackets, or split the condition");
+                return Some(problem(
+                    text,
+                    offset,
+                    "the text is nested too deeply".into(),
+                    Some(help),
+                ));
+            }
+            if operators > OPERATORS {
+                let help = format!("use at most {OPERATORS} operators, or split the policy");
+                return Some(problem(
+                    text,
+                    offset,
+                    "the text has too many operators".into(),
+                    Some(help),
+                ));
+            }
+        }
+        previous = c;
+    }
+    None
+}
+
+fn is_operator_word(text: &str) -> bool {
+    ["if", "has", "in", "like", "then", "else"].iter().any(|word| {
+        text.strip_suffix(word).is_some_and(|before| {
+            before.chars().next_back().is_none_or(|c| !c.is_alphanumeric() && c != '_')
+        })
+    })
+}

@@ -1,0 +1,85 @@
+//! The facts that a statement reads.
+
+use std::collections::BTreeSet;
+
+use serde_json::Value;
+
+/// The facts that a statement reads.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct Reads {
+    /// The paths of members of `context`. An empty path is the whole of it.
+    context: BTreeSet<Vec<String>>,
+    /// Whether it reads the caller, except `principal.known`.
+    pub(super) caller: bool,
+}
+
+impl Reads {
+    /// Reads the JSON form of a statement.
+    pub(super) fn of(statement: &Value) -> Self {
+        let mut reads =
+            Self { context: BTreeSet::new(), caller: statement["principal"]["op"] != "All" };
+        reads.visit(&statement["conditions"]);
+        reads
+    }
+
+    /// Whether it reads `context`.
+    pub(super) fn has_context(&self) -> bool {
+        !self.context.is_empty()
+    }
+
+    /// Whether it reads this member of `context`.
+    pub(super) fn reads(&self, member: &str) -> bool {
+        self.context.iter().any(|path| path.first().is_none_or(|first| first == member))
+    }
+
+    /// The paths of the arguments. An empty path stands for all of them.
+    pub(super) fn arguments(&self) -> impl Iterator<Item = &[String]> {
+        self.context.iter().filter_map(|path| match path.as_slice() {
+            [] => Some(&[][..]),
+            [first, rest @ ..] if first == "arguments" => Some(rest),
+            _ => None,
+        })
+    }
+
+    pub(super) fn merge(&mut self, other: &Self) {
+        self.context.extend(other.context.iter().cloned());
+        self.caller |= other.caller;
+    }
+
+    fn visit(&mut self, node: &Value) {
+        match node {
+            Value::Array(items) => items.iter().for_each(|item| self.visit(item)),
+            Value::Object(members) => {
+                if let Some((variable, path)) = path_of(node) {
+                    match variable {
+                        "context" => {
+                            self.context.insert(path);
+                        }
+                        "principal" => self.caller |= path != ["known"],
+                        _ => {}
+                    }
+                    return;
+                }
+                members.values().for_each(|value| self.visit(value));
+            }
+            _ => {}
+        }
+    }
+}
+
+/// The variable and members of an expression such as `context.arguments.amount`.
+fn path_of(node: &Value) -> Option<(&str, Vec<String>)> {
+    if let Some(variable) = node.get("Var") {
+        return Some((variable.as_str()?, Vec::new()));
+    }
+    let access = node.get(".").or_else(|| node.get("has"))?;
+    let (variable, mut path) = path_of(access.get("left")?)?;
+    match access.get("attr")? {
+        Value::String(name) => path.push(name.clone()),
+        Value::Array(names) => {
+            path.extend(names.iter().filter_map(Value::as_str).map(str::to_owned));
+        }
+        _ => return None,
+    }
+    Some((variable, path))
+}

@@ -1,0 +1,198 @@
+use std::time::SystemTime;
+
+use serde_json::{Value, json};
+
+use super::*;
+use crate::{Action, CallContext, Caller, Purpose, Resource};
+
+fn arguments() -> ArgumentType {
+    let schema = json!({
+        "type": "object",
+        "properties": {
+            "amount": { "type": "number" }, "count": { "type": "integer" },
+            "currency": { "type": "string" }, "labels": { "type": "array", "items": { "type": "string" } },
+            "card": { "type": "object", "properties": { "number": { "type": "string" } },
+                "required": ["number"] },
+            "note": { "type": ["string", "null"] },
+        },
+        "required": ["amount", "card"],
+    });
+    ArgumentType::of_schema(Some(&schema), &|_| None)
+}
+
+fn problems(text: &str) -> Vec<String> {
+    match Conditions::parse(text) {
+        Ok(conditions) => conditions.check(ResourceKind::Tool, &arguments()),
+        Err(problems) => problems,
+    }
+    .iter()
+    .map(|problem| format!("{problem} | {}", problem.help.as_deref().unwrap_or_default()))
+    .collect()
+}
+
+fn forbid(condition: &str) -> String {
+    format!("forbid (principal, action == Action::\"call\", resource) when {{ {condition} }};")
+}
+
+fn resource() -> Resource {
+    Resource {
+        kind: ResourceKind::Tool,
+        name: "pay".to_owned(),
+        version: "1.0.0".to_owned(),
+        tools: vec!["charge".to_owned(), "pay".to_owned()],
+        skills: Vec::new(),
+        servers: vec!["acme/bank".to_owned()],
+        tags: vec!["money".to_owned()],
+        is_destructive: true,
+        is_read_only: false,
+    }
+}
+
+fn evaluate(condition: &str, values: Value) -> Result<bool, String> {
+    let conditions = Conditions::parse(&forbid(condition)).unwrap();
+    let set = ConditionSet::new(conditions.statements().iter().map(|one| (0, one))).unwrap();
+    let scene = Scene::new(&Caller::Unregistered, &resource());
+    let context = CallContext {
+        issuer: "https://issuer.example",
+        subject: "ada",
+        method: "token",
+        scopes: &["pay".to_owned()].into(),
+        purpose: Purpose::Step,
+        hops: 2,
+        time: SystemTime::UNIX_EPOCH,
+    };
+    let Value::Object(values) = values else { panic!("arguments are objects") };
+    let types = arguments();
+    let arguments = Some((&types, &values));
+    let found =
+        set.evaluate(&scene, Request { action: Action::Call, context: &context, arguments })?;
+    match found.errors.into_values().next() {
+        Some(error) => Err(error),
+        None => Ok(found.forbids.contains(&0)),
+    }
+}
+
+#[test]
+fn conditions_read_arguments_context_and_entities() {
+    let values =
+        json!({ "amount": 1000.5, "count": 3, "labels": ["a"], "card": { "number": "4" } });
+    for (condition, expected) in [
+        ("context.arguments.amount.greaterThan(decimal(\"1000.0\"))", true),
+        ("context.arguments.amount.greaterThan(decimal(\"1000.5\"))", false),
+        ("context.arguments has count && context.arguments.count == 3", true),
+        ("context.arguments has labels && context.arguments.labels.contains(\"a\")", true),
+        ("context.arguments.card.number like \"4*\"", true),
+        ("context.arguments has currency", false),
+        ("context.caller.scopes.contains(\"pay\") && context.caller.subject == \"ada\"", true),
+        ("context.purpose == \"step\" && context.hops > 1", true),
+        ("context.time < datetime(\"1970-01-02\")", true),
+        ("principal.known", false),
+        ("resource in Tool::\"charge\" && resource in Server::\"acme/bank\"", true),
+        ("resource in Namespace::\"acme\" && resource in Tag::\"money\"", true),
+        ("resource.destructive && !resource.readOnly", true),
+    ] {
+        assert_eq!(problems(&forbid(condition)), Vec::<String>::new(), "{condition}");
+        assert_eq!(evaluate(condition, values.clone()), Ok(expected), "{condition}");
+    }
+}
+
+#[test]
+fn unfit_values_are_evaluation_errors() {
+    let card = json!({ "number": "4" });
+    for (condition, values) in [
+        ("context.arguments.amount == decimal(\"1.0\")", json!({ "amount": "1", "card": card })),
+        (
+            "context.arguments.amount == decimal(\"1.0\")",
+            json!({ "amount": 0.00001, "card": card }),
+        ),
+        ("context.arguments.amount == decimal(\"1.0\")", json!({ "amount": 1e21, "card": card })),
+        ("context.arguments.amount == decimal(\"1.0\")", json!({ "card": card })),
+        ("context.arguments.count == 1", json!({ "amount": 1, "card": card, "count": 1.5 })),
+        ("context.arguments.count == 1", json!({ "amount": 1, "card": card, "count": u64::MAX })),
+        ("context.arguments.card.number == \"4\"", json!({ "amount": 1, "card": { "number": 4 } })),
+        ("context.arguments.count * 9223372036854775807 > 1", json!({ "count": 3 })),
+    ] {
+        assert!(evaluate(condition, values.clone()).is_err(), "{condition} {values}");
+    }
+}
+
+#[test]
+fn only_read_arguments_are_converted() {
+    let values = json!({ "amount": 1, "card": 7, "count": "many" });
+    let condition = "context.arguments.amount == decimal(\"1.0\")";
+    assert_eq!(evaluate(condition, values), Ok(true));
+}
+
+#[test]
+fn type_errors_have_place_and_remedy() {
+    for (text, place, help) in [
+        (forbid("context.arguments.amuont == decimal(\"1.0\")"), "line 1, column 63", "amount"),
+        (forbid("context.arguments.count == 1"), "line 1, column 63", "has"),
+        (
+            forbid("context.arguments.note == \"x\""),
+            "line 1, column 63",
+            "union (/inputSchema/properties/note)",
+        ),
+        ("forbid (principal, action, resource == Tol::\"x\");".to_owned(), "line 1", "Tool"),
+        ("forbid (principal, action == Action::\"cal\", resource);".to_owned(), "line 1", "call"),
+        ("forbid (principal, action,\n resource) when { 1 + };".to_owned(), "line 2", ""),
+    ] {
+        let found = problems(&text);
+        assert!(
+            found.first().is_some_and(|one| one.starts_with(place) && one.contains(help)),
+            "{text}: {found:?}"
+        );
+    }
+}
+
+#[test]
+fn statement_for_all_actions_cannot_read_arguments() {
+    let text = "forbid (principal, action, resource) when { context.arguments.amount == decimal(\"1.0\") };";
+    assert_eq!(problems(text).len(), 1);
+}
+
+#[test]
+fn complex_texts_are_rejected_without_recursion() {
+    let chain = |operand: &str, operator: &str| vec![operand; 20_000].join(operator);
+    for condition in [
+        format!("{}true{}", "(".repeat(20_000), ")".repeat(20_000)),
+        format!("{}true", "!".repeat(20_000)),
+        chain("true", "&&"),
+        chain("1", " + ") + " == 1",
+        format!("context{}", ".a".repeat(20_000)),
+        chain("if true then true else", " ") + " true",
+        chain("true", " in "),
+    ] {
+        assert!(Conditions::parse(&forbid(&condition)).is_err());
+    }
+}
+
+#[test]
+fn text_at_the_limits_fits_a_small_stack() {
+    let texts = [
+        forbid(&vec!["true"; OPERATORS / 2 - 1].join("&&")),
+        forbid(&vec!["true"; OPERATORS / 2 - 1].join("||")),
+        forbid(&(vec!["1"; OPERATORS - 4].join("+") + " == 1")),
+        forbid(&format!("{}true{}", "(".repeat(DEPTH - 2), ")".repeat(DEPTH - 2))),
+        forbid(&format!(
+            "{}true{}",
+            "if true then (".repeat(DEPTH - 2),
+            ") else false".repeat(DEPTH - 2)
+        )),
+        vec!["forbid (principal, action, resource);"; 1_000].join("\n"),
+    ];
+    let run = move || {
+        for text in texts {
+            let conditions = Conditions::parse(&text).unwrap();
+            conditions.check(ResourceKind::Tool, &arguments());
+            ConditionSet::new(conditions.statements().iter().map(|one| (0, one))).unwrap();
+        }
+    };
+    // Threads of the gateway have 2 MiB.
+    std::thread::Builder::new().stack_size(2 << 20).spawn(run).unwrap().join().unwrap();
+}
+
+#[test]
+fn templates_are_rejected() {
+    assert_eq!(problems("permit (principal == ?principal, action, resource);").len(), 1);
+}

@@ -1,0 +1,194 @@
+//! The policies in force in a catalog.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use foldhash::{HashMap, HashMapExt as _};
+use registry_core::{
+    Catalog, Document, Entity, Kind, LifecycleState, Record,
+    entity::{
+        Policy,
+        policy::{Decision, Mode, Pattern},
+    },
+    reference::Key,
+};
+
+use crate::{
+    Caller, Resource, Slice,
+    arguments::ArgumentType,
+    cedar::{CedarProblem, Conditions},
+    facts::CallerMatch,
+};
+
+/// A compiled policy.
+#[derive(Debug)]
+pub struct PolicyInForce {
+    document: Arc<Document>,
+    mode: Mode,
+    conditions: Option<Result<Conditions, Vec<CedarProblem>>>,
+}
+
+impl PolicyInForce {
+    /// Compiles a policy. Pre-releases are evaluated in audit mode.
+    pub fn new(document: Arc<Document>) -> Option<Self> {
+        let Entity::Policy(policy) = document.entity() else { return None };
+        let authorization = policy.authorization.as_ref();
+        let conditions = authorization.map(|authorization| Conditions::parse(&authorization.cedar));
+        let is_prerelease = policy.version.is_prerelease();
+        let mode = if is_prerelease { Mode::Audit } else { policy.mode };
+        Some(Self { document, mode, conditions })
+    }
+
+    /// The policy's document.
+    pub fn policy(&self) -> &Policy {
+        match self.document.entity() {
+            Entity::Policy(policy) => policy,
+            _ => unreachable!("`new` accepts policies only"),
+        }
+    }
+
+    /// The name and version.
+    pub fn key(&self) -> &Key {
+        self.document.key()
+    }
+
+    /// The effective mode.
+    pub fn mode(&self) -> Mode {
+        self.mode
+    }
+
+    /// The conditions, or the defects of their text.
+    pub fn conditions(&self) -> Option<&Result<Conditions, Vec<CedarProblem>>> {
+        self.conditions.as_ref()
+    }
+
+    /// Whether a call needs a satisfied permit.
+    pub fn denies_by_default(&self) -> bool {
+        self.policy().default == Decision::Deny
+    }
+}
+
+/// All policies in force, indexed by the names that they select.
+#[derive(Debug, Default)]
+pub struct PoliciesInForce {
+    policies: Vec<Arc<PolicyInForce>>,
+    /// The policies that select single tools, skills or servers by their exact names.
+    exact: HashMap<String, Vec<usize>>,
+    /// The policies that select by patterns, or everything.
+    others: Vec<usize>,
+}
+
+impl PoliciesInForce {
+    /// Compiles the policies in force: of each name the highest version that is not a pre-release,
+    /// unless it is retired, and the highest pre-release above it. Unchanged policies are taken from
+    /// `previous`.
+    pub fn new(catalog: &Catalog, previous: Option<&Self>) -> Self {
+        let versions = catalog.of_kind(Kind::Policy).map(|(key, record)| Version::of(key, record));
+        Self::from_versions(versions, previous)
+    }
+
+    /// Like [`Self::new`], from versions in ascending order.
+    pub(crate) fn from_versions<'a>(
+        versions: impl Iterator<Item = Version<'a>>,
+        previous: Option<&Self>,
+    ) -> Self {
+        let mut known: HashMap<&Key, &Arc<PolicyInForce>> = HashMap::new();
+        for policy in previous.into_iter().flat_map(|previous| &previous.policies) {
+            known.insert(policy.key(), policy);
+        }
+        let compile = |document: &Arc<Document>| {
+            let unchanged = known.get(document.key());
+            match unchanged.filter(|policy| policy.document.digest() == document.digest()) {
+                Some(policy) => Some(Arc::clone(policy)),
+                None => PolicyInForce::new(Arc::clone(document)).map(Arc::new),
+            }
+        };
+        Self::index(documents_in_force(versions).into_iter().filter_map(compile))
+    }
+
+    fn index(policies: impl Iterator<Item = Arc<PolicyInForce>>) -> Self {
+        let mut index = Self { policies: policies.collect(), ..Self::default() };
+        for (number, policy) in index.policies.iter().enumerate() {
+            let selector = &policy.policy().applies_to;
+            let names = || selector.tools.iter().chain(&selector.skills).chain(&selector.servers);
+            if selector.names_resources() && names().all(|name| name.as_exact().is_some()) {
+                for name in names().filter_map(Pattern::as_exact) {
+                    index.exact.entry(name.to_owned()).or_default().push(number);
+                }
+            } else {
+                index.others.push(number);
+            }
+        }
+        index
+    }
+
+    /// Whether no policy is in force.
+    pub fn is_empty(&self) -> bool {
+        self.policies.is_empty()
+    }
+
+    /// All policies in force.
+    pub fn iter(&self) -> impl Iterator<Item = &Arc<PolicyInForce>> {
+        self.policies.iter()
+    }
+
+    /// The policies whose resource selectors match, in order of their names.
+    pub fn select(&self, resource: &Resource) -> Vec<&Arc<PolicyInForce>> {
+        let names = resource.tools.iter().chain(&resource.skills).chain(&resource.servers);
+        let named = names.filter_map(|name| self.exact.get(name)).flatten();
+        let mut numbers: Vec<usize> = named.chain(&self.others).copied().collect();
+        numbers.sort_unstable();
+        numbers.dedup();
+        let policies = numbers.into_iter().map(|number| &self.policies[number]);
+        policies.filter(|policy| resource.is_selected(&policy.policy().applies_to)).collect()
+    }
+
+    /// The policies that apply to calls of a resource by a caller. `None`: there are none.
+    pub fn slice(
+        &self,
+        caller: &Caller,
+        resource: &Resource,
+        arguments: impl FnOnce() -> ArgumentType,
+    ) -> Option<Slice> {
+        let selected: Vec<_> = self
+            .select(resource)
+            .into_iter()
+            .filter_map(|policy| match caller.matches(&policy.policy().applies_to) {
+                CallerMatch::No => None,
+                found => Some((Arc::clone(policy), found)),
+            })
+            .collect();
+        (!selected.is_empty()).then(|| Slice::new(selected, caller, resource, arguments))
+    }
+}
+
+/// A registered version of a policy.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Version<'a> {
+    pub(crate) key: &'a Key,
+    pub(crate) document: &'a Arc<Document>,
+    pub(crate) is_retired: bool,
+}
+
+impl<'a> Version<'a> {
+    pub(crate) fn of(key: &'a Key, record: &'a Record) -> Self {
+        let is_retired = record.lifecycle.state == LifecycleState::Retired;
+        Self { key, document: &record.document, is_retired }
+    }
+}
+
+/// The documents in force, in order of their names and versions.
+pub(crate) fn documents_in_force<'a>(
+    versions: impl Iterator<Item = Version<'a>>,
+) -> Vec<&'a Arc<Document>> {
+    let mut newest: BTreeMap<_, [Option<Version<'a>>; 2]> = BTreeMap::new();
+    for version in versions {
+        let [release, candidate] = newest.entry(&version.key.name).or_default();
+        if version.key.version.is_prerelease() {
+            *candidate = Some(version);
+        } else {
+            (*release, *candidate) = (Some(version), None);
+        }
+    }
+    let versions = newest.into_values().flatten().flatten();
+    versions.filter(|version| !version.is_retired).map(|version| version.document).collect()
+}

@@ -1,0 +1,173 @@
+//! Properties: evaluation in slices equals evaluation policy by policy, errors never allow, lists
+//! and calls agree, and less knowledge about a caller never allows more.
+
+use std::{collections::BTreeSet, time::SystemTime};
+
+use proptest::{prelude::*, sample::select};
+use registry_core::{Document, Kind};
+use serde_json::{Value, json};
+
+use super::*;
+use crate::{AgentFacts, PoliciesInForce, Purpose, ResourceKind, in_force::Version};
+
+/// Statements about callers, the tool, and an argument that may be absent or too precise.
+const STATEMENTS: [&str; 8] = [
+    "forbid (principal, action, resource);",
+    "forbid (principal == Agent::\"a\", action, resource);",
+    "forbid (principal, action, resource) when { principal.known && principal.team == \"red\" };",
+    "forbid (principal, action == Action::\"call\", resource) when { context.arguments.n.lessThan(decimal(\"2.0\")) };",
+    "permit (principal, action, resource);",
+    "permit (principal in Tag::\"x\", action, resource);",
+    "permit (principal, action, resource) when { resource.destructive };",
+    "permit (principal, action, resource) when { context.hops < 2 };",
+];
+
+fn policies() -> impl Strategy<Value = Vec<Value>> {
+    let statements = proptest::collection::vec(select(&STATEMENTS[..]), 0..3);
+    let callers = select(vec![json!(null), json!(["a"]), json!(["*"]), json!(["tag:x"])]);
+    let tools = select(vec![json!(null), json!(["t"]), json!(["u*"]), json!(["t", "u"])]);
+    let policy = (statements, callers, tools, any::<bool>(), any::<bool>()).prop_map(
+        |(statements, callers, tools, denies, audits)| {
+            let mut applies_to = serde_json::Map::new();
+            applies_to.extend([("callers".to_owned(), callers), ("tools".to_owned(), tools)]);
+            applies_to.retain(|_, list| !list.is_null());
+            json!({
+                "version": "1.0.0", "appliesTo": applies_to,
+                "default": if denies { "deny" } else { "allow" },
+                "mode": if audits { "audit" } else { "enforce" },
+                "authorization": { "cedar": statements.join("\n") },
+            })
+        },
+    );
+    proptest::collection::vec(policy, 0..4)
+}
+
+fn compiled(policies: &[Value]) -> PoliciesInForce {
+    let documents: Vec<_> = policies
+        .iter()
+        .enumerate()
+        .map(|(number, policy)| {
+            let mut policy = policy.clone();
+            policy["name"] = format!("p{number}").into();
+            Arc::new(Document::parse(Kind::Policy, &policy).unwrap())
+        })
+        .collect();
+    let versions = documents.iter().map(|document| Version {
+        key: document.key(),
+        document,
+        is_retired: false,
+    });
+    PoliciesInForce::from_versions(versions, None)
+}
+
+fn callers() -> impl Strategy<Value = Caller> {
+    let agent = |name: &str, team: &str, tags: &[&str]| {
+        Caller::Agent(AgentFacts {
+            name: name.to_owned(),
+            version: "1.0.0".to_owned(),
+            team: team.to_owned(),
+            tags: tags.iter().map(|&tag| tag.to_owned()).collect(),
+        })
+    };
+    select(vec![
+        agent("a", "red", &[]),
+        agent("b", "red", &["x"]),
+        agent("c", "blue", &["x"]),
+        Caller::Unregistered,
+    ])
+}
+
+fn resources() -> impl Strategy<Value = Resource> {
+    (select(vec!["t", "u", "v"]), any::<bool>()).prop_map(|(name, is_destructive)| Resource {
+        kind: ResourceKind::Tool,
+        name: name.to_owned(),
+        version: "1.0.0".to_owned(),
+        tools: vec![name.to_owned()],
+        skills: Vec::new(),
+        servers: vec!["s".to_owned()],
+        tags: Vec::new(),
+        is_destructive,
+        is_read_only: false,
+    })
+}
+
+fn arguments() -> impl Strategy<Value = Value> {
+    select(vec![json!({}), json!({ "n": 1 }), json!({ "n": 3 }), json!({ "n": 0.000_001 })])
+}
+
+fn types() -> ArgumentType {
+    let schema = json!({ "type": "object", "properties": { "n": { "type": "number" } },
+        "required": ["n"] });
+    ArgumentType::of_schema(Some(&schema), &|_| None)
+}
+
+fn verdict(
+    policies: &[Value],
+    (caller, resource): (&Caller, &Resource),
+    arguments: &Value,
+) -> Verdict {
+    let Some(slice) = compiled(policies).slice(caller, resource, types) else {
+        return Verdict::default();
+    };
+    let context = CallContext {
+        issuer: "",
+        subject: "",
+        method: "none",
+        scopes: &BTreeSet::new(),
+        purpose: Purpose::Call,
+        hops: 1,
+        time: SystemTime::UNIX_EPOCH,
+    };
+    slice.authorize(Action::Call, &context, arguments.as_object().unwrap())
+}
+
+fn denied(policies: &[Value], of: (&Caller, &Resource), arguments: &Value) -> bool {
+    verdict(policies, of, arguments).denial.is_some()
+}
+
+proptest! {
+    #[test]
+    fn slice_equals_policies_one_by_one(
+        policies in policies(), caller in callers(), resource in resources(), arguments in arguments()
+    ) {
+        let of = (&caller, &resource);
+        let alone = policies.iter().map(|policy| {
+            verdict(std::slice::from_ref(policy), of, &arguments)
+        });
+        let (denials, audits): (Vec<_>, Vec<_>) =
+            alone.map(|verdict| (verdict.denial.is_some(), verdict.audit.len())).unzip();
+        let together = verdict(&policies, of, &arguments);
+        prop_assert_eq!(together.denial.is_some(), denials.contains(&true));
+        prop_assert_eq!(together.audit.len(), audits.iter().sum::<usize>());
+    }
+
+    #[test]
+    fn hidden_tool_is_denied_to_every_call(
+        policies in policies(), caller in callers(), resource in resources(), arguments in arguments()
+    ) {
+        let slice = compiled(&policies).slice(&caller, &resource, types);
+        if slice.is_some_and(|slice| slice.hidden(Action::Call).is_some()) {
+            prop_assert!(denied(&policies, (&caller, &resource), &arguments));
+        }
+    }
+
+    #[test]
+    fn unknown_caller_gets_no_more_than_any_agent(
+        policies in policies(), caller in callers(), resource in resources(), arguments in arguments()
+    ) {
+        if denied(&policies, (&caller, &resource), &arguments) {
+            prop_assert!(denied(&policies, (&Caller::Unknown, &resource), &arguments));
+        }
+    }
+
+    #[test]
+    fn failing_condition_never_allows(caller in callers(), resource in resources()) {
+        let cedar = STATEMENTS[3];
+        let policy = json!({ "version": "1.0.0", "authorization": { "cedar": cedar } });
+        for arguments in [json!({}), json!({ "n": 0.000_001 }), json!({ "n": "1" })] {
+            let found = verdict(std::slice::from_ref(&policy), (&caller, &resource), &arguments);
+            let reason = found.denial.map(|finding| finding.reason);
+            prop_assert!(matches!(reason, Some(Reason::PolicyError(_))));
+        }
+    }
+}

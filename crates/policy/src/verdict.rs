@@ -1,0 +1,63 @@
+//! The decisions of policies about a call.
+
+use std::time::Duration;
+
+use registry_core::Key;
+
+/// The decision about one call.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Verdict {
+    /// The violation that rejects the call.
+    pub denial: Option<Finding>,
+    /// The violations of policies in audit mode.
+    pub audit: Vec<Finding>,
+}
+
+/// A violation of a policy.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Finding {
+    /// The policy and its version.
+    pub policy: Key,
+    /// The violation.
+    pub reason: Reason,
+}
+
+/// The way a call violates a policy.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Reason {
+    /// A `forbid` is satisfied, or no `permit` of a policy with `default: "deny"` is.
+    Unauthorized,
+    /// A condition could not be evaluated.
+    PolicyError(String),
+    /// The rate is exhausted.
+    RateLimited {
+        /// The time until the next call is allowed. `None`: never.
+        retry_after: Option<Duration>,
+    },
+    /// The trace has too many calls or hops.
+    TraceLimited {
+        /// `calls` or `hops`.
+        what: &'static str,
+        /// The limit.
+        limit: u32,
+    },
+    /// The catalog is older than the policy allows.
+    StalePolicy {
+        /// The age of the catalog, if known.
+        age: Option<Duration>,
+        /// The maximum age.
+        limit: Duration,
+    },
+}
+
+impl Reason {
+    /// The name in responses, audit events and metrics.
+    pub fn as_str(&self) -> &'static str {
+        match self {
+            Self::Unauthorized => "UNAUTHORIZED",
+            Self::PolicyError(_) => "POLICY_ERROR",
+            Self::RateLimited { .. } | Self::TraceLimited { .. } => "RATE_LIMITED",
+            Self::StalePolicy { .. } => "STALE_POLICY",
+        }
+    }
+}

@@ -1,0 +1,205 @@
+//! `policy-version-regresses` and `policy-selector-unmatched`: versions and selectors of policies.
+
+use super::proposal::{NewEntity, Proposal};
+use crate::{
+    diagnostic::{Code, Diagnostic},
+    document::Document,
+    entity::{
+        Entity,
+        policy::{AppliesTo, CallerPattern, Pattern},
+    },
+    kind::Kind,
+    lifecycle::LifecycleState,
+    policies::ResourceNames,
+    tags::has_tag,
+};
+
+/// A version that is not above the registered ones would never be in force.
+pub(super) fn check_versions(proposal: &Proposal<'_>, found: &mut Vec<Diagnostic>) {
+    for new in policies(proposal) {
+        let key = new.key();
+        let registered = proposal.catalog().versions(Kind::Policy, &key.name);
+        // A pre-release does not delay the next release.
+        let highest = registered
+            .map(|(key, _)| &key.version)
+            .filter(|version| key.version.is_prerelease() || !version.is_prerelease())
+            .max();
+        if let Some(highest) = highest.filter(|highest| key.version < **highest) {
+            let message = format!(
+                "version {} of policy/{} is below {highest}, so it would never be in force",
+                key.version, key.name
+            );
+            let help = format!(
+                "register a version above {highest}; `registryctl policy rollback {} VERSION` does \
+                 that with the content of an earlier version",
+                key.name
+            );
+            let problem = Diagnostic::error(Code::PolicyVersionRegresses, "/version", message);
+            new.report(found, problem.with_help(help));
+        }
+    }
+}
+
+/// Warns about selectors that match nothing, which often have a typing error.
+pub(super) fn check_selectors(proposal: &Proposal<'_>, found: &mut Vec<Diagnostic>) {
+    let mut unmatched: Vec<(&NewEntity<'_>, Selected<'_>)> = policies(proposal)
+        .flat_map(|new| match new.entity() {
+            Entity::Policy(policy) => selectors(&policy.applies_to)
+                .into_iter()
+                .map(|selected| (new, selected))
+                .collect::<Vec<_>>(),
+            _ => Vec::new(),
+        })
+        .collect();
+    for document in documents(proposal) {
+        if unmatched.is_empty() {
+            return;
+        }
+        let own = document.without_entity();
+        unmatched.retain(|(_, selected)| !selected.matches(&own));
+    }
+    for (new, Selected { pointer, text, .. }) in unmatched {
+        let message = format!("the selector `{text}` matches nothing that is registered");
+        let warning = Diagnostic::warning(Code::PolicySelectorUnmatched, pointer, message);
+        let help = "correct the name, or register the entity";
+        new.report(found, warning.with_help(help));
+    }
+}
+
+fn policies<'p, 'a>(proposal: &'p Proposal<'a>) -> impl Iterator<Item = &'p NewEntity<'a>> {
+    proposal.new.iter().filter(|new| new.key().kind == Kind::Policy)
+}
+
+/// The entities that policies can select, registered and new, without retired ones.
+fn documents<'p>(proposal: &'p Proposal<'_>) -> impl Iterator<Item = &'p Document> {
+    let registered = proposal.catalog().iter().map(|(_, record)| &*record.document);
+    let documents = proposal.new.iter().map(NewEntity::document).chain(registered);
+    documents.filter(|document| {
+        matches!(document.key().kind, Kind::Tool | Kind::Server | Kind::Agent)
+            && proposal.lifecycle(document.key()).0 != LifecycleState::Retired
+    })
+}
+
+/// One selector of a policy.
+struct Selected<'a> {
+    pointer: String,
+    text: String,
+    by: By<'a>,
+}
+
+enum By<'a> {
+    Resource(Kind, &'a Pattern),
+    Agent(&'a Pattern),
+    Tag(&'a str),
+}
+
+impl Selected<'_> {
+    fn matches(&self, document: &Document) -> bool {
+        let key = document.key();
+        match self.by {
+            By::Agent(pattern) => key.kind == Kind::Agent && pattern.matches(key.name.as_str()),
+            By::Tag(tag) => key.kind == Kind::Agent && has_tag(document, tag),
+            By::Resource(kind, _) if kind != key.kind => false,
+            By::Resource(Kind::Tool | Kind::Server, pattern)
+                if pattern.matches(key.name.as_str()) =>
+            {
+                true
+            }
+            By::Resource(_, pattern) => {
+                let Some(names) = ResourceNames::of(document.entity()) else { return false };
+                let tools = names.tools.iter().map(|name| &**name);
+                tools.chain(names.skills.iter().map(String::as_str)).any(|n| pattern.matches(n))
+            }
+        }
+    }
+}
+
+/// The selectors of a policy.
+fn selectors(applies_to: &AppliesTo) -> Vec<Selected<'_>> {
+    let AppliesTo { callers, tools, skills, servers, destructive: _ } = applies_to;
+    let callers = callers.iter().enumerate().map(|(i, caller)| Selected {
+        pointer: format!("/appliesTo/callers/{i}"),
+        text: caller.to_string(),
+        by: match caller {
+            CallerPattern::Agent(pattern) => By::Agent(pattern),
+            CallerPattern::Tag(tag) => By::Tag(tag),
+        },
+    });
+    let lists = [
+        ("tools", Kind::Tool, tools),
+        ("skills", Kind::Agent, skills),
+        ("servers", Kind::Server, servers),
+    ];
+    let resources = lists.into_iter().flat_map(|(list, kind, patterns)| {
+        patterns.iter().enumerate().map(move |(i, pattern)| Selected {
+            pointer: format!("/appliesTo/{list}/{i}"),
+            text: pattern.to_string(),
+            by: By::Resource(kind, pattern),
+        })
+    });
+    callers.chain(resources).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::rules::testing::{
+        agent, found, found_of, policy, server, source_tool, tool, versioned, with,
+    };
+
+    fn versions(registered: &[&str], new: &[&str]) -> String {
+        let of = |list: &[&str]| -> Vec<_> {
+            list.iter().map(|version| versioned(&policy("p", json!({})), version)).collect()
+        };
+        found_of(Code::PolicyVersionRegresses, &of(registered), &of(new))
+    }
+
+    #[test]
+    fn policy_version_below_the_highest_is_rejected() {
+        assert_eq!(versions(&[], &["2.0.0", "1.0.0"]), "", "one batch has a whole history");
+        assert_eq!(versions(&["1.0.0", "1.1.0-rc.1"], &["1.0.1", "1.1.0"]), "");
+        assert_eq!(versions(&["1.0.0"], &["1.0.0"]), "", "it changes nothing");
+        let refused = versions(&["1.2.0", "1.0.0"], &["1.1.0"]);
+        assert!(
+            refused.starts_with("error[policy-version-regresses] policy/p@1.1.0 at \"/version\"")
+        );
+        assert_eq!(versions(&["1.2.0"], &["1.2.0-rc.1"]).lines().count(), 1);
+        assert_eq!(versions(&["1.0.0", "2.0.0-rc.2"], &["2.0.0-rc.1"]).lines().count(), 1);
+    }
+
+    #[test]
+    fn selector_without_a_match_is_a_warning() {
+        let alias =
+            json!({ "source": { "server": "bank", "serverVersion": "1.0.0", "tool": "pay" } });
+        let clerk = with(&agent("clerk", &json!([])), json!({ "metadata": { "tags": ["prod"] } }));
+        let world =
+            [server("bank", &["pay"]), source_tool("pay", "bank"), tool("p2", alias), clerk];
+        let applies_to = json!({
+            "callers": ["clerk", "tag:prod", "tag:pro", "nobody"],
+            "tools": ["pa*", "bank"], "skills": ["clerk/work", "clerk"], "servers": ["bank", "pay"],
+        });
+        let wrong = policy("p", json!({ "appliesTo": applies_to }));
+        let pointers: Vec<String> = found(&world, &[wrong])
+            .lines()
+            .map(|line| line.split('"').nth(1).unwrap_or_default().to_owned())
+            .collect();
+        assert_eq!(
+            pointers,
+            [
+                "/appliesTo/callers/2",
+                "/appliesTo/callers/3",
+                "/appliesTo/tools/1",
+                "/appliesTo/skills/1",
+                "/appliesTo/servers/1"
+            ]
+        );
+    }
+
+    #[test]
+    fn selector_matches_entities_of_its_batch() {
+        let about_new = policy("p", json!({ "appliesTo": { "servers": ["bank"] } }));
+        assert_eq!(found(&[], &[about_new, server("bank", &[])]), "");
+    }
+}

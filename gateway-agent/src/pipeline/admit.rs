@@ -1,0 +1,278 @@
+//! The policies of one operation: which apply, and whether they admit it.
+
+use std::{
+    sync::Arc,
+    time::{Instant, SystemTime},
+};
+
+use gateway_policy::{AuthMethod, CallerIdentity, Denial, QuotaKey, Rates, Standing, TakenRates};
+use gateway_protocol::mcp::Method;
+use policy::{Action, CallContext, Finding, Purpose, Reason, ResourceKind, Slice};
+use registry_core::{
+    Key,
+    entity::policy::{Mode, Rate, RateKey},
+};
+use serde_json::{Map, Value};
+
+use super::{
+    Error, FeatureSubject, Gateway, Invocation, Target, arguments::Arguments, error::PolicyDenial,
+    moment::Moment, route::Route,
+};
+use crate::{
+    audit::CallRecord,
+    governance::{Called, Governance},
+    view::ServedTool,
+};
+
+/// The policies that apply to one operation.
+#[derive(Debug)]
+pub(super) struct Governed {
+    slice: Arc<Slice>,
+    action: Action,
+    purpose: Purpose,
+    tool: Box<str>,
+}
+
+/// An operation that the policies admit. Dropping it before the operation is sent returns its
+/// rates.
+#[derive(Debug)]
+pub(super) struct Admission<'a> {
+    rates: &'a Rates,
+    taken: Option<TakenRates>,
+}
+
+/// An admitted operation that is being sent. Dropping it keeps the rates.
+#[derive(Debug)]
+pub(super) struct SentAdmission<'a> {
+    rates: &'a Rates,
+    taken: Option<TakenRates>,
+}
+
+impl Governed {
+    /// Finds the policies of a route. `None`: none applies. A tool that a policy hides from every
+    /// caller without a declaration does not exist for it.
+    pub(super) fn find(
+        moment: &Moment,
+        call: &Invocation,
+        route: &Route,
+        agent: Option<&Key>,
+    ) -> Result<Option<Self>, Error> {
+        let Some(governance) = &moment.snapshot.governance else { return Ok(None) };
+        let governed =
+            match route {
+                Route::Tool(resolved) => {
+                    let served = &resolved.served;
+                    let found = Self::of_tool(served, governance, agent, purpose(call));
+                    if let Some(found) = &found
+                        && resolved.standing != Standing::Declared
+                        && found.slice.hidden(found.action).is_some()
+                    {
+                        return Err(Denial::NoSuchTool.into());
+                    }
+                    found
+                }
+                Route::Task(task) => {
+                    let served = &task.resolved.served;
+                    let found = Self::of_tool(served, governance, agent, Purpose::Poll);
+                    let cancels = task.method == Method::CancelTask;
+                    found.map(|found| {
+                        if cancels { Self { action: Action::Cancel, ..found } } else { found }
+                    })
+                }
+                Route::Feature(feature) => {
+                    let kind = match &call.target {
+                        Target::Feature { subject: FeatureSubject::Prompt(_), .. } => {
+                            ResourceKind::Prompt
+                        }
+                        _ => ResourceKind::Resource,
+                    };
+                    let called = Called::Feature(kind, &feature.server, &feature.subject);
+                    let action = match feature.method {
+                        Method::Complete => Action::Complete,
+                        Method::Subscribe => Action::Subscribe,
+                        _ => called.action(),
+                    };
+                    let slice = governance.slice(agent, called);
+                    slice.map(|slice| {
+                        let tool = feature.subject.as_ref().into();
+                        Self { slice, action, purpose: purpose(call), tool }
+                    })
+                }
+            };
+        Ok(governed)
+    }
+
+    fn of_tool(
+        served: &ServedTool,
+        governance: &Governance,
+        agent: Option<&Key>,
+        purpose: Purpose,
+    ) -> Option<Self> {
+        let slice = served.policies(governance, agent)?;
+        let (action, tool) = (served.called().action(), served.name().as_str().into());
+        Some(Self { slice, action, purpose, tool })
+    }
+
+    /// Whether a policy limits the hops of a trace, so that upstreams must count them.
+    pub(super) fn counts_hops(&self) -> bool {
+        self.slice.limits_traces()
+    }
+
+    /// Whether conditions read arguments, which must therefore conform to their schema.
+    pub(super) fn reads_arguments(&self) -> bool {
+        self.slice.reads_arguments()
+    }
+
+    /// Evaluates the policies with the final arguments, and takes the rates.
+    pub(super) fn admit<'a>(
+        &self,
+        gateway: &'a Gateway,
+        (call, moment): (&Invocation, &Moment),
+        arguments: Option<&mut Arguments<'_>>,
+        record: &mut CallRecord,
+    ) -> Result<Admission<'a>, Error> {
+        let mut audit = Vec::new();
+        let denial = self.decide(gateway, (call, moment, record), arguments, &mut audit);
+        record.set_verdicts(&self.slice, denial.as_ref().err(), &audit);
+        let taken = denial.map_err(|finding| {
+            let registry = moment.snapshot.catalog.registry();
+            let denial = PolicyDenial::new(finding, registry, (record.agent(), &self.tool));
+            record.set_invocation(&denial.invocation_id);
+            Error::Policy(Box::new(denial))
+        })?;
+        Ok(Admission { rates: gateway.rates(), taken })
+    }
+
+    fn decide(
+        &self,
+        gateway: &Gateway,
+        (call, moment, record): (&Invocation, &Moment, &CallRecord),
+        arguments: Option<&mut Arguments<'_>>,
+        audit: &mut Vec<Finding>,
+    ) -> Result<Option<TakenRates>, Finding> {
+        let Self { slice, action, purpose, .. } = self;
+        let age = moment.freshness.age;
+        audit.extend(slice.stale(Mode::Audit, age));
+        slice.stale(Mode::Enforce, age).map_or(Ok(()), Err)?;
+        let hops = call.context.hops.unwrap_or_default();
+        // Polls of a task repeat a call whose arguments were decided.
+        if *purpose == Purpose::Poll && *action != Action::Cancel {
+            return match slice.hidden(*action) {
+                Some(finding) => Err(finding.clone()),
+                None => Ok(None),
+            };
+        }
+        let nothing = Map::new();
+        let members = self.members(arguments).unwrap_or(&nothing);
+        let context = context(call, *purpose, hops);
+        let verdict = slice.authorize(*action, &context, members);
+        audit.extend(verdict.audit);
+        verdict.denial.map_or(Ok(()), Err)?;
+        if *purpose == Purpose::Compensation {
+            return Ok(None);
+        }
+        if slice.limits_traces() {
+            let calls = gateway.traces().count(record.trace_id().as_u128(), Instant::now());
+            audit.extend(slice.trace_violation(Mode::Audit, calls, hops));
+            slice.trace_violation(Mode::Enforce, calls, hops).map_or(Ok(()), Err)?;
+        }
+        let key = |rate: &Rate| self.rate_key(rate, (call, moment, record.agent()));
+        let take = |mode| {
+            let rules: Vec<_> = slice.rates(mode).collect();
+            if rules.is_empty() {
+                return Ok(None);
+            }
+            let taken = gateway.rates().take(rules.iter().copied(), key, Instant::now());
+            taken.map(Some).map_err(|exceeded| {
+                let reason = Reason::RateLimited { retry_after: exceeded.retry_after };
+                let policy = rules[exceeded.rate].policy.key().clone();
+                Finding { policy, reason }
+            })
+        };
+        if let Err(finding) = take(Mode::Audit) {
+            audit.push(finding);
+        }
+        take(Mode::Enforce)
+    }
+
+    /// The arguments, if a condition reads them. Ambiguous ones were rejected before.
+    fn members<'a>(
+        &self,
+        arguments: Option<&'a mut Arguments<'_>>,
+    ) -> Option<&'a Map<String, Value>> {
+        arguments.filter(|_| self.slice.reads_arguments())?.members().ok()
+    }
+
+    /// The text that the calls with the same rate share.
+    fn rate_key(
+        &self,
+        rate: &Rate,
+        (call, moment, agent): (&Invocation, &Moment, Option<&Key>),
+    ) -> Box<str> {
+        let agent = || agent.map(|agent| agent.name.as_str());
+        let mut text = String::new();
+        for key in &rate.per {
+            let part = match key {
+                RateKey::Agent => agent().unwrap_or_default(),
+                RateKey::Tool => &self.tool,
+                RateKey::Caller => agent().or(principal(&moment.principal)).unwrap_or_default(),
+                RateKey::Principal => match &call.caller.claim {
+                    CallerIdentity::Verified { principal, .. } => principal,
+                    _ => "",
+                },
+            };
+            text.push_str(part);
+            text.push('\n');
+        }
+        text.into()
+    }
+}
+
+fn principal(key: &QuotaKey) -> Option<&str> {
+    key.as_deref()
+}
+
+fn purpose(call: &Invocation) -> Purpose {
+    match &call.target {
+        Target::Step(step) if step.scope.is_compensation => Purpose::Compensation,
+        Target::Step(_) => Purpose::Step,
+        Target::Tool(_) | Target::Feature { .. } => Purpose::Call,
+    }
+}
+
+fn context(call: &Invocation, purpose: Purpose, hops: u32) -> CallContext<'_> {
+    let method = match &call.caller.claim {
+        CallerIdentity::Verified { auth_method, .. } => *auth_method,
+        CallerIdentity::Asserted { .. } | CallerIdentity::Malformed => AuthMethod::Headers,
+        CallerIdentity::Anonymous => AuthMethod::None,
+    };
+    let ((issuer, subject), scopes) = (call.caller.subject(), call.caller.scopes());
+    let method = method.as_str();
+    CallContext { issuer, subject, method, scopes, purpose, hops, time: SystemTime::now() }
+}
+
+impl<'a> Admission<'a> {
+    /// Starts sending.
+    pub(super) fn sent(mut self) -> SentAdmission<'a> {
+        SentAdmission { rates: self.rates, taken: self.taken.take() }
+    }
+}
+
+impl Drop for Admission<'_> {
+    fn drop(&mut self) {
+        if let Some(taken) = self.taken.take() {
+            self.rates.release(taken);
+        }
+    }
+}
+
+impl SentAdmission<'_> {
+    /// Returns the rates of an operation that certainly was not sent.
+    pub(super) fn settle<T>(admission: Option<Self>, result: &Result<T, Error>) {
+        if let (Err(error), Some(Self { rates, taken: Some(taken) })) = (result, admission)
+            && !error.was_sent()
+        {
+            rates.release(taken);
+        }
+    }
+}

@@ -1,0 +1,76 @@
+//! `policy`: commands that register a policy which they construct.
+
+mod rollback;
+mod stop;
+
+use std::sync::Arc;
+
+use registry_core::{
+    Document, Key, Kind, Name, PointInTime, Revision, Version, rules::Proposed,
+    version::ReleaseChange,
+};
+use registry_proto::v1;
+use serde_json::Value;
+
+use super::{Session, get, list};
+use crate::{cli::PolicyCommand, client::Client, failure::Failure, view::RecordView};
+
+pub(super) async fn run(session: &Session, command: PolicyCommand) -> Result<(), Failure> {
+    match command {
+        PolicyCommand::Rollback(args) => rollback::run(session, args).await,
+        PolicyCommand::Stop(args) => stop::run(session, args).await,
+    }
+}
+
+/// The versions of a policy at a revision.
+struct Versions<'a> {
+    client: &'a Client,
+    name: Name,
+    revision: u64,
+    /// Newest first.
+    records: Vec<(Version, RecordView)>,
+}
+
+impl<'a> Versions<'a> {
+    async fn fetch(client: &'a Client, name: Name, revision: u64) -> Result<Self, Failure> {
+        let at = Some(PointInTime::Revision(Revision(revision)));
+        let records = list::versions(client, Kind::Policy, &name, at).await?.into_iter();
+        let parsed = |record: RecordView| match Version::parse(&record.key.version) {
+            Ok(version) => Ok((version, record)),
+            Err(e) => Err(Failure::invalid_response(e)),
+        };
+        let records = records.map(parsed).collect::<Result<_, _>>()?;
+        Ok(Self { client, name, revision, records })
+    }
+
+    /// The highest release, and whether it is retired.
+    fn release(&self) -> Option<(&Version, bool)> {
+        let release = self.records.iter().find(|(version, _)| !version.is_prerelease());
+        release.map(|(version, record)| (version, record.lifecycle.state == "retired"))
+    }
+
+    /// The version of the next registration.
+    fn next(&self) -> Result<Version, Failure> {
+        let next = match self.release() {
+            Some((version, _)) => version.next(ReleaseChange::Editorial),
+            None => Version::parse("1.0.0").ok(),
+        };
+        next.ok_or_else(|| {
+            let message = format!("policy/{} has no next version", self.name);
+            Failure::Rejected(message)
+        })
+    }
+
+    async fn content(&self, version: &Version) -> Result<Value, Failure> {
+        let key = Key::new(Kind::Policy, self.name.clone(), version.clone());
+        let at = Some(PointInTime::Revision(Revision(self.revision)));
+        get::content(&get::fetch(self.client, &key, at).await?)
+    }
+}
+
+/// The registration of a document.
+fn registration(document: &Value) -> Result<v1::EntityChange, Failure> {
+    let document = Document::parse(Kind::Policy, document)
+        .map_err(|found| Failure::Invalid(found.iter().map(v1::Diagnostic::from).collect()))?;
+    Ok((&Proposed::Register(Arc::new(document))).into())
+}

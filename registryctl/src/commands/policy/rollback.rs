@@ -1,0 +1,29 @@
+//! `policy rollback NAME VERSION`: registers the content of an earlier version as the next version.
+
+use super::{Versions, registration};
+use crate::{
+    cli::RollbackArgs,
+    commands::{Session, commit, review},
+    failure::Failure,
+};
+
+pub(super) async fn run(session: &Session, args: RollbackArgs) -> Result<(), Failure> {
+    let RollbackArgs { name, version, message, confirm, commit: author } = args;
+    let client = session.connect().await?;
+    // The commit fails if another version is registered in the meantime.
+    let revision = client.head().await?.0;
+    let versions = Versions::fetch(&client, name.clone(), revision).await?;
+    if versions.release() == Some((&version, false)) {
+        let message = format!("policy/{name}@{version} is in force; name an earlier version");
+        return Err(Failure::Usage(message));
+    }
+    let mut document = versions.content(&version).await?;
+    let next = versions.next()?;
+    document["version"] = next.to_string().into();
+    let message =
+        message.unwrap_or_else(|| format!("Roll back policy/{name} to {version} as {next}"));
+    let changes = vec![registration(&document)?];
+    let mut wanted = commit::new_request(changes, message, author, &session.globals.access);
+    wanted.base_revision = wanted.base_revision.or(Some(revision));
+    review::run(session, &client, &wanted, confirm).await
+}

@@ -1,0 +1,70 @@
+//! Policies as a kind of entity: registration, versions in force, roles, scopes and emergencies.
+
+mod entity;
+mod followers;
+mod roles;
+mod stop;
+
+use std::fs;
+
+use acceptance::{CtlOutput, Registry};
+use serde_json::{Value, json};
+
+/// A bank with one destructive tool, its alias, and a reader.
+fn bank() -> Value {
+    let tool = |name: &str, upstream: &str, reads: bool| {
+        json!({
+            "name": name, "version": "1.0.0", "annotations": { "readOnlyHint": reads },
+            "inputSchema": { "type": "object", "properties": { "amount": { "type": "integer" } } },
+            "source": { "server": "bank", "serverVersion": "1.0.0", "tool": upstream },
+        })
+    };
+    let provides = [
+        json!({ "tool": "charge", "version": "1.0.0" }),
+        json!({ "tool": "balance", "version": "1.0.0" }),
+    ];
+    json!({
+        "schemaVersion": "2.0",
+        "servers": [{ "name": "bank", "version": "1.0.0", "provides": provides }],
+        "tools": [tool("charge", "charge", false), tool("pay", "charge", false), tool("balance", "balance", true)],
+    })
+}
+
+/// A policy named `limit` with these members.
+fn limit(version: &str, members: &Value) -> Value {
+    let mut policy = json!({ "name": "limit", "version": version });
+    policy
+        .as_object_mut()
+        .expect("an object")
+        .extend(members.as_object().expect("an object").clone());
+    json!({ "schemaVersion": "2.0", "policies": [policy] })
+}
+
+/// Applies a file, with more arguments.
+fn apply(registry: &Registry, file: &Value, more: &[&str]) -> CtlOutput {
+    let dir = tempfile::tempdir().expect("a directory");
+    let path = dir.path().join("file.json");
+    fs::write(&path, file.to_string()).expect("written");
+    let path = path.to_str().expect("UTF-8");
+    registry.ctl(&[&["apply", "-f", path, "--yes", "--output", "json"], more].concat())
+}
+
+fn applied(registry: &Registry, file: &Value) {
+    let output = apply(registry, file, &[]);
+    assert!(output.success(), "{output:?}");
+}
+
+/// The codes and pointers of the findings.
+fn findings(output: &CtlOutput) -> Vec<(String, String)> {
+    let found = output.json()["diagnostics"].clone();
+    let text = |finding: &Value, member: &str| finding[member].as_str().expect("a text").to_owned();
+    let found = found.as_array().expect("a list");
+    found.iter().map(|f| (text(f, "code"), text(f, "pointer"))).collect()
+}
+
+/// The keys of a list of JSON objects.
+fn keys(list: &Value) -> Vec<String> {
+    let text = |entity: &Value, member: &str| entity[member].as_str().expect("a text").to_owned();
+    let key = |e: &Value| format!("{}/{}@{}", text(e, "kind"), text(e, "name"), text(e, "version"));
+    list.as_array().expect("a list").iter().map(key).collect()
+}

@@ -1,0 +1,60 @@
+//! The roles that register and retire policies.
+
+use std::fs;
+
+use acceptance::{CtlOutput, access::Guarded};
+use serde_json::{Value, json};
+
+use super::{bank, findings, limit};
+
+/// Runs `registryctl` with a token.
+fn run(guarded: &Guarded, token: &str, arguments: &[&str]) -> CtlOutput {
+    let dir = tempfile::tempdir().expect("a directory");
+    let file = dir.path().join("token");
+    fs::write(&file, token).expect("written");
+    let file = file.to_str().expect("UTF-8");
+    guarded.registry.ctl(&[arguments, &["--token-file", file, "--output", "json"]].concat())
+}
+
+fn apply(guarded: &Guarded, token: &str, file: &Value) -> CtlOutput {
+    let dir = tempfile::tempdir().expect("a directory");
+    let path = dir.path().join("file.json");
+    fs::write(&path, file.to_string()).expect("written");
+    run(guarded, token, &["apply", "-f", path.to_str().expect("UTF-8"), "--yes"])
+}
+
+fn refusal(output: &CtlOutput) -> Vec<String> {
+    assert_eq!(output.code, 1, "{output:?}");
+    findings(output).into_iter().map(|(code, _)| code).collect()
+}
+
+#[test]
+fn publisher_governs_names_of_its_team_only() {
+    let guarded = Guarded::start(&[]);
+    let bankers = guarded.token("ann", "bank", "publisher");
+    let others = guarded.token("bob", "other", "publisher");
+    let governor = guarded.token("gov", "security", "governor");
+    assert!(apply(&guarded, &bankers, &bank()).success());
+
+    let own = limit("1.0.0", &json!({ "appliesTo": { "tools": ["charge"], "servers": ["bank"] } }));
+    assert_eq!(refusal(&apply(&guarded, &others, &own)), ["role-required"]);
+    assert!(apply(&guarded, &bankers, &own).success());
+    let wide = |name: &str| json!({ "schemaVersion": "2.0", "policies": [{ "name": name, "version": "1.0.0" }] });
+    assert_eq!(refusal(&apply(&guarded, &bankers, &wide("all"))), ["role-required"]);
+    assert!(apply(&guarded, &governor, &wide("all")).success());
+    let retire = ["retire", "policy/all@1.0.0", "--yes"];
+    assert_ne!(run(&guarded, &bankers, &retire).code, 0);
+    assert!(run(&guarded, &governor, &retire).success());
+    assert!(apply(&guarded, &guarded.admin, &wide("admins")).success());
+}
+
+#[test]
+fn governor_registers_policies_only() {
+    let guarded = Guarded::start(&[]);
+    let governor = guarded.token("gov", "security", "governor");
+    assert_eq!(refusal(&apply(&guarded, &governor, &bank()))[0], "role-required");
+    let who = run(&guarded, &governor, &["whoami"]).json();
+    assert_eq!(who["roles"], json!(["governor"]));
+    let approver = guarded.token("app", "security", "approver");
+    assert!(run(&guarded, &approver, &["list", "tool"]).success());
+}

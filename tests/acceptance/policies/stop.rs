@@ -1,0 +1,54 @@
+//! `policy stop`: an emergency policy that waits for gateways.
+
+use acceptance::{Gateway, GatewayOptions, Registry, gateway::unreachable_targets};
+use serde_json::json;
+
+use super::{applied, bank, keys};
+
+fn gateway(registry: &Registry) -> Gateway {
+    Gateway::start(&GatewayOptions {
+        source: format!("grpc://{}", registry.address),
+        targets: unreachable_targets(),
+        runtime: None,
+        more: String::new(),
+    })
+}
+
+const STOP: [&str; 6] =
+    ["policy", "stop", "tool/charge", "--reason", "duplicate charges", "--output"];
+
+#[tokio::test]
+async fn stop_waits_until_gateways_apply_it() {
+    let registry = Registry::start();
+    applied(&registry, &bank());
+    let gateway = gateway(&registry);
+    gateway.ready().await;
+    let stopped = registry.ctl(&[&STOP[..], &["json", "--yes"]].concat());
+    assert!(stopped.success(), "{stopped:?}");
+    let view = stopped.json();
+    assert_eq!((&view["committed"], &view["rollout"]["applied"]), (&json!(true), &json!(1)));
+    let impact = registry.json(&["impact", "tool/pay@1.0.0"]);
+    assert_eq!(keys(&impact["policies"]), ["policy/stop-tool-charge@1.0.0"]);
+    let document = registry.json(&["get", "policy/stop-tool-charge"])["digest"].clone();
+
+    let again = registry.ctl(&[&STOP[..], &["json", "--yes"]].concat());
+    assert_eq!((again.code, &again.json()["committed"]), (0, &json!(false)));
+    registry.run(&["retire", "policy/stop-tool-charge@1.0.0", "--yes"]);
+    let third = registry.ctl(&[&STOP[..], &["json", "--yes"]].concat());
+    assert!(third.success(), "{third:?}");
+    let shown = registry.json(&["get", "policy/stop-tool-charge"]);
+    assert_eq!(shown["version"], "1.0.1");
+    assert_ne!(shown["digest"], document);
+}
+
+#[test]
+fn stop_without_gateways_reports_missing_rollout() {
+    let registry = Registry::start();
+    applied(&registry, &bank());
+    let dry = registry.ctl(&[&STOP[..], &["json", "--dry-run"]].concat());
+    assert_eq!((dry.code, &dry.json()["committed"]), (0, &json!(false)));
+    let stopped = registry.ctl(&[&STOP[..], &["json", "--yes", "--timeout", "1s"]].concat());
+    assert_eq!(stopped.code, 6, "{stopped:?}");
+    assert_eq!(keys(&registry.json(&["list", "policies"])), ["policy/stop-tool-charge@1.0.0"]);
+    assert_eq!(registry.ctl(&["policy", "stop", "charge", "--reason", "x"]).code, 2);
+}
