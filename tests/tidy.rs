@@ -136,8 +136,9 @@ fn allowed_dependencies() -> BTreeMap<&'static str, BTreeSet<&'static str>> {
         ("registry-tls", vec![]),
         ("registry-jwt", vec!["registry-core"]),
         ("mcp-registry", vec!["registry-core", "schema-compat"]),
+        ("policy", vec!["registry-core", "schema-compat"]),
         ("gateway-protocol", vec![]),
-        ("gateway-policy", vec!["registry-core"]),
+        ("gateway-policy", vec!["policy", "registry-core"]),
         (
             "gateway-compose",
             vec![
@@ -172,6 +173,7 @@ fn allowed_dependencies() -> BTreeMap<&'static str, BTreeSet<&'static str>> {
                 &[
                     "mcp-registry",
                     "metric-table",
+                    "policy",
                     "registry-sbom",
                     "registry-search",
                     "retry-backoff",
@@ -191,6 +193,7 @@ fn allowed_dependencies() -> BTreeMap<&'static str, BTreeSet<&'static str>> {
                     "gateway-protocol",
                     "gateway-upstream",
                     "metric-table",
+                    "policy",
                     "registry-import",
                     "retry-backoff",
                     "schema-compat",
@@ -202,6 +205,7 @@ fn allowed_dependencies() -> BTreeMap<&'static str, BTreeSet<&'static str>> {
             "registryctl",
             vec![
                 "atomic-file",
+                "policy",
                 "registry-core",
                 "mcp-registry",
                 "registry-follow",
@@ -224,7 +228,7 @@ fn allowed_dependencies() -> BTreeMap<&'static str, BTreeSet<&'static str>> {
 }
 
 /// The crates without I/O.
-const PURE: [&str; 3] = ["registry-core", "gateway-protocol", "gateway-policy"];
+const PURE: [&str; 4] = ["registry-core", "policy", "gateway-protocol", "gateway-policy"];
 
 fn metadata() -> Value {
     let output = Command::new(env!("CARGO"))

@@ -73,6 +73,7 @@ pub(crate) fn agent(name: &str, version: &str, tools: &[(&str, &str)]) -> Regist
 }
 
 /// A policy of version 1.0.0 with these members.
+#[expect(clippy::needless_pass_by_value, reason = "tests write the value in place")]
 pub(crate) fn policy(name: &str, members: Value) -> Registered {
     let mut document = json!({ "name": name, "version": "1.0.0" });
     merge(&mut document, &members);

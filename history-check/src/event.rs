@@ -219,7 +219,7 @@ pub enum Answer {
         /// The revision that was read.
         revision: u64,
         /// The entity that was found.
-        entity: Entity,
+        entity: Box<Entity>,
     },
     /// The entity does not exist.
     Absent {},

@@ -98,7 +98,10 @@ impl Caller {
         self.call(server, request, async |mut client| {
             let v1::GetEntityResponse { record, revision } =
                 client.get_entity(message).await?.into_inner();
-            Ok(Answer::Found { revision, entity: entity(&read(record.unwrap_or_default())?) })
+            Ok(Answer::Found {
+                revision,
+                entity: Box::new(entity(&read(record.unwrap_or_default())?)),
+            })
         })
         .await
     }

@@ -37,6 +37,11 @@ const FIELDS: &[(&str, &str)] = &[
     ("staleness", "calls that this age allows: `serve`, `read-only`, `reject`"),
     ("era", "`modern` (2026-07-28) or `legacy`"),
     ("permit", "decision: `allow`, `warn:REASON` or `deny:REASON`; see below"),
+    (
+        "policies",
+        "verdict of each policy that applies: `NAME@VERSION:allow`, `:deny:REASON` or `:audit:REASON`, separated by spaces",
+    ),
+    ("invocation", "id of a call that a policy rejected, as the caller sees it"),
     ("input", "validation of the arguments: `skipped`, `valid`, `violated`, `unusable-schema`"),
     ("output", "validation of the result, with the same values"),
     ("outcome", "see below"),

@@ -140,7 +140,7 @@ impl Failure {
         });
         if let Cause::Tool { tool, value, .. } = &*self.cause {
             object["tool"] = tool.to_string().into();
-            object["result"] = value.clone();
+            object["result"] = Value::clone(value);
         }
         if let Cause::Call { tool, .. } = &*self.cause {
             object["tool"] = tool.to_string().into();

@@ -63,7 +63,10 @@ impl Run {
                 content::first_text(&Object::parse(&result.result).unwrap_or_default())
             };
             let value = value.unwrap_or_default();
-            return Err(Failure::new(at, Cause::Tool { tool: target.clone(), text, value }));
+            return Err(Failure::new(
+                at,
+                Cause::Tool { tool: target.clone(), text, value: Box::new(value) },
+            ));
         }
         value.map_err(|unusable| {
             let cause = match unusable {

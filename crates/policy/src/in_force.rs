@@ -133,8 +133,8 @@ impl PoliciesInForce {
 
     /// The policies whose resource selectors match, in order of their names.
     pub fn select(&self, resource: &Resource) -> Vec<&Arc<PolicyInForce>> {
-        let names = resource.tools.iter().chain(&resource.skills).chain(&resource.servers);
-        let named = names.filter_map(|name| self.exact.get(name)).flatten();
+        let selectable = resource.tools.iter().chain(&resource.skills).chain(&resource.servers);
+        let named = selectable.filter_map(|name| self.exact.get(name)).flatten();
         let mut numbers: Vec<usize> = named.chain(&self.others).copied().collect();
         numbers.sort_unstable();
         numbers.dedup();

@@ -108,7 +108,7 @@ impl Slice {
     }
 
     /// Evaluates the conditions for a call.
-    pub fn authorize(
+    pub fn evaluate(
         &self,
         action: Action,
         context: &CallContext<'_>,
@@ -242,7 +242,7 @@ impl Conditions {
         match self.all.as_ref()?.evaluate(&slice.scene, request) {
             Ok(found) => self.judge(slice, &found, |_| false),
             Err(error) => {
-                // The first policy that reads the context stands for all.
+                // One policy that reads the context is enough.
                 let number = *self.policies.first()?;
                 Some(finding(&slice.policies[number].policy, Reason::PolicyError(error)))
             }

@@ -26,7 +26,7 @@ pub struct Draft {
 #[derive(Serialize)]
 #[serde(untagged)]
 enum Item<'a> {
-    Entity(Entity),
+    Entity(Box<Entity>),
     Value(&'a Value),
 }
 
@@ -96,7 +96,10 @@ impl Draft {
     /// The registry file as text, for people to review.
     pub fn write(&self) -> Vec<u8> {
         let of = |kind| {
-            let item = |value| Entity::parse(kind, value).map_or(Item::Value(value), Item::Entity);
+            let item = |value| {
+                Entity::parse(kind, value)
+                    .map_or(Item::Value(value), |entity| Item::Entity(Box::new(entity)))
+            };
             self.documents(kind).iter().map(item).collect()
         };
         let file = File {

@@ -1,9 +1,6 @@
 //! The policies of one operation: which apply, and whether they admit it.
 
-use std::{
-    sync::Arc,
-    time::{Instant, SystemTime},
-};
+use std::{sync::Arc, time::Instant};
 
 use gateway_policy::{AuthMethod, CallerIdentity, Denial, QuotaKey, Rates, Standing, TakenRates};
 use gateway_protocol::mcp::Method;
@@ -20,6 +17,7 @@ use super::{
 };
 use crate::{
     audit::CallRecord,
+    clock,
     governance::{Called, Governance},
     view::ServedTool,
 };
@@ -165,7 +163,7 @@ impl Governed {
         let nothing = Map::new();
         let members = self.members(arguments).unwrap_or(&nothing);
         let context = context(call, *purpose, hops);
-        let verdict = slice.authorize(*action, &context, members);
+        let verdict = slice.evaluate(*action, &context, members);
         audit.extend(verdict.audit);
         verdict.denial.map_or(Ok(()), Err)?;
         if *purpose == Purpose::Compensation {
@@ -248,7 +246,7 @@ fn context(call: &Invocation, purpose: Purpose, hops: u32) -> CallContext<'_> {
     };
     let ((issuer, subject), scopes) = (call.caller.subject(), call.caller.scopes());
     let method = method.as_str();
-    CallContext { issuer, subject, method, scopes, purpose, hops, time: SystemTime::now() }
+    CallContext { issuer, subject, method, scopes, purpose, hops, time: clock::now() }
 }
 
 impl<'a> Admission<'a> {

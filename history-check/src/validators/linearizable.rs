@@ -23,7 +23,7 @@ pub(super) fn check(history: &History) -> Vec<Violation> {
             Answer::Found { revision, entity } => {
                 let state = history.log.state(*revision);
                 let is_so = state.is_some_and(|state| {
-                    state.entities.get(&entity.key).is_some_and(|held| **held == *entity)
+                    state.entities.get(&entity.key).is_some_and(|held| **held == **entity)
                 });
                 let is_asked = matches!(&call.request, Request::Get { key } if *key == entity.key);
                 let wrong = !is_so || !is_asked;

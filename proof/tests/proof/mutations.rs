@@ -316,7 +316,7 @@ fn stale_read(lines: &mut Lines, log: &Log) -> Option<()> {
         Event::Answer { answer: Answer::Found { revision, entity }, .. } => {
             let state = log.state(*revision)?;
             let newer = state.entities[&entity.key].lifecycle.as_ref()?;
-            *entity = (**log.state(newer.revision - 1)?.entities.get(&entity.key)?).clone();
+            **entity = (**log.state(newer.revision - 1)?.entities.get(&entity.key)?).clone();
             Some(())
         }
         _ => None,

@@ -32,7 +32,7 @@ pub enum Cause {
         /// The error message.
         text: Option<String>,
         /// The value of the result.
-        value: Value,
+        value: Box<Value>,
     },
     /// The result of a tool cannot be parsed.
     #[error(

@@ -91,7 +91,10 @@ fn saga_message_states_actual_outcome() {
 fn tool_errors_reach_callers_but_not_logs() {
     let (text, value) = (Some("the error of a tool".to_owned()), json!("the error of a tool"));
     let tool = || {
-        Failure::new("s", Cause::Tool { tool: target(), text: text.clone(), value: value.clone() })
+        Failure::new(
+            "s",
+            Cause::Tool { tool: target(), text: text.clone(), value: Box::new(value.clone()) },
+        )
     };
     let none = || Cause::NoResults { of: 2, first: Some(tool()) };
     let saga = || Cause::Saga(Arc::new(end(SagaStatus::Compensated, &["compensated", "failed"])));

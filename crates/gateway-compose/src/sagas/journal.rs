@@ -77,7 +77,7 @@ pub(super) enum EntryKind<'a> {
     Started(Cow<'a, SagaStart>),
     Event(Cow<'a, Event>),
     /// The whole history of a saga in a rewritten journal.
-    Saved(Cow<'a, History>),
+    Saved(Box<Cow<'a, History>>),
 }
 
 impl<'a> Entry<'a> {
@@ -323,7 +323,7 @@ impl Writer {
         }
         let mut content = Vec::new();
         for SavedSaga { saga, at_ms, history } in kept {
-            let what = EntryKind::Saved(Cow::Borrowed(&*history));
+            let what = EntryKind::Saved(Box::new(Cow::Borrowed(&*history)));
             let entry = Entry { saga: (&*saga).into(), at_ms, what };
             append(&entry.json(), &mut content);
         }

@@ -323,7 +323,7 @@ fn members_of(
     record(members.collect::<Result<Vec<_>, _>>()?)
 }
 
-/// The integer that a float such as `3.0` stands for.
+/// The integer that equals a float such as `3.0`.
 #[expect(clippy::cast_possible_truncation, reason = "the number is whole and small")]
 fn whole(number: f64) -> Option<i64> {
     let is_whole = number.fract() == 0.0 && number.abs() < 9e15;

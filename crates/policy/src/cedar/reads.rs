@@ -32,7 +32,7 @@ impl Reads {
         self.context.iter().any(|path| path.first().is_none_or(|first| first == member))
     }
 
-    /// The paths of the arguments. An empty path stands for all of them.
+    /// The paths of the arguments. An empty path is the whole value.
     pub(super) fn arguments(&self) -> impl Iterator<Item = &[String]> {
         self.context.iter().filter_map(|path| match path.as_slice() {
             [] => Some(&[][..]),

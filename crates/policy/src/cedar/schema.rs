@@ -6,7 +6,10 @@ use serde_json::{Map, Value, json};
 use crate::{Action, ResourceKind, arguments::ArgumentType};
 
 /// The schema of calls of resources of a kind. The other actions exist without a resource.
-pub(super) fn schema(kind: ResourceKind, arguments: &ArgumentType) -> Result<Schema, SchemaError> {
+pub(super) fn schema(
+    kind: ResourceKind,
+    arguments: &ArgumentType,
+) -> Result<Schema, Box<SchemaError>> {
     let string = || json!({ "type": "String" });
     let boolean = || json!({ "type": "Boolean" });
     let tags = || json!({ "type": "Set", "element": { "type": "String" } });
@@ -49,6 +52,7 @@ pub(super) fn schema(kind: ResourceKind, arguments: &ArgumentType) -> Result<Sch
         actions.insert(action.as_str().into(), json!({ "appliesTo": applies }));
     }
     Schema::from_json_value(json!({ "": { "entityTypes": types, "actions": actions } }))
+        .map_err(Box::new)
 }
 
 /// The Cedar type; `None` if conditions cannot read the value.

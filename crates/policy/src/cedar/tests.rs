@@ -1,3 +1,5 @@
+//! Conditions against values of all types.
+
 use std::time::SystemTime;
 
 use serde_json::{Value, json};

@@ -118,7 +118,7 @@ fn verdict(
         hops: 1,
         time: SystemTime::UNIX_EPOCH,
     };
-    slice.authorize(Action::Call, &context, arguments.as_object().unwrap())
+    slice.evaluate(Action::Call, &context, arguments.as_object().unwrap())
 }
 
 fn denied(policies: &[Value], of: (&Caller, &Resource), arguments: &Value) -> bool {

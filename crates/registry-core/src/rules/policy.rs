@@ -177,7 +177,7 @@ mod tests {
         let world =
             [server("bank", &["pay"]), source_tool("pay", "bank"), tool("p2", alias), clerk];
         let applies_to = json!({
-            "callers": ["clerk", "tag:prod", "tag:pro", "nobody"],
+            "callers": ["clerk", "tag:prod", "tag:pro", "missing"],
             "tools": ["pa*", "bank"], "skills": ["clerk/work", "clerk"], "servers": ["bank", "pay"],
         });
         let wrong = policy("p", json!({ "appliesTo": applies_to }));
