@@ -840,3 +840,23 @@ fn prose_assertions_stay_within_ceiling() {
         println!("lower PROSE_CEILING to {count}");
     }
 }
+
+/// A surface calls `pipeline::invoke`. Its own tests show that policies deny each of its paths.
+#[test]
+fn surfaces_have_governance_cases() {
+    const SOURCES: &str = "gateway-agent/src/";
+    let is_surface = |path: &&String| {
+        let within = path.strip_prefix(SOURCES).is_some_and(|path| !path.starts_with("pipeline"));
+        within && !path.contains("/tests") && code(path).contains("pipeline::invoke(")
+    };
+    let all = files(&[".rs"]);
+    let surfaces: BTreeSet<&str> = all
+        .iter()
+        .filter(is_surface)
+        .filter_map(|path| path[SOURCES.len()..].split(['/', '.']).next())
+        .collect();
+    assert!(surfaces.contains("mcp"), "{surfaces:?}");
+    let cases = |surface: &&str| format!("{SOURCES}{surface}/tests/governed_paths.rs");
+    let found: Vec<_> = surfaces.iter().map(cases).filter(|path| !all.contains(path)).collect();
+    assert_none("surfaces without governance cases", &found);
+}

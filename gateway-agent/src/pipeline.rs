@@ -17,6 +17,7 @@ pub(crate) mod message;
 mod moment;
 mod prepare;
 pub mod projection;
+mod revocation;
 mod route;
 mod sagas;
 mod send;
@@ -42,7 +43,9 @@ pub(crate) use self::{
     moment::check_call_scopes,
     sagas::{recover_sagas, retry_saga},
 };
-use crate::audit::CallRecord;
+use serde_json::Map;
+
+use crate::{audit::CallRecord, identity::authenticator::Authentication};
 
 /// Runs an operation to its end. Dropping the future cancels the operation.
 ///
@@ -57,6 +60,19 @@ pub(crate) async fn invoke(
     output.inspect_err(|error| error.record_in(record))
 }
 
+/// Whether the current policies still admit the updates of a subscription.
+pub(crate) fn admits_updates(gateway: &Gateway, caller: &Authentication, uri: &str) -> bool {
+    let call = Invocation::subscription(caller.clone(), uri);
+    let moment = Moment::now(gateway, &call);
+    let Ok(route) = moment.route(gateway, &call) else { return false };
+    match Governed::find(&moment, &call, &route, moment.agent()) {
+        Ok(governed) => {
+            governed.is_none_or(|found| found.check(&call, &moment, &Map::new()).is_ok())
+        }
+        Err(_) => false,
+    }
+}
+
 async fn run(
     gateway: &Arc<Gateway>,
     call: &mut Invocation,
@@ -65,7 +81,8 @@ async fn run(
     call.bind_caller(gateway);
     let mut rounds = 0;
     loop {
-        let moment = Moment::now(gateway, call, record);
+        let moment = Moment::now(gateway, call);
+        moment.record_in(record);
         let route = moment.route(gateway, call)?;
         let governed = Governed::find(&moment, call, &route, record.agent())?;
         if governed.as_ref().is_some_and(Governed::counts_hops) {

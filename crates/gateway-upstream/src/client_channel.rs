@@ -2,9 +2,13 @@
 //!
 //! The channel is bounded: a caller that does not read blocks only its own request.
 
-use std::sync::{
-    Arc, Weak,
-    atomic::{AtomicU32, Ordering},
+use std::{
+    pin::Pin,
+    sync::{
+        Arc, Weak,
+        atomic::{AtomicU32, Ordering},
+    },
+    task::{Context, Poll},
 };
 
 use gateway_policy::QuotaExceeded;
@@ -61,6 +65,8 @@ pub type ClientAnswer = Result<Box<RawValue>, RpcError>;
 pub struct ClientChannel {
     caller: mpsc::Sender<InterimMessage>,
     questions: Arc<AtomicU32>,
+    /// The number of questions that wait for an answer.
+    waiting: Arc<AtomicU32>,
     forwarded: Forwarded,
     /// The request, while it is running at its upstream.
     in_flight: Option<Weak<InFlight>>,
@@ -81,13 +87,13 @@ impl ClientChannel {
     /// Creates a channel and its receiver.
     pub fn open() -> (Self, mpsc::Receiver<InterimMessage>) {
         let (sender, receiver) = mpsc::channel(QUEUE);
-        let (questions, exceeded) = (Arc::default(), Arc::default());
         let channel = Self {
             caller: sender,
-            questions,
+            questions: Arc::default(),
+            waiting: Arc::default(),
             forwarded: Forwarded::Everything,
             in_flight: None,
-            exceeded,
+            exceeded: Arc::default(),
         };
         (channel, receiver)
     }
@@ -101,9 +107,14 @@ impl ClientChannel {
     /// The channel for a step of a composition, whose caller sees the progress of the composition:
     /// only questions pass.
     pub fn for_questions(&self) -> Self {
-        let (questions, exceeded) = (Arc::default(), Arc::default());
-        let caller = self.caller.clone();
-        Self { caller, questions, forwarded: Forwarded::Nothing, in_flight: None, exceeded }
+        Self {
+            caller: self.caller.clone(),
+            questions: Arc::default(),
+            waiting: Arc::clone(&self.waiting),
+            forwarded: Forwarded::Nothing,
+            in_flight: None,
+            exceeded: Arc::default(),
+        }
     }
 
     /// The channel for a request that is running at its upstream.
@@ -154,20 +165,48 @@ impl ClientChannel {
         }
     }
 
+    /// Whether a question waits for its answer.
+    pub fn is_waiting(&self) -> bool {
+        self.waiting.load(Ordering::Relaxed) > 0
+    }
+
     /// Sends a question. The answer may never arrive. A question beyond the quota is rejected.
-    pub fn ask(&self, method: &str, params: Option<&RawValue>) -> oneshot::Receiver<ClientAnswer> {
+    pub fn ask(&self, method: &str, params: Option<&RawValue>) -> PendingAnswer {
         let (answer, receiver) = oneshot::channel();
+        self.waiting.fetch_add(1, Ordering::Relaxed);
+        let pending = PendingAnswer { receiver, waiting: Arc::clone(&self.waiting) };
         let params = params.map(ToOwned::to_owned);
         let exceeded = Arc::clone(&self.exceeded);
         let in_flight = self.in_flight.as_ref().and_then(Weak::upgrade);
         let request = ClientRequest { method: method.into(), params, answer, exceeded };
         if let Some(Err(why)) = in_flight.map(|in_flight| in_flight.record_question()) {
             request.reject(why);
-            return receiver;
+            return pending;
         }
         self.questions.fetch_add(1, Ordering::Relaxed);
         let _ = self.caller.try_send(InterimMessage::Question(request));
-        receiver
+        pending
+    }
+}
+
+/// Resolves to the answer of a question. An error means that it stays unanswered.
+#[derive(Debug)]
+pub struct PendingAnswer {
+    receiver: oneshot::Receiver<ClientAnswer>,
+    waiting: Arc<AtomicU32>,
+}
+
+impl Future for PendingAnswer {
+    type Output = Result<ClientAnswer, oneshot::error::RecvError>;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        Pin::new(&mut self.receiver).poll(context)
+    }
+}
+
+impl Drop for PendingAnswer {
+    fn drop(&mut self) {
+        self.waiting.fetch_sub(1, Ordering::Relaxed);
     }
 }
 

@@ -58,7 +58,7 @@ pub(super) fn available_features(endpoint: &Endpoint, requester: &Requester) -> 
     let caller =
         gateway.identify(&snapshot, &requester.caller.claim, requester.caller.client.clone());
     let view = gateway.view(&snapshot, &caller);
-    let visible_servers = gateway.visible_servers(&snapshot, &view);
+    let visible_servers = gateway.visible_servers(&snapshot, &view, &caller);
     let view = view.at(gateway.staleness().check().level);
     let exposes = |what| visible_servers.iter().any(|visible| visible.exposes(what));
     let can = |what: &str| {

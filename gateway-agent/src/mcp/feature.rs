@@ -10,7 +10,7 @@ use gateway_protocol::{
     mcp::{Era, Method, Param, TASKS},
     naming::{self, Interfaces},
 };
-use gateway_upstream::{ClientChannel, FeatureEntries, Features, renamed};
+use gateway_upstream::{ClientChannel, renamed};
 use registry_core::entity::Exposure;
 use serde_json::value::RawValue;
 use tokio::time::Instant;
@@ -125,10 +125,10 @@ fn listed(
     era: Era,
     ((visible_servers, interfaces), list): ((&VisibleServers, &Interfaces), List),
 ) -> Result<SizedResponse, Rejection> {
-    let (name, needed, entries): (_, _, fn(&Features) -> &FeatureEntries) = match list {
-        List::Prompts => ("prompts", Exposure::Prompts, Features::prompts),
-        List::Resources => ("resources", Exposure::Resources, Features::resources),
-        List::Templates => ("resourceTemplates", Exposure::Resources, Features::templates),
+    let (name, needed) = match list {
+        List::Prompts => ("prompts", Exposure::Prompts),
+        List::Resources => ("resources", Exposure::Resources),
+        List::Templates => ("resourceTemplates", Exposure::Resources),
     };
     let exposing = || visible_servers.iter().filter(|visible| visible.exposes(needed));
     let apps: Vec<_> = match list {
@@ -137,9 +137,13 @@ fn listed(
     };
     let mut all: BTreeMap<&str, &RawValue> = BTreeMap::new();
     for visible in exposing() {
-        let own = |uri: &str| list == List::Resources && naming::is_interface(uri);
-        let entries = entries(&visible.features).iter().filter(|(name, _)| !own(name));
-        all.extend(entries.map(|(name, raw)| (&**name, &**raw)));
+        match list {
+            List::Prompts => all.extend(visible.prompts()),
+            List::Resources => {
+                all.extend(visible.resources().filter(|(uri, _)| !naming::is_interface(uri)));
+            }
+            List::Templates => all.extend(visible.templates()),
+        }
     }
     all.extend(apps.iter().map(|(known, raw)| (&**known, &**raw)));
     let cursor = match incoming.param("cursor").filter(|raw| raw.get() != "null") {
@@ -160,7 +164,8 @@ fn apps<'a>(
     visible: &'a VisibleServer,
     interfaces: &'a Interfaces,
 ) -> impl Iterator<Item = (Cow<'a, str>, Cow<'a, RawValue>)> {
-    visible.features.interfaces().filter_map(|(own, raw)| {
+    let own = visible.resources().filter(|(uri, _)| naming::is_interface(uri));
+    own.filter_map(|(own, raw)| {
         let known = interfaces.known(&visible.prefix, own)?;
         if known == own {
             return Some((known, Cow::Borrowed(raw)));

@@ -119,7 +119,13 @@ impl SessionStream {
                                 return Some(Change::TaskStatus(params.into()));
                             }
                         }
-                        change if session.wants(&change) => return Some(change),
+                        Change::Updated(uri) if session.watches(&uri) => {
+                            if self.watcher.admits_updates(&uri) {
+                                return Some(Change::Updated(uri));
+                            }
+                            session.unwatch(&uri);
+                        }
+                        change if change.is_list() => return Some(change),
                         _ => {}
                     }
                 }
@@ -128,16 +134,6 @@ impl SessionStream {
                 () = endpoint.gateway.closing().cancelled() => self.watcher.follow_reload()?,
                 () = tokio::time::sleep(TOUCH) => endpoint.state.sessions.touch(&*self.session.upgrade()?),
             }
-        }
-    }
-}
-
-impl Session {
-    fn wants(&self, change: &Change) -> bool {
-        match change {
-            Change::Updated(uri) => self.watches(uri),
-            Change::Tools | Change::Prompts | Change::Resources | Change::TaskStatus(_) => true,
-            Change::Task { .. } => false,
         }
     }
 }
@@ -265,14 +261,27 @@ impl EventSubscription {
         }
     }
 
-    fn wants(&self, change: &Change) -> bool {
+    fn wants(&mut self, change: &Change) -> bool {
         match change {
             Change::Tools => self.filter.tools_list_changed,
             Change::Prompts => self.filter.prompts_list_changed,
             Change::Resources => self.filter.resources_list_changed,
-            Change::Updated(uri) => self.watched.contains_key(uri),
+            Change::Updated(uri) => self.watches(uri),
             Change::Task { .. } | Change::TaskStatus(_) => false,
         }
+    }
+
+    /// Whether the client subscribed to a resource. A subscription ends when the policies no
+    /// longer admit it.
+    fn watches(&mut self, uri: &str) -> bool {
+        if !self.watched.contains_key(uri) {
+            return false;
+        }
+        let is_admitted = self.watcher.admits_updates(uri);
+        if !is_admitted {
+            self.watched.remove(uri);
+        }
+        is_admitted
     }
 
     /// `notifications/tasks` with the state of a task.

@@ -7,6 +7,7 @@ mod composed;
 mod far_side;
 mod fuzz;
 mod governance;
+mod governed_paths;
 pub(crate) mod harness;
 mod headers;
 mod identity;

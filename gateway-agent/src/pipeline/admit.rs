@@ -91,6 +91,10 @@ impl Governed {
                         _ => called.action(),
                     };
                     let slice = governance.slice(agent, called);
+                    let is_hidden = |slice: &Arc<Slice>| slice.hidden(action).is_some();
+                    if agent.is_none() && slice.as_ref().is_some_and(is_hidden) {
+                        return Err(Denial::NoSuchTool.into());
+                    }
                     slice.map(|slice| {
                         let tool = feature.subject.as_ref().into();
                         Self { slice, action, purpose: purpose(call), tool }
@@ -130,15 +134,42 @@ impl Governed {
         record: &mut CallRecord,
     ) -> Result<Admission<'a>, Error> {
         let mut audit = Vec::new();
-        let denial = self.decide(gateway, (call, moment, record), arguments, &mut audit);
-        record.set_verdicts(&self.slice, denial.as_ref().err(), &audit);
-        let taken = denial.map_err(|finding| {
-            let registry = moment.snapshot.catalog.registry();
-            let denial = PolicyDenial::new(finding, registry, (record.agent(), &self.tool));
-            record.set_invocation(&denial.invocation_id);
-            Error::Policy(Box::new(denial))
-        })?;
-        Ok(Admission { rates: gateway.rates(), taken })
+        match self.decide(gateway, (call, moment, record), arguments, &mut audit) {
+            Ok(taken) => {
+                record.set_verdicts(&self.slice, None, &audit);
+                Ok(Admission { rates: gateway.rates(), taken })
+            }
+            Err(finding) => {
+                let denial = self.denial(finding, (moment, &audit), record);
+                Err(Error::Policy(Box::new(denial)))
+            }
+        }
+    }
+
+    /// The error of a running operation that a new policy denies.
+    pub(super) fn revoked(
+        &self,
+        finding: Finding,
+        moment: &Moment,
+        record: &mut CallRecord,
+    ) -> Error {
+        let mut denial = self.denial(finding, (moment, &[]), record);
+        denial.was_running = true;
+        Error::Policy(Box::new(denial))
+    }
+
+    /// Records a violation.
+    fn denial(
+        &self,
+        finding: Finding,
+        (moment, audit): (&Moment, &[Finding]),
+        record: &mut CallRecord,
+    ) -> PolicyDenial {
+        record.set_verdicts(&self.slice, Some(&finding), audit);
+        let registry = moment.snapshot.catalog.registry();
+        let denial = PolicyDenial::new(finding, registry, (record.agent(), &self.tool));
+        record.set_invocation(&denial.invocation_id);
+        denial
     }
 
     fn decide(
@@ -148,28 +179,15 @@ impl Governed {
         arguments: Option<&mut Arguments<'_>>,
         audit: &mut Vec<Finding>,
     ) -> Result<Option<TakenRates>, Finding> {
-        let Self { slice, action, purpose, .. } = self;
-        let age = moment.freshness.age;
-        audit.extend(slice.stale(Mode::Audit, age));
-        slice.stale(Mode::Enforce, age).map_or(Ok(()), Err)?;
-        let hops = call.context.hops.unwrap_or_default();
-        // Polls of a task repeat a call whose arguments were decided.
-        if *purpose == Purpose::Poll && *action != Action::Cancel {
-            return match slice.hidden(*action) {
-                Some(finding) => Err(finding.clone()),
-                None => Ok(None),
-            };
-        }
+        let slice = &self.slice;
         let nothing = Map::new();
         let members = self.members(arguments).unwrap_or(&nothing);
-        let context = context(call, *purpose, hops);
-        let verdict = slice.evaluate(*action, &context, members);
-        audit.extend(verdict.audit);
-        verdict.denial.map_or(Ok(()), Err)?;
-        if *purpose == Purpose::Compensation {
+        self.authorize_call((call, moment), members, audit)?;
+        if matches!(self.purpose, Purpose::Poll | Purpose::Compensation) {
             return Ok(None);
         }
         if slice.limits_traces() {
+            let hops = call.context.hops.unwrap_or_default();
             let calls = gateway.traces().count(record.trace_id().as_u128(), Instant::now());
             audit.extend(slice.trace_violation(Mode::Audit, calls, hops));
             slice.trace_violation(Mode::Enforce, calls, hops).map_or(Ok(()), Err)?;
@@ -191,6 +209,37 @@ impl Governed {
             audit.push(finding);
         }
         take(Mode::Enforce)
+    }
+
+    /// Evaluates the policies again for an operation that was admitted. No rate is taken.
+    pub(super) fn check(
+        &self,
+        call: &Invocation,
+        moment: &Moment,
+        arguments: &Map<String, Value>,
+    ) -> Result<(), Finding> {
+        self.authorize_call((call, moment), arguments, &mut Vec::new())
+    }
+
+    /// Checks the age of the catalog, and the conditions.
+    fn authorize_call(
+        &self,
+        (call, moment): (&Invocation, &Moment),
+        arguments: &Map<String, Value>,
+        audit: &mut Vec<Finding>,
+    ) -> Result<(), Finding> {
+        let Self { slice, action, purpose, .. } = self;
+        let age = moment.freshness.age;
+        audit.extend(slice.stale(Mode::Audit, age));
+        slice.stale(Mode::Enforce, age).map_or(Ok(()), Err)?;
+        // Polls of a task repeat a call whose arguments were decided.
+        if *purpose == Purpose::Poll && *action != Action::Cancel {
+            return slice.hidden(*action).cloned().map_or(Ok(()), Err);
+        }
+        let context = context(call, *purpose, call.context.hops.unwrap_or_default());
+        let verdict = slice.evaluate(*action, &context, arguments);
+        audit.extend(verdict.audit);
+        verdict.denial.map_or(Ok(()), Err)
     }
 
     /// The arguments, if a condition reads them. Ambiguous ones were rejected before.

@@ -115,6 +115,8 @@ pub struct PolicyDenial {
     pub tool_id: String,
     /// The id of the call: `inv_UUID`. The audit event has it, too.
     pub invocation_id: String,
+    /// Whether the operation was running when a new policy denied it.
+    pub was_running: bool,
 }
 
 impl PolicyDenial {
@@ -132,6 +134,7 @@ impl PolicyDenial {
             agent_id: agent.map(|agent| id("agent", agent.name.as_str())),
             tool_id: id("tool", tool),
             invocation_id: format!("inv_{}", Uuid::now_v7()),
+            was_running: false,
         }
     }
 }
@@ -193,6 +196,7 @@ impl Error {
         let is_unknown = match self {
             Self::Composition(failed) => return failed.failure.effects(),
             Self::Upstream(error) => error.may_have_run(),
+            Self::Policy(denial) => denial.was_running,
             Self::InvalidOutput { .. }
             | Self::Projection(_)
             // The tool had started when it requested input.
@@ -201,7 +205,6 @@ impl Error {
             | Self::UnknownInput => true,
             Self::NoCatalog
             | Self::Denied(_)
-            | Self::Policy(_)
             | Self::Scopes(_)
             | Self::HeaderMismatch(_)
             | Self::Arguments(_)

@@ -193,8 +193,14 @@ impl Gateway {
     }
 
     /// The prompts and resources that servers of a view expose.
-    pub fn visible_servers(&self, snapshot: &Snapshot, view: &View) -> VisibleServers {
-        VisibleServers::new(snapshot, view, |server| self.upstreams().feature_exposure(server))
+    pub fn visible_servers(
+        &self,
+        snapshot: &Snapshot,
+        view: &View,
+        caller: &Caller,
+    ) -> VisibleServers {
+        let exposure = |server: &Key| self.upstreams().feature_exposure(server);
+        VisibleServers::new(snapshot, (view, caller.agent()), exposure)
     }
 
     /// The names of a server's resources for callers, if the server exposes resources.

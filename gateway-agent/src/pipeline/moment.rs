@@ -4,7 +4,7 @@ use std::{borrow::Cow, collections::BTreeSet, sync::Arc};
 
 use gateway_policy::{Denial, QuotaKey, Standing};
 use gateway_protocol::{mcp::Method, naming};
-use registry_core::{Name, entity::Exposure};
+use registry_core::{Key, Name, entity::Exposure};
 
 use super::{
     Error, FeatureSubject, Gateway, Invocation, Target,
@@ -29,9 +29,8 @@ pub(super) struct Moment {
 
 impl Moment {
     /// Takes a snapshot and resolves the caller in it.
-    pub(super) fn now(gateway: &Gateway, call: &Invocation, record: &mut CallRecord) -> Self {
+    pub(super) fn now(gateway: &Gateway, call: &Invocation) -> Self {
         if let Target::Step(step) = &call.target {
-            // The record of a step already has the caller and catalog of its composition.
             return Self {
                 freshness: gateway.staleness().check(),
                 snapshot: gateway.views().now(),
@@ -39,12 +38,21 @@ impl Moment {
                 principal: step.quota_key.clone(),
             };
         }
-        let moment = Self::resolve(gateway, &call.caller);
-        if let Some(caller) = &moment.caller {
-            record.set_caller(moment.snapshot.catalog.revision(), caller);
+        Self::resolve(gateway, &call.caller)
+    }
+
+    /// Records the caller, the catalog and its age. The record of a step already has those of its
+    /// composition.
+    pub(super) fn record_in(&self, record: &mut CallRecord) {
+        if let Some(caller) = &self.caller {
+            record.set_caller(self.snapshot.catalog.revision(), caller);
+            record.set_freshness(self.freshness);
         }
-        record.set_freshness(moment.freshness);
-        moment
+    }
+
+    /// The registered agent that calls. `None` also for steps.
+    pub(super) fn agent(&self) -> Option<&Key> {
+        self.caller.as_ref().and_then(Caller::agent)
     }
 
     fn resolve(gateway: &Gateway, Authentication { claim, client, .. }: &Authentication) -> Self {
@@ -113,7 +121,7 @@ impl Moment {
         };
         let caller = self.caller.as_ref().ok_or(Denial::UnknownCaller)?;
         let view = gateway.view(&self.snapshot, caller);
-        let visible_servers = gateway.visible_servers(&self.snapshot, &view);
+        let visible_servers = gateway.visible_servers(&self.snapshot, &view, caller);
         let visible = visible_servers.find(prefix).filter(|visible| visible.exposes(needed));
         let visible = visible.ok_or(Denial::NoSuchTool)?;
         let (server, subject) = (visible.server.clone(), (&*own).into());

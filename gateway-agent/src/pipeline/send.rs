@@ -16,6 +16,7 @@ use super::{
     moment::Moment,
     prepare::prepare,
     projection::{self, ProjectedCall},
+    revocation::Revocation,
     route::{AuthorizedRoute, FeatureRoute, TaskRoute},
     steps, task, validate,
 };
@@ -52,7 +53,7 @@ pub(super) async fn send(
         }
         AuthorizedRoute::Feature(FeatureRoute { method, server, .. }, permit) => {
             let admission = sending.admit(None, record)?.map(Admission::sent);
-            let result = sending.request(method, permit, record).await.map_err(Error::from);
+            let result = sending.request(method, permit, record).await;
             SentAdmission::settle(admission, &result);
             let result = result?;
             input::check(&result, &call.context)?;
@@ -127,7 +128,7 @@ impl Sending<'_> {
         method: Method,
         permit: Permit,
         record: &mut CallRecord,
-    ) -> Result<RawResult, gateway_upstream::Error> {
+    ) -> Result<RawResult, Error> {
         let Self { call, moment, .. } = *self;
         let request = Request {
             method,
@@ -140,7 +141,9 @@ impl Sending<'_> {
             channel: call.client.as_ref(),
             quota_key: &moment.principal,
         };
-        self.ask(permit, request, record).await
+        let watched = Revocation::new(self.gateway, call, None, record);
+        let sent = async |record: &mut CallRecord| Ok(self.ask(permit, request, record).await?);
+        Revocation::guard(watched, sent, record).await
     }
 
     async fn task(
@@ -154,7 +157,10 @@ impl Sending<'_> {
         let names = TaskNames::asked(gateway, &call.caller.claim, &task, &known);
         let admission = self.admit(None, record)?.map(Admission::sent);
         let result = self.request(method, permit, record).await;
-        let result = result.map_err(|error| Error::from(names.rewrite_error(error)));
+        let result = result.map_err(|error| match error {
+            Error::Upstream(error) => Error::from(names.rewrite_error(error)),
+            other => other,
+        });
         SentAdmission::settle(admission, &result);
         let result = result?;
         input::check(&result, &call.context)?;
@@ -192,16 +198,23 @@ impl Sending<'_> {
             ForwardedCall { params: &params, context: &call.context, client: call.client.as_ref() }
         };
         let admission = admission.map(Admission::sent);
+        let watched = Revocation::new(gateway, call, arguments.raw(), record);
         let (result, steps) = match backend {
             ToolBackend::Upstream(permit) => {
-                let result = self.upstream(served, permit, (&arguments, forwarded), record).await;
+                let sent = async |record: &mut CallRecord| {
+                    self.upstream(served, permit, (&arguments, forwarded), record).await
+                };
+                let result = Revocation::guard(watched, sent, record).await;
                 SentAdmission::settle(admission, &result);
                 (result, None)
             }
             ToolBackend::Composition(composed) => {
                 let composed = &composed;
                 let run = steps::Composition { gateway, composed, served, call, forwarded };
-                let result = run.call(arguments, &self.moment.principal, record).await;
+                let sent = async |record: &mut CallRecord| {
+                    run.call(arguments, &self.moment.principal, record).await
+                };
+                let result = Revocation::guard(watched, sent, record).await;
                 SentAdmission::settle(admission, &result);
                 let (result, steps) = result?;
                 (Ok(result), Some(steps))

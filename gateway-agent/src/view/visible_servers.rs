@@ -2,15 +2,17 @@
 //! that the registration exposes, unless the target's configuration overrides that.
 //!
 //! Versions of one server share a prefix; the newest one that the caller can use is visible.
-//! tools.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{borrow::Cow, collections::BTreeMap, sync::Arc};
 
-use gateway_protocol::naming::Prefix;
-use gateway_upstream::{FeatureExposure, Features, TargetId};
+use gateway_protocol::naming::{self, Prefix};
+use gateway_upstream::{FeatureEntries, FeatureExposure, Features, TargetId};
+use policy::ResourceKind;
 use registry_core::{Entity, Key, entity::Exposure};
+use serde_json::value::RawValue;
 
 use super::{Snapshot, View};
+use crate::governance::{Called, Governance};
 
 /// A server that is visible to a caller.
 #[derive(Debug, Clone)]
@@ -24,12 +26,50 @@ pub struct VisibleServer {
     /// The listed prompts and resources.
     pub features: Arc<Features>,
     exposes: Vec<Exposure>,
+    agent: Option<Key>,
+    governance: Option<Arc<Governance>>,
 }
 
 impl VisibleServer {
     /// Whether callers see a kind of features.
     pub fn exposes(&self, what: Exposure) -> bool {
         self.exposes.contains(&what)
+    }
+
+    /// The prompts, without those that policies hide from the caller.
+    pub fn prompts(&self) -> impl Iterator<Item = (&str, &RawValue)> {
+        let entries = self.features.prompts();
+        self.listed(ResourceKind::Prompt, entries, |known| naming::prompt(known).1.into())
+    }
+
+    /// The resources, without those that policies hide from the caller.
+    pub fn resources(&self) -> impl Iterator<Item = (&str, &RawValue)> {
+        self.listed(ResourceKind::Resource, self.features.resources(), |known| {
+            if naming::is_interface(known) { known.into() } else { naming::uri(known).1 }
+        })
+    }
+
+    /// The resource templates, without those that policies hide from the caller.
+    pub fn templates(&self) -> impl Iterator<Item = (&str, &RawValue)> {
+        self.listed(ResourceKind::Resource, self.features.templates(), |known| naming::uri(known).1)
+    }
+
+    /// `own` is the server's name of an entry.
+    fn listed<'a>(
+        &'a self,
+        kind: ResourceKind,
+        entries: &'a FeatureEntries,
+        own: impl Fn(&'a str) -> Cow<'a, str>,
+    ) -> impl Iterator<Item = (&'a str, &'a RawValue)> {
+        let is_hidden = move |known: &'a str| {
+            let Some(governance) = &self.governance else { return false };
+            let own = own(known);
+            let called = Called::Feature(kind, &self.server, &own);
+            let slice = governance.slice(self.agent.as_ref(), called);
+            slice.is_some_and(|slice| slice.hidden(called.action()).is_some())
+        };
+        let entries = entries.iter().map(|(known, raw)| (&**known, &**raw));
+        entries.filter(move |(known, _)| !is_hidden(known))
     }
 }
 
@@ -38,10 +78,10 @@ impl VisibleServer {
 pub struct VisibleServers(BTreeMap<Box<str>, VisibleServer>);
 
 impl VisibleServers {
-    /// The visible servers of a view.
+    /// The visible servers of a view of an agent, or of callers without an agent's identity.
     pub fn new(
         snapshot: &Snapshot,
-        view: &View,
+        (view, agent): (&View, Option<&Key>),
         exposure_settings: impl Fn(&Key) -> Option<FeatureExposure>,
     ) -> Self {
         let mut all: BTreeMap<Box<str>, VisibleServer> = BTreeMap::new();
@@ -54,7 +94,9 @@ impl VisibleServers {
             {
                 continue;
             }
-            let Some(visible) = visible(snapshot, server, exposure_settings) else { continue };
+            let Some(visible) = visible(snapshot, (server, agent), exposure_settings) else {
+                continue;
+            };
             all.insert(visible.prefix.as_str().into(), visible);
         }
         Self(all)
@@ -84,7 +126,7 @@ pub fn exposures(
 
 fn visible(
     snapshot: &Snapshot,
-    server: &Key,
+    (server, agent): (&Key, Option<&Key>),
     exposure_settings: FeatureExposure,
 ) -> Option<VisibleServer> {
     let target = snapshot.definitions.route(server)?.target;
@@ -97,5 +139,7 @@ fn visible(
         prefix: exposure_settings.prefix,
         features,
         exposes,
+        agent: agent.cloned(),
+        governance: snapshot.governance.clone(),
     })
 }

@@ -63,7 +63,7 @@ fn summary(reason: &Reason) -> &'static str {
 
 /// The machine-readable form of a denial.
 fn data(code: i64, denial: &PolicyDenial) -> Value {
-    let PolicyDenial { finding, agent_id, tool_id, invocation_id } = denial;
+    let PolicyDenial { finding, agent_id, tool_id, invocation_id, .. } = denial;
     let mut details = json!({
         "policy": finding.policy.name, "policyVersion": finding.policy.version,
         "toolId": tool_id, "invocationId": invocation_id,

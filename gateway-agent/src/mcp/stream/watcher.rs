@@ -10,14 +10,16 @@ use std::{
 
 use gateway_policy::{QuotaExceeded, QuotaGuard, QuotaKind};
 use gateway_protocol::naming::Interfaces;
-use gateway_upstream::{Definitions, FeatureEntries, TargetId, UpstreamChange, UpstreamEvent};
+use gateway_upstream::{Definitions, TargetId, UpstreamChange, UpstreamEvent};
 use registry_core::{Catalog, Key, entity::Exposure};
+use serde_json::value::RawValue;
 use tokio::sync::{OwnedSemaphorePermit, broadcast, watch};
 
 use super::super::{Endpoint, Rejection, requester::Requester};
 use crate::{
     audit::{Gauge, GaugeGuard},
     freshness::StalenessLevel,
+    pipeline,
     view::visible_servers::VisibleServers,
 };
 
@@ -107,6 +109,11 @@ impl ChangeWatcher {
         Ok(watcher)
     }
 
+    /// Whether the policies still admit updates of a resource.
+    pub(super) fn admits_updates(&self, uri: &str) -> bool {
+        pipeline::admits_updates(&self.endpoint.gateway, &self.requester.caller, uri)
+    }
+
     pub(super) fn endpoint(&self) -> &Arc<Endpoint> {
         &self.endpoint
     }
@@ -138,7 +145,7 @@ impl ChangeWatcher {
             self.requester.caller.client.clone(),
         );
         let view = gateway.view(&snapshot, &caller);
-        let visible_servers = gateway.visible_servers(&snapshot, &view);
+        let visible_servers = gateway.visible_servers(&snapshot, &view, &caller);
         let mut targets = BTreeMap::<_, BTreeSet<Key>>::new();
         for served in view.served_tools() {
             if let (Some(server), Some(route)) = (served.server(), served.route()) {
@@ -218,6 +225,13 @@ impl ChangeWatcher {
     }
 }
 
+impl Change {
+    /// Whether a list changed.
+    pub(super) fn is_list(&self) -> bool {
+        matches!(self, Self::Tools | Self::Prompts | Self::Resources)
+    }
+}
+
 impl CallerState {
     /// The change that an announcement means for this caller, if any.
     fn change_for(&self, UpstreamEvent { server, change }: &UpstreamEvent) -> Option<Change> {
@@ -246,13 +260,14 @@ impl CallerState {
 fn fingerprint(visible_servers: &VisibleServers, what: Exposure) -> u64 {
     let mut hasher = DefaultHasher::new();
     for visible in visible_servers.iter().filter(|visible| visible.exposes(what)) {
-        let features = &visible.features;
-        let lists: &[&FeatureEntries] = match what {
-            Exposure::Prompts => &[features.prompts()],
-            Exposure::Resources => &[features.resources(), features.templates()],
-        };
-        for (name, definition) in lists.iter().flat_map(|list| list.iter()) {
+        let mut hash = |(name, definition): (&str, &RawValue)| {
             (name, definition.get()).hash(&mut hasher);
+        };
+        match what {
+            Exposure::Prompts => visible.prompts().for_each(&mut hash),
+            Exposure::Resources => {
+                visible.resources().chain(visible.templates()).for_each(&mut hash);
+            }
         }
     }
     hasher.finish()

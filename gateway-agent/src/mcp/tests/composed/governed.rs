@@ -1,0 +1,72 @@
+//! Policies about the steps of compositions.
+
+use super::{saga::*, *};
+use crate::testing::policy;
+
+fn forbids(tool: &str) -> Registered {
+    let members = json!({ "appliesTo": { "tools": [tool] },
+        "authorization": { "cedar": "forbid (principal, action, resource);" } });
+    policy("forbids", members)
+}
+
+#[tokio::test]
+async fn policy_denies_step_of_allowed_composition() {
+    let outer = || composition("outer", pipeline(&[step("s", "echo", json!(null))]));
+    let composed = Composed::start(vec![outer(), forbids("echo")]).await;
+    let (step, reason, _) = composed.failure("outer", json!({ "x": 1 })).await;
+    assert_eq!([&*step, &*reason], ["s", "denied"]);
+    assert!(composed.upstream.calls("echo").is_empty());
+    let composed = Composed::start(vec![outer(), forbids("say")]).await;
+    assert_eq!(composed.value("outer", json!({ "x": 1 })).await, json!({ "x": 1 }));
+}
+
+#[tokio::test]
+async fn policy_reads_final_arguments_of_a_step() {
+    let cedar = "forbid (principal, action == Action::\"call\", resource) when { \
+        context.arguments has x && context.arguments.x > 10 };";
+    let members =
+        json!({ "appliesTo": { "tools": ["echo"] }, "authorization": { "cedar": cedar } });
+    let schema = json!({ "type": "object", "properties": { "x": { "type": "integer" } } });
+    let mut echo = tool("echo", "2.0.0", json!({ "inputSchema": schema }));
+    echo.document["source"]["serverVersion"] = json!("1.0.0");
+    let input = |x: u64| json!({ "constant": { "x": x } });
+    let outer = |name: &str, x: u64| {
+        let mut outer = composition(name, pipeline(&[step("s", "echo", input(x))]));
+        outer.document["depends"][0]["version"] = json!("2.0.0");
+        outer
+    };
+    let composed = Composed::start(vec![
+        echo,
+        outer("small", 10),
+        outer("large", 11),
+        policy("limit", members),
+    ])
+    .await;
+    assert_eq!(composed.value("small", json!({})).await, json!({ "x": 10 }));
+    assert_eq!(composed.failure("large", json!({})).await.1, "denied");
+}
+
+#[tokio::test]
+async fn rates_reject_steps_but_no_compensation() {
+    let steps =
+        [saga_step("a", "echo", undone_by("keep", json!(null))), saga_step("b", "say", json!({}))];
+    let rates = json!({ "appliesTo": { "tools": ["keep", "say"] },
+        "rates": [{ "limit": 0, "window": "PT1M" }], "limits": { "trace": { "calls": 0 } } });
+    let outer = composition("outer", saga(&steps, json!({})));
+    let composed = Composed::start(vec![outer, policy("rates", rates)]).await;
+    assert_eq!(composed.failure("outer", json!({ "x": 1 })).await.1, "saga-failed");
+    assert_eq!(undone(&composed).len(), 1);
+    assert!(composed.upstream.calls("say").is_empty());
+}
+
+#[tokio::test]
+async fn policy_denies_compensation() {
+    let steps =
+        [saga_step("a", "echo", undone_by("keep", json!(null))), saga_step("b", "fail", json!({}))];
+    let outer = composition("outer", saga(&steps, json!({})));
+    let composed = Composed::start(vec![outer, forbids("keep")]).await;
+    let got = composed.got("outer", json!({ "x": 1 })).await;
+    let failure = &got.result()["_meta"]["registry/failure"];
+    assert_eq!([&failure["failedStep"], &failure["status"]], ["b", "compensation_failed"]);
+    assert!(undone(&composed).is_empty());
+}

@@ -1,0 +1,92 @@
+//! Authorizes operations again whose questions wait for answers of the client. Other running
+//! operations keep the policies with which they were admitted.
+
+use std::{future::pending, sync::Arc};
+
+use gateway_upstream::ClientChannel;
+use policy::Finding;
+use registry_core::{Catalog, Key};
+use serde_json::{Map, Value, value::RawValue};
+use tokio::sync::watch;
+
+use super::{Error, Gateway, Invocation, QUESTIONS, admit::Governed, moment::Moment};
+use crate::audit::CallRecord;
+
+/// Watches the policies of one running operation.
+pub(super) struct Revocation<'a> {
+    gateway: &'a Gateway,
+    call: &'a Invocation,
+    client: &'a ClientChannel,
+    agent: Option<Key>,
+    arguments: Option<Box<RawValue>>,
+    catalog: watch::Receiver<Arc<Catalog>>,
+}
+
+/// The violation that ends an operation.
+struct Revoked {
+    governed: Governed,
+    moment: Moment,
+    finding: Finding,
+}
+
+impl<'a> Revocation<'a> {
+    /// `None`: the client answers no questions. `arguments` are those that the upstream receives.
+    pub(super) fn new(
+        gateway: &'a Gateway,
+        call: &'a Invocation,
+        arguments: Option<&RawValue>,
+        record: &CallRecord,
+    ) -> Option<Self> {
+        let client = call.client.as_ref()?;
+        let can_answer = |(_, capability): &(_, &str)| call.context.capabilities.has(capability);
+        QUESTIONS.iter().any(can_answer).then(|| Self {
+            gateway,
+            call,
+            client,
+            agent: record.agent().cloned(),
+            arguments: arguments.map(ToOwned::to_owned),
+            catalog: gateway.views().subscribe().0,
+        })
+    }
+
+    /// Runs an operation to its end, or until a new catalog denies it while its question waits for
+    /// an answer. Then the operation is cancelled.
+    pub(super) async fn guard<T>(
+        watched: Option<Self>,
+        operation: impl AsyncFnOnce(&mut CallRecord) -> Result<T, Error>,
+        record: &mut CallRecord,
+    ) -> Result<T, Error> {
+        let Some(mut watched) = watched else { return operation(record).await };
+        let revoked = tokio::select! {
+            biased;
+            result = operation(record) => return result,
+            revoked = watched.revoked() => revoked,
+        };
+        let Revoked { governed, moment, finding } = revoked;
+        moment.record_in(record);
+        Err(governed.revoked(finding, &moment, record))
+    }
+
+    async fn revoked(&mut self) -> Revoked {
+        while self.catalog.changed().await.is_ok() {
+            if self.client.is_waiting()
+                && let Some(revoked) = self.denial()
+            {
+                return revoked;
+            }
+        }
+        pending().await
+    }
+
+    fn denial(&self) -> Option<Revoked> {
+        let moment = Moment::now(self.gateway, self.call);
+        let route = moment.route(self.gateway, self.call).ok()?;
+        let governed =
+            Governed::find(&moment, self.call, &route, self.agent.as_ref()).ok().flatten()?;
+        let arguments = self.arguments.as_deref().map(RawValue::get);
+        let arguments: Option<Map<String, Value>> =
+            arguments.and_then(|json| serde_json::from_str(json).ok());
+        let finding = governed.check(self.call, &moment, &arguments.unwrap_or_default()).err()?;
+        Some(Revoked { governed, moment, finding })
+    }
+}
