@@ -1,5 +1,8 @@
 //! The policies of one catalog: which apply to a call, and which resources they hide.
 
+#[cfg(test)]
+mod tests;
+
 use std::sync::{Arc, PoisonError, RwLock};
 
 use foldhash::HashMap;

@@ -10,6 +10,7 @@ use registry_core::{
 use serde_json::{Value, json};
 
 /// An entity of a test catalog.
+#[derive(Debug)]
 pub(crate) struct Registered {
     kind: Kind,
     pub(crate) document: Value,
