@@ -152,6 +152,25 @@ until_true saga_is o-3 compensated
 show registryctl gateway --admin "$admin" sagas
 [ "$(in_stock)" = "$before" ] || { echo "the reservation was not released" >&2; exit 1; }
 
+step "A policy forbids charges above 1,000, in direct calls and in steps"
+cat >"$work/policy.yaml" <<'YAML'
+schemaVersion: "2.0"
+policies:
+  - name: payments
+    version: 1.0.0
+    appliesTo: { tools: [payment_charge] }
+    authorization:
+      cedar: |
+        forbid (principal, action == Action::"call", resource)
+        when { context.arguments.amount.greaterThan(decimal("1000.0")) };
+YAML
+cat "$work/policy.yaml"
+show registryctl apply -f "$work/policy.yaml" --yes --message "limit charges"
+until_true applied 3
+charge() { printf '{"orderId": "o-4", "amount": %s, "currency": "GBP", "paymentMethod": {"type": "credit_card", "token": "tok_visa"}}' "$1"; }
+call payment_charge "$(charge 1000)"
+refused demo-client --url "$mcp" call payment_charge "$(charge 1000.01)"
+
 step "The registry stops; calls still work"
 stop "$registry_pid"
 show "${client[@]}" research-agent@2.2.0 call search_documents "$strict"

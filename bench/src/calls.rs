@@ -29,16 +29,16 @@ const AGENTS: [(&str, usize); 2] = [("small-agent", 10), ("bench-agent", 1_000)]
 const ANONYMOUS: &str = "";
 
 /// The target of requests, and the processes whose CPU time counts.
-struct Hop<'a> {
-    name: &'static str,
-    url: String,
-    cpu: Box<dyn Fn() -> f64 + 'a>,
+pub(crate) struct Hop<'a> {
+    pub(crate) name: &'static str,
+    pub(crate) url: String,
+    pub(crate) cpu: Box<dyn Fn() -> f64 + 'a>,
 }
 
 /// The result of one load on one hop, with the CPU time of the hop.
-struct Measured {
-    load: Load,
-    cpu_us: f64,
+pub(crate) struct Measured {
+    pub(crate) load: Load,
+    pub(crate) cpu_seconds: f64,
 }
 
 /// Measures calls at 1, 16 and 64 connections, lists, streams, a million calls, and children.
@@ -112,9 +112,9 @@ async fn calls(
     });
     report.add(Row {
         path: format!("{what}: CPU per call in the hop"),
-        value: format!("gateway {:.0} µs", gateway.cpu_us),
-        baseline: format!("nginx {:.0} µs", nginx.cpu_us),
-        ratio: Some(gateway.cpu_us / nginx.cpu_us),
+        value: format!("gateway {:.0} µs", gateway.cpu_us()),
+        baseline: format!("nginx {:.0} µs", nginx.cpu_us()),
+        ratio: Some(gateway.cpu_us() / nginx.cpu_us()),
         budget: "≤ 2 × nginx",
     });
 }
@@ -123,8 +123,7 @@ fn size(bytes: usize) -> String {
     if bytes < 1024 { format!("{bytes} B") } else { format!("{} KiB", bytes / 1024) }
 }
 
-#[expect(clippy::cast_precision_loss, reason = "counts of requests fit a double")]
-async fn drive(
+pub(crate) async fn drive(
     hop: &Hop<'_>,
     connections: usize,
     seconds: u64,
@@ -139,9 +138,17 @@ async fn drive(
     let before = (hop.cpu)();
     let load = load::run(clients, seconds, |client: Client, _| async move { client.once().await });
     let load = load.await;
-    let cpu_us = ((hop.cpu)() - before) * 1e6 / load.count as f64;
+    let cpu_seconds = (hop.cpu)() - before;
     println!("  {} {method} with {connections} connections: {}", hop.name, load.text());
-    Measured { load, cpu_us }
+    Measured { load, cpu_seconds }
+}
+
+impl Measured {
+    /// CPU time per request in microseconds.
+    #[expect(clippy::cast_precision_loss, reason = "counts of requests fit a double")]
+    fn cpu_us(&self) -> f64 {
+        self.cpu_seconds * 1e6 / self.load.count as f64
+    }
 }
 
 /// One connection that repeats the same request.

@@ -9,6 +9,7 @@ mod catchup;
 mod etcd;
 mod follow;
 mod followers;
+mod governance;
 mod graph;
 mod large;
 mod load;
@@ -72,6 +73,8 @@ enum Section {
     Bridge,
     /// Compositions: a step, a scatter, a journaled step.
     Compositions,
+    /// Policies: governed calls, and views with 10,000 policies.
+    Governance,
     /// Memory of both processes, and the gateway's cold start.
     Memory,
 }
@@ -99,6 +102,7 @@ async fn main() {
             Section::Standalone => calls::standalone::measure(&mut report, cli.seconds).await,
             Section::Bridge => calls::bridge::measure(&mut report, cli.seconds).await,
             Section::Compositions => calls::composed::measure(&mut report, cli.seconds).await,
+            Section::Governance => governance::measure(&mut report, cli.seconds).await,
             Section::Memory => memory::measure(&mut report).await,
         }
     }

@@ -178,7 +178,7 @@ pub(crate) fn request(changes: Vec<v1::EntityChange>) -> v1::ApplyChangesRequest
     v1::ApplyChangesRequest { changes, author: "bench".to_owned(), ..Default::default() }
 }
 
-fn register(kind: v1::entity::Kind) -> v1::EntityChange {
+pub(crate) fn register(kind: v1::entity::Kind) -> v1::EntityChange {
     let entity = v1::Entity { kind: Some(kind) };
     v1::EntityChange {
         change: Some(v1::entity_change::Change::RegisterEntity(entity)),

@@ -13,9 +13,9 @@ struct Scene {
     client: Arc<ModernClient>,
     gateway: Gateway,
     notes: PathBuf,
-    _registry: Registry,
+    registry: Registry,
     _agent: Process,
-    _dir: TempDir,
+    dir: TempDir,
 }
 
 fn fixture(file: &str) -> PathBuf {
@@ -48,7 +48,7 @@ impl Scene {
         gateway.ready().await;
         let client = Arc::new(ModernClient::anonymous(&gateway.mcp_url()));
         eventually("the catalog is loaded", || async { client.tools().await.len() == 8 }).await;
-        Self { client, gateway, notes, _registry: registry, _agent: agent, _dir: dir }
+        Self { client, gateway, notes, registry, _agent: agent, dir }
     }
 
     async fn value(&self, tool: &str, arguments: Value) -> Value {
@@ -135,4 +135,25 @@ async fn draining_gateway_cancels_tasks_of_calls_that_time_out() {
     assert_eq!(scene.canceled(), 1);
     let answer = call.await.unwrap().expect("an answer before the gateway stops");
     assert!(answer.is_tool_error(), "{answer:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn policy_denies_skill_of_step() {
+    let scene = Scene::start("1.0").await;
+    let cedar = "forbid (principal, action == Action::\"send\", resource) when { \
+        context.arguments.topic == \"secrets\" };";
+    let policy = json!({ "schemaVersion": "2.0", "policies": [{ "name": "topics",
+        "version": "1.0.0", "appliesTo": { "skills": ["office/writer/research"] },
+        "authorization": { "cedar": cedar } }] });
+    let file = scene.dir.path().join("policy.json");
+    fs::write(&file, policy.to_string()).expect("a file");
+    scene.registry.apply_file(&file);
+    eventually("the policy is in force", || async {
+        let answer = scene.client.call("report", json!({ "topic": "secrets" })).await;
+        answer.is_tool_error()
+    })
+    .await;
+    let failure = scene.failure("report", json!({ "topic": "secrets" })).await;
+    assert_eq!([&failure["step"], &failure["reason"]], ["find", "denied"]);
+    assert!(scene.value("report", json!({ "topic": "rivers" })).await.is_string());
 }

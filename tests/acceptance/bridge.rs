@@ -12,7 +12,7 @@ use std::{
 };
 
 use acceptance::{
-    Gateway, GatewayOptions, binary, eventually,
+    Gateway, GatewayOptions, ModernClient, binary, eventually,
     mcp::{LEGACY, MODERN},
     signal_process,
 };
@@ -179,6 +179,34 @@ impl Drop for Bridge {
     fn drop(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
+    }
+}
+
+/// A denial over standard input and output, of a tool of a child process.
+#[tokio::test(flavor = "multi_thread")]
+async fn policy_denies_calls_over_bridge() {
+    let (gateway, _options, dir) = slow_gateway("").await;
+    let catalog = dir.path().join("registry.json");
+    let mut file: Value =
+        serde_json::from_slice(&fs::read(&catalog).expect("a registry file")).expect("JSON");
+    file["policies"] = json!([{ "name": "no-waiting", "version": "1.0.0",
+        "appliesTo": { "servers": ["slow"] },
+        "authorization": { "cedar": "forbid (principal, action, resource == Tool::\"wait\") when { context.purpose == \"call\" };" } }]);
+    let mut bridges = [MODERN, LEGACY].map(|era| Bridge::to(era, &gateway));
+    for bridge in &mut bridges {
+        bridge.open();
+        assert!(bridge.is_done(1));
+    }
+    fs::write(&catalog, file.to_string()).expect("a registry file");
+    let client = ModernClient::anonymous(&gateway.mcp_url());
+    eventually("the policy is in force", || async {
+        client.call("wait", json!({ "seconds": "0" })).await.is_tool_error()
+    })
+    .await;
+    for bridge in &mut bridges {
+        bridge.call(2, "0");
+        let denial = &bridge.response(2)["result"]["_meta"]["registry/governance"];
+        assert_eq!(denial["reason"], "UNAUTHORIZED", "{denial}");
     }
 }
 

@@ -19,7 +19,7 @@ pub(super) async fn measure(report: &mut Report, [_, nginx, gateway]: &[Hop<'_>;
             value: format!(
                 "gateway {}, {:.0} µs CPU per list",
                 measured.load.text(),
-                measured.cpu_us
+                measured.cpu_us()
             ),
             baseline: format!("nginx before an upstream with 1,000: {}", nginx.load.text()),
             ratio: is_same.then(|| measured.load.per_second / nginx.load.per_second),

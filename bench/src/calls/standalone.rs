@@ -84,7 +84,7 @@ async fn routing(report: &mut Report, seconds: u64) {
             let request = (MODERN, "tools/call", params.clone());
             let measured =
                 drive(&hop, CONNECTIONS, seconds.div_ceil(2), (ANONYMOUS, request)).await;
-            cpu.push(measured.cpu_us);
+            cpu.push(measured.cpu_us());
         }
     }
     let [one, many] = cpu.map(|mut turns| {

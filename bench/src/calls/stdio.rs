@@ -49,7 +49,7 @@ pub(super) async fn measure(report: &mut Report, registry: &Registry, seconds: u
         let through = drive(&hop, connections, seconds, request).await;
         report.add(Row {
             path: format!("tools/call of a child over stdio, 1 KiB, {connections} at once"),
-            value: format!("gateway {}, {:.0} µs CPU", through.load.text(), through.cpu_us),
+            value: format!("gateway {}, {:.0} µs CPU", through.load.text(), through.cpu_us()),
             baseline: format!("direct to the child: {}", direct.text()),
             ratio: Some(through.load.per_second / direct.per_second),
             budget: "",

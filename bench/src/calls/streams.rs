@@ -23,12 +23,12 @@ pub(super) async fn measure(report: &mut Report, hops: &[Hop<'_>; 3], seconds: u
         value: format!(
             "gateway {}, {:.1} µs CPU per event",
             gateway.load.text(),
-            gateway.cpu_us / f64::from(EVENTS)
+            gateway.cpu_us() / f64::from(EVENTS)
         ),
         baseline: format!(
             "nginx {}, {:.1} µs; direct {}",
             nginx.load.text(),
-            nginx.cpu_us / f64::from(EVENTS),
+            nginx.cpu_us() / f64::from(EVENTS),
             direct.load.text()
         ),
         ratio: Some(gateway.load.per_second / nginx.load.per_second),

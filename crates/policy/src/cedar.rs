@@ -65,7 +65,7 @@ impl Statement {
         self.policy.effect() == Effect::Permit
     }
 
-    /// Whether it reads the caller, except `principal.known`.
+    /// Whether it reads the caller.
     pub(crate) fn reads_caller(&self) -> bool {
         self.reads.caller
     }

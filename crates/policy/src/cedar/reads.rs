@@ -9,7 +9,7 @@ use serde_json::Value;
 pub(super) struct Reads {
     /// The paths of members of `context`. An empty path is the whole of it.
     context: BTreeSet<Vec<String>>,
-    /// Whether it reads the caller, except `principal.known`.
+    /// Whether it reads the caller.
     pub(super) caller: bool,
 }
 
@@ -55,7 +55,7 @@ impl Reads {
                         "context" => {
                             self.context.insert(path);
                         }
-                        "principal" => self.caller |= path != ["known"],
+                        "principal" => self.caller = true,
                         _ => {}
                     }
                     return;

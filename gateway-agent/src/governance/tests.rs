@@ -1,0 +1,141 @@
+//! A gateway with a scoped catalog never allows a call that one with the complete catalog denies.
+
+use std::{collections::BTreeSet, time::SystemTime};
+
+use policy::{CallContext, Purpose};
+use proptest::{prelude::*, sample::select};
+use registry_core::{Kind, entity::policy::Mode, scoped_catalog::ScopedCatalog};
+use serde_json::{Map, json};
+
+use super::*;
+use crate::testing::{Registered, agent, policy, server, tool};
+
+const STATEMENTS: [&str; 8] = [
+    "forbid (principal, action, resource);",
+    "forbid (principal == Agent::\"clerk\", action, resource);",
+    "forbid (principal in Tag::\"prod\", action, resource);",
+    "forbid (principal, action, resource) when { principal.known && principal.team != \"test\" };",
+    "permit (principal, action, resource);",
+    "permit (principal == Agent::\"ops/bot\", action, resource);",
+    "permit (principal, action, resource) when { !principal.known };",
+    "permit (principal, action, resource) when { principal in Team::\"test\" };",
+];
+const CALLERS: [Option<&str>; 6] =
+    [None, Some("clerk"), Some("ops/*"), Some("ops/bot"), Some("tag:prod"), Some("*")];
+const RESOURCES: [Option<(&str, &str)>; 6] = [
+    None,
+    Some(("tools", "pay")),
+    Some(("tools", "p*")),
+    Some(("tools", "alias")),
+    Some(("servers", "bank")),
+    Some(("servers", "docs")),
+];
+const SCOPES: [&[&str]; 6] = [
+    &["agent/clerk@*"],
+    &["agent/ops/bot@*"],
+    &["tool/pay@*"],
+    &["server/bank@*", "agent/guest@*"],
+    &["tool/alias@*", "tag:prod"],
+    &["ops/*"],
+];
+
+fn policies() -> impl Strategy<Value = Vec<Registered>> {
+    let statements = proptest::collection::vec(select(&STATEMENTS[..]), 1..3);
+    let parts = (statements, select(&CALLERS[..]), select(&RESOURCES[..]), any::<[bool; 3]>());
+    let members = parts.prop_map(|(statements, caller, resource, [denies, audits, limits])| {
+        let mut applies_to = Map::new();
+        if let Some(caller) = caller {
+            applies_to.insert("callers".to_owned(), json!([caller]));
+        }
+        if let Some((kind, name)) = resource {
+            applies_to.insert(kind.to_owned(), json!([name]));
+        }
+        let mut members = json!({
+            "appliesTo": applies_to,
+            "default": if denies { "deny" } else { "allow" },
+            "mode": if audits { "audit" } else { "enforce" },
+            "authorization": { "cedar": statements.join("\n") },
+        });
+        if limits {
+            members["rates"] = json!([{ "limit": 1, "window": "PT1M" }]);
+            members["maxStaleness"] = json!("PT1H");
+        }
+        members
+    });
+    let named = |(number, members)| policy(&format!("p{number}"), members);
+    proptest::collection::vec(members, 0..4)
+        .prop_map(move |all| all.into_iter().enumerate().map(named).collect())
+}
+
+fn entities() -> Vec<Registered> {
+    let from = |server: &str, tool: &str| json!({ "source": { "server": server, "serverVersion": "1.0.0", "tool": tool } });
+    let mut bot = agent("ops/bot", "1.0.0", &[("alias", "1.0.0"), ("read", "1.0.0")]);
+    bot.document["metadata"] = json!({ "tags": ["prod"] });
+    vec![
+        server("bank", &["pay"], &[]),
+        server("docs", &["read"], &[]),
+        tool("pay", "1.0.0", from("bank", "pay")),
+        tool("alias", "1.0.0", json!({ "source": { "tool": "pay" } })),
+        tool("read", "1.0.0", from("docs", "read")),
+        agent("clerk", "1.0.0", &[("pay", "1.0.0")]),
+        agent("guest", "1.0.0", &[("read", "1.0.0")]),
+        bot,
+    ]
+}
+
+/// The decisions of one gateway about calls of a tool.
+struct Decisions {
+    denies: bool,
+    hides: bool,
+    rates: usize,
+    is_stale: bool,
+}
+
+fn decisions(catalog: &Arc<Catalog>, agent: &Key, tool: &Key) -> Decisions {
+    let open = Decisions { denies: false, hides: false, rates: 0, is_stale: false };
+    let Some(governance) = Governance::new(catalog, None) else { return open };
+    // The gateway does not know agents outside of its scope.
+    let agent = catalog.find(agent).map(|_| agent);
+    let document = &catalog.find(tool).unwrap().document;
+    let called = Called::Tool(document, document.entity().as_tool().unwrap());
+    let Some(slice) = governance.slice(agent, called) else { return open };
+    let context = CallContext {
+        issuer: "",
+        subject: "",
+        method: "headers",
+        scopes: &BTreeSet::new(),
+        purpose: Purpose::Call,
+        hops: 0,
+        time: SystemTime::UNIX_EPOCH,
+    };
+    Decisions {
+        denies: slice.evaluate(Action::Call, &context, &Map::new()).denial.is_some(),
+        hides: slice.hidden(Action::Call).is_some(),
+        rates: slice.rates(Mode::Enforce).count(),
+        is_stale: slice.stale(Mode::Enforce, None).is_some(),
+    }
+}
+
+proptest! {
+    #[test]
+    fn scoped_gateway_allows_no_more_than_complete_one(
+        policies in policies(), roots in select(&SCOPES[..])
+    ) {
+        let all: Vec<_> = entities().into_iter().chain(policies).collect();
+        let complete = crate::testing::catalog(1, all);
+        let scope = Scope::from_roots(roots).unwrap();
+        let scoped = ScopedCatalog::select(Arc::new(scope), &complete);
+        let scoped = Arc::new(scoped.catalog().clone());
+        let agents = || complete.of_kind(Kind::Agent).map(|(key, _)| key);
+        for (tool, _) in scoped.of_kind(Kind::Tool) {
+            for agent in agents() {
+                let full = decisions(&complete, agent, tool);
+                let part = decisions(&scoped, agent, tool);
+                prop_assert!(part.denies || !full.denies, "{agent} {tool}");
+                prop_assert!(part.rates >= full.rates && (part.is_stale || !full.is_stale));
+                // A list never shows what a call denies by name.
+                prop_assert!(!part.hides || part.denies, "{agent} {tool}");
+            }
+        }
+    }
+}
