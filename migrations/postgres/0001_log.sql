@@ -34,7 +34,6 @@ CREATE TABLE commits (
     chain        text        NOT NULL,
     canonical    bytea       NOT NULL,
     CONSTRAINT commits_pkey PRIMARY KEY (revision),
-    CONSTRAINT commits_request_id_unique UNIQUE (request_id),
     CONSTRAINT commits_revision_positive CHECK (revision > 0),
     CONSTRAINT commits_chain_form CHECK (length(chain) = 71)
 );

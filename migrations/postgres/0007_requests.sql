@@ -1,6 +1,4 @@
--- Request ids are scoped to the author of their commit and expire. Old programs neither see nor break it:
--- they go on using the column commits.request_id, which therefore stays unique. Until no such program runs,
--- a commit whose id an earlier commit holds there has null in that column. Its canonical bytes have the id.
+-- Request ids are scoped to the author of their commit and expire.
 
 -- Which commit a request made. Rows older than 7 days are deleted; nothing else depends on them.
 CREATE TABLE requests (
@@ -8,7 +6,8 @@ CREATE TABLE requests (
     request_id   text        COLLATE "C" NOT NULL,
     revision     bigint      NOT NULL,
     committed_at timestamptz NOT NULL,
-    CONSTRAINT requests_pkey PRIMARY KEY (author, request_id)
+    CONSTRAINT requests_pkey PRIMARY KEY (author, request_id),
+    CONSTRAINT requests_revision_positive CHECK (revision > 0)
 );
 
 CREATE INDEX requests_time ON requests (committed_at);

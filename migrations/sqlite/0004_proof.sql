@@ -7,10 +7,6 @@ ALTER TABLE registry ADD COLUMN checkpoint_key TEXT;
 -- The settings of one name in the order of the log.
 CREATE INDEX setting_changes_selector ON setting_changes (selector, revision, ordinal);
 
--- A repeated request id is refused by these words too: `store` knows it by the column's name.
-CREATE TRIGGER commits_requests_are_not_replaced BEFORE INSERT ON commits
-WHEN EXISTS (SELECT 1 FROM commits WHERE request_id = NEW.request_id)
-BEGIN SELECT RAISE(ABORT, 'the table commits only grows: REPLACE refused, commits.request_id is taken'); END;
 CREATE TRIGGER commits_are_not_replaced BEFORE INSERT ON commits
 WHEN EXISTS (SELECT 1 FROM commits WHERE revision = NEW.revision)
 BEGIN SELECT RAISE(ABORT, 'the table commits only grows: REPLACE refused'); END;

@@ -88,7 +88,7 @@ pub(super) enum AppendResult {
 
 /// A failed append.
 pub(super) enum AppendFailure {
-    /// Violation of the unique constraint on request ids.
+    /// An earlier commit has a request id of the batch.
     RequestId,
     /// The database files were lost during the commit, so the outcome is unknown.
     Lost(Error),
@@ -188,6 +188,9 @@ impl Backend {
         let Some(batch) = Batch::new(expected, commits, source).map_err(failed)? else {
             return Ok(());
         };
+        if batch.repeats_request && !batch.is_copy() {
+            return Err(self.name_request(commits).await);
+        }
         let appended = match self {
             Self::Sqlite(store) => store.append(expected, &batch).await,
             Self::Postgres(store) => {
@@ -203,7 +206,7 @@ impl Backend {
         }
     }
 
-    /// Finds the request id that violated the constraint.
+    /// Finds the request id that an earlier commit has.
     async fn name_request(&self, commits: &[SealedCommit]) -> AppendError {
         let mut seen = std::collections::HashMap::new();
         for Commit { author, request_id, committed_at, revision, .. } in
@@ -221,7 +224,7 @@ impl Backend {
                 return AppendError::RequestIdTaken { author, request_id, revision };
             }
         }
-        let detail = "a request id violates a constraint, but no commit has it".to_owned();
+        let detail = "a request id is taken, but no commit has it".to_owned();
         Error::StatementRejected { database: self.name().to_owned(), detail }.into()
     }
 
@@ -255,7 +258,7 @@ impl Backend {
     pub(super) async fn close(&self) {
         match self {
             Self::Sqlite(store) => store.close().await,
-            Self::Postgres(store) => store.reader().close().await,
+            Self::Postgres(store) => store.close().await,
         }
     }
 

@@ -27,6 +27,8 @@ pub(super) struct Batch<'a> {
     pub(super) lifecycles: Vec<NewLifecycle<'a>>,
     pub(super) settings: Vec<NewSetting>,
     pub(super) requests: Vec<NewRequest<'a>>,
+    /// Whether a commit repeats the request id of an earlier commit of the batch.
+    pub(super) repeats_request: bool,
     pub(super) source: CommitSource<'a>,
 }
 
@@ -59,10 +61,7 @@ pub(super) struct NewCommit<'a> {
     pub(super) author: &'a str,
     pub(super) committed_at: SqlTimestamp,
     pub(super) message: &'a str,
-    /// `None` also if an earlier commit of the batch has the id, because the column is unique.
     pub(super) request_id: Option<&'a str>,
-    /// Since this time, the same id of the same author is a retry.
-    pub(super) retries_since: SqlTimestamp,
     pub(super) changes: i32,
     pub(super) chain: String,
     pub(super) canonical: &'a [u8],
@@ -74,6 +73,7 @@ pub(super) struct NewRequest<'a> {
     pub(super) request_id: &'a str,
     pub(super) revision: i64,
     pub(super) committed_at: SqlTimestamp,
+    /// Since this time, the same id of the same author is a retry.
     pub(super) retries_since: SqlTimestamp,
 }
 
@@ -164,15 +164,17 @@ impl<'a> Batch<'a> {
                 changes.push(new_change(revision, ordinal, change, states.digest(&change.key)));
             }
         }
+        let (requests, repeats_request) = new_requests(commits);
         Ok(Some(Self {
             head: last.revision(),
             chain: last.chain(),
-            commits: new_commits(commits, matches!(source, CommitSource::Upstream)),
+            commits: commits.iter().map(new_commit).collect(),
             changes,
             entities: states.entities,
             lifecycles: states.lifecycles,
             settings,
-            requests: new_requests(commits),
+            requests,
+            repeats_request,
             source,
         }))
     }
@@ -198,49 +200,30 @@ fn check_order(expected: Revision, commits: &[SealedCommit]) -> Result<(), Strin
     Ok(())
 }
 
-fn new_commits(commits: &[SealedCommit], is_copy: bool) -> Vec<NewCommit<'_>> {
-    let mut held: HashMap<&str, &Commit> = HashMap::new();
-    let mut rows = Vec::with_capacity(commits.len());
-    for sealed in commits {
-        let (commit, mut row) = (sealed.commit(), new_commit(sealed));
-        if let Some(id) = row.request_id {
-            let earlier = *held.entry(id).or_insert(commit);
-            // A repeated id is kept, so that the database rejects the batch.
-            let is_other = is_copy || !is_retry(earlier, commit);
-            row.request_id = (earlier.revision == commit.revision || !is_other).then_some(id);
-        }
-        rows.push(row);
-    }
-    rows
-}
-
-/// Whether the later of two commits with the same request id is a retry of the earlier one.
-fn is_retry(earlier: &Commit, later: &Commit) -> bool {
-    earlier.author == later.author && earlier.committed_at > retries_since(later.committed_at)
-}
-
 /// Time before which request ids have expired.
 pub(super) fn retries_since(now: Timestamp) -> Timestamp {
     Timestamp::from_millis(now.as_millis().saturating_sub(limits::REQUEST_ID_MILLIS))
 }
 
-/// The last commit of each request id.
-fn new_requests(commits: &[SealedCommit]) -> Vec<NewRequest<'_>> {
-    let mut last = HashMap::new();
+/// The last commit of each request id, and whether a commit repeats the id of an earlier one.
+fn new_requests(commits: &[SealedCommit]) -> (Vec<NewRequest<'_>>, bool) {
+    let (mut last, mut repeats) = (HashMap::new(), false);
     for Commit { author, request_id, revision, committed_at, .. } in
         commits.iter().map(SealedCommit::commit)
     {
         let Some(request_id) = request_id.as_deref() else { continue };
+        let since = retries_since(*committed_at);
         let request = NewRequest {
             author,
             request_id,
             revision: stored(*revision),
             committed_at: SqlTimestamp(*committed_at),
-            retries_since: SqlTimestamp(retries_since(*committed_at)),
+            retries_since: SqlTimestamp(since),
         };
-        last.insert((author.as_str(), request_id), request);
+        let earlier = last.insert((author.as_str(), request_id), request);
+        repeats |= earlier.is_some_and(|earlier| earlier.committed_at.0 > since);
     }
-    last.into_values().collect()
+    (last.into_values().collect(), repeats)
 }
 
 fn new_commit(sealed: &SealedCommit) -> NewCommit<'_> {
@@ -251,7 +234,6 @@ fn new_commit(sealed: &SealedCommit) -> NewCommit<'_> {
         committed_at: SqlTimestamp(commit.committed_at),
         message: &commit.message,
         request_id: commit.request_id.as_deref(),
-        retries_since: SqlTimestamp(retries_since(commit.committed_at)),
         changes: i32::try_from(commit.changes.len()).unwrap_or(i32::MAX),
         chain: sealed.chain().to_string(),
         canonical: sealed.bytes(),

@@ -33,13 +33,11 @@ const IDLE_TIME: Duration = Duration::from_secs(1);
 /// Timeout of the test, and of the test when a connection is returned. Packets to a lost server must not occupy
 /// the pool until TCP gives up.
 const TEST_TIMEOUT: Duration = Duration::from_secs(1);
-const CONNECTIONS: u32 = 8;
+const CONNECTIONS: u32 = 6;
+/// Connections for appends. The server has one append at a time, and retries it while a lost connection times out.
+const APPEND_CONNECTIONS: u32 = 2;
 /// Channel of notifications.
 const CHANNEL: &str = "registry_commits";
-/// Serializes transactions that write access events: $1 lock key. Their sequence numbers therefore become
-/// visible in order, and a reader misses none.
-const LOCK_WRITERS: &str = "SELECT pg_advisory_xact_lock($1)";
-const WRITER_LOCK: i64 = 0x0072_6779_5f61_6363;
 
 /// An open Postgres database.
 #[derive(Clone)]
@@ -47,6 +45,7 @@ pub(super) struct PostgresStore {
     name: Arc<str>,
     hosts: Arc<Hosts>,
     pool: PgPool,
+    append_pool: PgPool,
     _primary_task: Option<Arc<AbortOnDropHandle<()>>>,
 }
 
@@ -67,13 +66,22 @@ impl PostgresStore {
         };
         let hosts = Arc::new(Hosts::new(servers.iter().map(configured).collect()));
         let registry = prepare(&hosts, &name, mode).await?;
-        let pool = connect_pool(&hosts);
+        let pool = connect_pool(&hosts, CONNECTIONS, hosts.current());
+        let append_pool = connect_pool(&hosts, APPEND_CONNECTIONS, append_options(hosts.current()));
         let primary_task = hosts.has_several().then(|| {
-            let (hosts, pool) = (hosts.clone(), pool.clone());
-            let following = async move { hosts.keep_on_primary(pool).await };
+            let (hosts, pool, append_pool) = (hosts.clone(), pool.clone(), append_pool.clone());
+            let following = async move {
+                let select = |primary: PgConnectOptions| {
+                    pool.set_connect_options(primary.clone());
+                    append_pool.set_connect_options(append_options(primary));
+                };
+                hosts.keep_on_primary(select).await;
+            };
             Arc::new(AbortOnDropHandle::new(tokio::spawn(following)))
         });
-        Ok((Self { name: name.into(), hosts, pool, _primary_task: primary_task }, registry))
+        let name = name.into();
+        let store = Self { name, hosts, pool, append_pool, _primary_task: primary_task };
+        Ok((store, registry))
     }
 
     pub(super) fn name(&self) -> &str {
@@ -89,14 +97,19 @@ impl PostgresStore {
         &self.pool
     }
 
+    /// Starts a write transaction, which excludes other writers. Numbers of access events therefore become visible
+    /// in order, and a reader misses none.
     pub(super) async fn begin_write(&self) -> Result<Transaction<'static, Postgres>, sqlx::Error> {
-        let mut transaction = self.pool.begin().await?;
-        sqlx::query(LOCK_WRITERS).bind(WRITER_LOCK).execute(&mut *transaction).await?;
-        Ok(transaction)
+        append::begin_with_head(&self.pool).await
     }
 
     pub(super) async fn begin_read(&self) -> Result<Transaction<'static, Postgres>, sqlx::Error> {
         self.pool.begin_with("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY").await
+    }
+
+    pub(super) async fn close(&self) {
+        self.append_pool.close().await;
+        self.pool.close().await;
     }
 
     pub(super) fn explain(&self, error: &sqlx::Error) -> Error {
@@ -122,11 +135,17 @@ impl PostgresStore {
     }
 }
 
+/// Connections for appends. Planning the append takes longer than its execution, so its plan is reused. Postgres
+/// would not reuse it, because it estimates ten rows for each array of unknown length.
+fn append_options(options: PgConnectOptions) -> PgConnectOptions {
+    options.options([("plan_cache_mode", "force_generic_plan")])
+}
+
 /// Pool of connections to the primary.
-fn connect_pool(hosts: &Arc<Hosts>) -> PgPool {
+fn connect_pool(hosts: &Arc<Hosts>, connections: u32, options: PgConnectOptions) -> PgPool {
     let (before, after) = (hosts.clone(), hosts.clone());
     PoolOptions::<Postgres>::new()
-        .max_connections(CONNECTIONS)
+        .max_connections(connections)
         .acquire_timeout(ACQUIRE_TIMEOUT)
         .test_before_acquire(false)
         .after_connect(move |connection, _| {
@@ -151,7 +170,7 @@ fn connect_pool(hosts: &Arc<Hosts>) -> PgPool {
         .after_release(|connection, _| {
             Box::pin(async move { test(connection).await.map(|()| true) })
         })
-        .connect_lazy_with(hosts.current())
+        .connect_lazy_with(options)
 }
 
 /// Tests a connection.

@@ -74,15 +74,11 @@ pub(super) const DOCUMENTS: &str = "
     WHERE ch.revision > $1 AND ch.revision <= $2 AND ch.action = 'register'
     ORDER BY ch.revision, ch.ordinal";
 
-/// Last commit of a request: $1 author, $2 request id, $3 start of the time before it expires. Servers before
-/// migration 7 store the id only in the column.
+/// Last commit of a request: $1 author, $2 request id, $3 start of the time before it expires.
 pub(super) const REQUEST: &str = "
-    SELECT revision, author, committed_at, message, request_id, changes, chain
-    FROM commits
-    WHERE committed_at > $3 AND revision IN (
-        SELECT revision FROM requests WHERE author = $1 AND request_id = $2
-        UNION SELECT revision FROM commits WHERE request_id = $2 AND author = $1)
-    ORDER BY revision DESC LIMIT 1";
+    SELECT c.revision, c.author, c.committed_at, c.message, c.request_id, c.changes, c.chain
+    FROM requests r JOIN commits c ON c.revision = r.revision
+    WHERE r.author = $1 AND r.request_id = $2 AND r.committed_at > $3";
 
 /// Deletes expired requests: $1 time.
 pub(super) const DELETE_EXPIRED_REQUESTS: &str = "DELETE FROM requests WHERE committed_at <= $1";

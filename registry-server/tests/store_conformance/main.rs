@@ -52,7 +52,6 @@ conformance! {
     append::request_ids_are_scoped_to_their_author,
     append::request_ids_expire_after_seven_days,
     append::copies_keep_repeated_request_ids,
-    append::requests_of_older_servers_are_found,
     append::commits_with_sealed_addresses_stay_valid,
     append::commit_events_are_stored_with_their_commits,
     append::concurrent_appends_are_atomic,

@@ -67,6 +67,33 @@ async fn open_transaction_hides_no_commit() {
     assert_holds(&reader, &log).await;
 }
 
+/// Planning an append takes longer than its execution.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn appends_of_registrations_reuse_their_plan() {
+    let fixture = Fixture::postgres().await;
+    let store = fixture.open().await;
+    // The trigger runs in the session of the append.
+    fixture
+        .execute(
+            "CREATE TABLE plans (custom bigint);
+             CREATE FUNCTION note() RETURNS trigger LANGUAGE plpgsql AS
+             $$ BEGIN
+                 INSERT INTO plans SELECT custom_plans FROM pg_prepared_statements
+                 WHERE statement LIKE '%WITH moved%';
+                 RETURN new;
+             END $$;
+             CREATE TRIGGER note BEFORE INSERT ON commits FOR EACH ROW EXECUTE FUNCTION note()",
+        )
+        .await;
+    let mut log = Log::new(&store);
+    for name in ["A", "B", "C"] {
+        log.append(&store, Draft::new().register(name, "1.0.0")).await;
+    }
+    assert_eq!(fixture.number("SELECT count(*) FROM plans WHERE custom = 0").await, 3);
+    log.append(&store, Draft::new().deprecate("A", "1.0.0", "use B")).await;
+    assert_eq!(fixture.number("SELECT max(custom) FROM plans").await, 1);
+}
+
 /// Positive control: with numbers from a sequence, the same situation loses a commit.
 #[tokio::test]
 async fn sequence_numbers_lose_a_commit_positive_control() {

@@ -149,10 +149,8 @@ impl Verifier {
             &*commit.committed_at.to_string(),
         );
         found.column(location, "message", &*row.message, &*commit.message);
-        // Null also if an earlier commit has the request id.
-        if let Some(id) = row.request_id.as_deref() {
-            found.column(location, "request_id", Some(id), commit.request_id.as_deref());
-        }
+        let request_id = row.request_id.as_deref();
+        found.column(location, "request_id", request_id, commit.request_id.as_deref());
         let count = i64::try_from(commit.changes.len()).unwrap_or(i64::MAX);
         found.number(location, "changes", row.changes, count);
         let before = self.at;

@@ -1,13 +1,13 @@
 //! Appends to Postgres in one statement (`append.sql`).
 
-use registry_core::Revision;
+use registry_core::{Revision, limits};
 use sqlx::{
-    Postgres, Transaction,
+    PgPool, Postgres, Transaction,
     postgres::{PgArguments, PgBindIterExt as _},
     query::Query,
 };
 
-use super::{PostgresStore, WRITER_LOCK};
+use super::PostgresStore;
 use crate::store::{
     CommitEvent,
     backend::{AppendFailure, AppendResult},
@@ -22,15 +22,28 @@ pub(in crate::store) struct HeadTransaction(Transaction<'static, Postgres>);
 
 type Append<'q> = Query<'q, Postgres, PgArguments>;
 
+/// Begins a transaction with the lock on the head row.
+pub(super) async fn begin_with_head(
+    pool: &PgPool,
+) -> Result<Transaction<'static, Postgres>, sqlx::Error> {
+    let mut transaction = pool.begin().await?;
+    // A server that stops while it has the lock must not block others for long.
+    let limit = "SET LOCAL idle_in_transaction_session_timeout = '5s'";
+    sqlx::query(limit).execute(&mut *transaction).await?;
+    sqlx::query("SELECT revision FROM head FOR UPDATE").execute(&mut *transaction).await?;
+    Ok(transaction)
+}
+
 impl PostgresStore {
+    /// Connections with a reusable plan, except for lifecycle changes: the best plan for these depends on the number
+    /// of entities, which may have grown since the plan was made.
+    fn appender(&self, batch: &Batch<'_>) -> &PgPool {
+        if batch.lifecycles.is_empty() { &self.append_pool } else { &self.pool }
+    }
+
     /// Waits for the lock on the head row, which is granted in order of arrival.
     pub(in crate::store) async fn lock_head(&self) -> Result<HeadTransaction, sqlx::Error> {
-        let mut transaction = self.pool.begin().await?;
-        // A server that stops while it has the lock must not block others for long.
-        let limit = "SET LOCAL idle_in_transaction_session_timeout = '5s'";
-        sqlx::query(limit).execute(&mut *transaction).await?;
-        sqlx::query("SELECT revision FROM head FOR UPDATE").execute(&mut *transaction).await?;
-        Ok(HeadTransaction(transaction))
+        begin_with_head(&self.pool).await.map(HeadTransaction)
     }
 
     pub(in crate::store) async fn append(
@@ -50,7 +63,9 @@ impl PostgresStore {
         let append = bind_requests(append, batch);
         let append = bind_events(append, batch.events());
         let is_appended = match lock {
-            None => append.execute(&self.pool).await.map_err(failed)?.rows_affected() == 1,
+            None => {
+                append.execute(self.appender(batch)).await.map_err(failed)?.rows_affected() == 1
+            }
             Some(HeadTransaction(mut transaction)) => {
                 let done = append.execute(&mut *transaction).await.map_err(failed)?;
                 transaction.commit().await.map_err(failed)?;
@@ -67,28 +82,9 @@ impl PostgresStore {
                 .map(AppendResult::HeadMoved)
                 .map_err(AppendFailure::Store);
         }
-        if !batch.is_copy() && self.is_any_taken(batch).await.map_err(failed)? {
-            return Err(AppendFailure::RequestId);
-        }
         let detail =
             format!("revision {} has another chain hash than the one read before", head.revision);
         Err(AppendFailure::Store(corrupt("the table head", detail)))
-    }
-}
-
-impl PostgresStore {
-    /// Whether an earlier commit has a request id of the batch.
-    async fn is_any_taken(&self, batch: &Batch<'_>) -> Result<bool, sqlx::Error> {
-        let taken = sqlx::query_scalar(
-            "SELECT EXISTS (
-                 SELECT 1 FROM requests JOIN unnest($1::text[], $2::text[], $3::timestamptz[])
-                     AS new (author, request_id, since) USING (author, request_id)
-                 WHERE committed_at > since)",
-        )
-        .bind(batch.requests.iter().map(|r| r.author).bind_iter())
-        .bind(batch.requests.iter().map(|r| r.request_id).bind_iter())
-        .bind(batch.requests.iter().map(|r| r.retries_since).bind_iter());
-        taken.fetch_one(&self.pool).await
     }
 }
 
@@ -112,7 +108,6 @@ fn bind_commits<'q>(append: Append<'q>, commits: &'q [NewCommit<'_>]) -> Append<
         .bind(commits.iter().map(|c| c.changes).bind_iter())
         .bind(commits.iter().map(|c| c.chain.as_str()).bind_iter())
         .bind(commits.iter().map(|c| c.canonical).bind_iter())
-        .bind(commits.iter().map(|c| c.retries_since).bind_iter())
 }
 
 fn bind_entities<'q>(append: Append<'q>, entities: &'q [NewEntity<'_>]) -> Append<'q> {
@@ -169,7 +164,7 @@ fn bind_requests<'q>(append: Append<'q>, batch: &'q Batch<'_>) -> Append<'q> {
         .bind(requests.iter().map(|r| r.request_id).bind_iter())
         .bind(requests.iter().map(|r| r.revision).bind_iter())
         .bind(requests.iter().map(|r| r.committed_at).bind_iter())
-        .bind(requests.iter().map(|r| r.retries_since).bind_iter())
+        .bind(limits::REQUEST_ID_MILLIS)
         .bind(batch.is_copy())
 }
 
@@ -179,7 +174,5 @@ fn bind_events<'q>(append: Append<'q>, events: &'q [CommitEvent]) -> Append<'q> 
         .bind(events.iter().map(|e| e.what.principal.as_str()).bind_iter())
         .bind(events.iter().map(|e| e.what.method.as_str()).bind_iter())
         .bind(events.iter().map(|e| e.what.address.as_str()).bind_iter())
-        .bind(sql::COMMITTED)
         .bind(events.iter().map(|e| e.revision.to_string()).bind_iter())
-        .bind(events.iter().map(|_| WRITER_LOCK).bind_iter())
 }

@@ -49,7 +49,7 @@ pub(super) fn explain_open(database: &str, error: &sqlx::Error) -> Error {
 /// A failure of an append.
 pub(super) fn append_failure(database: &str, error: &sqlx::Error) -> AppendFailure {
     let constraint = error.as_database_error().and_then(|e| e.constraint());
-    if constraint == Some("commits_request_id_unique") {
+    if constraint == Some("requests_revision_positive") {
         return AppendFailure::RequestId;
     }
     AppendFailure::Store(explain(database, error))

@@ -10,7 +10,7 @@ use std::{
 };
 
 use retry_backoff::jittered_by;
-use sqlx::{Connection as _, PgConnection, PgPool, postgres::PgConnectOptions};
+use sqlx::{Connection as _, PgConnection, postgres::PgConnectOptions};
 use tokio::{
     sync::Notify,
     time::{sleep, timeout},
@@ -74,14 +74,14 @@ impl Hosts {
         Err(summary(problems))
     }
 
-    /// Keeps the pool connected to the primary; never returns.
-    pub(super) async fn keep_on_primary(&self, pool: PgPool) {
+    /// Reports the primary after each selection; never returns.
+    pub(super) async fn keep_on_primary(&self, select: impl Fn(PgConnectOptions)) {
         loop {
             self.lost.notified().await;
             loop {
                 let found = self.connect().await;
                 if let Ok(connection) = found {
-                    pool.set_connect_options(self.current());
+                    select(self.current());
                     // A failed close is harmless.
                     let _ = connection.close().await;
                     break;

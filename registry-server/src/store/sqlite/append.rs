@@ -22,7 +22,7 @@ impl SqliteStore {
         expected: Revision,
         batch: &Batch<'_>,
     ) -> Result<AppendResult, AppendFailure> {
-        let failed = |e: sqlx::Error| super::errors::append_failure(&self.name, &e);
+        let failed = |e: sqlx::Error| AppendFailure::Store(super::errors::explain(&self.name, &e));
         self.check_file().map_err(failed)?;
         let mut connection = self.writer.acquire().await.map_err(failed)?;
         let appended = self.append_on(&mut connection, expected, batch).await;
@@ -47,7 +47,7 @@ impl SqliteStore {
         expected: Revision,
         batch: &Batch<'_>,
     ) -> Result<AppendResult, AppendFailure> {
-        let failed = |e: sqlx::Error| super::errors::append_failure(&self.name, &e);
+        let failed = |e: sqlx::Error| AppendFailure::Store(super::errors::explain(&self.name, &e));
         let mut transaction = connection.begin_with("BEGIN IMMEDIATE").await.map_err(failed)?;
         let head: HeadRow =
             sqlx::query_as(sql::HEAD).fetch_one(&mut *transaction).await.map_err(failed)?;
@@ -175,13 +175,7 @@ async fn insert_commits(
     for chunk in batch.commits.chunks(ROWS) {
         QueryBuilder::<Sqlite>::new(
             "INSERT INTO commits
-                 (revision, author, committed_at, message, request_id, changes, chain, canonical)
-             SELECT column1, column2, column3, column4,
-                    CASE WHEN NOT EXISTS (SELECT 1 FROM commits WHERE request_id = column5
-                        AND (column9 OR author <> column2 OR committed_at <= column10))
-                    THEN column5 END,
-                    column6, column7, column8
-             FROM (",
+                 (revision, author, committed_at, message, request_id, changes, chain, canonical) ",
         )
         .push_values(chunk, |mut row, commit| {
             row.push_bind(commit.revision)
@@ -191,11 +185,8 @@ async fn insert_commits(
                 .push_bind(commit.request_id)
                 .push_bind(commit.changes)
                 .push_bind(commit.chain.as_str())
-                .push_bind(commit.canonical)
-                .push_bind(batch.is_copy())
-                .push_bind(commit.retries_since);
+                .push_bind(commit.canonical);
         })
-        .push(")")
         .build()
         .execute(&mut *connection)
         .await?;
@@ -297,6 +288,7 @@ mod tests {
                 lifecycles: Vec::new(),
                 settings: Vec::new(),
                 requests: Vec::new(),
+                repeats_request: false,
                 source: CommitSource::Local(&[]),
             };
             let appended = store.append(Revision(0), &batch).await;

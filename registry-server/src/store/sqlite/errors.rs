@@ -1,10 +1,7 @@
 //! Classification of SQLite result codes.
 
 use super::identity::Moved;
-use crate::store::{
-    Error,
-    backend::{AppendFailure, driver_error},
-};
+use crate::store::{Error, backend::driver_error};
 
 const BUSY: i32 = 5;
 const LOCKED: i32 = 6;
@@ -63,11 +60,4 @@ fn explain_driver(database: String, error: &sqlx::Error) -> Error {
         return Error::FileReplaced { database, detail: detail.clone() };
     }
     driver_error(database, error)
-}
-
-/// A failure of an append. SQLite names the columns of the constraint in its message.
-pub(super) fn append_failure(database: &str, error: &sqlx::Error) -> AppendFailure {
-    let taken =
-        error.as_database_error().is_some_and(|e| e.message().contains("commits.request_id"));
-    if taken { AppendFailure::RequestId } else { AppendFailure::Store(explain(database, error)) }
 }
