@@ -76,6 +76,40 @@ pub struct SealedCommit {
     documents: Vec<Arc<Document>>,
 }
 
+/// A parsed commit with its bytes, before its verification.
+#[derive(Debug)]
+pub struct UnverifiedCommit {
+    commit: Commit,
+    bytes: Bytes,
+}
+
+impl UnverifiedCommit {
+    /// Parses the canonical bytes of a commit.
+    pub fn parse(bytes: Bytes) -> Result<Self, InvalidCommit> {
+        SealedCommit::parse(&bytes).map(|commit| Self { commit, bytes })
+    }
+
+    /// The commit.
+    pub fn commit(&self) -> &Commit {
+        &self.commit
+    }
+
+    /// Verifies the commit against the chain hash before it.
+    pub fn verify(
+        self,
+        previous: &ChainHash,
+        expected: ChainHash,
+        documents: Vec<Arc<Document>>,
+    ) -> Result<SealedCommit, InvalidCommit> {
+        let Self { commit, bytes } = self;
+        let actual = previous.append(&bytes);
+        if actual != expected {
+            return Err(InvalidCommit::Chain { revision: commit.revision, expected, actual });
+        }
+        SealedCommit { commit, bytes, chain: expected, documents }.with_matching_documents()
+    }
+}
+
 /// Bytes do not verify as the expected commit.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum InvalidCommit {
@@ -134,17 +168,14 @@ impl SealedCommit {
         expected: ChainHash,
         documents: Vec<Arc<Document>>,
     ) -> Result<Self, InvalidCommit> {
-        let (parsed, actual) = (Self::parse(&bytes), previous.append(&bytes));
-        let commit = match parsed {
-            Err(InvalidCommit::Unreadable(e)) if actual == expected => {
-                return Err(InvalidCommit::Newer(e));
+        match Self::parse(&bytes) {
+            Err(InvalidCommit::Unreadable(e)) if previous.append(&bytes) == expected => {
+                Err(InvalidCommit::Newer(e))
             }
-            parsed => parsed?,
-        };
-        if actual != expected {
-            return Err(InvalidCommit::Chain { revision: commit.revision, expected, actual });
+            parsed => {
+                UnverifiedCommit { commit: parsed?, bytes }.verify(previous, expected, documents)
+            }
         }
-        Self { commit, bytes, chain: expected, documents }.with_matching_documents()
     }
 
     /// Parses the canonical bytes of a commit without verification.

@@ -11,7 +11,10 @@ use std::sync::Arc;
 use bytes::Bytes;
 use registry_core::{
     Action, Attestation, Catalog, ChainHash, Change, Digest, Document, Revision, SealedCommit,
-    Timestamp, catalog::ApplyError, commit::InvalidCommit, document::InvalidDocument,
+    Timestamp,
+    catalog::ApplyError,
+    commit::{InvalidCommit, UnverifiedCommit},
+    document::InvalidDocument,
 };
 
 const LENGTH: usize = 4;
@@ -114,17 +117,17 @@ fn apply(catalog: &mut Catalog, mut body: Bytes) -> Result<(), JournalError> {
     }
     let chain: [u8; HASH] = (*body.split_to(HASH)).try_into().map_err(|_| JournalError::Form)?;
     let bytes = take_part(&mut body).ok_or(JournalError::Form)?;
-    let commit = SealedCommit::parse(&bytes)?;
-    if commit.revision <= catalog.revision() {
+    let parsed = UnverifiedCommit::parse(bytes)?;
+    if parsed.commit().revision <= catalog.revision() {
         return Ok(());
     }
-    let documents = documents(&commit.changes, &mut body)?;
+    let documents = documents(&parsed.commit().changes, &mut body)?;
     let chain = ChainHash::from_bytes(chain);
     let attestation = take_attestation(&mut body)?;
     if !body.is_empty() {
         return Err(JournalError::Form);
     }
-    let sealed = SealedCommit::verify(&catalog.chain(), bytes, chain, documents)?;
+    let sealed = parsed.verify(&catalog.chain(), chain, documents)?;
     catalog.apply(&sealed)?;
     *catalog = catalog.clone().with_attestation(attestation);
     Ok(())

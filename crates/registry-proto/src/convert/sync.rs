@@ -7,7 +7,7 @@ use registry_core::{
     Action, Attestation, ChainHash, Change, Commit, Digest, Document, RegistryId, Revision,
     SealedCommit,
     chain::Position,
-    commit::InvalidCommit,
+    commit::{InvalidCommit, UnverifiedCommit},
     document::{InvalidDigest, InvalidDocument},
     limits,
 };
@@ -156,13 +156,13 @@ impl From<&SealedCommit> for v1::Delta {
 pub fn sealed_commit(previous: &ChainHash, delta: v1::Delta) -> Result<SealedCommit, InvalidDelta> {
     let v1::Delta { revision, commit: bytes, chain, documents } = delta;
     let chain = chain_hash(&chain)?;
-    let commit = SealedCommit::parse(&bytes)?;
-    let claimed = Revision(revision);
-    if claimed != commit.revision {
-        return Err(InvalidDelta::Revision { claimed, actual: commit.revision });
+    let parsed = UnverifiedCommit::parse(bytes)?;
+    let (claimed, actual) = (Revision(revision), parsed.commit().revision);
+    if claimed != actual {
+        return Err(InvalidDelta::Revision { claimed, actual });
     }
-    let documents = read_documents(&commit, documents)?;
-    Ok(SealedCommit::verify(previous, bytes, chain, documents)?)
+    let documents = read_documents(parsed.commit(), documents)?;
+    Ok(parsed.verify(previous, chain, documents)?)
 }
 
 fn read_documents(commit: &Commit, sent: Vec<Bytes>) -> Result<Vec<Arc<Document>>, InvalidDelta> {
