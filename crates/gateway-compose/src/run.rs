@@ -252,6 +252,6 @@ impl Run {
     /// Reports progress to the caller after a step.
     pub(super) fn report_progress(&self, at: &str, outcome: &str) {
         let finished = self.finished.fetch_add(1, Ordering::Relaxed) + 1;
-        self.runner.progress(finished, &format!("{at}: {outcome}"));
+        self.runner.progress(finished, at, outcome);
     }
 }

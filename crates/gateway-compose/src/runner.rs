@@ -21,8 +21,8 @@ pub trait StepRunner: fmt::Debug + Send + Sync {
     /// Runs a step to its end: authorization, validation, the call and its audit.
     fn run<'a>(&'a self, step: Step<'a>) -> BoxFuture<'a, StepOutput>;
 
-    /// Reports the progress of the run to its caller.
-    fn progress(&self, finished: u32, message: &str);
+    /// Reports to the caller of the run that a step finished.
+    fn progress(&self, finished: u32, at: &str, outcome: &str);
 
     /// Returns a runner for work that continues without the caller.
     fn detached(&self) -> Arc<dyn StepRunner>;

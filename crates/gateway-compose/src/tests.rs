@@ -203,7 +203,7 @@ impl StepRunner for Composed {
         })
     }
 
-    fn progress(&self, _: u32, _: &str) {}
+    fn progress(&self, _: u32, _: &str, _: &str) {}
 
     fn detached(&self) -> Arc<dyn StepRunner> {
         Arc::new(self.clone())

@@ -47,20 +47,35 @@ const NODE: usize = 640;
 
 /// Estimates the memory of a JSON text after parsing, in bytes.
 pub fn tree_bytes(text: &str) -> usize {
-    let (mut bytes, mut in_string, mut is_escaped) = (text.len(), false, false);
-    for byte in text.bytes() {
-        match byte {
-            _ if is_escaped => is_escaped = false,
-            b'\\' if in_string => is_escaped = true,
-            b'"' => in_string = !in_string,
-            _ if in_string => {}
-            b'{' => bytes += NODE,
-            b':' => bytes += MEMBER,
-            b',' | b'[' => bytes += ITEM,
-            _ => {}
-        }
+    let (mut bytes, mut rest) = (text.len(), text.as_bytes());
+    // Most bytes are in strings, which are skipped.
+    while let Some(quote) = memchr::memchr(b'"', rest) {
+        bytes += structure_bytes(&rest[..quote]);
+        rest = after_string(&rest[quote + 1..]);
     }
-    bytes
+    bytes + structure_bytes(rest)
+}
+
+/// The memory of nodes, members and items, in bytes.
+fn structure_bytes(outside_strings: &[u8]) -> usize {
+    let of = |byte: &u8| match byte {
+        b'{' => NODE,
+        b':' => MEMBER,
+        b',' | b'[' => ITEM,
+        _ => 0,
+    };
+    outside_strings.iter().map(of).sum()
+}
+
+/// The text after the end of a string.
+fn after_string(mut rest: &[u8]) -> &[u8] {
+    while let Some(at) = memchr::memchr2(b'"', b'\\', rest) {
+        if rest[at] == b'"' {
+            return &rest[at + 1..];
+        }
+        rest = rest.get(at + 2..).unwrap_or_default();
+    }
+    &[]
 }
 
 /// Estimates the memory of a parsed value, in bytes.
@@ -89,4 +104,18 @@ fn blocks<'a>(result: &Object<'a>) -> Option<Vec<Object<'a>>> {
 fn text_of(block: &Object<'_>) -> Option<String> {
     block.find("type").filter(|kind| kind.get() == r#""text""#)?;
     serde_json::from_str(block.find("text")?.get()).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tree_bytes_counts_structure_outside_strings() {
+        let text = r#"{"a\\":[1,"{[:,\"{"]}"#;
+        assert_eq!(tree_bytes(text), text.len() + NODE + MEMBER + 2 * ITEM);
+        for open in [r#"["{"#, r#"["{\"#] {
+            assert_eq!(tree_bytes(open), open.len() + ITEM);
+        }
+    }
 }

@@ -88,11 +88,13 @@ impl Sending<'_> {
         tasks: Option<TaskNames>,
     ) -> OperationResult {
         let snapshot = &self.moment.snapshot;
+        // The result of a step is not rendered.
+        let exposed = server.filter(|_| !matches!(self.call.target, Target::Step(_)));
         OperationResult {
             result,
             revision: snapshot.catalog.revision(),
             freshness: self.moment.freshness,
-            names: server.and_then(|server| self.gateway.resource_names(snapshot, server)),
+            names: exposed.and_then(|server| self.gateway.resource_names(snapshot, server)),
             tasks,
             steps: None,
         }

@@ -125,12 +125,12 @@ impl StepRunner for Runner {
         })
     }
 
-    fn progress(&self, finished: u32, message: &str) {
+    fn progress(&self, finished: u32, at: &str, outcome: &str) {
         let Some(client) = &self.client else { return };
         let mut told = ObjectWriter::with_capacity(96);
         // The surface replaces the token by the client's own.
         told.raw("progressToken", "0").raw("progress", &finished.to_string());
-        told.string("message", message);
+        told.string("message", &format!("{at}: {outcome}"));
         let told = RawValue::from_string(told.finish_string()).ok();
         client.try_notify("notifications/progress", told.as_deref());
     }
