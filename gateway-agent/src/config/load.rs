@@ -12,7 +12,7 @@ use gateway_policy::{Access, RuntimeValidation, ToolValidation, ValidationMode};
 use gateway_upstream::UpstreamLimits;
 use registry_core::{
     checkpoint::{InvalidVerifierKey, VerifierKey},
-    parse_duration, parse_positive_duration,
+    parse_duration, parse_positive_duration, parse_socket_address,
 };
 use registry_tls::ServerFiles;
 
@@ -205,11 +205,7 @@ fn listen(
     args: &Args,
     tls: Option<&ServerFiles>,
 ) -> SocketAddr {
-    let form = |text: &str| {
-        let invalid = || format!("`{text}` is not an address and a port such as 127.0.0.1:7080");
-        text.parse::<SocketAddr>().map_err(|_| invalid())
-    };
-    let written = root.find("listen").and_then(|field| field.parse(form));
+    let written = root.find("listen").and_then(|field| field.parse(parse_socket_address));
     let listen = args.listen.or(written).unwrap_or(DEFAULT_LISTEN);
     let requires_certificates = tls.is_some_and(|tls| tls.client_ca.is_some());
     if !listen.ip().is_loopback() && !requires_certificates && !args.insecure {
