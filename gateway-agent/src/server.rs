@@ -477,17 +477,21 @@ impl EmbeddedStart {
     }
 }
 
+fn tool_count(count: usize) -> String {
+    if count == 1 { "1 tool".to_owned() } else { format!("{count} tools") }
+}
+
 /// The catalog at the start: its size, and whether it comes from the cache.
 fn describe_catalog(cache: &Cache, is_cached: bool) -> String {
     let catalog = cache.current();
     let tools = catalog.of_kind(Kind::Tool).count();
     if is_cached {
-        format!("catalog revision {} from cache, {tools} tools", catalog.revision())
+        format!("catalog revision {} from cache, {}", catalog.revision(), tool_count(tools))
     } else if cache.has_catalog() {
         let discovered = if tools == 0 {
             "discovering tools".to_owned()
         } else {
-            format!("{tools} tools discovered")
+            format!("{} discovered", tool_count(tools))
         };
         format!("{discovered}, no cache yet")
     } else {

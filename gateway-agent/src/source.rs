@@ -19,6 +19,9 @@ pub use self::{
 
 use crate::{feed::Feed, sync};
 
+/// The setting of the CA bundle for the registry.
+const CA_SETTING: &str = "registry.caFile";
+
 /// Waits for the first catalog of a source that takes seconds to deliver one.
 pub async fn prepare(
     config: &SourceConfig,
@@ -47,6 +50,7 @@ pub async fn follow(
                 addresses: addresses.clone(),
                 credentials: config.credentials.clone(),
                 timing: Timing::default(),
+                ca_setting: CA_SETTING,
                 agent: sync::AGENT,
             };
             tokio::select! {

@@ -47,7 +47,8 @@ impl std::error::Error for InvalidCatalog {}
 impl fmt::Display for InvalidCatalog {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let count = self.errors.len();
-        write!(f, "{count} findings that `registry.validation.startup` treats as errors")?;
+        let noun = if count == 1 { "finding" } else { "findings" };
+        write!(f, "{count} {noun} with the mode `error` in `registry.validation.startup`")?;
         for found in &self.errors {
             write!(f, "\n  {found}")?;
             if let Some(help) = &found.help {

@@ -13,7 +13,7 @@ use std::{
 
 use clap::Parser;
 use mcp_registry::Namespace;
-use registry_core::Secret;
+use registry_core::{Secret, parse_socket_address};
 
 pub use authentication::Authentication;
 pub use command::{CheckpointKeyCommand, Command, TokenCommand};
@@ -58,7 +58,7 @@ pub struct Config {
         env = "REGISTRY_LISTEN",
         default_value = "127.0.0.1:7070",
         value_name = "ADDRESS:PORT",
-        value_parser = socket_address,
+        value_parser = parse_socket_address,
         help_heading = "Listen"
     )]
     pub listen: SocketAddr,
@@ -180,10 +180,6 @@ pub struct Config {
     /// Limits and timeouts of Sync streams.
     #[command(flatten)]
     pub feed: FeedConfig,
-}
-
-fn socket_address(text: &str) -> Result<SocketAddr, &'static str> {
-    text.parse().map_err(|_| "write an IP address and a port, such as 127.0.0.1:7070")
 }
 
 /// Whether two paths name the same directory. The empty path is the current directory.

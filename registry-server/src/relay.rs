@@ -11,7 +11,6 @@ mod scope_signatures;
 mod settings;
 
 use std::{
-    path::PathBuf,
     str::FromStr as _,
     sync::{Arc, Mutex, PoisonError},
     time::Duration,
@@ -29,6 +28,10 @@ use crate::{
     registrar::{self, Parts, Registrar},
     store::{self, Store},
 };
+
+/// The advice if the upstream registry rejects the credentials.
+const CREDENTIALS_ADVICE: &str =
+    "check --follow-token-file, or --follow-cert and --follow-cert-key";
 
 /// A relay that cannot start.
 #[derive(Debug, thiserror::Error)]
@@ -63,13 +66,8 @@ pub enum Error {
     #[error("refusing to send the token to {0} in plain text; use grpcs://")]
     PlainToken(String),
     /// An unusable file of the settings.
-    #[error("cannot use {path:?}: {reason}")]
-    File {
-        /// The file.
-        path: PathBuf,
-        /// The failure.
-        reason: String,
-    },
+    #[error(transparent)]
+    File(#[from] registry_tls::InvalidFile),
     /// A database failure.
     #[error(transparent)]
     Store(#[from] store::Error),

@@ -115,7 +115,11 @@ fn failure(error: &Error) -> Failure {
         | Error::Random
         | Error::Page(_) => FAILED,
     };
-    (code, error.to_string())
+    let remedy = match error {
+        Error::Unknown(_) => "; `registry-server token list` shows the ids",
+        _ => "",
+    };
+    (code, format!("{error}{remedy}"))
 }
 
 fn table(tokens: &[StoredToken], now: Timestamp) -> String {

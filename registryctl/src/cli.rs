@@ -376,7 +376,7 @@ pub(crate) struct ExportArgs {
 #[derive(Debug, Args)]
 pub(crate) struct WatchArgs {
     /// Print the existing commits after this revision first
-    #[arg(long, value_name = "REVISION")]
+    #[arg(long, value_name = "REVISION", value_parser = log::parse_revision)]
     pub(crate) since: Option<u64>,
 }
 

@@ -2,8 +2,9 @@
 //!
 //! The token is sent over TLS or to this machine only, unless --allow-insecure-token is set.
 
-use std::{fmt, fs, path::Path};
+use std::fmt;
 
+use registry_tls::ClientPem;
 use tonic::{
     Request, Status,
     metadata::{Ascii, MetadataValue},
@@ -50,21 +51,15 @@ impl Credentials {
 }
 
 fn tls(args: &AccessArgs) -> Result<ClientTlsConfig, Failure> {
-    let config = ClientTlsConfig::new();
-    let config = match &args.ca_cert {
-        Some(path) => config.ca_certificate(Certificate::from_pem(read(path)?)),
-        None => config.with_native_roots(),
+    let ClientPem { ca, identity } = args.tls_files().read_pem()?;
+    let config = match ca {
+        Some(ca) => ClientTlsConfig::new().ca_certificate(Certificate::from_pem(ca)),
+        None => ClientTlsConfig::new().with_native_roots(),
     };
-    Ok(match (&args.client_cert, &args.client_key) {
-        (Some(certificate), Some(key)) => {
-            config.identity(Identity::from_pem(read(certificate)?, read(key)?))
-        }
-        _ => config,
+    Ok(match identity {
+        Some((certificate, key)) => config.identity(Identity::from_pem(certificate, key)),
+        None => config,
     })
-}
-
-fn read(path: &Path) -> Result<Vec<u8>, Failure> {
-    fs::read(path).map_err(|e| Failure::unreadable(path, e))
 }
 
 impl Interceptor for Credentials {

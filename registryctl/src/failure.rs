@@ -11,6 +11,7 @@ use std::{
 };
 
 use registry_proto::v1;
+use registry_tls::InvalidFile;
 
 use crate::{
     diagnose,
@@ -101,6 +102,12 @@ const OF_ONE_SERVER: [&str; 3] = ["DATABASE_SCHEMA_TOO_NEW", "DATABASE_UNAVAILAB
 impl From<Unreadable> for Failure {
     fn from(Unreadable { path, reason }: Unreadable) -> Self {
         Self::File { action: "read", path, reason }
+    }
+}
+
+impl From<InvalidFile> for Failure {
+    fn from(InvalidFile { path, reason }: InvalidFile) -> Self {
+        Self::File { action: "use", path, reason }
     }
 }
 

@@ -1,5 +1,6 @@
 //! Access control: required roles of every served method, tokens, TLS, ownership, and streams.
 
+mod client_files;
 mod command_line;
 mod database_tls;
 pub(crate) mod identity_provider;

@@ -277,6 +277,8 @@ async fn apply_waits_for_gateways() {
             (&waited["committed"], &waited["rollout"]["connected"]),
             (&true.into(), &0.into())
         );
+        let alone = ["rollout", "status", "1", "--wait", "--timeout", "1s"];
+        insta::assert_snapshot!("wait-without-gateways", registry.ctl(&alone).stderr);
         let (first, _second) = (gateway("first", &registry), gateway("second", &registry));
         for name in ["first", "second"] {
             is_listed(&registry, name, "connected", 1).await;

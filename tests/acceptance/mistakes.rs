@@ -103,6 +103,9 @@ fn missing_files_and_tokens_name_the_remedy() {
         ("missing-requirements", &["lock", "-f", &requirements][..]),
         ("empty-token-file", &["list", "--token-file", &token]),
         ("name-without-kind", &["get", "fetch"]),
+        ("name-with-namespace-without-kind", &["get", "acme/docs"]),
+        ("log-of-name-without-kind", &["log", "fetch"]),
+        ("revision-of-entity", &["show", "tool/fetch"]),
         ("import-of-url", &["import", "https://tools.example/mcp"]),
         ("invalid-day", &["log", "--until", "yesterday"]),
     ] {
@@ -149,10 +152,17 @@ fn misspelled_names_have_suggestions() {
         ("unknown-name-without-version", &["get", "tool/fecth"]),
         ("unknown-version", &["get", "tool/fetch@9.9.9"]),
         ("unknown-entity-of-tree", &["tree", "tool/fecth@1.2.3"]),
+        ("unknown-name-of-history", &["history", "tool/fecth"]),
+        ("unknown-version-of-history", &["history", "tool/fetch@9.9.9"]),
+        ("unknown-name-of-log", &["log", "tool/fecth"]),
+        ("token-name-instead-of-id", &["token", "revoke", "docs-ci", "--yes"]),
         ("confirmation-without-terminal", &["deprecate", "tool/fetch@1.2.3"]),
     ] {
         insta::assert_snapshot!(name, message(&registry.url(), arguments, &[]));
     }
+    // The name is registered, and the other filters select no commit.
+    let filtered = ["log", "tool/fetch", "--author", "another"];
+    assert!(registry.ctl(&filtered).success());
 }
 
 #[test]
@@ -237,6 +247,7 @@ fn changes_need_confirmation_or_a_dry_run() {
         &["retire", "tool/fetch@1.2.3", "--force", "test"],
         &["archive", "tool/fetch"],
         &["transfer", "tool/fetch", "team"],
+        &["transfer", "tool/fetch", "--owner", "team"],
         &["compatibility", "set", "tool/fetch", "full"],
         &["token", "create", "--name", "a", "--role", "reader"],
     ] {

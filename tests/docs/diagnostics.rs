@@ -228,6 +228,12 @@ const CODES: &[[&str; 4]] = &[
         "`schema/a@1.0.0 is not referenced`",
         "use it, or remove it",
     ],
+    [
+        "findings-truncated",
+        "findings that are omitted from a response (warning)",
+        "`12 of 400 findings do not fit into the response`",
+        "correct the others first, or apply smaller batches",
+    ],
 ];
 
 #[test]

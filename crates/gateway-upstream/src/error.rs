@@ -181,7 +181,7 @@ fn connection_remedy(source: &(dyn std::error::Error + Send + Sync)) -> &'static
     let reason = source.to_string();
     if reason.contains("InvalidContentType") {
         "; if the server does not use TLS, write http:// in its target"
-    } else if reason.contains("UnknownIssuer") {
+    } else if registry_tls::is_untrusted_ca(&reason) {
         "; set `tls.caFile` of the target to the CA of the server's certificate"
     } else {
         ""

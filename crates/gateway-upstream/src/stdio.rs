@@ -3,16 +3,16 @@
 //!
 //! The child is not sandboxed: its configuration is trusted.
 
+mod call_queue;
 mod caller_children;
 mod child;
 mod connection;
 mod former_calls;
 mod lines;
 mod log;
-mod questions;
+mod server_requests;
 mod supervisor;
 mod text;
-mod turns;
 
 use std::{sync::Arc, time::Duration};
 

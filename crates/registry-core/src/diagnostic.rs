@@ -115,6 +115,8 @@ codes! {
     PolicySelectorUnmatched = "policy-selector-unmatched",
     /// A schema without references to it.
     SchemaUnused = "schema-unused",
+    /// Findings that are omitted from a response.
+    FindingsTruncated = "findings-truncated",
 }
 
 impl fmt::Display for Code {

@@ -9,17 +9,15 @@ use std::{
 };
 
 use http::{HeaderValue, Uri};
+use registry_tls::ClientFiles;
 
 /// The credentials for a registry.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Credentials {
     /// The token of every call.
     pub token: Option<Token>,
-    /// CA bundle (PEM) used to verify the certificate of the registry. `None`: the CAs of the
-    /// system.
-    pub ca: Option<PathBuf>,
-    /// The client certificate and its key (PEM).
-    pub identity: Option<(PathBuf, PathBuf)>,
+    /// The CA bundle for the certificate of the registry, and the client certificate.
+    pub tls: ClientFiles,
 }
 
 /// A token. Its `Debug` form omits the secret.
@@ -47,17 +45,6 @@ impl Credentials {
         let mut value = HeaderValue::from_bytes(&header).map_err(invalid)?;
         value.set_sensitive(true);
         Ok(Some(value))
-    }
-
-    /// Reads the CA bundle.
-    pub fn roots(&self) -> io::Result<Option<Vec<u8>>> {
-        self.ca.as_ref().map(|path| read(path)).transpose()
-    }
-
-    /// Reads the client certificate and its key.
-    pub fn certificate(&self) -> io::Result<Option<(Vec<u8>, Vec<u8>)>> {
-        let Some((certificate, key)) = &self.identity else { return Ok(None) };
-        Ok(Some((read(certificate)?, read(key)?)))
     }
 
     /// Whether the connection to a URL is private: it uses TLS or stays on this machine.

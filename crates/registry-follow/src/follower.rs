@@ -1,7 +1,8 @@
 //! Connects to the servers in turn and reconnects after failures.
 
-use std::{io, time::Duration};
+use std::time::Duration;
 
+use registry_tls::{ClientPem, InvalidFile};
 use retry_backoff::{Backoff, full_jitter, jittered};
 use tokio_util::sync::CancellationToken;
 use tonic::{
@@ -24,6 +25,8 @@ pub struct Follower {
     pub credentials: Credentials,
     /// Timeouts and retry delays.
     pub timing: Timing,
+    /// The setting of the CA bundle, for messages: `registry.caFile`.
+    pub ca_setting: &'static str,
     /// The user agent: `gateway-agent/1.2.3`.
     pub agent: &'static str,
 }
@@ -97,14 +100,14 @@ impl Follower {
     async fn connect(&self, address: &str) -> Result<Target, Ended> {
         let unusable =
             |e: &dyn ToString| Ended::Final(format!("invalid credentials: {}", e.to_string()));
-        let endpoint = self.endpoint(address).map_err(|e| unusable(&e))?;
+        let endpoint = self.endpoint(address).map_err(|e| unusable(&reason_of(&*e)))?;
         let authorization = self.credentials.authorization().map_err(|e| unusable(&e))?;
         let authorization = authorization.map(|value| MetadataValue::try_from(value.as_bytes()));
         let mut authorization = authorization.transpose().map_err(|e| unusable(&e))?;
         if let Some(value) = &mut authorization {
             value.set_sensitive(true);
         }
-        let channel = endpoint.connect().await.map_err(|e| Ended::Lost(unconnected(&e)))?;
+        let channel = endpoint.connect().await.map_err(|e| Ended::Lost(self.unconnected(&e)))?;
         Ok(Target { channel, authorization })
     }
 
@@ -124,28 +127,39 @@ impl Follower {
             .http2_adaptive_window(true))
     }
 
-    fn tls(&self) -> io::Result<ClientTlsConfig> {
-        let tls = match self.credentials.roots()? {
-            Some(roots) => ClientTlsConfig::new().ca_certificate(Certificate::from_pem(roots)),
+    fn tls(&self) -> Result<ClientTlsConfig, InvalidFile> {
+        let ClientPem { ca, identity } = self.credentials.tls.read_pem()?;
+        let tls = match ca {
+            Some(ca) => ClientTlsConfig::new().ca_certificate(Certificate::from_pem(ca)),
             None => ClientTlsConfig::new().with_native_roots(),
         };
-        let identity = self.credentials.certificate()?;
         Ok(match identity {
             Some((certificate, key)) => tls.identity(Identity::from_pem(certificate, key)),
             None => tls,
         })
     }
+
+    /// Describes why there is no connection.
+    fn unconnected(&self, error: &tonic::transport::Error) -> String {
+        let reason = reason_of(error);
+        // rustls reports this for a response without TLS.
+        let remedy = if reason.contains("InvalidContentType") {
+            "if the server does not use TLS, write grpc://".to_owned()
+        } else if let Some(remedy) = untrusted_ca_remedy(&reason, self.ca_setting) {
+            remedy
+        } else if reason.contains("Connection refused") {
+            "start the registry, or correct its address".to_owned()
+        } else {
+            return reason;
+        };
+        format!("{reason}; {remedy}")
+    }
 }
 
-/// Describes why there is no connection.
-fn unconnected(error: &tonic::transport::Error) -> String {
-    let reason = reason_of(error);
-    // rustls reports this for a response without TLS.
-    if reason.contains("InvalidContentType") {
-        return format!("{reason}; if the server does not use TLS, write grpc://");
-    }
-    if reason.contains("Connection refused") {
-        return format!("{reason}; start the registry, or correct its address");
-    }
-    reason
+/// The remedy if the reason of a failed connection is a certificate of an untrusted CA. `setting`
+/// names the CA bundle.
+pub fn untrusted_ca_remedy(reason: &str, setting: &str) -> Option<String> {
+    registry_tls::is_untrusted_ca(reason).then(|| {
+        format!("set `{setting}` to the CA bundle that verifies the certificate of the registry")
+    })
 }

@@ -13,6 +13,7 @@ use rustls::{
     crypto::aws_lc_rs,
     pki_types::CertificateRevocationListDer,
     server::{WebPkiClientVerifier, danger::ClientCertVerifier},
+    sign::SingleCertAndKey,
 };
 use tokio::net::TcpStream;
 use tokio_rustls::{TlsAcceptor, server::TlsStream};
@@ -150,8 +151,8 @@ struct Read {
 
 impl Read {
     fn server(&self) -> Result<ServerConfig, InvalidFile> {
-        let Self { certificate, key: key_file, client_ca, .. } = self;
-        let (chain, key) = (certificate.chain()?, key_file.key()?);
+        let Self { certificate, key, client_ca, .. } = self;
+        let identity = SingleCertAndKey::from(certificate.certified_key(key)?);
         let builder = ServerConfig::builder_with_provider(Arc::new(aws_lc_rs::default_provider()))
             .with_safe_default_protocol_versions()
             .map_err(|e| certificate.invalid(&e))?;
@@ -159,8 +160,7 @@ impl Read {
             Some(ca) => builder.with_client_cert_verifier(self.verifier(ca)?),
             None => builder.with_no_client_auth(),
         };
-        let server = builder.with_single_cert(chain, key);
-        let mut server = server.map_err(|e| certificate.invalid_pair(key_file, &e))?;
+        let mut server = builder.with_cert_resolver(Arc::new(identity));
         server.alpn_protocols = self.protocols.iter().map(|p| p.as_bytes().to_vec()).collect();
         Ok(server)
     }

@@ -2,7 +2,7 @@
 
 use std::{path::PathBuf, sync::Arc};
 
-use rustls::{ClientConfig, crypto::aws_lc_rs};
+use rustls::{ClientConfig, crypto::aws_lc_rs, sign::SingleCertAndKey};
 use rustls_platform_verifier::BuilderVerifierExt as _;
 
 use crate::{InvalidFile, Reloaded, file::File, reload::Source};
@@ -19,7 +19,35 @@ pub struct ClientFiles {
     pub identity: Option<(PathBuf, PathBuf)>,
 }
 
+/// Whether the reason of a failed connection is a server certificate of an untrusted CA.
+pub fn is_untrusted_ca(reason: &str) -> bool {
+    // rustls reports `BadSignature` if a trusted CA has the same name and another key.
+    ["UnknownIssuer", "BadSignature"].iter().any(|error| reason.contains(error))
+}
+
+/// The content of the TLS files of a client, for client libraries that accept only PEM.
+pub struct ClientPem {
+    /// The CA bundle.
+    pub ca: Option<Vec<u8>>,
+    /// The client certificate and its key.
+    pub identity: Option<(Vec<u8>, Vec<u8>)>,
+}
+
 impl ClientFiles {
+    /// Reads the files, and checks that the CA bundle has certificates and that the client
+    /// certificate matches its key.
+    pub fn read_pem(&self) -> Result<ClientPem, InvalidFile> {
+        let Read { ca, identity } = self.read()?;
+        if let Some(ca) = &ca {
+            ca.chain()?;
+        }
+        if let Some((certificate, key)) = &identity {
+            certificate.certified_key(key)?;
+        }
+        let pair = |(certificate, key): (File, File)| (certificate.into_bytes(), key.into_bytes());
+        Ok(ClientPem { ca: ca.map(File::into_bytes), identity: identity.map(pair) })
+    }
+
     /// Checks that the files can be used.
     pub fn check(&self) -> Result<(), InvalidFile> {
         self.read()?.client().map(drop)
@@ -59,9 +87,10 @@ impl Read {
             None => builder.with_platform_verifier().map_err(|e| self.invalid(&e))?,
         };
         let mut client = match &self.identity {
-            Some((certificate, key)) => builder
-                .with_client_auth_cert(certificate.chain()?, key.key()?)
-                .map_err(|e| certificate.invalid_pair(key, &e))?,
+            Some((certificate, key)) => {
+                let identity = SingleCertAndKey::from(certificate.certified_key(key)?);
+                builder.with_client_cert_resolver(Arc::new(identity))
+            }
             None => builder.with_no_client_auth(),
         };
         client.alpn_protocols = HTTP.map(<[u8]>::to_vec).into();

@@ -8,7 +8,9 @@ use std::{
 
 use rustls::{
     RootCertStore,
-    pki_types::{CertificateDer, PrivateKeyDer, pem::PemObject},
+    crypto::aws_lc_rs,
+    pki_types::{CertificateDer, PrivateKeyDer, pem, pem::PemObject},
+    sign::CertifiedKey,
 };
 
 /// A configured file that cannot be used.
@@ -53,8 +55,26 @@ impl File {
         self.all("certificate")
     }
 
-    pub(crate) fn key(&self) -> Result<PrivateKeyDer<'static>, InvalidFile> {
-        PrivateKeyDer::from_pem_slice(&self.bytes).map_err(|e| self.invalid(&e))
+    fn key(&self) -> Result<PrivateKeyDer<'static>, InvalidFile> {
+        PrivateKeyDer::from_pem_slice(&self.bytes).map_err(|e| match e {
+            pem::Error::NoItemsFound => self.invalid(&"the file has no private key"),
+            e => self.invalid(&e),
+        })
+    }
+
+    /// The certificate of this file with its private key.
+    pub(crate) fn certified_key(&self, key_file: &Self) -> Result<CertifiedKey, InvalidFile> {
+        let (chain, key) = match (self.chain(), key_file.key()) {
+            (Err(_), Err(_)) if self.key().is_ok() && key_file.chain().is_ok() => {
+                return Err(self.invalid(&format!(
+                    "the file has a private key, and `{}` has the certificate; swap the two files",
+                    key_file.path.display()
+                )));
+            }
+            (chain, key) => (chain?, key?),
+        };
+        CertifiedKey::from_der(chain, key, &aws_lc_rs::default_provider())
+            .map_err(|e| self.invalid_pair(key_file, &e))
     }
 
     /// The CA certificates.
@@ -67,7 +87,7 @@ impl File {
     }
 
     /// The error for a certificate that cannot be used with this key.
-    pub(crate) fn invalid_pair(&self, key: &Self, error: &rustls::Error) -> InvalidFile {
+    fn invalid_pair(&self, key: &Self, error: &rustls::Error) -> InvalidFile {
         if !matches!(error, rustls::Error::InconsistentKeys(_)) {
             return self.invalid(error);
         }
@@ -78,7 +98,31 @@ impl File {
         ))
     }
 
+    pub(crate) fn into_bytes(self) -> Vec<u8> {
+        self.bytes
+    }
+
     pub(crate) fn invalid(&self, reason: &dyn Display) -> InvalidFile {
         InvalidFile { path: self.path.clone(), reason: reason.to_string() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const CERTIFICATE: &str = "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n";
+    const KEY: &str = "-----BEGIN PRIVATE KEY-----\nAAAA\n-----END PRIVATE KEY-----\n";
+
+    fn file(name: &str, text: &str) -> File {
+        File { path: name.into(), bytes: text.into() }
+    }
+
+    #[test]
+    fn swapped_certificate_and_key_are_recognized() {
+        let error = file("a.key", KEY).certified_key(&file("a.crt", CERTIFICATE)).unwrap_err();
+        assert!(error.reason.contains("swap") && error.reason.contains("a.crt"), "{error}");
+        let missing = file("a.crt", CERTIFICATE).certified_key(&file("empty", "")).unwrap_err();
+        assert_eq!(missing.path, Path::new("empty"));
     }
 }

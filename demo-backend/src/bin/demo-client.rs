@@ -2,7 +2,7 @@
 //!
 //! It is meant for demos and experiments.
 
-use std::{collections::HashMap, process::ExitCode};
+use std::{collections::HashMap, error::Error, process::ExitCode};
 
 use axum::http::{HeaderName, HeaderValue};
 use clap::{Parser, Subcommand};
@@ -91,7 +91,25 @@ async fn connect(cli: &Cli) -> Result<Client, String> {
     } else {
         ClientLifecycleMode::Discover { preferred_versions: vec![ProtocolVersion::V_2026_07_28] }
     };
-    ().serve_with_lifecycle(transport, lifecycle).await.map_err(|e| e.to_string())
+    ().serve_with_lifecycle(transport, lifecycle).await.map_err(|e| described(&e))
+}
+
+/// The text of an error with its causes, and the remedy for a certificate of an untrusted CA.
+fn described(error: &dyn Error) -> String {
+    let mut text = error.to_string();
+    let mut source = error.source();
+    while let Some(cause) = source {
+        let reason = cause.to_string();
+        // Some errors repeat their cause.
+        if !text.contains(&reason) {
+            text = format!("{text}: {reason}");
+        }
+        source = cause.source();
+    }
+    if ["UnknownIssuer", "BadSignature"].iter().any(|reason| text.contains(reason)) {
+        text += "; set SSL_CERT_FILE to the CA bundle (PEM) that verifies the server's certificate";
+    }
+    text
 }
 
 async fn run(client: &Client, command: &Command) -> Result<String, String> {

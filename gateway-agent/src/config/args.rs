@@ -6,7 +6,7 @@
 use std::{net::SocketAddr, path::PathBuf};
 
 use clap::{Arg, CommandFactory as _, FromArgMatches as _, Parser, Subcommand, ValueEnum};
-use registry_core::Secret;
+use registry_core::{Secret, parse_socket_address};
 
 const DEFAULT_FILE: &str = "./gateway.yaml";
 const DEFAULT_DATA: &str = "./data";
@@ -26,7 +26,7 @@ pub struct Args {
         long,
         value_name = "ADDRESS:PORT",
         env = "GATEWAY_LISTEN",
-        value_parser = socket_address,
+        value_parser = parse_socket_address,
         help_heading = "Listening"
     )]
     pub listen: Option<SocketAddr>,
@@ -303,8 +303,4 @@ pub enum LogFormat {
     Text,
     /// One JSON object per line.
     Json,
-}
-
-fn socket_address(text: &str) -> Result<SocketAddr, &'static str> {
-    text.parse().map_err(|_| "write an IP address and a port, such as 127.0.0.1:7080")
 }

@@ -15,22 +15,24 @@ pub(super) fn read_section(
     args: &Args,
     source: Option<&Source>,
 ) -> Credentials {
-    let (token_file, ca) = (tls::file(section, "tokenFile"), tls::file(section, "caFile"));
-    let identity = tls::identity(section);
+    let token_file = tls::file(section, "tokenFile");
+    let tls = tls::client_files(section);
     let allows_insecure_token = section.switch("allowInsecureToken", false);
     let given = args.registry_token.clone().map(|token| Token::Text(token.expose().to_owned()));
-    let credentials = Credentials { token: given.or(token_file.map(Token::File)), ca, identity };
+    let token_setting = if given.is_some() { "--registry-token" } else { "registry.tokenFile" };
+    let credentials = Credentials { token: given.or(token_file.map(Token::File)), tls };
     if let Err(e) = credentials.authorization() {
-        problems.at(0, "registry.tokenFile", format!("invalid token: {e}"));
+        problems.at(0, token_setting, format!("invalid token: {e}"));
     }
-    if let Err(e) = credentials.roots().and(credentials.certificate()) {
-        problems.at(0, "registry", format!("cannot read a certificate: {e}"));
+    if let Err(e) = credentials.tls.read_pem() {
+        section.problem(e.to_string());
     }
     let has_token = credentials.token.is_some();
     if has_token && !allows_insecure_token && source.is_some_and(|source| !is_private(source)) {
         let message = "the token would be sent unencrypted; use grpcs:// or \
                        https://, or set `allowInsecureToken: true` if the network is trusted";
-        problems.at(0, "registry.source", message.to_owned());
+        let setting = if args.registry.is_some() { "--registry" } else { "registry.source" };
+        problems.at(0, setting, message.to_owned());
     }
     credentials
 }

@@ -12,7 +12,7 @@ use gateway_policy::{Access, RuntimeValidation, ToolValidation, ValidationMode};
 use gateway_upstream::UpstreamLimits;
 use registry_core::{
     checkpoint::{InvalidVerifierKey, VerifierKey},
-    parse_duration, parse_positive_duration,
+    parse_duration, parse_positive_duration, parse_socket_address,
 };
 use registry_tls::ServerFiles;
 
@@ -113,7 +113,7 @@ fn config(problems: &Problems, root: &Node, args: &Args) -> Option<Config> {
     if let Err(e) = ancestors::extend(&args.file(), &mut targets) {
         problems.at(0, "targets", e.to_string());
     }
-    let mcp_servers = servers.map(|servers| servers.join(&mut targets));
+    let mcp_servers = servers.map(|servers| servers.join(&mut targets, &args.file()));
     let variables = variables(&root);
     let limits = limits(&root);
     let admin = observability::admin(&root);
@@ -187,7 +187,8 @@ fn name(problems: &Problems, root: &Section<'_>, args: &Args) -> String {
     let name = args.name.clone().or(written).unwrap_or_else(host_name);
     if name.is_empty() || name.len() > NAME_BYTES || name.chars().any(char::is_control) {
         let message = format!("must have 1 to {NAME_BYTES} bytes and no control characters");
-        problems.at(0, "name", message);
+        let setting = if args.name.is_some() { "--name" } else { "name" };
+        problems.at(0, setting, message);
     }
     name
 }
@@ -205,11 +206,7 @@ fn listen(
     args: &Args,
     tls: Option<&ServerFiles>,
 ) -> SocketAddr {
-    let form = |text: &str| {
-        let invalid = || format!("`{text}` is not an address and a port such as 127.0.0.1:7080");
-        text.parse::<SocketAddr>().map_err(|_| invalid())
-    };
-    let written = root.find("listen").and_then(|field| field.parse(form));
+    let written = root.find("listen").and_then(|field| field.parse(parse_socket_address));
     let listen = args.listen.or(written).unwrap_or(DEFAULT_LISTEN);
     let requires_certificates = tls.is_some_and(|tls| tls.client_ca.is_some());
     if !listen.ip().is_loopback() && !requires_certificates && !args.insecure {
@@ -217,7 +214,8 @@ fn listen(
             "{listen} can be reached from other machines, and callers need no certificate; set \
              `tls.clientCaFile`, listen on 127.0.0.1, or accept the risk with --insecure"
         );
-        problems.at(0, "listen", message);
+        let setting = if args.listen.is_some() { "--listen" } else { "listen" };
+        problems.at(0, setting, message);
     }
     listen
 }
@@ -247,7 +245,11 @@ fn registry(
         _ => PathBuf::from(DEFAULT_CACHE),
     });
     if cache.file_name().is_none() {
-        section.problem("`cache` must name a file, not a directory");
+        let message = "`cache` must name a file, not a directory";
+        match &args.cache {
+            Some(_) => section.flag_problem("--cache", message),
+            None => section.problem(message),
+        }
     }
     let key = key(problems, &section, args);
     let credentials = credentials::read_section(problems, &section, args, source.as_ref());

@@ -84,8 +84,12 @@ pub(super) fn read(
 }
 
 impl Servers {
-    /// Adds the servers to the configured targets, which take precedence.
-    pub(super) fn join(self, targets: &mut Vec<TargetConfig>) -> DiscoveryConfig {
+    /// Adds the servers to the targets of the configuration file, which take precedence.
+    pub(super) fn join(
+        self,
+        targets: &mut Vec<TargetConfig>,
+        configuration: &Path,
+    ) -> DiscoveryConfig {
         let Self { file, prefix, targets: found, mut skipped, warnings } = self;
         let configured: Vec<Name> = targets.iter().map(|t| t.server.name.clone()).collect();
         let mut servers = Vec::new();
@@ -93,8 +97,9 @@ impl Servers {
             if configured.contains(&target.server.name) {
                 let name = &target.server.name;
                 skipped.push(format!(
-                    "{}: {name}: `targets` already has this server; remove one of them",
-                    file.display()
+                    "{}: {name}: `targets` in {} already has this server; remove one of them",
+                    file.display(),
+                    configuration.display()
                 ));
                 continue;
             }
@@ -197,6 +202,25 @@ mod tests {
         // A bridge has no address.
         let bridge = Command::Stdio(StdioArgs::default());
         assert_eq!(served(Some(bridge)), (vec!["own".to_owned(), "other".to_owned()], 0));
+    }
+
+    #[test]
+    fn duplicate_server_names_both_files() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("servers.json");
+        fs::write(&file, r#"{ "mcpServers": { "docs": { "command": "docs" } } }"#).unwrap();
+        let configuration = dir.path().join("gateway.yaml");
+        let args = Args {
+            config: Some(configuration.clone()),
+            mcp_servers: Some(file.clone()),
+            ..Args::default()
+        };
+        let yaml = "targets: [{ server: docs, version: '*', http: 'http://h/mcp' }]";
+        let config = Config::parse(&configuration, yaml, &args).unwrap();
+        let skipped = config.mcp_servers.unwrap().skipped.join("\n");
+        for path in [&file, &configuration] {
+            assert!(skipped.contains(path.to_str().unwrap()), "{skipped}");
+        }
     }
 
     #[test]

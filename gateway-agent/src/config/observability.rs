@@ -1,11 +1,9 @@
 //! Reads `admin`, `adminTokenFile` and the `tracing` section.
 
-use std::{
-    net::SocketAddr,
-    path::{Path, PathBuf},
-};
+use std::path::{Path, PathBuf};
 
 use http::{HeaderMap, HeaderName, HeaderValue};
+use registry_core::parse_socket_address;
 
 use super::read::{Field, Section};
 use crate::{
@@ -28,11 +26,7 @@ pub(super) fn admin(root: &Section<'_>) -> Option<AdminConfig> {
         read_token(&file).map_err(|e| field.problem(format!("{} {e}", file.display()))).ok()
     });
     let field = root.find("admin")?;
-    let form = |text: &str| {
-        let invalid = || format!("`{text}` is not an address and a port such as 127.0.0.1:7081");
-        text.parse::<SocketAddr>().map_err(|_| invalid())
-    };
-    let listen = field.parse(form)?;
+    let listen = field.parse(parse_socket_address)?;
     if !listen.ip().is_loopback() && !has_token {
         field.problem(format!(
             "{listen} can be reached from other machines; set `adminTokenFile`, or listen on 127.0.0.1"

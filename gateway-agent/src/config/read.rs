@@ -124,6 +124,11 @@ impl<'a> Section<'a> {
         self.problems.at(self.line, &self.path, message);
     }
 
+    /// Reports a problem of a value that a flag set.
+    pub(super) fn flag_problem(&self, flag: &str, message: impl Into<String>) {
+        self.problems.at(0, flag, message);
+    }
+
     /// Reports unknown fields.
     pub(super) fn finish(self) {
         let known = self.known.borrow();

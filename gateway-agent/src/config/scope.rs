@@ -10,13 +10,15 @@ use crate::source::{ScopeConfig, Source};
 pub(super) fn read(section: &Section<'_>, args: &Args, source: Option<&Source>) -> ScopeConfig {
     let file = section.find("scopeFile").and_then(|field| field.text()).map(PathBuf::from);
     let written = section.find("scope").and_then(|field| field.texts());
-    let (roots, file) = match &args.scope[..] {
-        [] => (written, file),
-        told => (Some(told.to_vec()), None),
+    let is_flag = !args.scope.is_empty();
+    let (roots, file) = if is_flag { (Some(args.scope.clone()), None) } else { (written, file) };
+    let problem = |message: String| {
+        if is_flag { section.flag_problem("--scope", message) } else { section.problem(message) }
     };
     if (roots.is_some() || file.is_some()) && !matches!(source, Some(Source::Grpc(_)) | None) {
-        section.problem(
-            "`scope` needs a grpc(s):// source; other sources always deliver the whole catalog",
+        problem(
+            "`scope` needs a grpc(s):// source; other sources always deliver the whole catalog"
+                .to_owned(),
         );
     }
     let scope = match (roots, &file) {
@@ -27,6 +29,6 @@ pub(super) fn read(section: &Section<'_>, args: &Args, source: Option<&Source>) 
         (Some(roots), None) => Scope::from_roots(&roots).map_err(|e| format!("`scope`: {e}")),
         (None, None) => Ok(Scope::Everything),
     };
-    let scope = scope.map_err(|e| section.problem(e)).unwrap_or_default();
+    let scope = scope.map_err(problem).unwrap_or_default();
     ScopeConfig { scope, file }
 }

@@ -283,6 +283,28 @@ fn invalid_options_are_rejected() {
 }
 
 #[test]
+fn problems_of_flags_name_the_flag() {
+    let file = tempfile::NamedTempFile::new().unwrap();
+    let path = file.path().to_str().unwrap();
+    let key = ["--tls-cert", path, "--tls-key", path, "--tls-client-ca", path];
+    for (flag, value, others) in [
+        ("--tls-client-crl", "nope.crl", &key[..]),
+        ("--name", "", &[]),
+        ("--listen", "0.0.0.0:7080", &[]),
+        ("--cache", "/", &[]),
+        ("--scope", "gadget/x@*", &[]),
+        ("--registry", "grpc://h", &[]),
+        ("--registry-key", "x", &[]),
+    ] {
+        let arguments = [&["gateway-agent", flag, value][..], others].concat();
+        let args = Args::try_parse_from(arguments).unwrap();
+        let found = Config::parse(Path::new("gateway.yaml"), DEFAULTS, &args).unwrap_err();
+        let fields: Vec<_> = found.problems.iter().map(|p| (p.line, p.field.as_str())).collect();
+        assert_eq!(fields, [(None, flag)], "{found}");
+    }
+}
+
+#[test]
 fn stdio_rejects_unknown_fields() {
     for (child, expected) in [
         (

@@ -2,7 +2,7 @@
 //!
 //! The files are validated here, and read again at run time.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use registry_tls::{ClientAuth, ClientFiles, ServerFiles};
 
@@ -33,16 +33,31 @@ pub(super) fn read(root: &Section<'_>, args: &Args) -> Option<ServerFiles> {
         protocols: &["http/1.1"],
     });
     if let Some(Err(e)) = files.as_ref().map(ServerFiles::check) {
-        section.problem(e.to_string());
+        match flag(args, &e.path) {
+            Some(flag) => section.flag_problem(flag, e.to_string()),
+            None => section.problem(e.to_string()),
+        }
     }
     section.finish();
     files
 }
 
+/// The flag that names this file. Flags override the configuration file.
+fn flag(args: &Args, file: &Path) -> Option<&'static str> {
+    let flags = [
+        ("--tls-cert", &args.tls_cert),
+        ("--tls-key", &args.tls_key),
+        ("--tls-client-ca", &args.tls_client_ca),
+        ("--tls-client-crl", &args.tls_client_crl),
+    ];
+    let flag = flags.into_iter().find(|(_, path)| path.as_deref() == Some(file));
+    flag.map(|(flag, _)| flag)
+}
+
 /// Reads the section of a target. `url` is the target's.
 pub(super) fn read_target(field: &Field<'_>, url: Option<&str>) -> ClientFiles {
     let section = field.section();
-    let files = ClientFiles { ca: file(&section, "caFile"), identity: identity(&section) };
+    let files = client_files(&section);
     if url.is_some_and(|url| !url.starts_with("https:")) {
         section.problem("has no effect without TLS; use an https:// URL for the target");
     }
@@ -55,7 +70,12 @@ pub(super) fn read_target(field: &Field<'_>, url: Option<&str>) -> ClientFiles {
     files
 }
 
-pub(super) fn identity(section: &Section<'_>) -> Option<(PathBuf, PathBuf)> {
+/// Reads `caFile`, `certFile` and `keyFile`.
+pub(super) fn client_files(section: &Section<'_>) -> ClientFiles {
+    ClientFiles { ca: file(section, "caFile"), identity: identity(section) }
+}
+
+fn identity(section: &Section<'_>) -> Option<(PathBuf, PathBuf)> {
     match (file(section, "certFile"), file(section, "keyFile")) {
         (Some(certificate), Some(key)) => Some((certificate, key)),
         (None, None) => None,

@@ -6,13 +6,12 @@ use std::time::Duration;
 
 use bytes::BytesMut;
 use http::header::{AUTHORIZATION, ETAG, IF_NONE_MATCH};
+use registry_follow::{Credentials, reason_of, untrusted_ca_remedy};
+use registry_tls::{ClientPem, InvalidFile};
 use reqwest::{Certificate, Client, Identity, Response, StatusCode, redirect::Policy};
-
-use super::{Feed, SourceConfig, content::ContentRejected, loader::ContentLoader};
-use registry_follow::reason_of;
 use retry_backoff::{Backoff, jittered};
 
-use registry_follow::Credentials;
+use super::{CA_SETTING, Feed, SourceConfig, content::ContentRejected, loader::ContentLoader};
 
 /// Maximum body size, in bytes.
 const BODY_BYTES: usize = 256 * 1024 * 1024;
@@ -26,11 +25,13 @@ const RETRY_LONGEST: Duration = Duration::from_secs(30);
 /// Why a request failed.
 #[derive(Debug, thiserror::Error)]
 enum FetchError {
-    #[error("{}", reason_of(.0))]
+    #[error("{}", described(.0))]
     Http(reqwest::Error),
     #[error("{0}")]
-    Credentials(#[from] std::io::Error),
-    #[error("unexpected HTTP status {0}")]
+    Token(#[from] std::io::Error),
+    #[error("{0}")]
+    Tls(#[from] InvalidFile),
+    #[error("unexpected HTTP status {}{}", .0, status_remedy(*.0))]
     Status(StatusCode),
     #[error("the body exceeds {BODY_BYTES} bytes")]
     TooLarge,
@@ -40,6 +41,32 @@ impl From<reqwest::Error> for FetchError {
     /// Removes the URL, whose query can be a secret; the log names the source.
     fn from(error: reqwest::Error) -> Self {
         Self::Http(error.without_url())
+    }
+}
+
+/// Describes a failed request, with the remedy for an untrusted certificate.
+fn described(error: &reqwest::Error) -> String {
+    let reason = reason_of(error);
+    match untrusted_ca_remedy(&reason, CA_SETTING) {
+        Some(remedy) => format!("{reason}; {remedy}"),
+        None => reason,
+    }
+}
+
+fn status_remedy(status: StatusCode) -> &'static str {
+    match status {
+        StatusCode::UNAUTHORIZED => {
+            "; set `registry.tokenFile` to a file with a valid token, or set `registry.certFile` and \
+             `registry.keyFile`"
+        }
+        StatusCode::FORBIDDEN => {
+            "; the registry rejects the role of the caller: check `registry.tokenFile`, or \
+             `registry.certFile` and `registry.keyFile`"
+        }
+        StatusCode::NOT_FOUND => {
+            "; check the path in `registry.source`: a registry serves its file at /registry.json"
+        }
+        _ => "",
     }
 }
 
@@ -99,10 +126,11 @@ fn client(credentials: &Credentials) -> Result<Client, FetchError> {
     let agent = concat!("gateway-agent/", env!("CARGO_PKG_VERSION"));
     let builder = Client::builder().user_agent(agent).redirect(Policy::none());
     let mut builder = builder.connect_timeout(CONNECT).read_timeout(READ);
-    if let Some(roots) = credentials.roots()? {
-        builder = builder.tls_certs_only(Certificate::from_pem_bundle(&roots)?);
+    let ClientPem { ca, identity } = credentials.tls.read_pem()?;
+    if let Some(ca) = ca {
+        builder = builder.tls_certs_only(Certificate::from_pem_bundle(&ca)?);
     }
-    if let Some((certificate, key)) = credentials.certificate()? {
+    if let Some((certificate, key)) = identity {
         builder = builder.identity(Identity::from_pem(&[certificate, key].concat())?);
     }
     Ok(builder.build()?)

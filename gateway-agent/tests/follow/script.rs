@@ -190,6 +190,7 @@ impl Following {
             addresses: addresses.iter().map(|address| format!("http://{address}")).collect(),
             credentials: Credentials::default(),
             timing,
+            ca_setting: "registry.caFile",
             agent: sync::AGENT,
         };
         let (_, scope) = watch::channel(Scope::Everything);

@@ -33,7 +33,7 @@ pub enum Error {
     #[error("the limit of {MAX_ACTIVE_TOKENS} active tokens is reached; revoke unused tokens")]
     TooMany,
     /// No active token has this id.
-    #[error("no active token `{0}`")]
+    #[error("no active token has the id `{0}`")]
     Unknown(String),
     /// The random number generator failed.
     #[error("the random number generator of the system failed")]

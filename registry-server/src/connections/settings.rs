@@ -1,13 +1,16 @@
 //! Settings of connections: limits, timeouts and the admin address.
 
 use std::{
-    net::{AddrParseError, IpAddr, Ipv4Addr, SocketAddr},
+    net::{IpAddr, Ipv4Addr, SocketAddr},
     str::FromStr,
     time::Duration,
 };
 
 use clap::Args;
-use registry_core::{parse_duration, parse_positive_duration};
+use registry_core::{
+    parse_duration, parse_positive_duration,
+    socket_address::{InvalidSocketAddress, parse_socket_address},
+};
 
 use crate::flags::at_least_one;
 
@@ -86,10 +89,10 @@ impl AdminListen {
 }
 
 impl FromStr for AdminListen {
-    type Err = AddrParseError;
+    type Err = InvalidSocketAddress;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        if text == "none" { Ok(Self::None) } else { text.parse().map(Self::At) }
+        if text == "none" { Ok(Self::None) } else { parse_socket_address(text).map(Self::At) }
     }
 }
 

@@ -29,10 +29,26 @@ pub(super) fn fitting(
 ) -> Vec<v1::Diagnostic> {
     let all = findings.len();
     cut(&mut findings, most_bytes);
-    if findings.len() < all {
-        let message = format!("{} of {all} findings are shown", findings.len());
-        let rest = Diagnostic::warning(Code::DocumentInvalid, "", message);
+    let omitted = all - findings.len();
+    if omitted > 0 {
+        let message = format!("{omitted} of {all} findings do not fit into the response");
+        let rest = Diagnostic::warning(Code::FindingsTruncated, "", message);
         findings.push((&rest.with_help(help)).into());
     }
     findings
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn omitted_findings_have_their_own_code() {
+        let finding = v1::Diagnostic { message: "x".repeat(100), ..Default::default() };
+        let kept = fitting(vec![finding.clone(); 2], 1_000, "");
+        assert_eq!(kept, vec![finding.clone(); 2]);
+        let codes: Vec<_> =
+            fitting(vec![finding; 3], 250, "").into_iter().map(|found| found.code).collect();
+        assert_eq!(codes, ["", "", "findings-truncated"]);
+    }
 }

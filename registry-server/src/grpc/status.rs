@@ -120,7 +120,8 @@ fn depends_on_state(code: Finding) -> bool {
         | Finding::NotOwner
         | Finding::OutsideScope
         | Finding::RoleRequired
-        | Finding::SchemaUnused => false,
+        | Finding::SchemaUnused
+        | Finding::FindingsTruncated => false,
     }
 }
 

@@ -254,6 +254,6 @@ impl Follow for Copy {
     }
 
     fn credentials_advice(&self) -> &'static str {
-        "check --follow-token-file, or --follow-cert and --follow-cert-key"
+        super::CREDENTIALS_ADVICE
     }
 }

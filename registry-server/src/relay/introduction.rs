@@ -58,6 +58,10 @@ impl Follow for KeyRequest<'_> {
         std::future::pending().await
     }
 
+    fn credentials_advice(&self) -> &'static str {
+        super::CREDENTIALS_ADVICE
+    }
+
     fn on_status(&mut self, status: StreamState<'_>) {
         if let StreamState::Down(reason)
         | StreamState::ScopeLimit(reason)

@@ -1,13 +1,11 @@
 //! Settings of a relay: its upstream registry and the credentials for it.
 
-use std::{
-    fs, io,
-    path::{Path, PathBuf},
-};
+use std::path::PathBuf;
 
 use clap::Args;
 use registry_core::checkpoint::VerifierKey;
 use registry_follow::{Credentials, Follower, Timing, Token, addresses};
+use registry_tls::{ClientFiles, InvalidFile};
 
 use super::Error;
 use crate::{flags::at_least_one, host::host_name};
@@ -97,8 +95,10 @@ impl RelayConfig {
         let addresses = addresses(url).map_err(|_| Error::Address(without_user(url).to_owned()))?;
         let credentials = Credentials {
             token: self.follow_token_file.clone().map(Token::File),
-            ca: self.follow_ca.clone(),
-            identity: self.follow_cert.clone().zip(self.follow_cert_key.clone()),
+            tls: ClientFiles {
+                ca: self.follow_ca.clone(),
+                identity: self.follow_cert.clone().zip(self.follow_cert_key.clone()),
+            },
         };
         self.check_files(&credentials)?;
         let is_private = addresses.iter().all(|address| Credentials::is_private(address));
@@ -106,7 +106,8 @@ impl RelayConfig {
             return Err(Error::PlainToken(url.clone()));
         }
         let agent = concat!("registry-server/", env!("CARGO_PKG_VERSION"));
-        Ok(Some(Follower { addresses, credentials, timing: Timing::default(), agent }))
+        let (timing, ca_setting) = (Timing::default(), "--follow-ca");
+        Ok(Some(Follower { addresses, credentials, timing, ca_setting, agent }))
     }
 
     /// Name of this relay in the list of gateways of the registry.
@@ -114,20 +115,14 @@ impl RelayConfig {
         self.follow_name.clone().unwrap_or_else(host_name)
     }
 
-    /// Reports unreadable files at startup. Each connection reads the files again.
+    /// Reports unusable files at startup. Each connection reads the files again.
     fn check_files(&self, credentials: &Credentials) -> Result<(), Error> {
-        let unusable = |path: &Path, reason: &io::Error| Error::File {
-            path: path.to_owned(),
-            reason: reason.to_string(),
-        };
-        let Self { follow_token_file, follow_ca, follow_cert, follow_cert_key, .. } = self;
-        let files = [follow_token_file, follow_ca, follow_cert, follow_cert_key];
-        for path in files.into_iter().flatten() {
-            fs::read(path).map_err(|e| unusable(path, &e))?;
+        if let Some(path) = &self.follow_token_file {
+            credentials
+                .authorization()
+                .map_err(|e| InvalidFile { path: path.clone(), reason: e.to_string() })?;
         }
-        if let Some(path) = follow_token_file {
-            credentials.authorization().map_err(|e| unusable(path, &e))?;
-        }
+        credentials.tls.read_pem()?;
         Ok(())
     }
 }

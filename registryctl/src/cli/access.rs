@@ -7,6 +7,7 @@ use std::{fs, path::PathBuf};
 use clap::{Args, Subcommand, ValueEnum};
 use registry_core::Secret;
 use registry_proto::v1;
+use registry_tls::ClientFiles;
 
 use super::{CONNECTION, CREDENTIALS, ConfirmArgs};
 use crate::failure::Failure;
@@ -56,7 +57,7 @@ pub(crate) struct AccessArgs {
         env = "REGISTRY_CA_CERT",
         value_name = "FILE"
     )]
-    pub(crate) ca_cert: Option<PathBuf>,
+    ca_cert: Option<PathBuf>,
     /// Client certificate (PEM)
     #[arg(
         long,
@@ -67,7 +68,7 @@ pub(crate) struct AccessArgs {
         value_name = "FILE",
         requires = "client_key"
     )]
-    pub(crate) client_cert: Option<PathBuf>,
+    client_cert: Option<PathBuf>,
     /// Private key (PEM) of the client certificate
     #[arg(
         long,
@@ -78,7 +79,7 @@ pub(crate) struct AccessArgs {
         value_name = "FILE",
         requires = "client_cert"
     )]
-    pub(crate) client_key: Option<PathBuf>,
+    client_key: Option<PathBuf>,
 }
 
 impl AccessArgs {
@@ -100,6 +101,11 @@ impl AccessArgs {
         };
         let token = token.expose().trim().to_owned();
         Ok(Some(token).filter(|token| !token.is_empty()).map(Secret::from))
+    }
+
+    pub(crate) fn tls_files(&self) -> ClientFiles {
+        let identity = self.client_cert.clone().zip(self.client_key.clone());
+        ClientFiles { ca: self.ca_cert.clone(), identity }
     }
 
     pub(crate) fn has_credentials(&self) -> bool {

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 
-use super::AsOfArgs;
+use super::{AsOfArgs, log::parse_revision};
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum AuditCommand {
@@ -29,9 +29,10 @@ pub(crate) enum AuditCommand {
 #[derive(Debug, Args)]
 pub(crate) struct ProveArgs {
     /// Revision of the commit
+    #[arg(value_parser = parse_revision)]
     pub(crate) revision: u64,
     /// Also prove that the log continues this revision, whose checkpoint was kept
-    #[arg(long, value_name = "REVISION")]
+    #[arg(long, value_name = "REVISION", value_parser = parse_revision)]
     pub(crate) since: Option<u64>,
     /// Write to this file instead of standard output
     #[arg(long, short = 'o', value_name = "FILE")]
@@ -53,7 +54,7 @@ pub(crate) struct CheckArgs {
 #[derive(Debug, Args)]
 pub(crate) struct ExportLogArgs {
     /// Only commits after this revision
-    #[arg(long, value_name = "REVISION", default_value_t = 0)]
+    #[arg(long, value_name = "REVISION", default_value_t = 0, value_parser = parse_revision)]
     pub(crate) after: u64,
     #[command(flatten)]
     pub(crate) as_of: AsOfArgs,

@@ -2,6 +2,8 @@
 
 use clap::Args;
 
+use super::log::parse_revision;
+
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Commit")]
 pub(crate) struct CommitArgs {
@@ -14,6 +16,6 @@ pub(crate) struct CommitArgs {
     #[arg(long, value_name = "ID")]
     pub(crate) request_id: Option<String>,
     /// Reject the commit unless this is the current revision
-    #[arg(long, value_name = "REVISION")]
+    #[arg(long, value_name = "REVISION", value_parser = parse_revision)]
     pub(crate) base_revision: Option<u64>,
 }

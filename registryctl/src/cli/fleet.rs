@@ -6,6 +6,8 @@ use clap::{Args, Subcommand};
 use registry_core::parse_positive_duration;
 use registry_proto::v1;
 
+use super::log::parse_revision;
+
 #[derive(Debug, Subcommand)]
 pub(crate) enum FleetCommand {
     /// List gateways with their applied revision, lag and last rejection
@@ -48,6 +50,7 @@ pub(crate) enum RolloutCommand {
 #[derive(Debug, Args)]
 pub(crate) struct RolloutStatusArgs {
     /// The revision
+    #[arg(value_parser = parse_revision)]
     pub(crate) revision: u64,
     #[command(flatten)]
     pub(crate) wait: WaitArgs,

@@ -8,7 +8,7 @@ use registry_core::{
     compatibility::{InvalidMode, Mode},
 };
 
-use super::{AsOfArgs, CommitArgs, ConfirmArgs, selector::parse_key};
+use super::{AsOfArgs, CommitArgs, ConfirmArgs, log::parse_revision, selector::parse_key};
 
 #[derive(Debug, Args)]
 pub(crate) struct LifecycleArgs {
@@ -86,6 +86,7 @@ impl FromStr for Versions {
 #[derive(Debug, Args)]
 pub(crate) struct RevertArgs {
     /// The revision to revert
+    #[arg(value_parser = parse_revision)]
     pub(crate) revision: u64,
     /// Commit message [default: the reverted revision and its message]
     #[arg(long, short)]
@@ -117,9 +118,19 @@ pub(crate) struct TransferArgs {
     #[arg(value_name = "KIND/NAME|NAMESPACE", value_parser = selector)]
     pub(crate) target: Selector,
     /// The new owner
-    pub(crate) owner: String,
+    #[arg(required_unless_present = "owner_option")]
+    owner: Option<String>,
+    /// The same as the argument
+    #[arg(long = "owner", value_name = "OWNER", conflicts_with = "owner")]
+    owner_option: Option<String>,
     #[command(flatten)]
     pub(crate) reason: ReasonArgs,
+}
+
+impl TransferArgs {
+    pub(crate) fn owner(&self) -> String {
+        self.owner.as_ref().or(self.owner_option.as_ref()).cloned().unwrap_or_default()
+    }
 }
 
 #[derive(Debug, Args)]

@@ -11,7 +11,7 @@ use registry_proto::{convert, v1};
 use super::{
     AsOfArgs, NameArg,
     governance::selector,
-    selector::{parse_kind, parse_version},
+    selector::{kind_of, parse_version},
 };
 use crate::failure::Failure;
 
@@ -45,6 +45,7 @@ pub(crate) struct LogArgs {
 #[derive(Debug, Args)]
 pub(crate) struct ShowArgs {
     /// Revision of the commit
+    #[arg(value_parser = parse_revision)]
     pub(crate) revision: u64,
 }
 
@@ -108,7 +109,7 @@ impl FromStr for EntityFilter {
     fn from_str(text: &str) -> Result<Self, Failure> {
         let (kind, name) =
             text.split_once('/').map_or((text, None), |(kind, name)| (kind, Some(name)));
-        let kind = parse_kind(kind).map_err(Failure::Usage)?;
+        let kind = kind_of(kind, text).map_err(Failure::Usage)?;
         let Some(name) = name else { return Ok(Self { kind, name: None, version: None }) };
         let (name, version) =
             name.split_once('@').map_or((name, None), |(name, version)| (name, Some(version)));
@@ -116,6 +117,15 @@ impl FromStr for EntityFilter {
         let version = version.map(parse_version).transpose().map_err(Failure::Usage)?;
         Ok(Self { kind, name: Some(name), version })
     }
+}
+
+/// Parses a revision. The error names the commands that list revisions.
+pub(super) fn parse_revision(text: &str) -> Result<u64, String> {
+    text.parse().map_err(|_| {
+        "write a revision, a number such as 42; `registryctl history KIND/NAME` and `registryctl \
+         log` list revisions"
+            .to_owned()
+    })
 }
 
 fn start(text: &str) -> Result<Timestamp, String> {

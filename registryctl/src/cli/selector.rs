@@ -5,7 +5,7 @@
 use clap::Args;
 use registry_core::{Key, Kind, Name, Version, suggest::closest};
 
-use crate::{failure::Failure, suggest};
+use crate::{failure::Failure, style::printable, suggest};
 
 /// One entity.
 #[derive(Debug, Args)]
@@ -34,9 +34,19 @@ pub(crate) struct VersionPair {
 /// Parses a kind. The error suggests a similar kind.
 pub(crate) fn parse_kind(text: &str) -> Result<Kind, String> {
     text.parse().map_err(|e: registry_core::kind::InvalidKind| {
-        let kinds = Kind::ALL.into_iter().map(Kind::as_str);
-        let similar = closest(text.strip_suffix('s').unwrap_or(text), kinds);
-        suggest::with_suggestion(e.to_string(), similar)
+        suggest::with_suggestion(e.to_string(), similar_kind(text))
+    })
+}
+
+fn similar_kind(text: &str) -> Option<&'static str> {
+    closest(text.strip_suffix('s').unwrap_or(text), Kind::ALL.into_iter().map(Kind::as_str))
+}
+
+/// Parses the kind at the start of an entity. The error suggests a similar kind, or the whole form.
+pub(super) fn kind_of(kind: &str, entity: &str) -> Result<Kind, String> {
+    parse_kind(kind).map_err(|e| match similar_kind(kind) {
+        Some(_) => e,
+        None => format!("{e}; write the kind before the name, such as tool/{}", printable(entity)),
     })
 }
 
@@ -53,7 +63,7 @@ pub(super) fn parse_key(text: &str) -> Result<Key, String> {
         return text.parse::<Key>().map_err(|e| e.to_string());
     };
     let Some((name, version)) = rest.rsplit_once('@') else {
-        let kind = parse_kind(kind)?;
+        let kind = kind_of(kind, text)?;
         return Err(format!("`{text}` has no version; write {kind}/{rest}@VERSION"));
     };
     key(kind, name, version)
@@ -101,7 +111,11 @@ impl NameArg {
             [kind, name, version, ..] => (kind.as_str(), name.as_str(), Some(version)),
             [] => return Err(invalid_form(&self.entity, "KIND NAME or KIND/NAME")),
         };
-        let kind = parse_kind(kind).map_err(Failure::Usage)?;
+        let kind = match self.entity.as_slice() {
+            [text] => kind_of(kind, text),
+            _ => parse_kind(kind),
+        };
+        let kind = kind.map_err(Failure::Usage)?;
         let name = Name::parse(kind, name).map_err(Failure::usage)?;
         let version = version.map(|text| parse_version(text)).transpose();
         Ok((kind, name, version.map_err(Failure::Usage)?))

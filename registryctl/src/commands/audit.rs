@@ -93,8 +93,10 @@ fn verified(
         }
         return Ok(());
     }
-    let count = HumanCount(more + findings.len() as u64);
-    Err(Failure::Rejected(format!("verification of the log failed: {count} findings")))
+    let count = more + findings.len() as u64;
+    let noun = if count == 1 { "finding" } else { "findings" };
+    let count = HumanCount(count);
+    Err(Failure::Rejected(format!("verification of the log failed: {count} {noun}")))
 }
 
 async fn prove(session: &Session, args: &ProveArgs) -> Result<(), Failure> {

@@ -80,7 +80,7 @@ async fn newest(
         (state, version.as_ref().is_some_and(|version| !version.is_prerelease()), version)
     };
     let Some(newest) = (0..records.len()).max_by_key(|i| rank(&records[*i])) else {
-        return Err(missing::no_version(client, kind, &name).await);
+        return Err(missing::not_registered(client, kind, &name, None).await);
     };
     let version =
         Version::parse(&records.remove(newest).key.version).map_err(Failure::invalid_response)?;

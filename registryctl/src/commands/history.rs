@@ -36,6 +36,9 @@ pub(super) async fn run(session: &Session, args: &HistoryArgs) -> Result<(), Fai
         }
         wanted.page_token = page.next_page_token;
     }
+    if events.is_empty() {
+        return Err(missing::not_registered(&client, kind, &name, version.as_ref()).await);
+    }
     show(session, &events)
 }
 

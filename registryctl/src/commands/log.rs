@@ -5,7 +5,7 @@
 use registry_core::Timestamp;
 use registry_proto::{convert, v1};
 
-use super::Session;
+use super::{Session, missing};
 use crate::{
     cli::{CommitFilter, EntityFilter, Format, LogArgs, ShowArgs},
     client::{Client, PAGE_SIZE, request},
@@ -34,6 +34,11 @@ pub(super) async fn run(session: &Session, args: &LogArgs) -> Result<(), Failure
         ..Default::default()
     };
     let commits = fetch(&client, wanted, limit).await?;
+    if commits.is_empty()
+        && let Some(filter) = filter
+    {
+        require_commits(&client, filter, args.as_of.message()).await?;
+    }
     if session.screen.format == Format::Json {
         return session.screen.json(&commits);
     }
@@ -44,6 +49,21 @@ pub(super) async fn run(session: &Session, args: &LogArgs) -> Result<(), Failure
         table.row([&revision.to_string(), time, author, &commit.summary(), &commit.reasons()]);
     }
     session.screen.table(&table)
+}
+
+/// Rejects a name or version without any commit, which is probably misspelled.
+async fn require_commits(
+    client: &Client,
+    filter: &EntityFilter,
+    at: Option<v1::PointInTime>,
+) -> Result<(), Failure> {
+    let EntityFilter { kind, name: Some(name), version } = filter else { return Ok(()) };
+    let wanted =
+        v1::ListCommitsRequest { entity: Some(filter.selector()), at, ..Default::default() };
+    if fetch(client, wanted, 1).await?.is_empty() {
+        return Err(missing::not_registered(client, *kind, name, version.as_ref()).await);
+    }
+    Ok(())
 }
 
 /// The exclusive end of a range that includes a time. Times have milliseconds.

@@ -33,11 +33,17 @@ pub(super) async fn explain(
     }
 }
 
-/// The failure of a request for a name without versions, with similar names.
-pub(super) async fn no_version(client: &Client, kind: Kind, name: &Name) -> Failure {
-    let message = format!("{kind}/{name} is not registered");
+/// The failure of a request for a name or version that is not registered, with a suggestion.
+pub(super) async fn not_registered(
+    client: &Client,
+    kind: Kind,
+    name: &Name,
+    version: Option<&Version>,
+) -> Failure {
+    let version_text = version.map(|version| format!("@{version}")).unwrap_or_default();
+    let message = format!("{kind}/{name}{version_text} is not registered");
     let failure = Failure::RequestRejected { reason: "NOT_FOUND".to_owned(), message };
-    explain(client, failure, kind, name, None).await
+    explain(client, failure, kind, name, version).await
 }
 
 async fn suggestion(

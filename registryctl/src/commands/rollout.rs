@@ -4,9 +4,10 @@
 
 mod disconnected;
 
-use std::{collections::BTreeMap, time::Duration};
+use std::{collections::BTreeMap, mem::replace, time::Duration};
 
 use disconnected::RecentlyDisconnected;
+use indicatif::HumanDuration;
 use registry_proto::v1;
 use serde::Serialize;
 use tokio::time::{Instant, sleep};
@@ -88,7 +89,7 @@ pub(super) async fn wait_for(
     time: Duration,
 ) -> Result<WaitResult, Failure> {
     let (mut client, end) = (client.clone(), Instant::now() + time);
-    let progress = Progress::bar("gateways", 0);
+    let (mut progress, mut is_announced) = (None, false);
     let (mut disconnected, mut was_hopeless) = (RecentlyDisconnected::default(), false);
     loop {
         let polled = connected(&client).await.map(|mut fleet| {
@@ -98,7 +99,19 @@ pub(super) async fn wait_for(
         let is_over = Instant::now() + POLL > end;
         match polled {
             Ok(rollout) => {
-                progress.set(rollout.applied as u64, rollout.connected as u64);
+                if rollout.connected > 0 {
+                    progress
+                        .get_or_insert_with(|| Progress::bar("gateways", 0))
+                        .set(rollout.applied as u64, rollout.connected as u64);
+                } else {
+                    progress = None;
+                    if !rollout.live_only && !replace(&mut is_announced, true) {
+                        eprintln!(
+                            "no gateway is connected; waiting up to {} for one (--timeout)",
+                            HumanDuration(time)
+                        );
+                    }
+                }
                 let is_hopeless = rollout.is_hopeless(percent);
                 if rollout.is_reached(percent) {
                     return Ok((rollout, Ok(())));

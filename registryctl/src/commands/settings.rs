@@ -23,10 +23,9 @@ pub(super) async fn archive(
     set(session, SettingChange { target, setting: Setting::Archived(archived) }, reason).await
 }
 
-pub(super) async fn transfer(
-    session: &Session,
-    TransferArgs { target, owner, reason }: TransferArgs,
-) -> Result<(), Failure> {
+pub(super) async fn transfer(session: &Session, args: TransferArgs) -> Result<(), Failure> {
+    let owner = args.owner();
+    let TransferArgs { target, reason, .. } = args;
     set(session, SettingChange { target, setting: Setting::Owner(owner) }, reason).await
 }
 

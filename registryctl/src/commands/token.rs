@@ -121,7 +121,12 @@ async fn revoke(
     }
     let client = session.connect().await?;
     let wanted = request(v1::RevokeTokenRequest { id: id.clone() });
-    client.answer(client.access().revoke_token(wanted)).await?;
+    client.answer(client.access().revoke_token(wanted)).await.map_err(|failure| {
+        let is_unknown =
+            matches!(&failure, Failure::RequestRejected { reason, .. } if reason == "NOT_FOUND");
+        let help = "write the id of the token, which `registryctl token list` shows";
+        if is_unknown { failure.with_help(help.to_owned()) } else { failure }
+    })?;
     if session.screen.format == Format::Json {
         return session.screen.json(&json!({ "revoked": id }));
     }

@@ -34,10 +34,10 @@ use super::{
         send_state::SendState,
         subscriptions::{SentSubscriptions, Subscriptions},
     },
+    call_queue::Habits,
     lines::Line,
-    questions::{Asker, Questions},
+    server_requests::{Asker, ServerRequests},
     text::{on_one_line, response_id},
-    turns::Habits,
 };
 use crate::UpstreamLimits;
 
@@ -69,7 +69,7 @@ pub(super) struct Connection {
     outgoing: mpsc::Sender<Bytes>,
     /// The waiting requests by id. `None`: the child has ended.
     pending: Mutex<Option<HashMap<u64, Waiting>>>,
-    questions: Questions,
+    questions: ServerRequests,
     /// The reason why the child ended.
     ended: OnceLock<Arc<str>>,
     publisher: Arc<EventPublisher>,
@@ -96,7 +96,7 @@ impl Connection {
             next_id: AtomicU64::new(1),
             outgoing,
             pending: Mutex::new(Some(HashMap::new())),
-            questions: Questions::new(habits, limits),
+            questions: ServerRequests::new(habits, limits),
             ended: OnceLock::new(),
             publisher,
             unanswered: AtomicU64::new(0),
@@ -369,7 +369,7 @@ impl Connection {
         &self.server
     }
 
-    pub(super) fn questions(&self) -> &Questions {
+    pub(super) fn questions(&self) -> &ServerRequests {
         &self.questions
     }
 

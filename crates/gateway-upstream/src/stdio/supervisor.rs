@@ -30,11 +30,11 @@ use super::{
         timing::Timing,
     },
     Status,
+    call_queue::Habits,
     child::{Child, End, Streams},
     connection::Connection,
     lines::{Line, Lines},
     log::ChildLog,
-    turns::Habits,
 };
 use crate::{TransportConfig, UpstreamLimits};
 

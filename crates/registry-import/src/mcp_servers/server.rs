@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, path::PathBuf, time::Duration};
 
 use jsonc_parser::{ast, common::Ranged as _};
-use registry_core::Name;
+use registry_core::{Name, suggest::closest};
 
 use super::{DEFAULT_TIMEOUT, Expanded, McpServer, Place, Reader, Transport, escaped, expand};
 
@@ -11,6 +11,24 @@ use super::{DEFAULT_TIMEOUT, Expanded, McpServer, Place, Reader, Transport, esca
 const SHORTEST_TIMEOUT_MS: u64 = 100;
 /// The longest timeout, in milliseconds: ten minutes.
 const LONGEST_TIMEOUT_MS: u64 = 600_000;
+
+/// The fields of a server that have an effect or a message of their own.
+const FIELDS: [&str; 14] = [
+    "args",
+    "autoStart",
+    "command",
+    "cwd",
+    "disabled",
+    "env",
+    "envFile",
+    "headers",
+    "httpUrl",
+    "name",
+    "serverUrl",
+    "timeout",
+    "type",
+    "url",
+];
 
 /// One item of a list of servers.
 pub(super) struct Entry<'v, 'a> {
@@ -95,6 +113,9 @@ impl Reader<'_> {
         let timeout = fields.remove("timeout").and_then(|field| self.timeout(&field));
         let auto_start = fields.remove("autoStart").and_then(|field| self.boolean(&field));
         let is_valid = self.problems.len() == before;
+        if is_valid {
+            self.warn_of_misspelled(&fields);
+        }
         let parent = format!("{}/", entry.place.pointer);
         let expanded = self.expanded_fields.drain(..);
         let expanded_fields = expanded.map(|pointer| pointer.replacen(&parent, "", 1)).collect();
@@ -105,6 +126,16 @@ impl Reader<'_> {
             auto_start: auto_start.unwrap_or(true),
             expanded_fields,
         })
+    }
+
+    /// Warns of fields that are likely typos. All others may belong to one client.
+    fn warn_of_misspelled(&mut self, fields: &Fields<'_, '_>) {
+        for (name, field) in fields.iter().filter(|(name, _)| !FIELDS.contains(name)) {
+            if let Some(similar) = closest(name, FIELDS) {
+                let message = format!("`{name}` has no effect; did you mean `{similar}`?");
+                self.warning(&field.place, message);
+            }
+        }
     }
 
     /// The fields of a server. Fields without a value count as absent, and so do those that only one

@@ -119,6 +119,17 @@ fn sse_type_is_read_with_a_warning() {
 }
 
 #[test]
+fn misspelled_fields_have_suggestions() {
+    let found = read(
+        r#"{"mcpServers": {"a": {"command": "x", "timeuot": 100, "alwaysAllow": [], "trust": true}}}"#,
+    );
+    assert_eq!((found.servers.len(), found.problems.len()), (1, 0));
+    let [warning] = &found.warnings[..] else { panic!("{found:?}") };
+    assert_eq!(warning.pointer, "/mcpServers/a/timeuot");
+    assert!(warning.message.contains("`timeout`"), "{warning}");
+}
+
+#[test]
 fn workspace_folder_is_the_folder_above_the_settings() {
     for (file, expected) in [
         ("/w/app/.vscode/mcp.json", "/w/app"),

@@ -1,7 +1,8 @@
 //! Client of the admin address of a gateway: JSON over HTTP, with a bearer token.
 
-use std::{fs, path::Path, time::Duration};
+use std::time::Duration;
 
+use registry_tls::ClientPem;
 use reqwest::{Certificate, Client, Identity, RequestBuilder, StatusCode, Url, redirect::Policy};
 use serde_json::Value;
 
@@ -136,18 +137,16 @@ fn client(access: &AccessArgs) -> Result<Client, Failure> {
         .no_proxy()
         .timeout(TIMEOUT)
         .user_agent(concat!("registryctl/", env!("CARGO_PKG_VERSION")));
-    let read = |path: &Path| fs::read(path).map_err(|e| Failure::unreadable(path, e));
-    if let Some(path) = &access.ca_cert {
-        let invalid = |e: reqwest::Error| Failure::unreadable(path, root_cause(&e));
-        let roots = Certificate::from_pem_bundle(&read(path)?).map_err(invalid)?;
-        builder = builder.tls_certs_only(roots);
+    let invalid = |e: reqwest::Error| Failure::usage(root_cause(&e));
+    let ClientPem { ca, identity } = access.tls_files().read_pem()?;
+    if let Some(ca) = ca {
+        builder = builder.tls_certs_only(Certificate::from_pem_bundle(&ca).map_err(invalid)?);
     }
-    if let (Some(certificate), Some(key)) = (&access.client_cert, &access.client_key) {
-        let pem = [read(certificate)?, read(key)?].concat();
-        let invalid = |e: reqwest::Error| Failure::unreadable(certificate, root_cause(&e));
-        builder = builder.identity(Identity::from_pem(&pem).map_err(invalid)?);
+    if let Some((certificate, key)) = identity {
+        let identity = Identity::from_pem(&[certificate, key].concat()).map_err(invalid)?;
+        builder = builder.identity(identity);
     }
-    builder.build().map_err(|e| Failure::usage(root_cause(&e)))
+    builder.build().map_err(invalid)
 }
 
 /// A string or number as text; empty for null.

@@ -22,7 +22,7 @@ use tokio::{
 
 use crate::error::CallNotStarted;
 
-/// Maximum wait for the turn of an unknown tool, so that a slow first call does not block others.
+/// Maximum wait for the slot of an unknown tool, so that a slow first call does not block others.
 const LEARN: Duration = Duration::from_secs(5);
 
 /// How a tool asks questions.
@@ -92,8 +92,8 @@ impl Habits {
     }
 }
 
-/// The turn of one call; the next call has it when this is dropped.
-pub(super) type Turn = OwnedSemaphorePermit;
+/// The slot of a serialized call. Dropping it admits the next call.
+pub(super) type CallSlot = OwnedSemaphorePermit;
 
 /// A delivered question without an answer, until this is dropped.
 #[derive(Debug)]
@@ -105,9 +105,9 @@ impl Drop for Unanswered {
     }
 }
 
-/// The turns of one child.
+/// The queue of the serialized calls of one child.
 #[derive(Debug)]
-pub(super) struct Turns {
+pub(super) struct CallQueue {
     habits: Arc<Habits>,
     one: Arc<Semaphore>,
     /// Whether an ambiguous question waits; meanwhile no request starts.
@@ -119,7 +119,7 @@ pub(super) struct Turns {
     learn: Duration,
 }
 
-impl Turns {
+impl CallQueue {
     pub(super) fn new(habits: Arc<Habits>, most_waiting: usize) -> Self {
         Self {
             habits,
@@ -157,11 +157,11 @@ impl Turns {
         &self,
         tool: &str,
         (quota_key, within): (&QuotaKey, Duration),
-    ) -> Result<Option<Turn>, CallNotStarted> {
-        let turn = if self.is_free(tool) {
+    ) -> Result<Option<CallSlot>, CallNotStarted> {
+        let slot = if self.is_free(tool) {
             None
-        } else if let Ok(turn) = Arc::clone(&self.one).try_acquire_owned() {
-            Some(turn)
+        } else if let Ok(slot) = Arc::clone(&self.one).try_acquire_owned() {
+            Some(slot)
         } else {
             let full = |why: QuotaExceeded| match why {
                 QuotaExceeded::PerCaller { limit: most, .. }
@@ -171,28 +171,28 @@ impl Turns {
             self.queued(tool, Instant::now() + within).await.map_err(|_| self.late())?
         };
         if !*self.is_ambiguous.borrow() {
-            return Ok(turn);
+            return Ok(slot);
         }
         let mut is_ambiguous = self.is_ambiguous.subscribe();
         let clear =
             tokio::time::timeout(within, is_ambiguous.wait_for(|is_ambiguous| !is_ambiguous));
         // The sender is owned by `self`.
-        clear.await.map_err(|_| self.late()).map(|_| turn)
+        clear.await.map_err(|_| self.late()).map(|_| slot)
     }
 
     fn is_free(&self, tool: &str) -> bool {
         matches!(self.habits.get(tool), Some(Habit::Quiet | Habit::Correlates))
     }
 
-    /// Waits for the turn while the tool needs one.
+    /// Waits for the slot while the tool needs one.
     async fn queued(
         &self,
         tool: &str,
         until: Instant,
-    ) -> Result<Option<Turn>, tokio::time::error::Elapsed> {
+    ) -> Result<Option<CallSlot>, tokio::time::error::Elapsed> {
         let learnt = Instant::now() + self.learn;
         let mut changed = self.habits.changed.subscribe();
-        let mut turn = Box::pin(Arc::clone(&self.one).acquire_owned());
+        let mut slot = Box::pin(Arc::clone(&self.one).acquire_owned());
         loop {
             let habit = self.habits.get(tool);
             if self.is_free(tool) {
@@ -201,13 +201,13 @@ impl Turns {
             let until = if habit.is_none() { until.min(learnt) } else { until };
             let next = async {
                 tokio::select! {
-                    turn = &mut turn => Some(turn.ok()),
+                    slot = &mut slot => Some(slot.ok()),
                     _ = changed.changed() => None,
                 }
             };
             match timeout_at(until, next).await {
-                // The tool may have become known as not needing a turn.
-                Ok(Some(turn)) => return Ok(turn.filter(|_| !self.is_free(tool))),
+                // The tool may have become known as not needing a slot.
+                Ok(Some(slot)) => return Ok(slot.filter(|_| !self.is_free(tool))),
                 Ok(None) => {}
                 Err(_) if habit.is_none() && Instant::now() >= learnt => return Ok(None),
                 Err(late) => return Err(late),
@@ -225,64 +225,64 @@ mod tests {
     const LONG: Duration = Duration::from_mins(1);
     const SHORT: Duration = Duration::from_millis(50);
 
-    fn turns() -> Turns {
-        Turns { learn: SHORT, ..Turns::new(Arc::default(), 8) }
+    fn queue() -> CallQueue {
+        CallQueue { learn: SHORT, ..CallQueue::new(Arc::default(), 8) }
     }
 
     #[tokio::test]
     async fn asking_tool_has_one_call_at_a_time() {
-        let turns = turns();
-        turns.habits().has_asked("asks", false);
-        turns.habits().asked_nothing("quiet");
-        let first = turns.enter("asks", (&None, LONG)).await.unwrap();
+        let queue = queue();
+        queue.habits().has_asked("asks", false);
+        queue.habits().asked_nothing("quiet");
+        let first = queue.enter("asks", (&None, LONG)).await.unwrap();
         assert!(first.is_some());
-        let mut second = Box::pin(turns.enter("asks", (&None, LONG)));
+        let mut second = Box::pin(queue.enter("asks", (&None, LONG)));
         assert!(second.as_mut().now_or_never().is_none());
-        assert!(turns.enter("quiet", (&None, LONG)).await.unwrap().is_none());
+        assert!(queue.enter("quiet", (&None, LONG)).await.unwrap().is_none());
         drop(first);
         assert!(second.await.unwrap().is_some());
     }
 
     #[tokio::test]
     async fn first_calls_wait_until_the_tool_is_known() {
-        let turns = turns();
-        let first = turns.enter("new", (&None, LONG)).await.unwrap();
-        let mut second = Box::pin(turns.enter("new", (&None, LONG)));
+        let queue = queue();
+        let first = queue.enter("new", (&None, LONG)).await.unwrap();
+        let mut second = Box::pin(queue.enter("new", (&None, LONG)));
         assert!(second.as_mut().now_or_never().is_none());
-        turns.habits().has_asked("new", true);
+        queue.habits().has_asked("new", true);
         assert!(second.await.unwrap().is_none(), "its questions identify their call");
         // A slow first call does not block other tools.
-        assert!(turns.enter("other", (&None, LONG)).await.unwrap().is_none());
+        assert!(queue.enter("other", (&None, LONG)).await.unwrap().is_none());
         drop(first);
     }
 
     #[tokio::test]
     async fn nothing_starts_while_a_question_is_ambiguous() {
-        let turns = turns();
-        turns.habits().asked_nothing("quiet");
-        turns.set_ambiguous(true);
-        let mut call = Box::pin(turns.enter("quiet", (&None, LONG)));
+        let queue = queue();
+        queue.habits().asked_nothing("quiet");
+        queue.set_ambiguous(true);
+        let mut call = Box::pin(queue.enter("quiet", (&None, LONG)));
         assert!(call.as_mut().now_or_never().is_none());
-        turns.set_ambiguous(false);
+        queue.set_ambiguous(false);
         assert!(call.await.unwrap().is_none());
     }
 
     #[tokio::test]
     async fn wait_times_out_and_queue_is_shared_fairly() {
-        let turns = turns();
-        turns.habits().has_asked("asks", false);
-        let _first = turns.enter("asks", (&None, LONG)).await.unwrap();
+        let queue = queue();
+        queue.habits().has_asked("asks", false);
+        let _first = queue.enter("asks", (&None, LONG)).await.unwrap();
         let ann = Some(Arc::from("ann"));
-        let mut waiting = [0, 1].map(|_| Box::pin(turns.enter("asks", (&ann, LONG))));
+        let mut waiting = [0, 1].map(|_| Box::pin(queue.enter("asks", (&ann, LONG))));
         assert!(waiting.iter_mut().all(|call| call.as_mut().now_or_never().is_none()));
-        let full = turns.enter("asks", (&ann, LONG)).await.unwrap_err();
+        let full = queue.enter("asks", (&ann, LONG)).await.unwrap_err();
         assert_eq!(full, CallNotStarted::Full { most: 2 }, "a quarter of eight");
-        let running = turns.enter("asks", (&None, SHORT)).await.unwrap_err();
+        let running = queue.enter("asks", (&None, SHORT)).await.unwrap_err();
         assert_eq!(running, CallNotStarted::Running);
-        let question = turns.unanswered();
-        let unanswered = turns.enter("asks", (&None, SHORT)).await.unwrap_err();
+        let question = queue.unanswered();
+        let unanswered = queue.enter("asks", (&None, SHORT)).await.unwrap_err();
         assert_eq!(unanswered, CallNotStarted::Unanswered);
         drop(question);
-        assert_eq!(turns.late(), CallNotStarted::Running);
+        assert_eq!(queue.late(), CallNotStarted::Running);
     }
 }

@@ -22,9 +22,9 @@ use super::{
         error::Error,
         message::{self, Outgoing},
     },
+    call_queue::{CallQueue, CallSlot, Habits},
     connection::Connection,
     former_calls::{Caller, FormerCalls, is_final, started_task},
-    turns::{Habits, Turn, Turns},
 };
 use crate::UpstreamLimits;
 
@@ -58,7 +58,7 @@ pub(super) struct Asker {
     caller: Caller,
     role: Role,
     has_asked: bool,
-    turn: Option<Turn>,
+    slot: Option<CallSlot>,
     /// Maximum time after the cancellation that the request may ask questions.
     patience: Duration,
     /// For a request that was cancelled or timed out: the end of the period during which it may still ask.
@@ -69,7 +69,7 @@ impl Asker {
     /// Marks the request as cancelled, and returns whether it stays in the table. The child may work on it
     /// and ask until it answers. Servers need not answer a cancelled request, so this time is limited.
     pub(super) fn leave(&mut self) -> bool {
-        self.turn = None;
+        self.slot = None;
         self.left = Some(Instant::now() + self.patience);
         !matches!(self.role, Role::TaskStatus(_))
     }
@@ -107,8 +107,8 @@ struct Question {
 
 /// The questions of one child.
 #[derive(Debug)]
-pub(super) struct Questions {
-    turns: Turns,
+pub(super) struct ServerRequests {
+    call_queue: CallQueue,
     former: FormerCalls,
     limit: Duration,
     held: Mutex<Held>,
@@ -121,10 +121,10 @@ struct Held {
     since: Option<Instant>,
 }
 
-impl Questions {
+impl ServerRequests {
     pub(super) fn new(habits: Arc<Habits>, limits: UpstreamLimits) -> Self {
         Self {
-            turns: Turns::new(habits, limits.requests),
+            call_queue: CallQueue::new(habits, limits.requests),
             former: FormerCalls::default(),
             limit: Duration::from_millis(limits.call_timeout_ms),
             held: Mutex::default(),
@@ -152,15 +152,15 @@ impl Questions {
             caller: Caller::from_request(request),
             role,
             has_asked: false,
-            turn: None,
+            slot: None,
             patience: limit.max(self.limit).max(MIN_CANCELLED_PERIOD),
             left: None,
         };
         if asker.is_call() {
             // Less than the time limit of the request, so that its caller reads this reason first.
             let within = limit / 10 * 9;
-            asker.turn = self.turns.enter(&asker.tool, (request.quota_key, within)).await?;
-            if asker.turn.is_some() && self.turns.habits().asks(&asker.tool) {
+            asker.slot = self.call_queue.enter(&asker.tool, (request.quota_key, within)).await?;
+            if asker.slot.is_some() && self.call_queue.habits().asks(&asker.tool) {
                 // Else the gateway would have to reject its questions.
                 self.former.settled(&asker.caller).await;
             }
@@ -180,7 +180,7 @@ impl Questions {
                 }
                 // A call that waited for its answers has no late questions.
                 if !asker.has_asked {
-                    self.turns.habits().asked_nothing(&asker.tool);
+                    self.call_queue.habits().asked_nothing(&asker.tool);
                     self.former.ended(asker.caller);
                 }
             }
@@ -261,7 +261,7 @@ impl Connection {
         held.questions.push(question);
         let is_first = held.since.is_none();
         held.since.get_or_insert_with(Instant::now);
-        questions.turns.set_ambiguous(true);
+        questions.call_queue.set_ambiguous(true);
         drop(held);
         if is_first {
             let connection = Arc::downgrade(self);
@@ -318,7 +318,7 @@ impl Connection {
                 }
             }
         }
-        questions.turns.set_ambiguous(false);
+        questions.call_queue.set_ambiguous(false);
     }
 
     /// The request that a question without a token belongs to.
@@ -370,7 +370,7 @@ impl Connection {
 
     /// Records that the tool of each call may have asked.
     fn calls_may_have_asked(&self) {
-        self.of_calls(|tool| self.questions().turns.habits().has_asked(tool, false));
+        self.of_calls(|tool| self.questions().call_queue.habits().has_asked(tool, false));
     }
 
     /// Does something with the tool of each call.
@@ -384,7 +384,7 @@ impl Connection {
     /// Rejects a question that may belong to a cancelled or former request.
     fn refuse_doubtful(&self, question: &Question, why: &str) {
         if &*question.method != "roots/list" {
-            self.of_calls(|tool| self.questions().turns.habits().may_ask(tool));
+            self.of_calls(|tool| self.questions().call_queue.habits().may_ask(tool));
         }
         tracing::warn!(
             target.server = %self.server(), method = %question.method, reason = why,
@@ -406,7 +406,7 @@ impl Connection {
                 waiting.asker.as_mut().filter(|_| &*question.method != "roots/list")
             {
                 asker.has_asked = true;
-                self.questions().turns.habits().has_asked(&asker.tool, has_token);
+                self.questions().call_queue.habits().has_asked(&asker.tool, has_token);
             }
             waiting.channel.clone()
         };
@@ -414,7 +414,7 @@ impl Connection {
             return self.refuse(&question, "the caller has disconnected");
         };
         let answered = channel.ask(&question.method, question.params.as_deref());
-        let waits = (!has_token).then(|| self.questions().turns.unanswered());
+        let waits = (!has_token).then(|| self.questions().call_queue.unanswered());
         let connection = Arc::downgrade(self);
         tokio::spawn(async move {
             let answered = answered.await;
