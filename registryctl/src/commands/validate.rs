@@ -2,6 +2,7 @@
 
 use std::{path::Path, sync::Arc};
 
+use policy::PolicyBreaks;
 use registry_core::{
     Catalog, Commit, RegistryId, SealedCommit, Timestamp,
     registry_file::{InvalidExport, read_export},
@@ -34,7 +35,7 @@ pub(super) fn run(session: &Session, args: &ValidateArgs) -> Result<(), Failure>
     let catalog = against(screen, args.against.as_deref())?;
     let batch = Batch::read(&args.files.names())?;
     let mut planned = rules::plan(&catalog, batch.proposals());
-    planned.report(policy::check(&catalog, batch.proposals()));
+    policy::check(&catalog, batch.proposals(), PolicyBreaks::Reject, &mut planned);
     let report = batch.report(planned.diagnostics.iter().map(Finding::from).collect());
     if report.has_errors() {
         return Err(rejected(screen, &report, format!("invalid: {}", report.counts())));
@@ -79,7 +80,7 @@ fn catalog_of_file(screen: Screen, path: &Path) -> Result<Catalog, Failure> {
     let batch = Batch::read(&[path.to_owned()])?;
     let mut catalog = empty();
     let mut planned = rules::plan(&catalog, batch.proposals());
-    planned.report(policy::check(&catalog, batch.proposals()));
+    policy::check(&catalog, batch.proposals(), PolicyBreaks::Reject, &mut planned);
     let report = batch.report(planned.diagnostics.iter().map(Finding::from).collect());
     if report.has_errors() {
         return Err(rejected(screen, &report, format!("invalid: {}", report.counts())));
