@@ -1,8 +1,10 @@
-//! Policies: registration, versions in force, roles, scopes, emergencies.
+//! Policies: registration, versions in force, roles, scopes, emergencies, and decisions without calls.
 
 mod breaks;
+mod decisions;
 mod entity;
 mod followers;
+mod page;
 mod roles;
 mod stop;
 
