@@ -117,7 +117,7 @@ fn seal(
         convert::batch(batch).expect("valid").into_iter().map(document).collect();
     let register = |document: &std::sync::Arc<Document>| Change {
         key: document.key().clone(),
-        action: Action::Register { digest: document.digest(), owner: None },
+        action: Action::register(document.digest()),
     };
     let commit = Commit {
         revision,

@@ -396,7 +396,7 @@ mod tests {
         for (kind, name) in [(Kind::Schema, "A"), (Kind::Schema, "B"), (Kind::Schema, "C")] {
             let value = json!({ "name": name, "version": "1.0.0", "schema": {} });
             let document = Arc::new(Document::parse(kind, &value).unwrap());
-            let action = Action::Register { digest: document.digest(), owner: None };
+            let action = Action::register(document.digest());
             let changes = vec![Change { key: document.key().clone(), action }];
             let revision = catalog.revision().next();
             let commit = Commit { revision, changes, ..Commit::default() };

@@ -19,6 +19,7 @@ mod writer;
 
 use std::{sync::Arc, time::Duration};
 
+use policy::PolicyBreaks;
 use registry_core::{
     Catalog, Diagnostic, Digest, Key, Origin, Revision, SettingChange, Timestamp, limits,
     rules::{self, Plan, Proposed, WritePermissions},
@@ -66,6 +67,8 @@ pub struct Submission {
     pub request_id: Option<String>,
     /// Required revision of the registry; a mismatch rejects the batch.
     pub base_revision: Option<Revision>,
+    /// Whether new versions may break policies in force.
+    pub policy_breaks: PolicyBreaks,
     /// The preconditions of the changes, in their order. Empty: none.
     pub preconditions: Vec<Precondition>,
 }
@@ -97,7 +100,7 @@ impl Submission {
         #[cfg(test)]
         assert!(self.message != PANICS, "a defect");
         let mut plan = rules::plan_with(catalog, &self.batch, &self.settings);
-        plan.report(policy::check(catalog, &self.batch));
+        policy::check(catalog, &self.batch, self.policy_breaks, &mut plan);
         if let Some(permissions) = &self.permissions {
             rules::authorize(catalog, permissions, &self.batch, &mut plan);
         }

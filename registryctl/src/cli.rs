@@ -53,7 +53,10 @@ pub(crate) use import::{
     ImportResultArgs, ImportServerJsonArgs, ProgramEnvironment, ToolPrefix,
 };
 pub(crate) use log::{BlameArgs, CommitFilter, EntityFilter, HistoryArgs, LogArgs, ShowArgs};
-pub(crate) use policy::{PolicyCommand, RollbackArgs, StopArgs, StopSelector};
+pub(crate) use policy::{
+    CatalogArgs, ExplainArgs, FactsArgs, METHODS, PolicyCommand, RollbackArgs, SimulateArgs,
+    StopArgs, StopSelector, TestArgs, WhoCanCallArgs,
+};
 pub(crate) use sbom::{SbomCommand, SbomDiffArgs, SbomExportArgs, SbomSource, WhereUsedArgs};
 pub(crate) use search::SearchArgs;
 pub(crate) use selector::{EntityArg, NameArg, VersionPair, parse_kind};
@@ -244,9 +247,11 @@ pub(crate) enum Command {
     Unarchive(ArchiveArgs),
     /// Change the owner of a name or a namespace
     Transfer(TransferArgs),
-    /// Roll back policies, and forbid calls in an emergency
+    /// Explain, test, simulate and roll back policies, and forbid calls in an emergency
     #[command(subcommand)]
     Policy(PolicyCommand),
+    /// Show the agents that declare a tool, and whether policies deny their calls
+    WhoCanCall(WhoCanCallArgs),
     /// List the settings of names, namespaces and the registry
     Settings(SettingsArgs),
     /// Create, list and revoke API tokens

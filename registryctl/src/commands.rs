@@ -35,6 +35,7 @@ mod token;
 mod tree;
 mod validate;
 mod watch;
+mod who_can_call;
 mod why;
 
 use std::io::{self, Write as _};
@@ -122,6 +123,7 @@ async fn dispatch(session: &Session, command: Command) -> Result<(), Failure> {
         Command::Unarchive(args) => settings::archive(session, args, false).await,
         Command::Transfer(args) => settings::transfer(session, args).await,
         Command::Policy(command) => policy::run(session, command).await,
+        Command::WhoCanCall(args) => who_can_call::run(session, &args).await,
         Command::Settings(args) => settings::list(session, &args).await,
         Command::Token(command) => token::run(session, command).await,
         Command::Whoami => token::who_am_i(session).await,

@@ -81,14 +81,19 @@ impl SyntaxError {
 impl Source {
     /// Reads a file, or standard input for `-`.
     pub(crate) fn read(path: &Path) -> Result<Self, Unreadable> {
+        Self::read_within(path, FILE_BYTES)
+    }
+
+    /// Reads a file of at most this number of bytes.
+    pub(crate) fn read_within(path: &Path, bytes: u64) -> Result<Self, Unreadable> {
         if path == Path::new("-") {
-            let text = read_text(&mut io::stdin().lock(), path)?;
+            let text = read_text(&mut io::stdin().lock(), path, bytes)?;
             let syntax =
                 if text.trim_start().starts_with('{') { Syntax::Json } else { Syntax::Yaml };
             return Ok(Self::new("<stdin>".to_owned(), text, syntax));
         }
         let mut file = File::open(path).map_err(|e| Unreadable::new(path, e))?;
-        let text = read_text(&mut file, path)?;
+        let text = read_text(&mut file, path, bytes)?;
         let syntax =
             if has_extension(path, &["yaml", "yml"]) { Syntax::Yaml } else { Syntax::Json };
         Ok(Self::new(path.display().to_string(), text, syntax))
@@ -168,11 +173,11 @@ fn has_extension(path: &Path, wanted: &[&str]) -> bool {
     path.extension().is_some_and(|have| wanted.iter().any(|want| have.eq_ignore_ascii_case(want)))
 }
 
-fn read_text(reader: &mut impl Read, path: &Path) -> Result<String, Unreadable> {
+fn read_text(reader: &mut impl Read, path: &Path, most: u64) -> Result<String, Unreadable> {
     let mut bytes = Vec::new();
-    reader.take(FILE_BYTES + 1).read_to_end(&mut bytes).map_err(|e| Unreadable::new(path, e))?;
-    if bytes.len() as u64 > FILE_BYTES {
-        return Err(Unreadable::new(path, format!("larger than {} MiB", FILE_BYTES >> 20)));
+    reader.take(most + 1).read_to_end(&mut bytes).map_err(|e| Unreadable::new(path, e))?;
+    if bytes.len() as u64 > most {
+        return Err(Unreadable::new(path, format!("larger than {} MiB", most >> 20)));
     }
     let text = String::from_utf8(bytes)
         .map_err(|e| Unreadable::new(path, format!("not valid UTF-8: {}", e.utf8_error())))?;

@@ -63,6 +63,27 @@ fn misspelled_fields_have_suggestions() {
 }
 
 #[test]
+fn misspelled_callers_and_tools_have_suggestions() {
+    let explain = |words: &[&str]| {
+        let files = ["-f", "examples/registry-v2.json"];
+        message(OFFLINE, &[&["policy", "explain"], words, &files].concat(), &[])
+    };
+    insta::assert_snapshot!("unknown-called-tool", explain(&["payment_chrage"]));
+    let caller = explain(&["fetch", "{}", "--caller", "reserch-agent"]);
+    insta::assert_snapshot!("unknown-caller", caller);
+    insta::assert_snapshot!("invalid-arguments", explain(&["fetch", "{url: 1}"]));
+}
+
+#[test]
+fn invalid_policy_case_shows_its_line() {
+    let text = "cases:\n  - name: pages\n    tool: fetch\n    argumnets: {}\n";
+    let (directory, path) = file("cases.yaml", text);
+    let directory = format!("{}/", directory.path().display());
+    let command = ["policy", "test", &path, "-f", "examples/registry-v2.json"];
+    insta::assert_snapshot!("invalid-policy-case", message(OFFLINE, &command, &[(&directory, "")]));
+}
+
+#[test]
 fn incomplete_versions_have_suggestions() {
     let yaml = "schemaVersion: '2.0'\nservers:\n  - name: a\n    version: 1.0\n";
     insta::assert_snapshot!("incomplete-version", invalid_file("registry.yaml", yaml));

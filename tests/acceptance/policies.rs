@@ -1,13 +1,16 @@
-//! Policies as a kind of entity: registration, versions in force, roles, scopes and emergencies.
+//! Policies: registration, versions in force, roles, scopes, emergencies, and decisions without calls.
 
+mod breaks;
+mod decisions;
 mod entity;
 mod followers;
+mod page;
 mod roles;
 mod stop;
 
 use std::fs;
 
-use acceptance::{CtlOutput, Registry};
+use acceptance::{CtlOutput, Gateway, GatewayOptions, Registry};
 use serde_json::{Value, json};
 
 /// A bank with one destructive tool, its alias, and a reader.
@@ -27,6 +30,36 @@ fn bank() -> Value {
         "schemaVersion": "2.0",
         "servers": [{ "name": "bank", "version": "1.0.0", "provides": provides }],
         "tools": [tool("charge", "charge", false), tool("pay", "charge", false), tool("balance", "balance", true)],
+    })
+}
+
+/// A gateway whose bank cannot be reached, so that allowed calls fail.
+fn bank_gateway(registry: &Registry, arguments: &[&str]) -> Gateway {
+    let targets =
+        "targets:\n  - { server: bank, version: \"*\", http: \"http://127.0.0.1:1/mcp\" }\n";
+    let options = GatewayOptions {
+        source: format!("grpc://{}", registry.address),
+        targets: targets.to_owned(),
+        runtime: None,
+        more: String::new(),
+    };
+    Gateway::start_with(&options, arguments)
+}
+
+/// An agent that declares these tools.
+fn agent(name: &str, tools: &[(&str, &str)]) -> Value {
+    let depends: Vec<_> = tools
+        .iter()
+        .map(|(tool, version)| json!({ "type": "tool", "name": tool, "version": version }))
+        .collect();
+    json!({
+        "name": name, "version": "1.0.0", "description": "An agent",
+        "url": "https://agents.example/a", "protocolVersion": "0.3.0",
+        "defaultInputModes": ["text/plain"], "defaultOutputModes": ["text/plain"],
+        "skills": [{ "id": "work", "name": "Work", "description": "Works", "tags": [] }],
+        "capabilities": { "extensions": [
+            { "uri": "urn:agentgateway:sbom", "params": { "depends": depends } },
+        ] },
     })
 }
 

@@ -39,6 +39,7 @@ pub struct Conditions {
 pub(crate) struct Statement {
     policy: cedar_policy::Policy,
     reads: Reads,
+    line: usize,
 }
 
 /// A defect of a Cedar text.
@@ -73,6 +74,16 @@ impl Statement {
     pub(crate) fn reads_context(&self) -> bool {
         self.reads.has_context()
     }
+
+    /// Whether all members of `context` that it reads have one of these paths.
+    pub(crate) fn reads_only(&self, known: &[&[&str]]) -> bool {
+        self.reads.is_within(known)
+    }
+
+    /// The line of its first word, from 1.
+    pub(crate) fn line(&self) -> usize {
+        self.line
+    }
 }
 
 impl Conditions {
@@ -97,11 +108,15 @@ impl Conditions {
             let help = "write a constant in place of the slot".to_owned();
             return Err(vec![problem(text, 0, "templates are not supported".into(), Some(help))]);
         }
+        let lines = statement_lines(text);
         let statements = set.policies().map(|policy| Statement {
             policy: policy.clone(),
             reads: Reads::of(&policy.to_json().unwrap_or_default()),
+            line: index_of(policy.id()).and_then(|index| lines.get(index).copied()).unwrap_or(1),
         });
-        Ok(Self { text: text.to_owned(), statements: statements.collect() })
+        let mut statements: Vec<_> = statements.collect();
+        statements.sort_by_key(Statement::line);
+        Ok(Self { text: text.to_owned(), statements })
     }
 
     /// Whether a statement is a `permit`.
@@ -182,49 +197,74 @@ fn problem(text: &str, offset: usize, message: String, help: Option<String>) -> 
     }
 }
 
-/// Rejects texts whose syntax trees are too deep for recursive algorithms.
-fn find_complexity(text: &str) -> Option<CedarProblem> {
-    let (mut depth, mut operators, mut is_quoted, mut is_comment) = (0_usize, 0, false, false);
-    let mut previous = ' ';
-    for (offset, c) in text.char_indices() {
+/// The number of a parsed statement. Cedar names them `policy0`, `policy1` and so on.
+fn index_of(id: &cedar_policy::PolicyId) -> Option<usize> {
+    let id: &str = id.as_ref();
+    id.strip_prefix("policy")?.parse().ok()
+}
+
+/// The line of each statement, from 1.
+fn statement_lines(text: &str) -> Vec<usize> {
+    let (mut lines, mut is_between) = (Vec::new(), true);
+    let (mut line, mut counted) = (1, 0);
+    for (offset, c) in code(text) {
+        if c == ';' {
+            is_between = true;
+        } else if is_between && !c.is_whitespace() && c != '/' {
+            is_between = false;
+            line += text[counted..offset].matches('\n').count();
+            counted = offset;
+            lines.push(line);
+        }
+    }
+    lines
+}
+
+/// The characters outside of comments and of the content of strings, with their offsets.
+fn code(text: &str) -> impl Iterator<Item = (usize, char)> {
+    let (mut is_quoted, mut is_comment, mut previous) = (false, false, ' ');
+    text.char_indices().filter(move |&(_, c)| {
+        let before = std::mem::replace(&mut previous, c);
         if is_comment {
             is_comment = c != '\n';
-        } else if is_quoted {
-            is_quoted = c != '"' || previous == '\\';
-            // A pair of backslashes escapes no quote.
-            previous = if previous == '\\' { ' ' } else { c };
-            continue;
-        } else {
-            match c {
-                '"' => is_quoted = true,
-                '/' if previous == '/' => is_comment = true,
-                '(' | '[' | '{' => depth += 1,
-                ')' | ']' | '}' => depth = depth.saturating_sub(1),
-                '&' | '|' | '+' | '-' | '*' | '!' | '.' | '<' | '>' | '=' => operators += 1,
-                // `if`, `has`, `in` and `like` are words between others.
-                'f' | 's' | 'n' | 'e' if is_operator_word(&text[..=offset]) => operators += 1,
-                _ => {}
-            }
-            if depth > DEPTH {
-                let help = format!("nest at most {DEPTH} brackets, or split the condition");
-                return Some(problem(
-                    text,
-                    offset,
-                    "the text is nested too deeply".into(),
-                    Some(help),
-                ));
-            }
-            if operators > OPERATORS {
-                let help = format!("use at most {OPERATORS} operators, or split the policy");
-                return Some(problem(
-                    text,
-                    offset,
-                    "the text has too many operators".into(),
-                    Some(help),
-                ));
-            }
+            return false;
         }
-        previous = c;
+        if is_quoted {
+            is_quoted = c != '"' || before == '\\';
+            if before == '\\' {
+                // A pair of backslashes escapes no quote.
+                previous = ' ';
+            }
+            return false;
+        }
+        is_quoted = c == '"';
+        is_comment = c == '/' && before == '/';
+        true
+    })
+}
+
+/// Rejects texts whose syntax trees are too deep for recursive algorithms.
+fn find_complexity(text: &str) -> Option<CedarProblem> {
+    let (mut depth, mut operators) = (0_usize, 0);
+    for (offset, c) in code(text) {
+        match c {
+            '(' | '[' | '{' => depth += 1,
+            ')' | ']' | '}' => depth = depth.saturating_sub(1),
+            '&' | '|' | '+' | '-' | '*' | '!' | '.' | '<' | '>' | '=' => operators += 1,
+            // `if`, `has`, `in` and `like` are words between others.
+            'f' | 's' | 'n' | 'e' if is_operator_word(&text[..=offset]) => operators += 1,
+            _ => {}
+        }
+        if depth > DEPTH {
+            let help = format!("nest at most {DEPTH} brackets, or split the condition");
+            let message = "the text is nested too deeply".into();
+            return Some(problem(text, offset, message, Some(help)));
+        }
+        if operators > OPERATORS {
+            let help = format!("use at most {OPERATORS} operators, or split the policy");
+            let message = "the text has too many operators".into();
+            return Some(problem(text, offset, message, Some(help)));
+        }
     }
     None
 }

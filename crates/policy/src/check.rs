@@ -7,10 +7,10 @@ use std::{
 };
 
 use registry_core::{
-    Catalog, Document, Entity, Key, Kind, LifecycleState,
+    Action, Catalog, Document, Entity, Key, Kind, LifecycleState,
     diagnostic::{Code, Diagnostic},
     entity::{Policy, policy::Decision},
-    rules::Proposed,
+    rules::{Plan, Proposed},
 };
 
 use crate::{
@@ -26,25 +26,65 @@ const CEDAR: &str = "/authorization/cedar";
 /// Maximum number of findings of one check.
 const FINDINGS: usize = 20;
 
-/// Checks the policies of a batch against everything that they select, and its tools and agents
-/// against the policies in force after it.
-pub fn check(catalog: &Catalog, batch: &[Proposed]) -> Vec<Diagnostic> {
+/// Whether a registration may break policies in force.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum PolicyBreaks {
+    /// It is rejected.
+    #[default]
+    Reject,
+    /// It is accepted, and its calls are denied.
+    Allow,
+}
+
+/// Checks the new policies of a batch against everything that they select, and its new tools and
+/// agents against the policies in force after it. Adds the findings to the plan of the batch, and
+/// records allowed breaks in its changes.
+pub fn check(catalog: &Catalog, batch: &[Proposed], breaks: PolicyBreaks, plan: &mut Plan) {
     let after = After::new(catalog, batch);
     if after.policies.is_empty() {
-        return Vec::new();
+        return;
     }
     let mut conditions = ConditionsInForce::new(&after);
     let mut found = Vec::new();
     for (change, document) in after.registered() {
-        let problems = match document.key().kind {
+        // Registered documents were checked before, or their breaks were allowed.
+        let Some(Some(effect)) = plan.effects.get_mut(change) else { continue };
+        let key = document.key();
+        let problems = match key.kind {
             Kind::Policy => after.check_policy(document),
-            Kind::Tool | Kind::Agent => conditions.check(&after, document),
+            Kind::Tool | Kind::Agent => {
+                let broken = conditions.check(&after, document);
+                if let Action::Register { broken_policies, .. } = &mut effect.action {
+                    broken_policies.extend(broken.iter().map(|(policy, _)| (*policy).clone()));
+                    broken_policies.sort_unstable();
+                    broken_policies.dedup();
+                }
+                let of_policy = |(policy, problem): &(&Key, CedarProblem)| {
+                    incompatible(policy, problem, breaks)
+                };
+                broken.iter().map(of_policy).collect()
+            }
             Kind::Schema | Kind::Server => continue,
         };
-        let key = document.key();
         found.extend(problems.into_iter().map(|problem| problem.for_change(change, key)));
     }
-    found
+    plan.report(found);
+}
+
+/// The findings about one document, as if it were registered now.
+pub fn check_document(catalog: &Catalog, document: &Arc<Document>) -> Vec<Diagnostic> {
+    let batch = [Proposed::Register(Arc::clone(document))];
+    let after = After::new(catalog, &batch);
+    match document.key().kind {
+        Kind::Policy => after.check_policy(document),
+        Kind::Tool | Kind::Agent => {
+            let mut conditions = ConditionsInForce::new(&after);
+            let broken = conditions.check(&after, document).into_iter();
+            let reject = PolicyBreaks::Reject;
+            broken.map(|(policy, problem)| incompatible(policy, &problem, reject)).collect()
+        }
+        Kind::Schema | Kind::Server => Vec::new(),
+    }
 }
 
 /// The conditions of the policies in force, parsed on first use.
@@ -59,8 +99,9 @@ impl<'a> ConditionsInForce<'a> {
         Self { documents, parsed: BTreeMap::new() }
     }
 
-    /// Checks a tool or agent against the policies that select it.
-    fn check(&mut self, after: &After<'_>, document: &Document) -> Vec<Diagnostic> {
+    /// Checks a tool or agent against the policies that select it. Returns the policies that it does
+    /// not fit, in order of the tools and skills, with the problems.
+    fn check(&mut self, after: &After<'_>, document: &Document) -> Vec<(&'a Key, CedarProblem)> {
         let find: Find<'_> = &|key| after.find(key);
         let mut found = Vec::new();
         catalog::each_resource(find, document, &mut |resource, tool| {
@@ -75,7 +116,7 @@ impl<'a> ConditionsInForce<'a> {
                 let Some(conditions) = conditions else { continue };
                 let arguments = ArgumentType::of_tool(find, tool);
                 let problems = conditions.check(resource.kind, &arguments);
-                found.extend(problems.iter().map(|problem| incompatible(policy.key(), problem)));
+                found.extend(problems.into_iter().map(|problem| (policy.key(), problem)));
             }
         });
         found.truncate(FINDINGS);
@@ -220,9 +261,17 @@ fn invalid(problem: &CedarProblem, resource: Option<&Key>) -> Diagnostic {
     }
 }
 
-fn incompatible(policy: &Key, problem: &CedarProblem) -> Diagnostic {
+fn incompatible(policy: &Key, problem: &CedarProblem, breaks: PolicyBreaks) -> Diagnostic {
     let message = format!("{policy} does not fit this version: {problem}");
-    let help = "keep the arguments that the policy reads, register a fitting policy in the same \
-                batch, or allow the break (--allow-policy-break): calls are then denied";
-    Diagnostic::error(Code::PolicyIncompatible, "", message).with_help(help)
+    match breaks {
+        PolicyBreaks::Reject => {
+            let help = "keep the arguments that the policy reads, register a fitting policy in the \
+                        same batch, or allow the break (--allow-policy-break): calls are then denied";
+            Diagnostic::error(Code::PolicyIncompatible, "", message).with_help(help)
+        }
+        PolicyBreaks::Allow => {
+            let help = "calls are denied (POLICY_ERROR) until a fitting policy is registered";
+            Diagnostic::warning(Code::PolicyIncompatible, "", message).with_help(help)
+        }
+    }
 }

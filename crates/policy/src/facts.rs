@@ -38,6 +38,11 @@ impl Action {
         Self::Cancel,
     ];
 
+    /// Whether calls have arguments that conditions can read.
+    pub fn has_arguments(self) -> bool {
+        matches!(self, Self::Call | Self::Send)
+    }
+
     /// The id of the Cedar action.
     pub fn as_str(self) -> &'static str {
         match self {
@@ -151,6 +156,14 @@ pub enum Purpose {
 }
 
 impl Purpose {
+    /// All purposes.
+    pub const ALL: [Self; 4] = [Self::Call, Self::Step, Self::Compensation, Self::Poll];
+
+    /// The purpose with this name.
+    pub fn parse(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|purpose| purpose.as_str() == name)
+    }
+
     /// The name in conditions and audit events.
     pub fn as_str(self) -> &'static str {
         match self {
@@ -213,13 +226,21 @@ impl Caller {
 impl Resource {
     /// Whether the resource selectors of a policy match.
     pub(crate) fn is_selected(&self, selector: &AppliesTo) -> bool {
+        self.is_named(selector) && self.has_effect(selector)
+    }
+
+    /// Whether a policy selects whether the resource may change or delete data.
+    pub(crate) fn has_effect(&self, selector: &AppliesTo) -> bool {
+        selector.destructive.is_none_or(|destructive| destructive == self.is_destructive)
+    }
+
+    /// Whether the lists of tools, skills and servers match.
+    pub(crate) fn is_named(&self, selector: &AppliesTo) -> bool {
         let names = ResourceNames {
             tools: self.tools.iter().map(|name| name.as_str().into()).collect(),
             skills: self.skills.clone(),
             servers: self.servers.iter().map(String::as_str).collect(),
         };
-        let is_named = selector.selects(&names);
-        let is_wanted = |destructive| destructive == self.is_destructive;
-        is_named && selector.destructive.is_none_or(is_wanted)
+        selector.selects(&names)
     }
 }

@@ -1,6 +1,9 @@
 //! The policies in force in a catalog.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, Mutex, PoisonError},
+};
 
 use foldhash::{HashMap, HashMapExt as _};
 use registry_core::{
@@ -13,7 +16,7 @@ use registry_core::{
 };
 
 use crate::{
-    Caller, Resource, Slice,
+    Caller, Resource, ResourceKind, Slice,
     arguments::ArgumentType,
     cedar::{CedarProblem, Conditions},
     facts::CallerMatch,
@@ -25,7 +28,12 @@ pub struct PolicyInForce {
     document: Arc<Document>,
     mode: Mode,
     conditions: Option<Result<Conditions, Vec<CedarProblem>>>,
+    /// The defect of the conditions for each type of arguments seen so far.
+    misfits: Mutex<HashMap<(ResourceKind, ArgumentType), Option<Arc<str>>>>,
 }
+
+/// Maximum number of remembered types of arguments of one policy.
+const MISFITS: usize = 1_000;
 
 impl PolicyInForce {
     /// Compiles a policy. Pre-releases are evaluated in audit mode.
@@ -35,7 +43,7 @@ impl PolicyInForce {
         let conditions = authorization.map(|authorization| Conditions::parse(&authorization.cedar));
         let is_prerelease = policy.version.is_prerelease();
         let mode = if is_prerelease { Mode::Audit } else { policy.mode };
-        Some(Self { document, mode, conditions })
+        Some(Self { document, mode, conditions, misfits: Mutex::default() })
     }
 
     /// The policy's document.
@@ -59,6 +67,29 @@ impl PolicyInForce {
     /// The conditions, or the defects of their text.
     pub fn conditions(&self) -> Option<&Result<Conditions, Vec<CedarProblem>>> {
         self.conditions.as_ref()
+    }
+
+    /// The first defect of the conditions for calls with these arguments. Such conditions may
+    /// compare values of different types, which is false instead of an error.
+    pub(crate) fn misfit(&self, kind: ResourceKind, arguments: &ArgumentType) -> Option<Arc<str>> {
+        let Some(Ok(conditions)) = &self.conditions else { return None };
+        if !conditions.reads_arguments() {
+            return None;
+        }
+        let key = (kind, arguments.clone());
+        let known = self.misfits.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(misfit) = known.get(&key) {
+            return misfit.clone();
+        }
+        drop(known);
+        let problems = conditions.check(kind, arguments);
+        let misfit: Option<Arc<str>> = problems.first().map(|problem| problem.to_string().into());
+        let mut known = self.misfits.lock().unwrap_or_else(PoisonError::into_inner);
+        if known.len() >= MISFITS {
+            known.clear();
+        }
+        known.insert(key, misfit.clone());
+        misfit
     }
 
     /// Whether a call needs a satisfied permit.

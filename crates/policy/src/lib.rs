@@ -4,18 +4,22 @@
 //! and reads no clock. Cedar is used in [`cedar`] only.
 
 pub mod arguments;
+mod called;
 pub mod catalog;
 pub mod cedar;
 mod check;
+mod explain;
 mod facts;
 mod in_force;
 mod slice;
 mod verdict;
 
 pub use self::{
-    check::check,
+    called::Called,
+    check::{PolicyBreaks, check, check_document},
+    explain::{Explanation, PolicyPart, Selection, StatementOutcome, StatementPart, explain},
     facts::{Action, AgentFacts, CallContext, Caller, Purpose, Resource, ResourceKind},
     in_force::{PoliciesInForce, PolicyInForce},
-    slice::{RateRule, Slice},
+    slice::{Foresight, RateRule, Slice},
     verdict::{Finding, Reason, Verdict},
 };

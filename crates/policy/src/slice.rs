@@ -12,7 +12,7 @@ use registry_core::{
 use serde_json::{Map, Value};
 
 use crate::{
-    Action, CallContext, Caller, Finding, PolicyInForce, Reason, Resource, Verdict,
+    Action, CallContext, Caller, Finding, PolicyInForce, Reason, Resource, ResourceKind, Verdict,
     arguments::ArgumentType,
     cedar::{ConditionSet, Evaluation, Request, Scene, Statement},
     facts::CallerMatch,
@@ -23,6 +23,7 @@ use crate::{
 pub struct Slice {
     policies: Vec<Applied>,
     scene: Scene,
+    kind: ResourceKind,
     arguments: ArgumentType,
     enforced: Conditions,
     audited: Vec<Conditions>,
@@ -42,6 +43,8 @@ struct Applied {
 struct Conditions {
     /// The policies, by their numbers in the slice.
     policies: Vec<usize>,
+    /// The statements that apply: the number of the policy, and that of the statement in it.
+    statements: Vec<(usize, usize)>,
     all: Option<ConditionSet>,
     /// The statements that do not read `context`.
     without_context: Option<ConditionSet>,
@@ -49,8 +52,21 @@ struct Conditions {
     always: Option<Finding>,
     /// The policies with `default: "deny"` that have a permit which reads `context`.
     undecided: Vec<usize>,
+    /// The first policy whose conditions do not fit the arguments of the resource.
+    misfit: OnceLock<Option<Finding>>,
     /// The first violation of conditions that do not read `context`, by action.
     by_action: [OnceLock<Option<Finding>>; Action::ALL.len()],
+}
+
+/// The decision about calls with unknown arguments.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Foresight {
+    /// Every call is denied, with this first violation.
+    Denied(Finding),
+    /// These policies may deny a call.
+    Undecided(Vec<Key>),
+    /// No policy denies a call, apart from rates, limits and the age of the catalog.
+    Allowed,
 }
 
 /// A rate that applies, with its policy.
@@ -88,7 +104,7 @@ impl Slice {
         let scene = Scene::new(caller, resource);
         let allow = |one: &Applied| format!("{}:allow", label(one.policy.key()));
         let admitted = policies.iter().map(allow).collect::<Vec<_>>().join(" ").into();
-        Self { policies, scene, arguments, enforced, audited, admitted }
+        Self { policies, scene, kind: resource.kind, arguments, enforced, audited, admitted }
     }
 
     /// Whether conditions read arguments.
@@ -119,6 +135,53 @@ impl Slice {
             denial: self.enforced.violation(self, request),
             audit: self.audited.iter().filter_map(|set| set.violation(self, request)).collect(),
         }
+    }
+
+    /// Decides a call without its arguments, as far as they do not matter. `known` has the paths of
+    /// the members of `context` that are known.
+    pub fn foresee(
+        &self,
+        action: Action,
+        context: &CallContext<'_>,
+        known: &[&[&str]],
+    ) -> Foresight {
+        let conditions = &self.enforced;
+        let certain = conditions.always.as_ref().or_else(|| conditions.misfit(self, action));
+        if let Some(finding) = certain {
+            return Foresight::Denied(finding.clone());
+        }
+        let (decidable, open): (Vec<_>, Vec<_>) =
+            self.statements(conditions).partition(|(_, statement)| statement.reads_only(known));
+        let request = Request { action, context, arguments: None };
+        let found = ConditionSet::new(decidable).map(|set| set.evaluate(&self.scene, request));
+        let Ok(found) = found.unwrap_or_else(|| Ok(Evaluation::default())) else {
+            return Foresight::Undecided(self.keys(conditions.policies.iter().copied()));
+        };
+        let is_permitted =
+            |number: usize| open.iter().any(|(n, one)| *n == number && one.is_permit());
+        if let Some(finding) = conditions.judge(self, &found, is_permitted) {
+            return Foresight::Denied(finding);
+        }
+        // A value that does not fit its type denies a call, even if another statement permits it.
+        match self.keys(open.iter().map(|(number, _)| *number)) {
+            policies if policies.is_empty() => Foresight::Allowed,
+            policies => Foresight::Undecided(policies),
+        }
+    }
+
+    /// The statements that apply, with the numbers of their policies.
+    fn statements(&self, conditions: &Conditions) -> impl Iterator<Item = (usize, &Statement)> {
+        conditions.statements.iter().filter_map(|&(number, index)| {
+            let parsed = self.policies[number].policy.conditions()?.as_ref().ok()?;
+            Some((number, parsed.statements().get(index)?))
+        })
+    }
+
+    fn keys(&self, numbers: impl Iterator<Item = usize>) -> Vec<Key> {
+        let mut keys: Vec<_> =
+            numbers.map(|number| self.policies[number].policy.key().clone()).collect();
+        keys.dedup();
+        keys
     }
 
     /// The rates of the policies.
@@ -202,7 +265,7 @@ impl Conditions {
                     conditions.always.get_or_insert_with(|| finding(policy, reason));
                 }
                 Some(Ok(parsed)) => {
-                    for statement in parsed.statements() {
+                    for (index, statement) in parsed.statements().iter().enumerate() {
                         // Unknown facts satisfy each forbid, and no permit.
                         let is_unknown = *caller == Caller::Unknown && statement.reads_caller();
                         match (statement.is_permit(), is_unknown) {
@@ -212,7 +275,10 @@ impl Conditions {
                                 let reason = Reason::Unauthorized;
                                 conditions.always.get_or_insert_with(|| finding(policy, reason));
                             }
-                            (_, false) => statements.push((number, statement)),
+                            (_, false) => {
+                                statements.push((number, statement));
+                                conditions.statements.push((number, index));
+                            }
                         }
                     }
                 }
@@ -239,6 +305,9 @@ impl Conditions {
         if is_static || self.always.is_some() {
             return self.violation_without_context(slice, request.action).cloned();
         }
+        if let Some(found) = self.misfit(slice, request.action) {
+            return Some(found.clone());
+        }
         match self.all.as_ref()?.evaluate(&slice.scene, request) {
             Ok(found) => self.judge(slice, &found, |_| false),
             Err(error) => {
@@ -247,6 +316,21 @@ impl Conditions {
                 Some(finding(&slice.policies[number].policy, Reason::PolicyError(error)))
             }
         }
+    }
+
+    /// The violation by every call with arguments, because conditions do not fit their types.
+    fn misfit(&self, slice: &Slice, action: Action) -> Option<&Finding> {
+        if !action.has_arguments() {
+            return None;
+        }
+        let find = || {
+            self.policies.iter().find_map(|&number| {
+                let policy = &slice.policies[number].policy;
+                let problem = policy.misfit(slice.kind, &slice.arguments)?;
+                Some(finding(policy, Reason::PolicyError(problem.to_string())))
+            })
+        };
+        self.misfit.get_or_init(find).as_ref()
     }
 
     fn violation_without_context(&self, slice: &Slice, action: Action) -> Option<&Finding> {

@@ -17,7 +17,7 @@ fn catalog(tools: &[Value]) -> Catalog {
     let documents: Vec<_> = tools.iter().map(parse).collect();
     let register = |document: &Arc<Document>| Change {
         key: document.key().clone(),
-        action: Action::Register { digest: document.digest(), owner: None },
+        action: Action::register(document.digest()),
     };
     let changes = documents.iter().map(register).collect();
     commit(&mut catalog, changes, documents);
@@ -64,7 +64,7 @@ fn policy_is_found_by_its_selectors() {
     });
     let document = Arc::new(Document::parse(Kind::Policy, &policy).unwrap());
     let mut catalog = Catalog::empty(RegistryId::new("test"));
-    let action = Action::Register { digest: document.digest(), owner: None };
+    let action = Action::register(document.digest());
     let change = Change { key: document.key().clone(), action };
     commit(&mut catalog, vec![change], vec![document]);
     let index = Index::build(&catalog);

@@ -2,9 +2,9 @@
 
 use std::{collections::BTreeSet, time::SystemTime};
 
-use policy::{CallContext, Purpose};
+use policy::{Action, CallContext, Purpose};
 use proptest::{prelude::*, sample::select};
-use registry_core::{Kind, entity::policy::Mode, scoped_catalog::ScopedCatalog};
+use registry_core::{Kind, entity::policy::Mode, scope::Scope, scoped_catalog::ScopedCatalog};
 use serde_json::{Map, json};
 
 use super::*;

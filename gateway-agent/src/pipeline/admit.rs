@@ -4,7 +4,7 @@ use std::{sync::Arc, time::Instant};
 
 use gateway_policy::{AuthMethod, CallerIdentity, Denial, QuotaKey, Rates, Standing, TakenRates};
 use gateway_protocol::mcp::Method;
-use policy::{Action, CallContext, Finding, Purpose, Reason, ResourceKind, Slice};
+use policy::{Action, CallContext, Called, Finding, Purpose, Reason, ResourceKind, Slice};
 use registry_core::{
     Key,
     entity::policy::{Mode, Rate, RateKey},
@@ -15,12 +15,7 @@ use super::{
     Error, FeatureSubject, Gateway, Invocation, Target, arguments::Arguments, error::PolicyDenial,
     moment::Moment, route::Route,
 };
-use crate::{
-    audit::CallRecord,
-    clock,
-    governance::{Called, Governance},
-    view::ServedTool,
-};
+use crate::{audit::CallRecord, clock, governance::Governance, view::ServedTool};
 
 /// The policies that apply to one operation.
 #[derive(Debug)]

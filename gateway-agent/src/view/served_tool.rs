@@ -15,7 +15,7 @@ use std::{
 use gateway_policy::{ValidationMode, ValidationModes};
 use gateway_protocol::mcp::Method;
 use gateway_upstream::Route;
-use policy::Slice;
+use policy::{Called, Slice};
 use registry_core::{
     Document, Entity, Key, Name, Record,
     entity::{Dependency, Tool},
@@ -32,7 +32,7 @@ use super::{
 };
 use crate::{
     contract::{Contracts, ViolationCounter, schemas_of},
-    governance::{Called, Governance},
+    governance::Governance,
 };
 
 /// A tool version, or a skill of an agent version, that can be called.

@@ -7,12 +7,12 @@ use std::{borrow::Cow, collections::BTreeMap, sync::Arc};
 
 use gateway_protocol::naming::{self, Prefix};
 use gateway_upstream::{FeatureEntries, FeatureExposure, Features, TargetId};
-use policy::ResourceKind;
+use policy::{Called, ResourceKind};
 use registry_core::{Entity, Key, entity::Exposure};
 use serde_json::value::RawValue;
 
 use super::{Snapshot, View};
-use crate::governance::{Called, Governance};
+use crate::governance::Governance;
 
 /// A server that is visible to a caller.
 #[derive(Debug, Clone)]

@@ -54,10 +54,8 @@ impl History {
         let revision = head.revision().next();
         let document = schema(&format!("S{revision}"), bytes);
         let digest = document.digest();
-        let mut changes = vec![Change {
-            key: document.key().clone(),
-            action: Action::Register { digest, owner: None },
-        }];
+        let mut changes =
+            vec![Change { key: document.key().clone(), action: Action::register(digest) }];
         if revision.0.is_multiple_of(3) {
             let key = Key::parse(Kind::Schema, &format!("S{}", revision.0 - 1), "1.0.0");
             changes.push(Change {

@@ -167,7 +167,13 @@ pub async fn impact(
             HypotheticalChange::Replace(registered(&catalog, &new)?.document.clone())
         }
     };
-    let imagine = move || (graph::impact(&catalog, &key, &planned, most), catalog);
+    let imagine = move || {
+        let mut impact = graph::impact(&catalog, &key, &planned, most);
+        if let HypotheticalChange::Replace(document) = &planned {
+            impact.findings.extend(policy::check_document(&catalog, document));
+        }
+        (impact, catalog)
+    };
     Ok(run_blocking(imagine).await?)
 }
 

@@ -2,6 +2,7 @@
 
 use std::{collections::HashSet, mem::take, sync::Arc, time::Duration};
 
+use policy::PolicyBreaks;
 use registry_core::{
     Catalog, Key, Record, Revision, SettingChange, chain::Position, limits, rules::Proposed,
     visible::has_invisible_characters,
@@ -266,6 +267,7 @@ async fn submission(
         request_id,
         base_revision,
         validate_only: _,
+        allow_policy_break,
     } = request;
     let changes = invalid::list("changes", changes, limits::BATCH_CHANGES)?;
     let preconditions = read_preconditions(&changes)?;
@@ -284,6 +286,7 @@ async fn submission(
         message,
         request_id,
         base_revision,
+        policy_breaks: if allow_policy_break { PolicyBreaks::Allow } else { PolicyBreaks::Reject },
         preconditions,
     }))
 }

@@ -186,6 +186,7 @@ fn registered(batch: &[Proposed], plan: &Plan) -> Vec<Arc<Document>> {
 
 #[cfg(test)]
 mod tests {
+    use policy::PolicyBreaks;
     use registry_core::{Kind, RegistryId};
     use serde_json::json;
     use tokio::sync::{Semaphore, oneshot};
@@ -206,6 +207,7 @@ mod tests {
             message: message.to_owned(),
             request_id: None,
             base_revision: None,
+            policy_breaks: PolicyBreaks::Reject,
             preconditions: Vec::new(),
         };
         let space = Arc::new(Semaphore::new(1)).try_acquire_owned().unwrap();

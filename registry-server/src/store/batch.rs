@@ -13,7 +13,7 @@ use serde::Serialize;
 
 use super::{
     CommitEvent,
-    row::{Owned, stored},
+    row::{Registration, stored},
     sql_timestamp::SqlTimestamp,
 };
 
@@ -248,8 +248,10 @@ pub(super) fn new_change(
     digest: Option<String>,
 ) -> NewChange<'_> {
     let (reason, detail) = match action {
-        Action::Register { owner: Some(owner), .. } => {
-            (None, Some(json(&Owned { owner: owner.clone() })))
+        Action::Register { owner, broken_policies, .. } => {
+            let (owner, broken_policies) = (owner.clone(), broken_policies.clone());
+            let detail = Registration { owner, broken_policies };
+            (None, (detail != Registration::default()).then(|| json(&detail)))
         }
         action => action.notice().map_or((None, None), split_notice),
     };

@@ -204,16 +204,19 @@ fn notice(
 }
 
 /// Owner of a registered entity, if it is not the author.
-fn owner(what: &impl Display, detail: Option<&str>) -> Result<Option<String>, Error> {
-    let Some(detail) = detail else { return Ok(None) };
-    let Owned { owner } = serde_json::from_str(detail).map_err(|e| corrupt(what, e))?;
-    Ok(Some(owner))
+fn registration(what: &impl Display, detail: Option<&str>) -> Result<Registration, Error> {
+    let read = |detail| serde_json::from_str(detail).map_err(|e| corrupt(what, e));
+    detail.map_or_else(|| Ok(Registration::default()), read)
 }
 
-/// Content of the `detail` column of a registration.
-#[derive(Serialize, Deserialize)]
-pub(super) struct Owned {
-    pub(super) owner: String,
+/// Content of the `detail` column of a registration. The column is null if all members are absent.
+#[derive(Serialize, Deserialize, Default, PartialEq)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Registration {
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) owner: Option<String>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(super) broken_policies: Vec<Key>,
 }
 
 impl DocumentRow {
@@ -300,7 +303,9 @@ impl TryFrom<EventRow> for EntityEvent {
         let action = match row.action.as_str() {
             "register" => {
                 let digest = Digest::parse(&row.digest).map_err(|e| corrupt(&what, e))?;
-                Action::Register { digest, owner: owner(&what, row.detail.as_deref())? }
+                let Registration { owner, broken_policies } =
+                    registration(&what, row.detail.as_deref())?;
+                Action::Register { digest, owner, broken_policies }
             }
             "deprecate" => Action::Deprecate(notice(&what, row.reason, row.detail.as_deref())?),
             "retire" => Action::Retire(notice(&what, row.reason, row.detail.as_deref())?),

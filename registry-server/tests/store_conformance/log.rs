@@ -105,7 +105,7 @@ impl Draft {
 
     pub(crate) fn register(mut self, name: &str, version: &str) -> Self {
         let document = schema(name, version);
-        let action = Action::Register { digest: document.digest(), owner: None };
+        let action = Action::register(document.digest());
         self.changes.push((Change { key: key(name, version), action }, Some(document)));
         self
     }
@@ -113,7 +113,7 @@ impl Draft {
     pub(crate) fn register_policy(mut self) -> Self {
         let value = json!({ "name": "P", "version": "1.0.0" });
         let document = Arc::new(Document::parse(Kind::Policy, &value).unwrap());
-        let action = Action::Register { digest: document.digest(), owner: None };
+        let action = Action::register(document.digest());
         let key = document.key().clone();
         self.changes.push((Change { key, action }, Some(document)));
         self

@@ -1,18 +1,148 @@
 //! The arguments of `policy`.
 
-use std::{fmt, str::FromStr, time::Duration};
+use std::{fmt, path::PathBuf, str::FromStr, time::Duration};
 
-use clap::{Args, Subcommand};
-use registry_core::{Kind, Name, Version, parse_positive_duration};
+use clap::{
+    Args, Subcommand,
+    builder::{PossibleValuesParser, TypedValueParser as _},
+};
+use policy::Purpose;
+use registry_core::{Kind, Name, Timestamp, Version, parse_positive_duration};
 
-use super::{CommitArgs, ConfirmArgs, Percent, selector::parse_version};
+use super::{AsOfArgs, CommitArgs, ConfirmArgs, Percent, selector::parse_version};
+
+/// The values of `context.caller.method`.
+pub(crate) const METHODS: [&str; 6] =
+    ["certificate", "token", "api-key", "headers", "client-info", "none"];
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum PolicyCommand {
+    /// Explain the decision about one call, policy by policy
+    Explain(ExplainArgs),
+    /// Run test cases: calls with their expected decisions
+    Test(TestArgs),
+    /// Decide the calls of an audit trail again, and list changed decisions
+    Simulate(SimulateArgs),
     /// Register the content of an earlier version as the next version
     Rollback(RollbackArgs),
     /// Forbid calls now, and wait until the gateways enforce it
     Stop(StopArgs),
+}
+
+/// The source of policies, tools and agents.
+#[derive(Debug, Args)]
+pub(crate) struct CatalogArgs {
+    /// Read registry files instead of the registry; may be repeated
+    ///
+    /// Files of `export`, or any valid registry-v2 files.
+    #[arg(long = "file", short, value_name = "FILE|DIR", conflicts_with = "at")]
+    pub(crate) files: Vec<PathBuf>,
+    #[command(flatten)]
+    pub(crate) as_of: AsOfArgs,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "Rates, limits of traces and the age of the catalog are not evaluated.")]
+pub(crate) struct ExplainArgs {
+    /// NAME[@VERSION] of a tool, or AGENT/SKILL
+    ///
+    /// Without a version, it is the one that the caller declares, or the newest.
+    pub(crate) tool: String,
+    /// Arguments as the server receives them: a JSON object, or @FILE
+    #[arg(default_value = "{}")]
+    pub(crate) arguments: String,
+    /// The calling agent; without it: an unregistered caller
+    #[arg(long, value_name = "NAME[@VERSION]")]
+    pub(crate) caller: Option<String>,
+    #[command(flatten)]
+    pub(crate) catalog: CatalogArgs,
+    #[command(flatten)]
+    pub(crate) facts: FactsArgs,
+}
+
+/// The context of a call.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Context")]
+pub(crate) struct FactsArgs {
+    /// Authentication method, such as `token`
+    #[arg(
+        long,
+        default_value = "none",
+        hide_possible_values = true,
+        value_parser = PossibleValuesParser::new(METHODS)
+    )]
+    pub(crate) method: String,
+    /// Issuer of the token
+    #[arg(long, default_value = "", hide_default_value = true)]
+    pub(crate) issuer: String,
+    /// Subject of the credential
+    #[arg(long, default_value = "", hide_default_value = true)]
+    pub(crate) subject: String,
+    /// OAuth scope of the token; may be repeated
+    #[arg(long = "scope", value_name = "SCOPE")]
+    pub(crate) scopes: Vec<String>,
+    /// call, step or compensation
+    #[arg(
+        long,
+        default_value = "call",
+        hide_possible_values = true,
+        value_parser = PossibleValuesParser::new(Purpose::ALL.map(Purpose::as_str))
+            .map(|name| Purpose::parse(&name).unwrap_or(Purpose::Call))
+    )]
+    pub(crate) purpose: Purpose,
+    /// Number of gateways and compositions before
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    pub(crate) hops: u32,
+    /// Time of the call [default: now]
+    #[arg(long, value_parser = Timestamp::parse)]
+    pub(crate) time: Option<Timestamp>,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "Exits with 1 if a case fails or is invalid.")]
+pub(crate) struct TestArgs {
+    /// YAML or JSON file with `cases`, or `-` for standard input
+    ///
+    /// Each case has `name`, `caller`, `tool`, `arguments`, `expect` (allow or deny) and optionally
+    /// `reason`, `policy`, `method`, `issuer`, `subject`, `scopes`, `purpose`, `hops` and `time`.
+    #[arg(value_name = "CASES")]
+    pub(crate) cases: PathBuf,
+    #[command(flatten)]
+    pub(crate) catalog: CatalogArgs,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct SimulateArgs {
+    /// Log file of a gateway with `--log-format json`, or `-` for standard input; may be repeated
+    #[arg(long, required = true, value_name = "FILE")]
+    pub(crate) audit: Vec<PathBuf>,
+    /// Only calls of this last time: 12h or 7d
+    #[arg(long, value_name = "TIME", value_parser = parse_days)]
+    pub(crate) since: Option<Duration>,
+    /// Policies to add to those of the registry; may be repeated
+    #[arg(long = "file", short, value_name = "FILE|DIR")]
+    pub(crate) files: Vec<PathBuf>,
+    #[command(flatten)]
+    pub(crate) as_of: AsOfArgs,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct WhoCanCallArgs {
+    /// NAME[@VERSION] of a tool, or AGENT/SKILL
+    pub(crate) tool: String,
+    #[command(flatten)]
+    pub(crate) catalog: CatalogArgs,
+}
+
+/// Parses days (`7d`), or a positive duration.
+fn parse_days(text: &str) -> Result<Duration, String> {
+    const DAY: u64 = 24 * 60 * 60;
+    let days = text.strip_suffix('d').and_then(|days| days.parse::<u64>().ok());
+    match days.and_then(|days| days.checked_mul(DAY)).filter(|seconds| *seconds > 0) {
+        Some(seconds) => Ok(Duration::from_secs(seconds)),
+        None => parse_positive_duration(text)
+            .map_err(|_| format!("`{text}` is not a positive duration such as 30m, 12h or 7d")),
+    }
 }
 
 #[derive(Debug, Args)]
@@ -107,6 +237,16 @@ impl fmt::Display for StopSelector {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn durations_accept_days() {
+        for (text, seconds) in [("7d", 604_800), ("12h", 43_200), ("1d", 86_400)] {
+            assert_eq!(parse_days(text), Ok(Duration::from_secs(seconds)), "{text}");
+        }
+        for bad in ["", "0d", "d", "7", "-1d", "99999999999999999999d"] {
+            assert!(parse_days(bad).is_err(), "{bad}");
+        }
+    }
 
     #[test]
     fn stop_selectors_have_a_list() {

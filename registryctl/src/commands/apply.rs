@@ -64,7 +64,10 @@ pub(super) async fn apply_batch(
     let changes = batch.proposals().iter().map(v1::EntityChange::from).collect();
     let base_revision = author.base_revision.or(prepared.revision);
     let author = CommitArgs { base_revision, ..author };
-    let wanted = commit::new_request(changes, options.message, author, &session.globals.access);
+    let wanted = v1::ApplyChangesRequest {
+        allow_policy_break: options.allow_policy_break,
+        ..commit::new_request(changes, options.message, author, &session.globals.access)
+    };
     let mut planned = plan(&client, &wanted, batch, screen).await?;
     let found = retired::find(&client, batch, &planned).await?;
     let is_held = |key: &String| prepared.held.iter().any(|held| held.has_key(key));

@@ -39,6 +39,7 @@ pub(super) fn new_request(
         base_revision,
         validate_only: false,
         settings: Vec::new(),
+        allow_policy_break: false,
     }
 }
 

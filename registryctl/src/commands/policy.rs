@@ -1,6 +1,11 @@
-//! `policy`: commands that register a policy which they construct.
+//! `policy`: commands that decide calls by policies, and commands that register a policy which they
+//! construct.
 
+mod cases;
+pub(super) mod decide;
+pub(super) mod explain;
 mod rollback;
+mod simulate;
 mod stop;
 
 use std::sync::Arc;
@@ -17,6 +22,9 @@ use crate::{cli::PolicyCommand, client::Client, failure::Failure, view::RecordVi
 
 pub(super) async fn run(session: &Session, command: PolicyCommand) -> Result<(), Failure> {
     match command {
+        PolicyCommand::Explain(args) => explain::run(session, args).await,
+        PolicyCommand::Test(args) => cases::run(session, args).await,
+        PolicyCommand::Simulate(args) => simulate::run(session, args).await,
         PolicyCommand::Rollback(args) => rollback::run(session, args).await,
         PolicyCommand::Stop(args) => stop::run(session, args).await,
     }

@@ -1,7 +1,11 @@
 //! `validate`: the rules of the registry, offline, against an empty registry or an export.
 
-use std::{path::Path, sync::Arc};
+use std::{
+    path::{Path, PathBuf},
+    sync::Arc,
+};
 
+use policy::PolicyBreaks;
 use registry_core::{
     Catalog, Commit, RegistryId, SealedCommit, Timestamp,
     registry_file::{InvalidExport, read_export},
@@ -34,7 +38,7 @@ pub(super) fn run(session: &Session, args: &ValidateArgs) -> Result<(), Failure>
     let catalog = against(screen, args.against.as_deref())?;
     let batch = Batch::read(&args.files.names())?;
     let mut planned = rules::plan(&catalog, batch.proposals());
-    planned.report(policy::check(&catalog, batch.proposals()));
+    policy::check(&catalog, batch.proposals(), PolicyBreaks::Reject, &mut planned);
     let report = batch.report(planned.diagnostics.iter().map(Finding::from).collect());
     if report.has_errors() {
         return Err(rejected(screen, &report, format!("invalid: {}", report.counts())));
@@ -68,18 +72,31 @@ fn catalog(screen: Screen, path: &Path) -> Result<Catalog, Failure> {
     match read_export(source.text().as_bytes()) {
         Ok(catalog) => Ok(catalog),
         // Not an export: it may be a registry file.
-        Err(InvalidExport::Unreadable(_)) => catalog_of_file(screen, path),
+        Err(InvalidExport::Unreadable(_)) => {
+            with_batch(screen, empty(), &Batch::from_source(source))
+        }
         Err(damaged) => {
             Err(Failure::File { action: "use", path: path.to_owned(), reason: damaged.to_string() })
         }
     }
 }
 
-fn catalog_of_file(screen: Screen, path: &Path) -> Result<Catalog, Failure> {
-    let batch = Batch::read(&[path.to_owned()])?;
-    let mut catalog = empty();
+/// The catalog of one verified export, or of valid registry files.
+pub(super) fn catalog_of(screen: Screen, files: &[PathBuf]) -> Result<Catalog, Failure> {
+    match files {
+        [file] if file.is_file() => catalog(screen, file),
+        files => with_batch(screen, empty(), &Batch::read(files)?),
+    }
+}
+
+/// The catalog with the changes of a valid batch.
+pub(super) fn with_batch(
+    screen: Screen,
+    mut catalog: Catalog,
+    batch: &Batch,
+) -> Result<Catalog, Failure> {
     let mut planned = rules::plan(&catalog, batch.proposals());
-    planned.report(policy::check(&catalog, batch.proposals()));
+    policy::check(&catalog, batch.proposals(), PolicyBreaks::Reject, &mut planned);
     let report = batch.report(planned.diagnostics.iter().map(Finding::from).collect());
     if report.has_errors() {
         return Err(rejected(screen, &report, format!("invalid: {}", report.counts())));
@@ -95,7 +112,7 @@ fn catalog_of_file(screen: Screen, path: &Path) -> Result<Catalog, Failure> {
     SealedCommit::seal(&catalog.chain(), commit, documents.collect())
         .map_err(|e| e.to_string())
         .and_then(|sealed| catalog.apply(&sealed).map_err(|e| e.to_string()))
-        .map_err(|reason| Failure::File { action: "use", path: path.to_owned(), reason })?;
+        .map_err(|reason| Failure::Rejected(format!("cannot apply the files: {reason}")))?;
     Ok(catalog)
 }
 

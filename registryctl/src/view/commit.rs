@@ -52,6 +52,9 @@ pub(crate) struct ChangeView {
     pub(crate) force_reason: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) owner: Option<String>,
+    /// The policies in force that the document does not fit.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(crate) broken_policies: Vec<String>,
 }
 
 impl From<v1::RegistryCommit> for CommitView {
@@ -98,11 +101,23 @@ impl From<v1::CommittedChange> for ChangeView {
             sunset_date,
             force_reason,
             owner,
+            broken_policies,
         } = change;
         let action = action_text(action).to_owned();
         let key = key.unwrap_or_default().into();
         let replacement = replacement.map(key_text);
-        Self { action, key, digest, reason: message, replacement, sunset_date, force_reason, owner }
+        let broken_policies = broken_policies.into_iter().map(key_text).collect();
+        Self {
+            action,
+            key,
+            digest,
+            reason: message,
+            replacement,
+            sunset_date,
+            force_reason,
+            owner,
+            broken_policies,
+        }
     }
 }
 
@@ -133,7 +148,9 @@ impl ChangeView {
     }
 
     fn parts(&self) -> impl Iterator<Item = String> {
+        let broken = self.broken_policies.iter().map(|policy| format!("breaks {policy}"));
         parts([&self.reason, &self.replacement, &self.sunset_date, &self.force_reason])
+            .chain(broken)
     }
 }
 

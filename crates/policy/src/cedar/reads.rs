@@ -32,6 +32,17 @@ impl Reads {
         self.context.iter().any(|path| path.first().is_none_or(|first| first == member))
     }
 
+    /// Whether each member of `context` that it reads begins with one of these paths.
+    pub(super) fn is_within(&self, known: &[&[&str]]) -> bool {
+        let is_known = |path: &Vec<String>| {
+            known.iter().any(|known| {
+                path.len() >= known.len()
+                    && known.iter().zip(path).all(|(known, name)| known == name)
+            })
+        };
+        self.context.iter().all(is_known)
+    }
+
     /// The paths of the arguments. An empty path is the whole value.
     pub(super) fn arguments(&self) -> impl Iterator<Item = &[String]> {
         self.context.iter().filter_map(|path| match path.as_slice() {

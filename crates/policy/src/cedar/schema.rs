@@ -39,7 +39,7 @@ pub(super) fn schema(
             "hops": { "type": "Long" },
             "time": { "type": "Extension", "name": "datetime" },
         });
-        if matches!(action, Action::Call | Action::Send)
+        if action.has_arguments()
             && let Some(arguments) = type_of(arguments)
         {
             context["arguments"] = arguments;

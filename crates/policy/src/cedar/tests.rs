@@ -195,6 +195,17 @@ fn text_at_the_limits_fits_a_small_stack() {
 }
 
 #[test]
+fn statements_know_their_lines() {
+    let text = "// a comment; with a semicolon\n\nforbid (principal, action, resource)\n  when { \
+                resource.name == \"a;\\\"b\" };\n@id(\"x\") permit (principal, action, resource); \
+                forbid (principal, action, resource);\n\n// end\npermit (principal, action, resource);";
+    let conditions = Conditions::parse(text).unwrap();
+    let found: Vec<_> =
+        conditions.statements().iter().map(|one| (one.line(), one.is_permit())).collect();
+    assert_eq!(found, [(3, false), (5, true), (5, false), (8, true)]);
+}
+
+#[test]
 fn templates_are_rejected() {
     assert_eq!(problems("permit (principal == ?principal, action, resource);").len(), 1);
 }

@@ -109,16 +109,19 @@ fn verdict(
     let Some(slice) = compiled(policies).slice(caller, resource, types) else {
         return Verdict::default();
     };
-    let context = CallContext {
+    slice.evaluate(Action::Call, &context(&BTreeSet::new()), arguments.as_object().unwrap())
+}
+
+fn context(scopes: &BTreeSet<String>) -> CallContext<'_> {
+    CallContext {
         issuer: "",
         subject: "",
         method: "none",
-        scopes: &BTreeSet::new(),
+        scopes,
         purpose: Purpose::Call,
         hops: 1,
         time: SystemTime::UNIX_EPOCH,
-    };
-    slice.evaluate(Action::Call, &context, arguments.as_object().unwrap())
+    }
 }
 
 fn denied(policies: &[Value], of: (&Caller, &Resource), arguments: &Value) -> bool {
@@ -152,12 +155,59 @@ proptest! {
     }
 
     #[test]
+    fn foreseen_decision_holds_for_every_call(
+        policies in policies(), caller in callers(), resource in resources(), arguments in arguments(),
+        knows_hops in any::<bool>(),
+    ) {
+        let Some(slice) = compiled(&policies).slice(&caller, &resource, types) else { return Ok(()) };
+        let known: &[&[&str]] = if knows_hops { &[&["hops"]] } else { &[] };
+        let found = slice.foresee(Action::Call, &context(&BTreeSet::new()), known);
+        let is_denied = denied(&policies, (&caller, &resource), &arguments);
+        match found {
+            Foresight::Denied(_) => prop_assert!(is_denied),
+            Foresight::Allowed => prop_assert!(!is_denied),
+            Foresight::Undecided(policies) => prop_assert!(!policies.is_empty()),
+        }
+    }
+
+    #[test]
+    fn explanation_agrees_with_verdict(
+        policies in policies(), caller in callers(), resource in resources(), arguments in arguments()
+    ) {
+        let found = crate::explain(
+            &compiled(&policies),
+            (&caller, &resource),
+            (Action::Call, &context(&BTreeSet::new())),
+            (&types(), arguments.as_object().unwrap()),
+        );
+        let expected = verdict(&policies, (&caller, &resource), &arguments);
+        let violations = |mode| {
+            let parts = found.policies.iter().filter(move |part| part.policy.mode() == mode);
+            parts.filter(|part| part.violation.is_some()).count()
+        };
+        prop_assert_eq!(violations(Mode::Enforce) > 0, expected.denial.is_some());
+        prop_assert_eq!(violations(Mode::Audit), expected.audit.len());
+        prop_assert_eq!(&found.verdict, &expected);
+    }
+
+    #[test]
     fn unknown_caller_gets_no_more_than_any_agent(
         policies in policies(), caller in callers(), resource in resources(), arguments in arguments()
     ) {
         if denied(&policies, (&caller, &resource), &arguments) {
             prop_assert!(denied(&policies, (&Caller::Unknown, &resource), &arguments));
         }
+    }
+
+    #[test]
+    fn unfit_policy_never_allows(caller in callers(), resource in resources()) {
+        // Cedar compares values of different types as unequal, without an error.
+        let cedar = "forbid (principal, action == Action::\"call\", resource) \
+                     when { context.arguments.n == \"all\" };";
+        let policy = json!({ "version": "1.0.0", "authorization": { "cedar": cedar } });
+        let found = verdict(&[policy], (&caller, &resource), &json!({ "n": 1 }));
+        let reason = found.denial.map(|finding| finding.reason);
+        prop_assert!(matches!(reason, Some(Reason::PolicyError(_))));
     }
 
     #[test]

@@ -18,7 +18,7 @@ fn registered(documents: &[(&str, serde_json::Value)]) -> Catalog {
         let crate::rules::Proposed::Register(document) = register(Kind::Schema, &value) else {
             unreachable!()
         };
-        let action = Action::Register { digest: document.digest(), owner: None };
+        let action = Action::register(document.digest());
         let commit = Commit {
             revision: catalog.revision().next(),
             author: "tester".to_owned(),

@@ -70,10 +70,7 @@ fn sealed(catalog: &Catalog, revision: u64, change: Change) -> SealedCommit {
 fn apply_rejects_invalid_commit_atomically() {
     let before = versions();
     let read = before.find(&"tool/read@1.2.0".parse().unwrap()).unwrap().document.clone();
-    let register = Change {
-        key: read.key().clone(),
-        action: Action::Register { digest: read.digest(), owner: None },
-    };
+    let register = Change { key: read.key().clone(), action: Action::register(read.digest()) };
     let restore = Change { key: "tool/nothing@1.0.0".parse().unwrap(), action: Action::Restore };
     let mut catalog = before.clone();
     let mut refused = |revision, change: &Change| {

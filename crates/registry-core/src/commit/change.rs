@@ -22,6 +22,9 @@ pub enum Action {
         /// The owner of the name; absent if it is the commit's author.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         owner: Option<String>,
+        /// The policies in force that the entity does not fit. Its calls are denied.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        broken_policies: Vec<Key>,
     },
     /// Keeps the entity usable, but discourages new dependencies.
     Deprecate(Notice),
@@ -32,6 +35,11 @@ pub enum Action {
 }
 
 impl Action {
+    /// A registration whose name belongs to the author of the commit.
+    pub fn register(digest: Digest) -> Self {
+        Self::Register { digest, owner: None, broken_policies: Vec::new() }
+    }
+
     /// The serialized name: `register`.
     pub fn as_str(&self) -> &'static str {
         match self {

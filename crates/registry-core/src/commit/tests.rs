@@ -22,7 +22,7 @@ fn genesis() -> ChainHash {
 
 fn sealed() -> SealedCommit {
     let document = document("s");
-    let register = Action::Register { digest: document.digest(), owner: None };
+    let register = Action::register(document.digest());
     let commit = Commit {
         revision: Revision(1),
         author: "tester".to_owned(),

@@ -58,7 +58,7 @@ impl<'a> State<'a> {
             return Err(Box::new(self.already_registered(document)));
         }
         self.new.insert(key, document);
-        Ok(Some(Change { key: key.clone(), action: Action::Register { digest, owner: None } }))
+        Ok(Some(Change { key: key.clone(), action: Action::register(digest) }))
     }
 
     fn set_lifecycle(&mut self, key: &'a Key, to: LifecycleState, notice: &'a Notice) -> Effect {

@@ -42,9 +42,11 @@ impl From<&SealedCommit> for v1::RegistryCommit {
 
 impl From<&Change> for v1::CommittedChange {
     fn from(Change { key, action }: &Change) -> Self {
-        let (digest, owner) = match action {
-            Action::Register { digest, owner } => (Some(digest.to_string()), owner.clone()),
-            Action::Deprecate(_) | Action::Retire(_) | Action::Restore => (None, None),
+        let (digest, owner, broken) = match action {
+            Action::Register { digest, owner, broken_policies } => {
+                (Some(digest.to_string()), owner.clone(), &broken_policies[..])
+            }
+            Action::Deprecate(_) | Action::Retire(_) | Action::Restore => (None, None, &[][..]),
         };
         let Notice { message, replacement, sunset_date, force_reason } =
             action.notice().cloned().unwrap_or_default();
@@ -57,6 +59,7 @@ impl From<&Change> for v1::CommittedChange {
             sunset_date: sunset_date.map(|date| date.to_string()),
             force_reason,
             owner,
+            broken_policies: broken.iter().map(Into::into).collect(),
         }
     }
 }

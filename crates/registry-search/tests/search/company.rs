@@ -33,7 +33,7 @@ pub(crate) fn catalog() -> Catalog {
     let mut catalog = Catalog::empty(RegistryId::new("company"));
     let register = |document: &Arc<Document>| Change {
         key: document.key().clone(),
-        action: Action::Register { digest: document.digest(), owner: None },
+        action: Action::register(document.digest()),
     };
     let changes = documents.iter().map(register).collect();
     commit(&mut catalog, changes, documents);

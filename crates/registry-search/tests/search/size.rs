@@ -28,7 +28,7 @@ fn big_catalog() -> Catalog {
     let documents: Vec<_> = renamed.collect();
     let register = |document: &Arc<Document>| Change {
         key: document.key().clone(),
-        action: Action::Register { digest: document.digest(), owner: None },
+        action: Action::register(document.digest()),
     };
     for documents in documents.chunks(5_000) {
         let changes = documents.iter().map(register).collect();

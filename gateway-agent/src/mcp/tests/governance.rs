@@ -85,6 +85,20 @@ async fn unfit_argument_is_denied_as_policy_error() {
 }
 
 #[tokio::test]
+async fn policy_that_does_not_fit_denies_calls() {
+    let cedar = "forbid (principal, action == Action::\"call\", resource) when { \
+        context.arguments has amount && context.arguments.amount == \"all\" };";
+    let mut other = conditions(cedar);
+    other["appliesTo"] = json!({ "tools": ["pay"] });
+    let bench = bench([policy("other", other)]).await;
+    for arguments in [json!({}), json!({ "amount": 1 })] {
+        assert_eq!(denial(&bench, "b", "pay", arguments).await, "POLICY_ERROR");
+    }
+    assert_eq!(denial(&bench, "b", "read", json!({})).await, Value::Null);
+    assert_eq!(listed(&bench, "b").await, ["pay", "read"]);
+}
+
+#[tokio::test]
 async fn name_based_forbid_hides_tool_from_lists() {
     let forbid = "forbid (principal == Agent::\"b\", action, resource);";
     let mut hidden = conditions(forbid);

@@ -109,7 +109,7 @@ fn registration(record: &Record, stored: &StoredCommit) -> v1::EntityEvent {
         revision: record.registered,
         ordinal: 0,
         key,
-        action: Action::Register { digest, owner: None },
+        action: Action::register(digest),
         author: commit.author.clone(),
         committed_at: commit.committed_at,
         message: commit.message.clone(),

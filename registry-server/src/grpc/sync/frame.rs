@@ -165,7 +165,7 @@ mod tests {
     fn commit() -> SealedCommit {
         let schema = serde_json::json!({ "name": "A", "version": "1.0.0", "schema": {} });
         let document = Arc::new(Document::parse(Kind::Schema, &schema).unwrap());
-        let action = Action::Register { digest: document.digest(), owner: None };
+        let action = Action::register(document.digest());
         let commit = Commit {
             revision: Revision(1),
             author: "ann".to_owned(),

@@ -17,6 +17,7 @@ use axum::{
     routing::{patch, post, put},
 };
 use mcp_registry::{Listing, ServerResponse};
+use policy::PolicyBreaks;
 use registry_core::{Code, Diagnostic, Key, rules::Proposed};
 
 use super::{body, problem::Problem, route};
@@ -86,6 +87,7 @@ async fn commit(
         message,
         request_id: None,
         base_revision: None,
+        policy_breaks: PolicyBreaks::Reject,
         preconditions: Vec::new(),
     };
     app.writes.apply(submission, Mode::Commit).await?;

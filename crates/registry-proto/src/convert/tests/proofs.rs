@@ -28,7 +28,7 @@ fn sealed() -> SealedCommit {
     let documents = documents();
     let change = |document: &Arc<Document>| Change {
         key: document.key().clone(),
-        action: Action::Register { digest: document.digest(), owner: None },
+        action: Action::register(document.digest()),
     };
     let commit = Commit {
         revision: Revision(1),

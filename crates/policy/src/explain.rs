@@ -1,0 +1,141 @@
+//! Explanations: the part of each policy in the decision about one call.
+
+use std::sync::Arc;
+
+use serde_json::{Map, Value};
+
+use crate::{
+    Action, CallContext, Caller, PoliciesInForce, PolicyInForce, Reason, Resource, Slice, Verdict,
+    arguments::ArgumentType,
+    cedar::{ConditionSet, Request, Scene, Statement},
+    facts::CallerMatch,
+};
+
+/// The decision about a call.
+#[derive(Debug)]
+pub struct Explanation {
+    /// The decision of all policies together.
+    pub verdict: Verdict,
+    /// The part of each policy in force, by name.
+    pub policies: Vec<PolicyPart>,
+}
+
+/// The part of one policy in a decision.
+#[derive(Debug)]
+pub struct PolicyPart {
+    /// The policy.
+    pub policy: Arc<PolicyInForce>,
+    /// Whether it selects the call.
+    pub selection: Selection,
+    /// The statements, if it selects the call.
+    pub statements: Vec<StatementPart>,
+    /// The violation of this policy, in either mode.
+    pub violation: Option<Reason>,
+}
+
+/// The part of a `permit` or `forbid` in a decision.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StatementPart {
+    /// Whether it is a `permit`.
+    pub is_permit: bool,
+    /// Its line in the Cedar text, from 1.
+    pub line: usize,
+    /// Its result.
+    pub outcome: StatementOutcome,
+}
+
+/// Whether a policy selects a call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Selection {
+    /// It selects the call.
+    Selected,
+    /// No list of tools, skills or servers matches.
+    OtherResource,
+    /// `destructive` has the other value.
+    OtherEffect,
+    /// No caller matches.
+    OtherCaller,
+}
+
+/// The result of a statement.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum StatementOutcome {
+    /// Its scope and its conditions match.
+    Satisfied,
+    /// Its scope or a condition does not match.
+    Unsatisfied,
+    /// It has no result, for this reason. The call is denied.
+    Failed(String),
+}
+
+impl Selection {
+    /// The name in outputs.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Selected => "selected",
+            Self::OtherResource => "other-resource",
+            Self::OtherEffect => "other-effect",
+            Self::OtherCaller => "other-caller",
+        }
+    }
+
+    fn of(policy: &PolicyInForce, caller: &Caller, resource: &Resource) -> Self {
+        let selector = &policy.policy().applies_to;
+        if !resource.is_named(selector) {
+            Self::OtherResource
+        } else if !resource.has_effect(selector) {
+            Self::OtherEffect
+        } else if caller.matches(selector) == CallerMatch::No {
+            Self::OtherCaller
+        } else {
+            Self::Selected
+        }
+    }
+}
+
+/// Explains the decision about a call with arguments of this type.
+pub fn explain(
+    policies: &PoliciesInForce,
+    (caller, resource): (&Caller, &Resource),
+    (action, context): (Action, &CallContext<'_>),
+    (types, arguments): (&ArgumentType, &Map<String, Value>),
+) -> Explanation {
+    let slice = policies.slice(caller, resource, || types.clone());
+    let verdict = slice.map(|slice| slice.evaluate(action, context, arguments));
+    let request = Request { action, context, arguments: Some((types, arguments)) };
+    let part = |policy: &Arc<PolicyInForce>| {
+        let selection = Selection::of(policy, caller, resource);
+        let (mut statements, mut violation) = (Vec::new(), None);
+        if selection == Selection::Selected {
+            let scene = Scene::new(caller, resource);
+            let parsed = policy.conditions().and_then(|conditions| conditions.as_ref().ok());
+            let parsed = parsed.map(|parsed| parsed.statements()).unwrap_or_default();
+            statements.extend(parsed.iter().map(|one| statement_part(one, &scene, request)));
+            let selected = vec![(Arc::clone(policy), caller.matches(&policy.policy().applies_to))];
+            let alone = Slice::new(selected, caller, resource, || types.clone());
+            let Verdict { denial, audit } = alone.evaluate(action, context, arguments);
+            violation = denial.into_iter().chain(audit).next().map(|found| found.reason);
+        }
+        PolicyPart { policy: Arc::clone(policy), selection, statements, violation }
+    };
+    Explanation {
+        verdict: verdict.unwrap_or_default(),
+        policies: policies.iter().map(part).collect(),
+    }
+}
+
+fn statement_part(statement: &Statement, scene: &Scene, request: Request<'_>) -> StatementPart {
+    let found = ConditionSet::new([(0, statement)]).map(|set| set.evaluate(scene, request));
+    let outcome = match found {
+        None => StatementOutcome::Unsatisfied,
+        Some(Err(error)) => StatementOutcome::Failed(error),
+        Some(Ok(mut found)) => match found.errors.remove(&0) {
+            Some(error) => StatementOutcome::Failed(error),
+            None if found.permits.is_empty() && found.forbids.is_empty() => {
+                StatementOutcome::Unsatisfied
+            }
+            None => StatementOutcome::Satisfied,
+        },
+    };
+    StatementPart { is_permit: statement.is_permit(), line: statement.line(), outcome }
+}

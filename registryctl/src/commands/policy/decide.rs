@@ -1,0 +1,274 @@
+//! Decides calls with the policies of one catalog, by the code of gateways.
+
+use std::{
+    collections::BTreeSet,
+    sync::Arc,
+    time::{Duration, SystemTime, UNIX_EPOCH},
+};
+
+use policy::{CallContext, Called, Caller, Explanation, PoliciesInForce, Purpose, Slice};
+use registry_core::{
+    Catalog, Document, Entity, Key, Kind, Name, PointInTime, Record, Timestamp, Version,
+    entity::{Agent, Dependency, DependencyTarget},
+    suggest::closest,
+};
+use serde_json::{Map, Value};
+
+use crate::{
+    cli::{AsOfArgs, CatalogArgs, FactsArgs},
+    commands::{Session, validate},
+    failure::Failure,
+    point_in_time, suggest,
+};
+
+/// The policies in force in one catalog.
+pub(in crate::commands) struct Decider {
+    catalog: Catalog,
+    policies: PoliciesInForce,
+}
+
+/// A registered tool, or a skill of a registered agent.
+#[derive(Debug, Clone)]
+pub(in crate::commands) struct Target {
+    document: Arc<Document>,
+    skill: Option<Arc<str>>,
+}
+
+/// The context of a call.
+#[derive(Debug, Clone)]
+pub(super) struct Facts {
+    pub(super) issuer: String,
+    pub(super) subject: String,
+    pub(super) method: String,
+    pub(super) scopes: BTreeSet<String>,
+    pub(super) purpose: Purpose,
+    pub(super) hops: u32,
+    pub(super) time: SystemTime,
+}
+
+/// The current catalog of the registry, or that of a point in history.
+pub(super) async fn fetch(session: &Session, as_of: &AsOfArgs) -> Result<Catalog, Failure> {
+    let client = session.connect().await?;
+    let at = match as_of.at {
+        Some(at) => at,
+        None => PointInTime::Revision(client.head().await?),
+    };
+    point_in_time::fetch(&client, at).await
+}
+
+impl Decider {
+    /// Reads the catalog of the arguments.
+    pub(in crate::commands) async fn open(
+        session: &Session,
+        CatalogArgs { files, as_of }: &CatalogArgs,
+    ) -> Result<Self, Failure> {
+        Ok(Self::new(match files.as_slice() {
+            [] => fetch(session, as_of).await?,
+            files => validate::catalog_of(session.screen, files)?,
+        }))
+    }
+
+    pub(super) fn new(catalog: Catalog) -> Self {
+        let policies = PoliciesInForce::new(&catalog, None);
+        Self { catalog, policies }
+    }
+
+    pub(in crate::commands) fn catalog(&self) -> &Catalog {
+        &self.catalog
+    }
+
+    /// Finds a registered agent: `NAME` or `NAME@VERSION`.
+    pub(super) fn caller(&self, text: &str) -> Result<Key, String> {
+        let record = self.version(Kind::Agent, text.strip_prefix("agent/").unwrap_or(text))?;
+        Ok(record.document.key().clone())
+    }
+
+    /// Finds a tool or skill. Without a version, it is the one that the caller declares, or the
+    /// newest.
+    pub(in crate::commands) fn target(
+        &self,
+        text: &str,
+        caller: Option<&Key>,
+    ) -> Result<Target, String> {
+        let text = text.strip_prefix("tool/").unwrap_or(text);
+        let declared = caller.and_then(|caller| self.declared(caller, text));
+        let tool = match &declared {
+            Some(key) => self.catalog.find(key).cloned().ok_or_else(String::new),
+            None => self.version(Kind::Tool, text),
+        };
+        match tool {
+            Ok(record) => Ok(Target { document: Arc::clone(&record.document), skill: None }),
+            Err(problem) => self.skill(text, caller).ok_or(problem),
+        }
+    }
+
+    fn skill(&self, text: &str, caller: Option<&Key>) -> Option<Target> {
+        let (agent, skill) = text.strip_prefix("agent/").unwrap_or(text).rsplit_once('/')?;
+        let declared = caller.and_then(|caller| {
+            let (depends, _) = self.agent(caller)?.depends();
+            Some(depends.iter().find(|one| is_skill(one, agent, skill))?.key())
+        });
+        let record = match declared {
+            Some(key) => self.catalog.find(&key).cloned()?,
+            None => self.version(Kind::Agent, agent).ok()?,
+        };
+        let Entity::Agent(entity) = record.document.entity() else { return None };
+        entity.skill(skill)?;
+        Some(Target { document: Arc::clone(&record.document), skill: Some(skill.into()) })
+    }
+
+    /// The version of a tool that an agent declares.
+    fn declared(&self, caller: &Key, name: &str) -> Option<Key> {
+        let (depends, _) = self.agent(caller)?.depends();
+        let declared = depends.iter().find(|dependency| {
+            dependency.target == DependencyTarget::Tool && dependency.name.as_str() == name
+        });
+        declared.map(|dependency| dependency.key())
+    }
+
+    fn agent(&self, key: &Key) -> Option<&Agent> {
+        match self.catalog.find(key)?.document.entity() {
+            Entity::Agent(agent) => Some(agent),
+            _ => None,
+        }
+    }
+
+    /// Whether an agent declares a dependency on this tool or skill.
+    pub(super) fn declares(&self, caller: &Key, target: &Target) -> bool {
+        let key = target.document.key();
+        self.agent(caller).is_some_and(|agent| {
+            agent.depends().0.iter().any(|dependency| {
+                dependency.key() == *key && dependency.skill.as_deref() == target.skill.as_deref()
+            })
+        })
+    }
+
+    /// The versions of a tool or skill that an agent declares.
+    pub(in crate::commands) fn declared_versions(
+        &self,
+        agent: &Agent,
+        named: &Target,
+    ) -> Vec<Target> {
+        let key = named.document.key();
+        let (depends, _) = agent.depends();
+        let is_named = |dependency: &&Dependency| {
+            let found = dependency.key();
+            (found.kind, &found.name) == (key.kind, &key.name)
+                && dependency.skill.as_deref() == named.skill.as_deref()
+        };
+        let records =
+            depends.iter().filter(is_named).filter_map(|one| self.catalog.find(&one.key()));
+        let target = |record: &Arc<Record>| Target {
+            document: Arc::clone(&record.document),
+            skill: named.skill.clone(),
+        };
+        records.map(target).collect()
+    }
+
+    /// One version of a name: `NAME@VERSION`, or the newest active one for `NAME`.
+    fn version(&self, kind: Kind, text: &str) -> Result<Arc<Record>, String> {
+        let (text, version) = match text.rsplit_once('@') {
+            Some((name, version)) => (name, Some(version)),
+            None => (text, None),
+        };
+        let name = Name::parse(kind, text).map_err(|e| e.to_string())?;
+        let records: Vec<_> = self.catalog.versions(kind, &name).map(|(_, one)| one).collect();
+        let Some(&last) = records.last() else { return Err(self.unknown(kind, text)) };
+        let Some(version) = version else {
+            return Ok(Arc::clone(self.catalog.newest_active(kind, &name).unwrap_or(last)));
+        };
+        let version = Version::parse(version).map_err(|e| e.to_string())?;
+        let found = records.iter().find(|record| record.document.key().version == version);
+        found.copied().cloned().ok_or_else(|| {
+            let last = &last.document.key().version;
+            format!("{kind}/{name}@{version} is not registered; the newest version is {last}")
+        })
+    }
+
+    fn unknown(&self, kind: Kind, name: &str) -> String {
+        let mut names: Vec<String> =
+            self.catalog.of_kind(kind).map(|(key, _)| key.name.to_string()).collect();
+        if kind == Kind::Tool {
+            for (key, record) in self.catalog.of_kind(Kind::Agent) {
+                let Entity::Agent(agent) = record.document.entity() else { continue };
+                names.extend(agent.skills.iter().map(|skill| format!("{}/{}", key.name, skill.id)));
+            }
+        }
+        let similar = closest(name, names.iter().map(String::as_str));
+        suggest::with_suggestion(format!("{kind}/{name} is not registered"), similar)
+    }
+
+    /// Explains the decision about a call.
+    pub(super) fn explain(
+        &self,
+        (caller, target): (Option<&Key>, &Target),
+        arguments: &Map<String, Value>,
+        facts: &Facts,
+    ) -> Explanation {
+        let (caller, called) = (Caller::registered(&self.catalog, caller), target.called());
+        let resource = called.resource(&self.catalog).expect("the target is registered");
+        let types = called.arguments(&self.catalog);
+        let context = (called.action(), &facts.context());
+        policy::explain(&self.policies, (&caller, &resource), context, (&types, arguments))
+    }
+
+    /// The policies that apply to calls.
+    pub(in crate::commands) fn slice(
+        &self,
+        caller: Option<&Key>,
+        target: &Target,
+    ) -> Option<Slice> {
+        let caller = Caller::registered(&self.catalog, caller);
+        self.policies.slice_of(&self.catalog, &caller, target.called())
+    }
+}
+
+fn is_skill(dependency: &Dependency, agent: &str, skill: &str) -> bool {
+    dependency.target == DependencyTarget::Agent
+        && dependency.name.as_str() == agent
+        && dependency.skill.as_deref() == Some(skill)
+}
+
+impl Target {
+    pub(in crate::commands) fn called(&self) -> Called<'_> {
+        match (&self.skill, self.document.entity().as_tool()) {
+            (Some(skill), _) => Called::Skill(&self.document, skill),
+            (None, Some(tool)) => Called::Tool(&self.document, tool),
+            (None, None) => unreachable!("a target is a tool or a skill"),
+        }
+    }
+
+    /// `tool/NAME@VERSION`, or `agent/NAME@VERSION` of a skill.
+    pub(in crate::commands) fn key(&self) -> &Key {
+        self.document.key()
+    }
+
+    /// The key, with the skill.
+    pub(in crate::commands) fn text(&self) -> String {
+        match &self.skill {
+            Some(skill) => format!("{} skill {skill}", self.key()),
+            None => self.key().to_string(),
+        }
+    }
+}
+
+impl From<FactsArgs> for Facts {
+    fn from(args: FactsArgs) -> Self {
+        let FactsArgs { method, issuer, subject, scopes, purpose, hops, time } = args;
+        let time = time.map_or_else(SystemTime::now, system_time);
+        Self { issuer, subject, method, scopes: scopes.into_iter().collect(), purpose, hops, time }
+    }
+}
+
+/// Times before 1970 become 1970.
+pub(super) fn system_time(time: Timestamp) -> SystemTime {
+    UNIX_EPOCH + Duration::from_millis(u64::try_from(time.as_millis()).unwrap_or_default())
+}
+
+impl Facts {
+    pub(super) fn context(&self) -> CallContext<'_> {
+        let Self { issuer, subject, method, scopes, purpose, hops, time } = self;
+        let (purpose, hops, time) = (*purpose, *hops, *time);
+        CallContext { issuer, subject, method, scopes, purpose, hops, time }
+    }
+}

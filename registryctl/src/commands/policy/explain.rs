@@ -1,0 +1,231 @@
+//! `policy explain`: the decision about one call, with the part of each policy.
+
+use std::path::Path;
+
+use policy::{Explanation, Finding, PolicyPart, Reason, StatementOutcome, StatementPart};
+use registry_core::{Key, document::parse_json};
+use serde::Serialize;
+use serde_json::{Map, Value};
+
+use super::decide::{Decider, Facts, Target};
+use crate::{
+    cli::{ExplainArgs, Format},
+    commands::Session,
+    failure::Failure,
+    input::Source,
+    screen::{Screen, TextTable},
+    style::Paint,
+};
+
+/// The JSON result.
+#[derive(Serialize)]
+struct ExplanationView {
+    revision: u64,
+    caller: Option<String>,
+    called: String,
+    /// Whether the caller declares a dependency on the called tool or skill.
+    declared: bool,
+    #[serde(flatten)]
+    decision: DecisionView,
+    audit: Vec<ViolationView>,
+    policies: Vec<PolicyView>,
+}
+
+/// A decision: `allow`, or `deny` with its reason.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub(super) struct DecisionView {
+    pub(super) decision: &'static str,
+    #[serde(flatten)]
+    pub(super) violation: Option<ViolationView>,
+}
+
+/// A violation of a policy.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub(super) struct ViolationView {
+    pub(super) policy: String,
+    pub(super) reason: &'static str,
+    /// The error of a condition.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) detail: Option<String>,
+}
+
+#[derive(Serialize)]
+struct PolicyView {
+    policy: String,
+    mode: &'static str,
+    selection: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    violation: Option<ViolationView>,
+    statements: Vec<StatementView>,
+}
+
+#[derive(Serialize)]
+struct StatementView {
+    effect: &'static str,
+    /// The line in the Cedar text of the policy.
+    line: usize,
+    result: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    error: Option<String>,
+}
+
+pub(super) async fn run(session: &Session, args: ExplainArgs) -> Result<(), Failure> {
+    let ExplainArgs { tool, arguments, caller, facts, catalog } = args;
+    let arguments = read_arguments(&arguments)?;
+    let decider = Decider::open(session, &catalog).await?;
+    let caller = caller.map(|name| decider.caller(&name)).transpose().map_err(not_found)?;
+    let target = decider.target(&tool, caller.as_ref()).map_err(not_found)?;
+    let facts = Facts::from(facts);
+    let explanation = decider.explain((caller.as_ref(), &target), &arguments, &facts);
+    let view = ExplanationView::new(&decider, (caller.as_ref(), &target), &explanation);
+    match session.screen.format {
+        Format::Json => session.screen.json(&view),
+        Format::Table => view.show(session.screen),
+    }
+}
+
+/// The failure of a name that is not registered.
+pub(in crate::commands) fn not_found(message: String) -> Failure {
+    Failure::RequestRejected { reason: "NOT_FOUND".to_owned(), message }
+}
+
+/// Reads a JSON object, or that of `@FILE`.
+fn read_arguments(text: &str) -> Result<Map<String, Value>, Failure> {
+    let parsed = match text.strip_prefix('@') {
+        Some(file) => {
+            let source = Source::read(Path::new(file))?;
+            parse_json(source.text().as_bytes())
+        }
+        None => parse_json(text.as_bytes()),
+    };
+    match parsed {
+        Ok(Value::Object(members)) => Ok(members),
+        Ok(_) => Err(Failure::Usage("the arguments are not a JSON object".to_owned())),
+        Err(e) => Err(Failure::Usage(format!("invalid arguments: {e}"))),
+    }
+}
+
+impl DecisionView {
+    pub(super) fn of(denial: Option<&Finding>) -> Self {
+        let violation = denial.map(|found| ViolationView::new(&found.policy, &found.reason));
+        Self { decision: if denial.is_some() { "deny" } else { "allow" }, violation }
+    }
+}
+
+impl ViolationView {
+    pub(super) fn new(policy: &Key, reason: &Reason) -> Self {
+        let detail = match reason {
+            Reason::PolicyError(error) => Some(error.clone()),
+            _ => None,
+        };
+        let policy = format!("{}@{}", policy.name, policy.version);
+        Self { policy, reason: reason.as_str(), detail }
+    }
+}
+
+impl ExplanationView {
+    fn new(
+        decider: &Decider,
+        (caller, target): (Option<&Key>, &Target),
+        Explanation { verdict, policies }: &Explanation,
+    ) -> Self {
+        let audit = verdict.audit.iter();
+        Self {
+            revision: decider.catalog().revision().0,
+            caller: caller.map(ToString::to_string),
+            called: target.text(),
+            declared: caller.is_some_and(|caller| decider.declares(caller, target)),
+            decision: DecisionView::of(verdict.denial.as_ref()),
+            audit: audit.map(|found| ViolationView::new(&found.policy, &found.reason)).collect(),
+            policies: policies.iter().map(PolicyView::from).collect(),
+        }
+    }
+
+    fn show(&self, screen: Screen) -> Result<(), Failure> {
+        let Self { caller, called, decision: DecisionView { decision, violation }, .. } = self;
+        let caller = caller.as_deref().unwrap_or("an unregistered caller");
+        screen.line(&match violation {
+            Some(violation) => format!("{decision}: {violation}"),
+            None => (*decision).to_owned(),
+        })?;
+        screen.line(&format!("{caller} calls {called}"))?;
+        if self.policies.is_empty() {
+            return screen.line("no policy is in force");
+        }
+        let mut table = TextTable::new(&["POLICY", "MODE", "SELECTION", "RESULT"]);
+        for PolicyView { policy, mode, selection, violation, .. } in &self.policies {
+            let result = match violation {
+                Some(violation) => violation.result(),
+                None if *selection == "selected" => "no violation".to_owned(),
+                None => String::new(),
+            };
+            let cells = [policy.as_str(), *mode, *selection, &*result];
+            match violation {
+                Some(_) => table.painted(Paint::Bad, cells),
+                None if *selection == "selected" => table.row(cells),
+                None => table.painted(Paint::Dim, cells),
+            }
+        }
+        screen.table(&table)?;
+        let mut table = TextTable::new(&["POLICY", "LINE", "STATEMENT", "RESULT"]);
+        let mut is_empty = true;
+        for PolicyView { policy, statements, .. } in &self.policies {
+            for StatementView { effect, line, result, error } in statements {
+                let error = error.as_ref().map(|error| format!(": {error}")).unwrap_or_default();
+                let result = format!("{result}{error}");
+                table.row([policy.as_str(), &*line.to_string(), *effect, &*result]);
+                is_empty = false;
+            }
+        }
+        if !is_empty {
+            screen.table(&table)?;
+        }
+        if !self.declared {
+            eprintln!(
+                "note: {caller} does not declare {called}; gateways reject the call unless their \
+                 configuration allows undeclared tools"
+            );
+        }
+        Ok(())
+    }
+}
+
+impl std::fmt::Display for ViolationView {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Self { policy, reason, detail } = self;
+        let detail = detail.as_ref().map(|detail| format!(" ({detail})")).unwrap_or_default();
+        write!(f, "{reason} by policy/{policy}{detail}")
+    }
+}
+
+impl ViolationView {
+    fn result(&self) -> String {
+        let detail = self.detail.as_ref().map(|detail| format!(": {detail}")).unwrap_or_default();
+        format!("{}{detail}", self.reason)
+    }
+}
+
+impl From<&PolicyPart> for PolicyView {
+    fn from(part: &PolicyPart) -> Self {
+        let PolicyPart { policy, selection, statements, violation } = part;
+        let key = policy.key();
+        Self {
+            policy: format!("{}@{}", key.name, key.version),
+            mode: policy.mode().as_str(),
+            selection: selection.as_str(),
+            violation: violation.as_ref().map(|reason| ViolationView::new(key, reason)),
+            statements: statements.iter().map(StatementView::from).collect(),
+        }
+    }
+}
+
+impl From<&StatementPart> for StatementView {
+    fn from(StatementPart { is_permit, line, outcome }: &StatementPart) -> Self {
+        let (result, error) = match outcome {
+            StatementOutcome::Satisfied => ("satisfied", None),
+            StatementOutcome::Unsatisfied => ("unsatisfied", None),
+            StatementOutcome::Failed(error) => ("failed", Some(error.clone())),
+        };
+        Self { effect: if *is_permit { "permit" } else { "forbid" }, line: *line, result, error }
+    }
+}

@@ -1,0 +1,112 @@
+//! New versions of tools that policies in force do not fit.
+
+use std::fs;
+
+use acceptance::{Database, ModernClient, Registry};
+use serde_json::{Value, json};
+
+use super::{agent, applied, apply, bank, bank_gateway, findings, limit};
+
+/// A version of the alias `pay` with this type of amount.
+fn pay(version: &str, amount: &str) -> Value {
+    json!({
+        "schemaVersion": "2.0",
+        "tools": [{
+            "name": "pay", "version": version,
+            "inputSchema": { "type": "object", "properties": { "amount": { "type": amount } } },
+            "source": { "server": "bank", "serverVersion": "1.0.0", "tool": "charge" },
+        }],
+    })
+}
+
+/// A policy about the amount as an integer.
+fn amounts() -> Value {
+    let cedar = "forbid (principal, action == Action::\"call\", resource)
+        when { context.arguments has amount && context.arguments.amount == 13 };";
+    let members =
+        json!({ "appliesTo": { "tools": ["charge"] }, "authorization": { "cedar": cedar } });
+    limit("1.0.0", &members)
+}
+
+/// The policies that the registration of a version breaks, by the history of its name.
+fn broken(registry: &Registry, version: &str) -> Value {
+    let history = registry.json(&["history", "tool/pay"]);
+    let events = history.as_array().or(history["events"].as_array()).expect("a list").clone();
+    let event = events.into_iter().find(|event| event["version"] == version);
+    event.expect("the registration")["brokenPolicies"].clone()
+}
+
+#[tokio::test]
+async fn broken_policies_are_recorded_on_both_databases() {
+    for database in Database::both().await {
+        let registry = Registry::start_on(&database.url());
+        applied(&registry, &bank());
+        applied(&registry, &amounts());
+        let incompatible = ("policy-incompatible".to_owned(), "/tools/0".to_owned());
+        let output = apply(&registry, &pay("2.0.0", "string"), &[]);
+        assert_eq!((output.code, findings(&output).first()), (1, Some(&incompatible)));
+
+        let output = apply(&registry, &pay("2.0.0", "string"), &["--allow-policy-break"]);
+        assert!(output.success(), "{output:?}");
+        assert_eq!(findings(&output), [incompatible]);
+        assert_eq!(broken(&registry, "2.0.0"), json!(["policy/limit@1.0.0"]));
+        assert_eq!(broken(&registry, "1.0.0"), Value::Null);
+        let again = apply(&registry, &pay("2.0.0", "string"), &[]);
+        assert!(again.success() && findings(&again).is_empty(), "{again:?}");
+        let verified = registry.ctl(&["audit", "verify", "--output", "json"]);
+        assert!(verified.success(), "{verified:?}");
+    }
+}
+
+#[test]
+fn fitting_policy_in_the_batch_prevents_the_break() {
+    let registry = Registry::start();
+    applied(&registry, &bank());
+    applied(&registry, &amounts());
+    let mut batch = pay("2.0.0", "string");
+    batch["policies"] = limit("1.1.0", &json!({}))["policies"].clone();
+    let output = apply(&registry, &batch, &["--allow-policy-break"]);
+    assert!(output.success() && findings(&output).is_empty(), "{output:?}");
+    assert_eq!(broken(&registry, "2.0.0"), Value::Null);
+}
+
+#[test]
+fn impact_lists_the_break_beforehand() {
+    let registry = Registry::start();
+    applied(&registry, &bank());
+    applied(&registry, &amounts());
+    let dir = tempfile::tempdir().expect("a directory");
+    let file = dir.path().join("pay.json");
+    fs::write(&file, pay("2.0.0", "string").to_string()).expect("written");
+    let path = file.to_str().expect("UTF-8");
+    let impact = registry.ctl(&["impact", "tool/pay@1.0.0", "--change", path, "--output", "json"]);
+    assert_eq!(
+        (impact.code, &impact.json()["findings"][0]["code"]),
+        (1, &json!("policy-incompatible"))
+    );
+    fs::write(&file, pay("2.0.0", "integer").to_string()).expect("written");
+    let impact = registry.json(&["impact", "tool/pay@1.0.0", "--change", path]);
+    assert_eq!(impact["findings"], json!([]));
+}
+
+#[tokio::test]
+async fn gateway_denies_calls_of_breaking_version() {
+    let registry = Registry::start();
+    applied(&registry, &bank());
+    applied(&registry, &amounts());
+    let output = apply(&registry, &pay("2.0.0", "string"), &["--allow-policy-break"]);
+    assert!(output.success(), "{output:?}");
+    let agents = [agent("clerk", &[("pay", "2.0.0")]), agent("teller", &[("pay", "1.0.0")])];
+    applied(&registry, &json!({ "schemaVersion": "2.0", "agents": agents }));
+    let gateway = bank_gateway(&registry, &[]);
+    gateway.ready().await;
+    let reason = async |agent: &str, arguments: Value| {
+        let client = ModernClient::agent(&gateway.mcp_url(), agent, "1.0.0");
+        let answer = client.call("pay", arguments).await;
+        answer.message["result"]["_meta"]["registry/governance"]["reason"].clone()
+    };
+    assert_eq!(reason("clerk", json!({ "amount": "13" })).await, "POLICY_ERROR");
+    assert_eq!(reason("clerk", json!({})).await, "POLICY_ERROR");
+    assert_eq!(reason("teller", json!({ "amount": 13 })).await, "UNAUTHORIZED");
+    assert_eq!(reason("teller", json!({ "amount": 12 })).await, Value::Null);
+}

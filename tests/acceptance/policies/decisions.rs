@@ -1,0 +1,258 @@
+//! Commands that decide calls without making them.
+
+use std::fs;
+
+use acceptance::{CtlOutput, ModernClient, Registry, ctl};
+use serde_json::{Value, json};
+
+use super::{agent, applied, bank, bank_gateway, limit};
+
+/// No registry listens here.
+const NOWHERE: &str = "http://127.0.0.1:1";
+
+const CHARGE: &str = "// Large charges\nforbid (principal, action == Action::\"call\", resource)
+    when { context.arguments has amount && context.arguments.amount > 10 };";
+
+/// Two agents, a policy about amounts, and one that permits the clerk only.
+fn governed() -> Value {
+    let mut file = bank();
+    let charges =
+        json!({ "appliesTo": { "tools": ["charge"] }, "authorization": { "cedar": CHARGE } });
+    let clerks = json!({
+        "name": "clerks", "version": "1.0.0", "appliesTo": { "tools": ["balance"] },
+        "default": "deny",
+        "authorization": { "cedar": "permit (principal == Agent::\"clerk\", action, resource);" },
+    });
+    file["policies"] = json!([limit("1.0.0", &charges)["policies"][0], clerks]);
+    file["agents"] = json!([
+        agent("clerk", &[("charge", "1.0.0"), ("balance", "1.0.0")]),
+        agent("guest", &[("balance", "1.0.0"), ("pay", "1.0.0")]),
+    ]);
+    file
+}
+
+/// Runs a command against files instead of a registry.
+struct Offline {
+    dir: tempfile::TempDir,
+}
+
+impl Offline {
+    fn new() -> Self {
+        let dir = tempfile::tempdir().expect("a directory");
+        fs::write(dir.path().join("registry.json"), governed().to_string()).expect("written");
+        Self { dir }
+    }
+
+    fn write(&self, name: &str, text: &str) -> String {
+        let path = self.dir.path().join(name);
+        fs::write(&path, text).expect("written");
+        path.to_str().expect("UTF-8").to_owned()
+    }
+
+    fn run(&self, arguments: &[&str]) -> CtlOutput {
+        let file = self.dir.path().join("registry.json");
+        let more = ["--file", file.to_str().expect("UTF-8"), "--output", "json"];
+        ctl(NOWHERE, &[arguments, &more].concat())
+    }
+
+    fn cases(&self, text: &str) -> CtlOutput {
+        let path = self.write("cases.yaml", text);
+        self.run(&["policy", "test", &path])
+    }
+}
+
+/// The parts of policies in a decision: name, selection, results of statements.
+fn parts(explanation: &Value) -> Vec<(String, String, Vec<String>)> {
+    let text = |value: &Value| value.as_str().expect("a text").to_owned();
+    let part = |part: &Value| {
+        let statements = part["statements"].as_array().expect("a list").iter();
+        let statement = |one: &Value| format!("{} {}", one["line"], text(&one["result"]));
+        (text(&part["policy"]), text(&part["selection"]), statements.map(statement).collect())
+    };
+    explanation["policies"].as_array().expect("a list").iter().map(part).collect()
+}
+
+#[test]
+fn explain_shows_the_part_of_each_policy() {
+    let registry = Registry::start();
+    applied(&registry, &governed());
+    let explain = |more: &[&str]| registry.json(&[&["policy", "explain"], more].concat());
+    let denied = explain(&["charge", r#"{"amount": 11}"#, "--caller", "clerk"]);
+    assert_eq!(
+        [&denied["decision"], &denied["reason"], &denied["policy"], &denied["declared"]],
+        [&json!("deny"), &json!("UNAUTHORIZED"), &json!("limit@1.0.0"), &json!(true)]
+    );
+    let other = ("clerks@1.0.0".to_owned(), "other-resource".to_owned(), vec![]);
+    let own = |result: &str| {
+        ("limit@1.0.0".to_owned(), "selected".to_owned(), vec![format!("2 {result}")])
+    };
+    assert_eq!(parts(&denied), [other.clone(), own("satisfied")]);
+    let allowed = explain(&["charge", r#"{"amount": 10}"#, "--caller", "clerk"]);
+    assert_eq!(allowed["decision"], "allow");
+    assert_eq!(parts(&allowed), [other.clone(), own("unsatisfied")]);
+    let unfit = explain(&["charge", r#"{"amount": "many"}"#]);
+    assert_eq!([&unfit["reason"], &unfit["caller"]], [&json!("POLICY_ERROR"), &Value::Null]);
+    assert_eq!(parts(&unfit), [other, own("failed")]);
+    // The policy about the upstream tool selects its alias.
+    let alias = explain(&["pay", r#"{"amount": 11}"#, "--caller", "guest@1.0.0"]);
+    assert_eq!(alias["policy"], "limit@1.0.0");
+    let guest = explain(&["balance", "--caller", "guest"]);
+    assert_eq!([&guest["decision"], &guest["policy"]], [&json!("deny"), &json!("clerks@1.0.0")]);
+
+    registry.run(&["retire", "policy/limit@1.0.0", "--yes"]);
+    let call = ["charge", r#"{"amount": 11}"#, "--caller", "clerk"];
+    assert_eq!(explain(&call)["decision"], "allow");
+    assert_eq!(explain(&[&call[..], &["--at", "1"]].concat())["decision"], "deny");
+}
+
+#[test]
+fn explain_rejects_unusable_input() {
+    let offline = Offline::new();
+    let explain = |more: &[&str]| offline.run(&[&["policy", "explain"], more].concat());
+    for unknown in [&["chrage"][..], &["charge", "{}", "--caller", "clrek"], &["charge@9.0.0"]] {
+        let output = explain(unknown);
+        assert_eq!((output.code, output.has_code("NOT_FOUND")), (1, true), "{output:?}");
+    }
+    let deep = format!("{}{}", r#"{"a":"#.repeat(200), "}".repeat(200));
+    for bad in ["no JSON", "[]", "{\"a\":1,\"a\":2}", &deep, "@/no/such/file"] {
+        let output = explain(&["charge", bad]);
+        assert_eq!(output.code, 2, "{bad}: {output:?}");
+    }
+    let file = offline.write("arguments.json", r#"{"amount": 11}"#);
+    assert_eq!(explain(&["charge", &format!("@{file}")]).json()["decision"], "deny");
+}
+
+#[test]
+fn test_reports_each_case_with_its_line() {
+    let offline = Offline::new();
+    let output = offline.cases(
+        "cases:\n\
+         - { name: large, caller: clerk, tool: charge, arguments: { amount: 11 }, expect: deny, policy: limit }\n\
+         - { name: small, caller: clerk, tool: charge, arguments: { amount: 10 }, expect: allow }\n\
+         - name: wrong reason\n  tool: pay\n  arguments: { amount: 11 }\n  expect: deny\n  reason: POLICY_ERROR\n\
+         - { name: guest, caller: guest, tool: balance, expect: allow }\n",
+    );
+    let view = output.json();
+    let results = view["cases"].as_array().expect("a list").iter();
+    let results: Vec<_> = results.map(|case| (&case["line"], &case["result"])).collect();
+    let expected = [(2, "passed"), (3, "passed"), (4, "failed"), (9, "failed")];
+    let expected = expected.map(|(line, result)| (json!(line), json!(result)));
+    assert_eq!(results, expected.each_ref().map(|(line, result)| (line, result)));
+    assert_eq!((output.code, &view["passed"], &view["failed"]), (1, &json!(2), &json!(2)));
+    assert_eq!(view["cases"][3]["actual"]["policy"], "clerks@1.0.0");
+    let passed = offline.cases("cases: [{ name: a, tool: pay, expect: allow }]");
+    assert_eq!((passed.code, &passed.json()["failed"]), (0, &json!(0)));
+}
+
+#[test]
+fn invalid_cases_are_reported_with_their_lines() {
+    let offline = Offline::new();
+    for (case, line, pointer) in [
+        ("{ name: a, tool: pay }", 2, "/cases/0"),
+        ("{ name: a, tool: pay, expect: refuse }", 2, "/cases/0/expect"),
+        ("{ name: a, tool: pay, expect: allow, argumnets: {} }", 2, "/cases/0/argumnets"),
+        ("{ name: a, tool: pay, expect: allow, arguments: [] }", 2, "/cases/0/arguments"),
+        ("{ name: a, tool: pay, expect: allow, reason: UNAUTHORIZED }", 2, "/cases/0/reason"),
+        ("name: a\n  tool: pya\n  expect: allow", 3, "/cases/0/tool"),
+        ("name: a\n  tool: pay\n  caller: clrek\n  expect: allow", 4, "/cases/0/caller"),
+    ] {
+        let output = offline.cases(&format!("cases:\n- {case}\n"));
+        let found = &output.json()["diagnostics"][0];
+        assert_eq!(
+            (output.code, &found["code"], &found["line"], &found["pointer"]),
+            (1, &json!("case-invalid"), &json!(line), &json!(pointer)),
+            "{case}"
+        );
+    }
+    for text in ["", "cases: []", "- a", "cases: {", "policies: []"] {
+        assert_eq!(offline.cases(text).code, 1, "{text}");
+    }
+    let many = "- { name: a, tool: pay, expect: allow }\n".repeat(10_001);
+    assert_eq!(offline.cases(&format!("cases:\n{many}")).code, 1);
+    let large = format!("cases: [{{ name: {}, tool: pay, expect: allow }}]", "x".repeat(10 << 20));
+    assert_eq!(offline.cases(&large).code, 2);
+}
+
+#[test]
+fn who_can_call_lists_agents_with_their_access() {
+    let offline = Offline::new();
+    let who = |tool: &str| {
+        let view = offline.run(&["who-can-call", tool]).json();
+        let agents = view["agents"].as_array().expect("a list").clone();
+        let text =
+            |agent: &Value, member: &str| agent[member].as_str().unwrap_or_default().to_owned();
+        let row = |agent: &Value| {
+            (text(agent, "agent"), text(agent, "access"), text(&agent["policies"], "0"))
+        };
+        agents.iter().map(row).collect::<Vec<_>>()
+    };
+    let row = |agent: &str, access: &str| (agent.to_owned(), access.to_owned(), String::new());
+    assert_eq!(
+        who("balance"),
+        [row("agent/clerk@1.0.0", "allowed"), row("agent/guest@1.0.0", "denied")]
+    );
+    assert_eq!(who("charge"), [row("agent/clerk@1.0.0", "depends")]);
+    assert_eq!(who("tool/pay@1.0.0"), [row("agent/guest@1.0.0", "depends")]);
+    let unknown = offline.run(&["who-can-call", "balnace"]);
+    assert_eq!((unknown.code, unknown.has_code("NOT_FOUND")), (1, true), "{unknown:?}");
+}
+
+#[tokio::test]
+async fn simulate_decides_recorded_calls_again() {
+    let registry = Registry::start();
+    applied(&registry, &governed());
+    let mut gateway = bank_gateway(&registry, &["--log-format", "json"]);
+    gateway.ready().await;
+    let call = async |agent: &str, tool: &str, arguments: Value| {
+        let client = ModernClient::agent(&gateway.mcp_url(), agent, "1.0.0");
+        client.call(tool, arguments).await;
+    };
+    call("clerk", "charge", json!({ "amount": 5 })).await;
+    call("clerk", "balance", json!({})).await;
+    call("guest", "balance", json!({})).await;
+    gateway.process.stop();
+
+    let offline = Offline::new();
+    let trail = offline.write("audit.jsonl", &gateway.process.stderr());
+    let simulate = |more: &[&str]| {
+        let arguments = ["policy", "simulate", "--since", "7d", "--audit", &trail];
+        registry.json(&[&arguments[..], more].concat())
+    };
+    let groups = |list: &Value| -> Vec<[String; 3]> {
+        let text = |group: &Value, member: &str| group[member].as_str().expect("a text").to_owned();
+        let group = |group: &Value| ["policy", "tool", "caller"].map(|name| text(group, name));
+        list.as_array().expect("a list").iter().map(group).collect()
+    };
+    let names = |group: [&str; 3]| group.map(str::to_owned);
+    let charge = names(["limit@1.0.0", "charge@1.0.0", "clerk@1.0.0"]);
+    let view = simulate(&[]);
+    assert_eq!([&view["calls"], &view["unchanged"]], [&json!(3), &json!(2)], "{view}");
+    assert_eq!(
+        (view["changed"].clone(), groups(&view["undecided"])),
+        (json!([]), vec![charge.clone()])
+    );
+    assert_eq!(view["undecided"][0]["reason"], "arguments-not-recorded");
+
+    let candidate = json!({
+        "schemaVersion": "2.0",
+        "policies": [{
+            "name": "clerks", "version": "1.1.0", "appliesTo": { "tools": ["balance"] },
+            "default": "deny",
+            "authorization": { "cedar": "permit (principal == Agent::\"guest\", action, resource);" },
+        }],
+    });
+    let candidate = offline.write("candidate.json", &candidate.to_string());
+    let view = simulate(&["--file", &candidate]);
+    assert_eq!(
+        groups(&view["changed"]),
+        [
+            names(["clerks@1.1.0", "balance@1.0.0", "clerk@1.0.0"]),
+            names(["clerks@1.0.0", "balance@1.0.0", "guest@1.0.0"]),
+        ]
+    );
+    let directions: Vec<_> = ["from", "to"].map(|name| &view["changed"][0][name]).into();
+    assert_eq!(directions, [&json!("allow"), &json!("deny")]);
+    assert_eq!(groups(&view["undecided"]), [charge]);
+    let missing = registry.ctl(&["policy", "simulate", "--audit", "/no/such/file"]);
+    assert_eq!(missing.code, 2, "{missing:?}");
+}
