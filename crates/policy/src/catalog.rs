@@ -82,20 +82,20 @@ pub fn agent(catalog: &Catalog, record: &Record) -> Option<AgentFacts> {
 pub type Find<'a> = &'a dyn Fn(&Key) -> Option<&'a Document>;
 
 /// Calls `found` with each tool or skill of a document, and with its type as a tool.
-pub(crate) fn each_resource(
+pub(crate) fn each_resource<'a>(
     find: Find<'_>,
-    document: &Document,
-    found: &mut dyn FnMut(Resource, &Tool),
+    document: &'a Document,
+    found: &mut dyn FnMut(Resource, Cow<'a, Tool>),
 ) {
     match document.entity() {
         Entity::Tool(tool) => {
             let hints =
                 Hints::registered(tool, &|key| find(key)?.entity().as_tool(), &mut BTreeMap::new());
-            found(self::tool(tool, hints), tool);
+            found(self::tool(tool, hints), Cow::Borrowed(&**tool));
         }
         Entity::Agent(agent) => {
             for one in &agent.skills {
-                found(skill(agent, one), &one.as_tool(agent));
+                found(skill(agent, one), Cow::Owned(one.as_tool(agent)));
             }
         }
         Entity::Schema(_) | Entity::Server(_) | Entity::Policy(_) => {}

@@ -2,23 +2,29 @@
 //! select.
 
 use std::{
-    collections::{BTreeMap, HashSet},
+    borrow::Cow,
+    cell::LazyCell,
+    collections::{BTreeMap, BTreeSet, HashMap, HashSet},
     sync::Arc,
 };
 
 use registry_core::{
     Action, Catalog, Document, Entity, Key, Kind, LifecycleState,
     diagnostic::{Code, Diagnostic},
-    entity::{Policy, policy::Decision},
+    entity::{
+        Policy, Tool,
+        policy::{AppliesTo, Authorization, Decision},
+    },
     rules::{Plan, Proposed},
 };
 
 use crate::{
-    ResourceKind,
+    Resource, ResourceKind,
     arguments::ArgumentType,
     catalog::{self, Find},
     cedar::{CedarProblem, Conditions},
     in_force::{Version, documents_in_force},
+    selector_index::{SelectorIndex, exact_names},
 };
 
 /// JSON pointer of the conditions in a policy.
@@ -44,6 +50,7 @@ pub fn check(catalog: &Catalog, batch: &[Proposed], breaks: PolicyBreaks, plan: 
     if after.policies.is_empty() {
         return;
     }
+    let resources = LazyCell::new(|| SelectableResources::new(&after));
     let mut conditions = ConditionsInForce::new(&after);
     let mut found = Vec::new();
     for (change, document) in after.registered() {
@@ -51,7 +58,7 @@ pub fn check(catalog: &Catalog, batch: &[Proposed], breaks: PolicyBreaks, plan: 
         let Some(Some(effect)) = plan.effects.get_mut(change) else { continue };
         let key = document.key();
         let problems = match key.kind {
-            Kind::Policy => after.check_policy(document),
+            Kind::Policy => check_policy(document, &resources),
             Kind::Tool | Kind::Agent => {
                 let broken = conditions.check(&after, document);
                 if let Action::Register { broken_policies, .. } = &mut effect.action {
@@ -76,7 +83,7 @@ pub fn check_document(catalog: &Catalog, document: &Arc<Document>) -> Vec<Diagno
     let batch = [Proposed::Register(Arc::clone(document))];
     let after = After::new(catalog, &batch);
     match document.key().kind {
-        Kind::Policy => after.check_policy(document),
+        Kind::Policy => check_policy(document, &SelectableResources::new(&after)),
         Kind::Tool | Kind::Agent => {
             let mut conditions = ConditionsInForce::new(&after);
             let broken = conditions.check(&after, document).into_iter();
@@ -89,14 +96,23 @@ pub fn check_document(catalog: &Catalog, document: &Arc<Document>) -> Vec<Diagno
 
 /// The conditions of the policies in force, parsed on first use.
 struct ConditionsInForce<'a> {
-    documents: Vec<&'a Arc<Document>>,
+    documents: Vec<(&'a Key, &'a AppliesTo, &'a Authorization)>,
+    index: SelectorIndex,
     parsed: BTreeMap<&'a Key, Option<Conditions>>,
 }
 
 impl<'a> ConditionsInForce<'a> {
     fn new(after: &After<'a>) -> Self {
-        let documents = documents_in_force(after.policies.values().copied());
-        Self { documents, parsed: BTreeMap::new() }
+        let all = documents_in_force(after.policies.values().copied()).into_iter();
+        let with_conditions = all.filter_map(|document| match document.entity() {
+            Entity::Policy(policy) => {
+                Some((document.key(), &policy.applies_to, policy.authorization.as_ref()?))
+            }
+            _ => None,
+        });
+        let documents: Vec<_> = with_conditions.collect();
+        let index = SelectorIndex::new(documents.iter().map(|(_, selector, _)| *selector));
+        Self { documents, index, parsed: BTreeMap::new() }
     }
 
     /// Checks a tool or agent against the policies that select it. Returns the policies that it does
@@ -105,18 +121,18 @@ impl<'a> ConditionsInForce<'a> {
         let find: Find<'_> = &|key| after.find(key);
         let mut found = Vec::new();
         catalog::each_resource(find, document, &mut |resource, tool| {
-            for policy in &self.documents {
-                let Entity::Policy(content) = policy.entity() else { continue };
-                let Some(authorization) = &content.authorization else { continue };
-                if !resource.is_selected(&content.applies_to) {
+            for number in self.index.candidates(&resource) {
+                let (policy, selector, authorization) = self.documents[number];
+                if !resource.is_selected(selector) {
                     continue;
                 }
                 let parse = || Conditions::parse(&authorization.cedar).ok();
-                let conditions = self.parsed.entry(policy.key()).or_insert_with(parse);
-                let Some(conditions) = conditions else { continue };
-                let arguments = ArgumentType::of_tool(find, tool);
+                let Some(conditions) = self.parsed.entry(policy).or_insert_with(parse) else {
+                    continue;
+                };
+                let arguments = ArgumentType::of_tool(find, &tool);
                 let problems = conditions.check(resource.kind, &arguments);
-                found.extend(problems.into_iter().map(|problem| (policy.key(), problem)));
+                found.extend(problems.into_iter().map(|problem| (policy, problem)));
             }
         });
         found.truncate(FINDINGS);
@@ -177,53 +193,94 @@ impl<'a> After<'a> {
         let known = known.map(|(key, record)| (key, &*record.document));
         known.chain(new).collect::<BTreeMap<_, _>>().into_values()
     }
+}
 
-    /// Checks a policy against everything that it selects.
-    fn check_policy(&self, document: &Document) -> Vec<Diagnostic> {
-        let Entity::Policy(policy) = document.entity() else { return Vec::new() };
-        let Some(authorization) = &policy.authorization else { return Vec::new() };
-        let conditions = match Conditions::parse(&authorization.cedar) {
-            Ok(conditions) => conditions,
-            Err(problems) => {
-                return problems.iter().map(|problem| invalid(problem, None)).collect();
-            }
-        };
-        if conditions.has_permit() && policy.default == Decision::Allow {
-            let message = "a `permit` has no effect in a policy that allows by default";
-            let help = "add \"default\": \"deny\", or remove the `permit`";
-            return vec![Diagnostic::error(Code::PolicyInvalid, CEDAR, message).with_help(help)];
-        }
-        let find: Find<'_> = &|key| self.find(key);
-        let mut checked: HashSet<(ResourceKind, ArgumentType)> = HashSet::new();
-        // One finding for each problem, with the first affected tool.
-        let mut problems: BTreeMap<CedarProblem, Option<&Key>> = BTreeMap::new();
-        for document in self.of_kind(Kind::Tool).chain(self.of_kind(Kind::Agent)) {
+/// The tools and skills that policies can select.
+struct SelectableResources<'a> {
+    after: &'a After<'a>,
+    all: Vec<(Resource, Cow<'a, Tool>, &'a Key)>,
+    by_name: HashMap<String, Vec<usize>>,
+}
+
+impl<'a> SelectableResources<'a> {
+    fn new(after: &'a After<'a>) -> Self {
+        let find: Find<'_> = &|key| after.find(key);
+        let mut all = Vec::new();
+        for document in after.of_kind(Kind::Tool).chain(after.of_kind(Kind::Agent)) {
             catalog::each_resource(find, document, &mut |resource, tool| {
-                if problems.len() >= FINDINGS || !resource.is_selected(&policy.applies_to) {
-                    return;
-                }
-                let arguments = ArgumentType::of_tool(find, tool);
-                if checked.insert((resource.kind, arguments.clone())) {
-                    for problem in conditions.check(resource.kind, &arguments) {
-                        problems.entry(problem).or_insert(Some(document.key()));
-                    }
-                }
+                all.push((resource, tool, document.key()));
             });
         }
-        // Prompts and resources have no arguments, and tools may not be registered yet.
-        let nothing = ArgumentType::Record(BTreeMap::new());
-        for kind in kinds(policy) {
-            let is_feature = matches!(kind, ResourceKind::Prompt | ResourceKind::Resource);
-            let is_checked = checked.iter().any(|(checked, _)| *checked == kind);
-            if is_feature || !is_checked && !conditions.reads_arguments() {
-                for problem in conditions.check(kind, &nothing) {
-                    problems.entry(problem).or_insert(None);
-                }
+        let mut by_name = HashMap::<String, Vec<usize>>::new();
+        for (number, (resource, ..)) in all.iter().enumerate() {
+            for name in resource.names() {
+                by_name.entry(name.to_owned()).or_default().push(number);
             }
         }
-        let problems = problems.iter().take(FINDINGS);
-        problems.map(|(problem, resource)| invalid(problem, *resource)).collect()
+        Self { after, all, by_name }
     }
+
+    /// The selected ones, with the types of their arguments and the keys of their documents.
+    fn selected(
+        &self,
+        selector: &AppliesTo,
+    ) -> impl Iterator<Item = (ResourceKind, ArgumentType, &'a Key)> {
+        let numbers = match exact_names(selector) {
+            Some(names) => {
+                let numbers = names.into_iter().filter_map(|name| self.by_name.get(name));
+                numbers.flatten().copied().collect::<BTreeSet<_>>().into_iter().collect()
+            }
+            None => (0..self.all.len()).collect::<Vec<_>>(),
+        };
+        numbers.into_iter().filter_map(move |number| {
+            let (resource, tool, key) = &self.all[number];
+            let arguments = || ArgumentType::of_tool(&|key| self.after.find(key), tool);
+            resource.is_selected(selector).then(|| (resource.kind, arguments(), *key))
+        })
+    }
+}
+
+/// Checks a policy against everything that it selects.
+fn check_policy(document: &Document, resources: &SelectableResources<'_>) -> Vec<Diagnostic> {
+    let Entity::Policy(policy) = document.entity() else { return Vec::new() };
+    let Some(authorization) = &policy.authorization else { return Vec::new() };
+    let conditions = match Conditions::parse(&authorization.cedar) {
+        Ok(conditions) => conditions,
+        Err(problems) => {
+            return problems.iter().map(|problem| invalid(problem, None)).collect();
+        }
+    };
+    if conditions.has_permit() && policy.default == Decision::Allow {
+        let message = "a `permit` has no effect in a policy that allows by default";
+        let help = "add \"default\": \"deny\", or remove the `permit`";
+        return vec![Diagnostic::error(Code::PolicyInvalid, CEDAR, message).with_help(help)];
+    }
+    let mut checked: HashSet<(ResourceKind, ArgumentType)> = HashSet::new();
+    // One finding for each problem, with the first affected tool.
+    let mut problems: BTreeMap<CedarProblem, Option<&Key>> = BTreeMap::new();
+    for (kind, arguments, key) in resources.selected(&policy.applies_to) {
+        if problems.len() >= FINDINGS {
+            break;
+        }
+        if checked.insert((kind, arguments.clone())) {
+            for problem in conditions.check(kind, &arguments) {
+                problems.entry(problem).or_insert(Some(key));
+            }
+        }
+    }
+    // Prompts and resources have no arguments, and tools may not be registered yet.
+    let nothing = ArgumentType::Record(BTreeMap::new());
+    for kind in kinds(policy) {
+        let is_feature = matches!(kind, ResourceKind::Prompt | ResourceKind::Resource);
+        let is_checked = checked.iter().any(|(checked, _)| *checked == kind);
+        if is_feature || !is_checked && !conditions.reads_arguments() {
+            for problem in conditions.check(kind, &nothing) {
+                problems.entry(problem).or_insert(None);
+            }
+        }
+    }
+    let problems = problems.iter().take(FINDINGS);
+    problems.map(|(problem, resource)| invalid(problem, *resource)).collect()
 }
 
 /// The kinds of resources that the selectors of a policy can match.

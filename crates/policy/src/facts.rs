@@ -224,6 +224,11 @@ impl Caller {
 }
 
 impl Resource {
+    /// The names that exact selectors match.
+    pub(crate) fn names(&self) -> impl Iterator<Item = &str> {
+        self.tools.iter().chain(&self.skills).chain(&self.servers).map(String::as_str)
+    }
+
     /// Whether the resource selectors of a policy match.
     pub(crate) fn is_selected(&self, selector: &AppliesTo) -> bool {
         self.is_named(selector) && self.has_effect(selector)

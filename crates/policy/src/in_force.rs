@@ -20,6 +20,7 @@ use crate::{
     arguments::ArgumentType,
     cedar::{CedarProblem, Conditions},
     facts::CallerMatch,
+    selector_index::SelectorIndex,
 };
 
 /// A compiled policy.
@@ -102,10 +103,7 @@ impl PolicyInForce {
 #[derive(Debug, Default)]
 pub struct PoliciesInForce {
     policies: Vec<Arc<PolicyInForce>>,
-    /// The policies that select single tools, skills or servers by their exact names.
-    exact: HashMap<String, Vec<usize>>,
-    /// The policies that select by patterns, or everything.
-    others: Vec<usize>,
+    index: SelectorIndex,
 }
 
 impl PoliciesInForce {
@@ -133,23 +131,10 @@ impl PoliciesInForce {
                 None => PolicyInForce::new(Arc::clone(document)).map(Arc::new),
             }
         };
-        Self::index(documents_in_force(versions).into_iter().filter_map(compile))
-    }
-
-    fn index(policies: impl Iterator<Item = Arc<PolicyInForce>>) -> Self {
-        let mut index = Self { policies: policies.collect(), ..Self::default() };
-        for (number, policy) in index.policies.iter().enumerate() {
-            let selector = &policy.policy().applies_to;
-            let names = || selector.tools.iter().chain(&selector.skills).chain(&selector.servers);
-            if selector.names_resources() && names().all(|name| name.as_exact().is_some()) {
-                for name in names().filter_map(Pattern::as_exact) {
-                    index.exact.entry(name.to_owned()).or_default().push(number);
-                }
-            } else {
-                index.others.push(number);
-            }
-        }
-        index
+        let policies: Vec<_> =
+            documents_in_force(versions).into_iter().filter_map(compile).collect();
+        let index = SelectorIndex::new(policies.iter().map(|policy| &policy.policy().applies_to));
+        Self { policies, index }
     }
 
     /// Whether no policy is in force.
@@ -164,12 +149,8 @@ impl PoliciesInForce {
 
     /// The policies whose resource selectors match, in order of their names.
     pub fn select(&self, resource: &Resource) -> Vec<&Arc<PolicyInForce>> {
-        let selectable = resource.tools.iter().chain(&resource.skills).chain(&resource.servers);
-        let named = selectable.filter_map(|name| self.exact.get(name)).flatten();
-        let mut numbers: Vec<usize> = named.chain(&self.others).copied().collect();
-        numbers.sort_unstable();
-        numbers.dedup();
-        let policies = numbers.into_iter().map(|number| &self.policies[number]);
+        let candidates = self.index.candidates(resource).into_iter();
+        let policies = candidates.map(|number| &self.policies[number]);
         policies.filter(|policy| resource.is_selected(&policy.policy().applies_to)).collect()
     }
 

@@ -11,6 +11,7 @@ mod check;
 mod explain;
 mod facts;
 mod in_force;
+mod selector_index;
 mod slice;
 mod verdict;
 

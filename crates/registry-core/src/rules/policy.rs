@@ -11,6 +11,8 @@ use crate::{
     kind::Kind,
     lifecycle::LifecycleState,
     policies::ResourceNames,
+    name::Name,
+    reference::Key,
     tags::has_tag,
 };
 
@@ -46,6 +48,7 @@ pub(super) fn check_selectors(proposal: &Proposal<'_>, found: &mut Vec<Diagnosti
         .flat_map(|new| match new.entity() {
             Entity::Policy(policy) => selectors(&policy.applies_to)
                 .into_iter()
+                .filter(|selected| !selected.names_active(proposal))
                 .map(|selected| (new, selected))
                 .collect::<Vec<_>>(),
             _ => Vec::new(),
@@ -94,6 +97,21 @@ enum By<'a> {
 }
 
 impl Selected<'_> {
+    /// Whether it is the exact name of an entity that is not retired. Others are compared with each
+    /// entity.
+    fn names_active(&self, proposal: &Proposal<'_>) -> bool {
+        let (kind, pattern) = match self.by {
+            By::Resource(kind, pattern) => (kind, pattern),
+            By::Agent(pattern) => (Kind::Agent, pattern),
+            By::Tag(_) => return false,
+        };
+        let Some(name) = pattern.as_exact().and_then(|name| Name::parse(kind, name).ok()) else {
+            return false;
+        };
+        let is_active = |key: &Key| proposal.lifecycle(key).0 != LifecycleState::Retired;
+        proposal.catalog().versions(kind, &name).any(|(key, _)| is_active(key))
+    }
+
     fn matches(&self, document: &Document) -> bool {
         let key = document.key();
         match self.by {
