@@ -34,7 +34,7 @@ const CAUSES: [(&[&str], &str); 6] = [
         "check the host name in --registry or REGISTRY_URL",
     ),
     (
-        &["unknownissuer", "unknown issuer"],
+        &["unknownissuer", "unknown issuer", "badsignature"],
         "the server's certificate is not signed by a trusted CA; pass the CA with --ca-cert FILE",
     ),
     (
@@ -173,6 +173,7 @@ mod tests {
             ("Connection refused (os error 111)", "start a registry with `registry-server`"),
             ("failed to lookup address information", "check the host name"),
             ("invalid peer certificate: UnknownIssuer", "--ca-cert FILE"),
+            ("invalid peer certificate: BadSignature", "--ca-cert FILE"),
             ("invalid peer certificate: NotValidForName", "another name"),
             ("received fatal alert: CertificateRequired", "--client-cert"),
         ] {
