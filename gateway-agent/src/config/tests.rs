@@ -185,7 +185,7 @@ limits: { sessions: 0 }
     )
     .unwrap_err();
     for (start, end) in [
-        ("line 1: listen: `here` is not an address", ""),
+        ("line 1: listen: `here` is not an IP address with a port", ""),
         ("line 3: registry.source: `ftp://x` is not a source", ""),
         ("line 4: registry.pollInterval: `10` is not a duration", ""),
         ("line 5: registry.validation.startup.missingEntity: `fatal`", "error, warn, ignore"),
