@@ -2,16 +2,17 @@
 //!
 //! It is meant for demos and experiments.
 
-use std::{collections::HashMap, error::Error, process::ExitCode};
+use std::{collections::HashMap, error::Error as _, process::ExitCode};
 
 use axum::http::{HeaderName, HeaderValue};
 use clap::{Parser, Subcommand};
 use rmcp::{
     ClientLifecycleMode, ClientServiceExt, RoleClient,
     model::{CallToolRequestParams, ProtocolVersion, Tool},
-    service::RunningService,
+    service::{ClientInitializeError, RunningService},
     transport::{
-        StreamableHttpClientTransport, streamable_http_client::StreamableHttpClientTransportConfig,
+        StreamableHttpClientTransport,
+        streamable_http_client::{StreamableHttpClientTransportConfig, StreamableHttpError},
     },
 };
 use serde_json::Value;
@@ -94,16 +95,15 @@ async fn connect(cli: &Cli) -> Result<Client, String> {
     ().serve_with_lifecycle(transport, lifecycle).await.map_err(|e| described(&e))
 }
 
-/// The text of an error with its causes, and the remedy for a certificate of an untrusted CA.
-fn described(error: &dyn Error) -> String {
+/// Describes a failed connection. rmcp omits the causes of an HTTP error.
+fn described(error: &ClientInitializeError) -> String {
     let mut text = error.to_string();
+    let ClientInitializeError::TransportError { error, .. } = error else { return text };
+    let http = error.error.downcast_ref::<StreamableHttpError<reqwest::Error>>();
+    let Some(StreamableHttpError::Client(error)) = http else { return text };
     let mut source = error.source();
     while let Some(cause) = source {
-        let reason = cause.to_string();
-        // Some errors repeat their cause.
-        if !text.contains(&reason) {
-            text = format!("{text}: {reason}");
-        }
+        text = format!("{text}: {cause}");
         source = cause.source();
     }
     if ["UnknownIssuer", "BadSignature"].iter().any(|reason| text.contains(reason)) {
