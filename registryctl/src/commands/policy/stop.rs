@@ -32,11 +32,13 @@ pub(super) async fn run(session: &Session, args: StopArgs) -> Result<(), Failure
     let changes = vec![registration(&document)?];
     let mut wanted = commit::new_request(changes, reason, author, &session.globals.access);
     wanted.base_revision = wanted.base_revision.or(Some(revision));
-    review::run_and_wait(session, &client, &wanted, confirm, Some(wait)).await?;
-    if session.screen.format == Format::Table && !confirm.dry_run {
+    let done = review::run_and_wait(session, &client, &wanted, confirm, Some(wait)).await;
+    // The policy is in force also if some gateways have not applied it yet.
+    let is_in_force = matches!(done, Ok(()) | Err(Failure::NotRolledOut(_))) && !confirm.dry_run;
+    if is_in_force && session.screen.format == Format::Table {
         session.screen.line(&format!("to allow the calls again: registryctl retire {key}"))?;
     }
-    Ok(())
+    done
 }
 
 fn applies_to(selectors: &[StopSelector]) -> Value {
