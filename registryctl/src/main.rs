@@ -6,6 +6,7 @@ mod address;
 mod batch;
 mod cli;
 mod client;
+mod clock;
 mod commands;
 mod comparison;
 mod credentials;

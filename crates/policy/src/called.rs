@@ -93,9 +93,9 @@ impl PoliciesInForce {
         &self,
         catalog: &Catalog,
         caller: &Caller,
-        called: Called<'_>,
+        target: Called<'_>,
     ) -> Option<Slice> {
-        let resource = called.resource(catalog)?;
-        self.slice(caller, &resource, || called.arguments(catalog))
+        let resource = target.resource(catalog)?;
+        self.slice(caller, &resource, || target.arguments(catalog))
     }
 }

@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 use crate::{
     Action, CallContext, Caller, PoliciesInForce, PolicyInForce, Reason, Resource, Slice, Verdict,
     arguments::ArgumentType,
-    cedar::{ConditionSet, Request, Scene, Statement},
+    cedar::{ConditionSet, Conditions, Request, Scene, Statement},
     facts::CallerMatch,
 };
 
@@ -109,7 +109,7 @@ pub fn explain(
         if selection == Selection::Selected {
             let scene = Scene::new(caller, resource);
             let parsed = policy.conditions().and_then(|conditions| conditions.as_ref().ok());
-            let parsed = parsed.map(|parsed| parsed.statements()).unwrap_or_default();
+            let parsed = parsed.map(Conditions::statements).unwrap_or_default();
             statements.extend(parsed.iter().map(|one| statement_part(one, &scene, request)));
             let selected = vec![(Arc::clone(policy), caller.matches(&policy.policy().applies_to))];
             let alone = Slice::new(selected, caller, resource, || types.clone());

@@ -30,8 +30,11 @@ pub struct PolicyInForce {
     mode: Mode,
     conditions: Option<Result<Conditions, Vec<CedarProblem>>>,
     /// The defect of the conditions for each type of arguments seen so far.
-    misfits: Mutex<HashMap<(ResourceKind, ArgumentType), Option<Arc<str>>>>,
+    misfits: Mutex<Misfits>,
 }
+
+/// The first defect of the same conditions, by the type of arguments.
+type Misfits = HashMap<(ResourceKind, ArgumentType), Option<Arc<str>>>;
 
 /// Maximum number of remembered types of arguments of one policy.
 const MISFITS: usize = 1_000;

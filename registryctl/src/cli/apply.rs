@@ -72,9 +72,9 @@ pub(crate) struct ApplyOptions {
         hide_possible_values = true
     )]
     pub(crate) on_conflict: OnConflict,
-    /// Accept new versions that break policies in force; their calls are denied
+    /// Accept versions that break policies; their calls are denied
     ///
-    /// The commit records the policies. Calls are denied (POLICY_ERROR) until a fitting policy is
+    /// The commit records the policies. Calls are denied (`POLICY_ERROR`) until a fitting policy is
     /// registered.
     #[arg(long, help_heading = "Commit")]
     pub(crate) allow_policy_break: bool,

@@ -113,7 +113,9 @@ pub(crate) struct TestArgs {
 
 #[derive(Debug, Args)]
 pub(crate) struct SimulateArgs {
-    /// Log file of a gateway with `--log-format json`, or `-` for standard input; may be repeated
+    /// Log of a gateway in JSON, or `-` for standard input; may be repeated
+    ///
+    /// The gateway writes it with `--log-format json`.
     #[arg(long, required = true, value_name = "FILE")]
     pub(crate) audit: Vec<PathBuf>,
     /// Only calls of this last time: 12h or 7d

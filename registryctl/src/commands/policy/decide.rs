@@ -16,6 +16,7 @@ use serde_json::{Map, Value};
 
 use crate::{
     cli::{AsOfArgs, CatalogArgs, FactsArgs},
+    clock,
     commands::{Session, validate},
     failure::Failure,
     point_in_time, suggest,
@@ -123,7 +124,7 @@ impl Decider {
         let declared = depends.iter().find(|dependency| {
             dependency.target == DependencyTarget::Tool && dependency.name.as_str() == name
         });
-        declared.map(|dependency| dependency.key())
+        declared.map(Dependency::key)
     }
 
     fn agent(&self, key: &Key) -> Option<&Agent> {
@@ -201,15 +202,16 @@ impl Decider {
     /// Explains the decision about a call.
     pub(super) fn explain(
         &self,
-        (caller, target): (Option<&Key>, &Target),
+        (agent, target): (Option<&Key>, &Target),
         arguments: &Map<String, Value>,
         facts: &Facts,
     ) -> Explanation {
-        let (caller, called) = (Caller::registered(&self.catalog, caller), target.called());
+        let principal = Caller::registered(&self.catalog, agent);
+        let called = target.called();
         let resource = called.resource(&self.catalog).expect("the target is registered");
         let types = called.arguments(&self.catalog);
         let context = (called.action(), &facts.context());
-        policy::explain(&self.policies, (&caller, &resource), context, (&types, arguments))
+        policy::explain(&self.policies, (&principal, &resource), context, (&types, arguments))
     }
 
     /// The policies that apply to calls.
@@ -255,7 +257,7 @@ impl Target {
 impl From<FactsArgs> for Facts {
     fn from(args: FactsArgs) -> Self {
         let FactsArgs { method, issuer, subject, scopes, purpose, hops, time } = args;
-        let time = time.map_or_else(SystemTime::now, system_time);
+        let time = time.map_or_else(clock::now, system_time);
         Self { issuer, subject, method, scopes: scopes.into_iter().collect(), purpose, hops, time }
     }
 }

@@ -19,6 +19,7 @@ use super::decide::{self, Decider};
 use crate::{
     batch::Batch,
     cli::{Format, SimulateArgs},
+    clock,
     commands::{Session, validate},
     failure::Failure,
     screen::{Screen, TextTable},
@@ -98,7 +99,7 @@ pub(super) async fn run(session: &Session, args: SimulateArgs) -> Result<(), Fai
         catalog = validate::with_batch(session.screen, catalog, &Batch::read(&files)?)?;
     }
     let decider = Decider::new(catalog);
-    let since = since.and_then(|since| SystemTime::now().checked_sub(since));
+    let since = since.and_then(|since| clock::now().checked_sub(since));
     let (mut counts, mut known) = (Counts::default(), Known::default());
     for file in &audit {
         let mut trail = Trail::open(file)?;

@@ -1,6 +1,6 @@
 //! Reads the file of cases strictly.
 
-use std::{collections::HashSet, fmt, sync::Arc, time::SystemTime};
+use std::{collections::HashSet, fmt, sync::Arc};
 
 use policy::Purpose;
 use registry_core::{Timestamp, suggest::closest};
@@ -14,6 +14,7 @@ use super::super::{
 };
 use crate::{
     cli::METHODS,
+    clock,
     input::{Part, Source},
     report::{Finding, Level, Location},
     suggest,
@@ -309,11 +310,11 @@ impl Reader<'_> {
         let hops = hops.and_then(read).unwrap_or_default();
         let time = self.text(members, "time").map(|time| Timestamp::parse(&time));
         let time = match time {
-            None => SystemTime::now(),
+            None => clock::now(),
             Some(Ok(time)) => system_time(time),
             Some(Err(e)) => {
                 self.report("time", e.to_string());
-                SystemTime::now()
+                clock::now()
             }
         };
         let scopes = scopes.unwrap_or_default().into_iter().collect();

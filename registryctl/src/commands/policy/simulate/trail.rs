@@ -156,7 +156,7 @@ mod tests {
 
     use super::*;
 
-    fn line(changes: Value) -> Line {
+    fn line(changes: &Value) -> Line {
         let mut event = json!({
             "timestamp": "2026-11-26T05:00:00.000Z", "target": "audit", "event": "tools/call",
             "agent": "a", "agent_version": "1.0.0", "tool": "pay", "tool_version": "2.0.0",
@@ -170,11 +170,11 @@ mod tests {
     fn calls_have_caller_tool_and_decision() {
         let denied = json!({ "permit": "deny:UNAUTHORIZED",
             "policies": "a@1.0.0:allow b@1.0.0:deny:UNAUTHORIZED" });
-        let Line::Call(event) = line(denied) else { panic!("a call") };
+        let Line::Call(event) = line(&denied) else { panic!("a call") };
         assert_eq!((event.caller.as_deref(), &*event.tool), (Some("a@1.0.0"), "pay@2.0.0"));
         let (policy, reason) = ("b@1.0.0".to_owned(), "UNAUTHORIZED".to_owned());
         assert_eq!(event.recorded, Recorded::Denied { policy, reason });
-        let Line::Call(event) = line(json!({ "tool": "work of team/clerk" })) else {
+        let Line::Call(event) = line(&json!({ "tool": "work of team/clerk" })) else {
             panic!("a call")
         };
         assert_eq!(event.tool, "team/clerk/work");
@@ -183,12 +183,12 @@ mod tests {
     #[test]
     fn other_lines_are_told_apart() {
         assert_eq!(read(b"listening on 127.0.0.1"), Line::Unreadable);
-        assert_eq!(line(json!({ "target": "gateway" })), Line::Other);
-        assert_eq!(line(json!({ "event": "resources/read" })), Line::OtherOperation);
-        assert_eq!(line(json!({ "permit": "deny:no-such-tool" })), Line::RejectedBefore);
-        assert_eq!(line(json!({ "outcome": "invalid-input" })), Line::RejectedBefore);
-        assert_eq!(line(json!({ "outcome": "misconfigured" })), Line::RejectedBefore);
-        assert_eq!(line(json!({ "timestamp": "yesterday" })), Line::Unreadable);
+        assert_eq!(line(&json!({ "target": "gateway" })), Line::Other);
+        assert_eq!(line(&json!({ "event": "resources/read" })), Line::OtherOperation);
+        assert_eq!(line(&json!({ "permit": "deny:no-such-tool" })), Line::RejectedBefore);
+        assert_eq!(line(&json!({ "outcome": "invalid-input" })), Line::RejectedBefore);
+        assert_eq!(line(&json!({ "outcome": "misconfigured" })), Line::RejectedBefore);
+        assert_eq!(line(&json!({ "timestamp": "yesterday" })), Line::Unreadable);
     }
 
     #[test]
