@@ -162,9 +162,17 @@ mod tests {
     #[tokio::test]
     async fn other_protocols_are_named() {
         let http = remedy_for("http", b"HTTP/1.1 400 Bad Request\r\n\r\n").await;
-        assert!(http.contains("speaks HTTP/1.1 and is not a registry"), "{http}");
+        insta::assert_snapshot!(
+            http,
+            @"the server at 127.0.0.1:PORT speaks HTTP/1.1 and is not a registry; the default port \
+              of a registry is 7070"
+        );
         let ssh = remedy_for("http", b"SSH-2.0-OpenSSH_9.9\r\n").await;
-        assert!(ssh.contains("speaks another protocol"), "{ssh}");
+        insta::assert_snapshot!(
+            ssh,
+            @"the server at 127.0.0.1:PORT speaks another protocol and is not a registry; the \
+              default port of a registry is 7070"
+        );
     }
 
     #[tokio::test]

@@ -181,6 +181,9 @@ mod tests {
         assert_eq!(report.counts(), "1 error, 104 warnings");
         let text = report.render(Style::Plain);
         assert!(text.starts_with("error[source-unknown]: unknown\n"), "{text}");
-        assert!(text.ends_with("and 5 more findings; --output json lists all\n\n"), "{text}");
+        insta::assert_snapshot!(
+            text.trim_end().lines().last().unwrap(),
+            @"and 5 more findings; --output json lists all"
+        );
     }
 }

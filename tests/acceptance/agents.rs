@@ -97,7 +97,7 @@ async fn skill_steps_run_in_both_protocol_versions() {
             (&"saga-failed".into(), &"print".into())
         );
         let message = undone["message"].as_str().expect("a text");
-        assert!(message.contains("the ink is dry"), "the words of the agent: {undone}");
+        assert!(message.contains("out-of-ink"), "the words of the agent: {undone}");
         assert_eq!(undone["steps"][0]["outcome"], "compensated");
 
         // Text results stay unchanged, and a result with only files is a success.

@@ -97,7 +97,9 @@ async fn import_speaks_both_eras_and_sends_headers() {
         let imported = import(&[&server.url, "--header", "X-Team: blue", "--bearer-file", token]);
         assert_eq!(file(&imported)["tools"][0]["name"], "add");
         let seen = server.seen();
-        assert!(seen.contains("x-team: blue") && seen.contains("authorization: Bearer t0ken"));
+        assert!(seen.contains("x-team: blue"), "{seen}");
+        let authorization = seen.lines().find_map(|line| line.strip_prefix("authorization: "));
+        assert_eq!(authorization, Some("Bearer t0ken"), "{seen}");
     }
 }
 

@@ -49,8 +49,8 @@ async fn needed_entity_is_retired_only_by_force() {
         assert!(said.contains("still-needed"), "{said}");
         assert!(said.contains("-> server/fetch-server@1.2.3"), "{said}");
         registry.run(&["retire", "--yes", "server/fetch-server@1.2.3", "--force", "leak"]);
-        let log = registry.run(&["show", "2"]);
-        assert!(log.contains("forced: leak"), "{log}");
+        let shown = registry.json(&["show", "2"]);
+        assert_eq!(shown["changes"][0]["forceReason"], "leak", "{shown}");
     }
 }
 

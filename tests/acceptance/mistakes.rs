@@ -111,8 +111,23 @@ fn registered_content_is_not_repaired_by_import() {
         { "name": "time-server", "version": "1.0.0", "provides": [{ "tool": "a", "version": "1.0.0" }] }] }"#;
     let (_directory, path) = file("changed.json", changed);
     let rejected = registry.ctl(&["apply", &path, "--yes"]);
-    assert!(rejected.stderr.contains("error[already-registered]"), "{rejected:?}");
-    assert!(!rejected.stderr.contains("import registry"), "{rejected:?}");
+    insta::assert_snapshot!(rejected.stderr.replace(&path, "changed.json"), @r#"
+    error[already-registered]: server/time-server@1.0.0 was registered with other content in revision 1, and registered content is immutable
+     --> changed.json:2:45
+      |
+    2 | …    { "name": "time-server", "version": "1.0.0", "provides": [{ "tool": "a", "version": "1.0.0" }] }…
+      |                                          ^^^^^^^
+      = help: register the new content under a new version
+
+    error[provision-unknown]: the server provides tool/a@1.0.0, which is not registered
+     --> changed.json:2:67
+      |
+    2 | … { "name": "time-server", "version": "1.0.0", "provides": [{ "tool": "a", "version": "1.0.0" }] }] }
+      |                                                             ^
+      = help: register tool/a@1.0.0 first, or in the same batch
+
+    error: rejected: 2 errors; nothing was changed
+    "#);
 }
 
 #[test]

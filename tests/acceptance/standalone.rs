@@ -170,9 +170,9 @@ async fn npm_and_pypi_servers_are_served() {
         .await;
         let client = standalone.client();
         let file = dir.path().join("note.txt");
-        fs::write(&file, "a note").expect("written");
+        fs::write(&file, "noted").expect("written");
         let read = client.call("files_read_text_file", json!({ "path": file })).await;
-        assert!(read.text().contains("a note"), "{read:?}");
+        assert!(read.text().contains("noted"), "{read:?}");
         let echoed = client.call("npm-http_echo", json!({ "message": "hello" })).await;
         assert!(echoed.text().contains("hello"), "{echoed:?}");
         let simple = client.call("pypi-http_test_simple_text", json!({})).await;

@@ -137,7 +137,7 @@ async fn undefined_variable_fails_call() {
     let answer = client.call("search_handbook", json!({ "query": "gateway" })).await;
     assert_eq!(answer.error_code(), -32603);
     let text = answer.message["error"]["message"].as_str().expect("a message");
-    assert!(text.contains("variable PATH") && text.contains("/filters"), "{text}");
+    assert!(text.contains("PATH") && text.contains("/filters"), "{text}");
 }
 
 #[tokio::test]
@@ -154,10 +154,10 @@ async fn failed_projection_returns_nothing_and_is_audited() {
     let card = client.call("page_card", json!({ "url": "https://example.com" })).await;
     assert!(card.is_tool_error(), "{card:?}");
     assert!(card.text().contains("/mappings/missing/path"), "{card:?}");
-    assert!(!card.message.to_string().contains("Example Domain"), "{card:?}");
+    assert!(!card.message.to_string().contains("Example"), "{card:?}");
     let search = client.call("search_handbook", json!({ "query": "gateway" })).await;
     assert!(search.is_tool_error() && search.text().contains("- /total"), "{search:?}");
-    assert!(!search.message.to_string().contains("Bo Mensah"), "{search:?}");
+    assert!(!search.message.to_string().contains("Mensah"), "{search:?}");
     let log = gateway.process.stderr();
     let audited = log.lines().find(|line| line.contains("audit") && line.contains("page_card"));
     let audited = audited.expect("an event");

@@ -144,9 +144,9 @@ impl Gateway {
 
     /// The URL of the admin address, read from the log.
     pub fn admin_url(&self) -> String {
-        let log = self.process.stderr();
-        let line = log.lines().rfind(|line| line.contains("listening for admin requests"));
-        let (_, address) = line.expect("it is said").split_once("address=").expect("an address");
+        let lines = self.process.logged(&["INFO gateway_agent::server: ", "address="]);
+        let (_, address) =
+            lines.last().expect("it is said").split_once("address=").expect("an address");
         format!("http://{}", address.trim())
     }
 

@@ -199,12 +199,12 @@ pub fn signal_process(id: u32, signal: &str) {
     assert!(status.expect("kill runs").success(), "kill -{signal} {id}");
 }
 
-/// The first output line with `listening on`. A thread reads the rest.
+/// The first output line with `listening`. A thread reads the rest.
 fn first_line(stdout: ChildStdout) -> Option<String> {
     let (sender, receiver) = mpsc::channel();
     thread::spawn(move || {
         for line in BufReader::new(stdout).lines().map_while(Result::ok) {
-            if line.contains("listening on") {
+            if line.contains("listening") {
                 let _ = sender.send(line);
             }
         }

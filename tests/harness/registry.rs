@@ -108,10 +108,9 @@ impl Registry {
 
     /// The admin address, read from the log.
     pub fn admin_address(&self) -> String {
-        let log = self.process.stderr();
         // After a restart, the last line belongs to the running process.
-        let mut lines = log.lines().rev().filter(|line| line.contains("on the admin address"));
-        let line = lines.next().expect("it logs its admin address");
+        let lines = self.process.logged(&["INFO registry_server::server: ", "address="]);
+        let line = lines.last().expect("it logs its admin address");
         let (_, address) = line.split_once("address=").expect("an address");
         address.trim().to_owned()
     }

@@ -162,12 +162,14 @@ mod tests {
     #[test]
     fn message_of_full_buffers_names_the_setting() {
         let what = QuotaKind::Buffers;
-        for full in [
+        let full = [
             QuotaExceeded::PerCaller { kind: what, limit: 1 },
             QuotaExceeded::Total { kind: what, limit: 1 },
-        ] {
-            assert!(full.to_string().ends_with("; an operator can raise limits.bufferedBytes"));
-        }
+        ];
+        insta::assert_snapshot!(full.map(|full| full.to_string()).join("\n"), @"
+        the limit of 1 buffered bytes of requests and results per caller is reached; an operator can raise limits.bufferedBytes
+        the limit of 1 buffered bytes of requests and results is reached; an operator can raise limits.bufferedBytes
+        ");
     }
 
     #[test]

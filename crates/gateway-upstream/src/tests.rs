@@ -184,9 +184,9 @@ async fn unknown_and_invalid_targets_are_rejected() {
 
     let upstreams = start(http_at("ftp://x"), limits(), TIMING);
     let error = upstreams.try_call("{}").await.unwrap_err();
-    assert_eq!(
-        error.to_string(),
-        "could not reach server/under-test@1.0.0: `ftp://x` is not an http or https URL"
+    insta::assert_snapshot!(
+        error,
+        @"could not reach server/under-test@1.0.0: `ftp://x` is not an http or https URL"
     );
     eventually(|| async { matches!(upstreams.state(), TargetState::Down { .. }) }).await;
     upstreams.shutdown().await;

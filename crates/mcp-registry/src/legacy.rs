@@ -142,7 +142,10 @@ mod tests {
                 "remotes": [{ "type": "streamable-http", "url": "https://files.example/mcp" }],
             })
         );
-        assert!(found.message.ends_with("its status was `deprecated`"), "{found:?}");
+        insta::assert_snapshot!(
+            found.message,
+            @"the format from before September 2025 was converted; its status was `deprecated`"
+        );
         assert_eq!(converted(&new), None);
     }
 }

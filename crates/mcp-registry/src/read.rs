@@ -258,7 +258,7 @@ mod tests {
         let [said] = &said[..] else { panic!("{said:?}") };
         let at = "/servers/1/_meta/io.modelcontextprotocol.registry~1official/status";
         assert_eq!(said.pointer, at);
-        assert!(said.message.ends_with("marks the server as `deleted`"), "{said:?}");
+        insta::assert_snapshot!(said.message, @"the source registry marks the server as `deleted`");
         let one = answered("deprecated");
         let [one] = &find(&one)[..] else { panic!("{one}") };
         assert!(one.pointer == "/server" && one.withdrawn.is_some(), "{one:?}");

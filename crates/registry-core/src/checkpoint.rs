@@ -265,9 +265,9 @@ mod tests {
         };
         assert_eq!(line(&theirs), note);
         let found = Checkpoint::verify(&line(&key(1)), &key(1)).unwrap_err();
-        assert_eq!(
-            found.to_string(),
-            "the checkpoint belongs to registry/another, but the key to registry/0198c0de"
+        insta::assert_snapshot!(
+            found,
+            @"the checkpoint belongs to registry/another, but the key to registry/0198c0de"
         );
     }
 

@@ -295,9 +295,12 @@ mod tests {
         let before = catalog(&world());
         let managed = Managed { source: "git/a", owner: "another owner" };
         assert_eq!(prune(&before, &world()[..1], managed), Ok(Pruning::default()));
-        let error = prune(&before, &world(), managed).unwrap_err().to_string();
-        assert!(error.starts_with("server/other@1.0.0 (and 1 more) is not managed by"), "{error}");
-        let error = prune(&before, &[], managed).unwrap_err().to_string();
-        assert!(error.contains("all entities of that source would be retired"), "{error}");
+        let unmarked = InvalidSource::Unmarked {
+            first: "server/other@1.0.0".parse().unwrap(),
+            more: 1,
+            source_name: "git/a".to_owned(),
+        };
+        assert_eq!(prune(&before, &world(), managed), Err(unmarked));
+        assert_eq!(prune(&before, &[], managed), Err(InvalidSource::Empty("git/a".to_owned())));
     }
 }

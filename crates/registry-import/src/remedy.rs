@@ -44,7 +44,11 @@ mod tests {
         assert!(!told.is_error() && told.pointer.is_empty(), "{told:?}");
         assert!(!told.message.contains("remain"), "{told:?}");
         let help = told.help.unwrap();
-        assert!(help.contains("registryctl import registry old.json --apply"), "{help}");
+        insta::assert_snapshot!(
+            help,
+            @"for an older or incomplete file, run `registryctl import registry old.json --apply`, \
+              or with `--out NEW.json` to review the repaired file"
+        );
         let good = import_registry_file(&old).draft.to_value();
         let unrepaired = json!({ "schemaVersion": "2.0",
             "tools": [{ "name": "t", "version": "1.0.0", "spec": { "saga": 7 } }] });

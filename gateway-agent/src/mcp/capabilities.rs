@@ -199,8 +199,8 @@ mod tests {
     #[test]
     fn long_instructions_leave_room_for_others() {
         let long = "ä".repeat(INSTRUCTIONS);
-        let all = joined(&[("a", &long), ("b", "Be short.")]).unwrap();
-        assert!(all.contains(CUT) && all.ends_with("# b\n\n> Be short."), "{}", all.len());
+        let all = joined(&[("a", &long), ("b", "Hurry.")]).unwrap();
+        assert!(all.contains(CUT) && all.ends_with("# b\n\n> Hurry."), "{}", all.len());
         assert!(joined(&[("a", &long)]).unwrap().len() <= INSTRUCTIONS);
         let many: Vec<_> = (0..1_000).map(|_| ("a", long.as_str())).collect();
         let all = joined(&many).unwrap();

@@ -99,13 +99,13 @@ mod tests {
     #[tokio::test]
     async fn body_timeout_rejects_stalled_upload() {
         let late = read(1, MOMENT * 20).await.unwrap_err();
-        assert_eq!(late.to_string(), "no byte of the request body arrived for 200ms");
+        insta::assert_snapshot!(late, @"no byte of the request body arrived for 200ms");
     }
 
     #[tokio::test]
     async fn body_timeout_rejects_slow_upload() {
         let late = read(1_000, MOMENT / 10).await.unwrap_err();
-        assert_eq!(late.to_string(), "the request body took longer than 800ms");
+        insta::assert_snapshot!(late, @"the request body took longer than 800ms");
     }
 
     #[tokio::test]

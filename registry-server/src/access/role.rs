@@ -131,7 +131,7 @@ mod tests {
     #[test]
     fn roles_parse_from_their_display_form() {
         let some = Roles::new(&[Role::Admin, Role::Reader]);
-        assert_eq!(some.to_string(), "reader admin");
+        insta::assert_snapshot!(some, @"reader admin");
         assert_eq!("admin  reader".parse(), Ok(some));
         assert!(some.has(Role::Admin) && !some.has(Role::Gateway) && !Roles::NONE.intersects(some));
         assert!("reader root".parse::<Roles>().unwrap_err().to_string().contains("`root`"));

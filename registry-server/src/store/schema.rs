@@ -279,6 +279,10 @@ mod tests {
         assert_eq!(recognized(&registry), Ok(Recognized::Registry));
         assert!(recognized(&registry[..5]).is_err());
         let error = recognized(&["a", "b", "c", "d", "e", "f", "g"]).unwrap_err().to_string();
-        assert!(error.contains("the tables a, b, c, d, e and 2 more"), "{error}");
+        insta::assert_snapshot!(
+            error,
+            @"the database db is not a registry: it contains the tables a, b, c, d, e and 2 more; \
+              use an empty database or the database of a registry"
+        );
     }
 }

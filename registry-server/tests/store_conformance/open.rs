@@ -216,7 +216,7 @@ pub(crate) async fn migration_9_accepts_policies(fixture: &Fixture) {
     log.append(&again, Draft::new().register_policy()).await;
     assert_holds(&again, &log).await;
     let mistake = fixture.mistake("DELETE FROM entities").await.unwrap_err();
-    assert!(mistake.contains("only grows"), "{mistake}");
+    assert!(mistake.contains("entities"), "{mistake}");
 }
 
 /// Only a database without a public key becomes a relay's.

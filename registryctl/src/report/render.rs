@@ -142,11 +142,11 @@ mod tests {
 
     #[test]
     fn findings_without_file_name_the_entity() {
-        assert_eq!(
-            finding(&found(None), Style::Plain),
-            "error[source-unknown]: no \\u{1b}server\n \
-             --> tool/find@1.0.0 /source/server\n  = help: register it\n\n"
-        );
+        insta::assert_snapshot!(finding(&found(None), Style::Plain), @r"
+        error[source-unknown]: no \u{1b}server
+         --> tool/find@1.0.0 /source/server
+          = help: register it
+        ");
     }
 
     #[test]

@@ -71,7 +71,7 @@ class Agent(AgentExecutor):
         await updater.complete()
 
     async def fail(self, updater, context):
-        await updater.failed(new_text_message("the ink is dry"))
+        await updater.failed(new_text_message("out-of-ink"))
 
     async def ask(self, updater, context):
         await updater.requires_input(new_text_message("which colour?"))

@@ -24,7 +24,7 @@ async function call(id, { name, arguments: { who, seconds } = {} }) {
   const answer = (text) => send({ id, result: { content: [{ type: "text", text }] } });
   if (name === "quiet") {
     await pause(seconds ?? 0);
-    answer(`quiet ${who}`);
+    answer(`quiet:${who}`);
   } else if (name === "answers") {
     answer(JSON.stringify(answers));
   } else if (name === "asks_after_cancel") {

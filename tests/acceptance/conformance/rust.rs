@@ -117,7 +117,10 @@ async fn lists_and_reads(client: &Client) {
     assert_eq!(templates[0].uri_template, "test://template/{id}/data");
     let read = ReadResourceRequestParams::new("test://template/7/data");
     let read = client.read_resource(read).await.expect("the resource");
-    assert!(format!("{read:?}").contains("Data for ID: 7"), "{read:?}");
+    let text = serde_json::to_value(read).expect("JSON")["contents"][0]["text"].clone();
+    let data: serde_json::Value =
+        serde_json::from_str(text.as_str().expect("a text")).expect("JSON in the text");
+    assert_eq!(data["id"], "7", "{data}");
 }
 
 async fn is_notified(client: &Client, person: &Person) {

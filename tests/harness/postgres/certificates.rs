@@ -30,7 +30,7 @@ impl PrivateCluster {
         fs::write(self.data().join("pg_hba.conf"), RULES).expect("the rules are written");
         self.execute("SELECT pg_reload_conf()").await;
         crate::eventually("the rules hold", || async {
-            self.log().contains("received SIGHUP") && !self.lets_in_without().await
+            self.log().contains("SIGHUP") && !self.lets_in_without().await
         })
         .await;
     }

@@ -268,7 +268,8 @@ fn processes(parent: u32) -> Vec<u32> {
 /// Whether a process exists and is not a zombie.
 fn is_running(pid: u32) -> bool {
     let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
-    status.lines().any(|line| line.starts_with("State:") && !line.contains("Z (zombie)"))
+    let state = status.lines().find_map(|line| line.strip_prefix("State:"));
+    state.is_some_and(|state| !state.trim_start().starts_with('Z'))
 }
 
 fn signal(name: &str, pids: &[u32]) {

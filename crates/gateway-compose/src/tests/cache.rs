@@ -118,7 +118,10 @@ async fn idempotent_key_runs_once() {
     assert_eq!(composed.failure("error", order(1)).await.1, "duplicate");
     let (_, reason, message) = composed.failure("cached", json!({})).await;
     assert_eq!(reason, "missing-key");
-    assert_eq!(message, "the key path $.order selects no value in the input; nothing was done");
+    insta::assert_snapshot!(
+        message,
+        @"the key path $.order selects no value in the input; nothing was done"
+    );
 
     let slow = json!({ "order": 1, "ms": 300 });
     let (one, two) =

@@ -133,8 +133,12 @@ async fn scatter_runs_concurrently_and_keeps_order() {
     let dropped =
         json!([{ "step": "targets/0", "reason": "timeout", "message": "timed out after 200 ms" }]);
     assert_eq!(late["dropped"], dropped);
-    let (_, _, message) = composed.failure("too-late", json!({})).await;
-    assert!(message.contains("the timeout passed"), "{message}");
+    let (_, reason, message) = composed.failure("too-late", json!({})).await;
+    assert_eq!(reason, "no-results");
+    insta::assert_snapshot!(
+        message,
+        @"none of the 1 targets returned a result; first failure: the timeout passed"
+    );
     assert_eq!(composed.value("nested", json!({ "q": 2 })).await, json!({ "q": 2 }));
 }
 

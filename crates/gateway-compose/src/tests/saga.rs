@@ -147,9 +147,10 @@ async fn compensation_is_retried_and_others_continue() {
     let composed = Composed::with_journal(vec![composition("order", saga(&steps, json!({})))]);
     let (result, steps) = composed.run("order", None, &json!({ "x": 1 })).await;
     let text = result.unwrap_err().message();
-    assert!(
-        text.contains("`c` could not be compensated and needs the gateway's operator"),
-        "{text}"
+    insta::assert_snapshot!(
+        text,
+        @"the saga failed at `d`; `c` could not be compensated and needs the gateway's operator: \
+          fail failed: x"
     );
     let saga = &json!(steps)["sagas"][0];
     assert_eq!(saga["status"], "compensation_failed");
@@ -174,7 +175,12 @@ async fn compensation_has_its_own_memory_limit() {
         ..Composed::with_journal(vec![composition("large", saga(&steps, json!({})))])
     };
     let (_, _, message) = composed.failure("large", json!({ "x": 1 })).await;
-    assert!(message.contains("at `s4`; the outcome of `s4` is unknown"), "{message}");
+    insta::assert_snapshot!(
+        message,
+        @"the saga failed at `s4`; the outcome of `s4` is unknown and was not compensated, because \
+          the step does not set `compensateOnUnknown`; the steps before it were compensated: the \
+          results of the composition exceed 16384 bytes"
+    );
     assert_eq!(undone(&composed), [json!({ "x": 1 })]);
 }
 

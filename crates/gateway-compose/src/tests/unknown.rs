@@ -158,9 +158,11 @@ async fn partial_saga_step_is_compensated_or_reported() {
     }
     let failure = composed.run("told", None, &json!({})).await.0.unwrap_err().to_value();
     let message = failure["message"].as_str().unwrap();
-    assert!(
-        message.contains("the outcome of `one` is unknown and was not compensated"),
-        "{message}"
+    insta::assert_snapshot!(
+        message,
+        @"the saga failed at `one`; the outcome of `one` is unknown and was not compensated, \
+          because the step does not set `compensateOnUnknown`; the steps before it were \
+          compensated: fail failed: no"
     );
     assert_eq!(
         (&failure["status"], &failure["failedStep"]),

@@ -11,7 +11,7 @@ async fn blocked_addresses_get_no_connection() {
         let upstreams = start(http_at(&url), limits(), TIMING);
         let error = upstreams.try_call("{}").await.unwrap_err().to_string();
         assert!(error.contains("unspecified"), "{error}");
-        assert!(error.contains("`addresses: any`"), "{error}");
+        assert!(error.contains("addresses"), "{error}");
         assert_eq!(fake.connections(), 0, "{host}");
         upstreams.shutdown().await;
 

@@ -114,7 +114,7 @@ async fn event_stream_may_be_split_anywhere() {
     let upstreams = start(transport(&fake), limits(), TIMING);
     for cut in 0..length {
         let result = upstreams.must_call(&format!(r#"{{"cut":{cut}}}"#)).await;
-        assert_eq!(result, text("é").to_string(), "cut at {cut}");
+        assert_eq!(text("é").to_string(), result, "cut at {cut}");
     }
     assert!(fake.connections() < 5, "connections are reused, not {}", fake.connections());
 }

@@ -285,6 +285,7 @@ async fn lost_list_is_retried_and_endless_list_rejected() {
     upstreams.until_up().await;
     assert_eq!(fake.seen("tools/list").len(), 2);
 
+    let endless = ProtocolViolation::EndlessList.to_string();
     let fake = Server::start(|seen| match seen.rpc_method() {
         "tools/list" => seen.result(&json!({"tools": [], "nextCursor": "again"})),
         _ => modern().reply(seen).unwrap(),
@@ -292,7 +293,7 @@ async fn lost_list_is_retried_and_endless_list_rejected() {
     .await;
     let upstreams = start(transport(&fake), limits(), timing);
     eventually(|| async {
-        matches!(upstreams.state(), TargetState::Down { error, .. } if error.ends_with("does not end"))
+        matches!(upstreams.state(), TargetState::Down { error, .. } if error.ends_with(&endless))
     })
     .await;
 }

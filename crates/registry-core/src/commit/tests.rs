@@ -75,7 +75,7 @@ fn verify_rejects_modified_commit() {
     let documents = sealed.documents().to_vec();
     let other = ChainHash::genesis(&RegistryId::new("another"));
     let error = verify(other, sealed.bytes(), documents.clone()).unwrap_err();
-    assert!(error.to_string().starts_with("chain hash mismatch at revision 1: "), "{error}");
+    assert!(matches!(error, InvalidCommit::Chain { revision: Revision(1), .. }), "{error}");
     for place in 0..sealed.bytes().len() {
         let mut bytes = sealed.bytes().to_vec();
         bytes[place] ^= 1;
@@ -90,8 +90,8 @@ fn verify_requires_exactly_registered_documents() {
     let missing = "revision 1 lacks the document of server/s@1.0.0";
     assert_eq!(check(Vec::new()), missing);
     assert_eq!(check(vec![document("t")]), missing);
-    assert_eq!(
+    insta::assert_snapshot!(
         check(vec![document("s"), document("t")]),
-        "revision 1 has 1 documents that it does not register"
+        @"revision 1 has 1 documents that it does not register"
     );
 }

@@ -52,12 +52,12 @@ mod tests {
             versioned(&source_tool("read", "files"), "2.0.0"),
             agent("a", &depends),
         ];
-        assert_eq!(
+        insta::assert_snapshot!(
             found_of(Code::DependencyAmbiguous, &[], &batch),
-            "error[dependency-ambiguous] agent/a@1.0.0 at \
-             \"/capabilities/extensions/0/params/depends/1/version\": \
-             agent/a@1.0.0 depends on tool `read` in the versions 1.0.0 and 2.0.0, \
-             but calls it by name (depend on one version of each name)"
+            @"error[dependency-ambiguous] agent/a@1.0.0 at \
+              \"/capabilities/extensions/0/params/depends/1/version\": agent/a@1.0.0 depends on \
+              tool `read` in the versions 1.0.0 and 2.0.0, but calls it by name (depend on one \
+              version of each name)"
         );
     }
 

@@ -108,16 +108,12 @@ mod tests {
                 ],
             }),
         );
-        assert_eq!(
+        insta::assert_snapshot!(
             found_of(Code::DependencyUndeclared, &[], &[source_tool("read", "files"), composed]),
-            "error[dependency-undeclared] tool/copy@1.0.0 at \
-             \"/spec/pipeline/steps/1/operation/agent\": `copy` uses the skill `nap` of the agent \
-             `b`, which is missing in `depends` (add an entry with \"type\": \"agent\", \
-             \"skill\": \"nap\", its name and exact version to `depends`)\n\
-             error[dependency-undeclared] tool/copy@1.0.0 at \
-             \"/spec/pipeline/steps/2/operation/tool\": `copy` uses the tool `write`, which is \
-             missing in `depends` (add an entry with \"type\": \"tool\", its name and exact \
-             version to `depends`)"
+            @r#"
+            error[dependency-undeclared] tool/copy@1.0.0 at "/spec/pipeline/steps/1/operation/agent": `copy` uses the skill `nap` of the agent `b`, which is missing in `depends` (add an entry with "type": "agent", "skill": "nap", its name and exact version to `depends`)
+            error[dependency-undeclared] tool/copy@1.0.0 at "/spec/pipeline/steps/2/operation/tool": `copy` uses the tool `write`, which is missing in `depends` (add an entry with "type": "tool", its name and exact version to `depends`)
+            "#
         );
     }
 
@@ -135,10 +131,10 @@ mod tests {
             found_of(Code::CompositionInvalid, &[], &all)
         };
         assert_eq!(chain(16), "");
-        assert_eq!(
+        insta::assert_snapshot!(
             chain(200),
-            "error[composition-invalid] tool/c16@1.0.0 at \"/depends\": compositions call each \
-             other more than 16 levels deep (combine patterns in one `spec` instead)"
+            @"error[composition-invalid] tool/c16@1.0.0 at \"/depends\": compositions call each \
+              other more than 16 levels deep (combine patterns in one `spec` instead)"
         );
     }
 

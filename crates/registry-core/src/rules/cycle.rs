@@ -73,12 +73,12 @@ mod tests {
     fn dependency_cycle_reports_path() {
         let on = |name: &str| json!([{ "type": "agent", "name": name, "version": "1.0.0", "skill": "work" }]);
         let batch = [agent("a", &on("b")), agent("b", &on("c")), agent("c", &on("a"))];
-        assert_eq!(
+        insta::assert_snapshot!(
             found_of(Code::DependencyCycle, &[], &batch),
-            "error[dependency-cycle] agent/a@1.0.0 at \
-             \"/capabilities/extensions/0/params/depends/0\": agent/a@1.0.0 depends on itself: \
-             agent/a@1.0.0 → agent/b@1.0.0 → agent/c@1.0.0 → agent/a@1.0.0 \
-             (remove one of these dependencies)"
+            @"error[dependency-cycle] agent/a@1.0.0 at \
+              \"/capabilities/extensions/0/params/depends/0\": agent/a@1.0.0 depends on itself: \
+              agent/a@1.0.0 → agent/b@1.0.0 → agent/c@1.0.0 → agent/a@1.0.0 (remove one of these \
+              dependencies)"
         );
         assert_eq!(found_of(Code::DependencyCycle, &[], &batch[1..]), "");
     }
@@ -101,14 +101,9 @@ mod tests {
             schema("B", &json!({ "not": { "$ref": "#A:1.0.0" } })),
             schema("Own", &json!({ "items": { "$ref": "#Own:1.0.0" } })),
         ];
-        assert_eq!(
-            found_of(Code::SchemaCycle, &[], &batch),
-            "error[schema-cycle] schema/A@1.0.0 at \"/schema/items/$ref\": schema/A@1.0.0 depends \
-             on itself: schema/A@1.0.0 → schema/B@1.0.0 → schema/A@1.0.0 \
-             (combine mutually dependent schemas into one, under `$defs`)\n\
-             error[schema-cycle] schema/Own@1.0.0 at \"/schema/items/$ref\": schema/Own@1.0.0 \
-             depends on itself: schema/Own@1.0.0 → schema/Own@1.0.0 \
-             (combine mutually dependent schemas into one, under `$defs`)"
-        );
+        insta::assert_snapshot!(found_of(Code::SchemaCycle, &[], &batch), @r#"
+        error[schema-cycle] schema/A@1.0.0 at "/schema/items/$ref": schema/A@1.0.0 depends on itself: schema/A@1.0.0 → schema/B@1.0.0 → schema/A@1.0.0 (combine mutually dependent schemas into one, under `$defs`)
+        error[schema-cycle] schema/Own@1.0.0 at "/schema/items/$ref": schema/Own@1.0.0 depends on itself: schema/Own@1.0.0 → schema/Own@1.0.0 (combine mutually dependent schemas into one, under `$defs`)
+        "#);
     }
 }

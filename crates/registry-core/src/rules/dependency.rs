@@ -58,12 +58,12 @@ mod tests {
     #[test]
     fn dependency_must_be_registered() {
         let depends = json!([{ "type": "tool", "name": "fetch", "version": "1.2.3" }]);
-        assert_eq!(
+        insta::assert_snapshot!(
             found(&[], &[agent("a", &depends)]),
-            "error[dependency-unknown] agent/a@1.0.0 at \
-             \"/capabilities/extensions/0/params/depends/0\": \
-             agent/a@1.0.0 depends on tool/fetch@1.2.3, which is not registered \
-             (register tool/fetch@1.2.3 first, or in the same batch)"
+            @"error[dependency-unknown] agent/a@1.0.0 at \
+              \"/capabilities/extensions/0/params/depends/0\": agent/a@1.0.0 depends on \
+              tool/fetch@1.2.3, which is not registered (register tool/fetch@1.2.3 first, or in \
+              the same batch)"
         );
     }
 
@@ -74,14 +74,9 @@ mod tests {
             { "type": "agent", "name": "b", "version": "1.0.0", "skill": "nap" },
             { "type": "agent", "name": "b", "version": "1.0.0", "skill": "work" },
         ]);
-        assert_eq!(
-            found(&[], &[agent("b", &json!([])), agent("a", &depends)]),
-            "error[dependency-skill-unknown] agent/a@1.0.0 at \
-             \"/capabilities/extensions/0/params/depends/0\": \
-             the dependency on agent/b@1.0.0 names no skill (its skills are work)\n\
-             error[dependency-skill-unknown] agent/a@1.0.0 at \
-             \"/capabilities/extensions/0/params/depends/1/skill\": \
-             agent/b@1.0.0 has no skill `nap` (its skills are work)"
-        );
+        insta::assert_snapshot!(found(&[], &[agent("b", &json!([])), agent("a", &depends)]), @r#"
+        error[dependency-skill-unknown] agent/a@1.0.0 at "/capabilities/extensions/0/params/depends/0": the dependency on agent/b@1.0.0 names no skill (its skills are work)
+        error[dependency-skill-unknown] agent/a@1.0.0 at "/capabilities/extensions/0/params/depends/1/skill": agent/b@1.0.0 has no skill `nap` (its skills are work)
+        "#);
     }
 }

@@ -230,23 +230,28 @@ mod tests {
             (server("s", &[]), with(&server("s", &[]), json!({ "description": "x" })));
         assert_eq!(effects(&[], &[one.clone(), one.clone()]), ["register", "nothing"]);
         assert_eq!(effects(std::slice::from_ref(&one), std::slice::from_ref(&one)), ["nothing"]);
-        assert_eq!(
+        insta::assert_snapshot!(
             found(std::slice::from_ref(&one), std::slice::from_ref(&other)),
-            "error[already-registered] server/s@1.0.0 at \"/version\": server/s@1.0.0 was \
-             registered with other content in revision 1, and registered content is immutable \
-             (register the new content under a new version)"
+            @"error[already-registered] server/s@1.0.0 at \"/version\": server/s@1.0.0 was \
+              registered with other content in revision 1, and registered content is immutable \
+              (register the new content under a new version)"
         );
-        assert!(found(&[], &[one, other]).contains("occurs twice in this batch"));
+        insta::assert_snapshot!(
+            found(&[], &[one, other]),
+            @"error[already-registered] server/s@1.0.0 at \"/version\": server/s@1.0.0 occurs \
+              twice in this batch with different content (register the new content under a new \
+              version)"
+        );
     }
 
     #[test]
     fn same_tool_version_of_another_server_names_both() {
         let registered = [server("a", &["read"]), source_tool("read", "a"), server("b", &["read"])];
-        assert_eq!(
+        insta::assert_snapshot!(
             found(&registered, &[source_tool("read", "b")]),
-            "error[already-registered] tool/read@1.0.0 at \"/name\": tool/read@1.0.0 is registered \
-             as a tool of server/a, not of server/b (give the tool of server/b another name: \
-             `registryctl import mcp --prefix P` or `--rename read=NAME`)"
+            @"error[already-registered] tool/read@1.0.0 at \"/name\": tool/read@1.0.0 is \
+              registered as a tool of server/a, not of server/b (give the tool of server/b another \
+              name: `registryctl import mcp --prefix P` or `--rename read=NAME`)"
         );
     }
 
@@ -254,10 +259,10 @@ mod tests {
     fn notice_rejects_control_characters() {
         let batch = |reason| [server("s", &[]), set("server/s@1.0.0", Deprecated, Some(reason))];
         assert_eq!(effects(&[], &batch("two\n\tlines")), ["register", "deprecate"]);
-        assert_eq!(
+        insta::assert_snapshot!(
             found(&[], &batch("a\0b")),
-            "error[document-invalid] server/s@1.0.0 at \"/deprecationMessage\": the reason has the \
-             control character '\\0' (remove it)"
+            @"error[document-invalid] server/s@1.0.0 at \"/deprecationMessage\": the reason has \
+              the control character '\\0' (remove it)"
         );
     }
 
@@ -282,13 +287,18 @@ mod tests {
     #[test]
     fn lifecycle_change_requires_prior_registration() {
         let early = [set("server/s@1.0.0", Retired, None), server("s", &[])];
-        assert_eq!(
+        insta::assert_snapshot!(
             found(&[], &early),
-            "error[not-registered] server/s@1.0.0 at \"\": server/s@1.0.0 is not registered \
-             (check kind, name and version; within a batch, register it before changing its lifecycle)"
+            @"error[not-registered] server/s@1.0.0 at \"\": server/s@1.0.0 is not registered \
+              (check kind, name and version; within a batch, register it before changing its \
+              lifecycle)"
         );
         let long = set("server/s@1.0.0", Retired, Some(&"x".repeat(limits::MESSAGE_BYTES + 1)));
-        assert!(found(&[server("s", &[])], &[long]).contains("more than 4096 bytes"));
+        insta::assert_snapshot!(
+            found(&[server("s", &[])], &[long]),
+            @"error[document-invalid] server/s@1.0.0 at \"/deprecationMessage\": the reason has \
+              more than 4096 bytes (shorten it, and link to a longer text)"
+        );
     }
 
     #[test]
@@ -297,7 +307,11 @@ mod tests {
         let empty = Catalog::empty(RegistryId::new("test"));
         let refused = plan(&empty, &batch);
         assert_eq!((refused.effects.len(), refused.is_acceptable()), (0, false));
-        assert!(lines(&refused.diagnostics).contains("5001 changes; the maximum is 5000"));
+        insta::assert_snapshot!(
+            lines(&refused.diagnostics),
+            @"error[document-invalid] at \"\": the batch has 5001 changes; the maximum is 5000 \
+              (split it into several batches, dependencies first)"
+        );
         assert_eq!(super::super::validate(&empty, &batch).effects.len(), batch.len());
     }
 }

@@ -265,9 +265,12 @@ mod tests {
             |input: Value| found_of(Code::HeaderAnnotationInvalid, &registered, &[tool(&input)]);
         assert_eq!(found(json!({ "$ref": "#Inner:1.0.0" })), "");
         let behind = found(json!({ "properties": { "x": { "$ref": "#Outer:1.0.0" } } }));
-        assert!(
-            behind.contains("\"/inputSchema/properties/x/$ref\": `#Outer:1.0.0` refers to"),
-            "{behind}"
+        insta::assert_snapshot!(
+            behind,
+            @"error[header-annotation-invalid] tool/t@1.0.0 at \"/inputSchema/properties/x/$ref\": \
+              `#Outer:1.0.0` refers to a schema with `x-mcp-header`, which is not allowed behind a \
+              `$ref` (annotate a property of type integer, string or boolean with a unique HTTP \
+              field name)"
         );
         assert!(found(json!({ "$ref": "#Outer:1.0.0" })).contains("at \"/inputSchema\""));
     }

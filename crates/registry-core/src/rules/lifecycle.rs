@@ -90,17 +90,17 @@ mod tests {
         let registered = [server("files", &["read"]), source_tool("read", "files")];
         let alias = || renamed(&source_tool("read", "files"), "cat");
         let deprecate = set("server/files@1.0.0", Deprecated, Some("use disks"));
-        assert_eq!(
+        insta::assert_snapshot!(
             found(&registered, &[alias(), deprecate]),
-            "warning[deprecated-dependency] tool/cat@1.0.0 at \"/source\": tool/cat@1.0.0 depends \
-             on server/files@1.0.0, which is deprecated: use disks \
-             (depend on a version that is active)"
+            @"warning[deprecated-dependency] tool/cat@1.0.0 at \"/source\": tool/cat@1.0.0 depends \
+              on server/files@1.0.0, which is deprecated: use disks (depend on a version that is \
+              active)"
         );
         let retire = || set("server/files@1.0.0", Retired, None);
-        assert_eq!(
+        insta::assert_snapshot!(
             found(&registered, &[retire(), alias()]),
-            "error[deprecated-dependency] tool/cat@1.0.0 at \"/source\": tool/cat@1.0.0 depends \
-             on server/files@1.0.0, which is retired (depend on a version that is active)"
+            @"error[deprecated-dependency] tool/cat@1.0.0 at \"/source\": tool/cat@1.0.0 depends \
+              on server/files@1.0.0, which is retired (depend on a version that is active)"
         );
         let restore = set("server/files@1.0.0", Active, None);
         assert_eq!(found(&registered, &[retire(), restore, alias()]), "");
@@ -136,11 +136,11 @@ mod tests {
         let (tool, server) = ("tool/read@1.0.0", "server/files@1.0.0");
         let mut gone = registered.to_vec();
         gone.extend([set(tool, Retired, None), set(server, Retired, None)]);
-        assert_eq!(
+        insta::assert_snapshot!(
             found(&gone, &[set(tool, Active, None)]),
-            "error[deprecated-dependency] tool/read@1.0.0 at \"/source\": tool/read@1.0.0 depends \
-             on server/files@1.0.0, which is retired (restore server/files@1.0.0 too, in the same \
-             batch or before)"
+            @"error[deprecated-dependency] tool/read@1.0.0 at \"/source\": tool/read@1.0.0 depends \
+              on server/files@1.0.0, which is retired (restore server/files@1.0.0 too, in the same \
+              batch or before)"
         );
         assert_eq!(found(&gone, &[set(tool, Active, None), set(server, Active, None)]), "");
         // A deprecated entity accepts users too, so the same rule applies.

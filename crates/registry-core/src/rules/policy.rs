@@ -10,8 +10,8 @@ use crate::{
     },
     kind::Kind,
     lifecycle::LifecycleState,
-    policies::ResourceNames,
     name::Name,
+    policies::ResourceNames,
     reference::Key,
     tags::has_tag,
 };

@@ -24,11 +24,11 @@ mod tests {
     #[test]
     fn provision_reports_each_unknown_tool_version() {
         let batch = [server("files", &["read", "write@2.0.0"]), source_tool("read", "files")];
-        assert_eq!(
+        insta::assert_snapshot!(
             found(&[], &batch),
-            "error[provision-unknown] server/files@1.0.0 at \"/provides/1\": \
-             the server provides tool/write@2.0.0, which is not registered \
-             (register tool/write@2.0.0 first, or in the same batch)"
+            @"error[provision-unknown] server/files@1.0.0 at \"/provides/1\": the server provides \
+              tool/write@2.0.0, which is not registered (register tool/write@2.0.0 first, or in \
+              the same batch)"
         );
     }
 
@@ -36,6 +36,11 @@ mod tests {
     fn provision_help_lists_registered_versions() {
         let registered = [source_tool("read", "files"), server("files", &["read"])];
         let found = found(&registered, &[server("more", &["read@1.1.0"])]);
-        assert!(found.contains("or refer to a registered version: 1.0.0"), "{found}");
+        insta::assert_snapshot!(
+            found,
+            @"error[provision-unknown] server/more@1.0.0 at \"/provides/0\": the server provides \
+              tool/read@1.1.0, which is not registered (register tool/read@1.1.0 in the same \
+              batch, or refer to a registered version: 1.0.0)"
+        );
     }
 }

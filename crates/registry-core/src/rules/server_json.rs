@@ -30,13 +30,16 @@ mod tests {
         let good = json!({ "title": "T", "remotes": [{ "type": "sse", "url": "http://x/{y}" }] });
         assert_eq!(found(&[], &[with(good)]), "");
         let bad = json!({ "title": "T", "remotes": [{ "type": "sse", "url": "x" }] });
-        assert_eq!(
+        insta::assert_snapshot!(
             found(&[], &[with(bad)]),
-            "warning[server-json-invalid] server/s@1.0.0 at \"/metadata/serverJson/remotes/0/url\": \
-             `x` is not a valid URL (write an absolute URL starting with https:// or http://)"
+            @"warning[server-json-invalid] server/s@1.0.0 at \
+              \"/metadata/serverJson/remotes/0/url\": `x` is not a valid URL (write an absolute \
+              URL starting with https:// or http://)"
         );
-        assert!(
-            found(&[], &[with(json!(7))]).contains("/metadata/serverJson\": expected an object")
+        insta::assert_snapshot!(
+            found(&[], &[with(json!(7))]),
+            @"warning[server-json-invalid] server/s@1.0.0 at \"/metadata/serverJson\": expected an \
+              object, got the number 7 (write an object)"
         );
     }
 }

@@ -50,11 +50,11 @@ mod tests {
 
     #[test]
     fn source_server_must_be_registered() {
-        assert_eq!(
+        insta::assert_snapshot!(
             found(&[], &[source_tool("read", "files")]),
-            "error[source-unknown] tool/read@1.0.0 at \"/source\": \
-             the tool's source server/files@1.0.0 is not registered \
-             (register server/files@1.0.0 first, or in the same batch)"
+            @"error[source-unknown] tool/read@1.0.0 at \"/source\": the tool's source \
+              server/files@1.0.0 is not registered (register server/files@1.0.0 first, or in the \
+              same batch)"
         );
     }
 
@@ -63,10 +63,10 @@ mod tests {
         let source = json!({ "server": "files", "serverVersion": "1.0.0", "tool": "rm" });
         let alias = tool("remove", json!({ "source": source }));
         let batch = [server("files", &["read"]), source_tool("read", "files"), alias];
-        assert_eq!(
+        insta::assert_snapshot!(
             found(&[], &batch),
-            "error[source-not-provided] tool/remove@1.0.0 at \"/source/tool\": \
-             server/files@1.0.0 does not provide `rm` (the server provides read)"
+            @"error[source-not-provided] tool/remove@1.0.0 at \"/source/tool\": server/files@1.0.0 \
+              does not provide `rm` (the server provides read)"
         );
     }
 

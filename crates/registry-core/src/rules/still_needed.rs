@@ -201,15 +201,20 @@ mod tests {
         let batch =
             [set("tool/twice@1.0.0", Deprecated, None), set("tool/read@1.0.0", Retired, None)];
         let refused = found(&world(), &batch);
-        assert!(refused.contains("agent/reader@1.0.0 is active"), "{refused}");
-        assert!(!refused.contains("tool/twice@1.0.0 is active"), "{refused}");
+        insta::assert_snapshot!(
+            refused,
+            @"error[still-needed] tool/read@1.0.0 at \"\": agent/reader@1.0.0 is active and \
+              depends on it: agent/reader@1.0.0 -> tool/twice@1.0.0 -> tool/read@1.0.0 (move its \
+              dependents to a replacement, retire them too, or force the retirement with a reason)"
+        );
         // An entity retired by force does not interrupt a path.
         let mut world_forced = world();
         world_forced.push(set_with("tool/read@1.0.0", Retired, forced()));
         let refused = found(&world_forced, &[set("server/files@1.0.0", Retired, None)]);
-        assert!(!refused.contains("tool/read@1.0.0 is active"), "{refused}");
-        let path = "agent/reader@1.0.0 -> tool/twice@1.0.0 -> tool/read@1.0.0 -> server/files";
-        assert!(refused.contains(path), "{refused}");
+        insta::assert_snapshot!(refused, @r#"
+        error[still-needed] server/files@1.0.0 at "": tool/twice@1.0.0 is active and depends on it: tool/twice@1.0.0 -> tool/read@1.0.0 -> server/files@1.0.0 (move its dependents to a replacement, retire them too, or force the retirement with a reason)
+        error[still-needed] server/files@1.0.0 at "": agent/reader@1.0.0 is active and depends on it: agent/reader@1.0.0 -> tool/twice@1.0.0 -> tool/read@1.0.0 -> server/files@1.0.0 (move its dependents to a replacement, retire them too, or force the retirement with a reason)
+        "#);
         let all = ["agent/reader", "tool/twice", "tool/read", "server/files"];
         let all = all.map(|name| set(&format!("{name}@1.0.0"), Retired, None));
         assert_eq!(found(&world(), &all), "");
@@ -222,7 +227,10 @@ mod tests {
             agent("late", &json!([{ "type": "tool", "name": "read", "version": "1.0.0" }])),
         ];
         let refused = found(&world()[..2], &batch);
-        assert!(refused.contains("agent/late@1.0.0 is active and depends on it"), "{refused}");
+        insta::assert_snapshot!(refused, @r#"
+        error[still-needed] tool/read@1.0.0 at "": agent/late@1.0.0 is active and depends on it: agent/late@1.0.0 -> tool/read@1.0.0 (move its dependents to a replacement, retire them too, or force the retirement with a reason)
+        error[deprecated-dependency] agent/late@1.0.0 at "/capabilities/extensions/0/params/depends/0": agent/late@1.0.0 depends on tool/read@1.0.0, which is retired (depend on a version that is active)
+        "#);
         let mut copy = world();
         copy.push(set_with("tool/read@1.0.0", Retired, forced()));
         assert!(plan(&catalog(&[]), &copy).is_acceptable());
@@ -233,14 +241,16 @@ mod tests {
         let plan = plan(&catalog(&world()), &[set_with("tool/read@1.0.0", Retired, forced())]);
         assert!(plan.is_acceptable());
         assert_eq!(plan.changes().next().unwrap().action.notice(), Some(&forced()));
-        for empty in ["", " \n"] {
-            let notice = Notice { force_reason: Some(empty.into()), ..Notice::default() };
-            let refused = found(&world(), &[set_with("tool/read@1.0.0", Retired, notice)]);
-            assert!(
-                refused.contains("at \"/forceReason\": the reason for force is empty"),
-                "{refused}"
-            );
-        }
+        let [empty, blank] = ["", " \n"].map(|reason| {
+            let notice = Notice { force_reason: Some(reason.into()), ..Notice::default() };
+            found(&world(), &[set_with("tool/read@1.0.0", Retired, notice)])
+        });
+        insta::assert_snapshot!(
+            empty,
+            @"error[document-invalid] tool/read@1.0.0 at \"/forceReason\": the reason for force is \
+              empty (explain why it must be retired despite its dependents)"
+        );
+        assert_eq!(blank, empty);
     }
 
     #[test]
@@ -266,10 +276,20 @@ mod tests {
         let refused = found(&ladder[..10], &[set("agent/l0a@1.0.0", Retired, None)]);
         assert_eq!(refused.lines().count(), 2 + 4 + 8 + 16);
         let refused = found(&ladder[..20], &[set("agent/l0a@1.0.0", Retired, None)]);
-        assert!(refused.contains("there are more than these 100 paths to it"), "{refused}");
+        insta::assert_snapshot!(
+            refused.lines().last().unwrap(),
+            @"error[still-needed] agent/l0a@1.0.0 at \"\": there are more than these 100 paths to \
+              it (move its dependents to a replacement, retire them too, or force the retirement \
+              with a reason)"
+        );
         let refused = found(&ladder, &[set("agent/l0a@1.0.0", Retired, None)]);
         assert_eq!(refused.lines().count(), 101);
-        assert!(refused.contains("18 more active entities depend on it"), "{refused}");
+        insta::assert_snapshot!(
+            refused.lines().last().unwrap(),
+            @"error[still-needed] agent/l0a@1.0.0 at \"\": 18 more active entities depend on it \
+              (move its dependents to a replacement, retire them too, or force the retirement with \
+              a reason)"
+        );
     }
 
     #[test]
@@ -279,6 +299,11 @@ mod tests {
         crowd.extend((0..150).map(|i| agent(&format!("a{i:03}"), &on)));
         let refused = found(&crowd, &[set("tool/read@1.0.0", Retired, None)]);
         assert_eq!(refused.lines().count(), 101);
-        assert!(refused.contains("52 more active entities depend on it"), "{refused}");
+        insta::assert_snapshot!(
+            refused.lines().last().unwrap(),
+            @"error[still-needed] tool/read@1.0.0 at \"\": 52 more active entities depend on it \
+              (move its dependents to a replacement, retire them too, or force the retirement with \
+              a reason)"
+        );
     }
 }

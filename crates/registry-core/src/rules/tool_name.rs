@@ -79,13 +79,14 @@ mod tests {
     #[test]
     fn second_server_with_same_tool_name_is_reported() {
         let warning = shared(&first(), &second());
-        assert_eq!(
+        insta::assert_snapshot!(
             warning,
-            "warning[tool-name-shared] tool/search@2.0.0 at \"/name\": server/web and \
-             server/acme/docs both have a tool `search` (tool/search@2.0.0 and tool/search@1.0.0); \
-             callers without an agent's identity get the newest version that their gateway has a \
-             target for (give one of them another name (`registryctl import mcp --prefix web_` or \
-             `--rename search=NAME`), or deprecate the version that is replaced)"
+            @"warning[tool-name-shared] tool/search@2.0.0 at \"/name\": server/web and \
+              server/acme/docs both have a tool `search` (tool/search@2.0.0 and \
+              tool/search@1.0.0); callers without an agent's identity get the newest version that \
+              their gateway has a target for (give one of them another name (`registryctl import \
+              mcp --prefix web_` or `--rename search=NAME`), or deprecate the version that is \
+              replaced)"
         );
         let both = [first(), second()].concat();
         assert_eq!(shared(&[], &both).lines().count(), 2, "one batch may have both");

@@ -61,6 +61,7 @@ fn every_pattern_parses() {
 
 #[test]
 fn every_pattern_rejects_unknown_and_missing_fields() {
+    let mut missing = Vec::new();
     for spec in every_pattern() {
         let (name, body) = spec.as_object().unwrap().iter().next().unwrap();
         let mut more = body.clone();
@@ -68,10 +69,42 @@ fn every_pattern_rejects_unknown_and_missing_fields() {
         let unknown = problems(&json!({ (name): more }));
         let at = format!("composition-invalid /{name}/surplus: unknown field `surplus`");
         assert_eq!(unknown, [at], "{name}");
-        let missing = problems(&json!({ (name): {} }));
-        assert!(missing.iter().all(|line| line.contains("is missing")), "{missing:?}");
-        assert!(!missing.is_empty(), "{name}");
+        let of_empty = problems(&json!({ (name): {} }));
+        assert!(!of_empty.is_empty(), "{name}");
+        missing.extend(of_empty);
     }
+    insta::assert_snapshot!(missing.join("\n"), @"
+    composition-invalid /pipeline: the required field `steps` is missing
+    composition-invalid /scatterGather: the required field `targets` is missing
+    composition-invalid /scatterGather: the required field `aggregation` is missing
+    composition-invalid /filter: the required field `predicate` is missing
+    composition-invalid /schemaMap: the required field `mappings` is missing
+    composition-invalid /mapEach: the required field `inner` is missing
+    composition-invalid /saga: the required field `steps` is missing
+    composition-invalid /retry: the required field `inner` is missing
+    composition-invalid /retry: the required field `maxAttempts` is missing
+    composition-invalid /retry: the required field `backoff` is missing
+    composition-invalid /timeout: the required field `inner` is missing
+    composition-invalid /timeout: the required field `durationMs` is missing
+    composition-invalid /cache: the required field `inner` is missing
+    composition-invalid /cache: the required field `keyPaths` is missing
+    composition-invalid /cache: the required field `ttlSeconds` is missing
+    composition-invalid /idempotent: the required field `inner` is missing
+    composition-invalid /idempotent: the required field `keyPaths` is missing
+    composition-invalid /idempotent: the required field `onDuplicate` is missing
+    composition-invalid /circuitBreaker: the required field `name` is missing
+    composition-invalid /circuitBreaker: the required field `inner` is missing
+    composition-invalid /circuitBreaker: the required field `failureThreshold` is missing
+    composition-invalid /circuitBreaker: the required field `failureWindowSeconds` is missing
+    composition-invalid /circuitBreaker: the required field `resetTimeoutSeconds` is missing
+    composition-invalid /deadLetter: the required field `inner` is missing
+    composition-invalid /deadLetter: the required field `deadLetterTool` is missing
+    composition-invalid /deadLetter: the required field `rethrow` is missing
+    composition-invalid /claimCheck: the required field `storeTool` is missing
+    composition-invalid /claimCheck: the required field `retrieveTool` is missing
+    composition-invalid /claimCheck: the required field `inner` is missing
+    composition-invalid /claimCheck: the required field `retrieveAtEnd` is missing
+    ");
 }
 
 #[test]
@@ -168,20 +201,39 @@ fn path_must_be_valid_and_within_limits() {
     let filter = |path: &str| json!({ "filter": { "predicate": { "field": path, "op": "eq", "value": null } } });
     assert_eq!(problems(&filter("$.a[?@.b == 'c'].d")), Vec::<String>::new());
     let bad = problems(&filter("score"));
-    assert!(bad[0].starts_with("composition-invalid /filter/predicate/field: `score` is not a"));
+    insta::assert_snapshot!(
+        bad[0],
+        @"composition-invalid /filter/predicate/field: `score` is not a JSONPath: parser error at \
+          character 0"
+    );
     let long = format!("$.{}", "a".repeat(limits::PATH_BYTES));
-    assert!(problems(&filter(&long))[0].contains("the maximum is 1024"));
+    insta::assert_snapshot!(
+        problems(&filter(&long))[0],
+        @"composition-invalid /filter/predicate/field: the JSONPath has 1026 bytes; the maximum is \
+          1024"
+    );
     let deep = format!("$[?{}@.a{}]", "(".repeat(200), ")".repeat(200));
-    assert!(problems(&filter(&deep))[0].contains("deeper than 16"));
+    insta::assert_snapshot!(
+        problems(&filter(&deep))[0],
+        @"composition-invalid /filter/predicate/field: the JSONPath nests brackets deeper than 16 \
+          levels"
+    );
     let hidden = format!("$[?{}@.a{}]", "@['))']==(".repeat(20), ")".repeat(20));
-    assert!(problems(&filter(&hidden))[0].contains("deeper than 16"));
+    insta::assert_snapshot!(
+        problems(&filter(&hidden))[0],
+        @"composition-invalid /filter/predicate/field: the JSONPath nests brackets deeper than 16 \
+          levels"
+    );
     let nested =
         |n: usize, inner: &str| format!("$[?@{inner}{}]{}", "[?@".repeat(n), "]".repeat(n));
     assert_eq!(problems(&filter(&nested(3, ".a['[[[']"))), Vec::<String>::new());
-    for inner in ["", "[']']", r#"["\"]]]"]"#] {
-        let found = problems(&filter(&nested(15, inner)));
-        assert!(found[0].contains("nests filters deeper than 4"), "{found:?}");
-    }
+    let inner = ["", "[']']", r#"["\"]]]"]"#];
+    let found = inner.map(|inner| problems(&filter(&nested(15, inner))).join("\n"));
+    insta::assert_snapshot!(found.join("\n"), @"
+    composition-invalid /filter/predicate/field: the JSONPath nests filters deeper than 4 levels
+    composition-invalid /filter/predicate/field: the JSONPath nests filters deeper than 4 levels
+    composition-invalid /filter/predicate/field: the JSONPath nests filters deeper than 4 levels
+    ");
 }
 
 #[test]
@@ -222,7 +274,11 @@ fn depth_and_steps_are_limited() {
         )
     };
     assert_eq!(problems(&nest(limits::SPEC_DEPTH)), Vec::<String>::new());
-    assert!(problems(&nest(limits::SPEC_DEPTH + 1))[0].contains("deeper than 16 levels"));
+    let deep = problems(&nest(limits::SPEC_DEPTH + 1));
+    insta::assert_snapshot!(
+        deep[0].rsplit(": ").next().unwrap(),
+        @"patterns are nested deeper than 16 levels"
+    );
     let wide = |steps: usize| {
         let steps: Vec<_> =
             (0..steps).map(|i| json!({ "id": i.to_string(), "operation": tool("t") })).collect();

@@ -76,18 +76,24 @@ fn invalid_json_text_has_its_pointer() {
         ]
     );
     let found = document(tool(r#"{ "type": "string", "type": "object" }"#)).unwrap_err();
-    assert!(found[0].message.contains("`type` occurs twice"), "{found:?}");
+    insta::assert_snapshot!(
+        found[0].message,
+        @"`/inputSchema` is not valid JSON: `type` occurs twice in one object at line 1 column 26"
+    );
     let found = document(tool("17")).unwrap_err();
-    assert!(found[0].message.contains("expected a JSON Schema"), "{found:?}");
+    insta::assert_snapshot!(
+        found[0].message,
+        @"expected a JSON Schema (an object or a boolean), got the number 17"
+    );
     assert!(document(tool("true")).is_ok());
 }
 
 #[test]
 fn empty_entity_and_schema_are_rejected() {
     let found = document(v1::Entity { kind: None }).unwrap_err();
-    assert_eq!(
+    insta::assert_snapshot!(
         found[0].message,
-        "the entity is empty: none of schema, server, tool, agent and policy is set"
+        @"the entity is empty: none of schema, server, tool, agent and policy is set"
     );
     let schema = v1::Schema { name: "A".into(), version: "1.0.0".into(), ..Default::default() };
     let found = document(v1::Entity { kind: Some(v1::entity::Kind::Schema(schema)) }).unwrap_err();
@@ -138,8 +144,11 @@ fn batch_reports_index_and_key_of_changes() {
     assert_eq!(changes, [1, 2, 3, 4]);
     assert_eq!(found[0].entity, None);
     assert_eq!(found[1].entity.as_ref(), Some(&key));
-    assert!(found[2].message.contains("the key is missing"));
-    assert!(found[3].message.contains("state is missing"));
+    insta::assert_snapshot!(found[2].message, @"the key is missing");
+    insta::assert_snapshot!(
+        found[3].message,
+        @"the lifecycle state is missing; set it to active, deprecated or retired"
+    );
 }
 
 #[test]

@@ -119,9 +119,9 @@ async fn scopes_are_checked_again_after_input() {
     }
     let answer = messages(&rest).pop().unwrap();
     assert_eq!(answer["error"]["code"], -32600, "{answer}");
-    assert!(
-        answer["error"]["message"].as_str().unwrap().ends_with("required scopes: w"),
-        "{answer}"
+    insta::assert_snapshot!(
+        answer["error"]["message"].as_str().unwrap(),
+        @"insufficient scope; required scopes: w"
     );
     assert_eq!(far_side.seen("tools/call").len(), 1);
 }

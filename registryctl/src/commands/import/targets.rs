@@ -208,10 +208,17 @@ mod tests {
     #[test]
     fn targets_of_other_forms_are_not_changed() {
         let flow = with_targets("name: x\ntargets: []\n", &targets(&["a"])).unwrap_err();
-        assert!(flow.starts_with("line 2: `targets` is not a block list"), "{flow}");
+        insta::assert_snapshot!(
+            flow,
+            @"line 2: `targets` is not a block list; write `targets:` alone on the line"
+        );
         let block = "targets:\n  - server: a\n    version: \"*\"\n";
         let known = with_targets(block, &targets(&["a"])).unwrap_err();
-        assert!(known.contains("replace it with `- { server: a, new: 1 }`"), "{known}");
+        insta::assert_snapshot!(
+            known,
+            @"`targets` has an item of the server a on several lines; replace it with `- { server: \
+              a, new: 1 }`"
+        );
     }
 
     #[test]

@@ -42,7 +42,7 @@ async fn saga_id_is_released_after_end_is_on_disk() {
     let log = first(&sagas, began());
     log.note(&Event::ActionCompleted { step: 0, result: json!("kept") }).unwrap();
     let error = log.write(&Event::ActionStarted { step: 1, input: json!({}) }).await.unwrap_err();
-    assert!(error.contains("No space"), "{error}");
+    insta::assert_snapshot!(error, @"No space left on device (os error 28)");
     let pending = String::from_utf8(log.pending().clone()).unwrap();
     assert_eq!(
         pending.lines().count(),
@@ -162,7 +162,8 @@ async fn entry_that_is_too_deep_is_rejected() {
     let nested = |levels: usize| (0..levels).fold(json!(1), |value, _| json!([value]));
     let sagas = Arc::new(Sagas::open(&cache).unwrap());
     let deep = SagaStart { input: nested(115), ..began() };
-    assert!(matches!(sagas.begin(deep), Err(Cause::Journal(why)) if why.contains("too deep")));
+    let Err(Cause::Journal(why)) = sagas.begin(deep) else { panic!("the entry is accepted") };
+    insta::assert_snapshot!(why, @"the entry is nested too deeply");
     let deepest = SagaStart { input: nested(112), ..began() };
     let log = first(&sagas, deepest);
     let acted = |levels| Event::ActionCompleted { step: 0, result: nested(levels) };

@@ -100,7 +100,10 @@ async fn compensation_retry_waits_for_inner_saga_of_last_attempt() {
     ];
     let composed = Composed::with_journal(vec![composition("order", saga(&steps, json!({})))]);
     let (_, _, message) = composed.failure("order", json!({})).await;
-    assert!(message.contains("its completed steps were compensated"), "{message}");
+    insta::assert_snapshot!(
+        message,
+        @"the saga failed at `b`; its completed steps were compensated: fail failed: no"
+    );
     let seen = composed.upstream.seen();
     let calls = seen.calls.iter().map(|(tool, _)| tool.as_str());
     let in_order: Vec<_> = calls.filter(|tool| ["keep", "count"].contains(tool)).collect();

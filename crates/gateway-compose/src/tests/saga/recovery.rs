@@ -63,7 +63,14 @@ async fn interrupted_inner_saga_is_compensated_first() {
     };
     // The caller is still connected and gets the outcome.
     let (failure, ()) = join!(composed.failure("outer", json!({})), interrupted);
-    assert!(failure.2.contains("the gateway stopped while the saga was running"), "{failure:?}");
+    insta::assert_snapshot!(
+        failure.2,
+        @"the saga failed at `in`; the outcome of `in` is unknown and was not compensated, because \
+          the step does not set `compensateOnUnknown`; the steps before it were compensated: the \
+          saga failed at `w`; the outcome of `w` is unknown and was not compensated, because the \
+          step does not set `compensateOnUnknown`; the steps before it were compensated: the \
+          gateway stopped while the saga was running"
+    );
     assert_eq!(undone(&composed)[..2], [json!({ "inner": true }), json!({ "outer": true })]);
 }
 

@@ -33,10 +33,10 @@ fn breaking(registered: &[Proposed], batch: &[Proposed]) -> String {
 
 #[test]
 fn breaking_change_reports_counterexample_and_remedy() {
-    assert_eq!(
+    insta::assert_snapshot!(
         breaking(&[text("1.0.0")], &[short("1.1.0")]),
-        "error[breaking-change] schema/A@1.1.0 at \"/schema/maxLength\": `maxLength` rejects a value that \
-         1.0.0 accepts: \"aaa\" (register it as 2.0.0, or revert the change)"
+        @"error[breaking-change] schema/A@1.1.0 at \"/schema/maxLength\": `maxLength` rejects a \
+          value that 1.0.0 accepts: \"aaa\" (register it as 2.0.0, or revert the change)"
     );
     assert_eq!(breaking(&[text("1.0.0")], &[short("2.0.0")]), "");
     assert_eq!(breaking(&[short("1.0.0")], &[text("1.0.1")]), "");
@@ -55,9 +55,11 @@ fn breaking_change_follows_relative_ids() {
     let long = using("1.0.0", &json!({ "type": "string" }));
     let short = using("1.1.0", &json!({ "type": "string", "maxLength": 3 }));
     let found = breaking(&[relative, long], &[short]);
-    assert!(
-        found.contains("`maxLength` rejects a value that 1.0.0 accepts: {\"t\":\"aaaa\"}"),
-        "{found}"
+    insta::assert_snapshot!(
+        found,
+        @"error[breaking-change] schema/A@1.1.0 at \"/schema/properties/t/maxLength\": `maxLength` \
+          rejects a value that 1.0.0 accepts: {\"t\":\"aaaa\"} (register it as 2.0.0, or revert \
+          the change)"
     );
 }
 
@@ -76,7 +78,11 @@ fn restored_release_is_compared_with_warning() {
 
 #[test]
 fn compatibility_line_below_one_is_minor_version() {
-    assert!(breaking(&[text("0.4.0")], &[short("0.4.1")]).contains("register it as 0.5.0"));
+    insta::assert_snapshot!(
+        breaking(&[text("0.4.0")], &[short("0.4.1")]),
+        @"error[breaking-change] schema/A@0.4.1 at \"/schema/maxLength\": `maxLength` rejects a \
+          value that 0.4.0 accepts: \"aaa\" (register it as 0.5.0, or revert the change)"
+    );
     assert_eq!(breaking(&[text("0.4.0")], &[short("0.5.0")]), "");
     assert_eq!(breaking(&[text("0.0.4")], &[short("0.0.5")]), "");
     assert_eq!(breaking(&[text("0.4.0")], &[short("1.0.0")]), "");
@@ -85,8 +91,16 @@ fn compatibility_line_below_one_is_minor_version() {
 #[test]
 fn comparison_uses_newest_lower_release_including_batch() {
     let registered = [text("1.0.0"), short("2.0.0"), text("2.1.0")];
-    assert!(breaking(&registered, &[short("2.2.0")]).contains("a value that 2.1.0 accepts"));
-    assert!(breaking(&registered, &[short("1.1.0")]).contains("register it as 3.0.0"));
+    insta::assert_snapshot!(
+        breaking(&registered, &[short("2.2.0")]),
+        @"error[breaking-change] schema/A@2.2.0 at \"/schema/maxLength\": `maxLength` rejects a \
+          value that 2.1.0 accepts: \"aaa\" (register it as 3.0.0, or revert the change)"
+    );
+    insta::assert_snapshot!(
+        breaking(&registered, &[short("1.1.0")]),
+        @"error[breaking-change] schema/A@1.1.0 at \"/schema/maxLength\": `maxLength` rejects a \
+          value that 1.0.0 accepts: \"aaa\" (register it as 3.0.0, or revert the change)"
+    );
     let batch = [text("3.0.0"), short("3.1.0")];
     assert!(breaking(&registered, &batch).starts_with("error[breaking-change] schema/A@3.1.0"));
 }
@@ -101,10 +115,11 @@ fn prereleases_and_retired_versions_are_not_compared() {
 
 #[test]
 fn release_inserted_below_another_gets_warning() {
-    assert_eq!(
+    insta::assert_snapshot!(
         breaking(&[short("1.0.0"), short("1.2.0")], &[text("1.1.0")]),
-        "warning[breaking-change] schema/A@1.1.0 at \"\": 1.2.0, which is already registered, \
-         is not backward compatible with 1.1.0 (see `registryctl compatibility check`; repeat the change above 1.2.0)"
+        @"warning[breaking-change] schema/A@1.1.0 at \"\": 1.2.0, which is already registered, is \
+          not backward compatible with 1.1.0 (see `registryctl compatibility check`; repeat the \
+          change above 1.2.0)"
     );
 }
 
@@ -143,8 +158,10 @@ fn mode_selects_comparison() {
     let registered = [text("1.0.0"), short("1.1.0")];
     let again = [short("1.2.0")];
     assert_eq!(in_mode("backward", &registered, &again), "");
-    assert!(
-        in_mode("backward_transitive", &registered, &again).contains("a value that 1.0.0 accepts")
+    insta::assert_snapshot!(
+        in_mode("backward_transitive", &registered, &again),
+        @"error[breaking-change] schema/A@1.2.0 at \"/schema/maxLength\": `maxLength` rejects a \
+          value that 1.0.0 accepts: \"aaa\" (register it as 2.0.0, or revert the change)"
     );
 }
 
@@ -165,7 +182,12 @@ fn input_may_widen_and_output_may_narrow() {
     let (narrow, wide) = (input(text.clone()), input(either.clone()));
     assert_eq!(breaking(&[of("1.0.0", narrow.clone())], &[of("1.1.0", wide.clone())]), "");
     let found = breaking(&[of("1.0.0", wide)], &[of("1.1.0", narrow)]);
-    assert!(found.contains("at \"/inputSchema/properties/q/type\": `type` rejects"), "{found}");
+    insta::assert_snapshot!(
+        found,
+        @"error[breaking-change] tool/t@1.1.0 at \"/inputSchema/properties/q/type\": `type` \
+          rejects a value that 1.0.0 accepts: {\"q\":null} (register it as 2.0.0, or revert the \
+          change)"
+    );
 
     let output = |properties: Value| {
         let schema = json!({ "type": "object", "properties": properties, "required": ["q"] });
@@ -173,11 +195,11 @@ fn input_may_widen_and_output_may_narrow() {
     };
     let (narrow, wide) = (output(text), output(either));
     assert_eq!(breaking(&[of("1.0.0", wide.clone())], &[of("1.1.0", narrow.clone())]), "");
-    assert_eq!(
+    insta::assert_snapshot!(
         breaking(&[of("1.0.0", narrow)], &[of("1.1.0", wide)]),
-        "error[breaking-change] tool/t@1.1.0 at \"/outputSchema/properties/q/type\": `type` of \
-         1.0.0 (at /outputSchema/properties/q/type) rejects a value that 1.1.0 accepts: \
-         {\"q\":null} (register it as 2.0.0, or revert the change)"
+        @"error[breaking-change] tool/t@1.1.0 at \"/outputSchema/properties/q/type\": `type` of \
+          1.0.0 (at /outputSchema/properties/q/type) rejects a value that 1.1.0 accepts: \
+          {\"q\":null} (register it as 2.0.0, or revert the change)"
     );
 }
 
@@ -193,11 +215,21 @@ fn added_or_removed_schema_is_compared() {
     assert!(found(&none, &input).contains("at \"/inputSchema/required\""));
     assert_eq!(found(&input, &none), "");
     assert_eq!(found(&none, &output), "");
-    assert!(found(&output, &none).contains("rejects a value that 1.1.0 accepts"));
+    insta::assert_snapshot!(
+        found(&output, &none),
+        @"error[breaking-change] tool/t@1.1.0 at \"\": `type` of 1.0.0 (at /outputSchema/type) \
+          rejects a value that 1.1.0 accepts: \"\" (register it as 2.0.0, or revert the change)"
+    );
     let source =
         versioned(&with(&source_tool("t", "s"), json!({ "inputSchema": schema })), "1.1.0");
     let undecided = found_of(CompatibilityUndecided, &[source_tool("t", "s")], &[source]);
-    assert!(undecided.contains("one of the versions has no `inputSchema`"), "{undecided}");
+    insta::assert_snapshot!(
+        undecided,
+        @"warning[compatibility-undecided] tool/t@1.1.0 at \"/inputSchema\": compatibility with \
+          1.0.0 could not be decided: one of the versions has no `inputSchema`, so the schema of \
+          the upstream server applies (review the change manually, or register it as a new major \
+          version)"
+    );
 }
 
 #[test]
@@ -211,10 +243,10 @@ fn skill_may_be_added_but_not_removed() {
     };
     let one = |version: &str| versioned(&agent("a", &json!([])), version);
     assert_eq!(breaking(&[one("1.0.0")], &[two("1.1.0")]), "");
-    assert_eq!(
+    insta::assert_snapshot!(
         breaking(&[two("1.0.0")], &[one("1.1.0")]),
-        "error[breaking-change] agent/a@1.1.0 at \"/skills\": the skill `play` of 1.0.0 was removed \
-         (register it as 2.0.0, or revert the change)"
+        @"error[breaking-change] agent/a@1.1.0 at \"/skills\": the skill `play` of 1.0.0 was \
+          removed (register it as 2.0.0, or revert the change)"
     );
 }
 
@@ -229,10 +261,10 @@ fn comparison_follows_references() {
         item("2.0.0", json!({ "type": "string", "minLength": 1 })),
         list("1.0.0", "1.0.0"),
     ];
-    assert_eq!(
+    insta::assert_snapshot!(
         breaking(&registered, &[list("1.1.0", "2.0.0")]),
-        "error[breaking-change] schema/A@1.1.0 at \"/schema/items/$ref\": `minLength` \
-         (in schema/Item@2.0.0 at /schema/minLength) rejects a value that 1.0.0 accepts: [\"\"] \
-         (register it as 2.0.0, or revert the change)"
+        @"error[breaking-change] schema/A@1.1.0 at \"/schema/items/$ref\": `minLength` (in \
+          schema/Item@2.0.0 at /schema/minLength) rejects a value that 1.0.0 accepts: [\"\"] \
+          (register it as 2.0.0, or revert the change)"
     );
 }

@@ -8,7 +8,7 @@ use super::{compile, compile_in, compiled, named, problems};
 use crate::{
     limits,
     name::SchemaName,
-    schema_compile::{Instance, Validator},
+    schema_compile::{Instance, InvalidSchema, Validator, steps_for},
 };
 
 #[test]
@@ -48,7 +48,7 @@ fn shared_id_is_rejected() {
         names.iter().map(|name| json!({ "$ref": format!("#{name}:1.0.0") })).collect()
     };
     let both = compile_in(&registered, &json!({ "anyOf": to(&["A", "B"]) })).unwrap_err();
-    assert!(both[0].to_string().starts_with("`https://example.com/x` is the `$id` of two"));
+    assert_eq!(both[0], InvalidSchema::SameId { uri: "https://example.com/x".to_owned() });
     for same in ["https://example.com/x", "HTTPS://Example.com:443/%78", "https://example.com/./x#"]
     {
         let own = json!({ "$id": same, "anyOf": to(&["A"]) });
@@ -92,7 +92,7 @@ fn versions_with_same_relative_id_are_distinct() {
     };
     let registered = [absolute("1.0.0", "integer"), absolute("2.0.0", "string")];
     let found = compile_in(&registered, &both).unwrap_err();
-    assert!(found[0].to_string().starts_with("`/a.json` is the `$id` of two"), "{found:?}");
+    assert_eq!(found[0], InvalidSchema::SameId { uri: "/a.json".to_owned() });
 }
 
 #[test]
@@ -223,8 +223,9 @@ fn doubling_is_rejected_in_any_keyword() {
             defs.insert(format!("d{i}"), json!({ keyword: [next, next] }));
         }
         defs.insert("d40".to_owned(), json!({ "type": "object" }));
-        let found = problems(&json!({ "$defs": defs, "$ref": "#/$defs/d0" }));
-        assert!(found[0].ends_with("in more than 10000 ways"), "{found:?}");
+        let schema = json!({ "$defs": defs, "$ref": "#/$defs/d0" });
+        let found = compile(&schema, &|_| None).unwrap_err();
+        assert!(matches!(found[0], InvalidSchema::TooManyPaths { .. }), "{found:?}");
     }
     // Also through registered schemas.
     let two = |to: &str| json!({ "allOf": [{ "$ref": to }, { "$ref": to }] });
@@ -235,7 +236,7 @@ fn doubling_is_rejected_in_any_keyword() {
         Some(links.get(at).unwrap_or(&last))
     };
     let found = compile(&links[0], &resolve).unwrap_err();
-    assert!(found[0].to_string().ends_with("in more than 10000 ways"), "{found:?}");
+    assert!(matches!(found[0], InvalidSchema::TooManyPaths { .. }), "{found:?}");
 }
 
 #[test]
@@ -268,12 +269,10 @@ fn large_lists_take_bounded_time() {
 /// Whether validating a text exceeds the step limit.
 fn is_too_costly(schema: &Validator, text: &str) -> bool {
     let raw = RawValue::from_string(text.to_owned()).unwrap();
-    let found = schema.check(&Instance::read(&raw).unwrap()).err().unwrap_or_default();
-    found.iter().any(|violation| {
-        violation.message.ends_with(
-            "steps because the schema applies to this value too often; simplify the schema or send less",
-        )
-    })
+    let instance = Instance::read(&raw).unwrap();
+    let found = schema.check(&instance).err().unwrap_or_default();
+    let limit = steps_for(&instance).to_string();
+    found.iter().any(|violation| violation.message.contains(&limit))
 }
 
 #[test]
@@ -412,7 +411,7 @@ fn errors_of_huge_values_are_limited_and_genuine() {
     let either = json!({ "anyOf": [integers, integers] });
     let found = said("anyOf", &either, &list);
     let [(pointer, message)] = &*found else { panic!("{found:?}") };
-    assert!(pointer.is_empty() && message.ends_with("the 'anyOf' keyword"), "{message}");
+    assert!(pointer.is_empty() && message.contains("anyOf"), "{message}");
     // The error after the limit is genuine, too.
     let both = json!({ "allOf": [{ "minItems": 200_000 }, either], "maxItems": 5 });
     let kinds = said("allOf", &both, &list);
@@ -426,7 +425,8 @@ fn errors_of_huge_values_are_limited_and_genuine() {
     }
     let open = json!({ "prefixItems": [{}], "unevaluatedItems": false });
     let found = said("unevaluatedItems", &open, &list);
-    assert!(found[0].1.starts_with("Unevaluated items are not allowed: '\"x\"',"), "{found:?}");
+    assert_eq!((found.len(), &*found[0].0), (1, ""), "{found:?}");
+    assert!(found[0].1.contains("'\"x\"'"), "{found:?}");
     let names = json!({ "propertyNames": { "maxLength": 1 } });
     let found = said("propertyNames", &names, &json!(wide));
     assert_eq!(found[0].1, "\"n0\" is longer than 1 character");
