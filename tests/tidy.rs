@@ -120,116 +120,94 @@ fn modules_have_one_layout() {
     assert_none("use `foo.rs` next to `foo/` instead of", &found);
 }
 
-/// The libraries of both services.
-const SERVICE: [&str; 5] =
-    ["registry-core", "registry-proto", "registry-follow", "registry-tls", "registry-jwt"];
-
-/// Workspace crates that a crate may depend on, except for tests (docs/architecture.md).
-fn allowed_dependencies() -> BTreeMap<&'static str, BTreeSet<&'static str>> {
-    [
-        ("schema-compat", vec![]),
-        ("registry-core", vec!["schema-compat"]),
-        ("registry-proto", vec!["registry-core", "schema-compat"]),
-        ("atomic-file", vec![]),
-        ("retry-backoff", vec![]),
-        ("registry-tls", vec![]),
-        (
+/// Workspace crates that each crate may depend on, except for tests (docs/architecture.md).
+const DEPENDENCIES: [(&str, &[&str]); 29] = [
+    ("schema-compat", &[]),
+    ("registry-core", &["schema-compat"]),
+    ("registry-proto", &["registry-core", "schema-compat"]),
+    ("atomic-file", &[]),
+    ("retry-backoff", &[]),
+    ("registry-tls", &[]),
+    ("registry-follow", &["registry-core", "registry-proto", "registry-tls", "retry-backoff"]),
+    ("registry-jwt", &["registry-core"]),
+    ("mcp-registry", &["registry-core", "schema-compat"]),
+    ("policy", &["registry-core", "schema-compat"]),
+    ("gateway-protocol", &[]),
+    ("gateway-policy", &["policy", "registry-core"]),
+    (
+        "gateway-compose",
+        &["atomic-file", "gateway-policy", "gateway-protocol", "registry-core", "retry-backoff"],
+    ),
+    (
+        "gateway-upstream",
+        &["gateway-policy", "gateway-protocol", "registry-core", "registry-tls", "retry-backoff"],
+    ),
+    ("registry-import", &["registry-core", "schema-compat"]),
+    ("registry-sbom", &["registry-core"]),
+    ("registry-search", &["registry-core"]),
+    ("metric-table", &[]),
+    ("reference-pages", &["metric-table"]),
+    ("registry-fixtures", &["registry-core"]),
+    ("gateway-testkit", &[]),
+    (
+        "registry-server",
+        &[
+            "mcp-registry",
+            "metric-table",
+            "policy",
+            "registry-core",
             "registry-follow",
-            vec!["registry-core", "registry-proto", "registry-tls", "retry-backoff"],
-        ),
-        ("registry-jwt", vec!["registry-core"]),
-        ("mcp-registry", vec!["registry-core", "schema-compat"]),
-        ("policy", vec!["registry-core", "schema-compat"]),
-        ("gateway-protocol", vec![]),
-        ("gateway-policy", vec!["policy", "registry-core"]),
-        (
+            "registry-jwt",
+            "registry-proto",
+            "registry-sbom",
+            "registry-search",
+            "registry-tls",
+            "retry-backoff",
+        ],
+    ),
+    // The importer reports whether it can repair a rejected registry file.
+    (
+        "gateway-agent",
+        &[
+            "atomic-file",
             "gateway-compose",
-            vec![
-                "atomic-file",
-                "gateway-policy",
-                "gateway-protocol",
-                "registry-core",
-                "retry-backoff",
-            ],
-        ),
-        (
+            "gateway-policy",
+            "gateway-protocol",
             "gateway-upstream",
-            vec![
-                "gateway-policy",
-                "gateway-protocol",
-                "registry-core",
-                "registry-tls",
-                "retry-backoff",
-            ],
-        ),
-        ("registry-import", vec!["registry-core", "schema-compat"]),
-        ("registry-sbom", vec!["registry-core"]),
-        ("registry-search", vec!["registry-core"]),
-        ("metric-table", vec![]),
-        ("reference-pages", vec!["metric-table"]),
-        ("registry-fixtures", vec!["registry-core"]),
-        ("gateway-testkit", vec![]),
-        (
-            "registry-server",
-            [
-                &SERVICE[..],
-                &[
-                    "mcp-registry",
-                    "metric-table",
-                    "policy",
-                    "registry-sbom",
-                    "registry-search",
-                    "retry-backoff",
-                ],
-            ]
-            .concat(),
-        ),
-        // The importer reports whether it can repair a rejected registry file.
-        (
-            "gateway-agent",
-            [
-                &SERVICE[..],
-                &[
-                    "atomic-file",
-                    "gateway-compose",
-                    "gateway-policy",
-                    "gateway-protocol",
-                    "gateway-upstream",
-                    "metric-table",
-                    "policy",
-                    "registry-import",
-                    "retry-backoff",
-                    "schema-compat",
-                ],
-            ]
-            .concat(),
-        ),
-        (
-            "registryctl",
-            vec![
-                "atomic-file",
-                "policy",
-                "registry-core",
-                "mcp-registry",
-                "registry-follow",
-                "registry-import",
-                "registry-proto",
-                "registry-sbom",
-                "registry-search",
-                "registry-tls",
-                "schema-compat",
-            ],
-        ),
-        ("demo-backend", vec![]),
-        ("acceptance", vec!["registry-core", "registry-proto"]),
-        ("bench", vec!["registry-core", "registry-proto", "acceptance"]),
-        ("history-check", vec![]),
-        ("proof", vec!["registry-core", "registry-proto", "acceptance", "history-check"]),
-    ]
-    .into_iter()
-    .map(|(name, allowed)| (name, allowed.into_iter().collect()))
-    .collect()
-}
+            "metric-table",
+            "policy",
+            "registry-core",
+            "registry-follow",
+            "registry-import",
+            "registry-jwt",
+            "registry-proto",
+            "registry-tls",
+            "retry-backoff",
+            "schema-compat",
+        ],
+    ),
+    (
+        "registryctl",
+        &[
+            "atomic-file",
+            "policy",
+            "registry-core",
+            "mcp-registry",
+            "registry-follow",
+            "registry-import",
+            "registry-proto",
+            "registry-sbom",
+            "registry-search",
+            "registry-tls",
+            "schema-compat",
+        ],
+    ),
+    ("demo-backend", &[]),
+    ("acceptance", &["registry-core", "registry-proto"]),
+    ("bench", &["registry-core", "registry-proto", "acceptance"]),
+    ("history-check", &[]),
+    ("proof", &["registry-core", "registry-proto", "acceptance", "history-check"]),
+];
 
 /// The crates without I/O.
 const PURE: [&str; 4] = ["registry-core", "policy", "gateway-protocol", "gateway-policy"];
@@ -245,7 +223,7 @@ fn metadata() -> Value {
 
 #[test]
 fn crates_depend_only_on_lower_crates() {
-    let allowed = allowed_dependencies();
+    let allowed = DEPENDENCIES.into_iter().collect::<BTreeMap<_, _>>();
     let metadata = metadata();
     let packages = metadata["packages"].as_array().expect("packages");
     let names: BTreeSet<_> = packages.iter().filter_map(|p| p["name"].as_str()).collect();
@@ -255,7 +233,7 @@ fn crates_depend_only_on_lower_crates() {
         let name = package["name"].as_str().expect("name");
         for dependency in package["dependencies"].as_array().expect("dependencies") {
             let to = dependency["name"].as_str().expect("name");
-            if names.contains(to) && dependency["kind"] != "dev" && !allowed[name].contains(to) {
+            if names.contains(to) && dependency["kind"] != "dev" && !allowed[name].contains(&to) {
                 found.push(format!("{name} -> {to}"));
             }
         }

@@ -10,7 +10,7 @@ use registry_core::{
     Catalog, Document, Entity, Kind, LifecycleState, Record,
     entity::{
         Policy,
-        policy::{Decision, Mode, Pattern},
+        policy::{Decision, Mode},
     },
     reference::Key,
 };
