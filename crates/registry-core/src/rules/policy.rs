@@ -101,9 +101,10 @@ impl Selected<'_> {
     /// entity.
     fn names_active(&self, proposal: &Proposal<'_>) -> bool {
         let (kind, pattern) = match self.by {
-            By::Resource(kind, pattern) => (kind, pattern),
+            By::Resource(kind @ (Kind::Tool | Kind::Server), pattern) => (kind, pattern),
             By::Agent(pattern) => (Kind::Agent, pattern),
-            By::Tag(_) => return false,
+            // A skill has no key of its own.
+            By::Resource(..) | By::Tag(_) => return false,
         };
         let Some(name) = pattern.as_exact().and_then(|name| Name::parse(kind, name).ok()) else {
             return false;
