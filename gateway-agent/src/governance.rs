@@ -1,4 +1,4 @@
-//! The policies of one catalog: which apply to a call, and which resources they hide.
+//! The policies of one catalog. Selects those of a call, and the hidden resources.
 
 #[cfg(test)]
 mod tests;

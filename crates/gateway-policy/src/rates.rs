@@ -84,7 +84,7 @@ fn interval(rate: &Rate) -> Option<Duration> {
     rate.window.checked_div(rate.limit)
 }
 
-/// The time at which the bucket is full again after one more call, or the time to wait.
+/// The end of refilling after one more call, or the time to wait.
 fn next(rate: &Rate, full_at: Option<Instant>, now: Instant) -> Result<Instant, Option<Duration>> {
     let interval = interval(rate).ok_or(None)?;
     let burst = rate.burst.unwrap_or(rate.limit);

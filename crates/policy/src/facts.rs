@@ -7,7 +7,7 @@ use registry_core::{
     policies::ResourceNames,
 };
 
-/// What a call does with its resource.
+/// The operation of a call on its resource.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Action {
     /// Calls a tool.

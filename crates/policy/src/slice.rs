@@ -118,7 +118,7 @@ impl Slice {
         sets.into_iter().any(|set| set.reads_argument(name))
     }
 
-    /// The violation by every call with this action, whatever its context. Lists omit the resource.
+    /// The violation by all calls with this action, independent of their context. Lists omit the resource.
     pub fn hidden(&self, action: Action) -> Option<&Finding> {
         self.enforced.violation_without_context(self, action)
     }
@@ -232,7 +232,7 @@ impl Slice {
         })
     }
 
-    /// The first policy for which the catalog is too old.
+    /// The first policy whose `maxStaleness` is exceeded.
     pub fn stale(&self, mode: Mode, age: Option<Duration>) -> Option<Finding> {
         let policies = self.policies.iter().map(|one| &one.policy);
         policies.filter(|policy| policy.mode() == mode).find_map(|policy| {

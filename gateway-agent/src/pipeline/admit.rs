@@ -1,4 +1,4 @@
-//! The policies of one operation: which apply, and whether they admit it.
+//! Selects the policies of one operation, and evaluates them.
 
 use std::{sync::Arc, time::Instant};
 

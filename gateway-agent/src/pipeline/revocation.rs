@@ -1,5 +1,5 @@
 //! Authorizes operations again whose questions wait for answers of the client. Other running
-//! operations keep the policies with which they were admitted.
+//! operations keep their policies.
 
 use std::{future::pending, sync::Arc};
 
