@@ -65,12 +65,8 @@ pub(crate) fn admits_updates(gateway: &Gateway, caller: &Authentication, uri: &s
     let call = Invocation::subscription(caller.clone(), uri);
     let moment = Moment::now(gateway, &call);
     let Ok(route) = moment.route(gateway, &call) else { return false };
-    match Governed::find(&moment, &call, &route, moment.agent()) {
-        Ok(governed) => {
-            governed.is_none_or(|found| found.check(&call, &moment, &Map::new()).is_ok())
-        }
-        Err(_) => false,
-    }
+    let governed = Governed::find(&moment, &call, &route, moment.agent());
+    governed.is_none_or(|found| found.check(&call, &moment, &Map::new()).is_ok())
 }
 
 async fn run(
@@ -84,9 +80,12 @@ async fn run(
         let moment = Moment::now(gateway, call);
         moment.record_in(record);
         let route = moment.route(gateway, call)?;
-        let governed = Governed::find(&moment, call, &route, record.agent())?;
-        if governed.as_ref().is_some_and(Governed::counts_hops) {
-            call.context.hops.get_or_insert(0);
+        let governed = Governed::find(&moment, call, &route, record.agent());
+        if let Some(governed) = &governed {
+            governed.conceal(record)?;
+            if governed.counts_hops() {
+                call.context.hops.get_or_insert(0);
+            }
         }
         let (route, finding) = route::authorize_route(gateway.policy(), &moment.freshness, route)?;
         record.set_route(route.served(), route.server(), finding);

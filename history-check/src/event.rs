@@ -285,6 +285,10 @@ pub enum Message {
         put: Vec<Entity>,
         /// Keys of entities that leave.
         removed: Vec<String>,
+        /// Settings that are new or changed.
+        settings: Vec<SettingState>,
+        /// Targets of settings that leave.
+        removed_settings: Vec<String>,
     },
     /// Nothing in scope changed up to this revision.
     Progress {

@@ -135,9 +135,15 @@ fn after(held: Option<&Replica>, message: &Message, registry: &str) -> Replica {
                 Err(reason) => Replica { revision, chain, broken: Some(reason), ..held },
             }
         }
-        Message::Step { revision, chain, scope, put, removed } => {
-            let mut state = State { settings: BTreeMap::new(), ..(*held.state).clone() };
+        Message::Step { revision, chain, scope, put, removed, settings, removed_settings } => {
+            let mut state = (*held.state).clone();
             let mut broken = None;
+            for target in &removed_settings {
+                if state.settings.remove(target).is_none() {
+                    broken = Some(format!("it removes settings of {target}, which has none"));
+                }
+            }
+            state.settings.extend(settings.into_iter().map(|set| (set.target.clone(), set)));
             for key in &removed {
                 if state.entities.remove(key).is_none() {
                     broken = Some(format!("it removes {key}, which is not in the state"));

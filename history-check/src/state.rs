@@ -1,6 +1,9 @@
 //! The state of a registry after a revision, and the application of a commit from its JSON form.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -86,6 +89,14 @@ impl Entity {
 pub type ApplyError = String;
 
 impl State {
+    /// The settings of the names of these entities, which a scoped state has.
+    pub fn settings_of(&self, entities: &Entities) -> BTreeMap<String, SettingState> {
+        let names: BTreeSet<&str> =
+            entities.keys().filter_map(|key| Some(key.rsplit_once('@')?.0)).collect();
+        let settings = self.settings.iter().filter(|(target, _)| names.contains(target.as_str()));
+        settings.map(|(target, set)| (target.clone(), set.clone())).collect()
+    }
+
     /// The state after one more commit.
     pub fn after(&self, commit: &Value) -> Result<Self, ApplyError> {
         let mut next = self.clone();

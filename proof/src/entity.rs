@@ -1,7 +1,7 @@
 //! Converts registry types to those of a history.
 
 use history_check::state::{Entity, Lifecycle, SettingState};
-use registry_core::{Catalog, LifecycleState, Record, Scope, Selector};
+use registry_core::{Catalog, LifecycleState, Record, Scope, Selector, setting::SelectorSettings};
 
 pub(crate) fn entity(record: &Record) -> Entity {
     let Record { document, owner, registered, registered_at, lifecycle } = record;
@@ -36,7 +36,20 @@ pub(crate) fn settings(catalog: &Catalog) -> Vec<SettingState> {
     catalog.settings().iter().map(|(target, set)| self::set(target, set)).collect()
 }
 
-fn set(target: &Selector, set: &registry_core::setting::SelectorSettings) -> SettingState {
+/// The new and changed settings of a delta.
+pub(crate) fn changed_settings(
+    settings: &[(Selector, Option<SelectorSettings>)],
+) -> Vec<SettingState> {
+    settings.iter().filter_map(|(target, set)| Some(self::set(target, set.as_ref()?))).collect()
+}
+
+/// The targets of removed settings of a delta.
+pub(crate) fn removed_settings(settings: &[(Selector, Option<SelectorSettings>)]) -> Vec<String> {
+    let removed = settings.iter().filter(|(_, set)| set.is_none());
+    removed.map(|(target, _)| target.to_string()).collect()
+}
+
+fn set(target: &Selector, set: &SelectorSettings) -> SettingState {
     SettingState {
         target: target.to_string(),
         archived: set.archived,

@@ -15,7 +15,7 @@ use registry_proto::{
     },
 };
 
-use crate::entity::{entities, entity, roots, settings};
+use crate::entity::{changed_settings, entities, entity, removed_settings, roots, settings};
 
 /// A verified state.
 #[derive(Debug, Default)]
@@ -136,6 +136,8 @@ impl FollowerState {
             scope: roots(&step.scope),
             put: step.step.put.iter().map(|record| entity(record)).collect(),
             removed: step.step.removed.iter().map(ToString::to_string).collect(),
+            settings: changed_settings(&step.step.settings),
+            removed_settings: removed_settings(&step.step.settings),
         };
         let next = held.with_delta((revision, chain), Arc::new(step.scope), step.step);
         let next = next.ok_or("a step removes an entity that is not in the state")?;

@@ -157,8 +157,18 @@ impl Conditions {
                     .or_else(|| error.help().map(|help| help.to_string()));
                 problem(&self.text, offset, message.to_owned(), help)
             })
+            .chain(self.unreadable_reads(arguments))
             .collect();
         problems.into_iter().take(PROBLEMS).collect()
+    }
+
+    /// The statements that read an argument without a readable type. Cedar accepts them if `has`
+    /// guards the argument, and the condition would never be satisfied.
+    fn unreadable_reads(&self, arguments: &ArgumentType) -> impl Iterator<Item = CedarProblem> {
+        self.statements.iter().filter_map(|statement| {
+            let message = self.unreadable(statement.policy.id(), arguments)?;
+            Some(CedarProblem { line: statement.line, column: 1, message, help: None })
+        })
     }
 
     /// Explains why an argument that a statement reads has no type.

@@ -224,6 +224,19 @@ impl Slice {
         self.policies.iter().map(verdict).collect::<Vec<_>>().join(" ").into()
     }
 
+    /// The violation by a call whose facts cannot be read. Names the first policy that reads arguments,
+    /// else the first one.
+    pub fn unusable(&self, error: String) -> Finding {
+        let policies = || self.policies.iter().map(|one| &one.policy);
+        let reads_arguments = |policy: &&Arc<PolicyInForce>| {
+            policy.conditions().is_some_and(|conditions| {
+                conditions.as_ref().is_ok_and(cedar::Conditions::reads_arguments)
+            })
+        };
+        let policy = policies().find(reads_arguments).unwrap_or(&self.policies[0].policy);
+        finding(policy, Reason::PolicyError(error))
+    }
+
     /// Whether a policy limits traces.
     pub fn limits_traces(&self) -> bool {
         self.policies.iter().any(|one| {
@@ -310,11 +323,7 @@ impl Conditions {
         }
         match self.all.as_ref()?.evaluate(&slice.scene, request) {
             Ok(found) => self.judge(slice, &found, |_| false),
-            Err(error) => {
-                // One policy that reads the context is enough.
-                let number = *self.policies.first()?;
-                Some(finding(&slice.policies[number].policy, Reason::PolicyError(error)))
-            }
+            Err(error) => Some(slice.unusable(error)),
         }
     }
 
@@ -339,9 +348,12 @@ impl Conditions {
         }
         let violation = || {
             let found = self.without_context.as_ref();
-            let found = found.map(|set| set.evaluate_static(&slice.scene, action));
+            let found = found.map(|set| set.evaluate_static(&slice.scene, action)).transpose();
             let is_undecided = |number| self.undecided.contains(&number);
-            self.judge(slice, &found.unwrap_or_default(), is_undecided)
+            match found {
+                Ok(found) => self.judge(slice, &found.unwrap_or_default(), is_undecided),
+                Err(error) => Some(slice.unusable(error)),
+            }
         };
         self.by_action[action as usize].get_or_init(violation).as_ref()
     }

@@ -45,10 +45,10 @@ fn field_example_has_expected_findings() {
             "input of step \"fetch_content\": \"maxLength\" may reject $.maxLength in the input of the \
              composition: `type` rejects {}",
             // It promises results under other names than its last skill returns.
-            "result: \"executiveSummary\" may reject $.executiveSummary in the result of \
-             \"summarize\": `type` rejects \"\"",
             "result: \"research\" may reject $.research in the result of \"summarize\": `type` \
              rejects \"\"",
+            "result: \"executiveSummary\" may reject $.executiveSummary in the result of \
+             \"summarize\": `type` rejects \"\"",
         ]
     );
 }

@@ -24,6 +24,8 @@ pub(super) struct Governed {
     action: Action,
     purpose: Purpose,
     tool: Box<str>,
+    /// Whether the caller may know that a hidden target exists.
+    is_disclosed: bool,
 }
 
 /// An operation that the policies admit. Dropping it before the operation is sent returns its
@@ -42,61 +44,52 @@ pub(super) struct SentAdmission<'a> {
 }
 
 impl Governed {
-    /// Finds the policies of a route. `None`: none applies. A tool that a policy hides from every
-    /// caller without a declaration does not exist for it.
+    /// Finds the policies of a route. `None`: none applies.
     pub(super) fn find(
         moment: &Moment,
         call: &Invocation,
         route: &Route,
         agent: Option<&Key>,
-    ) -> Result<Option<Self>, Error> {
-        let Some(governance) = &moment.snapshot.governance else { return Ok(None) };
-        let governed =
-            match route {
-                Route::Tool(resolved) => {
-                    let served = &resolved.served;
-                    let found = Self::of_tool(served, governance, agent, purpose(call));
-                    if let Some(found) = &found
-                        && resolved.standing != Standing::Declared
-                        && found.slice.hidden(found.action).is_some()
-                    {
-                        return Err(Denial::NoSuchTool.into());
-                    }
-                    found
-                }
-                Route::Task(task) => {
-                    let served = &task.resolved.served;
-                    let found = Self::of_tool(served, governance, agent, Purpose::Poll);
-                    let cancels = task.method == Method::CancelTask;
-                    found.map(|found| {
+    ) -> Option<Self> {
+        let governance = moment.snapshot.governance.as_ref()?;
+        match route {
+            Route::Tool(resolved) => {
+                let served = &resolved.served;
+                let found = Self::of_tool(served, governance, agent, purpose(call));
+                let is_declared = resolved.standing == Standing::Declared;
+                found.map(|found| Self { is_disclosed: is_declared, ..found })
+            }
+            Route::Task(task) => {
+                let served = &task.resolved.served;
+                let found = Self::of_tool(served, governance, agent, Purpose::Poll);
+                let cancels = task.method == Method::CancelTask;
+                found.map(
+                    |found| {
                         if cancels { Self { action: Action::Cancel, ..found } } else { found }
-                    })
-                }
-                Route::Feature(feature) => {
-                    let kind = match &call.target {
-                        Target::Feature { subject: FeatureSubject::Prompt(_), .. } => {
-                            ResourceKind::Prompt
-                        }
-                        _ => ResourceKind::Resource,
-                    };
-                    let called = Called::Feature(kind, &feature.server, &feature.subject);
-                    let action = match feature.method {
-                        Method::Complete => Action::Complete,
-                        Method::Subscribe => Action::Subscribe,
-                        _ => called.action(),
-                    };
-                    let slice = governance.slice(agent, called);
-                    let is_hidden = |slice: &Arc<Slice>| slice.hidden(action).is_some();
-                    if agent.is_none() && slice.as_ref().is_some_and(is_hidden) {
-                        return Err(Denial::NoSuchTool.into());
+                    },
+                )
+            }
+            Route::Feature(feature) => {
+                let kind = match &call.target {
+                    Target::Feature { subject: FeatureSubject::Prompt(_), .. } => {
+                        ResourceKind::Prompt
                     }
-                    slice.map(|slice| {
-                        let tool = feature.subject.as_ref().into();
-                        Self { slice, action, purpose: purpose(call), tool }
-                    })
-                }
-            };
-        Ok(governed)
+                    _ => ResourceKind::Resource,
+                };
+                let called = Called::Feature(kind, &feature.server, &feature.subject);
+                let action = match feature.method {
+                    Method::Complete => Action::Complete,
+                    Method::Subscribe => Action::Subscribe,
+                    _ => called.action(),
+                };
+                let slice = governance.slice(agent, called);
+                slice.map(|slice| {
+                    let tool = feature.subject.as_ref().into();
+                    let is_disclosed = agent.is_some();
+                    Self { slice, action, purpose: purpose(call), tool, is_disclosed }
+                })
+            }
+        }
     }
 
     fn of_tool(
@@ -107,7 +100,19 @@ impl Governed {
     ) -> Option<Self> {
         let slice = served.policies(governance, agent)?;
         let (action, tool) = (served.called().action(), served.name().as_str().into());
-        Some(Self { slice, action, purpose, tool })
+        Some(Self { slice, action, purpose, tool, is_disclosed: true })
+    }
+
+    /// Rejects calls of a hidden target by callers that must not learn of it. For them it does not
+    /// exist; the record has the policy.
+    pub(super) fn conceal(&self, record: &mut CallRecord) -> Result<(), Error> {
+        match self.slice.hidden(self.action).filter(|_| !self.is_disclosed) {
+            Some(finding) => {
+                record.set_verdicts(&self.slice, Some(finding), &[]);
+                Err(Denial::NoSuchTool.into())
+            }
+            None => Ok(()),
+        }
     }
 
     /// Whether a policy limits the hops of a trace, so that upstreams must count them.
@@ -176,7 +181,12 @@ impl Governed {
     ) -> Result<Option<TakenRates>, Finding> {
         let slice = &self.slice;
         let nothing = Map::new();
-        let members = self.members(arguments).unwrap_or(&nothing);
+        let members = match arguments.filter(|_| slice.reads_arguments()) {
+            Some(arguments) => {
+                arguments.members().map_err(|error| slice.unusable(error.to_string()))?
+            }
+            None => &nothing,
+        };
         self.authorize_call((call, moment), members, audit)?;
         if matches!(self.purpose, Purpose::Poll | Purpose::Compensation) {
             return Ok(None);
@@ -216,6 +226,11 @@ impl Governed {
         self.authorize_call((call, moment), arguments, &mut Vec::new())
     }
 
+    /// The violation by arguments that cannot be read.
+    pub(super) fn unusable(&self, error: String) -> Finding {
+        self.slice.unusable(error)
+    }
+
     /// Checks the age of the catalog, and the conditions.
     fn authorize_call(
         &self,
@@ -235,14 +250,6 @@ impl Governed {
         let verdict = slice.evaluate(*action, &context, arguments);
         audit.extend(verdict.audit);
         verdict.denial.map_or(Ok(()), Err)
-    }
-
-    /// The arguments, if a condition reads them. Ambiguous ones were rejected before.
-    fn members<'a>(
-        &self,
-        arguments: Option<&'a mut Arguments<'_>>,
-    ) -> Option<&'a Map<String, Value>> {
-        arguments.filter(|_| self.slice.reads_arguments())?.members().ok()
     }
 
     /// The text that the calls with the same rate share.

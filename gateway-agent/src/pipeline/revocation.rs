@@ -80,13 +80,15 @@ impl<'a> Revocation<'a> {
 
     fn denial(&self) -> Option<Revoked> {
         let moment = Moment::now(self.gateway, self.call);
+        // The route's own checks are those of the start of the call.
         let route = moment.route(self.gateway, self.call).ok()?;
-        let governed =
-            Governed::find(&moment, self.call, &route, self.agent.as_ref()).ok().flatten()?;
+        let governed = Governed::find(&moment, self.call, &route, self.agent.as_ref())?;
         let arguments = self.arguments.as_deref().map(RawValue::get);
-        let arguments: Option<Map<String, Value>> =
-            arguments.and_then(|json| serde_json::from_str(json).ok());
-        let finding = governed.check(self.call, &moment, &arguments.unwrap_or_default()).err()?;
+        let finding = match arguments.map(serde_json::from_str::<Map<String, Value>>) {
+            None => governed.check(self.call, &moment, &Map::new()).err()?,
+            Some(Ok(arguments)) => governed.check(self.call, &moment, &arguments).err()?,
+            Some(Err(error)) => governed.unusable(error.to_string()),
+        };
         Some(Revoked { governed, moment, finding })
     }
 }

@@ -151,7 +151,7 @@ fn problem(history: &History, copy: &CacheCopy) -> Option<String> {
     let state = log.state(at)?;
     let settings = copy.settings.iter().map(|set| (set.target.clone(), set.clone()));
     let is_whole = copy.scope.is_empty();
-    let expected = if is_whole { state.settings.clone() } else { BTreeMap::new() };
+    let expected = if is_whole { state.settings.clone() } else { state.settings_of(&records) };
     (expected != settings.collect())
         .then(|| format!("its settings differ from those at revision {at}"))
 }

@@ -28,8 +28,9 @@ fn problem(history: &History, held: &Replica) -> Option<String> {
     let Some(expected) = history.log.part(at, &held.scope) else {
         return Some(format!("the log has no revision {at}"));
     };
-    if !held.state.settings.is_empty() {
-        return Some("a scoped state has no settings".to_owned());
+    let settings = history.log.state(at)?.settings_of(&expected);
+    if settings != held.state.settings {
+        return Some(format!("the settings of its names differ from those at revision {at}"));
     }
     differs(&expected, &held.state.entities)
         .map(|key| format!("{key} differs from the state at revision {at}"))

@@ -89,7 +89,11 @@ impl ConditionSet {
     }
 
     /// Evaluates the statements that read no context.
-    pub(crate) fn evaluate_static(&self, scene: &Scene, action: Action) -> Evaluation {
+    pub(crate) fn evaluate_static(
+        &self,
+        scene: &Scene,
+        action: Action,
+    ) -> Result<Evaluation, String> {
         self.evaluate_in(scene, action, Context::empty())
     }
 
@@ -100,17 +104,19 @@ impl ConditionSet {
         request: Request<'_>,
     ) -> Result<Evaluation, String> {
         let context = self.context(request)?;
-        Ok(self.evaluate_in(scene, request.action, context))
+        self.evaluate_in(scene, request.action, context)
     }
 
-    fn evaluate_in(&self, scene: &Scene, action: Action, context: Context) -> Evaluation {
+    fn evaluate_in(
+        &self,
+        scene: &Scene,
+        action: Action,
+        context: Context,
+    ) -> Result<Evaluation, String> {
         let (principal, resource) = (scene.principal.clone(), scene.resource.clone());
         let action = uid("Action", action.as_str());
-        let Ok(request) = cedar_policy::Request::new(principal, action, resource, context, None)
-        else {
-            // Only requests with a schema are checked.
-            return Evaluation::default();
-        };
+        let request = cedar_policy::Request::new(principal, action, resource, context, None);
+        let request = request.map_err(|error| error.to_string())?;
         let response = Authorizer::new().is_authorized(&request, &self.set, &scene.entities);
         let satisfied = response.diagnostics().reason().map(number_of).collect();
         let errors = response.diagnostics().errors().map(|error| {
@@ -118,10 +124,10 @@ impl ConditionSet {
             (number_of(error.policy_id()), error.inner().to_string())
         });
         let errors = errors.collect();
-        match response.decision() {
+        Ok(match response.decision() {
             Decision::Allow => Evaluation { permits: satisfied, errors, ..Evaluation::default() },
             Decision::Deny => Evaluation { forbids: satisfied, errors, ..Evaluation::default() },
-        }
+        })
     }
 
     /// The members of `context` that statements read.
@@ -165,7 +171,8 @@ impl ConditionSet {
         let ArgumentType::Record(members) = types else {
             return Err("the arguments have no readable schema".to_owned());
         };
-        members_of(members, values, "", |name| self.reads_argument(name))
+        let reads: Vec<_> = self.reads.arguments().collect();
+        members_of(members, values, "", &reads)
     }
 }
 
@@ -265,11 +272,13 @@ fn record(
     RestrictedExpression::new_record(members).map_err(|error| error.to_string())
 }
 
-/// Converts an argument of the type of its schema.
+/// Converts an argument of the type of its schema. `reads` are the paths within it that statements
+/// read.
 fn convert(
     argument: &ArgumentType,
     value: &Value,
     path: &str,
+    reads: &[&[String]],
 ) -> Result<RestrictedExpression, String> {
     let unfit = |expected: &str| format!("the argument `{path}` is not {expected}");
     match (argument, value) {
@@ -287,11 +296,11 @@ fn convert(
         (ArgumentType::String, Value::String(text)) => Ok(string(text)),
         (ArgumentType::Bool, Value::Bool(value)) => Ok(RestrictedExpression::new_bool(*value)),
         (ArgumentType::Set(item), Value::Array(values)) => {
-            let values = values.iter().map(|value| convert(item, value, path));
+            let values = values.iter().map(|value| convert(item, value, path, WHOLE));
             Ok(RestrictedExpression::new_set(values.collect::<Result<Vec<_>, _>>()?))
         }
         (ArgumentType::Record(members), Value::Object(values)) => {
-            members_of(members, values, &format!("{path}."), |_| true)
+            members_of(members, values, &format!("{path}."), reads)
         }
         (ArgumentType::Long, _) => Err(unfit("an integer")),
         (ArgumentType::Decimal, _) => Err(unfit("a number")),
@@ -305,22 +314,33 @@ fn convert(
     }
 }
 
-/// Converts the readable members of an object that `is_read` selects. A statement that reads
-/// another one fails.
+/// The path of a value that is read as a whole.
+const WHOLE: &[&[String]] = &[&[]];
+
+/// Converts the members of an object that statements read. A member without a readable type fails:
+/// otherwise `has` would be false for an argument that the upstream receives.
 fn members_of(
     members: &BTreeMap<String, Attribute>,
     values: &ArgumentValues,
     path: &str,
-    is_read: impl Fn(&str) -> bool,
+    reads: &[&[String]],
 ) -> Result<RestrictedExpression, String> {
-    let read = members.iter().filter(|(name, attribute)| {
-        is_read(name) && !matches!(attribute.value, ArgumentType::Unreadable { .. })
-    });
-    let members = read.filter_map(|(name, attribute)| {
-        let value = convert(&attribute.value, values.get(name)?, &format!("{path}{name}"));
-        Some(value.map(|value| (name.clone(), value)))
-    });
-    record(members.collect::<Result<Vec<_>, _>>()?)
+    let is_whole = reads.iter().any(|read| read.is_empty());
+    let mut converted = Vec::new();
+    for (name, value) in values {
+        let within: Vec<&[String]> =
+            reads.iter().filter(|read| read.first() == Some(name)).map(|read| &read[1..]).collect();
+        if within.is_empty() && !is_whole {
+            continue;
+        }
+        let path = format!("{path}{name}");
+        let Some(attribute) = members.get(name) else {
+            return Err(format!("the input schema does not declare the argument `{path}`"));
+        };
+        let within = if is_whole { WHOLE } else { &within };
+        converted.push((name.clone(), convert(&attribute.value, value, &path, within)?));
+    }
+    record(converted)
 }
 
 /// The integer that equals a float such as `3.0`.

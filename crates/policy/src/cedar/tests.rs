@@ -125,6 +125,29 @@ fn only_read_arguments_are_converted() {
     assert_eq!(evaluate(condition, values), Ok(true));
 }
 
+/// Cedar would evaluate `has` to false, although the upstream receives the argument.
+#[test]
+fn argument_without_readable_type_is_an_error() {
+    let guarded = "context.arguments has note && context.arguments.note == \"x\"";
+    assert_eq!(problems(&forbid(guarded)).len(), 1);
+    let values = |more: Value| {
+        let mut values = json!({ "amount": 1, "card": { "number": "4" } });
+        values.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        values
+    };
+    for (condition, more) in [
+        (guarded, json!({ "note": "x" })),
+        ("context.arguments has ammount", json!({ "ammount": 1 })),
+        (
+            "context.arguments.card == {number: \"4\"}",
+            json!({ "card": { "number": "4", "pin": "1" } }),
+        ),
+    ] {
+        assert!(evaluate(condition, values(json!({}))).is_ok(), "{condition}");
+        assert!(evaluate(condition, values(more)).is_err(), "{condition}");
+    }
+}
+
 #[test]
 fn type_errors_have_place_and_remedy() {
     for (text, place, help) in [

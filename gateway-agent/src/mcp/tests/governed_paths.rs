@@ -225,6 +225,23 @@ async fn held_question_ends_with_a_new_policy() {
 }
 
 #[tokio::test]
+async fn held_question_of_unregistered_caller_ends_too() {
+    let (bench, far_side) = start(Era::Legacy, []).await;
+    let anonymous = |params: Value| {
+        let mut ask = able("tools/call", params);
+        ask.headers.retain(|(name, _)| name != "x-agent-name");
+        ask.build()
+    };
+    let held = bench.got(anonymous(json!({ "name": "asks" }))).await.result();
+    assert_eq!(held["resultType"], "input_required");
+    bench.publish(2, entities([closed()]));
+    super::relayed::acceptable(|| far_side.seen("notifications/cancelled").len() == 1).await;
+    let again = json!({ "name": "asks", "requestState": held["requestState"],
+        "inputResponses": { "input": { "action": "accept" } } });
+    assert_eq!(denial(&bench.got(anonymous(again)).await), "UNAUTHORIZED");
+}
+
+#[tokio::test]
 async fn running_call_keeps_the_policies_of_its_start() {
     let (bench, _) = start(Era::Modern, []).await;
     let call = json!({ "name": "works", "arguments": {} });
