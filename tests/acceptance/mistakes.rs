@@ -75,6 +75,17 @@ fn misspelled_callers_and_tools_have_suggestions() {
 }
 
 #[test]
+fn explain_names_settings_for_undeclared_calls() {
+    let explain = |words: &[&str]| {
+        let files = ["-f", "examples/registry-v2.json"];
+        message(OFFLINE, &[&["policy", "explain"], words, &files].concat(), &[])
+    };
+    let undeclared = explain(&["payment_charge", "{}", "--caller", "research-agent"]);
+    insta::assert_snapshot!("undeclared-call", undeclared);
+    insta::assert_snapshot!("unregistered-caller", explain(&["fetch"]));
+}
+
+#[test]
 fn invalid_policy_case_shows_its_line() {
     let text = "cases:\n  - name: pages\n    tool: fetch\n    argumnets: {}\n";
     let (directory, path) = file("cases.yaml", text);

@@ -101,7 +101,10 @@ fn show(session: &Session, view: &CallersView) -> Result<(), Failure> {
         return screen.json(view);
     }
     if view.agents.is_empty() {
-        return screen.line("no registered agent declares it");
+        return screen.line(
+            "no registered agent declares it; gateways serve undeclared calls by default, and reject \
+             them with `undeclaredDependency: deny`",
+        );
     }
     let mut table = TextTable::new(&["ACCESS", "AGENT", "TEAM", "DECLARES", "POLICIES"]);
     for CallerView { agent, team, tool, access, reason, policies } in &view.agents {

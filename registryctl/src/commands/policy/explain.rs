@@ -149,6 +149,7 @@ impl ExplanationView {
             None => (*decision).to_owned(),
         })?;
         screen.line(&format!("{caller} calls {called}"))?;
+        self.note_undeclared();
         if self.policies.is_empty() {
             return screen.line("no policy is in force");
         }
@@ -180,13 +181,23 @@ impl ExplanationView {
         if !is_empty {
             screen.table(&table)?;
         }
-        if !self.declared {
-            eprintln!(
-                "note: {caller} does not declare {called}; gateways reject the call unless their \
-                 configuration allows undeclared tools"
-            );
-        }
         Ok(())
+    }
+
+    /// Names the setting of gateways for calls without a declaration.
+    fn note_undeclared(&self) {
+        let Self { caller, called, declared, .. } = self;
+        if *declared {
+            return;
+        }
+        let (problem, setting) = match caller {
+            Some(caller) => (format!("{caller} does not declare {called}"), "undeclaredDependency"),
+            None => ("the caller is not registered".to_owned(), "unknownCaller"),
+        };
+        eprintln!(
+            "note: {problem}; gateways serve such calls by default, and reject them with \
+             `{setting}: deny`"
+        );
     }
 }
 
