@@ -69,6 +69,9 @@ fn misspelled_callers_and_tools_have_suggestions() {
         message(OFFLINE, &[&["policy", "explain"], words, &files].concat(), &[])
     };
     insta::assert_snapshot!("unknown-called-tool", explain(&["payment_chrage"]));
+    insta::assert_snapshot!("unknown-skill", explain(&["research-agent/quick_lokup"]));
+    insta::assert_snapshot!("unknown-agent-of-skill", explain(&["reserch-agent/quick_lookup"]));
+    insta::assert_snapshot!("agent-without-skill", explain(&["agent/research-agent"]));
     let caller = explain(&["fetch", "{}", "--caller", "reserch-agent"]);
     insta::assert_snapshot!("unknown-caller", caller);
     insta::assert_snapshot!("invalid-arguments", explain(&["fetch", "{url: 1}"]));

@@ -31,8 +31,8 @@ use crate::{
 const POLL: Duration = Duration::from_millis(500);
 
 /// The remedy for a caller that may not list gateways.
-const WAIT_ROLES: &str = "nothing was changed; `policy stop` and `--wait` list gateways, which also requires the role \
-     auditor or governor. Use a token with both roles, or `apply` without `--wait`";
+const WAIT_ROLES: &str = "nothing was changed; `policy stop` and `--wait` list gateways, which also requires the \
+     role auditor or governor. Use a token with both roles, or `apply` without `--wait`";
 
 /// The progress of a rollout.
 #[derive(Debug, Serialize)]

@@ -41,7 +41,8 @@ struct CallerView {
 
 pub(super) async fn run(session: &Session, args: &WhoCanCallArgs) -> Result<(), Failure> {
     let decider = Decider::open(session, &args.catalog).await?;
-    let named = decider.target(&args.tool, None).map_err(not_found)?;
+    let missing = |message| not_found(message, &args.catalog);
+    let named = decider.target(&args.tool, None).map_err(missing)?;
     let catalog = decider.catalog();
     let mut agents = Vec::new();
     for (key, record) in catalog.of_kind(Kind::Agent) {
