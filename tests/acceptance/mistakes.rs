@@ -152,6 +152,7 @@ fn missing_files_and_tokens_name_the_remedy() {
     for (name, arguments) in [
         ("missing-requirements", &["lock", "-f", &requirements][..]),
         ("empty-token-file", &["list", "--token-file", &token]),
+        ("two-tokens", &["list", "--token", "rgt_000000000000_x", "--token-file", &token]),
         ("name-without-kind", &["get", "fetch"]),
         ("name-with-namespace-without-kind", &["get", "acme/docs"]),
         ("log-of-name-without-kind", &["log", "fetch"]),
