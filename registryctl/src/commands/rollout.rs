@@ -172,9 +172,7 @@ impl Rollout {
     fn require_revision(self) -> Result<Self, Failure> {
         let Self { revision, head, .. } = self;
         if head < revision {
-            let message =
-                format!("there is no revision {revision}; the registry is at revision {head}");
-            return Err(Failure::RequestRejected { reason: "REVISION_AHEAD".to_owned(), message });
+            return Err(Failure::revision_ahead(revision, head));
         }
         Ok(self)
     }
