@@ -13,7 +13,7 @@ use registry_server::{
     store::Store,
 };
 
-use super::{DATABASE, FAILED, USAGE, database_failure};
+use super::{DATABASE, FAILED, USAGE, database_failure, require_database};
 
 type Failure = (u8, String);
 
@@ -22,6 +22,7 @@ pub(super) async fn run(
     command: CheckpointKeyCommand,
 ) -> Result<ExitCode, Failure> {
     let CheckpointKeyCommand::Replace { promote_relay } = command;
+    require_database(config)?;
     let url = config.database().map_err(|e| (USAGE, e.to_string()))?;
     let file = config.checkpoint_key().map_err(|e| (USAGE, e.to_string()))?;
     let store = Store::open_existing(&url).await.map_err(|e| database_failure(&e))?;

@@ -163,6 +163,16 @@ fn startup_failure(error: &Error) -> (u8, String) {
     }
 }
 
+/// Rejects a missing database before anything is created in its place.
+fn require_database(config: &Config) -> Result<(), (u8, String)> {
+    let url = config.database_url().map_err(|e| (USAGE, e.to_string()))?;
+    if url.is_missing() {
+        let remedy = "pass the --data-dir or --database of the server";
+        return Err((DATABASE, format!("database {url} not found; {remedy}")));
+    }
+    Ok(())
+}
+
 fn database_failure(error: &store::Error) -> (u8, String) {
     let remedy = match error {
         store::Error::Unavailable { .. } => {

@@ -22,7 +22,7 @@ use registry_server::{
     store::{self, Store, StoredToken, TokenFilter},
 };
 
-use super::{DATABASE, FAILED, USAGE, database_failure};
+use super::{DATABASE, FAILED, USAGE, database_failure, require_database};
 
 /// Tokens per database query.
 const PAGE: usize = 1_000;
@@ -30,11 +30,9 @@ const PAGE: usize = 1_000;
 type Failure = (u8, String);
 
 pub(super) async fn run(config: &Config, command: TokenCommand) -> Result<ExitCode, Failure> {
-    let url = config.database_url().map_err(|e| usage(&e))?;
-    let is_new = url.is_missing();
-    if is_new && !matches!(command, TokenCommand::Create { .. }) {
-        let remedy = "pass the --data-dir or --database of the server";
-        return Err((DATABASE, format!("database {url} not found; {remedy}")));
+    let is_new = config.database_url().map_err(|e| usage(&e))?.is_missing();
+    if !matches!(command, TokenCommand::Create { .. }) {
+        require_database(config)?;
     }
     let url = config.database().map_err(|e| usage(&e))?;
     let store = Store::open_existing(&url).await.map_err(|e| database_failure(&e))?;

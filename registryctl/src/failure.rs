@@ -124,6 +124,13 @@ impl Failure {
         Self::InvalidResponse(reason.to_string())
     }
 
+    /// The failure of a request for a revision after the current one.
+    pub(crate) fn revision_ahead(revision: u64, head: u64) -> Self {
+        let message =
+            format!("there is no revision {revision}; the registry is at revision {head}");
+        Self::RequestRejected { reason: "REVISION_AHEAD".to_owned(), message }
+    }
+
     pub(crate) fn exit_code(&self) -> u8 {
         match self {
             Self::Rejected(_)

@@ -47,8 +47,16 @@ fn registered_entity_is_shown_in_every_format() {
     assert!(registry.run(&["fleet", "list"]).contains("revision 2"));
     assert_eq!(registry.ctl(&["get", "tool/nobody@1.0.0"]).code, 1);
     assert_eq!(registry.ctl(&["rollout", "status", "2"]).code, 0);
-    let ahead = registry.ctl(&["rollout", "status", "99"]);
-    assert!(ahead.code == 1 && ahead.has_code("REVISION_AHEAD"), "{ahead:?}");
+    for read in [&["rollout", "status", "99"][..], &["audit", "export", "--after", "99"]] {
+        let ahead = registry.ctl(read);
+        assert!(ahead.code == 1 && ahead.has_code("REVISION_AHEAD"), "{ahead:?}");
+    }
+    assert_eq!(registry.run(&["audit", "export", "--after", "2"]), "");
+    for unknown in ["tool/nope", "tool/fetch@9.9.9"] {
+        let compared = registry.ctl(&["diff", "1..2", unknown]);
+        assert!(compared.code == 1 && compared.has_code("NOT_FOUND"), "{compared:?}");
+    }
+    assert_eq!(registry.ctl(&["diff", "1..2", "tool/fetch"]).code, 0);
 }
 
 #[test]

@@ -100,7 +100,7 @@ fn missing_database_beside_key_prevents_start() {
         command.output().expect("it runs")
     };
     let create = ["token", "create", "--name", "a", "--role", "admin"];
-    for arguments in [&["--log", "info"][..], &["checkpoint-key", "replace"], &create] {
+    for arguments in [&["--log", "info"][..], &create] {
         let output = run(arguments);
         let error = String::from_utf8_lossy(&output.stderr);
         assert_eq!(output.status.code(), Some(2), "{arguments:?}: {error}");
@@ -109,4 +109,25 @@ fn missing_database_beside_key_prevents_start() {
     }
     let allowed = Registry::start_with(&database, &["--allow-new-database"]);
     assert!(write(&allowed, "first").0, "a new registry");
+}
+
+#[test]
+fn key_replacement_requires_a_database() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let data_dir = dir.path().join("data");
+    let database = format!("sqlite:{}", dir.path().join("registy.db").display());
+    let cases: [&[&str]; 3] = [
+        &[],
+        &["--database", database.as_str()],
+        &["--database", database.as_str(), "--allow-new-database"],
+    ];
+    for flags in cases {
+        let mut command = Command::new(binary("registry-server"));
+        command.arg("--data-dir").arg(&data_dir).args(flags).args(["checkpoint-key", "replace"]);
+        let output = command.output().expect("it runs");
+        let error = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(3), "{flags:?}: {error}");
+        let created = fs::read_dir(dir.path()).expect("a directory").count();
+        assert_eq!(created, 0, "{flags:?}: neither a database nor a key");
+    }
 }

@@ -69,9 +69,23 @@ fn misspelled_callers_and_tools_have_suggestions() {
         message(OFFLINE, &[&["policy", "explain"], words, &files].concat(), &[])
     };
     insta::assert_snapshot!("unknown-called-tool", explain(&["payment_chrage"]));
+    insta::assert_snapshot!("unknown-skill", explain(&["research-agent/quick_lokup"]));
+    insta::assert_snapshot!("unknown-agent-of-skill", explain(&["reserch-agent/quick_lookup"]));
+    insta::assert_snapshot!("agent-without-skill", explain(&["agent/research-agent"]));
     let caller = explain(&["fetch", "{}", "--caller", "reserch-agent"]);
     insta::assert_snapshot!("unknown-caller", caller);
     insta::assert_snapshot!("invalid-arguments", explain(&["fetch", "{url: 1}"]));
+}
+
+#[test]
+fn explain_names_settings_for_undeclared_calls() {
+    let explain = |words: &[&str]| {
+        let files = ["-f", "examples/registry-v2.json"];
+        message(OFFLINE, &[&["policy", "explain"], words, &files].concat(), &[])
+    };
+    let undeclared = explain(&["payment_charge", "{}", "--caller", "research-agent"]);
+    insta::assert_snapshot!("undeclared-call", undeclared);
+    insta::assert_snapshot!("unregistered-caller", explain(&["fetch"]));
 }
 
 #[test]
@@ -138,6 +152,7 @@ fn missing_files_and_tokens_name_the_remedy() {
     for (name, arguments) in [
         ("missing-requirements", &["lock", "-f", &requirements][..]),
         ("empty-token-file", &["list", "--token-file", &token]),
+        ("two-tokens", &["list", "--token", "rgt_000000000000_x", "--token-file", &token]),
         ("name-without-kind", &["get", "fetch"]),
         ("name-with-namespace-without-kind", &["get", "acme/docs"]),
         ("log-of-name-without-kind", &["log", "fetch"]),

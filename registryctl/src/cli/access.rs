@@ -35,8 +35,7 @@ pub(crate) struct AccessArgs {
         hide_short_help = true,
         help_heading = CREDENTIALS,
         env = "REGISTRY_TOKEN_FILE",
-        value_name = "FILE",
-        conflicts_with = "token"
+        value_name = "FILE"
     )]
     token_file: Option<PathBuf>,
     /// Send the token over unencrypted connections to other hosts
@@ -86,7 +85,14 @@ impl AccessArgs {
     /// Reads the token.
     pub(crate) fn token(&self) -> Result<Option<Secret>, Failure> {
         let token = match (&self.token, &self.token_file) {
-            (Some(token), _) => token.clone(),
+            (Some(_), Some(path)) => {
+                return Err(Failure::Usage(format!(
+                    "there are two tokens: that of --token or REGISTRY_TOKEN, and the file `{}` of \
+                     --token-file or REGISTRY_TOKEN_FILE; omit one, or unset its variable",
+                    path.display()
+                )));
+            }
+            (Some(token), None) => token.clone(),
             (None, Some(path)) => {
                 let text = fs::read_to_string(path).map_err(|e| Failure::unreadable(path, e))?;
                 if text.trim().is_empty() {

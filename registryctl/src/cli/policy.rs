@@ -34,11 +34,19 @@ pub(crate) enum PolicyCommand {
 pub(crate) struct CatalogArgs {
     /// Read registry files instead of the registry; may be repeated
     ///
-    /// Files of `export`, or any valid registry-v2 files.
+    /// Files of `export`, or any valid registry-v2 files. Only their policies, tools and agents count.
     #[arg(long = "file", short, value_name = "FILE|DIR", conflicts_with = "at")]
     pub(crate) files: Vec<PathBuf>,
     #[command(flatten)]
     pub(crate) as_of: AsOfArgs,
+}
+
+impl CatalogArgs {
+    /// The remedy for a name that is not in the files.
+    pub(crate) fn help_for_missing(&self) -> Option<&'static str> {
+        let help = "only the files of --file count; add the file with the agents and tools";
+        (!self.files.is_empty()).then_some(help)
+    }
 }
 
 #[derive(Debug, Args)]

@@ -181,6 +181,12 @@ fn read(path: &Path) -> Result<String, Failure> {
 
 async fn export(session: &Session, args: &ExportLogArgs) -> Result<(), Failure> {
     let client = session.connect().await?;
+    if args.after > 0 {
+        let head = client.head().await?.0;
+        if head < args.after {
+            return Err(Failure::revision_ahead(args.after, head));
+        }
+    }
     let mut wanted = v1::ListCommitsRequest {
         page_size: PAGE_SIZE,
         after_revision: args.after,

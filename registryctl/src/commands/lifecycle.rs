@@ -2,11 +2,12 @@
 
 mod with_tools;
 
-use registry_core::{LifecycleState, Notice, rules::Proposed};
+use registry_core::{Key, Kind, LifecycleState, Notice, rules::Proposed};
 
-use super::{Session, commit, review};
+use super::{Session, commit, policy::in_force, review};
 use crate::{
     cli::{DeprecateArgs, LifecycleArgs, RetireArgs, Versions},
+    client::Client,
     failure::Failure,
 };
 
@@ -56,9 +57,26 @@ async fn run(
 ) -> Result<(), Failure> {
     let LifecycleArgs { key, message, confirm, commit: author } = args;
     let client = session.connect().await?;
+    if state == LifecycleState::Retired && key.kind == Kind::Policy {
+        note_version_in_force(&client, &key).await?;
+    }
     let message = message.unwrap_or_default();
     let change = Proposed::SetLifecycle { key, state, notice };
     let changes = vec![(&change).into()];
     let wanted = commit::new_request(changes, message, author, &session.globals.access);
     review::run(session, &client, &wanted, confirm).await
+}
+
+/// Names the version of a policy that stays in force after the retirement of another release.
+async fn note_version_in_force(client: &Client, retired: &Key) -> Result<(), Failure> {
+    let Key { name, version, .. } = retired;
+    if let Some(other) = in_force(client, name).await?
+        && other != *version
+        && !version.is_prerelease()
+    {
+        eprintln!(
+            "note: policy/{name}@{other} is in force and stays; its retirement turns the policy off"
+        );
+    }
+    Ok(())
 }

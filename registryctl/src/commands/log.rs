@@ -52,7 +52,7 @@ pub(super) async fn run(session: &Session, args: &LogArgs) -> Result<(), Failure
 }
 
 /// Rejects a name or version without any commit, which is probably misspelled.
-async fn require_commits(
+pub(super) async fn require_commits(
     client: &Client,
     filter: &EntityFilter,
     at: Option<v1::PointInTime>,

@@ -30,6 +30,10 @@ use crate::{
 /// Poll interval while waiting.
 const POLL: Duration = Duration::from_millis(500);
 
+/// The remedy for a caller that may not list gateways.
+const WAIT_ROLES: &str = "nothing was changed; `policy stop` and `--wait` list gateways, which also requires the \
+     role auditor or governor. Use a token with both roles, or `apply` without `--wait`";
+
 /// The progress of a rollout.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -71,7 +75,19 @@ pub(super) async fn check_access(client: &Client, wait: &WaitArgs) -> Result<(),
 /// Checks that the caller may list gateways.
 pub(super) async fn check_list_access(client: &Client) -> Result<(), Failure> {
     let one = v1::ListGatewaysRequest { page_size: 1, ..Default::default() };
-    client.answer(client.sync().list_gateways(request(one))).await.map(drop)
+    match client.answer(client.sync().list_gateways(request(one))).await {
+        Ok(_) => Ok(()),
+        Err(failure) => Err(explain_denial(failure)),
+    }
+}
+
+/// Adds the remedy for a caller that may write but not list gateways.
+fn explain_denial(failure: Failure) -> Failure {
+    let is_denied = matches!(
+        &failure,
+        Failure::RequestRejected { reason, .. } if reason == "PERMISSION_DENIED"
+    );
+    if is_denied { failure.with_help(WAIT_ROLES.to_owned()) } else { failure }
 }
 
 /// The connected gateways.
@@ -156,9 +172,7 @@ impl Rollout {
     fn require_revision(self) -> Result<Self, Failure> {
         let Self { revision, head, .. } = self;
         if head < revision {
-            let message =
-                format!("there is no revision {revision}; the registry is at revision {head}");
-            return Err(Failure::RequestRejected { reason: "REVISION_AHEAD".to_owned(), message });
+            return Err(Failure::revision_ahead(revision, head));
         }
         Ok(self)
     }

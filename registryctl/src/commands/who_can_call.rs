@@ -41,7 +41,8 @@ struct CallerView {
 
 pub(super) async fn run(session: &Session, args: &WhoCanCallArgs) -> Result<(), Failure> {
     let decider = Decider::open(session, &args.catalog).await?;
-    let named = decider.target(&args.tool, None).map_err(not_found)?;
+    let missing = |message| not_found(message, &args.catalog);
+    let named = decider.target(&args.tool, None).map_err(missing)?;
     let catalog = decider.catalog();
     let mut agents = Vec::new();
     for (key, record) in catalog.of_kind(Kind::Agent) {
@@ -101,7 +102,10 @@ fn show(session: &Session, view: &CallersView) -> Result<(), Failure> {
         return screen.json(view);
     }
     if view.agents.is_empty() {
-        return screen.line("no registered agent declares it");
+        return screen.line(
+            "no registered agent declares it; gateways serve undeclared calls by default, and reject \
+             them with `undeclaredDependency: deny`",
+        );
     }
     let mut table = TextTable::new(&["ACCESS", "AGENT", "TEAM", "DECLARES", "POLICIES"]);
     for CallerView { agent, team, tool, access, reason, policies } in &view.agents {

@@ -158,6 +158,21 @@ fn retirement_of_the_highest_version_turns_it_off() {
 }
 
 #[test]
+fn retirement_of_lower_version_names_version_in_force() {
+    let registry = Registry::start();
+    applied(&registry, &bank());
+    applied(&registry, &charges("1.0.0", 5));
+    applied(&registry, &charges("1.1.0", 7));
+    let retire = |version: &str| {
+        let retired = registry.ctl(&["retire", &format!("policy/limit@{version}"), "--yes"]);
+        assert!(retired.success(), "{retired:?}");
+        retired.stderr
+    };
+    assert!(retire("1.0.0").contains("policy/limit@1.1.0"));
+    assert!(!retire("1.1.0").contains("note:"));
+}
+
+#[test]
 fn lenient_import_keeps_policies() {
     let dir = tempfile::tempdir().expect("a directory");
     let file = dir.path().join("old.json");

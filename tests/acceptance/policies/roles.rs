@@ -49,6 +49,25 @@ fn publisher_governs_names_of_its_team_only() {
 }
 
 #[test]
+fn publisher_without_auditor_cannot_wait() {
+    let guarded = Guarded::start(&[]);
+    let publisher = guarded.token("ann", "bank", "publisher");
+    let both = ["token", "create", "--name", "eve", "--team", "bank", "--yes"];
+    let both = [&both[..], &["--role", "publisher", "--role", "auditor"]].concat();
+    let both = run(&guarded, &guarded.admin, &both).json()["secret"].clone();
+    assert!(apply(&guarded, &publisher, &bank()).success());
+    let stop = ["policy", "stop", "tool/charge", "--reason", "a test", "--dry-run"];
+    let denied = run(&guarded, &publisher, &stop);
+    assert!(denied.code == 1 && denied.has_code("PERMISSION_DENIED"), "{denied:?}");
+    insta::assert_snapshot!(
+        denied.stderr.lines().nth(1).expect("a remedy").trim_start(),
+        @"= help: nothing was changed; `policy stop` and `--wait` list gateways, which also requires the role auditor or governor. Use a token with both roles, or `apply` without `--wait`"
+    );
+    let allowed = run(&guarded, both.as_str().expect("a secret"), &stop);
+    assert!(allowed.success(), "{allowed:?}");
+}
+
+#[test]
 fn governor_registers_policies_only() {
     let guarded = Guarded::start(&[]);
     let governor = guarded.token("gov", "security", "governor");

@@ -7,7 +7,10 @@ mod view;
 use registry_core::PointInTime;
 use registry_proto::v1::{self, revision_difference::Difference as Wire};
 
-use super::{super::Session, mark};
+use super::{
+    super::{Session, log::require_commits},
+    mark,
+};
 use crate::{
     cli::{EntityFilter, Format},
     client::{PAGE_SIZE, request},
@@ -34,6 +37,12 @@ pub(super) async fn run(
             old_revision,
             new_revision,
         } = client.answer(client.history().compare_revisions(request(wanted.clone()))).await?;
+        if output.revisions.is_none()
+            && differences.is_empty()
+            && let Some(filter) = filter
+        {
+            require_commits(&client, filter, None).await?;
+        }
         output.begin(old_revision, new_revision)?;
         for difference in differences {
             let difference = difference.difference;

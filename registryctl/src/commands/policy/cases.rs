@@ -54,8 +54,9 @@ pub(super) async fn run(session: &Session, args: TestArgs) -> Result<(), Failure
         return Err(rejected(screen, &report, format!("invalid cases: {}", report.counts())));
     }
     let decider = Decider::open(session, &args.catalog).await?;
+    let help = args.catalog.help_for_missing();
     let subjects: Vec<_> =
-        cases.iter().filter_map(|case| subject(&decider, case, &mut problems)).collect();
+        cases.iter().filter_map(|case| subject(&decider, case, help, &mut problems)).collect();
     if !problems.is_empty() {
         let report = report(problems);
         return Err(rejected(screen, &report, format!("invalid cases: {}", report.counts())));
@@ -84,14 +85,16 @@ pub(super) async fn run(session: &Session, args: TestArgs) -> Result<(), Failure
     }
 }
 
-/// The registered caller and tool of a case. Unknown ones are problems.
+/// The registered caller and tool of a case. Unknown ones are problems with this help.
 fn subject(
     decider: &Decider,
     case: &Case,
+    help: Option<&str>,
     problems: &mut Vec<read::Problem>,
 ) -> Option<(Option<Key>, Target)> {
     let mut report = |member: &str, message: String| {
-        problems.push(read::Problem::new(format!("{}/{member}", case.pointer), message));
+        let problem = read::Problem::new(format!("{}/{member}", case.pointer), message);
+        problems.push(problem.with_help(help));
     };
     let caller = case.caller.as_ref().map(|name| decider.caller(name)).transpose();
     let caller = caller.map_err(|message| report("caller", message)).ok()?;

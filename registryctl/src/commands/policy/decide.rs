@@ -91,7 +91,10 @@ impl Decider {
         text: &str,
         caller: Option<&Key>,
     ) -> Result<Target, String> {
-        let text = text.strip_prefix("tool/").unwrap_or(text);
+        let (text, is_tool) = match text.strip_prefix("tool/") {
+            Some(name) => (name, true),
+            None => (text, false),
+        };
         let declared = caller.and_then(|caller| self.declared(caller, text));
         let tool = match &declared {
             Some(key) => self.catalog.find(key).cloned().ok_or_else(String::new),
@@ -99,8 +102,31 @@ impl Decider {
         };
         match tool {
             Ok(record) => Ok(Target { document: Arc::clone(&record.document), skill: None }),
-            Err(problem) => self.skill(text, caller).ok_or(problem),
+            Err(problem) => self.skill(text, caller).ok_or_else(|| {
+                // Names of tools have no `/`.
+                if is_tool || !text.contains('/') { problem } else { self.unknown_skill(text) }
+            }),
         }
+    }
+
+    /// The reason why a text with a `/` is no skill.
+    fn unknown_skill(&self, text: &str) -> String {
+        let text = text.strip_prefix("agent/").unwrap_or(text);
+        if self.version(Kind::Agent, text).is_ok() {
+            return format!("agent/{text} is an agent; write AGENT/SKILL");
+        }
+        let (agent, skill) = text.rsplit_once('/').unwrap_or((text, ""));
+        let record = match self.version(Kind::Agent, agent) {
+            Ok(record) => record,
+            Err(problem) => return problem,
+        };
+        let skills = match record.document.entity() {
+            Entity::Agent(agent) => agent.skills.as_slice(),
+            _ => &[],
+        };
+        let similar = closest(skill, skills.iter().map(|skill| skill.id.as_str()));
+        let problem = format!("{} has no skill `{skill}`", record.document.key());
+        suggest::with_suggestion(problem, similar)
     }
 
     fn skill(&self, text: &str, caller: Option<&Key>) -> Option<Target> {

@@ -9,7 +9,7 @@ use serde_json::{Map, Value};
 
 use super::decide::{Decider, Facts, Target};
 use crate::{
-    cli::{ExplainArgs, Format},
+    cli::{CatalogArgs, ExplainArgs, Format},
     commands::Session,
     failure::Failure,
     input::Source,
@@ -73,8 +73,9 @@ pub(super) async fn run(session: &Session, args: ExplainArgs) -> Result<(), Fail
     let ExplainArgs { tool, arguments, caller, facts, catalog } = args;
     let arguments = read_arguments(&arguments)?;
     let decider = Decider::open(session, &catalog).await?;
-    let caller = caller.map(|name| decider.caller(&name)).transpose().map_err(not_found)?;
-    let target = decider.target(&tool, caller.as_ref()).map_err(not_found)?;
+    let missing = |message| not_found(message, &catalog);
+    let caller = caller.map(|name| decider.caller(&name)).transpose().map_err(missing)?;
+    let target = decider.target(&tool, caller.as_ref()).map_err(missing)?;
     let facts = Facts::from(facts);
     let explanation = decider.explain((caller.as_ref(), &target), &arguments, &facts);
     let view = ExplanationView::new(&decider, (caller.as_ref(), &target), &explanation);
@@ -84,9 +85,13 @@ pub(super) async fn run(session: &Session, args: ExplainArgs) -> Result<(), Fail
     }
 }
 
-/// The failure of a name that is not registered.
-pub(in crate::commands) fn not_found(message: String) -> Failure {
-    Failure::RequestRejected { reason: "NOT_FOUND".to_owned(), message }
+/// The failure of a name that is not in the catalog.
+pub(in crate::commands) fn not_found(message: String, catalog: &CatalogArgs) -> Failure {
+    let failure = Failure::RequestRejected { reason: "NOT_FOUND".to_owned(), message };
+    match catalog.help_for_missing() {
+        Some(help) => failure.with_help(help.to_owned()),
+        None => failure,
+    }
 }
 
 /// Reads a JSON object, or that of `@FILE`.
@@ -149,6 +154,7 @@ impl ExplanationView {
             None => (*decision).to_owned(),
         })?;
         screen.line(&format!("{caller} calls {called}"))?;
+        self.note_undeclared();
         if self.policies.is_empty() {
             return screen.line("no policy is in force");
         }
@@ -180,13 +186,23 @@ impl ExplanationView {
         if !is_empty {
             screen.table(&table)?;
         }
-        if !self.declared {
-            eprintln!(
-                "note: {caller} does not declare {called}; gateways reject the call unless their \
-                 configuration allows undeclared tools"
-            );
-        }
         Ok(())
+    }
+
+    /// Names the setting of gateways for calls without a declaration.
+    fn note_undeclared(&self) {
+        let Self { caller, called, declared, .. } = self;
+        if *declared {
+            return;
+        }
+        let (problem, setting) = match caller {
+            Some(caller) => (format!("{caller} does not declare {called}"), "undeclaredDependency"),
+            None => ("the caller is not registered".to_owned(), "unknownCaller"),
+        };
+        eprintln!(
+            "note: {problem}; gateways serve such calls by default, and reject them with \
+             `{setting}: deny`"
+        );
     }
 }
 

@@ -80,6 +80,10 @@ impl Problem {
     pub(super) fn new(pointer: String, message: String) -> Self {
         Self { pointer, part: Part::Value, message, help: None }
     }
+
+    pub(super) fn with_help(self, help: Option<&str>) -> Self {
+        Self { help: help.map(str::to_owned), ..self }
+    }
 }
 
 impl Expectation {
