@@ -54,6 +54,24 @@ const CAUSES: [(&[&str], &str); 6] = [
     ),
 ];
 
+/// Causes of failed connections to live servers, with their remedies.
+const LIVE_CAUSES: [(&str, &str); 4] = [
+    ("invalid HTTP version", "if the server uses TLS, write https:// in its URL"),
+    ("InvalidContentType", "if the server does not use TLS, write http:// in its URL"),
+    ("UnknownIssuer", LIVE_CA),
+    ("BadSignature", LIVE_CA),
+];
+const LIVE_CA: &str = "set SSL_CERT_FILE to the CA bundle (PEM) that verifies the certificate of the \
+                       server; --ca-cert is for the registry only";
+
+/// The reason of a failed connection to a live server, with the remedy if its cause is known.
+pub(crate) fn with_live_remedy(reason: String) -> String {
+    match LIVE_CAUSES.iter().find(|(cause, _)| reason.contains(cause)) {
+        Some((_, remedy)) => format!("{reason}; {remedy}"),
+        None => reason,
+    }
+}
+
 /// The remedy for a failed connection.
 pub(crate) async fn remedy(address: &str, reason: &str) -> String {
     let default = "--registry or REGISTRY_URL sets the address of the registry".to_owned();
@@ -199,6 +217,19 @@ mod tests {
         let remedy = remedy(&address.to_string(), "broken pipe").await;
         server.await.unwrap();
         assert_eq!(Some(remedy), mismatch(Protocol::Http1, &address));
+    }
+
+    #[test]
+    fn causes_at_live_servers_have_remedies() {
+        for (reason, expected) in [
+            ("invalid HTTP version parsed", "https://"),
+            ("received corrupt message of type InvalidContentType", "http://"),
+            ("invalid peer certificate: UnknownIssuer", "SSL_CERT_FILE"),
+        ] {
+            let text = with_live_remedy(reason.to_owned());
+            assert!(text.starts_with(reason) && text.contains(expected), "{text}");
+        }
+        assert_eq!(with_live_remedy("timeout".to_owned()), "timeout");
     }
 
     #[tokio::test]
