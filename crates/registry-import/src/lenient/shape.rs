@@ -63,7 +63,7 @@ impl LenientFile<'_> {
                 Kind::Policy => {}
             }
             if entry.shape_key(kind, repairs) {
-                // A misspelt `authorization` in `metadata` would make a policy that enforces nothing.
+                // A misspelled `authorization` in `metadata` would make a policy that enforces nothing.
                 // Registration rejects unknown members that stay.
                 if kind != Kind::Policy {
                     entry.move_surplus(kind, repairs);
