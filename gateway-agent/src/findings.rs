@@ -1,5 +1,5 @@
-//! Findings about targets and tool names: names that several servers share, versions that use the
-//! target of a lower version, and servers without a target.
+//! Findings about targets, tool names and the scope: names that several servers share, versions that
+//! use the target of a lower version, servers without a target, and roots that match nothing.
 //!
 //! The log, `--check` and the metric `gateway_routing_findings` report the same findings.
 
@@ -11,7 +11,7 @@ use std::{
 };
 
 use gateway_upstream::{Definitions, Routing, TargetId};
-use registry_core::{Catalog, Code, Key, Kind, Name};
+use registry_core::{Catalog, Code, Key, Kind, Name, scope::Root};
 use tokio::{sync::watch, time::sleep};
 use tokio_util::sync::CancellationToken;
 
@@ -47,19 +47,26 @@ pub enum Finding {
         /// Names of the servers.
         servers: BTreeSet<Name>,
     },
+    /// Roots of the scope that match no entity.
+    UnmatchedRoots {
+        /// The roots.
+        roots: BTreeSet<Root>,
+    },
 }
 
 impl Finding {
     /// All codes, for metrics.
-    pub const CODES: [&str; 3] = [Code::ToolNameShared.as_str(), "previous-target", "no-target"];
+    pub const CODES: [&str; 4] =
+        [Code::ToolNameShared.as_str(), "previous-target", "no-target", "scope-root-unmatched"];
 
     /// The stable code, as in metrics.
     pub fn code(&self) -> &'static str {
-        let [shared, previous, none] = Self::CODES;
+        let [shared, previous, none, unmatched] = Self::CODES;
         match self {
             Self::SharedNames { .. } => shared,
             Self::PreviousTarget { .. } => previous,
             Self::NoTarget { .. } => none,
+            Self::UnmatchedRoots { .. } => unmatched,
         }
     }
 
@@ -68,12 +75,13 @@ impl Finding {
         !matches!(self, Self::NoTarget { .. })
     }
 
-    /// The number of affected names or versions.
+    /// The number of affected names, versions or roots.
     fn count(&self) -> usize {
         match self {
             Self::SharedNames { tools, .. } => tools.len(),
             Self::PreviousTarget { .. } => 1,
             Self::NoTarget { servers } => servers.len(),
+            Self::UnmatchedRoots { roots } => roots.len(),
         }
     }
 }
@@ -104,12 +112,18 @@ impl fmt::Display for Finding {
                 "no target is configured for {}; their tools are not listed",
                 list(servers)
             ),
+            Self::UnmatchedRoots { roots } => write!(
+                f,
+                "the scope roots {} match no entity; correct `registry.scope` or \
+                 `registry.scopeFile`, unless matching entities are registered later",
+                list(roots)
+            ),
         }
     }
 }
 
-fn list(names: &BTreeSet<Name>) -> String {
-    let shown: Vec<_> = names.iter().take(SHOWN).map(Name::as_str).collect();
+fn list<T: fmt::Display>(names: &BTreeSet<T>) -> String {
+    let shown: Vec<_> = names.iter().take(SHOWN).map(ToString::to_string).collect();
     match names.len().saturating_sub(SHOWN) {
         0 => shown.join(", "),
         more => format!("{} and {more} more", shown.join(", ")),
@@ -138,6 +152,10 @@ pub fn inspect(catalog: &Catalog, routing: &Routing) -> Vec<Finding> {
     }
     if !without.is_empty() {
         found.push(Finding::NoTarget { servers: without });
+    }
+    let roots = catalog.scope().unmatched_roots(catalog);
+    if !roots.is_empty() {
+        found.push(Finding::UnmatchedRoots { roots });
     }
     found
 }
@@ -226,6 +244,7 @@ fn count(found: &BTreeSet<Finding>) {
 
 #[cfg(test)]
 mod tests {
+    use registry_core::Scope;
     use serde_json::json;
 
     use super::*;
@@ -281,6 +300,18 @@ mod tests {
         entities.push(tool_of("read", "2.0.0", "b", "1.0.0"));
         let found = found(entities, &["server/a@*", "server/b@*"]);
         assert!(found[0].contains("(find)"), "{found:?}");
+    }
+
+    #[test]
+    fn scope_root_without_entity_is_found() {
+        let scope = Scope::from_roots(&["server/a@*", "server/c@*", "tag:none"]).unwrap();
+        let catalog = Catalog::clone(&catalog(1, vec![server("a", &["find"], &[])]));
+        let routing = ["server/a@*"].iter().map(|target| target.parse().unwrap()).collect();
+        let found = inspect(&catalog.with_scope(scope.into()), &routing);
+        let [Finding::UnmatchedRoots { roots }] = &found[..] else { panic!("{found:?}") };
+        let roots: Vec<_> = roots.iter().map(ToString::to_string).collect();
+        assert_eq!(roots, ["server/c@*", "tag:none"]);
+        assert!(found[0].is_warning());
     }
 
     #[test]

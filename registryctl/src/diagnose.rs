@@ -12,9 +12,11 @@ use crate::address::Address;
 
 /// Timeout of connecting, and of the first bytes of a response.
 const PROBE: Duration = Duration::from_secs(1);
-/// The client preface of HTTP/2 (RFC 9113, section 3.4) with an empty SETTINGS frame. HTTP/1.1 and TLS
-/// servers respond to it with an error in their own protocol.
+/// The client preface of HTTP/2 (RFC 9113, section 3.4) with an empty SETTINGS frame. TLS and some
+/// HTTP/1.1 servers respond to it with an error in their own protocol.
 const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0";
+/// A request of HTTP/1.1, for servers that close the connection at the preface.
+const REQUEST: &[u8] = b"GET / HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
 /// The bytes that identify a protocol.
 const FIRST_BYTES: usize = 5;
 
@@ -52,6 +54,24 @@ const CAUSES: [(&[&str], &str); 6] = [
     ),
 ];
 
+/// Causes of failed connections to live servers, with their remedies.
+const LIVE_CAUSES: [(&str, &str); 4] = [
+    ("invalid HTTP version", "if the server uses TLS, write https:// in its URL"),
+    ("InvalidContentType", "if the server does not use TLS, write http:// in its URL"),
+    ("UnknownIssuer", LIVE_CA),
+    ("BadSignature", LIVE_CA),
+];
+const LIVE_CA: &str = "set SSL_CERT_FILE to the CA bundle (PEM) that verifies the certificate of the \
+                       server; --ca-cert is for the registry only";
+
+/// The reason of a failed connection to a live server, with the remedy if its cause is known.
+pub(crate) fn with_live_remedy(reason: String) -> String {
+    match LIVE_CAUSES.iter().find(|(cause, _)| reason.contains(cause)) {
+        Some((_, remedy)) => format!("{reason}; {remedy}"),
+        None => reason,
+    }
+}
+
 /// The remedy for a failed connection.
 pub(crate) async fn remedy(address: &str, reason: &str) -> String {
     let default = "--registry or REGISTRY_URL sets the address of the registry".to_owned();
@@ -72,7 +92,10 @@ pub(crate) async fn remedy(address: &str, reason: &str) -> String {
     if let Some((_, remedy)) = CAUSES.iter().find(|(causes, _)| matches(causes)) {
         return (*remedy).to_owned();
     }
-    let protocol = timeout(2 * PROBE, probe(&address)).await.ok().flatten();
+    let mut protocol = probe(&address, PREFACE).await;
+    if protocol.is_none() {
+        protocol = probe(&address, REQUEST).await;
+    }
     protocol.and_then(|protocol| mismatch(protocol, &address)).unwrap_or(default)
 }
 
@@ -96,11 +119,15 @@ fn mismatch(protocol: Protocol, address: &Address) -> Option<String> {
     }
 }
 
-/// Sends the start of an HTTP/2 connection and reads the first bytes of the response.
-async fn probe(address: &Address) -> Option<Protocol> {
+/// Sends the first bytes of a client and recognizes the protocol of the response.
+async fn probe(address: &Address, first: &[u8]) -> Option<Protocol> {
+    timeout(2 * PROBE, response(address, first)).await.ok().flatten()
+}
+
+async fn response(address: &Address, first: &[u8]) -> Option<Protocol> {
     let (host, port) = address.host_and_port()?;
     let mut stream = timeout(PROBE, TcpStream::connect((host.as_str(), port))).await.ok()?.ok()?;
-    stream.write_all(PREFACE).await.ok()?;
+    stream.write_all(first).await.ok()?;
     let mut bytes = [0; FIRST_BYTES];
     let mut filled = 0;
     while filled < bytes.len() {
@@ -173,6 +200,36 @@ mod tests {
             @"the server at 127.0.0.1:PORT speaks another protocol and is not a registry; the \
               default port of a registry is 7070"
         );
+    }
+
+    #[tokio::test]
+    async fn http1_is_recognized_after_closed_preface() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address: Address = listener.local_addr().unwrap().to_string().parse().unwrap();
+        let server = tokio::spawn(async move {
+            let (mut stream, _) = listener.accept().await.unwrap();
+            stream.read_exact(&mut [0; PREFACE.len()]).await.unwrap();
+            drop(stream);
+            let (mut stream, _) = listener.accept().await.unwrap();
+            stream.read_exact(&mut [0; REQUEST.len()]).await.unwrap();
+            stream.write_all(b"HTTP/1.1 404 Not Found\r\n\r\n").await.unwrap();
+        });
+        let remedy = remedy(&address.to_string(), "broken pipe").await;
+        server.await.unwrap();
+        assert_eq!(Some(remedy), mismatch(Protocol::Http1, &address));
+    }
+
+    #[test]
+    fn causes_at_live_servers_have_remedies() {
+        for (reason, expected) in [
+            ("invalid HTTP version parsed", "https://"),
+            ("received corrupt message of type InvalidContentType", "http://"),
+            ("invalid peer certificate: UnknownIssuer", "SSL_CERT_FILE"),
+        ] {
+            let text = with_live_remedy(reason.to_owned());
+            assert!(text.starts_with(reason) && text.contains(expected), "{text}");
+        }
+        assert_eq!(with_live_remedy("timeout".to_owned()), "timeout");
     }
 
     #[tokio::test]

@@ -25,6 +25,7 @@ use tokio::{sync::oneshot, time::timeout};
 
 use crate::{
     cli::live::{Header, LiveArgs, Variable},
+    diagnose::with_live_remedy,
     failure::Failure,
     input::Source,
     yaml_flow::{self, quoted},
@@ -237,7 +238,8 @@ impl Target {
     }
 
     fn unreachable(&self, reason: impl Into<String>) -> Failure {
-        Failure::LiveUnreachable { target: self.display_name.clone(), reason: reason.into() }
+        let reason = with_live_remedy(reason.into());
+        Failure::LiveUnreachable { target: self.display_name.clone(), reason }
     }
 
     pub(crate) fn timed_out(&self) -> Failure {

@@ -78,6 +78,17 @@ async fn scoped_gateway_holds_only_needed_entities() {
 }
 
 #[tokio::test]
+async fn unmatched_scope_root_is_reported() {
+    let registry = Registry::start();
+    registry.apply_example();
+    let gateway = start(scoped(&registry, "scope: [\"agent/nobody@*\"]"));
+    acceptance::eventually("the gateway reports the root", || async {
+        gateway.process.stderr().contains("scope-root-unmatched")
+    })
+    .await;
+}
+
+#[tokio::test]
 async fn scope_file_is_reloaded() {
     let registry = Registry::start();
     registry.apply_example();

@@ -112,6 +112,19 @@ impl Scope {
         }
     }
 
+    /// The roots that match no entity themselves, perhaps because of a typo. Cost: linear in the
+    /// number of entities, for each of these roots.
+    pub fn unmatched_roots(&self, catalog: &Catalog) -> BTreeSet<Root> {
+        let mut unmatched: BTreeSet<_> = self.roots().cloned().collect();
+        for (_, record) in catalog.iter() {
+            if unmatched.is_empty() {
+                break;
+            }
+            unmatched.retain(|root| !root.names(record));
+        }
+        unmatched
+    }
+
     /// The registered entities that match a root. Cost: linear in the number of entities.
     fn named(&self, catalog: &Catalog) -> OrdSet<Key> {
         self.named_while(catalog, &|| true).unwrap_or_default()

@@ -43,7 +43,13 @@ const FINAL_CODES: [Code; 5] = [
 const REFUSED: &str = "the server may have rejected the client certificate, or may require one: verify its \
                        expiry and its authority; the server's log has the reason (`certificate-rejected`)";
 /// The likely cause if a connection without TLS breaks.
-const WANTS_TLS: &str = "if the server expects TLS, write grpcs://";
+const WANTS_TLS: &str = "if the server expects TLS, write grpcs://; otherwise check that the port is that of a \
+                         registry (default 7070) and not that of a gateway";
+/// The message of tonic for an HTTP response that is not of gRPC.
+const NOT_GRPC: &str = "grpc-status header missing";
+/// The cause of such a response with the status 404.
+const NOT_A_REGISTRY: &str =
+    "the server is not a registry, whose default port is 7070; correct the address";
 
 /// A connection, and the metadata of its calls.
 pub(crate) struct Target {
@@ -263,6 +269,9 @@ fn is_undecodable(status: &Status) -> bool {
 fn said_by(status: &Status) -> String {
     match status.source() {
         Some(source) => format!("the connection broke: {}", reason_of(source)),
+        None if status.code() == Code::Unimplemented && status.message().contains(NOT_GRPC) => {
+            format!("{NOT_A_REGISTRY}: {}", status.message())
+        }
         None => format!("the registry says {:?}: {}", status.code(), status.message()),
     }
 }
@@ -306,4 +315,18 @@ pub fn reason_of(error: &dyn std::error::Error) -> String {
         source = cause.source();
     }
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn response_without_grpc_is_not_of_a_registry() {
+        let said = |message: &str| said_by(&Status::unimplemented(message));
+        let other = said("grpc-status header missing, mapped from HTTP status code 404");
+        assert!(other.starts_with(NOT_A_REGISTRY), "{other}");
+        let registry = said("the method is not implemented");
+        assert!(!registry.contains(NOT_A_REGISTRY), "{registry}");
+    }
 }

@@ -24,6 +24,8 @@ use tokio::time::{Instant, sleep};
 use tokio_util::sync::CancellationToken;
 use tower::ServiceExt as _;
 
+use super::failure::connection_remedy;
+
 /// Idle timeout of connections, below the 30 s of the gateway.
 const IDLE: Duration = Duration::from_secs(20);
 /// Maximum wait of the first requests for a starting gateway.
@@ -94,6 +96,17 @@ pub(super) enum SendError {
     NotSent(String),
     /// The request may have been processed.
     Unknown(String),
+}
+
+impl SendError {
+    /// A failure of the connection. A server can reject a handshake after the client has connected.
+    pub(super) fn new(is_connect: bool, reason: String) -> Self {
+        if is_connect || connection_remedy(&reason).is_some() {
+            Self::NotSent(reason)
+        } else {
+            Self::Unknown(reason)
+        }
+    }
 }
 
 /// A client of the endpoint. Clones share connections.
@@ -304,7 +317,7 @@ fn authorization(token: &Token) -> Result<HeaderValue, InvalidEndpoint> {
 fn describe(error: &legacy::Error) -> SendError {
     let causes = std::iter::successors(Some(error as &dyn StdError), |cause| (*cause).source());
     let reason = causes.last().map(ToString::to_string).unwrap_or_default();
-    if error.is_connect() { SendError::NotSent(reason) } else { SendError::Unknown(reason) }
+    SendError::new(error.is_connect(), reason)
 }
 
 #[cfg(test)]

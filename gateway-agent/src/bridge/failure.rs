@@ -10,15 +10,37 @@ use serde_json::value::RawValue;
 
 use super::endpoint::SendError;
 
+/// Failed handshakes, by a part of their reasons, with their remedies. The gateway has received no
+/// request. hyper reports a TLS alert as an invalid version.
+const FAILED_HANDSHAKES: [(&str, &str); 6] = [
+    ("UnknownIssuer", WRONG_CA),
+    ("BadSignature", WRONG_CA),
+    ("InvalidContentType", "If the gateway does not use TLS, write http:// in --gateway"),
+    ("invalid HTTP version", "If the gateway uses TLS, write https:// in --gateway"),
+    (
+        "fatal alert: CertificateRequired",
+        "The gateway requires a client certificate: restart the bridge with --client-cert and \
+         --client-key",
+    ),
+    (
+        "fatal alert: CertificateExpired",
+        "The client certificate has expired: renew the files of --client-cert and --client-key",
+    ),
+];
+const WRONG_CA: &str = "Restart the bridge with --gateway-ca and the CA bundle that verifies the \
+                        certificate of the gateway";
+
+/// The remedy if the reason of a failed connection is a known failure of its handshake.
+pub(super) fn connection_remedy(reason: &str) -> Option<&'static str> {
+    FAILED_HANDSHAKES.iter().find(|(cause, _)| reason.contains(cause)).map(|(_, remedy)| *remedy)
+}
+
 /// Why the gateway returned no response.
 #[derive(Debug, Clone, thiserror::Error)]
 pub(super) enum BridgeError {
     /// The request was not sent.
-    #[error(
-        "cannot reach {gateway}: {reason}. Start the gateway or correct --gateway, then repeat the \
-         request; the bridge needs no restart"
-    )]
-    Unreachable { gateway: String, reason: String },
+    #[error("cannot reach {gateway}: {reason}. The request was not sent. {remedy}")]
+    Unreachable { gateway: String, reason: String, remedy: &'static str },
     /// The connection was lost after the request was sent.
     #[error(
         "the connection to {gateway} was lost before the response: {reason}. The outcome of the \
@@ -41,7 +63,13 @@ pub(super) enum BridgeError {
 impl BridgeError {
     pub(super) fn lost(gateway: String, lost: SendError) -> Self {
         match lost {
-            SendError::NotSent(reason) => Self::Unreachable { gateway, reason },
+            SendError::NotSent(reason) => {
+                let remedy = connection_remedy(&reason).unwrap_or(
+                    "Start the gateway or correct --gateway, then repeat the request; the bridge \
+                     needs no restart",
+                );
+                Self::Unreachable { gateway, reason, remedy }
+            }
             SendError::Unknown(reason) => Self::Unknown { gateway, reason },
         }
     }
@@ -125,4 +153,38 @@ fn error(id: Option<Id<'_>>, code: i64, reason: &str, message: String) -> Bytes 
 /// The delays between attempts at a stream.
 pub(super) fn backoff() -> Backoff {
     Backoff::new(Duration::from_millis(250), Duration::from_secs(5))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn failed_handshakes_name_the_options() {
+        for (reason, expected) in [
+            ("invalid peer certificate: UnknownIssuer", "--gateway-ca"),
+            ("received fatal alert: CertificateRequired", "--client-cert and --client-key"),
+            ("received fatal alert: CertificateExpired", "--client-cert and --client-key"),
+            ("invalid HTTP version parsed", "https:// in --gateway"),
+            ("received corrupt message of type InvalidContentType", "http:// in --gateway"),
+            ("Connection refused (os error 111)", "Start the gateway"),
+        ] {
+            let lost = SendError::new(true, reason.to_owned());
+            let failure = BridgeError::lost("the gateway".to_owned(), lost);
+            assert_eq!(failure.reason(), "gateway-unreachable");
+            assert!(failure.to_string().contains(expected), "{failure}");
+        }
+    }
+
+    #[test]
+    fn outcome_is_known_after_failed_handshake() {
+        for (reason, expected) in [
+            ("received fatal alert: CertificateRequired", "gateway-unreachable"),
+            ("invalid HTTP version parsed", "gateway-unreachable"),
+            ("connection closed before message completed", "outcome-unknown"),
+        ] {
+            let lost = SendError::new(false, reason.to_owned());
+            assert_eq!(BridgeError::lost("the gateway".to_owned(), lost).reason(), expected);
+        }
+    }
 }

@@ -44,12 +44,24 @@ impl From<reqwest::Error> for FetchError {
     }
 }
 
-/// Describes a failed request, with the remedy for an untrusted certificate.
+/// Describes a failed request, with the remedy for a wrong scheme or an untrusted certificate.
 fn described(error: &reqwest::Error) -> String {
     let reason = reason_of(error);
-    match untrusted_ca_remedy(&reason, CA_SETTING) {
+    match connection_remedy(&reason) {
         Some(remedy) => format!("{reason}; {remedy}"),
         None => reason,
+    }
+}
+
+fn connection_remedy(reason: &str) -> Option<String> {
+    // hyper reports a TLS alert as an invalid version, rustls a response without TLS as invalid
+    // content.
+    if reason.contains("invalid HTTP version") {
+        Some("if the server uses TLS, write https:// in `registry.source`".to_owned())
+    } else if reason.contains("InvalidContentType") {
+        Some("if the server does not use TLS, write http:// in `registry.source`".to_owned())
+    } else {
+        untrusted_ca_remedy(reason, CA_SETTING)
     }
 }
 
@@ -64,7 +76,8 @@ fn status_remedy(status: StatusCode) -> &'static str {
              `registry.certFile` and `registry.keyFile`"
         }
         StatusCode::NOT_FOUND => {
-            "; check the path in `registry.source`: a registry serves its file at /registry.json"
+            "; correct the address in `registry.source`: a registry serves its file at /registry.json, \
+             by default at port 7070"
         }
         _ => "",
     }
@@ -169,4 +182,25 @@ async fn body(mut response: Response) -> Result<Vec<u8>, FetchError> {
         body.extend_from_slice(&part);
     }
     Ok(body.into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn connection_remedies_name_the_setting() {
+        for (reason, expected) in [
+            ("invalid HTTP version parsed", "write https:// in `registry.source`"),
+            (
+                "received corrupt message of type InvalidContentType",
+                "write http:// in `registry.source`",
+            ),
+            ("invalid peer certificate: UnknownIssuer", CA_SETTING),
+        ] {
+            let remedy = connection_remedy(reason).unwrap();
+            assert!(remedy.contains(expected), "{reason}: {remedy}");
+        }
+        assert_eq!(connection_remedy("connection reset by peer"), None);
+    }
 }

@@ -273,12 +273,14 @@ async fn broken_connection_names_possible_causes() {
     let (secure, ca) = (&guarded.registry.address, text(&ours.ca));
     let Files { certificate, key } = theirs.client("spiffe://prod/gateways/eu-1");
     let stranger = format!("certFile: {}\n  keyFile: {}", text(&certificate), text(&key));
+    let other = Gateway::start(&options(&format!("grpc://{}", open.address)));
     for (source, hint) in [
         (
             format!("grpcs://{secure}\n  caFile: {ca}\n  {stranger}"),
             "may have rejected the client certificate",
         ),
         (format!("grpc://{secure}"), "if the server expects TLS, write grpcs://"),
+        (format!("grpc://{}", other.address), "not that of a gateway"),
         (format!("grpcs://{}\n  caFile: {ca}", open.address), "does not use TLS, write grpc://"),
     ] {
         let gateway = Gateway::start(&options(&source));

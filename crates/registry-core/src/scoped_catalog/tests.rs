@@ -41,6 +41,16 @@ fn keys(catalog: &Catalog, roots: &[&str]) -> String {
 }
 
 #[test]
+fn unmatched_roots_match_no_entity() {
+    let catalog = catalog(&entities());
+    let roots = ["agent/clerk@1.0.0", "agent/clrk@*", "tag:say", "team/*", "tema/*"];
+    let unmatched = Scope::from_roots(&roots).unwrap().unmatched_roots(&catalog);
+    let unmatched: Vec<_> = unmatched.iter().map(ToString::to_string).collect();
+    assert_eq!(unmatched, ["agent/clrk@*", "tema/*", "tag:say"]);
+    assert!(Scope::Everything.unmatched_roots(&catalog).is_empty());
+}
+
+#[test]
 fn scope_contains_dependencies_of_roots() {
     let catalog = catalog(&entities());
     for (root, expected) in [

@@ -42,9 +42,8 @@ fn fields(kind: Kind) -> &'static [&'static str] {
             "security",
             "securitySchemes",
         ],
-        Kind::Policy => {
-            &["appliesTo", "mode", "default", "authorization", "rates", "limits", "maxStaleness"]
-        }
+        // All members of a policy stay.
+        Kind::Policy => &[],
     }
 }
 
@@ -64,7 +63,11 @@ impl LenientFile<'_> {
                 Kind::Policy => {}
             }
             if entry.shape_key(kind, repairs) {
-                entry.move_surplus(kind, repairs);
+                // A misspelled `authorization` in `metadata` would make a policy that enforces nothing.
+                // Registration rejects unknown members that stay.
+                if kind != Kind::Policy {
+                    entry.move_surplus(kind, repairs);
+                }
                 entry.shape_lifecycle(repairs);
                 shaped.push(entry);
             }

@@ -240,6 +240,23 @@ fn metadata_of_file_stays_in_place() {
 }
 
 #[test]
+fn unknown_members_of_policies_are_rejected() {
+    let cedar = json!({ "cedar": "forbid (principal, action, resource);" });
+    let mut policy = json!({ "name": "p", "version": "1.0.0", "metadata": { "owner": "a" } });
+    let imported = |policy: &Value| {
+        import_registry_file(&json!({ "schemaVersion": "2.0", "policies": [policy] }))
+    };
+    policy["authorization"] = cedar.clone();
+    assert_eq!(accepted(&imported(&policy)), ["policy/p@1.0.0"]);
+    policy["authorisation"] = cedar;
+    let found = imported(&policy);
+    assert_eq!(found.draft.policies, [policy]);
+    let rejected = RegistryFile::from_value(&found.draft.to_value()).unwrap_err();
+    let pointers: Vec<_> = rejected.diagnostics.iter().map(|d| d.pointer.as_str()).collect();
+    assert_eq!(pointers, ["/policies/0/authorisation"]);
+}
+
+#[test]
 fn inline_schema_keeps_all_keywords() {
     let age = json!({ "type": "integer", "minimum": 0, "maximum": 150, "multipleOf": 1,
         "not": { "const": 7 }, "if": {}, "uniqueItems": true, "contentEncoding": "base64" });

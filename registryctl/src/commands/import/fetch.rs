@@ -8,6 +8,7 @@ use futures_util::StreamExt as _;
 use reqwest::{Client, Url, header::ACCEPT, redirect::Policy};
 
 use crate::{
+    diagnose::with_live_remedy,
     failure::{Failure, root_cause},
     input::Source,
     live::without_query,
@@ -50,7 +51,7 @@ async fn text(url: Url, shown: &str) -> Result<String, Failure> {
     let invalid = |reason: String| Failure::InvalidLiveResponse { target: target(), reason };
     let failed = |e: reqwest::Error| match root_cause(&e) {
         reason if e.is_redirect() => invalid(reason),
-        reason => Failure::LiveUnreachable { target: target(), reason },
+        reason => Failure::LiveUnreachable { target: target(), reason: with_live_remedy(reason) },
     };
     let answer = client(&url).map_err(failed)?.get(url).header(ACCEPT, "application/json");
     let answer = answer.send().await.map_err(failed)?;
