@@ -230,7 +230,7 @@ impl Slice {
         let policies = || self.policies.iter().map(|one| &one.policy);
         let reads_arguments = |policy: &&Arc<PolicyInForce>| {
             policy.conditions().is_some_and(|conditions| {
-                conditions.as_ref().is_ok_and(cedar::Conditions::reads_arguments)
+                conditions.as_ref().is_ok_and(crate::cedar::Conditions::reads_arguments)
             })
         };
         let policy = policies().find(reads_arguments).unwrap_or(&self.policies[0].policy);
