@@ -202,6 +202,9 @@ mod tests {
         );
     }
 
+    /// The reason of hyper when a server closes the connection.
+    const CLOSED: &str = "broken pipe";
+
     #[tokio::test]
     async fn http1_is_recognized_after_closed_preface() {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -214,7 +217,7 @@ mod tests {
             stream.read_exact(&mut [0; REQUEST.len()]).await.unwrap();
             stream.write_all(b"HTTP/1.1 404 Not Found\r\n\r\n").await.unwrap();
         });
-        let remedy = remedy(&address.to_string(), "broken pipe").await;
+        let remedy = remedy(&address.to_string(), CLOSED).await;
         server.await.unwrap();
         assert_eq!(Some(remedy), mismatch(Protocol::Http1, &address));
     }

@@ -192,7 +192,8 @@ async fn diff_supports_filters_reversal_and_times() {
             of(&["1..5", "schema/SearchQuery"]),
             ["registered schema/SearchQuery@1.1.0", "settings schema/SearchQuery"]
         );
-        assert_eq!(of(&["1..5", "server/nothing"]), [""; 0]);
+        let unknown = registry.ctl(&["diff", "1..5", "server/nothing"]);
+        assert!(unknown.code == 1 && unknown.has_code("NOT_FOUND"), "{unknown:?}");
         let back = registry.json(&["diff", "3..1", "schema"]);
         assert_eq!(outline(&back), ["unregistered schema/SearchQuery@1.1.0"]);
         let score = &back["differences"][0]["differences"][1];

@@ -145,6 +145,10 @@ impl Conditions {
         };
         let validator = Validator::new(schema);
         let result = with_stack(|| validator.validate(&set, ValidationMode::Strict));
+        let failed: BTreeSet<_> =
+            result.validation_errors().map(cedar_policy::ValidationError::policy_id).collect();
+        let unreadable = self.statements.iter().filter(|one| !failed.contains(one.policy.id()));
+        let unreadable = unreadable.filter_map(|one| self.guarded_unreadable(one, arguments));
         let problems: BTreeSet<_> = result
             .validation_errors()
             .map(|error| {
@@ -157,18 +161,20 @@ impl Conditions {
                     .or_else(|| error.help().map(|help| help.to_string()));
                 problem(&self.text, offset, message.to_owned(), help)
             })
-            .chain(self.unreadable_reads(arguments))
+            .chain(unreadable)
             .collect();
         problems.into_iter().take(PROBLEMS).collect()
     }
 
-    /// The statements that read an argument without a readable type. Cedar accepts them if `has`
-    /// guards the argument, and the condition would never be satisfied.
-    fn unreadable_reads(&self, arguments: &ArgumentType) -> impl Iterator<Item = CedarProblem> {
-        self.statements.iter().filter_map(|statement| {
-            let message = self.unreadable(statement.policy.id(), arguments)?;
-            Some(CedarProblem { line: statement.line, column: 1, message, help: None })
-        })
+    /// The problem of a valid statement that reads an argument without a readable type. Cedar accepts
+    /// it if `has` guards the argument, and the condition would never be satisfied.
+    fn guarded_unreadable(
+        &self,
+        statement: &Statement,
+        arguments: &ArgumentType,
+    ) -> Option<CedarProblem> {
+        let message = self.unreadable(statement.policy.id(), arguments)?;
+        Some(CedarProblem { line: statement.line, column: 1, message, help: None })
     }
 
     /// Explains why an argument that a statement reads has no type.

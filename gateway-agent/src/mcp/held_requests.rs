@@ -8,10 +8,12 @@
 
 use std::{
     collections::HashMap,
+    future::ready,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
 
+use futures_util::FutureExt as _;
 use gateway_policy::{CallerIdentity, QuotaExceeded, QuotaGuard, QuotaKey, QuotaKind, Quotas};
 use gateway_protocol::{
     jsonrpc::{Object, ObjectWriter},
@@ -147,8 +149,14 @@ impl HeldRequests {
         let Some(answer) = responses.find(KEY) else {
             return Some(ResumedRequest::PendingQuestion(self.hold(waiting).ok()?));
         };
-        let _ = waiting.question.answer.send(Ok(answer.to_owned()));
-        Some(ResumedRequest::PendingCall(waiting.pending))
+        let HeldRequest { mut pending, question, .. } = waiting;
+        // Held requests are not polled. A new policy may have ended this one, and its question must
+        // stay unanswered then.
+        match (&mut pending.running).now_or_never() {
+            Some(ended) => pending.running = Box::pin(ready(ended)),
+            None => drop(question.answer.send(Ok(answer.to_owned()))),
+        }
+        Some(ResumedRequest::PendingCall(pending))
     }
 
     fn table(&self) -> MutexGuard<'_, HashMap<Box<str>, HeldEntry>> {

@@ -52,15 +52,14 @@ impl<'a> Revocation<'a> {
     /// Runs an operation to its end, or until a new catalog denies it while its question waits for
     /// an answer. Then the operation is cancelled.
     pub(super) async fn guard<T>(
-        watched: Option<Self>,
+        mut self,
         operation: impl AsyncFnOnce(&mut CallRecord) -> Result<T, Error>,
         record: &mut CallRecord,
     ) -> Result<T, Error> {
-        let Some(mut watched) = watched else { return operation(record).await };
         let revoked = tokio::select! {
             biased;
             result = operation(record) => return result,
-            revoked = watched.revoked() => revoked,
+            revoked = self.revoked() => revoked,
         };
         let Revoked { governed, moment, finding } = revoked;
         moment.record_in(record);

@@ -145,7 +145,10 @@ impl Sending<'_> {
         };
         let watched = Revocation::new(self.gateway, call, None, record);
         let sent = async |record: &mut CallRecord| Ok(self.ask(permit, request, record).await?);
-        Revocation::guard(watched, sent, record).await
+        match watched {
+            None => sent(record).await,
+            Some(watched) => Box::pin(watched.guard(sent, record)).await,
+        }
     }
 
     async fn task(
@@ -206,17 +209,27 @@ impl Sending<'_> {
                 let sent = async |record: &mut CallRecord| {
                     self.upstream(served, permit, (&arguments, forwarded), record).await
                 };
-                let result = Revocation::guard(watched, sent, record).await;
+                let result = match watched {
+                    None => sent(record).await,
+                    Some(watched) => Box::pin(watched.guard(sent, record)).await,
+                };
                 SentAdmission::settle(admission, &result);
                 (result, None)
             }
             ToolBackend::Composition(composed) => {
                 let composed = &composed;
                 let run = steps::Composition { gateway, composed, served, call, forwarded };
-                let sent = async |record: &mut CallRecord| {
-                    run.call(arguments, &self.moment.principal, record).await
+                let principal = &self.moment.principal;
+                // Compositions nest, so each level must need little of the stack.
+                let result = match watched {
+                    None => run.call(arguments, principal, record).await,
+                    Some(watched) => {
+                        let sent = async |record: &mut CallRecord| {
+                            run.call(arguments, principal, record).await
+                        };
+                        Box::pin(watched.guard(sent, record)).await
+                    }
                 };
-                let result = Revocation::guard(watched, sent, record).await;
                 SentAdmission::settle(admission, &result);
                 let (result, steps) = result?;
                 (Ok(result), Some(steps))

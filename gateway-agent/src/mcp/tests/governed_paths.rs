@@ -235,10 +235,10 @@ async fn held_question_of_unregistered_caller_ends_too() {
     let held = bench.got(anonymous(json!({ "name": "asks" }))).await.result();
     assert_eq!(held["resultType"], "input_required");
     bench.publish(2, entities([closed()]));
-    super::relayed::acceptable(|| far_side.seen("notifications/cancelled").len() == 1).await;
     let again = json!({ "name": "asks", "requestState": held["requestState"],
         "inputResponses": { "input": { "action": "accept" } } });
     assert_eq!(denial(&bench.got(anonymous(again)).await), "UNAUTHORIZED");
+    super::relayed::acceptable(|| far_side.seen("notifications/cancelled").len() == 1).await;
 }
 
 #[tokio::test]
