@@ -84,6 +84,15 @@ impl Statement {
     pub(crate) fn line(&self) -> usize {
         self.line
     }
+
+    /// Explains why an argument that it reads has no type.
+    fn find_unreadable(&self, arguments: &ArgumentType) -> Option<String> {
+        self.reads.arguments().find_map(|path| {
+            let (pointer, reason) = arguments.find_unreadable(path)?;
+            let path = path.join(".");
+            Some(format!("conditions cannot read the argument `{path}`: {reason} ({pointer})"))
+        })
+    }
 }
 
 impl Conditions {
@@ -147,8 +156,12 @@ impl Conditions {
         let result = with_stack(|| validator.validate(&set, ValidationMode::Strict));
         let failed: BTreeSet<_> =
             result.validation_errors().map(cedar_policy::ValidationError::policy_id).collect();
-        let unreadable = self.statements.iter().filter(|one| !failed.contains(one.policy.id()));
-        let unreadable = unreadable.filter_map(|one| self.guarded_unreadable(one, arguments));
+        // Cedar accepts such a read if `has` guards it, and the condition would never be satisfied.
+        let guarded = self.statements.iter().filter(|one| !failed.contains(one.policy.id()));
+        let guarded = guarded.filter_map(|one| {
+            let message = one.find_unreadable(arguments)?;
+            Some(CedarProblem { line: one.line, column: 1, message, help: None })
+        });
         let problems: BTreeSet<_> = result
             .validation_errors()
             .map(|error| {
@@ -157,38 +170,16 @@ impl Conditions {
                 let message = error.to_string();
                 let message = message.split_once(", ").map_or(&*message, |(_, rest)| rest);
                 let help = self
-                    .unreadable(error.policy_id(), arguments)
+                    .statements
+                    .iter()
+                    .find(|one| one.policy.id() == error.policy_id())
+                    .and_then(|one| one.find_unreadable(arguments))
                     .or_else(|| error.help().map(|help| help.to_string()));
                 problem(&self.text, offset, message.to_owned(), help)
             })
-            .chain(unreadable)
+            .chain(guarded)
             .collect();
         problems.into_iter().take(PROBLEMS).collect()
-    }
-
-    /// The problem of a valid statement that reads an argument without a readable type. Cedar accepts
-    /// it if `has` guards the argument, and the condition would never be satisfied.
-    fn guarded_unreadable(
-        &self,
-        statement: &Statement,
-        arguments: &ArgumentType,
-    ) -> Option<CedarProblem> {
-        let message = self.unreadable(statement.policy.id(), arguments)?;
-        Some(CedarProblem { line: statement.line, column: 1, message, help: None })
-    }
-
-    /// Explains why an argument that a statement reads has no type.
-    fn unreadable(
-        &self,
-        statement: &cedar_policy::PolicyId,
-        arguments: &ArgumentType,
-    ) -> Option<String> {
-        let statement = self.statements.iter().find(|one| one.policy.id() == statement)?;
-        statement.reads.arguments().find_map(|path| {
-            let (pointer, reason) = arguments.find_unreadable(path)?;
-            let path = path.join(".");
-            Some(format!("conditions cannot read the argument `{path}`: {reason} ({pointer})"))
-        })
     }
 }
 

@@ -112,12 +112,6 @@ impl Slice {
         self.audited.iter().chain([&self.enforced]).any(Conditions::reads_arguments)
     }
 
-    /// Whether conditions read the argument with this name.
-    pub fn reads_argument(&self, name: &str) -> bool {
-        let sets = self.audited.iter().chain([&self.enforced]).filter_map(|set| set.all.as_ref());
-        sets.into_iter().any(|set| set.reads_argument(name))
-    }
-
     /// The violation by all calls with this action, independent of their context. Lists omit the resource.
     pub fn hidden(&self, action: Action) -> Option<&Finding> {
         self.enforced.violation_without_context(self, action)
@@ -224,17 +218,9 @@ impl Slice {
         self.policies.iter().map(verdict).collect::<Vec<_>>().join(" ").into()
     }
 
-    /// The violation by a call whose facts cannot be read. Names the first policy that reads arguments,
-    /// else the first one.
-    pub fn unusable(&self, error: String) -> Finding {
-        let policies = || self.policies.iter().map(|one| &one.policy);
-        let reads_arguments = |policy: &&Arc<PolicyInForce>| {
-            policy.conditions().is_some_and(|conditions| {
-                conditions.as_ref().is_ok_and(crate::cedar::Conditions::reads_arguments)
-            })
-        };
-        let policy = policies().find(reads_arguments).unwrap_or(&self.policies[0].policy);
-        finding(policy, Reason::PolicyError(error))
+    /// The violation by a call whose arguments cannot be read.
+    pub fn unusable(&self, error: String) -> Option<Finding> {
+        self.enforced.unusable(self, error)
     }
 
     /// Whether a policy limits traces.
@@ -323,8 +309,21 @@ impl Conditions {
         }
         match self.all.as_ref()?.evaluate(&slice.scene, request) {
             Ok(found) => self.judge(slice, &found, |_| false),
-            Err(error) => Some(slice.unusable(error)),
+            Err(error) => self.unusable(slice, error),
         }
+    }
+
+    /// The violation by a call whose facts cannot be read. Names the first of these policies that
+    /// reads arguments, else the first one.
+    fn unusable(&self, slice: &Slice, error: String) -> Option<Finding> {
+        let policies = || self.policies.iter().map(|&number| &slice.policies[number].policy);
+        let reads_arguments = |policy: &&Arc<PolicyInForce>| {
+            policy.conditions().is_some_and(|conditions| {
+                conditions.as_ref().is_ok_and(crate::cedar::Conditions::reads_arguments)
+            })
+        };
+        let policy = policies().find(reads_arguments).or_else(|| policies().next())?;
+        Some(finding(policy, Reason::PolicyError(error)))
     }
 
     /// The violation by every call with arguments, because conditions do not fit their types.
@@ -352,7 +351,7 @@ impl Conditions {
             let is_undecided = |number| self.undecided.contains(&number);
             match found {
                 Ok(found) => self.judge(slice, &found.unwrap_or_default(), is_undecided),
-                Err(error) => Some(slice.unusable(error)),
+                Err(error) => self.unusable(slice, error),
             }
         };
         self.by_action[action as usize].get_or_init(violation).as_ref()

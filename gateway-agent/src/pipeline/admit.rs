@@ -181,10 +181,12 @@ impl Governed {
     ) -> Result<Option<TakenRates>, Finding> {
         let slice = &self.slice;
         let nothing = Map::new();
-        let members = match arguments.filter(|_| slice.reads_arguments()) {
-            Some(arguments) => {
-                arguments.members().map_err(|error| slice.unusable(error.to_string()))?
-            }
+        let members = match arguments.filter(|_| slice.reads_arguments()).map(Arguments::members) {
+            Some(Ok(members)) => members,
+            Some(Err(error)) => match slice.unusable(error.to_string()) {
+                Some(finding) => return Err(finding),
+                None => &nothing,
+            },
             None => &nothing,
         };
         self.authorize_call((call, moment), members, audit)?;
@@ -227,7 +229,7 @@ impl Governed {
     }
 
     /// The violation by arguments that cannot be read.
-    pub(super) fn unusable(&self, error: String) -> Finding {
+    pub(super) fn unusable(&self, error: String) -> Option<Finding> {
         self.slice.unusable(error)
     }
 

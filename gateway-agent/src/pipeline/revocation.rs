@@ -86,7 +86,7 @@ impl<'a> Revocation<'a> {
         let finding = match arguments.map(serde_json::from_str::<Map<String, Value>>) {
             None => governed.check(self.call, &moment, &Map::new()).err()?,
             Some(Ok(arguments)) => governed.check(self.call, &moment, &arguments).err()?,
-            Some(Err(error)) => governed.unusable(error.to_string()),
+            Some(Err(error)) => governed.unusable(error.to_string())?,
         };
         Some(Revoked { governed, moment, finding })
     }

@@ -83,11 +83,6 @@ impl ConditionSet {
         self.reads.arguments().next().is_some()
     }
 
-    /// Whether a statement reads the argument with this name.
-    pub(crate) fn reads_argument(&self, name: &str) -> bool {
-        self.reads.arguments().any(|path| path.first().is_none_or(|first| first == name))
-    }
-
     /// Evaluates the statements that read no context.
     pub(crate) fn evaluate_static(
         &self,

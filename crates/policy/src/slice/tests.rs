@@ -128,6 +128,27 @@ fn denied(policies: &[Value], of: (&Caller, &Resource), arguments: &Value) -> bo
     verdict(policies, of, arguments).denial.is_some()
 }
 
+#[test]
+fn unusable_argument_is_attributed_in_each_mode() {
+    let policy = |mode: &str| json!({ "version": "1.0.0", "mode": mode, "authorization": { "cedar": STATEMENTS[3] } });
+    let resource = Resource {
+        kind: ResourceKind::Tool,
+        name: "t".to_owned(),
+        version: "1.0.0".to_owned(),
+        tools: vec!["t".to_owned()],
+        skills: Vec::new(),
+        servers: Vec::new(),
+        tags: Vec::new(),
+        is_destructive: false,
+        is_read_only: false,
+    };
+    let policies = [policy("audit"), policy("enforce"), policy("audit")];
+    let found = verdict(&policies, (&Caller::Unregistered, &resource), &json!({ "n": 0.000_001 }));
+    let name = |finding: &Finding| finding.policy.name.to_string();
+    assert_eq!(found.denial.as_ref().map(name).as_deref(), Some("p1"));
+    assert_eq!(found.audit.iter().map(name).collect::<Vec<_>>(), ["p0", "p2"]);
+}
+
 proptest! {
     #[test]
     fn slice_equals_policies_one_by_one(
