@@ -5,9 +5,10 @@ use std::sync::Arc;
 use serde_json::{Map, Value};
 
 use crate::{
-    Action, CallContext, Caller, PoliciesInForce, PolicyInForce, Reason, Resource, Slice, Verdict,
+    Action, ApplicablePolicies, CallContext, Caller, PoliciesInForce, PolicyInForce, Reason,
+    Resource, Verdict,
     arguments::ArgumentType,
-    cedar::{ConditionSet, Conditions, Request, Scene, Statement},
+    cedar::{CallEntities, ConditionSet, Conditions, Request, Statement},
     facts::CallerMatch,
 };
 
@@ -100,19 +101,19 @@ pub fn explain(
     (action, context): (Action, &CallContext<'_>),
     (types, arguments): (&ArgumentType, &Map<String, Value>),
 ) -> Explanation {
-    let slice = policies.slice(caller, resource, || types.clone());
-    let verdict = slice.map(|slice| slice.evaluate(action, context, arguments));
+    let applicable = policies.applicable(caller, resource, || types.clone());
+    let verdict = applicable.map(|applicable| applicable.evaluate(action, context, arguments));
     let request = Request { action, context, arguments: Some((types, arguments)) };
     let part = |policy: &Arc<PolicyInForce>| {
         let selection = Selection::of(policy, caller, resource);
         let (mut statements, mut violation) = (Vec::new(), None);
         if selection == Selection::Selected {
-            let scene = Scene::new(caller, resource);
+            let entities = CallEntities::new(caller, resource);
             let parsed = policy.conditions().and_then(|conditions| conditions.as_ref().ok());
             let parsed = parsed.map(Conditions::statements).unwrap_or_default();
-            statements.extend(parsed.iter().map(|one| statement_part(one, &scene, request)));
+            statements.extend(parsed.iter().map(|one| statement_part(one, &entities, request)));
             let selected = vec![(Arc::clone(policy), caller.matches(&policy.policy().applies_to))];
-            let alone = Slice::new(selected, caller, resource, || types.clone());
+            let alone = ApplicablePolicies::new(selected, caller, resource, || types.clone());
             let Verdict { denial, audit } = alone.evaluate(action, context, arguments);
             violation = denial.into_iter().chain(audit).next().map(|found| found.reason);
         }
@@ -124,8 +125,12 @@ pub fn explain(
     }
 }
 
-fn statement_part(statement: &Statement, scene: &Scene, request: Request<'_>) -> StatementPart {
-    let found = ConditionSet::new([(0, statement)]).map(|set| set.evaluate(scene, request));
+fn statement_part(
+    statement: &Statement,
+    entities: &CallEntities,
+    request: Request<'_>,
+) -> StatementPart {
+    let found = ConditionSet::new([(0, statement)]).map(|set| set.evaluate(entities, request));
     let outcome = match found {
         None => StatementOutcome::Unsatisfied,
         Some(Err(error)) => StatementOutcome::Failed(error),

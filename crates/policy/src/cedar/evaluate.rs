@@ -26,7 +26,7 @@ pub(crate) struct ConditionSet {
 
 /// The caller and the resource of a call.
 #[derive(Debug)]
-pub(crate) struct Scene {
+pub(crate) struct CallEntities {
     principal: EntityUid,
     resource: EntityUid,
     entities: Entities,
@@ -86,33 +86,33 @@ impl ConditionSet {
     /// Evaluates the statements that read no context.
     pub(crate) fn evaluate_static(
         &self,
-        scene: &Scene,
+        entities: &CallEntities,
         action: Action,
     ) -> Result<Evaluation, String> {
-        self.evaluate_in(scene, action, Context::empty())
+        self.evaluate_in(entities, action, Context::empty())
     }
 
     /// Evaluates the statements for a call.
     pub(crate) fn evaluate(
         &self,
-        scene: &Scene,
+        entities: &CallEntities,
         request: Request<'_>,
     ) -> Result<Evaluation, String> {
         let context = self.context(request)?;
-        self.evaluate_in(scene, request.action, context)
+        self.evaluate_in(entities, request.action, context)
     }
 
     fn evaluate_in(
         &self,
-        scene: &Scene,
+        entities: &CallEntities,
         action: Action,
         context: Context,
     ) -> Result<Evaluation, String> {
-        let (principal, resource) = (scene.principal.clone(), scene.resource.clone());
+        let (principal, resource) = (entities.principal.clone(), entities.resource.clone());
         let action = uid("Action", action.as_str());
         let request = cedar_policy::Request::new(principal, action, resource, context, None);
         let request = request.map_err(|error| error.to_string())?;
-        let response = Authorizer::new().is_authorized(&request, &self.set, &scene.entities);
+        let response = Authorizer::new().is_authorized(&request, &self.set, &entities.entities);
         let satisfied = response.diagnostics().reason().map(number_of).collect();
         let errors = response.diagnostics().errors().map(|error| {
             let cedar_policy::AuthorizationError::PolicyEvaluationError(error) = error;
@@ -177,7 +177,7 @@ fn number_of(id: &PolicyId) -> usize {
     id.split_once('/').and_then(|(number, _)| number.parse().ok()).unwrap_or_default()
 }
 
-impl Scene {
+impl CallEntities {
     /// Creates the entities of a caller and a resource.
     pub(crate) fn new(caller: &Caller, resource: &Resource) -> Self {
         let (principal, agent) = agent_entity(caller);
@@ -275,16 +275,16 @@ fn convert(
     path: &str,
     reads: &[&[String]],
 ) -> Result<RestrictedExpression, String> {
-    let unfit = |expected: &str| format!("the argument `{path}` is not {expected}");
+    let mismatch = |expected: &str| format!("the argument `{path}` is not {expected}");
     match (argument, value) {
         (ArgumentType::Long, Value::Number(number)) => {
             let integer = number.as_i64().or_else(|| whole(number.as_f64()?));
-            let integer = integer.ok_or_else(|| unfit("an integer of 64 bits"))?;
+            let integer = integer.ok_or_else(|| mismatch("an integer of 64 bits"))?;
             Ok(RestrictedExpression::new_long(integer))
         }
         (ArgumentType::Decimal, Value::Number(number)) => {
             let text = decimal(number).ok_or_else(|| {
-                unfit("a number with at most four decimals and 15 digits before them")
+                mismatch("a number with at most four decimals and 15 digits before them")
             })?;
             Ok(RestrictedExpression::new_decimal(text))
         }
@@ -297,12 +297,12 @@ fn convert(
         (ArgumentType::Record(members), Value::Object(values)) => {
             members_of(members, values, &format!("{path}."), reads)
         }
-        (ArgumentType::Long, _) => Err(unfit("an integer")),
-        (ArgumentType::Decimal, _) => Err(unfit("a number")),
-        (ArgumentType::String, _) => Err(unfit("a string")),
-        (ArgumentType::Bool, _) => Err(unfit("a boolean")),
-        (ArgumentType::Set(_), _) => Err(unfit("an array")),
-        (ArgumentType::Record(_), _) => Err(unfit("an object")),
+        (ArgumentType::Long, _) => Err(mismatch("an integer")),
+        (ArgumentType::Decimal, _) => Err(mismatch("a number")),
+        (ArgumentType::String, _) => Err(mismatch("a string")),
+        (ArgumentType::Bool, _) => Err(mismatch("a boolean")),
+        (ArgumentType::Set(_), _) => Err(mismatch("an array")),
+        (ArgumentType::Record(_), _) => Err(mismatch("an object")),
         (ArgumentType::Unreadable { reason, .. }, _) => {
             Err(format!("conditions cannot read the argument `{path}`: {reason}"))
         }

@@ -53,7 +53,7 @@ fn resource() -> Resource {
 fn evaluate(condition: &str, values: Value) -> Result<bool, String> {
     let conditions = Conditions::parse(&forbid(condition)).unwrap();
     let set = ConditionSet::new(conditions.statements().iter().map(|one| (0, one))).unwrap();
-    let scene = Scene::new(&Caller::Unregistered, &resource());
+    let entities = CallEntities::new(&Caller::Unregistered, &resource());
     let context = CallContext {
         issuer: "https://issuer.example",
         subject: "ada",
@@ -67,7 +67,7 @@ fn evaluate(condition: &str, values: Value) -> Result<bool, String> {
     let types = arguments();
     let arguments = Some((&types, &values));
     let found =
-        set.evaluate(&scene, Request { action: Action::Call, context: &context, arguments })?;
+        set.evaluate(&entities, Request { action: Action::Call, context: &context, arguments })?;
     match found.errors.into_values().next() {
         Some(error) => Err(error),
         None => Ok(found.forbids.contains(&0)),
@@ -99,7 +99,7 @@ fn conditions_read_arguments_context_and_entities() {
 }
 
 #[test]
-fn unfit_values_are_evaluation_errors() {
+fn mismatched_values_are_evaluation_errors() {
     let card = json!({ "number": "4" });
     for (condition, values) in [
         ("context.arguments.amount == decimal(\"1.0\")", json!({ "amount": "1", "card": card })),

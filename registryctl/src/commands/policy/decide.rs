@@ -6,7 +6,9 @@ use std::{
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
-use policy::{CallContext, Called, Caller, Explanation, PoliciesInForce, Purpose, Slice};
+use policy::{
+    ApplicablePolicies, CallContext, Called, Caller, Explanation, PoliciesInForce, Purpose,
+};
 use registry_core::{
     Catalog, Document, Entity, Key, Kind, Name, PointInTime, Record, Timestamp, Version,
     entity::{Agent, Dependency, DependencyTarget},
@@ -241,13 +243,13 @@ impl Decider {
     }
 
     /// The policies that apply to calls.
-    pub(in crate::commands) fn slice(
+    pub(in crate::commands) fn applicable_policies(
         &self,
         caller: Option<&Key>,
         target: &Target,
-    ) -> Option<Slice> {
+    ) -> Option<ApplicablePolicies> {
         let caller = Caller::registered(&self.catalog, caller);
-        self.policies.slice_of(&self.catalog, &caller, target.called())
+        self.policies.applicable_to(&self.catalog, &caller, target.called())
     }
 }
 

@@ -14,15 +14,15 @@ use serde_json::{Map, Value};
 use crate::{
     Action, CallContext, Caller, Finding, PolicyInForce, Reason, Resource, ResourceKind, Verdict,
     arguments::ArgumentType,
-    cedar::{ConditionSet, Evaluation, Request, Scene, Statement},
+    cedar::{CallEntities, ConditionSet, Evaluation, Request, Statement},
     facts::CallerMatch,
 };
 
 /// The policies that apply to the calls of one resource by one caller.
 #[derive(Debug)]
-pub struct Slice {
+pub struct ApplicablePolicies {
     policies: Vec<Applied>,
-    scene: Scene,
+    entities: CallEntities,
     kind: ResourceKind,
     arguments: ArgumentType,
     enforced: Conditions,
@@ -41,7 +41,7 @@ struct Applied {
 /// Policies that are evaluated together: all that are enforced, or one in audit mode.
 #[derive(Debug, Default)]
 struct Conditions {
-    /// The policies, by their numbers in the slice.
+    /// The policies, by their positions in [`ApplicablePolicies`].
     policies: Vec<usize>,
     /// The statements that apply: the number of the policy, and that of the statement in it.
     statements: Vec<(usize, usize)>,
@@ -52,15 +52,15 @@ struct Conditions {
     always: Option<Finding>,
     /// The policies with `default: "deny"` that have a permit which reads `context`.
     undecided: Vec<usize>,
-    /// The first policy whose conditions do not fit the arguments of the resource.
-    misfit: OnceLock<Option<Finding>>,
+    /// The violation by the first policy whose conditions mismatch the types of the arguments.
+    type_mismatch: OnceLock<Option<Finding>>,
     /// The first violation of conditions that do not read `context`, by action.
     by_action: [OnceLock<Option<Finding>>; Action::ALL.len()],
 }
 
 /// The decision about calls with unknown arguments.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Foresight {
+pub enum PartialDecision {
     /// Every call is denied, with this first violation.
     Denied(Finding),
     /// These policies may deny a call.
@@ -78,7 +78,7 @@ pub struct RateRule<'a> {
     pub rate: &'a Rate,
 }
 
-impl Slice {
+impl ApplicablePolicies {
     pub(crate) fn new(
         selected: Vec<(Arc<PolicyInForce>, CallerMatch)>,
         caller: &Caller,
@@ -101,10 +101,10 @@ impl Slice {
         } else {
             ArgumentType::Record(std::collections::BTreeMap::new())
         };
-        let scene = Scene::new(caller, resource);
+        let entities = CallEntities::new(caller, resource);
         let allow = |one: &Applied| format!("{}:allow", label(one.policy.key()));
         let admitted = policies.iter().map(allow).collect::<Vec<_>>().join(" ").into();
-        Self { policies, scene, kind: resource.kind, arguments, enforced, audited, admitted }
+        Self { policies, entities, kind: resource.kind, arguments, enforced, audited, admitted }
     }
 
     /// Whether conditions read arguments.
@@ -133,33 +133,33 @@ impl Slice {
 
     /// Decides a call without its arguments, as far as they do not matter. `known` has the paths of
     /// the members of `context` that are known.
-    pub fn foresee(
+    pub fn decide_partially(
         &self,
         action: Action,
         context: &CallContext<'_>,
         known: &[&[&str]],
-    ) -> Foresight {
+    ) -> PartialDecision {
         let conditions = &self.enforced;
-        let certain = conditions.always.as_ref().or_else(|| conditions.misfit(self, action));
+        let certain = conditions.always.as_ref().or_else(|| conditions.type_mismatch(self, action));
         if let Some(finding) = certain {
-            return Foresight::Denied(finding.clone());
+            return PartialDecision::Denied(finding.clone());
         }
         let (decidable, open): (Vec<_>, Vec<_>) =
             self.statements(conditions).partition(|(_, statement)| statement.reads_only(known));
         let request = Request { action, context, arguments: None };
-        let found = ConditionSet::new(decidable).map(|set| set.evaluate(&self.scene, request));
+        let found = ConditionSet::new(decidable).map(|set| set.evaluate(&self.entities, request));
         let Ok(found) = found.unwrap_or_else(|| Ok(Evaluation::default())) else {
-            return Foresight::Undecided(self.keys(conditions.policies.iter().copied()));
+            return PartialDecision::Undecided(self.keys(conditions.policies.iter().copied()));
         };
         let is_permitted =
             |number: usize| open.iter().any(|(n, one)| *n == number && one.is_permit());
-        if let Some(finding) = conditions.judge(self, &found, is_permitted) {
-            return Foresight::Denied(finding);
+        if let Some(finding) = conditions.decide(self, &found, is_permitted) {
+            return PartialDecision::Denied(finding);
         }
         // A value that does not fit its type denies a call, even if another statement permits it.
         match self.keys(open.iter().map(|(number, _)| *number)) {
-            policies if policies.is_empty() => Foresight::Allowed,
-            policies => Foresight::Undecided(policies),
+            policies if policies.is_empty() => PartialDecision::Allowed,
+            policies => PartialDecision::Undecided(policies),
         }
     }
 
@@ -299,24 +299,24 @@ impl Conditions {
         self.all.as_ref().is_some_and(ConditionSet::reads_arguments)
     }
 
-    fn violation(&self, slice: &Slice, request: Request<'_>) -> Option<Finding> {
+    fn violation(&self, applicable: &ApplicablePolicies, request: Request<'_>) -> Option<Finding> {
         let is_static = self.all.as_ref().is_none_or(|all| !all.reads_context());
         if is_static || self.always.is_some() {
-            return self.violation_without_context(slice, request.action).cloned();
+            return self.violation_without_context(applicable, request.action).cloned();
         }
-        if let Some(found) = self.misfit(slice, request.action) {
+        if let Some(found) = self.type_mismatch(applicable, request.action) {
             return Some(found.clone());
         }
-        match self.all.as_ref()?.evaluate(&slice.scene, request) {
-            Ok(found) => self.judge(slice, &found, |_| false),
-            Err(error) => self.unusable(slice, error),
+        match self.all.as_ref()?.evaluate(&applicable.entities, request) {
+            Ok(found) => self.decide(applicable, &found, |_| false),
+            Err(error) => self.unusable(applicable, error),
         }
     }
 
     /// The violation by a call whose facts cannot be read. Names the first of these policies that
     /// reads arguments, else the first one.
-    fn unusable(&self, slice: &Slice, error: String) -> Option<Finding> {
-        let policies = || self.policies.iter().map(|&number| &slice.policies[number].policy);
+    fn unusable(&self, applicable: &ApplicablePolicies, error: String) -> Option<Finding> {
+        let policies = || self.policies.iter().map(|&number| &applicable.policies[number].policy);
         let reads_arguments = |policy: &&Arc<PolicyInForce>| {
             policy.conditions().is_some_and(|conditions| {
                 conditions.as_ref().is_ok_and(crate::cedar::Conditions::reads_arguments)
@@ -326,32 +326,37 @@ impl Conditions {
         Some(finding(policy, Reason::PolicyError(error)))
     }
 
-    /// The violation by every call with arguments, because conditions do not fit their types.
-    fn misfit(&self, slice: &Slice, action: Action) -> Option<&Finding> {
+    /// The violation by every call with arguments, because conditions mismatch their types.
+    fn type_mismatch(&self, applicable: &ApplicablePolicies, action: Action) -> Option<&Finding> {
         if !action.has_arguments() {
             return None;
         }
         let find = || {
             self.policies.iter().find_map(|&number| {
-                let policy = &slice.policies[number].policy;
-                let problem = policy.misfit(slice.kind, &slice.arguments)?;
+                let policy = &applicable.policies[number].policy;
+                let problem = policy.type_mismatch(applicable.kind, &applicable.arguments)?;
                 Some(finding(policy, Reason::PolicyError(problem.to_string())))
             })
         };
-        self.misfit.get_or_init(find).as_ref()
+        self.type_mismatch.get_or_init(find).as_ref()
     }
 
-    fn violation_without_context(&self, slice: &Slice, action: Action) -> Option<&Finding> {
+    fn violation_without_context(
+        &self,
+        applicable: &ApplicablePolicies,
+        action: Action,
+    ) -> Option<&Finding> {
         if self.always.is_some() {
             return self.always.as_ref();
         }
         let violation = || {
             let found = self.without_context.as_ref();
-            let found = found.map(|set| set.evaluate_static(&slice.scene, action)).transpose();
+            let found =
+                found.map(|set| set.evaluate_static(&applicable.entities, action)).transpose();
             let is_undecided = |number| self.undecided.contains(&number);
             match found {
-                Ok(found) => self.judge(slice, &found.unwrap_or_default(), is_undecided),
-                Err(error) => self.unusable(slice, error),
+                Ok(found) => self.decide(applicable, &found.unwrap_or_default(), is_undecided),
+                Err(error) => self.unusable(applicable, error),
             }
         };
         self.by_action[action as usize].get_or_init(violation).as_ref()
@@ -359,14 +364,14 @@ impl Conditions {
 
     /// Decides by satisfied statements. `is_undecided` tells whether a policy may have a permit that
     /// was not evaluated.
-    fn judge(
+    fn decide(
         &self,
-        slice: &Slice,
+        applicable: &ApplicablePolicies,
         found: &Evaluation,
         is_undecided: impl Fn(usize) -> bool,
     ) -> Option<Finding> {
         self.policies.iter().find_map(|&number| {
-            let policy = &slice.policies[number].policy;
+            let policy = &applicable.policies[number].policy;
             if let Some(error) = found.errors.get(&number) {
                 return Some(finding(policy, Reason::PolicyError(error.clone())));
             }

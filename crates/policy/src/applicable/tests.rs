@@ -1,4 +1,4 @@
-//! Properties: evaluation in slices equals evaluation policy by policy, errors never allow, lists
+//! Properties: joint evaluation equals evaluation policy by policy, errors never allow, lists
 //! and calls agree, and less knowledge about a caller never allows more.
 
 use std::{collections::BTreeSet, time::SystemTime};
@@ -106,10 +106,10 @@ fn verdict(
     (caller, resource): (&Caller, &Resource),
     arguments: &Value,
 ) -> Verdict {
-    let Some(slice) = compiled(policies).slice(caller, resource, types) else {
+    let Some(applicable) = compiled(policies).applicable(caller, resource, types) else {
         return Verdict::default();
     };
-    slice.evaluate(Action::Call, &context(&BTreeSet::new()), arguments.as_object().unwrap())
+    applicable.evaluate(Action::Call, &context(&BTreeSet::new()), arguments.as_object().unwrap())
 }
 
 fn context(scopes: &BTreeSet<String>) -> CallContext<'_> {
@@ -151,7 +151,7 @@ fn unusable_argument_is_attributed_in_each_mode() {
 
 proptest! {
     #[test]
-    fn slice_equals_policies_one_by_one(
+    fn joint_evaluation_equals_policies_one_by_one(
         policies in policies(), caller in callers(), resource in resources(), arguments in arguments()
     ) {
         let of = (&caller, &resource);
@@ -169,25 +169,25 @@ proptest! {
     fn hidden_tool_is_denied_to_every_call(
         policies in policies(), caller in callers(), resource in resources(), arguments in arguments()
     ) {
-        let slice = compiled(&policies).slice(&caller, &resource, types);
-        if slice.is_some_and(|slice| slice.hidden(Action::Call).is_some()) {
+        let applicable = compiled(&policies).applicable(&caller, &resource, types);
+        if applicable.is_some_and(|applicable| applicable.hidden(Action::Call).is_some()) {
             prop_assert!(denied(&policies, (&caller, &resource), &arguments));
         }
     }
 
     #[test]
-    fn foreseen_decision_holds_for_every_call(
+    fn partial_decision_holds_for_every_call(
         policies in policies(), caller in callers(), resource in resources(), arguments in arguments(),
         knows_hops in any::<bool>(),
     ) {
-        let Some(slice) = compiled(&policies).slice(&caller, &resource, types) else { return Ok(()) };
+        let Some(applicable) = compiled(&policies).applicable(&caller, &resource, types) else { return Ok(()) };
         let known: &[&[&str]] = if knows_hops { &[&["hops"]] } else { &[] };
-        let found = slice.foresee(Action::Call, &context(&BTreeSet::new()), known);
+        let found = applicable.decide_partially(Action::Call, &context(&BTreeSet::new()), known);
         let is_denied = denied(&policies, (&caller, &resource), &arguments);
         match found {
-            Foresight::Denied(_) => prop_assert!(is_denied),
-            Foresight::Allowed => prop_assert!(!is_denied),
-            Foresight::Undecided(policies) => prop_assert!(!policies.is_empty()),
+            PartialDecision::Denied(_) => prop_assert!(is_denied),
+            PartialDecision::Allowed => prop_assert!(!is_denied),
+            PartialDecision::Undecided(policies) => prop_assert!(!policies.is_empty()),
         }
     }
 
@@ -221,7 +221,7 @@ proptest! {
     }
 
     #[test]
-    fn unfit_policy_never_allows(caller in callers(), resource in resources()) {
+    fn mismatched_policy_never_allows(caller in callers(), resource in resources()) {
         // Cedar compares values of different types as unequal, without an error.
         let cedar = "forbid (principal, action == Action::\"call\", resource) \
                      when { context.arguments.n == \"all\" };";
