@@ -13,7 +13,7 @@ use std::{collections::BTreeSet, fmt, str::FromStr as _};
 use cedar_policy::{Effect, PolicySet, ValidationMode, Validator};
 use miette::Diagnostic as _;
 
-pub(crate) use self::evaluate::{CallEntities, ConditionSet, Evaluation, Request};
+pub(crate) use self::evaluate::{CallEntities, Evaluation, Request, StatementSet};
 use self::reads::Reads;
 use crate::{ResourceKind, arguments::ArgumentType};
 

@@ -8,7 +8,7 @@ use crate::{
     Action, ApplicablePolicies, CallContext, Caller, PoliciesInForce, PolicyInForce, Reason,
     Resource, Verdict,
     arguments::ArgumentType,
-    cedar::{CallEntities, ConditionSet, Conditions, Request, Statement},
+    cedar::{CallEntities, Conditions, Request, Statement, StatementSet},
     facts::CallerMatch,
 };
 
@@ -130,7 +130,7 @@ fn statement_part(
     entities: &CallEntities,
     request: Request<'_>,
 ) -> StatementPart {
-    let found = ConditionSet::new([(0, statement)]).map(|set| set.evaluate(entities, request));
+    let found = StatementSet::new([(0, statement)]).map(|set| set.evaluate(entities, request));
     let outcome = match found {
         None => StatementOutcome::Unsatisfied,
         Some(Err(error)) => StatementOutcome::Failed(error),

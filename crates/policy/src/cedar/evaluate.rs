@@ -19,7 +19,7 @@ use crate::{
 
 /// Statements of several policies that are evaluated together. Each has the number of its policy.
 #[derive(Debug, Clone)]
-pub(crate) struct ConditionSet {
+pub(crate) struct StatementSet {
     set: PolicySet,
     reads: Reads,
 }
@@ -54,7 +54,7 @@ pub(crate) struct Request<'a> {
 /// The arguments that conditions read.
 pub(crate) type ArgumentValues = Map<String, Value>;
 
-impl ConditionSet {
+impl StatementSet {
     /// Collects statements with the numbers of their policies. `None` if there are none.
     pub(crate) fn new<'a>(
         statements: impl IntoIterator<Item = (usize, &'a Statement)>,
@@ -173,7 +173,7 @@ impl ConditionSet {
 
 fn number_of(id: &PolicyId) -> usize {
     let id: &str = id.as_ref();
-    // `ConditionSet::new` makes all ids.
+    // `StatementSet::new` makes all ids.
     id.split_once('/').and_then(|(number, _)| number.parse().ok()).unwrap_or_default()
 }
 

@@ -52,7 +52,7 @@ fn resource() -> Resource {
 
 fn evaluate(condition: &str, values: Value) -> Result<bool, String> {
     let conditions = Conditions::parse(&forbid(condition)).unwrap();
-    let set = ConditionSet::new(conditions.statements().iter().map(|one| (0, one))).unwrap();
+    let set = StatementSet::new(conditions.statements().iter().map(|one| (0, one))).unwrap();
     let entities = CallEntities::new(&Caller::Unregistered, &resource());
     let context = CallContext {
         issuer: "https://issuer.example",
@@ -210,7 +210,7 @@ fn text_at_the_limits_fits_a_small_stack() {
         for text in texts {
             let conditions = Conditions::parse(&text).unwrap();
             conditions.check(ResourceKind::Tool, &arguments());
-            ConditionSet::new(conditions.statements().iter().map(|one| (0, one))).unwrap();
+            StatementSet::new(conditions.statements().iter().map(|one| (0, one))).unwrap();
         }
     };
     // Threads of the gateway have 2 MiB.
