@@ -64,12 +64,12 @@ impl Called<'_> {
             }
             _ => None,
         };
-        let found = match self {
+        let arguments = match self {
             Self::Tool(_, tool) => Some(ArgumentType::of_tool(find, tool)),
             Self::Skill(document, skill) => skill_type(document, skill),
             Self::Feature(..) => None,
         };
-        found.unwrap_or_else(|| ArgumentType::of_schema(None, &|_| None))
+        arguments.unwrap_or_else(|| ArgumentType::of_schema(None, &|_| None))
     }
 }
 

@@ -157,10 +157,11 @@ impl Conditions {
         let failed: BTreeSet<_> =
             result.validation_errors().map(cedar_policy::ValidationError::policy_id).collect();
         // Cedar accepts such a read if `has` guards it, and the condition would never be satisfied.
-        let guarded = self.statements.iter().filter(|one| !failed.contains(one.policy.id()));
-        let guarded = guarded.filter_map(|one| {
-            let message = one.find_unreadable(arguments)?;
-            Some(CedarProblem { line: one.line, column: 1, message, help: None })
+        let guarded =
+            self.statements.iter().filter(|statement| !failed.contains(statement.policy.id()));
+        let guarded = guarded.filter_map(|statement| {
+            let message = statement.find_unreadable(arguments)?;
+            Some(CedarProblem { line: statement.line, column: 1, message, help: None })
         });
         let problems: BTreeSet<_> = result
             .validation_errors()
@@ -172,8 +173,8 @@ impl Conditions {
                 let help = self
                     .statements
                     .iter()
-                    .find(|one| one.policy.id() == error.policy_id())
-                    .and_then(|one| one.find_unreadable(arguments))
+                    .find(|statement| statement.policy.id() == error.policy_id())
+                    .and_then(|statement| statement.find_unreadable(arguments))
                     .or_else(|| error.help().map(|help| help.to_string()));
                 problem(&self.text, offset, message.to_owned(), help)
             })

@@ -111,11 +111,13 @@ pub fn explain(
             let entities = CallEntities::new(caller, resource);
             let parsed = policy.conditions().and_then(|conditions| conditions.as_ref().ok());
             let parsed = parsed.map(Conditions::statements).unwrap_or_default();
-            statements.extend(parsed.iter().map(|one| statement_part(one, &entities, request)));
+            statements.extend(
+                parsed.iter().map(|statement| statement_part(statement, &entities, request)),
+            );
             let selected = vec![(Arc::clone(policy), caller.matches(&policy.policy().applies_to))];
             let alone = ApplicablePolicies::new(selected, caller, resource, || types.clone());
             let Verdict { denial, audit } = alone.evaluate(action, context, arguments);
-            violation = denial.into_iter().chain(audit).next().map(|found| found.reason);
+            violation = denial.into_iter().chain(audit).next().map(|finding| finding.reason);
         }
         PolicyPart { policy: Arc::clone(policy), selection, statements, violation }
     };
@@ -130,13 +132,13 @@ fn statement_part(
     entities: &CallEntities,
     request: Request<'_>,
 ) -> StatementPart {
-    let found = StatementSet::new([(0, statement)]).map(|set| set.evaluate(entities, request));
-    let outcome = match found {
+    let evaluation = StatementSet::new([(0, statement)]).map(|set| set.evaluate(entities, request));
+    let outcome = match evaluation {
         None => StatementOutcome::Unsatisfied,
         Some(Err(error)) => StatementOutcome::Failed(error),
-        Some(Ok(mut found)) => match found.errors.remove(&0) {
+        Some(Ok(mut evaluation)) => match evaluation.errors.remove(&0) {
             Some(error) => StatementOutcome::Failed(error),
-            None if found.permits.is_empty() && found.forbids.is_empty() => {
+            None if evaluation.permits.is_empty() && evaluation.forbids.is_empty() => {
                 StatementOutcome::Unsatisfied
             }
             None => StatementOutcome::Satisfied,

@@ -174,7 +174,7 @@ impl PoliciesInForce {
             .into_iter()
             .filter_map(|policy| match caller.matches(&policy.policy().applies_to) {
                 CallerMatch::No => None,
-                found => Some((Arc::clone(policy), found)),
+                caller_match => Some((Arc::clone(policy), caller_match)),
             })
             .collect();
         (!selected.is_empty())

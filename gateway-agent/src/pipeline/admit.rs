@@ -57,19 +57,17 @@ impl Governed {
         match route {
             Route::Tool(resolved) => {
                 let served = &resolved.served;
-                let found = Self::of_tool(served, governance, agent, purpose(call));
+                let governed = Self::of_tool(served, governance, agent, purpose(call));
                 let is_declared = resolved.standing == Standing::Declared;
-                found.map(|found| Self { is_disclosed: is_declared, ..found })
+                governed.map(|governed| Self { is_disclosed: is_declared, ..governed })
             }
             Route::Task(task) => {
                 let served = &task.resolved.served;
-                let found = Self::of_tool(served, governance, agent, Purpose::Poll);
+                let governed = Self::of_tool(served, governance, agent, Purpose::Poll);
                 let cancels = task.method == Method::CancelTask;
-                found.map(
-                    |found| {
-                        if cancels { Self { action: Action::Cancel, ..found } } else { found }
-                    },
-                )
+                governed.map(|governed| {
+                    if cancels { Self { action: Action::Cancel, ..governed } } else { governed }
+                })
             }
             Route::Feature(feature) => {
                 let kind = match &call.target {

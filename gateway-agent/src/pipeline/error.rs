@@ -251,6 +251,6 @@ impl Error {
 
 /// The pointers of violations, without the values.
 fn summary(violations: &[Violation]) -> String {
-    let pointers: Vec<_> = violations.iter().map(|found| found.pointer.as_str()).collect();
+    let pointers: Vec<_> = violations.iter().map(|violation| violation.pointer.as_str()).collect();
     format!("at [{}]", pointers.join(", "))
 }

@@ -143,10 +143,11 @@ fn unusable_argument_is_attributed_in_each_mode() {
         is_read_only: false,
     };
     let policies = [policy("audit"), policy("enforce"), policy("audit")];
-    let found = verdict(&policies, (&Caller::Unregistered, &resource), &json!({ "n": 0.000_001 }));
+    let verdict =
+        verdict(&policies, (&Caller::Unregistered, &resource), &json!({ "n": 0.000_001 }));
     let name = |finding: &Finding| finding.policy.name.to_string();
-    assert_eq!(found.denial.as_ref().map(name).as_deref(), Some("p1"));
-    assert_eq!(found.audit.iter().map(name).collect::<Vec<_>>(), ["p0", "p2"]);
+    assert_eq!(verdict.denial.as_ref().map(name).as_deref(), Some("p1"));
+    assert_eq!(verdict.audit.iter().map(name).collect::<Vec<_>>(), ["p0", "p2"]);
 }
 
 proptest! {
@@ -182,9 +183,9 @@ proptest! {
     ) {
         let Some(applicable) = compiled(&policies).applicable(&caller, &resource, types) else { return Ok(()) };
         let known: &[&[&str]] = if knows_hops { &[&["hops"]] } else { &[] };
-        let found = applicable.decide_partially(Action::Call, &context(&BTreeSet::new()), known);
+        let decision = applicable.decide_partially(Action::Call, &context(&BTreeSet::new()), known);
         let is_denied = denied(&policies, (&caller, &resource), &arguments);
-        match found {
+        match decision {
             PartialDecision::Denied(_) => prop_assert!(is_denied),
             PartialDecision::Allowed => prop_assert!(!is_denied),
             PartialDecision::Undecided(policies) => prop_assert!(!policies.is_empty()),
@@ -195,7 +196,7 @@ proptest! {
     fn explanation_agrees_with_verdict(
         policies in policies(), caller in callers(), resource in resources(), arguments in arguments()
     ) {
-        let found = crate::explain(
+        let explanation = crate::explain(
             &compiled(&policies),
             (&caller, &resource),
             (Action::Call, &context(&BTreeSet::new())),
@@ -203,12 +204,12 @@ proptest! {
         );
         let expected = verdict(&policies, (&caller, &resource), &arguments);
         let violations = |mode| {
-            let parts = found.policies.iter().filter(move |part| part.policy.mode() == mode);
+            let parts = explanation.policies.iter().filter(move |part| part.policy.mode() == mode);
             parts.filter(|part| part.violation.is_some()).count()
         };
         prop_assert_eq!(violations(Mode::Enforce) > 0, expected.denial.is_some());
         prop_assert_eq!(violations(Mode::Audit), expected.audit.len());
-        prop_assert_eq!(&found.verdict, &expected);
+        prop_assert_eq!(&explanation.verdict, &expected);
     }
 
     #[test]
@@ -226,8 +227,8 @@ proptest! {
         let cedar = "forbid (principal, action == Action::\"call\", resource) \
                      when { context.arguments.n == \"all\" };";
         let policy = json!({ "version": "1.0.0", "authorization": { "cedar": cedar } });
-        let found = verdict(&[policy], (&caller, &resource), &json!({ "n": 1 }));
-        let reason = found.denial.map(|finding| finding.reason);
+        let verdict = verdict(&[policy], (&caller, &resource), &json!({ "n": 1 }));
+        let reason = verdict.denial.map(|finding| finding.reason);
         prop_assert!(matches!(reason, Some(Reason::PolicyError(_))));
     }
 
@@ -236,8 +237,8 @@ proptest! {
         let cedar = STATEMENTS[3];
         let policy = json!({ "version": "1.0.0", "authorization": { "cedar": cedar } });
         for arguments in [json!({}), json!({ "n": 0.000_001 }), json!({ "n": "1" })] {
-            let found = verdict(std::slice::from_ref(&policy), (&caller, &resource), &arguments);
-            let reason = found.denial.map(|finding| finding.reason);
+            let verdict = verdict(std::slice::from_ref(&policy), (&caller, &resource), &arguments);
+            let reason = verdict.denial.map(|finding| finding.reason);
             prop_assert!(matches!(reason, Some(Reason::PolicyError(_))));
         }
     }

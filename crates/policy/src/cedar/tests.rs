@@ -52,7 +52,8 @@ fn resource() -> Resource {
 
 fn evaluate(condition: &str, values: Value) -> Result<bool, String> {
     let conditions = Conditions::parse(&forbid(condition)).unwrap();
-    let set = StatementSet::new(conditions.statements().iter().map(|one| (0, one))).unwrap();
+    let set =
+        StatementSet::new(conditions.statements().iter().map(|statement| (0, statement))).unwrap();
     let entities = CallEntities::new(&Caller::Unregistered, &resource());
     let context = CallContext {
         issuer: "https://issuer.example",
@@ -66,11 +67,11 @@ fn evaluate(condition: &str, values: Value) -> Result<bool, String> {
     let Value::Object(values) = values else { panic!("arguments are objects") };
     let types = arguments();
     let arguments = Some((&types, &values));
-    let found =
+    let evaluation =
         set.evaluate(&entities, Request { action: Action::Call, context: &context, arguments })?;
-    match found.errors.into_values().next() {
+    match evaluation.errors.into_values().next() {
         Some(error) => Err(error),
-        None => Ok(found.forbids.contains(&0)),
+        None => Ok(evaluation.forbids.contains(&0)),
     }
 }
 
@@ -162,10 +163,12 @@ fn type_errors_have_place_and_remedy() {
         ("forbid (principal, action == Action::\"cal\", resource);".to_owned(), "line 1", "call"),
         ("forbid (principal, action,\n resource) when { 1 + };".to_owned(), "line 2", ""),
     ] {
-        let found = problems(&text);
+        let problems = problems(&text);
         assert!(
-            found.first().is_some_and(|one| one.starts_with(place) && one.contains(help)),
-            "{text}: {found:?}"
+            problems
+                .first()
+                .is_some_and(|problem| problem.starts_with(place) && problem.contains(help)),
+            "{text}: {problems:?}"
         );
     }
 }
@@ -210,7 +213,8 @@ fn text_at_the_limits_fits_a_small_stack() {
         for text in texts {
             let conditions = Conditions::parse(&text).unwrap();
             conditions.check(ResourceKind::Tool, &arguments());
-            StatementSet::new(conditions.statements().iter().map(|one| (0, one))).unwrap();
+            StatementSet::new(conditions.statements().iter().map(|statement| (0, statement)))
+                .unwrap();
         }
     };
     // Threads of the gateway have 2 MiB.
@@ -223,9 +227,12 @@ fn statements_know_their_lines() {
                 resource.name == \"a;\\\"b\" };\n@id(\"x\") permit (principal, action, resource); \
                 forbid (principal, action, resource);\n\n// end\npermit (principal, action, resource);";
     let conditions = Conditions::parse(text).unwrap();
-    let found: Vec<_> =
-        conditions.statements().iter().map(|one| (one.line(), one.is_permit())).collect();
-    assert_eq!(found, [(3, false), (5, true), (5, false), (8, true)]);
+    let statements: Vec<_> = conditions
+        .statements()
+        .iter()
+        .map(|statement| (statement.line(), statement.is_permit()))
+        .collect();
+    assert_eq!(statements, [(3, false), (5, true), (5, false), (8, true)]);
 }
 
 #[test]
