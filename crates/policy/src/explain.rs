@@ -94,12 +94,15 @@ impl Selection {
     }
 }
 
-/// Explains the decision about a call with arguments of this type.
+/// Explains the decision about a call. `types` is the type of the arguments.
 pub fn explain(
     policies: &PoliciesInForce,
-    (caller, resource): (&Caller, &Resource),
-    (action, context): (Action, &CallContext<'_>),
-    (types, arguments): (&ArgumentType, &Map<String, Value>),
+    caller: &Caller,
+    resource: &Resource,
+    action: Action,
+    context: &CallContext<'_>,
+    types: &ArgumentType,
+    arguments: &Map<String, Value>,
 ) -> Explanation {
     let applicable = policies.applicable(caller, resource, || types.clone());
     let verdict = applicable.map(|applicable| applicable.evaluate(action, context, arguments));

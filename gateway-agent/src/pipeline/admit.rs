@@ -129,18 +129,19 @@ impl Governed {
     pub(super) fn admit<'a>(
         &self,
         gateway: &'a Gateway,
-        (call, moment): (&Invocation, &Moment),
+        call: &Invocation,
+        moment: &Moment,
         arguments: Option<&mut Arguments<'_>>,
         record: &mut CallRecord,
     ) -> Result<Admission<'a>, Error> {
         let mut audit = Vec::new();
-        match self.decide(gateway, (call, moment, record), arguments, &mut audit) {
+        match self.decide(gateway, call, moment, arguments, record, &mut audit) {
             Ok(taken) => {
                 record.set_verdicts(&self.policies, None, &audit);
                 Ok(Admission { rates: gateway.rates(), taken })
             }
             Err(finding) => {
-                let denial = self.denial(finding, (moment, &audit), record);
+                let denial = self.denial(finding, &audit, moment, record);
                 Err(Error::Policy(Box::new(denial)))
             }
         }
@@ -153,7 +154,7 @@ impl Governed {
         moment: &Moment,
         record: &mut CallRecord,
     ) -> Error {
-        let mut denial = self.denial(finding, (moment, &[]), record);
+        let mut denial = self.denial(finding, &[], moment, record);
         denial.was_running = true;
         Error::Policy(Box::new(denial))
     }
@@ -162,12 +163,13 @@ impl Governed {
     fn denial(
         &self,
         finding: Finding,
-        (moment, audit): (&Moment, &[Finding]),
+        audit: &[Finding],
+        moment: &Moment,
         record: &mut CallRecord,
     ) -> PolicyDenial {
         record.set_verdicts(&self.policies, Some(&finding), audit);
         let registry = moment.snapshot.catalog.registry();
-        let denial = PolicyDenial::new(finding, registry, (record.agent(), &self.tool));
+        let denial = PolicyDenial::new(finding, registry, record.agent(), &self.tool);
         record.set_invocation(&denial.invocation_id);
         denial
     }
@@ -175,8 +177,10 @@ impl Governed {
     fn decide(
         &self,
         gateway: &Gateway,
-        (call, moment, record): (&Invocation, &Moment, &CallRecord),
+        call: &Invocation,
+        moment: &Moment,
         arguments: Option<&mut Arguments<'_>>,
+        record: &CallRecord,
         audit: &mut Vec<Finding>,
     ) -> Result<Option<TakenRates>, Finding> {
         let policies = &self.policies;
@@ -190,7 +194,7 @@ impl Governed {
             },
             None => &nothing,
         };
-        self.authorize_call((call, moment), members, audit)?;
+        self.authorize_call(call, moment, members, audit)?;
         if matches!(self.purpose, Purpose::Poll | Purpose::Compensation) {
             return Ok(None);
         }
@@ -200,7 +204,7 @@ impl Governed {
             audit.extend(policies.trace_violation(Mode::Audit, calls, hops));
             policies.trace_violation(Mode::Enforce, calls, hops).map_or(Ok(()), Err)?;
         }
-        let key = |rate: &Rate| self.rate_key(rate, (call, moment, record.agent()));
+        let key = |rate: &Rate| self.rate_key(rate, call, moment, record.agent());
         let take = |mode| {
             let rules: Vec<_> = policies.rates(mode).collect();
             if rules.is_empty() {
@@ -226,7 +230,7 @@ impl Governed {
         moment: &Moment,
         arguments: &Map<String, Value>,
     ) -> Result<(), Finding> {
-        self.authorize_call((call, moment), arguments, &mut Vec::new())
+        self.authorize_call(call, moment, arguments, &mut Vec::new())
     }
 
     /// The violation by arguments that cannot be read.
@@ -237,7 +241,8 @@ impl Governed {
     /// Checks the age of the catalog, and the conditions.
     fn authorize_call(
         &self,
-        (call, moment): (&Invocation, &Moment),
+        call: &Invocation,
+        moment: &Moment,
         arguments: &Map<String, Value>,
         audit: &mut Vec<Finding>,
     ) -> Result<(), Finding> {
@@ -259,7 +264,9 @@ impl Governed {
     fn rate_key(
         &self,
         rate: &Rate,
-        (call, moment, agent): (&Invocation, &Moment, Option<&Key>),
+        call: &Invocation,
+        moment: &Moment,
+        agent: Option<&Key>,
     ) -> Box<str> {
         let agent = || agent.map(|agent| agent.name.as_str());
         let mut text = String::new();

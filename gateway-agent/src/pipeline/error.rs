@@ -123,7 +123,8 @@ impl PolicyDenial {
     pub(super) fn new(
         finding: Finding,
         registry: &RegistryId,
-        (agent, tool): (Option<&Key>, &str),
+        agent: Option<&Key>,
+        tool: &str,
     ) -> Self {
         let id = |kind: &str, name: &str| {
             let name = format!("{}/{kind}/{name}", registry.as_str());

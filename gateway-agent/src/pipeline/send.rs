@@ -107,7 +107,7 @@ impl Sending<'_> {
         record: &mut CallRecord,
     ) -> Result<Option<Admission<'_>>, Error> {
         let Some(governed) = self.governed else { return Ok(None) };
-        governed.admit(self.gateway, (self.call, self.moment), arguments, record).map(Some)
+        governed.admit(self.gateway, self.call, self.moment, arguments, record).map(Some)
     }
 
     /// Sends a request in the caller's trace.

@@ -198,9 +198,12 @@ proptest! {
     ) {
         let explanation = crate::explain(
             &compiled(&policies),
-            (&caller, &resource),
-            (Action::Call, &context(&BTreeSet::new())),
-            (&types(), arguments.as_object().unwrap()),
+            &caller,
+            &resource,
+            Action::Call,
+            &context(&BTreeSet::new()),
+            &types(),
+            arguments.as_object().unwrap(),
         );
         let expected = verdict(&policies, (&caller, &resource), &arguments);
         let violations = |mode| {

@@ -238,8 +238,15 @@ impl Decider {
         let called = target.called();
         let resource = called.resource(&self.catalog).expect("the target is registered");
         let types = called.arguments(&self.catalog);
-        let context = (called.action(), &facts.context());
-        policy::explain(&self.policies, (&principal, &resource), context, (&types, arguments))
+        policy::explain(
+            &self.policies,
+            &principal,
+            &resource,
+            called.action(),
+            &facts.context(),
+            &types,
+            arguments,
+        )
     }
 
     /// The policies that apply to calls.
