@@ -118,12 +118,16 @@ impl Conditions {
             return Err(vec![problem(text, 0, "templates are not supported".into(), Some(help))]);
         }
         let lines = statement_lines(text);
-        let statements = set.policies().map(|policy| Statement {
-            policy: policy.clone(),
-            reads: Reads::of(&policy.to_json().unwrap_or_default()),
-            line: index_of(policy.id()).and_then(|index| lines.get(index).copied()).unwrap_or(1),
+        let statements = set.policies().map(|policy| {
+            let line = index_of(policy.id()).and_then(|index| lines.get(index).copied());
+            let line = line.unwrap_or(1);
+            let json = policy.to_json().map_err(|error| {
+                let message = error.to_string();
+                vec![CedarProblem { line, column: 1, message, help: None }]
+            })?;
+            Ok(Statement { policy: policy.clone(), reads: Reads::of(&json), line })
         });
-        let mut statements: Vec<_> = statements.collect();
+        let mut statements = statements.collect::<Result<Vec<_>, Vec<CedarProblem>>>()?;
         statements.sort_by_key(Statement::line);
         Ok(Self { text: text.to_owned(), statements })
     }
@@ -149,8 +153,9 @@ impl Conditions {
             return vec![problem(&self.text, 0, message.into(), None)];
         };
         let policies = self.statements.iter().map(|statement| statement.policy.clone());
-        let Ok(set) = PolicySet::from_policies(policies) else {
-            return Vec::new();
+        let set = match PolicySet::from_policies(policies) {
+            Ok(set) => set,
+            Err(error) => return vec![problem(&self.text, 0, error.to_string(), None)],
         };
         let validator = Validator::new(schema);
         let result = with_stack(|| validator.validate(&set, ValidationMode::Strict));

@@ -20,7 +20,8 @@ use crate::{
 /// Statements of several policies that are evaluated together. Each has the number of its policy.
 #[derive(Debug, Clone)]
 pub(crate) struct StatementSet {
-    set: PolicySet,
+    /// The reason, if Cedar rejects the set. Each evaluation then fails.
+    set: Result<PolicySet, String>,
     reads: Reads,
 }
 
@@ -29,7 +30,8 @@ pub(crate) struct StatementSet {
 pub(crate) struct CallEntities {
     principal: EntityUid,
     resource: EntityUid,
-    entities: Entities,
+    /// The reason, if Cedar rejects the entities. Each evaluation then fails.
+    all: Result<Entities, String>,
 }
 
 /// The statements that are satisfied by a call, by the numbers of their policies.
@@ -71,8 +73,8 @@ impl StatementSet {
         if policies.is_empty() {
             return None;
         }
-        // The ids are unique, and no statement is a template.
-        PolicySet::from_policies(policies).ok().map(|set| Self { set, reads })
+        let set = PolicySet::from_policies(policies).map_err(|error| error.to_string());
+        Some(Self { set, reads })
     }
 
     pub(crate) fn reads_context(&self) -> bool {
@@ -112,7 +114,9 @@ impl StatementSet {
         let action = uid("Action", action.as_str());
         let request = cedar_policy::Request::new(principal, action, resource, context, None);
         let request = request.map_err(|error| error.to_string())?;
-        let response = Authorizer::new().is_authorized(&request, &self.set, &entities.entities);
+        let set = self.set.as_ref().map_err(String::clone)?;
+        let all = entities.all.as_ref().map_err(String::clone)?;
+        let response = Authorizer::new().is_authorized(&request, set, all);
         let satisfied = response.diagnostics().reason().map(number_of).collect();
         let errors = response.diagnostics().errors().map(|error| {
             let cedar_policy::AuthorizationError::PolicyEvaluationError(error) = error;
@@ -182,16 +186,17 @@ impl CallEntities {
     pub(crate) fn new(caller: &Caller, resource: &Resource) -> Self {
         let (principal, agent) = agent_entity(caller);
         let (uid, resource) = resource_entity(resource);
-        let entities = Entities::from_entities([agent, resource], None);
-        // Two entities of different types never conflict.
-        Self { principal, resource: uid, entities: entities.unwrap_or_else(|_| Entities::empty()) }
+        let all = agent.and_then(|agent| {
+            Entities::from_entities([agent, resource?], None).map_err(|error| error.to_string())
+        });
+        Self { principal, resource: uid, all }
     }
 }
 
 /// The id of callers that are no registered agents.
 const UNKNOWN: &str = "(unknown)";
 
-fn agent_entity(caller: &Caller) -> (EntityUid, Entity) {
+fn agent_entity(caller: &Caller) -> (EntityUid, Result<Entity, String>) {
     let (known, name, version, team, tags) = match caller {
         Caller::Agent(agent) => {
             (true, &*agent.name, &*agent.version, &*agent.team, &agent.tags[..])
@@ -214,7 +219,7 @@ fn agent_entity(caller: &Caller) -> (EntityUid, Entity) {
     entity(id, attributes, parents)
 }
 
-fn resource_entity(resource: &Resource) -> (EntityUid, Entity) {
+fn resource_entity(resource: &Resource) -> (EntityUid, Result<Entity, String>) {
     let kind = resource.kind.as_str();
     let id = uid(kind, &resource.name);
     let mut parents: HashSet<_> = resource.tags.iter().map(|tag| uid("Tag", tag)).collect();
@@ -239,12 +244,10 @@ fn entity<const N: usize>(
     id: EntityUid,
     attributes: [(&str, RestrictedExpression); N],
     parents: HashSet<EntityUid>,
-) -> (EntityUid, Entity) {
+) -> (EntityUid, Result<Entity, String>) {
     let attributes: HashMap<_, _> =
         attributes.into_iter().map(|(name, value)| (name.to_owned(), value)).collect();
-    // The attributes call no extension functions, which could fail.
-    let entity = Entity::new(id.clone(), attributes, parents)
-        .unwrap_or_else(|_| Entity::with_uid(id.clone()));
+    let entity = Entity::new(id.clone(), attributes, parents).map_err(|error| error.to_string());
     (id, entity)
 }
 

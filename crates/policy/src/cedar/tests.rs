@@ -236,6 +236,14 @@ fn statements_know_their_lines() {
 }
 
 #[test]
+fn rejected_policy_set_is_a_problem() {
+    let text = "forbid (principal, action, resource);";
+    let Conditions { text, statements } = Conditions::parse(text).unwrap();
+    let repeated = Conditions { text, statements: [&statements[..], &statements[..]].concat() };
+    assert_eq!(repeated.check(ResourceKind::Tool, &arguments()).len(), 1);
+}
+
+#[test]
 fn templates_are_rejected() {
     assert_eq!(problems("permit (principal == ?principal, action, resource);").len(), 1);
 }
