@@ -42,7 +42,7 @@ pub(crate) struct Statement {
     line: usize,
 }
 
-/// A defect of a Cedar text.
+/// A defect of a Cedar text. Its position is that in the text, not in the file of the policy.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct CedarProblem {
     /// The line, from 1.
@@ -57,7 +57,7 @@ pub struct CedarProblem {
 
 impl fmt::Display for CedarProblem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "line {}, column {}: {}", self.line, self.column, self.message)
+        write!(f, "Cedar line {}, column {}: {}", self.line, self.column, self.message)
     }
 }
 

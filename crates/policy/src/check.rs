@@ -115,8 +115,8 @@ impl<'a> ConditionsInForce<'a> {
         Self { documents, index, parsed: BTreeMap::new() }
     }
 
-    /// Checks a tool or agent against the policies that select it. Returns the policies that it does
-    /// not fit, in order of the tools and skills, with the problems.
+    /// Checks a tool or agent against the policies that select it. Returns the policies that it
+    /// breaks, in order of the tools and skills, with the problems.
     fn check(&mut self, after: &After<'_>, document: &Document) -> Vec<(&'a Key, CedarProblem)> {
         let find: Find<'_> = &|key| after.find(key);
         let mut broken = Vec::new();
@@ -319,15 +319,15 @@ fn invalid(problem: &CedarProblem, resource: Option<&Key>) -> Diagnostic {
 }
 
 fn incompatible(policy: &Key, problem: &CedarProblem, breaks: PolicyBreaks) -> Diagnostic {
-    let message = format!("{policy} does not fit this version: {problem}");
+    let message = format!("{policy} does not match the arguments of this version: {problem}");
     match breaks {
         PolicyBreaks::Reject => {
-            let help = "keep the arguments that the policy reads, register a fitting policy in the \
+            let help = "keep the arguments that the policy reads, register a matching policy in the \
                         same batch, or allow the break (--allow-policy-break): calls are then denied";
             Diagnostic::error(Code::PolicyIncompatible, "", message).with_help(help)
         }
         PolicyBreaks::Allow => {
-            let help = "calls are denied (POLICY_ERROR) until a fitting policy is registered";
+            let help = "calls are denied (POLICY_ERROR) until a matching policy is registered";
             Diagnostic::warning(Code::PolicyIncompatible, "", message).with_help(help)
         }
     }

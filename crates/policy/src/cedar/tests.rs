@@ -152,16 +152,24 @@ fn argument_without_readable_type_is_an_error() {
 #[test]
 fn type_errors_have_place_and_remedy() {
     for (text, place, help) in [
-        (forbid("context.arguments.amuont == decimal(\"1.0\")"), "line 1, column 63", "amount"),
-        (forbid("context.arguments.count == 1"), "line 1, column 63", "has"),
+        (
+            forbid("context.arguments.amuont == decimal(\"1.0\")"),
+            "Cedar line 1, column 63",
+            "amount",
+        ),
+        (forbid("context.arguments.count == 1"), "Cedar line 1, column 63", "has"),
         (
             forbid("context.arguments.note == \"x\""),
-            "line 1, column 63",
+            "Cedar line 1, column 63",
             "union (/inputSchema/properties/note)",
         ),
-        ("forbid (principal, action, resource == Tol::\"x\");".to_owned(), "line 1", "Tool"),
-        ("forbid (principal, action == Action::\"cal\", resource);".to_owned(), "line 1", "call"),
-        ("forbid (principal, action,\n resource) when { 1 + };".to_owned(), "line 2", ""),
+        ("forbid (principal, action, resource == Tol::\"x\");".to_owned(), "Cedar line 1", "Tool"),
+        (
+            "forbid (principal, action == Action::\"cal\", resource);".to_owned(),
+            "Cedar line 1",
+            "call",
+        ),
+        ("forbid (principal, action,\n resource) when { 1 + };".to_owned(), "Cedar line 2", ""),
     ] {
         let problems = problems(&text);
         assert!(
