@@ -2,6 +2,7 @@
 //!
 //! No other module uses Cedar's types.
 
+mod complexity;
 mod evaluate;
 mod reads;
 mod schema;
@@ -14,16 +15,9 @@ use cedar_policy::{Effect, PolicySet, ValidationMode, Validator};
 use miette::Diagnostic as _;
 
 pub(crate) use self::evaluate::{CallEntities, Evaluation, Request, StatementSet};
-use self::reads::Reads;
+use self::{complexity::find_complexity, reads::Reads};
 use crate::{ResourceKind, arguments::ArgumentType};
 
-/// Maximum nesting of brackets in a text.
-const DEPTH: usize = 32;
-/// Maximum number of operators in a text. Cedar evaluates chains of operators recursively.
-const OPERATORS: usize = 500;
-/// Stack of the parser and the type checker in bytes, enough for [`DEPTH`] and [`OPERATORS`] in
-/// debug builds.
-const STACK: usize = 32 << 20;
 /// Maximum number of problems of one text.
 const PROBLEMS: usize = 20;
 
@@ -98,13 +92,9 @@ impl Statement {
 impl Conditions {
     /// Parses statements. Time and memory are bounded by the size of the text.
     pub fn parse(text: &str) -> Result<Self, Vec<CedarProblem>> {
-        match find_complexity(text) {
-            Some(problem) => Err(vec![problem]),
-            None => with_stack(|| Self::parse_simple(text)),
+        if let Some(problem) = find_complexity(text) {
+            return Err(vec![problem]);
         }
-    }
-
-    fn parse_simple(text: &str) -> Result<Self, Vec<CedarProblem>> {
         let set = PolicySet::from_str(text).map_err(|errors| {
             let problems = errors.iter().take(PROBLEMS).map(|error| {
                 let offset = error.labels().and_then(|mut labels| labels.next());
@@ -158,7 +148,7 @@ impl Conditions {
             Err(error) => return vec![problem(&self.text, 0, error.to_string(), None)],
         };
         let validator = Validator::new(schema);
-        let result = with_stack(|| validator.validate(&set, ValidationMode::Strict));
+        let result = validator.validate(&set, ValidationMode::Strict);
         let failed: BTreeSet<_> =
             result.validation_errors().map(cedar_policy::ValidationError::policy_id).collect();
         // Cedar accepts such a read if `has` guards it, and the condition would never be satisfied.
@@ -187,15 +177,6 @@ impl Conditions {
             .collect();
         problems.into_iter().take(PROBLEMS).collect()
     }
-}
-
-/// Runs a recursive algorithm on a thread with [`STACK`].
-fn with_stack<T: Send>(run: impl FnOnce() -> T + Send) -> T {
-    std::thread::scope(|scope| {
-        let thread = std::thread::Builder::new().stack_size(STACK).spawn_scoped(scope, run);
-        let result = thread.expect("the system starts threads").join();
-        result.unwrap_or_else(|panic| std::panic::resume_unwind(panic))
-    })
 }
 
 /// A problem at a byte offset of a text.
@@ -253,39 +234,5 @@ fn code(text: &str) -> impl Iterator<Item = (usize, char)> {
         is_quoted = c == '"';
         is_comment = c == '/' && before == '/';
         true
-    })
-}
-
-/// Rejects texts whose syntax trees are too deep for recursive algorithms.
-fn find_complexity(text: &str) -> Option<CedarProblem> {
-    let (mut depth, mut operators) = (0_usize, 0);
-    for (offset, c) in code(text) {
-        match c {
-            '(' | '[' | '{' => depth += 1,
-            ')' | ']' | '}' => depth = depth.saturating_sub(1),
-            '&' | '|' | '+' | '-' | '*' | '!' | '.' | '<' | '>' | '=' => operators += 1,
-            // `if`, `has`, `in` and `like` are words between others.
-            'f' | 's' | 'n' | 'e' if is_operator_word(&text[..=offset]) => operators += 1,
-            _ => {}
-        }
-        if depth > DEPTH {
-            let help = format!("nest at most {DEPTH} brackets, or split the condition");
-            let message = "the text is nested too deeply".into();
-            return Some(problem(text, offset, message, Some(help)));
-        }
-        if operators > OPERATORS {
-            let help = format!("use at most {OPERATORS} operators, or split the policy");
-            let message = "the text has too many operators".into();
-            return Some(problem(text, offset, message, Some(help)));
-        }
-    }
-    None
-}
-
-fn is_operator_word(text: &str) -> bool {
-    ["if", "has", "in", "like", "then", "else"].iter().any(|word| {
-        text.strip_suffix(word).is_some_and(|before| {
-            before.chars().next_back().is_none_or(|c| !c.is_alphanumeric() && c != '_')
-        })
     })
 }

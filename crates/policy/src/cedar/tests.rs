@@ -4,7 +4,10 @@ use std::time::SystemTime;
 
 use serde_json::{Value, json};
 
-use super::*;
+use super::{
+    complexity::{BRACKETS, OPERATORS},
+    *,
+};
 use crate::{Action, CallContext, Caller, Purpose, Resource};
 
 fn arguments() -> ArgumentType {
@@ -198,35 +201,73 @@ fn complex_texts_are_rejected_without_recursion() {
         format!("context{}", ".a".repeat(20_000)),
         chain("if true then true else", " ") + " true",
         chain("true", " in "),
+        format!("context{}", "[\"a\"]".repeat(20_000)),
+        format!("context{}", "(1)".repeat(20_000)),
+        format!("{}1{} == 1", "[".repeat(20_000), "]".repeat(20_000)),
     ] {
         assert!(Conditions::parse(&forbid(&condition)).is_err());
+    }
+    let clauses = "when { true } ".repeat(20_000);
+    assert!(
+        Conditions::parse(&format!("forbid (principal, action, resource) {clauses};")).is_err()
+    );
+}
+
+#[test]
+fn long_flat_texts_are_accepted() {
+    let members = |count: usize| vec!["\"a\""; count].join(", ");
+    let clause = "context.arguments.card.number == \"4\"";
+    for text in [
+        forbid(&format!("[{}].contains(context.arguments.card.number)", members(2_000))),
+        forbid(&vec![clause; 32].join(" || ")),
+        vec![forbid(clause); 200].join("\n"),
+    ] {
+        assert!(Conditions::parse(&text).is_ok(), "{}", &text[..100]);
     }
 }
 
 #[test]
-fn text_at_the_limits_fits_a_small_stack() {
+fn text_at_the_limits_fits_the_stack() {
+    let wrong = "context.arguments.amount == 1";
+    let nested = |open: &str, times: usize, close: &str| {
+        format!("{}{wrong}{}", open.repeat(times), close.repeat(times))
+    };
+    // `&&` and `||` nest one operator each, the condition in them five.
+    let chain = OPERATORS - 8;
     let texts = [
-        forbid(&vec!["true"; OPERATORS / 2 - 1].join("&&")),
-        forbid(&vec!["true"; OPERATORS / 2 - 1].join("||")),
-        forbid(&(vec!["1"; OPERATORS - 4].join("+") + " == 1")),
-        forbid(&format!("{}true{}", "(".repeat(DEPTH - 2), ")".repeat(DEPTH - 2))),
+        forbid(&(wrong.to_owned() + &" && true".repeat(chain))),
+        forbid(&(wrong.to_owned() + &" || false".repeat(chain))),
+        forbid(&format!("context.arguments.amount{} == 1", " + 1".repeat(chain))),
         forbid(&format!(
-            "{}true{}",
-            "if true then (".repeat(DEPTH - 2),
-            ") else false".repeat(DEPTH - 2)
+            "if {wrong} then true else {}true",
+            "if true then true else ".repeat(chain - 1)
         )),
-        vec!["forbid (principal, action, resource);"; 1_000].join("\n"),
+        forbid(&nested("(", BRACKETS - 1, ")")),
+        forbid(&nested("true && true && (", (BRACKETS - 1) / 2, ")")),
+        forbid(&nested("if true then (", BRACKETS - 2, ") else false")),
+        forbid(&format!("context{}", "[\"arguments\"]".repeat(chain))),
     ];
     let run = move || {
         for text in texts {
             let conditions = Conditions::parse(&text).unwrap();
-            conditions.check(ResourceKind::Tool, &arguments());
-            StatementSet::new(conditions.statements().iter().map(|statement| (0, statement)))
-                .unwrap();
+            let problems = conditions.check(ResourceKind::Tool, &arguments());
+            // The type checker ignores what does not fit the stack.
+            assert!(!problems.is_empty(), "{text}");
+            evaluate_static(&conditions);
         }
+        Conditions::parse(&vec!["forbid (principal, action, resource);"; 1_000].join("\n"))
+            .unwrap();
     };
-    // Threads of the gateway have 2 MiB.
-    std::thread::Builder::new().stack_size(2 << 20).spawn(run).unwrap().join().unwrap();
+    // Threads of the gateway have 2 MiB, of which the callers need a part.
+    std::thread::Builder::new().stack_size(1_536 << 10).spawn(run).unwrap().join().unwrap();
+}
+
+fn evaluate_static(conditions: &Conditions) {
+    let statements = conditions.statements().iter().map(|statement| (0, statement));
+    let entities = CallEntities::new(&Caller::Unregistered, &resource());
+    let set = StatementSet::new(statements).unwrap();
+    let evaluation = set.evaluate_static(&entities, Action::Call).unwrap();
+    assert!(evaluation.errors.len() <= 1);
 }
 
 #[test]
