@@ -287,7 +287,7 @@ fn convert(
         }
         (ArgumentType::Decimal, Value::Number(number)) => {
             let text = decimal(number).ok_or_else(|| {
-                mismatch("a number with at most four decimals and 15 digits before them")
+                mismatch("a number with at most 15 digits, of them at most four decimals")
             })?;
             Ok(RestrictedExpression::new_decimal(text))
         }
@@ -341,10 +341,19 @@ fn members_of(
     record(converted)
 }
 
+/// Maximum number of significant digits of a number.
+///
+/// `serde_json` (without `arbitrary_precision`) keeps integers of 64 bits. It reads any other number
+/// as the nearest double, which is unique for texts of up to 15 digits. A longer text is a mismatch,
+/// unless it differs from one of up to 15 digits by less than one part in 2^53: it has the value of
+/// that one.
+const DIGITS: usize = 15;
+
 /// The integer that equals a float such as `3.0`.
 #[expect(clippy::cast_possible_truncation, reason = "the number is whole and small")]
 fn whole(number: f64) -> Option<i64> {
-    let is_whole = number.fract() == 0.0 && number.abs() < 9e15;
+    // 10 to the power of DIGITS.
+    let is_whole = number.fract() == 0.0 && number.abs() < 1e15;
     is_whole.then_some(number as i64)
 }
 
@@ -354,8 +363,9 @@ fn decimal(number: &serde_json::Number) -> Option<String> {
     let (whole, decimals) = text.split_once('.').unwrap_or((&text, "0"));
     let is_digits = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
     let digits = whole.strip_prefix('-').unwrap_or(whole);
-    let is_exact = is_digits(digits) && digits.len() <= 15 && is_digits(decimals);
+    let significant = digits.trim_start_matches('0').len() + decimals.trim_end_matches('0').len();
     // A shortest form such as 5e-7 has an exponent and is rejected.
+    let is_exact = is_digits(digits) && is_digits(decimals) && significant <= DIGITS;
     (is_exact && decimals.len() <= 4).then(|| format!("{whole}.{decimals}"))
 }
 

@@ -123,6 +123,39 @@ fn mismatched_values_are_evaluation_errors() {
 }
 
 #[test]
+fn numbers_are_exact_or_mismatches() {
+    let amount = "context.arguments.amount";
+    let count = "context.arguments has count && context.arguments.count";
+    for (argument, text, condition, expected) in [
+        ("count", "9223372036854775807", format!("{count} == 9223372036854775807"), Some(true)),
+        ("count", "-9223372036854775808", format!("{count} < -9223372036854775807"), Some(true)),
+        ("count", "9007199254740993", format!("{count} == 9007199254740993"), Some(true)),
+        ("count", "9223372036854775808", format!("{count} == 1"), None),
+        ("count", "-9223372036854775809", format!("{count} == 1"), None),
+        ("count", "1e15", format!("{count} == 1"), None),
+        ("count", "12.0", format!("{count} == 12"), Some(true)),
+        (
+            "amount",
+            "12345678901.2345",
+            format!("{amount} == decimal(\"12345678901.2345\")"),
+            Some(true),
+        ),
+        (
+            "amount",
+            "123456789012345",
+            format!("{amount} == decimal(\"123456789012345.0\")"),
+            Some(true),
+        ),
+        ("amount", "123456789012.3456", format!("{amount} == decimal(\"1.0\")"), None),
+        ("amount", "123456789012345.6789", format!("{amount} == decimal(\"1.0\")"), None),
+        ("amount", "1234567890123456", format!("{amount} == decimal(\"1.0\")"), None),
+    ] {
+        let values = serde_json::from_str(&format!("{{\"{argument}\": {text}}}")).unwrap();
+        assert_eq!(evaluate(&condition, values).ok(), expected, "{condition}: {text}");
+    }
+}
+
+#[test]
 fn only_read_arguments_are_converted() {
     let values = json!({ "amount": 1, "card": 7, "count": "many" });
     let condition = "context.arguments.amount == decimal(\"1.0\")";
