@@ -195,13 +195,13 @@ const CODES: &[[&str; 4]] = &[
     [
         "policy-invalid",
         "conditions of a policy that do not parse, or do not fit the arguments of a selected tool",
-        "`line 1, column 58: attribute `amuont` not found (calls of tool/pay@1.0.0)`",
+        "`Cedar line 1, column 58: attribute `amuont` not found (calls of tool/pay@1.0.0)`",
         "correct the condition at this place; optional arguments need `has`",
     ],
     [
         "policy-incompatible",
         "a version of a tool or agent that a policy in force does not fit",
-        "`policy/limit@1.0.0 does not fit this version: line 1, column 58: attribute `amount` not found`",
+        "`policy/limit@1.0.0 does not match the arguments of this version: Cedar line 1, column 58: attribute `amount` not found`",
         "keep the arguments, or register a fitting policy in the same batch",
     ],
     [

@@ -52,7 +52,7 @@ pub fn check(catalog: &Catalog, batch: &[Proposed], breaks: PolicyBreaks, plan: 
     }
     let resources = LazyCell::new(|| SelectableResources::new(&after));
     let mut conditions = ConditionsInForce::new(&after);
-    let mut found = Vec::new();
+    let mut diagnostics = Vec::new();
     for (change, document) in after.registered() {
         // Registered documents were checked before, or their breaks were allowed.
         let Some(Some(effect)) = plan.effects.get_mut(change) else { continue };
@@ -73,9 +73,9 @@ pub fn check(catalog: &Catalog, batch: &[Proposed], breaks: PolicyBreaks, plan: 
             }
             Kind::Schema | Kind::Server => continue,
         };
-        found.extend(problems.into_iter().map(|problem| problem.for_change(change, key)));
+        diagnostics.extend(problems.into_iter().map(|problem| problem.for_change(change, key)));
     }
-    plan.report(found);
+    plan.report(diagnostics);
 }
 
 /// The findings about one document, as if it were registered now.
@@ -115,11 +115,11 @@ impl<'a> ConditionsInForce<'a> {
         Self { documents, index, parsed: BTreeMap::new() }
     }
 
-    /// Checks a tool or agent against the policies that select it. Returns the policies that it does
-    /// not fit, in order of the tools and skills, with the problems.
+    /// Checks a tool or agent against the policies that select it. Returns the policies that it
+    /// breaks, in order of the tools and skills, with the problems.
     fn check(&mut self, after: &After<'_>, document: &Document) -> Vec<(&'a Key, CedarProblem)> {
         let find: Find<'_> = &|key| after.find(key);
-        let mut found = Vec::new();
+        let mut broken = Vec::new();
         catalog::each_resource(find, document, &mut |resource, tool| {
             for number in self.index.candidates(&resource) {
                 let (policy, selector, authorization) = self.documents[number];
@@ -132,11 +132,11 @@ impl<'a> ConditionsInForce<'a> {
                 };
                 let arguments = ArgumentType::of_tool(find, &tool);
                 let problems = conditions.check(resource.kind, &arguments);
-                found.extend(problems.into_iter().map(|problem| (policy, problem)));
+                broken.extend(problems.into_iter().map(|problem| (policy, problem)));
             }
         });
-        found.truncate(FINDINGS);
-        found
+        broken.truncate(FINDINGS);
+        broken
     }
 }
 
@@ -311,23 +311,23 @@ fn invalid(problem: &CedarProblem, resource: Option<&Key>) -> Diagnostic {
         Some(resource) => format!("{problem} (calls of {resource})"),
         None => problem.to_string(),
     };
-    let found = Diagnostic::error(Code::PolicyInvalid, CEDAR, message);
+    let diagnostic = Diagnostic::error(Code::PolicyInvalid, CEDAR, message);
     match &problem.help {
-        Some(help) => found.with_help(help),
-        None => found,
+        Some(help) => diagnostic.with_help(help),
+        None => diagnostic,
     }
 }
 
 fn incompatible(policy: &Key, problem: &CedarProblem, breaks: PolicyBreaks) -> Diagnostic {
-    let message = format!("{policy} does not fit this version: {problem}");
+    let message = format!("{policy} does not match the arguments of this version: {problem}");
     match breaks {
         PolicyBreaks::Reject => {
-            let help = "keep the arguments that the policy reads, register a fitting policy in the \
+            let help = "keep the arguments that the policy reads, register a matching policy in the \
                         same batch, or allow the break (--allow-policy-break): calls are then denied";
             Diagnostic::error(Code::PolicyIncompatible, "", message).with_help(help)
         }
         PolicyBreaks::Allow => {
-            let help = "calls are denied (POLICY_ERROR) until a fitting policy is registered";
+            let help = "calls are denied (POLICY_ERROR) until a matching policy is registered";
             Diagnostic::warning(Code::PolicyIncompatible, "", message).with_help(help)
         }
     }

@@ -123,7 +123,8 @@ impl PolicyDenial {
     pub(super) fn new(
         finding: Finding,
         registry: &RegistryId,
-        (agent, tool): (Option<&Key>, &str),
+        agent: Option<&Key>,
+        tool: &str,
     ) -> Self {
         let id = |kind: &str, name: &str| {
             let name = format!("{}/{kind}/{name}", registry.as_str());
@@ -251,6 +252,6 @@ impl Error {
 
 /// The pointers of violations, without the values.
 fn summary(violations: &[Violation]) -> String {
-    let pointers: Vec<_> = violations.iter().map(|found| found.pointer.as_str()).collect();
+    let pointers: Vec<_> = violations.iter().map(|violation| violation.pointer.as_str()).collect();
     format!("at [{}]", pointers.join(", "))
 }

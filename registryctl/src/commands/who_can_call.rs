@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use policy::{CallContext, Foresight, Purpose};
+use policy::{CallContext, PartialDecision, Purpose};
 use registry_core::{Entity, Kind, LifecycleState};
 use serde::Serialize;
 
@@ -54,19 +54,19 @@ pub(super) async fn run(session: &Session, args: &WhoCanCallArgs) -> Result<(), 
             if args.tool.contains('@') && target.key() != named.key() {
                 continue;
             }
-            let slice = decider.slice(Some(key), &target);
+            let policies = decider.applicable_policies(Some(key), &target);
             let action = target.called().action();
-            let found = slice.map_or(Foresight::Allowed, |slice| {
-                slice.foresee(action, &unknown_context(&BTreeSet::new()), &[])
+            let found = policies.map_or(PartialDecision::Allowed, |policies| {
+                policies.decide_partially(action, &unknown_context(&BTreeSet::new()), &[])
             });
             let key_text =
                 |policy: &registry_core::Key| format!("{}@{}", policy.name, policy.version);
             let (access, reason, policies) = match &found {
-                Foresight::Allowed => ("allowed", None, Vec::new()),
-                Foresight::Undecided(policies) => {
+                PartialDecision::Allowed => ("allowed", None, Vec::new()),
+                PartialDecision::Undecided(policies) => {
                     ("depends", None, policies.iter().map(key_text).collect())
                 }
-                Foresight::Denied(found) => {
+                PartialDecision::Denied(found) => {
                     ("denied", Some(found.reason.as_str()), vec![key_text(&found.policy)])
                 }
             };

@@ -6,7 +6,9 @@ use std::{
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
-use policy::{CallContext, Called, Caller, Explanation, PoliciesInForce, Purpose, Slice};
+use policy::{
+    ApplicablePolicies, CallContext, Called, Caller, Explanation, PoliciesInForce, Purpose,
+};
 use registry_core::{
     Catalog, Document, Entity, Key, Kind, Name, PointInTime, Record, Timestamp, Version,
     entity::{Agent, Dependency, DependencyTarget},
@@ -236,18 +238,25 @@ impl Decider {
         let called = target.called();
         let resource = called.resource(&self.catalog).expect("the target is registered");
         let types = called.arguments(&self.catalog);
-        let context = (called.action(), &facts.context());
-        policy::explain(&self.policies, (&principal, &resource), context, (&types, arguments))
+        policy::explain(
+            &self.policies,
+            &principal,
+            &resource,
+            called.action(),
+            &facts.context(),
+            &types,
+            arguments,
+        )
     }
 
     /// The policies that apply to calls.
-    pub(in crate::commands) fn slice(
+    pub(in crate::commands) fn applicable_policies(
         &self,
         caller: Option<&Key>,
         target: &Target,
-    ) -> Option<Slice> {
+    ) -> Option<ApplicablePolicies> {
         let caller = Caller::registered(&self.catalog, caller);
-        self.policies.slice_of(&self.catalog, &caller, target.called())
+        self.policies.applicable_to(&self.catalog, &caller, target.called())
     }
 }
 
