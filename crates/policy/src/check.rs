@@ -51,7 +51,12 @@ pub fn check(catalog: &Catalog, batch: &[Proposed], breaks: PolicyBreaks, plan: 
         return;
     }
     let resources = LazyCell::new(|| SelectableResources::new(&after));
-    let mut conditions = ConditionsInForce::new(&after);
+    let new_policies = after.registered().filter(|(change, document)| {
+        document.key().kind == Kind::Policy && matches!(plan.effects.get(*change), Some(Some(_)))
+    });
+    // New policies are checked against the tools of the batch too.
+    let checked = new_policies.map(|(_, document)| document.key()).collect();
+    let mut conditions = ConditionsInForce::new(&after, &checked);
     let mut found = Vec::new();
     for (change, document) in after.registered() {
         // Registered documents were checked before, or their breaks were allowed.
@@ -85,7 +90,7 @@ pub fn check_document(catalog: &Catalog, document: &Arc<Document>) -> Vec<Diagno
     match document.key().kind {
         Kind::Policy => check_policy(document, &SelectableResources::new(&after)),
         Kind::Tool | Kind::Agent => {
-            let mut conditions = ConditionsInForce::new(&after);
+            let mut conditions = ConditionsInForce::new(&after, &HashSet::new());
             let broken = conditions.check(&after, document).into_iter();
             let reject = PolicyBreaks::Reject;
             broken.map(|(policy, problem)| incompatible(policy, &problem, reject)).collect()
@@ -102,8 +107,10 @@ struct ConditionsInForce<'a> {
 }
 
 impl<'a> ConditionsInForce<'a> {
-    fn new(after: &After<'a>) -> Self {
+    /// Without the policies in `checked`.
+    fn new(after: &After<'a>, checked: &HashSet<&Key>) -> Self {
         let all = documents_in_force(after.policies.values().copied()).into_iter();
+        let all = all.filter(|document| !checked.contains(document.key()));
         let with_conditions = all.filter_map(|document| match document.entity() {
             Entity::Policy(policy) => {
                 Some((document.key(), &policy.applies_to, policy.authorization.as_ref()?))
