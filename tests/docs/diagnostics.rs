@@ -225,7 +225,7 @@ const CODES: &[[&str; 4]] = &[
     [
         "policy-denies-all",
         "a policy that denies by default and has no `permit` (warning)",
-        "`the policy denies every call that it selects, because it has no `permit``",
+        "`` the policy denies every call that it selects, because it has no `permit` ``",
         "add a `permit`, or remove `default`",
     ],
     [
