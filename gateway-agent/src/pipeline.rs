@@ -6,7 +6,6 @@
 
 mod admit;
 pub mod arguments;
-mod defaults;
 pub mod error;
 mod gateway;
 mod handle;

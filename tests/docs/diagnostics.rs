@@ -223,6 +223,30 @@ const CODES: &[[&str; 4]] = &[
         "correct the name, or register the entity",
     ],
     [
+        "policy-denies-all",
+        "a policy that denies by default and has no `permit` (warning)",
+        "`` the policy denies every call that it selects, because it has no `permit` ``",
+        "add a `permit`, or remove `default`",
+    ],
+    [
+        "policy-empty",
+        "a policy whose Cedar text has no statement (warning)",
+        "`the Cedar text has no statement`",
+        "add a statement, or remove `authorization`",
+    ],
+    [
+        "policy-relaxed",
+        "`impact`: a version of a policy in audit mode replaces one that rejects calls (warning)",
+        "`version 1.1.0 only records the violations that 1.0.0 rejects`",
+        "use `mode: enforce` to reject them",
+    ],
+    [
+        "policy-tightened",
+        "`impact`: a version of a policy that rejects calls replaces one in audit mode (warning)",
+        "`version 1.1.0 rejects the violations that 1.0.0 only records`",
+        "find out which calls it denies: `registryctl policy simulate`",
+    ],
+    [
         "schema-unused",
         "a schema without references (warning)",
         "`schema/a@1.0.0 is not referenced`",

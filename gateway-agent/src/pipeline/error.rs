@@ -5,7 +5,7 @@ use std::time::Duration;
 use gateway_compose::{CompositionError, Effects, StepError};
 use gateway_policy::{CallOutcome, Denial};
 use policy::{Finding, Reason};
-use registry_core::{Key, chain::RegistryId};
+use registry_core::{Key, chain::RegistryId, tool_schema::defaults::DefaultError};
 use schema_compat::schema_compile::Violation;
 use uuid::Uuid;
 
@@ -136,6 +136,17 @@ impl PolicyDenial {
             tool_id: id("tool", tool),
             invocation_id: format!("inv_{}", Uuid::now_v7()),
             was_running: false,
+        }
+    }
+}
+
+impl From<DefaultError> for Error {
+    fn from(error: DefaultError) -> Self {
+        match error {
+            DefaultError::HiddenField { pointer } => Self::HiddenField { pointer },
+            DefaultError::MissingVariable { pointer, name } => {
+                Self::MissingVariable { pointer, name }
+            }
         }
     }
 }
