@@ -101,7 +101,10 @@ fn depends_on_state(code: Finding) -> bool {
         | Finding::CompatibilityUndecided
         | Finding::PolicyIncompatible
         | Finding::PolicyVersionRegresses
-        | Finding::PolicySelectorUnmatched => true,
+        | Finding::PolicySelectorUnmatched
+        | Finding::BudgetRedefined
+        | Finding::BudgetUnpriced
+        | Finding::PriceOverlap => true,
         Finding::NameInvalid
         | Finding::VersionInvalid
         | Finding::DocumentInvalid
@@ -120,6 +123,7 @@ fn depends_on_state(code: Finding) -> bool {
         | Finding::NotOwner
         | Finding::OutsideScope
         | Finding::RoleRequired
+        | Finding::BudgetAlertAboveLimit
         | Finding::SchemaUnused
         | Finding::FindingsTruncated => false,
     }
