@@ -21,6 +21,6 @@ pub use self::{
     explain::{Explanation, PolicyPart, Selection, StatementOutcome, StatementPart, explain},
     facts::{Action, AgentFacts, CallContext, Caller, Purpose, Resource, ResourceKind},
     in_force::{PoliciesInForce, PolicyInForce},
-    slice::{Foresight, RateRule, Slice},
+    slice::{BudgetRule, Foresight, Payer, PriceRule, RateRule, Slice},
     verdict::{Finding, Reason, Verdict},
 };

@@ -1,5 +1,7 @@
 //! The policies that apply to the calls of one resource by one caller.
 
+mod spending;
+
 use std::{
     sync::{Arc, OnceLock},
     time::Duration,
@@ -11,6 +13,7 @@ use registry_core::{
 };
 use serde_json::{Map, Value};
 
+pub use self::spending::{BudgetRule, Payer, PriceRule};
 use crate::{
     Action, CallContext, Caller, Finding, PolicyInForce, Reason, Resource, ResourceKind, Verdict,
     arguments::ArgumentType,
