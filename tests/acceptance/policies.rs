@@ -6,6 +6,7 @@ mod entity;
 mod followers;
 mod page;
 mod roles;
+mod spending;
 mod stop;
 
 use std::fs;

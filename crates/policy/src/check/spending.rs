@@ -183,11 +183,11 @@ mod tests {
         [server("bank", &["pay", "read"]), source_tool("pay", "bank"), source_tool("read", "bank")]
     }
 
-    fn priced(name: &str, applies_to: Value) -> Proposed {
+    fn priced(name: &str, applies_to: &Value) -> Proposed {
         policy(name, json!({ "appliesTo": applies_to, "price": { "perCall": "1" } }))
     }
 
-    fn limited(name: &str, applies_to: Value) -> Proposed {
+    fn limited(name: &str, applies_to: &Value) -> Proposed {
         let budget = json!({ "name": "b", "per": "agent", "limit": "1", "window": "day" });
         policy(name, json!({ "appliesTo": applies_to, "budgets": [budget] }))
     }
@@ -195,13 +195,13 @@ mod tests {
     #[test]
     fn budget_warns_about_tools_without_price() {
         let everything = json!({});
-        let budget = || limited("limit", json!({ "servers": ["bank"] }));
-        let world = |price: Value| [bank().to_vec(), vec![priced("fees", price)]].concat();
+        let budget = || limited("limit", &json!({ "servers": ["bank"] }));
+        let world = |price: &Value| [bank().to_vec(), vec![priced("fees", price)]].concat();
         let warning = ["budget-unpriced policy/limit@1.0.0 /budgets/0"];
         assert_eq!(found(&bank(), &[budget()]), warning);
-        assert_eq!(found(&world(json!({ "tools": ["pay"] })), &[budget()]), warning);
-        assert_eq!(found(&world(json!({ "tools": ["pay", "read"] })), &[budget()]), [""; 0]);
-        assert_eq!(found(&world(everything), &[budget()]), [""; 0]);
+        assert_eq!(found(&world(&json!({ "tools": ["pay"] })), &[budget()]), warning);
+        assert_eq!(found(&world(&json!({ "tools": ["pay", "read"] })), &[budget()]), [""; 0]);
+        assert_eq!(found(&world(&everything), &[budget()]), [""; 0]);
         let own = with(&budget(), json!({ "price": { "perCall": "0" } }));
         assert_eq!(found(&bank(), &[own]), [""; 0]);
     }
@@ -213,27 +213,30 @@ mod tests {
                 "unpriced": unpriced })
         };
         let budgets = json!([part("a", "allow"), part("b", "deny")]);
-        let budget = with(&limited("limit", json!({})), json!({ "budgets": budgets }));
+        let budget = with(&limited("limit", &json!({})), json!({ "budgets": budgets }));
         let warning = ["budget-unpriced policy/limit@1.0.0 /budgets/1"];
         assert_eq!(found(&bank(), &[budget]), warning);
     }
 
     #[test]
-    fn price_for_other_callers_does_not_cover_a_budget() {
+    fn price_for_other_callers_covers_no_budget() {
         let about = |caller: &str| json!({ "callers": [caller], "servers": ["bank"] });
-        let clerks =
-            [agent("clerk", &json!([])), agent("cook", &json!([])), priced("fees", about("clerk"))];
+        let clerks = [
+            agent("clerk", &json!([])),
+            agent("cook", &json!([])),
+            priced("fees", &about("clerk")),
+        ];
         let world = [bank().to_vec(), clerks.to_vec()].concat();
-        assert_eq!(found(&world, &[limited("limit", about("clerk"))]), [""; 0]);
+        assert_eq!(found(&world, &[limited("limit", &about("clerk"))]), [""; 0]);
         let warning = ["budget-unpriced policy/limit@1.0.0 /budgets/0"];
-        assert_eq!(found(&world, &[limited("limit", about("cook"))]), warning);
+        assert_eq!(found(&world, &[limited("limit", &about("cook"))]), warning);
     }
 
     #[test]
     fn audited_price_does_not_cover_an_enforced_budget() {
-        let audited = with(&priced("fees", json!({})), json!({ "mode": "audit" }));
+        let audited = with(&priced("fees", &json!({})), json!({ "mode": "audit" }));
         let world = [bank().to_vec(), vec![audited]].concat();
-        let enforced = limited("limit", json!({ "servers": ["bank"] }));
+        let enforced = limited("limit", &json!({ "servers": ["bank"] }));
         let in_audit = with(&enforced, json!({ "mode": "audit" }));
         assert_eq!(found(&world, &[in_audit]), [""; 0]);
         assert_eq!(found(&world, &[enforced]).len(), 1);
@@ -241,24 +244,24 @@ mod tests {
 
     #[test]
     fn new_tool_under_a_budget_needs_a_price() {
-        let world = [bank().to_vec(), vec![limited("limit", json!({ "tools": ["*"] }))]].concat();
+        let world = [bank().to_vec(), vec![limited("limit", &json!({ "tools": ["*"] }))]].concat();
         let refund = json!({
             "source": { "server": "bank", "serverVersion": "1.0.0", "tool": "pay" },
         });
         let new = tool("refund", refund);
         assert_eq!(found(&world, &[new.clone()]), ["budget-unpriced tool/refund@1.0.0 "]);
-        assert_eq!(found(&world, &[new, priced("fees", json!({}))]), [""; 0]);
+        assert_eq!(found(&world, &[new, priced("fees", &json!({}))]), [""; 0]);
     }
 
     #[test]
     fn price_overlap_is_a_warning_at_the_price() {
-        let world = [bank().to_vec(), vec![priced("fees", json!({ "tools": ["pay"] }))]].concat();
-        let overlapping = priced("more", json!({ "servers": ["bank"] }));
+        let world = [bank().to_vec(), vec![priced("fees", &json!({ "tools": ["pay"] }))]].concat();
+        let overlapping = priced("more", &json!({ "servers": ["bank"] }));
         assert_eq!(found(&world, &[overlapping]), ["price-overlap policy/more@1.0.0 /price"]);
-        let other = priced("more", json!({ "tools": ["read"] }));
+        let other = priced("more", &json!({ "tools": ["read"] }));
         assert_eq!(found(&world, &[other]), [""; 0]);
         let next =
-            with(&priced("fees", json!({ "tools": ["pay"] })), json!({ "version": "2.0.0" }));
+            with(&priced("fees", &json!({ "tools": ["pay"] })), json!({ "version": "2.0.0" }));
         assert_eq!(found(&world, &[next]), [""; 0], "it replaces the other price");
     }
 }

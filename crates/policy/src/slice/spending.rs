@@ -59,8 +59,8 @@ impl BudgetRule<'_> {
 }
 
 impl Slice {
-    /// The highest price of the enforced policies. In audit mode, the highest price of all policies,
-    /// which would apply if all were enforced. Of equal prices, the first one by policy name.
+    /// The highest price of the enforced policies; in audit mode, of all policies. Of equal prices,
+    /// the first one by policy name.
     pub fn price(&self, mode: Mode) -> Option<PriceRule<'_>> {
         let policies = self.policies.iter().map(|applied| &applied.policy);
         let policies = policies.filter(|policy| mode == Mode::Audit || policy.mode() == mode);

@@ -68,7 +68,7 @@ pub enum BudgetWindow {
     Calendar {
         /// The length.
         period: CalendarPeriod,
-        /// The IANA name of the time zone in which a period starts.
+        /// The IANA name of its time zone.
         time_zone: Box<str>,
     },
     /// Periods of a fixed length.
