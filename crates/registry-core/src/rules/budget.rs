@@ -76,12 +76,12 @@ fn other_versions<'a>(proposal: &Proposal<'a>, key: &Key) -> Vec<&'a Policy> {
         .filter(|other| *other != *key)
         .filter(|other| other.version < key.version || proposal.position(other).is_none())
         .collect();
-    others.sort_by(|a, b| b.version.cmp(&a.version));
+    others.sort_unstable();
     let policy = |other: &Key| match proposal.find(other) {
         Some(Entity::Policy(policy)) => Some(&**policy),
         _ => None,
     };
-    others.iter().filter_map(policy).collect()
+    others.iter().rev().filter_map(policy).collect()
 }
 
 /// A member that two budgets with one name have with different values.
