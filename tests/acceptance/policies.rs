@@ -7,6 +7,7 @@ mod files;
 mod followers;
 mod page;
 mod roles;
+mod spending;
 mod stop;
 
 use std::fs;

@@ -247,6 +247,30 @@ const CODES: &[[&str; 4]] = &[
         "find out which calls it denies: `registryctl policy simulate`",
     ],
     [
+        "budget-redefined",
+        "a budget whose `per`, `window`, `timeZone` or `anchor` differs from another version of its policy",
+        "``the budget `team-month` has window \"week\", but \"month\" in version 1.0.0``",
+        "keep the member, or choose a new name, which starts at zero",
+    ],
+    [
+        "budget-alert-above-limit",
+        "a threshold for alerts above the limit of its budget (warning)",
+        "``the threshold 1.2 of the budget `team-month` is above its limit``",
+        "write fractions of the limit, at most 1",
+    ],
+    [
+        "budget-unpriced",
+        "a tool or skill under a budget that no policy prices for all callers of the budget (warning)",
+        "``the budget `team-month` selects 3 tools or skills without a price, such as tool/pay@1.0.0``",
+        "register a policy with a `price` for them",
+    ],
+    [
+        "price-overlap",
+        "a tool or skill with the prices of several policies (warning)",
+        "`policy/fees@1.0.0 prices the same tools or skills, such as tool/pay@1.0.0`",
+        "select other tools in one of the policies; the highest price applies",
+    ],
+    [
         "schema-unused",
         "a schema without references (warning)",
         "`schema/a@1.0.0 is not referenced`",

@@ -3,6 +3,7 @@
 mod group;
 mod limits;
 mod partial;
+mod spending;
 #[cfg(test)]
 mod tests;
 
@@ -12,7 +13,11 @@ use registry_core::{Key, entity::policy::Mode};
 use serde_json::{Map, Value};
 
 use self::group::PolicyGroup;
-pub use self::{limits::RateRule, partial::PartialDecision};
+pub use self::{
+    limits::RateRule,
+    partial::PartialDecision,
+    spending::{BudgetRule, Payer, PriceRule},
+};
 use crate::{
     Action, CallContext, Caller, Finding, PolicyInForce, Reason, Resource, ResourceKind, Verdict,
     arguments::ArgumentType,

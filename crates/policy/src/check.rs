@@ -1,5 +1,7 @@
 //! Checks at registration: the conditions of policies against the arguments of the tools that they
-//! select.
+//! select, and the prices of calls under budgets.
+
+mod spending;
 
 use std::{
     borrow::Cow,
@@ -18,6 +20,7 @@ use registry_core::{
     rules::{Plan, Proposed},
 };
 
+use self::spending::SpendingPolicies;
 use crate::{
     Resource, ResourceKind,
     arguments::ArgumentType,
@@ -56,14 +59,18 @@ pub fn check(catalog: &Catalog, batch: &[Proposed], breaks: PolicyBreaks, plan: 
     });
     // These policies are checked against the tools of the batch too.
     let checked = policies.map(|(_, document)| document.key()).collect();
+    let spending = SpendingPolicies::new(&after);
     let mut conditions = ConditionsInForce::new(&after, &checked);
     let mut diagnostics = Vec::new();
     for (change, document) in after.changed() {
         // Registered documents were checked before, or their breaks were allowed.
         let Some(Some(effect)) = plan.effects.get_mut(change) else { continue };
         let key = document.key();
-        let problems = match key.kind {
-            Kind::Policy => check_policy(document, &resources),
+        let problems: Vec<_> = match key.kind {
+            Kind::Policy => {
+                let warnings = spending.check_policy(document, &resources);
+                check_policy(document, &resources).into_iter().chain(warnings).collect()
+            }
             Kind::Tool | Kind::Agent => {
                 let broken = conditions.check(&after, document);
                 if let Action::Register { broken_policies, .. } = &mut effect.action {
@@ -74,7 +81,8 @@ pub fn check(catalog: &Catalog, batch: &[Proposed], breaks: PolicyBreaks, plan: 
                 let of_policy = |(policy, problem): &(&Key, CedarProblem)| {
                     incompatible(policy, problem, breaks)
                 };
-                broken.iter().map(of_policy).collect()
+                let warnings = spending.check_resources(&|key| after.find(key), document);
+                broken.iter().map(of_policy).chain(warnings).collect()
             }
             Kind::Schema | Kind::Server => continue,
         };
@@ -87,13 +95,19 @@ pub fn check(catalog: &Catalog, batch: &[Proposed], breaks: PolicyBreaks, plan: 
 pub fn check_document(catalog: &Catalog, document: &Arc<Document>) -> Vec<Diagnostic> {
     let batch = [Proposed::Register(Arc::clone(document))];
     let after = After::new(catalog, &batch);
+    let spending = SpendingPolicies::new(&after);
     match document.key().kind {
-        Kind::Policy => check_policy(document, &SelectableResources::new(&after)),
+        Kind::Policy => {
+            let resources = SelectableResources::new(&after);
+            let warnings = spending.check_policy(document, &resources);
+            check_policy(document, &resources).into_iter().chain(warnings).collect()
+        }
         Kind::Tool | Kind::Agent => {
             let mut conditions = ConditionsInForce::new(&after, &HashSet::new());
             let broken = conditions.check(&after, document).into_iter();
             let reject = PolicyBreaks::Reject;
-            broken.map(|(policy, problem)| incompatible(policy, &problem, reject)).collect()
+            let broken = broken.map(|(policy, problem)| incompatible(policy, &problem, reject));
+            broken.chain(spending.check_resources(&|key| after.find(key), document)).collect()
         }
         Kind::Schema | Kind::Server => Vec::new(),
     }
@@ -255,11 +269,11 @@ impl<'a> SelectableResources<'a> {
         Self { after, all, by_name }
     }
 
-    /// The selected ones, with the types of their arguments and the keys of their documents.
-    fn selected(
+    /// The selected ones, with their tools and the keys of their documents.
+    fn select(
         &self,
         selector: &AppliesTo,
-    ) -> impl Iterator<Item = (ResourceKind, ArgumentType, &'a Key)> {
+    ) -> impl Iterator<Item = &(Resource, Cow<'a, Tool>, &'a Key)> {
         let numbers = match exact_names(selector) {
             Some(names) => {
                 let numbers = names.into_iter().filter_map(|name| self.by_name.get(name));
@@ -267,10 +281,18 @@ impl<'a> SelectableResources<'a> {
             }
             None => (0..self.all.len()).collect::<Vec<_>>(),
         };
-        numbers.into_iter().filter_map(move |number| {
-            let (resource, tool, key) = &self.all[number];
-            let arguments = || ArgumentType::of_tool(&|key| self.after.find(key), tool);
-            resource.is_selected(selector).then(|| (resource.kind, arguments(), *key))
+        let resources = numbers.into_iter().map(move |number| &self.all[number]);
+        resources.filter(move |(resource, ..)| resource.is_selected(selector))
+    }
+
+    /// The selected ones, with the types of their arguments and the keys of their documents.
+    fn selected(
+        &self,
+        selector: &AppliesTo,
+    ) -> impl Iterator<Item = (ResourceKind, ArgumentType, &'a Key)> {
+        self.select(selector).map(move |(resource, tool, key)| {
+            let arguments = ArgumentType::of_tool(&|key| self.after.find(key), tool);
+            (resource.kind, arguments, *key)
         })
     }
 }

@@ -16,7 +16,7 @@ mod selector_index;
 mod verdict;
 
 pub use self::{
-    applicable::{ApplicablePolicies, PartialDecision, RateRule},
+    applicable::{ApplicablePolicies, BudgetRule, PartialDecision, Payer, PriceRule, RateRule},
     called::Called,
     check::{PolicyBreaks, check, check_document},
     explain::{Explanation, PolicyPart, Selection, StatementOutcome, StatementPart, explain},

@@ -121,6 +121,14 @@ codes! {
     PolicyRelaxed = "policy-relaxed",
     /// A replacement of a policy that rejects calls, while the replaced version does not.
     PolicyTightened = "policy-tightened",
+    /// A budget that an earlier version of its policy defines with other calls or another window.
+    BudgetRedefined = "budget-redefined",
+    /// A threshold for alerts above the limit of its budget.
+    BudgetAlertAboveLimit = "budget-alert-above-limit",
+    /// A tool or skill under a budget that no policy prices.
+    BudgetUnpriced = "budget-unpriced",
+    /// A tool or skill with the prices of several policies.
+    PriceOverlap = "price-overlap",
     /// A schema without references to it.
     SchemaUnused = "schema-unused",
     /// Findings that are omitted from a response.

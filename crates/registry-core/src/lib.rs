@@ -9,6 +9,7 @@
 extern crate self as registry_core;
 
 pub mod align;
+pub mod amount;
 pub mod attestation;
 pub mod blame;
 pub mod catalog;
@@ -60,6 +61,7 @@ pub mod tool_schema;
 pub mod version;
 pub mod visible;
 
+pub use amount::{Amount, AmountError};
 pub use attestation::Attestation;
 pub use catalog::{Catalog, Record};
 pub use chain::{ChainHash, RegistryId, Revision};

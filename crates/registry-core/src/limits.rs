@@ -21,6 +21,10 @@ pub const CEDAR_BYTES: usize = 64 * 1024;
 pub const RATE_LIMIT: u32 = 1_000_000_000;
 /// Maximum limit on the calls or hops of a trace.
 pub const TRACE_LIMIT: u32 = 1_000_000;
+/// Maximum number of budgets in a policy.
+pub const BUDGETS: usize = 100;
+/// Maximum number of alert thresholds of a budget.
+pub const BUDGET_ALERTS: usize = 16;
 /// Maximum size of a version in bytes, equal to the limit of the MCP registry API.
 pub const VERSION_BYTES: usize = 255;
 /// Maximum size of a commit message in bytes.

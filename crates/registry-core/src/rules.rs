@@ -8,6 +8,7 @@
 mod ambiguity;
 mod archived;
 mod breaking;
+mod budget;
 mod composition;
 mod cycle;
 mod dependency;
@@ -200,6 +201,7 @@ fn checked(catalog: &Catalog, batch: &[Proposed], origin: BatchOrigin) -> Plan {
     header::check(&proposal, &schemas, &mut diagnostics);
     cycle::check(&proposal, &mut diagnostics);
     policy::check_selectors(&proposal, &mut diagnostics);
+    budget::check_alerts(&proposal, &mut diagnostics);
     servable::check(&proposal, &schemas, &mut diagnostics);
     if origin == BatchOrigin::Request {
         composition::check_depth(&proposal, &mut diagnostics);
@@ -208,6 +210,7 @@ fn checked(catalog: &Catalog, batch: &[Proposed], origin: BatchOrigin) -> Plan {
         }
         flow::check(&proposal, &mut diagnostics);
         policy::check_versions(&proposal, &mut diagnostics);
+        budget::check_definitions(&proposal, &mut diagnostics);
         breaking::check(&proposal, &mut diagnostics);
     }
     errors_first(&mut diagnostics);

@@ -103,7 +103,10 @@ fn depends_on_state(code: Finding) -> bool {
         | Finding::PolicyVersionRegresses
         | Finding::PolicySelectorUnmatched
         | Finding::PolicyRelaxed
-        | Finding::PolicyTightened => true,
+        | Finding::PolicyTightened
+        | Finding::BudgetRedefined
+        | Finding::BudgetUnpriced
+        | Finding::PriceOverlap => true,
         Finding::NameInvalid
         | Finding::VersionInvalid
         | Finding::DocumentInvalid
@@ -124,6 +127,7 @@ fn depends_on_state(code: Finding) -> bool {
         | Finding::NotOwner
         | Finding::OutsideScope
         | Finding::RoleRequired
+        | Finding::BudgetAlertAboveLimit
         | Finding::SchemaUnused
         | Finding::FindingsTruncated => false,
     }

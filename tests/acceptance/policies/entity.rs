@@ -16,7 +16,16 @@ fn charges(version: &str, limit_of_calls: u32) -> Value {
         &json!({
             "description": "Large charges", "appliesTo": { "tools": ["charge"] },
             "authorization": { "cedar": CHARGE },
-            "rates": [{ "per": ["caller"], "limit": limit_of_calls, "window": "PT1M" }],
+            "price": { "reportedBy": "_meta.cost", "maximum": "0.5", "failures": "free" },
+            "budgets": [
+                { "name": "month", "per": "team", "limit": "500", "window": "month",
+                  "timeZone": "Europe/Berlin", "alertAt": [0.8, 1] },
+                { "name": "sprint", "per": "fleet", "limit": "80", "window": "P14D",
+                  "onUnavailable": { "allow": "0.5" } },
+            ],
+            "rates": [{ "per": ["caller"], "limit": limit_of_calls, "window": "PT1M",
+                "reach": "fleet" }],
+            "limits": { "trace": { "cost": "5" } },
         }),
     )
 }
@@ -162,7 +171,7 @@ fn impact_reports_changed_mode_of_a_policy() {
 #[test]
 fn unknown_member_of_a_policy_is_rejected() {
     let registry = Registry::start();
-    let later = limit("1.0.0", &json!({ "budgets": [] }));
+    let later = limit("1.0.0", &json!({ "quotas": [] }));
     let output = apply(&registry, &later, &[]);
     assert_eq!(output.code, 1);
     assert_eq!(findings(&output)[0].0, "document-invalid");

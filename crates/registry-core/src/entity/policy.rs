@@ -2,7 +2,9 @@
 //!
 //! The version in force is the highest that is not a pre-release.
 
+mod budget;
 mod limits;
+mod price;
 mod selector;
 
 use std::time::Duration;
@@ -11,10 +13,13 @@ use schema_compat::pointer::Location;
 use serde::Serialize;
 use serde_json::{Map, Value};
 
-pub use limits::{Limits, Rate, RateKey, TraceLimits};
+pub use budget::{Budget, BudgetScope, BudgetWindow, CalendarPeriod, Fraction, OnUnavailable};
+pub use limits::{Limits, Rate, RateKey, Reach, TraceLimits};
+pub use price::{CallPrice, FailureCharge, Price, ResultPath};
 pub use selector::{AppliesTo, CallerPattern, Pattern};
 
 use crate::{
+    amount::Amount,
     decode::{Fields, Problems},
     duration,
     kind::Kind,
@@ -46,6 +51,12 @@ pub struct Policy {
     /// The conditions.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub authorization: Option<Authorization>,
+    /// The price of the selected calls. The highest price of all policies that select a call applies.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub price: Option<Price>,
+    /// Limits on spending.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub budgets: Vec<Budget>,
     /// Maximum rates.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub rates: Vec<Rate>,
@@ -74,7 +85,7 @@ pub enum Mode {
     Audit,
 }
 
-/// The decision about calls that no statement of a policy decides.
+/// The decision about calls that no statement of a policy decides, or that have no price.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Decision {
@@ -137,6 +148,9 @@ impl Policy {
         let authorization = fields
             .get("authorization")
             .and_then(|value| Authorization::read(problems, value, fields.at("authorization")));
+        let price =
+            fields.get("price").and_then(|value| Price::read(problems, value, fields.at("price")));
+        let budgets = Budget::read_list(&fields);
         let rates = fields.list("rates", |value, at| Rate::read(problems, value, at));
         let limits = fields
             .get("limits")
@@ -152,6 +166,8 @@ impl Policy {
             mode: mode.unwrap_or_default(),
             default: default.unwrap_or_default(),
             authorization,
+            price,
+            budgets,
             rates,
             limits,
             max_staleness,
@@ -196,6 +212,24 @@ fn choice<T: Copy>(
         fields.problems().wrong_type(value, here.member(name), &names.join(" or "));
     }
     found
+}
+
+/// Reads an optional amount that is not negative.
+fn amount(fields: &Fields<'_>, name: &'static str) -> Option<Amount> {
+    let here = fields.here();
+    let (value, at) = (fields.get(name)?, here.member(name));
+    let Value::String(text) = value else {
+        let expected = "an amount as a string such as \"0.015\"";
+        fields.problems().wrong_type(value, at, expected);
+        return None;
+    };
+    match Amount::parse_non_negative(text) {
+        Ok(amount) => Some(amount),
+        Err(e) => {
+            fields.problems().invalid(at, e.to_string(), "write an amount such as \"0.015\"");
+            None
+        }
+    }
 }
 
 /// Reads an optional positive duration in ISO 8601 notation.

@@ -109,6 +109,21 @@ fn invalid_policy_fields_are_rejected_at_their_pointer() {
     assert!(read(valid.clone()).is_ok());
     let stale = |time| v1::Policy { max_staleness: Some(time), ..valid.clone() };
     let limited = |rate| v1::Policy { rates: vec![rate], ..valid.clone() };
+    let priced = |price| v1::Policy { price: Some(price), ..valid.clone() };
+    let budgeted = |budget| v1::Policy { budgets: vec![budget], ..valid.clone() };
+    let per_call = || v1::PolicyPrice { per_call: Some("1".into()), ..Default::default() };
+    let length = |length| Some(v1::policy_budget::Window::Length(length));
+    let budget = || v1::PolicyBudget {
+        name: "b".into(),
+        per: v1::PolicyBudgetScope::Agent.into(),
+        limit: "10".into(),
+        window: length(window(60, 0)),
+        ..Default::default()
+    };
+    assert!(read(priced(per_call())).is_ok());
+    assert!(read(budgeted(budget())).is_ok());
+    let anchor = |seconds, nanos| Some(prost_types::Timestamp { seconds, nanos });
+    let period = |number| Some(v1::policy_budget::Window::Period(number));
     for (policy, pointer) in [
         (v1::Policy { mode: 9, ..valid.clone() }, "/mode"),
         (v1::Policy { default: 9, ..valid.clone() }, "/default"),
@@ -117,6 +132,32 @@ fn invalid_policy_fields_are_rejected_at_their_pointer() {
         (limited(rate(None, Some(window(1, 0)))), "/rates/0"),
         (limited(rate(Some(0), None)), "/rates/0"),
         (limited(rate(Some(1), Some(window(0, 0)))), "/rates/0/window"),
+        (
+            limited(v1::PolicyRate { reach: 9, ..rate(Some(1), Some(window(1, 0))) }),
+            "/rates/0/reach",
+        ),
+        (priced(v1::PolicyPrice::default()), "/price"),
+        (priced(v1::PolicyPrice { failures: 9, ..per_call() }), "/price/failures"),
+        (priced(v1::PolicyPrice { per_call: Some("-1".into()), ..per_call() }), "/price/perCall"),
+        (budgeted(v1::PolicyBudget { name: String::new(), ..budget() }), "/budgets/0/name"),
+        (budgeted(v1::PolicyBudget { per: 0, ..budget() }), "/budgets/0/per"),
+        (budgeted(v1::PolicyBudget { limit: String::new(), ..budget() }), "/budgets/0/limit"),
+        (budgeted(v1::PolicyBudget { window: None, ..budget() }), "/budgets/0"),
+        (budgeted(v1::PolicyBudget { window: period(0), ..budget() }), "/budgets/0/window"),
+        (
+            budgeted(v1::PolicyBudget { window: length(window(1, 5)), ..budget() }),
+            "/budgets/0/window",
+        ),
+        (budgeted(v1::PolicyBudget { anchor: anchor(0, -1), ..budget() }), "/budgets/0/anchor"),
+        (
+            budgeted(v1::PolicyBudget { anchor: anchor(i64::MAX, 0), ..budget() }),
+            "/budgets/0/anchor",
+        ),
+        (budgeted(v1::PolicyBudget { unpriced: 9, ..budget() }), "/budgets/0/unpriced"),
+        (
+            budgeted(v1::PolicyBudget { alert_at: vec![f64::NAN], ..budget() }),
+            "/budgets/0/alertAt/0",
+        ),
     ] {
         let found = read(policy).unwrap_err();
         assert_eq!(found[0].pointer, pointer, "{found:?}");

@@ -6,14 +6,15 @@ use schema_compat::pointer::Location;
 use serde::Serialize;
 use serde_json::Value;
 
-use super::{choice, iso_duration};
+use super::{amount, choice, iso_duration};
 use crate::{
+    amount::Amount,
     decode::{Fields, Problems},
     duration,
     limits::{RATE_LIMIT, TRACE_LIMIT},
 };
 
-/// A maximum rate of calls at one gateway. The calls that agree in all of `per` share it.
+/// A maximum rate of calls. The calls that agree in all of `per` share it.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize)]
 pub struct Rate {
     /// The properties that separate the counts of calls. Empty: one count for all.
@@ -27,6 +28,20 @@ pub struct Rate {
     /// Maximum number of calls at once. `None`: the limit.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub burst: Option<u32>,
+    /// The gateways whose calls share the rate.
+    #[serde(skip_serializing_if = "Reach::is_gateway")]
+    pub reach: Reach,
+}
+
+/// The gateways whose calls share a rate.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Reach {
+    /// One gateway.
+    #[default]
+    Gateway,
+    /// All gateways of the registry.
+    Fleet,
 }
 
 /// A property that separates the counts of calls.
@@ -57,6 +72,21 @@ impl RateKey {
     }
 }
 
+impl Reach {
+    #[expect(clippy::trivially_copy_pass_by_ref, reason = "the signature is that of serde")]
+    fn is_gateway(&self) -> bool {
+        *self == Self::Gateway
+    }
+
+    /// The name in documents.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Gateway => "gateway",
+            Self::Fleet => "fleet",
+        }
+    }
+}
+
 /// Limits on related calls.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct Limits {
@@ -74,6 +104,9 @@ pub struct TraceLimits {
     /// Maximum depth of calls that cause each other.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub hops: Option<u32>,
+    /// Maximum cost.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cost: Option<Amount>,
 }
 
 impl Rate {
@@ -93,10 +126,10 @@ impl Rate {
         let limit = count(&fields, "limit", RATE_LIMIT);
         let window = iso_duration(&fields, "window");
         let burst = count(&fields, "burst", RATE_LIMIT);
-        // The counts of a fleet need the registry, which does not keep them.
-        choice(&fields, "reach", &[()], |()| "gateway");
+        let reach = choice(&fields, "reach", &[Reach::Gateway, Reach::Fleet], Reach::as_str);
         fields.finish();
-        Some(Self { per, limit: limit?, window: window?, burst })
+        let reach = reach.unwrap_or_default();
+        Some(Self { per, limit: limit?, window: window?, burst, reach })
     }
 }
 
@@ -108,6 +141,7 @@ impl Limits {
             let limits = TraceLimits {
                 calls: count(&fields, "calls", TRACE_LIMIT),
                 hops: count(&fields, "hops", TRACE_LIMIT),
+                cost: amount(&fields, "cost"),
             };
             fields.finish();
             Some(limits)

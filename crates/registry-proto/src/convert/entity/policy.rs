@@ -1,10 +1,12 @@
 //! Reads policies.
 
+mod spending;
+
 use std::time::Duration;
 
 use registry_core::{
     duration::format_iso_duration,
-    entity::policy::{Decision, Mode, RateKey},
+    entity::policy::{Decision, Mode, RateKey, Reach},
 };
 use serde_json::Value;
 
@@ -24,6 +26,8 @@ pub(super) fn value(texts: &Texts, policy: v1::Policy) -> Value {
         limits,
         max_staleness,
         metadata,
+        price,
+        budgets,
     } = policy;
     let cedar = |v1::PolicyAuthorization { cedar }| object([("cedar", cedar.into())]);
     object([
@@ -34,6 +38,8 @@ pub(super) fn value(texts: &Texts, policy: v1::Policy) -> Value {
         ("mode", mode_value(mode)),
         ("default", decision_value(default)),
         ("authorization", authorization.map(cedar).into()),
+        ("price", price.map(spending::price_value).into()),
+        ("budgets", list(budgets, spending::budget_value)),
         ("rates", list(rates, rate_value)),
         ("limits", limits.map(limits_value).into()),
         ("maxStaleness", max_staleness.map(duration_value).into()),
@@ -84,19 +90,29 @@ fn rate_key_value(number: i32) -> Value {
     }
 }
 
+fn reach_value(number: i32) -> Value {
+    match v1::PolicyRateReach::try_from(number) {
+        Ok(v1::PolicyRateReach::Unspecified) => Value::Null,
+        Ok(v1::PolicyRateReach::Gateway) => Reach::Gateway.as_str().into(),
+        Ok(v1::PolicyRateReach::Fleet) => Reach::Fleet.as_str().into(),
+        Err(_) => number.to_string().into(),
+    }
+}
+
 fn rate_value(rate: v1::PolicyRate) -> Value {
-    let v1::PolicyRate { per, limit, window, burst } = rate;
+    let v1::PolicyRate { per, limit, window, burst, reach } = rate;
     object([
         ("per", list(per, rate_key_value)),
         ("limit", limit.into()),
         ("window", window.map(duration_value).into()),
         ("burst", burst.into()),
+        ("reach", reach_value(reach)),
     ])
 }
 
 fn limits_value(v1::PolicyLimits { trace }: v1::PolicyLimits) -> Value {
-    let trace = trace.map(|v1::PolicyTraceLimits { calls, hops }| {
-        object([("calls", calls.into()), ("hops", hops.into())])
+    let trace = trace.map(|v1::PolicyTraceLimits { calls, hops, cost }| {
+        object([("calls", calls.into()), ("hops", hops.into()), ("cost", cost.into())])
     });
     object([("trace", trace.into())])
 }

@@ -1,7 +1,9 @@
 //! Writes policies.
 
+mod spending;
+
 use registry_core::entity::policy::{
-    AppliesTo, Authorization, Decision, Limits, Mode, Policy, Rate, RateKey, TraceLimits,
+    AppliesTo, Authorization, Decision, Limits, Mode, Policy, Rate, RateKey, Reach, TraceLimits,
 };
 
 use super::open_text;
@@ -17,6 +19,8 @@ impl From<&Policy> for v1::Policy {
             mode,
             default,
             authorization,
+            price,
+            budgets,
             rates,
             limits,
             max_staleness,
@@ -37,6 +41,8 @@ impl From<&Policy> for v1::Policy {
             limits: limits.as_ref().map(v1::PolicyLimits::from),
             max_staleness: max_staleness.map(duration),
             metadata: open_text(metadata),
+            price: price.as_ref().map(v1::PolicyPrice::from),
+            budgets: budgets.iter().map(v1::PolicyBudget::from).collect(),
         }
     }
 }
@@ -83,22 +89,33 @@ impl From<RateKey> for v1::PolicyRateKey {
     }
 }
 
+impl From<Reach> for v1::PolicyRateReach {
+    fn from(reach: Reach) -> Self {
+        match reach {
+            Reach::Gateway => Self::Gateway,
+            Reach::Fleet => Self::Fleet,
+        }
+    }
+}
+
 impl From<&Rate> for v1::PolicyRate {
-    fn from(Rate { per, limit, window, burst }: &Rate) -> Self {
+    fn from(Rate { per, limit, window, burst, reach }: &Rate) -> Self {
         Self {
             per: per.iter().map(|key| v1::PolicyRateKey::from(*key).into()).collect(),
             limit: Some(*limit),
             window: Some(duration(*window)),
             burst: *burst,
+            reach: v1::PolicyRateReach::from(*reach).into(),
         }
     }
 }
 
 impl From<&Limits> for v1::PolicyLimits {
     fn from(Limits { trace }: &Limits) -> Self {
-        let trace = trace.as_ref().map(|TraceLimits { calls, hops }| v1::PolicyTraceLimits {
+        let trace = trace.as_ref().map(|TraceLimits { calls, hops, cost }| v1::PolicyTraceLimits {
             calls: *calls,
             hops: *hops,
+            cost: cost.map(|cost| cost.to_string()),
         });
         Self { trace }
     }

@@ -11,7 +11,7 @@ use proptest::{
     sample::{select, subsequence},
 };
 use registry_core::{
-    Document, Kind, Lifecycle, LifecycleState, Notice, Record, Revision, Timestamp,
+    Amount, Document, Kind, Lifecycle, LifecycleState, Notice, Record, Revision, Timestamp,
     duration::format_iso_duration,
 };
 use serde_json::{Map, Value, json};
@@ -168,6 +168,79 @@ fn agent() -> BoxedStrategy<Value> {
         .boxed()
 }
 
+/// An amount that is not negative.
+fn amount() -> impl Strategy<Value = String> {
+    (0..=i64::MAX).prop_map(|micros| Amount::from_micros(micros).to_string())
+}
+
+/// An ISO 8601 duration.
+fn window() -> impl Strategy<Value = String> {
+    (1..86_400_000_u64).prop_map(|n| format_iso_duration(Duration::from_secs(n)))
+}
+
+fn price() -> BoxedStrategy<Value> {
+    let per_call = || vec![None, Some("0"), Some("0.000001"), Some("0.015")];
+    let failures = || option::of(select(vec!["charged", "free"]));
+    let per_round = || select(per_call());
+    let fixed = (amount(), failures()).prop_map(|(per_call, failures)| {
+        json!({ "perCall": per_call, "failures": failures, "perRound": "0" })
+    });
+    let paths = select(vec!["_meta.cost", "/_meta/a.b~1c"]);
+    let reported = (select(per_call()), paths, amount(), failures(), per_round()).prop_filter_map(
+        "an amount above the maximum",
+        |(per_call, path, maximum, failures, per_round)| {
+            let parse = |text: &str| Amount::parse(text).unwrap();
+            let is_low = |text: &str| parse(text) <= parse(&maximum);
+            let is_valid = [per_call, per_round].into_iter().flatten().all(is_low);
+            is_valid.then(|| {
+                json!({
+                    "perCall": per_call, "reportedBy": path, "maximum": maximum,
+                    "failures": failures, "perRound": per_round,
+                })
+            })
+        },
+    );
+    prop_oneof![fixed, reported].boxed()
+}
+
+/// Budgets with different names.
+fn budgets() -> BoxedStrategy<Value> {
+    let zones = option::of(select(vec!["UTC", "Europe/Berlin", "Asia/Kolkata"]));
+    let calendar = (select(vec!["day", "week", "month", "year"]), zones)
+        .prop_map(|(window, zone)| json!({ "window": window, "timeZone": zone }));
+    let anchor = option::of(
+        (0..=i64::from(u32::MAX))
+            .prop_map(|seconds| Timestamp::from_millis(seconds * 1_000).to_string()),
+    );
+    let fixed = (window(), anchor)
+        .prop_map(|(window, anchor)| json!({ "window": window, "anchor": anchor }));
+    let total = Just(json!({ "window": "total" }));
+    let windows = prop_oneof![total, calendar, fixed];
+    let scopes = select(vec!["agent", "team", "principal", "tool", "fleet"]);
+    let unpriced = option::of(select(vec!["allow", "deny"]));
+    let allow = amount().prop_map(|amount| json!({ "allow": amount }));
+    let unavailable = prop_oneof![Just(Value::Null), Just(json!("deny")), allow];
+    let alerts = subsequence(vec![0.0001, 0.5, 0.8, 1.0, 1.5, 1000.0], 0..6);
+    let budget = (windows, scopes, amount(), unpriced, unavailable, alerts).prop_map(
+        |(mut budget, per, limit, unpriced, unavailable, alerts)| {
+            budget["per"] = per.into();
+            budget["limit"] = limit.into();
+            budget["unpriced"] = unpriced.into();
+            budget["onUnavailable"] = unavailable;
+            budget["alertAt"] = alerts.into();
+            budget
+        },
+    );
+    vec(budget, 0..3)
+        .prop_map(|mut budgets| {
+            for (i, budget) in budgets.iter_mut().enumerate() {
+                budget["name"] = format!("b{i}").into();
+            }
+            budgets.into()
+        })
+        .boxed()
+}
+
 fn policy() -> BoxedStrategy<Value> {
     let patterns = || option::of(vec("[a-z*]{1,6}", 1..3));
     let callers = option::of(vec("(tag:)?[a-z*]{1,6}", 1..3));
@@ -179,23 +252,28 @@ fn policy() -> BoxedStrategy<Value> {
             })
         });
     let count = || option::of(0..1000_u32);
-    let window = || (1..86_400_000_u64).prop_map(|n| format_iso_duration(Duration::from_secs(n)));
     let keys = subsequence(vec!["agent", "caller", "principal", "tool"], 0..4);
-    let rate = (keys, 0..1000_u32, window(), count()).prop_map(|(per, limit, window, burst)| {
-        json!({ "per": per, "limit": limit, "window": window, "burst": burst })
-    });
-    let trace =
-        (count(), count()).prop_map(|(calls, hops)| json!({ "calls": calls, "hops": hops }));
+    let reach = option::of(select(vec!["gateway", "fleet"]));
+    let rate = (keys, 0..1000_u32, window(), count(), reach).prop_map(
+        |(per, limit, window, burst, reach)| {
+            json!({ "per": per, "limit": limit, "window": window, "burst": burst, "reach": reach })
+        },
+    );
+    let trace = (count(), count(), option::of(amount()))
+        .prop_map(|(calls, hops, cost)| json!({ "calls": calls, "hops": hops, "cost": cost }));
     let limits = option::of(option::of(trace).prop_map(|trace| json!({ "trace": trace })));
     let modes =
         (option::of(select(vec!["enforce", "audit"])), option::of(select(vec!["allow", "deny"])));
     let cedar = option::of(any::<String>().prop_map(|cedar| json!({ "cedar": cedar })));
     let rest = (option::of(window()), option::of(open_object()));
-    (option::of(applies_to), modes, cedar, vec(rate, 0..3), limits, rest)
-        .prop_map(|(applies_to, (mode, default), cedar, rates, limits, (staleness, metadata))| {
+    let spending = (option::of(price()), budgets());
+    (option::of(applies_to), modes, cedar, vec(rate, 0..3), limits, spending, rest)
+        .prop_map(|(applies_to, (mode, default), cedar, rates, limits, spending, rest)| {
+            let ((price, budgets), (staleness, metadata)) = (spending, rest);
             json!({
                 "appliesTo": applies_to, "mode": mode, "default": default, "authorization": cedar,
-                "rates": rates, "limits": limits, "maxStaleness": staleness, "metadata": metadata,
+                "price": price, "budgets": budgets, "rates": rates, "limits": limits,
+                "maxStaleness": staleness, "metadata": metadata,
             })
         })
         .boxed()

@@ -1,0 +1,171 @@
+//! The price of a call, and the budgets that limit it.
+
+use std::sync::Arc;
+
+use registry_core::entity::policy::{Budget, BudgetScope, Mode, Price};
+
+use super::ApplicablePolicies;
+use crate::PolicyInForce;
+
+/// The price of a call, with its policy.
+#[derive(Debug, Clone, Copy)]
+pub struct PriceRule<'a> {
+    /// The policy.
+    pub policy: &'a Arc<PolicyInForce>,
+    /// The price.
+    pub price: &'a Price,
+}
+
+/// A budget that applies, with its policy.
+#[derive(Debug, Clone, Copy)]
+pub struct BudgetRule<'a> {
+    /// The policy. Its name and that of the budget are parts of the budget's identity.
+    pub policy: &'a Arc<PolicyInForce>,
+    /// The budget.
+    pub budget: &'a Budget,
+}
+
+/// The properties of a call that determine the subjects of its budgets.
+#[derive(Debug, Clone, Copy)]
+pub struct Payer<'a> {
+    /// The name of the calling agent, if it is registered.
+    pub agent: Option<&'a str>,
+    /// The team that owns the agent.
+    pub team: Option<&'a str>,
+    /// The owner of the credential, if it was verified.
+    pub principal: Option<&'a str>,
+    /// The name of the called tool or skill.
+    pub tool: &'a str,
+}
+
+/// The subject of calls without the property that a budget separates. Names cannot have its
+/// parentheses.
+const UNKNOWN: &str = "(unknown)";
+/// The subject of budgets for all calls.
+const FLEET: &str = "fleet";
+
+impl BudgetRule<'_> {
+    /// The subject whose spending the budget limits.
+    pub fn subject<'p>(&self, payer: &Payer<'p>) -> &'p str {
+        let Payer { agent, team, principal, tool } = *payer;
+        match self.budget.per {
+            BudgetScope::Agent => agent.unwrap_or(UNKNOWN),
+            BudgetScope::Team => team.unwrap_or(UNKNOWN),
+            BudgetScope::Principal => principal.unwrap_or(UNKNOWN),
+            BudgetScope::Tool => tool,
+            BudgetScope::Fleet => FLEET,
+        }
+    }
+}
+
+impl ApplicablePolicies {
+    /// The highest price of the enforced policies; in audit mode, of all policies. Of equal prices,
+    /// the first one by policy name.
+    pub fn price(&self, mode: Mode) -> Option<PriceRule<'_>> {
+        let policies = self.policies.iter().map(|applied| &applied.policy);
+        let policies = policies.filter(|policy| mode == Mode::Audit || policy.mode() == mode);
+        let prices = policies.filter_map(|policy| {
+            Some(PriceRule { policy, price: policy.policy().price.as_ref()? })
+        });
+        // Of equal elements, `max_by_key` returns the last one.
+        prices.rev().max_by_key(|rule| rule.price.reserved())
+    }
+
+    /// The budgets of the policies.
+    pub fn budgets(&self, mode: Mode) -> impl Iterator<Item = BudgetRule<'_>> {
+        let policies = self.policies.iter().map(|applied| &applied.policy);
+        policies.filter(move |policy| policy.mode() == mode).flat_map(|policy| {
+            policy.policy().budgets.iter().map(move |budget| BudgetRule { policy, budget })
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use registry_core::{Document, Kind};
+    use serde_json::{Value, json};
+
+    use super::*;
+    use crate::{
+        Caller, PoliciesInForce, Resource, ResourceKind, arguments::ArgumentType, in_force::Version,
+    };
+
+    /// The policies that apply to a call of the tool `pay`. Their names are `p0`, `p1` …
+    fn applicable(policies: &[Value]) -> ApplicablePolicies {
+        let document = |(number, policy): (usize, &Value)| {
+            let mut policy = policy.clone();
+            policy["name"] = format!("p{number}").into();
+            policy["version"] = "1.0.0".into();
+            Arc::new(Document::parse(Kind::Policy, &policy).unwrap())
+        };
+        let documents: Vec<_> = policies.iter().enumerate().map(document).collect();
+        let versions = documents.iter().map(|document| Version {
+            key: document.key(),
+            document,
+            is_retired: false,
+        });
+        let resource = Resource {
+            kind: ResourceKind::Tool,
+            name: "pay".to_owned(),
+            version: "1.0.0".to_owned(),
+            tools: vec!["pay".to_owned()],
+            skills: Vec::new(),
+            servers: Vec::new(),
+            tags: Vec::new(),
+            is_destructive: true,
+            is_read_only: false,
+        };
+        let arguments = || ArgumentType::of_schema(None, &|_| None);
+        let policies = PoliciesInForce::from_versions(versions, None);
+        policies.applicable(&Caller::Unregistered, &resource, arguments).unwrap()
+    }
+
+    fn priced(mode: &str, price: &Value) -> Value {
+        json!({ "mode": mode, "price": price })
+    }
+
+    /// The policy and the reservation of a call.
+    fn price(applicable: &ApplicablePolicies, mode: Mode) -> Option<(String, String)> {
+        let PriceRule { policy, price } = applicable.price(mode)?;
+        Some((policy.key().name.to_string(), price.reserved().to_string()))
+    }
+
+    #[test]
+    fn highest_price_applies() {
+        let fixed = |amount: &str| priced("enforce", &json!({ "perCall": amount }));
+        let reported = json!({ "reportedBy": "_meta.cost", "maximum": "0.5", "perCall": "0.1" });
+        let policies = [fixed("0.4"), priced("enforce", &reported), fixed("0.5"), fixed("0.1")];
+        let expected = Some(("p1".to_owned(), "0.5".to_owned()));
+        assert_eq!(price(&applicable(&policies), Mode::Enforce), expected);
+        assert_eq!(price(&applicable(&[json!({})]), Mode::Enforce), None);
+    }
+
+    #[test]
+    fn price_in_audit_mode_is_not_enforced() {
+        let amount = |amount: &str| json!({ "perCall": amount });
+        let policies =
+            applicable(&[priced("enforce", &amount("1")), priced("audit", &amount("2"))]);
+        let found = |mode| price(&policies, mode).map(|(policy, _)| policy);
+        assert_eq!(found(Mode::Enforce).as_deref(), Some("p0"));
+        assert_eq!(found(Mode::Audit).as_deref(), Some("p1"));
+        assert_eq!(price(&applicable(&[priced("audit", &amount("2"))]), Mode::Enforce), None);
+    }
+
+    #[test]
+    fn budget_has_the_subject_of_its_scope() {
+        let budget = |per: &str| json!({ "name": per, "per": per, "limit": "1", "window": "day" });
+        let scopes = ["agent", "team", "principal", "tool", "fleet"];
+        let budgets: Vec<_> = scopes.into_iter().map(budget).collect();
+        let applicable = applicable(&[json!({ "budgets": budgets })]);
+        let subjects = |payer: &Payer<'_>| {
+            let subjects =
+                applicable.budgets(Mode::Enforce).map(|rule| rule.subject(payer).to_owned());
+            subjects.collect::<Vec<_>>()
+        };
+        let known = Payer { agent: Some("a"), team: Some("t"), principal: Some("p"), tool: "pay" };
+        assert_eq!(subjects(&known), ["a", "t", "p", "pay", "fleet"]);
+        let unknown = Payer { agent: None, team: None, principal: None, tool: "pay" };
+        assert_eq!(subjects(&unknown), [UNKNOWN, UNKNOWN, UNKNOWN, "pay", "fleet"]);
+        assert_eq!(applicable.budgets(Mode::Audit).count(), 0);
+    }
+}
