@@ -66,8 +66,8 @@ pub(super) fn find_complexity(text: &str) -> Option<CedarProblem> {
     None
 }
 
-/// The nesting of the operators between two brackets, by precedence. A chain of operators is as deep
-/// as it is long.
+/// The nesting of the operators between two brackets, by precedence. Each operator of
+/// a chain adds one level.
 #[derive(Debug, Clone, Copy, Default)]
 struct Group {
     /// The number of operators in the current chain.
