@@ -82,7 +82,9 @@ fn check(config: &Config) -> Result<(), ExitError> {
     skipped.for_each(|problem| println!("warning[server-left-out]: {problem}"));
     let warnings = config.mcp_servers.iter().flat_map(|servers| &servers.warnings);
     warnings.for_each(|problem| println!("warning[mcp-servers-file]: {problem}"));
-    policies.iter().for_each(|found| println!("{}", startup::with_remedy(found)));
+    for found in policies {
+        println!("{}", startup::with_remedy(found));
+    }
     match &checked {
         Ok(found) => found.routing.iter().for_each(|finding| {
             let level = if finding.is_warning() { "warning" } else { "note" };

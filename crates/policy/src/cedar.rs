@@ -108,7 +108,7 @@ impl Conditions {
             return Err(vec![problem(text, 0, "templates are not supported".into(), Some(help))]);
         }
         let lines = statement_lines(text);
-        let statements = set.policies().map(|policy| {
+        let statements = set.policies().map(|policy| -> Result<_, Vec<CedarProblem>> {
             let line = index_of(policy.id()).and_then(|index| lines.get(index).copied());
             let line = line.unwrap_or(1);
             let json = policy.to_json().map_err(|error| {
@@ -117,7 +117,7 @@ impl Conditions {
             })?;
             Ok(Statement { policy: policy.clone(), reads: Reads::of(&json), line })
         });
-        let mut statements = statements.collect::<Result<Vec<_>, Vec<CedarProblem>>>()?;
+        let mut statements = statements.collect::<Result<Vec<_>, _>>()?;
         statements.sort_by_key(Statement::line);
         Ok(Self { text: text.to_owned(), statements })
     }

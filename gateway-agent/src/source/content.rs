@@ -78,7 +78,7 @@ pub enum ContentRejected {
 }
 
 fn list(found: &[Diagnostic]) -> String {
-    found.iter().map(|one| format!("\n  {}", startup::with_remedy(one))).collect()
+    found.iter().fold(String::new(), |text, one| text + "\n  " + &startup::with_remedy(one))
 }
 
 /// The finding that names the import command, if it can repair the file.

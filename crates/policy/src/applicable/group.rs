@@ -128,7 +128,7 @@ impl PolicyGroup {
         Some(finding(policy, Reason::PolicyError(error)))
     }
 
-    /// The violation by every call with this action, whatever its context and arguments are.
+    /// The violation by every call with this action, independent of its context and arguments.
     pub(super) fn certain_violation(
         &self,
         applicable: &ApplicablePolicies,
@@ -152,7 +152,7 @@ impl PolicyGroup {
         self.type_mismatch.get_or_init(find).as_ref()
     }
 
-    /// The violation by every call with this action, whatever its context is.
+    /// The violation by every call with this action, independent of its context.
     pub(super) fn violation_without_context(
         &self,
         applicable: &ApplicablePolicies,
@@ -176,8 +176,8 @@ impl PolicyGroup {
         self.by_action[action as usize].get_or_init(violation).as_ref()
     }
 
-    /// Decides by satisfied statements. `may_permit` tells whether a policy has a permit that was
-    /// not evaluated.
+    /// Decides by satisfied statements. `may_permit` returns true for a policy whose unevaluated permit
+    /// may be satisfied.
     pub(super) fn decide(
         &self,
         applicable: &ApplicablePolicies,

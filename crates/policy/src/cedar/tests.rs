@@ -291,7 +291,7 @@ fn text_at_the_limits_fits_the_stack() {
         Conditions::parse(&vec!["forbid (principal, action, resource);"; 1_000].join("\n"))
             .unwrap();
     };
-    // Threads of the gateway have 2 MiB, of which the callers need a part.
+    // Threads of the gateway have 2 MiB. The callers need a part of it.
     std::thread::Builder::new().stack_size(1_536 << 10).spawn(run).unwrap().join().unwrap();
 }
 

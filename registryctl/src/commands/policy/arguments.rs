@@ -48,7 +48,7 @@ impl FinalArguments {
             match (Defaults { hidden: &hidden, variables }).fill(defaults, &mut members) {
                 Ok(()) => {}
                 Err(DefaultError::HiddenField { pointer }) => {
-                    violations.push(hidden_argument(pointer))
+                    violations.push(hidden_argument(pointer));
                 }
                 Err(missing @ DefaultError::MissingVariable { .. }) => {
                     return Err(format!("{missing}; set it with --variable NAME=VALUE"));

@@ -248,7 +248,8 @@ impl Decider {
         sent: &Map<String, Value>,
         variables: &BTreeMap<String, String>,
     ) -> Result<FinalArguments, String> {
-        let must_conform = self.slice(caller, target).is_some_and(|slice| slice.reads_arguments());
+        let policies = self.applicable_policies(caller, target);
+        let must_conform = policies.is_some_and(|policies| policies.reads_arguments());
         FinalArguments::new(&self.catalog, &target.tool(), sent, variables, must_conform)
     }
 
