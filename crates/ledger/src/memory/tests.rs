@@ -37,6 +37,8 @@ enum Defect {
     ForgottenClose,
     /// Messages of all generations are accepted.
     NoGenerations,
+    /// Calls do not wait for the write of their crash mark.
+    UnwrittenMarks,
 }
 
 /// `SplitMix64`.
@@ -73,9 +75,15 @@ struct Gateway {
     /// The file of crash marks.
     file: Vec<u8>,
     is_paused: bool,
-    calls: Vec<Reservation>,
+    calls: Vec<Call>,
     /// The newest generation of an answer.
     generation: u64,
+}
+
+/// A call in flight, and the window that pays for it.
+struct Call {
+    reservation: Reservation,
+    window: WindowId,
 }
 
 /// A message on the network. A report that was delivered has an answer.
@@ -95,6 +103,7 @@ struct World {
     defect: Defect,
     budget: BudgetKey,
     limit: Amount,
+    windows: WindowRule,
     price: Amount,
     now: Duration,
     ledger: MemoryLedger,
@@ -102,8 +111,8 @@ struct World {
     standby: MemoryLedger,
     gateways: Vec<Gateway>,
     network: Vec<Message>,
-    /// The charges of the tools.
-    spent: Amount,
+    /// The charges of the tools, by window.
+    spent: BTreeMap<WindowId, Amount>,
     epochs: u128,
     is_torn: bool,
     /// For [`Defect::Differences`]: the sums at the ledger, and the last reported totals.
@@ -118,19 +127,23 @@ impl World {
         let mut random = Random(seed);
         let price = random.range(1, 7);
         let limit = units(price * random.range(1, 12) + random.range(0, 3));
+        // Windows of 20 minutes have about 120 steps.
+        let short = WindowRule::Fixed { length: Duration::from_mins(20), anchor: Timestamp::EPOCH };
+        let windows = if random.chance(33) { short } else { WindowRule::Total };
         let ledger = MemoryLedger::new(LIMITS, Timestamp::EPOCH);
         let subject = "agent".into();
         let mut world = Self {
             defect,
             budget: BudgetKey { policy: "p".into(), budget: "b".into(), subject },
             limit,
+            windows,
             price: units(price),
             now: Duration::ZERO,
             standby: ledger.clone(),
             ledger,
             gateways: Vec::new(),
             network: Vec::new(),
-            spent: Amount::ZERO,
+            spent: BTreeMap::new(),
             epochs: 0,
             is_torn: false,
             sums: BTreeMap::new(),
@@ -247,30 +260,35 @@ impl World {
         }
         if gateway.spender.needs_mark(demands, now) {
             let marks = gateway.spender.marks(demands, now, wall);
-            gateway.file = encode_marks(&marks);
+            if self.defect != Defect::UnwrittenMarks {
+                gateway.file = encode_marks(&marks);
+            }
             if is_crash {
                 return self.crash(number);
             }
             gateway.spender.marks_written(&marks);
         }
         let Some(account) = gateway.spender.account(&self.budget, now) else { return };
+        let window = account.key().window.clone();
         let charges = vec![Charge { account, amount: price }];
         if let Ok(mut reservation) = gateway.spender.reserve(charges, now) {
             // From now on the call may reach the tool.
             reservation.set_sent();
-            self.spent = self.spent.checked_add(price).unwrap();
-            gateway.calls.push(reservation);
+            let spent = self.spent.entry(window.clone()).or_default();
+            *spent = spent.checked_add(price).unwrap();
+            gateway.calls.push(Call { reservation, window });
         }
     }
 
     fn settle(&mut self, number: usize) {
         let is_unsent = self.random.chance(20);
-        let Some(call) = self.gateways[number].calls.pop() else { return };
+        let Some(Call { reservation, window }) = self.gateways[number].calls.pop() else { return };
         if is_unsent {
-            self.spent = self.spent.checked_sub(self.price).unwrap();
-            call.release();
+            let spent = self.spent.entry(window).or_default();
+            *spent = spent.checked_sub(self.price).unwrap();
+            reservation.release();
         } else {
-            call.settle();
+            reservation.settle();
         }
     }
 
@@ -289,7 +307,12 @@ impl World {
         }
     }
 
+    /// Kills a process. Some exit in order before, but their last report may get lost.
     fn crash(&mut self, number: usize) {
+        if self.random.chance(25) {
+            self.gateways[number].spender.stop();
+            self.send(number, &Demands::new());
+        }
         let (name, file) = {
             let gateway = &self.gateways[number];
             (gateway.name.clone(), gateway.file.clone())
@@ -350,7 +373,7 @@ impl World {
         let mut changed = report.clone();
         self.damage(number, &mut changed);
         let (name, now) = (self.gateways[number].name.clone(), self.wall());
-        let rule = BudgetRule { limit: self.limit, windows: WindowRule::Total };
+        let rule = BudgetRule { limit: self.limit, windows: self.windows.clone() };
         let reply = self.ledger.report(&name, &changed, |_| Some(rule.clone()), now).unwrap();
         let mut answer = reply.answer;
         if self.defect == Defect::ForgottenClose {
@@ -394,7 +417,10 @@ impl World {
                     !is_repeated
                 });
             }
-            Defect::None | Defect::CreditOnSilence | Defect::NoRecovery => {}
+            Defect::None
+            | Defect::CreditOnSilence
+            | Defect::NoRecovery
+            | Defect::UnwrittenMarks => {}
         }
     }
 
@@ -455,7 +481,7 @@ fn overspends(seed: u64, defect: Defect) -> bool {
     let mut world = World::new(seed, defect);
     for _ in 0..world.random.range(60, 700) {
         world.step();
-        if world.spent > world.limit {
+        if world.spent.values().any(|spent| *spent > world.limit) {
             return true;
         }
     }
@@ -477,8 +503,10 @@ fn interleavings_spend_half_of_the_limits() {
     let (mut spent, mut limits) = (Amount::ZERO, Amount::ZERO);
     for seed in 0..100 {
         let mut world = World::new(seed, Defect::None);
+        world.windows = WindowRule::Total;
         (0..700).for_each(|_| world.step());
-        spent = spent.saturating_add(world.spent);
+        let total = world.spent.values().copied().next().unwrap_or_default();
+        spent = spent.saturating_add(total);
         limits = limits.saturating_add(world.limit);
     }
     assert!(spent.saturating_add(spent) > limits, "{spent} of {limits}");
@@ -486,7 +514,7 @@ fn interleavings_spend_half_of_the_limits() {
 
 #[test]
 fn restarted_processes_leave_nothing_in_doubt() {
-    let (mut checked, window) = (0, WindowId::new("total"));
+    let mut checked = 0;
     for seed in 0..300 {
         let mut world = World::new(seed, Defect::None);
         (0..200).for_each(|_| world.step());
@@ -495,12 +523,18 @@ fn restarted_processes_leave_nothing_in_doubt() {
         for message in std::mem::take(&mut world.network) {
             world.handle(message.gateway, &message.wire);
         }
-        let Some(row) = world.ledger.budget(&world.budget, &window) else { continue };
-        assert!(world.is_torn || row.exposed == row.settled, "seed {seed}: {row:?}");
-        assert!(world.is_torn || row.settled >= world.spent, "seed {seed}: {row:?}");
-        checked += 1;
+        if world.is_torn {
+            continue;
+        }
+        for (window, spent) in &world.spent {
+            // A failover can lose a window that no call of a later generation used.
+            let Some(row) = world.ledger.budget(&world.budget, window) else { continue };
+            assert_eq!(row.exposed, row.settled, "seed {seed}, window {window}");
+            assert!(row.settled >= *spent, "seed {seed}, window {window}: {row:?}");
+            checked += 1;
+        }
     }
-    assert!(checked > 250, "{checked}");
+    assert!(checked > 200, "{checked}");
 }
 
 #[test]
@@ -536,4 +570,9 @@ fn forgotten_close_overspends() {
 #[test]
 fn ignored_generations_overspend() {
     assert_caught(Defect::NoGenerations);
+}
+
+#[test]
+fn unwritten_marks_overspend() {
+    assert_caught(Defect::UnwrittenMarks);
 }
