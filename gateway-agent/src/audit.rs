@@ -16,7 +16,7 @@ use gateway_protocol::{
     trace_context::{TraceContext, TraceId},
 };
 use http::{HeaderMap, HeaderName};
-use policy::{Finding, Slice};
+use policy::{ApplicablePolicies, Finding};
 use registry_core::{Key, Kind, Revision};
 
 pub use self::metric::{Gauge, GaugeGuard, count_list, count_rejection};
@@ -164,8 +164,13 @@ impl CallRecord {
     }
 
     /// Sets the verdicts of the policies that apply.
-    pub fn set_verdicts(&mut self, slice: &Slice, denial: Option<&Finding>, audit: &[Finding]) {
-        self.policies = Some(slice.verdicts(denial, audit));
+    pub fn set_verdicts(
+        &mut self,
+        policies: &ApplicablePolicies,
+        denial: Option<&Finding>,
+        audit: &[Finding],
+    ) {
+        self.policies = Some(policies.verdicts(denial, audit));
         self.policy_denial = denial.map(|denial| denial.reason.as_str());
         let audit = audit.iter().map(|found| ("audit", found.reason.as_str()));
         let verdict = self.policy_denial.map_or(("allow", ""), |reason| ("deny", reason));

@@ -6,11 +6,11 @@ mod tests;
 use std::sync::{Arc, PoisonError, RwLock};
 
 use foldhash::HashMap;
-use policy::{Called, Caller, PoliciesInForce, Slice};
+use policy::{ApplicablePolicies, Called, Caller, PoliciesInForce};
 use registry_core::{Catalog, Key};
 
 /// Maximum number of remembered combinations of callers and tools.
-const SLICES: usize = 100_000;
+const REMEMBERED: usize = 100_000;
 
 /// The policies in force in a catalog, with the combinations of callers and tools seen so far.
 #[derive(Debug)]
@@ -18,11 +18,11 @@ pub struct Governance {
     catalog: Arc<Catalog>,
     policies: PoliciesInForce,
     callers: RwLock<HashMap<Key, Arc<Caller>>>,
-    slices: RwLock<HashMap<SliceKey, Option<Arc<Slice>>>>,
+    applicable: RwLock<HashMap<AgentAndTarget, Option<Arc<ApplicablePolicies>>>>,
 }
 
 /// An agent, and a tool or the skill of an agent.
-type SliceKey = (Option<Key>, Key, Option<Arc<str>>);
+type AgentAndTarget = (Option<Key>, Key, Option<Arc<str>>);
 
 impl Governance {
     /// Compiles the policies of a catalog. `None`: none is in force.
@@ -34,7 +34,7 @@ impl Governance {
                 catalog: Arc::clone(catalog),
                 policies,
                 callers: RwLock::default(),
-                slices: RwLock::default(),
+                applicable: RwLock::default(),
             })
         })
     }
@@ -55,8 +55,12 @@ impl Governance {
     }
 
     /// The policies that apply to calls by an agent. `None`: none applies.
-    pub fn slice(&self, agent: Option<&Key>, called: Called<'_>) -> Option<Arc<Slice>> {
-        let key: SliceKey = match called {
+    pub fn applicable_policies(
+        &self,
+        agent: Option<&Key>,
+        called: Called<'_>,
+    ) -> Option<Arc<ApplicablePolicies>> {
+        let key: AgentAndTarget = match called {
             Called::Tool(document, _) => (agent.cloned(), document.key().clone(), None),
             Called::Skill(document, skill) => {
                 (agent.cloned(), document.key().clone(), Some(Arc::clone(skill)))
@@ -64,21 +68,21 @@ impl Governance {
             // Callers choose the names of resources, so these are not remembered.
             Called::Feature(..) => return self.compute(agent, called),
         };
-        let known = self.slices.read().unwrap_or_else(PoisonError::into_inner);
-        if let Some(slice) = known.get(&key) {
-            return slice.clone();
+        let known = self.applicable.read().unwrap_or_else(PoisonError::into_inner);
+        if let Some(policies) = known.get(&key) {
+            return policies.clone();
         }
         drop(known);
-        let slice = self.compute(agent, called);
-        let mut known = self.slices.write().unwrap_or_else(PoisonError::into_inner);
-        if known.len() >= SLICES {
+        let policies = self.compute(agent, called);
+        let mut known = self.applicable.write().unwrap_or_else(PoisonError::into_inner);
+        if known.len() >= REMEMBERED {
             known.clear();
         }
-        known.insert(key, slice.clone());
-        slice
+        known.insert(key, policies.clone());
+        policies
     }
 
-    fn compute(&self, agent: Option<&Key>, called: Called<'_>) -> Option<Arc<Slice>> {
-        self.policies.slice_of(&self.catalog, &self.caller(agent), called).map(Arc::new)
+    fn compute(&self, agent: Option<&Key>, called: Called<'_>) -> Option<Arc<ApplicablePolicies>> {
+        self.policies.applicable_to(&self.catalog, &self.caller(agent), called).map(Arc::new)
     }
 }

@@ -8,9 +8,11 @@ mod stdio;
 use std::{io::IsTerminal as _, process::ExitCode, time::Duration};
 
 use gateway_agent::{
+    check::{self, CheckError},
     config::{Args, Command, Config, ConfigCommand, LogFormat, init},
     logging::PlainFields,
     server::{self, EntryPoint},
+    startup,
 };
 use tokio::{
     net::TcpListener,
@@ -59,26 +61,44 @@ type ExitError = (u8, String);
 fn serve_callers(args: &Args) -> Result<(), ExitError> {
     let config = load(args)?;
     if args.check {
-        check(&config);
-        return Ok(());
+        return check(&config);
     }
     on_runtime(serve(config)).map_err(|message| (FAILED, message))
 }
 
-/// Findings are warnings: they do not prevent serving.
-fn check(config: &Config) {
-    println!("the configuration is valid");
+/// Prints the findings. Errors in the registry file fail the check. Other findings do not prevent
+/// serving.
+fn check(config: &Config) -> Result<(), ExitError> {
+    let checked = match check::check(config) {
+        Err(rejected @ CheckError::Rejected { .. }) => return Err((FAILED, rejected.to_string())),
+        checked => checked,
+    };
+    let policies = checked.as_ref().map(|found| found.policies.as_slice()).unwrap_or_default();
+    let errors = policies.iter().filter(|found| found.is_error()).count();
+    if errors == 0 {
+        println!("the configuration is valid");
+    }
     let skipped = config.mcp_servers.iter().flat_map(|servers| &servers.skipped);
     skipped.for_each(|problem| println!("warning[server-left-out]: {problem}"));
     let warnings = config.mcp_servers.iter().flat_map(|servers| &servers.warnings);
     warnings.for_each(|problem| println!("warning[mcp-servers-file]: {problem}"));
-    match gateway_agent::check::check(config) {
-        Ok(found) => found.iter().for_each(|finding| {
+    policies.iter().for_each(|found| println!("{}", startup::with_remedy(found)));
+    match &checked {
+        Ok(found) => found.routing.iter().for_each(|finding| {
             let level = if finding.is_warning() { "warning" } else { "note" };
             println!("{level}[{}]: {finding}", finding.code());
         }),
         Err(reason) => println!("warning[not-checked]: tool routing was not checked: {reason}"),
     }
+    if errors == 0 {
+        return Ok(());
+    }
+    let noun = if errors == 1 { "error" } else { "errors" };
+    let message = format!(
+        "{errors} {noun} in the policies of the registry file; correct them, because the gateway \
+         denies calls under invalid conditions"
+    );
+    Err((FAILED, message))
 }
 
 /// Transparent huge pages would double the memory of this process without a gain in speed (see

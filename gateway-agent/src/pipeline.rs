@@ -6,7 +6,6 @@
 
 mod admit;
 pub mod arguments;
-mod defaults;
 pub mod error;
 mod gateway;
 mod handle;
@@ -89,7 +88,7 @@ async fn run(
         }
         let (route, finding) = route::authorize_route(gateway.policy(), &moment.freshness, route)?;
         record.set_route(route.served(), route.server(), finding);
-        let output = send(gateway, (call, &moment, governed.as_ref()), route, record).await?;
+        let output = send(gateway, call, &moment, governed.as_ref(), route, record).await?;
         let (Some(asked), InputHandling::AskClient) = (output.needs_input(), call.input) else {
             record.finished(output.outcome());
             return Ok(output);

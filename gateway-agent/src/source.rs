@@ -10,7 +10,7 @@ mod settings;
 
 use registry_follow::{Follower, Timing};
 
-pub(crate) use self::file::load as load_file;
+pub(crate) use self::file::{LoadError, LoadedFile, load as load_file};
 pub use self::{
     content::ContentRejected,
     discovered::{DiscoveredServer, Discovery, DiscoveryConfig},

@@ -50,10 +50,7 @@ impl fmt::Display for InvalidCatalog {
         let noun = if count == 1 { "finding" } else { "findings" };
         write!(f, "{count} {noun} with the mode `error` in `registry.validation.startup`")?;
         for found in &self.errors {
-            write!(f, "\n  {found}")?;
-            if let Some(help) = &found.help {
-                write!(f, "; {help}")?;
-            }
+            write!(f, "\n  {}", with_remedy(found))?;
         }
         Ok(())
     }
@@ -75,13 +72,26 @@ pub fn apply_modes(found: Vec<Diagnostic>, modes: StartupValidation) -> Result<(
             ValidationMode::Ignore => {}
         }
     }
-    for warning in warnings.iter().take(LOGGED) {
-        tracing::warn!("{warning}");
-    }
-    if warnings.len() > LOGGED {
-        tracing::warn!("and {} more findings in this catalog", warnings.len() - LOGGED);
-    }
+    log_warnings(&warnings);
     if errors.is_empty() { Ok(()) } else { Err(InvalidCatalog { errors }) }
+}
+
+/// Logs findings that do not reject the catalog.
+pub fn log_warnings(found: &[Diagnostic]) {
+    for finding in found.iter().take(LOGGED) {
+        tracing::warn!("{}", with_remedy(finding));
+    }
+    if found.len() > LOGGED {
+        tracing::warn!("and {} more findings in this catalog", found.len() - LOGGED);
+    }
+}
+
+/// A finding on one line, with its remedy.
+pub fn with_remedy(found: &Diagnostic) -> String {
+    match &found.help {
+        Some(help) => format!("{found}; {help}"),
+        None => found.to_string(),
+    }
 }
 
 fn mode_of(diagnostic: &Diagnostic, modes: StartupValidation) -> ValidationMode {

@@ -316,8 +316,8 @@ impl Views {
         let governance = snapshot.governance.as_deref();
         let agent = audience.agent();
         let is_hidden = |served: &ServedTool| {
-            let slice = governance.and_then(|governance| served.policies(governance, agent));
-            slice.is_some_and(|slice| slice.hidden(served.called().action()).is_some())
+            let policies = governance.and_then(|governance| served.policies(governance, agent));
+            policies.is_some_and(|policies| policies.hidden(served.called().action()).is_some())
         };
         let view = View::new(served_tools, is_hidden, previous.as_deref());
         match previous {

@@ -42,8 +42,8 @@ pub(crate) use gateway::{
     AcceptArgs, ChangeTargetArgs, GatewayArgs, GatewayCommand, SagasArgs, SagasCommand,
 };
 pub(crate) use governance::{
-    ArchiveArgs, DeprecateArgs, LifecycleArgs, ModeArg, ReasonArgs, RetireArgs, RevertArgs,
-    SetCompatibilityArgs, SettingsArgs, TransferArgs, Versions,
+    ArchiveArgs, DeprecateArgs, LifecycleArgs, ModeArg, ReasonArgs, RestoreArgs, RetireArgs,
+    RevertArgs, SetCompatibilityArgs, SettingsArgs, TransferArgs, Versions,
 };
 pub(crate) use graph::{
     ImpactArgs, LockArgs, OutdatedArgs, PathsArgs, PlannedArgs, ResolveArgs, TreeArgs,
@@ -238,7 +238,7 @@ pub(crate) enum Command {
     /// Retire an entity: new dependencies are rejected
     Retire(RetireArgs),
     /// Make a deprecated or retired entity active again
-    Restore(LifecycleArgs),
+    Restore(RestoreArgs),
     /// Undo the changes of one revision in a new commit
     Revert(RevertArgs),
     /// Reject new versions of a name

@@ -3,6 +3,7 @@
 mod breaks;
 mod decisions;
 mod entity;
+mod files;
 mod followers;
 mod page;
 mod roles;
@@ -35,14 +36,14 @@ fn bank() -> Value {
 
 /// A gateway whose bank cannot be reached, so that allowed calls fail.
 fn bank_gateway(registry: &Registry, arguments: &[&str]) -> Gateway {
+    bank_gateway_of(format!("grpc://{}", registry.address), arguments)
+}
+
+fn bank_gateway_of(source: String, arguments: &[&str]) -> Gateway {
     let targets =
         "targets:\n  - { server: bank, version: \"*\", http: \"http://127.0.0.1:1/mcp\" }\n";
-    let options = GatewayOptions {
-        source: format!("grpc://{}", registry.address),
-        targets: targets.to_owned(),
-        runtime: None,
-        more: String::new(),
-    };
+    let options =
+        GatewayOptions { source, targets: targets.to_owned(), runtime: None, more: String::new() };
     Gateway::start_with(&options, arguments)
 }
 

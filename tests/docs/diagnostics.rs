@@ -195,13 +195,13 @@ const CODES: &[[&str; 4]] = &[
     [
         "policy-invalid",
         "conditions of a policy that do not parse, or do not fit the arguments of a selected tool",
-        "`line 1, column 58: attribute `amuont` not found (calls of tool/pay@1.0.0)`",
+        "`Cedar line 1, column 58: attribute `amuont` not found (calls of tool/pay@1.0.0)`",
         "correct the condition at this place; optional arguments need `has`",
     ],
     [
         "policy-incompatible",
         "a version of a tool or agent that a policy in force does not fit",
-        "`policy/limit@1.0.0 does not fit this version: line 1, column 58: attribute `amount` not found`",
+        "`policy/limit@1.0.0 does not match the arguments of this version: Cedar line 1, column 58: attribute `amount` not found`",
         "keep the arguments, or register a fitting policy in the same batch",
     ],
     [
@@ -221,6 +221,30 @@ const CODES: &[[&str; 4]] = &[
         "a selector of a policy that matches nothing (warning)",
         "``the selector `chrage` matches nothing that is registered``",
         "correct the name, or register the entity",
+    ],
+    [
+        "policy-denies-all",
+        "a policy that denies by default and has no `permit` (warning)",
+        "`` the policy denies every call that it selects, because it has no `permit` ``",
+        "add a `permit`, or remove `default`",
+    ],
+    [
+        "policy-empty",
+        "a policy whose Cedar text has no statement (warning)",
+        "`the Cedar text has no statement`",
+        "add a statement, or remove `authorization`",
+    ],
+    [
+        "policy-relaxed",
+        "`impact`: a version of a policy in audit mode replaces one that rejects calls (warning)",
+        "`version 1.1.0 only records the violations that 1.0.0 rejects`",
+        "use `mode: enforce` to reject them",
+    ],
+    [
+        "policy-tightened",
+        "`impact`: a version of a policy that rejects calls replaces one in audit mode (warning)",
+        "`version 1.1.0 rejects the violations that 1.0.0 only records`",
+        "find out which calls it denies: `registryctl policy simulate`",
     ],
     [
         "schema-unused",

@@ -9,7 +9,7 @@ use registry_core::{
 };
 
 use crate::{
-    Action, Caller, PoliciesInForce, Resource, ResourceKind, Slice,
+    Action, ApplicablePolicies, Caller, PoliciesInForce, Resource, ResourceKind,
     arguments::ArgumentType,
     catalog::{self, Find},
 };
@@ -64,12 +64,12 @@ impl Called<'_> {
             }
             _ => None,
         };
-        let found = match self {
+        let arguments = match self {
             Self::Tool(_, tool) => Some(ArgumentType::of_tool(find, tool)),
             Self::Skill(document, skill) => skill_type(document, skill),
             Self::Feature(..) => None,
         };
-        found.unwrap_or_else(|| ArgumentType::of_schema(None, &|_| None))
+        arguments.unwrap_or_else(|| ArgumentType::of_schema(None, &|_| None))
     }
 }
 
@@ -89,13 +89,13 @@ impl Caller {
 
 impl PoliciesInForce {
     /// The policies that apply to calls by a caller. `None`: none applies.
-    pub fn slice_of(
+    pub fn applicable_to(
         &self,
         catalog: &Catalog,
         caller: &Caller,
         target: Called<'_>,
-    ) -> Option<Slice> {
+    ) -> Option<ApplicablePolicies> {
         let resource = target.resource(catalog)?;
-        self.slice(caller, &resource, || target.arguments(catalog))
+        self.applicable(caller, &resource, || target.arguments(catalog))
     }
 }

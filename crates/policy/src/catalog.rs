@@ -81,21 +81,21 @@ pub fn agent(catalog: &Catalog, record: &Record) -> Option<AgentFacts> {
 /// Looks up a registered document.
 pub type Find<'a> = &'a dyn Fn(&Key) -> Option<&'a Document>;
 
-/// Calls `found` with each tool or skill of a document, and with its type as a tool.
+/// Calls `visit` with each tool or skill of a document, and with its type as a tool.
 pub(crate) fn each_resource<'a>(
     find: Find<'_>,
     document: &'a Document,
-    found: &mut dyn FnMut(Resource, Cow<'a, Tool>),
+    visit: &mut dyn FnMut(Resource, Cow<'a, Tool>),
 ) {
     match document.entity() {
         Entity::Tool(tool) => {
             let hints =
                 Hints::registered(tool, &|key| find(key)?.entity().as_tool(), &mut BTreeMap::new());
-            found(self::tool(tool, hints), Cow::Borrowed(&**tool));
+            visit(self::tool(tool, hints), Cow::Borrowed(&**tool));
         }
         Entity::Agent(agent) => {
-            for one in &agent.skills {
-                found(skill(agent, one), Cow::Owned(one.as_tool(agent)));
+            for entry in &agent.skills {
+                visit(skill(agent, entry), Cow::Owned(entry.as_tool(agent)));
             }
         }
         Entity::Schema(_) | Entity::Server(_) | Entity::Policy(_) => {}

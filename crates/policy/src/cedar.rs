@@ -2,6 +2,7 @@
 //!
 //! No other module uses Cedar's types.
 
+mod complexity;
 mod evaluate;
 mod reads;
 mod schema;
@@ -13,17 +14,10 @@ use std::{collections::BTreeSet, fmt, str::FromStr as _};
 use cedar_policy::{Effect, PolicySet, ValidationMode, Validator};
 use miette::Diagnostic as _;
 
-pub(crate) use self::evaluate::{ConditionSet, Evaluation, Request, Scene};
-use self::reads::Reads;
+pub(crate) use self::evaluate::{CallEntities, Evaluation, Request, StatementSet};
+use self::{complexity::find_complexity, reads::Reads};
 use crate::{ResourceKind, arguments::ArgumentType};
 
-/// Maximum nesting of brackets in a text.
-const DEPTH: usize = 32;
-/// Maximum number of operators in a text. Cedar evaluates chains of operators recursively.
-const OPERATORS: usize = 500;
-/// Stack of the parser and the type checker in bytes, enough for [`DEPTH`] and [`OPERATORS`] in
-/// debug builds.
-const STACK: usize = 32 << 20;
 /// Maximum number of problems of one text.
 const PROBLEMS: usize = 20;
 
@@ -42,7 +36,7 @@ pub(crate) struct Statement {
     line: usize,
 }
 
-/// A defect of a Cedar text.
+/// A defect of a Cedar text. Its position is that in the text, not in the file of the policy.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct CedarProblem {
     /// The line, from 1.
@@ -57,7 +51,7 @@ pub struct CedarProblem {
 
 impl fmt::Display for CedarProblem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "line {}, column {}: {}", self.line, self.column, self.message)
+        write!(f, "Cedar line {}, column {}: {}", self.line, self.column, self.message)
     }
 }
 
@@ -98,13 +92,9 @@ impl Statement {
 impl Conditions {
     /// Parses statements. Time and memory are bounded by the size of the text.
     pub fn parse(text: &str) -> Result<Self, Vec<CedarProblem>> {
-        match find_complexity(text) {
-            Some(problem) => Err(vec![problem]),
-            None => with_stack(|| Self::parse_simple(text)),
+        if let Some(problem) = find_complexity(text) {
+            return Err(vec![problem]);
         }
-    }
-
-    fn parse_simple(text: &str) -> Result<Self, Vec<CedarProblem>> {
         let set = PolicySet::from_str(text).map_err(|errors| {
             let problems = errors.iter().take(PROBLEMS).map(|error| {
                 let offset = error.labels().and_then(|mut labels| labels.next());
@@ -118,12 +108,16 @@ impl Conditions {
             return Err(vec![problem(text, 0, "templates are not supported".into(), Some(help))]);
         }
         let lines = statement_lines(text);
-        let statements = set.policies().map(|policy| Statement {
-            policy: policy.clone(),
-            reads: Reads::of(&policy.to_json().unwrap_or_default()),
-            line: index_of(policy.id()).and_then(|index| lines.get(index).copied()).unwrap_or(1),
+        let statements = set.policies().map(|policy| -> Result<_, Vec<CedarProblem>> {
+            let line = index_of(policy.id()).and_then(|index| lines.get(index).copied());
+            let line = line.unwrap_or(1);
+            let json = policy.to_json().map_err(|error| {
+                let message = error.to_string();
+                vec![CedarProblem { line, column: 1, message, help: None }]
+            })?;
+            Ok(Statement { policy: policy.clone(), reads: Reads::of(&json), line })
         });
-        let mut statements: Vec<_> = statements.collect();
+        let mut statements = statements.collect::<Result<Vec<_>, _>>()?;
         statements.sort_by_key(Statement::line);
         Ok(Self { text: text.to_owned(), statements })
     }
@@ -149,18 +143,20 @@ impl Conditions {
             return vec![problem(&self.text, 0, message.into(), None)];
         };
         let policies = self.statements.iter().map(|statement| statement.policy.clone());
-        let Ok(set) = PolicySet::from_policies(policies) else {
-            return Vec::new();
+        let set = match PolicySet::from_policies(policies) {
+            Ok(set) => set,
+            Err(error) => return vec![problem(&self.text, 0, error.to_string(), None)],
         };
         let validator = Validator::new(schema);
-        let result = with_stack(|| validator.validate(&set, ValidationMode::Strict));
+        let result = validator.validate(&set, ValidationMode::Strict);
         let failed: BTreeSet<_> =
             result.validation_errors().map(cedar_policy::ValidationError::policy_id).collect();
         // Cedar accepts such a read if `has` guards it, and the condition would never be satisfied.
-        let guarded = self.statements.iter().filter(|one| !failed.contains(one.policy.id()));
-        let guarded = guarded.filter_map(|one| {
-            let message = one.find_unreadable(arguments)?;
-            Some(CedarProblem { line: one.line, column: 1, message, help: None })
+        let guarded =
+            self.statements.iter().filter(|statement| !failed.contains(statement.policy.id()));
+        let guarded = guarded.filter_map(|statement| {
+            let message = statement.find_unreadable(arguments)?;
+            Some(CedarProblem { line: statement.line, column: 1, message, help: None })
         });
         let problems: BTreeSet<_> = result
             .validation_errors()
@@ -172,8 +168,8 @@ impl Conditions {
                 let help = self
                     .statements
                     .iter()
-                    .find(|one| one.policy.id() == error.policy_id())
-                    .and_then(|one| one.find_unreadable(arguments))
+                    .find(|statement| statement.policy.id() == error.policy_id())
+                    .and_then(|statement| statement.find_unreadable(arguments))
                     .or_else(|| error.help().map(|help| help.to_string()));
                 problem(&self.text, offset, message.to_owned(), help)
             })
@@ -181,15 +177,6 @@ impl Conditions {
             .collect();
         problems.into_iter().take(PROBLEMS).collect()
     }
-}
-
-/// Runs a recursive algorithm on a thread with [`STACK`].
-fn with_stack<T: Send>(run: impl FnOnce() -> T + Send) -> T {
-    std::thread::scope(|scope| {
-        let thread = std::thread::Builder::new().stack_size(STACK).spawn_scoped(scope, run);
-        let result = thread.expect("the system starts threads").join();
-        result.unwrap_or_else(|panic| std::panic::resume_unwind(panic))
-    })
 }
 
 /// A problem at a byte offset of a text.
@@ -247,39 +234,5 @@ fn code(text: &str) -> impl Iterator<Item = (usize, char)> {
         is_quoted = c == '"';
         is_comment = c == '/' && before == '/';
         true
-    })
-}
-
-/// Rejects texts whose syntax trees are too deep for recursive algorithms.
-fn find_complexity(text: &str) -> Option<CedarProblem> {
-    let (mut depth, mut operators) = (0_usize, 0);
-    for (offset, c) in code(text) {
-        match c {
-            '(' | '[' | '{' => depth += 1,
-            ')' | ']' | '}' => depth = depth.saturating_sub(1),
-            '&' | '|' | '+' | '-' | '*' | '!' | '.' | '<' | '>' | '=' => operators += 1,
-            // `if`, `has`, `in` and `like` are words between others.
-            'f' | 's' | 'n' | 'e' if is_operator_word(&text[..=offset]) => operators += 1,
-            _ => {}
-        }
-        if depth > DEPTH {
-            let help = format!("nest at most {DEPTH} brackets, or split the condition");
-            let message = "the text is nested too deeply".into();
-            return Some(problem(text, offset, message, Some(help)));
-        }
-        if operators > OPERATORS {
-            let help = format!("use at most {OPERATORS} operators, or split the policy");
-            let message = "the text has too many operators".into();
-            return Some(problem(text, offset, message, Some(help)));
-        }
-    }
-    None
-}
-
-fn is_operator_word(text: &str) -> bool {
-    ["if", "has", "in", "like", "then", "else"].iter().any(|word| {
-        text.strip_suffix(word).is_some_and(|before| {
-            before.chars().next_back().is_none_or(|c| !c.is_alphanumeric() && c != '_')
-        })
     })
 }

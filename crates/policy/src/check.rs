@@ -42,18 +42,23 @@ pub enum PolicyBreaks {
     Allow,
 }
 
-/// Checks the new policies of a batch against everything that they select, and its new tools and
-/// agents against the policies in force after it. Adds the findings to the plan of the batch, and
-/// records allowed breaks in its changes.
+/// Checks the new and restored policies of a batch against everything that they select, and its new
+/// and restored tools and agents against the policies in force after it. Adds the findings to the
+/// plan of the batch, and records allowed breaks in its changes.
 pub fn check(catalog: &Catalog, batch: &[Proposed], breaks: PolicyBreaks, plan: &mut Plan) {
     let after = After::new(catalog, batch);
     if after.policies.is_empty() {
         return;
     }
     let resources = LazyCell::new(|| SelectableResources::new(&after));
-    let mut conditions = ConditionsInForce::new(&after);
-    let mut found = Vec::new();
-    for (change, document) in after.registered() {
+    let policies = after.changed().filter(|(change, document)| {
+        document.key().kind == Kind::Policy && matches!(plan.effects.get(*change), Some(Some(_)))
+    });
+    // These policies are checked against the tools of the batch too.
+    let checked = policies.map(|(_, document)| document.key()).collect();
+    let mut conditions = ConditionsInForce::new(&after, &checked);
+    let mut diagnostics = Vec::new();
+    for (change, document) in after.changed() {
         // Registered documents were checked before, or their breaks were allowed.
         let Some(Some(effect)) = plan.effects.get_mut(change) else { continue };
         let key = document.key();
@@ -73,9 +78,9 @@ pub fn check(catalog: &Catalog, batch: &[Proposed], breaks: PolicyBreaks, plan: 
             }
             Kind::Schema | Kind::Server => continue,
         };
-        found.extend(problems.into_iter().map(|problem| problem.for_change(change, key)));
+        diagnostics.extend(problems.into_iter().map(|problem| problem.for_change(change, key)));
     }
-    plan.report(found);
+    plan.report(diagnostics);
 }
 
 /// The findings about one document, as if it were registered now.
@@ -85,7 +90,7 @@ pub fn check_document(catalog: &Catalog, document: &Arc<Document>) -> Vec<Diagno
     match document.key().kind {
         Kind::Policy => check_policy(document, &SelectableResources::new(&after)),
         Kind::Tool | Kind::Agent => {
-            let mut conditions = ConditionsInForce::new(&after);
+            let mut conditions = ConditionsInForce::new(&after, &HashSet::new());
             let broken = conditions.check(&after, document).into_iter();
             let reject = PolicyBreaks::Reject;
             broken.map(|(policy, problem)| incompatible(policy, &problem, reject)).collect()
@@ -102,8 +107,10 @@ struct ConditionsInForce<'a> {
 }
 
 impl<'a> ConditionsInForce<'a> {
-    fn new(after: &After<'a>) -> Self {
+    /// Without the policies in `checked`.
+    fn new(after: &After<'a>, checked: &HashSet<&Key>) -> Self {
         let all = documents_in_force(after.policies.values().copied()).into_iter();
+        let all = all.filter(|document| !checked.contains(document.key()));
         let with_conditions = all.filter_map(|document| match document.entity() {
             Entity::Policy(policy) => {
                 Some((document.key(), &policy.applies_to, policy.authorization.as_ref()?))
@@ -115,11 +122,11 @@ impl<'a> ConditionsInForce<'a> {
         Self { documents, index, parsed: BTreeMap::new() }
     }
 
-    /// Checks a tool or agent against the policies that select it. Returns the policies that it does
-    /// not fit, in order of the tools and skills, with the problems.
+    /// Checks a tool or agent against the policies that select it. Returns the policies that it
+    /// breaks, in order of the tools and skills, with the problems.
     fn check(&mut self, after: &After<'_>, document: &Document) -> Vec<(&'a Key, CedarProblem)> {
         let find: Find<'_> = &|key| after.find(key);
-        let mut found = Vec::new();
+        let mut broken = Vec::new();
         catalog::each_resource(find, document, &mut |resource, tool| {
             for number in self.index.candidates(&resource) {
                 let (policy, selector, authorization) = self.documents[number];
@@ -132,11 +139,11 @@ impl<'a> ConditionsInForce<'a> {
                 };
                 let arguments = ArgumentType::of_tool(find, &tool);
                 let problems = conditions.check(resource.kind, &arguments);
-                found.extend(problems.into_iter().map(|problem| (policy, problem)));
+                broken.extend(problems.into_iter().map(|problem| (policy, problem)));
             }
         });
-        found.truncate(FINDINGS);
-        found
+        broken.truncate(FINDINGS);
+        broken
     }
 }
 
@@ -145,6 +152,8 @@ struct After<'a> {
     catalog: &'a Catalog,
     batch: &'a [Proposed],
     new: BTreeMap<&'a Key, &'a Arc<Document>>,
+    /// The last lifecycle state of each key in the batch.
+    states: HashMap<&'a Key, LifecycleState>,
     policies: BTreeMap<&'a Key, Version<'a>>,
 }
 
@@ -153,7 +162,7 @@ impl<'a> After<'a> {
         let policies = catalog.of_kind(Kind::Policy);
         let mut policies: BTreeMap<_, _> =
             policies.map(|(key, record)| (key, Version::of(key, record))).collect();
-        let mut new = BTreeMap::new();
+        let (mut new, mut states) = (BTreeMap::new(), HashMap::new());
         for proposed in batch {
             let key = proposed.key();
             match proposed {
@@ -165,18 +174,39 @@ impl<'a> After<'a> {
                     }
                 }
                 Proposed::SetLifecycle { state, .. } => {
-                    if let Some(version) = policies.get_mut(key) {
-                        version.is_retired = *state == LifecycleState::Retired;
-                    }
+                    states.insert(key, *state);
                 }
             }
         }
-        Self { catalog, batch, new, policies }
+        for (key, state) in &states {
+            if let Some(version) = policies.get_mut(key) {
+                version.is_retired = *state == LifecycleState::Retired;
+            }
+        }
+        Self { catalog, batch, new, states, policies }
     }
 
-    fn registered(&self) -> impl Iterator<Item = (usize, &'a Arc<Document>)> {
-        let batch = self.batch.iter().enumerate();
-        batch.filter_map(|(change, proposed)| Some((change, proposed.document()?)))
+    /// The registered and the restored documents, with the indexes of their changes. Without those
+    /// that are retired after the batch.
+    fn changed(&self) -> impl Iterator<Item = (usize, &'a Arc<Document>)> {
+        let changed = self.batch.iter().enumerate().filter_map(move |(change, proposed)| {
+            let document = match proposed {
+                Proposed::Register(document) => document,
+                Proposed::SetLifecycle { key, .. } => {
+                    let record = self.catalog.find(key)?;
+                    let was_retired = record.lifecycle.state == LifecycleState::Retired;
+                    was_retired.then_some(&record.document)?
+                }
+            };
+            Some((change, document))
+        });
+        changed.filter(move |(_, document)| !self.is_retired(document.key()))
+    }
+
+    fn is_retired(&self, key: &Key) -> bool {
+        let registered = || Some(self.catalog.find(key)?.lifecycle.state);
+        let state = self.states.get(key).copied().or_else(registered);
+        state == Some(LifecycleState::Retired)
     }
 
     fn find(&self, key: &Key) -> Option<&'a Document> {
@@ -186,9 +216,14 @@ impl<'a> After<'a> {
 
     /// The documents of a kind, in order, without retired ones.
     fn of_kind(&self, kind: Kind) -> impl Iterator<Item = &'a Document> {
+        let is_active = |key: &Key, registered: LifecycleState| {
+            let state = self.states.get(key).copied().unwrap_or(registered);
+            state != LifecycleState::Retired
+        };
         let known = self.catalog.of_kind(kind);
-        let known = known.filter(|(_, record)| record.lifecycle.state != LifecycleState::Retired);
+        let known = known.filter(|(key, record)| is_active(key, record.lifecycle.state));
         let new = self.new.iter().filter(move |(key, _)| key.kind == kind);
+        let new = new.filter(|(key, _)| !self.is_retired(key));
         let new = new.map(|(key, document)| (*key, &***document));
         let known = known.map(|(key, record)| (key, &*record.document));
         known.chain(new).collect::<BTreeMap<_, _>>().into_values()
@@ -243,7 +278,9 @@ impl<'a> SelectableResources<'a> {
 /// Checks a policy against everything that it selects.
 fn check_policy(document: &Document, resources: &SelectableResources<'_>) -> Vec<Diagnostic> {
     let Entity::Policy(policy) = document.entity() else { return Vec::new() };
-    let Some(authorization) = &policy.authorization else { return Vec::new() };
+    let Some(authorization) = &policy.authorization else {
+        return find_omission(policy, None).into_iter().collect();
+    };
     let conditions = match Conditions::parse(&authorization.cedar) {
         Ok(conditions) => conditions,
         Err(problems) => {
@@ -280,7 +317,25 @@ fn check_policy(document: &Document, resources: &SelectableResources<'_>) -> Vec
         }
     }
     let problems = problems.iter().take(FINDINGS);
-    problems.map(|(problem, resource)| invalid(problem, *resource)).collect()
+    let problems = problems.map(|(problem, resource)| invalid(problem, *resource));
+    problems.chain(find_omission(policy, Some(&conditions))).collect()
+}
+
+/// Finds statements that were probably forgotten.
+fn find_omission(policy: &Policy, conditions: Option<&Conditions>) -> Option<Diagnostic> {
+    if policy.default == Decision::Deny && !conditions.is_some_and(Conditions::has_permit) {
+        let message = "the policy denies every call that it selects, because it has no `permit`";
+        let help = "add a `permit`, or remove `default`; a `forbid` denies calls on purpose";
+        return Some(
+            Diagnostic::warning(Code::PolicyDeniesAll, "/default", message).with_help(help),
+        );
+    }
+    let is_empty = conditions.is_some_and(|conditions| conditions.statements().is_empty());
+    is_empty.then(|| {
+        let help = "add a `permit` or `forbid`, or remove `authorization`";
+        Diagnostic::warning(Code::PolicyEmpty, CEDAR, "the Cedar text has no statement")
+            .with_help(help)
+    })
 }
 
 /// The kinds of resources that the selectors of a policy can match.
@@ -311,23 +366,23 @@ fn invalid(problem: &CedarProblem, resource: Option<&Key>) -> Diagnostic {
         Some(resource) => format!("{problem} (calls of {resource})"),
         None => problem.to_string(),
     };
-    let found = Diagnostic::error(Code::PolicyInvalid, CEDAR, message);
+    let diagnostic = Diagnostic::error(Code::PolicyInvalid, CEDAR, message);
     match &problem.help {
-        Some(help) => found.with_help(help),
-        None => found,
+        Some(help) => diagnostic.with_help(help),
+        None => diagnostic,
     }
 }
 
 fn incompatible(policy: &Key, problem: &CedarProblem, breaks: PolicyBreaks) -> Diagnostic {
-    let message = format!("{policy} does not fit this version: {problem}");
+    let message = format!("{policy} does not match the arguments of this version: {problem}");
     match breaks {
         PolicyBreaks::Reject => {
-            let help = "keep the arguments that the policy reads, register a fitting policy in the \
+            let help = "keep the arguments that the policy reads, register a matching policy in the \
                         same batch, or allow the break (--allow-policy-break): calls are then denied";
             Diagnostic::error(Code::PolicyIncompatible, "", message).with_help(help)
         }
         PolicyBreaks::Allow => {
-            let help = "calls are denied (POLICY_ERROR) until a fitting policy is registered";
+            let help = "calls are denied (POLICY_ERROR) until a matching policy is registered";
             Diagnostic::warning(Code::PolicyIncompatible, "", message).with_help(help)
         }
     }

@@ -5,9 +5,10 @@ use std::sync::Arc;
 use serde_json::{Map, Value};
 
 use crate::{
-    Action, CallContext, Caller, PoliciesInForce, PolicyInForce, Reason, Resource, Slice, Verdict,
+    Action, ApplicablePolicies, CallContext, Caller, PoliciesInForce, PolicyInForce, Reason,
+    Resource, Verdict,
     arguments::ArgumentType,
-    cedar::{ConditionSet, Conditions, Request, Scene, Statement},
+    cedar::{CallEntities, Conditions, Request, Statement, StatementSet},
     facts::CallerMatch,
 };
 
@@ -93,28 +94,33 @@ impl Selection {
     }
 }
 
-/// Explains the decision about a call with arguments of this type.
+/// Explains the decision about a call. `types` is the type of the arguments.
 pub fn explain(
     policies: &PoliciesInForce,
-    (caller, resource): (&Caller, &Resource),
-    (action, context): (Action, &CallContext<'_>),
-    (types, arguments): (&ArgumentType, &Map<String, Value>),
+    caller: &Caller,
+    resource: &Resource,
+    action: Action,
+    context: &CallContext<'_>,
+    types: &ArgumentType,
+    arguments: &Map<String, Value>,
 ) -> Explanation {
-    let slice = policies.slice(caller, resource, || types.clone());
-    let verdict = slice.map(|slice| slice.evaluate(action, context, arguments));
+    let applicable = policies.applicable(caller, resource, || types.clone());
+    let verdict = applicable.map(|applicable| applicable.evaluate(action, context, arguments));
     let request = Request { action, context, arguments: Some((types, arguments)) };
     let part = |policy: &Arc<PolicyInForce>| {
         let selection = Selection::of(policy, caller, resource);
         let (mut statements, mut violation) = (Vec::new(), None);
         if selection == Selection::Selected {
-            let scene = Scene::new(caller, resource);
+            let entities = CallEntities::new(caller, resource);
             let parsed = policy.conditions().and_then(|conditions| conditions.as_ref().ok());
             let parsed = parsed.map(Conditions::statements).unwrap_or_default();
-            statements.extend(parsed.iter().map(|one| statement_part(one, &scene, request)));
+            statements.extend(
+                parsed.iter().map(|statement| statement_part(statement, &entities, request)),
+            );
             let selected = vec![(Arc::clone(policy), caller.matches(&policy.policy().applies_to))];
-            let alone = Slice::new(selected, caller, resource, || types.clone());
+            let alone = ApplicablePolicies::new(selected, caller, resource, || types.clone());
             let Verdict { denial, audit } = alone.evaluate(action, context, arguments);
-            violation = denial.into_iter().chain(audit).next().map(|found| found.reason);
+            violation = denial.into_iter().chain(audit).next().map(|finding| finding.reason);
         }
         PolicyPart { policy: Arc::clone(policy), selection, statements, violation }
     };
@@ -124,14 +130,18 @@ pub fn explain(
     }
 }
 
-fn statement_part(statement: &Statement, scene: &Scene, request: Request<'_>) -> StatementPart {
-    let found = ConditionSet::new([(0, statement)]).map(|set| set.evaluate(scene, request));
-    let outcome = match found {
+fn statement_part(
+    statement: &Statement,
+    entities: &CallEntities,
+    request: Request<'_>,
+) -> StatementPart {
+    let evaluation = StatementSet::new([(0, statement)]).map(|set| set.evaluate(entities, request));
+    let outcome = match evaluation {
         None => StatementOutcome::Unsatisfied,
         Some(Err(error)) => StatementOutcome::Failed(error),
-        Some(Ok(mut found)) => match found.errors.remove(&0) {
+        Some(Ok(mut evaluation)) => match evaluation.errors.remove(&0) {
             Some(error) => StatementOutcome::Failed(error),
-            None if found.permits.is_empty() && found.forbids.is_empty() => {
+            None if evaluation.permits.is_empty() && evaluation.forbids.is_empty() => {
                 StatementOutcome::Unsatisfied
             }
             None => StatementOutcome::Satisfied,

@@ -2,10 +2,7 @@
 
 use std::{collections::BTreeSet, time::SystemTime};
 
-use registry_core::{
-    entity::policy::{AppliesTo, CallerPattern},
-    policies::ResourceNames,
-};
+use registry_core::entity::policy::{AppliesTo, CallerPattern};
 
 /// The operation of a call on its resource.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -241,11 +238,9 @@ impl Resource {
 
     /// Whether the lists of tools, skills and servers match.
     pub(crate) fn is_named(&self, selector: &AppliesTo) -> bool {
-        let names = ResourceNames {
-            tools: self.tools.iter().map(|name| name.as_str().into()).collect(),
-            skills: self.skills.clone(),
-            servers: self.servers.iter().map(String::as_str).collect(),
-        };
-        selector.selects(&names)
+        let Self { tools, skills, servers, .. } = self;
+        let [tools, skills, servers] =
+            [tools, skills, servers].map(|names| names.iter().map(String::as_str));
+        selector.selects_names(tools, skills, servers)
     }
 }

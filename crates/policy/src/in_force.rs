@@ -16,7 +16,7 @@ use registry_core::{
 };
 
 use crate::{
-    Caller, Resource, ResourceKind, Slice,
+    ApplicablePolicies, Caller, Resource, ResourceKind,
     arguments::ArgumentType,
     cedar::{CedarProblem, Conditions},
     facts::CallerMatch,
@@ -30,14 +30,14 @@ pub struct PolicyInForce {
     mode: Mode,
     conditions: Option<Result<Conditions, Vec<CedarProblem>>>,
     /// The defect of the conditions for each type of arguments seen so far.
-    misfits: Mutex<Misfits>,
+    type_mismatches: Mutex<TypeMismatches>,
 }
 
 /// The first defect of the same conditions, by the type of arguments.
-type Misfits = HashMap<(ResourceKind, ArgumentType), Option<Arc<str>>>;
+type TypeMismatches = HashMap<(ResourceKind, ArgumentType), Option<Arc<str>>>;
 
 /// Maximum number of remembered types of arguments of one policy.
-const MISFITS: usize = 1_000;
+const TYPE_MISMATCHES: usize = 1_000;
 
 impl PolicyInForce {
     /// Compiles a policy. Pre-releases are evaluated in audit mode.
@@ -47,7 +47,7 @@ impl PolicyInForce {
         let conditions = authorization.map(|authorization| Conditions::parse(&authorization.cedar));
         let is_prerelease = policy.version.is_prerelease();
         let mode = if is_prerelease { Mode::Audit } else { policy.mode };
-        Some(Self { document, mode, conditions, misfits: Mutex::default() })
+        Some(Self { document, mode, conditions, type_mismatches: Mutex::default() })
     }
 
     /// The policy's document.
@@ -75,25 +75,30 @@ impl PolicyInForce {
 
     /// The first defect of the conditions for calls with these arguments. Such conditions may
     /// compare values of different types, which is false instead of an error.
-    pub(crate) fn misfit(&self, kind: ResourceKind, arguments: &ArgumentType) -> Option<Arc<str>> {
+    pub(crate) fn type_mismatch(
+        &self,
+        kind: ResourceKind,
+        arguments: &ArgumentType,
+    ) -> Option<Arc<str>> {
         let Some(Ok(conditions)) = &self.conditions else { return None };
         if !conditions.reads_arguments() {
             return None;
         }
         let key = (kind, arguments.clone());
-        let known = self.misfits.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(misfit) = known.get(&key) {
-            return misfit.clone();
+        let known = self.type_mismatches.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(type_mismatch) = known.get(&key) {
+            return type_mismatch.clone();
         }
         drop(known);
         let problems = conditions.check(kind, arguments);
-        let misfit: Option<Arc<str>> = problems.first().map(|problem| problem.to_string().into());
-        let mut known = self.misfits.lock().unwrap_or_else(PoisonError::into_inner);
-        if known.len() >= MISFITS {
+        let type_mismatch: Option<Arc<str>> =
+            problems.first().map(|problem| problem.to_string().into());
+        let mut known = self.type_mismatches.lock().unwrap_or_else(PoisonError::into_inner);
+        if known.len() >= TYPE_MISMATCHES {
             known.clear();
         }
-        known.insert(key, misfit.clone());
-        misfit
+        known.insert(key, type_mismatch.clone());
+        type_mismatch
     }
 
     /// Whether a call needs a satisfied permit.
@@ -158,21 +163,22 @@ impl PoliciesInForce {
     }
 
     /// The policies that apply to calls of a resource by a caller. `None`: there are none.
-    pub fn slice(
+    pub fn applicable(
         &self,
         caller: &Caller,
         resource: &Resource,
         arguments: impl FnOnce() -> ArgumentType,
-    ) -> Option<Slice> {
+    ) -> Option<ApplicablePolicies> {
         let selected: Vec<_> = self
             .select(resource)
             .into_iter()
             .filter_map(|policy| match caller.matches(&policy.policy().applies_to) {
                 CallerMatch::No => None,
-                found => Some((Arc::clone(policy), found)),
+                caller_match => Some((Arc::clone(policy), caller_match)),
             })
             .collect();
-        (!selected.is_empty()).then(|| Slice::new(selected, caller, resource, arguments))
+        (!selected.is_empty())
+            .then(|| ApplicablePolicies::new(selected, caller, resource, arguments))
     }
 }
 

@@ -3,6 +3,7 @@
 //! The registry, the CLI and the gateway use the same code. The crate is pure: it performs no I/O
 //! and reads no clock. Cedar is used in [`cedar`] only.
 
+mod applicable;
 pub mod arguments;
 mod called;
 pub mod catalog;
@@ -12,15 +13,14 @@ mod explain;
 mod facts;
 mod in_force;
 mod selector_index;
-mod slice;
 mod verdict;
 
 pub use self::{
+    applicable::{ApplicablePolicies, PartialDecision, RateRule},
     called::Called,
     check::{PolicyBreaks, check, check_document},
     explain::{Explanation, PolicyPart, Selection, StatementOutcome, StatementPart, explain},
     facts::{Action, AgentFacts, CallContext, Caller, Purpose, Resource, ResourceKind},
     in_force::{PoliciesInForce, PolicyInForce},
-    slice::{Foresight, RateRule, Slice},
     verdict::{Finding, Reason, Verdict},
 };

@@ -113,6 +113,14 @@ codes! {
     PolicyVersionRegresses = "policy-version-regresses",
     /// A selector of a policy that matches nothing.
     PolicySelectorUnmatched = "policy-selector-unmatched",
+    /// A policy that denies by default and has no `permit`.
+    PolicyDeniesAll = "policy-denies-all",
+    /// A policy whose Cedar text has no statement.
+    PolicyEmpty = "policy-empty",
+    /// A replacement of a policy that rejects no calls, while the replaced version does.
+    PolicyRelaxed = "policy-relaxed",
+    /// A replacement of a policy that rejects calls, while the replaced version does not.
+    PolicyTightened = "policy-tightened",
     /// A schema without references to it.
     SchemaUnused = "schema-unused",
     /// Findings that are omitted from a response.

@@ -148,11 +148,22 @@ impl<'a> ResourceNames<'a> {
 impl AppliesTo {
     /// Whether the lists of tools, skills and servers match one of these names, or are absent.
     pub fn selects(&self, names: &ResourceNames<'_>) -> bool {
-        let Self { callers: _, tools, skills, servers, destructive: _ } = self;
+        let ResourceNames { tools, skills, servers } = names;
+        let tools = tools.iter().map(|name| &**name);
+        self.selects_names(tools, skills.iter().map(String::as_str), servers.iter().copied())
+    }
+
+    /// Like [`Self::selects`], without a copy of the names.
+    pub fn selects_names<'a>(
+        &self,
+        tools: impl Iterator<Item = &'a str>,
+        skills: impl Iterator<Item = &'a str>,
+        servers: impl Iterator<Item = &'a str>,
+    ) -> bool {
         !self.names_resources()
-            || any(tools, names.tools.iter().map(|name| &**name))
-            || any(skills, names.skills.iter().map(String::as_str))
-            || any(servers, names.servers.iter().copied())
+            || any(&self.tools, tools)
+            || any(&self.skills, skills)
+            || any(&self.servers, servers)
     }
 }
 

@@ -3,6 +3,7 @@
 //! This is part of the core so that the registry can reject schemas that gateways cannot serve.
 
 pub mod bundle;
+pub mod defaults;
 pub mod hide;
 
 use serde_json::{Value, json};

@@ -98,7 +98,7 @@ fn decisions(catalog: &Arc<Catalog>, agent: &Key, tool: &Key) -> Decisions {
     let agent = catalog.find(agent).map(|_| agent);
     let document = &catalog.find(tool).unwrap().document;
     let called = Called::Tool(document, document.entity().as_tool().unwrap());
-    let Some(slice) = governance.slice(agent, called) else { return open };
+    let Some(policies) = governance.applicable_policies(agent, called) else { return open };
     let context = CallContext {
         issuer: "",
         subject: "",
@@ -109,10 +109,10 @@ fn decisions(catalog: &Arc<Catalog>, agent: &Key, tool: &Key) -> Decisions {
         time: SystemTime::UNIX_EPOCH,
     };
     Decisions {
-        denies: slice.evaluate(Action::Call, &context, &Map::new()).denial.is_some(),
-        hides: slice.hidden(Action::Call).is_some(),
-        rates: slice.rates(Mode::Enforce).count(),
-        is_stale: slice.stale(Mode::Enforce, None).is_some(),
+        denies: policies.evaluate(Action::Call, &context, &Map::new()).denial.is_some(),
+        hides: policies.hidden(Action::Call).is_some(),
+        rates: policies.rates(Mode::Enforce).count(),
+        is_stale: policies.stale(Mode::Enforce, None).is_some(),
     }
 }
 

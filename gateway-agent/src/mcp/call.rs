@@ -29,7 +29,7 @@ pub(super) async fn serve(
     let Some(tool) = incoming.text("name") else {
         return Err(Rejection::Params { what: "params.name must be a string" });
     };
-    let context = requester::context(incoming, &requester);
+    let context = requester::context(incoming, &requester)?;
     let response_context =
         requester::response_context(incoming, &requester, &context, (Method::CallTool, &tool));
     if let Some(handle) = inputs::handle(endpoint, incoming) {

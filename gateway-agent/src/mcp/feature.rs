@@ -221,7 +221,7 @@ async fn relayed(
 ) -> Result<SizedResponse, Rejection> {
     let subject = feature_subject(endpoint, incoming, (&requester, method))?;
     let name: Box<str> = subject.known().into();
-    let context = requester::context(incoming, &requester);
+    let context = requester::context(incoming, &requester)?;
     if method.concerns_task() && requester.era == Era::Modern {
         requester::require_extension(&context, TASKS)?;
     }

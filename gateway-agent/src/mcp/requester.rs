@@ -8,6 +8,7 @@ use gateway_protocol::{
     mcp::{Capabilities, Era, HOPS, LOG_LEVELS, Method},
 };
 use gateway_upstream::RequestContext;
+use serde_json::value::RawValue;
 
 use super::{
     Rejection,
@@ -58,7 +59,10 @@ pub(super) fn response_context(
 }
 
 /// The metadata of a request for upstreams.
-pub(super) fn context(incoming: &Incoming<'_>, requester: &Requester) -> RequestContext {
+pub(super) fn context(
+    incoming: &Incoming<'_>,
+    requester: &Requester,
+) -> Result<RequestContext, Rejection> {
     let (capabilities, log_level) = match &requester.session {
         Some(session) => (session.capabilities(), session.log_level()),
         None => (
@@ -66,17 +70,23 @@ pub(super) fn context(incoming: &Incoming<'_>, requester: &Requester) -> Request
             incoming.meta(META_LOG_LEVEL).map(ToOwned::to_owned),
         ),
     };
-    RequestContext {
+    Ok(RequestContext {
         capabilities,
         log_level,
         wants_progress: incoming.meta(PROGRESS).is_some(),
         trace: incoming.trace(),
-        hops: incoming.meta(HOPS).and_then(|raw| raw.get().parse().ok()),
+        hops: incoming.meta(HOPS).map(hops).transpose()?,
         meta: incoming.other_meta(),
         session: requester.session.as_ref().map(|session| session.id().clone()),
         buffered: incoming.parts.extensions.get().cloned(),
         ..RequestContext::default()
-    }
+    })
+}
+
+/// Reads the number of hops. A malformed number must not reset the count, which would evade limits.
+fn hops(raw: &RawValue) -> Result<u32, Rejection> {
+    let what = "params._meta[\"registry/hops\"] must be a whole number from 0 to 4294967295";
+    raw.get().parse().map_err(|_| Rejection::Params { what })
 }
 
 /// Requires that the client declared a protocol extension.

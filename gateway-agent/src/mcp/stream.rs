@@ -167,7 +167,7 @@ pub(super) async fn subscribe(
         what: "params.notifications must be an object of flags, of at most 1,000 \
                    resourceSubscriptions and of at most 100 taskIds",
     })?;
-    let context = requester::context(incoming, requester);
+    let context = requester::context(incoming, requester)?;
     if !filter.task_ids.is_empty() {
         requester::require_extension(&context, TASKS)?;
     }

@@ -89,7 +89,7 @@ pub(super) async fn list(
     page.truncate(PAGE_SIZE);
     let next =
         page.last().filter(|_| has_more).map(|(known, _)| crate::view::pages::encode_cursor(known));
-    let context = requester::context(incoming, requester);
+    let context = requester::context(incoming, requester)?;
     let asked = page.into_iter().map(async |(known, task)| {
         let span = endpoint.gateway.tracer().begin(&context.trace);
         let subject = FeatureSubject::Task(known.clone(), Some(task));

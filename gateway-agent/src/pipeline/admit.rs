@@ -4,7 +4,9 @@ use std::{sync::Arc, time::Instant};
 
 use gateway_policy::{AuthMethod, CallerIdentity, Denial, QuotaKey, Rates, Standing, TakenRates};
 use gateway_protocol::mcp::Method;
-use policy::{Action, CallContext, Called, Finding, Purpose, Reason, ResourceKind, Slice};
+use policy::{
+    Action, ApplicablePolicies, CallContext, Called, Finding, Purpose, Reason, ResourceKind,
+};
 use registry_core::{
     Key,
     entity::policy::{Mode, Rate, RateKey},
@@ -20,7 +22,7 @@ use crate::{audit::CallRecord, clock, governance::Governance, view::ServedTool};
 /// The policies that apply to one operation.
 #[derive(Debug)]
 pub(super) struct Governed {
-    slice: Arc<Slice>,
+    policies: Arc<ApplicablePolicies>,
     action: Action,
     purpose: Purpose,
     tool: Box<str>,
@@ -55,19 +57,17 @@ impl Governed {
         match route {
             Route::Tool(resolved) => {
                 let served = &resolved.served;
-                let found = Self::of_tool(served, governance, agent, purpose(call));
+                let governed = Self::of_tool(served, governance, agent, purpose(call));
                 let is_declared = resolved.standing == Standing::Declared;
-                found.map(|found| Self { is_disclosed: is_declared, ..found })
+                governed.map(|governed| Self { is_disclosed: is_declared, ..governed })
             }
             Route::Task(task) => {
                 let served = &task.resolved.served;
-                let found = Self::of_tool(served, governance, agent, Purpose::Poll);
+                let governed = Self::of_tool(served, governance, agent, Purpose::Poll);
                 let cancels = task.method == Method::CancelTask;
-                found.map(
-                    |found| {
-                        if cancels { Self { action: Action::Cancel, ..found } } else { found }
-                    },
-                )
+                governed.map(|governed| {
+                    if cancels { Self { action: Action::Cancel, ..governed } } else { governed }
+                })
             }
             Route::Feature(feature) => {
                 let kind = match &call.target {
@@ -82,11 +82,11 @@ impl Governed {
                     Method::Subscribe => Action::Subscribe,
                     _ => called.action(),
                 };
-                let slice = governance.slice(agent, called);
-                slice.map(|slice| {
+                let policies = governance.applicable_policies(agent, called);
+                policies.map(|policies| {
                     let tool = feature.subject.as_ref().into();
                     let is_disclosed = agent.is_some();
-                    Self { slice, action, purpose: purpose(call), tool, is_disclosed }
+                    Self { policies, action, purpose: purpose(call), tool, is_disclosed }
                 })
             }
         }
@@ -98,17 +98,17 @@ impl Governed {
         agent: Option<&Key>,
         purpose: Purpose,
     ) -> Option<Self> {
-        let slice = served.policies(governance, agent)?;
+        let policies = served.policies(governance, agent)?;
         let (action, tool) = (served.called().action(), served.name().as_str().into());
-        Some(Self { slice, action, purpose, tool, is_disclosed: true })
+        Some(Self { policies, action, purpose, tool, is_disclosed: true })
     }
 
     /// Rejects calls of a hidden target by callers that must not learn of it. For them it does not
     /// exist; the record has the policy.
     pub(super) fn conceal(&self, record: &mut CallRecord) -> Result<(), Error> {
-        match self.slice.hidden(self.action).filter(|_| !self.is_disclosed) {
+        match self.policies.hidden(self.action).filter(|_| !self.is_disclosed) {
             Some(finding) => {
-                record.set_verdicts(&self.slice, Some(finding), &[]);
+                record.set_verdicts(&self.policies, Some(finding), &[]);
                 Err(Denial::NoSuchTool.into())
             }
             None => Ok(()),
@@ -117,30 +117,31 @@ impl Governed {
 
     /// Whether a policy limits the hops of a trace, so that upstreams must count them.
     pub(super) fn counts_hops(&self) -> bool {
-        self.slice.limits_traces()
+        self.policies.limits_traces()
     }
 
     /// Whether conditions read arguments, which must therefore conform to their schema.
     pub(super) fn reads_arguments(&self) -> bool {
-        self.slice.reads_arguments()
+        self.policies.reads_arguments()
     }
 
     /// Evaluates the policies with the final arguments, and takes the rates.
     pub(super) fn admit<'a>(
         &self,
         gateway: &'a Gateway,
-        (call, moment): (&Invocation, &Moment),
+        call: &Invocation,
+        moment: &Moment,
         arguments: Option<&mut Arguments<'_>>,
         record: &mut CallRecord,
     ) -> Result<Admission<'a>, Error> {
         let mut audit = Vec::new();
-        match self.decide(gateway, (call, moment, record), arguments, &mut audit) {
+        match self.decide(gateway, call, moment, arguments, record, &mut audit) {
             Ok(taken) => {
-                record.set_verdicts(&self.slice, None, &audit);
+                record.set_verdicts(&self.policies, None, &audit);
                 Ok(Admission { rates: gateway.rates(), taken })
             }
             Err(finding) => {
-                let denial = self.denial(finding, (moment, &audit), record);
+                let denial = self.denial(finding, &audit, moment, record);
                 Err(Error::Policy(Box::new(denial)))
             }
         }
@@ -153,7 +154,7 @@ impl Governed {
         moment: &Moment,
         record: &mut CallRecord,
     ) -> Error {
-        let mut denial = self.denial(finding, (moment, &[]), record);
+        let mut denial = self.denial(finding, &[], moment, record);
         denial.was_running = true;
         Error::Policy(Box::new(denial))
     }
@@ -162,12 +163,13 @@ impl Governed {
     fn denial(
         &self,
         finding: Finding,
-        (moment, audit): (&Moment, &[Finding]),
+        audit: &[Finding],
+        moment: &Moment,
         record: &mut CallRecord,
     ) -> PolicyDenial {
-        record.set_verdicts(&self.slice, Some(&finding), audit);
+        record.set_verdicts(&self.policies, Some(&finding), audit);
         let registry = moment.snapshot.catalog.registry();
-        let denial = PolicyDenial::new(finding, registry, (record.agent(), &self.tool));
+        let denial = PolicyDenial::new(finding, registry, record.agent(), &self.tool);
         record.set_invocation(&denial.invocation_id);
         denial
     }
@@ -175,33 +177,36 @@ impl Governed {
     fn decide(
         &self,
         gateway: &Gateway,
-        (call, moment, record): (&Invocation, &Moment, &CallRecord),
+        call: &Invocation,
+        moment: &Moment,
         arguments: Option<&mut Arguments<'_>>,
+        record: &CallRecord,
         audit: &mut Vec<Finding>,
     ) -> Result<Option<TakenRates>, Finding> {
-        let slice = &self.slice;
+        let policies = &self.policies;
         let nothing = Map::new();
-        let members = match arguments.filter(|_| slice.reads_arguments()).map(Arguments::members) {
+        let members = match arguments.filter(|_| policies.reads_arguments()).map(Arguments::members)
+        {
             Some(Ok(members)) => members,
-            Some(Err(error)) => match slice.unusable(error.to_string()) {
+            Some(Err(error)) => match policies.unusable(error.to_string()) {
                 Some(finding) => return Err(finding),
                 None => &nothing,
             },
             None => &nothing,
         };
-        self.authorize_call((call, moment), members, audit)?;
+        self.authorize_call(call, moment, members, audit)?;
         if matches!(self.purpose, Purpose::Poll | Purpose::Compensation) {
             return Ok(None);
         }
-        if slice.limits_traces() {
+        if policies.limits_traces() {
             let hops = call.context.hops.unwrap_or_default();
             let calls = gateway.traces().count(record.trace_id().as_u128(), Instant::now());
-            audit.extend(slice.trace_violation(Mode::Audit, calls, hops));
-            slice.trace_violation(Mode::Enforce, calls, hops).map_or(Ok(()), Err)?;
+            audit.extend(policies.trace_violation(Mode::Audit, calls, hops));
+            policies.trace_violation(Mode::Enforce, calls, hops).map_or(Ok(()), Err)?;
         }
-        let key = |rate: &Rate| self.rate_key(rate, (call, moment, record.agent()));
+        let key = |rate: &Rate| self.rate_key(rate, call, moment, record.agent());
         let take = |mode| {
-            let rules: Vec<_> = slice.rates(mode).collect();
+            let rules: Vec<_> = policies.rates(mode).collect();
             if rules.is_empty() {
                 return Ok(None);
             }
@@ -225,31 +230,32 @@ impl Governed {
         moment: &Moment,
         arguments: &Map<String, Value>,
     ) -> Result<(), Finding> {
-        self.authorize_call((call, moment), arguments, &mut Vec::new())
+        self.authorize_call(call, moment, arguments, &mut Vec::new())
     }
 
     /// The violation by arguments that cannot be read.
     pub(super) fn unusable(&self, error: String) -> Option<Finding> {
-        self.slice.unusable(error)
+        self.policies.unusable(error)
     }
 
     /// Checks the age of the catalog, and the conditions.
     fn authorize_call(
         &self,
-        (call, moment): (&Invocation, &Moment),
+        call: &Invocation,
+        moment: &Moment,
         arguments: &Map<String, Value>,
         audit: &mut Vec<Finding>,
     ) -> Result<(), Finding> {
-        let Self { slice, action, purpose, .. } = self;
+        let Self { policies, action, purpose, .. } = self;
         let age = moment.freshness.age;
-        audit.extend(slice.stale(Mode::Audit, age));
-        slice.stale(Mode::Enforce, age).map_or(Ok(()), Err)?;
+        audit.extend(policies.stale(Mode::Audit, age));
+        policies.stale(Mode::Enforce, age).map_or(Ok(()), Err)?;
         // Polls of a task repeat a call whose arguments were decided.
         if *purpose == Purpose::Poll && *action != Action::Cancel {
-            return slice.hidden(*action).cloned().map_or(Ok(()), Err);
+            return policies.hidden(*action).cloned().map_or(Ok(()), Err);
         }
         let context = context(call, *purpose, call.context.hops.unwrap_or_default());
-        let verdict = slice.evaluate(*action, &context, arguments);
+        let verdict = policies.evaluate(*action, &context, arguments);
         audit.extend(verdict.audit);
         verdict.denial.map_or(Ok(()), Err)
     }
@@ -258,7 +264,9 @@ impl Governed {
     fn rate_key(
         &self,
         rate: &Rate,
-        (call, moment, agent): (&Invocation, &Moment, Option<&Key>),
+        call: &Invocation,
+        moment: &Moment,
+        agent: Option<&Key>,
     ) -> Box<str> {
         let agent = || agent.map(|agent| agent.name.as_str());
         let mut text = String::new();

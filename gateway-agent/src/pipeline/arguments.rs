@@ -14,6 +14,9 @@ use serde::{
 };
 use serde_json::{Map, Value, value::RawValue};
 
+/// Maximum length of a member name in a message, in characters.
+const NAME_CHARS: usize = 64;
+
 /// Why arguments are rejected.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidArguments {
@@ -148,7 +151,8 @@ impl<'de> Visitor<'de> for Strict {
         while let Some(Name(name)) = map.next_key()? {
             let value = map.next_value_seed(self)?;
             if members.contains_key(&*name) {
-                return Err(A::Error::custom("an object has the same member name twice"));
+                let name: String = name.chars().take(NAME_CHARS).collect();
+                return Err(A::Error::custom(format!("the member {name:?} is repeated")));
             }
             members.insert(name.into_owned(), value);
         }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use gateway_compose::{CompositionError, Effects, StepError};
 use gateway_policy::{CallOutcome, Denial};
 use policy::{Finding, Reason};
-use registry_core::{Key, chain::RegistryId};
+use registry_core::{Key, chain::RegistryId, tool_schema::defaults::DefaultError};
 use schema_compat::schema_compile::Violation;
 use uuid::Uuid;
 
@@ -123,7 +123,8 @@ impl PolicyDenial {
     pub(super) fn new(
         finding: Finding,
         registry: &RegistryId,
-        (agent, tool): (Option<&Key>, &str),
+        agent: Option<&Key>,
+        tool: &str,
     ) -> Self {
         let id = |kind: &str, name: &str| {
             let name = format!("{}/{kind}/{name}", registry.as_str());
@@ -135,6 +136,17 @@ impl PolicyDenial {
             tool_id: id("tool", tool),
             invocation_id: format!("inv_{}", Uuid::now_v7()),
             was_running: false,
+        }
+    }
+}
+
+impl From<DefaultError> for Error {
+    fn from(error: DefaultError) -> Self {
+        match error {
+            DefaultError::HiddenField { pointer } => Self::HiddenField { pointer },
+            DefaultError::MissingVariable { pointer, name } => {
+                Self::MissingVariable { pointer, name }
+            }
         }
     }
 }
@@ -251,6 +263,6 @@ impl Error {
 
 /// The pointers of violations, without the values.
 fn summary(violations: &[Violation]) -> String {
-    let pointers: Vec<_> = violations.iter().map(|found| found.pointer.as_str()).collect();
+    let pointers: Vec<_> = violations.iter().map(|violation| violation.pointer.as_str()).collect();
     format!("at [{}]", pointers.join(", "))
 }

@@ -26,7 +26,7 @@ pub(crate) fn for_caller<'a>(tool: &str, error: &'a Error) -> Cow<'a, str> {
         Error::Policy(denial) => words::denied(tool, denial).into(),
         Error::Scopes(refusal) => refusal.to_string().into(),
         Error::HeaderMismatch(mismatch) => mismatch.to_string().into(),
-        Error::Arguments(invalid) => invalid.to_string().into(),
+        Error::Arguments(invalid) => format!("Invalid arguments for {tool}: {invalid}").into(),
         Error::HiddenField { pointer } => {
             format!("Invalid arguments for {tool}: {pointer} is not an argument of this tool.")
                 .into()

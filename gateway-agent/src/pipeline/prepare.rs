@@ -2,8 +2,9 @@
 
 use gateway_policy::ValidationMode;
 use gateway_protocol::content;
+use registry_core::tool_schema::defaults::Defaults;
 
-use super::{Error, Gateway, Invocation, arguments::Arguments, defaults, mcp_headers, validate};
+use super::{Error, Gateway, Invocation, arguments::Arguments, mcp_headers, validate};
 use crate::{audit::CallRecord, view::ServedTool};
 
 /// Validates the arguments of a tool as the caller knows them, then adds the defaults.
@@ -43,11 +44,9 @@ pub(super) async fn prepare<'a>(
         }
     }
     if let Some(defaults) = served.defaults() {
-        let filling = defaults::Defaults {
-            hidden: served.hidden(),
-            variables: &gateway.settings().variables,
-        };
-        arguments.change(|members| filling.fill(defaults, members))?;
+        let filling =
+            Defaults { hidden: served.hidden(), variables: &gateway.settings().variables };
+        arguments.change(|members| filling.fill(defaults, members).map_err(Error::from))?;
     }
     Ok(arguments)
 }

@@ -29,6 +29,20 @@ struct Revoked {
     finding: Finding,
 }
 
+/// Runs an operation to its end. A watched one is cancelled when a new catalog denies it while its
+/// question waits for an answer.
+pub(super) async fn guarded<T>(
+    watched: Option<Revocation<'_>>,
+    operation: impl AsyncFnOnce(&mut CallRecord) -> Result<T, Error>,
+    record: &mut CallRecord,
+) -> Result<T, Error> {
+    match watched {
+        None => operation(record).await,
+        // Compositions nest, so each level must need little of the stack.
+        Some(watched) => Box::pin(watched.guard(operation, record)).await,
+    }
+}
+
 impl<'a> Revocation<'a> {
     /// `None`: the client answers no questions. `arguments` are those that the upstream receives.
     pub(super) fn new(
@@ -49,9 +63,7 @@ impl<'a> Revocation<'a> {
         })
     }
 
-    /// Runs an operation to its end, or until a new catalog denies it while its question waits for
-    /// an answer. Then the operation is cancelled.
-    pub(super) async fn guard<T>(
+    async fn guard<T>(
         mut self,
         operation: impl AsyncFnOnce(&mut CallRecord) -> Result<T, Error>,
         record: &mut CallRecord,

@@ -16,7 +16,7 @@ use super::{
     moment::Moment,
     prepare::prepare,
     projection::{self, ProjectedCall},
-    revocation::Revocation,
+    revocation::{self, Revocation},
     route::{AuthorizedRoute, FeatureRoute, TaskRoute},
     steps, task, validate,
 };
@@ -28,7 +28,9 @@ use crate::{
 /// Sends an operation and finishes its output.
 pub(super) async fn send(
     gateway: &Arc<Gateway>,
-    (call, moment, governed): (&Invocation, &Moment, Option<&Governed>),
+    call: &Invocation,
+    moment: &Moment,
+    governed: Option<&Governed>,
     route: AuthorizedRoute,
     record: &mut CallRecord,
 ) -> Result<Output, Error> {
@@ -107,7 +109,7 @@ impl Sending<'_> {
         record: &mut CallRecord,
     ) -> Result<Option<Admission<'_>>, Error> {
         let Some(governed) = self.governed else { return Ok(None) };
-        governed.admit(self.gateway, (self.call, self.moment), arguments, record).map(Some)
+        governed.admit(self.gateway, self.call, self.moment, arguments, record).map(Some)
     }
 
     /// Sends a request in the caller's trace.
@@ -145,10 +147,7 @@ impl Sending<'_> {
         };
         let watched = Revocation::new(self.gateway, call, None, record);
         let sent = async |record: &mut CallRecord| Ok(self.ask(permit, request, record).await?);
-        match watched {
-            None => sent(record).await,
-            Some(watched) => Box::pin(watched.guard(sent, record)).await,
-        }
+        revocation::guarded(watched, sent, record).await
     }
 
     async fn task(
@@ -207,12 +206,9 @@ impl Sending<'_> {
         let (result, steps) = match backend {
             ToolBackend::Upstream(permit) => {
                 let sent = async |record: &mut CallRecord| {
-                    self.upstream(served, permit, (&arguments, forwarded), record).await
+                    self.upstream(served, permit, &arguments, forwarded, record).await
                 };
-                let result = match watched {
-                    None => sent(record).await,
-                    Some(watched) => Box::pin(watched.guard(sent, record)).await,
-                };
+                let result = revocation::guarded(watched, sent, record).await;
                 SentAdmission::settle(admission, &result);
                 (result, None)
             }
@@ -220,16 +216,9 @@ impl Sending<'_> {
                 let composed = &composed;
                 let run = steps::Composition { gateway, composed, served, call, forwarded };
                 let principal = &self.moment.principal;
-                // Compositions nest, so each level must need little of the stack.
-                let result = match watched {
-                    None => run.call(arguments, principal, record).await,
-                    Some(watched) => {
-                        let sent = async |record: &mut CallRecord| {
-                            run.call(arguments, principal, record).await
-                        };
-                        Box::pin(watched.guard(sent, record)).await
-                    }
-                };
+                let sent =
+                    async |record: &mut CallRecord| run.call(arguments, principal, record).await;
+                let result = revocation::guarded(watched, sent, record).await;
                 SentAdmission::settle(admission, &result);
                 let (result, steps) = result?;
                 (Ok(result), Some(steps))
@@ -259,7 +248,8 @@ impl Sending<'_> {
         &self,
         served: &ServedTool,
         permit: Permit,
-        (arguments, forwarded): (&Arguments<'_>, ForwardedCall<'_>),
+        arguments: &Arguments<'_>,
+        forwarded: ForwardedCall<'_>,
         record: &mut CallRecord,
     ) -> Result<RawResult, Error> {
         let Self { gateway, call, moment, .. } = *self;

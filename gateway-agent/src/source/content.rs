@@ -6,6 +6,7 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
+use policy::PolicyBreaks;
 use registry_core::{
     Catalog, ChainHash, Diagnostic, Key, Lifecycle, Record, RegistryFile, RegistryId, Revision,
     Timestamp,
@@ -77,10 +78,7 @@ pub enum ContentRejected {
 }
 
 fn list(found: &[Diagnostic]) -> String {
-    found.iter().fold(String::new(), |list, diagnostic| {
-        let help = diagnostic.help.as_ref().map(|help| format!("; {help}")).unwrap_or_default();
-        format!("{list}\n  {diagnostic}{help}")
-    })
+    found.iter().map(|one| format!("\n  {}", startup::with_remedy(one))).collect()
 }
 
 /// The finding that names the import command, if it can repair the file.
@@ -89,34 +87,38 @@ fn import_remedy(bytes: &[u8], name: &str) -> Option<Diagnostic> {
 }
 
 /// Loads a file into the cache, unless it is already served. A rejected file changes nothing.
-/// `name` is the file name, for remedies.
+/// `name` is the file name, for remedies. Returns the findings about the policies of a plain file.
+///
+/// Invalid conditions reject no file, because the gateway denies calls under them.
 pub(super) fn load_content(
     cache: &Cache,
     (name, bytes): (&str, &[u8]),
     catalog_verifier: &CatalogVerifier,
-) -> Result<(), ContentRejected> {
+) -> Result<Vec<Diagnostic>, ContentRejected> {
     let served = cache.current();
+    let mut policy_findings = Vec::new();
     let catalog = if is_export(bytes) {
         let catalog = read_export(bytes).map_err(|e| ContentRejected::Export(Box::new(e)))?;
         check_position(cache, &catalog)?;
         if catalog.revision() == served.revision() && cache.has_catalog() {
-            return Ok(());
+            return Ok(policy_findings);
         }
         catalog_verifier.verify(&catalog)?;
         catalog
     } else if catalog_verifier.requires_signature() {
         return Err(ContentRejected::PlainFile);
     } else {
-        let records = read_plain((name, bytes), catalog_verifier.startup())?;
-        match next_plain(cache, records)? {
+        let plain = read_plain((name, bytes), catalog_verifier.startup())?;
+        policy_findings = plain.policy_findings;
+        match next_plain(cache, plain.records)? {
             Some(catalog) => catalog,
-            None => return Ok(()),
+            None => return Ok(policy_findings),
         }
     };
     let (revision, entities) = (catalog.revision(), catalog.len());
     cache.replace(catalog);
     tracing::info!(%revision, entities, "loaded a catalog");
-    Ok(())
+    Ok(policy_findings)
 }
 
 /// Whether the file claims to be an export.
@@ -154,27 +156,42 @@ fn check_position(cache: &Cache, catalog: &Catalog) -> Result<(), ContentRejecte
     Ok(())
 }
 
-type Plain = BTreeMap<Key, Record>;
+type Records = BTreeMap<Key, Record>;
+
+/// The content of a plain file.
+struct PlainFile {
+    records: Records,
+    /// The findings that a registration of the file would have about its policies.
+    policy_findings: Vec<Diagnostic>,
+}
 
 fn read_plain(
     (name, bytes): (&str, &[u8]),
     modes: StartupValidation,
-) -> Result<Plain, ContentRejected> {
+) -> Result<PlainFile, ContentRejected> {
     let file = RegistryFile::parse(bytes).map_err(|FileError { mut diagnostics }| {
         diagnostics.extend(import_remedy(bytes, name));
         ContentRejected::File(diagnostics)
     })?;
     let empty = Catalog::empty(RegistryId::new(PLAIN_REGISTRY));
-    let located = validate(&empty, file.proposals()).diagnostics.into_iter().map(|found| {
+    let located = |found: Diagnostic| {
         let pointer = file.locate(&found);
         Diagnostic { pointer, ..found }
-    });
-    let found = file.warnings().iter().cloned().chain(located).collect();
+    };
+    let mut plan = validate(&empty, file.proposals());
+    let by_rules = std::mem::take(&mut plan.diagnostics).into_iter().map(located);
+    let found = file.warnings().iter().cloned().chain(by_rules).collect();
     startup::apply_modes(found, modes).map_err(|mut refused| {
         refused.errors.extend(import_remedy(bytes, name));
         refused
     })?;
-    let mut records = Plain::new();
+    policy::check(&empty, file.proposals(), PolicyBreaks::Reject, &mut plan);
+    let policy_findings = plan.diagnostics.into_iter().map(located).collect();
+    Ok(PlainFile { records: records(&file), policy_findings })
+}
+
+fn records(file: &RegistryFile) -> Records {
+    let mut records = Records::new();
     for proposed in file.proposals() {
         match proposed {
             Proposed::Register(document) => {
@@ -188,7 +205,7 @@ fn read_plain(
             }
         }
     }
-    Ok(records)
+    records
 }
 
 /// Plain files contain no times; revisions are assigned later.
@@ -201,7 +218,7 @@ fn new_record(document: Arc<registry_core::Document>) -> Record {
 }
 
 /// The next catalog of a plain file. `None` if nothing changed.
-fn next_plain(cache: &Cache, records: Plain) -> Result<Option<Catalog>, ContentRejected> {
+fn next_plain(cache: &Cache, records: Records) -> Result<Option<Catalog>, ContentRejected> {
     let registry = RegistryId::new(PLAIN_REGISTRY);
     let served = cache.current();
     let is_first = !cache.has_catalog();
@@ -225,7 +242,7 @@ fn next_plain(cache: &Cache, records: Plain) -> Result<Option<Catalog>, ContentR
     Ok(Some(Catalog::restore(registry, revision, chain, records)))
 }
 
-fn is_unchanged(served: &Catalog, records: &Plain) -> bool {
+fn is_unchanged(served: &Catalog, records: &Records) -> bool {
     served.len() == records.len()
         && records
             .iter()

@@ -3,12 +3,12 @@
 //! inotify is not used: it misses renames on some mounts, and all changes on NFS.
 
 use std::{
-    fmt, io,
+    io,
     path::Path,
     time::{Duration, SystemTime},
 };
 
-use registry_core::Catalog;
+use registry_core::{Catalog, Diagnostic};
 
 use super::{
     Feed,
@@ -38,14 +38,33 @@ impl FileState {
     }
 }
 
+/// The content of a file that is read once.
+#[derive(Debug)]
+pub(crate) struct LoadedFile {
+    pub(crate) catalog: Catalog,
+    /// The findings about its policies.
+    pub(crate) policy_findings: Vec<Diagnostic>,
+}
+
+/// Why a file has no catalog.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum LoadError {
+    #[error(transparent)]
+    Unreadable(#[from] io::Error),
+    #[error(transparent)]
+    Rejected(#[from] ContentRejected),
+}
+
 /// Reads the file once.
-pub(crate) fn load(path: &Path, catalog_verifier: &CatalogVerifier) -> Result<Catalog, String> {
-    let failed = |e: &dyn fmt::Display| format!("{}: {e}", path.display());
-    let (_, content) = read_if_changed_blocking(path, None).map_err(|e| failed(&e))?;
+pub(crate) fn load(
+    path: &Path,
+    catalog_verifier: &CatalogVerifier,
+) -> Result<LoadedFile, LoadError> {
+    let (_, content) = read_if_changed_blocking(path, None)?;
     let cache = Cache::in_memory(None);
     let (name, content) = (path.display().to_string(), content.unwrap_or_default());
-    content::load_content(&cache, (&name, &content), catalog_verifier).map_err(|e| failed(&e))?;
-    Ok(Catalog::clone(&cache.current()))
+    let policy_findings = content::load_content(&cache, (&name, &content), catalog_verifier)?;
+    Ok(LoadedFile { catalog: Catalog::clone(&cache.current()), policy_findings })
 }
 
 /// Follows the file until it is stopped. Fails if the first content is rejected and there is no

@@ -6,6 +6,7 @@ use super::{
     Feed,
     content::{self, ContentRejected},
 };
+use crate::startup;
 
 #[derive(Debug)]
 pub(super) struct ContentLoader {
@@ -46,7 +47,10 @@ impl ContentLoader {
         self.last = Some(digest);
         match taken {
             None => {}
-            Some(Ok(())) => self.rejected = None,
+            Some(Ok(policy_findings)) => {
+                startup::log_warnings(&policy_findings);
+                self.rejected = None;
+            }
             Some(Err(e)) if !self.feed.cache.has_catalog() => return Err(e),
             Some(Err(e)) => self.rejected = Some(e.to_string()),
         }

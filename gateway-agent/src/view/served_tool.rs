@@ -15,7 +15,7 @@ use std::{
 use gateway_policy::{ValidationMode, ValidationModes};
 use gateway_protocol::mcp::Method;
 use gateway_upstream::Route;
-use policy::{Called, Slice};
+use policy::{ApplicablePolicies, Called};
 use registry_core::{
     Document, Entity, Key, Name, Record,
     entity::{Dependency, Tool},
@@ -233,8 +233,12 @@ impl ServedTool {
     }
 
     /// The policies that apply to calls by an agent.
-    pub fn policies(&self, governance: &Governance, agent: Option<&Key>) -> Option<Arc<Slice>> {
-        governance.slice(agent, self.called())
+    pub fn policies(
+        &self,
+        governance: &Governance,
+        agent: Option<&Key>,
+    ) -> Option<Arc<ApplicablePolicies>> {
+        governance.applicable_policies(agent, self.called())
     }
 
     /// The upstream or composition that runs the tool.

@@ -65,8 +65,8 @@ impl VisibleServer {
             let Some(governance) = &self.governance else { return false };
             let own = own(known);
             let called = Called::Feature(kind, &self.server, &own);
-            let slice = governance.slice(self.agent.as_ref(), called);
-            slice.is_some_and(|slice| slice.hidden(called.action()).is_some())
+            let policies = governance.applicable_policies(self.agent.as_ref(), called);
+            policies.is_some_and(|policies| policies.hidden(called.action()).is_some())
         };
         let entries = entries.iter().map(|(known, raw)| (&**known, &**raw));
         entries.filter(move |(known, _)| !is_hidden(known))

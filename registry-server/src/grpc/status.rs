@@ -101,11 +101,15 @@ fn depends_on_state(code: Finding) -> bool {
         | Finding::CompatibilityUndecided
         | Finding::PolicyIncompatible
         | Finding::PolicyVersionRegresses
-        | Finding::PolicySelectorUnmatched => true,
+        | Finding::PolicySelectorUnmatched
+        | Finding::PolicyRelaxed
+        | Finding::PolicyTightened => true,
         Finding::NameInvalid
         | Finding::VersionInvalid
         | Finding::DocumentInvalid
         | Finding::PolicyInvalid
+        | Finding::PolicyDeniesAll
+        | Finding::PolicyEmpty
         | Finding::SchemaInvalid
         | Finding::SchemaCycle
         | Finding::ImplementationAmbiguous

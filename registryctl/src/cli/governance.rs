@@ -25,6 +25,15 @@ pub(crate) struct LifecycleArgs {
 }
 
 #[derive(Debug, Args)]
+pub(crate) struct RestoreArgs {
+    /// Accept a tool or agent that breaks policies; its calls are denied
+    #[arg(long, help_heading = "Commit")]
+    pub(crate) allow_policy_break: bool,
+    #[command(flatten)]
+    pub(crate) change: LifecycleArgs,
+}
+
+#[derive(Debug, Args)]
 pub(crate) struct DeprecateArgs {
     /// Registered replacement
     #[arg(long, value_name = "KIND/NAME@VERSION", value_parser = parse_key)]

@@ -53,7 +53,7 @@ impl FromStr for Header {
     }
 }
 
-/// An environment variable.
+/// A variable with its value.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Variable {
     pub(crate) name: String,

@@ -1,6 +1,6 @@
 //! The arguments of `policy`.
 
-use std::{fmt, path::PathBuf, str::FromStr, time::Duration};
+use std::{collections::BTreeMap, fmt, path::PathBuf, str::FromStr, time::Duration};
 
 use clap::{
     Args, Subcommand,
@@ -9,7 +9,10 @@ use clap::{
 use policy::Purpose;
 use registry_core::{Kind, Name, Timestamp, Version, parse_positive_duration};
 
-use super::{AsOfArgs, CommitArgs, ConfirmArgs, Percent, selector::parse_version};
+use super::{
+    AsOfArgs, CommitArgs, ConfirmArgs, Percent, live::Variable, redacted::redacted,
+    selector::parse_version,
+};
 
 /// The values of `context.caller.method`.
 pub(crate) const METHODS: [&str; 6] =
@@ -56,16 +59,35 @@ pub(crate) struct ExplainArgs {
     ///
     /// Without a version, it is the one that the caller declares, or the newest.
     pub(crate) tool: String,
-    /// Arguments as the server receives them: a JSON object, or @FILE
+    /// Arguments as the caller sends them: a JSON object, or @FILE
+    ///
+    /// They are checked against the input schema, and the defaults of the tool are added.
     #[arg(default_value = "{}")]
     pub(crate) arguments: String,
     /// The calling agent; without it: an unregistered caller
     #[arg(long, value_name = "NAME[@VERSION]")]
     pub(crate) caller: Option<String>,
     #[command(flatten)]
+    pub(crate) variables: VariablesArgs,
+    #[command(flatten)]
     pub(crate) catalog: CatalogArgs,
     #[command(flatten)]
     pub(crate) facts: FactsArgs,
+}
+
+/// The variables of a gateway.
+#[derive(Debug, Args)]
+pub(crate) struct VariablesArgs {
+    /// Variable of the gateway, for `${NAME}` in defaults of tools; may be repeated
+    #[arg(long = "variable", value_name = "NAME=VALUE", value_parser = redacted::<Variable>())]
+    variables: Vec<Variable>,
+}
+
+impl VariablesArgs {
+    /// The values by name.
+    pub(crate) fn by_name(self) -> BTreeMap<String, String> {
+        self.variables.into_iter().map(|Variable { name, value }| (name, value)).collect()
+    }
 }
 
 /// The context of a call.
@@ -115,6 +137,8 @@ pub(crate) struct TestArgs {
     /// `reason`, `policy`, `method`, `issuer`, `subject`, `scopes`, `purpose`, `hops` and `time`.
     #[arg(value_name = "CASES")]
     pub(crate) cases: PathBuf,
+    #[command(flatten)]
+    pub(crate) variables: VariablesArgs,
     #[command(flatten)]
     pub(crate) catalog: CatalogArgs,
 }

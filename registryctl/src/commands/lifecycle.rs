@@ -3,10 +3,11 @@
 mod with_tools;
 
 use registry_core::{Key, Kind, LifecycleState, Notice, rules::Proposed};
+use registry_proto::v1;
 
 use super::{Session, commit, policy::in_force, review};
 use crate::{
-    cli::{DeprecateArgs, LifecycleArgs, RetireArgs, Versions},
+    cli::{DeprecateArgs, LifecycleArgs, RestoreArgs, RetireArgs, Versions},
     client::Client,
     failure::Failure,
 };
@@ -15,7 +16,7 @@ pub(super) async fn deprecate(session: &Session, args: DeprecateArgs) -> Result<
     let DeprecateArgs { change, replacement, sunset: sunset_date } = args;
     let message = change.message.clone();
     let notice = Notice { message, replacement, sunset_date, force_reason: None };
-    run(session, change, (LifecycleState::Deprecated, notice)).await
+    run(session, change, (LifecycleState::Deprecated, notice), false).await
 }
 
 pub(super) async fn retire(session: &Session, args: RetireArgs) -> Result<(), Failure> {
@@ -43,17 +44,19 @@ pub(super) async fn retire(session: &Session, args: RetireArgs) -> Result<(), Fa
     };
     let notice = Notice { message: message.clone(), replacement, sunset_date, force_reason: force };
     let change = LifecycleArgs { key, message, confirm, commit };
-    run(session, change, (LifecycleState::Retired, notice)).await
+    run(session, change, (LifecycleState::Retired, notice), false).await
 }
 
-pub(super) async fn restore(session: &Session, change: LifecycleArgs) -> Result<(), Failure> {
-    run(session, change, (LifecycleState::Active, Notice::default())).await
+pub(super) async fn restore(session: &Session, args: RestoreArgs) -> Result<(), Failure> {
+    let RestoreArgs { allow_policy_break, change } = args;
+    run(session, change, (LifecycleState::Active, Notice::default()), allow_policy_break).await
 }
 
 async fn run(
     session: &Session,
     args: LifecycleArgs,
     (state, notice): (LifecycleState, Notice),
+    allow_policy_break: bool,
 ) -> Result<(), Failure> {
     let LifecycleArgs { key, message, confirm, commit: author } = args;
     let client = session.connect().await?;
@@ -63,7 +66,10 @@ async fn run(
     let message = message.unwrap_or_default();
     let change = Proposed::SetLifecycle { key, state, notice };
     let changes = vec![(&change).into()];
-    let wanted = commit::new_request(changes, message, author, &session.globals.access);
+    let wanted = v1::ApplyChangesRequest {
+        allow_policy_break,
+        ..commit::new_request(changes, message, author, &session.globals.access)
+    };
     review::run(session, &client, &wanted, confirm).await
 }
 

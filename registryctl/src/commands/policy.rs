@@ -1,6 +1,7 @@
 //! `policy`: commands that decide calls by policies, and commands that register a policy which they
 //! construct.
 
+mod arguments;
 mod cases;
 pub(super) mod decide;
 pub(super) mod explain;

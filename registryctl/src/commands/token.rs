@@ -139,31 +139,63 @@ pub(super) async fn who_am_i(session: &Session) -> Result<(), Failure> {
     let v1::WhoAmIResponse { name, team, roles: numbers, scopes, authentication, address } = who;
     let method = convert::authentication_text(&authentication.unwrap_or_default());
     let roles = roles(&numbers);
+    let writes = writable(&roles);
     if session.screen.format == Format::Json {
         return session.screen.json(&json!({
             "name": name,
             "team": team,
             "roles": roles,
+            "writes": writes,
             "scopes": scopes,
             "method": method,
             "address": address,
         }));
     }
-    let writes = roles.iter().any(|role| matches!(*role, "publisher" | "admin"));
     let scopes = match &scopes[..] {
-        _ if !writes => "nothing".to_owned(),
         [] => "*".to_owned(),
         scopes => scopes.join(" "),
     };
+    let writes = match writes {
+        "entities" => scopes,
+        "policies" => format!("policies {scopes}"),
+        other => other.to_owned(),
+    };
+    let rights: Vec<_> = roles.iter().filter_map(|role| rights(role)).collect();
     let lines = [
         ("name", name),
         ("team", team),
         ("roles", roles.join(" ")),
-        ("writes", scopes),
+        ("rights", rights.join("; ")),
+        ("writes", writes),
         ("method", method),
         ("address", address),
     ];
     lines.iter().try_for_each(|(name, value)| session.screen.line(&format!("{name:<10} {value}")))
+}
+
+/// The entities that these roles write: `entities`, `policies` or `nothing`.
+fn writable(roles: &[&str]) -> &'static str {
+    if roles.iter().any(|role| matches!(*role, "publisher" | "admin")) {
+        "entities"
+    } else if roles.contains(&"governor") {
+        "policies"
+    } else {
+        "nothing"
+    }
+}
+
+/// The rights of a role. `None`: the role is unknown.
+fn rights(role: &str) -> Option<&'static str> {
+    Some(match role {
+        "reader" => "read the catalog and the history",
+        "publisher" => "register and change what the team owns",
+        "auditor" => "list gateways, read token events, and verify the log",
+        "gateway" => "follow the registry",
+        "governor" => "register and retire policies about names of any team, and list gateways",
+        "approver" => "decide requests for approval",
+        "admin" => "everything, including names of other teams, and tokens",
+        _ => return None,
+    })
 }
 
 /// The local time, for durations like `90d`.

@@ -1,14 +1,20 @@
-//! `who-can-call`: the agents that declare a tool, and whether policies deny their calls.
+//! `who-can-call`: the agents that declare a tool or a composition which calls it, and whether
+//! policies deny their calls.
+
+mod compositions;
 
 use std::collections::BTreeSet;
 
-use policy::{CallContext, Foresight, Purpose};
-use registry_core::{Entity, Kind, LifecycleState};
+use policy::{CallContext, PartialDecision, Purpose};
+use registry_core::{Entity, Key, Kind, LifecycleState, entity::Dependency};
 use serde::Serialize;
 
 use super::{
     Session,
-    policy::{decide::Decider, explain::not_found},
+    policy::{
+        decide::{Decider, Target},
+        explain::not_found,
+    },
 };
 use crate::{
     cli::{Format, WhoCanCallArgs},
@@ -24,13 +30,25 @@ struct CallersView {
     agents: Vec<CallerView>,
 }
 
-/// An agent that declares the tool.
+/// An agent whose calls reach the tool.
 #[derive(Serialize)]
 struct CallerView {
     agent: String,
     team: String,
-    /// The version that it declares.
+    /// The called version.
     tool: String,
+    /// `call` of a declared tool, or `step` or `compensation` of a declared composition.
+    purpose: &'static str,
+    /// The declared composition.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    composition: Option<String>,
+    #[serde(flatten)]
+    access: AccessView,
+}
+
+/// The decision about the calls of an agent.
+#[derive(Serialize)]
+struct AccessView {
     /// `allowed`, `denied`, or `depends`: on the arguments or the context of a call.
     access: &'static str,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -43,6 +61,13 @@ pub(super) async fn run(session: &Session, args: &WhoCanCallArgs) -> Result<(), 
     let decider = Decider::open(session, &args.catalog).await?;
     let missing = |message| not_found(message, &args.catalog);
     let named = decider.target(&args.tool, None).map_err(missing)?;
+    let has_version = args.tool.contains('@');
+    let targets: Vec<_> = decider
+        .versions_of(&named)
+        .into_iter()
+        .filter(|target| !has_version || target.key() == named.key())
+        .map(|target| (compositions::calling(decider.catalog(), &target), target))
+        .collect();
     let catalog = decider.catalog();
     let mut agents = Vec::new();
     for (key, record) in catalog.of_kind(Kind::Agent) {
@@ -50,47 +75,63 @@ pub(super) async fn run(session: &Session, args: &WhoCanCallArgs) -> Result<(), 
         if record.lifecycle.state == LifecycleState::Retired {
             continue;
         }
-        for target in decider.declared_versions(agent, &named) {
-            if args.tool.contains('@') && target.key() != named.key() {
-                continue;
-            }
-            let slice = decider.slice(Some(key), &target);
+        let declared = decider.declared_versions(agent, &named);
+        let (depends, _) = agent.depends();
+        let depends: BTreeSet<_> = depends.iter().map(Dependency::key).collect();
+        let view = |target: &Target, purpose: Purpose, composition: Option<&Key>| {
+            let policies = decider.applicable_policies(Some(key), target);
             let action = target.called().action();
-            let found = slice.map_or(Foresight::Allowed, |slice| {
-                slice.foresee(action, &unknown_context(&BTreeSet::new()), &[])
+            let found = policies.map_or(PartialDecision::Allowed, |policies| {
+                policies.decide_partially(action, &context(purpose, &BTreeSet::new()), KNOWN)
             });
-            let key_text =
-                |policy: &registry_core::Key| format!("{}@{}", policy.name, policy.version);
-            let (access, reason, policies) = match &found {
-                Foresight::Allowed => ("allowed", None, Vec::new()),
-                Foresight::Undecided(policies) => {
-                    ("depends", None, policies.iter().map(key_text).collect())
-                }
-                Foresight::Denied(found) => {
-                    ("denied", Some(found.reason.as_str()), vec![key_text(&found.policy)])
-                }
-            };
-            agents.push(CallerView {
+            CallerView {
                 agent: key.to_string(),
                 team: catalog.owner_of(record).to_owned(),
                 tool: target.text(),
-                access,
-                reason,
-                policies,
-            });
+                purpose: purpose.as_str(),
+                composition: composition.map(ToString::to_string),
+                access: AccessView::from(&found),
+            }
+        };
+        for (compositions, target) in &targets {
+            if declared.iter().any(|declared| declared.key() == target.key()) {
+                agents.push(view(target, Purpose::Call, None));
+            }
+            for call in compositions.iter().filter(|call| depends.contains(&call.composition)) {
+                agents.push(view(target, call.purpose(), Some(&call.composition)));
+            }
         }
     }
     show(session, &CallersView { revision: catalog.revision().0, agents })
 }
 
-/// A context without known members.
-fn unknown_context(scopes: &BTreeSet<String>) -> CallContext<'_> {
+impl From<&PartialDecision> for AccessView {
+    fn from(found: &PartialDecision) -> Self {
+        let key_text = |policy: &Key| format!("{}@{}", policy.name, policy.version);
+        let (access, reason, policies) = match found {
+            PartialDecision::Allowed => ("allowed", None, Vec::new()),
+            PartialDecision::Undecided(policies) => {
+                ("depends", None, policies.iter().map(key_text).collect())
+            }
+            PartialDecision::Denied(found) => {
+                ("denied", Some(found.reason.as_str()), vec![key_text(&found.policy)])
+            }
+        };
+        Self { access, reason, policies }
+    }
+}
+
+/// The known members of the context.
+const KNOWN: &[&[&str]] = &[&["purpose"]];
+
+/// A context with the members in [`KNOWN`].
+fn context(purpose: Purpose, scopes: &BTreeSet<String>) -> CallContext<'_> {
     CallContext {
         issuer: "",
         subject: "",
         method: "",
         scopes,
-        purpose: Purpose::Call,
+        purpose,
         hops: 0,
         time: std::time::SystemTime::UNIX_EPOCH,
     }
@@ -108,12 +149,17 @@ fn show(session: &Session, view: &CallersView) -> Result<(), Failure> {
         );
     }
     let mut table = TextTable::new(&["ACCESS", "AGENT", "TEAM", "DECLARES", "POLICIES"]);
-    for CallerView { agent, team, tool, access, reason, policies } in &view.agents {
+    for CallerView { agent, team, tool, purpose, composition, access } in &view.agents {
+        let AccessView { access, reason, policies } = access;
+        let declared = match composition {
+            Some(composition) => format!("{composition} ({purpose})"),
+            None => tool.clone(),
+        };
         let access_text = match reason {
             Some(reason) => format!("{access} {reason}"),
             None => (*access).to_owned(),
         };
-        let cells = [&access_text, agent, team, tool, &policies.join(", ")];
+        let cells = [&access_text, agent, team, &declared, &policies.join(", ")];
         match *access {
             "denied" => table.painted(Paint::Bad, cells),
             "depends" => table.painted(Paint::Careful, cells),

@@ -71,6 +71,49 @@ fn fitting_policy_in_the_batch_prevents_the_break() {
 }
 
 #[test]
+fn restored_tool_is_checked_against_policies() {
+    let registry = Registry::start();
+    applied(&registry, &bank());
+    applied(&registry, &pay("2.0.0", "string"));
+    registry.run(&["retire", "tool/pay@2.0.0", "--yes"]);
+    applied(&registry, &amounts());
+    let restore = |more: &[&str]| {
+        registry.ctl(&[&["restore", "tool/pay@2.0.0", "--yes", "--output", "json"], more].concat())
+    };
+    let rejected = restore(&[]);
+    assert_eq!((rejected.code, findings(&rejected)[0].0.as_str()), (1, "policy-incompatible"));
+    let allowed = restore(&["--allow-policy-break"]);
+    assert!(allowed.success(), "{allowed:?}");
+}
+
+#[test]
+fn restored_policy_is_checked_against_tools() {
+    let registry = Registry::start();
+    applied(&registry, &bank());
+    applied(&registry, &amounts());
+    registry.run(&["retire", "policy/limit@1.0.0", "--yes"]);
+    applied(&registry, &pay("2.0.0", "string"));
+    let restore = ["restore", "policy/limit@1.0.0", "--yes", "--output", "json"];
+    let rejected = registry.ctl(&restore);
+    assert_eq!((rejected.code, findings(&rejected)[0].0.as_str()), (1, "policy-invalid"));
+    registry.run(&["retire", "tool/pay@2.0.0", "--yes"]);
+    let restored = registry.ctl(&restore);
+    assert!(restored.success(), "{restored:?}");
+}
+
+#[test]
+fn retired_tool_of_a_batch_breaks_no_policy() {
+    let registry = Registry::start();
+    let mut file = bank();
+    let mut old = pay("2.0.0", "string")["tools"][0].clone();
+    old["retired"] = json!(true);
+    file["tools"].as_array_mut().expect("a list").push(old);
+    file["policies"] = amounts()["policies"].clone();
+    let output = apply(&registry, &file, &[]);
+    assert!(output.success() && findings(&output).is_empty(), "{output:?}");
+}
+
+#[test]
 fn impact_lists_the_break_beforehand() {
     let registry = Registry::start();
     applied(&registry, &bank());

@@ -91,7 +91,8 @@ fn explain_shows_the_part_of_each_policy() {
     assert_eq!(allowed["decision"], "allow");
     assert_eq!(parts(&allowed), [other.clone(), own("unsatisfied")]);
     let unfit = explain(&["charge", r#"{"amount": "many"}"#]);
-    assert_eq!([&unfit["reason"], &unfit["caller"]], [&json!("POLICY_ERROR"), &Value::Null]);
+    assert_eq!([&unfit["decision"], &unfit["caller"]], [&json!("invalid"), &Value::Null]);
+    assert_eq!(unfit["invalidArguments"][0]["pointer"], "/amount");
     assert_eq!(parts(&unfit), [other, own("failed")]);
     // The policy about the upstream tool selects its alias.
     let alias = explain(&["pay", r#"{"amount": 11}"#, "--caller", "guest@1.0.0"]);
@@ -103,6 +104,62 @@ fn explain_shows_the_part_of_each_policy() {
     let call = ["charge", r#"{"amount": 11}"#, "--caller", "clerk"];
     assert_eq!(explain(&call)["decision"], "allow");
     assert_eq!(explain(&[&call[..], &["--at", "1"]].concat())["decision"], "deny");
+}
+
+#[tokio::test]
+async fn explain_completes_arguments_like_the_gateway() {
+    let registry = Registry::start();
+    let mut file = governed();
+    let text = json!({ "type": "string" });
+    let fixed = |name: &str, defaults: Value| {
+        json!({
+            "name": name, "version": "1.0.0",
+            "inputSchema": {
+                "type": "object", "properties": { "amount": { "type": "integer" }, "note": text },
+            },
+            "source": {
+                "server": "bank", "serverVersion": "1.0.0", "tool": "charge",
+                "defaults": defaults, "hideFields": ["amount"],
+            },
+        })
+    };
+    let tools = file["tools"].as_array_mut().expect("a list");
+    tools.push(fixed("pay_large", json!({ "amount": 11 })));
+    tools.push(fixed("pay_noted", json!({ "amount": 1, "note": "in ${REGION}" })));
+    let agents = file["agents"].as_array_mut().expect("a list");
+    agents.push(agent("payer", &[("pay_large", "1.0.0")]));
+    applied(&registry, &file);
+    let gateway = bank_gateway(&registry, &[]);
+    gateway.ready().await;
+    let client = ModernClient::agent(&gateway.mcp_url(), "payer", "1.0.0");
+    let answer = client.call("pay_large", json!({})).await;
+    let reason = &answer.message["result"]["_meta"]["registry/governance"]["reason"];
+    assert_eq!(reason, "UNAUTHORIZED", "{:?}", answer.message);
+
+    let explain = |more: &[&str]| registry.json(&[&["policy", "explain"], more].concat());
+    let large = explain(&["pay_large", "--caller", "payer"]);
+    assert_eq!(
+        [&large["decision"], &large["reason"], &large["arguments"]],
+        [&json!("deny"), &json!("UNAUTHORIZED"), &json!({ "amount": 11 })]
+    );
+    let sent = explain(&["pay_large", r#"{"amount": 1}"#, "--caller", "payer"]);
+    assert_eq!(
+        [&sent["decision"], &sent["invalidArguments"][0]["pointer"]],
+        [&json!("invalid"), &json!("/amount")]
+    );
+    let noted = explain(&["pay_noted", "--variable", "REGION=eu"]);
+    assert_eq!(noted["arguments"], json!({ "amount": 1, "note": "in eu" }));
+    assert_eq!(registry.ctl(&["policy", "explain", "pay_noted"]).code, 2);
+}
+
+#[test]
+fn explain_notes_invalid_arguments_that_no_condition_reads() {
+    let offline = Offline::new();
+    let explained =
+        offline.run(&["policy", "explain", "balance", r#"{"amount": "x"}"#, "--caller", "clerk"]);
+    let view = explained.json();
+    assert_eq!(view["decision"], "allow", "gateways warn by default: {view}");
+    assert_eq!(view["invalidArguments"][0]["pointer"], "/amount");
 }
 
 #[test]
@@ -154,6 +211,11 @@ fn invalid_cases_are_reported_with_their_lines() {
         ("{ name: a, tool: pay, expect: allow, arguments: [] }", 2, "/cases/0/arguments"),
         ("{ name: a, tool: pay, expect: allow, reason: UNAUTHORIZED }", 2, "/cases/0/reason"),
         ("name: a\n  tool: pya\n  expect: allow", 3, "/cases/0/tool"),
+        (
+            "name: a\n  tool: pay\n  arguments:\n    amount: many\n  expect: deny",
+            5,
+            "/cases/0/arguments/amount",
+        ),
         ("name: a\n  tool: pay\n  caller: clrek\n  expect: allow", 4, "/cases/0/caller"),
     ] {
         let output = offline.cases(&format!("cases:\n- {case}\n"));
@@ -195,6 +257,28 @@ fn who_can_call_lists_agents_with_their_access() {
     assert_eq!(who("tool/pay@1.0.0"), [row("agent/guest@1.0.0", "depends")]);
     let unknown = offline.run(&["who-can-call", "balnace"]);
     assert_eq!((unknown.code, unknown.has_code("NOT_FOUND")), (1, true), "{unknown:?}");
+}
+
+#[test]
+fn who_can_call_marks_steps_and_compensations() {
+    let files = ["-f", "examples/registry-v2.json", "-f", "examples/policies.yaml"];
+    let who = |tool: &str| {
+        let arguments = [&["who-can-call", tool, "--output", "json"][..], &files].concat();
+        let view = ctl(NOWHERE, &arguments).json();
+        let row = |agent: &Value| {
+            ["agent", "purpose", "composition", "access"].map(|member| agent[member].clone())
+        };
+        view["agents"].as_array().expect("a list").iter().map(row).collect::<Vec<_>>()
+    };
+    let row = |purpose: &str, access: &str| {
+        ["agent/adk-demo-agent@1.0.0", purpose, "tool/process_order@1.0.0", access]
+            .map(|text| json!(text))
+    };
+    assert_eq!(who("payment_refund"), [row("compensation", "allowed")]);
+    assert_eq!(who("payment_charge"), [row("step", "depends")]);
+    let [direct, step, ..] = &who("fetch")[..] else { panic!("two rows") };
+    assert_eq!([&direct[1], &direct[2]], [&json!("call"), &Value::Null]);
+    assert_eq!([&step[1], &step[2]], [&json!("step"), &json!("tool/fetch_and_store@1.0.0")]);
 }
 
 #[tokio::test]

@@ -110,6 +110,56 @@ fn unmatched_selector_is_a_warning() {
 }
 
 #[test]
+fn forgotten_statements_are_warnings() {
+    let registry = Registry::start();
+    applied(&registry, &bank());
+    let warnings = |version: &str, mut members: Value| {
+        members["appliesTo"] = json!({ "tools": ["charge"] });
+        let output = apply(&registry, &limit(version, &members), &[]);
+        assert!(output.success(), "{output:?}");
+        findings(&output)
+    };
+    let warning =
+        |code: &str, pointer: &str| vec![(code.to_owned(), format!("/policies/0{pointer}"))];
+    let forbid = json!({ "cedar": "forbid (principal, action, resource);" });
+    let permit = json!({ "cedar": "permit (principal, action, resource);" });
+    let comment = json!({ "cedar": "// later" });
+    let denies_all = || warning("policy-denies-all", "/default");
+    assert_eq!(warnings("1.0.0", json!({ "default": "deny" })), denies_all());
+    let forbids = json!({ "default": "deny", "authorization": forbid });
+    assert_eq!(warnings("1.1.0", forbids), denies_all());
+    let empty = json!({ "authorization": comment });
+    assert_eq!(warnings("1.2.0", empty), warning("policy-empty", "/authorization/cedar"));
+    let permits = json!({ "default": "deny", "authorization": permit });
+    assert!(warnings("1.3.0", permits).is_empty());
+}
+
+#[test]
+fn impact_reports_changed_mode_of_a_policy() {
+    let registry = Registry::start();
+    applied(&registry, &bank());
+    let policy = |version: &str, mode: &str| {
+        limit(version, &json!({ "mode": mode, "appliesTo": { "tools": ["charge"] } }))
+    };
+    applied(&registry, &policy("1.0.0", "enforce"));
+    applied(&registry, &policy("1.1.0", "audit"));
+    let dir = tempfile::tempdir().expect("a directory");
+    let path = dir.path().join("policy.json");
+    let found = |old: &str, new: Value| {
+        fs::write(&path, new.to_string()).expect("written");
+        let file = path.to_str().expect("UTF-8");
+        let view = registry.json(&["impact", &format!("policy/limit@{old}"), "--change", file]);
+        assert_eq!(view.get("comparison"), None, "policies promise no schemas");
+        let findings = view["findings"].as_array().expect("a list").iter();
+        findings.map(|found| found["code"].clone()).collect::<Vec<_>>()
+    };
+    assert_eq!(found("1.0.0", policy("1.2.0", "audit")), [json!("policy-relaxed")]);
+    assert_eq!(found("1.1.0", policy("1.2.0", "enforce")), [json!("policy-tightened")]);
+    assert_eq!(found("1.1.0", policy("1.2.0", "audit")), [] as [Value; 0]);
+    assert_eq!(found("1.0.0", policy("1.2.0-rc.1", "enforce")), [] as [Value; 0]);
+}
+
+#[test]
 fn unknown_member_of_a_policy_is_rejected() {
     let registry = Registry::start();
     let later = limit("1.0.0", &json!({ "budgets": [] }));

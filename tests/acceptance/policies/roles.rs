@@ -73,7 +73,10 @@ fn governor_registers_policies_only() {
     let governor = guarded.token("gov", "security", "governor");
     assert_eq!(refusal(&apply(&guarded, &governor, &bank()))[0], "role-required");
     let who = run(&guarded, &governor, &["whoami"]).json();
-    assert_eq!(who["roles"], json!(["governor"]));
+    assert_eq!((&who["roles"], &who["writes"]), (&json!(["governor"]), &json!("policies")));
     let approver = guarded.token("app", "security", "approver");
+    assert_eq!(run(&guarded, &approver, &["whoami"]).json()["writes"], "nothing");
+    let publisher = guarded.token("ann", "bank", "publisher");
+    assert_eq!(run(&guarded, &publisher, &["whoami"]).json()["writes"], "entities");
     assert!(run(&guarded, &approver, &["list", "tool"]).success());
 }

@@ -19,17 +19,19 @@ use crate::{
 
 /// Statements of several policies that are evaluated together. Each has the number of its policy.
 #[derive(Debug, Clone)]
-pub(crate) struct ConditionSet {
-    set: PolicySet,
+pub(crate) struct StatementSet {
+    /// The reason, if Cedar rejects the set. Each evaluation then fails.
+    set: Result<PolicySet, String>,
     reads: Reads,
 }
 
 /// The caller and the resource of a call.
 #[derive(Debug)]
-pub(crate) struct Scene {
+pub(crate) struct CallEntities {
     principal: EntityUid,
     resource: EntityUid,
-    entities: Entities,
+    /// The reason, if Cedar rejects the entities. Each evaluation then fails.
+    all: Result<Entities, String>,
 }
 
 /// The statements that are satisfied by a call, by the numbers of their policies.
@@ -54,7 +56,7 @@ pub(crate) struct Request<'a> {
 /// The arguments that conditions read.
 pub(crate) type ArgumentValues = Map<String, Value>;
 
-impl ConditionSet {
+impl StatementSet {
     /// Collects statements with the numbers of their policies. `None` if there are none.
     pub(crate) fn new<'a>(
         statements: impl IntoIterator<Item = (usize, &'a Statement)>,
@@ -71,8 +73,8 @@ impl ConditionSet {
         if policies.is_empty() {
             return None;
         }
-        // The ids are unique, and no statement is a template.
-        PolicySet::from_policies(policies).ok().map(|set| Self { set, reads })
+        let set = PolicySet::from_policies(policies).map_err(|error| error.to_string());
+        Some(Self { set, reads })
     }
 
     pub(crate) fn reads_context(&self) -> bool {
@@ -86,33 +88,35 @@ impl ConditionSet {
     /// Evaluates the statements that read no context.
     pub(crate) fn evaluate_static(
         &self,
-        scene: &Scene,
+        entities: &CallEntities,
         action: Action,
     ) -> Result<Evaluation, String> {
-        self.evaluate_in(scene, action, Context::empty())
+        self.evaluate_in(entities, action, Context::empty())
     }
 
     /// Evaluates the statements for a call.
     pub(crate) fn evaluate(
         &self,
-        scene: &Scene,
+        entities: &CallEntities,
         request: Request<'_>,
     ) -> Result<Evaluation, String> {
         let context = self.context(request)?;
-        self.evaluate_in(scene, request.action, context)
+        self.evaluate_in(entities, request.action, context)
     }
 
     fn evaluate_in(
         &self,
-        scene: &Scene,
+        entities: &CallEntities,
         action: Action,
         context: Context,
     ) -> Result<Evaluation, String> {
-        let (principal, resource) = (scene.principal.clone(), scene.resource.clone());
+        let (principal, resource) = (entities.principal.clone(), entities.resource.clone());
         let action = uid("Action", action.as_str());
         let request = cedar_policy::Request::new(principal, action, resource, context, None);
         let request = request.map_err(|error| error.to_string())?;
-        let response = Authorizer::new().is_authorized(&request, &self.set, &scene.entities);
+        let set = self.set.as_ref().map_err(String::clone)?;
+        let all = entities.all.as_ref().map_err(String::clone)?;
+        let response = Authorizer::new().is_authorized(&request, set, all);
         let satisfied = response.diagnostics().reason().map(number_of).collect();
         let errors = response.diagnostics().errors().map(|error| {
             let cedar_policy::AuthorizationError::PolicyEvaluationError(error) = error;
@@ -173,25 +177,26 @@ impl ConditionSet {
 
 fn number_of(id: &PolicyId) -> usize {
     let id: &str = id.as_ref();
-    // `ConditionSet::new` makes all ids.
+    // `StatementSet::new` makes all ids.
     id.split_once('/').and_then(|(number, _)| number.parse().ok()).unwrap_or_default()
 }
 
-impl Scene {
+impl CallEntities {
     /// Creates the entities of a caller and a resource.
     pub(crate) fn new(caller: &Caller, resource: &Resource) -> Self {
         let (principal, agent) = agent_entity(caller);
         let (uid, resource) = resource_entity(resource);
-        let entities = Entities::from_entities([agent, resource], None);
-        // Two entities of different types never conflict.
-        Self { principal, resource: uid, entities: entities.unwrap_or_else(|_| Entities::empty()) }
+        let all = agent.and_then(|agent| {
+            Entities::from_entities([agent, resource?], None).map_err(|error| error.to_string())
+        });
+        Self { principal, resource: uid, all }
     }
 }
 
 /// The id of callers that are no registered agents.
 const UNKNOWN: &str = "(unknown)";
 
-fn agent_entity(caller: &Caller) -> (EntityUid, Entity) {
+fn agent_entity(caller: &Caller) -> (EntityUid, Result<Entity, String>) {
     let (known, name, version, team, tags) = match caller {
         Caller::Agent(agent) => {
             (true, &*agent.name, &*agent.version, &*agent.team, &agent.tags[..])
@@ -214,7 +219,7 @@ fn agent_entity(caller: &Caller) -> (EntityUid, Entity) {
     entity(id, attributes, parents)
 }
 
-fn resource_entity(resource: &Resource) -> (EntityUid, Entity) {
+fn resource_entity(resource: &Resource) -> (EntityUid, Result<Entity, String>) {
     let kind = resource.kind.as_str();
     let id = uid(kind, &resource.name);
     let mut parents: HashSet<_> = resource.tags.iter().map(|tag| uid("Tag", tag)).collect();
@@ -239,12 +244,10 @@ fn entity<const N: usize>(
     id: EntityUid,
     attributes: [(&str, RestrictedExpression); N],
     parents: HashSet<EntityUid>,
-) -> (EntityUid, Entity) {
+) -> (EntityUid, Result<Entity, String>) {
     let attributes: HashMap<_, _> =
         attributes.into_iter().map(|(name, value)| (name.to_owned(), value)).collect();
-    // The attributes call no extension functions, which could fail.
-    let entity = Entity::new(id.clone(), attributes, parents)
-        .unwrap_or_else(|_| Entity::with_uid(id.clone()));
+    let entity = Entity::new(id.clone(), attributes, parents).map_err(|error| error.to_string());
     (id, entity)
 }
 
@@ -275,16 +278,16 @@ fn convert(
     path: &str,
     reads: &[&[String]],
 ) -> Result<RestrictedExpression, String> {
-    let unfit = |expected: &str| format!("the argument `{path}` is not {expected}");
+    let mismatch = |expected: &str| format!("the argument `{path}` is not {expected}");
     match (argument, value) {
         (ArgumentType::Long, Value::Number(number)) => {
             let integer = number.as_i64().or_else(|| whole(number.as_f64()?));
-            let integer = integer.ok_or_else(|| unfit("an integer of 64 bits"))?;
+            let integer = integer.ok_or_else(|| mismatch("an integer of 64 bits"))?;
             Ok(RestrictedExpression::new_long(integer))
         }
         (ArgumentType::Decimal, Value::Number(number)) => {
             let text = decimal(number).ok_or_else(|| {
-                unfit("a number with at most four decimals and 15 digits before them")
+                mismatch("a number with at most 15 digits, of them at most four decimals")
             })?;
             Ok(RestrictedExpression::new_decimal(text))
         }
@@ -297,12 +300,12 @@ fn convert(
         (ArgumentType::Record(members), Value::Object(values)) => {
             members_of(members, values, &format!("{path}."), reads)
         }
-        (ArgumentType::Long, _) => Err(unfit("an integer")),
-        (ArgumentType::Decimal, _) => Err(unfit("a number")),
-        (ArgumentType::String, _) => Err(unfit("a string")),
-        (ArgumentType::Bool, _) => Err(unfit("a boolean")),
-        (ArgumentType::Set(_), _) => Err(unfit("an array")),
-        (ArgumentType::Record(_), _) => Err(unfit("an object")),
+        (ArgumentType::Long, _) => Err(mismatch("an integer")),
+        (ArgumentType::Decimal, _) => Err(mismatch("a number")),
+        (ArgumentType::String, _) => Err(mismatch("a string")),
+        (ArgumentType::Bool, _) => Err(mismatch("a boolean")),
+        (ArgumentType::Set(_), _) => Err(mismatch("an array")),
+        (ArgumentType::Record(_), _) => Err(mismatch("an object")),
         (ArgumentType::Unreadable { reason, .. }, _) => {
             Err(format!("conditions cannot read the argument `{path}`: {reason}"))
         }
@@ -338,10 +341,19 @@ fn members_of(
     record(converted)
 }
 
+/// Maximum number of significant digits of a number.
+///
+/// `serde_json` (without `arbitrary_precision`) keeps integers of 64 bits. It reads any other number
+/// as the nearest double, which is unique for texts of up to 15 digits. A longer text is a mismatch,
+/// unless it differs from one of up to 15 digits by less than one part in 2^53: it has the value of
+/// that one.
+const DIGITS: usize = 15;
+
 /// The integer that equals a float such as `3.0`.
 #[expect(clippy::cast_possible_truncation, reason = "the number is whole and small")]
 fn whole(number: f64) -> Option<i64> {
-    let is_whole = number.fract() == 0.0 && number.abs() < 9e15;
+    // 10 to the power of DIGITS.
+    let is_whole = number.fract() == 0.0 && number.abs() < 1e15;
     is_whole.then_some(number as i64)
 }
 
@@ -351,8 +363,9 @@ fn decimal(number: &serde_json::Number) -> Option<String> {
     let (whole, decimals) = text.split_once('.').unwrap_or((&text, "0"));
     let is_digits = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
     let digits = whole.strip_prefix('-').unwrap_or(whole);
-    let is_exact = is_digits(digits) && digits.len() <= 15 && is_digits(decimals);
+    let significant = digits.trim_start_matches('0').len() + decimals.trim_end_matches('0').len();
     // A shortest form such as 5e-7 has an exponent and is rejected.
+    let is_exact = is_digits(digits) && is_digits(decimals) && significant <= DIGITS;
     (is_exact && decimals.len() <= 4).then(|| format!("{whole}.{decimals}"))
 }
 

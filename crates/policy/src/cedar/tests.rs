@@ -4,7 +4,10 @@ use std::time::SystemTime;
 
 use serde_json::{Value, json};
 
-use super::*;
+use super::{
+    complexity::{BRACKETS, OPERATORS},
+    *,
+};
 use crate::{Action, CallContext, Caller, Purpose, Resource};
 
 fn arguments() -> ArgumentType {
@@ -52,8 +55,9 @@ fn resource() -> Resource {
 
 fn evaluate(condition: &str, values: Value) -> Result<bool, String> {
     let conditions = Conditions::parse(&forbid(condition)).unwrap();
-    let set = ConditionSet::new(conditions.statements().iter().map(|one| (0, one))).unwrap();
-    let scene = Scene::new(&Caller::Unregistered, &resource());
+    let set =
+        StatementSet::new(conditions.statements().iter().map(|statement| (0, statement))).unwrap();
+    let entities = CallEntities::new(&Caller::Unregistered, &resource());
     let context = CallContext {
         issuer: "https://issuer.example",
         subject: "ada",
@@ -66,11 +70,11 @@ fn evaluate(condition: &str, values: Value) -> Result<bool, String> {
     let Value::Object(values) = values else { panic!("arguments are objects") };
     let types = arguments();
     let arguments = Some((&types, &values));
-    let found =
-        set.evaluate(&scene, Request { action: Action::Call, context: &context, arguments })?;
-    match found.errors.into_values().next() {
+    let evaluation =
+        set.evaluate(&entities, Request { action: Action::Call, context: &context, arguments })?;
+    match evaluation.errors.into_values().next() {
         Some(error) => Err(error),
-        None => Ok(found.forbids.contains(&0)),
+        None => Ok(evaluation.forbids.contains(&0)),
     }
 }
 
@@ -99,7 +103,7 @@ fn conditions_read_arguments_context_and_entities() {
 }
 
 #[test]
-fn unfit_values_are_evaluation_errors() {
+fn mismatched_values_are_evaluation_errors() {
     let card = json!({ "number": "4" });
     for (condition, values) in [
         ("context.arguments.amount == decimal(\"1.0\")", json!({ "amount": "1", "card": card })),
@@ -115,6 +119,39 @@ fn unfit_values_are_evaluation_errors() {
         ("context.arguments.count * 9223372036854775807 > 1", json!({ "count": 3 })),
     ] {
         assert!(evaluate(condition, values.clone()).is_err(), "{condition} {values}");
+    }
+}
+
+#[test]
+fn numbers_are_exact_or_mismatches() {
+    let amount = "context.arguments.amount";
+    let count = "context.arguments has count && context.arguments.count";
+    for (argument, text, condition, expected) in [
+        ("count", "9223372036854775807", format!("{count} == 9223372036854775807"), Some(true)),
+        ("count", "-9223372036854775808", format!("{count} < -9223372036854775807"), Some(true)),
+        ("count", "9007199254740993", format!("{count} == 9007199254740993"), Some(true)),
+        ("count", "9223372036854775808", format!("{count} == 1"), None),
+        ("count", "-9223372036854775809", format!("{count} == 1"), None),
+        ("count", "1e15", format!("{count} == 1"), None),
+        ("count", "12.0", format!("{count} == 12"), Some(true)),
+        (
+            "amount",
+            "12345678901.2345",
+            format!("{amount} == decimal(\"12345678901.2345\")"),
+            Some(true),
+        ),
+        (
+            "amount",
+            "123456789012345",
+            format!("{amount} == decimal(\"123456789012345.0\")"),
+            Some(true),
+        ),
+        ("amount", "123456789012.3456", format!("{amount} == decimal(\"1.0\")"), None),
+        ("amount", "123456789012345.6789", format!("{amount} == decimal(\"1.0\")"), None),
+        ("amount", "1234567890123456", format!("{amount} == decimal(\"1.0\")"), None),
+    ] {
+        let values = serde_json::from_str(&format!("{{\"{argument}\": {text}}}")).unwrap();
+        assert_eq!(evaluate(&condition, values).ok(), expected, "{condition}: {text}");
     }
 }
 
@@ -151,21 +188,31 @@ fn argument_without_readable_type_is_an_error() {
 #[test]
 fn type_errors_have_place_and_remedy() {
     for (text, place, help) in [
-        (forbid("context.arguments.amuont == decimal(\"1.0\")"), "line 1, column 63", "amount"),
-        (forbid("context.arguments.count == 1"), "line 1, column 63", "has"),
+        (
+            forbid("context.arguments.amuont == decimal(\"1.0\")"),
+            "Cedar line 1, column 63",
+            "amount",
+        ),
+        (forbid("context.arguments.count == 1"), "Cedar line 1, column 63", "has"),
         (
             forbid("context.arguments.note == \"x\""),
-            "line 1, column 63",
+            "Cedar line 1, column 63",
             "union (/inputSchema/properties/note)",
         ),
-        ("forbid (principal, action, resource == Tol::\"x\");".to_owned(), "line 1", "Tool"),
-        ("forbid (principal, action == Action::\"cal\", resource);".to_owned(), "line 1", "call"),
-        ("forbid (principal, action,\n resource) when { 1 + };".to_owned(), "line 2", ""),
+        ("forbid (principal, action, resource == Tol::\"x\");".to_owned(), "Cedar line 1", "Tool"),
+        (
+            "forbid (principal, action == Action::\"cal\", resource);".to_owned(),
+            "Cedar line 1",
+            "call",
+        ),
+        ("forbid (principal, action,\n resource) when { 1 + };".to_owned(), "Cedar line 2", ""),
     ] {
-        let found = problems(&text);
+        let problems = problems(&text);
         assert!(
-            found.first().is_some_and(|one| one.starts_with(place) && one.contains(help)),
-            "{text}: {found:?}"
+            problems
+                .first()
+                .is_some_and(|problem| problem.starts_with(place) && problem.contains(help)),
+            "{text}: {problems:?}"
         );
     }
 }
@@ -187,34 +234,73 @@ fn complex_texts_are_rejected_without_recursion() {
         format!("context{}", ".a".repeat(20_000)),
         chain("if true then true else", " ") + " true",
         chain("true", " in "),
+        format!("context{}", "[\"a\"]".repeat(20_000)),
+        format!("context{}", "(1)".repeat(20_000)),
+        format!("{}1{} == 1", "[".repeat(20_000), "]".repeat(20_000)),
     ] {
         assert!(Conditions::parse(&forbid(&condition)).is_err());
+    }
+    let clauses = "when { true } ".repeat(20_000);
+    assert!(
+        Conditions::parse(&format!("forbid (principal, action, resource) {clauses};")).is_err()
+    );
+}
+
+#[test]
+fn long_flat_texts_are_accepted() {
+    let members = |count: usize| vec!["\"a\""; count].join(", ");
+    let clause = "context.arguments.card.number == \"4\"";
+    for text in [
+        forbid(&format!("[{}].contains(context.arguments.card.number)", members(2_000))),
+        forbid(&vec![clause; 32].join(" || ")),
+        vec![forbid(clause); 200].join("\n"),
+    ] {
+        assert!(Conditions::parse(&text).is_ok(), "{}", &text[..100]);
     }
 }
 
 #[test]
-fn text_at_the_limits_fits_a_small_stack() {
+fn text_at_the_limits_fits_the_stack() {
+    let wrong = "context.arguments.amount == 1";
+    let nested = |open: &str, times: usize, close: &str| {
+        format!("{}{wrong}{}", open.repeat(times), close.repeat(times))
+    };
+    // `&&` and `||` nest one operator each, the condition in them five.
+    let chain = OPERATORS - 8;
     let texts = [
-        forbid(&vec!["true"; OPERATORS / 2 - 1].join("&&")),
-        forbid(&vec!["true"; OPERATORS / 2 - 1].join("||")),
-        forbid(&(vec!["1"; OPERATORS - 4].join("+") + " == 1")),
-        forbid(&format!("{}true{}", "(".repeat(DEPTH - 2), ")".repeat(DEPTH - 2))),
+        forbid(&(wrong.to_owned() + &" && true".repeat(chain))),
+        forbid(&(wrong.to_owned() + &" || false".repeat(chain))),
+        forbid(&format!("context.arguments.amount{} == 1", " + 1".repeat(chain))),
         forbid(&format!(
-            "{}true{}",
-            "if true then (".repeat(DEPTH - 2),
-            ") else false".repeat(DEPTH - 2)
+            "if {wrong} then true else {}true",
+            "if true then true else ".repeat(chain - 1)
         )),
-        vec!["forbid (principal, action, resource);"; 1_000].join("\n"),
+        forbid(&nested("(", BRACKETS - 1, ")")),
+        forbid(&nested("true && true && (", (BRACKETS - 1) / 2, ")")),
+        forbid(&nested("if true then (", BRACKETS - 2, ") else false")),
+        forbid(&format!("context{}", "[\"arguments\"]".repeat(chain))),
     ];
     let run = move || {
         for text in texts {
             let conditions = Conditions::parse(&text).unwrap();
-            conditions.check(ResourceKind::Tool, &arguments());
-            ConditionSet::new(conditions.statements().iter().map(|one| (0, one))).unwrap();
+            let problems = conditions.check(ResourceKind::Tool, &arguments());
+            // The type checker ignores what does not fit the stack.
+            assert!(!problems.is_empty(), "{text}");
+            evaluate_static(&conditions);
         }
+        Conditions::parse(&vec!["forbid (principal, action, resource);"; 1_000].join("\n"))
+            .unwrap();
     };
-    // Threads of the gateway have 2 MiB.
-    std::thread::Builder::new().stack_size(2 << 20).spawn(run).unwrap().join().unwrap();
+    // Threads of the gateway have 2 MiB. The callers need a part of it.
+    std::thread::Builder::new().stack_size(1_536 << 10).spawn(run).unwrap().join().unwrap();
+}
+
+fn evaluate_static(conditions: &Conditions) {
+    let statements = conditions.statements().iter().map(|statement| (0, statement));
+    let entities = CallEntities::new(&Caller::Unregistered, &resource());
+    let set = StatementSet::new(statements).unwrap();
+    let evaluation = set.evaluate_static(&entities, Action::Call).unwrap();
+    assert!(evaluation.errors.len() <= 1);
 }
 
 #[test]
@@ -223,9 +309,20 @@ fn statements_know_their_lines() {
                 resource.name == \"a;\\\"b\" };\n@id(\"x\") permit (principal, action, resource); \
                 forbid (principal, action, resource);\n\n// end\npermit (principal, action, resource);";
     let conditions = Conditions::parse(text).unwrap();
-    let found: Vec<_> =
-        conditions.statements().iter().map(|one| (one.line(), one.is_permit())).collect();
-    assert_eq!(found, [(3, false), (5, true), (5, false), (8, true)]);
+    let statements: Vec<_> = conditions
+        .statements()
+        .iter()
+        .map(|statement| (statement.line(), statement.is_permit()))
+        .collect();
+    assert_eq!(statements, [(3, false), (5, true), (5, false), (8, true)]);
+}
+
+#[test]
+fn rejected_policy_set_is_a_problem() {
+    let text = "forbid (principal, action, resource);";
+    let Conditions { text, statements } = Conditions::parse(text).unwrap();
+    let repeated = Conditions { text, statements: [&statements[..], &statements[..]].concat() };
+    assert_eq!(repeated.check(ResourceKind::Tool, &arguments()).len(), 1);
 }
 
 #[test]

@@ -13,7 +13,8 @@ use crate::{
     compatibility::Comparison,
     diagnostic::{Code, Diagnostic},
     document::Document,
-    entity::Entity,
+    entity::{Entity, policy::Mode},
+    kind::Kind,
     lifecycle::{LifecycleState, Notice},
     limits,
     policies::EffectiveVersions,
@@ -80,7 +81,8 @@ pub struct ReplacementComparison {
 pub struct Impact {
     /// The findings of validation for the change itself.
     pub findings: Vec<Diagnostic>,
-    /// The comparison of a replacement with the replaced version.
+    /// The comparison of a replacement with the replaced version. `None` for policies, which have no
+    /// dependents.
     pub comparison: Option<ReplacementComparison>,
     /// The dependents up to the requested number: breaking ones first, then by distance.
     pub affected: Vec<Affected>,
@@ -232,6 +234,8 @@ fn change(
     // A schema counts as used by the dependents that move to it.
     about_new.retain(|found| found.code != Code::SchemaUnused || moving.is_empty());
     let old = catalog.find(key).map(|record| &*record.document);
+    about_new.extend(old.and_then(|old| mode_change(old, document)));
+    let old = old.filter(|_| key.kind != Kind::Policy);
     let promises = old.map(|old| promises(catalog, (old, document), &moving));
     let (comparison, mut found) = match promises {
         Some(Promises { of_change: found, of_dependents }) => {
@@ -258,6 +262,34 @@ fn change(
         (moving_along(&findings), findings)
     });
     (about_new, comparison, effects.collect())
+}
+
+/// Whether a policy rejects calls, while the replaced version does not, or the reverse. A pre-release
+/// replaces no version.
+fn mode_change(old: &Document, new: &Document) -> Option<Diagnostic> {
+    let (Entity::Policy(before), Entity::Policy(after)) = (old.entity(), new.entity()) else {
+        return None;
+    };
+    if after.version.is_prerelease() {
+        return None;
+    }
+    let enforced = before.mode == Mode::Enforce && !before.version.is_prerelease();
+    let key = new.key();
+    let (old, new) = (&before.version, &after.version);
+    let found = match (enforced, after.mode) {
+        (true, Mode::Enforce) | (false, Mode::Audit) => return None,
+        (true, Mode::Audit) => {
+            let message = format!("version {new} only records the violations that {old} rejects");
+            Diagnostic::warning(Code::PolicyRelaxed, "/mode", message)
+                .with_help("use `mode: enforce` to reject them")
+        }
+        (false, Mode::Enforce) => {
+            let message = format!("version {new} rejects the violations that {old} only records");
+            Diagnostic::warning(Code::PolicyTightened, "/mode", message)
+                .with_help("`registryctl policy simulate` lists the recorded calls that it denies")
+        }
+    };
+    Some(found.for_change(0, key))
 }
 
 /// The effect on a dependent that moves along, derived from its findings.

@@ -54,10 +54,11 @@ pub(super) fn check_selectors(proposal: &Proposal<'_>, found: &mut Vec<Diagnosti
             _ => Vec::new(),
         })
         .collect();
-    for document in documents(proposal) {
-        if unmatched.is_empty() {
-            return;
-        }
+    // A batch without unmatched selectors reads nothing of the catalog.
+    let mut documents = documents(proposal);
+    while !unmatched.is_empty()
+        && let Some(document) = documents.next()
+    {
         let own = document.without_entity();
         unmatched.retain(|(_, selected)| !selected.matches(&own));
     }

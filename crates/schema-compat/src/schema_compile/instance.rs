@@ -18,9 +18,9 @@ const NAME_BYTES: usize = 48;
 
 /// A well-formed JSON text without a unique value.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{problem} at \"{pointer}\"")]
+#[error("{problem}{}", place(.pointer))]
 pub struct Unreadable {
-    /// JSON pointer of the value.
+    /// JSON pointer of the value. A repeated member has that of its second value.
     pub pointer: String,
     /// The problem there.
     pub problem: Problem,
@@ -43,6 +43,10 @@ pub enum Problem {
     TooLong,
 }
 
+fn place(pointer: &str) -> String {
+    if pointer.is_empty() { String::new() } else { format!(" at \"{pointer}\"") }
+}
+
 /// A scalar, a member name, or the first of the two slots of an array or object.
 #[derive(Debug, Clone, Copy)]
 struct Slot {
@@ -60,6 +64,7 @@ pub struct Instance<'a> {
     slots: Vec<Slot>,
     /// Name slots of each wide object, ordered by name.
     sorted: Vec<u32>,
+    /// The slot of the first repeated name.
     repeated: Option<u32>,
     values: usize,
     /// Bytes of the member names of the widest object, as owned strings.
@@ -87,7 +92,7 @@ impl<'a> Instance<'a> {
         }
     }
 
-    /// The first object with a repeated name.
+    /// The first repeated member name.
     pub fn repeated_name(&self) -> Option<Unreadable> {
         let pointer = self.pointer(self.repeated?);
         Some(Unreadable { pointer, problem: Problem::RepeatedName })
@@ -499,16 +504,17 @@ impl Scanner<'_, '_> {
         let slots = object.items().step_by(2).map(|name| name.slot);
         let mut slots: Vec<u32> = slots.collect();
         let instance = &*self.into;
-        let repeats = if count <= NARROW {
-            slots.iter().enumerate().any(|(i, one)| {
-                slots[..i].iter().any(|other| instance.name(*one) == instance.name(*other))
-            })
+        let is_same = |a: u32, b: u32| instance.name(a) == instance.name(b);
+        let repeated = if count <= NARROW {
+            let is_repeated =
+                |i: &usize| slots[..*i].iter().any(|earlier| is_same(*earlier, slots[*i]));
+            (0..slots.len()).find(is_repeated).map(|i| slots[i])
         } else {
             slots.sort_by_cached_key(|slot| instance.name(*slot));
-            slots.windows(2).any(|pair| instance.name(pair[0]) == instance.name(pair[1]))
+            slots.windows(2).find(|pair| is_same(pair[0], pair[1])).map(|pair| pair[1])
         };
-        if repeats {
-            self.into.repeated.get_or_insert(slot);
+        if let Some(name) = repeated {
+            self.into.repeated.get_or_insert(name);
         }
         if count > NARROW {
             self.into.sorted.append(&mut slots);

@@ -106,7 +106,11 @@ async fn input_validation_follows_mode() {
         .body
         .to_string()
         .replace(r#""name":"t""#, r#""name":"t","arguments":{"q":"a","q":5}"#);
-    assert_eq!(strict.got(twice.build_with(body)).await.error(), (200, -32602));
+    let rejected = strict.got(twice.build_with(body)).await;
+    assert_eq!(rejected.error(), (200, -32602));
+    let message = rejected.json()["error"]["message"].clone();
+    let names_both = |message: &str| message.contains(" t: ") && message.contains("\"/q\"");
+    assert!(message.as_str().is_some_and(names_both), "{message}");
 
     for mode in [ValidationMode::Warn, ValidationMode::Ignore] {
         let lenient = Bench::start(policy(mode, ValidationMode::Ignore), entities()).await;

@@ -68,7 +68,7 @@ async fn alias_of_selected_tool_is_denied() {
 }
 
 #[tokio::test]
-async fn unfit_argument_is_denied_as_policy_error() {
+async fn mismatched_argument_is_denied_as_policy_error() {
     let mut large = conditions(LARGE);
     large["appliesTo"] = json!({ "tools": ["pay"] });
     let bench = bench([policy("large", large)]).await;
@@ -85,7 +85,7 @@ async fn unfit_argument_is_denied_as_policy_error() {
 }
 
 #[tokio::test]
-async fn policy_that_does_not_fit_denies_calls() {
+async fn mismatched_policy_denies_calls() {
     let cedar = "forbid (principal, action == Action::\"call\", resource) when { \
         context.arguments has amount && context.arguments.amount == \"all\" };";
     let mut other = conditions(cedar);
@@ -175,6 +175,20 @@ async fn trace_limit_counts_calls_and_hops() {
     assert_eq!(call(json!({ "registry/hops": 4 })).await, "trace hops");
     let hops = |call: usize| bench.calls()[call].body["params"]["_meta"]["registry/hops"].clone();
     assert_eq!([hops(0), hops(3)], [1, 4]);
+}
+
+#[tokio::test]
+async fn malformed_hops_are_rejected() {
+    let bench = bench([]).await;
+    for hops in
+        [json!(-1), json!(1.5), json!(4_294_967_296_u64), json!("4"), json!([]), json!(null)]
+    {
+        let meta = json!({ "registry/hops": hops });
+        let params = json!({ "name": "pay", "arguments": {}, "_meta": meta });
+        let error = bench.modern("b", "tools/call", params).await.error();
+        assert_eq!(error.1, -32602, "{hops}");
+    }
+    assert!(bench.calls().is_empty());
 }
 
 /// The table of responses in `docs/governance.md`.

@@ -50,9 +50,9 @@ pub(super) fn quarantined(tool: &str) -> String {
 }
 
 pub(super) fn invalid_input(tool: &str, violations: &[Violation]) -> String {
-    violations.iter().fold(format!("Invalid arguments for {tool}:"), |text, found| {
-        let place = if found.pointer.is_empty() { "(top level)" } else { &found.pointer };
-        format!("{text}\n- {place}: {}", found.message)
+    violations.iter().fold(format!("Invalid arguments for {tool}:"), |text, violation| {
+        let place = if violation.pointer.is_empty() { "(top level)" } else { &violation.pointer };
+        format!("{text}\n- {place}: {}", violation.message)
     })
 }
 
@@ -60,8 +60,8 @@ pub(super) fn invalid_input(tool: &str, violations: &[Violation]) -> String {
 pub(super) fn invalid_output(tool: &str, violations: &[Violation]) -> String {
     violations.iter().fold(
         format!("The result of {tool} violates its registered output schema and was discarded. Violations at:"),
-        |text, found| {
-            let place = if found.pointer.is_empty() { "(top level)" } else { &found.pointer };
+        |text, violation| {
+            let place = if violation.pointer.is_empty() { "(top level)" } else { &violation.pointer };
             format!("{text}\n- {place}")
         },
     )

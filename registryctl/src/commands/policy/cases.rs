@@ -2,11 +2,13 @@
 
 mod read;
 
-use std::sync::Arc;
+use std::{collections::BTreeMap, sync::Arc};
 
 use policy::Explanation;
 use registry_core::Key;
+use schema_compat::schema_compile::Violation;
 use serde::Serialize;
+use serde_json::{Map, Value};
 
 use self::read::{Case, Expectation};
 use super::{
@@ -53,20 +55,24 @@ pub(super) async fn run(session: &Session, args: TestArgs) -> Result<(), Failure
         let report = report(problems);
         return Err(rejected(screen, &report, format!("invalid cases: {}", report.counts())));
     }
-    let decider = Decider::open(session, &args.catalog).await?;
-    let help = args.catalog.help_for_missing();
-    let subjects: Vec<_> =
-        cases.iter().filter_map(|case| subject(&decider, case, help, &mut problems)).collect();
+    let variables = args.variables.by_name();
+    let subjects = Subjects {
+        decider: Decider::open(session, &args.catalog).await?,
+        variables,
+        help: args.catalog.help_for_missing(),
+    };
+    let calls: Vec<_> =
+        cases.iter().filter_map(|case| subjects.call(case, &mut problems)).collect();
     if !problems.is_empty() {
         let report = report(problems);
         return Err(rejected(screen, &report, format!("invalid cases: {}", report.counts())));
     }
     let results: Vec<_> = cases
         .iter()
-        .zip(&subjects)
-        .map(|(case, (caller, target))| {
-            let found = decider.explain((caller.as_ref(), target), &case.arguments, &case.facts);
-            result(case, &found)
+        .zip(&calls)
+        .map(|(case, Call { caller, target, arguments })| {
+            let subject = (caller.as_ref(), target);
+            result(case, &subjects.decider.explain(subject, arguments, &case.facts))
         })
         .collect();
     let failed = results.iter().filter(|result| result.result == "failed").count();
@@ -85,22 +91,46 @@ pub(super) async fn run(session: &Session, args: TestArgs) -> Result<(), Failure
     }
 }
 
-/// The registered caller and tool of a case. Unknown ones are problems with this help.
-fn subject(
-    decider: &Decider,
-    case: &Case,
-    help: Option<&str>,
-    problems: &mut Vec<read::Problem>,
-) -> Option<(Option<Key>, Target)> {
-    let mut report = |member: &str, message: String| {
-        let problem = read::Problem::new(format!("{}/{member}", case.pointer), message);
-        problems.push(problem.with_help(help));
-    };
-    let caller = case.caller.as_ref().map(|name| decider.caller(name)).transpose();
-    let caller = caller.map_err(|message| report("caller", message)).ok()?;
-    let target = decider.target(&case.tool, caller.as_ref());
-    let target = target.map_err(|message| report("tool", message)).ok()?;
-    Some((caller, target))
+/// The subjects of all cases: policies, tools and agents of one catalog, and variables.
+struct Subjects {
+    decider: Decider,
+    variables: BTreeMap<String, String>,
+    /// The remedy for unknown names.
+    help: Option<&'static str>,
+}
+
+/// The call of a case.
+struct Call {
+    caller: Option<Key>,
+    target: Target,
+    /// The arguments as the server receives them.
+    arguments: Map<String, Value>,
+}
+
+impl Subjects {
+    /// The call of a case. Unknown names and rejected arguments are problems.
+    fn call(&self, case: &Case, problems: &mut Vec<read::Problem>) -> Option<Call> {
+        let decider = &self.decider;
+        let mut report = |member: &str, message: String, help: Option<&str>| {
+            let problem = read::Problem::new(format!("{}/{member}", case.pointer), message);
+            problems.push(problem.with_help(help));
+        };
+        let caller = case.caller.as_ref().map(|name| decider.caller(name)).transpose();
+        let caller = caller.map_err(|message| report("caller", message, self.help)).ok()?;
+        let target = decider.target(&case.tool, caller.as_ref());
+        let target = target.map_err(|message| report("tool", message, self.help)).ok()?;
+        let subject = (caller.as_ref(), &target);
+        let found = decider.final_arguments(subject, &case.arguments, &self.variables);
+        let found = found.map_err(|message| report("arguments", message, None)).ok()?;
+        if !found.is_rejected {
+            return Some(Call { caller, target, arguments: found.members });
+        }
+        for Violation { pointer, message } in &found.violations {
+            let help = "gateways reject such arguments before they evaluate policies";
+            report(&format!("arguments{pointer}"), message.clone(), Some(help));
+        }
+        None
+    }
 }
 
 fn result<'a>(case: &'a Case, Explanation { verdict, policies }: &Explanation) -> ResultView<'a> {

@@ -1,19 +1,23 @@
 //! Decides calls with the policies of one catalog, by the code of gateways.
 
 use std::{
-    collections::BTreeSet,
+    borrow::Cow,
+    collections::{BTreeMap, BTreeSet},
     sync::Arc,
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
-use policy::{CallContext, Called, Caller, Explanation, PoliciesInForce, Purpose, Slice};
+use policy::{
+    ApplicablePolicies, CallContext, Called, Caller, Explanation, PoliciesInForce, Purpose,
+};
 use registry_core::{
     Catalog, Document, Entity, Key, Kind, Name, PointInTime, Record, Timestamp, Version,
-    entity::{Agent, Dependency, DependencyTarget},
+    entity::{Agent, Dependency, DependencyTarget, Tool},
     suggest::closest,
 };
 use serde_json::{Map, Value};
 
+use super::arguments::FinalArguments;
 use crate::{
     cli::{AsOfArgs, CatalogArgs, FactsArgs},
     clock,
@@ -192,6 +196,17 @@ impl Decider {
         records.map(target).collect()
     }
 
+    /// All registered versions of a tool or skill.
+    pub(in crate::commands) fn versions_of(&self, named: &Target) -> Vec<Target> {
+        let Key { kind, name, .. } = named.key();
+        let versions = self.catalog.versions(*kind, name);
+        let target = |record: &Arc<Record>| Target {
+            document: Arc::clone(&record.document),
+            skill: named.skill.clone(),
+        };
+        versions.map(|(_, record)| target(record)).collect()
+    }
+
     /// One version of a name: `NAME@VERSION`, or the newest active one for `NAME`.
     fn version(&self, kind: Kind, text: &str) -> Result<Arc<Record>, String> {
         let (text, version) = match text.rsplit_once('@') {
@@ -225,7 +240,19 @@ impl Decider {
         suggest::with_suggestion(format!("{kind}/{name} is not registered"), similar)
     }
 
-    /// Explains the decision about a call.
+    /// The arguments of a call as the server receives them. Fails if a default of the tool needs
+    /// another variable of the gateway.
+    pub(super) fn final_arguments(
+        &self,
+        (caller, target): (Option<&Key>, &Target),
+        sent: &Map<String, Value>,
+        variables: &BTreeMap<String, String>,
+    ) -> Result<FinalArguments, String> {
+        let must_conform = self.slice(caller, target).is_some_and(|slice| slice.reads_arguments());
+        FinalArguments::new(&self.catalog, &target.tool(), sent, variables, must_conform)
+    }
+
+    /// Explains the decision about a call. The arguments are those that the server receives.
     pub(super) fn explain(
         &self,
         (agent, target): (Option<&Key>, &Target),
@@ -236,18 +263,25 @@ impl Decider {
         let called = target.called();
         let resource = called.resource(&self.catalog).expect("the target is registered");
         let types = called.arguments(&self.catalog);
-        let context = (called.action(), &facts.context());
-        policy::explain(&self.policies, (&principal, &resource), context, (&types, arguments))
+        policy::explain(
+            &self.policies,
+            &principal,
+            &resource,
+            called.action(),
+            &facts.context(),
+            &types,
+            arguments,
+        )
     }
 
     /// The policies that apply to calls.
-    pub(in crate::commands) fn slice(
+    pub(in crate::commands) fn applicable_policies(
         &self,
         caller: Option<&Key>,
         target: &Target,
-    ) -> Option<Slice> {
+    ) -> Option<ApplicablePolicies> {
         let caller = Caller::registered(&self.catalog, caller);
-        self.policies.slice_of(&self.catalog, &caller, target.called())
+        self.policies.applicable_to(&self.catalog, &caller, target.called())
     }
 }
 
@@ -266,9 +300,25 @@ impl Target {
         }
     }
 
+    /// The tool, or the skill as a tool.
+    fn tool(&self) -> Cow<'_, Tool> {
+        let entity = self.document.entity();
+        let skill = match (entity, &self.skill) {
+            (Entity::Agent(agent), Some(id)) => agent.skill(id).map(|skill| skill.as_tool(agent)),
+            _ => None,
+        };
+        let tool = skill.map(Cow::Owned).or_else(|| entity.as_tool().map(Cow::Borrowed));
+        tool.expect("a target is a tool or a skill")
+    }
+
     /// `tool/NAME@VERSION`, or `agent/NAME@VERSION` of a skill.
     pub(in crate::commands) fn key(&self) -> &Key {
         self.document.key()
+    }
+
+    /// The skill of an agent; `None` for a tool.
+    pub(in crate::commands) fn skill(&self) -> Option<&str> {
+        self.skill.as_deref()
     }
 
     /// The key, with the skill.

@@ -4,34 +4,49 @@ use std::path::Path;
 
 use policy::{Explanation, Finding, PolicyPart, Reason, StatementOutcome, StatementPart};
 use registry_core::{Key, document::parse_json};
+use schema_compat::schema_compile::Violation;
 use serde::Serialize;
 use serde_json::{Map, Value};
 
-use super::decide::{Decider, Facts, Target};
+use super::{
+    arguments::FinalArguments,
+    decide::{Decider, Facts, Target},
+};
 use crate::{
     cli::{CatalogArgs, ExplainArgs, Format},
     commands::Session,
     failure::Failure,
     input::Source,
     screen::{Screen, TextTable},
-    style::Paint,
+    style::{Paint, printable},
 };
 
 /// The JSON result.
 #[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
 struct ExplanationView {
     revision: u64,
     caller: Option<String>,
     called: String,
     /// Whether the caller declares a dependency on the called tool or skill.
     declared: bool,
+    /// The arguments as the server receives them.
+    arguments: Map<String, Value>,
+    invalid_arguments: Vec<InvalidArgumentView>,
     #[serde(flatten)]
     decision: DecisionView,
     audit: Vec<ViolationView>,
     policies: Vec<PolicyView>,
 }
 
-/// A decision: `allow`, or `deny` with its reason.
+/// A hidden argument, or a violation of the input schema.
+#[derive(Serialize)]
+struct InvalidArgumentView {
+    pointer: String,
+    message: String,
+}
+
+/// A decision: `allow`, `deny` with its reason, or `invalid` if gateways reject the arguments.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub(super) struct DecisionView {
     pub(super) decision: &'static str,
@@ -70,15 +85,18 @@ struct StatementView {
 }
 
 pub(super) async fn run(session: &Session, args: ExplainArgs) -> Result<(), Failure> {
-    let ExplainArgs { tool, arguments, caller, facts, catalog } = args;
+    let ExplainArgs { tool, arguments, caller, variables, facts, catalog } = args;
     let arguments = read_arguments(&arguments)?;
     let decider = Decider::open(session, &catalog).await?;
     let missing = |message| not_found(message, &catalog);
     let caller = caller.map(|name| decider.caller(&name)).transpose().map_err(missing)?;
     let target = decider.target(&tool, caller.as_ref()).map_err(missing)?;
     let facts = Facts::from(facts);
-    let explanation = decider.explain((caller.as_ref(), &target), &arguments, &facts);
-    let view = ExplanationView::new(&decider, (caller.as_ref(), &target), &explanation);
+    let call = (caller.as_ref(), &target);
+    let arguments = decider.final_arguments(call, &arguments, &variables.by_name());
+    let arguments = arguments.map_err(Failure::Usage)?;
+    let explanation = decider.explain(call, &arguments.members, &facts);
+    let view = ExplanationView::new(&decider, call, arguments, &explanation);
     match session.screen.format {
         Format::Json => session.screen.json(&view),
         Format::Table => view.show(session.screen),
@@ -132,15 +150,26 @@ impl ExplanationView {
     fn new(
         decider: &Decider,
         (caller, target): (Option<&Key>, &Target),
+        FinalArguments { members: arguments, violations, is_rejected }: FinalArguments,
         Explanation { verdict, policies }: &Explanation,
     ) -> Self {
         let audit = verdict.audit.iter();
+        let invalid = violations.into_iter();
+        let decision = if is_rejected {
+            DecisionView { decision: "invalid", violation: None }
+        } else {
+            DecisionView::of(verdict.denial.as_ref())
+        };
         Self {
             revision: decider.catalog().revision().0,
             caller: caller.map(ToString::to_string),
             called: target.text(),
             declared: caller.is_some_and(|caller| decider.declares(caller, target)),
-            decision: DecisionView::of(verdict.denial.as_ref()),
+            arguments,
+            invalid_arguments: invalid
+                .map(|Violation { pointer, message }| InvalidArgumentView { pointer, message })
+                .collect(),
+            decision,
             audit: audit.map(|found| ViolationView::new(&found.policy, &found.reason)).collect(),
             policies: policies.iter().map(PolicyView::from).collect(),
         }
@@ -154,6 +183,10 @@ impl ExplanationView {
             None => (*decision).to_owned(),
         })?;
         screen.line(&format!("{caller} calls {called}"))?;
+        for InvalidArgumentView { pointer, message } in &self.invalid_arguments {
+            screen.line(&printable(&format!("invalid argument at {pointer:?}: {message}")))?;
+        }
+        self.note_invalid();
         self.note_undeclared();
         if self.policies.is_empty() {
             return screen.line("no policy is in force");
@@ -187,6 +220,21 @@ impl ExplanationView {
             screen.table(&table)?;
         }
         Ok(())
+    }
+
+    /// Explains what gateways do with the invalid arguments.
+    fn note_invalid(&self) {
+        if self.invalid_arguments.is_empty() {
+            return;
+        }
+        if self.decision.decision == "invalid" {
+            eprintln!("note: gateways reject such calls before they evaluate policies");
+        } else {
+            eprintln!(
+                "note: no condition reads the arguments; gateways serve such calls by default, and \
+                 reject them with `inputValidation: deny`"
+            );
+        }
     }
 
     /// Names the setting of gateways for calls without a declaration.

@@ -10,7 +10,7 @@ use std::{
     time::SystemTime,
 };
 
-use policy::{Action, CallContext, Foresight, Purpose, Slice};
+use policy::{Action, ApplicablePolicies, CallContext, PartialDecision, Purpose};
 use registry_core::Key;
 use serde::Serialize;
 
@@ -122,7 +122,7 @@ struct Known(HashMap<(Option<String>, String), Option<Subject>>);
 struct Subject {
     action: Action,
     /// The policies that apply to its calls.
-    slice: Option<Slice>,
+    policies: Option<ApplicablePolicies>,
 }
 
 fn count(
@@ -148,18 +148,18 @@ fn count(
         caller: event.caller.clone().unwrap_or_else(|| "(unregistered)".to_owned()),
         reason: reason.to_owned(),
     };
-    let Some(found) = known.foresee(decider, &event) else {
+    let Some(found) = known.decide_partially(decider, &event) else {
         *counts.undecided.entry(group("", "not-registered")).or_default() += 1;
         return;
     };
     match (found, &event.recorded) {
-        (Foresight::Allowed, Recorded::Allowed)
-        | (Foresight::Denied(_), Recorded::Denied { .. }) => counts.unchanged += 1,
-        (Foresight::Denied(found), Recorded::Allowed) => {
+        (PartialDecision::Allowed, Recorded::Allowed)
+        | (PartialDecision::Denied(_), Recorded::Denied { .. }) => counts.unchanged += 1,
+        (PartialDecision::Denied(found), Recorded::Allowed) => {
             let key = ("allow", "deny", group(&text(&found.policy), found.reason.as_str()));
             *counts.changed.entry(key).or_default() += 1;
         }
-        (Foresight::Allowed, Recorded::Denied { policy, reason }) => {
+        (PartialDecision::Allowed, Recorded::Denied { policy, reason }) => {
             if trail::is_state(reason) {
                 *counts.undecided.entry(group(policy, "state-not-recorded")).or_default() += 1;
             } else {
@@ -167,7 +167,7 @@ fn count(
                 *counts.changed.entry(key).or_default() += 1;
             }
         }
-        (Foresight::Undecided(policies), _) => {
+        (PartialDecision::Undecided(policies), _) => {
             let names: Vec<_> = policies.iter().map(text).collect();
             *counts.undecided.entry(group(&names.join(", "), NOT_RECORDED)).or_default() += 1;
         }
@@ -179,16 +179,16 @@ fn text(policy: &Key) -> String {
 }
 
 impl Known {
-    fn foresee(&mut self, decider: &Decider, event: &Event) -> Option<Foresight> {
+    fn decide_partially(&mut self, decider: &Decider, event: &Event) -> Option<PartialDecision> {
         let key = (event.caller.clone(), event.tool.clone());
         let find = || {
             let caller = event.caller.as_ref().map(|name| decider.caller(name)).transpose().ok()?;
             let target = decider.target(&event.tool, None).ok()?;
-            let slice = decider.slice(caller.as_ref(), &target);
-            Some(Subject { action: target.called().action(), slice })
+            let policies = decider.applicable_policies(caller.as_ref(), &target);
+            Some(Subject { action: target.called().action(), policies })
         };
-        let Subject { action, slice } = self.0.entry(key).or_insert_with(find).as_ref()?;
-        let Some(slice) = slice else { return Some(Foresight::Allowed) };
+        let Subject { action, policies } = self.0.entry(key).or_insert_with(find).as_ref()?;
+        let Some(policies) = policies else { return Some(PartialDecision::Allowed) };
         let scopes = BTreeSet::new();
         let context = CallContext {
             issuer: "",
@@ -205,7 +205,7 @@ impl Known {
         } else {
             &[&["caller", "method"], &["time"], &["purpose"]]
         };
-        Some(slice.foresee(*action, &context, known))
+        Some(policies.decide_partially(*action, &context, known))
     }
 }
 

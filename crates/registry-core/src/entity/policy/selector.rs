@@ -67,12 +67,15 @@ impl AppliesTo {
             servers: fields.list("servers", pattern),
             destructive: fields.optional_bool("destructive"),
         };
-        let is_written = |name| fields.get(name).is_some();
+        // A list with invalid items, or with too many, has an error of its own.
+        let is_empty = |name| fields.get(name).and_then(Value::as_array).is_some_and(Vec::is_empty);
         let help = "remove the member to select everything, or name what the policy selects";
-        if is_written("callers") && found.callers.is_empty() {
+        if is_empty("callers") {
             problems.invalid(fields.at("callers"), "the list selects no caller", help);
         }
-        if ["tools", "skills", "servers"].into_iter().any(is_written) && !found.names_resources() {
+        let lists = ["tools", "skills", "servers"].into_iter();
+        let lists: Vec<_> = lists.filter(|&name| fields.get(name).is_some()).collect();
+        if !lists.is_empty() && lists.into_iter().all(is_empty) {
             problems.invalid(at, "the lists select no tool, skill or server", help);
         }
         fields.finish();

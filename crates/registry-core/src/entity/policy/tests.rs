@@ -73,6 +73,18 @@ fn invalid_members_are_reported_at_their_pointer() {
 }
 
 #[test]
+fn invalid_selector_list_is_reported_once() {
+    for (list, pointer) in
+        [(json!(vec!["a"; 100_000]), ""), (json!(["a b"]), "/0"), (json!("a"), "")]
+    {
+        for name in ["callers", "tools"] {
+            let found = parse(&json!({ "appliesTo": { name: list } })).unwrap_err();
+            assert_eq!(found, [format!("/appliesTo/{name}{pointer}")]);
+        }
+    }
+}
+
+#[test]
 fn empty_list_beside_another_selects_nothing_of_its_kind() {
     let policy = parse(&json!({ "appliesTo": { "tools": ["a"], "skills": [] } })).unwrap();
     assert!(policy.applies_to.names_resources());

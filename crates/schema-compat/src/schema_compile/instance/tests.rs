@@ -77,9 +77,9 @@ fn names_and_strings_are_unescaped() {
 fn repeated_names_are_detected_despite_escapes() {
     let wide: Vec<_> = (0..100).map(|i| format!(r#""n{i}": 0"#)).collect();
     for (text, pointer) in [
-        (r#"{"a":1,"a":2}"#.to_owned(), ""),
-        (r#"{"x":[0,{"a":1,"\u0061":2}]}"#.to_owned(), "/x/1"),
-        (format!(r#"[{{{}, "n7": 1}}]"#, wide.join(",")), "/0"),
+        (r#"{"a":1,"a":2}"#.to_owned(), "/a"),
+        (r#"{"x":[0,{"a":1,"\u0061":2}]}"#.to_owned(), "/x/1/a"),
+        (format!(r#"[{{{}, "n7": 1}}]"#, wide.join(",")), "/0/n7"),
     ] {
         let raw = raw(&text);
         let found = Instance::read(&raw).unwrap().repeated_name().unwrap();

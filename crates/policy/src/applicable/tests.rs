@@ -1,4 +1,4 @@
-//! Properties: evaluation in slices equals evaluation policy by policy, errors never allow, lists
+//! Properties: joint evaluation equals evaluation policy by policy, errors never allow, lists
 //! and calls agree, and less knowledge about a caller never allows more.
 
 use std::{collections::BTreeSet, time::SystemTime};
@@ -106,10 +106,10 @@ fn verdict(
     (caller, resource): (&Caller, &Resource),
     arguments: &Value,
 ) -> Verdict {
-    let Some(slice) = compiled(policies).slice(caller, resource, types) else {
+    let Some(applicable) = compiled(policies).applicable(caller, resource, types) else {
         return Verdict::default();
     };
-    slice.evaluate(Action::Call, &context(&BTreeSet::new()), arguments.as_object().unwrap())
+    applicable.evaluate(Action::Call, &context(&BTreeSet::new()), arguments.as_object().unwrap())
 }
 
 fn context(scopes: &BTreeSet<String>) -> CallContext<'_> {
@@ -143,15 +143,16 @@ fn unusable_argument_is_attributed_in_each_mode() {
         is_read_only: false,
     };
     let policies = [policy("audit"), policy("enforce"), policy("audit")];
-    let found = verdict(&policies, (&Caller::Unregistered, &resource), &json!({ "n": 0.000_001 }));
+    let verdict =
+        verdict(&policies, (&Caller::Unregistered, &resource), &json!({ "n": 0.000_001 }));
     let name = |finding: &Finding| finding.policy.name.to_string();
-    assert_eq!(found.denial.as_ref().map(name).as_deref(), Some("p1"));
-    assert_eq!(found.audit.iter().map(name).collect::<Vec<_>>(), ["p0", "p2"]);
+    assert_eq!(verdict.denial.as_ref().map(name).as_deref(), Some("p1"));
+    assert_eq!(verdict.audit.iter().map(name).collect::<Vec<_>>(), ["p0", "p2"]);
 }
 
 proptest! {
     #[test]
-    fn slice_equals_policies_one_by_one(
+    fn joint_evaluation_equals_policies_one_by_one(
         policies in policies(), caller in callers(), resource in resources(), arguments in arguments()
     ) {
         let of = (&caller, &resource);
@@ -169,25 +170,25 @@ proptest! {
     fn hidden_tool_is_denied_to_every_call(
         policies in policies(), caller in callers(), resource in resources(), arguments in arguments()
     ) {
-        let slice = compiled(&policies).slice(&caller, &resource, types);
-        if slice.is_some_and(|slice| slice.hidden(Action::Call).is_some()) {
+        let applicable = compiled(&policies).applicable(&caller, &resource, types);
+        if applicable.is_some_and(|applicable| applicable.hidden(Action::Call).is_some()) {
             prop_assert!(denied(&policies, (&caller, &resource), &arguments));
         }
     }
 
     #[test]
-    fn foreseen_decision_holds_for_every_call(
+    fn partial_decision_holds_for_every_call(
         policies in policies(), caller in callers(), resource in resources(), arguments in arguments(),
         knows_hops in any::<bool>(),
     ) {
-        let Some(slice) = compiled(&policies).slice(&caller, &resource, types) else { return Ok(()) };
+        let Some(applicable) = compiled(&policies).applicable(&caller, &resource, types) else { return Ok(()) };
         let known: &[&[&str]] = if knows_hops { &[&["hops"]] } else { &[] };
-        let found = slice.foresee(Action::Call, &context(&BTreeSet::new()), known);
+        let decision = applicable.decide_partially(Action::Call, &context(&BTreeSet::new()), known);
         let is_denied = denied(&policies, (&caller, &resource), &arguments);
-        match found {
-            Foresight::Denied(_) => prop_assert!(is_denied),
-            Foresight::Allowed => prop_assert!(!is_denied),
-            Foresight::Undecided(policies) => prop_assert!(!policies.is_empty()),
+        match decision {
+            PartialDecision::Denied(_) => prop_assert!(is_denied),
+            PartialDecision::Allowed => prop_assert!(!is_denied),
+            PartialDecision::Undecided(policies) => prop_assert!(!policies.is_empty()),
         }
     }
 
@@ -195,20 +196,23 @@ proptest! {
     fn explanation_agrees_with_verdict(
         policies in policies(), caller in callers(), resource in resources(), arguments in arguments()
     ) {
-        let found = crate::explain(
+        let explanation = crate::explain(
             &compiled(&policies),
-            (&caller, &resource),
-            (Action::Call, &context(&BTreeSet::new())),
-            (&types(), arguments.as_object().unwrap()),
+            &caller,
+            &resource,
+            Action::Call,
+            &context(&BTreeSet::new()),
+            &types(),
+            arguments.as_object().unwrap(),
         );
         let expected = verdict(&policies, (&caller, &resource), &arguments);
         let violations = |mode| {
-            let parts = found.policies.iter().filter(move |part| part.policy.mode() == mode);
+            let parts = explanation.policies.iter().filter(move |part| part.policy.mode() == mode);
             parts.filter(|part| part.violation.is_some()).count()
         };
         prop_assert_eq!(violations(Mode::Enforce) > 0, expected.denial.is_some());
         prop_assert_eq!(violations(Mode::Audit), expected.audit.len());
-        prop_assert_eq!(&found.verdict, &expected);
+        prop_assert_eq!(&explanation.verdict, &expected);
     }
 
     #[test]
@@ -221,13 +225,13 @@ proptest! {
     }
 
     #[test]
-    fn unfit_policy_never_allows(caller in callers(), resource in resources()) {
+    fn mismatched_policy_never_allows(caller in callers(), resource in resources()) {
         // Cedar compares values of different types as unequal, without an error.
         let cedar = "forbid (principal, action == Action::\"call\", resource) \
                      when { context.arguments.n == \"all\" };";
         let policy = json!({ "version": "1.0.0", "authorization": { "cedar": cedar } });
-        let found = verdict(&[policy], (&caller, &resource), &json!({ "n": 1 }));
-        let reason = found.denial.map(|finding| finding.reason);
+        let verdict = verdict(&[policy], (&caller, &resource), &json!({ "n": 1 }));
+        let reason = verdict.denial.map(|finding| finding.reason);
         prop_assert!(matches!(reason, Some(Reason::PolicyError(_))));
     }
 
@@ -236,8 +240,8 @@ proptest! {
         let cedar = STATEMENTS[3];
         let policy = json!({ "version": "1.0.0", "authorization": { "cedar": cedar } });
         for arguments in [json!({}), json!({ "n": 0.000_001 }), json!({ "n": "1" })] {
-            let found = verdict(std::slice::from_ref(&policy), (&caller, &resource), &arguments);
-            let reason = found.denial.map(|finding| finding.reason);
+            let verdict = verdict(std::slice::from_ref(&policy), (&caller, &resource), &arguments);
+            let reason = verdict.denial.map(|finding| finding.reason);
             prop_assert!(matches!(reason, Some(Reason::PolicyError(_))));
         }
     }

@@ -12,22 +12,43 @@ use std::collections::BTreeMap;
 use schema_compat::pointer::pointer_join;
 use serde_json::{Map, Value};
 
-use super::Error;
-use registry_core::tool_schema::hide::HiddenField;
+use super::hide::HiddenField;
 
+/// The parts that complete the arguments of a caller.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Defaults<'a> {
-    pub(super) hidden: &'a [HiddenField],
-    pub(super) variables: &'a BTreeMap<String, String>,
+pub struct Defaults<'a> {
+    /// The hidden fields of the tool.
+    pub hidden: &'a [HiddenField],
+    /// The variables of the gateway.
+    pub variables: &'a BTreeMap<String, String>,
+}
+
+/// A default that cannot be added.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum DefaultError {
+    /// The caller sent another type in place of an object with a hidden field.
+    #[error("the argument {pointer} is hidden")]
+    HiddenField {
+        /// JSON Pointer of the argument.
+        pointer: String,
+    },
+    /// A default needs a variable that is not configured.
+    #[error("the default at {pointer} needs the variable `{name}`, which is not configured")]
+    MissingVariable {
+        /// JSON Pointer of the default.
+        pointer: String,
+        /// Name of the variable.
+        name: String,
+    },
 }
 
 impl Defaults<'_> {
     /// Fills absent arguments and hidden fields.
-    pub(super) fn fill(
+    pub fn fill(
         &self,
         defaults: &Map<String, Value>,
         arguments: &mut Map<String, Value>,
-    ) -> Result<(), Error> {
+    ) -> Result<(), DefaultError> {
         for (name, default) in defaults {
             if !arguments.contains_key(name) {
                 let value = self.resolved(default, &pointer_join("", name))?;
@@ -43,7 +64,7 @@ impl Defaults<'_> {
         field: &HiddenField,
         defaults: &Map<String, Value>,
         arguments: &mut Map<String, Value>,
-    ) -> Result<(), Error> {
+    ) -> Result<(), DefaultError> {
         let (Some(default), None) = (field.find(defaults), field.find(arguments)) else {
             return Ok(());
         };
@@ -51,10 +72,10 @@ impl Defaults<'_> {
         if field.insert(arguments, value) {
             return Ok(());
         }
-        Err(Error::HiddenField { pointer: field.pointer() })
+        Err(DefaultError::HiddenField { pointer: field.pointer() })
     }
 
-    fn resolved(&self, default: &Value, pointer: &str) -> Result<Value, Error> {
+    fn resolved(&self, default: &Value, pointer: &str) -> Result<Value, DefaultError> {
         Ok(match default {
             Value::String(text) => Value::String(self.substituted(text, pointer)?),
             Value::Array(items) => {
@@ -73,7 +94,7 @@ impl Defaults<'_> {
         })
     }
 
-    fn substituted(&self, text: &str, pointer: &str) -> Result<String, Error> {
+    fn substituted(&self, text: &str, pointer: &str) -> Result<String, DefaultError> {
         let mut out = String::new();
         let mut rest = text;
         while let Some((before, after)) = rest.split_once("${") {
@@ -82,8 +103,10 @@ impl Defaults<'_> {
                 rest = &rest[before.len()..];
                 break;
             };
-            let missing =
-                || Error::MissingVariable { pointer: pointer.to_owned(), name: name.to_owned() };
+            let missing = || DefaultError::MissingVariable {
+                pointer: pointer.to_owned(),
+                name: name.to_owned(),
+            };
             out.push_str(self.variables.get(name).ok_or_else(missing)?);
             rest = after;
         }

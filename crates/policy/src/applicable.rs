@@ -1,0 +1,136 @@
+//! The policies that apply to the calls of one resource by one caller.
+
+mod group;
+mod limits;
+mod partial;
+#[cfg(test)]
+mod tests;
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use registry_core::{Key, entity::policy::Mode};
+use serde_json::{Map, Value};
+
+use self::group::PolicyGroup;
+pub use self::{limits::RateRule, partial::PartialDecision};
+use crate::{
+    Action, CallContext, Caller, Finding, PolicyInForce, Reason, Resource, ResourceKind, Verdict,
+    arguments::ArgumentType,
+    cedar::{CallEntities, Request},
+    facts::CallerMatch,
+};
+
+/// The policies that apply to the calls of one resource by one caller.
+#[derive(Debug)]
+pub struct ApplicablePolicies {
+    policies: Vec<ApplicablePolicy>,
+    entities: CallEntities,
+    kind: ResourceKind,
+    arguments: ArgumentType,
+    enforced: PolicyGroup,
+    audited: Vec<PolicyGroup>,
+    /// The verdicts about a call that violates nothing.
+    admitted: Arc<str>,
+}
+
+/// A policy that applies.
+#[derive(Debug)]
+struct ApplicablePolicy {
+    policy: Arc<PolicyInForce>,
+    caller: CallerMatch,
+}
+
+impl ApplicablePolicies {
+    pub(crate) fn new(
+        selected: Vec<(Arc<PolicyInForce>, CallerMatch)>,
+        caller: &Caller,
+        resource: &Resource,
+        arguments: impl FnOnce() -> ArgumentType,
+    ) -> Self {
+        let policies: Vec<_> = selected
+            .into_iter()
+            .map(|(policy, caller)| ApplicablePolicy { policy, caller })
+            .collect();
+        let positions = |mode| {
+            let policies = policies.iter().enumerate();
+            policies
+                .filter(move |(_, applicable)| applicable.policy.mode() == mode)
+                .map(|(position, _)| position)
+        };
+        let enforced = PolicyGroup::new(&policies, positions(Mode::Enforce).collect(), caller);
+        let audited: Vec<_> = positions(Mode::Audit)
+            .map(|position| PolicyGroup::new(&policies, vec![position], caller))
+            .collect();
+        let reads_arguments = audited.iter().chain([&enforced]).any(PolicyGroup::reads_arguments);
+        let arguments =
+            if reads_arguments { arguments() } else { ArgumentType::Record(BTreeMap::new()) };
+        let entities = CallEntities::new(caller, resource);
+        let allow =
+            |applicable: &ApplicablePolicy| format!("{}:allow", label(applicable.policy.key()));
+        let admitted = policies.iter().map(allow).collect::<Vec<_>>().join(" ").into();
+        Self { policies, entities, kind: resource.kind, arguments, enforced, audited, admitted }
+    }
+
+    /// Whether conditions read arguments.
+    pub fn reads_arguments(&self) -> bool {
+        self.audited.iter().chain([&self.enforced]).any(PolicyGroup::reads_arguments)
+    }
+
+    /// The violation by all calls with this action, independent of their context. Lists omit the resource.
+    pub fn hidden(&self, action: Action) -> Option<&Finding> {
+        self.enforced.violation_without_context(self, action)
+    }
+
+    /// Evaluates the conditions for a call.
+    pub fn evaluate(
+        &self,
+        action: Action,
+        context: &CallContext<'_>,
+        arguments: &Map<String, Value>,
+    ) -> Verdict {
+        let request = Request { action, context, arguments: Some((&self.arguments, arguments)) };
+        Verdict {
+            denial: self.enforced.violation(self, request),
+            audit: self.audited.iter().filter_map(|group| group.violation(self, request)).collect(),
+        }
+    }
+
+    /// The violation by a call whose arguments cannot be read.
+    pub fn unusable(&self, error: String) -> Option<Finding> {
+        self.enforced.unusable(self, error)
+    }
+
+    /// The verdicts of all policies about a call: `NAME@VERSION:allow`, `:deny:REASON` or
+    /// `:audit:REASON`, separated by spaces.
+    pub fn verdicts(&self, denial: Option<&Finding>, audit: &[Finding]) -> Arc<str> {
+        if denial.is_none() && audit.is_empty() {
+            return Arc::clone(&self.admitted);
+        }
+        let verdict = |applicable: &ApplicablePolicy| {
+            let key = applicable.policy.key();
+            let reason =
+                |finding: &Finding| (finding.policy == *key).then(|| finding.reason.as_str());
+            let label = label(key);
+            match (denial.and_then(reason), audit.iter().find_map(reason)) {
+                (Some(reason), _) => format!("{label}:deny:{reason}"),
+                (None, Some(reason)) => format!("{label}:audit:{reason}"),
+                (None, None) => format!("{label}:allow"),
+            }
+        };
+        self.policies.iter().map(verdict).collect::<Vec<_>>().join(" ").into()
+    }
+
+    /// The policies in this mode.
+    fn in_mode(&self, mode: Mode) -> impl Iterator<Item = &Arc<PolicyInForce>> {
+        let policies = self.policies.iter().map(|applicable| &applicable.policy);
+        policies.filter(move |policy| policy.mode() == mode)
+    }
+}
+
+fn label(key: &Key) -> String {
+    format!("{}@{}", key.name, key.version)
+}
+
+fn finding(policy: &PolicyInForce, reason: Reason) -> Finding {
+    Finding { policy: policy.key().clone(), reason }
+}

@@ -1,0 +1,55 @@
+//! The rates, the limits on traces and the maximum ages of the catalog that apply.
+
+use std::{sync::Arc, time::Duration};
+
+use registry_core::entity::policy::{Mode, Rate};
+
+use super::{ApplicablePolicies, finding};
+use crate::{Finding, PolicyInForce, Reason};
+
+/// A rate that applies, with its policy.
+#[derive(Debug, Clone, Copy)]
+pub struct RateRule<'a> {
+    /// The policy.
+    pub policy: &'a Arc<PolicyInForce>,
+    /// The rate.
+    pub rate: &'a Rate,
+}
+
+impl ApplicablePolicies {
+    /// The rates of the policies.
+    pub fn rates(&self, mode: Mode) -> impl Iterator<Item = RateRule<'_>> {
+        self.in_mode(mode).flat_map(|policy| {
+            policy.policy().rates.iter().map(move |rate| RateRule { policy, rate })
+        })
+    }
+
+    /// Whether a policy limits traces.
+    pub fn limits_traces(&self) -> bool {
+        self.policies.iter().any(|applicable| {
+            let limits = applicable.policy.policy().limits.as_ref();
+            limits.is_some_and(|limits| limits.trace.is_some())
+        })
+    }
+
+    /// The violation of the first policy whose limit on traces is exceeded.
+    pub fn trace_violation(&self, mode: Mode, calls: u32, hops: u32) -> Option<Finding> {
+        self.in_mode(mode).find_map(|policy| {
+            let trace = policy.policy().limits.as_ref()?.trace.as_ref()?;
+            let exceeded = |what, limit: Option<u32>, count| {
+                let limit = limit.filter(|limit| count > *limit)?;
+                Some(finding(policy, Reason::TraceLimited { what, limit }))
+            };
+            exceeded("calls", trace.calls, calls).or_else(|| exceeded("hops", trace.hops, hops))
+        })
+    }
+
+    /// The violation of the first policy whose `maxStaleness` is exceeded.
+    pub fn stale(&self, mode: Mode, age: Option<Duration>) -> Option<Finding> {
+        self.in_mode(mode).find_map(|policy| {
+            let limit = policy.policy().max_staleness?;
+            let is_stale = age.is_none_or(|age| age > limit);
+            is_stale.then(|| finding(policy, Reason::StalePolicy { age, limit }))
+        })
+    }
+}
