@@ -121,7 +121,7 @@ fn modules_have_one_layout() {
 }
 
 /// Workspace crates that each crate may depend on, except for tests (docs/architecture.md).
-const DEPENDENCIES: [(&str, &[&str]); 29] = [
+const DEPENDENCIES: [(&str, &[&str]); 30] = [
     ("schema-compat", &[]),
     ("registry-core", &["schema-compat"]),
     ("registry-proto", &["registry-core", "schema-compat"]),
@@ -132,6 +132,7 @@ const DEPENDENCIES: [(&str, &[&str]); 29] = [
     ("registry-jwt", &["registry-core"]),
     ("mcp-registry", &["registry-core", "schema-compat"]),
     ("policy", &["registry-core", "schema-compat"]),
+    ("ledger", &["registry-core"]),
     ("gateway-protocol", &[]),
     ("gateway-policy", &["policy", "registry-core"]),
     (
@@ -210,7 +211,7 @@ const DEPENDENCIES: [(&str, &[&str]); 29] = [
 ];
 
 /// The crates without I/O.
-const PURE: [&str; 4] = ["registry-core", "policy", "gateway-protocol", "gateway-policy"];
+const PURE: [&str; 5] = ["registry-core", "policy", "ledger", "gateway-protocol", "gateway-policy"];
 
 fn metadata() -> Value {
     let output = Command::new(env!("CARGO"))
@@ -575,6 +576,8 @@ const HOMES: &[Home] = &[
     },
     Home { text: "SystemTime::now", within: "crates/registry-core/src/", homes: &[] },
     Home { text: "SystemTime::now", within: "crates/gateway-policy/src/", homes: &[] },
+    Home { text: "SystemTime::now", within: "crates/ledger/src/", homes: &[] },
+    Home { text: "Instant::now", within: "crates/ledger/src/", homes: &[] },
     Home {
         text: "SystemTime::now",
         within: "crates/gateway-compose/src/",

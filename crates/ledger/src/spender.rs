@@ -1,0 +1,522 @@
+//! The accounts of one gateway process: reservations in memory, reports to the ledger, crash marks.
+//!
+//! One task calls [`Spender::tick`], sends [`Spender::report`], passes the result to
+//! [`Spender::answer`], and writes [`Spender::marks`]. Calls only reserve and settle.
+
+mod account;
+mod reservation;
+mod sizing;
+
+use std::{
+    collections::BTreeMap,
+    sync::{
+        Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
+
+use registry_core::{Amount, Timestamp};
+
+use self::sizing::SpendingRate;
+pub use self::{
+    account::{Account, Demand, IDLE_AFTER, Shortfall, Unit},
+    reservation::{Charge, Reservation, Uncovered},
+    sizing::BootTime,
+};
+use crate::{
+    key::{AccountKey, BudgetKey, Epoch},
+    mark::{Mark, ProcessMarks},
+    message::{AccountAnswer, AccountReport, Answer, Recall, Report, Totals, Want},
+    window::{WindowId, WindowSpan},
+};
+
+/// How long marks of closed accounts are repeated.
+const REPEATED_FOR: Duration = Duration::from_hours(24);
+/// Accounts of the next window are opened within this time, so that gateways do not report at once.
+const JITTER: u128 = 30_000;
+
+/// A time that does not come.
+const NEVER: u64 = u64::MAX;
+
+/// The waiting calls, by budget.
+pub type Demands = BTreeMap<BudgetKey, Demand>;
+
+/// How a budget is spent at this gateway.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct BudgetSettings {
+    /// The unit.
+    pub unit: Unit,
+    /// The spending without rights that is allowed in one window while the ledger is unavailable.
+    pub allowance: Amount,
+}
+
+/// The accounts of one gateway process.
+#[derive(Debug)]
+pub struct Spender {
+    process: Epoch,
+    offline_for: Duration,
+    /// The end of reservations without a further answer, in milliseconds of the boot clock.
+    /// [`NEVER`] without rights.
+    offline_at: AtomicU64,
+    state: RwLock<State>,
+}
+
+#[derive(Debug)]
+struct State {
+    generation: u64,
+    is_available: bool,
+    budgets: BTreeMap<BudgetKey, Entry>,
+    /// Whether the file of marks names this process. Before, it opens no accounts: the next process
+    /// could not close them.
+    is_recorded: bool,
+    /// Whether the process opens no more accounts.
+    is_stopped: bool,
+    /// The finished accounts of this process.
+    closed: Vec<Closed>,
+    /// The earlier processes on this disk.
+    ended: Vec<Ended>,
+}
+
+#[derive(Debug)]
+struct Entry {
+    settings: BudgetSettings,
+    /// The epoch of new accounts.
+    epoch: Epoch,
+    accounts: Vec<Arc<Account>>,
+}
+
+#[derive(Debug)]
+struct Closed {
+    mark: Mark,
+    /// The first write of the file after the end of the account.
+    written_at: Option<Timestamp>,
+    /// The generation of the answer. `None`: there is none.
+    acknowledged: Option<u64>,
+}
+
+#[derive(Debug)]
+struct Ended {
+    marks: ProcessMarks,
+    /// The generation of the answer. `None`: there is none.
+    acknowledged: Option<u64>,
+}
+
+impl Spender {
+    /// Creates a process without accounts. `predecessors`: the content of the file of marks, whose
+    /// accounts it closes. It opens accounts once its own first file is on disk.
+    pub fn new(process: Epoch, predecessors: Vec<ProcessMarks>, offline_for: Duration) -> Self {
+        let ended = predecessors.into_iter();
+        let ended = ended.map(|marks| Ended { marks, acknowledged: None }).collect();
+        Self {
+            process,
+            offline_for,
+            offline_at: AtomicU64::new(NEVER),
+            state: RwLock::new(State {
+                generation: 0,
+                is_available: true,
+                is_recorded: false,
+                is_stopped: false,
+                budgets: BTreeMap::new(),
+                closed: Vec::new(),
+                ended,
+            }),
+        }
+    }
+
+    /// Adds a budget, or changes its settings for the next window.
+    pub fn add_budget(&self, budget: &BudgetKey, settings: BudgetSettings) {
+        let epoch = self.process;
+        let mut state = self.write();
+        let new = || Entry { settings, epoch, accounts: Vec::new() };
+        state.budgets.entry(budget.clone()).or_insert_with(new).settings = settings;
+    }
+
+    /// The account of a budget in the current window; `None` until the ledger has opened it.
+    pub fn account(&self, budget: &BudgetKey, now: BootTime) -> Option<Arc<Account>> {
+        self.read().budgets.get(budget)?.current(now).cloned()
+    }
+
+    /// Opens an account without rights in a window that the gateway computed, so that calls can
+    /// spend the allowance before the ledger has answered.
+    pub fn open(&self, budget: &BudgetKey, window: &WindowSpan, now: BootTime) {
+        let mut state = self.write();
+        let is_available = state.is_available;
+        let Some(entry) = state.budgets.get_mut(budget) else { return };
+        let account = entry.find_or_open(budget, &window.id, now, is_available);
+        account.set_window(window.starts_in, window.ends_in, now, now);
+    }
+
+    /// Reserves all charges of a call, or none.
+    pub fn reserve(&self, charges: Vec<Charge>, now: BootTime) -> Result<Reservation, Uncovered> {
+        match charges.first() {
+            Some(charge) if self.is_offline(now) => {
+                Err(Uncovered { charge: charge.clone(), shortfall: Shortfall::Offline })
+            }
+            _ => Reservation::new(charges, now),
+        }
+    }
+
+    /// Reserves all charges of a compensation, which budgets never reject. The caller writes the
+    /// marks before it sends, if [`Self::needs_mark`].
+    pub fn force(&self, charges: Vec<Charge>) -> Reservation {
+        Reservation::forced(charges)
+    }
+
+    /// Updates the spending rates, and returns idle rights. A gateway that is offline returns all
+    /// rights, after which calls can spend allowances only.
+    pub fn tick(&self, demands: &Demands, now: BootTime) {
+        let state = self.write();
+        for account in state.accounts() {
+            account.tick(demand(demands, account, now), now);
+        }
+        if !self.is_offline(now) {
+            return;
+        }
+        let mut has_rights = false;
+        for account in state.accounts() {
+            has_rights |= !account.return_all_rights();
+            if !state.is_available {
+                account.start_allowance();
+            }
+        }
+        if !has_rights {
+            self.offline_at.store(NEVER, Ordering::Release);
+        }
+    }
+
+    /// The report of everything that the ledger has not answered, and the requests for rights.
+    pub fn report(&self, demands: &Demands, now: BootTime) -> Report {
+        let mut state = self.write();
+        state.finish_accounts(now);
+        let generation = state.generation;
+        let is_unanswered = |acknowledged: Option<u64>| acknowledged != Some(generation);
+        let mut accounts = Vec::new();
+        let ended = state.ended.iter().filter(|ended| is_unanswered(ended.acknowledged));
+        let unanswered: Vec<_> = ended.map(|ended| &ended.marks).collect();
+        accounts.extend(unanswered.iter().flat_map(|ended| &ended.marks).map(final_report));
+        let closed = state.closed.iter().filter(|closed| is_unanswered(closed.acknowledged));
+        accounts.extend(closed.map(|closed| final_report(&closed.mark)));
+        if state.is_recorded {
+            let demands = if state.is_stopped { &Demands::new() } else { demands };
+            for (budget, entry) in &state.budgets {
+                let demand = demands.get(budget).copied().unwrap_or_default();
+                accounts.extend(entry.reports(budget, demand, generation, now));
+            }
+        }
+        let own = Some(self.process);
+        let own_end = own.filter(|_| state.is_stopped && state.accounts().next().is_none());
+        let all_ended = state.ended.iter().map(|ended| ended.marks.process);
+        Report {
+            process: self.process,
+            generation,
+            complete: all_ended.chain(own).collect(),
+            ended: unanswered.iter().map(|ended| ended.process).chain(own_end).collect(),
+            accounts,
+        }
+    }
+
+    /// Applies the answer to a report. `sent_at`: when the report was sent. Returns whether the answer
+    /// counts; answers of older generations do not.
+    pub fn answer(
+        &self,
+        report: &Report,
+        answer: &Answer,
+        sent_at: BootTime,
+        now: BootTime,
+    ) -> bool {
+        let mut state = self.write();
+        if answer.generation < state.generation {
+            return false;
+        }
+        state.generation = answer.generation;
+        let offline_at = sent_at.after(self.offline_for).as_millis();
+        let known = self.offline_at.load(Ordering::Acquire);
+        let offline_at = if known == NEVER { offline_at } else { known.max(offline_at) };
+        self.offline_at.store(offline_at, Ordering::Release);
+        for ended in &mut state.ended {
+            if report.ended.contains(&ended.marks.process) {
+                ended.acknowledged = Some(answer.generation);
+            }
+        }
+        for (reported, answered) in report.accounts.iter().zip(&answer.accounts) {
+            let is_same = (&reported.budget, &reported.window, reported.epoch)
+                == (&answered.budget, &answered.window, answered.epoch);
+            if is_same && reported.is_final {
+                state.acknowledge(reported, answer.generation);
+            } else if is_same {
+                state.apply(reported, answered, answer.generation, (sent_at, now));
+            }
+        }
+        true
+    }
+
+    /// Returns idle rights that the ledger needs. The next report contains them.
+    pub fn recall(&self, recall: &Recall, demands: &Demands, now: BootTime) {
+        let state = self.read();
+        for key in &recall.accounts {
+            if let Some(account) = state.find(key) {
+                account.return_rights(demand(demands, account, now));
+            }
+        }
+    }
+
+    /// Records whether the ledger is reachable. While it is not, calls can spend allowances.
+    pub fn set_available(&self, is_available: bool) {
+        let mut state = self.write();
+        state.is_available = is_available;
+        for account in state.accounts() {
+            if is_available {
+                account.end_allowance();
+            } else {
+                account.start_allowance();
+            }
+        }
+    }
+
+    /// Stops reservations before the process exits. Once no calls are in flight, the next report
+    /// closes all accounts, so that nothing stays in doubt without a next process.
+    pub fn stop(&self) {
+        let mut state = self.write();
+        state.is_stopped = true;
+        for account in state.accounts() {
+            account.close();
+        }
+    }
+
+    /// Whether the file of marks must be written before calls can reserve more.
+    pub fn needs_mark(&self, demands: &Demands, now: BootTime) -> bool {
+        let state = self.read();
+        let mut accounts = state.accounts();
+        !state.is_recorded
+            || accounts.any(|account| account.needed_mark(demand(demands, account, now)).is_some())
+    }
+
+    /// The content of the next file of marks. Closed accounts are repeated for a day, because a
+    /// failover of the ledger may lose them. Files are written one after the other, each followed by
+    /// [`Self::marks_written`].
+    pub fn marks(
+        &self,
+        demands: &Demands,
+        now: BootTime,
+        written_at: Timestamp,
+    ) -> Vec<ProcessMarks> {
+        let mut state = self.write();
+        let generation = state.generation;
+        let is_kept = |acknowledged: Option<u64>, first: Timestamp| {
+            acknowledged != Some(generation) || written_at.since(first) < REPEATED_FOR
+        };
+        state.ended.retain(|ended| is_kept(ended.acknowledged, ended.marks.written_at));
+        for closed in &mut state.closed {
+            closed.written_at.get_or_insert(written_at);
+        }
+        state
+            .closed
+            .retain(|closed| is_kept(closed.acknowledged, closed.written_at.unwrap_or(written_at)));
+        let closed = state.closed.iter().map(|closed| closed.mark.clone());
+        let money = state.accounts().filter(|account| account.unit() == Unit::Money);
+        let open = money.map(|account| Mark {
+            account: account.key().clone(),
+            settled: account.next_mark(demand(demands, account, now)),
+        });
+        let marks = closed.chain(open).collect();
+        let own = ProcessMarks { process: self.process, written_at, marks };
+        state.ended.iter().map(|ended| ended.marks.clone()).chain([own]).collect()
+    }
+
+    /// Records that a file of marks is on disk.
+    pub fn marks_written(&self, processes: &[ProcessMarks]) {
+        let mut state = self.write();
+        for ProcessMarks { process, marks, .. } in processes {
+            if *process != self.process {
+                continue;
+            }
+            state.is_recorded = true;
+            for mark in marks {
+                if let Some(account) = state.find(&mark.account) {
+                    account.mark_written(mark.settled);
+                }
+            }
+        }
+    }
+
+    fn is_offline(&self, now: BootTime) -> bool {
+        now.as_millis() >= self.offline_at.load(Ordering::Acquire)
+    }
+
+    fn read(&self) -> RwLockReadGuard<'_, State> {
+        self.state.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn write(&self) -> RwLockWriteGuard<'_, State> {
+        self.state.write().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The waiting calls of an account. Calls wait for the current window only.
+fn demand(demands: &Demands, account: &Account, now: BootTime) -> Demand {
+    let waiting = demands.get(&account.key().budget).filter(|_| account.is_current(now));
+    waiting.copied().unwrap_or_default()
+}
+
+/// The final report of an account.
+fn final_report(mark: &Mark) -> AccountReport {
+    AccountReport {
+        budget: mark.account.budget.clone(),
+        window: Some(mark.account.window.clone()),
+        epoch: mark.account.epoch,
+        totals: Totals { settled: mark.settled, ..Totals::default() },
+        is_final: true,
+        want: None,
+    }
+}
+
+impl State {
+    fn accounts(&self) -> impl Iterator<Item = &Arc<Account>> {
+        self.budgets.values().flat_map(|entry| &entry.accounts)
+    }
+
+    fn find(&self, key: &AccountKey) -> Option<&Arc<Account>> {
+        self.budgets.get(&key.budget)?.accounts.iter().find(|account| account.key() == key)
+    }
+
+    /// Removes the accounts that spend nothing more.
+    fn finish_accounts(&mut self, now: BootTime) {
+        let Self { budgets, closed, .. } = self;
+        for entry in budgets.values_mut() {
+            entry.accounts.retain(|account| {
+                let is_finished = account.is_finished(now);
+                if is_finished && account.unit() == Unit::Money {
+                    let mark = Mark { account: account.key().clone(), settled: account.settled() };
+                    closed.push(Closed { mark, written_at: None, acknowledged: None });
+                }
+                !is_finished
+            });
+        }
+    }
+
+    fn acknowledge(&mut self, reported: &AccountReport, generation: u64) {
+        let is_reported = |closed: &&mut Closed| {
+            let AccountKey { budget, window, epoch } = &closed.mark.account;
+            (budget, Some(window), *epoch)
+                == (&reported.budget, reported.window.as_ref(), reported.epoch)
+        };
+        if let Some(closed) = self.closed.iter_mut().find(is_reported) {
+            closed.acknowledged = Some(generation);
+        }
+    }
+
+    fn apply(
+        &mut self,
+        reported: &AccountReport,
+        answered: &AccountAnswer,
+        generation: u64,
+        (sent_at, now): (BootTime, BootTime),
+    ) {
+        let Ok(answered) = &answered.result else { return };
+        let Some(entry) = self.budgets.get_mut(&reported.budget) else { return };
+        let id = &answered.window.id;
+        let known = entry
+            .accounts
+            .iter()
+            .find(|account| account.key().window == *id && account.key().epoch == reported.epoch);
+        let is_closed = |closed: &Closed| {
+            let AccountKey { budget, window, epoch } = &closed.mark.account;
+            (budget, window, *epoch) == (&reported.budget, id, reported.epoch)
+        };
+        let account = match known {
+            Some(account) => Arc::clone(account),
+            // A late answer about an account that is finished.
+            None if entry.epoch != reported.epoch || self.closed.iter().any(is_closed) => return,
+            None => entry.find_or_open(&reported.budget, id, now, self.is_available),
+        };
+        if self.is_stopped {
+            account.close();
+        }
+        account.answer(answered, reported.totals, generation, sent_at, now);
+        if answered.grant.recall {
+            account.return_rights(Demand::default());
+        }
+        if answered.grant.is_closed && entry.epoch == reported.epoch {
+            entry.epoch = entry.epoch.successor();
+        }
+    }
+}
+
+impl Entry {
+    fn current(&self, now: BootTime) -> Option<&Arc<Account>> {
+        let is_usable = |account: &&Arc<Account>| account.is_open() && account.is_current(now);
+        self.accounts.iter().find(is_usable)
+    }
+
+    fn find_or_open(
+        &mut self,
+        budget: &BudgetKey,
+        window: &WindowId,
+        now: BootTime,
+        is_available: bool,
+    ) -> Arc<Account> {
+        let epoch = self.epoch;
+        let key = AccountKey { budget: budget.clone(), window: window.clone(), epoch };
+        if let Some(known) = self.accounts.iter().find(|account| *account.key() == key) {
+            return Arc::clone(known);
+        }
+        let BudgetSettings { unit, allowance } = self.settings;
+        // The spending continues in the next window.
+        let per_second = self.accounts.last().map(|account| account.per_second());
+        let rate = SpendingRate::new(per_second.unwrap_or_default(), now);
+        let account = Arc::new(Account::new(key, unit, allowance, rate, now));
+        if !is_available {
+            account.start_allowance();
+        }
+        self.accounts.push(Arc::clone(&account));
+        account
+    }
+
+    /// The reports about the accounts, and the requests for new ones.
+    fn reports(
+        &self,
+        budget: &BudgetKey,
+        demand: Demand,
+        generation: u64,
+        now: BootTime,
+    ) -> Vec<AccountReport> {
+        let report = |window, epoch, totals, want| AccountReport {
+            budget: budget.clone(),
+            window,
+            epoch,
+            totals,
+            is_final: false,
+            want,
+        };
+        let mut reports = Vec::new();
+        for account in &self.accounts {
+            let is_current = account.is_current(now);
+            let demand = if is_current { demand } else { Demand::default() };
+            let want = account.want(demand).filter(|_| !account.is_over(now));
+            if want.is_some() || !account.is_acknowledged(generation) {
+                let AccountKey { window, epoch, .. } = account.key();
+                reports.push(report(Some(window.clone()), *epoch, account.totals(), want));
+            }
+            let next = account.next_window(self.jitter(), now);
+            let is_new = |id: &WindowId| !self.accounts.iter().any(|a| a.key().window == *id);
+            if let Some(next) = next.filter(is_new) {
+                let want = Some(account.prefetch_of_next());
+                reports.push(report(Some(next), self.epoch, Totals::default(), want));
+            }
+        }
+        if self.current(now).is_none() && demand.total > Amount::ZERO {
+            let granted = demand.total.max(demand.lowest);
+            let want = Want { minimum: Some(demand.lowest), granted };
+            reports.push(report(None, self.epoch, Totals::default(), Some(want)));
+        }
+        reports
+    }
+
+    fn jitter(&self) -> Duration {
+        Duration::from_millis(u64::try_from(self.epoch.bits() % JITTER).unwrap_or_default())
+    }
+}
+
+#[cfg(test)]
+mod tests;

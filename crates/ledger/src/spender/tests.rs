@@ -1,0 +1,522 @@
+//! Gateways and a ledger in memory.
+
+use super::*;
+use crate::{
+    BudgetRule, MemoryLedger, Refusal, Rejection, Reply, WindowRule,
+    budget::{OfflineLimits, ReclaimError},
+    message::AccountState,
+};
+
+const LIMITS: OfflineLimits =
+    OfflineLimits { offline_for: Duration::from_hours(1), longest_call: Duration::from_mins(10) };
+const MONEY: BudgetSettings = BudgetSettings { unit: Unit::Money, allowance: Amount::ZERO };
+
+fn units(units: i64) -> Amount {
+    Amount::from_micros(units * 1_000_000)
+}
+
+fn budget(name: &str) -> BudgetKey {
+    BudgetKey { policy: "p".into(), budget: name.into(), subject: "agent".into() }
+}
+
+fn demands(lowest: i64, total: i64) -> Demands {
+    let demand = Demand { lowest: units(lowest), total: units(total) };
+    Demands::from([(budget("b"), demand)])
+}
+
+/// A ledger with one rule for all budgets, and the time of everyone.
+struct Fleet {
+    ledger: MemoryLedger,
+    rule: BudgetRule,
+    now: Duration,
+}
+
+impl Fleet {
+    fn new(limit: i64, windows: WindowRule) -> Self {
+        let ledger = MemoryLedger::new(LIMITS, Timestamp::EPOCH);
+        Self { ledger, rule: BudgetRule { limit: units(limit), windows }, now: Duration::ZERO }
+    }
+
+    fn boot(&self) -> BootTime {
+        BootTime::new(self.now)
+    }
+
+    fn wall(&self) -> Timestamp {
+        Timestamp::from_millis(i64::try_from(self.now.as_millis()).unwrap())
+    }
+
+    fn wait(&mut self, seconds: u64) {
+        self.now += Duration::from_secs(seconds);
+    }
+
+    fn gateway(&self, name: &'static str, epoch: u128, file: Vec<ProcessMarks>) -> Gateway {
+        let spender = Spender::new(Epoch::new(epoch), file, LIMITS.offline_for);
+        spender.add_budget(&budget("b"), MONEY);
+        let gateway = Gateway { name, spender };
+        gateway.write(self, &Demands::new());
+        gateway
+    }
+}
+
+struct Gateway {
+    name: &'static str,
+    spender: Spender,
+}
+
+impl Gateway {
+    fn write(&self, fleet: &Fleet, demands: &Demands) -> Vec<ProcessMarks> {
+        let marks = self.spender.marks(demands, fleet.boot(), fleet.wall());
+        self.spender.marks_written(&marks);
+        marks
+    }
+
+    fn deliver(&self, fleet: &mut Fleet, report: &Report) -> Reply {
+        let (now, rule) = (fleet.wall(), fleet.rule.clone());
+        fleet.ledger.report(self.name, report, |_| Some(rule.clone()), now).unwrap()
+    }
+
+    /// Sends a report and applies its answer.
+    fn exchange(&self, fleet: &mut Fleet, demands: &Demands) -> Reply {
+        let report = self.spender.report(demands, fleet.boot());
+        let reply = self.deliver(fleet, &report);
+        assert!(self.spender.answer(&report, &reply.answer, fleet.boot(), fleet.boot()));
+        self.write(fleet, demands);
+        reply
+    }
+
+    fn charge(&self, fleet: &Fleet, name: &str, price: i64) -> Charge {
+        let account = self.spender.account(&budget(name), fleet.boot()).unwrap();
+        Charge { account, amount: units(price) }
+    }
+
+    fn reserve(&self, fleet: &Fleet, price: i64) -> Result<Reservation, Shortfall> {
+        let charges = vec![self.charge(fleet, "b", price)];
+        self.spender.reserve(charges, fleet.boot()).map_err(|uncovered| uncovered.shortfall)
+    }
+
+    fn spend(&self, fleet: &Fleet, price: i64) {
+        if self.reserve(fleet, price).is_err_and(|shortfall| shortfall == Shortfall::Mark) {
+            self.write(fleet, &demands(price, price));
+        }
+        let mut call = self.reserve(fleet, price).unwrap();
+        call.set_sent();
+        call.settle();
+    }
+}
+
+fn only(reply: &Reply) -> &AccountState {
+    assert_eq!(reply.answer.accounts.len(), 1, "{reply:?}");
+    reply.answer.accounts[0].result.as_ref().unwrap()
+}
+
+#[test]
+fn first_call_opens_account_with_its_price() {
+    let mut fleet = Fleet::new(10, WindowRule::Total);
+    let gateway = fleet.gateway("a", 1, vec![]);
+    assert!(gateway.spender.report(&Demands::new(), fleet.boot()).accounts.is_empty());
+    let reply = gateway.exchange(&mut fleet, &demands(4, 4));
+    assert_eq!(only(&reply).grant.granted, units(4));
+    gateway.spend(&fleet, 4);
+    assert_eq!(gateway.reserve(&fleet, 1).unwrap_err(), Shortfall::Rights);
+    let reply = gateway.exchange(&mut fleet, &demands(7, 7));
+    assert_eq!(only(&reply).grant.refusal, Some(Refusal::Exhausted));
+    let reply = gateway.exchange(&mut fleet, &demands(6, 6));
+    assert_eq!(only(&reply).grant.refusal, None);
+    gateway.spend(&fleet, 6);
+    gateway.exchange(&mut fleet, &Demands::new());
+    assert!(gateway.spender.report(&Demands::new(), fleet.boot()).accounts.is_empty());
+}
+
+#[test]
+fn process_opens_no_account_before_its_file() {
+    let fleet = Fleet::new(10, WindowRule::Total);
+    let spender = Spender::new(Epoch::new(1), vec![], LIMITS.offline_for);
+    spender.add_budget(&budget("b"), MONEY);
+    assert!(spender.needs_mark(&Demands::new(), fleet.boot()));
+    assert!(spender.report(&demands(1, 1), fleet.boot()).accounts.is_empty());
+}
+
+#[test]
+fn chain_is_reserved_as_a_whole() {
+    let mut fleet = Fleet::new(10, WindowRule::Total);
+    let gateway = fleet.gateway("a", 1, vec![]);
+    gateway.spender.add_budget(&budget("c"), MONEY);
+    let [rich, poor] = [units(5), units(1)].map(|total| Demand { lowest: total, total });
+    let demands = Demands::from([(budget("b"), rich), (budget("c"), poor)]);
+    gateway.exchange(&mut fleet, &demands);
+    let chain = || vec![gateway.charge(&fleet, "c", 3), gateway.charge(&fleet, "b", 3)];
+    let uncovered = gateway.spender.reserve(chain(), fleet.boot()).unwrap_err();
+    assert_eq!(
+        (uncovered.charge.account.key().budget.clone(), uncovered.shortfall),
+        (budget("c"), Shortfall::Rights)
+    );
+    assert!(gateway.reserve(&fleet, 5).is_ok(), "nothing stays reserved");
+    assert!(gateway.spender.reserve(vec![], fleet.boot()).is_ok());
+    gateway.spender.force(chain()).settle();
+    assert_eq!(gateway.charge(&fleet, "c", 0).account.settled(), units(3));
+}
+
+#[test]
+fn dropped_reservation_is_charged_if_sent() {
+    let mut fleet = Fleet::new(10, WindowRule::Total);
+    let gateway = fleet.gateway("a", 1, vec![]);
+    gateway.exchange(&mut fleet, &demands(10, 10));
+    drop(gateway.reserve(&fleet, 10).unwrap());
+    let mut call = gateway.reserve(&fleet, 6).unwrap();
+    call.set_sent();
+    drop(call);
+    gateway.reserve(&fleet, 4).unwrap().settle_at(units(1));
+    let account = gateway.charge(&fleet, "b", 0).account;
+    assert_eq!((account.settled(), account.reserved()), (units(7), Amount::ZERO));
+}
+
+#[test]
+fn idle_rights_elsewhere_are_recalled() {
+    let mut fleet = Fleet::new(10, WindowRule::Total);
+    let [a, b] = [fleet.gateway("a", 1, vec![]), fleet.gateway("b", 2, vec![])];
+    a.exchange(&mut fleet, &demands(10, 10));
+    a.spend(&fleet, 3);
+    a.exchange(&mut fleet, &Demands::new());
+    let reply = b.exchange(&mut fleet, &demands(7, 7));
+    assert_eq!(only(&reply).grant.refusal, Some(Refusal::Recalling));
+    a.spender.recall(&reply.recalls["a"], &Demands::new(), fleet.boot());
+    a.exchange(&mut fleet, &Demands::new());
+    b.exchange(&mut fleet, &demands(7, 7));
+    b.spend(&fleet, 7);
+    let reply = a.exchange(&mut fleet, &demands(1, 1));
+    assert_eq!(only(&reply).grant.refusal, Some(Refusal::Recalling), "the spending is unreported");
+    b.exchange(&mut fleet, &Demands::new());
+    let reply = a.exchange(&mut fleet, &demands(1, 1));
+    assert_eq!(only(&reply).grant.refusal, Some(Refusal::Exhausted));
+    assert_eq!(only(&reply).budget.settled, units(10));
+}
+
+#[test]
+fn rights_of_unreachable_gateway_are_in_doubt() {
+    let mut fleet = Fleet::new(10, WindowRule::Total);
+    let [a, b] = [fleet.gateway("a", 1, vec![]), fleet.gateway("b", 2, vec![])];
+    a.exchange(&mut fleet, &demands(10, 10));
+    fleet.wait(10);
+    let reply = b.exchange(&mut fleet, &demands(1, 1));
+    let state = only(&reply);
+    assert_eq!(state.grant.refusal, Some(Refusal::Exhausted));
+    assert_eq!((state.budget.in_doubt, state.budget.active_gateways), (units(10), 1));
+    assert!(reply.recalls.is_empty());
+}
+
+#[test]
+fn lowered_limit_recalls_rights() {
+    let mut fleet = Fleet::new(10, WindowRule::Total);
+    let gateway = fleet.gateway("a", 1, vec![]);
+    gateway.exchange(&mut fleet, &demands(10, 10));
+    gateway.spend(&fleet, 1);
+    fleet.rule.limit = units(4);
+    assert!(only(&gateway.exchange(&mut fleet, &Demands::new())).grant.recall);
+    let reply = gateway.exchange(&mut fleet, &Demands::new());
+    assert_eq!(only(&reply).budget.exposed, units(1));
+    let reply = gateway.exchange(&mut fleet, &demands(3, 3));
+    assert_eq!(only(&reply).grant.refusal, None);
+}
+
+#[test]
+fn next_process_closes_accounts_at_their_marks() {
+    let mut fleet = Fleet::new(10, WindowRule::Total);
+    let gateway = fleet.gateway("a", 1, vec![]);
+    gateway.exchange(&mut fleet, &demands(2, 6));
+    gateway.spend(&fleet, 2);
+    let file = gateway.write(&fleet, &Demands::new());
+    let marks = decode(&file);
+    let next = fleet.gateway("a", 2, marks);
+    let reply = next.exchange(&mut fleet, &Demands::new());
+    let state = only(&reply);
+    assert!(state.grant.is_closed);
+    assert_eq!((state.budget.settled, state.budget.exposed), (units(6), units(6)));
+    assert!(next.spender.report(&Demands::new(), fleet.boot()).accounts.is_empty());
+    fleet.wait(24 * 3_600);
+    assert_eq!(next.write(&fleet, &Demands::new()).len(), 1, "forgotten after a day");
+}
+
+fn decode(file: &[ProcessMarks]) -> Vec<ProcessMarks> {
+    crate::decode_marks(&crate::encode_marks(file)).unwrap()
+}
+
+#[test]
+fn next_process_closes_accounts_without_marks() {
+    let mut fleet = Fleet::new(10, WindowRule::Total);
+    let gateway = fleet.gateway("a", 1, vec![]);
+    let file = gateway.write(&fleet, &Demands::new());
+    let report = gateway.spender.report(&demands(10, 10), fleet.boot());
+    gateway.deliver(&mut fleet, &report);
+    let next = fleet.gateway("a", 2, decode(&file));
+    next.exchange(&mut fleet, &Demands::new());
+    let exposed =
+        |fleet: &Fleet| fleet.ledger.budget(&budget("b"), &WindowId::new("total")).unwrap().exposed;
+    assert_eq!(exposed(&fleet), Amount::ZERO);
+    for window in [None, Some(WindowId::new("total"))] {
+        let mut late = report.clone();
+        late.accounts[0].epoch = Epoch::new(7);
+        late.accounts[0].window = window;
+        let reply = gateway.deliver(&mut fleet, &late);
+        assert_eq!(only(&reply).grant.refusal, Some(Refusal::Closed));
+    }
+    assert_eq!(exposed(&fleet), Amount::ZERO, "late messages of the process open nothing");
+}
+
+#[test]
+fn stopped_process_closes_its_accounts() {
+    let mut fleet = Fleet::new(10, WindowRule::Total);
+    let gateway = fleet.gateway("a", 1, vec![]);
+    gateway.exchange(&mut fleet, &demands(10, 10));
+    let mut call = gateway.reserve(&fleet, 4).unwrap();
+    call.set_sent();
+    let next = vec![gateway.charge(&fleet, "b", 1)];
+    gateway.spender.stop();
+    let uncovered = gateway.spender.reserve(next, fleet.boot()).unwrap_err();
+    assert_eq!(uncovered.shortfall, Shortfall::Closed);
+    assert!(gateway.spender.report(&demands(1, 1), fleet.boot()).ended.is_empty());
+    call.settle();
+    let reply = gateway.exchange(&mut fleet, &demands(1, 1));
+    assert!(only(&reply).grant.is_closed);
+    let row = fleet.ledger.budget(&budget("b"), &WindowId::new("total")).unwrap();
+    assert_eq!((row.settled, row.exposed), (units(4), units(4)));
+    fleet.ledger.start_generation(0, fleet.wall()).unwrap();
+    fleet.wait(60);
+    let other = fleet.gateway("b", 2, vec![]);
+    other.exchange(&mut fleet, &Demands::new());
+    other.exchange(&mut fleet, &Demands::new());
+    let reply = other.exchange(&mut fleet, &demands(6, 6));
+    assert_eq!(only(&reply).grant.refusal, None, "the recovery does not wait for it");
+}
+
+#[test]
+fn stale_mark_leaves_rights_in_doubt() {
+    let mut fleet = Fleet::new(10, WindowRule::Total);
+    let gateway = fleet.gateway("a", 1, vec![]);
+    gateway.exchange(&mut fleet, &demands(3, 3));
+    let old = gateway.write(&fleet, &Demands::new());
+    gateway.spend(&fleet, 3);
+    gateway.exchange(&mut fleet, &demands(7, 7));
+    gateway.spend(&fleet, 4);
+    gateway.exchange(&mut fleet, &Demands::new());
+    let key = gateway.charge(&fleet, "b", 0).account.key().clone();
+    let next = fleet.gateway("a", 2, decode(&old));
+    let reply = next.exchange(&mut fleet, &Demands::new());
+    assert!(!only(&reply).grant.is_closed);
+    fleet.wait(4_200);
+    next.exchange(&mut fleet, &Demands::new());
+    assert_eq!(fleet.ledger.reclaim("a", &key, fleet.wall()), Ok(units(3)));
+}
+
+#[test]
+fn lost_file_leaves_rights_in_doubt() {
+    let mut fleet = Fleet::new(10, WindowRule::Total);
+    fleet.gateway("a", 1, vec![]).exchange(&mut fleet, &demands(10, 10));
+    fleet.gateway("a", 2, vec![]).exchange(&mut fleet, &Demands::new());
+    let row = fleet.ledger.budget(&budget("b"), &WindowId::new("total")).unwrap();
+    assert_eq!((row.exposed, row.settled), (units(10), Amount::ZERO));
+}
+
+#[test]
+fn gateway_ignores_answers_of_older_generations() {
+    let mut fleet = Fleet::new(10, WindowRule::Total);
+    let gateway = fleet.gateway("a", 1, vec![]);
+    let old = gateway.spender.report(&demands(5, 5), fleet.boot());
+    let late = gateway.deliver(&mut fleet, &old);
+    fleet.ledger.start_generation(0, fleet.wall()).unwrap();
+    let reply = gateway.exchange(&mut fleet, &demands(5, 5));
+    assert_eq!(only(&reply).grant.refusal, None, "already granted");
+    let before = gateway.charge(&fleet, "b", 0).account.totals();
+    assert!(!gateway.spender.answer(&old, &late.answer, fleet.boot(), fleet.boot()));
+    assert_eq!(gateway.charge(&fleet, "b", 0).account.totals(), before);
+}
+
+#[test]
+fn new_generation_waits_for_complete_report() {
+    let mut fleet = Fleet::new(10, WindowRule::Total);
+    let [a, b] = [fleet.gateway("a", 1, vec![]), fleet.gateway("b", 2, vec![])];
+    for gateway in [&a, &b] {
+        gateway.exchange(&mut fleet, &demands(2, 2));
+        gateway.spend(&fleet, 2);
+    }
+    let standby = fleet.ledger.clone();
+    a.exchange(&mut fleet, &demands(6, 6));
+    fleet.ledger = standby;
+    fleet.ledger.start_generation(0, fleet.wall()).unwrap();
+    fleet.wait(60);
+    let refusal = |reply: &Reply| only(reply).grant.refusal;
+    assert_eq!(refusal(&b.exchange(&mut fleet, &demands(6, 6))), Some(Refusal::Recovering));
+    let reply = b.exchange(&mut fleet, &demands(6, 6));
+    assert_eq!(refusal(&reply), Some(Refusal::Recovering), "the other gateway is missing");
+    a.exchange(&mut fleet, &Demands::new());
+    a.exchange(&mut fleet, &Demands::new());
+    let reply = b.exchange(&mut fleet, &demands(6, 6));
+    assert_eq!(refusal(&reply), Some(Refusal::Recalling), "the claim of 6 counts");
+    assert_eq!(only(&reply).budget.exposed, units(10));
+}
+
+#[test]
+fn ledger_of_older_generation_catches_up() {
+    let mut fleet = Fleet::new(10, WindowRule::Total);
+    let restored = fleet.ledger.clone();
+    fleet.ledger.start_generation(6, fleet.wall()).unwrap();
+    let gateway = fleet.gateway("a", 1, vec![]);
+    gateway.exchange(&mut fleet, &demands(1, 1));
+    fleet.ledger = restored;
+    assert_eq!(gateway.exchange(&mut fleet, &demands(1, 1)).answer.generation, 8);
+}
+
+#[test]
+fn offline_gateway_stops_reserving() {
+    let mut fleet = Fleet::new(10, WindowRule::Total);
+    let gateway = fleet.gateway("a", 1, vec![]);
+    let report = gateway.spender.report(&demands(5, 5), fleet.boot());
+    let (sent_at, reply) = (fleet.boot(), gateway.deliver(&mut fleet, &report));
+    fleet.wait(600);
+    gateway.spender.answer(&report, &reply.answer, sent_at, fleet.boot());
+    gateway.write(&fleet, &demands(5, 5));
+    fleet.wait(2_999);
+    assert!(gateway.reserve(&fleet, 5).is_ok());
+    fleet.wait(1);
+    assert_eq!(gateway.reserve(&fleet, 5).unwrap_err(), Shortfall::Offline);
+    gateway.spender.tick(&Demands::new(), fleet.boot());
+    assert_eq!(gateway.reserve(&fleet, 5).unwrap_err(), Shortfall::Rights);
+    gateway.exchange(&mut fleet, &demands(5, 5));
+    assert!(gateway.reserve(&fleet, 5).is_ok());
+}
+
+#[test]
+fn allowance_lasts_while_ledger_is_unavailable() {
+    let mut fleet = Fleet::new(10, WindowRule::Total);
+    let gateway = fleet.gateway("a", 1, vec![]);
+    gateway.spender.add_budget(&budget("b"), BudgetSettings { allowance: units(3), ..MONEY });
+    gateway.spender.set_available(false);
+    let windows = fleet.rule.windows.open_at(fleet.wall()).unwrap();
+    let span = windows.span(&windows.current, fleet.wall());
+    gateway.spender.open(&budget("b"), &span, fleet.boot());
+    gateway.write(&fleet, &demands(3, 3));
+    gateway.spend(&fleet, 3);
+    assert_eq!(gateway.reserve(&fleet, 1).unwrap_err(), Shortfall::Rights);
+    gateway.spender.set_available(true);
+    gateway.exchange(&mut fleet, &Demands::new());
+    let row = fleet.ledger.budget(&budget("b"), &WindowId::new("total")).unwrap();
+    assert_eq!((row.settled, row.overshoot), (units(3), units(3)));
+    assert_eq!(row.exposed, units(3), "covered by a grant");
+}
+
+#[test]
+fn reservation_keeps_its_window() {
+    let mut fleet = Fleet::new(10, WindowRule::parse("PT2M", None, None).unwrap());
+    let gateway = fleet.gateway("a", 1, vec![]);
+    gateway.exchange(&mut fleet, &demands(4, 4));
+    let mut call = gateway.reserve(&fleet, 4).unwrap();
+    call.set_sent();
+    let first = gateway.charge(&fleet, "b", 0).account;
+    fleet.wait(120);
+    assert!(gateway.spender.account(&budget("b"), fleet.boot()).is_none());
+    gateway.exchange(&mut fleet, &demands(10, 10));
+    gateway.spend(&fleet, 10);
+    fleet.wait(6);
+    gateway.exchange(&mut fleet, &Demands::new());
+    call.settle();
+    gateway.exchange(&mut fleet, &Demands::new());
+    let row = fleet.ledger.budget(&budget("b"), &first.key().window).unwrap();
+    assert_eq!((row.settled, row.exposed), (units(4), units(4)));
+    assert!(gateway.spender.report(&Demands::new(), fleet.boot()).accounts.is_empty());
+    fleet.ledger.start_generation(0, fleet.wall()).unwrap();
+    gateway.exchange(&mut fleet, &Demands::new());
+    let repeated = gateway.spender.report(&Demands::new(), fleet.boot());
+    assert!(repeated.accounts.iter().any(|account| account.is_final));
+}
+
+#[test]
+fn next_window_is_opened_before_it_starts() {
+    let mut fleet = Fleet::new(1_000, WindowRule::parse("PT5M", None, None).unwrap());
+    let gateway = fleet.gateway("a", 1, vec![]);
+    gateway.exchange(&mut fleet, &demands(300, 300));
+    for _ in 0..299 {
+        gateway.spend(&fleet, 1);
+        gateway.spend(&fleet, 1);
+        fleet.wait(1);
+        gateway.spender.tick(&Demands::new(), fleet.boot());
+        gateway.exchange(&mut fleet, &Demands::new());
+    }
+    fleet.wait(1);
+    assert!(gateway.reserve(&fleet, 1).is_ok(), "no call waits for the new window");
+}
+
+#[test]
+fn reclaimed_account_is_replaced_by_a_new_one() {
+    let mut fleet = Fleet::new(10, WindowRule::Total);
+    let gateway = fleet.gateway("a", 1, vec![]);
+    gateway.exchange(&mut fleet, &demands(8, 8));
+    gateway.spend(&fleet, 3);
+    let key = gateway.charge(&fleet, "b", 0).account.key().clone();
+    fleet.wait(4_199);
+    let reclaimed = fleet.ledger.reclaim("a", &key, fleet.wall());
+    assert!(matches!(reclaimed, Err(ReclaimError::TooEarly(_))), "{reclaimed:?}");
+    fleet.wait(1);
+    assert_eq!(fleet.ledger.reclaim("b", &key, fleet.wall()), Err(ReclaimError::Unknown));
+    assert_eq!(fleet.ledger.reclaim("a", &key, fleet.wall()), Ok(units(8)));
+    let reply = gateway.exchange(&mut fleet, &demands(5, 5));
+    assert!(only(&reply).grant.is_closed);
+    assert!(gateway.spender.account(&budget("b"), fleet.boot()).is_none());
+    gateway.exchange(&mut fleet, &demands(5, 5));
+    assert_ne!(gateway.charge(&fleet, "b", 0).account.key().epoch, key.epoch);
+    gateway.spend(&fleet, 5);
+    gateway.exchange(&mut fleet, &Demands::new());
+    let row = fleet.ledger.budget(&key.budget, &key.window).unwrap();
+    assert_eq!((row.settled, row.overshoot, row.reclaimed), (units(8), units(3), units(8)));
+}
+
+#[test]
+fn stored_ledger_continues_with_its_accounts() {
+    let mut fleet = Fleet::new(10, WindowRule::parse("PT1H", None, None).unwrap());
+    let gateway = fleet.gateway("a", 1, vec![]);
+    gateway.exchange(&mut fleet, &demands(8, 8));
+    let stored = serde_json::to_string(&fleet.ledger).unwrap();
+    let restored: MemoryLedger = serde_json::from_str(&stored).unwrap();
+    assert_eq!(restored, fleet.ledger);
+    let empty = MemoryLedger::new(LIMITS, Timestamp::EPOCH);
+    fleet.wait(24 * 3_600);
+    fleet.ledger.expire(fleet.wall());
+    assert_eq!(fleet.ledger, restored);
+    fleet.wait(3_600);
+    fleet.ledger.expire(fleet.wall());
+    assert_eq!(fleet.ledger, empty);
+}
+
+fn closing(key: &AccountKey) -> AccountReport {
+    final_report(&Mark { account: key.clone(), settled: Amount::ZERO })
+}
+
+#[test]
+fn unknown_budgets_and_windows_are_rejected() {
+    let mut fleet = Fleet::new(10, WindowRule::Total);
+    let gateway = fleet.gateway("a", 1, vec![]);
+    let mut report = gateway.spender.report(&demands(1, 1), fleet.boot());
+    let reply = fleet.ledger.report("a", &report, |_| None, fleet.wall()).unwrap();
+    assert_eq!(reply.answer.accounts[0].result, Err(Rejection::UnknownBudget));
+    report.accounts[0].window = Some(WindowId::new("2026-13"));
+    let reply = gateway.deliver(&mut fleet, &report);
+    assert_eq!(reply.answer.accounts[0].result, Err(Rejection::UnknownWindow));
+    assert!(gateway.spender.answer(&report, &reply.answer, fleet.boot(), fleet.boot()));
+    assert!(gateway.spender.account(&budget("b"), fleet.boot()).is_none());
+    report.generation = u64::MAX;
+    assert!(fleet.ledger.report("a", &report, |_| None, fleet.wall()).is_err());
+}
+
+#[test]
+fn gateway_cannot_report_for_another_one() {
+    let mut fleet = Fleet::new(10, WindowRule::Total);
+    let [a, b] = [fleet.gateway("a", 1, vec![]), fleet.gateway("b", 2, vec![])];
+    a.exchange(&mut fleet, &demands(10, 10));
+    let key = a.charge(&fleet, "b", 0).account.key().clone();
+    let forged = Report {
+        ended: vec![Epoch::new(1)],
+        accounts: vec![closing(&key)],
+        ..b.spender.report(&Demands::new(), fleet.boot())
+    };
+    b.deliver(&mut fleet, &forged);
+    let row = fleet.ledger.budget(&key.budget, &key.window).unwrap();
+    assert_eq!(row.exposed, units(10));
+}
