@@ -163,20 +163,28 @@ impl Conditions {
             .map(|error| {
                 let offset = error.labels().and_then(|mut labels| labels.next());
                 let offset = offset.map_or(0, |label| label.offset());
-                let message = error.to_string();
-                let message = message.split_once(", ").map_or(&*message, |(_, rest)| rest);
+                let message = without_policy_id(&error.to_string());
                 let help = self
                     .statements
                     .iter()
                     .find(|statement| statement.policy.id() == error.policy_id())
                     .and_then(|statement| statement.find_unreadable(arguments))
-                    .or_else(|| error.help().map(|help| help.to_string()));
-                problem(&self.text, offset, message.to_owned(), help)
+                    .or_else(|| Some(without_policy_id(&error.help()?.to_string())));
+                problem(&self.text, offset, message, help)
             })
             .chain(guarded)
             .collect();
         problems.into_iter().take(PROBLEMS).collect()
     }
+}
+
+/// Removes "for policy `ID`, ", which names the generated id of a statement.
+fn without_policy_id(message: &str) -> String {
+    let (_, rest) = message
+        .strip_prefix("for policy ")
+        .and_then(|rest| rest.split_once(", "))
+        .unwrap_or(("", message));
+    rest.to_owned()
 }
 
 /// A problem at a byte offset of a text.

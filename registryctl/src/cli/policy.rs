@@ -78,7 +78,7 @@ pub(crate) struct ExplainArgs {
 /// The variables of a gateway.
 #[derive(Debug, Args)]
 pub(crate) struct VariablesArgs {
-    /// Variable of the gateway, for `${NAME}` in defaults of tools; may be repeated
+    /// Variable of the gateway in defaults of tools; may be repeated
     #[arg(long = "variable", value_name = "NAME=VALUE", value_parser = redacted::<Variable>())]
     variables: Vec<Variable>,
 }

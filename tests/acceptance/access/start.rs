@@ -62,7 +62,9 @@ fn other_addresses_need_authentication_and_tls() {
     for (flag, expected) in [("--plaintext", false), ("--insecure", true)] {
         let dir = tempfile::tempdir().expect("a temporary directory");
         let process = Process::start("registry-server", dir.path(), |command| {
-            command.args(with(flag)).args(["--database", &database, "--data-dir"]).arg(data.path());
+            // The default port can be in use, which is another warning with an address.
+            command.args(with(flag)).args(["--admin-listen", "127.0.0.1:0"]);
+            command.args(["--database", &database, "--data-dir"]).arg(data.path());
         });
         assert_eq!(is_open(&process), expected, "{flag}");
     }

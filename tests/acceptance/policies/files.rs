@@ -64,7 +64,7 @@ async fn check_reports_the_findings_of_registration() {
     for finding in &expected {
         assert!(checked.stdout.contains(finding.as_str()), "no {finding} in {checked:?}");
     }
-    let pointer = "policy/p1@1.0.0 at \"/policies/1/authorization/cedar\": line 2, column ";
+    let pointer = "policy/p1@1.0.0 at \"/policies/1/authorization/cedar\": Cedar line 2, column ";
     assert!(checked.stdout.contains(pointer), "{checked:?}");
 
     eventually("each finding is logged", || async {

@@ -1,4 +1,4 @@
-//! The commands of `docs/governance.md` print the documented output.
+//! The commands of `docs/policy-tests.md` print the documented output.
 
 use std::process::Command;
 
@@ -17,7 +17,7 @@ fn words(line: &str) -> Vec<&str> {
 
 #[test]
 fn documented_commands_print_documented_output() {
-    let page = std::fs::read_to_string(root().join("docs/governance.md")).expect("a page");
+    let page = std::fs::read_to_string(root().join("docs/policy-tests.md")).expect("a page");
     let blocks = page.split("```console\n$ registryctl ").skip(1);
     let mut count = 0;
     for block in blocks.map(|rest| rest.split("\n```").next().unwrap_or_default()) {

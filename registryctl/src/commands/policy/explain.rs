@@ -231,8 +231,8 @@ impl ExplanationView {
             eprintln!("note: gateways reject such calls before they evaluate policies");
         } else {
             eprintln!(
-                "note: no condition reads the arguments; gateways serve such calls by default, and \
-                 reject them with `inputValidation: deny`"
+                "note: the arguments are invalid, but no condition reads them; gateways serve such \
+                 calls by default, and reject them with `inputValidation: deny`"
             );
         }
     }
