@@ -6,6 +6,7 @@ use ledger::{
     budget::{BudgetRow, OfflineLimits, ReclaimError, reclaim},
 };
 use registry_core::{Amount, Timestamp};
+use sqlx::{FromRow, Row as _, postgres::PgRow, sqlite::SqliteRow};
 
 use super::{
     BookKey, GatewayAccount, LedgerFailure, ProcessKey, sql,

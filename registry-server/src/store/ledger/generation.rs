@@ -5,7 +5,7 @@ use registry_core::Timestamp;
 
 use super::{
     LedgerFailure, SeenState, sql,
-    transaction::{Failed, LedgerTransaction, unsigned},
+    transaction::{Failed, LedgerTransaction, signed, unsigned},
 };
 use crate::store::{
     Error, OPERATION_TIMEOUT, Store,
@@ -55,6 +55,16 @@ impl Store {
             run!(Backend(backend), (i64, bool), sql::READ_GENERATION, [], fetch_one);
         let (number, is_recovered) = row.map_err(|e| backend.explain(&e))?;
         Ok(GenerationState { number: unsigned(number), is_recovered })
+    }
+
+    /// Ends the recovery of the current generation.
+    pub async fn end_recovery(&self) -> Result<GenerationState, Error> {
+        let backend = &self.backend;
+        let GenerationState { number, .. } = self.ledger_generation().await?;
+        let generation = signed(number);
+        let ending = async { execute!(backend, sql::SET_RECOVERED, [generation, true]) };
+        self.within(OPERATION_TIMEOUT, ending).await?;
+        Ok(GenerationState { number, is_recovered: true })
     }
 
     /// Deletes windows that ended before a time, accounts closed before it, and processes that are silent since then.

@@ -11,6 +11,7 @@ use ledger::{
     budget::{Holding, Terms, close, find_shortage, post},
 };
 use registry_core::{Amount, Timestamp};
+use sqlx::{FromRow, Row as _, postgres::PgRow, sqlite::SqliteRow};
 
 use super::{
     BookKey, BookTerms, GatewayAccount, LedgerFailure, LockedBudget, PostContext, PostRequest,
