@@ -176,7 +176,7 @@ impl Ledger {
             .iter()
             .map(|account| self.enqueue(gateway, report.process, account, &rules, now))
             .collect();
-        let mut generation = self.seen().generation;
+        let mut oldest: Option<u64> = None;
         let mut accounts = Vec::with_capacity(report.accounts.len());
         for (account, posted) in report.accounts.iter().zip(posting) {
             let result = match posted {
@@ -184,7 +184,8 @@ impl Ledger {
                 Ok(reply) => {
                     let posted = reply.await.map_err(|_| Error::Incomplete)??;
                     // A gateway ignores answers of older generations, so that the oldest one is safe.
-                    generation = generation.min(posted.generation);
+                    let generation = posted.generation;
+                    oldest = Some(oldest.map_or(generation, |oldest| oldest.min(generation)));
                     posted.result
                 }
             };
@@ -201,6 +202,7 @@ impl Ledger {
         for complete in &report.complete {
             self.complete(gateway, *complete, report.generation).await?;
         }
+        let generation = oldest.unwrap_or_else(|| self.seen().generation);
         Ok(Answer { generation, accounts })
     }
 

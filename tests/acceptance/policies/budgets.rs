@@ -366,7 +366,8 @@ async fn recovered_ledger_waits_for_gateways() {
     assert_eq!(answer.generation, 1);
     let Some(Outcome::State(state)) = &answer.accounts[0].outcome else { panic!("{answer:?}") };
     assert_eq!(state.refusal(), GrantRefusal::Recovering);
-    assert_eq!(state.budget.expect("the budget").settled_micros, DOLLAR, "reports count");
+    let budget = state.budget.as_ref().expect("the budget");
+    assert_eq!(budget.settled_micros, DOLLAR, "reports count");
     assert_eq!(shown(&guarded)["isRecovering"], true);
     gateway.generation = 1;
     assert_eq!(gateway.state(account).await.refusal(), GrantRefusal::Recovering);
