@@ -13,6 +13,7 @@ const FILES: &[&str] = &[
     "registry/v1/graph.proto",
     "registry/v1/sync.proto",
     "registry/v1/sbom.proto",
+    "registry/v1/ledger.proto",
 ];
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {

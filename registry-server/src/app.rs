@@ -12,6 +12,7 @@ pub mod export;
 pub mod gateways;
 pub mod graph;
 pub mod history;
+pub mod ledger;
 pub mod list;
 pub mod page;
 mod read_error;
@@ -48,6 +49,8 @@ pub struct App {
     pub catalogs: Catalogs,
     /// The database.
     pub store: Store,
+    /// The ledger of budgets. A relay has none.
+    pub ledger: Option<Arc<ledger::Ledger>>,
     /// Sync streams.
     pub feed: Arc<Feed>,
     /// The gateways that follow.

@@ -16,10 +16,11 @@ use mcp_registry::Namespace;
 use registry_core::{Secret, parse_socket_address};
 
 pub use authentication::Authentication;
-pub use command::{CheckpointKeyCommand, Command, TokenCommand};
+pub use command::{CheckpointKeyCommand, Command, LedgerCommand, TokenCommand};
 
 use crate::{
     access::{AccessConfig, OidcConfig},
+    app::ledger::LedgerConfig,
     connections::{ServeConfig, TlsConfig},
     feed::FeedConfig,
     registrar::RegistrarConfig,
@@ -176,6 +177,10 @@ pub struct Config {
     /// Limits and timeouts of writes.
     #[command(flatten)]
     pub registrar: RegistrarConfig,
+
+    /// Currency and time limits of budgets.
+    #[command(flatten)]
+    pub ledger: LedgerConfig,
 
     /// Limits and timeouts of Sync streams.
     #[command(flatten)]

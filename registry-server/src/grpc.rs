@@ -27,6 +27,7 @@ mod guard;
 mod history;
 mod intake;
 mod invalid;
+mod ledger;
 mod oversize;
 mod refusal;
 mod registry;
@@ -43,7 +44,7 @@ use registry_proto::{
     v1::{
         access_service_server::AccessServiceServer, audit_service_server::AuditServiceServer,
         discovery_service_server::DiscoveryServiceServer, graph_service_server::GraphServiceServer,
-        history_service_server::HistoryServiceServer,
+        history_service_server::HistoryServiceServer, ledger_service_server::LedgerServiceServer,
         registry_service_server::RegistryServiceServer, sbom_service_server::SbomServiceServer,
     },
 };
@@ -68,6 +69,7 @@ const SERVICES: &[&str] = &[
     "registry.v1.SyncService",
     "registry.v1.SbomService",
     "registry.v1.AccessService",
+    "registry.v1.LedgerService",
 ];
 
 /// Limits of requests.
@@ -120,6 +122,7 @@ pub async fn router(
     let graph = bounded!(limit, GraphServiceServer::new(service.clone()));
     let discovery = bounded!(limit, DiscoveryServiceServer::new(service.clone()));
     let sbom = bounded!(limit, SbomServiceServer::new(service.clone()));
+    let ledger = bounded!(limit, LedgerServiceServer::new(service.clone()));
     let access =
         AccessServiceServer::new(service.clone()).max_decoding_message_size(ACCESS_REQUEST_BYTES);
     let (reporter, health) = tonic_health::server::health_reporter();
@@ -132,6 +135,7 @@ pub async fn router(
         .add_service(graph)
         .add_service(sbom)
         .add_service(access)
+        .add_service(ledger)
         .add_service(health)
         .add_service(reflection().build_v1()?)
         .add_service(reflection().build_v1alpha()?);

@@ -1,6 +1,7 @@
 //! Entry point: settings, logging, listening socket and signals.
 
 mod keys;
+mod recovery;
 mod tokens;
 
 use std::{io::Write as _, pin::pin, process::ExitCode, sync::Arc, time::Duration};
@@ -45,6 +46,7 @@ fn main() -> ExitCode {
             None => run(config).await,
             Some(Command::Token(command)) => tokens::run(&config, command).await,
             Some(Command::CheckpointKey(command)) => keys::run(&config, command).await,
+            Some(Command::Ledger(command)) => recovery::run(&config, command).await,
             Some(Command::Migrate) => migrate(&config).await,
         }
     });

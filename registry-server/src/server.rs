@@ -25,6 +25,7 @@ use crate::{
         concurrency::ConcurrencyLimit,
         export::Export,
         gateways::Gateways,
+        ledger::Ledger,
         sbom,
         search::Searcher,
     },
@@ -145,7 +146,9 @@ impl Server {
             config.feed,
             draining.clone(),
         ));
+        let ledger = open_ledger(&config, relay.is_some(), &store, &hub, &clock).await?;
         let app = Arc::new(App {
+            ledger,
             search: Searcher::start(hub.clone()),
             writes: Writes::new(registrar.clone(), hub.clone()),
             catalogs: Catalogs::new(hub.clone(), store.clone(), clock.clone()),
@@ -166,6 +169,9 @@ impl Server {
         });
         let fleet_writer = FleetWriter::start(app.feed.clone());
         app.feed.start_retention();
+        if let Some(ledger) = &app.ledger {
+            ledger.start(app.draining.clone());
+        }
         Ok(Self { app, writer, fleet_writer, config: config.serve, tls, admin, _lock: lock })
     }
 
@@ -303,6 +309,22 @@ async fn open_key(config: &Config, store: &Store) -> Result<Arc<Ed25519KeyPair>,
     let key = Arc::new(checkpoint_key::open(&file)?);
     checkpoint_key::register_or_compare(store, &file, &key).await?;
     Ok(key)
+}
+
+/// Opens the ledger of budgets; `None` at a relay, whose database has none.
+async fn open_ledger(
+    config: &Config,
+    is_relay: bool,
+    store: &Store,
+    hub: &Arc<Hub>,
+    clock: &Arc<dyn Clock>,
+) -> Result<Option<Arc<Ledger>>, Error> {
+    if is_relay {
+        return Ok(None);
+    }
+    let (store, hub, clock) = (store.clone(), hub.clone(), clock.clone());
+    let ledger = Ledger::open(store, hub, clock, config.ledger.clone()).await?;
+    Ok(Some(Arc::new(ledger)))
 }
 
 /// Connects a relay to its upstream registry; `None` without `--follow`.

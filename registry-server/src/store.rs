@@ -11,6 +11,7 @@ mod error;
 mod file_lock;
 mod gateways;
 mod key;
+mod ledger;
 mod listener;
 mod model;
 mod nack;
@@ -30,6 +31,12 @@ use std::time::Duration;
 
 use registry_core::{Catalog, ChainHash, RegistryId, Revision, SealedCommit, Timestamp};
 
+pub use self::ledger::{
+    BookKey, BookTerms, BudgetPage, GatewayAccount, GenerationCause, GenerationState, LedgerChange,
+    LedgerFailure, ListedAccount, ListedBudget, ListedChange, NewLedgerChange, OpenWindow,
+    PostContext, PostRequest, Posting, RecallListener, RecallNotice, Reclaim, ReclaimFailure,
+    Reclaimed, SeenState,
+};
 pub use audit::{Finding, Findings, Progress, ServedState};
 pub use backend::HeadLock;
 use backend::{Backend, execute};

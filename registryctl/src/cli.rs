@@ -4,6 +4,7 @@ mod access;
 mod apply;
 mod as_of;
 mod audit;
+mod budget;
 mod commit;
 mod compose;
 mod diff;
@@ -31,6 +32,9 @@ pub(crate) use access::{AccessArgs, CreateTokenArgs, RevokeTokenArgs, TokenComma
 pub(crate) use apply::{ApplyArgs, ApplyOptions, ApplyPolicy, ConfirmArgs, PruneArgs};
 pub(crate) use as_of::AsOfArgs;
 pub(crate) use audit::{AccessLogArgs, AuditCommand, CheckArgs, ExportLogArgs, ProveArgs};
+pub(crate) use budget::{
+    AdjustBudgetArgs, BudgetArg, BudgetCommand, ListBudgetsArgs, ReclaimBudgetArgs, ShowBudgetArgs,
+};
 pub(crate) use commit::CommitArgs;
 pub(crate) use compose::{ComposeCheckArgs, ComposeCommand, ComposeRunArgs};
 pub(crate) use diff::{DiffArgs, DiffOperands};
@@ -252,6 +256,9 @@ pub(crate) enum Command {
     Policy(PolicyCommand),
     /// Show the agents that declare a tool, and whether policies deny their calls
     WhoCanCall(WhoCanCallArgs),
+    /// Show the spending of budgets, change limits, and reclaim the rights of lost gateways
+    #[command(subcommand)]
+    Budget(BudgetCommand),
     /// List the settings of names, namespaces and the registry
     Settings(SettingsArgs),
     /// Create, list and revoke API tokens

@@ -6,8 +6,9 @@ use registry_core::Revision;
 use registry_proto::v1::{
     self, access_service_client::AccessServiceClient, audit_service_client::AuditServiceClient,
     discovery_service_client::DiscoveryServiceClient, graph_service_client::GraphServiceClient,
-    history_service_client::HistoryServiceClient, registry_service_client::RegistryServiceClient,
-    sbom_service_client::SbomServiceClient, sync_service_client::SyncServiceClient,
+    history_service_client::HistoryServiceClient, ledger_service_client::LedgerServiceClient,
+    registry_service_client::RegistryServiceClient, sbom_service_client::SbomServiceClient,
+    sync_service_client::SyncServiceClient,
 };
 use tokio::time::timeout;
 use tonic::{
@@ -171,6 +172,10 @@ impl Client {
 
     pub(crate) fn sbom(&self) -> SbomServiceClient<Connection> {
         SbomServiceClient::new(self.channel.clone()).max_decoding_message_size(ANSWER_BYTES)
+    }
+
+    pub(crate) fn ledger(&self) -> LedgerServiceClient<Connection> {
+        LedgerServiceClient::new(self.channel.clone()).max_decoding_message_size(ANSWER_BYTES)
     }
 
     pub(crate) fn audit(&self) -> AuditServiceClient<Connection> {

@@ -3,6 +3,7 @@
 mod apply;
 mod audit;
 mod blame;
+mod budget;
 mod commit;
 mod compatibility;
 mod completions;
@@ -124,6 +125,7 @@ async fn dispatch(session: &Session, command: Command) -> Result<(), Failure> {
         Command::Transfer(args) => settings::transfer(session, args).await,
         Command::Policy(command) => policy::run(session, command).await,
         Command::WhoCanCall(args) => who_can_call::run(session, &args).await,
+        Command::Budget(command) => budget::run(session, command).await,
         Command::Settings(args) => settings::list(session, &args).await,
         Command::Token(command) => token::run(session, command).await,
         Command::Whoami => token::who_am_i(session).await,

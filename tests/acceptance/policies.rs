@@ -1,6 +1,7 @@
 //! Policies: registration, versions in force, roles, scopes, emergencies, and decisions without calls.
 
 mod breaks;
+mod budgets;
 mod decisions;
 mod entity;
 mod files;

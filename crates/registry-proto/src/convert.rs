@@ -14,6 +14,7 @@ mod entity_encode;
 mod graph;
 mod history;
 mod key;
+mod ledger;
 mod lifecycle;
 mod nack;
 mod point_in_time;
@@ -25,6 +26,10 @@ mod snapshot;
 mod sync;
 mod time;
 
+pub use self::ledger::{
+    InvalidLedgerMessage, LedgerProblem, MAX_REPORTED, budget_key, epoch, read_answer, read_recall,
+    read_report, write_answer, write_recall, write_report,
+};
 pub use authentication::{authentication, authentication_text};
 pub use cache_state::{cache_state, cache_state_fields};
 pub use change::{InvalidBatch, InvalidChange, Precondition, batch, plan, precondition};

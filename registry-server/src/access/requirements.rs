@@ -31,6 +31,10 @@ const AUDIT: Requirement = Requirement::AnyRole(Roles::new(&[Role::Auditor, Role
 /// Governors wait for gateways after an emergency.
 const FLEET: Requirement =
     Requirement::AnyRole(Roles::new(&[Role::Auditor, Role::Governor, Role::Admin]));
+/// Governors change limits, and close the accounts of lost gateways.
+const GOVERN: Requirement = Requirement::AnyRole(Roles::new(&[Role::Governor, Role::Admin]));
+/// Only gateways spend.
+const SPEND: Requirement = Requirement::AnyRole(Roles::new(&[Role::Gateway, Role::Admin]));
 const ADMIN: Requirement = Requirement::AnyRole(Roles::new(&[Role::Admin]));
 /// Gateways follow the log, and so do users who export or watch it.
 const FOLLOW: Requirement = Requirement::AnyRole(Roles::ALL);
@@ -64,6 +68,12 @@ const TABLE: &[(&str, Requirement)] = &[
     ("/registry.v1.SbomService/FindComponentUsers", READ),
     ("/registry.v1.SyncService/Sync", FOLLOW),
     ("/registry.v1.SyncService/ListGateways", FLEET),
+    ("/registry.v1.LedgerService/ReportSpending", SPEND),
+    ("/registry.v1.LedgerService/WatchRecalls", SPEND),
+    ("/registry.v1.LedgerService/ListBudgets", FLEET),
+    ("/registry.v1.LedgerService/GetBudget", FLEET),
+    ("/registry.v1.LedgerService/AdjustBudget", GOVERN),
+    ("/registry.v1.LedgerService/ReclaimBudget", GOVERN),
     ("/registry.v1.AccessService/CreateToken", ADMIN),
     ("/registry.v1.AccessService/ListTokens", ADMIN),
     ("/registry.v1.AccessService/RevokeToken", ADMIN),

@@ -15,10 +15,27 @@ pub enum Command {
     /// Manage the key that signs checkpoints
     #[command(subcommand)]
     CheckpointKey(CheckpointKeyCommand),
+    /// Manage the ledger of budgets
+    #[command(subcommand)]
+    Ledger(LedgerCommand),
     /// Create or migrate the database schema, then exit
     ///
     /// Servers of the previous version may run during the migration.
     Migrate,
+}
+
+/// Command for the ledger of budgets.
+#[derive(Debug, Clone, Copy, Subcommand)]
+pub enum LedgerCommand {
+    /// Start a new generation after a backup of the database was restored
+    ///
+    /// The backup lacks the latest spending and grants. In the new generation, budgets grant nothing for 60 seconds and
+    /// until every gateway that was active has reported its totals. Servers may run.
+    Recover,
+    /// End the recovery before every gateway has reported
+    ///
+    /// Rights of the gateways that have not reported may be granted again. Budgets can then be exceeded by these rights.
+    EndRecovery,
 }
 
 /// Command for the checkpoint key.

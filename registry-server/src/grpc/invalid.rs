@@ -3,7 +3,8 @@
 use registry_core::{Kind, Name, Version, commit::invalid_message_char, limits};
 use registry_proto::{
     convert::{
-        self, InvalidEntityKey, InvalidKind, InvalidPointInTime, InvalidPosition, InvalidState,
+        self, InvalidEntityKey, InvalidKind, InvalidLedgerMessage, InvalidPointInTime,
+        InvalidPosition, InvalidState,
     },
     v1,
 };
@@ -35,11 +36,13 @@ pub(super) enum InvalidRequest {
     Position(#[from] InvalidPosition),
     #[error("format: {0}")]
     Format(#[from] InvalidSbomFormat),
+    #[error(transparent)]
+    Ledger(#[from] InvalidLedgerMessage),
 }
 
 impl InvalidRequest {
     /// The invalid field of the request.
-    pub(super) fn field(&self) -> &'static str {
+    pub(super) fn field(&self) -> &str {
         match self {
             Self::TooLong { field, .. }
             | Self::TooMany { field, .. }
@@ -52,6 +55,7 @@ impl InvalidRequest {
             Self::At(_) => "at",
             Self::Position(_) => "position",
             Self::Format(_) => "format",
+            Self::Ledger(invalid) => &invalid.path,
         }
     }
 }

@@ -3,12 +3,13 @@
 //! Every status carries `google.rpc.ErrorInfo` with the domain `registry` and a stable reason. A rejected
 //! batch also carries its findings. Addresses and paths of the database are only in the log.
 
+mod budgets;
 mod reads;
 
 use std::time::Duration;
 
 use registry_core::{Code as Finding, Diagnostic};
-use registry_proto::convert::{InvalidBatch, validation_failure};
+use registry_proto::convert::{InvalidBatch, LedgerProblem, validation_failure};
 use tonic::{Code, Status};
 
 use super::{findings, invalid::InvalidRequest, refusal::Refusal};
@@ -233,6 +234,13 @@ impl From<InvalidRequest> for Status {
     fn from(error: InvalidRequest) -> Self {
         let reason = match &error {
             InvalidRequest::TooLong { .. } | InvalidRequest::TooMany { .. } => "LIMIT_EXCEEDED",
+            InvalidRequest::Ledger(invalid) => match invalid.problem {
+                LedgerProblem::TooLong { .. } | LedgerProblem::TooMany { .. } => "LIMIT_EXCEEDED",
+                LedgerProblem::Missing
+                | LedgerProblem::Epoch(_)
+                | LedgerProblem::Control(_)
+                | LedgerProblem::UnknownValue(_) => "INVALID_REQUEST",
+            },
             InvalidRequest::Control { .. }
             | InvalidRequest::Missing(_)
             | InvalidRequest::Field { .. }

@@ -8,7 +8,10 @@ use std::{fmt, future::pending, time::Duration};
 use sqlx::postgres::PgListener;
 use tokio::time::timeout;
 
-use super::{Error, postgres::PostgresStore};
+use super::{
+    Error,
+    postgres::{COMMIT_CHANNEL, PostgresStore},
+};
 
 /// Idle time after which the connection is tested.
 const IDLE_TIME: Duration = Duration::from_secs(5);
@@ -61,7 +64,7 @@ impl Listener {
     }
 
     pub(super) async fn postgres(store: PostgresStore) -> Result<Self, Error> {
-        let connection = store.listen().await.map_err(|e| store.explain(&e))?;
+        let connection = store.listen(COMMIT_CHANNEL).await.map_err(|e| store.explain(&e))?;
         Ok(Self(Source::Postgres { store, connection: Some(Box::new(connection)) }))
     }
 
@@ -71,7 +74,7 @@ impl Listener {
     pub async fn wait(&mut self) -> Result<Wake, Error> {
         let Source::Postgres { store, connection } = &mut self.0 else { return pending().await };
         let Some(listener) = connection else {
-            let fresh = store.listen().await.map_err(|e| store.explain(&e))?;
+            let fresh = store.listen(COMMIT_CHANNEL).await.map_err(|e| store.explain(&e))?;
             *connection = Some(Box::new(fresh));
             return Ok(Wake::Reconnected);
         };

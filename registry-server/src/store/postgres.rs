@@ -36,8 +36,12 @@ const TEST_TIMEOUT: Duration = Duration::from_secs(1);
 const CONNECTIONS: u32 = 6;
 /// Connections for appends. The server has one append at a time, and retries it while a lost connection times out.
 const APPEND_CONNECTIONS: u32 = 2;
-/// Channel of notifications.
-const CHANNEL: &str = "registry_commits";
+/// Connections for transactions of the ledger, so that reports do not occupy those of readers.
+const LEDGER_CONNECTIONS: u32 = 4;
+/// Channel of notifications about commits.
+pub(super) const COMMIT_CHANNEL: &str = "registry_commits";
+/// Channel of notifications about recalls of the ledger.
+pub(super) const RECALL_CHANNEL: &str = "registry_recalls";
 
 /// An open Postgres database.
 #[derive(Clone)]
@@ -46,6 +50,7 @@ pub(super) struct PostgresStore {
     hosts: Arc<Hosts>,
     pool: PgPool,
     append_pool: PgPool,
+    ledger_pool: PgPool,
     _primary_task: Option<Arc<AbortOnDropHandle<()>>>,
 }
 
@@ -68,11 +73,14 @@ impl PostgresStore {
         let registry = prepare(&hosts, &name, mode).await?;
         let pool = connect_pool(&hosts, CONNECTIONS, hosts.current());
         let append_pool = connect_pool(&hosts, APPEND_CONNECTIONS, append_options(hosts.current()));
+        let ledger_pool = connect_pool(&hosts, LEDGER_CONNECTIONS, hosts.current());
         let primary_task = hosts.has_several().then(|| {
             let (hosts, pool, append_pool) = (hosts.clone(), pool.clone(), append_pool.clone());
+            let ledger_pool = ledger_pool.clone();
             let following = async move {
                 let select = |primary: PgConnectOptions| {
                     pool.set_connect_options(primary.clone());
+                    ledger_pool.set_connect_options(primary.clone());
                     append_pool.set_connect_options(append_options(primary));
                 };
                 hosts.keep_on_primary(select).await;
@@ -80,7 +88,8 @@ impl PostgresStore {
             Arc::new(AbortOnDropHandle::new(tokio::spawn(following)))
         });
         let name = name.into();
-        let store = Self { name, hosts, pool, append_pool, _primary_task: primary_task };
+        let store =
+            Self { name, hosts, pool, append_pool, ledger_pool, _primary_task: primary_task };
         Ok((store, registry))
     }
 
@@ -103,12 +112,20 @@ impl PostgresStore {
         append::begin_with_head(&self.pool).await
     }
 
+    /// Starts a transaction of the ledger. A server that stops while it has the lock on a budget must not block others
+    /// for long.
+    pub(super) async fn begin_ledger(&self) -> Result<Transaction<'static, Postgres>, sqlx::Error> {
+        let begin = "BEGIN; SET LOCAL idle_in_transaction_session_timeout = '5s'";
+        self.ledger_pool.begin_with(begin).await
+    }
+
     pub(super) async fn begin_read(&self) -> Result<Transaction<'static, Postgres>, sqlx::Error> {
         self.pool.begin_with("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY").await
     }
 
     pub(super) async fn close(&self) {
         self.append_pool.close().await;
+        self.ledger_pool.close().await;
         self.pool.close().await;
     }
 
@@ -121,7 +138,7 @@ impl PostgresStore {
     }
 
     /// Opens a separate connection that listens for notifications.
-    pub(super) async fn listen(&self) -> Result<PgListener, sqlx::Error> {
+    pub(super) async fn listen(&self, channel: &str) -> Result<PgListener, sqlx::Error> {
         let options = PoolOptions::new()
             .max_connections(1)
             .acquire_timeout(ACQUIRE_TIMEOUT)
@@ -130,7 +147,7 @@ impl PostgresStore {
         let pool = options.connect_with(self.hosts.current()).await?;
         let mut listener = PgListener::connect_with(&pool).await?;
         listener.eager_reconnect(false);
-        listener.listen(CHANNEL).await?;
+        listener.listen(channel).await?;
         Ok(listener)
     }
 }

@@ -19,7 +19,7 @@ pub(super) struct Schema {
 }
 
 /// Latest migration of this program.
-pub(super) const KNOWN: i64 = 9;
+pub(super) const KNOWN: i64 = 10;
 
 /// Value of `registry.needs_version` after these migrations; later migrations may raise it.
 pub(super) const NEEDED: i64 = 9;
@@ -36,6 +36,7 @@ pub(super) static SQLITE: Schema = Schema {
             ("requests", include_str!("../../../migrations/sqlite/0007_requests.sql")),
             ("commit_events", include_str!("../../../migrations/sqlite/0008_commit_events.sql")),
             ("policies", include_str!("../../../migrations/sqlite/0009_policies.sql")),
+            ("ledger", include_str!("../../../migrations/sqlite/0010_ledger.sql")),
         ])
     }),
     tables: "SELECT name FROM sqlite_schema
@@ -54,6 +55,7 @@ pub(super) static POSTGRES: Schema = Schema {
             ("requests", include_str!("../../../migrations/postgres/0007_requests.sql")),
             ("commit_events", include_str!("../../../migrations/postgres/0008_commit_events.sql")),
             ("policies", include_str!("../../../migrations/postgres/0009_policies.sql")),
+            ("ledger", include_str!("../../../migrations/postgres/0010_ledger.sql")),
         ])
     }),
     tables: "SELECT tablename::text FROM pg_tables

@@ -94,6 +94,7 @@ conformance! {
     open::migration_7_keeps_recent_request_ids,
     open::migration_8_keeps_access_events,
     open::migration_9_accepts_policies,
+    open::migration_10_adds_the_ledger,
     open::new_database_becomes_a_relay,
     open::concurrent_signature_updates_are_kept,
     open::edited_migration_is_reported,

@@ -52,7 +52,7 @@ pub(crate) async fn database_of_a_newer_schema_is_rejected(fixture: &Fixture) {
     drop(fixture.open().await);
     fixture.execute("UPDATE registry SET needs_version = 99").await;
     let error = fixture.try_open().await.unwrap_err();
-    assert!(matches!(&error, Error::SchemaTooNew { found: 99, known: 9, .. }), "{error}");
+    assert!(matches!(&error, Error::SchemaTooNew { found: 99, known: 10, .. }), "{error}");
     assert!(error.to_string().contains("upgrade registry-server"), "{error}");
 }
 
@@ -89,12 +89,23 @@ async fn left_earlier(
     assert_eq!(fixture.number(NEEDS_VERSION).await, 9);
     let events = if first <= 8 { without_commit_events(fixture) } else { "" };
     let migrations = format!("DELETE FROM _sqlx_migrations WHERE version >= {first}");
-    let policies = without_policies(fixture);
-    fixture.execute(&format!("{policies}{events}{undo};{migrations}")).await;
+    let policies = if first <= 9 { without_policies(fixture) } else { "" };
+    let ledger = without_ledger(fixture);
+    fixture.execute(&format!("{ledger}{policies}{events}{undo};{migrations}")).await;
     let again = fixture.open().await;
     assert_holds(&again, &log).await;
     assert_eq!(fixture.number(NEEDS_VERSION).await, 9);
     (again, log)
+}
+
+/// SQL that reverts migration 10.
+fn without_ledger(fixture: &Fixture) -> String {
+    let tables = "DROP TABLE ledger_changes; DROP TABLE ledger_accounts; DROP TABLE ledger_budgets;
+                  DROP TABLE ledger_processes; DROP TABLE ledger;";
+    match fixture {
+        Fixture::Sqlite(_) => tables.to_owned(),
+        Fixture::Postgres(_) => format!("{tables} DROP SEQUENCE ledger_counter;"),
+    }
 }
 
 /// SQL that reverts migration 9, except for the wider constraint in SQLite.
@@ -217,6 +228,14 @@ pub(crate) async fn migration_9_accepts_policies(fixture: &Fixture) {
     assert_holds(&again, &log).await;
     let mistake = fixture.mistake("DELETE FROM entities").await.unwrap_err();
     assert!(mistake.contains("entities"), "{mistake}");
+}
+
+/// A database before migration 10, without budgets.
+pub(crate) async fn migration_10_adds_the_ledger(fixture: &Fixture) {
+    let again = left_earlier(fixture, 10, [Draft::new().register("A", "1.0.0")], "").await;
+    let generation = again.0.ledger_generation().await.unwrap();
+    assert_eq!((generation.number, generation.is_recovered), (0, true));
+    goes_on(again).await;
 }
 
 /// Only a database without a public key becomes a relay's.

@@ -17,6 +17,7 @@ const GROUPS: [(&str, &[&str]); 9] = [
         &[
             "policy",
             "who-can-call",
+            "budget",
             "compatibility",
             "archive",
             "unarchive",

@@ -37,6 +37,8 @@ const READERS: Allowed =
 const WRITERS: Allowed = Allowed::Roles(&["publisher", "governor", "admin"]);
 const FLEET: Allowed = Allowed::Roles(&["auditor", "governor", "admin"]);
 const AUDITORS: Allowed = Allowed::Roles(&["auditor", "admin"]);
+const GATEWAYS: Allowed = Allowed::Roles(&["gateway", "admin"]);
+const GOVERNORS: Allowed = Allowed::Roles(&["governor", "admin"]);
 const ADMINS: Allowed = Allowed::Roles(&["admin"]);
 
 const RULES: &[(&str, Allowed)] = &[
@@ -66,6 +68,12 @@ const RULES: &[(&str, Allowed)] = &[
     ("registry.v1.SbomService/FindComponentUsers", READERS),
     ("registry.v1.SyncService/Sync", Allowed::Authenticated),
     ("registry.v1.SyncService/ListGateways", FLEET),
+    ("registry.v1.LedgerService/ReportSpending", GATEWAYS),
+    ("registry.v1.LedgerService/WatchRecalls", GATEWAYS),
+    ("registry.v1.LedgerService/ListBudgets", FLEET),
+    ("registry.v1.LedgerService/GetBudget", FLEET),
+    ("registry.v1.LedgerService/AdjustBudget", GOVERNORS),
+    ("registry.v1.LedgerService/ReclaimBudget", GOVERNORS),
     ("registry.v1.AccessService/CreateToken", ADMINS),
     ("registry.v1.AccessService/ListTokens", ADMINS),
     ("registry.v1.AccessService/RevokeToken", ADMINS),

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use super::{bank, findings, limit};
 
 /// Runs `registryctl` with a token.
-fn run(guarded: &Guarded, token: &str, arguments: &[&str]) -> CtlOutput {
+pub(super) fn run(guarded: &Guarded, token: &str, arguments: &[&str]) -> CtlOutput {
     let dir = tempfile::tempdir().expect("a directory");
     let file = dir.path().join("token");
     fs::write(&file, token).expect("written");
@@ -16,7 +16,7 @@ fn run(guarded: &Guarded, token: &str, arguments: &[&str]) -> CtlOutput {
     guarded.registry.ctl(&[arguments, &["--token-file", file, "--output", "json"]].concat())
 }
 
-fn apply(guarded: &Guarded, token: &str, file: &Value) -> CtlOutput {
+pub(super) fn apply(guarded: &Guarded, token: &str, file: &Value) -> CtlOutput {
     let dir = tempfile::tempdir().expect("a directory");
     let path = dir.path().join("file.json");
     fs::write(&path, file.to_string()).expect("written");

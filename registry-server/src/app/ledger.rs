@@ -1,0 +1,426 @@
+//! Budgets across the fleet: reports of gateways, recalls of idle rights, and the tasks of operators.
+//!
+//! Reports about one budget wait in a queue, and share a transaction. Rules come from the policies in force.
+
+mod admin;
+mod recalls;
+mod rules;
+mod settings;
+
+use std::{
+    collections::{HashMap, hash_map::Entry},
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
+
+use ledger::{
+    AccountAnswer, AccountReport, AccountState, Answer, Epoch, Recall, Rejection, Report,
+};
+use registry_core::Timestamp;
+use tokio::{
+    sync::{mpsc, oneshot},
+    time::sleep,
+};
+use tokio_util::sync::CancellationToken;
+use uuid::Uuid;
+
+pub use self::{
+    admin::{
+        Adjustment, Budget, BudgetAccount, BudgetDetail, BudgetSelector, BudgetsWanted,
+        Error as AdminError, MAX_ACCOUNTS, Reclamation,
+    },
+    settings::LedgerConfig,
+};
+use self::{
+    recalls::{Recalls, TooManyWatchers},
+    rules::{Rules, RulesCache},
+};
+use crate::{
+    clock::Clock,
+    feed::Hub,
+    store::{
+        self, BookKey, BookTerms, GenerationCause, LedgerFailure, OpenWindow, PostContext,
+        PostRequest, Posting, SeenState, Store,
+    },
+};
+
+/// Maximum number of reports in one transaction.
+const BATCH: usize = 256;
+/// Maximum number of generations that a transaction starts.
+const ATTEMPTS: usize = 3;
+/// The stored time of the last contact is at most this much older than the contact. A write for each report would
+/// double their cost.
+const CONTACT_PRECISION: Duration = Duration::from_secs(1);
+/// How long closed accounts and windows that are over are kept, for late reports.
+const RETENTION: Duration = Duration::from_hours(24);
+/// Interval between deletions.
+const EXPIRY_INTERVAL: Duration = Duration::from_mins(10);
+/// Delay before the listener for recalls reconnects.
+const LISTENER_DELAY: Duration = Duration::from_secs(1);
+
+/// A failed report.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Error {
+    /// A report of a generation that the ledger cannot have had.
+    #[error("generation {0} is unknown to this registry; connect the gateway to its own registry")]
+    UnknownGeneration(u64),
+    /// Too many streams of recalls.
+    #[error(transparent)]
+    TooManyWatchers(#[from] TooManyWatchers),
+    /// The database.
+    #[error(transparent)]
+    Store(#[from] store::Error),
+    /// The task of the transaction stopped, or the database lost transactions repeatedly.
+    #[error("the transaction of the ledger did not complete; repeat the report")]
+    Incomplete,
+}
+
+impl From<LedgerFailure> for Error {
+    fn from(failure: LedgerFailure) -> Self {
+        match failure {
+            LedgerFailure::Lost => Self::Incomplete,
+            LedgerFailure::UnknownGeneration(number) => Self::UnknownGeneration(number),
+            LedgerFailure::Store(error) => Self::Store(error),
+        }
+    }
+}
+
+/// The ledger of the registry.
+pub struct Ledger {
+    store: Store,
+    clock: Arc<dyn Clock>,
+    config: LedgerConfig,
+    rules: RulesCache,
+    /// The name of this server in notifications.
+    server: String,
+    seen: Mutex<SeenState>,
+    contacts: Mutex<HashMap<ProcessKey, Contact>>,
+    queues: Mutex<HashMap<BookKey, Vec<Pending>>>,
+    recalls: Recalls,
+}
+
+/// A process of a gateway.
+type ProcessKey = (Arc<str>, Epoch);
+
+/// What this server has stored about a process.
+#[derive(Debug, Clone, Copy)]
+struct Contact {
+    at: Timestamp,
+    /// The generation with reports of all accounts.
+    completed: u64,
+}
+
+/// A report that waits for its transaction.
+struct Pending {
+    request: PostRequest,
+    reply: oneshot::Sender<Result<Posted, Error>>,
+}
+
+/// The result of a report about one account.
+struct Posted {
+    generation: u64,
+    result: Result<AccountState, Rejection>,
+}
+
+impl Ledger {
+    /// Opens the ledger. Starts a generation if the database was restored or failed over.
+    pub async fn open(
+        store: Store,
+        hub: Arc<Hub>,
+        clock: Arc<dyn Clock>,
+        config: LedgerConfig,
+    ) -> Result<Self, store::Error> {
+        let started = store.start_generation(GenerationCause::Check(None), clock.now()).await;
+        let seen = started.map_err(|failure| match failure {
+            LedgerFailure::Store(error) => error,
+            other => store::Error::Corrupt {
+                what: "the table ledger".to_owned(),
+                detail: other.to_string(),
+            },
+        })?;
+        Ok(Self {
+            store,
+            clock,
+            config,
+            rules: RulesCache::new(hub),
+            server: Uuid::now_v7().to_string(),
+            seen: Mutex::new(seen),
+            contacts: Mutex::default(),
+            queues: Mutex::default(),
+            recalls: Recalls::default(),
+        })
+    }
+
+    /// Starts the deletion of old rows and the listener for recalls of other servers, until the server drains.
+    pub fn start(self: &Arc<Self>, draining: CancellationToken) {
+        let (expiring, listening) = (self.clone(), self.clone());
+        let stop = draining.clone();
+        tokio::spawn(async move { stop.run_until_cancelled(expiring.expire()).await });
+        tokio::spawn(async move { draining.run_until_cancelled(listening.listen()).await });
+    }
+
+    /// Merges a report of an authenticated gateway and grants what it requests.
+    pub async fn report(
+        self: &Arc<Self>,
+        gateway: &Arc<str>,
+        report: Report,
+    ) -> Result<Answer, Error> {
+        let now = self.clock.now();
+        if report.generation > self.seen().generation {
+            self.start_generation(GenerationCause::Reported(report.generation)).await?;
+        }
+        self.record_contact(gateway, report.process, now).await?;
+        let rules = self.rules.current();
+        let posting: Vec<_> = report
+            .accounts
+            .iter()
+            .map(|account| self.enqueue(gateway, report.process, account, &rules, now))
+            .collect();
+        let mut oldest: Option<u64> = None;
+        let mut accounts = Vec::with_capacity(report.accounts.len());
+        for (account, posted) in report.accounts.iter().zip(posting) {
+            let result = match posted {
+                Err(rejection) => Err(rejection),
+                Ok(reply) => {
+                    let posted = reply.await.map_err(|_| Error::Incomplete)??;
+                    // A gateway ignores answers of older generations, so that the oldest one is safe.
+                    let generation = posted.generation;
+                    oldest = Some(oldest.map_or(generation, |oldest| oldest.min(generation)));
+                    posted.result
+                }
+            };
+            accounts.push(AccountAnswer {
+                budget: account.budget.clone(),
+                window: account.window.clone(),
+                epoch: account.epoch,
+                result,
+            });
+        }
+        for ended in &report.ended {
+            self.store.end_process(gateway, *ended, &report.accounts, now).await?;
+        }
+        for complete in &report.complete {
+            self.complete(gateway, *complete, report.generation).await?;
+        }
+        let generation = oldest.unwrap_or_else(|| self.seen().generation);
+        Ok(Answer { generation, accounts })
+    }
+
+    /// The recalls of a gateway's idle rights.
+    pub fn watch_recalls(&self, gateway: &Arc<str>) -> Result<mpsc::Receiver<Recall>, Error> {
+        Ok(self.recalls.watch(gateway)?)
+    }
+
+    fn seen(&self) -> SeenState {
+        *self.seen.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn record_seen(&self, new: SeenState) {
+        let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        *seen = new.max(*seen);
+    }
+
+    async fn start_generation(&self, cause: GenerationCause) -> Result<(), Error> {
+        let before = self.seen().generation;
+        let seen = self.store.start_generation(cause, self.clock.now()).await?;
+        self.record_seen(seen);
+        if seen.generation > before {
+            tracing::warn!(
+                generation = seen.generation,
+                "the ledger started a generation: budgets grant nothing until the gateways have reported"
+            );
+        }
+        Ok(())
+    }
+
+    /// Stores the time of a contact, unless the stored one is recent.
+    async fn record_contact(
+        &self,
+        gateway: &Arc<str>,
+        process: Epoch,
+        now: Timestamp,
+    ) -> Result<(), Error> {
+        let key = (gateway.clone(), process);
+        let known = self.contact(&key);
+        if known.is_some_and(|known| now.since(known.at) < CONTACT_PRECISION) {
+            return Ok(());
+        }
+        self.store.record_contact(gateway, process, now).await?;
+        let completed = known.map_or(0, |known| known.completed);
+        self.set_contact(key, Contact { at: now, completed });
+        Ok(())
+    }
+
+    async fn complete(
+        &self,
+        gateway: &Arc<str>,
+        process: Epoch,
+        generation: u64,
+    ) -> Result<(), Error> {
+        let key = (gateway.clone(), process);
+        let known = self.contact(&key);
+        let completed = known.map_or(0, |known| known.completed);
+        if completed >= generation {
+            return Ok(());
+        }
+        self.store.complete_process(gateway, process, generation).await?;
+        // Predecessors of the reporting process have no contact of their own.
+        if let Some(known) = known {
+            self.set_contact(key, Contact { completed: generation, ..known });
+        }
+        Ok(())
+    }
+
+    fn contact(&self, key: &ProcessKey) -> Option<Contact> {
+        self.contacts.lock().unwrap_or_else(PoisonError::into_inner).get(key).copied()
+    }
+
+    fn set_contact(&self, key: ProcessKey, contact: Contact) {
+        self.contacts.lock().unwrap_or_else(PoisonError::into_inner).insert(key, contact);
+    }
+
+    fn forget_contacts(&self, before: Timestamp) {
+        let mut contacts = self.contacts.lock().unwrap_or_else(PoisonError::into_inner);
+        contacts.retain(|_, contact| contact.at >= before);
+    }
+
+    /// Adds a report to the queue of its budget.
+    fn enqueue(
+        self: &Arc<Self>,
+        gateway: &Arc<str>,
+        process: Epoch,
+        account: &AccountReport,
+        rules: &Rules,
+        now: Timestamp,
+    ) -> Result<oneshot::Receiver<Result<Posted, Error>>, Rejection> {
+        let window = match &account.window {
+            Some(window) => window.clone(),
+            None => {
+                let rule = rules.find(&account.budget).ok_or(Rejection::UnknownBudget)?;
+                let window = rule.windows.window_at(now);
+                window.map_err(|_| Rejection::UnknownWindow)?.id
+            }
+        };
+        let book = BookKey { budget: account.budget.clone(), window };
+        let (reply, answer) = oneshot::channel();
+        let request = PostRequest { gateway: gateway.clone(), process, report: account.clone() };
+        let pending = Pending { request, reply };
+        let mut queues = self.queues.lock().unwrap_or_else(PoisonError::into_inner);
+        match queues.entry(book) {
+            Entry::Occupied(mut queue) => queue.get_mut().push(pending),
+            Entry::Vacant(vacant) => {
+                let book = vacant.key().clone();
+                vacant.insert(vec![pending]);
+                tokio::spawn(self.clone().post_queue(book));
+            }
+        }
+        Ok(answer)
+    }
+
+    /// Posts the reports about one budget until its queue is empty. Reports that arrive during a transaction share the
+    /// next one.
+    async fn post_queue(self: Arc<Self>, book: BookKey) {
+        while let Some(batch) = self.next_batch(&book) {
+            let (requests, replies): (Vec<_>, Vec<_>) =
+                batch.into_iter().map(|pending| (pending.request, pending.reply)).unzip();
+            match self.post(&book, &requests).await {
+                Ok(Posting { seen, results, recalls }) => {
+                    for (reply, result) in replies.into_iter().zip(results) {
+                        // The sender has disconnected if this fails, and repeats its report.
+                        let _ = reply.send(Ok(Posted { generation: seen.generation, result }));
+                    }
+                    self.recall(&book, recalls).await;
+                }
+                Err(error) => {
+                    for reply in replies {
+                        let _ = reply.send(Err(error.clone()));
+                    }
+                }
+            }
+        }
+    }
+
+    fn next_batch(&self, book: &BookKey) -> Option<Vec<Pending>> {
+        let mut queues = self.queues.lock().unwrap_or_else(PoisonError::into_inner);
+        let queue = queues.get_mut(book)?;
+        if queue.is_empty() {
+            queues.remove(book);
+            return None;
+        }
+        let count = queue.len().min(BATCH);
+        Some(queue.drain(..count).collect())
+    }
+
+    async fn post(&self, book: &BookKey, requests: &[PostRequest]) -> Result<Posting, Error> {
+        for _ in 0..ATTEMPTS {
+            let now = self.clock.now();
+            let context = PostContext { seen: self.seen(), offline_for: self.offline_for(), now };
+            let terms = self.terms(book, now);
+            match self.store.post_to_budget(book, &terms, requests, context).await {
+                Ok(posting) => {
+                    self.record_seen(posting.seen);
+                    return Ok(posting);
+                }
+                Err(LedgerFailure::Lost) => {
+                    self.start_generation(GenerationCause::Check(Some(context.seen))).await?;
+                }
+                Err(failure) => return Err(failure.into()),
+            }
+        }
+        Err(Error::Incomplete)
+    }
+
+    /// The conditions of grants from a budget.
+    fn terms(&self, book: &BookKey, now: Timestamp) -> BookTerms {
+        let rules = self.rules.current();
+        let rule = rules.find(&book.budget);
+        let open = rule.and_then(|rule| {
+            let open = rule.windows.open_at(now).ok()?;
+            let window = open.find(Some(&book.window))?;
+            Some(OpenWindow { span: open.span(window, now), end: window.end })
+        });
+        BookTerms { limit: rule.map(|rule| rule.limit), open }
+    }
+
+    /// The time after which a silent gateway spends nothing, by the stored time of its contact.
+    fn offline_for(&self) -> Duration {
+        self.config.budget_offline_for.saturating_add(CONTACT_PRECISION)
+    }
+
+    /// Deletes old rows from time to time.
+    async fn expire(self: Arc<Self>) {
+        loop {
+            let now = self.clock.now();
+            let before = earlier(now, RETENTION);
+            if let Err(error) = self.store.expire_ledger(before).await {
+                tracing::warn!(%error, "cannot delete old accounts of the ledger, retrying");
+            }
+            self.forget_contacts(before);
+            sleep(EXPIRY_INTERVAL).await;
+        }
+    }
+
+    /// Forwards recalls of other servers to the gateways of this one. On SQLite there are none.
+    async fn listen(self: Arc<Self>) {
+        loop {
+            match self.store.recall_listener().await {
+                Ok(None) => return,
+                Ok(Some(mut listener)) => {
+                    while let Ok(notice) = listener.next().await {
+                        if notice.server != self.server {
+                            self.forward_recall(&notice.book).await;
+                        }
+                    }
+                }
+                Err(error) => tracing::debug!(%error, "cannot listen for recalls, retrying"),
+            }
+            sleep(LISTENER_DELAY).await;
+        }
+    }
+}
+
+/// A time before another one.
+fn earlier(now: Timestamp, by: Duration) -> Timestamp {
+    let millis = i64::try_from(by.as_millis()).unwrap_or(i64::MAX);
+    Timestamp::from_millis(now.as_millis().saturating_sub(millis))
+}

@@ -1,0 +1,72 @@
+//! The budgets of the policies in force.
+
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex, PoisonError},
+};
+
+use ledger::{BudgetKey, BudgetRule, WindowRule};
+use policy::PoliciesInForce;
+use registry_core::{Revision, entity::policy::Mode};
+
+use crate::feed::Hub;
+
+/// The budgets at a revision.
+#[derive(Debug, Default)]
+pub(super) struct Rules {
+    revision: Option<Revision>,
+    policies: PoliciesInForce,
+    budgets: HashMap<(Arc<str>, Arc<str>), BudgetRule>,
+}
+
+impl Rules {
+    /// The rule of a budget. `None`: no policy in force has it.
+    pub(super) fn find(&self, key: &BudgetKey) -> Option<&BudgetRule> {
+        self.budgets.get(&(key.policy.clone(), key.budget.clone()))
+    }
+}
+
+/// The budgets at the current revision.
+pub(super) struct RulesCache {
+    hub: Arc<Hub>,
+    rules: Mutex<Arc<Rules>>,
+}
+
+impl RulesCache {
+    pub(super) fn new(hub: Arc<Hub>) -> Self {
+        Self { hub, rules: Mutex::default() }
+    }
+
+    pub(super) fn current(&self) -> Arc<Rules> {
+        let catalog = self.hub.catalog();
+        let mut rules = self.rules.lock().unwrap_or_else(PoisonError::into_inner);
+        if rules.revision != Some(catalog.revision()) {
+            let policies = PoliciesInForce::new(&catalog, Some(&rules.policies));
+            let budgets = budgets(&policies);
+            *rules = Arc::new(Rules { revision: Some(catalog.revision()), policies, budgets });
+        }
+        rules.clone()
+    }
+}
+
+/// Of two versions of a policy in force, the enforced one counts.
+fn budgets(policies: &PoliciesInForce) -> HashMap<(Arc<str>, Arc<str>), BudgetRule> {
+    let mut budgets = HashMap::new();
+    for mode in [Mode::Audit, Mode::Enforce] {
+        for policy in policies.iter().filter(|policy| policy.mode() == mode) {
+            let name: Arc<str> = policy.key().name.as_str().into();
+            for budget in &policy.policy().budgets {
+                let window = &budget.window;
+                let text = window.to_string();
+                // Validation rejects policies with other windows.
+                let Ok(windows) = WindowRule::parse(&text, window.time_zone(), window.anchor())
+                else {
+                    continue;
+                };
+                let rule = BudgetRule { limit: budget.limit, windows };
+                budgets.insert((name.clone(), budget.name.as_str().into()), rule);
+            }
+        }
+    }
+    budgets
+}

@@ -1,0 +1,223 @@
+//! `LedgerService`: reports of gateways, recalls, and budgets for operators.
+
+use std::sync::Arc;
+
+use futures_util::{
+    StreamExt as _,
+    stream::{self, BoxStream},
+};
+use ledger::{Recall, WindowId};
+use registry_core::Amount;
+use registry_proto::{
+    convert,
+    v1::{self, ledger_service_server::LedgerService},
+};
+use tokio_stream::wrappers::ReceiverStream;
+use tonic::{Request, Response, Status};
+
+use super::{
+    Service, access,
+    deadline::begin_write,
+    invalid::{self, FILTER_BYTES, InvalidRequest, field},
+};
+use crate::{
+    access::Access,
+    app::{
+        ledger::{
+            Adjustment, Budget, BudgetAccount, BudgetDetail, BudgetSelector, BudgetsWanted, Ledger,
+            Reclamation,
+        },
+        page::Page,
+    },
+    feed, registrar,
+    store::{LedgerChange, ListedChange, NewLedgerChange},
+};
+
+/// Maximum length of a reason, in bytes.
+const REASON_BYTES: usize = 1024;
+
+impl Service {
+    /// The ledger of the registry. A relay has none.
+    fn ledger(&self) -> Result<&Arc<Ledger>, Status> {
+        let upstream = || self.app.relay.as_ref().map(|relay| relay.upstream()).unwrap_or_default();
+        let relay = || registrar::Error::Relay { upstream: upstream() };
+        Ok(self.app.ledger.as_ref().ok_or_else(relay)?)
+    }
+}
+
+#[tonic::async_trait]
+impl LedgerService for Service {
+    type WatchRecallsStream = BoxStream<'static, Result<v1::WatchRecallsResponse, Status>>;
+
+    async fn report_spending(
+        &self,
+        request: Request<v1::ReportSpendingRequest>,
+    ) -> Result<Response<v1::ReportSpendingResponse>, Status> {
+        let ledger = self.ledger()?;
+        let gateway = access::principal(&request)?.name.clone();
+        begin_write(&request);
+        let report = convert::read_report(request.into_inner()).map_err(InvalidRequest::from)?;
+        let answer = ledger.report(&gateway, report).await?;
+        Ok(Response::new(convert::write_answer(&answer)))
+    }
+
+    async fn watch_recalls(
+        &self,
+        request: Request<v1::WatchRecallsRequest>,
+    ) -> Result<Response<Self::WatchRecallsStream>, Status> {
+        let principal = access::principal(&request)?;
+        let recalls = ReceiverStream::new(self.ledger()?.watch_recalls(&principal.name)?);
+        let recalls = stream::iter([Recall::default()]).chain(recalls);
+        let recalls = recalls.map(|recall| Ok(convert::write_recall(&recall)));
+        let (access, draining): (Arc<Access>, _) =
+            (self.app.access.clone(), self.app.draining.clone());
+        let end = async move {
+            let error = tokio::select! {
+                () = draining.cancelled() => feed::Error::Draining,
+                () = access.ended(&principal) => feed::Error::CredentialsEnded,
+            };
+            Err(error.into())
+        };
+        Ok(Response::new(stream::select(recalls, stream::once(end)).boxed()))
+    }
+
+    async fn list_budgets(
+        &self,
+        request: Request<v1::ListBudgetsRequest>,
+    ) -> Result<Response<v1::ListBudgetsResponse>, Status> {
+        let ledger = self.ledger()?;
+        let mut request = request.into_inner();
+        let page = page_request!("ListBudgets", request);
+        let v1::ListBudgetsRequest { policy, include_ended_windows, .. } = request;
+        let policy = invalid::line("policy", policy, FILTER_BYTES)?;
+        let wanted = BudgetsWanted { policy, include_ended: include_ended_windows };
+        let Page { items, next_page_token } = ledger.list_budgets(wanted, &page).await?;
+        let budgets = items.iter().map(|budget| encode(ledger, budget)).collect();
+        Ok(Response::new(v1::ListBudgetsResponse { budgets, next_page_token }))
+    }
+
+    async fn get_budget(
+        &self,
+        request: Request<v1::GetBudgetRequest>,
+    ) -> Result<Response<v1::GetBudgetResponse>, Status> {
+        let ledger = self.ledger()?;
+        let v1::GetBudgetRequest { key, window } = request.into_inner();
+        let detail = ledger.show_budget(&read_selector(key, window)?).await?;
+        let BudgetDetail { budget, accounts, more_accounts, changes, generation } = detail;
+        Ok(Response::new(v1::GetBudgetResponse {
+            budget: Some(encode(ledger, &budget)),
+            accounts: accounts.into_iter().map(encode_account).collect(),
+            more_accounts_count: more_accounts,
+            generation: generation.number,
+            is_recovering: !generation.is_recovered,
+            changes: changes.into_iter().map(encode_change).collect(),
+        }))
+    }
+
+    async fn adjust_budget(
+        &self,
+        request: Request<v1::AdjustBudgetRequest>,
+    ) -> Result<Response<v1::AdjustBudgetResponse>, Status> {
+        let (ledger, by) = (self.ledger()?, access::principal(&request)?);
+        begin_write(&request);
+        let v1::AdjustBudgetRequest { key, window, adjustment, reason } = request.into_inner();
+        let wanted = Adjustment {
+            selector: read_selector(key, window)?,
+            adjustment: Amount::parse(&adjustment).map_err(|e| field("adjustment", &e))?,
+            reason: read_reason(reason)?,
+        };
+        let budget = ledger.adjust_budget(&by, wanted).await?;
+        let budget = Some(encode(ledger, &budget));
+        Ok(Response::new(v1::AdjustBudgetResponse { budget }))
+    }
+
+    async fn reclaim_budget(
+        &self,
+        request: Request<v1::ReclaimBudgetRequest>,
+    ) -> Result<Response<v1::ReclaimBudgetResponse>, Status> {
+        let (ledger, by) = (self.ledger()?, access::principal(&request)?);
+        begin_write(&request);
+        let v1::ReclaimBudgetRequest { key, window, gateway, epoch, reason } = request.into_inner();
+        let gateway = invalid::line("gateway", gateway, FILTER_BYTES)?;
+        if gateway.is_empty() {
+            return Err(InvalidRequest::Missing("gateway").into());
+        }
+        let epoch = Some(epoch).filter(|epoch| !epoch.is_empty());
+        let epoch = epoch.map(|epoch| convert::epoch(&epoch, "epoch")).transpose();
+        let wanted = Reclamation {
+            selector: read_selector(key, window)?,
+            gateway,
+            epoch: epoch.map_err(InvalidRequest::from)?,
+            reason: read_reason(reason)?,
+        };
+        let (budget, reclaimed) = ledger.reclaim_budget(&by, wanted).await?;
+        let budget = Some(encode(ledger, &budget));
+        let reclaimed = reclaimed.to_string();
+        Ok(Response::new(v1::ReclaimBudgetResponse { budget, reclaimed }))
+    }
+}
+
+fn read_selector(
+    key: Option<v1::BudgetKey>,
+    window: String,
+) -> Result<BudgetSelector, InvalidRequest> {
+    let window = invalid::line("window", window, FILTER_BYTES)?;
+    Ok(BudgetSelector {
+        key: convert::budget_key(key, "key")?,
+        window: Some(window).filter(|window| !window.is_empty()).map(WindowId::new),
+    })
+}
+
+fn read_reason(reason: String) -> Result<String, InvalidRequest> {
+    let reason = invalid::line("reason", reason, REASON_BYTES)?;
+    if reason.trim().is_empty() { Err(InvalidRequest::Missing("reason")) } else { Ok(reason) }
+}
+
+fn encode(ledger: &Ledger, budget: &Budget) -> v1::Budget {
+    let row = &budget.listed.row;
+    v1::Budget {
+        key: Some((&budget.listed.book.budget).into()),
+        window: budget.listed.book.window.to_string(),
+        window_end_time: budget.listed.end.map(convert::timestamp),
+        currency: ledger.currency().to_owned(),
+        limit: budget.limit.map(|limit| limit.to_string()),
+        adjustment: row.adjustment.to_string(),
+        settled: row.settled.to_string(),
+        exposed: row.exposed.to_string(),
+        available: budget.available().to_string(),
+        in_doubt: budget.listed.in_doubt.to_string(),
+        overshoot: row.overshoot.to_string(),
+        reclaimed: row.reclaimed.to_string(),
+    }
+}
+
+fn encode_account(BudgetAccount { listed, is_reachable }: BudgetAccount) -> v1::Account {
+    v1::Account {
+        gateway: listed.gateway,
+        epoch: listed.epoch.to_string(),
+        granted: listed.row.granted.to_string(),
+        returned: listed.row.returned.to_string(),
+        settled: listed.row.settled.to_string(),
+        is_closed: listed.row.is_closed,
+        is_reachable,
+        last_contact_time: listed.last_contact.map(convert::timestamp),
+    }
+}
+
+fn encode_change(ListedChange { what, change }: ListedChange) -> v1::BudgetChange {
+    let NewLedgerChange { at, principal, reason } = what;
+    let (kind, amount, gateway) = match change {
+        LedgerChange::Adjust(amount) => (v1::BudgetChangeType::Adjust, amount, String::new()),
+        LedgerChange::Reclaim { gateway, amount } => {
+            (v1::BudgetChangeType::Reclaim, amount, gateway)
+        }
+    };
+    v1::BudgetChange {
+        change_time: Some(convert::timestamp(at)),
+        principal,
+        r#type: kind.into(),
+        amount: amount.to_string(),
+        gateway,
+        reason,
+    }
+}

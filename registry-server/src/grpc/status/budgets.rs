@@ -1,0 +1,56 @@
+//! The statuses of failed calls of the ledger.
+
+use std::time::Duration;
+
+use ledger::budget::ReclaimError;
+use tonic::{Code, Status};
+
+use super::{super::refusal::Refusal, store_refusal};
+use crate::app::ledger::{AdminError, Error};
+
+/// The delay before a report is repeated after an incomplete transaction.
+const RETRY: Duration = Duration::from_millis(100);
+
+impl From<Error> for Status {
+    fn from(error: Error) -> Self {
+        let say = |code, reason| Refusal::new(code, reason, error.to_string());
+        let refusal = match &error {
+            Error::UnknownGeneration(_) => {
+                say(Code::FailedPrecondition, "UNKNOWN_GENERATION").field("generation")
+            }
+            Error::TooManyWatchers(_) => say(Code::ResourceExhausted, "TOO_MANY_STREAMS"),
+            Error::Incomplete => {
+                say(Code::Unavailable, "LEDGER_TRANSACTION_FAILED").retry_after(RETRY)
+            }
+            Error::Store(error) => store_refusal(error),
+        };
+        refusal.into()
+    }
+}
+
+impl From<AdminError> for Status {
+    fn from(error: AdminError) -> Self {
+        let say = |code, reason| Refusal::new(code, reason, error.to_string());
+        let refusal = match &error {
+            AdminError::UnknownBudget(_)
+            | AdminError::Unused(_)
+            | AdminError::Reclaim(ReclaimError::Unknown) => say(Code::NotFound, "NOT_FOUND"),
+            AdminError::ClosedWindow { current, .. } => {
+                say(Code::FailedPrecondition, "WINDOW_CLOSED").with("currentWindow", current)
+            }
+            AdminError::OutsideScope { .. } => say(Code::PermissionDenied, "PERMISSION_DENIED"),
+            AdminError::OutOfRange { .. } | AdminError::Reclaim(ReclaimError::OutOfRange) => {
+                say(Code::OutOfRange, "AMOUNT_OUT_OF_RANGE")
+            }
+            AdminError::Reclaim(ReclaimError::TooEarly(after)) => {
+                say(Code::FailedPrecondition, "GATEWAY_MAY_SPEND").with("retryAfter", after)
+            }
+            AdminError::Reclaim(ReclaimError::Closed) => {
+                say(Code::FailedPrecondition, "ACCOUNT_CLOSED")
+            }
+            AdminError::Page(error) => return error.clone().into(),
+            AdminError::Ledger(error) => return error.clone().into(),
+        };
+        refusal.into()
+    }
+}

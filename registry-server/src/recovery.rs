@@ -1,0 +1,47 @@
+//! `registry-server ledger`: recovery of budgets after a backup of the database was restored.
+
+use std::{
+    io::{self, Write as _},
+    process::ExitCode,
+};
+
+use registry_server::{
+    Config,
+    clock::{Clock as _, SystemClock},
+    config::LedgerCommand,
+    store::{GenerationCause, LedgerFailure, Store},
+};
+
+use super::{FAILED, USAGE, database_failure, require_database};
+
+pub(super) async fn run(config: &Config, command: LedgerCommand) -> Result<ExitCode, (u8, String)> {
+    require_database(config)?;
+    let url = config.database().map_err(|e| (USAGE, e.to_string()))?;
+    let store = Store::open_existing(&url).await.map_err(|e| database_failure(&e))?;
+    let message = match command {
+        LedgerCommand::Recover => {
+            let started =
+                store.start_generation(GenerationCause::Restored, SystemClock.now()).await;
+            let generation = started.map_err(|e| failure(&e))?.generation;
+            format!(
+                "started generation {generation}: budgets grant nothing for 60 seconds and until every \
+                 active gateway has reported"
+            )
+        }
+        LedgerCommand::EndRecovery => {
+            let ended = store.end_recovery().await.map_err(|e| database_failure(&e))?;
+            format!("ended the recovery of generation {}", ended.number)
+        }
+    };
+    store.close().await;
+    writeln!(io::stdout(), "{message}")
+        .map_err(|e| (FAILED, format!("cannot write the output: {e}")))?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn failure(failure: &LedgerFailure) -> (u8, String) {
+    match failure {
+        LedgerFailure::Store(error) => database_failure(error),
+        LedgerFailure::Lost | LedgerFailure::UnknownGeneration(_) => (FAILED, failure.to_string()),
+    }
+}

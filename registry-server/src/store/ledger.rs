@@ -1,0 +1,162 @@
+//! The ledger of budgets: accounts, processes and generations.
+//!
+//! The crate `ledger` computes each change. A transaction locks the one row of its budget first. It reads accounts in
+//! later statements only, because an aggregate in the locking statement can be older than the lock.
+
+mod admin;
+mod generation;
+mod notification;
+mod post;
+mod sql;
+mod transaction;
+
+use std::sync::Arc;
+
+use ledger::{
+    AccountKey, AccountReport, AccountState, BudgetKey, Epoch, Rejection, WindowId, WindowSpan,
+    account::AccountRow, budget::BudgetRow,
+};
+use registry_core::{Amount, Timestamp};
+
+use super::Error;
+
+pub use admin::{
+    BudgetPage, LedgerChange, ListedAccount, ListedBudget, ListedChange, NewLedgerChange, Reclaim,
+    ReclaimFailure, Reclaimed,
+};
+pub use generation::{GenerationCause, GenerationState};
+pub use notification::{RecallListener, RecallNotice};
+
+/// A budget in one window.
+#[derive(
+    Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize,
+)]
+pub struct BookKey {
+    /// The budget.
+    pub budget: BudgetKey,
+    /// The window.
+    pub window: WindowId,
+}
+
+impl BookKey {
+    /// Reads policy, budget, subject and window.
+    fn from_columns([policy, budget, subject, window]: [&str; 4]) -> Self {
+        let budget =
+            BudgetKey { policy: policy.into(), budget: budget.into(), subject: subject.into() };
+        Self { budget, window: WindowId::new(window) }
+    }
+}
+
+/// The conditions of grants from a budget.
+#[derive(Debug, Clone)]
+pub struct BookTerms {
+    /// The limit. `None`: no policy in force has the budget.
+    pub limit: Option<Amount>,
+    /// The window, if its accounts may be opened.
+    pub open: Option<OpenWindow>,
+}
+
+/// A window whose accounts may be opened.
+#[derive(Debug, Clone)]
+pub struct OpenWindow {
+    /// Its position relative to now.
+    pub span: WindowSpan,
+    /// Its end.
+    pub end: Option<Timestamp>,
+}
+
+/// The report about one account, with its authenticated sender.
+#[derive(Debug, Clone)]
+pub struct PostRequest {
+    /// The principal of the gateway.
+    pub gateway: Arc<str>,
+    /// The process that sends the report.
+    pub process: Epoch,
+    /// The report.
+    pub report: AccountReport,
+}
+
+/// The newest state of the ledger that this server has seen. An older state shows a restored backup.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct SeenState {
+    /// The number of the generation.
+    pub generation: u64,
+    /// The counter of transactions.
+    pub counter: u64,
+}
+
+/// The conditions of a transaction.
+#[derive(Debug, Clone, Copy)]
+pub struct PostContext {
+    /// The newest state that this server has seen.
+    pub seen: SeenState,
+    /// The time after which a gateway without an answer stops reserving.
+    pub offline_for: std::time::Duration,
+    /// The time of the ledger.
+    pub now: Timestamp,
+}
+
+/// The results of the reports about one budget.
+#[derive(Debug)]
+pub struct Posting {
+    /// The state of the ledger.
+    pub seen: SeenState,
+    /// One result for each request, in the same order.
+    pub results: Vec<Result<AccountState, Rejection>>,
+    /// The accounts whose idle rights are needed.
+    pub recalls: Vec<GatewayAccount>,
+}
+
+/// An account of a gateway.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct GatewayAccount {
+    /// The principal of the gateway.
+    pub gateway: String,
+    /// The account.
+    pub key: AccountKey,
+}
+
+/// A failed transaction of the ledger. Nothing was written.
+#[derive(Debug, thiserror::Error)]
+pub enum LedgerFailure {
+    /// The database may lack transactions; a new generation is needed.
+    #[error("the database may lack transactions of the ledger")]
+    Lost,
+    /// A report of a generation that the ledger cannot have had.
+    #[error("generation {0} is unknown to this registry; connect the gateway to its own registry")]
+    UnknownGeneration(u64),
+    /// A failure of the store.
+    #[error(transparent)]
+    Store(#[from] Error),
+}
+
+/// An account as stored.
+#[derive(Debug, Clone, Copy)]
+struct StoredAccount {
+    row: AccountRow,
+    process: Epoch,
+    closed_at: Option<Timestamp>,
+}
+
+/// A locked budget.
+#[derive(Debug, Clone, Copy)]
+struct LockedBudget {
+    id: i64,
+    end: Option<Timestamp>,
+    row: BudgetRow,
+}
+
+/// The identity of a process.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+struct ProcessKey {
+    gateway: String,
+    epoch: Epoch,
+}
+
+impl StoredAccount {
+    /// Replaces the totals. The time of the close is the first one.
+    fn replaced(&self, row: AccountRow, now: Timestamp) -> Self {
+        let closed_at = if row.is_closed { self.closed_at.or(Some(now)) } else { None };
+        Self { row, closed_at, ..*self }
+    }
+}

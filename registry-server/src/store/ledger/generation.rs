@@ -1,0 +1,108 @@
+//! Generations of the ledger, and the retention of its rows.
+
+use ledger::ProcessRow;
+use registry_core::Timestamp;
+
+use super::{
+    LedgerFailure, SeenState, sql,
+    transaction::{Failed, LedgerTransaction, signed, unsigned},
+};
+use crate::store::{
+    Error, OPERATION_TIMEOUT, Store,
+    backend::{Backend, execute, run},
+    sql_timestamp::SqlTimestamp,
+};
+
+/// The generation for operators.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct GenerationState {
+    /// The number.
+    pub number: u64,
+    /// Whether the ledger grants.
+    pub is_recovered: bool,
+}
+
+/// Why a generation may have to start.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum GenerationCause {
+    /// The server starts, or a transaction found an older state than this one. A generation starts only if the
+    /// database may lack transactions.
+    Check(Option<SeenState>),
+    /// A gateway knows this generation. A generation starts if it is newer than the stored one.
+    Reported(u64),
+    /// An operator restored a backup.
+    Restored,
+}
+
+impl Store {
+    /// Starts a generation if its cause requires one. Returns the state of the ledger.
+    pub async fn start_generation(
+        &self,
+        cause: GenerationCause,
+        now: Timestamp,
+    ) -> Result<SeenState, LedgerFailure> {
+        let starting = async {
+            let done = start(&self.backend, cause, now).await;
+            done.map_err(|failed| failed.explain(&self.backend))
+        };
+        self.within(OPERATION_TIMEOUT, starting).await
+    }
+
+    /// The current generation.
+    pub async fn ledger_generation(&self) -> Result<GenerationState, Error> {
+        let backend = &self.backend;
+        let row: Result<(i64, bool), _> =
+            run!(Backend(backend), (i64, bool), sql::READ_GENERATION, [], fetch_one);
+        let (number, is_recovered) = row.map_err(|e| backend.explain(&e))?;
+        Ok(GenerationState { number: unsigned(number), is_recovered })
+    }
+
+    /// Ends the recovery of the current generation.
+    pub async fn end_recovery(&self) -> Result<GenerationState, Error> {
+        let backend = &self.backend;
+        let GenerationState { number, .. } = self.ledger_generation().await?;
+        let generation = signed(number);
+        let ending = async { execute!(backend, sql::SET_RECOVERED, [generation, true]) };
+        self.within(OPERATION_TIMEOUT, ending).await?;
+        Ok(GenerationState { number, is_recovered: true })
+    }
+
+    /// Deletes windows that ended before a time, accounts closed before it, and processes that are silent since then.
+    pub async fn expire_ledger(&self, before: Timestamp) -> Result<(), Error> {
+        let (backend, before) = (&self.backend, SqlTimestamp(before));
+        let expiring = async {
+            execute!(backend, sql::DELETE_ENDED_BUDGETS, [before])?;
+            execute!(backend, sql::DELETE_CLOSED_ACCOUNTS, [before])?;
+            execute!(backend, sql::DELETE_PROCESSES, [before])
+        };
+        self.within(OPERATION_TIMEOUT, expiring).await
+    }
+}
+
+async fn start(
+    backend: &Backend,
+    cause: GenerationCause,
+    now: Timestamp,
+) -> Result<SeenState, Failed> {
+    let mut transaction = LedgerTransaction::begin(backend).await?;
+    let state = transaction.lock_state().await?;
+    let number = state.generation.number;
+    let (is_needed, known) = match cause {
+        GenerationCause::Check(None) => (state.is_lossy(state.seen()), number),
+        GenerationCause::Check(Some(seen)) => (state.is_lossy(seen), seen.generation),
+        GenerationCause::Reported(reported) => (reported > number, reported),
+        GenerationCause::Restored => (true, number),
+    };
+    let generation = if is_needed {
+        let processes: Vec<ProcessRow> = transaction.processes().await?.into_values().collect();
+        let next = state.generation.next(known, &processes, now);
+        next.ok_or(LedgerFailure::UnknownGeneration(known))?
+    } else {
+        state.generation
+    };
+    if is_needed || state.is_new() {
+        transaction.set_generation(&generation, &state.database).await?;
+    }
+    transaction.commit().await?;
+    Ok(SeenState { generation: generation.number, ..state.seen() })
+}

@@ -1,0 +1,318 @@
+//! Reports of gateways.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
+
+use ledger::{
+    AccountKey, AccountReport, AccountState, Epoch, Generation, ProcessRow, Refusal, Rejection,
+    Totals, WindowSpan,
+    budget::{Holding, Terms, close, find_shortage, post},
+};
+use registry_core::{Amount, Timestamp};
+use sqlx::{FromRow, Row as _, postgres::PgRow, sqlite::SqliteRow};
+
+use super::{
+    BookKey, BookTerms, GatewayAccount, LedgerFailure, LockedBudget, PostContext, PostRequest,
+    Posting, ProcessKey, StoredAccount, sql,
+    transaction::{Failed, LedgerTransaction, epoch, execute_in, signed},
+};
+use crate::store::{
+    Error, OPERATION_TIMEOUT, Store,
+    backend::{Backend, execute, run},
+    row::row,
+    sql_timestamp::SqlTimestamp,
+};
+
+row!(
+    /// An open account.
+    OpenAccountRecord {
+        policy: String,
+        budget: String,
+        subject: String,
+        window_id: String,
+        epoch: String,
+    }
+);
+
+impl Store {
+    /// Merges the reports about one budget and grants what they request, in one transaction.
+    pub async fn post_to_budget(
+        &self,
+        book: &BookKey,
+        terms: &BookTerms,
+        requests: &[PostRequest],
+        context: PostContext,
+    ) -> Result<Posting, LedgerFailure> {
+        let posting = async {
+            let done = post_all(&self.backend, book, terms, requests, context).await;
+            done.map_err(|failed| failed.explain(&self.backend))
+        };
+        self.within(OPERATION_TIMEOUT, posting).await
+    }
+
+    /// Stores the time of a report of a process.
+    pub async fn record_contact(
+        &self,
+        gateway: &str,
+        process: Epoch,
+        now: Timestamp,
+    ) -> Result<(), Error> {
+        let (epoch, now) = (process.to_string(), SqlTimestamp(now));
+        let contact =
+            async { execute!(&self.backend, sql::CONTACT, [gateway, epoch.as_str(), now, false]) };
+        self.within(OPERATION_TIMEOUT, contact).await
+    }
+
+    /// Stores that a process has reported all its accounts in a generation.
+    pub async fn complete_process(
+        &self,
+        gateway: &str,
+        process: Epoch,
+        generation: u64,
+    ) -> Result<(), Error> {
+        let (epoch, generation) = (process.to_string(), signed(generation));
+        let complete = async {
+            execute!(&self.backend, sql::COMPLETE_PROCESS, [gateway, epoch.as_str(), generation])
+        };
+        self.within(OPERATION_TIMEOUT, complete).await
+    }
+
+    /// Closes the accounts of an ended process that its last report does not mention, then stores its end.
+    pub async fn end_process(
+        &self,
+        gateway: &str,
+        process: Epoch,
+        reported: &[AccountReport],
+        now: Timestamp,
+    ) -> Result<(), LedgerFailure> {
+        for (book, epoch) in self.open_accounts(gateway, process).await? {
+            let is_reported = reported.iter().any(|account| {
+                (&account.budget, account.window.as_ref(), account.epoch)
+                    == (&book.budget, Some(&book.window), epoch)
+            });
+            if !is_reported {
+                let key = ProcessKey { gateway: gateway.to_owned(), epoch };
+                let closing = async {
+                    let done = close_unused(&self.backend, &book, &key, now).await;
+                    done.map_err(|failed| failed.explain(&self.backend))
+                };
+                self.within(OPERATION_TIMEOUT, closing).await?;
+            }
+        }
+        let (epoch, now) = (process.to_string(), SqlTimestamp(now));
+        let ending = async {
+            execute!(&self.backend, sql::END_PROCESS, [gateway, epoch.as_str(), now, true])
+        };
+        Ok(self.within(OPERATION_TIMEOUT, ending).await?)
+    }
+
+    async fn open_accounts(
+        &self,
+        gateway: &str,
+        process: Epoch,
+    ) -> Result<Vec<(BookKey, Epoch)>, Error> {
+        let (backend, process) = (&self.backend, process.to_string());
+        let rows: Result<Vec<OpenAccountRecord>, _> = run!(
+            Backend(backend),
+            OpenAccountRecord,
+            sql::ACCOUNTS_OF_PROCESS,
+            [gateway, process.as_str()],
+            fetch_all
+        );
+        let rows = rows.map_err(|e| backend.explain(&e))?;
+        rows.into_iter().map(|row| Ok((row.book(), epoch(&row.epoch)?))).collect()
+    }
+}
+
+impl OpenAccountRecord {
+    fn book(&self) -> BookKey {
+        BookKey::from_columns([&self.policy, &self.budget, &self.subject, &self.window_id])
+    }
+}
+
+async fn post_all(
+    backend: &Backend,
+    book: &BookKey,
+    terms: &BookTerms,
+    requests: &[PostRequest],
+    context: PostContext,
+) -> Result<Posting, Failed> {
+    let mut transaction = LedgerTransaction::begin(backend).await?;
+    let budget = match &terms.open {
+        Some(open) => Some(transaction.lock_or_insert_budget(book, open.end).await?),
+        None => transaction.lock_budget(book).await?,
+    };
+    let state = transaction.state().await?;
+    if state.is_lossy(context.seen) {
+        return Err(LedgerFailure::Lost.into());
+    }
+    let Some(budget) = budget else {
+        let missing = match terms.limit {
+            Some(_) => Rejection::UnknownWindow,
+            None => Rejection::UnknownBudget,
+        };
+        let results = requests.iter().map(|_| Err(missing.clone())).collect();
+        return Ok(Posting { seen: state.seen(), results, recalls: Vec::new() });
+    };
+    let accounts = transaction.accounts(budget.id).await?;
+    let processes = transaction.processes().await?;
+    let generation = recovered(&mut transaction, state.generation, &processes, context).await?;
+    let mut desk = Desk::new(book, terms, context.now, budget, accounts, processes, generation);
+    let results = requests.iter().map(|request| desk.post(request)).collect();
+    let changed: Vec<_> =
+        desk.changed.iter().filter_map(|key| desk.accounts.get_key_value(key)).collect();
+    transaction.upsert_accounts(budget.id, &changed).await?;
+    if desk.budget.row != budget.row {
+        transaction.update_budget(budget.id, &desk.budget.row).await?;
+    }
+    transaction.commit().await?;
+    Ok(Posting { seen: state.seen(), results, recalls: desk.recalls })
+}
+
+/// Ends the recovery of a generation if its conditions are met.
+async fn recovered(
+    transaction: &mut LedgerTransaction,
+    generation: Generation,
+    processes: &BTreeMap<ProcessKey, ProcessRow>,
+    context: PostContext,
+) -> Result<Generation, sqlx::Error> {
+    if generation.is_recovered {
+        return Ok(generation);
+    }
+    let processes: Vec<_> = processes.values().copied().collect();
+    let new = generation.recover(&processes, context.offline_for, context.now);
+    if new.is_recovered {
+        let number = signed(new.number);
+        execute_in!(&mut *transaction, sql::SET_RECOVERED, [number, true])?;
+    }
+    Ok(new)
+}
+
+/// The rows of a locked budget while reports are merged.
+struct Desk<'a> {
+    book: &'a BookKey,
+    limit: Amount,
+    span: WindowSpan,
+    /// Why the budget grants nothing.
+    suspended: Option<Refusal>,
+    now: Timestamp,
+    budget: LockedBudget,
+    accounts: BTreeMap<ProcessKey, StoredAccount>,
+    processes: BTreeMap<ProcessKey, ProcessRow>,
+    active: u32,
+    changed: BTreeSet<ProcessKey>,
+    recalls: Vec<GatewayAccount>,
+}
+
+impl<'a> Desk<'a> {
+    fn new(
+        book: &'a BookKey,
+        terms: &BookTerms,
+        now: Timestamp,
+        budget: LockedBudget,
+        accounts: BTreeMap<ProcessKey, StoredAccount>,
+        processes: BTreeMap<ProcessKey, ProcessRow>,
+        generation: Generation,
+    ) -> Self {
+        let span = terms.open.as_ref().map(|open| open.span.clone());
+        let outside = span.is_none().then_some(Refusal::OutsideWindow);
+        let recovering = (!generation.is_recovered).then_some(Refusal::Recovering);
+        let past = || WindowSpan {
+            id: book.window.clone(),
+            starts_in: Duration::ZERO,
+            ends_in: budget.end.map(|end| end.since(now)),
+            next: None,
+        };
+        let active = processes.values().filter(|process| process.is_reachable(now)).count();
+        Self {
+            book,
+            limit: terms.limit.unwrap_or(Amount::ZERO),
+            span: span.unwrap_or_else(past),
+            suspended: outside.or(recovering),
+            now,
+            budget,
+            accounts,
+            processes,
+            active: u32::try_from(active).unwrap_or(u32::MAX),
+            changed: BTreeSet::new(),
+            recalls: Vec::new(),
+        }
+    }
+
+    fn post(&mut self, request: &PostRequest) -> Result<AccountState, Rejection> {
+        let PostRequest { gateway, process, report } = request;
+        let key = |epoch| ProcessKey { gateway: gateway.to_string(), epoch };
+        let sender = self.processes.get(&key(*process)).copied().unwrap_or_default();
+        let suspended = sender.refusal().or(self.suspended);
+        let terms = Terms { limit: self.limit, suspended };
+        let key = key(report.epoch);
+        let known = self.accounts.get(&key).copied();
+        let row = known.map_or_else(|| sender.new_account(), |known| known.row);
+        let posted = post(&terms, &self.budget.row, &row, report)?;
+        let known = known.unwrap_or(StoredAccount { row, process: *process, closed_at: None });
+        self.budget.row = posted.budget;
+        let is_known = self.accounts.insert(key.clone(), known.replaced(posted.account, self.now));
+        if is_known.is_none() || posted.account != row {
+            self.changed.insert(key.clone());
+        }
+        let mut budget = self.budget.row.state(self.limit, self.active);
+        let mut grant = posted.grant;
+        let minimum = report.want.and_then(|want| want.minimum);
+        if let (Some(Refusal::Exhausted), Some(minimum)) = (grant.refusal, minimum) {
+            let missing = minimum.saturating_sub(grant.granted);
+            let holdings = self.holdings();
+            let is_own = |holding: &&Holding| {
+                holding.gateway == key.gateway && holding.key.epoch == key.epoch
+            };
+            if let Some(own) = holdings.iter().find(is_own) {
+                let shortage = find_shortage(&budget, &holdings, own, missing);
+                budget.in_doubt = shortage.in_doubt;
+                grant.refusal = Some(shortage.refusal());
+                let recalled = shortage.recall.into_iter().map(|holding| GatewayAccount {
+                    gateway: holding.gateway.clone(),
+                    key: holding.key.clone(),
+                });
+                self.recalls.extend(recalled);
+            }
+        }
+        Ok(AccountState { window: self.span.clone(), grant, budget })
+    }
+
+    fn holdings(&self) -> Vec<Holding> {
+        let is_reachable = |key: ProcessKey| {
+            self.processes.get(&key).is_some_and(|process| process.is_reachable(self.now))
+        };
+        let holding = |(key, account): (&ProcessKey, &StoredAccount)| Holding {
+            gateway: key.gateway.clone(),
+            key: AccountKey {
+                budget: self.book.budget.clone(),
+                window: self.book.window.clone(),
+                epoch: key.epoch,
+            },
+            account: account.row,
+            is_reachable: is_reachable(ProcessKey { epoch: account.process, ..key.clone() }),
+        };
+        self.accounts.iter().map(holding).collect()
+    }
+}
+
+/// Closes an account at zero spending, unless it has spent.
+async fn close_unused(
+    backend: &Backend,
+    book: &BookKey,
+    key: &ProcessKey,
+    now: Timestamp,
+) -> Result<(), Failed> {
+    let mut transaction = LedgerTransaction::begin(backend).await?;
+    let Some(budget) = transaction.lock_budget(book).await? else { return Ok(()) };
+    let mut accounts = transaction.accounts(budget.id).await?;
+    let Some(account) = accounts.remove(key) else { return Ok(()) };
+    // Totals of zero are valid, and sums only shrink.
+    let Ok(closed) = close(&budget.row, &account.row, Totals::default()) else { return Ok(()) };
+    let account = account.replaced(closed.account, now);
+    transaction.upsert_accounts(budget.id, &[(key, &account)]).await?;
+    transaction.update_budget(budget.id, &closed.budget).await?;
+    Ok(transaction.commit().await?)
+}

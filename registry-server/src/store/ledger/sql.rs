@@ -1,0 +1,181 @@
+//! Statements of the ledger. Those without the name of a database run on both.
+
+/// The generation, with the identity of the database.
+pub(super) const POSTGRES_STATE: &str = "
+    SELECT generation, since, known_until, is_recovered, system AS seen_system,
+           timeline AS seen_timeline,
+           (SELECT system_identifier::text FROM pg_control_system()) AS system,
+           ('x' || substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8))::bit(32)::bigint AS timeline,
+           nextval('ledger_counter') AS counter
+    FROM ledger";
+
+/// The same on SQLite. A copy of the file has no identity of its own.
+pub(super) const SQLITE_STATE: &str = "
+    UPDATE ledger SET counter = counter + 1
+    RETURNING generation, since, known_until, is_recovered, '' AS seen_system, 0 AS seen_timeline,
+              '' AS system, 0 AS timeline, counter";
+
+/// Locks the generation.
+pub(super) const POSTGRES_LOCK_STATE: &str = "SELECT generation FROM ledger FOR UPDATE";
+
+/// Stores a generation: $1 number, $2 start, $3 newest known report, $4 recovered, $5 system, $6 timeline.
+pub(super) const POSTGRES_SET_GENERATION: &str = "
+    UPDATE ledger SET generation = $1, since = $2, known_until = $3, is_recovered = $4, system = $5,
+                      timeline = $6";
+
+/// The same on SQLite, without the identity.
+pub(super) const SQLITE_SET_GENERATION: &str =
+    "UPDATE ledger SET generation = $1, since = $2, known_until = $3, is_recovered = $4";
+
+/// Ends the recovery: $1 generation.
+pub(super) const SET_RECOVERED: &str = "UPDATE ledger SET is_recovered = $2 WHERE generation = $1";
+
+/// All processes.
+pub(super) const PROCESSES: &str =
+    "SELECT gateway, epoch, last_contact, generation, is_ended FROM ledger_processes";
+
+/// Stores a report of a process: $1 gateway, $2 epoch, $3 time, $4 false.
+pub(super) const CONTACT: &str = "
+    INSERT INTO ledger_processes (gateway, epoch, last_contact, generation, is_ended)
+    VALUES ($1, $2, $3, 0, $4)
+    ON CONFLICT (gateway, epoch) DO UPDATE SET last_contact = excluded.last_contact
+        WHERE ledger_processes.last_contact < excluded.last_contact";
+
+/// Stores the end of a process: $1 gateway, $2 epoch, $3 time, $4 true.
+pub(super) const END_PROCESS: &str = "
+    INSERT INTO ledger_processes (gateway, epoch, last_contact, generation, is_ended)
+    VALUES ($1, $2, $3, 0, $4)
+    ON CONFLICT (gateway, epoch) DO UPDATE SET is_ended = excluded.is_ended";
+
+/// Stores that a process reported all its accounts: $1 gateway, $2 epoch, $3 generation of the report. Reports of
+/// another generation than the current one change nothing.
+pub(super) const COMPLETE_PROCESS: &str = "
+    UPDATE ledger_processes SET generation = $3
+    WHERE gateway = $1 AND epoch = $2 AND generation < $3
+      AND $3 = (SELECT generation FROM ledger)";
+
+/// Creates a budget: $1 policy, $2 budget, $3 subject, $4 window, $5 end.
+pub(super) const INSERT_BUDGET: &str = "
+    INSERT INTO ledger_budgets
+        (policy, budget, subject, window_id, ends_at, exposed, settled, overshoot, reclaimed, adjustment)
+    VALUES ($1, $2, $3, $4, $5, 0, 0, 0, 0, 0)
+    ON CONFLICT (policy, budget, subject, window_id) DO NOTHING";
+
+/// A budget: $1 policy, $2 budget, $3 subject, $4 window.
+macro_rules! budget {
+    ($lock:literal) => {
+        concat!(
+            "SELECT id, ends_at, exposed, settled, overshoot, reclaimed, adjustment
+             FROM ledger_budgets
+             WHERE policy = $1 AND budget = $2 AND subject = $3 AND window_id = $4",
+            $lock
+        )
+    };
+}
+
+/// Locks a budget. The values of this statement are not older than the lock, but those of its subqueries would be.
+pub(super) const POSTGRES_LOCK_BUDGET: &str = budget!(" FOR UPDATE");
+/// The same on SQLite, whose transaction excludes other writers.
+pub(super) const SQLITE_LOCK_BUDGET: &str = budget!("");
+
+/// Stores the amounts of a budget: $1 id, $2 exposed, $3 settled, $4 overshoot, $5 reclaimed, $6 adjustment.
+pub(super) const UPDATE_BUDGET: &str = "
+    UPDATE ledger_budgets
+    SET exposed = $2, settled = $3, overshoot = $4, reclaimed = $5, adjustment = $6 WHERE id = $1";
+
+/// The accounts of a budget: $1 id.
+pub(super) const ACCOUNTS: &str = "
+    SELECT gateway, epoch, process, granted, returned, settled, closed_at
+    FROM ledger_accounts WHERE budget_id = $1";
+
+/// Stores accounts: the part before the rows.
+pub(super) const UPSERT_ACCOUNTS: &str = "
+    INSERT INTO ledger_accounts
+        (budget_id, gateway, epoch, process, granted, returned, settled, closed_at) ";
+
+/// Stores accounts: the part after the rows.
+pub(super) const UPSERT_ACCOUNTS_CONFLICT: &str = "
+    ON CONFLICT (budget_id, gateway, epoch) DO UPDATE
+    SET granted = excluded.granted, returned = excluded.returned, settled = excluded.settled,
+        closed_at = excluded.closed_at";
+
+/// The open accounts of a process: $1 gateway, $2 epoch of the process.
+pub(super) const ACCOUNTS_OF_PROCESS: &str = "
+    SELECT b.policy, b.budget, b.subject, b.window_id, a.epoch
+    FROM ledger_accounts a JOIN ledger_budgets b ON b.id = a.budget_id
+    WHERE a.gateway = $1 AND a.process = $2 AND a.closed_at IS NULL";
+
+/// A page of budgets after a key and window, or one of them.
+macro_rules! listed {
+    ($filter:literal) => {
+        concat!(
+            "SELECT b.policy, b.budget, b.subject, b.window_id, b.ends_at, b.exposed, b.settled,
+                    b.overshoot, b.reclaimed, b.adjustment,
+                    (SELECT CAST(coalesce(sum(
+                        CASE WHEN a.granted - a.returned > a.settled
+                             THEN a.granted - a.returned - a.settled ELSE 0 END), 0) AS bigint)
+                     FROM ledger_accounts a LEFT JOIN ledger_processes p
+                          ON p.gateway = a.gateway AND p.epoch = a.process
+                     WHERE a.budget_id = b.id AND a.closed_at IS NULL
+                       AND (p.last_contact IS NULL OR p.last_contact <= $1)) AS in_doubt
+             FROM ledger_budgets b ",
+            $filter
+        )
+    };
+}
+
+/// A page of budgets: $1 time of the last contact of unreachable processes, $2 policy, $3 budget, $4 subject and
+/// $5 window of the previous budget, $6 policy or empty, $7 minimum end of a window, $8 limit.
+pub(super) const LIST_BUDGETS: &str = listed!(
+    "WHERE (b.policy, b.budget, b.subject, b.window_id) > ($2, $3, $4, $5)
+       AND ($6 = '' OR b.policy = $6) AND (b.ends_at IS NULL OR b.ends_at > $7)
+     ORDER BY b.policy, b.budget, b.subject, b.window_id LIMIT $8"
+);
+
+/// One budget: $1 time of the last contact of unreachable processes, $2 policy, $3 budget, $4 subject, $5 window.
+pub(super) const GET_BUDGET: &str =
+    listed!("WHERE b.policy = $2 AND b.budget = $3 AND b.subject = $4 AND b.window_id = $5");
+
+/// A page of accounts with the last contact of their processes: $1 policy, $2 budget, $3 subject, $4 window,
+/// $5 limit.
+pub(super) const LIST_ACCOUNTS: &str = "
+    SELECT a.gateway, a.epoch, a.granted, a.returned, a.settled, a.closed_at, p.last_contact
+    FROM ledger_accounts a JOIN ledger_budgets b ON b.id = a.budget_id
+         LEFT JOIN ledger_processes p ON p.gateway = a.gateway AND p.epoch = a.process
+    WHERE b.policy = $1 AND b.budget = $2 AND b.subject = $3 AND b.window_id = $4
+    ORDER BY a.gateway, a.epoch LIMIT $5";
+
+/// The number of accounts: $1 policy, $2 budget, $3 subject, $4 window.
+pub(super) const COUNT_ACCOUNTS: &str = "
+    SELECT count(*) FROM ledger_accounts a JOIN ledger_budgets b ON b.id = a.budget_id
+    WHERE b.policy = $1 AND b.budget = $2 AND b.subject = $3 AND b.window_id = $4";
+
+/// Records a change by an operator.
+pub(super) const INSERT_CHANGE: &str = "
+    INSERT INTO ledger_changes
+        (at, principal, policy, budget, subject, window_id, kind, gateway, amount, reason)
+    VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)";
+
+/// The newest changes by operators: $1 policy, $2 budget, $3 subject, $4 window, $5 limit.
+pub(super) const LIST_CHANGES: &str = "
+    SELECT at, principal, kind, gateway, amount, reason FROM ledger_changes
+    WHERE policy = $1 AND budget = $2 AND subject = $3 AND window_id = $4
+    ORDER BY number DESC LIMIT $5";
+
+/// The number and the recovery of the generation, without a change of the counter.
+pub(super) const READ_GENERATION: &str = "SELECT generation, is_recovered FROM ledger";
+
+/// Deletes windows that ended before $1, with their accounts.
+pub(super) const DELETE_ENDED_BUDGETS: &str = "DELETE FROM ledger_budgets WHERE ends_at < $1";
+
+/// Deletes accounts closed before $1. The sums of their budgets keep their spending.
+pub(super) const DELETE_CLOSED_ACCOUNTS: &str = "DELETE FROM ledger_accounts WHERE closed_at < $1";
+
+/// Deletes processes without accounts and without a report since $1.
+pub(super) const DELETE_PROCESSES: &str = "
+    DELETE FROM ledger_processes WHERE last_contact < $1 AND NOT EXISTS (
+        SELECT 1 FROM ledger_accounts a
+        WHERE a.gateway = ledger_processes.gateway AND a.process = ledger_processes.epoch)";
+
+/// Notifies other servers of a recall: $1 channel, $2 payload.
+pub(super) const NOTIFY: &str = "SELECT pg_notify($1, $2)";

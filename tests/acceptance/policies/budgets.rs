@@ -1,0 +1,468 @@
+//! The ledger of budgets, with gateways that send single reports.
+
+use std::collections::BTreeSet;
+
+use acceptance::{
+    Registry,
+    access::{Authorized, Bearer, Guarded, server},
+    postgres,
+};
+use registry_proto::v1::{
+    self, AccountRejection, GrantRefusal, account_answer::Outcome,
+    ledger_service_client::LedgerServiceClient,
+};
+use serde_json::{Value, json};
+use tonic::{Code, Status, service::interceptor::InterceptedService};
+use tonic_types::StatusExt as _;
+
+use super::{limit, roles};
+
+/// Micro-units of one dollar.
+const DOLLAR: i64 = 1_000_000;
+
+/// A registry with a budget of $10 for the fleet.
+fn bank() -> Guarded {
+    let guarded = Guarded::start(&[]);
+    set_limit(&guarded, "1.0.0", "10");
+    guarded
+}
+
+fn set_limit(guarded: &Guarded, version: &str, amount: &str) {
+    let budget = json!({ "name": "b", "per": "fleet", "limit": amount, "window": "total" });
+    let price = json!({ "perCall": "0.015" });
+    let policy = limit(version, &json!({ "price": price, "budgets": [budget] }));
+    let applied = roles::apply(guarded, &guarded.admin, &policy);
+    assert!(applied.success(), "{applied:?}");
+}
+
+/// One process of a gateway, whose account has the same epoch.
+#[derive(Clone)]
+struct FakeGateway {
+    client: LedgerServiceClient<Authorized>,
+    epoch: String,
+    generation: u64,
+}
+
+/// The totals of an account in micro-units.
+#[derive(Clone, Copy, Default)]
+struct Totals {
+    granted: i64,
+    returned: i64,
+    settled: i64,
+}
+
+impl FakeGateway {
+    async fn start(guarded: &Guarded, name: &str) -> Self {
+        Self::with_token(&guarded.registry, guarded.token(name, "fleet", "gateway")).await
+    }
+
+    async fn with_token(registry: &Registry, token: String) -> Self {
+        let channel = InterceptedService::new(registry.channel().await, Bearer(token));
+        let client = LedgerServiceClient::new(channel);
+        Self { client, epoch: "a".repeat(32), generation: 0 }
+    }
+
+    fn account(&self, totals: Totals, want: Option<v1::GrantRequest>) -> v1::AccountReport {
+        let key = |text: &str| text.to_owned();
+        let budget =
+            v1::BudgetKey { policy: key("limit"), budget: key("b"), subject: key("fleet") };
+        v1::AccountReport {
+            budget: Some(budget),
+            window: String::new(),
+            epoch: self.epoch.clone(),
+            granted_micros: totals.granted,
+            returned_micros: totals.returned,
+            settled_micros: totals.settled,
+            is_final: false,
+            want,
+        }
+    }
+
+    async fn send(&self, account: v1::AccountReport) -> Result<v1::ReportSpendingResponse, Status> {
+        let report = v1::ReportSpendingRequest {
+            process: self.epoch.clone(),
+            generation: self.generation,
+            complete_processes: vec![self.epoch.clone()],
+            ended_processes: Vec::new(),
+            accounts: vec![account],
+        };
+        self.client.clone().report_spending(report).await.map(tonic::Response::into_inner)
+    }
+
+    async fn outcome(&self, account: v1::AccountReport) -> Outcome {
+        let mut response = self.send(account).await.expect("an answer");
+        response.accounts.remove(0).outcome.expect("an outcome")
+    }
+
+    async fn state(&self, account: v1::AccountReport) -> v1::AccountState {
+        match self.outcome(account).await {
+            Outcome::State(state) => state,
+            Outcome::Rejection(rejection) => panic!("rejected: {rejection}"),
+        }
+    }
+
+    async fn rejection(&self, account: v1::AccountReport) -> AccountRejection {
+        match self.outcome(account).await {
+            Outcome::State(state) => panic!("accepted: {state:?}"),
+            Outcome::Rejection(rejection) => {
+                AccountRejection::try_from(rejection).expect("a known reason")
+            }
+        }
+    }
+
+    /// Reports totals without a request.
+    async fn report(&self, totals: Totals) -> v1::AccountState {
+        self.state(self.account(totals, None)).await
+    }
+
+    /// A waiting call that needs this granted total.
+    async fn wait_for(&self, granted: i64) -> v1::AccountState {
+        let totals = Totals::default();
+        self.state(self.account(totals, Some(waiting(granted)))).await
+    }
+
+    /// A prefetch of this granted total.
+    async fn prefetch(&self, granted: i64) -> v1::AccountState {
+        let want = v1::GrantRequest { minimum_micros: None, granted_micros: granted };
+        self.state(self.account(Totals::default(), Some(want))).await
+    }
+
+    /// A stream of recalls that is active.
+    async fn recalls(&self) -> tonic::Streaming<v1::WatchRecallsResponse> {
+        let stream = self.client.clone().watch_recalls(v1::WatchRecallsRequest {}).await;
+        let mut stream = stream.expect("a stream").into_inner();
+        let first = stream.message().await.expect("a message").expect("the stream is open");
+        assert!(first.accounts.is_empty());
+        stream
+    }
+}
+
+fn waiting(granted: i64) -> v1::GrantRequest {
+    v1::GrantRequest { minimum_micros: Some(granted), granted_micros: granted }
+}
+
+/// An account that has spent all its rights.
+fn spent(amount: i64) -> Totals {
+    Totals { granted: amount, returned: 0, settled: amount }
+}
+
+fn reason(status: &Status) -> (Code, String) {
+    let info = status.get_details_error_info().expect("an ErrorInfo");
+    (status.code(), info.reason)
+}
+
+fn shown(guarded: &Guarded) -> Value {
+    roles::run(guarded, &guarded.admin, &["budget", "show", "limit", "b", "fleet"]).json()
+}
+
+#[tokio::test]
+async fn budget_grants_exactly_its_limit() {
+    let guarded = bank();
+    let gateway = FakeGateway::start(&guarded, "a").await;
+    let state = gateway.wait_for(10 * DOLLAR).await;
+    assert_eq!((state.granted_micros, state.refusal()), (10 * DOLLAR, GrantRefusal::Unspecified));
+    gateway.report(spent(10 * DOLLAR)).await;
+    let state = gateway.wait_for(10 * DOLLAR + 1).await;
+    assert_eq!((state.granted_micros, state.refusal()), (10 * DOLLAR, GrantRefusal::Exhausted));
+    let budget = state.budget.expect("the budget");
+    assert_eq!((budget.limit_micros, budget.settled_micros), (10 * DOLLAR, 10 * DOLLAR));
+}
+
+#[tokio::test]
+async fn limit_of_zero_grants_nothing() {
+    let guarded = bank();
+    set_limit(&guarded, "1.1.0", "0");
+    let gateway = FakeGateway::start(&guarded, "a").await;
+    assert_eq!(gateway.wait_for(1).await.refusal(), GrantRefusal::Exhausted);
+    assert_eq!(gateway.prefetch(1).await.granted_micros, 0);
+    assert_eq!(gateway.wait_for(0).await.refusal(), GrantRefusal::Unspecified);
+}
+
+#[tokio::test]
+async fn concurrent_requests_of_limit_grant_one() {
+    let guarded = bank();
+    let gateways =
+        [FakeGateway::start(&guarded, "a").await, FakeGateway::start(&guarded, "b").await];
+    let [a, b] = &gateways;
+    let (a, b) = tokio::join!(a.wait_for(10 * DOLLAR), b.wait_for(10 * DOLLAR));
+    let granted = BTreeSet::from([a.granted_micros, b.granted_micros]);
+    assert_eq!(granted, BTreeSet::from([0, 10 * DOLLAR]));
+    let refused = if a.granted_micros == 0 { a } else { b };
+    assert_eq!(refused.refusal(), GrantRefusal::Recalling, "the other one has unspent rights");
+}
+
+#[tokio::test]
+async fn prefetch_receives_rest_that_waiting_call_leaves() {
+    let guarded = bank();
+    let [a, b, c] = [
+        FakeGateway::start(&guarded, "a").await,
+        FakeGateway::start(&guarded, "b").await,
+        FakeGateway::start(&guarded, "c").await,
+    ];
+    a.wait_for(5 * DOLLAR).await;
+    a.report(spent(5 * DOLLAR)).await;
+    let state = b.wait_for(10 * DOLLAR).await;
+    assert_eq!((state.granted_micros, state.refusal()), (0, GrantRefusal::Exhausted));
+    let state = c.prefetch(10 * DOLLAR).await;
+    assert_eq!((state.granted_micros, state.refusal()), (5 * DOLLAR, GrantRefusal::Unspecified));
+}
+
+#[tokio::test]
+async fn new_limit_and_version_keep_spending() {
+    let guarded = bank();
+    let gateway = FakeGateway::start(&guarded, "a").await;
+    gateway.wait_for(10 * DOLLAR).await;
+    gateway.report(spent(10 * DOLLAR)).await;
+    set_limit(&guarded, "1.1.0", "12");
+    assert_eq!(gateway.wait_for(12 * DOLLAR).await.granted_micros, 12 * DOLLAR);
+    set_limit(&guarded, "1.2.0", "5");
+    let state = gateway.report(spent(10 * DOLLAR)).await;
+    assert!(state.is_recalled, "the rights exceed the new limit");
+    assert_eq!(state.budget.expect("the budget").settled_micros, 10 * DOLLAR);
+}
+
+#[tokio::test]
+async fn account_of_other_gateway_is_unchanged() {
+    let guarded = bank();
+    let (a, b) = (FakeGateway::start(&guarded, "a").await, FakeGateway::start(&guarded, "b").await);
+    assert_eq!(a.epoch, b.epoch);
+    a.wait_for(5 * DOLLAR).await;
+    let returned = Totals { granted: 5 * DOLLAR, returned: 5 * DOLLAR, settled: 0 };
+    b.report(returned).await;
+    let accounts = shown(&guarded)["accounts"].clone();
+    let totals = |gateway: &str| {
+        let accounts = accounts.as_array().expect("a list").iter();
+        let account = accounts.clone().find(|account| account["gateway"] == gateway);
+        let account = account.expect("an account");
+        (account["granted"].clone(), account["returned"].clone())
+    };
+    assert_eq!(totals("a"), (json!("5"), json!("0")));
+    assert_eq!(totals("b"), (json!("5"), json!("5")));
+}
+
+#[tokio::test]
+async fn forged_totals_are_rejected_without_effect() {
+    let guarded = bank();
+    let gateway = FakeGateway::start(&guarded, "a").await;
+    gateway.wait_for(DOLLAR).await;
+    let forged = |totals: Totals, want: Option<v1::GrantRequest>| {
+        let gateway = gateway.clone();
+        async move { gateway.rejection(gateway.account(totals, want)).await }
+    };
+    let negative = Totals { granted: 0, returned: 0, settled: -1 };
+    assert_eq!(forged(negative, None).await, AccountRejection::Negative);
+    let returned = Totals { granted: 0, returned: 1, settled: 0 };
+    assert_eq!(forged(returned, None).await, AccountRejection::ReturnedTooMuch);
+    let want = v1::GrantRequest { minimum_micros: Some(2), granted_micros: 1 };
+    assert_eq!(forged(Totals::default(), Some(want)).await, AccountRejection::MinimumAboveWanted);
+    let other = FakeGateway::start(&guarded, "b").await;
+    let huge = Totals { granted: 0, returned: 0, settled: i64::MAX };
+    let account = other.account(huge, None);
+    assert_eq!(other.rejection(account).await, AccountRejection::AmountOutOfRange);
+    let budget = shown(&guarded)["budget"].clone();
+    assert_eq!((&budget["exposed"], &budget["settled"]), (&json!("1"), &json!("0")));
+}
+
+#[tokio::test]
+async fn unknown_budget_and_window_are_rejected() {
+    let guarded = bank();
+    let gateway = FakeGateway::start(&guarded, "a").await;
+    let mut account = gateway.account(Totals::default(), None);
+    account.window = "2020-01".to_owned();
+    assert_eq!(gateway.rejection(account).await, AccountRejection::UnknownWindow);
+    let mut account = gateway.account(Totals::default(), None);
+    account.budget.as_mut().expect("a budget").budget = "other".to_owned();
+    assert_eq!(gateway.rejection(account).await, AccountRejection::UnknownBudget);
+    let mut account = gateway.account(Totals::default(), None);
+    account.epoch = "none".to_owned();
+    let status = gateway.send(account).await.expect_err("it is invalid");
+    assert_eq!(reason(&status), (Code::InvalidArgument, "INVALID_REQUEST".to_owned()));
+    let violations = status.get_details_bad_request().expect("the field").field_violations;
+    assert_eq!(violations[0].field, "accounts[0].epoch");
+}
+
+#[tokio::test]
+async fn killed_server_keeps_totals() {
+    let mut guarded = bank();
+    let token = guarded.token("a", "fleet", "gateway");
+    let gateway = FakeGateway::with_token(&guarded.registry, token.clone()).await;
+    gateway.wait_for(6 * DOLLAR).await;
+    guarded.registry.process.kill_9();
+    guarded.registry.restart();
+    let gateway = FakeGateway::with_token(&guarded.registry, token).await;
+    let state = gateway.wait_for(10 * DOLLAR).await;
+    assert_eq!(state.granted_micros, 10 * DOLLAR, "the same account grows");
+    let other = FakeGateway::start(&guarded, "b").await;
+    assert_eq!(other.wait_for(1).await.granted_micros, 0);
+}
+
+#[tokio::test]
+async fn idle_rights_are_recalled_across_servers() {
+    let database = postgres::database().await;
+    let guarded = Guarded::start_on(database.url(), &[]);
+    set_limit(&guarded, "1.0.0", "10");
+    let second = Registry::start_with(database.url(), &[]);
+    let holder = FakeGateway::start(&guarded, "a").await;
+    let caller = FakeGateway::with_token(&second, guarded.token("b", "fleet", "gateway")).await;
+    let mut recalls = holder.recalls().await;
+    holder.prefetch(10 * DOLLAR).await;
+    acceptance::eventually("the second server knows the budget and recalls", || async {
+        let account = caller.account(Totals::default(), Some(waiting(DOLLAR)));
+        matches!(caller.outcome(account).await,
+            Outcome::State(state) if state.refusal() == GrantRefusal::Recalling)
+    })
+    .await;
+    let recall = recalls.message().await.expect("a message").expect("a recall");
+    let accounts: Vec<_> = recall.accounts.iter().map(|account| &*account.epoch).collect();
+    assert_eq!(accounts, [holder.epoch.as_str()]);
+    holder.report(Totals { granted: 10 * DOLLAR, returned: 10 * DOLLAR, settled: 0 }).await;
+    assert_eq!(caller.wait_for(DOLLAR).await.granted_micros, DOLLAR);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn two_servers_never_exceed_a_limit() {
+    const GATEWAYS: usize = 8;
+    let database = postgres::database().await;
+    let guarded = Guarded::start_on(database.url(), &[]);
+    set_limit(&guarded, "1.0.0", "10");
+    let second = Registry::start_with(database.url(), &[]);
+    let mut gateways = Vec::new();
+    for number in 0..GATEWAYS {
+        let token = guarded.token(&format!("g{number}"), "fleet", "gateway");
+        let registry = if number % 2 == 0 { &guarded.registry } else { &second };
+        gateways.push(FakeGateway::with_token(registry, token).await);
+    }
+    let probe = gateways[GATEWAYS - 1].clone();
+    acceptance::eventually("the second server knows the budget", || async {
+        let account = probe.account(Totals::default(), None);
+        matches!(probe.outcome(account).await, Outcome::State(_))
+    })
+    .await;
+    let asking = gateways.into_iter().map(|gateway| {
+        tokio::spawn(async move {
+            let mut granted = 0;
+            for cents in 1..=200 {
+                granted = gateway.wait_for(cents * DOLLAR / 100).await.granted_micros;
+            }
+            granted
+        })
+    });
+    let mut total = 0;
+    for granted in asking.collect::<Vec<_>>() {
+        total += granted.await.expect("it ends");
+    }
+    assert_eq!(total, 10 * DOLLAR, "8 gateways want $16, and $10 are available");
+    assert_eq!(shown(&guarded)["budget"]["exposed"], "10");
+}
+
+#[tokio::test]
+async fn recovered_ledger_waits_for_gateways() {
+    let guarded = bank();
+    let mut gateway = FakeGateway::start(&guarded, "a").await;
+    gateway.wait_for(DOLLAR).await;
+    assert!(server(&guarded.database, &["ledger", "recover"]).status.success());
+    let account = gateway.account(spent(DOLLAR), Some(waiting(2 * DOLLAR)));
+    let answer = gateway.send(account.clone()).await.expect("an answer");
+    assert_eq!(answer.generation, 1);
+    let Some(Outcome::State(state)) = &answer.accounts[0].outcome else { panic!("{answer:?}") };
+    assert_eq!(state.refusal(), GrantRefusal::Recovering);
+    let budget = state.budget.as_ref().expect("the budget");
+    assert_eq!(budget.settled_micros, DOLLAR, "reports count");
+    assert_eq!(shown(&guarded)["isRecovering"], true);
+    gateway.generation = 1;
+    assert_eq!(gateway.state(account).await.refusal(), GrantRefusal::Recovering);
+    assert!(server(&guarded.database, &["ledger", "end-recovery"]).status.success());
+    assert_eq!(gateway.wait_for(2 * DOLLAR).await.granted_micros, 2 * DOLLAR);
+}
+
+#[tokio::test]
+async fn newer_generation_of_gateway_starts_recovery() {
+    let guarded = bank();
+    let mut gateway = FakeGateway::start(&guarded, "a").await;
+    gateway.generation = 3;
+    let answer = gateway.send(gateway.account(spent(DOLLAR), None)).await.expect("an answer");
+    assert_eq!(answer.generation, 4, "the database was restored unnoticed");
+    gateway.generation = u64::MAX;
+    let status = gateway.send(gateway.account(spent(DOLLAR), None)).await.expect_err("forged");
+    assert_eq!(reason(&status), (Code::FailedPrecondition, "UNKNOWN_GENERATION".to_owned()));
+}
+
+#[tokio::test]
+async fn governor_adjusts_limit_with_reason() {
+    let guarded = bank();
+    let gateway = FakeGateway::start(&guarded, "a").await;
+    let adjust = ["budget", "adjust", "limit", "b", "fleet", "--reason", "launch week", "--yes"];
+    let adjust = |amount: &'static str| [&adjust[..], &["--adjustment", amount]].concat();
+    let reader = guarded.token("r", "fleet", "auditor");
+    let denied = roles::run(&guarded, &reader, &adjust("5"));
+    assert!(denied.code == 1 && denied.has_code("PERMISSION_DENIED"), "{denied:?}");
+    let governor = guarded.token("gov", "security", "governor");
+    let adjusted = roles::run(&guarded, &governor, &adjust("5")).json();
+    assert_eq!((&adjusted["limit"], &adjusted["adjustment"]), (&json!("15"), &json!("5")));
+    assert_eq!(gateway.wait_for(15 * DOLLAR).await.granted_micros, 15 * DOLLAR);
+    let lowered = roles::run(&guarded, &governor, &adjust("-2.50")).json();
+    assert_eq!((&lowered["limit"], &lowered["available"]), (&json!("7.5"), &json!("0")));
+    let changes = shown(&guarded)["changes"].clone();
+    let change = |entry: &Value| (entry["principal"].clone(), entry["amount"].clone());
+    let changes: Vec<_> = changes.as_array().expect("a list").iter().map(change).collect();
+    assert_eq!(changes, [(json!("gov"), json!("-2.5")), (json!("gov"), json!("5"))]);
+    let invalid = roles::run(&guarded, &governor, &adjust("0.0000001"));
+    assert_eq!(invalid.code, 2, "{invalid:?}");
+}
+
+#[tokio::test]
+async fn rights_of_lost_gateway_are_reclaimed_later() {
+    let flags = ["--budget-offline-for", "1s", "--budget-longest-call", "1ms"];
+    let reclaim = ["budget", "reclaim", "limit", "b", "fleet", "--gateway", "a"];
+    let reclaim = [&reclaim[..], &["--reason", "host lost", "--yes"]].concat();
+    let guarded = bank();
+    let gateway = FakeGateway::start(&guarded, "a").await;
+    gateway.wait_for(10 * DOLLAR).await;
+    gateway.report(Totals { granted: 10 * DOLLAR, returned: 0, settled: 4 * DOLLAR }).await;
+    let early = roles::run(&guarded, &guarded.admin, &reclaim);
+    assert!(early.has_code("GATEWAY_MAY_SPEND"), "{early:?}");
+
+    let guarded = Guarded::start(&flags);
+    set_limit(&guarded, "1.0.0", "10");
+    let gateway = FakeGateway::start(&guarded, "a").await;
+    gateway.wait_for(10 * DOLLAR).await;
+    let settled = Totals { granted: 10 * DOLLAR, returned: 0, settled: 4 * DOLLAR };
+    gateway.report(settled).await;
+    acceptance::eventually("the gateway is silent long enough", || async {
+        roles::run(&guarded, &guarded.admin, &reclaim).success()
+    })
+    .await;
+    let budget = shown(&guarded)["budget"].clone();
+    assert_eq!((&budget["reclaimed"], &budget["available"]), (&json!("6"), &json!("6")));
+    let late = gateway.report(Totals { settled: 5 * DOLLAR, ..settled }).await;
+    assert!(late.is_closed);
+    assert_eq!(shown(&guarded)["budget"]["overshoot"], "1");
+}
+
+#[tokio::test]
+async fn list_shows_amounts_as_decimals() {
+    let guarded = bank();
+    let gateway = FakeGateway::start(&guarded, "a").await;
+    gateway.wait_for(15_000).await;
+    gateway.report(spent(15_000)).await;
+    let auditor = guarded.token("r", "fleet", "auditor");
+    let listed = roles::run(&guarded, &auditor, &["budget", "list"]).json();
+    let expected = json!([{
+        "policy": "limit", "budget": "b", "subject": "fleet", "window": "total",
+        "windowEndsAt": null, "currency": "USD", "limit": "10", "adjustment": "0",
+        "settled": "0.015", "exposed": "0.015", "available": "9.985", "inDoubt": "0",
+        "overshoot": "0", "reclaimed": "0",
+    }]);
+    assert_eq!(listed, expected);
+    let other = roles::run(&guarded, &auditor, &["budget", "list", "--policy", "none"]).json();
+    assert_eq!(other, json!([]));
+}
+
+#[tokio::test]
+async fn relay_has_no_ledger() {
+    let registry = Registry::start();
+    let relay = registry.start_relay(&[]);
+    let mut client = LedgerServiceClient::new(relay.channel().await);
+    let status = client.list_budgets(v1::ListBudgetsRequest::default()).await.expect_err("a relay");
+    assert_eq!(reason(&status), (Code::FailedPrecondition, "READ_ONLY_RELAY".to_owned()));
+}
