@@ -16,6 +16,7 @@ use super::{
     moment::Moment,
     prepare::prepare,
     projection::{self, ProjectedCall},
+    purchase::Outcome,
     revocation::{self, Revocation},
     route::{AuthorizedRoute, FeatureRoute, TaskRoute},
     steps, task, validate,
@@ -44,19 +45,22 @@ pub(super) async fn send(
             sending.tool(&served, backend, record).await.map(Output::Result)
         }
         AuthorizedRoute::Feature(route, permit) if route.method == Method::Subscribe => {
-            let admission = sending.admit(None, record)?.map(Admission::sent);
+            let admission = sending.admit(None, record).await?;
+            let admission = admission.map(|admission| admission.sent(record));
             let subscription = gateway.upstreams().subscribe(permit, &moment.principal);
             let result = match subscription {
                 Ok(subscription) => subscription.agreed().await.map_err(Error::from),
                 Err(error) => Err(error.into()),
             };
-            SentAdmission::settle(admission, &result);
+            let outcome = result.as_ref().err().map_or(Outcome::Sent, Outcome::from);
+            SentAdmission::settle(admission, outcome, record);
             result.map(Output::Subscribed)
         }
         AuthorizedRoute::Feature(FeatureRoute { method, server, .. }, permit) => {
-            let admission = sending.admit(None, record)?.map(Admission::sent);
+            let admission = sending.admit(None, record).await?;
+            let admission = admission.map(|admission| admission.sent(record));
             let result = sending.request(method, permit, record).await;
-            SentAdmission::settle(admission, &result);
+            SentAdmission::settle(admission, Outcome::of(&result), record);
             let result = result?;
             input::check(&result, &call.context)?;
             Ok(Output::Result(sending.outcome(result, Some(&server), None)))
@@ -103,13 +107,13 @@ impl Sending<'_> {
     }
 
     /// Evaluates the policies. `None`: none applies.
-    fn admit(
+    async fn admit(
         &self,
         arguments: Option<&mut Arguments<'_>>,
         record: &mut CallRecord,
     ) -> Result<Option<Admission<'_>>, Error> {
         let Some(governed) = self.governed else { return Ok(None) };
-        governed.admit(self.gateway, self.call, self.moment, arguments, record).map(Some)
+        governed.admit(self.gateway, self.call, self.moment, arguments, record).await.map(Some)
     }
 
     /// Sends a request in the caller's trace.
@@ -159,13 +163,14 @@ impl Sending<'_> {
         let Self { gateway, call, .. } = *self;
         let TaskRoute { method, resolved, task, known } = route;
         let names = TaskNames::asked(gateway, &call.caller.claim, &task, &known);
-        let admission = self.admit(None, record)?.map(Admission::sent);
+        let admission = self.admit(None, record).await?;
+        let admission = admission.map(|admission| admission.sent(record));
         let result = self.request(method, permit, record).await;
         let result = result.map_err(|error| match error {
             Error::Upstream(error) => Error::from(names.rewrite_error(error)),
             other => other,
         });
-        SentAdmission::settle(admission, &result);
+        SentAdmission::settle(admission, Outcome::of(&result), record);
         let result = result?;
         input::check(&result, &call.context)?;
         // The registry can have moved the tool to another server since.
@@ -191,7 +196,7 @@ impl Sending<'_> {
         let params = task::params(served, call)?;
         let must_conform = self.governed.is_some_and(Governed::reads_arguments);
         let mut arguments = prepare(gateway, served, (call, must_conform), record).await?;
-        let admission = self.admit(Some(&mut arguments), record)?;
+        let admission = self.admit(Some(&mut arguments), record).await?;
         if served.composed().is_none() {
             arguments.forget_value();
         }
@@ -201,7 +206,7 @@ impl Sending<'_> {
         } else {
             ForwardedCall { params: &params, context: &call.context, client: call.client.as_ref() }
         };
-        let admission = admission.map(Admission::sent);
+        let admission = admission.map(|admission| admission.sent(record));
         let watched = Revocation::new(gateway, call, arguments.raw(), record);
         let (result, steps) = match backend {
             ToolBackend::Upstream(permit) => {
@@ -209,7 +214,7 @@ impl Sending<'_> {
                     self.upstream(served, permit, &arguments, forwarded, record).await
                 };
                 let result = revocation::guarded(watched, sent, record).await;
-                SentAdmission::settle(admission, &result);
+                SentAdmission::settle(admission, Outcome::of(&result), record);
                 (result, None)
             }
             ToolBackend::Composition(composed) => {
@@ -219,7 +224,13 @@ impl Sending<'_> {
                 let sent =
                     async |record: &mut CallRecord| run.call(arguments, principal, record).await;
                 let result = revocation::guarded(watched, sent, record).await;
-                SentAdmission::settle(admission, &result);
+                let outcome = match &result {
+                    // Compositions only compute and combine; tools cause their costs.
+                    Ok((_, steps)) if steps.is_empty() => Outcome::Existing,
+                    Ok((result, _)) => Outcome::Result(result),
+                    Err(error) => error.into(),
+                };
+                SentAdmission::settle(admission, outcome, record);
                 let (result, steps) = result?;
                 (Ok(result), Some(steps))
             }
