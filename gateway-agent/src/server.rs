@@ -203,9 +203,7 @@ pub async fn run(
     running.spawn_monitors(contracts, &upstreams);
     let reporting = reporting.start();
     recover_sagas(&gateway.current());
-    running.until_stop(async move { keys.refresh(sealer).await });
-    let watching = Arc::clone(&reloader);
-    running.until_stop(async move { watching.watch().await });
+    running.spawn_refreshes(keys, sealer, Arc::clone(&reloader));
     let mut following = tokio::spawn(async move {
         source::follow(&config.registry.source, config.name, discovery, feed).await
     });
@@ -222,9 +220,7 @@ pub async fn run(
     gateway.current().close_streams();
     running.stop(limit, mcp.drained()).await;
     mcp.shutdown().await;
-    compositions.shutdown().await;
-    upstreams.shutdown().await;
-    reporting.stop().await;
+    end_calls(&compositions, &upstreams, reporting).await;
     // All requests to upstreams have ended.
     drop(lanes);
     tracer.shutdown().await;
@@ -343,6 +339,17 @@ impl Assembly {
             gateway,
         })
     }
+}
+
+/// Ends the calls that continue without a client, and then closes the accounts of budgets.
+async fn end_calls(
+    compositions: &CompositionState,
+    upstreams: &Upstreams,
+    reporting: RunningReports,
+) {
+    compositions.shutdown().await;
+    upstreams.shutdown().await;
+    reporting.stop().await;
 }
 
 /// Keeps accepting calls after `/readyz` reports not ready, so that load balancers can react.
@@ -494,6 +501,12 @@ impl RunningGateway {
         }
         self.stop_writing.cancel();
         let _ = (&mut self.writing).await;
+    }
+
+    /// Reads changed files until the stop.
+    fn spawn_refreshes(&self, keys: KeyFile, sealer: Arc<Sealer>, reloader: Arc<Reloader>) {
+        self.until_stop(async move { keys.refresh(sealer).await });
+        self.until_stop(async move { reloader.watch().await });
     }
 
     /// Monitors the contracts and findings until the stop.

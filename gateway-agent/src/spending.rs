@@ -54,8 +54,10 @@ pub struct Spending {
     /// Whether the last report was answered.
     is_available: AtomicBool,
     answered_at: Mutex<Option<BootTime>>,
-    /// Wakes the reporter.
+    /// Wakes the task that reports.
     wake: Notify,
+    /// Wakes the task that writes the marks.
+    wake_writer: Notify,
     /// Notifies waiting calls of each answer and each write of the marks.
     progress: watch::Sender<()>,
 }
@@ -120,6 +122,7 @@ impl Spending {
             is_available: AtomicBool::new(true),
             answered_at: Mutex::default(),
             wake: Notify::new(),
+            wake_writer: Notify::new(),
             progress: watch::Sender::new(()),
         });
         if needs_report {
@@ -171,6 +174,7 @@ impl Spending {
         let mut progress = self.progress.subscribe();
         let reservation = self.spender.force(forced);
         self.wake.notify_one();
+        self.wake_writer.notify_one();
         let marked = async {
             while self.spender.needs_mark(&self.demands(), self.clock.boot()) {
                 // The sender is a part of `self`.
@@ -213,6 +217,9 @@ impl Spending {
                 match self.attempt(charges) {
                     Ok(reservation) => return Some(reservation),
                     Err(failed) => last = failed,
+                }
+                if last.shortfall == Some(Shortfall::Mark) {
+                    self.wake_writer.notify_one();
                 }
                 if self.is_final(charges, last, waiting.added) {
                     return None;

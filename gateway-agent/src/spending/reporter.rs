@@ -6,7 +6,7 @@ use std::{
     time::Duration,
 };
 
-use ledger::{Answer, Ledger, ProcessMarks, Refusal, Report, spender::BootTime};
+use ledger::{Answer, Ledger, Refusal, Report, spender::BootTime};
 use tokio::{
     task::spawn_blocking,
     time::{Interval, MissedTickBehavior, interval, sleep, timeout},
@@ -34,13 +34,11 @@ pub struct Reporter {
     gateway: String,
 }
 
-/// The state of the reporter.
+/// The state of the reports.
 #[derive(Debug, Default)]
-struct Progress {
-    reported_at: BootTime,
+struct Reports {
+    last_at: BootTime,
     series: BudgetSeries,
-    /// Whether the last write of the marks failed.
-    is_unwritable: bool,
 }
 
 impl Reporter {
@@ -55,10 +53,19 @@ impl Reporter {
             () = self.spending.wake.notified() => self.spending.wake.notify_one(),
             () = stop.cancelled() => return,
         }
+        let mut reports = Reports::default();
+        let working = async {
+            // A slow ledger does not delay the crash marks of allowances.
+            tokio::join!(self.write(&stop), self.report(&*ledger, &mut reports, &stop));
+        };
         tokio::select! {
             () = self.follow_recalls(&*ledger) => {}
-            () = self.report(&*ledger, stop) => {}
+            () = working => {}
         }
+        self.spending.spender.stop();
+        self.exchange(&*ledger, &mut reports).await;
+        // The exact spending replaces the crash marks, so that the next process charges no more.
+        self.write_marks(&mut false).await;
     }
 
     async fn follow_recalls(&self, ledger: &dyn Ledger) {
@@ -77,61 +84,71 @@ impl Reporter {
         }
     }
 
-    async fn report(&self, ledger: &dyn Ledger, stop: CancellationToken) {
-        let mut progress = Progress::default();
+    async fn report(&self, ledger: &dyn Ledger, reports: &mut Reports, stop: &CancellationToken) {
         let mut ticks = interval(TICK);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        while self.next_turn(&mut ticks, &mut progress, &stop).await {
-            self.turn(ledger, &mut progress).await;
+        while self.next_report(&mut ticks, reports, stop).await {
+            self.exchange(ledger, reports).await;
+            self.spending.wake_writer.notify_one();
         }
-        self.spending.spender.stop();
-        self.turn(ledger, &mut progress).await;
     }
 
-    /// Waits for the next turn. Returns whether to continue.
-    async fn next_turn(
+    /// Waits for the next report. Returns whether to continue.
+    async fn next_report(
         &self,
         ticks: &mut Interval,
-        progress: &mut Progress,
+        reports: &mut Reports,
         stop: &CancellationToken,
     ) -> bool {
         let spending = &self.spending;
-        let repeats = spending.is_available() && !lock(&spending.waiting).is_empty();
-        let repeat =
-            async { if repeats { sleep(REPEAT).await } else { std::future::pending().await } };
+        // A ledger that does not answer is asked once per interval.
+        let is_available = spending.is_available();
+        let repeats = is_available && !lock(&spending.waiting).is_empty();
         tokio::select! {
             () = stop.cancelled() => return false,
-            () = spending.wake.notified() => {}
-            () = repeat => {}
+            () = spending.wake.notified(), if is_available => {}
+            () = sleep(REPEAT), if repeats => {}
             _ = ticks.tick() => {
                 spending.spender.tick(&spending.demands(), spending.clock.boot());
-                progress.series.update(spending);
+                reports.series.update(spending);
             }
         }
         true
     }
 
-    async fn turn(&self, ledger: &dyn Ledger, progress: &mut Progress) {
-        self.write_marks(progress).await;
-        self.exchange(ledger, progress).await;
-        self.write_marks(progress).await;
+    /// Writes the crash marks when calls need higher ones.
+    async fn write(&self, stop: &CancellationToken) {
+        let spending = &self.spending;
+        let mut has_failed = false;
+        loop {
+            if spending.spender.needs_mark(&spending.demands(), spending.clock.boot()) {
+                self.write_marks(&mut has_failed).await;
+            }
+            let retry =
+                async { if has_failed { sleep(TICK).await } else { std::future::pending().await } };
+            tokio::select! {
+                () = stop.cancelled() => return,
+                () = spending.wake_writer.notified() => {}
+                () = retry => {}
+            }
+        }
     }
 
-    /// Writes the crash marks if calls need higher ones.
-    async fn write_marks(&self, progress: &mut Progress) {
-        let spending = &self.spending;
-        let (demands, now) = (spending.demands(), spending.clock.boot());
-        if !spending.spender.needs_mark(&demands, now) {
-            return;
-        }
-        let marks = spending.spender.marks(&demands, now, spending.clock.wall());
-        match self.write(marks).await {
+    /// Writes the crash marks. `has_failed`: whether the last write failed.
+    async fn write_marks(&self, has_failed: &mut bool) {
+        let Spending { spender, clock, .. } = &*self.spending;
+        let marks = spender.marks(&self.spending.demands(), clock.boot(), clock.wall());
+        let file = self.file.clone();
+        let write = move || file.write(&marks).map(|()| marks);
+        match spawn_blocking(write).await.map_err(io::Error::other).flatten() {
             Ok(marks) => {
-                progress.is_unwritable = false;
-                spending.spender.marks_written(&marks);
-                spending.notify_progress();
+                *has_failed = false;
+                spender.marks_written(&marks);
+                self.spending.notify_progress();
+                // The first file lets the process open accounts.
+                self.spending.wake.notify_one();
             }
-            Err(e) if !std::mem::replace(&mut progress.is_unwritable, true) => {
+            Err(e) if !std::mem::replace(has_failed, true) => {
                 tracing::error!(
                     path = %self.file.path().display(),
                     "cannot write the crash marks of budgets, calls with a price are rejected: {e}. \
@@ -142,14 +159,8 @@ impl Reporter {
         }
     }
 
-    async fn write(&self, marks: Vec<ProcessMarks>) -> io::Result<Vec<ProcessMarks>> {
-        let file = self.file.clone();
-        let write = move || file.write(&marks).map(|()| marks);
-        spawn_blocking(write).await.map_err(io::Error::other).flatten()
-    }
-
     /// Sends a report if there is news, and applies the answer.
-    async fn exchange(&self, ledger: &dyn Ledger, progress: &mut Progress) {
+    async fn exchange(&self, ledger: &dyn Ledger, reports: &mut Reports) {
         let Spending { spender, clock, .. } = &*self.spending;
         let sent_at = clock.boot();
         let (number, demands) = {
@@ -159,11 +170,11 @@ impl Reporter {
         let report = spender.report(&demands, sent_at);
         let has_news = !report.accounts.is_empty() || !report.ended.is_empty();
         let has_accounts = !spender.accounts().is_empty();
-        let is_due = has_accounts && sent_at.since(progress.reported_at) >= HEARTBEAT;
+        let is_due = has_accounts && sent_at.since(reports.last_at) >= HEARTBEAT;
         if !has_news && !is_due {
             return;
         }
-        progress.reported_at = sent_at;
+        reports.last_at = sent_at;
         let answered = timeout(ANSWER_LIMIT, ledger.report(&self.gateway, &report)).await;
         let failure = match answered {
             Ok(Ok(answer)) => {
