@@ -144,6 +144,18 @@ impl Spending {
         }
     }
 
+    /// Charges a call once more, because it is sent again and its first outcome is unknown. Returns
+    /// whether its budgets have room.
+    pub(crate) fn charge_again(&self, reservation: &Reservation) -> bool {
+        let charges = reservation.charges().to_vec();
+        self.spender.reserve(charges, self.clock.boot()).map(Reservation::settle).is_ok()
+    }
+
+    /// Like [`Self::charge_again`], for charges that budgets never reject.
+    pub(crate) fn force_again(&self, reservation: &Reservation) {
+        self.spender.force(reservation.charges().to_vec()).settle();
+    }
+
     /// Reserves a charge that its budget never rejects. Also returns the shortage if the budget
     /// does not cover it.
     pub(crate) async fn reserve_unlimited(

@@ -4,6 +4,7 @@ use std::{sync::Arc, time::Instant};
 
 use gateway_policy::{AuthMethod, CallerIdentity, Denial, QuotaKey, Rates, Standing, TakenRates};
 use gateway_protocol::mcp::Method;
+use gateway_upstream::ResendApproval;
 use policy::{
     Action, AgentFacts, ApplicablePolicies, CallContext, Called, Caller, Finding, Payer, Purpose,
     Reason, ResourceKind,
@@ -237,9 +238,9 @@ impl Governed {
                 principal: verified_principal(call),
                 tool: &self.tool,
             };
-            let (policies, spending) = (&*self.policies, &**gateway.spending());
-            let order = Order { policies, payer, spending, is_compensation };
-            admission.purchase = Some(order.reserve(trace, audit, record).await?);
+            let order = Order { policies: &self.policies, payer, is_compensation };
+            let purchase = order.reserve(gateway.spending(), trace, audit, record).await?;
+            admission.purchase = Some(purchase);
         }
         Ok(admission)
     }
@@ -424,6 +425,11 @@ impl Drop for Admission<'_> {
 }
 
 impl SentAdmission<'_> {
+    /// The approval of sending the operation again.
+    pub(super) fn resend(&self) -> Option<&dyn ResendApproval> {
+        self.purchase.as_ref().map(|purchase| purchase as &dyn ResendApproval)
+    }
+
     /// Charges the price of the outcome. Returns the rates of an operation that certainly was not
     /// sent.
     pub(super) fn settle(admission: Option<Self>, outcome: Outcome<'_>, record: &mut CallRecord) {

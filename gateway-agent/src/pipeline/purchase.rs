@@ -1,9 +1,13 @@
 //! The price of a call: its reservation in budgets, and the charge for each outcome.
 
-use std::sync::Arc;
+use std::sync::{
+    Arc,
+    atomic::{AtomicBool, Ordering},
+};
 
 use gateway_policy::Traces;
 use gateway_protocol::mcp::{RawResult, ResultType};
+use gateway_upstream::ResendApproval;
 use ledger::spender::Reservation;
 use policy::{ApplicablePolicies, BudgetRule, Finding, Payer, PolicyInForce, Reason};
 use registry_core::{
@@ -27,10 +31,14 @@ mod tests;
 /// releases it.
 #[derive(Debug)]
 pub(super) struct Purchase<'a> {
+    spending: &'a Spending,
     enforced: Option<Priced>,
     /// For the budgets of policies in audit mode.
     audited: Option<Priced>,
     trace: Option<TraceCost<'a>>,
+    is_compensation: bool,
+    /// Whether the call was sent twice, and the first sending is charged.
+    is_resent: AtomicBool,
 }
 
 /// A price and its reservations.
@@ -70,19 +78,19 @@ pub(super) enum Outcome<'a> {
 pub(super) struct Order<'a> {
     pub(super) policies: &'a ApplicablePolicies,
     pub(super) payer: Payer<'a>,
-    pub(super) spending: &'a Spending,
     /// Whether the call compensates an earlier one. Budgets never reject it.
     pub(super) is_compensation: bool,
 }
 
 impl Order<'_> {
     /// Reserves the price in all budgets, or returns the violation of the first one without room.
-    pub(super) async fn reserve<'t>(
+    pub(super) async fn reserve<'g>(
         self,
-        trace: Option<TraceCost<'t>>,
+        spending: &'g Spending,
+        trace: Option<TraceCost<'g>>,
         audit: &mut Vec<Finding>,
         record: &mut CallRecord,
-    ) -> Result<Purchase<'t>, Finding> {
+    ) -> Result<Purchase<'g>, Finding> {
         let enforced = self.charges(Mode::Enforce)?;
         let mut audited = match self.charges(Mode::Audit) {
             Ok(audited) => audited,
@@ -99,18 +107,25 @@ impl Order<'_> {
             audited.charges.retain(|charge| !is_charged(charge));
         }
         let audited = match audited {
-            Some(audited) => Some(self.reserve_audited(audited, audit).await),
+            Some(audited) => Some(self.reserve_audited(spending, audited, audit).await),
             None => None,
         };
         let enforced = match enforced {
             Some(enforced) => {
                 record.set_price(enforced.policy.key(), enforced.price.reserved());
                 record.set_budgets(enforced.charges.iter().map(|charge| &charge.key));
-                Some(self.reserve_enforced(enforced).await?)
+                Some(self.reserve_enforced(spending, enforced).await?)
             }
             None => None,
         };
-        Ok(Purchase { enforced, audited, trace })
+        Ok(Purchase {
+            spending,
+            enforced,
+            audited,
+            trace,
+            is_compensation: self.is_compensation,
+            is_resent: AtomicBool::new(false),
+        })
     }
 
     /// The price and the budgets that it charges. `None`: the call has no price.
@@ -138,26 +153,35 @@ impl Order<'_> {
         Ok(Some(Charges { policy: rule.policy, price: rule.price, charges }))
     }
 
-    async fn reserve_enforced(&self, charged: Charges<'_>) -> Result<Priced, Finding> {
+    async fn reserve_enforced(
+        &self,
+        spending: &Spending,
+        charged: Charges<'_>,
+    ) -> Result<Priced, Finding> {
         let Charges { price, charges, .. } = charged;
         let reservation = if charges.is_empty() {
             None
         } else if self.is_compensation {
-            self.spending.force(&charges).await
+            spending.force(&charges).await
         } else {
-            let reserved = self.spending.reserve(&charges).await;
+            let reserved = spending.reserve(&charges).await;
             Some(reserved.map_err(|uncovered| violation(&charges, uncovered))?)
         };
         let reservations = reservation.into_iter().collect();
         Ok(Priced { price: price.clone(), reservations })
     }
 
-    async fn reserve_audited(&self, charged: Charges<'_>, audit: &mut Vec<Finding>) -> Priced {
+    async fn reserve_audited(
+        &self,
+        spending: &Spending,
+        charged: Charges<'_>,
+        audit: &mut Vec<Finding>,
+    ) -> Priced {
         let Charges { price, charges, .. } = charged;
         let mut reservations = Vec::with_capacity(charges.len());
         for charge in charges {
             let policy = charge.rule.policy.key().clone();
-            let (reservation, shortage) = self.spending.reserve_unlimited(charge).await;
+            let (reservation, shortage) = spending.reserve_unlimited(charge).await;
             reservations.extend(reservation);
             if let Some(shortage) = shortage.filter(|_| !self.is_compensation) {
                 let reason = Reason::BudgetExceeded(Box::new(shortage));
@@ -198,9 +222,12 @@ impl Purchase<'_> {
 
     /// Charges what the outcome costs.
     pub(super) fn settle(self, outcome: Outcome<'_>, record: &mut CallRecord) {
-        let Self { enforced, audited, trace } = self;
+        let Self { enforced, audited, trace, is_resent, .. } = self;
         if let Some(Priced { price, .. }) = &enforced {
-            let charged = charge(price, outcome);
+            let mut charged = charge(price, outcome);
+            if is_resent.into_inner() {
+                charged = charged.saturating_add(price.reserved());
+            }
             record.charge(charged.saturating_sub(price.reserved()));
             if let Some(trace) = trace {
                 trace.traces.refund(trace.trace, trace.price.saturating_sub(charged));
@@ -210,6 +237,25 @@ impl Purchase<'_> {
             let charged = charge(&price, outcome);
             reservations.into_iter().for_each(|reservation| reservation.settle_at(charged));
         }
+    }
+}
+
+impl ResendApproval for Purchase<'_> {
+    /// Charges the first sending, whose outcome is unknown.
+    fn approve(&self) -> bool {
+        let Self { spending, enforced, audited, is_compensation, is_resent, .. } = self;
+        for reservation in enforced.iter().flat_map(|priced| &priced.reservations) {
+            if *is_compensation {
+                spending.force_again(reservation);
+            } else if !spending.charge_again(reservation) {
+                return false;
+            }
+        }
+        for reservation in audited.iter().flat_map(|priced| &priced.reservations) {
+            spending.force_again(reservation);
+        }
+        is_resent.store(true, Ordering::Relaxed);
+        true
     }
 }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use gateway_compose::CompositionError;
 use gateway_policy::{Permit, ValidationMode};
 use gateway_protocol::mcp::{self, Method, RawResult, ResultType};
-use gateway_upstream::{Request, RequestContext};
+use gateway_upstream::{Request, RequestContext, ResendApproval};
 use registry_core::Key;
 
 use super::{
@@ -113,7 +113,9 @@ impl Sending<'_> {
         record: &mut CallRecord,
     ) -> Result<Option<Admission<'_>>, Error> {
         let Some(governed) = self.governed else { return Ok(None) };
-        governed.admit(self.gateway, self.call, self.moment, arguments, record).await.map(Some)
+        // Boxed, because compositions nest.
+        let admitted = governed.admit(self.gateway, self.call, self.moment, arguments, record);
+        Box::pin(admitted).await.map(Some)
     }
 
     /// Sends a request in the caller's trace.
@@ -144,6 +146,7 @@ impl Sending<'_> {
             params: &call.params,
             context: &call.context,
             is_repeatable: method.is_read_only(),
+            resend: None,
             timeout: None,
             trace: &call.context.trace,
             channel: call.client.as_ref(),
@@ -201,12 +204,14 @@ impl Sending<'_> {
             arguments.forget_value();
         }
         let projected = served.projection().map(|_| ProjectedCall::new(call, &params));
-        let forwarded = if let Some(ProjectedCall { params, context, side }) = &projected {
-            ForwardedCall { params, context, client: side.as_ref() }
-        } else {
-            ForwardedCall { params: &params, context: &call.context, client: call.client.as_ref() }
-        };
         let admission = admission.map(|admission| admission.sent(record));
+        let resend = admission.as_ref().and_then(SentAdmission::resend);
+        let forwarded = if let Some(ProjectedCall { params, context, side }) = &projected {
+            ForwardedCall { params, context, client: side.as_ref(), resend }
+        } else {
+            let Invocation { context, client, .. } = call;
+            ForwardedCall { params: &params, context, client: client.as_ref(), resend }
+        };
         let watched = Revocation::new(gateway, call, arguments.raw(), record);
         let (result, steps) = match backend {
             ToolBackend::Upstream(permit) => {
@@ -264,13 +269,14 @@ impl Sending<'_> {
         record: &mut CallRecord,
     ) -> Result<RawResult, Error> {
         let Self { gateway, call, moment, .. } = *self;
-        let ForwardedCall { params, context, client } = forwarded;
+        let ForwardedCall { params, context, client, .. } = forwarded;
         let request = Request {
             method: served.method(),
             arguments: arguments.raw(),
             params,
             context,
             is_repeatable: served.is_repeatable(),
+            resend: forwarded.resend,
             timeout: Some(gateway.settings().call_timeout(served.key())),
             trace: &call.context.trace,
             channel: client,
@@ -311,4 +317,6 @@ pub(super) struct ForwardedCall<'a> {
     params: &'a [mcp::Param],
     pub(super) context: &'a RequestContext,
     pub(super) client: Option<&'a gateway_upstream::ClientChannel>,
+    /// The approval of sending the call again.
+    resend: Option<&'a dyn ResendApproval>,
 }
