@@ -145,7 +145,7 @@ impl Spending {
     }
 
     /// Charges a call once more, because it is sent again and its first outcome is unknown. Returns
-    /// whether its budgets have room.
+    /// whether this gateway has the rights; the call does not wait for more.
     pub(crate) fn charge_again(&self, reservation: &Reservation) -> bool {
         let charges = reservation.charges().to_vec();
         self.spender.reserve(charges, self.clock.boot()).map(Reservation::settle).is_ok()

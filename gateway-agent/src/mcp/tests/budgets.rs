@@ -169,22 +169,22 @@ async fn call_that_was_not_sent_is_free() {
 }
 
 #[tokio::test]
-async fn lost_call_is_sent_again_only_within_the_budget() {
-    for (limit, sent, charged) in [("2", 2, "2"), ("1", 1, "1")] {
+async fn lost_call_is_sent_again_only_with_rights() {
+    let price = || fixed("1");
+    let unlimited = policy("costs", json!({ "price": price() }));
+    for (costs, sent) in [(unlimited, 2), (budget(price(), "1"), 1)] {
         let lost = |received: &Received| match received.rpc_method() {
             "tools/call" => Reply::Close(Vec::new()),
             _ => received.unknown_method(),
         };
         let upstream = McpServer::modern().with_tool_names(&TOOLS).start(lost).await;
         let setup = Setup { transport: Some(http(&upstream)), ..Setup::default() };
-        let repeatable = json!({ "annotations": { "idempotentHint": true } });
-        let mut entities = entities([budget(fixed("1"), limit)]);
+        let mut entities = entities([costs]);
         entities.retain(|entity| entity.document["name"] != "pay");
-        entities.push(tool("pay", "1.0.0", repeatable));
+        entities.push(tool("pay", "1.0.0", json!({ "annotations": { "idempotentHint": true } })));
         let bench = Bench::start(setup, entities).await;
         assert_eq!(denial(&bench, "a", "pay", json!({})).await, Value::Null);
         assert_eq!(upstream.seen("tools/call").len(), sent);
-        assert_eq!(spent(&bench, "a"), charged);
     }
 }
 
