@@ -112,7 +112,7 @@ impl Spending {
         gateway: &str,
         clock: SpendingClock,
     ) -> io::Result<(Arc<Self>, Reporter)> {
-        let (file, predecessors) = MarkFile::open(cache)?;
+        let (file, predecessors) = MarkFile::open(cache, clock.wall())?;
         let process = Epoch::new(random_bits().map_err(io::Error::other)?);
         let needs_report = !predecessors.is_empty();
         let spending = Arc::new(Self {

@@ -53,7 +53,7 @@ impl LocalLedger {
         let path = with_suffix(cache, ".ledger");
         let now = clock.wall();
         let ledger = match fs::read(&path) {
-            Ok(bytes) => serde_json::from_slice(&bytes)?,
+            Ok(bytes) => serde_json::from_slice(&bytes).map_err(|e| damaged(&path, &e))?,
             Err(e) if e.kind() == io::ErrorKind::NotFound => {
                 let limits = OfflineLimits { offline_for: OFFLINE_FOR, longest_call: LONGEST_CALL };
                 MemoryLedger::new(limits, now)
@@ -93,6 +93,12 @@ impl LocalLedger {
             LedgerError::Unavailable(format!("cannot write {}: {e}", self.path.display()))
         })
     }
+}
+
+fn damaged(path: &Path, error: &serde_json::Error) -> io::Error {
+    let path = path.display();
+    let reason = format!("{path} is damaged: {error}; delete it to start again at the crash marks");
+    io::Error::new(io::ErrorKind::InvalidData, reason)
 }
 
 /// Whether a crash before the next write would lose rights, or the end of a process.

@@ -7,6 +7,7 @@ use std::{
 
 use atomic_file::{Access, with_suffix};
 use ledger::{ProcessMarks, decode_marks, encode_marks};
+use registry_core::Timestamp;
 
 /// The file of crash marks.
 #[derive(Debug, Clone)]
@@ -17,7 +18,7 @@ pub(super) struct MarkFile {
 impl MarkFile {
     /// Opens the file beside a cache, and reads the marks of earlier processes. A file that cannot be
     /// used is kept under another name: the rights of its processes stay in doubt.
-    pub(super) fn open(cache: &Path) -> io::Result<(Self, Vec<ProcessMarks>)> {
+    pub(super) fn open(cache: &Path, now: Timestamp) -> io::Result<(Self, Vec<ProcessMarks>)> {
         let path = with_suffix(cache, ".spend");
         let bytes = match fs::read(&path) {
             Err(e) if e.kind() == io::ErrorKind::NotFound => {
@@ -28,7 +29,7 @@ impl MarkFile {
         let marks = match decode_marks(&bytes) {
             Ok(marks) => marks,
             Err(e) => {
-                let kept = with_suffix(&path, ".damaged");
+                let kept = with_suffix(&path, &format!(".damaged-{}", now.as_millis()));
                 fs::rename(&path, &kept)?;
                 tracing::warn!(
                     path = %path.display(),
@@ -55,7 +56,7 @@ impl MarkFile {
 #[cfg(test)]
 mod tests {
     use ledger::{AccountKey, BudgetKey, Epoch, Mark, WindowId};
-    use registry_core::{Amount, Timestamp};
+    use registry_core::Amount;
 
     use super::*;
 
@@ -71,10 +72,10 @@ mod tests {
     fn marks_survive_a_restart() {
         let directory = tempfile::tempdir().unwrap();
         let cache = directory.path().join("registry.json");
-        let (file, known) = MarkFile::open(&cache).unwrap();
+        let (file, known) = MarkFile::open(&cache, Timestamp::EPOCH).unwrap();
         assert_eq!(known, []);
         file.write(&marks()).unwrap();
-        assert_eq!(MarkFile::open(&cache).unwrap().1, marks());
+        assert_eq!(MarkFile::open(&cache, Timestamp::EPOCH).unwrap().1, marks());
     }
 
     #[test]
@@ -85,9 +86,9 @@ mod tests {
         let whole = encode_marks(&marks());
         let torn = &whole[..whole.len() / 2];
         fs::write(&path, torn).unwrap();
-        assert_eq!(MarkFile::open(&cache).unwrap().1, []);
+        assert_eq!(MarkFile::open(&cache, Timestamp::EPOCH).unwrap().1, []);
         assert!(!path.exists());
-        let kept = directory.path().join("registry.json.spend.damaged");
+        let kept = directory.path().join("registry.json.spend.damaged-0");
         assert_eq!(fs::read(kept).unwrap(), torn);
     }
 }

@@ -168,7 +168,7 @@ impl Fleet {
     }
 
     fn marked(&self) -> Amount {
-        let (_, processes) = MarkFile::open(&self.cache()).unwrap();
+        let (_, processes) = MarkFile::open(&self.cache(), self.clock.wall()).unwrap();
         let marks = processes.iter().flat_map(|process| &process.marks);
         marks.map(|mark| mark.settled).fold(Amount::ZERO, Amount::saturating_add)
     }
