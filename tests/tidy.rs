@@ -124,11 +124,14 @@ fn modules_have_one_layout() {
 const DEPENDENCIES: [(&str, &[&str]); 30] = [
     ("schema-compat", &[]),
     ("registry-core", &["schema-compat"]),
-    ("registry-proto", &["registry-core", "schema-compat"]),
+    ("registry-proto", &["ledger", "registry-core", "schema-compat"]),
     ("atomic-file", &[]),
     ("retry-backoff", &[]),
     ("registry-tls", &[]),
-    ("registry-follow", &["registry-core", "registry-proto", "registry-tls", "retry-backoff"]),
+    (
+        "registry-follow",
+        &["ledger", "registry-core", "registry-proto", "registry-tls", "retry-backoff"],
+    ),
     ("registry-jwt", &["registry-core"]),
     ("mcp-registry", &["registry-core", "schema-compat"]),
     ("policy", &["registry-core", "schema-compat"]),
@@ -175,6 +178,7 @@ const DEPENDENCIES: [(&str, &[&str]); 30] = [
             "gateway-policy",
             "gateway-protocol",
             "gateway-upstream",
+            "ledger",
             "metric-table",
             "policy",
             "registry-core",
@@ -255,7 +259,7 @@ const LAYERS: &[Layers] = &[
             clock files logging metric_table origin random tls_metrics capacity
             workers buffers trace identity seal
             findings startup catalog_verifier cache freshness feed sync source contract governance
-            view health audit pipeline
+            spending view health audit pipeline
             mcp bridge admin config check server stdio
         ",
     },

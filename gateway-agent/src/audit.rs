@@ -16,8 +16,9 @@ use gateway_protocol::{
     trace_context::{TraceContext, TraceId},
 };
 use http::{HeaderMap, HeaderName};
+use ledger::BudgetKey;
 use policy::{ApplicablePolicies, Finding};
-use registry_core::{Key, Kind, Revision};
+use registry_core::{Amount, Key, Kind, Revision};
 
 pub use self::metric::{Gauge, GaugeGuard, count_list, count_rejection};
 pub use self::origin::origin;
@@ -81,6 +82,14 @@ pub struct CallRecord {
     /// The verdicts of policies.
     policies: Option<Arc<str>>,
     policy_denial: Option<&'static str>,
+    /// The policy of the price: `NAME@VERSION`.
+    price_policy: Option<Box<str>>,
+    /// The price that the call reserves.
+    price: Option<Amount>,
+    /// The charges of all rounds. For a call in flight, the reserved price.
+    charged: Option<Amount>,
+    /// The charged budgets: `POLICY/BUDGET`, separated by spaces.
+    budgets: Option<Box<str>>,
     /// The id of a denied call in its response.
     invocation: Option<Box<str>>,
     input: Check,
@@ -118,6 +127,10 @@ impl CallRecord {
             denial: None,
             policies: None,
             policy_denial: None,
+            price_policy: None,
+            price: None,
+            charged: None,
+            budgets: None,
             invocation: None,
             input: Check::Skipped,
             output: Check::Skipped,
@@ -177,6 +190,24 @@ impl CallRecord {
         for (verdict, reason) in audit.chain([verdict]) {
             metric::count_policy(verdict, reason);
         }
+    }
+
+    /// Sets the price and its policy.
+    pub fn set_price(&mut self, policy: &Key, price: Amount) {
+        self.price_policy = Some(format!("{}@{}", policy.name, policy.version).into());
+        self.price = Some(price);
+    }
+
+    /// Sets the budgets that the price charges.
+    pub fn set_budgets<'a>(&mut self, budgets: impl Iterator<Item = &'a BudgetKey>) {
+        let names = budgets.map(|key| format!("{}/{}", key.policy, key.budget));
+        let names = names.collect::<Vec<_>>().join(" ");
+        self.budgets = (!names.is_empty()).then(|| names.into());
+    }
+
+    /// Adds a charge; a negative one corrects an earlier charge.
+    pub fn charge(&mut self, amount: Amount) {
+        self.charged = Some(self.charged.unwrap_or_default().saturating_add(amount));
     }
 
     /// Sets the id of a denied call.
@@ -336,6 +367,10 @@ impl CallRecord {
             permit = &*self.permit(),
             policies = self.policies.as_deref(),
             invocation = self.invocation.as_deref(),
+            price = self.price.map(tracing::field::display),
+            price_policy = self.price_policy.as_deref(),
+            charged = self.charged.map(tracing::field::display),
+            budgets = self.budgets.as_deref(),
             input = self.input.as_str(),
             output = self.output.as_str(),
             outcome = self.outcome.as_str(),

@@ -28,6 +28,7 @@ mod random;
 mod seal;
 pub mod server;
 pub mod source;
+pub mod spending;
 pub mod startup;
 pub mod sync;
 #[cfg(test)]

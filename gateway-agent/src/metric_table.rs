@@ -4,14 +4,27 @@
 
 use metric_table::{Metric, MetricLabel, label};
 
+const BUDGET: MetricLabel = label("budget", "budget of the policy; 200 budgets have series");
 const ERA: MetricLabel = label("era", "modern, legacy");
 const OUTCOME: MetricLabel = label("outcome", "outcome of the audit");
+const POLICY: MetricLabel = label("policy", "registered policy");
 const SERVER: MetricLabel = label("server", "registered server or agent, or other");
 const TARGET: MetricLabel = label("server", "configured target");
 const TOOL: MetricLabel = label("tool", "registered tool, or other");
 
 /// All metrics of the gateway.
 pub const METRICS: &[Metric] = &[
+    Metric::gauge("gateway_budget_granted", "Rights of this gateway in budgets, spent or not")
+        .labels(&[POLICY, BUDGET]),
+    Metric::gauge("gateway_budget_in_doubt", "Unspent rights of unreachable gateways in budgets")
+        .labels(&[POLICY, BUDGET]),
+    Metric::gauge("gateway_budget_overshoot", "Spending of this gateway beyond its rights")
+        .labels(&[POLICY, BUDGET]),
+    Metric::counter("gateway_budget_refusals_total", "Charges that a budget did not cover"),
+    Metric::gauge("gateway_budget_reserved", "Prices of calls of this gateway in flight")
+        .labels(&[POLICY, BUDGET]),
+    Metric::gauge("gateway_budget_spent", "Spending of this gateway in open windows")
+        .labels(&[POLICY, BUDGET]),
     Metric::gauge("gateway_buffered_bytes", "Memory reserved for requests and results"),
     Metric::counter("gateway_cache_write_failures_total", "Failed writes of the cache or the pins"),
     Metric::counter("gateway_calls_by_tool_total", "Tool calls by registered tool")
@@ -39,6 +52,10 @@ pub const METRICS: &[Metric] = &[
     Metric::gauge("gateway_contract_tools", "Tools by the state of their contract")
         .labels(&[label("state", "pending, missing, unchanged, drifted")]),
     Metric::gauge("gateway_event_streams", "Open event streams to clients"),
+    Metric::gauge(
+        "gateway_ledger_age_seconds",
+        "Time since the ledger of budgets answered this gateway",
+    ),
     Metric::counter(
         "gateway_policy_findings_total",
         "Calls that the policy allowed with a warning",
@@ -46,7 +63,10 @@ pub const METRICS: &[Metric] = &[
     .labels(&[label("finding", "finding of the audit")]),
     Metric::counter("gateway_policy_verdicts_total", "Verdicts of policies about calls").labels(&[
         label("verdict", "allow, deny, audit"),
-        label("reason", "UNAUTHORIZED, POLICY_ERROR, RATE_LIMITED, STALE_POLICY; empty: none"),
+        label(
+            "reason",
+            "UNAUTHORIZED, POLICY_ERROR, RATE_LIMITED, STALE_POLICY, BUDGET_EXCEEDED; empty: none",
+        ),
     ]),
     Metric::counter("gateway_request_bytes_total", "Size of tool call requests").labels(&[TOOL]),
     Metric::counter("gateway_requests_rejected_total", "Requests rejected before routing")

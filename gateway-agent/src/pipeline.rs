@@ -16,6 +16,7 @@ pub(crate) mod message;
 mod moment;
 mod prepare;
 pub mod projection;
+mod purchase;
 mod revocation;
 mod route;
 mod sagas;

@@ -14,6 +14,7 @@ use std::{future::Future, net::SocketAddr, path::PathBuf, pin::pin, sync::Arc, t
 use axum::Router;
 use gateway_compose::{CompositionState, Sagas};
 use gateway_upstream::{TargetHealth, TargetState, Upstreams, WorkerRuntimes, redact_url};
+use ledger::Ledger;
 use registry_core::Kind;
 use registry_tls::{Acceptor, InvalidFile, MetricsHooks};
 use tokio::{
@@ -43,6 +44,7 @@ use crate::{
     pipeline::{Gateway, GatewayHandle, GatewayParts, recover_sagas},
     seal::{KeyFile, Sealer},
     source::{self, ContentRejected, Discovery, Source},
+    spending::{LocalLedger, Reporter, Spending, SpendingClock},
     tls_metrics,
     trace::Tracer,
 };
@@ -91,6 +93,19 @@ pub enum Error {
         /// The file system's error.
         source: std::io::Error,
     },
+    /// The files of budgets cannot be opened.
+    #[error(
+        "cannot open the crash marks or the ledger of budgets next to the cache {}: {source}; make \
+         both readable and the directory writable, or set another one with --cache, or with --data \
+         for MCP servers",
+        .cache.display()
+    )]
+    Spending {
+        /// The path of the cache.
+        cache: PathBuf,
+        /// The file system's error.
+        source: std::io::Error,
+    },
     /// The identity provider's key file is invalid.
     #[error(transparent)]
     Keys(#[from] registry_jwt::InvalidFile),
@@ -129,6 +144,7 @@ pub async fn run(
         upstreams,
         contracts,
         compositions,
+        reporting,
         keys,
         sealer,
         tracer,
@@ -185,10 +201,9 @@ pub async fn run(
     };
     running.admin = admin.map(|(listener, router)| running.serve_admin(listener, router));
     running.spawn_monitors(contracts, &upstreams);
+    let reporting = reporting.start();
     recover_sagas(&gateway.current());
-    running.until_stop(async move { keys.refresh(sealer).await });
-    let watching = Arc::clone(&reloader);
-    running.until_stop(async move { watching.watch().await });
+    running.spawn_refreshes(keys, sealer, Arc::clone(&reloader));
     let mut following = tokio::spawn(async move {
         source::follow(&config.registry.source, config.name, discovery, feed).await
     });
@@ -205,12 +220,51 @@ pub async fn run(
     gateway.current().close_streams();
     running.stop(limit, mcp.drained()).await;
     mcp.shutdown().await;
-    compositions.shutdown().await;
-    upstreams.shutdown().await;
+    end_calls(&compositions, &upstreams, reporting).await;
     // All requests to upstreams have ended.
     drop(lanes);
     tracer.shutdown().await;
     outcome
+}
+
+/// The reports to the ledger of budgets, before they start.
+struct Reporting {
+    reporter: Reporter,
+    ledger: Arc<dyn Ledger>,
+}
+
+impl Reporting {
+    /// Opens the crash marks and the ledger: that of the registry, or a local one.
+    fn open(config: &Config, cache: &Cache) -> std::io::Result<(Arc<Spending>, Self)> {
+        let (path, clock) = (&config.registry.cache, SpendingClock::System);
+        let (spending, reporter) = Spending::open(path, &config.name, clock)?;
+        let ledger: Arc<dyn Ledger> = match source::ledger(&config.registry.source) {
+            Some(client) => Arc::new(client),
+            None => Arc::new(LocalLedger::open(path, cache.subscribe(), clock)?),
+        };
+        Ok((spending, Self { reporter, ledger }))
+    }
+
+    fn start(self) -> RunningReports {
+        let stop = CancellationToken::new();
+        let task = tokio::spawn(self.reporter.run(self.ledger, stop.clone()));
+        RunningReports { task, stop }
+    }
+}
+
+/// The task that reports to the ledger.
+struct RunningReports {
+    task: JoinHandle<()>,
+    stop: CancellationToken,
+}
+
+impl RunningReports {
+    /// Closes the accounts. All calls must have ended.
+    async fn stop(self) {
+        self.stop.cancel();
+        // A panic was already logged.
+        let _ = self.task.await;
+    }
 }
 
 struct Assembly {
@@ -221,6 +275,7 @@ struct Assembly {
     upstreams: Arc<Upstreams>,
     contracts: Arc<Contracts>,
     compositions: Arc<CompositionState>,
+    reporting: Reporting,
     keys: KeyFile,
     sealer: Arc<Sealer>,
     tracer: Arc<Tracer>,
@@ -253,6 +308,8 @@ impl Assembly {
         let sagas = Sagas::open(cache_file)
             .map_err(|source| Error::Sagas { cache: cache_file.clone(), source })?;
         let compositions = Arc::new(CompositionState::new(sagas));
+        let (spending, reporting) = Reporting::open(config, &cache)
+            .map_err(|source| Error::Spending { cache: cache_file.clone(), source })?;
         let keys = KeyFile::new(config.session_key_file.as_deref(), &config.registry.cache);
         let sealer = Arc::new(keys.open());
         let tracer = Tracer::start(&config.tracing, &config.name);
@@ -262,6 +319,7 @@ impl Assembly {
             upstreams: upstreams.clone(),
             contracts: contracts.clone(),
             compositions: compositions.clone(),
+            spending,
             sealer: Arc::clone(&sealer),
             tracer: Arc::clone(&tracer),
         };
@@ -274,12 +332,24 @@ impl Assembly {
             upstreams,
             contracts,
             compositions,
+            reporting,
             keys,
             sealer,
             tracer,
             gateway,
         })
     }
+}
+
+/// Ends the calls that continue without a client, and then closes the accounts of budgets.
+async fn end_calls(
+    compositions: &CompositionState,
+    upstreams: &Upstreams,
+    reporting: RunningReports,
+) {
+    compositions.shutdown().await;
+    upstreams.shutdown().await;
+    reporting.stop().await;
 }
 
 /// Keeps accepting calls after `/readyz` reports not ready, so that load balancers can react.
@@ -297,6 +367,7 @@ fn admin_routes(
         .merge(admin::contracts::router(Arc::clone(contracts)))
         .merge(admin::targets::router(Arc::clone(upstreams)))
         .merge(admin::sagas::router(gateway.clone()))
+        .merge(admin::budgets::router(Arc::clone(gateway.current().spending())))
         .merge(reload::router(Arc::clone(reloader)))
 }
 
@@ -430,6 +501,12 @@ impl RunningGateway {
         }
         self.stop_writing.cancel();
         let _ = (&mut self.writing).await;
+    }
+
+    /// Reads changed files until the stop.
+    fn spawn_refreshes(&self, keys: KeyFile, sealer: Arc<Sealer>, reloader: Arc<Reloader>) {
+        self.until_stop(async move { keys.refresh(sealer).await });
+        self.until_stop(async move { reloader.watch().await });
     }
 
     /// Monitors the contracts and findings until the stop.

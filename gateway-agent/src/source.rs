@@ -8,7 +8,7 @@ mod loader;
 mod scope;
 mod settings;
 
-use registry_follow::{Follower, Timing};
+use registry_follow::{Follower, LedgerClient, Timing};
 
 pub(crate) use self::file::{LoadError, LoadedFile, load as load_file};
 pub use self::{
@@ -46,13 +46,7 @@ pub async fn follow(
     match &config.address {
         Source::Grpc(addresses) => {
             let (scope, keep) = scope::follow(&config.scope);
-            let follower = Follower {
-                addresses: addresses.clone(),
-                credentials: config.credentials.clone(),
-                timing: Timing::default(),
-                ca_setting: CA_SETTING,
-                agent: sync::AGENT,
-            };
+            let follower = follower(addresses, config);
             tokio::select! {
                 () = sync::follow(&follower, gateway, feed, scope) => {}
                 () = keep => {}
@@ -62,5 +56,23 @@ pub async fn follow(
         Source::Http(url) => http::poll(url, config, feed).await,
         Source::File(path) => file::watch(path, feed).await,
         Source::Discovered => discovery.follow(feed).await,
+    }
+}
+
+/// The ledger of the registry. `None`: the source has no ledger.
+pub fn ledger(config: &SourceConfig) -> Option<LedgerClient> {
+    match &config.address {
+        Source::Grpc(addresses) => Some(LedgerClient::new(follower(addresses, config))),
+        Source::Http(_) | Source::File(_) | Source::Discovered => None,
+    }
+}
+
+fn follower(addresses: &[String], config: &SourceConfig) -> Follower {
+    Follower {
+        addresses: addresses.to_vec(),
+        credentials: config.credentials.clone(),
+        timing: Timing::default(),
+        ca_setting: CA_SETTING,
+        agent: sync::AGENT,
     }
 }

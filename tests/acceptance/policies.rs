@@ -8,6 +8,7 @@ mod files;
 mod followers;
 mod page;
 mod roles;
+mod seed_budget;
 mod spending;
 mod stop;
 

@@ -63,6 +63,11 @@ pub struct SagaReport {
 }
 
 impl Steps {
+    /// Whether no tool was called: the result comes from a cache, an earlier call or a saga.
+    pub fn is_empty(&self) -> bool {
+        self.calls.is_empty() && self.more == 0
+    }
+
     /// Prefixes all paths with the step that ran the composition.
     fn within(mut self, at: &str) -> Self {
         let calls = self.calls.iter_mut().map(|call| &mut call.step);

@@ -27,6 +27,6 @@ pub use self::{
     rates::{RateExceeded, Rates, TakenRates},
     rules::{ToolSelector, ToolValidation, ValidationModes, ValidationRules},
     subject::SubjectToken,
-    traces::Traces,
+    traces::{TraceTotals, Traces},
     validation::{Access, RuntimeValidation, ValidationMode},
 };

@@ -1,6 +1,6 @@
 //! The requests of callers, independent of the surface that received them.
 
-use std::{sync::Arc, time::Duration};
+use std::{fmt, sync::Arc, time::Duration};
 
 use gateway_policy::{BufferReservation, QuotaExceeded, QuotaKey, SubjectToken};
 use gateway_protocol::{
@@ -10,6 +10,12 @@ use gateway_protocol::{
 use serde_json::value::RawValue;
 
 use super::ClientChannel;
+
+/// Decides whether a request that the upstream may have received is sent again.
+pub trait ResendApproval: fmt::Debug + Send + Sync {
+    /// Whether the request is sent again. Each sending has a price.
+    fn approve(&self) -> bool;
+}
 
 /// A request of a caller. The permit names its subject.
 #[derive(Debug, Clone, Copy)]
@@ -24,6 +30,8 @@ pub struct Request<'a> {
     pub context: &'a RequestContext,
     /// Whether the request is registered as idempotent.
     pub is_repeatable: bool,
+    /// The approval of sending a repeatable request again. `None`: it needs none.
+    pub resend: Option<&'a dyn ResendApproval>,
     /// The timeout. `None`: the timeout of all calls.
     pub timeout: Option<Duration>,
     /// The trace context for the upstream.
@@ -52,6 +60,7 @@ impl<'a> Request<'a> {
             params,
             context,
             is_repeatable,
+            resend: None,
             timeout,
             trace,
             channel,

@@ -137,6 +137,11 @@ impl Spender {
         self.read().budgets.get(budget)?.current(now).cloned()
     }
 
+    /// The accounts that can still spend, or have news.
+    pub fn accounts(&self) -> Vec<Arc<Account>> {
+        self.read().accounts().cloned().collect()
+    }
+
     /// Opens an account without rights in a window that the gateway computed, so that calls can
     /// spend the allowance before the ledger has answered.
     pub fn open(&self, budget: &BudgetKey, window: &WindowSpan, now: BootTime) {

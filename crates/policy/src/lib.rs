@@ -22,5 +22,5 @@ pub use self::{
     explain::{Explanation, PolicyPart, Selection, StatementOutcome, StatementPart, explain},
     facts::{Action, AgentFacts, CallContext, Caller, Purpose, Resource, ResourceKind},
     in_force::{PoliciesInForce, PolicyInForce},
-    verdict::{Finding, Reason, Verdict},
+    verdict::{BudgetShortage, Finding, Reason, Verdict},
 };

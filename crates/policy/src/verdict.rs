@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use registry_core::Key;
+use registry_core::{Amount, Key, Name, Timestamp};
 
 /// The decision about one call.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -48,6 +48,36 @@ pub enum Reason {
         /// The maximum age.
         limit: Duration,
     },
+    /// A budget, or the cost limit of traces, does not cover the call.
+    BudgetExceeded(Box<BudgetShortage>),
+    /// The call has no price, and a budget denies such calls.
+    Unpriced {
+        /// The name of the budget.
+        budget: Name,
+    },
+}
+
+/// A limit on spending that does not cover a call.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BudgetShortage {
+    /// The name of the budget. `None`: the cost limit of traces.
+    pub budget: Option<Name>,
+    /// The calls that share the limit: `agent`, `team`, `principal`, `tool`, `fleet` or `trace`.
+    pub scope: &'static str,
+    /// The limit.
+    pub limit: Amount,
+    /// The known spending.
+    pub spent: Amount,
+    /// The amount that calls in flight and gateways hold.
+    pub reserved: Amount,
+    /// The amount that the call needs.
+    pub requested: Amount,
+    /// The part of `reserved` at gateways that the ledger cannot reach.
+    pub in_doubt: Amount,
+    /// The end of the window. `None`: it has no end.
+    pub resets_at: Option<Timestamp>,
+    /// Whether the gateway cannot reach the ledger, so that the amounts may be old.
+    pub is_unavailable: bool,
 }
 
 impl Reason {
@@ -58,6 +88,7 @@ impl Reason {
             Self::PolicyError(_) => "POLICY_ERROR",
             Self::RateLimited { .. } | Self::TraceLimited { .. } => "RATE_LIMITED",
             Self::StalePolicy { .. } => "STALE_POLICY",
+            Self::BudgetExceeded(_) | Self::Unpriced { .. } => "BUDGET_EXCEEDED",
         }
     }
 }

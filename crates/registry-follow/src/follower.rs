@@ -97,7 +97,7 @@ impl Follower {
     }
 
     /// Connects with the current credentials.
-    async fn connect(&self, address: &str) -> Result<Target, Ended> {
+    pub(crate) async fn connect(&self, address: &str) -> Result<Target, Ended> {
         let unusable =
             |e: &dyn ToString| Ended::Final(format!("invalid credentials: {}", e.to_string()));
         let endpoint = self.endpoint(address).map_err(|e| unusable(&reason_of(&*e)))?;

@@ -1,5 +1,5 @@
 //! The client side of the Sync stream, for every program that keeps a copy of a registry: gateways
-//! and relays.
+//! and relays. [`LedgerClient`] is the client of the ledger of budgets.
 //!
 //! A [`Follower`] connects to one of several servers, sends the messages of a [`Follow`]
 //! implementation, passes the server's messages to it, and reconnects after an interruption. A
@@ -10,11 +10,13 @@ mod address;
 mod credentials;
 mod follow;
 mod follower;
+mod ledger;
 mod registry_clock;
 mod session;
 mod stream;
 mod timing;
 
+pub use self::ledger::LedgerClient;
 pub use address::{InvalidAddress, MAX_SERVERS, addresses};
 pub use credentials::{Credentials, Token};
 pub use follow::{Follow, FollowerMessage, MessageEffect, RejectedMessage, StreamState};

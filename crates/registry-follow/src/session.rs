@@ -52,6 +52,7 @@ const NOT_A_REGISTRY: &str =
     "the server is not a registry, whose default port is 7070; correct the address";
 
 /// A connection, and the metadata of its calls.
+#[derive(Debug, Clone)]
 pub(crate) struct Target {
     pub(crate) channel: Channel,
     pub(crate) authorization: Option<MetadataValue<Ascii>>,
@@ -266,7 +267,7 @@ fn is_undecodable(status: &Status) -> bool {
 }
 
 /// Describes a status of the server, or of the connection; the latter has a source.
-fn said_by(status: &Status) -> String {
+pub(crate) fn said_by(status: &Status) -> String {
     match status.source() {
         Some(source) => format!("the connection broke: {}", reason_of(source)),
         None if status.code() == Code::Unimplemented && status.message().contains(NOT_GRPC) => {

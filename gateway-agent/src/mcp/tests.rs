@@ -1,6 +1,7 @@
 //! The endpoint with its real router and upstream sockets.
 
 mod audit;
+mod budgets;
 mod calls;
 mod chained;
 mod composed;

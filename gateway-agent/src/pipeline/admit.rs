@@ -4,18 +4,24 @@ use std::{sync::Arc, time::Instant};
 
 use gateway_policy::{AuthMethod, CallerIdentity, Denial, QuotaKey, Rates, Standing, TakenRates};
 use gateway_protocol::mcp::Method;
+use gateway_upstream::ResendApproval;
 use policy::{
-    Action, ApplicablePolicies, CallContext, Called, Finding, Purpose, Reason, ResourceKind,
+    Action, AgentFacts, ApplicablePolicies, CallContext, Called, Caller, Finding, Payer, Purpose,
+    Reason, ResourceKind,
 };
 use registry_core::{
-    Key,
+    Amount, Key,
     entity::policy::{Mode, Rate, RateKey},
 };
 use serde_json::{Map, Value};
 
 use super::{
-    Error, FeatureSubject, Gateway, Invocation, Target, arguments::Arguments, error::PolicyDenial,
-    moment::Moment, route::Route,
+    Error, FeatureSubject, Gateway, Invocation, Target,
+    arguments::Arguments,
+    error::PolicyDenial,
+    moment::Moment,
+    purchase::{Order, Outcome, Purchase, TraceCost},
+    route::Route,
 };
 use crate::{audit::CallRecord, clock, governance::Governance, view::ServedTool};
 
@@ -30,19 +36,22 @@ pub(super) struct Governed {
     is_disclosed: bool,
 }
 
-/// An operation that the policies admit. Dropping it before the operation is sent returns its
-/// rates.
+/// An operation that the policies admit. Dropping it before the operation is sent returns its rates
+/// and releases its price.
 #[derive(Debug)]
 pub(super) struct Admission<'a> {
     rates: &'a Rates,
     taken: Option<TakenRates>,
+    purchase: Option<Purchase<'a>>,
 }
 
-/// An admitted operation that is being sent. Dropping it keeps the rates.
+/// An admitted operation that is being sent. Dropping it keeps the rates and charges the reserved
+/// price.
 #[derive(Debug)]
 pub(super) struct SentAdmission<'a> {
     rates: &'a Rates,
     taken: Option<TakenRates>,
+    purchase: Option<Purchase<'a>>,
 }
 
 impl Governed {
@@ -125,8 +134,8 @@ impl Governed {
         self.policies.reads_arguments()
     }
 
-    /// Evaluates the policies with the final arguments, and takes the rates.
-    pub(super) fn admit<'a>(
+    /// Evaluates the policies with the final arguments, takes the rates, and reserves the price.
+    pub(super) async fn admit<'a>(
         &self,
         gateway: &'a Gateway,
         call: &Invocation,
@@ -135,10 +144,14 @@ impl Governed {
         record: &mut CallRecord,
     ) -> Result<Admission<'a>, Error> {
         let mut audit = Vec::new();
-        match self.decide(gateway, call, moment, arguments, record, &mut audit) {
-            Ok(taken) => {
+        let decided = match self.check_call(call, moment, arguments, &mut audit) {
+            Ok(()) => self.reserve(gateway, call, moment, record, &mut audit).await,
+            Err(finding) => Err(finding),
+        };
+        match decided {
+            Ok(admission) => {
                 record.set_verdicts(&self.policies, None, &audit);
-                Ok(Admission { rates: gateway.rates(), taken })
+                Ok(admission)
             }
             Err(finding) => {
                 let denial = self.denial(finding, &audit, moment, record);
@@ -174,15 +187,14 @@ impl Governed {
         denial
     }
 
-    fn decide(
+    /// Checks the age of the catalog, and the conditions with the final arguments.
+    fn check_call(
         &self,
-        gateway: &Gateway,
         call: &Invocation,
         moment: &Moment,
         arguments: Option<&mut Arguments<'_>>,
-        record: &CallRecord,
         audit: &mut Vec<Finding>,
-    ) -> Result<Option<TakenRates>, Finding> {
+    ) -> Result<(), Finding> {
         let policies = &self.policies;
         let nothing = Map::new();
         let members = match arguments.filter(|_| policies.reads_arguments()).map(Arguments::members)
@@ -194,19 +206,89 @@ impl Governed {
             },
             None => &nothing,
         };
-        self.authorize_call(call, moment, members, audit)?;
-        if matches!(self.purpose, Purpose::Poll | Purpose::Compensation) {
+        self.authorize_call(call, moment, members, audit)
+    }
+
+    /// Takes the rates and reserves the price, or neither.
+    async fn reserve<'a>(
+        &self,
+        gateway: &'a Gateway,
+        call: &Invocation,
+        moment: &Moment,
+        record: &mut CallRecord,
+        audit: &mut Vec<Finding>,
+    ) -> Result<Admission<'a>, Finding> {
+        let mut admission = Admission { rates: gateway.rates(), taken: None, purchase: None };
+        if self.purpose == Purpose::Poll {
+            return Ok(admission);
+        }
+        let is_compensation = self.purpose == Purpose::Compensation;
+        let mut trace = None;
+        if !is_compensation {
+            trace = self.count_trace(gateway, call, record, audit)?;
+            admission.taken = self.take_rates(gateway, call, moment, record, audit)?;
+        }
+        if self.has_price() {
+            let agent = record.agent().cloned();
+            let governance = moment.snapshot.governance.as_ref();
+            let caller = governance.map(|governance| governance.caller(agent.as_ref()));
+            let payer = Payer {
+                agent: agent.as_ref().map(|agent| agent.name.as_str()),
+                team: caller.as_deref().and_then(team),
+                principal: verified_principal(call),
+                tool: &self.tool,
+            };
+            let order = Order { policies: &self.policies, payer, is_compensation };
+            let purchase = order.reserve(gateway.spending(), trace, audit, record).await?;
+            admission.purchase = Some(purchase);
+        }
+        Ok(admission)
+    }
+
+    /// Whether calls can have a price: those of tools and skills, but not those of prompts and
+    /// resources.
+    fn has_price(&self) -> bool {
+        matches!(self.action, Action::Call | Action::Send)
+    }
+
+    /// Counts the call in its trace.
+    fn count_trace<'a>(
+        &self,
+        gateway: &'a Gateway,
+        call: &Invocation,
+        record: &CallRecord,
+        audit: &mut Vec<Finding>,
+    ) -> Result<Option<TraceCost<'a>>, Finding> {
+        let policies = &self.policies;
+        if !policies.limits_traces() {
             return Ok(None);
         }
-        if policies.limits_traces() {
-            let hops = call.context.hops.unwrap_or_default();
-            let calls = gateway.traces().count(record.trace_id().as_u128(), Instant::now());
-            audit.extend(policies.trace_violation(Mode::Audit, calls, hops));
-            policies.trace_violation(Mode::Enforce, calls, hops).map_or(Ok(()), Err)?;
-        }
+        let (traces, trace) = (gateway.traces(), record.trace_id().as_u128());
+        let price = policies.price(Mode::Enforce).filter(|_| self.has_price());
+        let price = price.map_or(Amount::ZERO, |rule| rule.price.reserved());
+        let totals = traces.count(trace, price, Instant::now());
+        let cost = TraceCost::new(traces, trace, price);
+        let hops = call.context.hops.unwrap_or_default();
+        let spent = totals.cost.saturating_sub(price);
+        let violation = |mode| {
+            let violation = policies.trace_violation(mode, totals.calls, hops);
+            violation.or_else(|| policies.trace_cost_violation(mode, spent, price))
+        };
+        audit.extend(violation(Mode::Audit));
+        violation(Mode::Enforce).map_or(Ok(Some(cost)), Err)
+    }
+
+    fn take_rates(
+        &self,
+        gateway: &Gateway,
+        call: &Invocation,
+        moment: &Moment,
+        record: &CallRecord,
+        audit: &mut Vec<Finding>,
+    ) -> Result<Option<TakenRates>, Finding> {
         let key = |rate: &Rate| self.rate_key(rate, call, moment, record.agent());
         let take = |mode| {
-            let rules: Vec<_> = policies.rates(mode).collect();
+            let rules: Vec<_> = self.policies.rates(mode).collect();
             if rules.is_empty() {
                 return Ok(None);
             }
@@ -275,10 +357,7 @@ impl Governed {
                 RateKey::Agent => agent().unwrap_or_default(),
                 RateKey::Tool => &self.tool,
                 RateKey::Caller => agent().or(principal(&moment.principal)).unwrap_or_default(),
-                RateKey::Principal => match &call.caller.claim {
-                    CallerIdentity::Verified { principal, .. } => principal,
-                    _ => "",
-                },
+                RateKey::Principal => verified_principal(call).unwrap_or_default(),
             };
             text.push_str(part);
             text.push('\n');
@@ -289,6 +368,22 @@ impl Governed {
 
 fn principal(key: &QuotaKey) -> Option<&str> {
     key.as_deref()
+}
+
+/// The owner of a verified credential.
+fn verified_principal(call: &Invocation) -> Option<&str> {
+    match &call.caller.claim {
+        CallerIdentity::Verified { principal, .. } => Some(&**principal),
+        _ => None,
+    }
+}
+
+/// The team that owns the agent.
+fn team(caller: &Caller) -> Option<&str> {
+    match caller {
+        Caller::Agent(AgentFacts { team, .. }) => Some(team),
+        Caller::Unregistered | Caller::Unknown => None,
+    }
 }
 
 fn purpose(call: &Invocation) -> Purpose {
@@ -312,8 +407,12 @@ fn context(call: &Invocation, purpose: Purpose, hops: u32) -> CallContext<'_> {
 
 impl<'a> Admission<'a> {
     /// Starts sending.
-    pub(super) fn sent(mut self) -> SentAdmission<'a> {
-        SentAdmission { rates: self.rates, taken: self.taken.take() }
+    pub(super) fn sent(mut self, record: &mut CallRecord) -> SentAdmission<'a> {
+        let mut purchase = self.purchase.take();
+        if let Some(purchase) = &mut purchase {
+            purchase.set_sent(record);
+        }
+        SentAdmission { rates: self.rates, taken: self.taken.take(), purchase }
     }
 }
 
@@ -326,12 +425,20 @@ impl Drop for Admission<'_> {
 }
 
 impl SentAdmission<'_> {
-    /// Returns the rates of an operation that certainly was not sent.
-    pub(super) fn settle<T>(admission: Option<Self>, result: &Result<T, Error>) {
-        if let (Err(error), Some(Self { rates, taken: Some(taken) })) = (result, admission)
-            && !error.was_sent()
-        {
+    /// The approval of sending the operation again.
+    pub(super) fn resend(&self) -> Option<&dyn ResendApproval> {
+        self.purchase.as_ref().map(|purchase| purchase as &dyn ResendApproval)
+    }
+
+    /// Charges the price of the outcome. Returns the rates of an operation that certainly was not
+    /// sent.
+    pub(super) fn settle(admission: Option<Self>, outcome: Outcome<'_>, record: &mut CallRecord) {
+        let Some(Self { rates, taken, purchase }) = admission else { return };
+        if let (Outcome::NotSent, Some(taken)) = (outcome, taken) {
             rates.release(taken);
+        }
+        if let Some(purchase) = purchase {
+            purchase.settle(outcome, record);
         }
     }
 }

@@ -22,6 +22,7 @@ use crate::{
         identify,
     },
     seal::Sealer,
+    spending::Spending,
     trace::Tracer,
     view::{
         Snapshot, View, Views,
@@ -67,6 +68,8 @@ pub struct GatewayParts {
     pub contracts: Arc<Contracts>,
     /// The state of compositions: sagas and idempotency keys.
     pub compositions: Arc<CompositionState>,
+    /// The reservations in budgets.
+    pub spending: Arc<Spending>,
     /// Seals the ids of sessions and tasks.
     pub(crate) sealer: Arc<Sealer>,
     /// The tracer of calls.
@@ -166,6 +169,11 @@ impl Gateway {
     /// The rates of policies.
     pub(crate) fn rates(&self) -> &Rates {
         &self.shared.rates
+    }
+
+    /// The reservations in budgets.
+    pub(crate) fn spending(&self) -> &Arc<Spending> {
+        &self.parts.spending
     }
 
     /// The counts of calls in traces.

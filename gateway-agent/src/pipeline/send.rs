@@ -5,7 +5,7 @@ use std::sync::Arc;
 use gateway_compose::CompositionError;
 use gateway_policy::{Permit, ValidationMode};
 use gateway_protocol::mcp::{self, Method, RawResult, ResultType};
-use gateway_upstream::{Request, RequestContext};
+use gateway_upstream::{Request, RequestContext, ResendApproval};
 use registry_core::Key;
 
 use super::{
@@ -16,6 +16,7 @@ use super::{
     moment::Moment,
     prepare::prepare,
     projection::{self, ProjectedCall},
+    purchase::Outcome,
     revocation::{self, Revocation},
     route::{AuthorizedRoute, FeatureRoute, TaskRoute},
     steps, task, validate,
@@ -44,19 +45,22 @@ pub(super) async fn send(
             sending.tool(&served, backend, record).await.map(Output::Result)
         }
         AuthorizedRoute::Feature(route, permit) if route.method == Method::Subscribe => {
-            let admission = sending.admit(None, record)?.map(Admission::sent);
+            let admission = sending.admit(None, record).await?;
+            let admission = admission.map(|admission| admission.sent(record));
             let subscription = gateway.upstreams().subscribe(permit, &moment.principal);
             let result = match subscription {
                 Ok(subscription) => subscription.agreed().await.map_err(Error::from),
                 Err(error) => Err(error.into()),
             };
-            SentAdmission::settle(admission, &result);
+            let outcome = result.as_ref().err().map_or(Outcome::Sent, Outcome::from);
+            SentAdmission::settle(admission, outcome, record);
             result.map(Output::Subscribed)
         }
         AuthorizedRoute::Feature(FeatureRoute { method, server, .. }, permit) => {
-            let admission = sending.admit(None, record)?.map(Admission::sent);
+            let admission = sending.admit(None, record).await?;
+            let admission = admission.map(|admission| admission.sent(record));
             let result = sending.request(method, permit, record).await;
-            SentAdmission::settle(admission, &result);
+            SentAdmission::settle(admission, Outcome::of(&result), record);
             let result = result?;
             input::check(&result, &call.context)?;
             Ok(Output::Result(sending.outcome(result, Some(&server), None)))
@@ -103,13 +107,15 @@ impl Sending<'_> {
     }
 
     /// Evaluates the policies. `None`: none applies.
-    fn admit(
+    async fn admit(
         &self,
         arguments: Option<&mut Arguments<'_>>,
         record: &mut CallRecord,
     ) -> Result<Option<Admission<'_>>, Error> {
         let Some(governed) = self.governed else { return Ok(None) };
-        governed.admit(self.gateway, self.call, self.moment, arguments, record).map(Some)
+        // Boxed, because compositions nest.
+        let admitted = governed.admit(self.gateway, self.call, self.moment, arguments, record);
+        Box::pin(admitted).await.map(Some)
     }
 
     /// Sends a request in the caller's trace.
@@ -140,6 +146,7 @@ impl Sending<'_> {
             params: &call.params,
             context: &call.context,
             is_repeatable: method.is_read_only(),
+            resend: None,
             timeout: None,
             trace: &call.context.trace,
             channel: call.client.as_ref(),
@@ -159,13 +166,14 @@ impl Sending<'_> {
         let Self { gateway, call, .. } = *self;
         let TaskRoute { method, resolved, task, known } = route;
         let names = TaskNames::asked(gateway, &call.caller.claim, &task, &known);
-        let admission = self.admit(None, record)?.map(Admission::sent);
+        let admission = self.admit(None, record).await?;
+        let admission = admission.map(|admission| admission.sent(record));
         let result = self.request(method, permit, record).await;
         let result = result.map_err(|error| match error {
             Error::Upstream(error) => Error::from(names.rewrite_error(error)),
             other => other,
         });
-        SentAdmission::settle(admission, &result);
+        SentAdmission::settle(admission, Outcome::of(&result), record);
         let result = result?;
         input::check(&result, &call.context)?;
         // The registry can have moved the tool to another server since.
@@ -191,17 +199,19 @@ impl Sending<'_> {
         let params = task::params(served, call)?;
         let must_conform = self.governed.is_some_and(Governed::reads_arguments);
         let mut arguments = prepare(gateway, served, (call, must_conform), record).await?;
-        let admission = self.admit(Some(&mut arguments), record)?;
+        let admission = self.admit(Some(&mut arguments), record).await?;
         if served.composed().is_none() {
             arguments.forget_value();
         }
         let projected = served.projection().map(|_| ProjectedCall::new(call, &params));
+        let admission = admission.map(|admission| admission.sent(record));
+        let resend = admission.as_ref().and_then(SentAdmission::resend);
         let forwarded = if let Some(ProjectedCall { params, context, side }) = &projected {
-            ForwardedCall { params, context, client: side.as_ref() }
+            ForwardedCall { params, context, client: side.as_ref(), resend }
         } else {
-            ForwardedCall { params: &params, context: &call.context, client: call.client.as_ref() }
+            let Invocation { context, client, .. } = call;
+            ForwardedCall { params: &params, context, client: client.as_ref(), resend }
         };
-        let admission = admission.map(Admission::sent);
         let watched = Revocation::new(gateway, call, arguments.raw(), record);
         let (result, steps) = match backend {
             ToolBackend::Upstream(permit) => {
@@ -209,7 +219,7 @@ impl Sending<'_> {
                     self.upstream(served, permit, &arguments, forwarded, record).await
                 };
                 let result = revocation::guarded(watched, sent, record).await;
-                SentAdmission::settle(admission, &result);
+                SentAdmission::settle(admission, Outcome::of(&result), record);
                 (result, None)
             }
             ToolBackend::Composition(composed) => {
@@ -219,7 +229,13 @@ impl Sending<'_> {
                 let sent =
                     async |record: &mut CallRecord| run.call(arguments, principal, record).await;
                 let result = revocation::guarded(watched, sent, record).await;
-                SentAdmission::settle(admission, &result);
+                let outcome = match &result {
+                    // Compositions only compute and combine; tools cause their costs.
+                    Ok((_, steps)) if steps.is_empty() => Outcome::Existing,
+                    Ok((result, _)) => Outcome::Result(result),
+                    Err(error) => error.into(),
+                };
+                SentAdmission::settle(admission, outcome, record);
                 let (result, steps) = result?;
                 (Ok(result), Some(steps))
             }
@@ -253,13 +269,14 @@ impl Sending<'_> {
         record: &mut CallRecord,
     ) -> Result<RawResult, Error> {
         let Self { gateway, call, moment, .. } = *self;
-        let ForwardedCall { params, context, client } = forwarded;
+        let ForwardedCall { params, context, client, .. } = forwarded;
         let request = Request {
             method: served.method(),
             arguments: arguments.raw(),
             params,
             context,
             is_repeatable: served.is_repeatable(),
+            resend: forwarded.resend,
             timeout: Some(gateway.settings().call_timeout(served.key())),
             trace: &call.context.trace,
             channel: client,
@@ -300,4 +317,6 @@ pub(super) struct ForwardedCall<'a> {
     params: &'a [mcp::Param],
     pub(super) context: &'a RequestContext,
     pub(super) client: Option<&'a gateway_upstream::ClientChannel>,
+    /// The approval of sending the call again.
+    resend: Option<&'a dyn ResendApproval>,
 }

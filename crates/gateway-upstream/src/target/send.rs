@@ -106,16 +106,18 @@ impl Target {
         }
     }
 
-    /// Retries once if that is safe: nothing was sent, or the connection was lost and the request
-    /// is repeatable.
+    /// Retries once if that is safe: nothing was sent, or the connection was lost, the request is
+    /// repeatable, and its resend is approved.
     async fn attempt_with_retry(
         &self,
         subject: &str,
         (request, send_state): (Request<'_>, &SendState),
     ) -> Result<RawResult, Error> {
         let outcome = self.attempt(subject, (request, send_state)).await;
-        let is_safe =
-            |error: &Error| error.is_unsent() || (request.is_repeatable && error.is_lost());
+        let is_approved = || request.resend.is_none_or(|resend| resend.approve());
+        let is_safe = |error: &Error| {
+            error.is_unsent() || (request.is_repeatable && error.is_lost() && is_approved())
+        };
         if !outcome.as_ref().is_err_and(is_safe) {
             return outcome;
         }

@@ -117,6 +117,27 @@ async fn lost_request_is_retried_only_if_repeatable() {
     }
 }
 
+#[derive(Debug)]
+struct NoResend;
+
+impl crate::ResendApproval for NoResend {
+    fn approve(&self) -> bool {
+        false
+    }
+}
+
+#[tokio::test]
+async fn lost_request_is_not_resent_without_approval() {
+    let fake = modern_server(|_| Reply::Close(Vec::new())).await;
+    let upstreams = start(transport(&fake), limits(), TIMING);
+    upstreams.until_up().await;
+    let context = RequestContext::default();
+    let request = Request::plain(Method::CallTool, &[], &context);
+    let request = Request { is_repeatable: true, resend: Some(&NoResend), ..request };
+    upstreams.send(permit(&key(), "t"), request).await.unwrap_err();
+    assert_eq!(fake.seen("tools/call").len(), 1);
+}
+
 #[tokio::test]
 async fn hanging_upstream_is_noticed_between_lists() {
     let is_there = std::sync::Arc::new(std::sync::atomic::AtomicBool::new(true));

@@ -339,7 +339,7 @@ impl Account {
     }
 
     /// The totals for a report.
-    pub(crate) fn totals(&self) -> Totals {
+    pub fn totals(&self) -> Totals {
         let control = self.control();
         Totals { granted: control.granted, returned: control.returned, settled: self.settled() }
     }

@@ -60,6 +60,11 @@ impl Reservation {
         Self { charges, is_sent: false }
     }
 
+    /// The reserved charges.
+    pub fn charges(&self) -> &[Charge] {
+        &self.charges
+    }
+
     /// Records that the tool may receive the call.
     pub fn set_sent(&mut self) {
         self.is_sent = true;

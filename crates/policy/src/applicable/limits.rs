@@ -2,10 +2,13 @@
 
 use std::{sync::Arc, time::Duration};
 
-use registry_core::entity::policy::{Mode, Rate};
+use registry_core::{
+    Amount,
+    entity::policy::{Mode, Rate},
+};
 
 use super::{ApplicablePolicies, finding};
-use crate::{Finding, PolicyInForce, Reason};
+use crate::{BudgetShortage, Finding, PolicyInForce, Reason};
 
 /// A rate that applies, with its policy.
 #[derive(Debug, Clone, Copy)]
@@ -41,6 +44,32 @@ impl ApplicablePolicies {
                 Some(finding(policy, Reason::TraceLimited { what, limit }))
             };
             exceeded("calls", trace.calls, calls).or_else(|| exceeded("hops", trace.hops, hops))
+        })
+    }
+
+    /// The violation of the first policy whose cost limit does not cover a call in a trace that has
+    /// cost `spent` before.
+    pub fn trace_cost_violation(
+        &self,
+        mode: Mode,
+        spent: Amount,
+        requested: Amount,
+    ) -> Option<Finding> {
+        self.in_mode(mode).find_map(|policy| {
+            let trace = policy.policy().limits.as_ref()?.trace.as_ref()?;
+            let limit = trace.cost.filter(|limit| spent.saturating_add(requested) > *limit)?;
+            let shortage = BudgetShortage {
+                budget: None,
+                scope: "trace",
+                limit,
+                spent,
+                reserved: Amount::ZERO,
+                requested,
+                in_doubt: Amount::ZERO,
+                resets_at: None,
+                is_unavailable: false,
+            };
+            Some(finding(policy, Reason::BudgetExceeded(Box::new(shortage))))
         })
     }
 

@@ -6,7 +6,8 @@ use gateway_protocol::{
     jsonrpc::ErrorObject,
     mcp::{Era, GOVERNANCE, Method},
 };
-use policy::Reason;
+use policy::{BudgetShortage, Reason};
+use registry_core::Amount;
 use serde_json::{Value, json};
 
 use super::{Id, SizedResponse, StatusCode, error, result};
@@ -24,7 +25,7 @@ pub(super) fn of_call(
         DenialForm::Error => respond(id, code, denial),
         DenialForm::Result => {
             let text = message::denied(tool, denial);
-            let data = data(code, denial).to_string();
+            let data = data(code, denial, form).to_string();
             result::failed_with(id, era, &text, (GOVERNANCE, data))
         }
     }
@@ -36,7 +37,7 @@ pub(super) fn of_request(id: Id<'_>, method: Method, denial: &PolicyDenial) -> S
 }
 
 fn respond(id: Id<'_>, code: i64, denial: &PolicyDenial) -> SizedResponse {
-    let data = serde_json::value::to_raw_value(&data(code, denial)).ok();
+    let data = serde_json::value::to_raw_value(&data(code, denial, DenialForm::Error)).ok();
     let message = summary(&denial.finding.reason).into();
     error(StatusCode::OK, Some(id), &ErrorObject { code, message, data: data.as_deref() })
 }
@@ -44,9 +45,12 @@ fn respond(id: Id<'_>, code: i64, denial: &PolicyDenial) -> SizedResponse {
 /// The code of a denial. Before 2026-07-28, `tools/call` has codes in the range of servers.
 fn code(era: Era, method: Method, reason: &Reason) -> i64 {
     let is_rate = matches!(reason, Reason::RateLimited { .. } | Reason::TraceLimited { .. });
+    let is_budget = matches!(reason, Reason::BudgetExceeded(_) | Reason::Unpriced { .. });
     match (era, method) {
+        (Era::Legacy, Method::CallTool) if is_budget => -32_001,
         (Era::Legacy, Method::CallTool) if is_rate => -32_004,
         (Era::Legacy, Method::CallTool) => -32_003,
+        _ if is_budget => 4_290,
         _ if is_rate => 4_291,
         _ => 4_030,
     }
@@ -58,11 +62,12 @@ fn summary(reason: &Reason) -> &'static str {
             "Tool not authorized"
         }
         Reason::RateLimited { .. } | Reason::TraceLimited { .. } => "Rate limit exceeded",
+        Reason::BudgetExceeded(_) | Reason::Unpriced { .. } => "Budget limit exceeded",
     }
 }
 
 /// The machine-readable form of a denial.
-fn data(code: i64, denial: &PolicyDenial) -> Value {
+fn data(code: i64, denial: &PolicyDenial, form: DenialForm) -> Value {
     let PolicyDenial { finding, agent_id, tool_id, invocation_id, .. } = denial;
     let mut details = json!({
         "policy": finding.policy.name, "policyVersion": finding.policy.version,
@@ -86,10 +91,73 @@ fn data(code: i64, denial: &PolicyDenial) -> Value {
             details["ageSeconds"] = age.map(|age| age.as_secs()).into();
             details["maxAgeSeconds"] = limit.as_secs().into();
         }
+        Reason::BudgetExceeded(shortage) => add_shortage(&mut details, shortage, form),
+        Reason::Unpriced { budget } => {
+            details["budget"] = budget.as_str().into();
+            details["isUnpriced"] = true.into();
+        }
     }
     let reason = finding.reason.as_str();
     json!({
         "code": code, "reason": reason,
         "error": { "code": reason, "message": summary(&finding.reason), "details": details },
     })
+}
+
+/// The amounts are decimal texts. JSON-RPC errors have two decimals, and the exact amounts in `exact`.
+fn add_shortage(details: &mut Value, shortage: &BudgetShortage, form: DenialForm) {
+    let amounts = [
+        ("limit", shortage.limit),
+        ("spent", shortage.spent),
+        ("reserved", shortage.reserved),
+        ("requested", shortage.requested),
+        ("inDoubt", shortage.in_doubt),
+    ];
+    for (name, amount) in amounts {
+        match form {
+            DenialForm::Result => details[name] = amount.to_string().into(),
+            DenialForm::Error => {
+                details[name] = two_decimals(amount).into();
+                details["exact"][name] = amount.to_string().into();
+            }
+        }
+    }
+    details["scope"] = shortage.scope.into();
+    if let Some(budget) = &shortage.budget {
+        details["budget"] = budget.as_str().into();
+    }
+    if let Some(resets_at) = shortage.resets_at {
+        details["resetsAt"] = resets_at.to_string().into();
+    }
+    if shortage.is_unavailable {
+        details["isLedgerUnavailable"] = true.into();
+    }
+}
+
+/// The amount with two decimals, rounded half away from zero.
+fn two_decimals(amount: Amount) -> String {
+    let micros = i128::from(amount.as_micros());
+    let cents = (micros.abs() + 5_000) / 10_000;
+    let sign = if micros < 0 && cents > 0 { "-" } else { "" };
+    format!("{sign}{}.{:02}", cents / 100, cents % 100)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn costs_of_errors_have_two_decimals() {
+        for (exact, rounded) in [
+            ("10", "10.00"),
+            ("0.015", "0.02"),
+            ("0.014999", "0.01"),
+            ("0", "0.00"),
+            ("-0.004", "0.00"),
+            ("-1.5", "-1.50"),
+            ("9223372036854.775807", "9223372036854.78"),
+        ] {
+            assert_eq!(two_decimals(Amount::parse(exact).unwrap()), rounded);
+        }
+    }
 }

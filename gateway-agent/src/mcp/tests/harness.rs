@@ -29,6 +29,7 @@ use crate::{
     origin::OriginPolicy,
     pipeline::{DenialForm, Gateway, GatewayHandle, GatewayParts, Settings},
     seal::KeyFile,
+    spending::{LocalLedger, Spending, SpendingClock},
     testing::{Registered, catalog},
     trace::{Tracer, settings::TracingConfig},
 };
@@ -172,12 +173,17 @@ impl Bench {
         let listed = upstreams.definitions();
         let stop = CancellationToken::new();
         tokio::spawn(contracts.clone().monitor(catalog.clone(), listed, stop));
+        let clock = SpendingClock::System;
+        let ledger = LocalLedger::open(&cache_file, catalog.clone(), clock).unwrap();
+        let (spending, reporter) = Spending::open(&cache_file, "under-test", clock).unwrap();
+        tokio::spawn(reporter.run(Arc::new(ledger), CancellationToken::new()));
         let parts = GatewayParts {
             catalog,
             staleness,
             upstreams,
             contracts: contracts.clone(),
             compositions: Arc::new(CompositionState::new(Sagas::open(&cache_file).unwrap())),
+            spending,
             sealer: Arc::new(KeyFile::new(None, &cache_file).open()),
             tracer: Tracer::start(&TracingConfig::default(), "under-test"),
         };

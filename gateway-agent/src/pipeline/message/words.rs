@@ -3,7 +3,7 @@
 use gateway_compose::Failure;
 use gateway_policy::{QuotaExceeded, QuotaKind};
 use gateway_upstream::ProtocolViolation;
-use policy::Reason;
+use policy::{BudgetShortage, Reason};
 use schema_compat::schema_compile::Violation;
 
 use crate::pipeline::{PolicyDenial, projection};
@@ -33,12 +33,34 @@ pub(crate) fn denied(tool: &str, denial: &PolicyDenial) -> String {
             "{tool} was not called: the trace has more than {limit} {what}, the limit of the policy \
              {policy}. Check whether agents or tools call each other in a loop."
         ),
+        Reason::BudgetExceeded(shortage) => budget_exceeded(tool, &policy, shortage),
+        Reason::Unpriced { budget } => format!(
+            "{tool} was not called: it has no price, which the budget {budget} of the policy {policy} \
+             requires. Report this to the owner of the policy."
+        ),
         Reason::StalePolicy { limit, .. } => format!(
             "{tool} was not called: the gateway did not reach its registry for more than {} s, the \
              limit of the policy {policy}. Retry later.",
             limit.as_secs()
         ),
     }
+}
+
+fn budget_exceeded(tool: &str, policy: &str, shortage: &BudgetShortage) -> String {
+    let BudgetShortage { limit, spent, requested, .. } = shortage;
+    let subject = match &shortage.budget {
+        Some(budget) => format!("the budget {budget} of the policy {policy}"),
+        None => format!("the cost limit of the policy {policy} for one trace"),
+    };
+    let remedy = match (shortage.resets_at, shortage.is_unavailable) {
+        (_, true) => "The gateway cannot reach the ledger; retry later.".to_owned(),
+        (Some(at), false) => format!("The next window starts at {at}."),
+        (None, false) => "Ask the owner of the policy if you need more.".to_owned(),
+    };
+    format!(
+        "{tool} was not called: the call costs {requested}, and {subject} has {spent} of {limit} \
+         spent. {remedy}"
+    )
 }
 
 /// The change itself is for operators only.

@@ -70,3 +70,35 @@ async fn policy_denies_compensation() {
     assert_eq!([&failure["failedStep"], &failure["status"]], ["b", "compensation_failed"]);
     assert!(undone(&composed).is_empty());
 }
+
+#[tokio::test]
+async fn budget_rejects_steps_but_no_compensation() {
+    let steps =
+        [saga_step("a", "echo", undone_by("keep", json!(null))), saga_step("b", "say", json!({}))];
+    let budget = json!({ "name": "b", "per": "fleet", "limit": "0", "window": "total" });
+    let costs = json!({ "appliesTo": { "tools": ["keep", "say"] },
+        "price": { "perCall": "1" }, "budgets": [budget] });
+    let outer = composition("outer", saga(&steps, json!({})));
+    let composed = Composed::start(vec![outer, policy("costs", costs)]).await;
+    assert_eq!(composed.failure("outer", json!({ "x": 1 })).await.1, "saga-failed");
+    assert_eq!(undone(&composed).len(), 1);
+    assert!(composed.upstream.calls("say").is_empty());
+    let view = serde_json::to_value(composed.bench.gateway.spending().view()).unwrap();
+    assert_eq!(view["budgets"][0]["gateway"]["spent"], "1");
+}
+
+#[tokio::test]
+async fn cached_result_of_composition_is_free() {
+    let budget = json!({ "name": "b", "per": "fleet", "limit": "2", "window": "total" });
+    let costs = json!({ "appliesTo": { "tools": ["outer"] },
+        "price": { "perCall": "1" }, "budgets": [budget] });
+    let spec = json!({ "idempotent": { "inner": { "tool": { "name": "echo" } },
+        "keyPaths": ["$.x"], "onDuplicate": "cached" } });
+    let outer = composition("outer", spec);
+    let composed = Composed::start(vec![outer, policy("costs", costs)]).await;
+    for _ in 0..3 {
+        assert_eq!(composed.value("outer", json!({ "x": 1 })).await, json!({ "x": 1 }));
+    }
+    let view = serde_json::to_value(composed.bench.gateway.spending().view()).unwrap();
+    assert_eq!(view["budgets"][0]["gateway"]["spent"], "1");
+}

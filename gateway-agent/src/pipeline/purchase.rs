@@ -1,0 +1,336 @@
+//! The price of a call: its reservation in budgets, and the charge for each outcome.
+
+use std::sync::{
+    Arc,
+    atomic::{AtomicBool, Ordering},
+};
+
+use gateway_policy::Traces;
+use gateway_protocol::mcp::{RawResult, ResultType};
+use gateway_upstream::ResendApproval;
+use ledger::spender::Reservation;
+use policy::{ApplicablePolicies, BudgetRule, Finding, Payer, PolicyInForce, Reason};
+use registry_core::{
+    Amount,
+    entity::policy::{CallPrice, Decision, FailureCharge, Mode, Price},
+};
+use serde_json::Value;
+
+use super::Error;
+use crate::{
+    audit::CallRecord,
+    spending::{BudgetCharge, Spending, Uncovered},
+};
+
+#[cfg(test)]
+mod tests;
+
+/// The reserved price of one call.
+///
+/// Dropping it charges the reserved amount if the call was sent: its outcome is unknown. Otherwise it
+/// releases it.
+#[derive(Debug)]
+pub(super) struct Purchase<'a> {
+    spending: &'a Spending,
+    enforced: Option<Priced>,
+    /// For the budgets of policies in audit mode.
+    audited: Option<Priced>,
+    trace: Option<TraceCost<'a>>,
+    is_compensation: bool,
+    /// Whether the call was sent twice, and the first sending is charged.
+    is_resent: AtomicBool,
+}
+
+/// A price and its reservations.
+#[derive(Debug)]
+struct Priced {
+    price: Price,
+    reservations: Vec<Reservation>,
+}
+
+/// The price of a call in the cost of its trace. Dropping it subtracts the price unless the call was
+/// sent.
+#[derive(Debug)]
+pub(super) struct TraceCost<'a> {
+    traces: &'a Traces,
+    trace: u128,
+    price: Amount,
+    is_sent: bool,
+}
+
+/// The outcome of an admitted call.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Outcome<'a> {
+    /// The call was certainly not sent.
+    NotSent,
+    /// No tool ran: the result existed before.
+    Existing,
+    /// The call has a result.
+    Result(&'a RawResult),
+    /// The upstream answered with an error.
+    Failed,
+    /// The call was sent, and nothing more is known about it.
+    Sent,
+}
+
+/// A call that is to be paid.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Order<'a> {
+    pub(super) policies: &'a ApplicablePolicies,
+    pub(super) payer: Payer<'a>,
+    /// Whether the call compensates an earlier one. Budgets never reject it.
+    pub(super) is_compensation: bool,
+}
+
+impl Order<'_> {
+    /// Reserves the price in all budgets, or returns the violation of the first one without room.
+    pub(super) async fn reserve<'g>(
+        self,
+        spending: &'g Spending,
+        trace: Option<TraceCost<'g>>,
+        audit: &mut Vec<Finding>,
+        record: &mut CallRecord,
+    ) -> Result<Purchase<'g>, Finding> {
+        let enforced = self.charges(Mode::Enforce)?;
+        let mut audited = match self.charges(Mode::Audit) {
+            Ok(audited) => audited,
+            Err(finding) => {
+                audit.push(finding);
+                None
+            }
+        };
+        if let (Some(audited), Some(enforced)) = (&mut audited, &enforced) {
+            // A release and its pre-release share the budget.
+            let is_charged = |charge: &BudgetCharge<'_>| {
+                enforced.charges.iter().any(|other| other.key == charge.key)
+            };
+            audited.charges.retain(|charge| !is_charged(charge));
+        }
+        let audited = match audited {
+            Some(audited) => Some(self.reserve_audited(spending, audited, audit).await),
+            None => None,
+        };
+        let enforced = match enforced {
+            Some(enforced) => {
+                record.set_price(enforced.policy.key(), enforced.price.reserved());
+                record.set_budgets(enforced.charges.iter().map(|charge| &charge.key));
+                Some(self.reserve_enforced(spending, enforced).await?)
+            }
+            None => None,
+        };
+        Ok(Purchase {
+            spending,
+            enforced,
+            audited,
+            trace,
+            is_compensation: self.is_compensation,
+            is_resent: AtomicBool::new(false),
+        })
+    }
+
+    /// The price and the budgets that it charges. `None`: the call has no price.
+    fn charges(&self, mode: Mode) -> Result<Option<Charges<'_>>, Finding> {
+        let Self { policies, payer, is_compensation, .. } = self;
+        let Some(rule) = policies.price(mode) else {
+            let mut denying = policies
+                .budgets(mode)
+                .filter(|rule| rule.budget.unpriced == Decision::Deny && !is_compensation);
+            return match denying.next() {
+                Some(BudgetRule { policy, budget }) => {
+                    let reason = Reason::Unpriced { budget: budget.name.clone() };
+                    Err(Finding { policy: policy.key().clone(), reason })
+                }
+                None => Ok(None),
+            };
+        };
+        let amount = rule.price.reserved();
+        // Budgets do not limit free calls.
+        let charges = policies
+            .budgets(mode)
+            .filter(|_| amount > Amount::ZERO)
+            .map(|rule| BudgetCharge::new(rule, payer, amount))
+            .collect();
+        Ok(Some(Charges { policy: rule.policy, price: rule.price, charges }))
+    }
+
+    async fn reserve_enforced(
+        &self,
+        spending: &Spending,
+        charged: Charges<'_>,
+    ) -> Result<Priced, Finding> {
+        let Charges { price, charges, .. } = charged;
+        let reservation = if charges.is_empty() {
+            None
+        } else if self.is_compensation {
+            spending.force(&charges).await
+        } else {
+            let reserved = spending.reserve(&charges).await;
+            Some(reserved.map_err(|uncovered| violation(&charges, uncovered))?)
+        };
+        let reservations = reservation.into_iter().collect();
+        Ok(Priced { price: price.clone(), reservations })
+    }
+
+    async fn reserve_audited(
+        &self,
+        spending: &Spending,
+        charged: Charges<'_>,
+        audit: &mut Vec<Finding>,
+    ) -> Priced {
+        let Charges { price, charges, .. } = charged;
+        let mut reservations = Vec::with_capacity(charges.len());
+        for charge in charges {
+            let policy = charge.rule.policy.key().clone();
+            let (reservation, shortage) = spending.reserve_unlimited(charge).await;
+            reservations.extend(reservation);
+            if let Some(shortage) = shortage.filter(|_| !self.is_compensation) {
+                let reason = Reason::BudgetExceeded(Box::new(shortage));
+                audit.push(Finding { policy, reason });
+            }
+        }
+        Priced { price: price.clone(), reservations }
+    }
+}
+
+/// The budgets that the price of a call charges.
+struct Charges<'a> {
+    /// The policy of the price.
+    policy: &'a Arc<PolicyInForce>,
+    price: &'a Price,
+    charges: Vec<BudgetCharge<'a>>,
+}
+
+fn violation(charges: &[BudgetCharge<'_>], uncovered: Uncovered) -> Finding {
+    let Uncovered { charge, shortage } = uncovered;
+    let policy = charges[charge].rule.policy.key().clone();
+    Finding { policy, reason: Reason::BudgetExceeded(Box::new(shortage)) }
+}
+
+impl Purchase<'_> {
+    /// Records that the tool may receive the call.
+    pub(super) fn set_sent(&mut self, record: &mut CallRecord) {
+        if let Some(Priced { price, .. }) = &self.enforced {
+            // The charge until the outcome is known.
+            record.charge(price.reserved());
+        }
+        let priced = [&mut self.enforced, &mut self.audited].into_iter().flatten();
+        priced.flat_map(|priced| &mut priced.reservations).for_each(Reservation::set_sent);
+        if let Some(trace) = &mut self.trace {
+            trace.is_sent = true;
+        }
+    }
+
+    /// Charges what the outcome costs.
+    pub(super) fn settle(self, outcome: Outcome<'_>, record: &mut CallRecord) {
+        let Self { enforced, audited, trace, is_resent, .. } = self;
+        if let Some(Priced { price, .. }) = &enforced {
+            let mut charged = charge(price, outcome);
+            if is_resent.into_inner() {
+                charged = charged.saturating_add(price.reserved());
+            }
+            record.charge(charged.saturating_sub(price.reserved()));
+            if let Some(trace) = trace {
+                trace.traces.refund(trace.trace, trace.price.saturating_sub(charged));
+            }
+        }
+        for Priced { price, reservations } in [enforced, audited].into_iter().flatten() {
+            let charged = charge(&price, outcome);
+            reservations.into_iter().for_each(|reservation| reservation.settle_at(charged));
+        }
+    }
+}
+
+impl ResendApproval for Purchase<'_> {
+    /// Charges the first sending, whose outcome is unknown.
+    fn approve(&self) -> bool {
+        let Self { spending, enforced, audited, is_compensation, is_resent, .. } = self;
+        for reservation in enforced.iter().flat_map(|priced| &priced.reservations) {
+            if *is_compensation {
+                spending.force_again(reservation);
+            } else if !spending.charge_again(reservation) {
+                return false;
+            }
+        }
+        for reservation in audited.iter().flat_map(|priced| &priced.reservations) {
+            spending.force_again(reservation);
+        }
+        is_resent.store(true, Ordering::Relaxed);
+        true
+    }
+}
+
+impl<'a> TraceCost<'a> {
+    /// The price is a part of the cost of the trace already.
+    pub(super) fn new(traces: &'a Traces, trace: u128, price: Amount) -> Self {
+        Self { traces, trace, price, is_sent: false }
+    }
+}
+
+impl Drop for TraceCost<'_> {
+    fn drop(&mut self) {
+        if !self.is_sent {
+            self.traces.refund(self.trace, self.price);
+        }
+    }
+}
+
+impl From<&Error> for Outcome<'_> {
+    fn from(error: &Error) -> Self {
+        match error {
+            Error::Upstream(gateway_upstream::Error::Rpc { .. }) => Self::Failed,
+            error if error.was_sent() => Self::Sent,
+            _ => Self::NotSent,
+        }
+    }
+}
+
+impl<'a> Outcome<'a> {
+    pub(super) fn of(result: &'a Result<RawResult, Error>) -> Self {
+        match result {
+            Ok(result) => Self::Result(result),
+            Err(error) => error.into(),
+        }
+    }
+}
+
+/// The charge for an outcome.
+fn charge(price: &Price, outcome: Outcome<'_>) -> Amount {
+    let is_free = price.failures == FailureCharge::Free;
+    match outcome {
+        Outcome::NotSent | Outcome::Existing => Amount::ZERO,
+        Outcome::Result(RawResult { result_type: ResultType::InputRequired, .. }) => {
+            price.per_round.unwrap_or(Amount::ZERO)
+        }
+        // The result with the reported price comes later.
+        Outcome::Result(RawResult { result_type: ResultType::Task, .. }) => price.reserved(),
+        Outcome::Result(result) if result.is_error && is_free => Amount::ZERO,
+        Outcome::Result(result) => price_of(price, Some(result)),
+        Outcome::Failed if is_free => Amount::ZERO,
+        Outcome::Failed => price_of(price, None),
+        Outcome::Sent => price.reserved(),
+    }
+}
+
+/// The price that a result reports, at most the maximum. Without a usable one, `perCall` or the
+/// maximum.
+fn price_of(price: &Price, result: Option<&RawResult>) -> Amount {
+    match &price.call {
+        CallPrice::Fixed { per_call } => *per_call,
+        CallPrice::Reported { reported_by, maximum, per_call } => {
+            let result = result.and_then(|raw| serde_json::from_str(raw.result.get()).ok());
+            let found = result.as_ref().and_then(|result| reported_by.find(result));
+            let reported = found.and_then(reported_amount);
+            reported.or(*per_call).unwrap_or(*maximum).min(*maximum)
+        }
+    }
+}
+
+/// A reported price: a decimal text or number. Prices with exponents or more than six decimals are
+/// not usable.
+fn reported_amount(value: &Value) -> Option<Amount> {
+    match value {
+        Value::String(text) => Amount::parse_non_negative(text).ok(),
+        Value::Number(number) => Amount::parse_non_negative(&number.to_string()).ok(),
+        _ => None,
+    }
+}

@@ -1,0 +1,57 @@
+//! The times of budgets.
+
+use std::time::{Duration, UNIX_EPOCH};
+
+use ledger::spender::BootTime;
+use registry_core::Timestamp;
+
+use crate::clock;
+
+/// The clocks of the system, or those of a test.
+#[derive(Debug, Clone, Copy)]
+pub enum SpendingClock {
+    /// The clocks of the system.
+    System,
+    /// The paused clock of Tokio. The wall clock shows the time since the start.
+    #[cfg(test)]
+    Paused {
+        /// The start.
+        start: tokio::time::Instant,
+    },
+}
+
+impl SpendingClock {
+    /// The time that includes suspension and ignores changes of the wall clock.
+    pub(super) fn boot(self) -> BootTime {
+        match self {
+            Self::System => BootTime::new(since_boot()),
+            #[cfg(test)]
+            Self::Paused { start } => BootTime::new(start.elapsed()),
+        }
+    }
+
+    /// The wall clock.
+    pub(super) fn wall(self) -> Timestamp {
+        let since_epoch = match self {
+            Self::System => clock::now().duration_since(UNIX_EPOCH).unwrap_or_default(),
+            #[cfg(test)]
+            Self::Paused { start } => start.elapsed(),
+        };
+        let millis = i64::try_from(since_epoch.as_millis()).unwrap_or(i64::MAX);
+        Timestamp::from_millis(millis)
+    }
+}
+
+#[cfg(target_os = "linux")]
+fn since_boot() -> Duration {
+    use nix::time::{ClockId, clock_gettime};
+    // Every supported kernel has this clock, so reading it cannot fail.
+    clock_gettime(ClockId::CLOCK_BOOTTIME).map(Duration::from).unwrap_or_default()
+}
+
+#[cfg(not(target_os = "linux"))]
+fn since_boot() -> Duration {
+    use std::{sync::LazyLock, time::Instant};
+    static START: LazyLock<Instant> = LazyLock::new(Instant::now);
+    START.elapsed()
+}

@@ -1,0 +1,235 @@
+//! The task that talks to the ledger and writes the crash marks.
+
+use std::{
+    io,
+    sync::{Arc, atomic::Ordering},
+    time::Duration,
+};
+
+use ledger::{Answer, Ledger, Refusal, Report, spender::BootTime};
+use tokio::{
+    task::spawn_blocking,
+    time::{Interval, MissedTickBehavior, interval, sleep, timeout},
+};
+use tokio_util::sync::CancellationToken;
+
+use super::{Spending, lock, mark_file::MarkFile, metric::BudgetSeries};
+
+/// Interval of updates without waiting calls.
+const TICK: Duration = Duration::from_secs(1);
+/// A process with accounts reports at least this often, so that the ledger considers it reachable.
+const HEARTBEAT: Duration = Duration::from_secs(4);
+/// Maximum time that the ledger takes to answer.
+const ANSWER_LIMIT: Duration = Duration::from_secs(2);
+/// Delay before a request of waiting calls is repeated, while other gateways return rights.
+const REPEAT: Duration = Duration::from_millis(20);
+/// Delay before a failed wait for recalls is repeated.
+const RECALL_RETRY: Duration = Duration::from_secs(1);
+
+/// Reports spending to the ledger, and writes the crash marks.
+#[derive(Debug)]
+pub struct Reporter {
+    spending: Arc<Spending>,
+    file: MarkFile,
+    gateway: String,
+}
+
+/// The state of the reports.
+#[derive(Debug, Default)]
+struct Reports {
+    last_at: BootTime,
+    series: BudgetSeries,
+}
+
+impl Reporter {
+    pub(super) fn new(spending: Arc<Spending>, file: MarkFile, gateway: &str) -> Self {
+        Self { spending, file, gateway: gateway.to_owned() }
+    }
+
+    /// Reports until `stop`, which must follow the end of all calls. Then closes the accounts.
+    pub async fn run(self, ledger: Arc<dyn Ledger>, stop: CancellationToken) {
+        // Without budgets there is nothing to write or to report.
+        tokio::select! {
+            () = self.spending.wake.notified() => self.spending.wake.notify_one(),
+            () = stop.cancelled() => return,
+        }
+        let mut reports = Reports::default();
+        let working = async {
+            // A slow ledger does not delay the crash marks of allowances.
+            tokio::join!(self.write(&stop), self.report(&*ledger, &mut reports, &stop));
+        };
+        tokio::select! {
+            () = self.follow_recalls(&*ledger) => {}
+            () = working => {}
+        }
+        self.spending.spender.stop();
+        self.exchange(&*ledger, &mut reports).await;
+        // The exact spending replaces the crash marks, so that the next process charges no more.
+        self.write_marks(&mut false).await;
+    }
+
+    async fn follow_recalls(&self, ledger: &dyn Ledger) {
+        loop {
+            match ledger.recall(&self.gateway).await {
+                Ok(recall) => {
+                    let Spending { spender, clock, wake, .. } = &*self.spending;
+                    spender.recall(&recall, &self.spending.demands(), clock.boot());
+                    wake.notify_one();
+                }
+                Err(e) => {
+                    tracing::debug!("no recalls from the ledger: {e}");
+                    sleep(RECALL_RETRY).await;
+                }
+            }
+        }
+    }
+
+    async fn report(&self, ledger: &dyn Ledger, reports: &mut Reports, stop: &CancellationToken) {
+        let mut ticks = interval(TICK);
+        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        while self.next_report(&mut ticks, reports, stop).await {
+            self.exchange(ledger, reports).await;
+            self.spending.wake_writer.notify_one();
+        }
+    }
+
+    /// Waits for the next report. Returns whether to continue.
+    async fn next_report(
+        &self,
+        ticks: &mut Interval,
+        reports: &mut Reports,
+        stop: &CancellationToken,
+    ) -> bool {
+        let spending = &self.spending;
+        // A ledger that does not answer is asked once per interval.
+        let is_available = spending.is_available();
+        let repeats = is_available && !lock(&spending.waiting).is_empty();
+        tokio::select! {
+            () = stop.cancelled() => return false,
+            () = spending.wake.notified(), if is_available => {}
+            () = sleep(REPEAT), if repeats => {}
+            _ = ticks.tick() => {
+                spending.spender.tick(&spending.demands(), spending.clock.boot());
+                reports.series.update(spending);
+            }
+        }
+        true
+    }
+
+    /// Writes the crash marks when calls need higher ones.
+    async fn write(&self, stop: &CancellationToken) {
+        let spending = &self.spending;
+        let mut has_failed = false;
+        loop {
+            if spending.spender.needs_mark(&spending.demands(), spending.clock.boot()) {
+                self.write_marks(&mut has_failed).await;
+            }
+            let retry =
+                async { if has_failed { sleep(TICK).await } else { std::future::pending().await } };
+            tokio::select! {
+                () = stop.cancelled() => return,
+                () = spending.wake_writer.notified() => {}
+                () = retry => {}
+            }
+        }
+    }
+
+    /// Writes the crash marks. `has_failed`: whether the last write failed.
+    async fn write_marks(&self, has_failed: &mut bool) {
+        let Spending { spender, clock, .. } = &*self.spending;
+        let marks = spender.marks(&self.spending.demands(), clock.boot(), clock.wall());
+        let file = self.file.clone();
+        let write = move || file.write(&marks).map(|()| marks);
+        match spawn_blocking(write).await.map_err(io::Error::other).flatten() {
+            Ok(marks) => {
+                *has_failed = false;
+                spender.marks_written(&marks);
+                self.spending.notify_progress();
+                // The first file lets the process open accounts.
+                self.spending.wake.notify_one();
+            }
+            Err(e) if !std::mem::replace(has_failed, true) => {
+                tracing::error!(
+                    path = %self.file.path().display(),
+                    "cannot write the crash marks of budgets, calls with a price are rejected: {e}. \
+                     Make the directory writable; the gateway retries every second"
+                );
+            }
+            Err(_) => {}
+        }
+    }
+
+    /// Sends a report if there is news, and applies the answer.
+    async fn exchange(&self, ledger: &dyn Ledger, reports: &mut Reports) {
+        let Spending { spender, clock, .. } = &*self.spending;
+        let sent_at = clock.boot();
+        let (number, demands) = {
+            let mut waiting = lock(&self.spending.waiting);
+            (waiting.start_report(), waiting.demands())
+        };
+        let report = spender.report(&demands, sent_at);
+        let has_news = !report.accounts.is_empty() || !report.ended.is_empty();
+        let has_accounts = !spender.accounts().is_empty();
+        let is_due = has_accounts && sent_at.since(reports.last_at) >= HEARTBEAT;
+        if !has_news && !is_due {
+            return;
+        }
+        reports.last_at = sent_at;
+        let answered = timeout(ANSWER_LIMIT, ledger.report(&self.gateway, &report)).await;
+        let failure = match answered {
+            Ok(Ok(answer)) => {
+                let now = clock.boot();
+                if spender.answer(&report, &answer, sent_at, now) {
+                    self.note_refusals(&report, &answer, number);
+                }
+                *lock(&self.spending.answered_at) = Some(now);
+                None
+            }
+            Ok(Err(e)) => Some(e.to_string()),
+            Err(_) => Some(format!("no answer within {} s", ANSWER_LIMIT.as_secs())),
+        };
+        self.set_available(failure);
+        self.spending.notify_progress();
+    }
+
+    fn note_refusals(&self, report: &Report, answer: &Answer, number: u64) {
+        let mut waiting = lock(&self.spending.waiting);
+        for (reported, answered) in report.accounts.iter().zip(&answer.accounts) {
+            if reported.want.is_none_or(|want| want.minimum.is_none()) {
+                continue;
+            }
+            let is_refused = match &answered.result {
+                Ok(state) => state.grant.refusal.is_some_and(is_lasting),
+                Err(_) => true,
+            };
+            if is_refused {
+                waiting.refuse(&reported.budget, number);
+            }
+        }
+    }
+
+    /// Records whether the ledger answered. `failure`: the reason if it did not.
+    fn set_available(&self, failure: Option<String>) {
+        let is_available = failure.is_none();
+        if self.spending.is_available.swap(is_available, Ordering::AcqRel) == is_available {
+            return;
+        }
+        self.spending.spender.set_available(is_available);
+        match failure {
+            None => tracing::info!("the ledger of budgets answers again"),
+            Some(reason) => tracing::warn!(
+                "the ledger of budgets does not answer, calls can spend only granted rights and \
+                 the allowances of `onUnavailable`: {reason}"
+            ),
+        }
+    }
+}
+
+/// Whether a repetition of the request would be refused, too.
+fn is_lasting(refusal: Refusal) -> bool {
+    match refusal {
+        Refusal::Exhausted | Refusal::Recovering => true,
+        // A new account replaces one that is closed or whose window is over.
+        Refusal::Recalling | Refusal::OutsideWindow | Refusal::Closed => false,
+    }
+}

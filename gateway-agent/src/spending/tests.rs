@@ -1,0 +1,355 @@
+//! Spending with a ledger in memory and a paused clock.
+
+use std::sync::atomic::AtomicU64;
+
+use ledger::{
+    AccountKey, Answer, BudgetRule as LedgerRule, Ledger, LedgerError, LedgerFuture, MemoryLedger,
+    Recall, Report, WindowId, WindowRule,
+    budget::{BudgetRow, OfflineLimits},
+};
+use policy::PolicyInForce;
+use registry_core::{Document, Kind};
+use serde_json::{Value, json};
+use tempfile::TempDir;
+use tokio::{
+    sync::mpsc,
+    task::JoinHandle,
+    time::{Instant, advance},
+};
+use tokio_util::sync::CancellationToken;
+
+use super::*;
+
+const PRICE: Amount = Amount::from_micros(15_000);
+
+/// The ledger of a registry, whose failures the test controls.
+#[derive(Debug)]
+struct TestLedger {
+    clock: SpendingClock,
+    ledger: Mutex<MemoryLedger>,
+    limit: Amount,
+    state: Mutex<LedgerState>,
+    recalls: tokio::sync::Mutex<mpsc::Receiver<Recall>>,
+    reports: AtomicU64,
+    reported: watch::Sender<()>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum LedgerState {
+    Up,
+    Down,
+    Silent,
+}
+
+impl Ledger for TestLedger {
+    fn report<'a>(&'a self, gateway: &'a str, report: &'a Report) -> LedgerFuture<'a, Answer> {
+        let state = *lock(&self.state);
+        Box::pin(async move {
+            match state {
+                LedgerState::Down => return Err(LedgerError::Unavailable("down".to_owned())),
+                LedgerState::Silent => std::future::pending::<()>().await,
+                LedgerState::Up => {}
+            }
+            let rule = LedgerRule { limit: self.limit, windows: WindowRule::Total };
+            let now = self.clock.wall();
+            let reply = lock(&self.ledger).report(gateway, report, |_| Some(rule.clone()), now)?;
+            self.reports.fetch_add(1, Ordering::Relaxed);
+            self.reported.send_replace(());
+            Ok(reply.answer)
+        })
+    }
+
+    fn recall<'a>(&'a self, _gateway: &'a str) -> LedgerFuture<'a, Recall> {
+        Box::pin(async {
+            match self.recalls.lock().await.recv().await {
+                Some(recall) => Ok(recall),
+                None => std::future::pending().await,
+            }
+        })
+    }
+}
+
+/// A ledger, and the disk of a gateway.
+struct Fleet {
+    clock: SpendingClock,
+    ledger: Arc<TestLedger>,
+    recall: mpsc::Sender<Recall>,
+    disk: TempDir,
+    policy: Arc<PolicyInForce>,
+}
+
+/// A process of the gateway.
+struct Process {
+    spending: Arc<Spending>,
+    reporting: JoinHandle<()>,
+    stop: CancellationToken,
+}
+
+impl Fleet {
+    fn new(limit: Amount) -> Self {
+        Self::with(limit, json!({}))
+    }
+
+    /// More members of the budget.
+    #[expect(clippy::needless_pass_by_value, reason = "tests write the value in place")]
+    fn with(limit: Amount, more: Value) -> Self {
+        let mut budget =
+            json!({ "name": "b", "per": "agent", "limit": limit.to_string(), "window": "total" });
+        budget.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        let document = json!({ "name": "p", "version": "1.0.0", "budgets": [budget] });
+        let document = Document::parse(Kind::Policy, &document).unwrap();
+        let clock = SpendingClock::Paused { start: Instant::now() };
+        let hour = Duration::from_hours(1);
+        let limits = OfflineLimits { offline_for: hour, longest_call: hour };
+        let (recall, recalls) = mpsc::channel(1);
+        let ledger = TestLedger {
+            clock,
+            ledger: Mutex::new(MemoryLedger::new(limits, clock.wall())),
+            limit,
+            state: Mutex::new(LedgerState::Up),
+            recalls: tokio::sync::Mutex::new(recalls),
+            reports: AtomicU64::new(0),
+            reported: watch::Sender::new(()),
+        };
+        Self {
+            clock,
+            ledger: Arc::new(ledger),
+            recall,
+            disk: tempfile::tempdir().unwrap(),
+            policy: Arc::new(PolicyInForce::new(Arc::new(document)).unwrap()),
+        }
+    }
+
+    fn cache(&self) -> std::path::PathBuf {
+        self.disk.path().join("registry.json")
+    }
+
+    fn start(&self) -> Process {
+        let (spending, reporter) = Spending::open(&self.cache(), "gateway", self.clock).unwrap();
+        let stop = CancellationToken::new();
+        let ledger: Arc<dyn Ledger> = self.ledger.clone();
+        let reporting = tokio::spawn(reporter.run(ledger, stop.clone()));
+        Process { spending, reporting, stop }
+    }
+
+    fn charge(&self, amount: Amount) -> BudgetCharge<'_> {
+        let payer = Payer { agent: Some("a"), team: None, principal: None, tool: "t" };
+        let rule = BudgetRule { policy: &self.policy, budget: &self.policy.policy().budgets[0] };
+        BudgetCharge::new(rule, &payer, amount)
+    }
+
+    async fn reserve(&self, process: &Process) -> Result<Reservation, BudgetShortage> {
+        let reserved = process.spending.reserve(&[self.charge(PRICE)]).await;
+        reserved.map_err(|uncovered| uncovered.shortage)
+    }
+
+    /// A call that is sent and charged.
+    async fn spend(&self, process: &Process) {
+        let mut call = self.reserve(process).await.unwrap();
+        call.set_sent();
+        call.settle();
+    }
+
+    fn row(&self) -> BudgetRow {
+        let key = self.charge(PRICE).key;
+        lock(&self.ledger.ledger).budget(&key, &WindowId::new("total")).unwrap_or_default()
+    }
+
+    /// Waits until the budget in the ledger meets a condition.
+    async fn until(&self, is_met: impl Fn(BudgetRow) -> bool) {
+        let mut reported = self.ledger.reported.subscribe();
+        while !is_met(self.row()) {
+            reported.changed().await.unwrap();
+        }
+    }
+
+    fn set(&self, state: LedgerState) {
+        *lock(&self.ledger.state) = state;
+    }
+
+    fn marked(&self) -> Amount {
+        let (_, processes) = MarkFile::open(&self.cache(), self.clock.wall()).unwrap();
+        let marks = processes.iter().flat_map(|process| &process.marks);
+        marks.map(|mark| mark.settled).fold(Amount::ZERO, Amount::saturating_add)
+    }
+}
+
+impl Process {
+    async fn crash(self) {
+        self.reporting.abort();
+        let _ = self.reporting.await;
+    }
+}
+
+fn times(count: i64) -> Amount {
+    PRICE.checked_mul(count).unwrap()
+}
+
+#[tokio::test(start_paused = true)]
+async fn reservation_follows_its_grant_and_mark() {
+    let fleet = Fleet::new(times(10));
+    let process = fleet.start();
+    let reservation = fleet.reserve(&process).await.unwrap();
+    assert!(fleet.row().exposed >= PRICE && fleet.marked() >= PRICE);
+    reservation.release();
+}
+
+#[tokio::test(start_paused = true)]
+async fn exhausted_budget_refuses_without_delay() {
+    let fleet = Fleet::new(times(2));
+    let process = fleet.start();
+    fleet.spend(&process).await;
+    let held = fleet.reserve(&process).await.unwrap();
+    let start = Instant::now();
+    let shortage = fleet.reserve(&process).await.unwrap_err();
+    assert!(start.elapsed() < MAX_WAIT);
+    let BudgetShortage { limit, spent, reserved, requested, is_unavailable, .. } = shortage;
+    assert_eq!([limit, spent, reserved, requested], [times(2), PRICE, PRICE, PRICE]);
+    assert!(!is_unavailable);
+    held.release();
+    fleet.spend(&process).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn concurrent_calls_share_the_last_rights() {
+    let fleet = Fleet::new(PRICE);
+    let process = fleet.start();
+    let (a, b) = tokio::join!(fleet.reserve(&process), fleet.reserve(&process));
+    assert_eq!([a.is_ok(), b.is_ok()].into_iter().filter(|is_ok| *is_ok).count(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn silent_ledger_delays_call_by_half_a_second() {
+    let fleet = Fleet::new(times(2));
+    fleet.set(LedgerState::Silent);
+    let process = fleet.start();
+    let start = Instant::now();
+    fleet.reserve(&process).await.unwrap_err();
+    let waited = start.elapsed();
+    assert!((MAX_WAIT..MAX_WAIT + Duration::from_millis(10)).contains(&waited), "{waited:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn unavailable_ledger_leaves_the_allowance() {
+    let fleet = Fleet::with(times(10), json!({ "onUnavailable": { "allow": "0.03" } }));
+    fleet.set(LedgerState::Down);
+    let process = fleet.start();
+    fleet.spend(&process).await;
+    fleet.spend(&process).await;
+    let shortage = fleet.reserve(&process).await.unwrap_err();
+    assert!(shortage.is_unavailable);
+    fleet.set(LedgerState::Up);
+    fleet.until(|row| row.settled == times(2)).await;
+    assert_eq!(fleet.row().overshoot, times(2));
+}
+
+#[tokio::test(start_paused = true)]
+async fn unavailable_ledger_denies_without_allowance() {
+    let fleet = Fleet::new(times(10));
+    fleet.set(LedgerState::Down);
+    let process = fleet.start();
+    assert!(fleet.reserve(&process).await.unwrap_err().is_unavailable);
+}
+
+#[tokio::test(start_paused = true)]
+async fn next_process_closes_accounts_at_their_marks() {
+    let fleet = Fleet::new(times(10));
+    let process = fleet.start();
+    fleet.spend(&process).await;
+    let in_flight = fleet.reserve(&process).await.unwrap();
+    process.crash().await;
+    drop(in_flight);
+    let marked = fleet.marked();
+    assert!(marked >= times(2), "{marked}");
+    let _next = fleet.start();
+    fleet.until(|row| row.settled == marked && row.exposed == marked).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn orderly_stop_leaves_no_rights() {
+    let fleet = Fleet::new(times(10));
+    let process = fleet.start();
+    fleet.spend(&process).await;
+    process.stop.cancel();
+    process.reporting.await.unwrap();
+    assert_eq!([fleet.row().settled, fleet.row().exposed], [PRICE; 2]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn idle_rights_return_after_five_seconds() {
+    let fleet = Fleet::new(times(10));
+    let process = fleet.start();
+    fleet.reserve(&process).await.unwrap().release();
+    let start = Instant::now();
+    assert!(fleet.row().exposed >= PRICE);
+    fleet.until(|row| row.exposed == Amount::ZERO).await;
+    let waited = start.elapsed();
+    assert!((Duration::from_secs(4)..Duration::from_secs(8)).contains(&waited), "{waited:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn recalled_rights_return_within_a_quarter_second() {
+    let fleet = Fleet::new(times(10));
+    let process = fleet.start();
+    fleet.reserve(&process).await.unwrap().release();
+    let budget = fleet.charge(PRICE).key;
+    let account = process.spending.spender.account(&budget, fleet.clock.boot()).unwrap();
+    let accounts: Vec<AccountKey> = vec![account.key().clone()];
+    let start = Instant::now();
+    fleet.recall.send(Recall { accounts }).await.unwrap();
+    fleet.until(|row| row.exposed == Amount::ZERO).await;
+    assert!(start.elapsed() <= Duration::from_millis(250));
+}
+
+#[tokio::test(start_paused = true)]
+async fn compensation_spends_beyond_the_limit() {
+    let fleet = Fleet::new(PRICE);
+    let process = fleet.start();
+    fleet.spend(&process).await;
+    let mut forced = process.spending.force(&[fleet.charge(PRICE)]).await.unwrap();
+    assert!(fleet.marked() >= times(2));
+    forced.set_sent();
+    forced.settle();
+    fleet.until(|row| row.settled == times(2)).await;
+    assert_eq!(fleet.row().overshoot, PRICE);
+}
+
+#[tokio::test(start_paused = true)]
+async fn gateway_without_budgets_writes_no_file() {
+    let fleet = Fleet::new(PRICE);
+    let process = fleet.start();
+    advance(Duration::from_mins(1)).await;
+    process.stop.cancel();
+    process.reporting.await.unwrap();
+    assert_eq!(std::fs::read_dir(fleet.disk.path()).unwrap().count(), 0);
+    assert_eq!(fleet.ledger.reports.load(Ordering::Relaxed), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn local_ledger_keeps_spending_across_restarts() {
+    let fleet = Fleet::new(times(2));
+    let catalog = crate::testing::catalog(
+        1,
+        vec![crate::testing::policy(
+            "p",
+            json!({ "budgets": [
+            { "name": "b", "per": "agent", "limit": "0.03", "window": "total" },
+        ] }),
+        )],
+    );
+    let (_publish, catalog) = watch::channel(catalog);
+    let start = || {
+        let ledger = LocalLedger::open(&fleet.cache(), catalog.clone(), fleet.clock).unwrap();
+        let (spending, reporter) = Spending::open(&fleet.cache(), "g", fleet.clock).unwrap();
+        let stop = CancellationToken::new();
+        let reporting = tokio::spawn(reporter.run(Arc::new(ledger), stop.clone()));
+        Process { spending, reporting, stop }
+    };
+    let process = start();
+    fleet.spend(&process).await;
+    process.crash().await;
+    let process = start();
+    fleet.spend(&process).await;
+    let shortage = fleet.reserve(&process).await.unwrap_err();
+    assert_eq!([shortage.limit, shortage.spent], [times(2); 2]);
+}
