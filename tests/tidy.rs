@@ -124,7 +124,7 @@ fn modules_have_one_layout() {
 const DEPENDENCIES: [(&str, &[&str]); 30] = [
     ("schema-compat", &[]),
     ("registry-core", &["schema-compat"]),
-    ("registry-proto", &["registry-core", "schema-compat"]),
+    ("registry-proto", &["ledger", "registry-core", "schema-compat"]),
     ("atomic-file", &[]),
     ("retry-backoff", &[]),
     ("registry-tls", &[]),
@@ -153,6 +153,7 @@ const DEPENDENCIES: [(&str, &[&str]); 30] = [
     (
         "registry-server",
         &[
+            "ledger",
             "mcp-registry",
             "metric-table",
             "policy",
@@ -266,7 +267,7 @@ const LAYERS: &[Layers] = &[
             store checkpoint_key access connections
             feed registrar relay
             app grpc http gate config server
-            keys tokens
+            keys recovery tokens
         ",
     },
 ];
