@@ -267,7 +267,7 @@ const LAYERS: &[Layers] = &[
             store checkpoint_key access connections
             feed registrar relay
             app grpc http gate config server
-            keys recovery tokens
+            recovery keys tokens
         ",
     },
 ];
