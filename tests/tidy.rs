@@ -156,6 +156,7 @@ const DEPENDENCIES: [(&str, &[&str]); 30] = [
     (
         "registry-server",
         &[
+            "ledger",
             "mcp-registry",
             "metric-table",
             "policy",
@@ -270,7 +271,7 @@ const LAYERS: &[Layers] = &[
             store checkpoint_key access connections
             feed registrar relay
             app grpc http gate config server
-            keys tokens
+            recovery keys tokens
         ",
     },
 ];

@@ -13,7 +13,7 @@ use registry_server::{
     store::Store,
 };
 
-use super::{DATABASE, FAILED, USAGE, database_failure, require_database};
+use super::{DATABASE, FAILED, USAGE, database_failure, recovery, require_database};
 
 type Failure = (u8, String);
 
@@ -26,9 +26,12 @@ pub(super) async fn run(
     let url = config.database().map_err(|e| (USAGE, e.to_string()))?;
     let file = config.checkpoint_key().map_err(|e| (USAGE, e.to_string()))?;
     let store = Store::open_existing(&url).await.map_err(|e| database_failure(&e))?;
-    let replaced = replace(&store, &file, promote_relay).await;
+    let (current, before) = replace(&store, &file, promote_relay).await.map_err(|e| failure(&e))?;
+    if promote_relay {
+        // A relay has no spending of budgets: gateways report their totals first.
+        recovery::start(&store).await?;
+    }
     store.close().await;
-    let (current, before) = replaced.map_err(|e| failure(&e))?;
     if current == before {
         eprintln!("the registry already uses this key");
     } else {

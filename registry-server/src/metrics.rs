@@ -10,7 +10,7 @@ use std::{
 use metric_table::{Metric, label};
 use metrics::Gauge;
 use metrics_exporter_prometheus::{Matcher, PrometheusBuilder, PrometheusHandle};
-use registry_core::{Action, Catalog, Diagnostic, Kind, Revision, SealedCommit};
+use registry_core::{Action, Amount, Catalog, Diagnostic, Kind, Revision, SealedCommit};
 
 /// Defines the metrics and lists them in [`METRICS`].
 macro_rules! define_metrics {
@@ -158,6 +158,31 @@ define_metrics! {
         "Error responses of gRPC methods",
     )
     .labels(&[label("reason", "reason of the error")]);
+    LEDGER_TRANSACTION_DURATION = Metric::histogram(
+        "registry_ledger_transaction_duration_seconds",
+        "Time to post the waiting reports about one budget",
+    );
+    LEDGER_REPORTS = Metric::counter(
+        "registry_ledger_reports_total",
+        "Reports about accounts of budgets",
+    )
+    .labels(&[label(
+        "outcome",
+        "accepted, exhausted, recalling, recovering, outside_window, closed, rejected",
+    )]);
+    LEDGER_RECALLS = Metric::counter(
+        "registry_ledger_recalled_accounts_total",
+        "Accounts whose idle rights were recalled by this server",
+    );
+    LEDGER_GENERATIONS = Metric::counter(
+        "registry_ledger_generations_total",
+        "Generations of the ledger that this server started",
+    );
+    LEDGER_EXCESS = Metric::counter(
+        "registry_ledger_excess_micros_total",
+        "Amounts beyond the limits of budgets, in micro-units of the currency",
+    )
+    .labels(&[label("term", "overshoot, lost_grants, reclaimed")]);
 }
 
 /// Interval between calls that move samples into histograms.
@@ -372,6 +397,29 @@ pub(crate) fn requested(method: &'static str, took: Duration) {
 /// Counts an error response.
 pub(crate) fn failed(reason: &'static str) {
     ERROR_RESPONSES.count([reason]).increment(1);
+}
+
+/// Records a transaction of the ledger.
+pub(crate) fn ledger_posted(took: Duration) {
+    LEDGER_TRANSACTION_DURATION.distribution([]).record(took);
+}
+
+/// Counts a report about an account.
+pub(crate) fn ledger_report(outcome: &'static str) {
+    LEDGER_REPORTS.count([outcome]).increment(1);
+}
+
+pub(crate) fn ledger_recalled(accounts: usize) {
+    LEDGER_RECALLS.count([]).increment(u64::try_from(accounts).unwrap_or(u64::MAX));
+}
+
+pub(crate) fn ledger_generation_started() {
+    LEDGER_GENERATIONS.count([]).increment(1);
+}
+
+/// Counts an amount beyond the limit of a budget. Negative amounts count as zero.
+pub(crate) fn ledger_excess(term: &'static str, amount: Amount) {
+    LEDGER_EXCESS.count([term]).increment(u64::try_from(amount.as_micros()).unwrap_or(0));
 }
 
 #[expect(clippy::cast_precision_loss, reason = "a count past 2^53 may lose its last digits")]

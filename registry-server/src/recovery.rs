@@ -20,9 +20,7 @@ pub(super) async fn run(config: &Config, command: LedgerCommand) -> Result<ExitC
     let store = Store::open_existing(&url).await.map_err(|e| database_failure(&e))?;
     let message = match command {
         LedgerCommand::Recover => {
-            let started =
-                store.start_generation(GenerationCause::Restored, SystemClock.now()).await;
-            let generation = started.map_err(|e| failure(&e))?.generation;
+            let generation = start(&store).await?;
             format!(
                 "started generation {generation}: budgets grant nothing for 60 seconds and until every \
                  active gateway has reported"
@@ -37,6 +35,12 @@ pub(super) async fn run(config: &Config, command: LedgerCommand) -> Result<ExitC
     writeln!(io::stdout(), "{message}")
         .map_err(|e| (FAILED, format!("cannot write the output: {e}")))?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// Starts a generation, in which budgets grant nothing until the gateways have reported. Returns its number.
+pub(super) async fn start(store: &Store) -> Result<u64, (u8, String)> {
+    let started = store.start_generation(GenerationCause::Restored, SystemClock.now()).await;
+    Ok(started.map_err(|e| failure(&e))?.generation)
 }
 
 fn failure(failure: &LedgerFailure) -> (u8, String) {

@@ -10,11 +10,11 @@ mod settings;
 use std::{
     collections::{HashMap, hash_map::Entry},
     sync::{Arc, Mutex, PoisonError},
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use ledger::{
-    AccountAnswer, AccountReport, AccountState, Answer, Epoch, Recall, Rejection, Report,
+    AccountAnswer, AccountReport, AccountState, Answer, Epoch, Recall, Refusal, Rejection, Report,
 };
 use registry_core::Timestamp;
 use tokio::{
@@ -38,6 +38,7 @@ use self::{
 use crate::{
     clock::Clock,
     feed::Hub,
+    metrics,
     store::{
         self, BookKey, BookTerms, GenerationCause, LedgerFailure, OpenWindow, PostContext,
         PostRequest, Posting, SeenState, Store,
@@ -51,8 +52,9 @@ const ATTEMPTS: usize = 3;
 /// The stored time of the last contact is at most this much older than the contact. A write for each report would
 /// double their cost.
 const CONTACT_PRECISION: Duration = Duration::from_secs(1);
-/// How long closed accounts and windows that are over are kept, for late reports.
-const RETENTION: Duration = Duration::from_hours(24);
+/// How long closed accounts and windows that are over are kept. Gateways repeat the reports of closed accounts for 24
+/// hours.
+const RETENTION: Duration = Duration::from_hours(25);
 /// Interval between deletions.
 const EXPIRY_INTERVAL: Duration = Duration::from_mins(10);
 /// Delay before the listener for recalls reconnects.
@@ -102,7 +104,7 @@ pub struct Ledger {
 /// A process of a gateway.
 type ProcessKey = (Arc<str>, Epoch);
 
-/// What this server has stored about a process.
+/// The stored state of a process.
 #[derive(Debug, Clone, Copy)]
 struct Contact {
     at: Timestamp,
@@ -225,6 +227,7 @@ impl Ledger {
         let seen = self.store.start_generation(cause, self.clock.now()).await?;
         self.record_seen(seen);
         if seen.generation > before {
+            metrics::ledger_generation_started();
             tracing::warn!(
                 generation = seen.generation,
                 "the ledger started a generation: budgets grant nothing until the gateways have reported"
@@ -324,8 +327,11 @@ impl Ledger {
             let (requests, replies): (Vec<_>, Vec<_>) =
                 batch.into_iter().map(|pending| (pending.request, pending.reply)).unzip();
             match self.post(&book, &requests).await {
-                Ok(Posting { seen, results, recalls }) => {
+                Ok(Posting { seen, results, recalls, overshoot, claimed }) => {
+                    metrics::ledger_excess("overshoot", overshoot);
+                    metrics::ledger_excess("lost_grants", claimed);
                     for (reply, result) in replies.into_iter().zip(results) {
+                        metrics::ledger_report(outcome(&result));
                         // The sender has disconnected if this fails, and repeats its report.
                         let _ = reply.send(Ok(Posted { generation: seen.generation, result }));
                     }
@@ -352,6 +358,7 @@ impl Ledger {
     }
 
     async fn post(&self, book: &BookKey, requests: &[PostRequest]) -> Result<Posting, Error> {
+        let began = Instant::now();
         for _ in 0..ATTEMPTS {
             let now = self.clock.now();
             let context = PostContext { seen: self.seen(), offline_for: self.offline_for(), now };
@@ -359,6 +366,7 @@ impl Ledger {
             match self.store.post_to_budget(book, &terms, requests, context).await {
                 Ok(posting) => {
                     self.record_seen(posting.seen);
+                    metrics::ledger_posted(began.elapsed());
                     return Ok(posting);
                 }
                 Err(LedgerFailure::Lost) => {
@@ -416,6 +424,19 @@ impl Ledger {
             }
             sleep(LISTENER_DELAY).await;
         }
+    }
+}
+
+/// The label of a result in metrics.
+fn outcome(result: &Result<AccountState, Rejection>) -> &'static str {
+    let Ok(state) = result else { return "rejected" };
+    match state.grant.refusal {
+        None => "accepted",
+        Some(Refusal::Exhausted) => "exhausted",
+        Some(Refusal::Recalling) => "recalling",
+        Some(Refusal::Recovering) => "recovering",
+        Some(Refusal::OutsideWindow) => "outside_window",
+        Some(Refusal::Closed) => "closed",
     }
 }
 

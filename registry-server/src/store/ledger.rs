@@ -105,6 +105,10 @@ pub struct Posting {
     pub results: Vec<Result<AccountState, Rejection>>,
     /// The accounts whose idle rights are needed.
     pub recalls: Vec<GatewayAccount>,
+    /// The spending without rights that the reports added.
+    pub overshoot: Amount,
+    /// Rights that gateways claimed and the ledger did not know: grants that a failover lost.
+    pub claimed: Amount,
 }
 
 /// An account of a gateway.

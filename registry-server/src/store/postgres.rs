@@ -37,7 +37,7 @@ const CONNECTIONS: u32 = 6;
 /// Connections for appends. The server has one append at a time, and retries it while a lost connection times out.
 const APPEND_CONNECTIONS: u32 = 2;
 /// Connections for transactions of the ledger, so that reports do not occupy those of readers.
-const LEDGER_CONNECTIONS: u32 = 4;
+const LEDGER_CONNECTIONS: u32 = 8;
 /// Channel of notifications about commits.
 pub(super) const COMMIT_CHANNEL: &str = "registry_commits";
 /// Channel of notifications about recalls of the ledger.

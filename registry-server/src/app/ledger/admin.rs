@@ -10,6 +10,7 @@ use super::{Ledger, earlier, rules::Rules};
 use crate::{
     access::Principal,
     app::page::{InvalidPage, Page, PageRequest},
+    metrics,
     store::{
         self, BookKey, BudgetPage, GenerationState, LedgerFailure, ListedAccount, ListedBudget,
         ListedChange, NewLedgerChange, Reclaim, ReclaimFailure,
@@ -264,6 +265,7 @@ impl Ledger {
         let what = change(by, reason, now);
         let reclaim = Reclaim { gateway, epoch, limits };
         let reclaimed = self.store.reclaim_accounts(&book, &reclaim, &what).await?;
+        metrics::ledger_excess("reclaimed", reclaimed.amount);
         note("budget-reclaimed", &book, reclaimed.amount, &what);
         Ok((self.find(&book, now).await?, reclaimed.amount))
     }

@@ -11,7 +11,10 @@ use registry_core::Amount;
 use tokio::sync::mpsc;
 
 use super::{Ledger, MAX_ACCOUNTS};
-use crate::store::{BookKey, GatewayAccount, RecallNotice};
+use crate::{
+    metrics,
+    store::{BookKey, GatewayAccount, RecallNotice},
+};
 
 /// Maximum number of streams of one gateway.
 const WATCHERS: usize = 64;
@@ -65,6 +68,7 @@ impl Recalls {
     }
 
     fn send(&self, accounts: Vec<GatewayAccount>) {
+        metrics::ledger_recalled(accounts.len());
         let mut by_gateway: HashMap<String, Recall> = HashMap::new();
         for GatewayAccount { gateway, key } in accounts {
             by_gateway.entry(gateway).or_default().accounts.push(key);

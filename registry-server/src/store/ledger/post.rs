@@ -154,7 +154,13 @@ async fn post_all(
             None => Rejection::UnknownBudget,
         };
         let results = requests.iter().map(|_| Err(missing.clone())).collect();
-        return Ok(Posting { seen: state.seen(), results, recalls: Vec::new() });
+        return Ok(Posting {
+            seen: state.seen(),
+            results,
+            recalls: Vec::new(),
+            overshoot: Amount::ZERO,
+            claimed: Amount::ZERO,
+        });
     };
     let accounts = transaction.accounts(budget.id).await?;
     let processes = transaction.processes().await?;
@@ -168,7 +174,13 @@ async fn post_all(
         transaction.update_budget(budget.id, &desk.budget.row).await?;
     }
     transaction.commit().await?;
-    Ok(Posting { seen: state.seen(), results, recalls: desk.recalls })
+    Ok(Posting {
+        seen: state.seen(),
+        results,
+        recalls: desk.recalls,
+        overshoot: desk.budget.row.overshoot.saturating_sub(budget.row.overshoot),
+        claimed: desk.claimed,
+    })
 }
 
 /// Ends the recovery of a generation if its conditions are met.
@@ -204,6 +216,7 @@ struct Desk<'a> {
     active: u32,
     changed: BTreeSet<ProcessKey>,
     recalls: Vec<GatewayAccount>,
+    claimed: Amount,
 }
 
 impl<'a> Desk<'a> {
@@ -225,7 +238,8 @@ impl<'a> Desk<'a> {
             ends_in: budget.end.map(|end| end.since(now)),
             next: None,
         };
-        let active = processes.values().filter(|process| process.is_reachable(now)).count();
+        let is_active = |process: &&ProcessRow| process.is_reachable(now) && !process.is_ended;
+        let active = processes.values().filter(is_active).count();
         Self {
             book,
             limit: terms.limit.unwrap_or(Amount::ZERO),
@@ -238,6 +252,7 @@ impl<'a> Desk<'a> {
             active: u32::try_from(active).unwrap_or(u32::MAX),
             changed: BTreeSet::new(),
             recalls: Vec::new(),
+            claimed: Amount::ZERO,
         }
     }
 
@@ -253,6 +268,7 @@ impl<'a> Desk<'a> {
         let posted = post(&terms, &self.budget.row, &row, report)?;
         let known = known.unwrap_or(StoredAccount { row, process: *process, closed_at: None });
         self.budget.row = posted.budget;
+        self.claimed = self.claimed.saturating_add(posted.claimed);
         let is_known = self.accounts.insert(key.clone(), known.replaced(posted.account, self.now));
         if is_known.is_none() || posted.account != row {
             self.changed.insert(key.clone());

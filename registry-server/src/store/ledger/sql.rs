@@ -45,7 +45,8 @@ pub(super) const CONTACT: &str = "
 pub(super) const END_PROCESS: &str = "
     INSERT INTO ledger_processes (gateway, epoch, last_contact, generation, is_ended)
     VALUES ($1, $2, $3, 0, $4)
-    ON CONFLICT (gateway, epoch) DO UPDATE SET is_ended = excluded.is_ended";
+    ON CONFLICT (gateway, epoch) DO UPDATE SET is_ended = excluded.is_ended
+        WHERE ledger_processes.is_ended <> excluded.is_ended";
 
 /// Stores that a process reported all its accounts: $1 gateway, $2 epoch, $3 generation of the report. Reports of
 /// another generation than the current one change nothing.
