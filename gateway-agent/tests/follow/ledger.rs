@@ -60,7 +60,7 @@ impl LedgerService for Service {
             result: Err(Rejection::UnknownBudget),
         };
         let accounts = report.accounts.iter().map(answer).collect();
-        self.0.reports.lock().unwrap().push(report);
+        self.0.reports.lock().expect("no panic").push(report);
         Ok(Response::new(write_answer(&Answer { generation: 1, accounts })))
     }
 
@@ -103,12 +103,12 @@ impl LedgerService for Service {
 }
 
 async fn serve(script: &Arc<Scripted>) -> (SocketAddr, Aborted) {
-    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let address = listener.local_addr().unwrap();
+    let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+    let address = listener.local_addr().expect("an address");
     let serving = tonic::transport::Server::builder()
         .add_service(LedgerServiceServer::new(Service(Arc::clone(script))))
         .serve_with_incoming(TcpListenerStream::new(listener));
-    let task = tokio::spawn(async move { serving.await.unwrap() });
+    let task = tokio::spawn(async move { serving.await.expect("it serves") });
     (address, Aborted(task))
 }
 
@@ -153,13 +153,13 @@ async fn large_report_is_sent_in_parts() {
         let (address, _serving) = serve(&script).await;
         let client = client(&[format!("http://{address}")]);
         let report = report(accounts);
-        let answer = client.report("", &report).await.unwrap();
+        let answer = client.report("", &report).await.expect("an answer");
         let epochs = |answer: &AccountAnswer| answer.epoch;
         let expected: Vec<_> = report.accounts.iter().map(|account| account.epoch).collect();
         assert_eq!(answer.accounts.iter().map(epochs).collect::<Vec<_>>(), expected);
-        let sent = script.reports.lock().unwrap();
+        let sent = script.reports.lock().expect("no panic");
         assert_eq!(sent.iter().map(|part| part.accounts.len()).collect::<Vec<_>>(), parts);
-        let (last, first) = sent.split_last().unwrap();
+        let (last, first) = sent.split_last().expect("a part");
         assert!(first.iter().all(|part| part.ended.is_empty() && part.complete.is_empty()));
         assert_eq!((&last.ended, &last.complete), (&report.ended, &report.complete));
     }
@@ -169,11 +169,13 @@ async fn large_report_is_sent_in_parts() {
 async fn next_server_answers_after_a_failure() {
     let script = Arc::new(Scripted::default());
     let (address, _serving) = serve(&script).await;
-    let unused = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap();
+    let closed = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+    let unused = closed.local_addr().expect("an address");
+    drop(closed);
     let client = client(&[format!("http://{unused}"), format!("http://{address}")]);
-    let failed = client.report("", &report(1)).await.unwrap_err();
+    let failed = client.report("", &report(1)).await.expect_err("no server");
     assert!(matches!(failed, LedgerError::Unavailable(_)), "{failed:?}");
-    client.report("", &report(1)).await.unwrap();
+    client.report("", &report(1)).await.expect("an answer");
 }
 
 #[tokio::test]
