@@ -101,7 +101,7 @@ impl Reporter {
         stop: &CancellationToken,
     ) -> bool {
         let spending = &self.spending;
-        // A ledger that does not answer is asked once per interval.
+        // A ledger that does not answer gets one report per interval.
         let is_available = spending.is_available();
         let repeats = is_available && !lock(&spending.waiting).is_empty();
         tokio::select! {

@@ -315,6 +315,21 @@ async fn compensation_spends_beyond_the_limit() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn view_has_amounts_of_fleet_and_gateway() {
+    let fleet = Fleet::new(times(3));
+    let process = fleet.start();
+    fleet.spend(&process).await;
+    let _held = fleet.reserve(&process).await.unwrap();
+    let view = serde_json::to_value(process.spending.view()).unwrap();
+    assert_eq!(view["isLedgerAvailable"], true);
+    let budget = &view["budgets"][0];
+    assert_eq!(budget["subject"], "a");
+    assert_eq!([&budget["fleet"]["limit"], &budget["fleet"]["spent"]], ["0.045", "0.015"]);
+    let gateway = &budget["gateway"];
+    assert_eq!([&gateway["spent"], &gateway["reserved"]], ["0.015", "0.015"]);
+}
+
+#[tokio::test(start_paused = true)]
 async fn gateway_without_budgets_writes_no_file() {
     let fleet = Fleet::new(PRICE);
     let process = fleet.start();

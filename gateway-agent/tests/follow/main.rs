@@ -8,6 +8,7 @@ mod findings;
 mod garbage;
 mod history;
 mod journal;
+mod ledger;
 mod refusal;
 mod script;
 mod serve;

@@ -15,7 +15,7 @@ use super::{
     harness::{Ask, Bench, Setup},
     relayed,
 };
-use crate::testing::{agent, tool};
+use crate::testing::{agent, policy, server, tool};
 
 #[derive(Clone, Default)]
 struct Log(Arc<Mutex<Vec<u8>>>);
@@ -208,6 +208,34 @@ async fn cancelled_second_round_is_recorded_as_cancelled() {
         log.events().into_iter().filter(|event| event["event"] == "tools/call").collect();
     assert_eq!(fields(&calls[0], &["tool", "outcome"]), ["asks", "cancelled"]);
     assert_eq!(calls.len(), 1);
+}
+
+#[tokio::test]
+async fn price_and_charge_of_call_are_recorded() {
+    let budget = json!({ "name": "total", "per": "agent", "limit": "0.015", "window": "total" });
+    let price = json!({ "perCall": "0.015", "failures": "free" });
+    let costs = policy("costs", json!({ "price": price, "budgets": [budget] }));
+    let tools = [("pay", "1.0.0"), ("fails", "1.0.0")];
+    let entities = vec![
+        server("up", &["pay", "fails"], &[]),
+        tool("pay", "1.0.0", json!({})),
+        tool("fails", "1.0.0", json!({})),
+        agent("a", "1.0.0", &tools),
+        costs,
+    ];
+    let bench = Bench::strict(entities).await;
+    let (log, _guard) = Log::start();
+    for tool in ["fails", "pay", "pay"] {
+        bench.call("a", tool, json!({})).await.result();
+    }
+    let names = ["price", "price_policy", "budgets", "charged", "permit"];
+    let recorded: Vec<_> =
+        log.events().iter().map(|event| names.map(|n| event[n].clone())).collect();
+    let paid = |charged: Value, permit: &str| {
+        [json!("0.015"), json!("costs@1.0.0"), json!("costs/total"), charged, json!(permit)]
+    };
+    let denied = paid(Value::Null, "deny:BUDGET_EXCEEDED");
+    assert_eq!(recorded, [paid(json!("0"), "allow"), paid(json!("0.015"), "allow"), denied]);
 }
 
 #[tokio::test]
