@@ -30,6 +30,7 @@ use crate::{
         page::Page,
     },
     feed, registrar,
+    relay::Relay,
     store::{LedgerChange, ListedChange, NewLedgerChange},
 };
 
@@ -39,7 +40,7 @@ const REASON_BYTES: usize = 1024;
 impl Service {
     /// The ledger of the registry. A relay has none.
     fn ledger(&self) -> Result<&Arc<Ledger>, Status> {
-        let upstream = || self.app.relay.as_ref().map(|relay| relay.upstream()).unwrap_or_default();
+        let upstream = || self.app.relay.as_ref().map(Relay::upstream).unwrap_or_default();
         let relay = || registrar::Error::Relay { upstream: upstream() };
         Ok(self.app.ledger.as_ref().ok_or_else(relay)?)
     }
