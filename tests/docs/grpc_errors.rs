@@ -256,14 +256,50 @@ const REASONS: &[[&str; 4]] = &[
     [
         "TOO_MANY_STREAMS",
         "RESOURCE_EXHAUSTED",
-        "the server has its maximum of followers",
-        "use another server, or retry after 5 s",
+        "the server has its maximum of followers, or the gateway its maximum of streams of recalls",
+        "use another server, retry after 5 s, or close streams",
     ],
     [
         "SLOW_READER",
         "RESOURCE_EXHAUSTED",
         "the client read nothing for 30 s",
         "resume from the last revision; request the export again",
+    ],
+    [
+        "GATEWAY_MAY_SPEND",
+        "FAILED_PRECONDITION",
+        "the gateway can still spend the rights to reclaim (metadata `retryAfter`: the end of this time)",
+        "wait, or stop the gateway and wait; see [budgets](../budgets.md#reclaim-the-rights-of-a-lost-gateway)",
+    ],
+    [
+        "ACCOUNT_CLOSED",
+        "FAILED_PRECONDITION",
+        "the account has no rights to reclaim",
+        "nothing: its rights can be granted again",
+    ],
+    [
+        "WINDOW_CLOSED",
+        "FAILED_PRECONDITION",
+        "the window of the budget is over, or starts later (metadata `currentWindow`)",
+        "use the current window",
+    ],
+    [
+        "AMOUNT_OUT_OF_RANGE",
+        "OUT_OF_RANGE",
+        "the changed amount does not fit",
+        "use a smaller amount",
+    ],
+    [
+        "UNKNOWN_GENERATION",
+        "FAILED_PRECONDITION",
+        "a report has a generation that the ledger cannot have had",
+        "connect the gateway to its own registry",
+    ],
+    [
+        "LEDGER_TRANSACTION_FAILED",
+        "UNAVAILABLE",
+        "the transaction of a report did not complete",
+        "repeat the report",
     ],
     ["CANCELLED", "CANCELLED", "the client cancelled", "–"],
 ];

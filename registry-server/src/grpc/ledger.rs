@@ -21,7 +21,6 @@ use super::{
     invalid::{self, FILTER_BYTES, InvalidRequest, field},
 };
 use crate::{
-    access::Access,
     app::{
         ledger::{
             Adjustment, Budget, BudgetAccount, BudgetDetail, BudgetSelector, BudgetsWanted, Ledger,
@@ -30,6 +29,7 @@ use crate::{
         page::Page,
     },
     feed, registrar,
+    relay::Relay,
     store::{LedgerChange, ListedChange, NewLedgerChange},
 };
 
@@ -39,7 +39,7 @@ const REASON_BYTES: usize = 1024;
 impl Service {
     /// The ledger of the registry. A relay has none.
     fn ledger(&self) -> Result<&Arc<Ledger>, Status> {
-        let upstream = || self.app.relay.as_ref().map(|relay| relay.upstream()).unwrap_or_default();
+        let upstream = || self.app.relay.as_ref().map(Relay::upstream).unwrap_or_default();
         let relay = || registrar::Error::Relay { upstream: upstream() };
         Ok(self.app.ledger.as_ref().ok_or_else(relay)?)
     }
@@ -68,15 +68,14 @@ impl LedgerService for Service {
         let principal = access::principal(&request)?;
         let recalls = ReceiverStream::new(self.ledger()?.watch_recalls(&principal.name)?);
         let recalls = stream::iter([Recall::default()]).chain(recalls);
-        let recalls = recalls.map(|recall| Ok(convert::write_recall(&recall)));
-        let (access, draining): (Arc<Access>, _) =
-            (self.app.access.clone(), self.app.draining.clone());
+        let recalls = recalls.map(|recall| Ok::<_, Status>(convert::write_recall(&recall)));
+        let (access, draining) = (self.app.access.clone(), self.app.draining.clone());
         let end = async move {
             let error = tokio::select! {
                 () = draining.cancelled() => feed::Error::Draining,
                 () = access.ended(&principal) => feed::Error::CredentialsEnded,
             };
-            Err(error.into())
+            Err::<v1::WatchRecallsResponse, Status>(error.into())
         };
         Ok(Response::new(stream::select(recalls, stream::once(end)).boxed()))
     }

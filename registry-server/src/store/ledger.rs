@@ -22,7 +22,7 @@ use super::Error;
 
 pub use admin::{
     BudgetPage, LedgerChange, ListedAccount, ListedBudget, ListedChange, NewLedgerChange, Reclaim,
-    ReclaimFailure, Reclaimed,
+    ReclaimFailure,
 };
 pub use generation::{GenerationCause, GenerationState};
 pub use notification::{RecallListener, RecallNotice};

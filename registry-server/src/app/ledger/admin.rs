@@ -265,9 +265,9 @@ impl Ledger {
         let what = change(by, reason, now);
         let reclaim = Reclaim { gateway, epoch, limits };
         let reclaimed = self.store.reclaim_accounts(&book, &reclaim, &what).await?;
-        metrics::ledger_excess("reclaimed", reclaimed.amount);
-        note("budget-reclaimed", &book, reclaimed.amount, &what);
-        Ok((self.find(&book, now).await?, reclaimed.amount))
+        metrics::ledger_excess("reclaimed", reclaimed);
+        note("budget-reclaimed", &book, reclaimed, &what);
+        Ok((self.find(&book, now).await?, reclaimed))
     }
 
     /// The budget in the selected window, which may be over.

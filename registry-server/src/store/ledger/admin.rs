@@ -1,7 +1,7 @@
 //! Budgets for operators.
 
 use ledger::{
-    AccountKey, Epoch, ProcessRow,
+    Epoch, ProcessRow,
     account::AccountRow,
     budget::{BudgetRow, OfflineLimits, ReclaimError, reclaim},
 };
@@ -9,7 +9,7 @@ use registry_core::{Amount, Timestamp};
 use sqlx::{FromRow, Row as _, postgres::PgRow, sqlite::SqliteRow};
 
 use super::{
-    BookKey, GatewayAccount, LedgerFailure, ProcessKey, sql,
+    BookKey, LedgerFailure, ProcessKey, sql,
     transaction::{Failed, LedgerTransaction, columns, epoch, execute_in, unsigned},
 };
 use crate::store::{
@@ -103,15 +103,6 @@ pub struct Reclaim {
     pub epoch: Option<Epoch>,
     /// How long a silent gateway may spend.
     pub limits: OfflineLimits,
-}
-
-/// The result of a reclaim.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Reclaimed {
-    /// The unspent rights.
-    pub amount: Amount,
-    /// The closed accounts.
-    pub accounts: Vec<GatewayAccount>,
 }
 
 /// Rights that were not reclaimed.
@@ -278,13 +269,13 @@ impl Store {
         self.within(OPERATION_TIMEOUT, adjusting).await
     }
 
-    /// Closes accounts of a lost gateway at their reported spending, all or none.
+    /// Closes accounts of a lost gateway at their reported spending, all or none. Returns the unspent rights.
     pub async fn reclaim_accounts(
         &self,
         book: &BookKey,
         wanted: &Reclaim,
         what: &NewLedgerChange,
-    ) -> Result<Reclaimed, ReclaimFailure> {
+    ) -> Result<Amount, ReclaimFailure> {
         let reclaiming = async {
             let done = reclaim_all(&self.backend, book, wanted, what).await;
             done.map_err(|failed| failed.explain(&self.backend))
@@ -315,7 +306,7 @@ async fn reclaim_all(
     book: &BookKey,
     wanted: &Reclaim,
     what: &NewLedgerChange,
-) -> Result<Result<Reclaimed, ReclaimError>, Failed> {
+) -> Result<Result<Amount, ReclaimError>, Failed> {
     let mut transaction = LedgerTransaction::begin(backend).await?;
     let Some(budget) = transaction.lock_budget(book).await? else {
         return Ok(Err(ReclaimError::Unknown));
@@ -351,15 +342,7 @@ async fn reclaim_all(
     let change = LedgerChange::Reclaim { gateway: wanted.gateway.clone(), amount };
     record(&mut transaction, book, &change, what).await?;
     transaction.commit().await?;
-    let account = |(key, _): (ProcessKey, _)| GatewayAccount {
-        gateway: key.gateway,
-        key: AccountKey {
-            budget: book.budget.clone(),
-            window: book.window.clone(),
-            epoch: key.epoch,
-        },
-    };
-    Ok(Ok(Reclaimed { amount, accounts: changed.into_iter().map(account).collect() }))
+    Ok(Ok(amount))
 }
 
 async fn record(
