@@ -129,6 +129,7 @@ impl Server {
         metrics::loaded(&catalog);
         let hub = Arc::new(Hub::new(catalog, &config.feed, signer));
         hub.load_recent(&store).await?;
+        let ledger = open_ledger(&config, relay.is_some(), &store, &hub, &clock).await?;
         let parts = registrar::Parts {
             store: store.clone(),
             hub: hub.clone(),
@@ -146,7 +147,6 @@ impl Server {
             config.feed,
             draining.clone(),
         ));
-        let ledger = open_ledger(&config, relay.is_some(), &store, &hub, &clock).await?;
         let app = Arc::new(App {
             ledger,
             search: Searcher::start(hub.clone()),
