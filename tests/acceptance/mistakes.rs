@@ -217,6 +217,37 @@ fn misspelled_names_have_suggestions() {
 }
 
 #[test]
+fn past_reads_name_revision_of_later_registration() {
+    let registry = Registry::start();
+    registry.apply_example();
+    let later = r#"{ "schemaVersion": "2.0",
+        "servers": [{ "name": "later", "version": "1.0.0", "provides": [] }] }"#;
+    let (_directory, path) = file("later.json", later);
+    let applied = registry.ctl(&["apply", &path, "--yes"]);
+    assert!(applied.success(), "{applied:?}");
+    let (name, key) = ("server/later", "server/later@1.0.0");
+    for command in [
+        &["get", name][..],
+        &["get", key],
+        &["history", name],
+        &["log", key],
+        &["blame", name],
+        &["tree", key],
+        &["impact", key],
+        &["why", key, "tool/fetch@1.2.3"],
+        &["sbom", "where-used", name],
+    ] {
+        let early = registry.ctl(&[command, &["--at", "1"]].concat());
+        assert!(early.code == 1 && early.has_code("NOT_FOUND"), "{early:?}");
+        for place in ["is not registered at revision 1", "registered in revision 2"] {
+            assert!(early.stderr.contains(place), "{early:?}");
+        }
+    }
+    let shown = message(&registry.url(), &["get", name, "--at", "1"], &[]);
+    insta::assert_snapshot!("name-registered-later", shown);
+}
+
+#[test]
 fn get_without_version_shows_the_newest() {
     let registry = Registry::start();
     registry.apply_example();

@@ -77,8 +77,8 @@ pub(super) async fn run(session: &Session, args: &ImpactArgs) -> Result<(), Fail
     let view = match client.answer(client.graph().analyze_impact(request(wanted))).await {
         Ok(answer) => ImpactView::from(answer),
         Err(failure) => {
-            let version = Some(&key.version);
-            return Err(missing::explain(&client, failure, key.kind, &key.name, version).await);
+            let (version, at) = (Some(&key.version), args.as_of.at);
+            return Err(missing::explain(&client, failure, key.kind, &key.name, version, at).await);
         }
     };
     let screen = session.screen;
