@@ -340,3 +340,20 @@ async fn simulate_decides_recorded_calls_again() {
     let missing = registry.ctl(&["policy", "simulate", "--audit", "/no/such/file"]);
     assert_eq!(missing.code, 2, "{missing:?}");
 }
+
+#[test]
+fn simulate_rejects_log_in_text() {
+    let (registry, offline) = (Registry::start(), Offline::new());
+    applied(&registry, &governed());
+    let simulate = |text: &str| {
+        let trail = offline.write("gateway.log", text);
+        registry.ctl(&["policy", "simulate", "--audit", &trail])
+    };
+    let text = "2026-11-26T05:00:00Z  INFO audit: event=\"tools/call\"\n\n";
+    let rejected = simulate(text);
+    assert!(rejected.code == 2 && rejected.stderr.contains("--log-format json"), "{rejected:?}");
+    let mixed = simulate(&format!("{text}{{\"target\":\"gateway\"}}\n"));
+    assert!(mixed.success() && mixed.stdout.contains("1 unreadable"), "{mixed:?}");
+    let empty = simulate("");
+    assert!(empty.success(), "{empty:?}");
+}
