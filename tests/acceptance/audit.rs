@@ -149,13 +149,14 @@ async fn commit_is_proven_offline() {
         let mut registry = filled(&database);
         let dir = tempdir().expect("a directory");
         let path = |name: &str| dir.path().join(name).display().to_string();
-        let [key, old, proof] = ["key", "old", "proof"].map(path);
+        let [key, old, proof, other] = ["key", "old", "proof", "other"].map(path);
         std::fs::write(&key, registry.run(&["audit", "key"])).expect("written");
         std::fs::write(&old, registry.run(&["audit", "checkpoint"])).expect("written");
         registry.run(&["restore", "--yes", "tool/fetch@1.2.3"]);
         registry.process.kill_9();
         registry.restart();
         registry.run(&["audit", "prove", "2", "--since", "3", "-o", &proof]);
+        registry.run(&["audit", "prove", "2", "--since", "2", "-o", &other]);
         drop(registry);
         let offline = |proof: &str| {
             acceptance::ctl(
@@ -167,6 +168,8 @@ async fn commit_is_proven_offline() {
         assert!(checked.success(), "{checked:?}");
         let proven = checked.json();
         assert_eq!((&proven["commit"]["revision"], &proven["since"]), (&2.into(), &3.into()));
+        let unproven = offline(&other);
+        assert!(unproven.code == 1 && unproven.stderr.contains("--since 3"), "{unproven:?}");
         let nowhere = ["audit", "check", &proof, "--key", "./missing"];
         let nowhere = acceptance::ctl("http://127.0.0.1:1", &nowhere);
         assert!(nowhere.code == 2 && nowhere.stderr.contains("./missing"), "{nowhere:?}");

@@ -8,7 +8,7 @@ use indicatif::HumanCount;
 use registry_core::{
     Checkpoint, Digest,
     checkpoint::VerifierKey,
-    proof::{Proof, VerifiedProof},
+    proof::{InvalidProof, Proof, VerifiedProof},
 };
 use registry_proto::v1;
 use serde_json::json;
@@ -143,8 +143,7 @@ fn check(session: &Session, args: &CheckArgs) -> Result<(), Failure> {
         .map_err(|e| Failure::Usage(format!("{} is not a proof: {e}", args.proof.display())))?;
     let since = args.since.as_deref().map(read).transpose()?;
     let proven = proof.check(&key(&args.key)?, since.as_deref());
-    let VerifiedProof { commit, checkpoint, since } =
-        proven.map_err(|e| Failure::Rejected(format!("invalid proof: {e}")))?;
+    let VerifiedProof { commit, checkpoint, since } = proven.map_err(|e| invalid_proof(&e))?;
     let Checkpoint { registry, revision, time, .. } = checkpoint;
     if session.screen.format == Format::Json {
         let since = since.map(|since| since.revision);
@@ -165,6 +164,17 @@ fn check(session: &Session, args: &CheckArgs) -> Result<(), Failure> {
             since.revision, since.time
         )),
         None => Ok(()),
+    }
+}
+
+fn invalid_proof(invalid: &InvalidProof) -> Failure {
+    let failure = Failure::Rejected(format!("invalid proof: {invalid}"));
+    match invalid {
+        InvalidProof::NotContinued { since, .. } => failure.with_help(format!(
+            "repeat `registryctl audit prove` with --since {since}, the revision of the checkpoint; \
+             if this check fails again, the log was rewritten"
+        )),
+        _ => failure,
     }
 }
 
