@@ -243,6 +243,8 @@ fn past_reads_name_revision_of_later_registration() {
             assert!(early.stderr.contains(place), "{early:?}");
         }
     }
+    let unresolved = registry.ctl(&["resolve", name, "--at", "1"]);
+    assert!(unresolved.stderr.contains("at revision 1"), "{unresolved:?}");
     let shown = message(&registry.url(), &["get", name, "--at", "1"], &[]);
     insta::assert_snapshot!("name-registered-later", shown);
 }
