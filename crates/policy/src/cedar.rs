@@ -21,6 +21,10 @@ use crate::{ResourceKind, arguments::ArgumentType};
 /// Maximum number of problems of one text.
 const PROBLEMS: usize = 20;
 
+/// The remedy for an argument without a readable type.
+const UNREADABLE_HELP: &str = "register a version whose `inputSchema` declares the argument with one type, or remove \
+                               the condition";
+
 /// The parsed statements of a policy.
 #[derive(Debug, Clone)]
 pub struct Conditions {
@@ -84,7 +88,8 @@ impl Statement {
         self.reads.arguments().find_map(|path| {
             let (pointer, reason) = arguments.find_unreadable(path)?;
             let path = path.join(".");
-            Some(format!("conditions cannot read the argument `{path}`: {reason} ({pointer})"))
+            let place = if pointer.is_empty() { String::new() } else { format!(" ({pointer})") };
+            Some(format!("conditions cannot read the argument `{path}`: {reason}{place}"))
         })
     }
 }
@@ -156,7 +161,8 @@ impl Conditions {
             self.statements.iter().filter(|statement| !failed.contains(statement.policy.id()));
         let guarded = guarded.filter_map(|statement| {
             let message = statement.find_unreadable(arguments)?;
-            Some(CedarProblem { line: statement.line, column: 1, message, help: None })
+            let help = Some(UNREADABLE_HELP.to_owned());
+            Some(CedarProblem { line: statement.line, column: 1, message, help })
         });
         let problems: BTreeSet<_> = result
             .validation_errors()
@@ -169,6 +175,7 @@ impl Conditions {
                     .iter()
                     .find(|statement| statement.policy.id() == error.policy_id())
                     .and_then(|statement| statement.find_unreadable(arguments))
+                    .map(|reason| format!("{reason}; {UNREADABLE_HELP}"))
                     .or_else(|| Some(without_policy_id(&error.help()?.to_string())));
                 problem(&self.text, offset, message, help)
             })

@@ -218,6 +218,19 @@ fn type_errors_have_place_and_remedy() {
 }
 
 #[test]
+fn missing_input_schema_has_a_remedy() {
+    let nothing = ArgumentType::of_schema(None, &|_| None);
+    for condition in ["context.arguments.url == \"x\"", "context has arguments.url"] {
+        let problems =
+            Conditions::parse(&forbid(condition)).unwrap().check(ResourceKind::Tool, &nothing);
+        let [problem] = &problems[..] else { panic!("{condition}: {problems:?}") };
+        let text = format!("{problem} {}", problem.help.as_deref().unwrap_or_default());
+        assert!(text.contains("the tool has no input schema"), "{text}");
+        assert!(text.contains("`inputSchema`") && !text.contains("()"), "{text}");
+    }
+}
+
+#[test]
 fn statement_for_all_actions_cannot_read_arguments() {
     let text = "forbid (principal, action, resource) when { context.arguments.amount == decimal(\"1.0\") };";
     assert_eq!(problems(text).len(), 1);
