@@ -11,12 +11,12 @@ mod tests;
 
 use std::{collections::BTreeSet, fmt, str::FromStr as _};
 
-use cedar_policy::{Effect, PolicySet, ValidationMode, Validator};
+use cedar_policy::{Effect, PolicySet, ValidationError, ValidationMode, Validator};
 use miette::Diagnostic as _;
 
 pub(crate) use self::evaluate::{CallEntities, Evaluation, Request, StatementSet};
 use self::{complexity::find_complexity, reads::Reads};
-use crate::{ResourceKind, arguments::ArgumentType};
+use crate::{Action, ResourceKind, arguments::ArgumentType};
 
 /// Maximum number of problems of one text.
 const PROBLEMS: usize = 20;
@@ -155,7 +155,7 @@ impl Conditions {
         let validator = Validator::new(schema);
         let result = validator.validate(&set, ValidationMode::Strict);
         let failed: BTreeSet<_> =
-            result.validation_errors().map(cedar_policy::ValidationError::policy_id).collect();
+            result.validation_errors().map(ValidationError::policy_id).collect();
         // Cedar accepts such a read if `has` guards it, and the condition would never be satisfied.
         let guarded =
             self.statements.iter().filter(|statement| !failed.contains(statement.policy.id()));
@@ -170,18 +170,50 @@ impl Conditions {
                 let offset = error.labels().and_then(|mut labels| labels.next());
                 let offset = offset.map_or(0, |label| label.offset());
                 let message = without_policy_id(&error.to_string());
-                let help = self
-                    .statements
-                    .iter()
-                    .find(|statement| statement.policy.id() == error.policy_id())
-                    .and_then(|statement| statement.find_unreadable(arguments))
-                    .map(|reason| format!("{reason}; {UNREADABLE_HELP}"))
+                let unreadable = || {
+                    let mut statements = self.statements.iter();
+                    let statement =
+                        statements.find(|statement| statement.policy.id() == error.policy_id())?;
+                    let reason = statement.find_unreadable(arguments)?;
+                    Some(format!("{reason}; {UNREADABLE_HELP}"))
+                };
+                let help = find_remedy(error, &message)
+                    .map(str::to_owned)
+                    .or_else(unreadable)
                     .or_else(|| Some(without_policy_id(&error.help()?.to_string())));
                 problem(&self.text, offset, message, help)
             })
             .chain(guarded)
             .collect();
         problems.into_iter().take(PROBLEMS).collect()
+    }
+}
+
+/// The remedy of an error, if Cedar suggests none or a wrong one.
+fn find_remedy(error: &ValidationError, message: &str) -> Option<&'static str> {
+    let lacks_arguments = |action: Action| {
+        let place = format!("`arguments` in context for Action::\"{}\"", action.as_str());
+        !action.has_arguments() && message.contains(&place)
+    };
+    match error {
+        ValidationError::UnsafeAttributeAccess(_)
+            if Action::ALL.into_iter().any(lacks_arguments) =>
+        {
+            Some(
+                "only calls of tools and messages to skills have arguments: restrict the statement \
+                 with `action == Action::\"call\"` or `action == Action::\"send\"`",
+            )
+        }
+        ValidationError::UnexpectedType(_) | ValidationError::IncompatibleTypes(_)
+            if message.split_whitespace().any(|word| word == "decimal") =>
+        {
+            Some(
+                "compare a `number` with `.greaterThan(decimal(\"10.0\"))`, \
+                 `.lessThan(decimal(\"10.0\"))` or `== decimal(\"10.0\")`, and an `integer` with \
+                 `> 10`",
+            )
+        }
+        _ => None,
     }
 }
 

@@ -233,7 +233,24 @@ fn missing_input_schema_has_a_remedy() {
 #[test]
 fn statement_for_all_actions_cannot_read_arguments() {
     let text = "forbid (principal, action, resource) when { context.arguments.amount == decimal(\"1.0\") };";
-    assert_eq!(problems(text).len(), 1);
+    let problems = problems(text);
+    assert_eq!(problems.len(), 1);
+    assert!(problems[0].contains("action == Action::\"call\""), "{problems:?}");
+    assert!(!problems[0].contains("did you mean"), "{problems:?}");
+}
+
+#[test]
+fn comparison_of_number_with_integer_has_remedy() {
+    for condition in [
+        "context.arguments.amount > 10",
+        "context.arguments.amount <= 10",
+        "context.arguments.amount == 10",
+        "context.arguments.amount.lessThan(10)",
+    ] {
+        let problems = problems(&forbid(condition));
+        let [problem] = &problems[..] else { panic!("{condition}: {problems:?}") };
+        assert!(problem.contains(".greaterThan(decimal(\"10.0\"))"), "{condition}: {problem}");
+    }
 }
 
 #[test]
