@@ -40,6 +40,17 @@ pub(crate) struct Statement {
     line: usize,
 }
 
+/// An entity that a statement names.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct NamedEntity {
+    /// The line of the statement, from 1.
+    pub(crate) line: usize,
+    /// The Cedar entity type, such as `Tool`.
+    pub(crate) entity_type: String,
+    /// The id, such as the name of a tool.
+    pub(crate) id: String,
+}
+
 /// A defect of a Cedar text. Its position is that in the text, not in the file of the policy.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct CedarProblem {
@@ -139,6 +150,21 @@ impl Conditions {
 
     pub(crate) fn statements(&self) -> &[Statement] {
         &self.statements
+    }
+
+    /// The entities that statements name, by line. Without the entity of unregistered callers.
+    pub(crate) fn named_entities(&self) -> BTreeSet<NamedEntity> {
+        let of_statement = |statement: &Statement| {
+            let line = statement.line;
+            let named =
+                statement.policy.entity_literals().into_iter().map(move |uid| NamedEntity {
+                    line,
+                    entity_type: uid.type_name().to_string(),
+                    id: uid.id().unescaped().to_owned(),
+                });
+            named.filter(|named| named.entity_type != "Agent" || named.id != evaluate::UNKNOWN)
+        };
+        self.statements.iter().flat_map(of_statement).collect()
     }
 
     /// Checks the types of all statements for calls of resources of a kind with these arguments.

@@ -348,6 +348,19 @@ fn statements_know_their_lines() {
 }
 
 #[test]
+fn statements_name_entities_in_scopes_and_conditions() {
+    let text = "forbid (principal == Agent::\"a\", action, resource in Server::\"s\");\n\
+                permit (principal == Agent::\"(unknown)\", action, resource)\n\
+                unless { resource in Tool::\"t\" };";
+    let named = Conditions::parse(text).unwrap().named_entities();
+    let named: Vec<_> = named
+        .iter()
+        .map(|named| format!("{} {} {}", named.line, named.entity_type, named.id))
+        .collect();
+    assert_eq!(named, ["1 Agent a", "1 Server s", "2 Tool t"]);
+}
+
+#[test]
 fn rejected_policy_set_is_a_problem() {
     let text = "forbid (principal, action, resource);";
     let Conditions { text, statements } = Conditions::parse(text).unwrap();
