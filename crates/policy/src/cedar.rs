@@ -22,8 +22,8 @@ use crate::{Action, ResourceKind, arguments::ArgumentType};
 const PROBLEMS: usize = 20;
 
 /// The remedy for an argument without a readable type.
-const UNREADABLE_HELP: &str = "register a version whose `inputSchema` declares the argument with one type, or remove \
-                               the condition";
+const UNREADABLE_HELP: &str = "register a version whose `inputSchema` declares the argument with \
+                               one type, or remove the condition";
 
 /// The parsed statements of a policy.
 #[derive(Debug, Clone)]
