@@ -218,7 +218,7 @@ const CODES: &[[&str; 4]] = &[
     ],
     [
         "policy-selector-unmatched",
-        "a selector of a policy that matches nothing (warning)",
+        "a selector of a policy, or a name in its Cedar text, that matches nothing (warning)",
         "``the selector `chrage` matches nothing that is registered``",
         "correct the name, or register the entity",
     ],

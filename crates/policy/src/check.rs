@@ -16,13 +16,14 @@ use registry_core::{
         policy::{AppliesTo, Authorization, Decision},
     },
     rules::{Plan, Proposed},
+    suggest::closest,
 };
 
 use crate::{
     Resource, ResourceKind,
     arguments::ArgumentType,
     catalog::{self, Find},
-    cedar::{CedarProblem, Conditions},
+    cedar::{CedarProblem, Conditions, NamedEntity},
     in_force::{Version, documents_in_force},
     selector_index::{SelectorIndex, exact_names},
 };
@@ -31,6 +32,8 @@ use crate::{
 const CEDAR: &str = "/authorization/cedar";
 /// Maximum number of findings of one check.
 const FINDINGS: usize = 20;
+/// Maximum number of names that are compared with an unmatched one, which bounds the time.
+const CANDIDATES: usize = 10_000;
 
 /// Whether a registration may break policies in force.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -255,6 +258,21 @@ impl<'a> SelectableResources<'a> {
         Self { after, all, by_name }
     }
 
+    /// The registered names of a Cedar entity type. `None`: the type has no registered names.
+    fn names_of(&self, entity_type: &str) -> Option<BTreeSet<&str>> {
+        let name_of = |document: &'a Document| document.key().name.as_str();
+        let resources = self.all.iter().map(|(resource, ..)| resource);
+        Some(match entity_type {
+            "Agent" => self.after.of_kind(Kind::Agent).map(name_of).collect(),
+            "Server" => self.after.of_kind(Kind::Server).map(name_of).collect(),
+            "Tool" => resources.flat_map(|resource| &resource.tools).map(String::as_str).collect(),
+            "Skill" => {
+                resources.flat_map(|resource| &resource.skills).map(String::as_str).collect()
+            }
+            _ => return None,
+        })
+    }
+
     /// The selected ones, with the types of their arguments and the keys of their documents.
     fn selected(
         &self,
@@ -318,7 +336,38 @@ fn check_policy(document: &Document, resources: &SelectableResources<'_>) -> Vec
     }
     let problems = problems.iter().take(FINDINGS);
     let problems = problems.map(|(problem, resource)| invalid(problem, *resource));
-    problems.chain(find_omission(policy, Some(&conditions))).collect()
+    let warnings = find_unmatched(&conditions, resources);
+    problems.chain(find_omission(policy, Some(&conditions))).chain(warnings).collect()
+}
+
+/// Finds names in statements that match nothing, which often have a typing error.
+fn find_unmatched(conditions: &Conditions, resources: &SelectableResources<'_>) -> Vec<Diagnostic> {
+    let named = conditions.named_entities();
+    let types: BTreeSet<&str> = named.iter().map(|named| named.entity_type.as_str()).collect();
+    let registered: BTreeMap<&str, BTreeSet<&str>> = types
+        .into_iter()
+        .filter_map(|entity_type| Some((entity_type, resources.names_of(entity_type)?)))
+        .collect();
+    let mut found = Vec::new();
+    for NamedEntity { line, entity_type, id } in &named {
+        let Some(names) = registered.get(entity_type.as_str()) else { continue };
+        if names.contains(id.as_str()) {
+            continue;
+        }
+        if found.len() == FINDINGS {
+            break;
+        }
+        let message =
+            format!("Cedar line {line}: {entity_type}::{id:?} matches nothing that is registered");
+        let candidates = names.iter().copied().take(CANDIDATES);
+        let help = match closest(id, candidates) {
+            Some(near) => format!("did you mean {entity_type}::{near:?}?"),
+            None => "correct the name, or register the entity".to_owned(),
+        };
+        let warning = Diagnostic::warning(Code::PolicySelectorUnmatched, CEDAR, message);
+        found.push(warning.with_help(help));
+    }
+    found
 }
 
 /// Finds statements that were probably forgotten.

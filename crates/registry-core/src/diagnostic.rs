@@ -111,7 +111,7 @@ codes! {
     RoleRequired = "role-required",
     /// A version of a policy that is not above the registered ones.
     PolicyVersionRegresses = "policy-version-regresses",
-    /// A selector of a policy that matches nothing.
+    /// A selector of a policy, or a name in its Cedar text, that matches nothing.
     PolicySelectorUnmatched = "policy-selector-unmatched",
     /// A policy that denies by default and has no `permit`.
     PolicyDeniesAll = "policy-denies-all",

@@ -5,7 +5,7 @@ use std::fs;
 use acceptance::{Database, Registry, ctl, root};
 use serde_json::{Value, json};
 
-use super::{applied, apply, bank, findings, keys, limit};
+use super::{agent, applied, apply, bank, findings, keys, limit};
 
 const CHARGE: &str = "forbid (principal, action == Action::\"call\", resource)
     when { context.arguments has amount && context.arguments.amount > 10 };";
@@ -107,6 +107,33 @@ fn unmatched_selector_is_a_warning() {
     let expected =
         ("policy-selector-unmatched".to_owned(), "/policies/0/appliesTo/tools/1".to_owned());
     assert_eq!(findings(&output), [expected]);
+}
+
+#[test]
+fn unmatched_name_in_conditions_is_a_warning() {
+    let registry = Registry::start();
+    let mut file = bank();
+    file["agents"] = json!([agent("clerk", &[])]);
+    applied(&registry, &file);
+    let warnings = |version: &str, cedar: &str| {
+        let members =
+            json!({ "appliesTo": { "tools": ["charge"] }, "authorization": { "cedar": cedar } });
+        let output = apply(&registry, &limit(version, &members), &[]);
+        assert!(output.success(), "{output:?}");
+        output
+    };
+    let matched = "forbid (principal == Agent::\"clerk\", action, resource == Tool::\"charge\");
+        forbid (principal == Agent::\"(unknown)\", action, resource in Server::\"bank\");
+        forbid (principal in Team::\"red\", action, resource in Tag::\"money\");";
+    assert!(findings(&warnings("1.0.0", matched)).is_empty());
+    let unmatched = "forbid (principal == Agent::\"clrek\", action, resource == Tool::\"bank\");
+        forbid (principal, action, resource) when { resource in Server::\"bnk\" };";
+    let output = warnings("1.1.0", unmatched);
+    let expected =
+        ("policy-selector-unmatched".to_owned(), "/policies/0/authorization/cedar".to_owned());
+    assert_eq!(findings(&output), [expected.clone(), expected.clone(), expected]);
+    let help = output.json()["diagnostics"][0]["help"].to_string();
+    assert!(help.contains("clerk"), "{help}");
 }
 
 #[test]

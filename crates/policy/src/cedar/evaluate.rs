@@ -194,7 +194,7 @@ impl CallEntities {
 }
 
 /// The id of callers that are no registered agents.
-const UNKNOWN: &str = "(unknown)";
+pub(super) const UNKNOWN: &str = "(unknown)";
 
 fn agent_entity(caller: &Caller) -> (EntityUid, Result<Entity, String>) {
     let (known, name, version, team, tags) = match caller {

@@ -218,9 +218,39 @@ fn type_errors_have_place_and_remedy() {
 }
 
 #[test]
+fn missing_input_schema_has_a_remedy() {
+    let nothing = ArgumentType::of_schema(None, &|_| None);
+    for condition in ["context.arguments.url == \"x\"", "context has arguments.url"] {
+        let problems =
+            Conditions::parse(&forbid(condition)).unwrap().check(ResourceKind::Tool, &nothing);
+        let [problem] = &problems[..] else { panic!("{condition}: {problems:?}") };
+        let text = format!("{problem} {}", problem.help.as_deref().unwrap_or_default());
+        assert!(text.contains("the tool has no input schema"), "{text}");
+        assert!(text.contains("`inputSchema`") && !text.contains("()"), "{text}");
+    }
+}
+
+#[test]
 fn statement_for_all_actions_cannot_read_arguments() {
     let text = "forbid (principal, action, resource) when { context.arguments.amount == decimal(\"1.0\") };";
-    assert_eq!(problems(text).len(), 1);
+    let problems = problems(text);
+    assert_eq!(problems.len(), 1);
+    assert!(problems[0].contains("action == Action::\"call\""), "{problems:?}");
+    assert!(!problems[0].contains("did you mean"), "{problems:?}");
+}
+
+#[test]
+fn comparison_of_number_with_integer_has_remedy() {
+    for condition in [
+        "context.arguments.amount > 10",
+        "context.arguments.amount <= 10",
+        "context.arguments.amount == 10",
+        "context.arguments.amount.lessThan(10)",
+    ] {
+        let problems = problems(&forbid(condition));
+        let [problem] = &problems[..] else { panic!("{condition}: {problems:?}") };
+        assert!(problem.contains(".greaterThan(decimal(\"10.0\"))"), "{condition}: {problem}");
+    }
 }
 
 #[test]
@@ -315,6 +345,19 @@ fn statements_know_their_lines() {
         .map(|statement| (statement.line(), statement.is_permit()))
         .collect();
     assert_eq!(statements, [(3, false), (5, true), (5, false), (8, true)]);
+}
+
+#[test]
+fn statements_name_entities_in_scopes_and_conditions() {
+    let text = "forbid (principal == Agent::\"a\", action, resource in Server::\"s\");\n\
+                permit (principal == Agent::\"(unknown)\", action, resource)\n\
+                unless { resource in Tool::\"t\" };";
+    let named = Conditions::parse(text).unwrap().named_entities();
+    let named: Vec<_> = named
+        .iter()
+        .map(|named| format!("{} {} {}", named.line, named.entity_type, named.id))
+        .collect();
+    assert_eq!(named, ["1 Agent a", "1 Server s", "2 Tool t"]);
 }
 
 #[test]
