@@ -132,6 +132,20 @@ impl Conditions {
         self.statements.iter().any(|statement| statement.reads.arguments().next().is_some())
     }
 
+    /// The arguments that statements read and that calls with none of these types can have, with the
+    /// line of the statement.
+    pub(crate) fn undeclared_arguments<'a>(
+        &'a self,
+        types: impl Iterator<Item = &'a ArgumentType> + Clone + 'a,
+    ) -> impl Iterator<Item = (usize, &'a [String])> {
+        self.statements.iter().flat_map(move |statement| {
+            let types = types.clone();
+            let undeclared =
+                move |path: &&[String]| !types.clone().any(|arguments| arguments.can_have(path));
+            statement.reads.arguments().filter(undeclared).map(|path| (statement.line, path))
+        })
+    }
+
     pub(crate) fn statements(&self) -> &[Statement] {
         &self.statements
     }
