@@ -235,6 +235,12 @@ const CODES: &[[&str; 4]] = &[
         "add a statement, or remove `authorization`",
     ],
     [
+        "policy-argument-undeclared",
+        "an argument in the conditions of a policy that no selected tool declares (warning)",
+        "`` Cedar line 1: no selected tool declares the argument `amont` ``",
+        "correct the name of the argument",
+    ],
+    [
         "policy-relaxed",
         "`impact`: a version of a policy in audit mode replaces one that rejects calls (warning)",
         "`version 1.1.0 only records the violations that 1.0.0 rejects`",

@@ -148,6 +148,20 @@ impl Conditions {
         self.statements.iter().any(|statement| statement.reads.arguments().next().is_some())
     }
 
+    /// The arguments that statements read and that calls with none of these types can have, with the
+    /// line of the statement.
+    pub(crate) fn undeclared_arguments<'a>(
+        &'a self,
+        types: impl Iterator<Item = &'a ArgumentType> + Clone + 'a,
+    ) -> impl Iterator<Item = (usize, &'a [String])> {
+        self.statements.iter().flat_map(move |statement| {
+            let types = types.clone();
+            let undeclared =
+                move |path: &&[String]| !types.clone().any(|arguments| arguments.can_have(path));
+            statement.reads.arguments().filter(undeclared).map(|path| (statement.line, path))
+        })
+    }
+
     pub(crate) fn statements(&self) -> &[Statement] {
         &self.statements
     }
@@ -274,7 +288,7 @@ fn index_of(id: &cedar_policy::PolicyId) -> Option<usize> {
 fn statement_lines(text: &str) -> Vec<usize> {
     let (mut lines, mut is_between) = (Vec::new(), true);
     let (mut line, mut counted) = (1, 0);
-    for (offset, c) in code(text) {
+    for (offset, c) in outside_comments_and_strings(text) {
         if c == ';' {
             is_between = true;
         } else if is_between && !c.is_whitespace() && c != '/' {
@@ -287,13 +301,14 @@ fn statement_lines(text: &str) -> Vec<usize> {
     lines
 }
 
-/// The characters outside of comments and of the content of strings, with their offsets.
-fn code(text: &str) -> impl Iterator<Item = (usize, char)> {
+/// The characters outside of comments and of the content of strings, with their offsets. Cedar ends
+/// comments at carriage returns too.
+fn outside_comments_and_strings(text: &str) -> impl Iterator<Item = (usize, char)> {
     let (mut is_quoted, mut is_comment, mut previous) = (false, false, ' ');
     text.char_indices().filter(move |&(_, c)| {
         let before = std::mem::replace(&mut previous, c);
         if is_comment {
-            is_comment = c != '\n';
+            is_comment = !matches!(c, '\n' | '\r');
             return false;
         }
         if is_quoted {

@@ -334,10 +334,17 @@ fn check_policy(document: &Document, resources: &SelectableResources<'_>) -> Vec
             }
         }
     }
+    // Such reads without `has` are problems.
+    let undeclared = if problems.is_empty() {
+        undeclared_arguments(&conditions, checked.iter().map(|(_, arguments)| arguments))
+    } else {
+        Vec::new()
+    };
     let problems = problems.iter().take(FINDINGS);
     let problems = problems.map(|(problem, resource)| invalid(problem, *resource));
     let warnings = find_unmatched(&conditions, resources);
-    problems.chain(find_omission(policy, Some(&conditions))).chain(warnings).collect()
+    let omission = find_omission(policy, Some(&conditions));
+    problems.chain(undeclared).chain(omission).chain(warnings).collect()
 }
 
 /// Finds names in statements that match nothing, which often have a typing error.
@@ -368,6 +375,30 @@ fn find_unmatched(conditions: &Conditions, resources: &SelectableResources<'_>) 
         found.push(warning.with_help(help));
     }
     found
+}
+
+/// Warns about arguments that no selected tool declares. A statement that reads them behind `has` is
+/// never satisfied.
+fn undeclared_arguments<'a>(
+    conditions: &'a Conditions,
+    types: impl ExactSizeIterator<Item = &'a ArgumentType> + Clone + 'a,
+) -> Vec<Diagnostic> {
+    if types.len() == 0 {
+        return Vec::new();
+    }
+    let names: BTreeSet<&str> = types.clone().flat_map(ArgumentType::member_names).collect();
+    let undeclared = conditions.undeclared_arguments(types).take(FINDINGS);
+    let warnings = undeclared.map(|(line, path)| {
+        let name = path.join(".");
+        let message = format!("Cedar line {line}: no selected tool declares the argument `{name}`");
+        let similar = path.first().and_then(|first| closest(first, names.iter().copied()));
+        let help = match similar.filter(|_| path.len() == 1) {
+            Some(similar) => format!("did you mean `{similar}`?"),
+            None => "correct the name; a condition on it is never satisfied".to_owned(),
+        };
+        Diagnostic::warning(Code::PolicyArgumentUndeclared, CEDAR, message).with_help(help)
+    });
+    warnings.collect()
 }
 
 /// Finds statements that were probably forgotten.

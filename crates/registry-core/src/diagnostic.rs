@@ -117,6 +117,8 @@ codes! {
     PolicyDeniesAll = "policy-denies-all",
     /// A policy whose Cedar text has no statement.
     PolicyEmpty = "policy-empty",
+    /// An argument in the conditions of a policy that no selected tool declares.
+    PolicyArgumentUndeclared = "policy-argument-undeclared",
     /// A replacement of a policy that rejects no calls, while the replaced version does.
     PolicyRelaxed = "policy-relaxed",
     /// A replacement of a policy that rejects calls, while the replaced version does not.

@@ -102,6 +102,7 @@ fn depends_on_state(code: Finding) -> bool {
         | Finding::PolicyIncompatible
         | Finding::PolicyVersionRegresses
         | Finding::PolicySelectorUnmatched
+        | Finding::PolicyArgumentUndeclared
         | Finding::PolicyRelaxed
         | Finding::PolicyTightened => true,
         Finding::NameInvalid

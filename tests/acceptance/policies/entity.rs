@@ -162,6 +162,26 @@ fn forgotten_statements_are_warnings() {
 }
 
 #[test]
+fn misspelled_argument_behind_has_is_a_warning() {
+    let registry = Registry::start();
+    applied(&registry, &bank());
+    let found = |version: &str, argument: &str| {
+        let cedar = format!(
+            "forbid (principal, action == Action::\"call\", resource) when {{ context.arguments has \
+             {argument} && context.arguments.{argument} > 1000 }};"
+        );
+        let members =
+            json!({ "appliesTo": { "tools": ["charge"] }, "authorization": { "cedar": cedar } });
+        let output = apply(&registry, &limit(version, &members), &[]);
+        assert!(output.success(), "{output:?}");
+        findings(&output)
+    };
+    assert!(found("1.0.0", "amount").is_empty());
+    let pointer = "/policies/0/authorization/cedar".to_owned();
+    assert_eq!(found("1.1.0", "amont"), [("policy-argument-undeclared".to_owned(), pointer)]);
+}
+
+#[test]
 fn impact_reports_changed_mode_of_a_policy() {
     let registry = Registry::start();
     applied(&registry, &bank());

@@ -277,6 +277,38 @@ fn complex_texts_are_rejected_without_recursion() {
 }
 
 #[test]
+fn complex_texts_after_comments_and_strings_are_rejected() {
+    let nested = forbid(&format!("{}true{}", "(".repeat(20_000), ")".repeat(20_000)));
+    for before in
+        ["//\r", "// a\r\n", "//\n", "///\r", "@id(\"//\") ", "@id(\"\\\\\") ", "@id(\"\\\"\") "]
+    {
+        assert!(Conditions::parse(&format!("{before}{nested}")).is_err(), "{before:?}");
+    }
+}
+
+#[test]
+fn skill_is_in_namespace_of_its_agent() {
+    let conditions = Conditions::parse(&forbid("resource in Namespace::\"acme\"")).unwrap();
+    let set =
+        StatementSet::new(conditions.statements().iter().map(|statement| (0, statement))).unwrap();
+    for (agent, expected) in [("acme/clerk", true), ("other/clerk", false), ("acme", false)] {
+        let skill = format!("{agent}/pay");
+        let kind = ResourceKind::Skill;
+        let resource = Resource {
+            kind,
+            name: skill.clone(),
+            tools: Vec::new(),
+            skills: vec![skill],
+            servers: Vec::new(),
+            ..resource()
+        };
+        let entities = CallEntities::new(&Caller::Unregistered, &resource);
+        let evaluation = set.evaluate_static(&entities, Action::Call).unwrap();
+        assert_eq!(evaluation.forbids.contains(&0), expected, "{agent}");
+    }
+}
+
+#[test]
 fn long_flat_texts_are_accepted() {
     let members = |count: usize| vec!["\"a\""; count].join(", ");
     let clause = "context.arguments.card.number == \"4\"";
