@@ -18,7 +18,7 @@ pub(super) const OWN: [&str; 6] =
 fn fields(kind: Kind) -> &'static [&'static str] {
     match kind {
         Kind::Schema => &["schema"],
-        Kind::Server => &["provides"],
+        Kind::Server => &["provides", "exposes"],
         Kind::Tool => &[
             "title",
             "source",

@@ -269,6 +269,14 @@ fn misspelled_field_stays_for_review() {
 }
 
 #[test]
+fn exposed_features_of_server_are_kept() {
+    let server = json!({ "name": "s", "version": "1.0.0", "provides": [], "exposes": ["prompts"] });
+    let found =
+        import_registry_file(&json!({ "schemaVersion": "2.0", "servers": [server.clone()] }));
+    assert_eq!(found.draft.servers, [server]);
+}
+
+#[test]
 fn inline_schema_keeps_all_keywords() {
     let age = json!({ "type": "integer", "minimum": 0, "maximum": 150, "multipleOf": 1,
         "not": { "const": 7 }, "if": {}, "uniqueItems": true, "contentEncoding": "base64" });
