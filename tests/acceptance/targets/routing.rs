@@ -356,6 +356,25 @@ async fn any_version_target_serves_versions_without_their_own() {
 }
 
 #[tokio::test]
+async fn target_of_unregistered_version_is_reported() {
+    let (registry, backend) = (Registry::start(), Backend::start());
+    registry.apply_example();
+    let fetch = url(&backend, "fetch");
+    let gateway = Gateway::start(&options(&registry, &[("fetch-server", "9.9.9", &fetch)]));
+    caught_up(&gateway, &registry).await;
+    let gauge = "gateway_routing_findings{code=\"target-unused\"} 1";
+    eventually("the metric counts it", || gateway.has_metric(gauge)).await;
+    eventually("--check reports the target and the server", || async {
+        let checked = checked(&gateway);
+        let has = |note: &str| {
+            checked.lines().any(|line| line.starts_with(note) && line.contains("fetch-server"))
+        };
+        has("note[target-unused]: ") && has("note[no-target]: ")
+    })
+    .await;
+}
+
+#[tokio::test]
 async fn tools_without_target_are_listed_to_no_caller() {
     let (registry, backend) = (Registry::start(), Backend::start());
     registry.apply_example();
