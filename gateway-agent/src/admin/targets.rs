@@ -130,7 +130,7 @@ fn done(server: &TargetId, what: &'static str) -> Response {
 }
 
 /// The error for a version without its own target. It names the target that serves the version,
-/// which is not used instead, because it may serve other versions too.
+/// but does not act on that target, because it may serve other versions too.
 fn unknown(upstreams: &Upstreams, server: &TargetId) -> Response {
     let key = |version| Key::new(server.kind, server.name.clone(), version);
     let route = server.version.clone().and_then(|version| upstreams.route(&key(version)));
