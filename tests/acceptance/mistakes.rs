@@ -106,6 +106,31 @@ fn incomplete_versions_have_suggestions() {
 }
 
 #[test]
+fn misspelled_hidden_fields_have_suggestions() {
+    let tool = |source: &str| {
+        format!(
+            r#"{{ "schemaVersion": "2.0",
+            "servers": [{{ "name": "s", "version": "1.0.0", "provides": [{{ "tool": "t", "version": "1.0.0" }}] }}],
+            "tools": [{{ "name": "t", "version": "1.0.0",
+                "source": {{ "server": "s", "serverVersion": "1.0.0", "tool": "t", {source} }},
+                "inputSchema": {{ "type": "object", "properties": {{ "maxLength": {{ "type": "integer" }} }},
+                    "additionalProperties": false }} }}] }}"#
+        )
+    };
+    for (source, code) in [
+        (r#""hideFields": ["maxLengthh"]"#, 1),
+        (r#""defaults": { "maxLengthh": 5 }"#, 0),
+        (r#""defaults": { "maxLength": 5 }, "hideFields": ["maxLength"]"#, 0),
+    ] {
+        let (_directory, path) = file("registry.json", &tool(source));
+        let output = ctl(OFFLINE, &["validate", &path]);
+        assert_eq!(output.code, code, "{source}: {output:?}");
+        let is_suggested = output.stderr.contains("did you mean `maxLength`?");
+        assert_eq!(is_suggested, source.contains("maxLengthh"), "{source}: {output:?}");
+    }
+}
+
+#[test]
 fn other_files_name_their_command() {
     for (name, text) in [
         ("client-configuration", r#"{ "mcpServers": { "time": { "command": "uvx" } } }"#),
