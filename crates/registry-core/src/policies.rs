@@ -93,7 +93,7 @@ impl Catalog {
             })
     }
 
-    /// Whether a call of a registered tool may change or delete data, see [`effect`].
+    /// Whether a call of a registered tool may change or delete data ([`effect`]).
     pub fn is_destructive(&self, tool: &Tool) -> bool {
         let find = |key: &Key| self.find(key).map(|record| &*record.document);
         effect(tool, &find) == ToolEffect::Destroys
@@ -292,6 +292,7 @@ mod tests {
         }
         assert_eq!(selected(json!({})).split(' ').count(), 6);
     }
+
     #[test]
     fn effect_of_alias_includes_tool_behind_it() {
         let source = |name: &str, hints: Value| {

@@ -51,7 +51,7 @@ pub(super) fn authorize(
             let new = batch.iter().filter_map(Proposed::document).map(|document| &**document);
             let document = registered.or_else(|| new.into_iter().find(|new| new.key() == key))?;
             let found = reach.exceeded_by(document.entity(), "the policy").or_else(|| {
-                // The team can retire its policy in any case, whatever others registered meanwhile.
+                // A tool that another team registers must not prevent the retirement.
                 let is_restored = *state == LifecycleState::Active;
                 is_restored.then(|| reach.foreign_tool_of(document.entity())).flatten()
             })?;
