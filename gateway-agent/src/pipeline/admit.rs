@@ -26,6 +26,8 @@ pub(super) struct Governed {
     action: Action,
     purpose: Purpose,
     tool: Box<str>,
+    /// The text that rates per tool count. Aliases of one upstream tool share it.
+    rate_tool: Box<str>,
     /// Whether the caller may know that a hidden target exists.
     is_disclosed: bool,
 }
@@ -84,9 +86,11 @@ impl Governed {
                 };
                 let policies = governance.applicable_policies(agent, called);
                 policies.map(|policies| {
-                    let tool = feature.subject.as_ref().into();
+                    let tool: Box<str> = feature.subject.as_ref().into();
+                    let rate_tool = tool.clone();
                     let is_disclosed = agent.is_some();
-                    Self { policies, action, purpose: purpose(call), tool, is_disclosed }
+                    let purpose = purpose(call);
+                    Self { policies, action, purpose, tool, rate_tool, is_disclosed }
                 })
             }
         }
@@ -99,8 +103,12 @@ impl Governed {
         purpose: Purpose,
     ) -> Option<Self> {
         let policies = served.policies(governance, agent)?;
-        let (action, tool) = (served.called().action(), served.name().as_str().into());
-        Some(Self { policies, action, purpose, tool, is_disclosed: true })
+        let (action, tool) = (served.called().action(), served.name().as_str());
+        let rate_tool = match served.upstream() {
+            Some((server, upstream)) => format!("{}\n{upstream}", server.name).into(),
+            None => tool.into(),
+        };
+        Some(Self { policies, action, purpose, tool: tool.into(), rate_tool, is_disclosed: true })
     }
 
     /// Rejects calls of a hidden target by callers that must not learn of it. For them it does not
@@ -273,7 +281,7 @@ impl Governed {
         for key in &rate.per {
             let part = match key {
                 RateKey::Agent => agent().unwrap_or_default(),
-                RateKey::Tool => &self.tool,
+                RateKey::Tool => &self.rate_tool,
                 RateKey::Caller => agent().or(principal(&moment.principal)).unwrap_or_default(),
                 RateKey::Principal => match &call.caller.claim {
                     CallerIdentity::Verified { principal, .. } => principal,

@@ -253,8 +253,10 @@ fn who_can_call_lists_agents_with_their_access() {
         who("balance"),
         [row("agent/clerk@1.0.0", "allowed"), row("agent/guest@1.0.0", "denied")]
     );
-    assert_eq!(who("charge"), [row("agent/clerk@1.0.0", "depends")]);
-    assert_eq!(who("tool/pay@1.0.0"), [row("agent/guest@1.0.0", "depends")]);
+    // The guest calls it through the alias `pay`.
+    let callers = [row("agent/clerk@1.0.0", "depends"), row("agent/guest@1.0.0", "depends")];
+    assert_eq!(who("charge"), callers);
+    assert_eq!(who("tool/pay@1.0.0"), callers);
     let unknown = offline.run(&["who-can-call", "balnace"]);
     assert_eq!((unknown.code, unknown.has_code("NOT_FOUND")), (1, true), "{unknown:?}");
 }
@@ -279,6 +281,10 @@ fn who_can_call_marks_steps_and_compensations() {
     let [direct, step, ..] = &who("fetch")[..] else { panic!("two rows") };
     assert_eq!([&direct[1], &direct[2]], [&json!("call"), &Value::Null]);
     assert_eq!([&step[1], &step[2]], [&json!("step"), &json!("tool/fetch_and_store@1.0.0")]);
+    // The step calls `create_document`, which has the same upstream tool.
+    let rows = who("create_note");
+    let steps: Vec<_> = rows.iter().filter(|row| row[1] == "step").map(|row| &row[2]).collect();
+    assert_eq!(steps, [&json!("tool/fetch_and_store@1.0.0")]);
 }
 
 #[tokio::test]

@@ -165,35 +165,13 @@ impl Decider {
     }
 
     /// Whether an agent declares a dependency on this tool or skill.
-    pub(super) fn declares(&self, caller: &Key, target: &Target) -> bool {
+    pub(in crate::commands) fn declares(&self, caller: &Key, target: &Target) -> bool {
         let key = target.document.key();
         self.agent(caller).is_some_and(|agent| {
             agent.depends().0.iter().any(|dependency| {
                 dependency.key() == *key && dependency.skill.as_deref() == target.skill.as_deref()
             })
         })
-    }
-
-    /// The versions of a tool or skill that an agent declares.
-    pub(in crate::commands) fn declared_versions(
-        &self,
-        agent: &Agent,
-        named: &Target,
-    ) -> Vec<Target> {
-        let key = named.document.key();
-        let (depends, _) = agent.depends();
-        let is_named = |dependency: &&Dependency| {
-            let found = dependency.key();
-            (found.kind, &found.name) == (key.kind, &key.name)
-                && dependency.skill.as_deref() == named.skill.as_deref()
-        };
-        let records =
-            depends.iter().filter(is_named).filter_map(|one| self.catalog.find(&one.key()));
-        let target = |record: &Arc<Record>| Target {
-            document: Arc::clone(&record.document),
-            skill: named.skill.clone(),
-        };
-        records.map(target).collect()
     }
 
     /// All registered versions of a tool or skill.
@@ -205,6 +183,27 @@ impl Decider {
             skill: named.skill.clone(),
         };
         versions.map(|(_, record)| target(record)).collect()
+    }
+
+    /// The registered tools of other names with the same upstream tool, in all versions.
+    pub(in crate::commands) fn aliases_of(&self, target: &Target) -> Vec<Target> {
+        let Some(upstream) = target.document.entity().as_tool().and_then(Tool::source) else {
+            return Vec::new();
+        };
+        let is_alias = |key: &Key, record: &Record| {
+            let source = record.document.entity().as_tool().and_then(Tool::source);
+            key.name != target.key().name
+                && source.is_some_and(|source| {
+                    (&source.server, &source.tool) == (&upstream.server, &upstream.tool)
+                })
+        };
+        let tools = self.catalog.of_kind(Kind::Tool);
+        let aliases = tools.filter(|(key, record)| is_alias(key, record));
+        let alias = |(_, record): (_, &Arc<Record>)| Target {
+            document: Arc::clone(&record.document),
+            skill: None,
+        };
+        aliases.map(alias).collect()
     }
 
     /// One version of a name: `NAME@VERSION`, or the newest active one for `NAME`.
