@@ -53,7 +53,7 @@ impl CatalogArgs {
 }
 
 #[derive(Debug, Args)]
-#[command(after_help = "Rates, limits of traces and the age of the catalog are not evaluated.")]
+#[command(after_help = "Rates, the calls of a trace and the age of the catalog are not evaluated.")]
 pub(crate) struct ExplainArgs {
     /// NAME[@VERSION] of a tool, or AGENT/SKILL
     ///
