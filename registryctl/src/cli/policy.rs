@@ -201,8 +201,8 @@ pub(crate) struct StopArgs {
     /// tool/PATTERN, skill/AGENT/PATTERN, agent/PATTERN, server/PATTERN or caller/PATTERN
     ///
     /// A `*` in a pattern matches any characters. `agent` selects all skills of an agent. `caller`
-    /// selects calling agents by name, or by tag: caller/tag:prod. Several resources are a union, and
-    /// callers restrict them.
+    /// selects registered agents by name, or by tag: caller/tag:prod. Other callers match no
+    /// `caller`, not even `caller/*`. Several resources are a union, and callers restrict them.
     #[arg(required = true, value_name = "SELECTOR")]
     pub(crate) selectors: Vec<StopSelector>,
     /// The reason; also the description of the policy and the commit message
