@@ -8,7 +8,7 @@ use registry_proto::v1;
 
 use crate::{client::Client, clock, commands::fleet, failure::Failure, view::GatewayView};
 
-/// A gateway that was last seen before this time counts as removed.
+/// A gateway that was not seen for longer counts as removed.
 const RECENTLY: Duration = Duration::from_hours(1);
 
 /// Lists the gateways that have not applied a revision.
