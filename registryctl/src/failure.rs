@@ -194,6 +194,15 @@ impl Failure {
         Self::WithHelp { failure: Box::new(self), help }
     }
 
+    /// Whether too few gateways have applied a revision.
+    pub(crate) fn is_incomplete_rollout(&self) -> bool {
+        match self {
+            Self::NotRolledOut(_) => true,
+            Self::WithHelp { failure, .. } => failure.is_incomplete_rollout(),
+            _ => false,
+        }
+    }
+
     /// Adds the likely cause of a failed connection or authentication.
     pub(crate) async fn explained(self) -> Self {
         let help = match &self {

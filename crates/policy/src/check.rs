@@ -454,7 +454,9 @@ fn invalid(problem: &CedarProblem, resource: Option<&Key>) -> Diagnostic {
 }
 
 fn incompatible(policy: &Key, problem: &CedarProblem, breaks: PolicyBreaks) -> Diagnostic {
-    let message = format!("{policy} does not match the arguments of this version: {problem}");
+    let cause = problem.help.as_ref().map(|help| format!(" ({help})")).unwrap_or_default();
+    let message =
+        format!("{policy} does not match the arguments of this version: {problem}{cause}");
     match breaks {
         PolicyBreaks::Reject => {
             let help = "keep the arguments that the policy reads, register a matching policy in the \

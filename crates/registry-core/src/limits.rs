@@ -1,6 +1,8 @@
 //! Limits on documents, commits and queries. The crates for schemas and for search define their
 //! own.
 
+use std::time::Duration;
+
 /// Maximum size of a canonical document in bytes.
 pub const DOCUMENT_BYTES: usize = 256 * 1024;
 /// Maximum nesting of objects and arrays in a document.
@@ -21,6 +23,9 @@ pub const CEDAR_BYTES: usize = 64 * 1024;
 pub const RATE_LIMIT: u32 = 1_000_000_000;
 /// Maximum limit on the calls or hops of a trace.
 pub const TRACE_LIMIT: u32 = 1_000_000;
+/// Minimum of `maxStaleness` of a policy. A connected gateway confirms its catalog every 10 s by
+/// default, with 10 % jitter, so this tolerates one lost confirmation.
+pub const MIN_STALENESS: Duration = Duration::from_secs(25);
 /// Maximum size of a version in bytes, equal to the limit of the MCP registry API.
 pub const VERSION_BYTES: usize = 255;
 /// Maximum size of a commit message in bytes.

@@ -264,7 +264,8 @@ impl ImpactView {
             let _ = write!(summary, ", {} not compared (too many)", self.unchecked);
         }
         if self.selected_total > 0 {
-            let _ = write!(summary, "; the policy selects {} entities", self.selected_total);
+            let noun = if self.selected_total == 1 { "entity" } else { "entities" };
+            let _ = write!(summary, "; the policy selects {} {noun}", self.selected_total);
         }
         summary
     }

@@ -201,6 +201,42 @@ fn test_reports_each_case_with_its_line() {
     assert_eq!((passed.code, &passed.json()["failed"]), (0, &json!(0)));
 }
 
+/// Runs a command against the example registry and its policies.
+fn example(arguments: &[&str]) -> Value {
+    let files = ["-f", "examples/registry-v2.json", "-f", "examples/policies.yaml"];
+    ctl(NOWHERE, &[arguments, &files, &["--output", "json"]].concat()).json()
+}
+
+#[test]
+fn limits_on_hops_are_evaluated() {
+    let explain = |hops: &str| example(&["policy", "explain", "fetch", "--hops", hops]);
+    assert_eq!(explain("8")["decision"], "allow");
+    let denied = explain("9");
+    assert_eq!(
+        [&denied["decision"], &denied["reason"], &denied["policy"]],
+        [&json!("deny"), &json!("RATE_LIMITED"), &json!("loops@1.0.0")]
+    );
+    let compensation = ["policy", "explain", "fetch", "--hops", "9", "--purpose", "compensation"];
+    assert_eq!(example(&compensation)["decision"], "allow");
+    let offline = Offline::new();
+    let cases = offline.write(
+        "cases.yaml",
+        "cases: [{ name: a, tool: fetch, hops: 9, expect: deny, reason: RATE_LIMITED, policy: loops }]",
+    );
+    assert_eq!(example(&["policy", "test", &cases])["passed"], 1);
+}
+
+#[test]
+fn decisions_about_compositions_name_steps() {
+    let steps = json!(["tool/fetch@1.2.3", "tool/create_document@1.0.0"]);
+    assert_eq!(example(&["policy", "explain", "fetch_and_store"])["steps"], steps);
+    assert_eq!(example(&["policy", "explain", "fetch"])["steps"], Value::Null);
+    let offline = Offline::new();
+    let cases =
+        offline.write("cases.yaml", "cases: [{ name: a, tool: fetch_and_store, expect: allow }]");
+    assert_eq!(example(&["policy", "test", &cases])["cases"][0]["steps"], steps);
+}
+
 #[test]
 fn invalid_cases_are_reported_with_their_lines() {
     let offline = Offline::new();

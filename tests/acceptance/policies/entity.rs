@@ -238,6 +238,8 @@ fn rollback_registers_old_content_as_next_version() {
     assert_eq!(document("1.1.1"), document("1.0.0"));
     let again = registry.ctl(&["policy", "rollback", "limit", "1.1.1", "--yes"]);
     assert_eq!(again.code, 2, "it is in force: {again:?}");
+    let equal = registry.ctl(&["policy", "rollback", "limit", "1.0.0", "--yes"]);
+    assert_eq!(equal.code, 2, "its content is in force: {equal:?}");
 }
 
 #[test]
@@ -255,7 +257,7 @@ fn retirement_of_the_highest_version_turns_it_off() {
 }
 
 #[test]
-fn retirement_of_lower_version_names_version_in_force() {
+fn change_of_lower_version_names_version_in_force() {
     let registry = Registry::start();
     applied(&registry, &bank());
     applied(&registry, &charges("1.0.0", 5));
@@ -266,6 +268,8 @@ fn retirement_of_lower_version_names_version_in_force() {
         retired.stderr
     };
     assert!(retire("1.0.0").contains("policy/limit@1.1.0"));
+    let restored = registry.ctl(&["restore", "policy/limit@1.0.0", "--yes"]);
+    assert!(restored.success() && restored.stderr.contains("policy/limit@1.1.0"), "{restored:?}");
     assert!(!retire("1.1.0").contains("note:"));
 }
 

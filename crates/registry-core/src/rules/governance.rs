@@ -2,7 +2,8 @@
 //!
 //! A governor may register and retire policies about names of any team. Any other author may do so
 //! only if every selector of tools, skills and servers is confined to names and namespaces that the
-//! author's team owns. This holds also for the versions that a new version replaces.
+//! author's team owns. This holds also for the versions that a new version replaces, and for
+//! settings: an archived policy, or one with another owner, cannot be corrected by its governor.
 //!
 //! A policy that such an author puts in force must not match a tool of another team by its upstream
 //! name either, unless the team owns the server of the tool.
@@ -60,6 +61,25 @@ pub(super) fn authorize(
     }
 }
 
+/// Refuses a setting of a policy in force that concerns names of other teams.
+pub(super) fn authorize_setting(
+    catalog: &Catalog,
+    author: &WritePermissions,
+    target: &Selector,
+) -> Option<Diagnostic> {
+    let Selector::Name(Kind::Policy, name) = target else { return None };
+    if author.is_governor || author.is_admin {
+        return None;
+    }
+    let reach = Reach { catalog, batch: &[], team: &author.team };
+    catalog.effective_policy(name).iter().find_map(|record| {
+        let what = record.document.key().to_string();
+        let found = reach.exceeded_by(record.document.entity(), &what)?;
+        let found = Diagnostic { pointer: String::new(), ..found };
+        Some(found.with_help("ask a governor to change the setting"))
+    })
+}
+
 /// The names that a team owns, registered and in the batch.
 struct Reach<'a> {
     catalog: &'a Catalog,
@@ -102,7 +122,7 @@ impl Reach<'_> {
     }
 
     fn refusal(&self, pointer: String, problem: &str) -> Diagnostic {
-        let message = format!("{problem}, which requires the role governor");
+        let message = format!("{problem}; the role governor is required");
         let help = format!(
             "select names or namespaces that `{}` owns, or ask a governor to make the change",
             self.team
@@ -195,7 +215,7 @@ mod tests {
     use crate::{
         Setting, SettingChange,
         rules::{
-            authorize as authorize_batch, plan,
+            authorize as authorize_batch, plan, plan_with,
             testing::{agent, policy, renamed, server, set, source_tool, tool, versioned},
         },
     };
@@ -319,6 +339,26 @@ mod tests {
         let next = versioned(&policy("narrow", pay), "2.0.0");
         let off = set("policy/narrow@1.0.0", LifecycleState::Retired, None);
         assert_eq!(refused(&team, &[next, off]), [""; 0]);
+    }
+
+    #[test]
+    fn settings_of_wide_policy_require_governor() {
+        let refused = |author: &WritePermissions, target: &str, setting: Setting| {
+            let catalog = world();
+            let settings = [SettingChange { target: target.parse().unwrap(), setting }];
+            let mut found = plan_with(&catalog, &[], &settings);
+            authorize_batch(&catalog, author, &[], &mut found);
+            found.diagnostics.iter().map(|d| d.code.to_string()).collect::<Vec<_>>()
+        };
+        for setting in [Setting::Archived(true), Setting::Owner("docs".to_owned())] {
+            let security = |is_governor| author("security", is_governor);
+            assert_eq!(
+                refused(&security(false), "policy/wide", setting.clone()),
+                ["role-required"]
+            );
+            assert_eq!(refused(&security(true), "policy/wide", setting.clone()), [""; 0]);
+            assert_eq!(refused(&author("payments", false), "policy/narrow", setting), [""; 0]);
+        }
     }
 
     #[test]

@@ -321,6 +321,26 @@ impl Target {
         self.skill.as_deref()
     }
 
+    /// The tools and skills that the steps of a composition call.
+    pub(super) fn steps(&self) -> Vec<String> {
+        let composition = self.document.entity().as_tool().filter(|tool| tool.source().is_none());
+        let depends = composition.map(|tool| tool.depends.as_slice()).unwrap_or_default();
+        let text = |step: &Dependency| match &step.skill {
+            Some(skill) => format!("{} skill {skill}", step.key()),
+            None => step.key().to_string(),
+        };
+        depends.iter().map(text).collect()
+    }
+
+    /// The note that the decision about a composition does not include its steps.
+    pub(super) fn note_of_steps(&self) -> Option<String> {
+        let steps = self.steps();
+        let (key, names) = (self.key(), steps.join(", "));
+        (!steps.is_empty()).then(|| {
+            format!("note: gateways also decide each step of {key}; explain them as well: {names}")
+        })
+    }
+
     /// The key, with the skill.
     pub(in crate::commands) fn text(&self) -> String {
         match &self.skill {

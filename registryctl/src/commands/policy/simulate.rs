@@ -258,8 +258,11 @@ impl SimulationView {
                 table.painted(Paint::Careful, [reason, policy, tool, caller, &calls.to_string()]);
             }
             screen.table(&table)?;
-            screen
-                .line("the audit trail has no arguments, so that these calls cannot be decided")?;
+            if self.undecided.iter().any(|view| view.group.reason == NOT_RECORDED) {
+                let note =
+                    "the audit trail has no arguments, so that these calls cannot be decided";
+                screen.line(note)?;
+            }
         }
         let changed: u64 = self.changed.iter().map(|change| change.calls).sum();
         let undecided: u64 = self.undecided.iter().map(|group| group.calls).sum();
@@ -272,7 +275,7 @@ impl SimulationView {
         if skipped > 0 {
             screen.line(&format!(
                 "skipped: {rejected_before} rejected before policies, {other_operations} other \
-                 operations, {too_old} too old, {unreadable} unreadable lines"
+                 operations, {too_old} too old, {unreadable} not readable"
             ))?;
         }
         Ok(())

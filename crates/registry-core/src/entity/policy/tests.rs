@@ -51,6 +51,7 @@ fn invalid_members_are_reported_at_their_pointer() {
         (json!({ "authorization": { "cedar": "x".repeat(65_537) } }), "/authorization/cedar"),
         (json!({ "maxStaleness": "1h" }), "/maxStaleness"),
         (json!({ "maxStaleness": "PT0S" }), "/maxStaleness"),
+        (json!({ "maxStaleness": "PT24S" }), "/maxStaleness"),
         (json!({ "rates": [{ "window": "PT1M" }] }), "/rates/0"),
         (json!({ "rates": [{ "limit": -1, "window": "PT1M" }] }), "/rates/0/limit"),
         (json!({ "rates": [{ "limit": 1, "window": "P1M" }] }), "/rates/0/window"),
@@ -70,6 +71,12 @@ fn invalid_members_are_reported_at_their_pointer() {
         let found = parse(&members).unwrap_err();
         assert_eq!(found.first().map(String::as_str), Some(pointer), "{members}");
     }
+}
+
+#[test]
+fn shortest_staleness_is_accepted() {
+    let policy = parse(&json!({ "maxStaleness": "PT25S" })).unwrap();
+    assert_eq!(policy.max_staleness, Some(Duration::from_secs(25)));
 }
 
 #[test]

@@ -12,7 +12,7 @@ use proptest::{
 };
 use registry_core::{
     Document, Kind, Lifecycle, LifecycleState, Notice, Record, Revision, Timestamp,
-    duration::format_iso_duration,
+    duration::format_iso_duration, limits::MIN_STALENESS,
 };
 use serde_json::{Map, Value, json};
 
@@ -179,9 +179,11 @@ fn policy() -> BoxedStrategy<Value> {
             })
         });
     let count = || option::of(0..1000_u32);
-    let window = || (1..86_400_000_u64).prop_map(|n| format_iso_duration(Duration::from_secs(n)));
+    let time = |shortest: u64| {
+        (shortest..86_400_000).prop_map(|n| format_iso_duration(Duration::from_secs(n)))
+    };
     let keys = subsequence(vec!["agent", "caller", "principal", "tool"], 0..4);
-    let rate = (keys, 0..1000_u32, window(), count()).prop_map(|(per, limit, window, burst)| {
+    let rate = (keys, 0..1000_u32, time(1), count()).prop_map(|(per, limit, window, burst)| {
         json!({ "per": per, "limit": limit, "window": window, "burst": burst })
     });
     let trace =
@@ -190,7 +192,7 @@ fn policy() -> BoxedStrategy<Value> {
     let modes =
         (option::of(select(vec!["enforce", "audit"])), option::of(select(vec!["allow", "deny"])));
     let cedar = option::of(any::<String>().prop_map(|cedar| json!({ "cedar": cedar })));
-    let rest = (option::of(window()), option::of(open_object()));
+    let rest = (option::of(time(MIN_STALENESS.as_secs())), option::of(open_object()));
     (option::of(applies_to), modes, cedar, vec(rate, 0..3), limits, rest)
         .prop_map(|(applies_to, (mode, default), cedar, rates, limits, (staleness, metadata))| {
             json!({
