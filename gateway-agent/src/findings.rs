@@ -172,8 +172,10 @@ pub fn inspect(catalog: &Catalog, routing: &Routing) -> Vec<Finding> {
                     }
                     used.insert(route.target.clone());
                     if route.is_fallback {
-                        let (server, target) = (key.clone(), route.target);
-                        found.push(Finding::PreviousTarget { server, target });
+                        found.push(Finding::PreviousTarget {
+                            server: key.clone(),
+                            target: route.target,
+                        });
                     }
                 }
                 None if kind == Kind::Server => {

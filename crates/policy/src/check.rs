@@ -349,14 +349,14 @@ fn check_policy(document: &Document, resources: &SelectableResources<'_>) -> Vec
 
 /// Finds names in statements that match nothing, which often have a typing error.
 fn find_unmatched(conditions: &Conditions, resources: &SelectableResources<'_>) -> Vec<Diagnostic> {
-    let named = conditions.named_entities();
-    let types: BTreeSet<&str> = named.iter().map(|named| named.entity_type.as_str()).collect();
+    let entities = conditions.named_entities();
+    let types: BTreeSet<&str> = entities.iter().map(|entity| entity.entity_type.as_str()).collect();
     let registered: BTreeMap<&str, BTreeSet<&str>> = types
         .into_iter()
         .filter_map(|entity_type| Some((entity_type, resources.names_of(entity_type)?)))
         .collect();
     let mut found = Vec::new();
-    for NamedEntity { line, entity_type, id } in &named {
+    for NamedEntity { line, entity_type, id } in &entities {
         let Some(names) = registered.get(entity_type.as_str()) else { continue };
         if names.contains(id.as_str()) {
             continue;

@@ -105,7 +105,7 @@ impl Governed {
         let policies = served.policies(governance, agent)?;
         let (action, tool) = (served.called().action(), served.name().as_str());
         let rate_tool = match served.upstream() {
-            Some((server, upstream)) => format!("{}\n{upstream}", server.name).into(),
+            Some((key, upstream)) => format!("{}\n{upstream}", key.name).into(),
             None => tool.into(),
         };
         Some(Self { policies, action, purpose, tool: tool.into(), rate_tool, is_disclosed: true })
