@@ -225,7 +225,6 @@ fn missing_input_schema_has_a_remedy() {
             Conditions::parse(&forbid(condition)).unwrap().check(ResourceKind::Tool, &nothing);
         let [problem] = &problems[..] else { panic!("{condition}: {problems:?}") };
         let text = format!("{problem} {}", problem.help.as_deref().unwrap_or_default());
-        assert!(text.contains("the tool has no input schema"), "{text}");
         assert!(text.contains("`inputSchema`") && !text.contains("()"), "{text}");
     }
 }
@@ -236,7 +235,6 @@ fn statement_for_all_actions_cannot_read_arguments() {
     let problems = problems(text);
     assert_eq!(problems.len(), 1);
     assert!(problems[0].contains("action == Action::\"call\""), "{problems:?}");
-    assert!(!problems[0].contains("did you mean"), "{problems:?}");
 }
 
 #[test]

@@ -4,8 +4,6 @@
 //! is closed, and a warning if the server may accept more arguments. A default is only a warning,
 //! because a schema may describe the arguments of callers without a constant that the gateway adds.
 
-use std::cell::Cell;
-
 use schema_compat::{json_schema::reference_of, pointer::pointer_join};
 use serde_json::{Map, Value};
 
@@ -74,8 +72,47 @@ impl<'a> InputSchema<'a> {
 
     /// Whether the schema names this argument, or is too large to decide.
     fn has(&self, path: &[&str]) -> bool {
-        let search = Search { proposal: self.proposal, left: Cell::new(INSPECTED) };
-        search.finds(self.root, path, self.root)
+        let mut pending = vec![Part { schema: self.root, path, document: self.root }];
+        for _ in 0..INSPECTED {
+            let Some(part) = pending.pop() else { return false };
+            let (Value::Object(map), [name, rest @ ..]) = (part.schema, part.path) else {
+                continue;
+            };
+            match map.get("properties").and_then(|all| all.get(*name)) {
+                Some(_) if rest.is_empty() => return true,
+                Some(inner) => pending.push(Part { schema: inner, path: rest, ..part }),
+                None => {}
+            }
+            let lists = ["allOf", "anyOf", "oneOf"].into_iter();
+            let listed = lists.filter_map(|keyword| map.get(keyword)?.as_array()).flatten();
+            let single = ["then", "else"].into_iter().filter_map(|keyword| map.get(keyword));
+            let dependent = map.get("dependentSchemas").and_then(Value::as_object);
+            let dependent = dependent.into_iter().flat_map(Map::values);
+            let branches = listed.chain(single).chain(dependent);
+            pending.extend(branches.map(|schema| Part { schema, ..part }));
+            if map.contains_key("$dynamicRef") {
+                return true;
+            }
+            if let Some(reference) = reference_of(map) {
+                let Some(target) = self.follow(reference, part) else { return true };
+                pending.push(target);
+            }
+        }
+        true
+    }
+
+    /// The schema behind a reference. `None` if it is undecided; other rules report invalid references.
+    fn follow<'p>(&self, reference: &str, part: Part<'a, 'p>) -> Option<Part<'a, 'p>> {
+        match SchemaRef::parse(reference) {
+            Some(reference) => {
+                let schema = schema_of(self.proposal, reference.ok()?.key())?;
+                Some(Part { schema, document: schema, ..part })
+            }
+            None => {
+                let schema = part.document.pointer(reference.strip_prefix('#')?)?;
+                Some(Part { schema, ..part })
+            }
+        }
     }
 
     /// Whether the schema rejects every value of this argument.
@@ -93,53 +130,13 @@ impl<'a> InputSchema<'a> {
     }
 }
 
-/// A search for an argument in a schema and the schemas that it refers to.
-struct Search<'a> {
-    proposal: &'a Proposal<'a>,
-    /// The number of subschemas that it may still inspect.
-    left: Cell<usize>,
-}
-
-impl<'a> Search<'a> {
-    /// Whether a part of `document` names the argument, or the search ends undecided.
-    fn finds(&self, schema: &'a Value, path: &[&str], document: &'a Value) -> bool {
-        let Some(left) = self.left.get().checked_sub(1) else { return true };
-        self.left.set(left);
-        let (Value::Object(map), [name, rest @ ..]) = (schema, path) else { return false };
-        let property = map.get("properties").and_then(|all| all.get(*name));
-        if property.is_some_and(|inner| rest.is_empty() || self.finds(inner, rest, document)) {
-            return true;
-        }
-        let lists = ["allOf", "anyOf", "oneOf"].into_iter();
-        let listed = lists.filter_map(|keyword| map.get(keyword)?.as_array()).flatten();
-        let single = ["then", "else"].into_iter().filter_map(|keyword| map.get(keyword));
-        let dependent = map.get("dependentSchemas").and_then(Value::as_object);
-        let dependent = dependent.into_iter().flat_map(Map::values);
-        listed.chain(single).chain(dependent).any(|branch| self.finds(branch, path, document))
-            || self.finds_behind_reference(map, path, document)
-    }
-
-    fn finds_behind_reference(
-        &self,
-        map: &Map<String, Value>,
-        path: &[&str],
-        document: &'a Value,
-    ) -> bool {
-        if map.contains_key("$dynamicRef") {
-            return true;
-        }
-        let Some(text) = reference_of(map) else { return false };
-        match SchemaRef::parse(text) {
-            Some(Ok(reference)) => schema_of(self.proposal, reference.key())
-                .is_none_or(|schema| self.finds(schema, path, schema)),
-            // Other rules report invalid references.
-            Some(Err(_)) => true,
-            None => text
-                .strip_prefix('#')
-                .and_then(|pointer| document.pointer(pointer))
-                .is_none_or(|schema| self.finds(schema, path, document)),
-        }
-    }
+/// A part of a schema that may name an argument.
+#[derive(Clone, Copy)]
+struct Part<'a, 'p> {
+    schema: &'a Value,
+    path: &'p [&'p str],
+    /// The schema document of local references.
+    document: &'a Value,
 }
 
 #[cfg(test)]
