@@ -103,16 +103,12 @@ impl<'a> InputSchema<'a> {
 
     /// The schema behind a reference. `None` if it is undecided; other rules report invalid references.
     fn follow<'p>(&self, reference: &str, part: Part<'a, 'p>) -> Option<Part<'a, 'p>> {
-        match SchemaRef::parse(reference) {
-            Some(reference) => {
-                let schema = schema_of(self.proposal, reference.ok()?.key())?;
-                Some(Part { schema, document: schema, ..part })
-            }
-            None => {
-                let schema = part.document.pointer(reference.strip_prefix('#')?)?;
-                Some(Part { schema, ..part })
-            }
+        if let Some(reference) = SchemaRef::parse(reference) {
+            let schema = schema_of(self.proposal, reference.ok()?.key())?;
+            return Some(Part { schema, document: schema, ..part });
         }
+        let schema = part.document.pointer(reference.strip_prefix('#')?)?;
+        Some(Part { schema, ..part })
     }
 
     /// Whether the schema rejects every value of this argument.
