@@ -178,12 +178,7 @@ async fn commit_is_proven_offline() {
         );
         let foreign = edited(&old, dir.path(), "\u{2014} registry/", "\u{2014} other/");
         let unsigned = check(&proof, &foreign);
-        assert!(
-            unsigned.code == 1
-                && unsigned.stderr.contains(&foreign)
-                && unsigned.stderr.contains("signed by other/"),
-            "{unsigned:?}"
-        );
+        assert!(unsigned.code == 1 && unsigned.stderr.contains(&foreign), "{unsigned:?}");
         let nowhere = ["audit", "check", &proof, "--key", "./missing"];
         let nowhere = acceptance::ctl("http://127.0.0.1:1", &nowhere);
         assert!(nowhere.code == 2 && nowhere.stderr.contains("./missing"), "{nowhere:?}");

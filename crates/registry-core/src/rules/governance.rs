@@ -351,12 +351,9 @@ mod tests {
             found.diagnostics.iter().map(|d| d.code.to_string()).collect::<Vec<_>>()
         };
         for setting in [Setting::Archived(true), Setting::Owner("docs".to_owned())] {
-            let security = |is_governor| author("security", is_governor);
-            assert_eq!(
-                refused(&security(false), "policy/wide", setting.clone()),
-                ["role-required"]
-            );
-            assert_eq!(refused(&security(true), "policy/wide", setting.clone()), [""; 0]);
+            let owner = |is_governor| author("payments", is_governor);
+            assert_eq!(refused(&owner(false), "policy/wide", setting.clone()), ["role-required"]);
+            assert_eq!(refused(&owner(true), "policy/wide", setting.clone()), [""; 0]);
             assert_eq!(refused(&author("payments", false), "policy/narrow", setting), [""; 0]);
         }
     }
