@@ -6,8 +6,8 @@ use registry_core::entity::policy::Mode;
 use serde_json::{Map, Value};
 
 use crate::{
-    Action, ApplicablePolicies, CallContext, Caller, PoliciesInForce, PolicyInForce, Purpose,
-    Reason, Resource, Verdict,
+    Action, ApplicablePolicies, CallContext, Caller, PoliciesInForce, PolicyInForce, Reason,
+    Resource, Verdict,
     arguments::ArgumentType,
     cedar::{CallEntities, Conditions, Request, Statement, StatementSet},
     facts::CallerMatch,
@@ -140,8 +140,7 @@ fn decide(
     arguments: &Map<String, Value>,
 ) -> Verdict {
     let mut verdict = applicable.evaluate(action, context, arguments);
-    let is_unlimited = matches!(context.purpose, Purpose::Poll | Purpose::Compensation);
-    if verdict.denial.is_none() && !is_unlimited {
+    if verdict.denial.is_none() && context.purpose.is_limited() {
         // Every trace has at least this call.
         let calls = 1;
         verdict.audit.extend(applicable.trace_violation(Mode::Audit, calls, context.hops));

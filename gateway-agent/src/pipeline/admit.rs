@@ -25,11 +25,17 @@ pub(super) struct Governed {
     policies: Arc<ApplicablePolicies>,
     action: Action,
     purpose: Purpose,
-    tool: Box<str>,
-    /// The text that rates per tool count. Aliases of one upstream tool share it.
-    rate_tool: Box<str>,
+    target: GovernedTarget,
     /// Whether the caller may know that a hidden target exists.
     is_disclosed: bool,
+}
+
+/// The target of an operation, as denials name it and rates count it.
+#[derive(Debug)]
+enum GovernedTarget {
+    Tool(Arc<ServedTool>),
+    /// A prompt or resource.
+    Feature(Arc<str>),
 }
 
 /// An operation that the policies admit. Dropping it before the operation is sent returns its
@@ -85,30 +91,26 @@ impl Governed {
                     _ => called.action(),
                 };
                 let policies = governance.applicable_policies(agent, called);
-                policies.map(|policies| {
-                    let tool: Box<str> = feature.subject.as_ref().into();
-                    let rate_tool = tool.clone();
-                    let is_disclosed = agent.is_some();
-                    let purpose = purpose(call);
-                    Self { policies, action, purpose, tool, rate_tool, is_disclosed }
+                policies.map(|policies| Self {
+                    policies,
+                    action,
+                    purpose: purpose(call),
+                    target: GovernedTarget::Feature(Arc::clone(&feature.subject)),
+                    is_disclosed: agent.is_some(),
                 })
             }
         }
     }
 
     fn of_tool(
-        served: &ServedTool,
+        served: &Arc<ServedTool>,
         governance: &Governance,
         agent: Option<&Key>,
         purpose: Purpose,
     ) -> Option<Self> {
         let policies = served.policies(governance, agent)?;
-        let (action, tool) = (served.called().action(), served.name().as_str());
-        let rate_tool = match served.upstream() {
-            Some((key, upstream)) => format!("{}\n{upstream}", key.name).into(),
-            None => tool.into(),
-        };
-        Some(Self { policies, action, purpose, tool: tool.into(), rate_tool, is_disclosed: true })
+        let (action, target) = (served.called().action(), GovernedTarget::Tool(Arc::clone(served)));
+        Some(Self { policies, action, purpose, target, is_disclosed: true })
     }
 
     /// Rejects calls of a hidden target by callers that must not learn of it. For them it does not
@@ -177,7 +179,7 @@ impl Governed {
     ) -> PolicyDenial {
         record.set_verdicts(&self.policies, Some(&finding), audit);
         let registry = moment.snapshot.catalog.registry();
-        let denial = PolicyDenial::new(finding, registry, record.agent(), &self.tool);
+        let denial = PolicyDenial::new(finding, registry, record.agent(), self.target.name());
         record.set_invocation(&denial.invocation_id);
         denial
     }
@@ -203,7 +205,7 @@ impl Governed {
             None => &nothing,
         };
         self.authorize_call(call, moment, members, audit)?;
-        if matches!(self.purpose, Purpose::Poll | Purpose::Compensation) {
+        if !self.purpose.is_limited() {
             return Ok(None);
         }
         if policies.limits_traces() {
@@ -281,7 +283,7 @@ impl Governed {
         for key in &rate.per {
             let part = match key {
                 RateKey::Agent => agent().unwrap_or_default(),
-                RateKey::Tool => &self.rate_tool,
+                RateKey::Tool => self.target.push_counted(&mut text),
                 RateKey::Caller => agent().or(principal(&moment.principal)).unwrap_or_default(),
                 RateKey::Principal => match &call.caller.claim {
                     CallerIdentity::Verified { principal, .. } => principal,
@@ -292,6 +294,31 @@ impl Governed {
             text.push('\n');
         }
         text.into()
+    }
+}
+
+impl GovernedTarget {
+    fn name(&self) -> &str {
+        match self {
+            Self::Tool(served) => served.name().as_str(),
+            Self::Feature(subject) => subject,
+        }
+    }
+
+    /// The name that rates per tool count. Aliases of one upstream tool share it: its server is
+    /// written to `text`, and the name there is returned.
+    fn push_counted(&self, text: &mut String) -> &str {
+        match self {
+            Self::Tool(served) => match served.upstream() {
+                Some((key, upstream)) => {
+                    text.push_str(key.name.as_str());
+                    text.push('\n');
+                    upstream
+                }
+                None => self.name(),
+            },
+            Self::Feature(_) => self.name(),
+        }
     }
 }
 

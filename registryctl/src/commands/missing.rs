@@ -35,10 +35,7 @@ pub(super) async fn explain(
         let help = format!("it was registered in revision {revision}");
         return not_found(kind, name, version, Some(at)).with_help(help);
     }
-    match suggestion(client, kind, name, version).await {
-        Some(help) => failure.with_help(help),
-        None => failure,
-    }
+    failure.with_known_help(suggestion(client, kind, name, version).await)
 }
 
 /// The failure of a request for a name or version that is not registered, with a suggestion.

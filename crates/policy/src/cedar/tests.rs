@@ -53,10 +53,13 @@ fn resource() -> Resource {
     }
 }
 
+fn statement_set(conditions: &Conditions) -> StatementSet {
+    StatementSet::new(conditions.statements().iter().map(|statement| (0, statement))).unwrap()
+}
+
 fn evaluate(condition: &str, values: Value) -> Result<bool, String> {
     let conditions = Conditions::parse(&forbid(condition)).unwrap();
-    let set =
-        StatementSet::new(conditions.statements().iter().map(|statement| (0, statement))).unwrap();
+    let set = statement_set(&conditions);
     let entities = CallEntities::new(&Caller::Unregistered, &resource());
     let context = CallContext {
         issuer: "https://issuer.example",
@@ -287,8 +290,7 @@ fn complex_texts_after_comments_and_strings_are_rejected() {
 #[test]
 fn skill_is_in_namespace_of_its_agent() {
     let conditions = Conditions::parse(&forbid("resource in Namespace::\"acme\"")).unwrap();
-    let set =
-        StatementSet::new(conditions.statements().iter().map(|statement| (0, statement))).unwrap();
+    let set = statement_set(&conditions);
     for (agent, expected) in [("acme/clerk", true), ("other/clerk", false), ("acme", false)] {
         let skill = format!("{agent}/pay");
         let kind = ResourceKind::Skill;
@@ -356,9 +358,8 @@ fn text_at_the_limits_fits_the_stack() {
 }
 
 fn evaluate_static(conditions: &Conditions) {
-    let statements = conditions.statements().iter().map(|statement| (0, statement));
     let entities = CallEntities::new(&Caller::Unregistered, &resource());
-    let set = StatementSet::new(statements).unwrap();
+    let set = statement_set(conditions);
     let evaluation = set.evaluate_static(&entities, Action::Call).unwrap();
     assert!(evaluation.errors.len() <= 1);
 }

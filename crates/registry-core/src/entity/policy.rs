@@ -123,6 +123,11 @@ impl Decision {
 }
 
 impl Policy {
+    /// The mode in which gateways evaluate the policy: audit for a pre-release.
+    pub fn effective_mode(&self) -> Mode {
+        if self.version.is_prerelease() { Mode::Audit } else { self.mode }
+    }
+
     pub(crate) fn read(problems: &Problems, value: &Value, at: Location<'_>) -> Option<Self> {
         let fields = problems.object(value, at)?;
         let (name, version) = (fields.name(Kind::Policy, "name"), fields.version("version"));

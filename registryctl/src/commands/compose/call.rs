@@ -64,11 +64,7 @@ async fn call(args: &ComposeRunArgs, arguments: &Value) -> Result<Value, Failure
         } else {
             live_remedy(&reason)
         };
-        let failure = Failure::LiveUnreachable { target: target(), reason };
-        match help {
-            Some(help) => failure.with_help(help.to_owned()),
-            None => failure,
-        }
+        Failure::LiveUnreachable { target: target(), reason }.with_known_help(help)
     };
     let client = Client::builder()
         .redirect(Policy::none())

@@ -105,7 +105,7 @@ impl Decider {
             None => self.version(Kind::Tool, text),
         };
         match tool {
-            Ok(record) => Ok(Target { document: Arc::clone(&record.document), skill: None }),
+            Ok(record) => Ok(Target::new(&record, None)),
             Err(problem) => self.skill(text, caller).ok_or_else(|| {
                 // Names of tools have no `/`.
                 if is_tool || !text.contains('/') { problem } else { self.unknown_skill(text) }
@@ -145,7 +145,7 @@ impl Decider {
         };
         let Entity::Agent(entity) = record.document.entity() else { return None };
         entity.skill(skill)?;
-        Some(Target { document: Arc::clone(&record.document), skill: Some(skill.into()) })
+        Some(Target::new(&record, Some(skill.into())))
     }
 
     /// The version of a tool that an agent declares.
@@ -178,11 +178,7 @@ impl Decider {
     pub(in crate::commands) fn versions_of(&self, named: &Target) -> Vec<Target> {
         let Key { kind, name, .. } = named.key();
         let versions = self.catalog.versions(*kind, name);
-        let target = |record: &Arc<Record>| Target {
-            document: Arc::clone(&record.document),
-            skill: named.skill.clone(),
-        };
-        versions.map(|(_, record)| target(record)).collect()
+        versions.map(|(_, record)| Target::new(record, named.skill.clone())).collect()
     }
 
     /// The registered tools of other names with the same upstream tool, in all versions.
@@ -199,11 +195,7 @@ impl Decider {
         };
         let tools = self.catalog.of_kind(Kind::Tool);
         let aliases = tools.filter(|(key, record)| is_alias(key, record));
-        let alias = |(_, record): (_, &Arc<Record>)| Target {
-            document: Arc::clone(&record.document),
-            skill: None,
-        };
-        aliases.map(alias).collect()
+        aliases.map(|(_, record)| Target::new(record, None)).collect()
     }
 
     /// One version of a name: `NAME@VERSION`, or the newest active one for `NAME`.
@@ -292,6 +284,10 @@ fn is_skill(dependency: &Dependency, agent: &str, skill: &str) -> bool {
 }
 
 impl Target {
+    fn new(record: &Record, skill: Option<Arc<str>>) -> Self {
+        Self { document: Arc::clone(&record.document), skill }
+    }
+
     pub(in crate::commands) fn called(&self) -> Called<'_> {
         match (&self.skill, self.document.entity().as_tool()) {
             (Some(skill), _) => Called::Skill(&self.document, skill),

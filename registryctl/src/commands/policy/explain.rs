@@ -115,10 +115,7 @@ pub(super) async fn run(session: &Session, args: ExplainArgs) -> Result<(), Fail
 /// The failure of a name that is not in the catalog.
 pub(in crate::commands) fn not_found(message: String, catalog: &CatalogArgs) -> Failure {
     let failure = Failure::RequestRejected { reason: "NOT_FOUND".to_owned(), message };
-    match catalog.help_for_missing() {
-        Some(help) => failure.with_help(help.to_owned()),
-        None => failure,
-    }
+    failure.with_known_help(catalog.help_for_missing())
 }
 
 /// Reads a JSON object, or that of `@FILE`.

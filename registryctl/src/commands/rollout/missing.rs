@@ -1,7 +1,7 @@
 //! Gateways that lost their connection recently and have not applied a revision. They may still
 //! serve calls with an earlier catalog.
 
-use std::time::{Duration, UNIX_EPOCH};
+use std::time::Duration;
 
 use registry_core::Timestamp;
 use registry_proto::v1;
@@ -19,9 +19,7 @@ pub(super) async fn fetch(client: &Client, revision: u64) -> Result<Vec<GatewayV
         ..Default::default()
     };
     let mut gateways = fleet::fetch(client, wanted).await?.gateways;
-    let since_epoch = clock::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    let millis = i64::try_from(since_epoch.as_millis()).unwrap_or(i64::MAX);
-    let now = Timestamp::from_millis(millis);
+    let now = clock::timestamp();
     gateways.retain(|gateway| is_recent(gateway, now));
     Ok(gateways)
 }
