@@ -1,5 +1,6 @@
 //! Findings about targets, tool names and the scope: names that several servers share, versions that
-//! use the target of a lower version, servers without a target, and roots that match nothing.
+//! use the target of a lower version, servers without a target, targets without a version, and roots
+//! that match nothing.
 //!
 //! The log, `--check` and the metric `gateway_routing_findings` report the same findings.
 
@@ -11,7 +12,7 @@ use std::{
 };
 
 use gateway_upstream::{Definitions, Routing, TargetId};
-use registry_core::{Catalog, Code, Key, Kind, Name, scope::Root};
+use registry_core::{Catalog, Code, Key, Kind, Name, Version, scope::Root};
 use tokio::{sync::watch, time::sleep};
 use tokio_util::sync::CancellationToken;
 
@@ -47,6 +48,13 @@ pub enum Finding {
         /// Names of the servers.
         servers: BTreeSet<Name>,
     },
+    /// A target that serves no version in the catalog.
+    UnusedTarget {
+        /// The target.
+        target: TargetId,
+        /// The versions of its server or agent in the catalog.
+        versions: BTreeSet<Version>,
+    },
     /// Roots of the scope that match no entity.
     UnmatchedRoots {
         /// The roots.
@@ -56,30 +64,37 @@ pub enum Finding {
 
 impl Finding {
     /// All codes, for metrics.
-    pub const CODES: [&str; 4] =
-        [Code::ToolNameShared.as_str(), "previous-target", "no-target", "scope-root-unmatched"];
+    pub const CODES: [&str; 5] = [
+        Code::ToolNameShared.as_str(),
+        "previous-target",
+        "no-target",
+        "target-unused",
+        "scope-root-unmatched",
+    ];
 
     /// The stable code, as in metrics.
     pub fn code(&self) -> &'static str {
-        let [shared, previous, none, unmatched] = Self::CODES;
+        let [shared, previous, none, unused, unmatched] = Self::CODES;
         match self {
             Self::SharedNames { .. } => shared,
             Self::PreviousTarget { .. } => previous,
             Self::NoTarget { .. } => none,
+            Self::UnusedTarget { .. } => unused,
             Self::UnmatchedRoots { .. } => unmatched,
         }
     }
 
-    /// Whether an operator should act. Gateways often serve only some of the registered servers.
+    /// Whether an operator should act. Gateways often serve only some of the registered servers, and
+    /// a target may be configured before its version is registered.
     pub fn is_warning(&self) -> bool {
-        !matches!(self, Self::NoTarget { .. })
+        !matches!(self, Self::NoTarget { .. } | Self::UnusedTarget { .. })
     }
 
-    /// The number of affected names, versions or roots.
+    /// The number of affected names, versions, targets or roots.
     fn count(&self) -> usize {
         match self {
             Self::SharedNames { tools, .. } => tools.len(),
-            Self::PreviousTarget { .. } => 1,
+            Self::PreviousTarget { .. } | Self::UnusedTarget { .. } => 1,
             Self::NoTarget { servers } => servers.len(),
             Self::UnmatchedRoots { roots } => roots.len(),
         }
@@ -112,6 +127,18 @@ impl fmt::Display for Finding {
                 "no target is configured for {}; their tools are not listed",
                 list(servers)
             ),
+            Self::UnusedTarget { target, versions } if versions.is_empty() => write!(
+                f,
+                "the target of {target} serves no version in the catalog; register the {}, or \
+                 correct the name of the target",
+                target.kind
+            ),
+            Self::UnusedTarget { target, versions } => write!(
+                f,
+                "the target of {target} serves no version in the catalog, which has {}; correct \
+                 the `version` of the target, or register this version",
+                list(versions)
+            ),
             Self::UnmatchedRoots { roots } => write!(
                 f,
                 "the scope roots {} match no entity; correct `registry.scope` or \
@@ -133,31 +160,62 @@ fn list<T: fmt::Display>(names: &BTreeSet<T>) -> String {
 /// Returns all findings about a catalog at a gateway with these targets.
 pub fn inspect(catalog: &Catalog, routing: &Routing) -> Vec<Finding> {
     let mut found = shared_names(catalog, routing);
-    let mut without = BTreeSet::new();
+    let (mut served, mut without) = (BTreeSet::new(), BTreeSet::new());
+    let mut used = BTreeSet::new();
     for kind in [Kind::Server, Kind::Agent] {
         let usable = catalog.of_kind(kind).filter(|(_, record)| is_usable(record));
         for (key, _) in usable {
             match routing.resolve(key) {
-                Some(route) if route.is_fallback => {
-                    let (server, target) = (key.clone(), route.target);
-                    found.push(Finding::PreviousTarget { server, target });
+                Some(route) => {
+                    if kind == Kind::Server {
+                        served.insert(key.name.clone());
+                    }
+                    used.insert(route.target.clone());
+                    if route.is_fallback {
+                        found.push(Finding::PreviousTarget {
+                            server: key.clone(),
+                            target: route.target,
+                        });
+                    }
                 }
-                // Versions below those with targets were replaced.
-                None if kind == Kind::Server && !routing.has_name(kind, &key.name) => {
+                None if kind == Kind::Server => {
                     without.insert(key.name.clone());
                 }
-                Some(_) | None => {}
+                None => {}
             }
         }
     }
+    // Versions below those with targets were replaced.
+    without.retain(|name| !served.contains(name));
     if !without.is_empty() {
         found.push(Finding::NoTarget { servers: without });
     }
+    found.extend(unused_targets(catalog, routing, &used));
     let roots = catalog.scope().unmatched_roots(catalog);
     if !roots.is_empty() {
         found.push(Finding::UnmatchedRoots { roots });
     }
     found
+}
+
+/// The targets that serve no version in the catalog. `used` are those of usable versions.
+fn unused_targets(catalog: &Catalog, routing: &Routing, used: &BTreeSet<TargetId>) -> Vec<Finding> {
+    let kinds = [Kind::Server, Kind::Agent];
+    // A gateway starts with an empty catalog.
+    if kinds.into_iter().all(|kind| catalog.of_kind(kind).next().is_none()) {
+        return Vec::new();
+    }
+    let unused = routing.targets().filter(|target| !used.contains(*target));
+    let finding = |target: &TargetId| {
+        let versions = catalog.versions(target.kind, &target.name);
+        let versions: BTreeSet<_> = versions.map(|(key, _)| key.version.clone()).collect();
+        let is_registered = match &target.version {
+            Some(version) => versions.contains(version),
+            None => !versions.is_empty(),
+        };
+        (!is_registered).then(|| Finding::UnusedTarget { target: target.clone(), versions })
+    };
+    unused.filter_map(finding).collect()
 }
 
 /// An active tool version and its server.
@@ -312,6 +370,28 @@ mod tests {
         let roots: Vec<_> = roots.iter().map(ToString::to_string).collect();
         assert_eq!(roots, ["server/c@*", "tag:none"]);
         assert!(found[0].is_warning());
+    }
+
+    #[test]
+    fn target_of_unregistered_version_is_found() {
+        let a = || vec![server("a", &["find"], &[])];
+        assert_eq!(
+            found(a(), &["server/a@2.0.0"]),
+            [
+                "no-target: no target is configured for a; their tools are not listed",
+                "target-unused: the target of server/a@2.0.0 serves no version in the catalog, \
+                 which has 1.0.0; correct the `version` of the target, or register this version"
+            ]
+        );
+        assert_eq!(
+            found(a(), &["server/a@*", "server/b@*"]),
+            ["target-unused: the target of server/b@* serves no version in the catalog; \
+              register the server, or correct the name of the target"]
+        );
+        let fallback = found(a(), &["server/a@0.9.0"]);
+        assert!(fallback.len() == 1 && fallback[0].starts_with("previous-target"), "{fallback:?}");
+        assert_eq!(found(a(), &["server/a@1.0.0", "server/a@*"]), <[&str; 0]>::default());
+        assert_eq!(found(Vec::new(), &["server/a@2.0.0"]), <[&str; 0]>::default());
     }
 
     #[test]

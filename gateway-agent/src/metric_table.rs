@@ -75,7 +75,7 @@ pub const METRICS: &[Metric] = &[
     Metric::gauge("gateway_routing_findings", "Findings about tool names, targets and the scope")
         .labels(&[label(
             "code",
-            "tool-name-shared, previous-target, no-target, scope-root-unmatched",
+            "tool-name-shared, previous-target, no-target, target-unused, scope-root-unmatched",
         )]),
     Metric::counter("gateway_sagas_total", "Completed sagas")
         .labels(&[label("outcome", "end of the saga")]),

@@ -64,10 +64,15 @@ const LIVE_CAUSES: [(&str, &str); 4] = [
 const LIVE_CA: &str = "set SSL_CERT_FILE to the CA bundle (PEM) that verifies the certificate of the \
                        server; --ca-cert is for the registry only";
 
+/// The remedy for a failed connection to a live server, if its cause is known.
+pub(crate) fn live_remedy(reason: &str) -> Option<&'static str> {
+    LIVE_CAUSES.iter().find(|(cause, _)| reason.contains(cause)).map(|(_, remedy)| *remedy)
+}
+
 /// The reason of a failed connection to a live server, with the remedy if its cause is known.
 pub(crate) fn with_live_remedy(reason: String) -> String {
-    match LIVE_CAUSES.iter().find(|(cause, _)| reason.contains(cause)) {
-        Some((_, remedy)) => format!("{reason}; {remedy}"),
+    match live_remedy(&reason) {
+        Some(remedy) => format!("{reason}; {remedy}"),
         None => reason,
     }
 }

@@ -194,6 +194,23 @@ impl Failure {
         Self::WithHelp { failure: Box::new(self), help }
     }
 
+    /// The same failure, with a help line if one is known.
+    pub(crate) fn with_known_help(self, help: Option<impl Into<String>>) -> Self {
+        match help {
+            Some(help) => self.with_help(help.into()),
+            None => self,
+        }
+    }
+
+    /// Whether too few gateways have applied a revision.
+    pub(crate) fn is_incomplete_rollout(&self) -> bool {
+        match self {
+            Self::NotRolledOut(_) => true,
+            Self::WithHelp { failure, .. } => failure.is_incomplete_rollout(),
+            _ => false,
+        }
+    }
+
     /// Adds the likely cause of a failed connection or authentication.
     pub(crate) async fn explained(self) -> Self {
         let help = match &self {

@@ -149,24 +149,36 @@ async fn commit_is_proven_offline() {
         let mut registry = filled(&database);
         let dir = tempdir().expect("a directory");
         let path = |name: &str| dir.path().join(name).display().to_string();
-        let [key, old, proof] = ["key", "old", "proof"].map(path);
+        let [key, old, proof, other] = ["key", "old", "proof", "other"].map(path);
         std::fs::write(&key, registry.run(&["audit", "key"])).expect("written");
         std::fs::write(&old, registry.run(&["audit", "checkpoint"])).expect("written");
         registry.run(&["restore", "--yes", "tool/fetch@1.2.3"]);
         registry.process.kill_9();
         registry.restart();
         registry.run(&["audit", "prove", "2", "--since", "3", "-o", &proof]);
+        registry.run(&["audit", "prove", "2", "--since", "2", "-o", &other]);
         drop(registry);
-        let offline = |proof: &str| {
+        let check = |proof: &str, since: &str| {
             acceptance::ctl(
                 "http://127.0.0.1:1",
-                &["audit", "check", proof, "--key", &key, "--since", &old, "--output", "json"],
+                &["audit", "check", proof, "--key", &key, "--since", since, "--output", "json"],
             )
         };
+        let offline = |proof: &str| check(proof, &old);
         let checked = offline(&proof);
         assert!(checked.success(), "{checked:?}");
         let proven = checked.json();
         assert_eq!((&proven["commit"]["revision"], &proven["since"]), (&2.into(), &3.into()));
+        let unproven = offline(&other);
+        assert!(unproven.code == 1 && unproven.stderr.contains("--since 3"), "{unproven:?}");
+        let no_checkpoint = check(&proof, &key);
+        assert!(
+            no_checkpoint.code == 1 && no_checkpoint.stderr.contains(&key),
+            "{no_checkpoint:?}"
+        );
+        let foreign = edited(&old, dir.path(), "\u{2014} registry/", "\u{2014} other/");
+        let unsigned = check(&proof, &foreign);
+        assert!(unsigned.code == 1 && unsigned.stderr.contains(&foreign), "{unsigned:?}");
         let nowhere = ["audit", "check", &proof, "--key", "./missing"];
         let nowhere = acceptance::ctl("http://127.0.0.1:1", &nowhere);
         assert!(nowhere.code == 2 && nowhere.stderr.contains("./missing"), "{nowhere:?}");
@@ -177,9 +189,9 @@ async fn commit_is_proven_offline() {
     }
 }
 
-/// Writes a copy of a proof with one text changed, and returns its path.
-fn edited(proof: &str, dir: &Path, from: &str, to: &str) -> String {
-    let text = std::fs::read_to_string(proof).expect("a proof");
+/// Writes a copy of a file with one text changed, and returns its path.
+fn edited(file: &str, dir: &Path, from: &str, to: &str) -> String {
+    let text = std::fs::read_to_string(file).expect("a file");
     assert!(text.contains(from), "{text}");
     let path = dir.join("forged");
     std::fs::write(&path, text.replace(from, to)).expect("written");

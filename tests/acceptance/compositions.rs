@@ -261,3 +261,22 @@ async fn composition_runs_from_command_line() {
     let unknown = run("nobody", &json!({}));
     assert!(unknown.code == 1 && unknown.stderr.contains("nobody"), "{unknown:?}");
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn composition_run_explains_wrong_url() {
+    let (registry, _backend, gateway) = scene().await;
+    let url = gateway.mcp_url();
+    let root = url.strip_suffix("/mcp").expect("the path of the endpoint").to_owned();
+    let endpoint = ["HTTP status 404", ":7080/mcp"];
+    for (wrong, code, expected) in [
+        (root, 4, endpoint),
+        (format!("{}/mcp", registry.url()), 4, endpoint),
+        (url.replace("http://", "https://"), 3, ["InvalidContentType", "write http://"]),
+        ("http://127.0.0.1:1/mcp".to_owned(), 3, ["Connection refused", "start the gateway"]),
+        (url.replace("http://", ""), 2, ["invalid --gateway", "write http://"]),
+    ] {
+        let failed = ctl(NOWHERE, &["compose", "run", "multi_search", "{}", "--gateway", &wrong]);
+        assert_eq!(failed.code, code, "{failed:?}");
+        assert!(expected.iter().all(|text| failed.stderr.contains(text)), "{failed:?}");
+    }
+}

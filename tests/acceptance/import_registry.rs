@@ -138,6 +138,25 @@ fn phase_one_file_without_source_is_rejected() {
 }
 
 #[test]
+fn misspelled_field_is_rejected_by_import() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let path = dir.path().join("typo.json");
+    let path = path.to_str().expect("UTF-8");
+    let registry = Registry::start();
+    let file = json!({ "schemaVersion": "2.0",
+        "servers": [{ "name": "s", "version": "1.0.0", "provides": [{ "tool": "t", "version": "1.0.0" }] }],
+        "tools": [{ "name": "t", "version": "1.0.0", "inputschema": { "type": "object" },
+            "source": { "server": "s", "serverVersion": "1.0.0", "tool": "t" } }] });
+    std::fs::write(path, file.to_string()).expect("written");
+    let refused = registry.ctl(&["apply", "-f", path, "--yes"]);
+    assert_eq!(refused.code, 1, "{refused:?}");
+    assert!(refused.stderr.contains("`inputSchema`"), "{refused:?}");
+    let imported = registry.ctl(&["import", "registry", path, "--apply", "--yes"]);
+    assert_eq!((imported.code, repairs(&imported)), (1, (0, 1)), "{imported:?}");
+    assert!(!registry.ctl(&["get", "tool/t@1.0.0"]).success(), "nothing is registered");
+}
+
+#[test]
 fn migration_files_name_repairing_import() {
     let dir = tempfile::tempdir().expect("a directory");
     for (i, phase) in migration_phases().iter().enumerate() {

@@ -106,6 +106,31 @@ fn incomplete_versions_have_suggestions() {
 }
 
 #[test]
+fn misspelled_hidden_fields_have_suggestions() {
+    let tool = |source: &str| {
+        format!(
+            r#"{{ "schemaVersion": "2.0",
+            "servers": [{{ "name": "s", "version": "1.0.0", "provides": [{{ "tool": "t", "version": "1.0.0" }}] }}],
+            "tools": [{{ "name": "t", "version": "1.0.0",
+                "source": {{ "server": "s", "serverVersion": "1.0.0", "tool": "t", {source} }},
+                "inputSchema": {{ "type": "object", "properties": {{ "maxLength": {{ "type": "integer" }} }},
+                    "additionalProperties": false }} }}] }}"#
+        )
+    };
+    for (source, code) in [
+        (r#""hideFields": ["maxLengthh"]"#, 1),
+        (r#""defaults": { "maxLengthh": 5 }"#, 0),
+        (r#""defaults": { "maxLength": 5 }, "hideFields": ["maxLength"]"#, 0),
+    ] {
+        let (_directory, path) = file("registry.json", &tool(source));
+        let output = ctl(OFFLINE, &["validate", &path]);
+        assert_eq!(output.code, code, "{source}: {output:?}");
+        let is_suggested = output.stderr.contains("`maxLength`");
+        assert_eq!(is_suggested, source.contains("maxLengthh"), "{source}: {output:?}");
+    }
+}
+
+#[test]
 fn other_files_name_their_command() {
     for (name, text) in [
         ("client-configuration", r#"{ "mcpServers": { "time": { "command": "uvx" } } }"#),
@@ -214,6 +239,36 @@ fn misspelled_names_have_suggestions() {
     // The name is registered, and the other filters select no commit.
     let filtered = ["log", "tool/fetch", "--author", "another"];
     assert!(registry.ctl(&filtered).success());
+}
+
+#[test]
+fn past_reads_name_revision_of_later_registration() {
+    let registry = Registry::start();
+    registry.apply_example();
+    let later = r#"{ "schemaVersion": "2.0",
+        "servers": [{ "name": "later", "version": "1.0.0", "provides": [] }] }"#;
+    let (_directory, path) = file("later.json", later);
+    let applied = registry.ctl(&["apply", &path, "--yes"]);
+    assert!(applied.success(), "{applied:?}");
+    let (name, key) = ("server/later", "server/later@1.0.0");
+    for command in [
+        &["get", name][..],
+        &["get", key],
+        &["history", name],
+        &["log", key],
+        &["blame", name],
+        &["tree", key],
+        &["impact", key],
+        &["why", key, "tool/fetch@1.2.3"],
+        &["sbom", "where-used", name],
+    ] {
+        let early = registry.ctl(&[command, &["--at", "1"]].concat());
+        assert!(early.code == 1 && early.has_code("NOT_FOUND"), "{early:?}");
+    }
+    let unresolved = registry.ctl(&["resolve", name, "--at", "1"]);
+    assert!(!unresolved.success(), "{unresolved:?}");
+    let shown = message(&registry.url(), &["get", name, "--at", "1"], &[]);
+    insta::assert_snapshot!("name-registered-later", shown);
 }
 
 #[test]

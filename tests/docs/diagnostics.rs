@@ -20,7 +20,7 @@ const CODES: &[[&str; 4]] = &[
     ],
     [
         "document-invalid",
-        "a missing, unknown or mistyped field; a size, depth or number out of bounds; invalid JSON",
+        "a missing, unknown or mistyped field; a hidden or default argument that the input schema lacks; a size, depth or number out of bounds; invalid JSON",
         "``unknown field `bogus` ``",
         "the help line lists the fields; [limits](limits.md)",
     ],
@@ -207,7 +207,7 @@ const CODES: &[[&str; 4]] = &[
     [
         "role-required",
         "a change that requires another role: publisher, or governor for policies about names of other teams",
-        "`` the policy selects `pay_*`, which is not confined to names of `docs`, which requires the role governor ``",
+        "`` the policy selects `pay_*`, which is not confined to names of `docs`; the role governor is required ``",
         "select names or namespaces of the own team, or ask a governor",
     ],
     [
@@ -218,7 +218,7 @@ const CODES: &[[&str; 4]] = &[
     ],
     [
         "policy-selector-unmatched",
-        "a selector of a policy that matches nothing (warning)",
+        "a selector of a policy, or a name in its Cedar text, that matches nothing (warning)",
         "``the selector `chrage` matches nothing that is registered``",
         "correct the name, or register the entity",
     ],
@@ -233,6 +233,12 @@ const CODES: &[[&str; 4]] = &[
         "a policy whose Cedar text has no statement (warning)",
         "`the Cedar text has no statement`",
         "add a statement, or remove `authorization`",
+    ],
+    [
+        "policy-argument-undeclared",
+        "an argument in the conditions of a policy that no selected tool declares (warning)",
+        "`` Cedar line 1: no selected tool declares the argument `amont` ``",
+        "correct the name of the argument",
     ],
     [
         "policy-relaxed",

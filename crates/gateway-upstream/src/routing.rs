@@ -121,10 +121,9 @@ impl Routing {
         self.0.iter().filter_map(key)
     }
 
-    /// Whether any version of a name has a target.
-    pub fn has_name(&self, kind: Kind, name: &Name) -> bool {
-        let any = TargetId { kind, name: name.clone(), version: None };
-        self.0.range(any..).next().is_some_and(|first| first.kind == kind && first.name == *name)
+    /// All targets.
+    pub fn targets(&self) -> impl Iterator<Item = &TargetId> {
+        self.0.iter()
     }
 
     /// Whether this target is configured.

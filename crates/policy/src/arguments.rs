@@ -48,6 +48,25 @@ pub struct Attribute {
 }
 
 impl ArgumentType {
+    /// Whether a value can have the member at a path. A part that conditions cannot read can have any.
+    pub(crate) fn can_have(&self, path: &[String]) -> bool {
+        match (self, path) {
+            (Self::Record(members), [first, rest @ ..]) => {
+                members.get(first).is_some_and(|member| member.value.can_have(rest))
+            }
+            _ => true,
+        }
+    }
+
+    /// The names of the members of a record.
+    pub(crate) fn member_names(&self) -> impl Iterator<Item = &str> {
+        let members = match self {
+            Self::Record(members) => Some(members),
+            _ => None,
+        };
+        members.into_iter().flat_map(BTreeMap::keys).map(String::as_str)
+    }
+
     /// The type of the arguments of a registered tool.
     pub fn of_tool(find: Find<'_>, tool: &Tool) -> Self {
         Self::of_schema(tool.input_schema.as_ref(), &|key| find(key)?.entity().as_schema())

@@ -1,12 +1,8 @@
 //! Calls of registered tools, skills, prompts and resources.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::sync::Arc;
 
-use registry_core::{
-    Catalog, Document, Entity, Key,
-    entity::{Hints, Tool},
-    scope::Scope,
-};
+use registry_core::{Catalog, Document, Entity, Key, entity::Tool, scope::Scope};
 
 use crate::{
     Action, ApplicablePolicies, Caller, PoliciesInForce, Resource, ResourceKind,
@@ -40,9 +36,8 @@ impl Called<'_> {
     pub fn resource(&self, catalog: &Catalog) -> Option<Resource> {
         match self {
             Self::Tool(_, tool) => {
-                let find = |key: &Key| catalog.find(key)?.document.entity().as_tool();
-                let hints = Hints::registered(tool, &find, &mut BTreeMap::new());
-                Some(catalog::tool(tool, hints))
+                let find: Find<'_> = &|key| catalog.find(key).map(|record| &*record.document);
+                Some(catalog::tool(tool, find))
             }
             Self::Skill(document, skill) => match document.entity() {
                 Entity::Agent(agent) => Some(catalog::skill(agent, agent.skill(skill)?)),

@@ -1,19 +1,28 @@
 //! The facts about registered agents, tools and skills.
 
-use std::{borrow::Cow, collections::BTreeMap};
+use std::borrow::Cow;
 
 use registry_core::{
     Catalog, Document, Entity, Key, Record,
-    entity::{Agent, Skill, Tool, ToolEffect, tool::Hints},
-    policies::ResourceNames,
+    entity::{Agent, Skill, Tool, ToolEffect},
+    policies::{self, ResourceNames},
 };
 use serde_json::Value;
 
 use crate::{AgentFacts, Resource, ResourceKind};
 
-/// The facts about a registered tool.
-pub fn tool(tool: &Tool, hints: Hints) -> Resource {
+/// The facts about a registered tool. An alias has the tags and the effect of the tool behind it too.
+pub fn tool(tool: &Tool, find: Find<'_>) -> Resource {
     let ResourceNames { tools, servers, .. } = ResourceNames::of_tool(tool);
+    let effect = policies::effect(tool, find);
+    let own_tags = |tool: &Tool| tags(tool.metadata.as_ref().and_then(|own| own.get("tags")));
+    let mut tags = own_tags(tool);
+    for key in policies::tools_behind(tool, find) {
+        let behind = find(&key).and_then(|document| document.entity().as_tool());
+        tags.extend(behind.map(own_tags).unwrap_or_default());
+    }
+    tags.sort_unstable();
+    tags.dedup();
     Resource {
         kind: ResourceKind::Tool,
         name: tool.name.to_string(),
@@ -21,9 +30,9 @@ pub fn tool(tool: &Tool, hints: Hints) -> Resource {
         tools: tools.into_iter().map(Cow::into_owned).collect(),
         skills: Vec::new(),
         servers: servers.into_iter().map(str::to_owned).collect(),
-        tags: tags(tool.metadata.as_ref().and_then(|metadata| metadata.get("tags"))),
-        is_destructive: hints.effect == ToolEffect::Destroys,
-        is_read_only: hints.effect == ToolEffect::Reads,
+        tags,
+        is_destructive: effect == ToolEffect::Destroys,
+        is_read_only: effect == ToolEffect::Reads,
     }
 }
 
@@ -88,11 +97,7 @@ pub(crate) fn each_resource<'a>(
     visit: &mut dyn FnMut(Resource, Cow<'a, Tool>),
 ) {
     match document.entity() {
-        Entity::Tool(tool) => {
-            let hints =
-                Hints::registered(tool, &|key| find(key)?.entity().as_tool(), &mut BTreeMap::new());
-            visit(self::tool(tool, hints), Cow::Borrowed(&**tool));
-        }
+        Entity::Tool(tool) => visit(self::tool(tool, find), Cow::Borrowed(&**tool)),
         Entity::Agent(agent) => {
             for entry in &agent.skills {
                 visit(skill(agent, entry), Cow::Owned(entry.as_tool(agent)));
@@ -105,4 +110,30 @@ pub(crate) fn each_resource<'a>(
 fn tags(list: Option<&Value>) -> Vec<String> {
     let tags = list.and_then(Value::as_array).into_iter().flatten();
     tags.filter_map(Value::as_str).map(str::to_owned).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use registry_fixtures::entities::{catalog, server, tool};
+    use serde_json::{Value, json};
+
+    use crate::Called;
+
+    #[test]
+    fn alias_has_effect_and_tags_behind_it() {
+        let members = |hints: Value, tag: &str| {
+            let source = json!({ "server": "bank", "serverVersion": "1.0.0", "tool": "charge" });
+            json!({ "source": source, "annotations": hints, "metadata": { "tags": [tag] } })
+        };
+        let catalog = catalog(&[
+            server("bank", &["charge"]),
+            tool("charge", members(json!({ "destructiveHint": true }), "money")),
+            tool("pay", members(json!({ "readOnlyHint": true }), "harmless")),
+        ]);
+        let record = catalog.find(&"tool/pay@1.0.0".parse().unwrap()).unwrap();
+        let alias = record.document.entity().as_tool().unwrap();
+        let resource = Called::Tool(&record.document, alias).resource(&catalog).unwrap();
+        assert_eq!((resource.is_destructive, resource.is_read_only), (true, false));
+        assert_eq!(resource.tags, ["harmless", "money"]);
+    }
 }

@@ -11,15 +11,19 @@ mod tests;
 
 use std::{collections::BTreeSet, fmt, str::FromStr as _};
 
-use cedar_policy::{Effect, PolicySet, ValidationMode, Validator};
+use cedar_policy::{Effect, PolicySet, ValidationError, ValidationMode, Validator};
 use miette::Diagnostic as _;
 
 pub(crate) use self::evaluate::{CallEntities, Evaluation, Request, StatementSet};
 use self::{complexity::find_complexity, reads::Reads};
-use crate::{ResourceKind, arguments::ArgumentType};
+use crate::{Action, ResourceKind, arguments::ArgumentType};
 
 /// Maximum number of problems of one text.
 const PROBLEMS: usize = 20;
+
+/// The remedy for an argument without a readable type.
+const UNREADABLE_HELP: &str = "register a version whose `inputSchema` declares the argument with \
+                               one type, or remove the condition";
 
 /// The parsed statements of a policy.
 #[derive(Debug, Clone)]
@@ -34,6 +38,17 @@ pub(crate) struct Statement {
     policy: cedar_policy::Policy,
     reads: Reads,
     line: usize,
+}
+
+/// An entity that a statement names.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct NamedEntity {
+    /// The line of the statement, from 1.
+    pub(crate) line: usize,
+    /// The Cedar entity type, such as `Tool`.
+    pub(crate) entity_type: String,
+    /// The id, such as the name of a tool.
+    pub(crate) id: String,
 }
 
 /// A defect of a Cedar text. Its position is that in the text, not in the file of the policy.
@@ -84,7 +99,8 @@ impl Statement {
         self.reads.arguments().find_map(|path| {
             let (pointer, reason) = arguments.find_unreadable(path)?;
             let path = path.join(".");
-            Some(format!("conditions cannot read the argument `{path}`: {reason} ({pointer})"))
+            let place = if pointer.is_empty() { String::new() } else { format!(" ({pointer})") };
+            Some(format!("conditions cannot read the argument `{path}`: {reason}{place}"))
         })
     }
 }
@@ -132,8 +148,37 @@ impl Conditions {
         self.statements.iter().any(|statement| statement.reads.arguments().next().is_some())
     }
 
+    /// The arguments that statements read and that calls with none of these types can have, with the
+    /// line of the statement.
+    pub(crate) fn undeclared_arguments<'a>(
+        &'a self,
+        types: impl Iterator<Item = &'a ArgumentType> + Clone + 'a,
+    ) -> impl Iterator<Item = (usize, &'a [String])> {
+        self.statements.iter().flat_map(move |statement| {
+            let types = types.clone();
+            let undeclared =
+                move |path: &&[String]| !types.clone().any(|arguments| arguments.can_have(path));
+            statement.reads.arguments().filter(undeclared).map(|path| (statement.line, path))
+        })
+    }
+
     pub(crate) fn statements(&self) -> &[Statement] {
         &self.statements
+    }
+
+    /// The entities that statements name, by line. Without the entity of unregistered callers.
+    pub(crate) fn named_entities(&self) -> BTreeSet<NamedEntity> {
+        let of_statement = |statement: &Statement| {
+            let line = statement.line;
+            let named =
+                statement.policy.entity_literals().into_iter().map(move |uid| NamedEntity {
+                    line,
+                    entity_type: uid.type_name().to_string(),
+                    id: uid.id().unescaped().to_owned(),
+                });
+            named.filter(|named| named.entity_type != "Agent" || named.id != evaluate::UNKNOWN)
+        };
+        self.statements.iter().flat_map(of_statement).collect()
     }
 
     /// Checks the types of all statements for calls of resources of a kind with these arguments.
@@ -150,13 +195,14 @@ impl Conditions {
         let validator = Validator::new(schema);
         let result = validator.validate(&set, ValidationMode::Strict);
         let failed: BTreeSet<_> =
-            result.validation_errors().map(cedar_policy::ValidationError::policy_id).collect();
+            result.validation_errors().map(ValidationError::policy_id).collect();
         // Cedar accepts such a read if `has` guards it, and the condition would never be satisfied.
         let guarded =
             self.statements.iter().filter(|statement| !failed.contains(statement.policy.id()));
         let guarded = guarded.filter_map(|statement| {
             let message = statement.find_unreadable(arguments)?;
-            Some(CedarProblem { line: statement.line, column: 1, message, help: None })
+            let help = Some(UNREADABLE_HELP.to_owned());
+            Some(CedarProblem { line: statement.line, column: 1, message, help })
         });
         let problems: BTreeSet<_> = result
             .validation_errors()
@@ -164,17 +210,50 @@ impl Conditions {
                 let offset = error.labels().and_then(|mut labels| labels.next());
                 let offset = offset.map_or(0, |label| label.offset());
                 let message = without_policy_id(&error.to_string());
-                let help = self
-                    .statements
-                    .iter()
-                    .find(|statement| statement.policy.id() == error.policy_id())
-                    .and_then(|statement| statement.find_unreadable(arguments))
+                let unreadable = || {
+                    let mut statements = self.statements.iter();
+                    let statement =
+                        statements.find(|statement| statement.policy.id() == error.policy_id())?;
+                    let reason = statement.find_unreadable(arguments)?;
+                    Some(format!("{reason}; {UNREADABLE_HELP}"))
+                };
+                let help = find_remedy(error, &message)
+                    .map(str::to_owned)
+                    .or_else(unreadable)
                     .or_else(|| Some(without_policy_id(&error.help()?.to_string())));
                 problem(&self.text, offset, message, help)
             })
             .chain(guarded)
             .collect();
         problems.into_iter().take(PROBLEMS).collect()
+    }
+}
+
+/// The remedy of an error, if Cedar suggests none or a wrong one.
+fn find_remedy(error: &ValidationError, message: &str) -> Option<&'static str> {
+    let lacks_arguments = |action: Action| {
+        let place = format!("`arguments` in context for Action::\"{}\"", action.as_str());
+        !action.has_arguments() && message.contains(&place)
+    };
+    match error {
+        ValidationError::UnsafeAttributeAccess(_)
+            if Action::ALL.into_iter().any(lacks_arguments) =>
+        {
+            Some(
+                "only calls of tools and messages to skills have arguments: restrict the statement \
+                 with `action == Action::\"call\"` or `action == Action::\"send\"`",
+            )
+        }
+        ValidationError::UnexpectedType(_) | ValidationError::IncompatibleTypes(_)
+            if message.split_whitespace().any(|word| word == "decimal") =>
+        {
+            Some(
+                "compare a `number` with `.greaterThan(decimal(\"10.0\"))`, \
+                 `.lessThan(decimal(\"10.0\"))` or `== decimal(\"10.0\")`, and an `integer` with \
+                 `> 10`",
+            )
+        }
+        _ => None,
     }
 }
 
@@ -209,7 +288,7 @@ fn index_of(id: &cedar_policy::PolicyId) -> Option<usize> {
 fn statement_lines(text: &str) -> Vec<usize> {
     let (mut lines, mut is_between) = (Vec::new(), true);
     let (mut line, mut counted) = (1, 0);
-    for (offset, c) in code(text) {
+    for (offset, c) in outside_comments_and_strings(text) {
         if c == ';' {
             is_between = true;
         } else if is_between && !c.is_whitespace() && c != '/' {
@@ -222,13 +301,14 @@ fn statement_lines(text: &str) -> Vec<usize> {
     lines
 }
 
-/// The characters outside of comments and of the content of strings, with their offsets.
-fn code(text: &str) -> impl Iterator<Item = (usize, char)> {
+/// The characters outside of comments and of the content of strings, with their offsets. Cedar ends
+/// comments at carriage returns too.
+fn outside_comments_and_strings(text: &str) -> impl Iterator<Item = (usize, char)> {
     let (mut is_quoted, mut is_comment, mut previous) = (false, false, ' ');
     text.char_indices().filter(move |&(_, c)| {
         let before = std::mem::replace(&mut previous, c);
         if is_comment {
-            is_comment = c != '\n';
+            is_comment = !matches!(c, '\n' | '\r');
             return false;
         }
         if is_quoted {

@@ -18,6 +18,7 @@ use registry_core::{
         policy::{AppliesTo, Authorization, Decision},
     },
     rules::{Plan, Proposed},
+    suggest::closest,
 };
 
 use self::spending::SpendingPolicies;
@@ -25,7 +26,7 @@ use crate::{
     Resource, ResourceKind,
     arguments::ArgumentType,
     catalog::{self, Find},
-    cedar::{CedarProblem, Conditions},
+    cedar::{CedarProblem, Conditions, NamedEntity},
     in_force::{Version, documents_in_force},
     selector_index::{SelectorIndex, exact_names},
 };
@@ -34,6 +35,8 @@ use crate::{
 const CEDAR: &str = "/authorization/cedar";
 /// Maximum number of findings of one check.
 const FINDINGS: usize = 20;
+/// Maximum number of names that are compared with an unmatched one, which bounds the time.
+const CANDIDATES: usize = 10_000;
 
 /// Whether a registration may break policies in force.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -269,6 +272,21 @@ impl<'a> SelectableResources<'a> {
         Self { after, all, by_name }
     }
 
+    /// The registered names of a Cedar entity type. `None`: the type has no registered names.
+    fn names_of(&self, entity_type: &str) -> Option<BTreeSet<&str>> {
+        let name_of = |document: &'a Document| document.key().name.as_str();
+        let resources = self.all.iter().map(|(resource, ..)| resource);
+        Some(match entity_type {
+            "Agent" => self.after.of_kind(Kind::Agent).map(name_of).collect(),
+            "Server" => self.after.of_kind(Kind::Server).map(name_of).collect(),
+            "Tool" => resources.flat_map(|resource| &resource.tools).map(String::as_str).collect(),
+            "Skill" => {
+                resources.flat_map(|resource| &resource.skills).map(String::as_str).collect()
+            }
+            _ => return None,
+        })
+    }
+
     /// The selected ones, with their tools and the keys of their documents.
     fn select(
         &self,
@@ -338,9 +356,71 @@ fn check_policy(document: &Document, resources: &SelectableResources<'_>) -> Vec
             }
         }
     }
+    // Such reads without `has` are problems.
+    let undeclared = if problems.is_empty() {
+        undeclared_arguments(&conditions, checked.iter().map(|(_, arguments)| arguments))
+    } else {
+        Vec::new()
+    };
     let problems = problems.iter().take(FINDINGS);
     let problems = problems.map(|(problem, resource)| invalid(problem, *resource));
-    problems.chain(find_omission(policy, Some(&conditions))).collect()
+    let warnings = find_unmatched(&conditions, resources);
+    let omission = find_omission(policy, Some(&conditions));
+    problems.chain(undeclared).chain(omission).chain(warnings).collect()
+}
+
+/// Finds names in statements that match nothing, which often have a typing error.
+fn find_unmatched(conditions: &Conditions, resources: &SelectableResources<'_>) -> Vec<Diagnostic> {
+    let entities = conditions.named_entities();
+    let types: BTreeSet<&str> = entities.iter().map(|entity| entity.entity_type.as_str()).collect();
+    let registered: BTreeMap<&str, BTreeSet<&str>> = types
+        .into_iter()
+        .filter_map(|entity_type| Some((entity_type, resources.names_of(entity_type)?)))
+        .collect();
+    let mut found = Vec::new();
+    for NamedEntity { line, entity_type, id } in &entities {
+        let Some(names) = registered.get(entity_type.as_str()) else { continue };
+        if names.contains(id.as_str()) {
+            continue;
+        }
+        if found.len() == FINDINGS {
+            break;
+        }
+        let message =
+            format!("Cedar line {line}: {entity_type}::{id:?} matches nothing that is registered");
+        let candidates = names.iter().copied().take(CANDIDATES);
+        let help = match closest(id, candidates) {
+            Some(near) => format!("did you mean {entity_type}::{near:?}?"),
+            None => "correct the name, or register the entity".to_owned(),
+        };
+        let warning = Diagnostic::warning(Code::PolicySelectorUnmatched, CEDAR, message);
+        found.push(warning.with_help(help));
+    }
+    found
+}
+
+/// Warns about arguments that no selected tool declares. A statement that reads them behind `has` is
+/// never satisfied.
+fn undeclared_arguments<'a>(
+    conditions: &'a Conditions,
+    types: impl ExactSizeIterator<Item = &'a ArgumentType> + Clone + 'a,
+) -> Vec<Diagnostic> {
+    if types.len() == 0 {
+        return Vec::new();
+    }
+    let names: BTreeSet<&str> = types.clone().flat_map(ArgumentType::member_names).collect();
+    let undeclared = conditions.undeclared_arguments(types).take(FINDINGS);
+    let warnings = undeclared.map(|(line, path)| {
+        let name = path.join(".");
+        let message = format!("Cedar line {line}: no selected tool declares the argument `{name}`");
+        let similar = path.first().and_then(|first| closest(first, names.iter().copied()));
+        let help = match similar.filter(|_| path.len() == 1) {
+            Some(similar) => format!("did you mean `{similar}`?"),
+            None => "correct the name; a condition on it is never satisfied".to_owned(),
+        };
+        Diagnostic::warning(Code::PolicyArgumentUndeclared, CEDAR, message).with_help(help)
+    });
+    warnings.collect()
 }
 
 /// Finds statements that were probably forgotten.
@@ -396,7 +476,9 @@ fn invalid(problem: &CedarProblem, resource: Option<&Key>) -> Diagnostic {
 }
 
 fn incompatible(policy: &Key, problem: &CedarProblem, breaks: PolicyBreaks) -> Diagnostic {
-    let message = format!("{policy} does not match the arguments of this version: {problem}");
+    let cause = problem.help.as_ref().map(|help| format!(" ({help})")).unwrap_or_default();
+    let message =
+        format!("{policy} does not match the arguments of this version: {problem}{cause}");
     match breaks {
         PolicyBreaks::Reject => {
             let help = "keep the arguments that the policy reads, register a matching policy in the \

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use registry_core::entity::policy::Mode;
 use serde_json::{Map, Value};
 
 use crate::{
@@ -94,7 +95,8 @@ impl Selection {
     }
 }
 
-/// Explains the decision about a call. `types` is the type of the arguments.
+/// Explains the decision about a call: conditions and limits on hops. Rates, the calls of a trace and
+/// the age of the catalog depend on the state of a gateway. `types` is the type of the arguments.
 pub fn explain(
     policies: &PoliciesInForce,
     caller: &Caller,
@@ -105,7 +107,7 @@ pub fn explain(
     arguments: &Map<String, Value>,
 ) -> Explanation {
     let applicable = policies.applicable(caller, resource, || types.clone());
-    let verdict = applicable.map(|applicable| applicable.evaluate(action, context, arguments));
+    let verdict = applicable.map(|applicable| decide(&applicable, action, context, arguments));
     let request = Request { action, context, arguments: Some((types, arguments)) };
     let part = |policy: &Arc<PolicyInForce>| {
         let selection = Selection::of(policy, caller, resource);
@@ -119,7 +121,7 @@ pub fn explain(
             );
             let selected = vec![(Arc::clone(policy), caller.matches(&policy.policy().applies_to))];
             let alone = ApplicablePolicies::new(selected, caller, resource, || types.clone());
-            let Verdict { denial, audit } = alone.evaluate(action, context, arguments);
+            let Verdict { denial, audit } = decide(&alone, action, context, arguments);
             violation = denial.into_iter().chain(audit).next().map(|finding| finding.reason);
         }
         PolicyPart { policy: Arc::clone(policy), selection, statements, violation }
@@ -128,6 +130,23 @@ pub fn explain(
         verdict: verdict.unwrap_or_default(),
         policies: policies.iter().map(part).collect(),
     }
+}
+
+/// Evaluates the conditions, and then the limits on hops as a gateway does.
+fn decide(
+    applicable: &ApplicablePolicies,
+    action: Action,
+    context: &CallContext<'_>,
+    arguments: &Map<String, Value>,
+) -> Verdict {
+    let mut verdict = applicable.evaluate(action, context, arguments);
+    if verdict.denial.is_none() && context.purpose.is_limited() {
+        // Every trace has at least this call.
+        let calls = 1;
+        verdict.audit.extend(applicable.trace_violation(Mode::Audit, calls, context.hops));
+        verdict.denial = applicable.trace_violation(Mode::Enforce, calls, context.hops);
+    }
+    verdict
 }
 
 fn statement_part(

@@ -161,6 +161,12 @@ impl Purpose {
         Self::ALL.into_iter().find(|purpose| purpose.as_str() == name)
     }
 
+    /// Whether rates and limits on traces apply. Polls repeat a call that took them, and compensations
+    /// must not fail because of them.
+    pub fn is_limited(self) -> bool {
+        matches!(self, Self::Call | Self::Step)
+    }
+
     /// The name in conditions and audit events.
     pub fn as_str(self) -> &'static str {
         match self {

@@ -40,13 +40,12 @@ type TypeMismatches = HashMap<(ResourceKind, ArgumentType), Option<Arc<str>>>;
 const TYPE_MISMATCHES: usize = 1_000;
 
 impl PolicyInForce {
-    /// Compiles a policy. Pre-releases are evaluated in audit mode.
+    /// Compiles a policy.
     pub fn new(document: Arc<Document>) -> Option<Self> {
         let Entity::Policy(policy) = document.entity() else { return None };
         let authorization = policy.authorization.as_ref();
         let conditions = authorization.map(|authorization| Conditions::parse(&authorization.cedar));
-        let is_prerelease = policy.version.is_prerelease();
-        let mode = if is_prerelease { Mode::Audit } else { policy.mode };
+        let mode = policy.effective_mode();
         Some(Self { document, mode, conditions, type_mismatches: Mutex::default() })
     }
 

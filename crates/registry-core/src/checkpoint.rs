@@ -45,8 +45,13 @@ pub enum InvalidCheckpoint {
     #[error("the checkpoint has no {0} in the expected line")]
     Form(&'static str),
     /// No signature line names the expected key.
-    #[error("the checkpoint has no signature by the key {0}")]
-    NotSigned(String),
+    #[error("the checkpoint has no signature by the key {key}; it is signed by {signer}")]
+    NotSigned {
+        /// The expected key.
+        key: String,
+        /// The name and hash of the first key that signed, unverified: `NAME+HASH`.
+        signer: String,
+    },
     /// The signature does not match the text.
     #[error("invalid checkpoint signature: the text was changed or another key signed it")]
     Signature,
@@ -181,7 +186,10 @@ impl Checkpoint {
         let ours = signatures.lines().filter_map(|line| line.strip_prefix(&lead));
         let ours = ours.filter_map(|signature| BASE64.decode(signature).ok());
         let signature = ours.into_iter().find(|signature| signature.starts_with(&key.hash()));
-        let signature = signature.ok_or_else(|| InvalidCheckpoint::NotSigned(key.to_string()))?;
+        let Some(signature) = signature else {
+            let signer = signer(signatures).ok_or(form("signature"))?;
+            return Err(InvalidCheckpoint::NotSigned { key: key.to_string(), signer });
+        };
         if !key.has_signed(text.as_bytes(), &signature[key.hash().len()..]) {
             return Err(InvalidCheckpoint::Signature);
         }
@@ -214,6 +222,15 @@ impl Checkpoint {
     }
 }
 
+/// The first key of a note's signature lines, as `NAME+HASH`.
+fn signer(signatures: &str) -> Option<String> {
+    let line = signatures.lines().find_map(|line| line.strip_prefix(DASH))?;
+    let (name, signature) = line.split_once(' ')?;
+    let signature = BASE64.decode(signature).ok()?;
+    let hash = u32::from_be_bytes(*signature.first_chunk()?);
+    Some(format!("{name}+{hash:08x}"))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -244,7 +261,8 @@ mod tests {
         assert!(note.starts_with("registry/0198c0de\n42\nBwcHBwcH"), "{note}");
         assert_eq!(Checkpoint::verify(&note, &key(1)), Ok(checkpoint()));
         let other = Checkpoint::verify(&note, &key(2)).unwrap_err();
-        assert!(matches!(other, InvalidCheckpoint::NotSigned(_)));
+        let InvalidCheckpoint::NotSigned { signer, .. } = &other else { panic!("{other}") };
+        assert!(key(1).to_string().starts_with(&format!("{signer}+")), "{signer}");
         let forged = note.replace("\n42\n", "\n43\n");
         assert_eq!(Checkpoint::verify(&forged, &key(1)), Err(InvalidCheckpoint::Signature));
         for cut in 0..note.len() - 1 {

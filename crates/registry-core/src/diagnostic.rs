@@ -111,12 +111,14 @@ codes! {
     RoleRequired = "role-required",
     /// A version of a policy that is not above the registered ones.
     PolicyVersionRegresses = "policy-version-regresses",
-    /// A selector of a policy that matches nothing.
+    /// A selector of a policy, or a name in its Cedar text, that matches nothing.
     PolicySelectorUnmatched = "policy-selector-unmatched",
     /// A policy that denies by default and has no `permit`.
     PolicyDeniesAll = "policy-denies-all",
     /// A policy whose Cedar text has no statement.
     PolicyEmpty = "policy-empty",
+    /// An argument in the conditions of a policy that no selected tool declares.
+    PolicyArgumentUndeclared = "policy-argument-undeclared",
     /// A replacement of a policy that rejects no calls, while the replaced version does.
     PolicyRelaxed = "policy-relaxed",
     /// A replacement of a policy that rejects calls, while the replaced version does not.

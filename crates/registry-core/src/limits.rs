@@ -1,6 +1,8 @@
 //! Limits on documents, commits and queries. The crates for schemas and for search define their
 //! own.
 
+use std::time::Duration;
+
 /// Maximum size of a canonical document in bytes.
 pub const DOCUMENT_BYTES: usize = 256 * 1024;
 /// Maximum nesting of objects and arrays in a document.
@@ -25,6 +27,9 @@ pub const TRACE_LIMIT: u32 = 1_000_000;
 pub const BUDGETS: usize = 100;
 /// Maximum number of alert thresholds of a budget.
 pub const BUDGET_ALERTS: usize = 16;
+/// Minimum of `maxStaleness` of a policy. A connected gateway confirms its catalog every 10 s by
+/// default, with 10 % jitter, so this tolerates one lost confirmation.
+pub const MIN_STALENESS: Duration = Duration::from_secs(25);
 /// Maximum size of a version in bytes, equal to the limit of the MCP registry API.
 pub const VERSION_BYTES: usize = 255;
 /// Maximum size of a commit message in bytes.

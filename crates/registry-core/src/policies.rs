@@ -3,12 +3,13 @@
 //! Selection by name uses only the document of the entity, so that a scoped catalog and the whole
 //! one give the same result.
 
-use std::{borrow::Cow, collections::BTreeMap, sync::Arc};
+use std::{borrow::Cow, collections::BTreeSet, sync::Arc};
 
 use crate::{
     catalog::{Catalog, Record},
+    document::Document,
     entity::{
-        Entity, Hints, Tool, ToolEffect,
+        Dependency, Entity, Hints, Implementation, Tool, ToolEffect,
         policy::{AppliesTo, Pattern, Policy},
     },
     kind::Kind,
@@ -92,12 +93,59 @@ impl Catalog {
             })
     }
 
-    /// Whether a call of a registered tool may change or delete data, by its annotations. A tool
-    /// without annotations is destructive, and a composition is if one of its tools is.
+    /// Whether a call of a registered tool may change or delete data ([`effect`]).
     pub fn is_destructive(&self, tool: &Tool) -> bool {
-        let find = |key: &Key| self.find(key)?.document.entity().as_tool();
-        Hints::registered(tool, &find, &mut BTreeMap::new()).effect == ToolEffect::Destroys
+        let find = |key: &Key| self.find(key).map(|record| &*record.document);
+        effect(tool, &find) == ToolEffect::Destroys
     }
+}
+
+/// The effect of a call of a registered tool: the most harmful one among its annotations, those of
+/// the tool behind an alias, and those of the tools that a composition calls. A tool without
+/// annotations, and a skill, is destructive.
+pub fn effect<'d>(tool: &Tool, find: &dyn Fn(&Key) -> Option<&'d Document>) -> ToolEffect {
+    let called = |tool: &Tool| match tool.implementation {
+        Implementation::Source(_) => tools_behind(tool, find),
+        Implementation::Spec(_) => tool.depends.iter().map(Dependency::key).collect(),
+    };
+    let mut effect = declared_effect(tool);
+    let mut open = called(tool);
+    let mut seen = BTreeSet::new();
+    while let Some(key) = open.pop() {
+        let Some(tool) = find(&key).and_then(|document| document.entity().as_tool()) else {
+            return ToolEffect::Destroys;
+        };
+        if seen.insert(key) {
+            effect = effect.max(declared_effect(tool));
+            open.extend(called(tool));
+        }
+    }
+    effect
+}
+
+/// The effect by the annotations of a tool. The tools that it calls decide that of a composition
+/// without annotations.
+fn declared_effect(tool: &Tool) -> ToolEffect {
+    match (&tool.annotations, &tool.implementation) {
+        (Some(annotations), _) => Hints::from_annotations(annotations).effect,
+        (None, Implementation::Source(_)) => ToolEffect::Destroys,
+        (None, Implementation::Spec(_)) => ToolEffect::Reads,
+    }
+}
+
+/// The tools behind an alias: those of other names that its server provides for the upstream tool.
+pub fn tools_behind<'d>(tool: &Tool, find: &dyn Fn(&Key) -> Option<&'d Document>) -> Vec<Key> {
+    let Some(source) = tool.source() else { return Vec::new() };
+    let mut names = ResourceNames::of_tool(tool).tools;
+    names.retain(|name| **name != *tool.name.as_str());
+    if names.is_empty() {
+        return Vec::new();
+    }
+    let server = find(&source.server_key()).map(Document::entity);
+    let Some(Entity::Server(server)) = server else { return Vec::new() };
+    let provided = server.provides.iter();
+    let behind = provided.filter(|one| names.iter().any(|name| **name == *one.tool.as_str()));
+    behind.map(|one| Key::new(Kind::Tool, one.tool.clone(), one.version.clone())).collect()
 }
 
 /// The names of an entity that selectors match.
@@ -243,5 +291,46 @@ mod tests {
             assert_eq!(selected(applies_to.clone()), expected, "{applies_to}");
         }
         assert_eq!(selected(json!({})).split(' ').count(), 6);
+    }
+
+    #[test]
+    fn effect_of_alias_includes_tool_behind_it() {
+        let source = |name: &str, hints: Value| {
+            let source = json!({ "server": "bank", "serverVersion": "1.0.0", "tool": name });
+            json!({ "source": source, "annotations": hints })
+        };
+        let adds = json!({ "destructiveHint": false });
+        let reads = json!({ "readOnlyHint": true });
+        let steps = |name: &str, callee: &str| {
+            let depends = json!([{ "type": "tool", "name": callee, "version": "1.0.0" }]);
+            let members = json!({ "spec": {}, "depends": depends, "annotations": reads });
+            tool(name, members)
+        };
+        let catalog = catalog(&[
+            server("bank", &["charge", "balance", "note"]),
+            tool("charge", source("charge", json!({ "destructiveHint": true }))),
+            tool("balance", source("balance", reads.clone())),
+            tool("note", source("note", adds.clone())),
+            tool("pay", source("charge", adds.clone())),
+            tool("look", source("balance", reads.clone())),
+            tool("scribble", source("note", reads.clone())),
+            tool("drop", source("balance", json!({}))),
+            steps("pay_in_steps", "pay"),
+            steps("look_in_steps", "look"),
+        ]);
+        let find = |key: &Key| catalog.find(key).map(|record| &*record.document);
+        for (name, expected) in [
+            ("charge", ToolEffect::Destroys),
+            ("pay", ToolEffect::Destroys),
+            ("look", ToolEffect::Reads),
+            ("scribble", ToolEffect::Adds),
+            ("drop", ToolEffect::Destroys),
+            ("pay_in_steps", ToolEffect::Destroys),
+            ("look_in_steps", ToolEffect::Reads),
+        ] {
+            let key = format!("tool/{name}@1.0.0").parse().unwrap();
+            let Entity::Tool(tool) = find(&key).unwrap().entity() else { panic!("{name}") };
+            assert_eq!(effect(tool, &find), expected, "{name}");
+        }
     }
 }

@@ -44,6 +44,9 @@ pub enum InvalidProof {
     /// The checkpoint is invalid.
     #[error(transparent)]
     Checkpoint(#[from] InvalidCheckpoint),
+    /// The earlier checkpoint is invalid.
+    #[error("the earlier checkpoint is invalid: {0}")]
+    EarlierCheckpoint(InvalidCheckpoint),
     /// The commit is invalid.
     #[error(transparent)]
     Commit(#[from] InvalidCommit),
@@ -104,7 +107,7 @@ impl Proof {
         note: &str,
         key: &VerifierKey,
     ) -> Result<Checkpoint, InvalidProof> {
-        let since = Checkpoint::verify(note, key)?;
+        let since = Checkpoint::verify(note, key).map_err(InvalidProof::EarlierCheckpoint)?;
         let (old, new) = (since.revision, checkpoint.revision);
         if since.registry != checkpoint.registry || old > new {
             let registry = since.registry.to_string();

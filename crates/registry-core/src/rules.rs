@@ -7,6 +7,7 @@
 
 mod ambiguity;
 mod archived;
+mod argument;
 mod breaking;
 mod budget;
 mod composition;
@@ -187,6 +188,7 @@ fn checked(catalog: &Catalog, batch: &[Proposed], origin: BatchOrigin) -> Plan {
     for new in &proposal.new {
         provision::check(&proposal, new, &mut diagnostics);
         source::check(&proposal, new, &mut diagnostics);
+        argument::check(&proposal, new, &mut diagnostics);
         dependency::check(&proposal, new, &mut diagnostics);
         ambiguity::check(new, &mut diagnostics);
         lifecycle::check(&proposal, new, origin, &mut diagnostics);

@@ -16,7 +16,7 @@ use crate::{
     entity::Entity,
     graph,
     kind::Kind,
-    policies::{EffectiveVersions, ResourceNames},
+    policies::{self, EffectiveVersions, ResourceNames},
     reference::Key,
     scope::{Root, Scope},
     setting::Selector,
@@ -81,7 +81,8 @@ impl ScopedCatalog {
             } else {
                 self.named.remove(key).is_some()
             };
-            // Any other entity can enter the scope only by matching a root itself.
+            // Any other entity can enter the scope only by matching a root itself. A tool behind an
+            // alias is provided by a server in scope, which is its dependent.
             let is_in_sight =
                 || key.kind == Kind::Policy || self.catalog.dependents(key).next().is_some();
             is_touched |= moved || self.catalog.find(key).is_some() || is_in_sight();
@@ -194,11 +195,29 @@ fn policies_about(catalog: &Catalog, keys: &BTreeSet<Key>) -> Vec<Key> {
     found.into_iter().map(|(key, _)| key.clone()).collect()
 }
 
-/// The entities with all their dependencies. A server in scope includes the tools that it provides.
+/// The entities with all their dependencies. A server in scope includes the tools that it provides,
+/// and an alias the tool behind it, whose effect and tags policies use.
 fn closure(catalog: &Catalog, named: &OrdSet<Key>) -> BTreeSet<Key> {
     let servers = named.iter().filter(|key| key.kind == Kind::Server);
     let provided = servers.filter_map(|key| catalog.find(key)).flat_map(|r| r.document.edges());
-    graph::closure(catalog, named.iter().chain(provided))
+    let mut keys = BTreeSet::new();
+    let mut new = graph::closure(catalog, named.iter().chain(provided));
+    while !new.is_empty() {
+        let behind: BTreeSet<Key> = new.iter().flat_map(|key| tools_behind(catalog, key)).collect();
+        keys.append(&mut new);
+        new = graph::closure(catalog, behind.iter().filter(|key| !keys.contains(*key)));
+        new.retain(|key| !keys.contains(key));
+    }
+    keys
+}
+
+fn tools_behind(catalog: &Catalog, key: &Key) -> Vec<Key> {
+    let record = catalog.find(key).filter(|_| key.kind == Kind::Tool);
+    let Some(record) = record else { return Vec::new() };
+    // Parsed for this call only, as in `policies_about`.
+    let document = record.document.without_entity();
+    let Some(tool) = document.entity().as_tool() else { return Vec::new() };
+    policies::tools_behind(tool, &|key| catalog.find(key).map(|record| &*record.document))
 }
 
 impl Root {

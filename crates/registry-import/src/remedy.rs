@@ -52,7 +52,9 @@ mod tests {
         let good = import_registry_file(&old).draft.to_value();
         let unrepaired = json!({ "schemaVersion": "2.0",
             "tools": [{ "name": "t", "version": "1.0.0", "spec": { "saga": 7 } }] });
-        for other in [good, unrepaired, json!({}), json!(7)] {
+        let mut misspelled = good.clone();
+        misspelled["tools"][0]["inputschema"] = json!({});
+        for other in [good, unrepaired, misspelled, json!({}), json!(7)] {
             assert_eq!(remedy(&other, "x"), None, "{other}");
         }
     }

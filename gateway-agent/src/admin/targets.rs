@@ -10,7 +10,8 @@ use axum::{
     response::{IntoResponse as _, Response},
     routing::{get, post},
 };
-use gateway_upstream::{TargetHealth, TargetId, TargetState, Upstreams};
+use gateway_upstream::{Route, TargetHealth, TargetId, TargetState, Upstreams};
+use registry_core::Key;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
@@ -90,17 +91,27 @@ async fn check(State(upstreams): State<Arc<Upstreams>>, body: Bytes) -> Response
             StatusCode::CONFLICT,
             &format!("the target of {server} is stopped; start it first"),
         ),
-        None => unknown(server),
+        None => unknown(&upstreams, server),
     })
 }
 
 /// Stops new calls to a target. Running calls finish.
 async fn stop(State(upstreams): State<Arc<Upstreams>>, body: Bytes) -> Response {
-    act(&body, |server| done(server, "stopped", upstreams.stop(server)))
+    act(&body, |server| {
+        if !upstreams.stop(server) {
+            return unknown(&upstreams, server);
+        }
+        done(server, "stopped")
+    })
 }
 
 async fn start(State(upstreams): State<Arc<Upstreams>>, body: Bytes) -> Response {
-    act(&body, |server| done(server, "started", upstreams.resume(server)))
+    act(&body, |server| {
+        if !upstreams.resume(server) {
+            return unknown(&upstreams, server);
+        }
+        done(server, "started")
+    })
 }
 
 fn act(body: &[u8], act: impl FnOnce(&TargetId) -> Response) -> Response {
@@ -113,14 +124,18 @@ fn act(body: &[u8], act: impl FnOnce(&TargetId) -> Response) -> Response {
     }
 }
 
-fn done(server: &TargetId, what: &'static str, is_known: bool) -> Response {
-    if !is_known {
-        return unknown(server);
-    }
+fn done(server: &TargetId, what: &'static str) -> Response {
     tracing::info!(target: "audit", event = "target", target.server = %server, what);
     StatusCode::NO_CONTENT.into_response()
 }
 
-fn unknown(server: &TargetId) -> Response {
-    error_response(StatusCode::NOT_FOUND, &format!("no target is configured for {server}"))
+/// The error for a version without its own target. It names the target that serves the version,
+/// but does not act on that target, because it may serve other versions too.
+fn unknown(upstreams: &Upstreams, server: &TargetId) -> Response {
+    let key = |version| Key::new(server.kind, server.name.clone(), version);
+    let route = server.version.clone().and_then(|version| upstreams.route(&key(version)));
+    let remedy = route.map_or_else(String::new, |Route { target, .. }| {
+        format!("; this version uses the target '{target}', so name this target")
+    });
+    error_response(StatusCode::NOT_FOUND, &format!("no target is configured for {server}{remedy}"))
 }

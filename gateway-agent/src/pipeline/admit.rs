@@ -1,6 +1,6 @@
 //! Selects the policies of one operation, and evaluates them.
 
-use std::{sync::Arc, time::Instant};
+use std::{borrow::Cow, sync::Arc, time::Instant};
 
 use gateway_policy::{AuthMethod, CallerIdentity, Denial, QuotaKey, Rates, Standing, TakenRates};
 use gateway_protocol::mcp::Method;
@@ -31,9 +31,17 @@ pub(super) struct Governed {
     policies: Arc<ApplicablePolicies>,
     action: Action,
     purpose: Purpose,
-    tool: Box<str>,
+    target: GovernedTarget,
     /// Whether the caller may know that a hidden target exists.
     is_disclosed: bool,
+}
+
+/// The target of an operation, as denials name it and rates count it.
+#[derive(Debug)]
+enum GovernedTarget {
+    Tool(Arc<ServedTool>),
+    /// A prompt or resource.
+    Feature(Arc<str>),
 }
 
 /// An operation that the policies admit. Dropping it before the operation is sent returns its rates
@@ -92,24 +100,26 @@ impl Governed {
                     _ => called.action(),
                 };
                 let policies = governance.applicable_policies(agent, called);
-                policies.map(|policies| {
-                    let tool = feature.subject.as_ref().into();
-                    let is_disclosed = agent.is_some();
-                    Self { policies, action, purpose: purpose(call), tool, is_disclosed }
+                policies.map(|policies| Self {
+                    policies,
+                    action,
+                    purpose: purpose(call),
+                    target: GovernedTarget::Feature(Arc::clone(&feature.subject)),
+                    is_disclosed: agent.is_some(),
                 })
             }
         }
     }
 
     fn of_tool(
-        served: &ServedTool,
+        served: &Arc<ServedTool>,
         governance: &Governance,
         agent: Option<&Key>,
         purpose: Purpose,
     ) -> Option<Self> {
         let policies = served.policies(governance, agent)?;
-        let (action, tool) = (served.called().action(), served.name().as_str().into());
-        Some(Self { policies, action, purpose, tool, is_disclosed: true })
+        let (action, target) = (served.called().action(), GovernedTarget::Tool(Arc::clone(served)));
+        Some(Self { policies, action, purpose, target, is_disclosed: true })
     }
 
     /// Rejects calls of a hidden target by callers that must not learn of it. For them it does not
@@ -182,7 +192,7 @@ impl Governed {
     ) -> PolicyDenial {
         record.set_verdicts(&self.policies, Some(&finding), audit);
         let registry = moment.snapshot.catalog.registry();
-        let denial = PolicyDenial::new(finding, registry, record.agent(), &self.tool);
+        let denial = PolicyDenial::new(finding, registry, record.agent(), self.target.name());
         record.set_invocation(&denial.invocation_id);
         denial
     }
@@ -222,9 +232,8 @@ impl Governed {
         if self.purpose == Purpose::Poll {
             return Ok(admission);
         }
-        let is_compensation = self.purpose == Purpose::Compensation;
         let mut trace = None;
-        if !is_compensation {
+        if self.purpose.is_limited() {
             trace = self.count_trace(gateway, call, record, audit)?;
             admission.taken = self.take_rates(gateway, call, moment, record, audit)?;
         }
@@ -232,12 +241,14 @@ impl Governed {
             let agent = record.agent().cloned();
             let governance = moment.snapshot.governance.as_ref();
             let caller = governance.map(|governance| governance.caller(agent.as_ref()));
+            let tool = self.target.counted();
             let payer = Payer {
                 agent: agent.as_ref().map(|agent| agent.name.as_str()),
                 team: caller.as_deref().and_then(team),
                 principal: verified_principal(call),
-                tool: &self.tool,
+                tool: &tool,
             };
+            let is_compensation = !self.purpose.is_limited();
             let order = Order { policies: &self.policies, payer, is_compensation };
             let purchase = order.reserve(gateway.spending(), trace, audit, record).await?;
             admission.purchase = Some(purchase);
@@ -353,9 +364,13 @@ impl Governed {
         let agent = || agent.map(|agent| agent.name.as_str());
         let mut text = String::new();
         for key in &rate.per {
+            let tool;
             let part = match key {
                 RateKey::Agent => agent().unwrap_or_default(),
-                RateKey::Tool => &self.tool,
+                RateKey::Tool => {
+                    tool = self.target.counted();
+                    &tool
+                }
                 RateKey::Caller => agent().or(principal(&moment.principal)).unwrap_or_default(),
                 RateKey::Principal => verified_principal(call).unwrap_or_default(),
             };
@@ -363,6 +378,26 @@ impl Governed {
             text.push('\n');
         }
         text.into()
+    }
+}
+
+impl GovernedTarget {
+    fn name(&self) -> &str {
+        match self {
+            Self::Tool(served) => served.name().as_str(),
+            Self::Feature(subject) => subject,
+        }
+    }
+
+    /// The name that rates and budgets per tool count. Aliases of one upstream tool share it.
+    fn counted(&self) -> Cow<'_, str> {
+        match self {
+            Self::Tool(served) => match served.upstream() {
+                Some((server, tool)) => format!("{}/{tool}", server.name).into(),
+                None => self.name().into(),
+            },
+            Self::Feature(_) => self.name().into(),
+        }
     }
 }
 

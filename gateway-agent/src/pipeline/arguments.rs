@@ -24,7 +24,7 @@ pub enum InvalidArguments {
     #[error("`arguments` is not an object")]
     NotAnObject,
     /// An object has a member name twice, or a number is out of range.
-    #[error("`arguments` is ambiguous: {0}")]
+    #[error("`arguments` is not usable: {0}")]
     Ambiguous(String),
 }
 

@@ -103,6 +103,7 @@ fn depends_on_state(code: Finding) -> bool {
         | Finding::PolicyIncompatible
         | Finding::PolicyVersionRegresses
         | Finding::PolicySelectorUnmatched
+        | Finding::PolicyArgumentUndeclared
         | Finding::PolicyRelaxed
         | Finding::PolicyTightened
         | Finding::BudgetRedefined

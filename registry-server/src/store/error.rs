@@ -30,7 +30,8 @@ pub enum Error {
     #[error(
         "{detail} while the server is running; the database {database} accepts no writes, because they would be \
          lost at the next start. Put the original file back together with its -wal file. If only the -wal \
-         file was deleted, restart the server with SIGTERM. Otherwise restore a backup"
+         file was deleted, or a backup is in place without a -wal file, restart the server with SIGTERM. \
+         Otherwise stop the server and restore a backup"
     )]
     FileReplaced {
         /// Database URL.

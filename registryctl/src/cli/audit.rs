@@ -31,7 +31,9 @@ pub(crate) struct ProveArgs {
     /// Revision of the commit
     #[arg(value_parser = parse_revision)]
     pub(crate) revision: u64,
-    /// Also prove that the log continues this revision, whose checkpoint was kept
+    /// Also prove that the log continues the kept checkpoint of this revision
+    ///
+    /// The second line of a checkpoint is its revision.
     #[arg(long, value_name = "REVISION", value_parser = parse_revision)]
     pub(crate) since: Option<u64>,
     /// Write to this file instead of standard output

@@ -53,7 +53,7 @@ impl CatalogArgs {
 }
 
 #[derive(Debug, Args)]
-#[command(after_help = "Rates, limits of traces and the age of the catalog are not evaluated.")]
+#[command(after_help = "Rates, the calls of a trace and the age of the catalog are not evaluated.")]
 pub(crate) struct ExplainArgs {
     /// NAME[@VERSION] of a tool, or AGENT/SKILL
     ///
@@ -201,8 +201,8 @@ pub(crate) struct StopArgs {
     /// tool/PATTERN, skill/AGENT/PATTERN, agent/PATTERN, server/PATTERN or caller/PATTERN
     ///
     /// A `*` in a pattern matches any characters. `agent` selects all skills of an agent. `caller`
-    /// selects calling agents by name, or by tag: caller/tag:prod. Several resources are a union, and
-    /// callers restrict them.
+    /// selects registered agents by name, or by tag: caller/tag:prod. Other callers match no
+    /// `caller`, not even `caller/*`. Several resources are a union, and callers restrict them.
     #[arg(required = true, value_name = "SELECTOR")]
     pub(crate) selectors: Vec<StopSelector>,
     /// The reason; also the description of the policy and the commit message

@@ -7,8 +7,8 @@ use std::{fs, path::Path};
 use indicatif::HumanCount;
 use registry_core::{
     Checkpoint, Digest,
-    checkpoint::VerifierKey,
-    proof::{Proof, VerifiedProof},
+    checkpoint::{InvalidCheckpoint, VerifierKey},
+    proof::{InvalidProof, Proof, VerifiedProof},
 };
 use registry_proto::v1;
 use serde_json::json;
@@ -144,7 +144,7 @@ fn check(session: &Session, args: &CheckArgs) -> Result<(), Failure> {
     let since = args.since.as_deref().map(read).transpose()?;
     let proven = proof.check(&key(&args.key)?, since.as_deref());
     let VerifiedProof { commit, checkpoint, since } =
-        proven.map_err(|e| Failure::Rejected(format!("invalid proof: {e}")))?;
+        proven.map_err(|e| invalid_proof(&e, args.since.as_deref()))?;
     let Checkpoint { registry, revision, time, .. } = checkpoint;
     if session.screen.format == Format::Json {
         let since = since.map(|since| since.revision);
@@ -165,6 +165,28 @@ fn check(session: &Session, args: &CheckArgs) -> Result<(), Failure> {
             since.revision, since.time
         )),
         None => Ok(()),
+    }
+}
+
+/// The failure of a check, with the file of `--since`.
+fn invalid_proof(invalid: &InvalidProof, since: Option<&Path>) -> Failure {
+    let failure = Failure::Rejected(format!("invalid proof: {invalid}"));
+    match (invalid, since) {
+        (InvalidProof::EarlierCheckpoint(invalid), Some(path)) => {
+            let reason = format!("invalid checkpoint {}: {invalid}", path.display());
+            let help = match invalid {
+                InvalidCheckpoint::Form(_) => {
+                    "--since requires a complete file of `registryctl audit checkpoint`"
+                }
+                _ => "--since and --key require files of the same registry",
+            };
+            Failure::Rejected(reason).with_help(help.to_owned())
+        }
+        (InvalidProof::NotContinued { since, .. }, _) => failure.with_help(format!(
+            "repeat `registryctl audit prove` with --since {since}, the revision of the checkpoint; \
+             if this check fails again, the log was rewritten"
+        )),
+        _ => failure,
     }
 }
 

@@ -43,8 +43,8 @@ pub(super) async fn run(session: &Session, args: &BlameArgs) -> Result<(), Failu
         let page = match page {
             Ok(page) => page,
             Err(failure) => {
-                let version = version.as_ref();
-                return Err(missing::explain(&client, failure, kind, &name, version).await);
+                let (version, at) = (version.as_ref(), args.as_of.at);
+                return Err(missing::explain(&client, failure, kind, &name, version, at).await);
             }
         };
         let v1::BlameEntityResponse { key, lines: explained, origins, next_page_token } = page;

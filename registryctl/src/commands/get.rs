@@ -80,7 +80,7 @@ async fn newest(
         (state, version.as_ref().is_some_and(|version| !version.is_prerelease()), version)
     };
     let Some(newest) = (0..records.len()).max_by_key(|i| rank(&records[*i])) else {
-        return Err(missing::not_registered(client, kind, &name, None).await);
+        return Err(missing::not_registered(client, kind, &name, None, at).await);
     };
     let version =
         Version::parse(&records.remove(newest).key.version).map_err(Failure::invalid_response)?;
@@ -97,14 +97,19 @@ pub(super) async fn fetch(
     key: &Key,
     at: Option<PointInTime>,
 ) -> Result<v1::EntityRecord, Failure> {
-    let (wanted, at) = (Some(key.into()), at.map(Into::into));
-    let message = v1::GetEntityRequest { key: wanted, include_document: true, at, min_revision: 0 };
+    let message = v1::GetEntityRequest {
+        key: Some(key.into()),
+        include_document: true,
+        at: at.map(Into::into),
+        min_revision: 0,
+    };
     match client.answer(client.registry().get_entity(request(message))).await {
         Ok(response) => {
             response.record.ok_or_else(|| Failure::invalid_response("the record is missing"))
         }
         Err(failure) => {
-            Err(missing::explain(client, failure, key.kind, &key.name, Some(&key.version)).await)
+            let version = Some(&key.version);
+            Err(missing::explain(client, failure, key.kind, &key.name, version, at).await)
         }
     }
 }

@@ -26,8 +26,8 @@ pub(super) async fn run(session: &Session, args: &HistoryArgs) -> Result<(), Fai
         let page = match client.answer(client.history().list_entity_events(call)).await {
             Ok(page) => page,
             Err(failure) => {
-                let version = version.as_ref();
-                return Err(missing::explain(&client, failure, kind, &name, version).await);
+                let (version, at) = (version.as_ref(), args.as_of.at);
+                return Err(missing::explain(&client, failure, kind, &name, version, at).await);
             }
         };
         events.extend(page.events.into_iter().map(EventView::from));
@@ -37,7 +37,8 @@ pub(super) async fn run(session: &Session, args: &HistoryArgs) -> Result<(), Fai
         wanted.page_token = page.next_page_token;
     }
     if events.is_empty() {
-        return Err(missing::not_registered(&client, kind, &name, version.as_ref()).await);
+        let (version, at) = (version.as_ref(), args.as_of.at);
+        return Err(missing::not_registered(&client, kind, &name, version, at).await);
     }
     show(session, &events)
 }

@@ -77,8 +77,8 @@ pub(super) async fn run(session: &Session, args: &ImpactArgs) -> Result<(), Fail
     let view = match client.answer(client.graph().analyze_impact(request(wanted))).await {
         Ok(answer) => ImpactView::from(answer),
         Err(failure) => {
-            let version = Some(&key.version);
-            return Err(missing::explain(&client, failure, key.kind, &key.name, version).await);
+            let (version, at) = (Some(&key.version), args.as_of.at);
+            return Err(missing::explain(&client, failure, key.kind, &key.name, version, at).await);
         }
     };
     let screen = session.screen;
@@ -264,7 +264,8 @@ impl ImpactView {
             let _ = write!(summary, ", {} not compared (too many)", self.unchecked);
         }
         if self.selected_total > 0 {
-            let _ = write!(summary, "; the policy selects {} entities", self.selected_total);
+            let noun = if self.selected_total == 1 { "entity" } else { "entities" };
+            let _ = write!(summary, "; the policy selects {} {noun}", self.selected_total);
         }
         summary
     }

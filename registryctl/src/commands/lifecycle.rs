@@ -60,8 +60,8 @@ async fn run(
 ) -> Result<(), Failure> {
     let LifecycleArgs { key, message, confirm, commit: author } = args;
     let client = session.connect().await?;
-    if state == LifecycleState::Retired && key.kind == Kind::Policy {
-        note_version_in_force(&client, &key).await?;
+    if key.kind == Kind::Policy {
+        note_version_in_force(&client, &key, state).await?;
     }
     let message = message.unwrap_or_default();
     let change = Proposed::SetLifecycle { key, state, notice };
@@ -73,16 +73,26 @@ async fn run(
     review::run(session, &client, &wanted, confirm).await
 }
 
-/// Names the version of a policy that stays in force after the retirement of another release.
-async fn note_version_in_force(client: &Client, retired: &Key) -> Result<(), Failure> {
-    let Key { name, version, .. } = retired;
+/// Names the version of a policy that stays in force after the retirement or restoration of another
+/// release.
+async fn note_version_in_force(
+    client: &Client,
+    changed: &Key,
+    state: LifecycleState,
+) -> Result<(), Failure> {
+    let Key { name, version, .. } = changed;
+    let remedy = match state {
+        LifecycleState::Retired => "its retirement turns the policy off".to_owned(),
+        LifecycleState::Active => {
+            format!("`registryctl policy rollback {name} {version}` registers this content again")
+        }
+        LifecycleState::Deprecated => return Ok(()),
+    };
     if let Some(other) = in_force(client, name).await?
         && other != *version
         && !version.is_prerelease()
     {
-        eprintln!(
-            "note: policy/{name}@{other} is in force and stays; its retirement turns the policy off"
-        );
+        eprintln!("note: policy/{name}@{other} is in force and stays; {remedy}");
     }
     Ok(())
 }

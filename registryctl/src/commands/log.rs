@@ -2,7 +2,7 @@
 //!
 //! The hash chain is not verified: `export` and `watch` verify it.
 
-use registry_core::Timestamp;
+use registry_core::{PointInTime, Timestamp};
 use registry_proto::{convert, v1};
 
 use super::{Session, missing};
@@ -37,7 +37,7 @@ pub(super) async fn run(session: &Session, args: &LogArgs) -> Result<(), Failure
     if commits.is_empty()
         && let Some(filter) = filter
     {
-        require_commits(&client, filter, args.as_of.message()).await?;
+        require_commits(&client, filter, args.as_of.at).await?;
     }
     if session.screen.format == Format::Json {
         return session.screen.json(&commits);
@@ -55,13 +55,16 @@ pub(super) async fn run(session: &Session, args: &LogArgs) -> Result<(), Failure
 pub(super) async fn require_commits(
     client: &Client,
     filter: &EntityFilter,
-    at: Option<v1::PointInTime>,
+    at: Option<PointInTime>,
 ) -> Result<(), Failure> {
     let EntityFilter { kind, name: Some(name), version } = filter else { return Ok(()) };
-    let wanted =
-        v1::ListCommitsRequest { entity: Some(filter.selector()), at, ..Default::default() };
+    let wanted = v1::ListCommitsRequest {
+        entity: Some(filter.selector()),
+        at: at.map(Into::into),
+        ..Default::default()
+    };
     if fetch(client, wanted, 1).await?.is_empty() {
-        return Err(missing::not_registered(client, *kind, name, version.as_ref()).await);
+        return Err(missing::not_registered(client, *kind, name, version.as_ref(), at).await);
     }
     Ok(())
 }

@@ -1,12 +1,13 @@
 //! Suggestions for entities that are not registered: other versions, or similar names.
 
-use registry_core::{Kind, Name, Version, suggest::closest};
+use registry_core::{Kind, Name, PointInTime, Version, suggest::closest};
 use registry_proto::v1;
 
 use super::list;
 use crate::{
     client::{Client, PAGE_SIZE, request},
     failure::Failure,
+    view::RecordView,
 };
 
 /// Maximum number of versions in a suggestion.
@@ -19,6 +20,7 @@ pub(super) async fn explain(
     kind: Kind,
     name: &Name,
     version: Option<&Version>,
+    at: Option<PointInTime>,
 ) -> Failure {
     if !matches!(&failure, Failure::RequestRejected { reason, .. } if reason == "NOT_FOUND") {
         return failure;
@@ -27,10 +29,13 @@ pub(super) async fn explain(
         // The registry lists the versions itself.
         return failure;
     }
-    match suggestion(client, kind, name, version).await {
-        Some(help) => failure.with_help(help),
-        None => failure,
+    if let Some(at) = at
+        && let Some(revision) = registered_in(client, kind, name, version).await
+    {
+        let help = format!("it was registered in revision {revision}");
+        return not_found(kind, name, version, Some(at)).with_help(help);
     }
+    failure.with_known_help(suggestion(client, kind, name, version).await)
 }
 
 /// The failure of a request for a name or version that is not registered, with a suggestion.
@@ -39,11 +44,36 @@ pub(super) async fn not_registered(
     kind: Kind,
     name: &Name,
     version: Option<&Version>,
+    at: Option<PointInTime>,
 ) -> Failure {
-    let version_text = version.map(|version| format!("@{version}")).unwrap_or_default();
-    let message = format!("{kind}/{name}{version_text} is not registered");
-    let failure = Failure::RequestRejected { reason: "NOT_FOUND".to_owned(), message };
-    explain(client, failure, kind, name, version).await
+    let failure = not_found(kind, name, version, at);
+    explain(client, failure, kind, name, version, at).await
+}
+
+fn not_found(
+    kind: Kind,
+    name: &Name,
+    version: Option<&Version>,
+    at: Option<PointInTime>,
+) -> Failure {
+    let version = version.map(|version| format!("@{version}")).unwrap_or_default();
+    let at = at.map(|at| format!(" at {at}")).unwrap_or_default();
+    let message = format!("{kind}/{name}{version} is not registered{at}");
+    Failure::RequestRejected { reason: "NOT_FOUND".to_owned(), message }
+}
+
+/// The revision that registered the version, or the first version of the name.
+async fn registered_in(
+    client: &Client,
+    kind: Kind,
+    name: &Name,
+    version: Option<&Version>,
+) -> Option<u64> {
+    let records = list::versions(client, kind, name, None).await.ok()?;
+    let version = version.map(Version::to_string);
+    let is_wanted =
+        |record: &&RecordView| version.as_ref().is_none_or(|wanted| *wanted == record.key.version);
+    records.iter().filter(is_wanted).map(|record| record.registered_revision).min()
 }
 
 async fn suggestion(

@@ -62,7 +62,11 @@ pub(super) async fn run(session: &Session, args: &ResolveArgs) -> Result<(), Fai
         }
     }
     let missing: Vec<_> = view.resolutions.iter().filter_map(|r| r.unresolved.clone()).collect();
-    if missing.is_empty() { Ok(()) } else { Err(Failure::Rejected(missing.join("; "))) }
+    if missing.is_empty() {
+        return Ok(());
+    }
+    let at = args.as_of.at.map(|_| format!(" (at revision {revision})")).unwrap_or_default();
+    Err(Failure::Rejected(format!("{}{at}", missing.join("; "))))
 }
 
 /// The resolutions of several requirements.

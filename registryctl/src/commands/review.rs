@@ -31,8 +31,8 @@ pub(super) async fn run(
     run_and_wait(session, client, wanted, confirm, None).await
 }
 
-/// The same, and then waits until a share of the gateways has applied the state. The result is
-/// printed even if waiting fails.
+/// The same, and then waits until a share of the gateways has applied the state. It fails also if
+/// a gateway lost its connection recently and has not applied it. The result is printed in any case.
 pub(super) async fn run_and_wait(
     session: &Session,
     client: &Client,
@@ -77,7 +77,10 @@ pub(super) async fn run_and_wait(
     let (rollout, result) = match wait.filter(|_| !dry_run) {
         None => (None, Ok(())),
         Some((percent, time)) => match rollout::wait_for(client, revision, percent, time).await {
-            Ok((rollout, result)) => (Some(rollout), result),
+            Ok((rollout, result)) => {
+                let result = result.and_then(|()| rollout.require_all());
+                (Some(rollout), result)
+            }
             Err(failure) => (None, Err(failure)),
         },
     };

@@ -3,6 +3,7 @@
 //! A gateway is identified by its name and principal. Of several streams, the last one counts.
 
 mod disconnected;
+mod missing;
 
 use std::{collections::BTreeMap, mem::replace, time::Duration};
 
@@ -48,13 +49,19 @@ pub(super) struct Rollout {
     live_only: bool,
     /// The gateways that have not applied the revision.
     behind: Vec<GatewayView>,
+    /// Gateways that are not connected, were seen within the last hour, and have not applied the
+    /// revision.
+    missing: Vec<GatewayView>,
 }
 
 pub(super) async fn run(session: &Session, args: RolloutStatusArgs) -> Result<(), Failure> {
     let RolloutStatusArgs { revision, wait } = args;
     let client = session.connect().await?;
     let (rollout, result) = match wait.wait {
-        None => (Rollout::new(revision, connected(&client).await?).require_revision()?, Ok(())),
+        None => {
+            let rollout = Rollout::new(revision, connected(&client).await?).require_revision()?;
+            (rollout.with_missing(&client).await?, Ok(()))
+        }
         Some(percent) => wait_for(&client, revision, percent, wait.timeout).await?,
     };
     match session.screen.format {
@@ -130,11 +137,12 @@ pub(super) async fn wait_for(
                 }
                 let is_hopeless = rollout.is_hopeless(percent);
                 if rollout.is_reached(percent) {
-                    return Ok((rollout, Ok(())));
+                    return Ok((rollout.with_missing(&client).await?, Ok(())));
                 }
                 // A gateway may apply a revision at its second attempt.
                 if is_over || is_hopeless && was_hopeless {
                     let reason = rollout.incomplete_reason(percent, time, is_hopeless);
+                    let rollout = rollout.with_missing(&client).await?;
                     return Ok((rollout, Err(Failure::NotRolledOut(reason))));
                 }
                 was_hopeless = is_hopeless;
@@ -165,7 +173,29 @@ impl Rollout {
         let behind: Vec<_> =
             last.into_values().filter(|gateway| gateway.applied_revision < revision).collect();
         let applied = connected - behind.len();
-        Self { revision, head, connected, applied, live_only, behind }
+        Self { revision, head, connected, applied, live_only, behind, missing: Vec::new() }
+    }
+
+    async fn with_missing(self, client: &Client) -> Result<Self, Failure> {
+        let missing = missing::fetch(client, self.revision).await?;
+        Ok(Self { missing, ..self })
+    }
+
+    /// Fails if a gateway is missing, which may still serve calls with an earlier catalog.
+    pub(super) fn require_all(&self) -> Result<(), Failure> {
+        if self.missing.is_empty() {
+            return Ok(());
+        }
+        let Self { revision, .. } = self;
+        let names: Vec<_> = self.missing.iter().map(GatewayView::name).collect();
+        let message = format!(
+            "revision {revision}: not applied by gateways that are not connected and may still \
+             serve calls: {}",
+            names.join(", ")
+        );
+        let help = "restore their connection and run the command again, or stop these gateways; a \
+                    gateway counts for 1 h after it was last seen";
+        Err(Failure::NotRolledOut(message).with_help(help.to_owned()))
     }
 
     /// Rejects a revision that does not exist yet.
@@ -235,6 +265,7 @@ pub(super) fn show(screen: Screen, rollout: &Rollout) -> Result<(), Failure> {
         many => format!(", {many} reject it"),
     };
     screen.line(&format!("{}{rejecting}", rollout.summary()))?;
+    show_missing(screen, &rollout.missing)?;
     if rollout.behind.is_empty() {
         return Ok(());
     }
@@ -265,6 +296,23 @@ pub(super) fn show(screen: Screen, rollout: &Rollout) -> Result<(), Failure> {
         }
     }
     Ok(())
+}
+
+fn show_missing(screen: Screen, missing: &[GatewayView]) -> Result<(), Failure> {
+    if missing.is_empty() {
+        return Ok(());
+    }
+    screen.line("not connected, seen within the last hour, and without the revision:")?;
+    let mut table = TextTable::new(&["GATEWAY", "PRINCIPAL", "LAST SEEN", "APPLIED"]);
+    for gateway in missing {
+        let seen = gateway.last_seen_at.clone().unwrap_or_default();
+        let applied = gateway.applied_revision.to_string();
+        table.painted(
+            Paint::Bad,
+            [gateway.name().to_owned(), gateway.principal.clone(), seen, applied],
+        );
+    }
+    screen.table(&table)
 }
 
 #[cfg(test)]

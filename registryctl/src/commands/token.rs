@@ -2,10 +2,8 @@
 //!
 //! The secret of a new token is written to standard output only.
 
-use std::time::SystemTime;
-
 use clap::ValueEnum;
-use registry_core::{Timestamp, expiry::parse_expiry};
+use registry_core::expiry::parse_expiry;
 use registry_proto::{convert, v1};
 use serde_json::json;
 
@@ -13,6 +11,7 @@ use super::{Session, review::confirm_action};
 use crate::{
     cli::{CreateTokenArgs, Format, RevokeTokenArgs, TokenCommand},
     client::{Client, PAGE_SIZE, request},
+    clock,
     failure::Failure,
     screen::TextTable,
     style::Paint,
@@ -29,7 +28,7 @@ pub(super) async fn run(session: &Session, command: TokenCommand) -> Result<(), 
 
 async fn create(session: &Session, args: CreateTokenArgs) -> Result<(), Failure> {
     let CreateTokenArgs { name, team, roles, scopes, expires, confirm } = args;
-    let expires_at = parse_expiry(&expires, now()).map_err(Failure::usage)?;
+    let expires_at = parse_expiry(&expires, clock::timestamp()).map_err(Failure::usage)?;
     let end = expires_at.map_or_else(|| "never".to_owned(), |at| at.to_string());
     let names: Vec<_> = roles.iter().filter_map(ValueEnum::to_possible_value).collect();
     let names: Vec<_> = names.iter().map(clap::builder::PossibleValue::get_name).collect();
@@ -67,7 +66,7 @@ async fn list(session: &Session, include_ended: bool) -> Result<(), Failure> {
     if session.screen.format == Format::Json {
         return session.screen.json(&tokens);
     }
-    let now = now().to_string();
+    let now = clock::timestamp().to_string();
     let head = ["ID", "NAME", "TEAM", "ROLES", "SCOPES", "EXPIRES", "LAST USED", "STATE"];
     let mut table = TextTable::new(&head);
     for token in &tokens {
@@ -198,11 +197,4 @@ fn rights(role: &str) -> Option<&'static str> {
         "admin" => "everything, including names of other teams, and tokens",
         _ => return None,
     })
-}
-
-/// The local time, for durations like `90d`.
-#[expect(clippy::disallowed_methods, reason = "a command has no other clock")]
-fn now() -> Timestamp {
-    let now: prost_types::Timestamp = SystemTime::now().into();
-    convert::read_timestamp(now).unwrap_or_default()
 }

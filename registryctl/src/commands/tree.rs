@@ -60,8 +60,8 @@ async fn fetch(client: &Client, key: &Key, args: &TreeArgs) -> Result<(Graph, u6
     let (graph, revision) = match answer {
         Ok(answer) => answer,
         Err(failure) => {
-            let version = Some(&key.version);
-            return Err(missing::explain(client, failure, key.kind, &key.name, version).await);
+            let (version, at) = (Some(&key.version), as_of.at);
+            return Err(missing::explain(client, failure, key.kind, &key.name, version, at).await);
         }
     };
     let graph = graph.ok_or_else(|| Failure::invalid_response("the graph is missing"))?;

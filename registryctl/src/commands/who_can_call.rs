@@ -1,9 +1,9 @@
-//! `who-can-call`: the agents that declare a tool or a composition which calls it, and whether
-//! policies deny their calls.
+//! `who-can-call`: the agents that declare a tool, an alias of it or a composition which calls one
+//! of them, and whether policies deny their calls.
 
 mod compositions;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use policy::{CallContext, PartialDecision, Purpose};
 use registry_core::{Entity, Key, Kind, LifecycleState, entity::Dependency};
@@ -35,7 +35,7 @@ struct CallersView {
 struct CallerView {
     agent: String,
     team: String,
-    /// The called version.
+    /// The called version of the tool or of an alias.
     tool: String,
     /// `call` of a declared tool, or `step` or `compensation` of a declared composition.
     purpose: &'static str,
@@ -62,20 +62,21 @@ pub(super) async fn run(session: &Session, args: &WhoCanCallArgs) -> Result<(), 
     let missing = |message| not_found(message, &args.catalog);
     let named = decider.target(&args.tool, None).map_err(missing)?;
     let has_version = args.tool.contains('@');
-    let targets: Vec<_> = decider
-        .versions_of(&named)
-        .into_iter()
-        .filter(|target| !has_version || target.key() == named.key())
-        .map(|target| (compositions::calling(decider.catalog(), &target), target))
-        .collect();
+    let mut targets = decider.versions_of(&named);
+    targets.retain(|target| !has_version || target.key() == named.key());
+    let aliases = targets.iter().flat_map(|target| decider.aliases_of(target));
+    let aliases: BTreeMap<Key, Target> =
+        aliases.map(|alias| (alias.key().clone(), alias)).collect();
+    targets.extend(aliases.into_values());
     let catalog = decider.catalog();
+    let calls = targets.iter().map(|target| (compositions::calling(catalog, target), target));
+    let targets: Vec<_> = calls.collect();
     let mut agents = Vec::new();
     for (key, record) in catalog.of_kind(Kind::Agent) {
         let Entity::Agent(agent) = record.document.entity() else { continue };
         if record.lifecycle.state == LifecycleState::Retired {
             continue;
         }
-        let declared = decider.declared_versions(agent, &named);
         let (depends, _) = agent.depends();
         let depends: BTreeSet<_> = depends.iter().map(Dependency::key).collect();
         let view = |target: &Target, purpose: Purpose, composition: Option<&Key>| {
@@ -94,7 +95,7 @@ pub(super) async fn run(session: &Session, args: &WhoCanCallArgs) -> Result<(), 
             }
         };
         for (compositions, target) in &targets {
-            if declared.iter().any(|declared| declared.key() == target.key()) {
+            if decider.declares(key, target) {
                 agents.push(view(target, Purpose::Call, None));
             }
             for call in compositions.iter().filter(|call| depends.contains(&call.composition)) {

@@ -36,8 +36,8 @@ pub(super) async fn run(session: &Session, args: &PathsArgs) -> Result<(), Failu
         Err(failure) => {
             // The message names one of the two keys.
             let key = if failure.to_string().contains(&to.to_string()) { to } else { from };
-            let version = Some(&key.version);
-            return Err(missing::explain(&client, failure, key.kind, &key.name, version).await);
+            let (version, at) = (Some(&key.version), as_of.at);
+            return Err(missing::explain(&client, failure, key.kind, &key.name, version, at).await);
         }
     };
     let v1::ExplainDependencyResponse { paths, total_count: total, truncated, revision } = answer;

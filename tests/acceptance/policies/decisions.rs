@@ -201,6 +201,42 @@ fn test_reports_each_case_with_its_line() {
     assert_eq!((passed.code, &passed.json()["failed"]), (0, &json!(0)));
 }
 
+/// Runs a command against the example registry and its policies.
+fn example(arguments: &[&str]) -> Value {
+    let files = ["-f", "examples/registry-v2.json", "-f", "examples/policies.yaml"];
+    ctl(NOWHERE, &[arguments, &files, &["--output", "json"]].concat()).json()
+}
+
+#[test]
+fn limits_on_hops_are_evaluated() {
+    let explain = |hops: &str| example(&["policy", "explain", "fetch", "--hops", hops]);
+    assert_eq!(explain("8")["decision"], "allow");
+    let denied = explain("9");
+    assert_eq!(
+        [&denied["decision"], &denied["reason"], &denied["policy"]],
+        [&json!("deny"), &json!("RATE_LIMITED"), &json!("loops@1.0.0")]
+    );
+    let compensation = ["policy", "explain", "fetch", "--hops", "9", "--purpose", "compensation"];
+    assert_eq!(example(&compensation)["decision"], "allow");
+    let offline = Offline::new();
+    let cases = offline.write(
+        "cases.yaml",
+        "cases: [{ name: a, tool: fetch, hops: 9, expect: deny, reason: RATE_LIMITED, policy: loops }]",
+    );
+    assert_eq!(example(&["policy", "test", &cases])["passed"], 1);
+}
+
+#[test]
+fn decisions_about_compositions_name_steps() {
+    let steps = json!(["tool/fetch@1.2.3", "tool/create_document@1.0.0"]);
+    assert_eq!(example(&["policy", "explain", "fetch_and_store"])["steps"], steps);
+    assert_eq!(example(&["policy", "explain", "fetch"])["steps"], Value::Null);
+    let offline = Offline::new();
+    let cases =
+        offline.write("cases.yaml", "cases: [{ name: a, tool: fetch_and_store, expect: allow }]");
+    assert_eq!(example(&["policy", "test", &cases])["cases"][0]["steps"], steps);
+}
+
 #[test]
 fn invalid_cases_are_reported_with_their_lines() {
     let offline = Offline::new();
@@ -253,8 +289,10 @@ fn who_can_call_lists_agents_with_their_access() {
         who("balance"),
         [row("agent/clerk@1.0.0", "allowed"), row("agent/guest@1.0.0", "denied")]
     );
-    assert_eq!(who("charge"), [row("agent/clerk@1.0.0", "depends")]);
-    assert_eq!(who("tool/pay@1.0.0"), [row("agent/guest@1.0.0", "depends")]);
+    // The guest calls it through the alias `pay`.
+    let callers = [row("agent/clerk@1.0.0", "depends"), row("agent/guest@1.0.0", "depends")];
+    assert_eq!(who("charge"), callers);
+    assert_eq!(who("tool/pay@1.0.0"), callers);
     let unknown = offline.run(&["who-can-call", "balnace"]);
     assert_eq!((unknown.code, unknown.has_code("NOT_FOUND")), (1, true), "{unknown:?}");
 }
@@ -279,6 +317,10 @@ fn who_can_call_marks_steps_and_compensations() {
     let [direct, step, ..] = &who("fetch")[..] else { panic!("two rows") };
     assert_eq!([&direct[1], &direct[2]], [&json!("call"), &Value::Null]);
     assert_eq!([&step[1], &step[2]], [&json!("step"), &json!("tool/fetch_and_store@1.0.0")]);
+    // The step calls `create_document`, which has the same upstream tool.
+    let rows = who("create_note");
+    let steps: Vec<_> = rows.iter().filter(|row| row[1] == "step").map(|row| &row[2]).collect();
+    assert_eq!(steps, [&json!("tool/fetch_and_store@1.0.0")]);
 }
 
 #[tokio::test]
@@ -339,4 +381,21 @@ async fn simulate_decides_recorded_calls_again() {
     assert_eq!(groups(&view["undecided"]), [charge]);
     let missing = registry.ctl(&["policy", "simulate", "--audit", "/no/such/file"]);
     assert_eq!(missing.code, 2, "{missing:?}");
+}
+
+#[test]
+fn simulate_rejects_log_in_text() {
+    let (registry, offline) = (Registry::start(), Offline::new());
+    applied(&registry, &governed());
+    let simulate = |text: &str| {
+        let trail = offline.write("gateway.log", text);
+        registry.ctl(&["policy", "simulate", "--audit", &trail])
+    };
+    let text = "2026-11-26T05:00:00Z  INFO audit: event=\"tools/call\"\n\n";
+    let rejected = simulate(text);
+    assert!(rejected.code == 2 && rejected.stderr.contains("--log-format json"), "{rejected:?}");
+    let mixed = simulate(&format!("{text}{{\"target\":\"gateway\"}}\n"));
+    assert!(mixed.success(), "{mixed:?}");
+    let empty = simulate("");
+    assert!(empty.success(), "{empty:?}");
 }

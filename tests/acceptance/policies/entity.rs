@@ -5,7 +5,7 @@ use std::fs;
 use acceptance::{Database, Registry, ctl, root};
 use serde_json::{Value, json};
 
-use super::{applied, apply, bank, findings, keys, limit};
+use super::{agent, applied, apply, bank, findings, keys, limit};
 
 const CHARGE: &str = "forbid (principal, action == Action::\"call\", resource)
     when { context.arguments has amount && context.arguments.amount > 10 };";
@@ -119,6 +119,33 @@ fn unmatched_selector_is_a_warning() {
 }
 
 #[test]
+fn unmatched_name_in_conditions_is_a_warning() {
+    let registry = Registry::start();
+    let mut file = bank();
+    file["agents"] = json!([agent("clerk", &[])]);
+    applied(&registry, &file);
+    let warnings = |version: &str, cedar: &str| {
+        let members =
+            json!({ "appliesTo": { "tools": ["charge"] }, "authorization": { "cedar": cedar } });
+        let output = apply(&registry, &limit(version, &members), &[]);
+        assert!(output.success(), "{output:?}");
+        output
+    };
+    let matched = "forbid (principal == Agent::\"clerk\", action, resource == Tool::\"charge\");
+        forbid (principal == Agent::\"(unknown)\", action, resource in Server::\"bank\");
+        forbid (principal in Team::\"red\", action, resource in Tag::\"money\");";
+    assert!(findings(&warnings("1.0.0", matched)).is_empty());
+    let unmatched = "forbid (principal == Agent::\"clrek\", action, resource == Tool::\"bank\");
+        forbid (principal, action, resource) when { resource in Server::\"bnk\" };";
+    let output = warnings("1.1.0", unmatched);
+    let expected =
+        ("policy-selector-unmatched".to_owned(), "/policies/0/authorization/cedar".to_owned());
+    assert_eq!(findings(&output), [expected.clone(), expected.clone(), expected]);
+    let help = output.json()["diagnostics"][0]["help"].to_string();
+    assert!(help.contains("clerk"), "{help}");
+}
+
+#[test]
 fn forgotten_statements_are_warnings() {
     let registry = Registry::start();
     applied(&registry, &bank());
@@ -141,6 +168,26 @@ fn forgotten_statements_are_warnings() {
     assert_eq!(warnings("1.2.0", empty), warning("policy-empty", "/authorization/cedar"));
     let permits = json!({ "default": "deny", "authorization": permit });
     assert!(warnings("1.3.0", permits).is_empty());
+}
+
+#[test]
+fn misspelled_argument_behind_has_is_a_warning() {
+    let registry = Registry::start();
+    applied(&registry, &bank());
+    let found = |version: &str, argument: &str| {
+        let cedar = format!(
+            "forbid (principal, action == Action::\"call\", resource) when {{ context.arguments has \
+             {argument} && context.arguments.{argument} > 1000 }};"
+        );
+        let members =
+            json!({ "appliesTo": { "tools": ["charge"] }, "authorization": { "cedar": cedar } });
+        let output = apply(&registry, &limit(version, &members), &[]);
+        assert!(output.success(), "{output:?}");
+        findings(&output)
+    };
+    assert!(found("1.0.0", "amount").is_empty());
+    let pointer = "/policies/0/authorization/cedar".to_owned();
+    assert_eq!(found("1.1.0", "amont"), [("policy-argument-undeclared".to_owned(), pointer)]);
 }
 
 #[test]
@@ -200,6 +247,8 @@ fn rollback_registers_old_content_as_next_version() {
     assert_eq!(document("1.1.1"), document("1.0.0"));
     let again = registry.ctl(&["policy", "rollback", "limit", "1.1.1", "--yes"]);
     assert_eq!(again.code, 2, "it is in force: {again:?}");
+    let equal = registry.ctl(&["policy", "rollback", "limit", "1.0.0", "--yes"]);
+    assert_eq!(equal.code, 2, "its content is in force: {equal:?}");
 }
 
 #[test]
@@ -217,7 +266,7 @@ fn retirement_of_the_highest_version_turns_it_off() {
 }
 
 #[test]
-fn retirement_of_lower_version_names_version_in_force() {
+fn change_of_lower_version_names_version_in_force() {
     let registry = Registry::start();
     applied(&registry, &bank());
     applied(&registry, &charges("1.0.0", 5));
@@ -228,6 +277,8 @@ fn retirement_of_lower_version_names_version_in_force() {
         retired.stderr
     };
     assert!(retire("1.0.0").contains("policy/limit@1.1.0"));
+    let restored = registry.ctl(&["restore", "policy/limit@1.0.0", "--yes"]);
+    assert!(restored.success() && restored.stderr.contains("policy/limit@1.1.0"), "{restored:?}");
     assert!(!retire("1.1.0").contains("note:"));
 }
 

@@ -49,6 +49,22 @@ fn publisher_governs_names_of_its_team_only() {
 }
 
 #[test]
+fn publisher_changes_no_settings_of_governors_policy() {
+    let guarded = Guarded::start(&[]);
+    let governor = guarded.token("gov", "security", "governor");
+    let publisher = guarded.token("pub", "security", "publisher");
+    let wide =
+        json!({ "schemaVersion": "2.0", "policies": [{ "name": "all", "version": "1.0.0" }] });
+    assert!(apply(&guarded, &governor, &wide).success());
+    let archive = ["archive", "policy/all", "--yes"];
+    let transfer = ["transfer", "policy/all", "bank", "--yes"];
+    for change in [&archive[..], &transfer] {
+        assert_eq!(refusal(&run(&guarded, &publisher, change)), ["role-required"]);
+    }
+    assert!(run(&guarded, &governor, &archive).success());
+}
+
+#[test]
 fn publisher_without_auditor_cannot_wait() {
     let guarded = Guarded::start(&[]);
     let publisher = guarded.token("ann", "bank", "publisher");

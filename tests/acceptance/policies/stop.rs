@@ -41,6 +41,37 @@ async fn stop_waits_until_gateways_apply_it() {
     assert_ne!(shown["digest"], document);
 }
 
+#[tokio::test]
+async fn stop_names_gateway_that_lost_its_connection() {
+    let registry = Registry::start();
+    applied(&registry, &bank());
+    let named = |name: &str| {
+        Gateway::start(&GatewayOptions {
+            source: format!("grpc://{}", registry.address),
+            targets: unreachable_targets(),
+            runtime: None,
+            more: format!("name: {name}\n"),
+        })
+    };
+    let (mut lost, lives) = (named("lost"), named("lives"));
+    for gateway in [&lost, &lives] {
+        gateway.ready().await;
+    }
+    lost.process.kill_9();
+    acceptance::eventually("a gateway is gone", || async {
+        let listed = registry.json(&["fleet", "list", "--prefix", "lost"]);
+        listed[0]["state"] == "gone"
+    })
+    .await;
+    let stopped = registry.ctl(&[&STOP[..], &["json", "--yes"]].concat());
+    assert_eq!(stopped.code, 6, "{stopped:?}");
+    let rollout = stopped.json()["rollout"].clone();
+    assert_eq!((&rollout["connected"], &rollout["applied"]), (&json!(1), &json!(1)));
+    assert_eq!(rollout["missing"].as_array().map(Vec::len), Some(1), "{rollout}");
+    assert_eq!(rollout["missing"][0]["gateway"], "lost");
+    assert_eq!(keys(&registry.json(&["list", "policies"])), ["policy/stop-tool-charge@1.0.0"]);
+}
+
 #[test]
 fn stop_without_gateways_reports_missing_rollout() {
     let registry = Registry::start();

@@ -347,12 +347,38 @@ async fn any_version_target_serves_versions_without_their_own() {
     assert_eq!(targets["targets"][0]["server"], "server/web@*");
     assert!(!gateway.process.stderr().contains("previous-target"));
     let admin = gateway.admin_url();
+    for action in [&["check"][..], &["drain", "--yes"], &["undrain", "--yes"]] {
+        let version =
+            registry.ctl(&[&["gateway", "--admin", &admin], action, &["web@2.0.0"]].concat());
+        assert_eq!(version.code, 1, "{version:?}");
+        assert!(version.stderr.contains("'server/web@*'"), "{version:?}");
+    }
+    assert!(registry.ctl(&["gateway", "--admin", &admin, "check", "web@*"]).success());
     let stop = registry.ctl(&["gateway", "--admin", &admin, "drain", "--yes", "web@*"]);
     assert!(stop.success(), "{stop:?}");
     assert!(!fetches(&client).await, "an operator stopped the target");
 
     gateway.configure(&options(&registry, &[("web", "*", nowhere), ("web", "2.0.0", &fetch)]));
     eventually("the exact version wins", || fetches(&client)).await;
+}
+
+#[tokio::test]
+async fn target_of_unregistered_version_is_reported() {
+    let (registry, backend) = (Registry::start(), Backend::start());
+    registry.apply_example();
+    let fetch = url(&backend, "fetch");
+    let gateway = Gateway::start(&options(&registry, &[("fetch-server", "9.9.9", &fetch)]));
+    caught_up(&gateway, &registry).await;
+    let gauge = "gateway_routing_findings{code=\"target-unused\"} 1";
+    eventually("the metric counts it", || gateway.has_metric(gauge)).await;
+    eventually("--check reports the target and the server", || async {
+        let checked = checked(&gateway);
+        let has = |note: &str| {
+            checked.lines().any(|line| line.starts_with(note) && line.contains("fetch-server"))
+        };
+        has("note[target-unused]: ") && has("note[no-target]: ")
+    })
+    .await;
 }
 
 #[tokio::test]

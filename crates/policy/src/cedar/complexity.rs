@@ -3,7 +3,7 @@
 //! Cedar's type checker reports no error for a condition that it does not finish because the stack is
 //! short. The condition would count as correct.
 
-use super::{CedarProblem, code, problem};
+use super::{CedarProblem, outside_comments_and_strings, problem};
 
 /// Maximum nesting of brackets. Cedar's parser needs 60 KiB of the stack for each in debug builds, and
 /// 14 KiB in release builds.
@@ -25,7 +25,7 @@ pub(super) fn find_complexity(text: &str) -> Option<CedarProblem> {
     // The statement, then the open brackets.
     let mut outer = Vec::new();
     let mut group = Group::default();
-    for (offset, c) in code(text) {
+    for (offset, c) in outside_comments_and_strings(text) {
         match c {
             '(' | '[' | '{' => {
                 group.add(UNARY, 1);

@@ -194,7 +194,7 @@ impl CallEntities {
 }
 
 /// The id of callers that are no registered agents.
-const UNKNOWN: &str = "(unknown)";
+pub(super) const UNKNOWN: &str = "(unknown)";
 
 fn agent_entity(caller: &Caller) -> (EntityUid, Result<Entity, String>) {
     let (known, name, version, team, tags) = match caller {
@@ -226,10 +226,12 @@ fn resource_entity(resource: &Resource) -> (EntityUid, Result<Entity, String>) {
     let behind = if kind == "Skill" { &resource.skills } else { &resource.tools };
     parents
         .extend(behind.iter().filter(|name| **name != resource.name).map(|name| uid(kind, name)));
-    for server in &resource.servers {
-        parents.insert(uid("Server", server));
-        parents.extend(server.split_once('/').map(|(namespace, _)| uid("Namespace", namespace)));
-    }
+    parents.extend(resource.servers.iter().map(|server| uid("Server", server)));
+    let agents = resource.skills.iter().filter_map(|skill| skill.rsplit_once('/'));
+    let agents = agents.map(|(agent, _)| agent);
+    let owners = resource.servers.iter().map(String::as_str).chain(agents);
+    let namespaces = owners.filter_map(|name| name.split_once('/'));
+    parents.extend(namespaces.map(|(namespace, _)| uid("Namespace", namespace)));
     let attributes = [
         ("name", string(&resource.name)),
         ("version", string(&resource.version)),

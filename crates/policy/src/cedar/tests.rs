@@ -53,10 +53,13 @@ fn resource() -> Resource {
     }
 }
 
+fn statement_set(conditions: &Conditions) -> StatementSet {
+    StatementSet::new(conditions.statements().iter().map(|statement| (0, statement))).unwrap()
+}
+
 fn evaluate(condition: &str, values: Value) -> Result<bool, String> {
     let conditions = Conditions::parse(&forbid(condition)).unwrap();
-    let set =
-        StatementSet::new(conditions.statements().iter().map(|statement| (0, statement))).unwrap();
+    let set = statement_set(&conditions);
     let entities = CallEntities::new(&Caller::Unregistered, &resource());
     let context = CallContext {
         issuer: "https://issuer.example",
@@ -218,9 +221,37 @@ fn type_errors_have_place_and_remedy() {
 }
 
 #[test]
+fn missing_input_schema_has_a_remedy() {
+    let nothing = ArgumentType::of_schema(None, &|_| None);
+    for condition in ["context.arguments.url == \"x\"", "context has arguments.url"] {
+        let problems =
+            Conditions::parse(&forbid(condition)).unwrap().check(ResourceKind::Tool, &nothing);
+        let [problem] = &problems[..] else { panic!("{condition}: {problems:?}") };
+        let text = format!("{problem} {}", problem.help.as_deref().unwrap_or_default());
+        assert!(text.contains("`inputSchema`") && !text.contains("()"), "{text}");
+    }
+}
+
+#[test]
 fn statement_for_all_actions_cannot_read_arguments() {
     let text = "forbid (principal, action, resource) when { context.arguments.amount == decimal(\"1.0\") };";
-    assert_eq!(problems(text).len(), 1);
+    let problems = problems(text);
+    assert_eq!(problems.len(), 1);
+    assert!(problems[0].contains("action == Action::\"call\""), "{problems:?}");
+}
+
+#[test]
+fn comparison_of_number_with_integer_has_remedy() {
+    for condition in [
+        "context.arguments.amount > 10",
+        "context.arguments.amount <= 10",
+        "context.arguments.amount == 10",
+        "context.arguments.amount.lessThan(10)",
+    ] {
+        let problems = problems(&forbid(condition));
+        let [problem] = &problems[..] else { panic!("{condition}: {problems:?}") };
+        assert!(problem.contains(".greaterThan(decimal(\"10.0\"))"), "{condition}: {problem}");
+    }
 }
 
 #[test]
@@ -244,6 +275,37 @@ fn complex_texts_are_rejected_without_recursion() {
     assert!(
         Conditions::parse(&format!("forbid (principal, action, resource) {clauses};")).is_err()
     );
+}
+
+#[test]
+fn complex_texts_after_comments_and_strings_are_rejected() {
+    let nested = forbid(&format!("{}true{}", "(".repeat(20_000), ")".repeat(20_000)));
+    for before in
+        ["//\r", "// a\r\n", "//\n", "///\r", "@id(\"//\") ", "@id(\"\\\\\") ", "@id(\"\\\"\") "]
+    {
+        assert!(Conditions::parse(&format!("{before}{nested}")).is_err(), "{before:?}");
+    }
+}
+
+#[test]
+fn skill_is_in_namespace_of_its_agent() {
+    let conditions = Conditions::parse(&forbid("resource in Namespace::\"acme\"")).unwrap();
+    let set = statement_set(&conditions);
+    for (agent, expected) in [("acme/clerk", true), ("other/clerk", false), ("acme", false)] {
+        let skill = format!("{agent}/pay");
+        let kind = ResourceKind::Skill;
+        let resource = Resource {
+            kind,
+            name: skill.clone(),
+            tools: Vec::new(),
+            skills: vec![skill],
+            servers: Vec::new(),
+            ..resource()
+        };
+        let entities = CallEntities::new(&Caller::Unregistered, &resource);
+        let evaluation = set.evaluate_static(&entities, Action::Call).unwrap();
+        assert_eq!(evaluation.forbids.contains(&0), expected, "{agent}");
+    }
 }
 
 #[test]
@@ -296,9 +358,8 @@ fn text_at_the_limits_fits_the_stack() {
 }
 
 fn evaluate_static(conditions: &Conditions) {
-    let statements = conditions.statements().iter().map(|statement| (0, statement));
     let entities = CallEntities::new(&Caller::Unregistered, &resource());
-    let set = StatementSet::new(statements).unwrap();
+    let set = statement_set(conditions);
     let evaluation = set.evaluate_static(&entities, Action::Call).unwrap();
     assert!(evaluation.errors.len() <= 1);
 }
@@ -315,6 +376,19 @@ fn statements_know_their_lines() {
         .map(|statement| (statement.line(), statement.is_permit()))
         .collect();
     assert_eq!(statements, [(3, false), (5, true), (5, false), (8, true)]);
+}
+
+#[test]
+fn statements_name_entities_in_scopes_and_conditions() {
+    let text = "forbid (principal == Agent::\"a\", action, resource in Server::\"s\");\n\
+                permit (principal == Agent::\"(unknown)\", action, resource)\n\
+                unless { resource in Tool::\"t\" };";
+    let named = Conditions::parse(text).unwrap().named_entities();
+    let named: Vec<_> = named
+        .iter()
+        .map(|named| format!("{} {} {}", named.line, named.entity_type, named.id))
+        .collect();
+    assert_eq!(named, ["1 Agent a", "1 Server s", "2 Tool t"]);
 }
 
 #[test]

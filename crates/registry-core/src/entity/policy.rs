@@ -23,7 +23,7 @@ use crate::{
     decode::{Fields, Problems},
     duration,
     kind::Kind,
-    limits::CEDAR_BYTES,
+    limits::{CEDAR_BYTES, MIN_STALENESS},
     name::Name,
     version::Version,
 };
@@ -134,6 +134,11 @@ impl Decision {
 }
 
 impl Policy {
+    /// The mode in which gateways evaluate the policy: audit for a pre-release.
+    pub fn effective_mode(&self) -> Mode {
+        if self.version.is_prerelease() { Mode::Audit } else { self.mode }
+    }
+
     pub(crate) fn read(problems: &Problems, value: &Value, at: Location<'_>) -> Option<Self> {
         let fields = problems.object(value, at)?;
         let (name, version) = (fields.name(Kind::Policy, "name"), fields.version("version"));
@@ -155,7 +160,7 @@ impl Policy {
         let limits = fields
             .get("limits")
             .and_then(|value| Limits::read(problems, value, fields.at("limits")));
-        let max_staleness = iso_duration(&fields, "maxStaleness");
+        let max_staleness = max_staleness(&fields);
         let metadata = fields.open_object("metadata");
         fields.finish();
         Some(Self {
@@ -244,6 +249,24 @@ fn iso_duration(fields: &Fields<'_>, name: &'static str) -> Option<Duration> {
             None
         }
     }
+}
+
+/// Reads the maximum age of the catalog.
+fn max_staleness(fields: &Fields<'_>) -> Option<Duration> {
+    let age = iso_duration(fields, "maxStaleness")?;
+    if age >= MIN_STALENESS {
+        return Some(age);
+    }
+    let (age, least) =
+        (duration::format_iso_duration(age), duration::format_iso_duration(MIN_STALENESS));
+    let message = format!("`{age}` is below the minimum {least}");
+    let help = format!(
+        "write {least} or more; a shorter limit rejects calls at gateways with a connection, \
+         which confirm their catalog every 10 s by default"
+    );
+    let here = fields.here();
+    fields.problems().invalid(here.member("maxStaleness"), message, help);
+    None
 }
 
 #[cfg(test)]

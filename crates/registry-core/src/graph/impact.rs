@@ -273,17 +273,16 @@ fn mode_change(old: &Document, new: &Document) -> Option<Diagnostic> {
     if after.version.is_prerelease() {
         return None;
     }
-    let enforced = before.mode == Mode::Enforce && !before.version.is_prerelease();
     let key = new.key();
     let (old, new) = (&before.version, &after.version);
-    let found = match (enforced, after.mode) {
-        (true, Mode::Enforce) | (false, Mode::Audit) => return None,
-        (true, Mode::Audit) => {
+    let found = match (before.effective_mode(), after.mode) {
+        (Mode::Enforce, Mode::Enforce) | (Mode::Audit, Mode::Audit) => return None,
+        (Mode::Enforce, Mode::Audit) => {
             let message = format!("version {new} only records the violations that {old} rejects");
             Diagnostic::warning(Code::PolicyRelaxed, "/mode", message)
                 .with_help("use `mode: enforce` to reject them")
         }
-        (false, Mode::Enforce) => {
+        (Mode::Audit, Mode::Enforce) => {
             let message = format!("version {new} rejects the violations that {old} only records");
             Diagnostic::warning(Code::PolicyTightened, "/mode", message)
                 .with_help("`registryctl policy simulate` lists the recorded calls that it denies")

@@ -2,7 +2,11 @@
 //!
 //! A governor may register and retire policies about names of any team. Any other author may do so
 //! only if every selector of tools, skills and servers is confined to names and namespaces that the
-//! author's team owns. This holds also for the versions that a new version replaces.
+//! author's team owns. This holds also for the versions that a new version replaces, and for
+//! settings: an archived policy, or one with another owner, cannot be corrected by its governor.
+//!
+//! A policy that such an author puts in force must not match a tool of another team by its upstream
+//! name either, unless the team owns the server of the tool.
 
 use super::{Proposed, WritePermissions};
 use crate::{
@@ -13,7 +17,9 @@ use crate::{
         policy::{AppliesTo, Pattern, Policy},
     },
     kind::Kind,
+    lifecycle::LifecycleState,
     name::Name,
+    policies::ResourceNames,
     setting::Selector,
 };
 
@@ -33,7 +39,7 @@ pub(super) fn authorize(
         Proposed::Register(document) => {
             let replaced = catalog.effective_policy(&key.name);
             let found = reach.exceeded_by(document.entity(), "the policy");
-            found.or_else(|| {
+            found.or_else(|| reach.foreign_tool_of(document.entity())).or_else(|| {
                 replaced.iter().find_map(|record| {
                     let version = format!("the replaced version {}", record.document.key().version);
                     let found = reach.exceeded_by(record.document.entity(), &version)?;
@@ -41,14 +47,37 @@ pub(super) fn authorize(
                 })
             })
         }
-        Proposed::SetLifecycle { .. } => {
+        Proposed::SetLifecycle { state, .. } => {
             let registered = catalog.find(key).map(|record| &*record.document);
             let new = batch.iter().filter_map(Proposed::document).map(|document| &**document);
             let document = registered.or_else(|| new.into_iter().find(|new| new.key() == key))?;
-            let found = reach.exceeded_by(document.entity(), "the policy")?;
+            let found = reach.exceeded_by(document.entity(), "the policy").or_else(|| {
+                // A tool that another team registers must not prevent the retirement.
+                let is_restored = *state == LifecycleState::Active;
+                is_restored.then(|| reach.foreign_tool_of(document.entity())).flatten()
+            })?;
             Some(Diagnostic { pointer: String::new(), ..found })
         }
     }
+}
+
+/// Refuses a setting of a policy in force that concerns names of other teams.
+pub(super) fn authorize_setting(
+    catalog: &Catalog,
+    author: &WritePermissions,
+    target: &Selector,
+) -> Option<Diagnostic> {
+    let Selector::Name(Kind::Policy, name) = target else { return None };
+    if author.is_governor || author.is_admin {
+        return None;
+    }
+    let reach = Reach { catalog, batch: &[], team: &author.team };
+    catalog.effective_policy(name).iter().find_map(|record| {
+        let what = record.document.key().to_string();
+        let found = reach.exceeded_by(record.document.entity(), &what)?;
+        let found = Diagnostic { pointer: String::new(), ..found };
+        Some(found.with_help("ask a governor to change the setting"))
+    })
 }
 
 /// The names that a team owns, registered and in the batch.
@@ -62,12 +91,43 @@ impl Reach<'_> {
     fn exceeded_by(&self, entity: &Entity, what: &str) -> Option<Diagnostic> {
         let Entity::Policy(policy) = entity else { return None };
         let (pointer, problem) = self.first_wide(policy)?;
-        let message = format!("{what} {problem}, which requires the role governor");
+        Some(self.refusal(pointer, &format!("{what} {problem}")))
+    }
+
+    /// The first registered tool of another team that a policy matches by its upstream name. Cost:
+    /// linear in the tools of other teams.
+    fn foreign_tool_of(&self, entity: &Entity) -> Option<Diagnostic> {
+        let Entity::Policy(policy) = entity else { return None };
+        let patterns = &policy.applies_to.tools;
+        if patterns.is_empty() {
+            return None;
+        }
+        self.catalog.of_kind(Kind::Tool).find_map(|(key, record)| {
+            let owner = self.catalog.owner_of(record);
+            if owner == self.team || record.lifecycle.state == LifecycleState::Retired {
+                return None;
+            }
+            // Parsed for this check only, because a cached entity is larger than its document.
+            let document = record.document.without_entity();
+            let tool = document.entity().as_tool()?;
+            if tool.source().is_some_and(|own| self.owns_name(Kind::Server, &own.server)) {
+                return None;
+            }
+            let names = ResourceNames::of_tool(tool).tools;
+            let is_match = |pattern: &Pattern| names.iter().any(|name| pattern.matches(name));
+            let i = patterns.iter().position(is_match)?;
+            let problem = format!("the policy selects {key} of `{owner}` by its upstream name");
+            Some(self.refusal(format!("/appliesTo/tools/{i}"), &problem))
+        })
+    }
+
+    fn refusal(&self, pointer: String, problem: &str) -> Diagnostic {
+        let message = format!("{problem}; the role governor is required");
         let help = format!(
             "select names or namespaces that `{}` owns, or ask a governor to make the change",
             self.team
         );
-        Some(Diagnostic::error(Code::RoleRequired, pointer, message).with_help(help))
+        Diagnostic::error(Code::RoleRequired, pointer, message).with_help(help)
     }
 
     /// The first selector that is not confined to the team's names, with the problem.
@@ -153,10 +213,10 @@ mod tests {
 
     use super::*;
     use crate::{
-        LifecycleState, Setting, SettingChange,
+        Setting, SettingChange,
         rules::{
-            authorize as authorize_batch, plan,
-            testing::{agent, policy, renamed, server, set, source_tool, versioned},
+            authorize as authorize_batch, plan, plan_with,
+            testing::{agent, policy, renamed, server, set, source_tool, tool, versioned},
         },
     };
 
@@ -170,13 +230,22 @@ mod tests {
         }
     }
 
-    /// The server `bank` with the tool `pay` of `payments`, the namespace `acme/*` of `acme` with
-    /// the agent `acme/clerk`, the server `mail` of `docs`, and a wide policy of `security`.
+    /// The server `bank` with the tools `pay` and `scan` of `payments`, the namespace `acme/*` of
+    /// `acme` with the agent `acme/clerk`, the server `mail` of `docs` with another tool `scan`, an
+    /// alias of `pay` of `docs`, and policies of `payments`.
     fn world() -> Catalog {
+        let source = |server: &str, name: &str| {
+            let source = json!({ "server": server, "serverVersion": "1.0.0", "tool": name });
+            json!({ "source": source })
+        };
         let mut catalog = super::super::testing::catalog(&[
-            server("bank", &["pay"]),
+            server("bank", &["pay", "scan"]),
             source_tool("pay", "bank"),
-            server("mail", &[]),
+            source_tool("scan", "bank"),
+            server("mail", &["docs_scan"]),
+            tool("docs_scan", source("mail", "scan")),
+            tool("docs_pay", source("bank", "pay")),
+            policy("scans", json!({ "appliesTo": { "tools": ["scan"] } })),
             renamed(&agent("clerk", &json!([])), "acme/clerk"),
             policy("wide", json!({})),
             policy("narrow", json!({ "appliesTo": { "tools": ["pay"] } })),
@@ -185,6 +254,10 @@ mod tests {
         for (on, owner) in [
             ("server/bank", "payments"),
             ("tool/pay", "payments"),
+            ("tool/scan", "payments"),
+            ("tool/docs_scan", "docs"),
+            ("tool/docs_pay", "docs"),
+            ("policy/scans", "payments"),
             ("policy/narrow", "payments"),
             ("policy/wide", "payments"),
             ("server/mail", "docs"),
@@ -238,6 +311,16 @@ mod tests {
     }
 
     #[test]
+    fn upstream_name_gives_no_authority_over_tools() {
+        let new = policy("new", json!({ "appliesTo": { "tools": ["pay", "scan"] } }));
+        let batch = std::slice::from_ref(&new);
+        assert_eq!(refused(&author("payments", false), batch), ["/appliesTo/tools/1"]);
+        assert_eq!(refused(&author("payments", true), batch), [""; 0]);
+        let off = set("policy/scans@1.0.0", LifecycleState::Retired, None);
+        assert_eq!(refused(&author("payments", false), &[off]), [""; 0]);
+    }
+
+    #[test]
     fn publisher_governs_what_its_batch_registers() {
         let about_new = policy("new", json!({ "appliesTo": { "servers": ["fresh"] } }));
         assert_eq!(refused(&author("docs", false), &[server("fresh", &[]), about_new]), [""; 0]);
@@ -256,6 +339,23 @@ mod tests {
         let next = versioned(&policy("narrow", pay), "2.0.0");
         let off = set("policy/narrow@1.0.0", LifecycleState::Retired, None);
         assert_eq!(refused(&team, &[next, off]), [""; 0]);
+    }
+
+    #[test]
+    fn settings_of_wide_policy_require_governor() {
+        let refused = |author: &WritePermissions, target: &str, setting: Setting| {
+            let catalog = world();
+            let settings = [SettingChange { target: target.parse().unwrap(), setting }];
+            let mut found = plan_with(&catalog, &[], &settings);
+            authorize_batch(&catalog, author, &[], &mut found);
+            found.diagnostics.iter().map(|d| d.code.to_string()).collect::<Vec<_>>()
+        };
+        for setting in [Setting::Archived(true), Setting::Owner("docs".to_owned())] {
+            let owner = |is_governor| author("payments", is_governor);
+            assert_eq!(refused(&owner(false), "policy/wide", setting.clone()), ["role-required"]);
+            assert_eq!(refused(&owner(true), "policy/wide", setting.clone()), [""; 0]);
+            assert_eq!(refused(&author("payments", false), "policy/narrow", setting), [""; 0]);
+        }
     }
 
     #[test]

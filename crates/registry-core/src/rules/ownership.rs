@@ -150,7 +150,8 @@ fn check_setting(
     let named = target.to_string();
     let is_policy = matches!(target, Selector::Name(Kind::Policy, _));
     let refused = missing_role(author, is_policy, &named)
-        .or_else(|| refusal(author, &named, owner.as_deref(), is_in_scope));
+        .or_else(|| refusal(author, &named, owner.as_deref(), is_in_scope))
+        .or_else(|| governance::authorize_setting(catalog, author, target));
     if refused.is_some() || author.is_admin {
         return refused;
     }

@@ -74,6 +74,15 @@ fn scope_contains_dependencies_of_roots() {
 }
 
 #[test]
+fn scope_contains_tool_behind_alias() {
+    let source = json!({ "server": "files", "serverVersion": "1.0.0", "tool": "read" });
+    let mut entities = entities();
+    entities.push(with(&source_tool("load", "files"), json!({ "source": source })));
+    let expected = "schema/In@1.0.0 server/files@1.0.0 tool/load@1.0.0 tool/read@1.0.0";
+    assert_eq!(keys(&catalog(&entities), &["tool/load@*"]), expected);
+}
+
+#[test]
 fn wildcard_root_selects_active_versions_only() {
     let mut entities = entities();
     let clerks = |catalog: &Catalog, root: &str| keys(catalog, &[root]).matches("agent/").count();

@@ -46,6 +46,17 @@ fn named() -> impl Strategy<Value = Wish> {
     })
 }
 
+/// The tools of other names that the server of an alias provides for its upstream tool.
+fn behind(catalog: &Catalog, entity: &Entity) -> Vec<Key> {
+    let Entity::Tool(tool) = entity else { return Vec::new() };
+    let server = tool.source().and_then(|source| catalog.find(&source.server_key()));
+    let names = ResourceNames::of_tool(tool).tools;
+    let provided = server.into_iter().flat_map(|server| server.document.edges());
+    let is_behind =
+        |key: &&Key| key.name != tool.name && names.iter().any(|name| **name == *key.name.as_str());
+    provided.filter(is_behind).cloned().collect()
+}
+
 /// A direct implementation of the definition.
 fn expected(catalog: &Catalog, roots: &[&str]) -> BTreeSet<Key> {
     let mut found: BTreeSet<Key> = BTreeSet::new();
@@ -84,6 +95,7 @@ fn expected(catalog: &Catalog, roots: &[&str]) -> BTreeSet<Key> {
         let Some(record) = catalog.find(&key) else { continue };
         if found.insert(key.clone()) && key.kind != Kind::Server {
             waiting.extend(record.document.edges().iter().cloned());
+            waiting.extend(behind(catalog, record.document.entity()));
         }
     }
     let policies: Vec<Key> = catalog

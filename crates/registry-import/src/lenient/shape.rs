@@ -1,6 +1,6 @@
 //! The shape of an entry: its name, its version, and its fields under their current names.
 
-use registry_core::kind::Kind;
+use registry_core::{kind::Kind, suggest::closest};
 use schema_compat::pointer::pointer_join;
 use serde_json::{Map, Value, json};
 
@@ -18,7 +18,7 @@ pub(super) const OWN: [&str; 6] =
 fn fields(kind: Kind) -> &'static [&'static str] {
     match kind {
         Kind::Schema => &["schema"],
-        Kind::Server => &["provides"],
+        Kind::Server => &["provides", "exposes"],
         Kind::Tool => &[
             "title",
             "source",
@@ -126,14 +126,15 @@ impl Entry {
         }
     }
 
-    /// Moves unknown members into `metadata`.
+    /// Moves unknown members into `metadata`. A likely typo of a field stays, so that registration
+    /// rejects it: a tool whose `inputschema` was moved would have no input schema.
     fn move_surplus(&mut self, kind: Kind, repairs: &mut Repairs) {
-        let is_known = |name: &str| {
-            matches!(name, "name" | "version" | "description")
-                || OWN.contains(&name)
-                || fields(kind).contains(&name)
+        let known: Vec<&str> =
+            [&["name", "version", "description"][..], &OWN, fields(kind)].concat();
+        let is_surplus = |name: &&String| {
+            !known.contains(&name.as_str()) && closest(name, known.iter().copied()).is_none()
         };
-        let surplus: Vec<_> = self.map.keys().filter(|name| !is_known(name)).cloned().collect();
+        let surplus: Vec<_> = self.map.keys().filter(is_surplus).cloned().collect();
         let mut metadata = match self.map.remove("metadata") {
             Some(Value::Object(map)) => map,
             _ => Map::new(),

@@ -257,6 +257,26 @@ fn unknown_members_of_policies_are_rejected() {
 }
 
 #[test]
+fn misspelled_field_stays_for_review() {
+    let found = import_registry_file(&json!({ "schemaVersion": "2.0", "tools": [
+        { "name": "t", "version": "1.0.0", "source": "s", "inputschema": {}, "owner": "a" }] }));
+    let tool = &found.draft.tools[0];
+    assert_eq!(tool["metadata"], json!({ "owner": "a" }));
+    assert_eq!(tool["inputschema"], json!({}));
+    let said = lines(&found).join("\n");
+    assert!(said.contains("Person /tools/0/inputschema: "), "{said}");
+    assert!(RegistryFile::from_value(&found.draft.to_value()).is_err());
+}
+
+#[test]
+fn exposed_features_of_server_are_kept() {
+    let server = json!({ "name": "s", "version": "1.0.0", "provides": [], "exposes": ["prompts"] });
+    let found =
+        import_registry_file(&json!({ "schemaVersion": "2.0", "servers": [server.clone()] }));
+    assert_eq!(found.draft.servers, [server]);
+}
+
+#[test]
 fn inline_schema_keeps_all_keywords() {
     let age = json!({ "type": "integer", "minimum": 0, "maximum": 150, "multipleOf": 1,
         "not": { "const": 7 }, "if": {}, "uniqueItems": true, "contentEncoding": "base64" });

@@ -4,7 +4,6 @@ use registry_core::{
     Catalog, Entity, Kind, Record,
     compatibility::Outcome,
     edges::Relation,
-    entity::policy::Mode,
     graph::{Affected, Effect, ReplacementComparison},
     limits,
     resolve::{Candidate, Constraint, InvalidRequirement, Requirement, Unresolved},
@@ -35,8 +34,8 @@ pub fn node(catalog: &Catalog, record: &Record) -> v1::GraphNode {
 pub fn selecting_policy(record: &Record) -> Option<v1::SelectingPolicy> {
     let Entity::Policy(policy) = record.document.entity() else { return None };
     let key = record.document.key();
-    let mode = if key.version.is_prerelease() { Mode::Audit } else { policy.mode };
-    Some(v1::SelectingPolicy { key: Some(key.into()), mode: v1::PolicyMode::from(mode).into() })
+    let mode = v1::PolicyMode::from(policy.effective_mode()).into();
+    Some(v1::SelectingPolicy { key: Some(key.into()), mode })
 }
 
 /// Writes an edge between two nodes of these kinds.

@@ -158,6 +158,15 @@ async fn rate_is_shared_by_its_keys() {
 }
 
 #[tokio::test]
+async fn rate_per_tool_includes_its_aliases() {
+    let rates = json!({ "rates": [{ "per": ["tool"], "limit": 1, "window": "PT1H" }] });
+    let bench = bench([policy("rates", rates)]).await;
+    assert_eq!(denial(&bench, "team/a", "alias", json!({})).await, Value::Null);
+    assert_eq!(denial(&bench, "team/a", "pay", json!({})).await, "RATE_LIMITED");
+    assert_eq!(denial(&bench, "team/a", "read", json!({})).await, Value::Null);
+}
+
+#[tokio::test]
 async fn trace_limit_counts_calls_and_hops() {
     let limits = json!({ "limits": { "trace": { "calls": 2, "hops": 3 } } });
     let bench = bench([policy("loops", limits)]).await;

@@ -5,12 +5,13 @@
 use std::{fs, time::Duration};
 
 use registry_core::document::parse_json;
-use reqwest::{Client, redirect::Policy};
+use reqwest::{Client, StatusCode, Url, redirect::Policy};
 use serde_json::{Value, json};
 
 use super::super::Session;
 use crate::{
     cli::{ComposeRunArgs, Format},
+    diagnose::live_remedy,
     failure::{Failure, root_cause},
     screen::TextTable,
     style::{Paint, printable},
@@ -25,6 +26,7 @@ const BYTES: usize = 64 << 20;
 pub(super) async fn run(session: &Session, args: &ComposeRunArgs) -> Result<(), Failure> {
     let arguments = parse_json(args.arguments.as_bytes())
         .map_err(|e| Failure::Usage(format!("invalid arguments of the tool: {e}")))?;
+    check_url(&args.gateway)?;
     let message = call(args, &arguments).await?;
     if let Some(error) = message.get("error") {
         let message = error["message"].as_str().unwrap_or("the call failed");
@@ -43,10 +45,27 @@ pub(super) async fn run(session: &Session, args: &ComposeRunArgs) -> Result<(), 
     Ok(())
 }
 
+fn check_url(text: &str) -> Result<(), Failure> {
+    let url = Url::parse(text).ok().filter(|url| matches!(url.scheme(), "http" | "https"));
+    match url {
+        Some(url) if url.has_host() => Ok(()),
+        _ => Err(Failure::Usage(format!(
+            "invalid --gateway `{text}`: not an HTTP URL; write http://HOST:PORT/mcp"
+        ))),
+    }
+}
+
 async fn call(args: &ComposeRunArgs, arguments: &Value) -> Result<Value, Failure> {
     let target = || format!("the gateway at {}", args.gateway);
-    let broken =
-        |e: reqwest::Error| Failure::LiveUnreachable { target: target(), reason: root_cause(&e) };
+    let broken = |e: reqwest::Error| {
+        let reason = root_cause(&e);
+        let help = if reason.contains("Connection refused") {
+            Some("start the gateway, or correct --gateway or GATEWAY_MCP_URL")
+        } else {
+            live_remedy(&reason)
+        };
+        Failure::LiveUnreachable { target: target(), reason }.with_known_help(help)
+    };
     let client = Client::builder()
         .redirect(Policy::none())
         .no_proxy()
@@ -77,7 +96,7 @@ async fn call(args: &ComposeRunArgs, arguments: &Value) -> Result<Value, Failure
         request = request.bearer_auth(token.trim());
     }
     let mut response = request.send().await.map_err(broken)?;
-    let mut bytes = Vec::new();
+    let (status, mut bytes) = (response.status(), Vec::new());
     while let Some(part) = response.chunk().await.map_err(broken)? {
         bytes.extend_from_slice(&part);
         if bytes.len() > BYTES {
@@ -88,8 +107,22 @@ async fn call(args: &ComposeRunArgs, arguments: &Value) -> Result<Value, Failure
     let text = String::from_utf8_lossy(&bytes);
     // The last event of a stream has the response.
     let last = text.lines().rev().find_map(|line| line.strip_prefix("data:")).unwrap_or(&text);
-    serde_json::from_str(last)
-        .map_err(|e| Failure::InvalidLiveResponse { target: target(), reason: e.to_string() })
+    let reason = match serde_json::from_str::<Value>(last) {
+        Ok(message) if message["jsonrpc"] == "2.0" => return Ok(message),
+        _ if !status.is_success() => format!("HTTP status {status}"),
+        Ok(_) => "not a JSON-RPC message".to_owned(),
+        Err(e) => e.to_string(),
+    };
+    let failure = Failure::InvalidLiveResponse { target: target(), reason };
+    // Other HTTP errors do not indicate a wrong URL.
+    if status.is_success()
+        || matches!(status, StatusCode::NOT_FOUND | StatusCode::METHOD_NOT_ALLOWED)
+    {
+        let help = "the MCP endpoint of a gateway is http://HOST:7080/mcp by default; correct \
+                    --gateway or GATEWAY_MCP_URL";
+        return Err(failure.with_help(help.to_owned()));
+    }
+    Err(failure)
 }
 
 fn show(session: &Session, result: &Value) -> Result<(), Failure> {

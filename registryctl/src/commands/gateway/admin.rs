@@ -64,11 +64,7 @@ impl Admin {
         let broken = |e: reqwest::Error| {
             let reason = root_cause(&e);
             let help = remedy(&reason);
-            let failure = Failure::LiveUnreachable { target: target(), reason };
-            match help {
-                Some(help) => failure.with_help(help.to_owned()),
-                None => failure,
-            }
+            Failure::LiveUnreachable { target: target(), reason }.with_known_help(help)
         };
         let mut response = request.send().await.map_err(broken)?;
         let (status, mut bytes) = (response.status(), Vec::new());

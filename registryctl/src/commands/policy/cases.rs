@@ -2,7 +2,10 @@
 
 mod read;
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
 use policy::Explanation;
 use registry_core::Key;
@@ -44,6 +47,9 @@ struct ResultView<'a> {
     line: Option<usize>,
     expected: &'a Expectation,
     actual: DecisionView,
+    /// The tools and skills that the steps of a composition call, whose policies are not evaluated.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    steps: Vec<String>,
 }
 
 pub(super) async fn run(session: &Session, args: TestArgs) -> Result<(), Failure> {
@@ -72,7 +78,8 @@ pub(super) async fn run(session: &Session, args: TestArgs) -> Result<(), Failure
         .zip(&calls)
         .map(|(case, Call { caller, target, arguments })| {
             let subject = (caller.as_ref(), target);
-            result(case, &subjects.decider.explain(subject, arguments, &case.facts))
+            let explanation = subjects.decider.explain(subject, arguments, &case.facts);
+            result(case, target, &explanation)
         })
         .collect();
     let failed = results.iter().filter(|result| result.result == "failed").count();
@@ -84,6 +91,11 @@ pub(super) async fn run(session: &Session, args: TestArgs) -> Result<(), Failure
             screen.line(&result.text(&source, session))?;
         }
         screen.line(&format!("{passed} passed, {failed} failed"))?;
+        let notes: BTreeSet<_> =
+            calls.iter().filter_map(|call| call.target.note_of_steps()).collect();
+        for note in notes {
+            eprintln!("{}", printable(&note));
+        }
     }
     match failed {
         0 => Ok(()),
@@ -133,7 +145,11 @@ impl Subjects {
     }
 }
 
-fn result<'a>(case: &'a Case, Explanation { verdict, policies }: &Explanation) -> ResultView<'a> {
+fn result<'a>(
+    case: &'a Case,
+    target: &Target,
+    Explanation { verdict, policies }: &Explanation,
+) -> ResultView<'a> {
     let expected = &case.expected;
     // Several policies may deny a call, and the verdict has the first.
     let mut violations = policies.iter().filter_map(|part| {
@@ -151,12 +167,13 @@ fn result<'a>(case: &'a Case, Explanation { verdict, policies }: &Explanation) -
         line: case.line,
         expected,
         actual: DecisionView::of(verdict.denial.as_ref()),
+        steps: target.steps(),
     }
 }
 
 impl ResultView<'_> {
     fn text(&self, source: &Source, session: &Session) -> String {
-        let Self { name, result, line, expected, actual } = self;
+        let Self { name, result, line, expected, actual, steps: _ } = self;
         let style = session.screen.style;
         let name = printable(name);
         if *result == "passed" {

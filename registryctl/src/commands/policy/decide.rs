@@ -105,7 +105,7 @@ impl Decider {
             None => self.version(Kind::Tool, text),
         };
         match tool {
-            Ok(record) => Ok(Target { document: Arc::clone(&record.document), skill: None }),
+            Ok(record) => Ok(Target::new(&record, None)),
             Err(problem) => self.skill(text, caller).ok_or_else(|| {
                 // Names of tools have no `/`.
                 if is_tool || !text.contains('/') { problem } else { self.unknown_skill(text) }
@@ -145,7 +145,7 @@ impl Decider {
         };
         let Entity::Agent(entity) = record.document.entity() else { return None };
         entity.skill(skill)?;
-        Some(Target { document: Arc::clone(&record.document), skill: Some(skill.into()) })
+        Some(Target::new(&record, Some(skill.into())))
     }
 
     /// The version of a tool that an agent declares.
@@ -165,7 +165,7 @@ impl Decider {
     }
 
     /// Whether an agent declares a dependency on this tool or skill.
-    pub(super) fn declares(&self, caller: &Key, target: &Target) -> bool {
+    pub(in crate::commands) fn declares(&self, caller: &Key, target: &Target) -> bool {
         let key = target.document.key();
         self.agent(caller).is_some_and(|agent| {
             agent.depends().0.iter().any(|dependency| {
@@ -174,37 +174,28 @@ impl Decider {
         })
     }
 
-    /// The versions of a tool or skill that an agent declares.
-    pub(in crate::commands) fn declared_versions(
-        &self,
-        agent: &Agent,
-        named: &Target,
-    ) -> Vec<Target> {
-        let key = named.document.key();
-        let (depends, _) = agent.depends();
-        let is_named = |dependency: &&Dependency| {
-            let found = dependency.key();
-            (found.kind, &found.name) == (key.kind, &key.name)
-                && dependency.skill.as_deref() == named.skill.as_deref()
-        };
-        let records =
-            depends.iter().filter(is_named).filter_map(|one| self.catalog.find(&one.key()));
-        let target = |record: &Arc<Record>| Target {
-            document: Arc::clone(&record.document),
-            skill: named.skill.clone(),
-        };
-        records.map(target).collect()
-    }
-
     /// All registered versions of a tool or skill.
     pub(in crate::commands) fn versions_of(&self, named: &Target) -> Vec<Target> {
         let Key { kind, name, .. } = named.key();
         let versions = self.catalog.versions(*kind, name);
-        let target = |record: &Arc<Record>| Target {
-            document: Arc::clone(&record.document),
-            skill: named.skill.clone(),
+        versions.map(|(_, record)| Target::new(record, named.skill.clone())).collect()
+    }
+
+    /// The registered tools of other names with the same upstream tool, in all versions.
+    pub(in crate::commands) fn aliases_of(&self, target: &Target) -> Vec<Target> {
+        let Some(upstream) = target.document.entity().as_tool().and_then(Tool::source) else {
+            return Vec::new();
         };
-        versions.map(|(_, record)| target(record)).collect()
+        let is_alias = |key: &Key, record: &Record| {
+            let source = record.document.entity().as_tool().and_then(Tool::source);
+            key.name != target.key().name
+                && source.is_some_and(|source| {
+                    (&source.server, &source.tool) == (&upstream.server, &upstream.tool)
+                })
+        };
+        let tools = self.catalog.of_kind(Kind::Tool);
+        let aliases = tools.filter(|(key, record)| is_alias(key, record));
+        aliases.map(|(_, record)| Target::new(record, None)).collect()
     }
 
     /// One version of a name: `NAME@VERSION`, or the newest active one for `NAME`.
@@ -293,6 +284,10 @@ fn is_skill(dependency: &Dependency, agent: &str, skill: &str) -> bool {
 }
 
 impl Target {
+    fn new(record: &Record, skill: Option<Arc<str>>) -> Self {
+        Self { document: Arc::clone(&record.document), skill }
+    }
+
     pub(in crate::commands) fn called(&self) -> Called<'_> {
         match (&self.skill, self.document.entity().as_tool()) {
             (Some(skill), _) => Called::Skill(&self.document, skill),
@@ -320,6 +315,26 @@ impl Target {
     /// The skill of an agent; `None` for a tool.
     pub(in crate::commands) fn skill(&self) -> Option<&str> {
         self.skill.as_deref()
+    }
+
+    /// The tools and skills that the steps of a composition call.
+    pub(super) fn steps(&self) -> Vec<String> {
+        let composition = self.document.entity().as_tool().filter(|tool| tool.source().is_none());
+        let depends = composition.map(|tool| tool.depends.as_slice()).unwrap_or_default();
+        let text = |step: &Dependency| match &step.skill {
+            Some(skill) => format!("{} skill {skill}", step.key()),
+            None => step.key().to_string(),
+        };
+        depends.iter().map(text).collect()
+    }
+
+    /// The note that the decision about a composition does not include its steps.
+    pub(super) fn note_of_steps(&self) -> Option<String> {
+        let steps = self.steps();
+        let (key, names) = (self.key(), steps.join(", "));
+        (!steps.is_empty()).then(|| {
+            format!("note: gateways also decide each step of {key}; explain them as well: {names}")
+        })
     }
 
     /// The key, with the skill.

@@ -33,6 +33,9 @@ struct ExplanationView {
     /// The arguments as the server receives them.
     arguments: Map<String, Value>,
     invalid_arguments: Vec<InvalidArgumentView>,
+    /// The tools and skills that the steps of a composition call, whose policies are not evaluated.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    steps: Vec<String>,
     #[serde(flatten)]
     decision: DecisionView,
     audit: Vec<ViolationView>,
@@ -59,7 +62,7 @@ pub(super) struct DecisionView {
 pub(super) struct ViolationView {
     pub(super) policy: String,
     pub(super) reason: &'static str,
-    /// The error of a condition.
+    /// The error of a condition, or the exceeded limit.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) detail: Option<String>,
 }
@@ -99,17 +102,20 @@ pub(super) async fn run(session: &Session, args: ExplainArgs) -> Result<(), Fail
     let view = ExplanationView::new(&decider, call, arguments, &explanation);
     match session.screen.format {
         Format::Json => session.screen.json(&view),
-        Format::Table => view.show(session.screen),
+        Format::Table => {
+            view.show(session.screen)?;
+            if let Some(note) = target.note_of_steps() {
+                eprintln!("{}", printable(&note));
+            }
+            Ok(())
+        }
     }
 }
 
 /// The failure of a name that is not in the catalog.
 pub(in crate::commands) fn not_found(message: String, catalog: &CatalogArgs) -> Failure {
     let failure = Failure::RequestRejected { reason: "NOT_FOUND".to_owned(), message };
-    match catalog.help_for_missing() {
-        Some(help) => failure.with_help(help.to_owned()),
-        None => failure,
-    }
+    failure.with_known_help(catalog.help_for_missing())
 }
 
 /// Reads a JSON object, or that of `@FILE`.
@@ -139,6 +145,7 @@ impl ViolationView {
     pub(super) fn new(policy: &Key, reason: &Reason) -> Self {
         let detail = match reason {
             Reason::PolicyError(error) => Some(error.clone()),
+            Reason::TraceLimited { what, limit } => Some(format!("more than {limit} {what}")),
             _ => None,
         };
         let policy = format!("{}@{}", policy.name, policy.version);
@@ -169,6 +176,7 @@ impl ExplanationView {
             invalid_arguments: invalid
                 .map(|Violation { pointer, message }| InvalidArgumentView { pointer, message })
                 .collect(),
+            steps: target.steps(),
             decision,
             audit: audit.map(|found| ViolationView::new(&found.policy, &found.reason)).collect(),
             policies: policies.iter().map(PolicyView::from).collect(),

@@ -18,6 +18,16 @@ pub(super) async fn run(session: &Session, args: RollbackArgs) -> Result<(), Fai
         return Err(Failure::Usage(message));
     }
     let mut document = versions.content(&version).await?;
+    if let Some((current, false)) = versions.release() {
+        let held = versions.content(current).await?;
+        document["version"] = held["version"].clone();
+        if held == document {
+            return Err(Failure::Usage(format!(
+                "policy/{name}@{current} is in force and has the content of {version}; name a \
+                 version with other content"
+            )));
+        }
+    }
     let next = versions.next()?;
     document["version"] = next.to_string().into();
     let message =

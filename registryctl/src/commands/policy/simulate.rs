@@ -7,6 +7,7 @@ mod trail;
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap},
+    path::Path,
     time::SystemTime,
 };
 
@@ -14,7 +15,7 @@ use policy::{Action, ApplicablePolicies, CallContext, PartialDecision, Purpose};
 use registry_core::Key;
 use serde::Serialize;
 
-use self::trail::{Event, Recorded, Trail};
+use self::trail::{Event, Line, Recorded, Trail};
 use super::decide::{self, Decider};
 use crate::{
     batch::Batch,
@@ -103,8 +104,14 @@ pub(super) async fn run(session: &Session, args: SimulateArgs) -> Result<(), Fai
     let (mut counts, mut known) = (Counts::default(), Known::default());
     for file in &audit {
         let mut trail = Trail::open(file)?;
+        let (mut has_readable, mut has_unreadable) = (false, false);
         while let Some(line) = trail.next()? {
+            has_readable |= !matches!(line, Line::Unreadable | Line::Empty);
+            has_unreadable |= line == Line::Unreadable;
             count(&mut counts, &mut known, &decider, (line, since));
+        }
+        if has_unreadable && !has_readable {
+            return Err(not_json(file));
         }
     }
     let view = SimulationView::new(decider.catalog().revision().0, counts);
@@ -112,6 +119,12 @@ pub(super) async fn run(session: &Session, args: SimulateArgs) -> Result<(), Fai
         Format::Json => session.screen.json(&view),
         Format::Table => view.show(session.screen),
     }
+}
+
+fn not_json(path: &Path) -> Failure {
+    let reason = "no line is a log event in JSON".to_owned();
+    let failure = Failure::File { action: "use", path: path.to_owned(), reason };
+    failure.with_help("run the gateway with --log-format json".to_owned())
 }
 
 /// The callers and tools seen so far. `None`: one of them is not registered.
@@ -129,14 +142,14 @@ fn count(
     counts: &mut Counts,
     known: &mut Known,
     decider: &Decider,
-    (line, since): (trail::Line, Option<SystemTime>),
+    (line, since): (Line, Option<SystemTime>),
 ) {
     let event = match line {
-        trail::Line::Unreadable => return counts.skipped.unreadable += 1,
-        trail::Line::Other => return,
-        trail::Line::OtherOperation => return counts.skipped.other_operations += 1,
-        trail::Line::RejectedBefore => return counts.skipped.rejected_before += 1,
-        trail::Line::Call(event) => event,
+        Line::Unreadable => return counts.skipped.unreadable += 1,
+        Line::Empty | Line::Other => return,
+        Line::OtherOperation => return counts.skipped.other_operations += 1,
+        Line::RejectedBefore => return counts.skipped.rejected_before += 1,
+        Line::Call(event) => event,
     };
     if since.is_some_and(|since| event.time < since) {
         return counts.skipped.too_old += 1;
@@ -245,8 +258,11 @@ impl SimulationView {
                 table.painted(Paint::Careful, [reason, policy, tool, caller, &calls.to_string()]);
             }
             screen.table(&table)?;
-            screen
-                .line("the audit trail has no arguments, so that these calls cannot be decided")?;
+            if self.undecided.iter().any(|view| view.group.reason == NOT_RECORDED) {
+                let note =
+                    "the audit trail has no arguments, so that these calls cannot be decided";
+                screen.line(note)?;
+            }
         }
         let changed: u64 = self.changed.iter().map(|change| change.calls).sum();
         let undecided: u64 = self.undecided.iter().map(|group| group.calls).sum();
@@ -259,7 +275,7 @@ impl SimulationView {
         if skipped > 0 {
             screen.line(&format!(
                 "skipped: {rejected_before} rejected before policies, {other_operations} other \
-                 operations, {too_old} too old, {unreadable} unreadable lines"
+                 operations, {too_old} too old, {unreadable} not readable"
             ))?;
         }
         Ok(())

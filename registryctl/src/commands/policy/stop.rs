@@ -34,7 +34,8 @@ pub(super) async fn run(session: &Session, args: StopArgs) -> Result<(), Failure
     wanted.base_revision = wanted.base_revision.or(Some(revision));
     let done = review::run_and_wait(session, &client, &wanted, confirm, Some(wait)).await;
     // The policy is in force also if some gateways have not applied it yet.
-    let is_in_force = matches!(done, Ok(()) | Err(Failure::NotRolledOut(_))) && !confirm.dry_run;
+    let is_registered = done.as_ref().err().is_none_or(Failure::is_incomplete_rollout);
+    let is_in_force = is_registered && !confirm.dry_run;
     if is_in_force && session.screen.format == Format::Table {
         session.screen.line(&format!("to allow the calls again: registryctl retire {key}"))?;
     }

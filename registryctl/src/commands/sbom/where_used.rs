@@ -41,8 +41,8 @@ pub(super) async fn run(session: &Session, args: &WhereUsedArgs) -> Result<(), F
         {
             Ok(page) => page,
             Err(failure) => {
-                let version = version.as_ref();
-                return Err(missing::explain(&client, failure, kind, &name, version).await);
+                let (version, at) = (version.as_ref(), args.as_of.at);
+                return Err(missing::explain(&client, failure, kind, &name, version, at).await);
             }
         };
         for holder in page.users {

@@ -54,7 +54,7 @@ pub enum RateKey {
     Agent,
     /// The owner of the credential.
     Principal,
-    /// The called tool.
+    /// The upstream tool behind the called one, or the called composition.
     Tool,
 }
 

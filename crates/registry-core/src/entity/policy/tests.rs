@@ -64,6 +64,7 @@ fn invalid_members_are_reported_at_their_pointer() {
         (json!({ "authorization": { "cedar": "x".repeat(65_537) } }), "/authorization/cedar"),
         (json!({ "maxStaleness": "1h" }), "/maxStaleness"),
         (json!({ "maxStaleness": "PT0S" }), "/maxStaleness"),
+        (json!({ "maxStaleness": "PT24S" }), "/maxStaleness"),
         (json!({ "rates": [{ "window": "PT1M" }] }), "/rates/0"),
         (json!({ "rates": [{ "limit": -1, "window": "PT1M" }] }), "/rates/0/limit"),
         (json!({ "rates": [{ "limit": 1, "window": "P1M" }] }), "/rates/0/window"),
@@ -215,6 +216,9 @@ fn alert_thresholds_are_sorted_and_unique() {
     let policy = parse(&json!({ "budgets": [alerts] })).unwrap();
     let thresholds = policy.budgets[0].alert_at.iter().map(|at| at.ten_thousandths());
     assert_eq!(thresholds.collect::<Vec<_>>(), [1, 5_000, 8_000, 10_000, 10_000_000]);
+fn shortest_staleness_is_accepted() {
+    let policy = parse(&json!({ "maxStaleness": "PT25S" })).unwrap();
+    assert_eq!(policy.max_staleness, Some(Duration::from_secs(25)));
 }
 
 #[test]

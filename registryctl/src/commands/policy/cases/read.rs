@@ -24,8 +24,8 @@ use crate::{
 const CASES: usize = 10_000;
 /// Maximum number of reported problems.
 const PROBLEMS: usize = 100;
-/// The reasons of conditions.
-const REASONS: [&str; 2] = ["UNAUTHORIZED", "POLICY_ERROR"];
+/// The reasons of conditions and of limits on hops.
+const REASONS: [&str; 3] = ["UNAUTHORIZED", "POLICY_ERROR", "RATE_LIMITED"];
 const MEMBERS: [&str; 14] = [
     "name",
     "caller",

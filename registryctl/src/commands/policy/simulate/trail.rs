@@ -27,6 +27,8 @@ pub(super) struct Trail {
 pub(super) enum Line {
     /// No JSON object.
     Unreadable,
+    /// White space.
+    Empty,
     /// No audit event.
     Other,
     /// An audit event of another operation than a call.
@@ -102,7 +104,7 @@ impl Trail {
 fn read(line: &[u8]) -> Line {
     let line = line.trim_ascii();
     if line.is_empty() {
-        return Line::Other;
+        return Line::Empty;
     }
     let Ok(Value::Object(fields)) = serde_json::from_slice(line) else { return Line::Unreadable };
     if fields.get("target").and_then(Value::as_str) != Some("audit") {
@@ -183,6 +185,7 @@ mod tests {
     #[test]
     fn other_lines_are_told_apart() {
         assert_eq!(read(b"listening on 127.0.0.1"), Line::Unreadable);
+        assert_eq!(read(b" \r\n"), Line::Empty);
         assert_eq!(line(&json!({ "target": "gateway" })), Line::Other);
         assert_eq!(line(&json!({ "event": "resources/read" })), Line::OtherOperation);
         assert_eq!(line(&json!({ "permit": "deny:no-such-tool" })), Line::RejectedBefore);
