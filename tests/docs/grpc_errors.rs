@@ -290,6 +290,12 @@ const REASONS: &[[&str; 4]] = &[
         "use a smaller amount",
     ],
     [
+        "UPSTREAM_UNAVAILABLE",
+        "UNAVAILABLE",
+        "a [relay](../operate/relays.md) cannot forward to the ledger of its upstream (metadata `upstream`); the message has the reason",
+        "retry; give the credential of the relay the role `relay`, or repair the connection",
+    ],
+    [
         "UNKNOWN_GENERATION",
         "FAILED_PRECONDITION",
         "a report has a generation that the ledger cannot have had",

@@ -3,9 +3,11 @@
 //! Reports about one budget wait in a queue, and share a transaction. Rules come from the policies in force.
 
 mod admin;
+mod recall_streams;
 mod recalls;
 mod rules;
 mod settings;
+mod upstream;
 
 use std::{
     collections::{HashMap, hash_map::Entry},
@@ -14,7 +16,8 @@ use std::{
 };
 
 use ledger::{
-    AccountAnswer, AccountReport, AccountState, Answer, Epoch, Recall, Refusal, Rejection, Report,
+    AccountAnswer, AccountReport, AccountState, Answer, Epoch, GatewayAccount, Refusal, Rejection,
+    Report,
 };
 use registry_core::Timestamp;
 use tokio::{
@@ -29,10 +32,12 @@ pub use self::{
         Adjustment, Budget, BudgetAccount, BudgetDetail, BudgetSelector, BudgetsWanted,
         Error as AdminError, MAX_ACCOUNTS, Reclamation,
     },
+    recall_streams::{TooManyWatchers, Watcher},
     settings::LedgerConfig,
+    upstream::UpstreamLedger,
 };
 use self::{
-    recalls::{Recalls, TooManyWatchers},
+    recalls::Recalls,
     rules::{Rules, RulesCache},
 };
 use crate::{
@@ -75,6 +80,17 @@ pub enum Error {
     /// The task of the transaction stopped, or the database lost transactions repeatedly.
     #[error("the transaction of the ledger did not complete; repeat the report")]
     Incomplete,
+    /// The upstream registry of a relay did not answer.
+    #[error("the relay cannot forward to the ledger of its upstream registry {upstream}: {reason}")]
+    Upstream {
+        /// Addresses of the upstream registry.
+        upstream: String,
+        /// The reason.
+        reason: String,
+    },
+    /// The upstream registry of a relay rejected the report.
+    #[error("the upstream registry rejected the report: {0}")]
+    Rejected(String),
 }
 
 impl From<LedgerFailure> for Error {
@@ -83,6 +99,52 @@ impl From<LedgerFailure> for Error {
             LedgerFailure::Lost => Self::Incomplete,
             LedgerFailure::UnknownGeneration(number) => Self::UnknownGeneration(number),
             LedgerFailure::Store(error) => Self::Store(error),
+        }
+    }
+}
+
+/// The ledger that the gateways of this server use.
+#[derive(Clone)]
+pub enum GatewayLedger {
+    /// The ledger of this registry.
+    Own(Arc<Ledger>),
+    /// The ledger of the upstream registry, at a relay.
+    Upstream(Arc<UpstreamLedger>),
+}
+
+impl GatewayLedger {
+    /// Starts the tasks of the ledger, until the server drains.
+    pub fn start(&self, draining: CancellationToken) {
+        match self {
+            Self::Own(ledger) => ledger.start(draining),
+            Self::Upstream(ledger) => ledger.start(draining),
+        }
+    }
+
+    /// Merges a report of an authenticated gateway and grants what it requests.
+    pub async fn report(&self, gateway: &Arc<str>, report: Report) -> Result<Answer, Error> {
+        match self {
+            Self::Own(ledger) => ledger.report(gateway, report).await,
+            Self::Upstream(ledger) => ledger.report(gateway, &report).await,
+        }
+    }
+
+    /// The recalls of idle rights. The channel closes when a relay loses its upstream.
+    pub async fn watch_recalls(
+        &self,
+        watcher: &Watcher,
+    ) -> Result<mpsc::Receiver<Vec<GatewayAccount>>, Error> {
+        match self {
+            Self::Own(ledger) => Ok(ledger.recalls.streams.watch(watcher)?),
+            Self::Upstream(ledger) => ledger.watch_recalls(watcher).await,
+        }
+    }
+
+    /// The error of a stream whose channel has closed.
+    pub fn lost(&self) -> Error {
+        match self {
+            Self::Own(_) => Error::Incomplete,
+            Self::Upstream(ledger) => ledger.lost(),
         }
     }
 }
@@ -154,7 +216,7 @@ impl Ledger {
     }
 
     /// Starts the deletion of old rows and the listener for recalls of other servers, until the server drains.
-    pub fn start(self: &Arc<Self>, draining: CancellationToken) {
+    fn start(self: &Arc<Self>, draining: CancellationToken) {
         let (expiring, listening) = (self.clone(), self.clone());
         let stop = draining.clone();
         tokio::spawn(async move { stop.run_until_cancelled(expiring.expire()).await });
@@ -162,11 +224,7 @@ impl Ledger {
     }
 
     /// Merges a report of an authenticated gateway and grants what it requests.
-    pub async fn report(
-        self: &Arc<Self>,
-        gateway: &Arc<str>,
-        report: Report,
-    ) -> Result<Answer, Error> {
+    async fn report(self: &Arc<Self>, gateway: &Arc<str>, report: Report) -> Result<Answer, Error> {
         let now = self.clock.now();
         if report.generation > self.seen().generation {
             self.start_generation(GenerationCause::Reported(report.generation)).await?;
@@ -206,11 +264,6 @@ impl Ledger {
         }
         let generation = oldest.unwrap_or_else(|| self.seen().generation);
         Ok(Answer { generation, accounts })
-    }
-
-    /// The recalls of a gateway's idle rights.
-    pub fn watch_recalls(&self, gateway: &Arc<str>) -> Result<mpsc::Receiver<Recall>, Error> {
-        Ok(self.recalls.watch(gateway)?)
     }
 
     fn seen(&self) -> SeenState {
