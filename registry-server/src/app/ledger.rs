@@ -3,6 +3,7 @@
 //! Reports about one budget wait in a queue, and share a transaction. Rules come from the policies in force.
 
 mod admin;
+mod clock;
 mod recall_streams;
 mod recalls;
 mod rules;
@@ -37,6 +38,7 @@ pub use self::{
     upstream::UpstreamLedger,
 };
 use self::{
+    clock::{LedgerClock, MAX_LAG, READING_INTERVAL},
     recalls::Recalls,
     rules::{Rules, RulesCache},
 };
@@ -152,7 +154,7 @@ impl GatewayLedger {
 /// The ledger of the registry.
 pub struct Ledger {
     store: Store,
-    clock: Arc<dyn Clock>,
+    clock: LedgerClock,
     config: LedgerConfig,
     rules: RulesCache,
     /// The name of this server in notifications.
@@ -194,6 +196,7 @@ impl Ledger {
         clock: Arc<dyn Clock>,
         config: LedgerConfig,
     ) -> Result<Self, store::Error> {
+        let clock = LedgerClock::open(&store, clock).await?;
         let started = store.start_generation(GenerationCause::Check(None), clock.now()).await;
         let seen = started.map_err(|failure| match failure {
             LedgerFailure::Store(error) => error,
@@ -215,11 +218,13 @@ impl Ledger {
         })
     }
 
-    /// Starts the deletion of old rows and the listener for recalls of other servers, until the server drains.
+    /// Starts the deletion of old rows, the readings of the clock, and the listener for recalls of other servers, until
+    /// the server drains.
     fn start(self: &Arc<Self>, draining: CancellationToken) {
-        let (expiring, listening) = (self.clone(), self.clone());
-        let stop = draining.clone();
+        let (expiring, listening, reading) = (self.clone(), self.clone(), self.clone());
+        let (stop, end) = (draining.clone(), draining.clone());
         tokio::spawn(async move { stop.run_until_cancelled(expiring.expire()).await });
+        tokio::spawn(async move { end.run_until_cancelled(reading.follow_clock()).await });
         tokio::spawn(async move { draining.run_until_cancelled(listening.listen()).await });
     }
 
@@ -445,7 +450,7 @@ impl Ledger {
 
     /// The time after which a silent gateway spends nothing, by the stored time of its contact.
     fn offline_for(&self) -> Duration {
-        self.config.budget_offline_for.saturating_add(CONTACT_PRECISION)
+        self.config.budget_offline_for.saturating_add(CONTACT_PRECISION + MAX_LAG)
     }
 
     /// Deletes old rows from time to time.
@@ -458,6 +463,16 @@ impl Ledger {
             }
             self.forget_contacts(before);
             sleep(EXPIRY_INTERVAL).await;
+        }
+    }
+
+    /// Reads the clock of the database from time to time. The last reading counts while it does not answer.
+    async fn follow_clock(self: Arc<Self>) {
+        loop {
+            sleep(READING_INTERVAL).await;
+            if let Err(error) = self.clock.synchronize(&self.store).await {
+                tracing::debug!(%error, "cannot read the clock of the database, retrying");
+            }
         }
     }
 
