@@ -52,8 +52,9 @@ impl Store {
     pub async fn database_time(&self) -> Result<Option<Timestamp>, Error> {
         let Backend::Postgres(store) = &self.backend else { return Ok(None) };
         let reading = async {
-            let read = sqlx::query_as(sql::POSTGRES_TIME).fetch_one(store.reader()).await;
-            let (SqlTimestamp(time),): (SqlTimestamp,) = read.map_err(|e| store.explain(&e))?;
+            let read: Result<(SqlTimestamp,), _> =
+                sqlx::query_as(sql::POSTGRES_TIME).fetch_one(store.reader()).await;
+            let (SqlTimestamp(time),) = read.map_err(|e| store.explain(&e))?;
             Ok(Some(time))
         };
         self.within(OPERATION_TIMEOUT, reading).await
