@@ -198,7 +198,7 @@ fn check_forwarder(caller: &Principal) -> Result<(), Status> {
 fn keep_alive() -> impl Stream<Item = Result<v1::WatchRecallsResponse, Status>> {
     stream::repeat_with(v1::WatchRecallsResponse::default).then(|message| async move {
         sleep(KEEP_ALIVE).await;
-        Ok(message)
+        Ok::<_, Status>(message)
     })
 }
 
