@@ -86,11 +86,11 @@ impl LedgerClient {
         Ok((LedgerServiceClient::new(channel), request))
     }
 
-    /// Drops the connection, unless the report is invalid: the next request uses another server and the
+    /// Drops the connection, unless the server rejects the report: the next request uses another server and the
     /// current credentials.
     async fn failed(&self, status: &Status) -> LedgerError {
         let reason = said_by(status);
-        if status.code() == Code::InvalidArgument {
+        if let Code::InvalidArgument | Code::FailedPrecondition = status.code() {
             return LedgerError::Rejected(reason);
         }
         self.connection.lock().await.target = None;

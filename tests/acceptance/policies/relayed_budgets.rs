@@ -161,6 +161,21 @@ async fn operators_are_sent_to_upstream_of_relay() {
     }
 }
 
+#[tokio::test]
+async fn relay_is_exempt_from_rate_limit() {
+    let guarded = Guarded::start(&["--rate-limit", "1", "--rate-burst", "1"]);
+    for (role, is_limited) in [("relay", false), ("gateway", true)] {
+        let caller =
+            FakeGateway::with_token(&guarded.registry, guarded.token(role, "fleet", role)).await;
+        let mut answers = Vec::new();
+        for _ in 0..3 {
+            answers
+                .push(caller.send(caller.message(caller.account(Totals::default(), None))).await);
+        }
+        assert_eq!(answers.iter().any(Result::is_err), is_limited, "{role}: {answers:?}");
+    }
+}
+
 /// The catalog with one agent, and a budget for two calls.
 fn clerk_with_two_calls() -> [Value; 2] {
     let mut catalog = bank();

@@ -176,3 +176,21 @@ async fn audited_budget_receives_reported_price() {
     scene.ask("tasks/get", &task).await;
     assert_eq!(scene.amounts(), ["0.5", "0"]);
 }
+
+#[tokio::test]
+async fn lower_price_leaves_room_in_trace() {
+    let limits = json!({ "trace": { "cost": "1.5" } });
+    let scene =
+        Scene::start(policy("loops", json!({ "price": reported(), "limits": limits }))).await;
+    let call = async || {
+        let trace = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
+        let params = json!({ "name": "works", "arguments": { "id": "done" },
+            "_meta": { "traceparent": trace } });
+        scene.bench.got(knowing("tools/call", params).build()).await.result()
+    };
+    let task = call().await["taskId"].as_str().unwrap().to_owned();
+    let denied = call().await;
+    assert_eq!(denied["_meta"]["registry/governance"]["error"]["details"]["scope"], "trace");
+    scene.ask("tasks/get", &task).await;
+    assert_eq!(call().await["resultType"], "task");
+}

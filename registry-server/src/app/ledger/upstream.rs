@@ -97,8 +97,8 @@ impl UpstreamLedger {
     ) -> Result<mpsc::Receiver<Vec<GatewayAccount>>, Error> {
         self.is_wanted.notify_one();
         let mut subscribed = self.is_subscribed.subscribe();
-        let subscribed = timeout(ANSWER_LIMIT, subscribed.wait_for(|is_subscribed| *is_subscribed));
-        if !matches!(subscribed.await, Ok(Ok(_))) {
+        let active = async { subscribed.wait_for(|is_subscribed| *is_subscribed).await.is_ok() };
+        if !timeout(ANSWER_LIMIT, active).await.unwrap_or(false) {
             return Err(self.lost());
         }
         Ok(self.streams.watch(watcher)?)
