@@ -50,7 +50,8 @@ enum GovernedTarget {
 pub(super) struct Admission<'a> {
     rates: &'a Rates,
     taken: Option<TakenRates>,
-    purchase: Option<Purchase<'a>>,
+    // Boxed, because compositions nest.
+    purchase: Option<Box<Purchase<'a>>>,
 }
 
 /// An admitted operation that is being sent. Dropping it keeps the rates and charges the reserved
@@ -59,7 +60,8 @@ pub(super) struct Admission<'a> {
 pub(super) struct SentAdmission<'a> {
     rates: &'a Rates,
     taken: Option<TakenRates>,
-    purchase: Option<Purchase<'a>>,
+    // Boxed, because compositions nest.
+    purchase: Option<Box<Purchase<'a>>>,
 }
 
 impl Governed {
@@ -241,7 +243,7 @@ impl Governed {
             let agent = record.agent().cloned();
             let governance = moment.snapshot.governance.as_ref();
             let caller = governance.map(|governance| governance.caller(agent.as_ref()));
-            let tool = self.target.counted();
+            let tool = self.target.name_in_counts();
             let payer = Payer {
                 agent: agent.as_ref().map(|agent| agent.name.as_str()),
                 team: caller.as_deref().and_then(team),
@@ -251,7 +253,7 @@ impl Governed {
             let is_compensation = !self.purpose.is_limited();
             let order = Order { policies: &self.policies, payer, is_compensation };
             let purchase = order.reserve(gateway.spending(), trace, audit, record).await?;
-            admission.purchase = Some(purchase);
+            admission.purchase = Some(Box::new(purchase));
         }
         Ok(admission)
     }
@@ -368,7 +370,7 @@ impl Governed {
             let part = match key {
                 RateKey::Agent => agent().unwrap_or_default(),
                 RateKey::Tool => {
-                    tool = self.target.counted();
+                    tool = self.target.name_in_counts();
                     &tool
                 }
                 RateKey::Caller => agent().or(principal(&moment.principal)).unwrap_or_default(),
@@ -390,10 +392,10 @@ impl GovernedTarget {
     }
 
     /// The name that rates and budgets per tool count. Aliases of one upstream tool share it.
-    fn counted(&self) -> Cow<'_, str> {
+    fn name_in_counts(&self) -> Cow<'_, str> {
         match self {
             Self::Tool(served) => match served.upstream() {
-                Some((server, tool)) => format!("{}/{tool}", server.name).into(),
+                Some((key, tool)) => format!("{}/{tool}", key.name).into(),
                 None => self.name().into(),
             },
             Self::Feature(_) => self.name().into(),
@@ -462,7 +464,7 @@ impl Drop for Admission<'_> {
 impl SentAdmission<'_> {
     /// The approval of sending the operation again.
     pub(super) fn resend(&self) -> Option<&dyn ResendApproval> {
-        self.purchase.as_ref().map(|purchase| purchase as &dyn ResendApproval)
+        self.purchase.as_deref().map(|purchase| purchase as &dyn ResendApproval)
     }
 
     /// Charges the price of the outcome. Returns the rates of an operation that certainly was not
