@@ -152,7 +152,7 @@ async fn operators_are_sent_to_upstream_of_relay() {
     for command in [
         vec!["budget", "list"],
         [&["budget", "show"][..], &key].concat(),
-        [&["budget", "adjust"][..], &key, &["--adjustment", "1"], &reason].concat(),
+        [&["budget", "adjust"][..], &key, &["--by", "1"], &reason].concat(),
         [&["budget", "reclaim"][..], &key, &["--gateway", "a"], &reason].concat(),
     ] {
         let refused = relay.ctl(&command);
