@@ -256,7 +256,7 @@ const REASONS: &[[&str; 4]] = &[
     [
         "TOO_MANY_STREAMS",
         "RESOURCE_EXHAUSTED",
-        "the server has its maximum of followers, or the gateway its maximum of streams of recalls",
+        "the server has its maximum of followers, or the gateway or relay its maximum of streams of recalls",
         "use another server, retry after 5 s, or close streams",
     ],
     [
