@@ -15,12 +15,14 @@ mod large;
 mod load;
 mod memory;
 mod nginx;
+mod pgbench;
 mod reads;
 mod report;
 mod sample;
 mod sbom;
 mod search;
 mod storm;
+mod turns;
 mod writes;
 
 use clap::{Parser, ValueEnum};
