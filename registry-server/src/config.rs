@@ -178,7 +178,7 @@ pub struct Config {
     #[command(flatten)]
     pub registrar: RegistrarConfig,
 
-    /// Currency and time limits of budgets.
+    /// Currency, time limits and alerts of budgets.
     #[command(flatten)]
     pub ledger: LedgerConfig,
 

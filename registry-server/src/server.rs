@@ -25,7 +25,7 @@ use crate::{
         concurrency::ConcurrencyLimit,
         export::Export,
         gateways::Gateways,
-        ledger::Ledger,
+        ledger::{self, Ledger},
         sbom,
         search::Searcher,
     },
@@ -73,6 +73,9 @@ pub enum Error {
     /// An unusable database.
     #[error(transparent)]
     Store(#[from] store::Error),
+    /// An unusable webhook of alerts.
+    #[error(transparent)]
+    Webhook(#[from] ledger::InvalidWebhook),
     /// An admin address that cannot be bound.
     #[error("cannot listen on {address}: {source}; {} (--admin-listen)", listen_remedy(.source))]
     Admin {
@@ -170,7 +173,7 @@ impl Server {
         let fleet_writer = FleetWriter::start(app.feed.clone());
         app.feed.start_retention();
         if let Some(ledger) = &app.ledger {
-            ledger.start(app.draining.clone());
+            ledger.start(&app.draining);
         }
         Ok(Self { app, writer, fleet_writer, config: config.serve, tls, admin, _lock: lock })
     }
@@ -323,7 +326,11 @@ async fn open_ledger(
         return Ok(None);
     }
     let (store, hub, clock) = (store.clone(), hub.clone(), clock.clone());
-    let ledger = Ledger::open(store, hub, clock, config.ledger.clone()).await?;
+    let opened = Ledger::open(store, hub, clock, config.ledger.clone()).await;
+    let ledger = opened.map_err(|error| match error {
+        ledger::OpenError::Store(error) => Error::Store(error),
+        ledger::OpenError::Webhook(error) => Error::Webhook(error),
+    })?;
     Ok(Some(Arc::new(ledger)))
 }
 

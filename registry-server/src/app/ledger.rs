@@ -1,11 +1,13 @@
-//! Budgets across the fleet: reports of gateways, recalls of idle rights, and the tasks of operators.
+//! Budgets across the fleet: reports of gateways, recalls of idle rights, alerts, and the tasks of operators.
 //!
 //! Reports about one budget wait in a queue, and share a transaction. Rules come from the policies in force.
 
 mod admin;
+mod alerts;
 mod recalls;
 mod rules;
 mod settings;
+mod webhook;
 
 use std::{
     collections::{HashMap, hash_map::Entry},
@@ -30,8 +32,10 @@ pub use self::{
         Error as AdminError, MAX_ACCOUNTS, Reclamation,
     },
     settings::LedgerConfig,
+    webhook::InvalidWebhook,
 };
 use self::{
+    alerts::Alerts,
     recalls::{Recalls, TooManyWatchers},
     rules::{Rules, RulesCache},
 };
@@ -99,6 +103,7 @@ pub struct Ledger {
     contacts: Mutex<HashMap<ProcessKey, Contact>>,
     queues: Mutex<HashMap<BookKey, Vec<Pending>>>,
     recalls: Recalls,
+    alerts: Alerts,
 }
 
 /// A process of a gateway.
@@ -118,6 +123,17 @@ struct Pending {
     reply: oneshot::Sender<Result<Posted, Error>>,
 }
 
+/// The ledger cannot be opened.
+#[derive(Debug, thiserror::Error)]
+pub enum OpenError {
+    /// The webhook of alerts.
+    #[error(transparent)]
+    Webhook(#[from] InvalidWebhook),
+    /// The database.
+    #[error(transparent)]
+    Store(#[from] store::Error),
+}
+
 /// The result of a report about one account.
 struct Posted {
     generation: u64,
@@ -131,7 +147,8 @@ impl Ledger {
         hub: Arc<Hub>,
         clock: Arc<dyn Clock>,
         config: LedgerConfig,
-    ) -> Result<Self, store::Error> {
+    ) -> Result<Self, OpenError> {
+        let alerts = Alerts::open(&config)?;
         let started = store.start_generation(GenerationCause::Check(None), clock.now()).await;
         let seen = started.map_err(|failure| match failure {
             LedgerFailure::Store(error) => error,
@@ -150,15 +167,17 @@ impl Ledger {
             contacts: Mutex::default(),
             queues: Mutex::default(),
             recalls: Recalls::default(),
+            alerts,
         })
     }
 
-    /// Starts the deletion of old rows and the listener for recalls of other servers, until the server drains.
-    pub fn start(self: &Arc<Self>, draining: CancellationToken) {
-        let (expiring, listening) = (self.clone(), self.clone());
-        let stop = draining.clone();
-        tokio::spawn(async move { stop.run_until_cancelled(expiring.expire()).await });
-        tokio::spawn(async move { draining.run_until_cancelled(listening.listen()).await });
+    /// Starts the deletion of old rows, the listener for recalls of other servers and the delivery of alerts, until the
+    /// server drains.
+    pub fn start(self: &Arc<Self>, draining: &CancellationToken) {
+        let stop = || draining.clone();
+        tokio::spawn(stop().run_until_cancelled_owned(self.clone().expire()));
+        tokio::spawn(stop().run_until_cancelled_owned(self.clone().listen()));
+        tokio::spawn(stop().run_until_cancelled_owned(self.clone().deliver_alerts()));
     }
 
     /// Merges a report of an authenticated gateway and grants what it requests.
@@ -327,7 +346,7 @@ impl Ledger {
             let (requests, replies): (Vec<_>, Vec<_>) =
                 batch.into_iter().map(|pending| (pending.request, pending.reply)).unzip();
             match self.post(&book, &requests).await {
-                Ok(Posting { seen, results, recalls, overshoot, claimed }) => {
+                Ok(Posting { seen, results, recalls, overshoot, claimed, crossings }) => {
                     metrics::ledger_excess("overshoot", overshoot);
                     metrics::ledger_excess("lost_grants", claimed);
                     for (reply, result) in replies.into_iter().zip(results) {
@@ -335,6 +354,7 @@ impl Ledger {
                         // The sender has disconnected if this fails, and repeats its report.
                         let _ = reply.send(Ok(Posted { generation: seen.generation, result }));
                     }
+                    self.note_crossings(&book, &crossings);
                     self.recall(&book, recalls).await;
                 }
                 Err(error) => {
@@ -361,7 +381,12 @@ impl Ledger {
         let began = Instant::now();
         for _ in 0..ATTEMPTS {
             let now = self.clock.now();
-            let context = PostContext { seen: self.seen(), offline_for: self.offline_for(), now };
+            let context = PostContext {
+                seen: self.seen(),
+                offline_for: self.offline_for(),
+                now,
+                has_webhook: self.alerts.has_webhook(),
+            };
             let terms = self.terms(book, now);
             match self.store.post_to_budget(book, &terms, requests, context).await {
                 Ok(posting) => {
@@ -387,7 +412,8 @@ impl Ledger {
             let window = open.find(Some(&book.window))?;
             Some(OpenWindow { span: open.span(window, now), end: window.end })
         });
-        BookTerms { limit: rule.map(|rule| rule.limit), open }
+        let alert_at = rule.map(|rule| rule.alert_at.clone()).unwrap_or_default();
+        BookTerms { limit: rule.map(|rule| rule.limit), open, alert_at }
     }
 
     /// The time after which a silent gateway spends nothing, by the stored time of its contact.
@@ -438,6 +464,12 @@ fn outcome(result: &Result<AccountState, Rejection>) -> &'static str {
         Some(Refusal::OutsideWindow) => "outside_window",
         Some(Refusal::Closed) => "closed",
     }
+}
+
+/// A time after another one.
+fn later(now: Timestamp, by: Duration) -> Timestamp {
+    let millis = i64::try_from(by.as_millis()).unwrap_or(i64::MAX);
+    Timestamp::from_millis(now.as_millis().saturating_add(millis))
 }
 
 /// A time before another one.

@@ -15,7 +15,9 @@ use sqlx::{FromRow, Row as _, postgres::PgRow, sqlite::SqliteRow};
 
 use super::{
     BookKey, BookTerms, GatewayAccount, LedgerFailure, LockedBudget, PostContext, PostRequest,
-    Posting, ProcessKey, StoredAccount, sql,
+    Posting, ProcessKey, StoredAccount,
+    alerts::record_crossings,
+    sql,
     transaction::{Failed, LedgerTransaction, epoch, execute_in, signed},
 };
 use crate::store::{
@@ -160,6 +162,7 @@ async fn post_all(
             recalls: Vec::new(),
             overshoot: Amount::ZERO,
             claimed: Amount::ZERO,
+            crossings: Vec::new(),
         });
     };
     let accounts = transaction.accounts(budget.id).await?;
@@ -173,13 +176,16 @@ async fn post_all(
     if desk.budget.row != budget.row {
         transaction.update_budget(budget.id, &desk.budget.row).await?;
     }
+    let row = desk.budget.row;
+    let crossings = record_crossings(&mut transaction, &budget, &row, terms, context).await?;
     transaction.commit().await?;
     Ok(Posting {
         seen: state.seen(),
         results,
         recalls: desk.recalls,
-        overshoot: desk.budget.row.overshoot.saturating_sub(budget.row.overshoot),
+        overshoot: row.overshoot.saturating_sub(budget.row.overshoot),
         claimed: desk.claimed,
+        crossings,
     })
 }
 
