@@ -337,6 +337,20 @@ mod tests {
     }
 
     #[test]
+    fn webhook_requires_https_and_secret() {
+        let secret = ["--budget-webhook-secret-file", "secret"];
+        let parse = |url: &str, more: &[&str]| {
+            let arguments = [&["registry-server", "--budget-webhook-url", url], more].concat();
+            Config::try_parse_from(arguments)
+        };
+        assert!(parse("https://hooks.example/alerts", &[]).is_err());
+        assert!(parse("http://hooks.example/alerts", &secret).is_err());
+        assert!(parse("http://127.0.0.1:9000/alerts", &secret).is_ok());
+        let config = parse("https://hooks.example/s3cret", &secret).unwrap();
+        assert!(!format!("{config:?}").contains("s3cret"));
+    }
+
+    #[test]
     fn database_password_is_never_shown() {
         let config = parse(&["--database", "mysql://ann:s3cret@db/registry"]);
         let error = config.database().unwrap_err();

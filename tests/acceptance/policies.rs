@@ -1,5 +1,6 @@
-//! Policies: registration, versions in force, roles, scopes, emergencies, and decisions without calls.
+//! Policies: registration, versions in force, roles, scopes, budgets, emergencies, and decisions without calls.
 
+mod alerts;
 mod breaks;
 mod budgets;
 mod decisions;

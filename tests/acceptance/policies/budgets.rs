@@ -18,7 +18,7 @@ use tonic_types::StatusExt as _;
 use super::{limit, roles};
 
 /// Micro-units of one dollar.
-const DOLLAR: i64 = 1_000_000;
+pub(super) const DOLLAR: i64 = 1_000_000;
 
 /// A registry with a budget of $10 for the fleet.
 fn bank() -> Guarded {
@@ -37,7 +37,7 @@ fn set_limit(guarded: &Guarded, version: &str, amount: &str) {
 
 /// One process of a gateway, whose account has the same epoch.
 #[derive(Clone)]
-struct FakeGateway {
+pub(super) struct FakeGateway {
     client: LedgerServiceClient<Authorized>,
     epoch: String,
     generation: u64,
@@ -45,18 +45,18 @@ struct FakeGateway {
 
 /// The totals of an account in micro-units.
 #[derive(Clone, Copy, Default)]
-struct Totals {
+pub(super) struct Totals {
     granted: i64,
     returned: i64,
     settled: i64,
 }
 
 impl FakeGateway {
-    async fn start(guarded: &Guarded, name: &str) -> Self {
+    pub(super) async fn start(guarded: &Guarded, name: &str) -> Self {
         Self::with_token(&guarded.registry, guarded.token(name, "fleet", "gateway")).await
     }
 
-    async fn with_token(registry: &Registry, token: String) -> Self {
+    pub(super) async fn with_token(registry: &Registry, token: String) -> Self {
         let channel = InterceptedService::new(registry.channel().await, Bearer(token));
         let client = LedgerServiceClient::new(channel);
         Self { client, epoch: "a".repeat(32), generation: 0 }
@@ -111,8 +111,25 @@ impl FakeGateway {
     }
 
     /// Reports totals without a request.
-    async fn report(&self, totals: Totals) -> v1::AccountState {
+    pub(super) async fn report(&self, totals: Totals) -> v1::AccountState {
         self.state(self.account(totals, None)).await
+    }
+
+    /// Reports totals of another subject of the budget.
+    pub(super) async fn report_about(&self, subject: &str, totals: Totals) {
+        self.state(self.account_of(subject, totals)).await;
+    }
+
+    /// Whether the server knows the budget.
+    pub(super) async fn is_known(&self, subject: &str) -> bool {
+        let account = self.account_of(subject, Totals::default());
+        matches!(self.outcome(account).await, Outcome::State(_))
+    }
+
+    fn account_of(&self, subject: &str, totals: Totals) -> v1::AccountReport {
+        let mut account = self.account(totals, None);
+        account.budget.as_mut().expect("a budget").subject = subject.to_owned();
+        account
     }
 
     /// A waiting call that needs this granted total.
@@ -142,7 +159,7 @@ fn waiting(granted: i64) -> v1::GrantRequest {
 }
 
 /// An account that has spent all its rights.
-fn spent(amount: i64) -> Totals {
+pub(super) fn spent(amount: i64) -> Totals {
     Totals { granted: amount, returned: 0, settled: amount }
 }
 
@@ -151,7 +168,7 @@ fn reason(status: &Status) -> (Code, String) {
     (status.code(), info.reason)
 }
 
-fn shown(guarded: &Guarded) -> Value {
+pub(super) fn shown(guarded: &Guarded) -> Value {
     roles::run(guarded, &guarded.admin, &["budget", "show", "limit", "b", "fleet"]).json()
 }
 

@@ -29,7 +29,7 @@ const POLL_INTERVAL: Duration = Duration::from_secs(15);
 /// Delay after another server has claimed the alerts that were due, or after a failure of the database.
 const RETRY_DELAY: Duration = Duration::from_secs(1);
 /// Delay before the second attempt. It doubles with each further one.
-const FIRST_DELAY: Duration = Duration::from_secs(5);
+const FIRST_DELAY: Duration = Duration::from_secs(1);
 /// Maximum delay between attempts.
 const MAX_DELAY: Duration = Duration::from_hours(1);
 /// How long a delivery is repeated.
@@ -209,7 +209,7 @@ mod tests {
     #[test]
     fn delays_of_deliveries_double_up_to_hour() {
         for (attempts, seconds) in
-            [(1, 5), (2, 10), (3, 20), (10, 2_560), (11, 3_600), (u32::MAX, 3_600)]
+            [(1, 1), (2, 2), (3, 4), (12, 2_048), (13, 3_600), (u32::MAX, 3_600)]
         {
             let next = next_attempt(&alert(attempts), Timestamp::EPOCH).unwrap();
             let delay = next.since(Timestamp::EPOCH).as_millis();
