@@ -1,4 +1,4 @@
-//! Budgets across the fleet: reports of gateways, recalls of idle rights, alerts, and the tasks of operators.
+//! Budgets and fleet rates: reports of gateways, recalls of idle rights, alerts, and the tasks of operators.
 //!
 //! Reports about one budget wait in a queue, and share a transaction. Rules come from the policies in force.
 
@@ -59,8 +59,10 @@ const CONTACT_PRECISION: Duration = Duration::from_secs(1);
 /// How long closed accounts and windows that are over are kept. Gateways repeat the reports of closed accounts for 24
 /// hours.
 const RETENTION: Duration = Duration::from_hours(25);
-/// Interval between deletions.
-const EXPIRY_INTERVAL: Duration = Duration::from_mins(10);
+/// How long windows of fleet rates that are over are kept.
+const RATE_RETENTION: Duration = Duration::from_mins(1);
+/// Interval between deletions. A window of a rate can be as short as a second.
+const EXPIRY_INTERVAL: Duration = Duration::from_mins(1);
 /// Delay before the listener for recalls reconnects.
 const LISTENER_DELAY: Duration = Duration::from_secs(1);
 
@@ -347,8 +349,10 @@ impl Ledger {
                 batch.into_iter().map(|pending| (pending.request, pending.reply)).unzip();
             match self.post(&book, &requests).await {
                 Ok(Posting { seen, results, recalls, overshoot, claimed, crossings }) => {
-                    metrics::ledger_excess("overshoot", overshoot);
-                    metrics::ledger_excess("lost_grants", claimed);
+                    if !book.budget.is_rate() {
+                        metrics::ledger_excess("overshoot", overshoot);
+                        metrics::ledger_excess("lost_grants", claimed);
+                    }
                     for (reply, result) in replies.into_iter().zip(results) {
                         metrics::ledger_report(outcome(&result));
                         // The sender has disconnected if this fails, and repeats its report.
@@ -426,7 +430,8 @@ impl Ledger {
         loop {
             let now = self.clock.now();
             let before = earlier(now, RETENTION);
-            if let Err(error) = self.store.expire_ledger(before).await {
+            let expired = self.store.expire_ledger(before, earlier(now, RATE_RETENTION)).await;
+            if let Err(error) = expired {
                 tracing::warn!(%error, "cannot delete old accounts of the ledger, retrying");
             }
             self.forget_contacts(before);

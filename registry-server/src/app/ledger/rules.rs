@@ -1,15 +1,15 @@
-//! The budgets of the policies in force.
+//! The budgets and fleet rates of the policies in force.
 
 use std::{
     collections::HashMap,
     sync::{Arc, Mutex, PoisonError},
 };
 
-use ledger::{BudgetKey, WindowRule};
+use ledger::{BudgetKey, FleetRate, WindowRule};
 use policy::PoliciesInForce;
 use registry_core::{
     Amount, Revision,
-    entity::policy::{Fraction, Mode},
+    entity::policy::{Fraction, Mode, Reach},
 };
 
 use crate::feed::Hub;
@@ -22,7 +22,7 @@ pub(super) struct Rules {
     budgets: HashMap<(Arc<str>, Arc<str>), Rule>,
 }
 
-/// A budget in force.
+/// A budget or fleet rate in force.
 #[derive(Debug)]
 pub(super) struct Rule {
     /// The limit in each window.
@@ -33,7 +33,7 @@ pub(super) struct Rule {
 }
 
 impl Rules {
-    /// The rule of a budget. `None`: no policy in force has it.
+    /// The rule of a budget or fleet rate. `None`: no policy in force has it.
     pub(super) fn find(&self, key: &BudgetKey) -> Option<&Rule> {
         self.budgets.get(&(key.policy.clone(), key.budget.clone()))
     }
@@ -79,6 +79,11 @@ fn budgets(policies: &PoliciesInForce) -> HashMap<(Arc<str>, Arc<str>), Rule> {
                 let alert_at = budget.alert_at.as_slice().into();
                 let rule = Rule { limit: budget.limit, windows, alert_at };
                 budgets.insert((name.clone(), budget.name.as_str().into()), rule);
+            }
+            let rates = policy.policy().rates.iter().filter(|rate| rate.reach == Reach::Fleet);
+            for FleetRate { name: rate, windows, limit } in rates.map(FleetRate::new) {
+                let rule = Rule { limit, windows, alert_at: Arc::default() };
+                budgets.insert((name.clone(), rate), rule);
             }
         }
     }

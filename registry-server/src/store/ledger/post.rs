@@ -89,7 +89,7 @@ impl Store {
         reported: &[AccountReport],
         now: Timestamp,
     ) -> Result<(), LedgerFailure> {
-        for (book, epoch) in self.open_accounts(gateway, process).await? {
+        for (book, epoch) in self.open_accounts(gateway, process, now).await? {
             let is_reported = reported.iter().any(|account| {
                 (&account.budget, account.window.as_ref(), account.epoch)
                     == (&book.budget, Some(&book.window), epoch)
@@ -114,13 +114,14 @@ impl Store {
         &self,
         gateway: &str,
         process: Epoch,
+        now: Timestamp,
     ) -> Result<Vec<(BookKey, Epoch)>, Error> {
-        let (backend, process) = (&self.backend, process.to_string());
+        let (backend, process, now) = (&self.backend, process.to_string(), SqlTimestamp(now));
         let rows: Result<Vec<OpenAccountRecord>, _> = run!(
             Backend(backend),
             OpenAccountRecord,
             sql::ACCOUNTS_OF_PROCESS,
-            [gateway, process.as_str()],
+            [gateway, process.as_str(), now],
             fetch_all
         );
         let rows = rows.map_err(|e| backend.explain(&e))?;
@@ -237,7 +238,9 @@ impl<'a> Desk<'a> {
     ) -> Self {
         let span = terms.open.as_ref().map(|open| open.span.clone());
         let outside = span.is_none().then_some(Refusal::OutsideWindow);
-        let recovering = (!generation.is_recovered).then_some(Refusal::Recovering);
+        // The rights of a rate expire soon, so that lost grants do not matter for long.
+        let is_recovering = !generation.is_recovered && !book.budget.is_rate();
+        let recovering = is_recovering.then_some(Refusal::Recovering);
         let past = || WindowSpan {
             id: book.window.clone(),
             starts_in: Duration::ZERO,

@@ -1,4 +1,6 @@
 //! Statements of the ledger. Those without the name of a database run on both.
+//!
+//! The names of fleet rates start with `rate:`, see `ledger::FleetRate`.
 
 /// The generation, with the identity of the database.
 pub(super) const POSTGRES_STATE: &str = "
@@ -101,11 +103,13 @@ pub(super) const UPSERT_ACCOUNTS_CONFLICT: &str = "
     SET granted = excluded.granted, returned = excluded.returned, settled = excluded.settled,
         closed_at = excluded.closed_at";
 
-/// The open accounts of a process: $1 gateway, $2 epoch of the process.
+/// The open accounts of a process, without those of rates whose rights have expired: $1 gateway, $2 epoch of the
+/// process, $3 now.
 pub(super) const ACCOUNTS_OF_PROCESS: &str = "
     SELECT b.policy, b.budget, b.subject, b.window_id, a.epoch
     FROM ledger_accounts a JOIN ledger_budgets b ON b.id = a.budget_id
-    WHERE a.gateway = $1 AND a.process = $2 AND a.closed_at IS NULL";
+    WHERE a.gateway = $1 AND a.process = $2 AND a.closed_at IS NULL
+      AND (b.budget NOT LIKE 'rate:%' OR b.ends_at > $3)";
 
 /// A page of budgets after a key and window, or one of them.
 macro_rules! listed {
@@ -126,11 +130,12 @@ macro_rules! listed {
     };
 }
 
-/// A page of budgets: $1 time of the last contact of unreachable processes, $2 policy, $3 budget, $4 subject and
+/// A page of budgets without rates: $1 time of the last contact of unreachable processes, $2 policy, $3 budget, $4 subject and
 /// $5 window of the previous budget, $6 policy or empty, $7 minimum end of a window, $8 limit.
 pub(super) const LIST_BUDGETS: &str = listed!(
     "WHERE (b.policy, b.budget, b.subject, b.window_id) > ($2, $3, $4, $5)
        AND ($6 = '' OR b.policy = $6) AND (b.ends_at IS NULL OR b.ends_at > $7)
+       AND b.budget NOT LIKE 'rate:%'
      ORDER BY b.policy, b.budget, b.subject, b.window_id LIMIT $8"
 );
 
@@ -169,6 +174,10 @@ pub(super) const READ_GENERATION: &str = "SELECT generation, is_recovered FROM l
 
 /// Deletes windows that ended before $1, with their accounts.
 pub(super) const DELETE_ENDED_BUDGETS: &str = "DELETE FROM ledger_budgets WHERE ends_at < $1";
+
+/// Deletes windows of rates that ended before $1. Their number can be large, and late reports do not matter.
+pub(super) const DELETE_ENDED_RATES: &str =
+    "DELETE FROM ledger_budgets WHERE ends_at < $1 AND budget LIKE 'rate:%'";
 
 /// Deletes accounts closed before $1. The sums of their budgets keep their spending.
 pub(super) const DELETE_CLOSED_ACCOUNTS: &str = "DELETE FROM ledger_accounts WHERE closed_at < $1";
