@@ -247,7 +247,7 @@ impl Governed {
         if self.has_price() {
             let governance = moment.snapshot.governance.as_ref();
             let caller = governance.map(|governance| governance.caller(agent.as_ref()));
-            let tool = self.target.counted();
+            let tool = self.target.name_in_counts();
             let payer = Payer {
                 agent: agent.as_ref().map(|agent| agent.name.as_str()),
                 team: caller.as_deref().and_then(team),
@@ -355,7 +355,7 @@ impl Governed {
         let agent: Option<Cow<'_, str>> = agent.map(|agent| agent.name.as_str().into());
         let part = |key: &RateKey| match key {
             RateKey::Agent => agent.clone(),
-            RateKey::Tool => Some(self.target.counted()),
+            RateKey::Tool => Some(self.target.name_in_counts()),
             RateKey::Caller => agent.clone().or(principal(&moment.principal).map(Cow::from)),
             RateKey::Principal => verified_principal(call).map(Cow::from),
         };
@@ -395,10 +395,10 @@ impl GovernedTarget {
     }
 
     /// The name that rates and budgets per tool count. Aliases of one upstream tool share it.
-    fn counted(&self) -> Cow<'_, str> {
+    fn name_in_counts(&self) -> Cow<'_, str> {
         match self {
             Self::Tool(served) => match served.upstream() {
-                Some((server, tool)) => format!("{}/{tool}", server.name).into(),
+                Some((key, tool)) => format!("{}/{tool}", key.name).into(),
                 None => self.name().into(),
             },
             Self::Feature(_) => self.name().into(),

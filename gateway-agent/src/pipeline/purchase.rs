@@ -102,9 +102,9 @@ impl Order<'_> {
         if let (Some(audited), Some(enforced)) = (&mut audited, &enforced) {
             // A release and its pre-release share the budget.
             let is_charged = |charge: &BudgetCharge<'_>| {
-                enforced.charges.iter().any(|other| other.key == charge.key)
+                enforced.budgets.iter().any(|other| other.key == charge.key)
             };
-            audited.charges.retain(|charge| !is_charged(charge));
+            audited.budgets.retain(|charge| !is_charged(charge));
         }
         let audited = match audited {
             Some(audited) => Some(self.reserve_audited(spending, audited, audit).await),
@@ -113,7 +113,7 @@ impl Order<'_> {
         let enforced = match enforced {
             Some(enforced) => {
                 record.set_price(enforced.policy.key(), enforced.price.reserved());
-                record.set_budgets(enforced.charges.iter().map(|charge| &charge.key));
+                record.set_budgets(enforced.budgets.iter().map(|charge| &charge.key));
                 Some(self.reserve_enforced(spending, enforced).await?)
             }
             None => None,
@@ -150,22 +150,22 @@ impl Order<'_> {
             .filter(|_| amount > Amount::ZERO)
             .map(|rule| BudgetCharge::new(rule, payer, amount))
             .collect();
-        Ok(Some(Charges { policy: rule.policy, price: rule.price, charges }))
+        Ok(Some(Charges { policy: rule.policy, price: rule.price, budgets: charges }))
     }
 
     async fn reserve_enforced(
         &self,
         spending: &Spending,
-        charged: Charges<'_>,
+        charges: Charges<'_>,
     ) -> Result<Priced, Finding> {
-        let Charges { price, charges, .. } = charged;
-        let reservation = if charges.is_empty() {
+        let Charges { price, budgets, .. } = charges;
+        let reservation = if budgets.is_empty() {
             None
         } else if self.is_compensation {
-            spending.force(&charges).await
+            spending.force(&budgets).await
         } else {
-            let reserved = spending.reserve(&charges).await;
-            Some(reserved.map_err(|uncovered| violation(&charges, uncovered))?)
+            let reserved = spending.reserve(&budgets).await;
+            Some(reserved.map_err(|uncovered| violation(&budgets, uncovered))?)
         };
         let reservations = reservation.into_iter().collect();
         Ok(Priced { price: price.clone(), reservations })
@@ -174,12 +174,12 @@ impl Order<'_> {
     async fn reserve_audited(
         &self,
         spending: &Spending,
-        charged: Charges<'_>,
+        charges: Charges<'_>,
         audit: &mut Vec<Finding>,
     ) -> Priced {
-        let Charges { price, charges, .. } = charged;
-        let mut reservations = Vec::with_capacity(charges.len());
-        for charge in charges {
+        let Charges { price, budgets, .. } = charges;
+        let mut reservations = Vec::with_capacity(budgets.len());
+        for charge in budgets {
             let policy = charge.rule.policy.key().clone();
             let (reservation, shortage) = spending.reserve_unlimited(charge).await;
             reservations.extend(reservation);
@@ -197,7 +197,7 @@ struct Charges<'a> {
     /// The policy of the price.
     policy: &'a Arc<PolicyInForce>,
     price: &'a Price,
-    charges: Vec<BudgetCharge<'a>>,
+    budgets: Vec<BudgetCharge<'a>>,
 }
 
 fn violation(charges: &[BudgetCharge<'_>], uncovered: Uncovered) -> Finding {
@@ -235,7 +235,9 @@ impl Purchase<'_> {
         }
         for Priced { price, reservations } in [enforced, audited].into_iter().flatten() {
             let charged = charge(&price, outcome);
-            reservations.into_iter().for_each(|reservation| reservation.settle_at(charged));
+            for reservation in reservations {
+                reservation.settle_at(charged);
+            }
         }
     }
 }
@@ -298,16 +300,18 @@ fn charge(price: &Price, outcome: Outcome<'_>) -> Amount {
     let is_free = price.failures == FailureCharge::Free;
     match outcome {
         Outcome::NotSent | Outcome::Existing => Amount::ZERO,
+        Outcome::Result(RawResult { is_error: true, .. }) | Outcome::Failed if is_free => {
+            Amount::ZERO
+        }
         Outcome::Result(RawResult { result_type: ResultType::InputRequired, .. }) => {
             price.per_round.unwrap_or(Amount::ZERO)
         }
-        // The result with the reported price comes later.
-        Outcome::Result(RawResult { result_type: ResultType::Task, .. }) => price.reserved(),
-        Outcome::Result(result) if result.is_error && is_free => Amount::ZERO,
+        // The result of a task, with its reported price, comes later.
+        Outcome::Sent | Outcome::Result(RawResult { result_type: ResultType::Task, .. }) => {
+            price.reserved()
+        }
         Outcome::Result(result) => price_of(price, Some(result)),
-        Outcome::Failed if is_free => Amount::ZERO,
         Outcome::Failed => price_of(price, None),
-        Outcome::Sent => price.reserved(),
     }
 }
 

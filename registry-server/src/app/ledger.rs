@@ -317,13 +317,11 @@ impl Ledger {
         rules: &Rules,
         now: Timestamp,
     ) -> Result<oneshot::Receiver<Result<Posted, Error>>, Rejection> {
-        let window = match &account.window {
-            Some(window) => window.clone(),
-            None => {
-                let rule = rules.find(&account.budget).ok_or(Rejection::UnknownBudget)?;
-                let window = rule.windows.window_at(now);
-                window.map_err(|_| Rejection::UnknownWindow)?.id
-            }
+        let window = if let Some(window) = &account.window {
+            window.clone()
+        } else {
+            let rule = rules.find(&account.budget).ok_or(Rejection::UnknownBudget)?;
+            rule.windows.window_at(now).map_err(|_| Rejection::UnknownWindow)?.id
         };
         let book = BookKey { budget: account.budget.clone(), window };
         let (reply, answer) = oneshot::channel();

@@ -281,13 +281,12 @@ impl Ledger {
     /// The budget in the selected window, which may be over.
     fn select(&self, selector: &BudgetSelector, now: Timestamp) -> Result<BookKey, Error> {
         let BudgetSelector { key, window } = selector;
-        let window = match window {
-            Some(window) => window.clone(),
-            None => {
-                let rules = self.rules.current();
-                let current = rules.find(key).and_then(|rule| rule.windows.window_at(now).ok());
-                current.ok_or_else(|| Error::UnknownBudget(key.clone()))?.id
-            }
+        let window = if let Some(window) = window {
+            window.clone()
+        } else {
+            let rules = self.rules.current();
+            let current = rules.find(key).and_then(|rule| rule.windows.window_at(now).ok());
+            current.ok_or_else(|| Error::UnknownBudget(key.clone()))?.id
         };
         Ok(BookKey { budget: key.clone(), window })
     }
