@@ -6,6 +6,7 @@ mod budgets;
 mod decisions;
 mod entity;
 mod files;
+mod fleet_rates;
 mod followers;
 mod page;
 mod roles;

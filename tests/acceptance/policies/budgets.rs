@@ -126,6 +126,13 @@ impl FakeGateway {
         matches!(self.outcome(account).await, Outcome::State(_))
     }
 
+    /// A request for rights of another budget of the policy.
+    pub(super) async fn want_from(&self, budget: &str, want: v1::GrantRequest) -> v1::AccountState {
+        let mut account = self.account(Totals::default(), Some(want));
+        account.budget.as_mut().expect("a budget").budget = budget.to_owned();
+        self.state(account).await
+    }
+
     fn account_of(&self, subject: &str, totals: Totals) -> v1::AccountReport {
         let mut account = self.account(totals, None);
         account.budget.as_mut().expect("a budget").subject = subject.to_owned();
@@ -154,7 +161,7 @@ impl FakeGateway {
     }
 }
 
-fn waiting(granted: i64) -> v1::GrantRequest {
+pub(super) fn waiting(granted: i64) -> v1::GrantRequest {
     v1::GrantRequest { minimum_micros: Some(granted), granted_micros: granted }
 }
 
