@@ -9,6 +9,7 @@ mod clock;
 mod local;
 mod mark_file;
 mod metric;
+mod open_tasks;
 mod reporter;
 mod rules;
 mod state;
@@ -26,19 +27,23 @@ use std::{
     time::Duration,
 };
 
+use gateway_policy::QuotaKey;
 use ledger::{
     BudgetState, CALL, Epoch, Spender,
     spender::{Account, BootTime, Charge, Demands, Reservation, Shortfall},
 };
 use policy::BudgetShortage;
-use registry_core::{Amount, Timestamp, entity::policy::Reach};
+use registry_core::{Amount, Digest, Timestamp, entity::policy::Reach};
 use tokio::{
     sync::{Notify, watch},
     time::timeout,
 };
 
-pub(crate) use self::claim::{BudgetCharge, RateCharge};
-use self::{claim::Claim, mark_file::MarkFile, waiting::WaitingCalls};
+use self::{claim::Claim, mark_file::MarkFile, open_tasks::OpenTasks, waiting::WaitingCalls};
+pub(crate) use self::{
+    claim::{BudgetCharge, RateCharge},
+    open_tasks::{OpenTask, Priced},
+};
 pub use self::{clock::SpendingClock, local::LocalLedger, reporter::Reporter};
 use crate::random::random_bits;
 
@@ -55,6 +60,7 @@ pub struct Spending {
     /// The gateways that share the ledger.
     reach: Reach,
     waiting: Mutex<WaitingCalls>,
+    tasks: OpenTasks,
     /// Whether the last report was answered.
     is_available: AtomicBool,
     answered_at: Mutex<Option<BootTime>>,
@@ -111,6 +117,7 @@ impl Spending {
             clock,
             reach,
             waiting: Mutex::default(),
+            tasks: OpenTasks::new(),
             is_available: AtomicBool::new(true),
             answered_at: Mutex::default(),
             wake: Notify::new(),
@@ -229,6 +236,16 @@ impl Spending {
         // A disk that fails does not reject a compensation; only its crash mark is too low.
         let _ = timeout(MAX_WAIT, marked).await;
         Some(reservation)
+    }
+
+    /// Keeps the price of a task reserved until its result reports the price. `key` identifies the task.
+    pub(crate) fn keep_task(&self, key: Digest, caller: &QuotaKey, task: OpenTask) {
+        self.tasks.add(key, caller, task, self.clock.boot());
+    }
+
+    /// The price of a task whose result has arrived. `None`: it is charged already.
+    pub(crate) fn take_task(&self, key: &Digest) -> Option<OpenTask> {
+        self.tasks.remove(key)
     }
 
     fn attempt<C: Claim>(&self, claims: &[C]) -> Result<Reservation, Failed> {

@@ -33,9 +33,9 @@ use registry_core::{Catalog, ChainHash, RegistryId, Revision, SealedCommit, Time
 
 pub use self::ledger::{
     AlertAttempt, AlertDelivery, BookKey, BookTerms, BudgetPage, ClaimedAlert, Crossing,
-    GatewayAccount, GenerationCause, GenerationState, LedgerChange, LedgerFailure, ListedAccount,
-    ListedAlert, ListedBudget, ListedChange, NewLedgerChange, OpenWindow, PostContext, PostRequest,
-    Posting, RecallListener, RecallNotice, Reclaim, ReclaimFailure, SeenState,
+    GenerationCause, GenerationState, LedgerChange, LedgerFailure, ListedAccount, ListedAlert,
+    ListedBudget, ListedChange, NewLedgerChange, OpenWindow, PostContext, PostRequest, Posting,
+    RecallListener, RecallNotice, Reclaim, ReclaimFailure, SeenState,
 };
 pub use audit::{Finding, Findings, Progress, ServedState};
 pub use backend::HeadLock;

@@ -9,6 +9,7 @@ mod files;
 mod fleet_rates;
 mod followers;
 mod page;
+mod relayed_budgets;
 mod roles;
 mod seed_budget;
 mod spending;

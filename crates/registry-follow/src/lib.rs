@@ -16,7 +16,7 @@ mod session;
 mod stream;
 mod timing;
 
-pub use self::ledger::LedgerClient;
+pub use self::ledger::{GatewayRecalls, LedgerClient};
 pub use address::{InvalidAddress, MAX_SERVERS, addresses};
 pub use credentials::{Credentials, Token};
 pub use follow::{Follow, FollowerMessage, MessageEffect, RejectedMessage, StreamState};

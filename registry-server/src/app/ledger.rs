@@ -4,9 +4,12 @@
 
 mod admin;
 mod alerts;
+mod clock;
+mod recall_streams;
 mod recalls;
 mod rules;
 mod settings;
+mod upstream;
 mod webhook;
 
 use std::{
@@ -16,7 +19,8 @@ use std::{
 };
 
 use ledger::{
-    AccountAnswer, AccountReport, AccountState, Answer, Epoch, Recall, Refusal, Rejection, Report,
+    AccountAnswer, AccountReport, AccountState, Answer, Epoch, GatewayAccount, Refusal, Rejection,
+    Report,
 };
 use registry_core::Timestamp;
 use tokio::{
@@ -31,12 +35,15 @@ pub use self::{
         Adjustment, Budget, BudgetAccount, BudgetDetail, BudgetSelector, BudgetsWanted,
         Error as AdminError, MAX_ACCOUNTS, Reclamation,
     },
+    recall_streams::{TooManyWatchers, Watcher},
     settings::LedgerConfig,
+    upstream::UpstreamLedger,
     webhook::InvalidWebhook,
 };
 use self::{
     alerts::Alerts,
-    recalls::{Recalls, TooManyWatchers},
+    clock::{LedgerClock, MAX_LAG, READING_INTERVAL},
+    recalls::Recalls,
     rules::{Rules, RulesCache},
 };
 use crate::{
@@ -81,6 +88,17 @@ pub enum Error {
     /// The task of the transaction stopped, or the database lost transactions repeatedly.
     #[error("the transaction of the ledger did not complete; repeat the report")]
     Incomplete,
+    /// The upstream registry of a relay did not answer.
+    #[error("the relay cannot forward to the ledger of its upstream registry {upstream}: {reason}")]
+    Upstream {
+        /// Addresses of the upstream registry.
+        upstream: String,
+        /// The reason.
+        reason: String,
+    },
+    /// The upstream registry of a relay rejected the report.
+    #[error("the upstream registry rejected the report: {0}")]
+    Rejected(String),
 }
 
 impl From<LedgerFailure> for Error {
@@ -93,10 +111,56 @@ impl From<LedgerFailure> for Error {
     }
 }
 
+/// The ledger that the gateways of this server use.
+#[derive(Clone)]
+pub enum GatewayLedger {
+    /// The ledger of this registry.
+    Own(Arc<Ledger>),
+    /// The ledger of the upstream registry, at a relay.
+    Upstream(Arc<UpstreamLedger>),
+}
+
+impl GatewayLedger {
+    /// Starts the tasks of the ledger, until the server drains.
+    pub fn start(&self, draining: CancellationToken) {
+        match self {
+            Self::Own(ledger) => ledger.start(&draining),
+            Self::Upstream(ledger) => ledger.start(draining),
+        }
+    }
+
+    /// Merges a report of an authenticated gateway and grants what it requests.
+    pub async fn report(&self, gateway: &Arc<str>, report: Report) -> Result<Answer, Error> {
+        match self {
+            Self::Own(ledger) => ledger.report(gateway, report).await,
+            Self::Upstream(ledger) => ledger.report(gateway, &report).await,
+        }
+    }
+
+    /// The recalls of idle rights. The channel closes when a relay loses its upstream.
+    pub async fn watch_recalls(
+        &self,
+        watcher: &Watcher,
+    ) -> Result<mpsc::Receiver<Vec<GatewayAccount>>, Error> {
+        match self {
+            Self::Own(ledger) => Ok(ledger.recalls.streams.watch(watcher)?),
+            Self::Upstream(ledger) => ledger.watch_recalls(watcher).await,
+        }
+    }
+
+    /// The error of a stream whose channel has closed.
+    pub fn lost(&self) -> Error {
+        match self {
+            Self::Own(_) => Error::Incomplete,
+            Self::Upstream(ledger) => ledger.lost(),
+        }
+    }
+}
+
 /// The ledger of the registry.
 pub struct Ledger {
     store: Store,
-    clock: Arc<dyn Clock>,
+    clock: LedgerClock,
     config: LedgerConfig,
     rules: RulesCache,
     /// The name of this server in notifications.
@@ -151,6 +215,7 @@ impl Ledger {
         config: LedgerConfig,
     ) -> Result<Self, OpenError> {
         let alerts = Alerts::open(&config)?;
+        let clock = LedgerClock::open(&store, clock).await?;
         let started = store.start_generation(GenerationCause::Check(None), clock.now()).await;
         let seen = started.map_err(|failure| match failure {
             LedgerFailure::Store(error) => error,
@@ -173,21 +238,18 @@ impl Ledger {
         })
     }
 
-    /// Starts the deletion of old rows, the listener for recalls of other servers and the delivery of alerts, until the
-    /// server drains.
-    pub fn start(self: &Arc<Self>, draining: &CancellationToken) {
+    /// Starts the deletion of old rows, the readings of the clock, the listener for recalls of other servers and the
+    /// delivery of alerts, until the server drains.
+    fn start(self: &Arc<Self>, draining: &CancellationToken) {
         let stop = || draining.clone();
         tokio::spawn(stop().run_until_cancelled_owned(self.clone().expire()));
+        tokio::spawn(stop().run_until_cancelled_owned(self.clone().follow_clock()));
         tokio::spawn(stop().run_until_cancelled_owned(self.clone().listen()));
         tokio::spawn(stop().run_until_cancelled_owned(self.clone().deliver_alerts()));
     }
 
     /// Merges a report of an authenticated gateway and grants what it requests.
-    pub async fn report(
-        self: &Arc<Self>,
-        gateway: &Arc<str>,
-        report: Report,
-    ) -> Result<Answer, Error> {
+    async fn report(self: &Arc<Self>, gateway: &Arc<str>, report: Report) -> Result<Answer, Error> {
         let now = self.clock.now();
         if report.generation > self.seen().generation {
             self.start_generation(GenerationCause::Reported(report.generation)).await?;
@@ -227,11 +289,6 @@ impl Ledger {
         }
         let generation = oldest.unwrap_or_else(|| self.seen().generation);
         Ok(Answer { generation, accounts })
-    }
-
-    /// The recalls of a gateway's idle rights.
-    pub fn watch_recalls(&self, gateway: &Arc<str>) -> Result<mpsc::Receiver<Recall>, Error> {
-        Ok(self.recalls.watch(gateway)?)
     }
 
     fn seen(&self) -> SeenState {
@@ -420,7 +477,7 @@ impl Ledger {
 
     /// The time after which a silent gateway spends nothing, by the stored time of its contact.
     fn offline_for(&self) -> Duration {
-        self.config.budget_offline_for.saturating_add(CONTACT_PRECISION)
+        self.config.budget_offline_for.saturating_add(CONTACT_PRECISION + MAX_LAG)
     }
 
     /// Deletes old rows from time to time.
@@ -434,6 +491,16 @@ impl Ledger {
             }
             self.forget_contacts(before);
             sleep(EXPIRY_INTERVAL).await;
+        }
+    }
+
+    /// Reads the clock of the database from time to time. The last reading counts while it does not answer.
+    async fn follow_clock(self: Arc<Self>) {
+        loop {
+            sleep(READING_INTERVAL).await;
+            if let Err(error) = self.clock.synchronize(&self.store).await {
+                tracing::debug!(%error, "cannot read the clock of the database, retrying");
+            }
         }
     }
 

@@ -14,7 +14,7 @@ mod transaction;
 use std::sync::Arc;
 
 use ledger::{
-    AccountKey, AccountReport, AccountState, BudgetKey, Epoch, Rejection, WindowId, WindowSpan,
+    AccountReport, AccountState, BudgetKey, Epoch, GatewayAccount, Rejection, WindowId, WindowSpan,
     account::AccountRow, budget::BudgetRow,
 };
 use registry_core::{Amount, Timestamp, entity::policy::Fraction};
@@ -117,15 +117,6 @@ pub struct Posting {
     pub claimed: Amount,
     /// The thresholds of alerts that the spending has reached.
     pub crossings: Vec<Crossing>,
-}
-
-/// An account of a gateway.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct GatewayAccount {
-    /// The principal of the gateway.
-    pub gateway: String,
-    /// The account.
-    pub key: AccountKey,
 }
 
 /// A failed transaction of the ledger. Nothing was written.

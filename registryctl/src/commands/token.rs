@@ -190,6 +190,7 @@ fn rights(role: &str) -> Option<&'static str> {
         "publisher" => "register and change what the team owns",
         "auditor" => "list gateways and budgets, read token events, and verify the log",
         "gateway" => "follow the registry, and report the spending of budgets",
+        "relay" => "follow the registry, and forward the reports of gateways",
         "governor" => {
             "register and retire policies about names of any team, change budgets, and list gateways"
         }

@@ -30,6 +30,11 @@ const MAX_ALERTS: usize = 100;
 /// A failed task of an operator.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
+    /// A relay, whose budgets are those of its upstream registry.
+    #[error(
+        "this server is a relay without budgets of its own; use its upstream: `registryctl --registry {0}`"
+    )]
+    Relay(String),
     /// No policy in force has the budget, and it has no spending.
     #[error(
         "no policy in force has the budget {0}; `registryctl budget list` shows those with spending"

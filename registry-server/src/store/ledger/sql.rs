@@ -17,6 +17,9 @@ pub(super) const SQLITE_STATE: &str = "
     RETURNING generation, since, known_until, is_recovered, '' AS seen_system, 0 AS seen_timeline,
               '' AS system, 0 AS timeline, counter";
 
+/// The clock of the database.
+pub(super) const POSTGRES_TIME: &str = "SELECT date_trunc('milliseconds', clock_timestamp())";
+
 /// Locks the generation.
 pub(super) const POSTGRES_LOCK_STATE: &str = "SELECT generation FROM ledger FOR UPDATE";
 
