@@ -206,8 +206,9 @@ fn account_table(accounts: &[AccountView]) -> TextTable {
 fn alert_table(alerts: &[BudgetAlertView]) -> TextTable {
     let mut table = TextTable::new(&["ALERT", "CROSSED", "SETTLED", "LIMIT", "DELIVERY"]);
     for alert in alerts {
+        let threshold = alert.threshold.to_string();
         table.row([
-            &alert.threshold.to_string(),
+            &*threshold,
             alert.crossed_at.as_deref().unwrap_or_default(),
             &alert.settled,
             &alert.limit,
