@@ -174,7 +174,7 @@ impl Spending {
         Err(FleetRateExceeded { charge, retry_after })
     }
 
-    /// Whether the fleet has used all calls of the window. The ledger need not be asked again.
+    /// Whether the fleet has used all calls of the window, so that a report is useless.
     fn is_used_up(&self, rate: &RateCharge) -> bool {
         let account = self.spender.account(&rate.key, self.clock.boot());
         account.map(|account| account.budget()).is_some_and(

@@ -26,7 +26,15 @@ pub struct LedgerConfig {
     /// URL of the webhook that receives the alerts of budgets
     ///
     /// Requires HTTPS, except on localhost. Redirects are not followed.
-    #[arg(long, env = "REGISTRY_BUDGET_WEBHOOK_URL", value_name = "URL", hide_env_values = true, requires = "budget_webhook_secret_file", hide_short_help = true, value_parser = webhook_url)]
+    #[arg(
+        long,
+        env = "REGISTRY_BUDGET_WEBHOOK_URL",
+        value_name = "URL",
+        hide_env_values = true,
+        requires = "budget_webhook_secret_file",
+        hide_short_help = true,
+        value_parser = webhook_url
+    )]
     pub budget_webhook_url: Option<Secret>,
 
     /// File with the secret that signs alerts: `whsec_` and 24 to 64 bytes in base64
