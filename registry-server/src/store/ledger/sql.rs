@@ -133,8 +133,8 @@ macro_rules! listed {
     };
 }
 
-/// A page of budgets without rates: $1 time of the last contact of unreachable processes, $2 policy, $3 budget, $4 subject and
-/// $5 window of the previous budget, $6 policy or empty, $7 minimum end of a window, $8 limit.
+/// A page of budgets without rates: $1 time of the last contact of unreachable processes, $2 policy, $3 budget,
+/// $4 subject and $5 window of the previous budget, $6 policy or empty, $7 minimum end of a window, $8 limit.
 pub(super) const LIST_BUDGETS: &str = listed!(
     "WHERE (b.policy, b.budget, b.subject, b.window_id) > ($2, $3, $4, $5)
        AND ($6 = '' OR b.policy = $6) AND (b.ends_at IS NULL OR b.ends_at > $7)
