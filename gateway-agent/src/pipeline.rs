@@ -17,6 +17,7 @@ mod moment;
 mod prepare;
 pub mod projection;
 mod purchase;
+mod rates;
 mod revocation;
 mod route;
 mod sagas;

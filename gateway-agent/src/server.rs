@@ -15,7 +15,7 @@ use axum::Router;
 use gateway_compose::{CompositionState, Sagas};
 use gateway_upstream::{TargetHealth, TargetState, Upstreams, WorkerRuntimes, redact_url};
 use ledger::Ledger;
-use registry_core::Kind;
+use registry_core::{Kind, entity::policy::Reach};
 use registry_tls::{Acceptor, InvalidFile, MetricsHooks};
 use tokio::{
     net::TcpListener,
@@ -237,8 +237,10 @@ impl Reporting {
     /// Opens the crash marks and the ledger: that of the registry, or a local one.
     fn open(config: &Config, cache: &Cache) -> std::io::Result<(Arc<Spending>, Self)> {
         let (path, clock) = (&config.registry.cache, SpendingClock::System);
-        let (spending, reporter) = Spending::open(path, &config.name, clock)?;
-        let ledger: Arc<dyn Ledger> = match source::ledger(&config.registry.source) {
+        let client = source::ledger(&config.registry.source);
+        let reach = if client.is_some() { Reach::Fleet } else { Reach::Gateway };
+        let (spending, reporter) = Spending::open(path, &config.name, reach, clock)?;
+        let ledger: Arc<dyn Ledger> = match client {
             Some(client) => Arc::new(client),
             None => Arc::new(LocalLedger::open(path, cache.subscribe(), clock)?),
         };

@@ -25,7 +25,7 @@ use crate::{
         concurrency::ConcurrencyLimit,
         export::Export,
         gateways::Gateways,
-        ledger::{GatewayLedger, Ledger, UpstreamLedger},
+        ledger::{self, GatewayLedger, Ledger, UpstreamLedger},
         sbom,
         search::Searcher,
     },
@@ -73,6 +73,9 @@ pub enum Error {
     /// An unusable database.
     #[error(transparent)]
     Store(#[from] store::Error),
+    /// An unusable webhook of alerts.
+    #[error(transparent)]
+    Webhook(#[from] ledger::InvalidWebhook),
     /// An admin address that cannot be bound.
     #[error("cannot listen on {address}: {source}; {} (--admin-listen)", listen_remedy(.source))]
     Admin {
@@ -322,7 +325,11 @@ async fn open_ledger(
         return Ok(GatewayLedger::Upstream(Arc::new(UpstreamLedger::new(follower))));
     }
     let (store, hub, clock) = (store.clone(), hub.clone(), clock.clone());
-    let ledger = Ledger::open(store, hub, clock, config.ledger.clone()).await?;
+    let opened = Ledger::open(store, hub, clock, config.ledger.clone()).await;
+    let ledger = opened.map_err(|error| match error {
+        ledger::OpenError::Store(error) => Error::Store(error),
+        ledger::OpenError::Webhook(error) => Error::Webhook(error),
+    })?;
     Ok(GatewayLedger::Own(Arc::new(ledger)))
 }
 

@@ -12,7 +12,7 @@ use registry_proto::{convert, v1};
 use serde::Serialize;
 use serde_json::{Value, value::RawValue};
 
-pub(crate) use budget::{AccountView, BudgetChangeView, BudgetView};
+pub(crate) use budget::{AccountView, BudgetAlertView, BudgetChangeView, BudgetView};
 pub(crate) use commit::{ChangeView, CommitView, EventView, OriginView};
 pub(crate) use gateway::{GatewayView, span};
 pub(crate) use token::{AccessEventView, TokenView, roles};

@@ -1,10 +1,12 @@
-//! Policies: registration, versions in force, roles, scopes, emergencies, and decisions without calls.
+//! Policies: registration, versions in force, roles, scopes, budgets, emergencies, and decisions without calls.
 
+mod alerts;
 mod breaks;
 mod budgets;
 mod decisions;
 mod entity;
 mod files;
+mod fleet_rates;
 mod followers;
 mod page;
 mod relayed_budgets;

@@ -201,11 +201,14 @@ impl Reporter {
             if reported.want.is_none_or(|want| want.minimum.is_none()) {
                 continue;
             }
-            let is_refused = match &answered.result {
-                Ok(state) => state.grant.refusal.is_some_and(is_lasting),
-                Err(_) => true,
+            let Ok(state) = &answered.result else {
+                // The ledger has no account.
+                waiting.refuse(&reported.budget, number);
+                continue;
             };
-            if is_refused {
+            let Some(refusal) = state.grant.refusal else { continue };
+            waiting.decline(&reported.budget, number);
+            if is_lasting(refusal) {
                 waiting.refuse(&reported.budget, number);
             }
         }

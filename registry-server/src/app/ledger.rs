@@ -1,14 +1,16 @@
-//! Budgets across the fleet: reports of gateways, recalls of idle rights, and the tasks of operators.
+//! Budgets and fleet rates: reports of gateways, recalls of idle rights, alerts, and the tasks of operators.
 //!
 //! Reports about one budget wait in a queue, and share a transaction. Rules come from the policies in force.
 
 mod admin;
+mod alerts;
 mod clock;
 mod recall_streams;
 mod recalls;
 mod rules;
 mod settings;
 mod upstream;
+mod webhook;
 
 use std::{
     collections::{HashMap, hash_map::Entry},
@@ -36,8 +38,10 @@ pub use self::{
     recall_streams::{TooManyWatchers, Watcher},
     settings::LedgerConfig,
     upstream::UpstreamLedger,
+    webhook::InvalidWebhook,
 };
 use self::{
+    alerts::Alerts,
     clock::{LedgerClock, MAX_LAG, READING_INTERVAL},
     recalls::Recalls,
     rules::{Rules, RulesCache},
@@ -62,8 +66,10 @@ const CONTACT_PRECISION: Duration = Duration::from_secs(1);
 /// How long closed accounts and windows that are over are kept. Gateways repeat the reports of closed accounts for 24
 /// hours.
 const RETENTION: Duration = Duration::from_hours(25);
-/// Interval between deletions.
-const EXPIRY_INTERVAL: Duration = Duration::from_mins(10);
+/// How long windows of fleet rates that are over are kept.
+const RATE_RETENTION: Duration = Duration::from_mins(1);
+/// Interval between deletions. A window of a rate can be as short as a second.
+const EXPIRY_INTERVAL: Duration = Duration::from_mins(1);
 /// Delay before the listener for recalls reconnects.
 const LISTENER_DELAY: Duration = Duration::from_secs(1);
 
@@ -118,7 +124,7 @@ impl GatewayLedger {
     /// Starts the tasks of the ledger, until the server drains.
     pub fn start(&self, draining: CancellationToken) {
         match self {
-            Self::Own(ledger) => ledger.start(draining),
+            Self::Own(ledger) => ledger.start(&draining),
             Self::Upstream(ledger) => ledger.start(draining),
         }
     }
@@ -163,6 +169,7 @@ pub struct Ledger {
     contacts: Mutex<HashMap<ProcessKey, Contact>>,
     queues: Mutex<HashMap<BookKey, Vec<Pending>>>,
     recalls: Recalls,
+    alerts: Alerts,
 }
 
 /// A process of a gateway.
@@ -182,6 +189,17 @@ struct Pending {
     reply: oneshot::Sender<Result<Posted, Error>>,
 }
 
+/// The ledger cannot be opened.
+#[derive(Debug, thiserror::Error)]
+pub enum OpenError {
+    /// The webhook of alerts.
+    #[error(transparent)]
+    Webhook(#[from] InvalidWebhook),
+    /// The database.
+    #[error(transparent)]
+    Store(#[from] store::Error),
+}
+
 /// The result of a report about one account.
 struct Posted {
     generation: u64,
@@ -195,7 +213,8 @@ impl Ledger {
         hub: Arc<Hub>,
         clock: Arc<dyn Clock>,
         config: LedgerConfig,
-    ) -> Result<Self, store::Error> {
+    ) -> Result<Self, OpenError> {
+        let alerts = Alerts::open(&config)?;
         let clock = LedgerClock::open(&store, clock).await?;
         let started = store.start_generation(GenerationCause::Check(None), clock.now()).await;
         let seen = started.map_err(|failure| match failure {
@@ -215,17 +234,18 @@ impl Ledger {
             contacts: Mutex::default(),
             queues: Mutex::default(),
             recalls: Recalls::default(),
+            alerts,
         })
     }
 
-    /// Starts the deletion of old rows, the readings of the clock, and the listener for recalls of other servers, until
-    /// the server drains.
-    fn start(self: &Arc<Self>, draining: CancellationToken) {
-        let (expiring, listening, reading) = (self.clone(), self.clone(), self.clone());
-        let (stop, end) = (draining.clone(), draining.clone());
-        tokio::spawn(async move { stop.run_until_cancelled(expiring.expire()).await });
-        tokio::spawn(async move { end.run_until_cancelled(reading.follow_clock()).await });
-        tokio::spawn(async move { draining.run_until_cancelled(listening.listen()).await });
+    /// Starts the deletion of old rows, the readings of the clock, the listener for recalls of other servers and the
+    /// delivery of alerts, until the server drains.
+    fn start(self: &Arc<Self>, draining: &CancellationToken) {
+        let stop = || draining.clone();
+        tokio::spawn(stop().run_until_cancelled_owned(self.clone().expire()));
+        tokio::spawn(stop().run_until_cancelled_owned(self.clone().follow_clock()));
+        tokio::spawn(stop().run_until_cancelled_owned(self.clone().listen()));
+        tokio::spawn(stop().run_until_cancelled_owned(self.clone().deliver_alerts()));
     }
 
     /// Merges a report of an authenticated gateway and grants what it requests.
@@ -383,14 +403,17 @@ impl Ledger {
             let (requests, replies): (Vec<_>, Vec<_>) =
                 batch.into_iter().map(|pending| (pending.request, pending.reply)).unzip();
             match self.post(&book, &requests).await {
-                Ok(Posting { seen, results, recalls, overshoot, claimed }) => {
-                    metrics::ledger_excess("overshoot", overshoot);
-                    metrics::ledger_excess("lost_grants", claimed);
+                Ok(Posting { seen, results, recalls, overshoot, claimed, crossings }) => {
+                    if !book.budget.is_rate() {
+                        metrics::ledger_excess("overshoot", overshoot);
+                        metrics::ledger_excess("lost_grants", claimed);
+                    }
                     for (reply, result) in replies.into_iter().zip(results) {
                         metrics::ledger_report(outcome(&result));
                         // The sender has disconnected if this fails, and repeats its report.
                         let _ = reply.send(Ok(Posted { generation: seen.generation, result }));
                     }
+                    self.note_crossings(&book, &crossings);
                     self.recall(&book, recalls).await;
                 }
                 Err(error) => {
@@ -417,7 +440,12 @@ impl Ledger {
         let began = Instant::now();
         for _ in 0..ATTEMPTS {
             let now = self.clock.now();
-            let context = PostContext { seen: self.seen(), offline_for: self.offline_for(), now };
+            let context = PostContext {
+                seen: self.seen(),
+                offline_for: self.offline_for(),
+                now,
+                has_webhook: self.alerts.has_webhook(),
+            };
             let terms = self.terms(book, now);
             match self.store.post_to_budget(book, &terms, requests, context).await {
                 Ok(posting) => {
@@ -443,7 +471,8 @@ impl Ledger {
             let window = open.find(Some(&book.window))?;
             Some(OpenWindow { span: open.span(window, now), end: window.end })
         });
-        BookTerms { limit: rule.map(|rule| rule.limit), open }
+        let alert_at = rule.map(|rule| rule.alert_at.clone()).unwrap_or_default();
+        BookTerms { limit: rule.map(|rule| rule.limit), open, alert_at }
     }
 
     /// The time after which a silent gateway spends nothing, by the stored time of its contact.
@@ -456,7 +485,8 @@ impl Ledger {
         loop {
             let now = self.clock.now();
             let before = earlier(now, RETENTION);
-            if let Err(error) = self.store.expire_ledger(before).await {
+            let expired = self.store.expire_ledger(before, earlier(now, RATE_RETENTION)).await;
+            if let Err(error) = expired {
                 tracing::warn!(%error, "cannot delete old accounts of the ledger, retrying");
             }
             self.forget_contacts(before);
@@ -504,6 +534,12 @@ fn outcome(result: &Result<AccountState, Rejection>) -> &'static str {
         Some(Refusal::OutsideWindow) => "outside_window",
         Some(Refusal::Closed) => "closed",
     }
+}
+
+/// A time after another one.
+fn later(now: Timestamp, by: Duration) -> Timestamp {
+    let millis = i64::try_from(by.as_millis()).unwrap_or(i64::MAX);
+    Timestamp::from_millis(now.as_millis().saturating_add(millis))
 }
 
 /// A time before another one.

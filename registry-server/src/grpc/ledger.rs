@@ -32,7 +32,7 @@ use crate::{
         page::Page,
     },
     feed,
-    store::{LedgerChange, ListedChange, NewLedgerChange},
+    store::{AlertDelivery, Crossing, LedgerChange, ListedAlert, ListedChange, NewLedgerChange},
 };
 
 /// Maximum length of a reason, in bytes.
@@ -123,7 +123,7 @@ impl LedgerService for Service {
         let ledger = self.ledger()?;
         let v1::GetBudgetRequest { key, window } = request.into_inner();
         let detail = ledger.show_budget(&read_selector(key, window)?).await?;
-        let BudgetDetail { budget, accounts, more_accounts, changes, generation } = detail;
+        let BudgetDetail { budget, accounts, more_accounts, alerts, changes, generation } = detail;
         Ok(Response::new(v1::GetBudgetResponse {
             budget: Some(encode(ledger, &budget)),
             accounts: accounts.into_iter().map(encode_account).collect(),
@@ -131,6 +131,7 @@ impl LedgerService for Service {
             generation: generation.number,
             is_recovering: !generation.is_recovered,
             changes: changes.into_iter().map(encode_change).collect(),
+            alerts: alerts.into_iter().map(encode_alert).collect(),
         }))
     }
 
@@ -246,6 +247,25 @@ fn encode_account(BudgetAccount { listed, is_reachable }: BudgetAccount) -> v1::
         is_closed: listed.row.is_closed,
         is_reachable,
         last_contact_time: listed.last_contact.map(convert::timestamp),
+    }
+}
+
+fn encode_alert(ListedAlert { crossing, delivery }: ListedAlert) -> v1::BudgetAlert {
+    use v1::BudgetAlertDelivery as Wire;
+    let Crossing { threshold, at, settled, limit } = crossing;
+    let (delivery, delivered) = match delivery {
+        AlertDelivery::NoWebhook => (Wire::NoWebhook, None),
+        AlertDelivery::Pending => (Wire::Pending, None),
+        AlertDelivery::Delivered(at) => (Wire::Delivered, Some(at)),
+        AlertDelivery::Failed => (Wire::Failed, None),
+    };
+    v1::BudgetAlert {
+        threshold: threshold.into(),
+        crossed_time: Some(convert::timestamp(at)),
+        settled: settled.to_string(),
+        limit: limit.to_string(),
+        delivery: delivery.into(),
+        delivered_time: delivered.map(convert::timestamp),
     }
 }
 

@@ -4,6 +4,7 @@
 //! later statements only, because an aggregate in the locking statement can be older than the lock.
 
 mod admin;
+mod alerts;
 mod generation;
 mod notification;
 mod post;
@@ -16,7 +17,7 @@ use ledger::{
     AccountReport, AccountState, BudgetKey, Epoch, GatewayAccount, Rejection, WindowId, WindowSpan,
     account::AccountRow, budget::BudgetRow,
 };
-use registry_core::{Amount, Timestamp};
+use registry_core::{Amount, Timestamp, entity::policy::Fraction};
 
 use super::Error;
 
@@ -24,6 +25,7 @@ pub use admin::{
     BudgetPage, LedgerChange, ListedAccount, ListedBudget, ListedChange, NewLedgerChange, Reclaim,
     ReclaimFailure,
 };
+pub use alerts::{AlertAttempt, AlertDelivery, ClaimedAlert, Crossing, ListedAlert};
 pub use generation::{GenerationCause, GenerationState};
 pub use notification::{RecallListener, RecallNotice};
 
@@ -54,6 +56,8 @@ pub struct BookTerms {
     pub limit: Option<Amount>,
     /// The window, if its accounts may be opened.
     pub open: Option<OpenWindow>,
+    /// The fractions of the limit that raise alerts, in ascending order.
+    pub alert_at: Arc<[Fraction]>,
 }
 
 /// A window whose accounts may be opened.
@@ -94,6 +98,8 @@ pub struct PostContext {
     pub offline_for: std::time::Duration,
     /// The time of the ledger.
     pub now: Timestamp,
+    /// Whether this server delivers alerts.
+    pub has_webhook: bool,
 }
 
 /// The results of the reports about one budget.
@@ -109,6 +115,8 @@ pub struct Posting {
     pub overshoot: Amount,
     /// Rights that gateways claimed and the ledger did not know: grants that a failover lost.
     pub claimed: Amount,
+    /// The thresholds of alerts that the spending has reached.
+    pub crossings: Vec<Crossing>,
 }
 
 /// A failed transaction of the ledger. Nothing was written.
@@ -139,6 +147,8 @@ struct LockedBudget {
     id: i64,
     end: Option<Timestamp>,
     row: BudgetRow,
+    /// The highest reached threshold of alerts, in ten-thousandths of the limit.
+    alerted: i64,
 }
 
 /// The identity of a process.

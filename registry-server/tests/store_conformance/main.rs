@@ -2,6 +2,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that panics says where")]
 
+mod alerts;
 mod append;
 mod bulk;
 mod fixture;
@@ -41,6 +42,10 @@ macro_rules! conformance {
 }
 
 conformance! {
+    alerts::each_threshold_is_recorded_once,
+    alerts::claimed_alert_is_claimed_again_later,
+    alerts::alert_without_webhook_is_not_claimed,
+    alerts::rates_expire_before_budgets,
     append::empty_store_loads_an_empty_catalog,
     append::loaded_catalog_equals_the_folded_log,
     append::stored_commits_round_trip_byte_for_byte,

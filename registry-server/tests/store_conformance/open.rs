@@ -100,8 +100,8 @@ async fn left_earlier(
 
 /// SQL that reverts migration 10.
 fn without_ledger(fixture: &Fixture) -> String {
-    let tables = "DROP TABLE ledger_changes; DROP TABLE ledger_accounts; DROP TABLE ledger_budgets;
-                  DROP TABLE ledger_processes; DROP TABLE ledger;";
+    let tables = "DROP TABLE ledger_changes; DROP TABLE ledger_alerts; DROP TABLE ledger_accounts;
+                  DROP TABLE ledger_budgets; DROP TABLE ledger_processes; DROP TABLE ledger;";
     match fixture {
         Fixture::Sqlite(_) => tables.to_owned(),
         Fixture::Postgres(_) => format!("{tables} DROP SEQUENCE ledger_counter;"),

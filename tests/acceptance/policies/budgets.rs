@@ -126,6 +126,30 @@ impl FakeGateway {
         self.state(self.account(totals, None)).await
     }
 
+    /// Reports totals of another subject of the budget.
+    pub(super) async fn report_about(&self, subject: &str, totals: Totals) {
+        self.state(self.account_of(subject, totals)).await;
+    }
+
+    /// Whether the server knows the budget.
+    pub(super) async fn is_known(&self, subject: &str) -> bool {
+        let account = self.account_of(subject, Totals::default());
+        matches!(self.outcome(account).await, Outcome::State(_))
+    }
+
+    /// A request for rights of another budget of the policy.
+    pub(super) async fn want_from(&self, budget: &str, want: v1::GrantRequest) -> v1::AccountState {
+        let mut account = self.account(Totals::default(), Some(want));
+        account.budget.as_mut().expect("a budget").budget = budget.to_owned();
+        self.state(account).await
+    }
+
+    fn account_of(&self, subject: &str, totals: Totals) -> v1::AccountReport {
+        let mut account = self.account(totals, None);
+        account.budget.as_mut().expect("a budget").subject = subject.to_owned();
+        account
+    }
+
     /// A waiting call that needs this granted total.
     pub(super) async fn wait_for(&self, granted: i64) -> v1::AccountState {
         let totals = Totals::default();
@@ -153,7 +177,7 @@ pub(super) fn waiting(granted: i64) -> v1::GrantRequest {
 }
 
 /// An account that has spent all its rights.
-fn spent(amount: i64) -> Totals {
+pub(super) fn spent(amount: i64) -> Totals {
     Totals { granted: amount, returned: 0, settled: amount }
 }
 

@@ -4,8 +4,8 @@ use std::fmt::Display;
 
 use ledger::{
     AccountAnswer, AccountKey, AccountReport, AccountState, Answer, BudgetKey, BudgetState, Epoch,
-    GatewayAccount, Grant, InvalidEpoch, Refusal, Rejection, Report, ReportError, Totals, Want,
-    WindowId, WindowSpan,
+    GatewayAccount, Grant, InvalidEpoch, MAX_SUBJECT_BYTES, Refusal, Rejection, Report,
+    ReportError, Totals, Want, WindowId, WindowSpan,
 };
 use registry_core::Amount;
 
@@ -14,8 +14,6 @@ use crate::v1;
 
 /// Maximum number of accounts, and of processes in each list, of a report.
 pub const MAX_REPORTED: usize = 1_000;
-/// Maximum length of a subject, in bytes.
-const SUBJECT_BYTES: usize = 512;
 /// Maximum length of the name of a policy or budget, in bytes.
 const NAME_BYTES: usize = 256;
 /// Maximum length of the id of a window, in bytes.
@@ -168,7 +166,7 @@ pub fn budget_key(
     Ok(BudgetKey {
         policy: required_text(policy, NAME_BYTES, &format!("{path}.policy"))?.into(),
         budget: required_text(budget, NAME_BYTES, &format!("{path}.budget"))?.into(),
-        subject: required_text(subject, SUBJECT_BYTES, &format!("{path}.subject"))?.into(),
+        subject: required_text(subject, MAX_SUBJECT_BYTES, &format!("{path}.subject"))?.into(),
     })
 }
 

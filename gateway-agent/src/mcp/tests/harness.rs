@@ -9,7 +9,7 @@ use gateway_protocol::naming::Prefix;
 use gateway_testkit::{McpServer, Received, Reply, Server};
 use gateway_upstream::{Addresses, TargetConfig, TransportConfig, UpstreamLimits, Upstreams};
 use http::{HeaderMap, Method, Request, StatusCode};
-use registry_core::{Catalog, Key};
+use registry_core::{Catalog, Key, entity::policy::Reach};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use tokio::sync::watch;
@@ -175,7 +175,8 @@ impl Bench {
         tokio::spawn(contracts.clone().monitor(catalog.clone(), listed, stop));
         let clock = SpendingClock::System;
         let ledger = LocalLedger::open(&cache_file, catalog.clone(), clock).unwrap();
-        let (spending, reporter) = Spending::open(&cache_file, "under-test", clock).unwrap();
+        let (spending, reporter) =
+            Spending::open(&cache_file, "under-test", Reach::Gateway, clock).unwrap();
         tokio::spawn(reporter.run(Arc::new(ledger), CancellationToken::new()));
         let parts = GatewayParts {
             catalog,

@@ -80,9 +80,16 @@ impl Store {
     }
 
     /// Deletes windows that ended before a time, accounts closed before it, and processes that are silent since then.
-    pub async fn expire_ledger(&self, before: Timestamp) -> Result<(), Error> {
+    /// Windows of rates have a time of their own.
+    pub async fn expire_ledger(
+        &self,
+        before: Timestamp,
+        rates_before: Timestamp,
+    ) -> Result<(), Error> {
         let (backend, before) = (&self.backend, SqlTimestamp(before));
+        let rates_before = SqlTimestamp(rates_before);
         let expiring = async {
+            execute!(backend, sql::DELETE_ENDED_RATES, [rates_before])?;
             execute!(backend, sql::DELETE_ENDED_BUDGETS, [before])?;
             execute!(backend, sql::DELETE_CLOSED_ACCOUNTS, [before])?;
             execute!(backend, sql::DELETE_PROCESSES, [before])
