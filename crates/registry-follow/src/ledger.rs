@@ -10,50 +10,19 @@ use registry_proto::{
 use tokio::{sync::Mutex, time::timeout};
 use tonic::{Code, Request, Status, Streaming, transport::Channel};
 
-use crate::{
-    Follower,
-    session::{Ended, Target, said_by},
-};
+use crate::{Follower, connection::Connection};
 
 /// The ledger of a registry. It connects to one of the servers, and to the next one after a failure.
 #[derive(Debug)]
 pub struct LedgerClient {
-    follower: Follower,
-    connection: Mutex<Connection>,
+    connection: Connection,
     recalls: Mutex<Option<Streaming<WatchRecallsResponse>>>,
-}
-
-#[derive(Debug, Default)]
-struct Connection {
-    target: Option<Target>,
-    /// The number of attempts, which selects the server.
-    attempts: usize,
 }
 
 impl LedgerClient {
     /// Creates a client. It connects when it is used.
     pub fn new(follower: Follower) -> Self {
-        Self { follower, connection: Mutex::default(), recalls: Mutex::default() }
-    }
-
-    async fn target(&self) -> Result<Target, LedgerError> {
-        let mut connection = self.connection.lock().await;
-        if let Some(target) = &connection.target {
-            return Ok(target.clone());
-        }
-        let addresses = &self.follower.addresses;
-        let address = addresses.get(connection.attempts % addresses.len().max(1));
-        let no_server = || LedgerError::Unavailable("the registry has no address".to_owned());
-        let address = address.ok_or_else(no_server)?;
-        connection.attempts = connection.attempts.wrapping_add(1);
-        let target = self.follower.connect(address).await.map_err(|ended| match ended {
-            Ended::Lost(reason)
-            | Ended::ScopeLimit(reason)
-            | Ended::Rejected(reason)
-            | Ended::Final(reason) => LedgerError::Unavailable(format!("{address}: {reason}")),
-        })?;
-        connection.target = Some(target.clone());
-        Ok(target)
+        Self { connection: Connection::new(follower), recalls: Mutex::default() }
     }
 
     /// The client and a request with the credentials.
@@ -61,18 +30,13 @@ impl LedgerClient {
         &self,
         message: T,
     ) -> Result<(LedgerServiceClient<Channel>, Request<T>), LedgerError> {
-        let Target { channel, authorization } = self.target().await?;
-        let mut request = Request::new(message);
-        if let Some(authorization) = authorization {
-            request.metadata_mut().insert("authorization", authorization);
-        }
+        let request = self.connection.request(message).await;
+        let (channel, request) = request.map_err(LedgerError::Unavailable)?;
         Ok((LedgerServiceClient::new(channel), request))
     }
 
-    /// Drops the connection: the next request uses another server and the current credentials.
     async fn failed(&self, status: &Status) -> LedgerError {
-        self.connection.lock().await.target = None;
-        let reason = said_by(status);
+        let reason = self.connection.fail(status).await;
         if status.code() == Code::InvalidArgument {
             LedgerError::Rejected(reason)
         } else {
@@ -142,7 +106,7 @@ impl LedgerClient {
         &self,
         stream: &mut Streaming<WatchRecallsResponse>,
     ) -> Result<WatchRecallsResponse, LedgerError> {
-        let silence: Duration = self.follower.timing.silence;
+        let silence: Duration = self.connection.follower().timing.silence;
         match timeout(silence, stream.message()).await {
             Ok(Ok(Some(message))) => Ok(message),
             Ok(Ok(None)) => {
