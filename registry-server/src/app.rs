@@ -21,6 +21,7 @@ pub mod sbom;
 pub mod search;
 pub mod settings;
 pub mod tokens;
+pub mod usage;
 
 use std::sync::Arc;
 
@@ -51,6 +52,8 @@ pub struct App {
     pub store: Store,
     /// The ledger of budgets. A relay has none.
     pub ledger: Option<Arc<ledger::Ledger>>,
+    /// The usage of tools. A relay has none.
+    pub usage: Option<Arc<usage::UsageLog>>,
     /// Sync streams.
     pub feed: Arc<Feed>,
     /// The gateways that follow.

@@ -28,6 +28,7 @@ use crate::{
         ledger::Ledger,
         sbom,
         search::Searcher,
+        usage::UsageLog,
     },
     checkpoint_key,
     clock::Clock,
@@ -130,6 +131,7 @@ impl Server {
         let hub = Arc::new(Hub::new(catalog, &config.feed, signer));
         hub.load_recent(&store).await?;
         let ledger = open_ledger(&config, relay.is_some(), &store, &hub, &clock).await?;
+        let usage = open_usage(&config, relay.is_some(), &store, &clock);
         let parts = registrar::Parts {
             store: store.clone(),
             hub: hub.clone(),
@@ -149,6 +151,7 @@ impl Server {
         ));
         let app = Arc::new(App {
             ledger,
+            usage,
             search: Searcher::start(hub.clone()),
             writes: Writes::new(registrar.clone(), hub.clone()),
             catalogs: Catalogs::new(hub.clone(), store.clone(), clock.clone()),
@@ -171,6 +174,9 @@ impl Server {
         app.feed.start_retention();
         if let Some(ledger) = &app.ledger {
             ledger.start(app.draining.clone());
+        }
+        if let Some(usage) = &app.usage {
+            usage.start(app.draining.clone());
         }
         Ok(Self { app, writer, fleet_writer, config: config.serve, tls, admin, _lock: lock })
     }
@@ -325,6 +331,18 @@ async fn open_ledger(
     let (store, hub, clock) = (store.clone(), hub.clone(), clock.clone());
     let ledger = Ledger::open(store, hub, clock, config.ledger.clone()).await?;
     Ok(Some(Arc::new(ledger)))
+}
+
+/// Opens the usage of tools; `None` at a relay, whose database has none.
+fn open_usage(
+    config: &Config,
+    is_relay: bool,
+    store: &Store,
+    clock: &Arc<dyn Clock>,
+) -> Option<Arc<UsageLog>> {
+    let (currency, retention) = (&config.ledger.currency, config.usage.usage_retention);
+    let open = || UsageLog::new(store.clone(), clock.clone(), currency.clone(), retention);
+    (!is_relay).then(|| Arc::new(open()))
 }
 
 /// Connects a relay to its upstream registry; `None` without `--follow`.

@@ -35,7 +35,7 @@ pub use self::ledger::{
     BookKey, BookTerms, BudgetPage, GatewayAccount, GenerationCause, GenerationState, LedgerChange,
     LedgerFailure, ListedAccount, ListedBudget, ListedChange, NewLedgerChange, OpenWindow,
     PostContext, PostRequest, Posting, RecallListener, RecallNotice, Reclaim, ReclaimFailure,
-    SeenState,
+    SeenState, UsageAges, UsageGroup, UsageGroupKey, UsageInterval, UsageProperty, UsageQuery,
 };
 pub use audit::{Finding, Findings, Progress, ServedState};
 pub use backend::HeadLock;

@@ -441,7 +441,7 @@ fn outcome(result: &Result<AccountState, Rejection>) -> &'static str {
 }
 
 /// A time before another one.
-fn earlier(now: Timestamp, by: Duration) -> Timestamp {
+pub(super) fn earlier(now: Timestamp, by: Duration) -> Timestamp {
     let millis = i64::try_from(by.as_millis()).unwrap_or(i64::MAX);
     Timestamp::from_millis(now.as_millis().saturating_sub(millis))
 }

@@ -37,11 +37,16 @@ use crate::{
 const REASON_BYTES: usize = 1024;
 
 impl Service {
-    /// The ledger of the registry. A relay has none.
+    /// The ledger of the registry.
     fn ledger(&self) -> Result<&Arc<Ledger>, Status> {
+        self.unless_relay(self.app.ledger.as_ref())
+    }
+
+    /// A part of the registry that relays do not have.
+    pub(super) fn unless_relay<'a, T>(&self, part: Option<&'a T>) -> Result<&'a T, Status> {
         let upstream = || self.app.relay.as_ref().map(Relay::upstream).unwrap_or_default();
         let relay = || registrar::Error::Relay { upstream: upstream() };
-        Ok(self.app.ledger.as_ref().ok_or_else(relay)?)
+        Ok(part.ok_or_else(relay)?)
     }
 }
 
