@@ -21,3 +21,4 @@ mod shares;
 mod streams;
 mod subscriptions;
 mod tasks;
+mod usage;

@@ -9,6 +9,7 @@ use gateway_protocol::naming::Prefix;
 use gateway_testkit::{McpServer, Received, Reply, Server};
 use gateway_upstream::{Addresses, TargetConfig, TransportConfig, UpstreamLimits, Upstreams};
 use http::{HeaderMap, Method, Request, StatusCode};
+use ledger::usage::UsageRow;
 use registry_core::{Catalog, Key};
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -32,6 +33,7 @@ use crate::{
     spending::{LocalLedger, Spending, SpendingClock},
     testing::{Registered, catalog},
     trace::{Tracer, settings::TracingConfig},
+    usage::Usage,
 };
 
 /// The settings of a test's gateway; the default is strict.
@@ -184,6 +186,7 @@ impl Bench {
             contracts: contracts.clone(),
             compositions: Arc::new(CompositionState::new(Sagas::open(&cache_file).unwrap())),
             spending,
+            usage: Some(Usage::open(clock).unwrap()),
             sealer: Arc::new(KeyFile::new(None, &cache_file).open()),
             tracer: Tracer::start(&TracingConfig::default(), "under-test"),
         };
@@ -216,6 +219,19 @@ impl Bench {
     /// The calls received by the upstream.
     pub(crate) fn calls(&self) -> Vec<Received> {
         self.upstream.seen("tools/call")
+    }
+
+    /// The usage of this number of calls: agent, tool, verdict, calls and cost in micro-units.
+    pub(crate) async fn usage(&self, calls: u64) -> Vec<(String, String, String, u64, i64)> {
+        let usage = self.gateway.usage().unwrap();
+        acceptable(|| usage.buffer().pending_calls() >= calls).await;
+        let report = usage.next_report().unwrap();
+        let rows = report.rows.into_iter().map(|UsageRow { key, totals, .. }| {
+            let names = [&key.caller.agent, &key.tool, &key.verdict].map(ToString::to_string);
+            let [agent, tool, verdict] = names;
+            (agent, tool, verdict, totals.calls, totals.cost.as_micros())
+        });
+        rows.collect()
     }
 
     /// Waits for this number of calls at the upstream.

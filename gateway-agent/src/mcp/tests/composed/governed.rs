@@ -102,3 +102,14 @@ async fn cached_result_of_composition_is_free() {
     let view = serde_json::to_value(composed.bench.gateway.spending().view()).unwrap();
     assert_eq!(view["budgets"][0]["gateway"]["spent"], "1");
 }
+
+#[tokio::test]
+async fn usage_counts_steps_and_their_composition() {
+    let outer = composition("outer", pipeline(&[step("s", "echo", json!(null))]));
+    let price = policy("price", json!({ "price": { "perCall": "0.015" } }));
+    let composed = Composed::start(vec![outer, price]).await;
+    composed.value("outer", json!({ "x": 1 })).await;
+    let rows = composed.bench.usage(2).await;
+    let row = |tool: &str| ("(unknown)".to_owned(), tool.to_owned(), "allow".to_owned(), 1, 15_000);
+    assert_eq!(rows, [row("echo"), row("outer")]);
+}
