@@ -9,7 +9,7 @@ use gateway_protocol::naming::Prefix;
 use gateway_testkit::{McpServer, Received, Reply, Server};
 use gateway_upstream::{Addresses, TargetConfig, TransportConfig, UpstreamLimits, Upstreams};
 use http::{HeaderMap, Method, Request, StatusCode};
-use ledger::usage::UsageRow;
+use ledger::usage::{UsageKey, UsageTotals};
 use registry_core::{Catalog, Key};
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -221,17 +221,22 @@ impl Bench {
         self.upstream.seen("tools/call")
     }
 
-    /// The usage of this number of calls: agent, tool, verdict, calls and cost in micro-units.
-    pub(crate) async fn usage(&self, calls: u64) -> Vec<(String, String, String, u64, i64)> {
+    /// The usage of this number of calls, in the order of agents, tools and verdicts.
+    pub(crate) async fn usage(&self, calls: u64) -> Vec<Value> {
         let usage = self.gateway.usage().unwrap();
         acceptable(|| usage.buffer().pending_calls() >= calls).await;
-        let report = usage.next_report().unwrap();
-        let rows = report.rows.into_iter().map(|UsageRow { key, totals, .. }| {
-            let names = [&key.caller.agent, &key.tool, &key.verdict].map(ToString::to_string);
-            let [agent, tool, verdict] = names;
-            (agent, tool, verdict, totals.calls, totals.cost.as_micros())
-        });
-        rows.collect()
+        // Calls of two minutes have two rows.
+        let mut sums = BTreeMap::<UsageKey, UsageTotals>::new();
+        for row in usage.next_report().unwrap().rows {
+            sums.entry(row.key).or_default().add(&row.totals);
+        }
+        let row = |(UsageKey { caller, tool, verdict }, totals): (UsageKey, UsageTotals)| {
+            json!({
+                "agent": *caller.agent, "tool": *tool, "verdict": *verdict,
+                "calls": totals.calls, "cost": totals.cost,
+            })
+        };
+        sums.into_iter().map(row).collect()
     }
 
     /// Waits for this number of calls at the upstream.
