@@ -221,8 +221,8 @@ impl Bench {
         self.upstream.seen("tools/call")
     }
 
-    /// The usage of this number of calls, in the order of agents, tools and verdicts.
-    pub(crate) async fn usage(&self, calls: u64) -> Vec<Value> {
+    /// The usage of this number of calls: `AGENT TOOL VERDICT CALLS COST`.
+    pub(crate) async fn usage(&self, calls: u64) -> Vec<String> {
         let usage = self.gateway.usage().unwrap();
         acceptable(|| usage.buffer().pending_calls() >= calls).await;
         // Calls of two minutes have two rows.
@@ -230,11 +230,9 @@ impl Bench {
         for row in usage.next_report().unwrap().rows {
             sums.entry(row.key).or_default().add(&row.totals);
         }
-        let row = |(UsageKey { caller, tool, verdict }, totals): (UsageKey, UsageTotals)| {
-            json!({
-                "agent": *caller.agent, "tool": *tool, "verdict": *verdict,
-                "calls": totals.calls, "cost": totals.cost,
-            })
+        let row = |(key, totals): (UsageKey, UsageTotals)| {
+            let UsageKey { caller, tool, verdict } = key;
+            format!("{} {tool} {verdict} {} {}", caller.agent, totals.calls, totals.cost)
         };
         sums.into_iter().map(row).collect()
     }

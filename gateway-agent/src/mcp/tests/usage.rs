@@ -9,7 +9,6 @@ use super::{
 use crate::testing::{agent, policy, server, tool};
 
 /// A tool that an agent declares, and a policy.
-#[expect(clippy::needless_pass_by_value, reason = "tests write the value in place")]
 async fn bench(members: Value) -> Bench {
     let entities = vec![
         server("up", &["pay"], &[]),
@@ -27,8 +26,7 @@ async fn admitted_and_denied_calls_are_counted() {
     for _ in 0..3 {
         bench.call("a", "pay", json!({})).await;
     }
-    let row = |verdict: &str, calls: u64, cost: &str| json!({ "agent": "a", "tool": "pay", "verdict": verdict, "calls": calls, "cost": cost });
-    let expected = [row("allow", 2, "0.03"), row("deny:BUDGET_EXCEEDED", 1, "0")];
+    let expected = ["a pay allow 2 0.03", "a pay deny:BUDGET_EXCEEDED 1 0"];
     assert_eq!(bench.usage(3).await, expected);
 }
 
@@ -37,13 +35,9 @@ async fn callers_choose_no_names_in_usage() {
     let bench = bench(json!({})).await;
     bench.call("a", "invented", json!({})).await;
     bench.call("unregistered", "pay", json!({})).await;
-    let rows = bench.usage(2).await;
-    let has = |agent: &str, tool: &str| {
-        rows.iter().any(|row| row["agent"] == agent && row["tool"] == tool)
-    };
-    assert!(has("a", "(unknown)"), "{rows:?}");
-    let names = json!(rows).to_string();
-    assert!(!names.contains("invented") && !names.contains("unregistered"), "{names}");
+    let rows = bench.usage(2).await.join("\n");
+    assert!(rows.contains("a (unknown) deny:"), "{rows}");
+    assert!(!rows.contains("invented") && !rows.contains("unregistered"), "{rows}");
 }
 
 #[tokio::test]
