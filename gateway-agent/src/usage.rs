@@ -24,6 +24,8 @@ use crate::{identity::Caller, random::random_bits, spending::SpendingClock};
 const INTERVAL: Duration = Duration::from_secs(10);
 /// Maximum time that the registry takes to answer.
 const ANSWER_LIMIT: Duration = Duration::from_secs(2);
+/// Number of attempts to send the last report. Each one uses the next server after a failure.
+const LAST_ATTEMPTS: usize = 2;
 
 const LOST: &str = "gateway_usage_calls_lost_total";
 const OTHER: &str = "gateway_usage_calls_other_total";
@@ -71,7 +73,9 @@ impl Usage {
         };
         // The last report repeats one that the stop interrupts.
         let _: Option<()> = stop.run_until_cancelled(working).await;
-        self.send(client, &mut is_answered).await;
+        for _ in 0..LAST_ATTEMPTS {
+            self.send(client, &mut is_answered).await;
+        }
         let lost = self.buffer().pending_calls();
         if lost > 0 {
             counter!(LOST).increment(lost);

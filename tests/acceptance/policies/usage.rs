@@ -1,7 +1,5 @@
 //! Usage of tools: reports of gateways, and queries.
 
-use std::fs;
-
 use acceptance::{
     Gateway, GatewayOptions, ModernClient, Registry,
     access::{Authorized, Bearer, Guarded},
@@ -264,11 +262,16 @@ async fn relay_has_no_usage() {
     assert_eq!(reason(&status), (Code::FailedPrecondition, "READ_ONLY_RELAY".to_owned()));
 }
 
-/// A policy: $0.015 for each call, and $0.03 for each agent.
-fn costs() -> Value {
-    let budget = json!({ "name": "agents", "per": "agent", "limit": "0.03", "window": "total" });
-    let price = json!({ "perCall": "0.015" });
-    json!({ "name": "costs", "version": "1.0.0", "price": price, "budgets": [budget] })
+/// A bank whose calls cost $0.015. The clerk may spend $0.03, and the teller any amount.
+fn priced_bank() -> Value {
+    let budget = json!({ "name": "b", "per": "agent", "limit": "0.03", "window": "total" });
+    let mut file = bank();
+    file["agents"] = ["clerk", "teller"].map(|name| agent(name, &[("charge", "1.0.0")])).into();
+    file["policies"] = json!([
+        { "name": "price", "version": "1.0.0", "price": { "perCall": "0.015" } },
+        { "name": "limit", "version": "1.0.0", "appliesTo": { "callers": ["clerk"] }, "budgets": [budget] },
+    ]);
+    file
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -279,10 +282,7 @@ async fn calls_at_two_gateways_are_summed() {
     };
     let upstream = McpServer::modern().with_tool_names(&["charge", "balance"]).start(charge).await;
     let mut registry = Registry::start();
-    let mut file = bank();
-    file["agents"] = json!([agent("clerk", &[("charge", "1.0.0")])]);
-    file["policies"] = json!([costs()]);
-    applied(&registry, &file);
+    applied(&registry, &priced_bank());
     let target = upstream.url();
     let options = GatewayOptions {
         source: format!("grpc://{}", registry.address),
@@ -291,20 +291,25 @@ async fn calls_at_two_gateways_are_summed() {
         more: String::new(),
     };
     let mut gateways = [Gateway::start(&options), Gateway::start(&options)];
-    let call = async |gateway: &Gateway| {
-        let client = ModernClient::agent(&gateway.mcp_url(), "clerk", "1.0.0");
-        client.call("charge", json!({ "amount": 1 })).await
-    };
     for gateway in &gateways {
         gateway.ready().await;
         gateway.upstreams_up(1).await;
-        assert!(!call(gateway).await.is_tool_error());
     }
-    assert!(call(&gateways[1]).await.is_tool_error(), "the budget is spent");
-    // The registry is away while the gateways stop reporting, and returns before they stop.
+    for (gateway, name, is_denied) in [
+        (&gateways[0], "teller", false),
+        (&gateways[1], "teller", false),
+        (&gateways[0], "clerk", false),
+        (&gateways[0], "clerk", false),
+        (&gateways[0], "clerk", true),
+    ] {
+        let client = ModernClient::agent(&gateway.mcp_url(), name, "1.0.0");
+        let answer = client.call("charge", json!({ "amount": 1 })).await;
+        assert_eq!(answer.is_tool_error(), is_denied, "{answer:?}");
+    }
     registry.process.kill_9();
     registry.restart();
     for gateway in &mut gateways {
+        // The last report precedes the exit.
         gateway.process.stop();
     }
     let rows = registry.json(&["usage", "--by", "agent,tool,verdict", "--since", "1h"]);
@@ -314,22 +319,14 @@ async fn calls_at_two_gateways_are_summed() {
         format!("{names} {}", row["calls"])
     };
     let shown: Vec<_> = rows.as_array().expect("a list").iter().map(shown).collect();
-    let expected = ["clerk charge allow 0.03 2", "clerk charge deny:BUDGET_EXCEEDED 0 1"];
+    let expected = [
+        "clerk charge allow 0.03 2",
+        "teller charge allow 0.03 2",
+        "clerk charge deny:BUDGET_EXCEEDED 0 1",
+    ];
     assert_eq!(shown, expected);
     assert!(rows[0]["requestBytes"].as_u64() > Some(0), "{rows}");
     let table = registry.run(&["usage"]);
     let heading = table.lines().next().expect("a line").split_whitespace();
     assert_eq!(heading.take(4).collect::<Vec<_>>(), ["AGENT", "TOOL", "CALLS", "COST"]);
-}
-
-#[tokio::test]
-async fn gateway_without_registry_reports_no_usage() {
-    let dir = tempfile::tempdir().expect("a directory");
-    let path = dir.path().join("registry.json");
-    fs::write(&path, bank().to_string()).expect("written");
-    let mut gateway = super::bank_gateway_of(format!("file://{}", path.display()), &[]);
-    gateway.ready().await;
-    ModernClient::anonymous(&gateway.mcp_url()).call("charge", json!({ "amount": 1 })).await;
-    gateway.process.stop();
-    assert!(gateway.process.logged(&["usage"]).is_empty());
 }
