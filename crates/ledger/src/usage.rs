@@ -129,7 +129,7 @@ impl UsageKey {
 impl UsageTotals {
     /// The largest sums of a row, so that a registry can add many rows.
     pub const MAX: Self = {
-        let max = 1_000_000_000_000_000;
+        let max: u64 = 1_000_000_000_000_000;
         Self {
             calls: max,
             cost: Amount::from_micros(max.cast_signed()),
