@@ -10,6 +10,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::{
     ReadError,
+    concurrency::ConcurrencyLimit,
     ledger::earlier,
     page::{Page, PageRequest},
 };
@@ -21,6 +22,8 @@ use crate::{
 
 /// Usage older than this is kept by hour.
 const MINUTES_KEPT: Duration = Duration::from_hours(48);
+/// Maximum number of concurrent queries, so that they leave connections of the database to other reads.
+const QUERIES: usize = 2;
 /// Interval between deletions.
 const EXPIRY_INTERVAL: Duration = Duration::from_mins(10);
 
@@ -39,12 +42,13 @@ pub struct UsageLog {
     clock: Arc<dyn Clock>,
     currency: String,
     retention: Duration,
+    queries: ConcurrencyLimit,
 }
 
 impl UsageLog {
     /// The usage in a database.
     pub fn new(store: Store, clock: Arc<dyn Clock>, currency: String, retention: Duration) -> Self {
-        Self { store, clock, currency, retention }
+        Self { store, clock, currency, retention, queries: ConcurrencyLimit::new(QUERIES) }
     }
 
     /// The currency of all costs.
@@ -75,6 +79,7 @@ impl UsageLog {
         let after = page.cursor(|cursor| serde_json::from_str::<UsageGroupKey>(cursor).ok())?;
         let scopes = by.scopes.selectors().clone();
         let query = UsageQuery { after, scopes, limit: page.size + 1, ..wanted };
+        let _slot = self.queries.take().await;
         let groups = self.store.query_usage(&query).await?;
         let place = |last: &UsageGroup| serde_json::to_string(&last.key).unwrap_or_default();
         Ok(page.page(groups, place))

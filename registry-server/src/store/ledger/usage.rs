@@ -198,10 +198,11 @@ impl Store {
     pub async fn expire_usage(&self, ages: UsageAges) -> Result<(), Error> {
         let backend = &self.backend;
         let UsageAges { hours_before, deleted_before } = ages;
-        let (first, before) = (minute_of(deleted_before), SqlTimestamp(deleted_before));
+        let first = minute_of(deleted_before);
+        // The number of a report is kept while gateways may repeat the report.
+        let before = SqlTimestamp(deleted_before.min(hours_before));
         let expiring = async {
             execute!(backend, sql::DELETE_USAGE, [first])?;
-            // The reports of a process end with its usage, so that a repetition is never added again.
             execute!(backend, sql::DELETE_USAGE_REPORTS, [before])?;
             let merged = merge_minutes(backend, hour_of(minute_of(hours_before))).await;
             merged.map_err(|e| backend.explain(&e))
