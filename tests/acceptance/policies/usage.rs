@@ -206,17 +206,17 @@ async fn caller_with_scopes_sees_their_usage_only() {
     let gateway = FakeGateway::start(&guarded, "g").await;
     let usages = [calls("bank/a", "pay", 1), calls("other/b", "read", 2), calls("c", "pay", 4)];
     gateway.report(1, &usages).await;
-    let scoped = |scope: &str| {
-        let create = ["token", "create", "--name", "s", "--role", "auditor", "--scope", scope];
+    let scoped = |name: &str, scope: &str| {
+        let create = ["token", "create", "--name", name, "--role", "auditor", "--scope", scope];
         let token = roles::run(&guarded, &guarded.admin, &[&create[..], &["--yes"]].concat());
         let token = token.json()["secret"].as_str().expect("a secret").to_owned();
         let rows = usage(&guarded, &token, &["--by", "agent"]);
         counts(&rows, "agent").into_iter().map(|(agent, _)| agent).collect::<Vec<_>>()
     };
-    assert_eq!(scoped("bank/*"), ["bank/a"]);
-    assert_eq!(scoped("tool/pay"), ["c", "bank/a"]);
-    assert_eq!(scoped("agent/other/b"), ["other/b"]);
-    assert!(scoped("policy/pay").is_empty());
+    assert_eq!(scoped("s1", "bank/*"), ["bank/a"]);
+    assert_eq!(scoped("s2", "tool/pay"), ["c", "bank/a"]);
+    assert_eq!(scoped("s3", "agent/other/b"), ["other/b"]);
+    assert!(scoped("s4", "policy/pay").is_empty());
     let denied = roles::run(&guarded, &guarded.token("p", "bank", "publisher"), &["usage"]);
     assert!(denied.code == 1 && denied.has_code("PERMISSION_DENIED"), "{denied:?}");
 }
