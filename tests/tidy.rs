@@ -210,7 +210,7 @@ const DEPENDENCIES: [(&str, &[&str]); 30] = [
     ),
     ("demo-backend", &[]),
     ("acceptance", &["registry-core", "registry-proto"]),
-    ("bench", &["registry-core", "registry-proto", "acceptance"]),
+    ("bench", &["ledger", "registry-core", "registry-proto", "acceptance"]),
     ("history-check", &[]),
     ("proof", &["registry-core", "registry-proto", "acceptance", "history-check"]),
 ];

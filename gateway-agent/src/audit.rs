@@ -340,7 +340,7 @@ impl CallRecord {
         let Some(meter) = self.meter.take() else { return };
         let totals = UsageTotals {
             calls: 1,
-            cost: self.charged.unwrap_or_default().max(Amount::ZERO),
+            cost: self.charged.unwrap_or_default(),
             duration: took,
             request_bytes: self.request_bytes as u64,
             response_bytes: self.response_bytes as u64,

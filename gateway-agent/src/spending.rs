@@ -8,6 +8,7 @@ mod clock;
 mod local;
 mod mark_file;
 mod metric;
+mod open_tasks;
 mod reporter;
 mod rules;
 mod state;
@@ -25,19 +26,21 @@ use std::{
     time::Duration,
 };
 
+use gateway_policy::QuotaKey;
 use ledger::{
     BudgetKey, BudgetState, Epoch, Spender,
     spender::{Account, BootTime, BudgetSettings, Charge, Demands, Reservation, Shortfall, Unit},
 };
 use policy::{BudgetRule, BudgetShortage, Payer};
-use registry_core::{Amount, Timestamp, entity::policy::OnUnavailable};
+use registry_core::{Amount, Digest, Timestamp, entity::policy::OnUnavailable};
 use tokio::{
     sync::{Notify, watch},
     time::timeout,
 };
 
+pub(crate) use self::open_tasks::{OpenTask, Priced};
 pub use self::{clock::SpendingClock, local::LocalLedger, reporter::Reporter};
-use self::{mark_file::MarkFile, waiting::WaitingCalls};
+use self::{mark_file::MarkFile, open_tasks::OpenTasks, waiting::WaitingCalls};
 use crate::random::random_bits;
 
 /// The time after which a gateway without an answer of the ledger stops reserving.
@@ -51,6 +54,7 @@ pub struct Spending {
     spender: Spender,
     clock: SpendingClock,
     waiting: Mutex<WaitingCalls>,
+    tasks: OpenTasks,
     /// Whether the last report was answered.
     is_available: AtomicBool,
     answered_at: Mutex<Option<BootTime>>,
@@ -119,6 +123,7 @@ impl Spending {
             spender: Spender::new(process, predecessors, OFFLINE_FOR),
             clock,
             waiting: Mutex::default(),
+            tasks: OpenTasks::new(),
             is_available: AtomicBool::new(true),
             answered_at: Mutex::default(),
             wake: Notify::new(),
@@ -196,6 +201,16 @@ impl Spending {
         // A disk that fails does not reject a compensation; only its crash mark is too low.
         let _ = timeout(MAX_WAIT, marked).await;
         Some(reservation)
+    }
+
+    /// Keeps the price of a task reserved until its result reports the price. `key` identifies the task.
+    pub(crate) fn keep_task(&self, key: Digest, caller: &QuotaKey, task: OpenTask) {
+        self.tasks.add(key, caller, task, self.clock.boot());
+    }
+
+    /// The price of a task whose result has arrived. `None`: it is charged already.
+    pub(crate) fn take_task(&self, key: &Digest) -> Option<OpenTask> {
+        self.tasks.remove(key)
     }
 
     fn attempt(&self, charges: &[BudgetCharge<'_>]) -> Result<Reservation, Failed> {

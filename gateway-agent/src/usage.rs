@@ -13,7 +13,7 @@ use ledger::{
     },
 };
 use metrics::counter;
-use registry_core::Catalog;
+use registry_core::{Amount, Catalog};
 use registry_follow::UsageClient;
 use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
@@ -55,6 +55,12 @@ impl Usage {
 
     pub(crate) fn buffer(&self) -> MutexGuard<'_, UsageBuffer> {
         self.buffer.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn count(&self, key: UsageKey, totals: &UsageTotals) {
+        if !self.buffer().count(key, totals, self.clock.boot()) {
+            counter!(OTHER).increment(totals.calls);
+        }
     }
 
     /// The report to send. `None`: there is no usage.
@@ -136,14 +142,15 @@ impl CallMeter {
     /// Counts the call. `tool` is the name of a registered tool or skill.
     pub(crate) fn count(self, tool: Option<&str>, verdict: &str, totals: &UsageTotals) {
         let Self { usage, caller, method } = self;
-        let tool = match method {
-            Some(method) => format!("({method})").into(),
-            None => name(tool),
-        };
-        let key = UsageKey { caller, tool, verdict: name(Some(verdict)) };
-        if !usage.buffer().count(key, totals, usage.clock.boot()) {
-            counter!(OTHER).increment(totals.calls);
+        let key = UsageKey { caller, tool: name(tool), verdict: name(Some(verdict)) };
+        let Some(method) = method else { return usage.count(key, totals) };
+        let UsageTotals { cost, .. } = *totals;
+        if cost != Amount::ZERO {
+            // The result of a task corrects the price of its call.
+            usage.count(key.clone(), &UsageTotals { cost, ..UsageTotals::default() });
         }
+        let key = UsageKey { tool: format!("({method})").into(), ..key };
+        usage.count(key, &UsageTotals { cost: Amount::ZERO, ..*totals });
     }
 }
 

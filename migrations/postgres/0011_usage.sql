@@ -25,14 +25,14 @@ CREATE TABLE usage_totals (
     tool            text   COLLATE "C" NOT NULL,
     verdict         text   COLLATE "C" NOT NULL,
     calls           bigint NOT NULL,
-    -- Micro-units of the registry's currency.
+    -- Micro-units of the registry's currency. Negative: corrections of earlier costs.
     cost            bigint NOT NULL,
     duration_micros bigint NOT NULL,
     request_bytes   bigint NOT NULL,
     response_bytes  bigint NOT NULL,
     CONSTRAINT usage_totals_pkey PRIMARY KEY (minute, gateway, agent, team, principal, tool, verdict),
     CONSTRAINT usage_totals_sums
-        CHECK (calls >= 0 AND cost >= 0 AND duration_micros >= 0 AND request_bytes >= 0 AND response_bytes >= 0)
+        CHECK (calls >= 0 AND duration_micros >= 0 AND request_bytes >= 0 AND response_bytes >= 0)
 -- Rows are updated in place.
 ) WITH (fillfactor = 80);
 

@@ -26,14 +26,14 @@ CREATE TABLE usage_totals (
     tool            TEXT    NOT NULL,
     verdict         TEXT    NOT NULL,
     calls           INTEGER NOT NULL,
-    -- Micro-units of the registry's currency.
+    -- Micro-units of the registry's currency. Negative: corrections of earlier costs.
     cost            INTEGER NOT NULL,
     duration_micros INTEGER NOT NULL,
     request_bytes   INTEGER NOT NULL,
     response_bytes  INTEGER NOT NULL,
     CONSTRAINT usage_totals_pkey PRIMARY KEY (minute, gateway, agent, team, principal, tool, verdict),
     CONSTRAINT usage_totals_sums
-        CHECK (calls >= 0 AND cost >= 0 AND duration_micros >= 0 AND request_bytes >= 0 AND response_bytes >= 0)
+        CHECK (calls >= 0 AND duration_micros >= 0 AND request_bytes >= 0 AND response_bytes >= 0)
 ) STRICT, WITHOUT ROWID;
 
 -- The rows that become a part of their hour.

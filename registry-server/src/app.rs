@@ -21,7 +21,6 @@ pub mod sbom;
 pub mod search;
 pub mod settings;
 pub mod tokens;
-pub mod usage;
 
 use std::sync::Arc;
 
@@ -50,10 +49,8 @@ pub struct App {
     pub catalogs: Catalogs,
     /// The database.
     pub store: Store,
-    /// The ledger of budgets. A relay has none.
-    pub ledger: Option<Arc<ledger::Ledger>>,
-    /// The usage of tools. A relay has none.
-    pub usage: Option<Arc<usage::UsageLog>>,
+    /// The ledger of budgets.
+    pub ledger: ledger::GatewayLedger,
     /// Sync streams.
     pub feed: Arc<Feed>,
     /// The gateways that follow.

@@ -20,7 +20,7 @@ pub use command::{CheckpointKeyCommand, Command, LedgerCommand, TokenCommand};
 
 use crate::{
     access::{AccessConfig, OidcConfig},
-    app::{ledger::LedgerConfig, usage::UsageConfig},
+    app::ledger::LedgerConfig,
     connections::{ServeConfig, TlsConfig},
     feed::FeedConfig,
     registrar::RegistrarConfig,
@@ -181,10 +181,6 @@ pub struct Config {
     /// Currency and time limits of budgets.
     #[command(flatten)]
     pub ledger: LedgerConfig,
-
-    /// Retention of usage.
-    #[command(flatten)]
-    pub usage: UsageConfig,
 
     /// Limits and timeouts of Sync streams.
     #[command(flatten)]

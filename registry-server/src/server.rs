@@ -25,10 +25,9 @@ use crate::{
         concurrency::ConcurrencyLimit,
         export::Export,
         gateways::Gateways,
-        ledger::Ledger,
+        ledger::{GatewayLedger, Ledger, UpstreamLedger},
         sbom,
         search::Searcher,
-        usage::UsageLog,
     },
     checkpoint_key,
     clock::Clock,
@@ -130,8 +129,7 @@ impl Server {
         metrics::loaded(&catalog);
         let hub = Arc::new(Hub::new(catalog, &config.feed, signer));
         hub.load_recent(&store).await?;
-        let ledger = open_ledger(&config, relay.is_some(), &store, &hub, &clock).await?;
-        let usage = open_usage(&config, relay.is_some(), &store, &clock);
+        let ledger = open_ledger(&config, relay.as_ref(), &store, &hub, &clock).await?;
         let parts = registrar::Parts {
             store: store.clone(),
             hub: hub.clone(),
@@ -151,7 +149,6 @@ impl Server {
         ));
         let app = Arc::new(App {
             ledger,
-            usage,
             search: Searcher::start(hub.clone()),
             writes: Writes::new(registrar.clone(), hub.clone()),
             catalogs: Catalogs::new(hub.clone(), store.clone(), clock.clone()),
@@ -172,12 +169,7 @@ impl Server {
         });
         let fleet_writer = FleetWriter::start(app.feed.clone());
         app.feed.start_retention();
-        if let Some(ledger) = &app.ledger {
-            ledger.start(app.draining.clone());
-        }
-        if let Some(usage) = &app.usage {
-            usage.start(app.draining.clone());
-        }
+        app.ledger.start(app.draining.clone());
         Ok(Self { app, writer, fleet_writer, config: config.serve, tls, admin, _lock: lock })
     }
 
@@ -317,32 +309,21 @@ async fn open_key(config: &Config, store: &Store) -> Result<Arc<Ed25519KeyPair>,
     Ok(key)
 }
 
-/// Opens the ledger of budgets; `None` at a relay, whose database has none.
+/// Opens the ledger of budgets. A relay uses that of its upstream registry.
 async fn open_ledger(
     config: &Config,
-    is_relay: bool,
+    relay: Option<&Relay>,
     store: &Store,
     hub: &Arc<Hub>,
     clock: &Arc<dyn Clock>,
-) -> Result<Option<Arc<Ledger>>, Error> {
-    if is_relay {
-        return Ok(None);
+) -> Result<GatewayLedger, Error> {
+    if let Some(relay) = relay {
+        let follower = relay.follower().clone();
+        return Ok(GatewayLedger::Upstream(Arc::new(UpstreamLedger::new(follower))));
     }
     let (store, hub, clock) = (store.clone(), hub.clone(), clock.clone());
     let ledger = Ledger::open(store, hub, clock, config.ledger.clone()).await?;
-    Ok(Some(Arc::new(ledger)))
-}
-
-/// Opens the usage of tools; `None` at a relay, whose database has none.
-fn open_usage(
-    config: &Config,
-    is_relay: bool,
-    store: &Store,
-    clock: &Arc<dyn Clock>,
-) -> Option<Arc<UsageLog>> {
-    let (currency, retention) = (&config.ledger.currency, config.usage.usage_retention);
-    let open = || UsageLog::new(store.clone(), clock.clone(), currency.clone(), retention);
-    (!is_relay).then(|| Arc::new(open()))
+    Ok(GatewayLedger::Own(Arc::new(ledger)))
 }
 
 /// Connects a relay to its upstream registry; `None` without `--follow`.

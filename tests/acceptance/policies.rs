@@ -7,6 +7,7 @@ mod entity;
 mod files;
 mod followers;
 mod page;
+mod relayed_budgets;
 mod roles;
 mod seed_budget;
 mod spending;

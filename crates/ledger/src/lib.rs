@@ -25,8 +25,9 @@ pub use self::{
     mark::{Mark, MarkError, ProcessMarks, decode_marks, encode_marks},
     memory::{BudgetRule, MemoryLedger, Reply},
     message::{
-        AccountAnswer, AccountReport, AccountState, Answer, BudgetState, Grant, Ledger,
-        LedgerError, LedgerFuture, Recall, Refusal, Rejection, Report, ReportError, Totals, Want,
+        AccountAnswer, AccountReport, AccountState, Answer, BudgetState, GatewayAccount, Grant,
+        Ledger, LedgerError, LedgerFuture, Recall, Refusal, Rejection, Report, ReportError, Totals,
+        Want,
     },
     rate::{CALL, FleetRate},
     spender::Spender,

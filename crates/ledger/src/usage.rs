@@ -61,7 +61,7 @@ pub struct UsageKey {
 pub struct UsageTotals {
     /// The number of calls.
     pub calls: u64,
-    /// The charged price.
+    /// The charged price. Negative: results have reported less than calls before had reserved.
     pub cost: Amount,
     /// The time from request to response.
     pub duration: Duration,
@@ -139,11 +139,12 @@ impl UsageTotals {
         }
     };
 
-    /// Adds other calls. Sums end at [`Self::MAX`].
+    /// Adds other calls. Sums end at [`Self::MAX`], and costs also at its negative.
     pub fn add(&mut self, other: &Self) {
         let Self { calls, cost, duration, request_bytes, response_bytes } = Self::MAX;
         self.calls = self.calls.saturating_add(other.calls).min(calls);
-        self.cost = self.cost.saturating_add(other.cost).min(cost);
+        let least = Amount::ZERO.saturating_sub(cost);
+        self.cost = self.cost.saturating_add(other.cost).clamp(least, cost);
         self.duration = self.duration.saturating_add(other.duration).min(duration);
         self.request_bytes =
             self.request_bytes.saturating_add(other.request_bytes).min(request_bytes);
@@ -151,11 +152,11 @@ impl UsageTotals {
             self.response_bytes.saturating_add(other.response_bytes).min(response_bytes);
     }
 
-    /// Whether the sums are possible: at least zero, and at most [`Self::MAX`].
+    /// Whether the sums are at most [`Self::MAX`].
     pub fn are_valid(&self) -> bool {
         let Self { calls, cost, duration, request_bytes, response_bytes } = Self::MAX;
         self.calls <= calls
-            && (Amount::ZERO..=cost).contains(&self.cost)
+            && (Amount::ZERO.saturating_sub(cost)..=cost).contains(&self.cost)
             && self.duration <= duration
             && self.request_bytes <= request_bytes
             && self.response_bytes <= response_bytes

@@ -1,7 +1,8 @@
 //! A connection for single requests.
 
+use ledger::LedgerError;
 use tokio::sync::Mutex;
-use tonic::{Request, Status, transport::Channel};
+use tonic::{Code, Request, Status, transport::Channel};
 
 use crate::{
     Follower,
@@ -32,8 +33,11 @@ impl Connection {
         &self.follower
     }
 
-    /// The channel, and a request with the credentials. The error is the reason of the failure.
-    pub(crate) async fn request<T>(&self, message: T) -> Result<(Channel, Request<T>), String> {
+    /// The channel, and a request with the credentials.
+    pub(crate) async fn request<T>(
+        &self,
+        message: T,
+    ) -> Result<(Channel, Request<T>), LedgerError> {
         let Target { channel, authorization } = self.target().await?;
         let mut request = Request::new(message);
         if let Some(authorization) = authorization {
@@ -42,29 +46,34 @@ impl Connection {
         Ok((channel, request))
     }
 
-    async fn target(&self) -> Result<Target, String> {
+    async fn target(&self) -> Result<Target, LedgerError> {
         let mut state = self.state.lock().await;
         if let Some(target) = &state.target {
             return Ok(target.clone());
         }
         let addresses = &self.follower.addresses;
         let address = addresses.get(state.attempts % addresses.len().max(1));
-        let address = address.ok_or_else(|| "the registry has no address".to_owned())?;
+        let no_server = || LedgerError::Unavailable("the registry has no address".to_owned());
+        let address = address.ok_or_else(no_server)?;
         state.attempts = state.attempts.wrapping_add(1);
         let target = self.follower.connect(address).await.map_err(|ended| match ended {
             Ended::Lost(reason)
             | Ended::ScopeLimit(reason)
             | Ended::Rejected(reason)
-            | Ended::Final(reason) => format!("{address}: {reason}"),
+            | Ended::Final(reason) => LedgerError::Unavailable(format!("{address}: {reason}")),
         })?;
         state.target = Some(target.clone());
         Ok(target)
     }
 
-    /// Closes the connection after a failure: the next request uses another server and the current
-    /// credentials. Returns the reason.
-    pub(crate) async fn fail(&self, status: &Status) -> String {
+    /// The error of a failed request. Drops the connection, unless the server rejects the report: the next request
+    /// uses another server and the current credentials.
+    pub(crate) async fn fail(&self, status: &Status) -> LedgerError {
+        let reason = said_by(status);
+        if let Code::InvalidArgument | Code::FailedPrecondition = status.code() {
+            return LedgerError::Rejected(reason);
+        }
         self.state.lock().await.target = None;
-        said_by(status)
+        LedgerError::Unavailable(reason)
     }
 }

@@ -19,7 +19,10 @@ mod stream;
 mod timing;
 mod usage;
 
-pub use self::{ledger::LedgerClient, usage::UsageClient};
+pub use self::{
+    ledger::{GatewayRecalls, LedgerClient},
+    usage::UsageClient,
+};
 pub use address::{InvalidAddress, MAX_SERVERS, addresses};
 pub use credentials::{Credentials, Token};
 pub use follow::{Follow, FollowerMessage, MessageEffect, RejectedMessage, StreamState};

@@ -2,12 +2,11 @@
 
 use ledger::{LedgerError, usage::UsageReport};
 use registry_proto::{convert::write_usage_report, v1::usage_service_client::UsageServiceClient};
-use tonic::Code;
 
 use crate::{Follower, connection::Connection};
 
-/// Reports the usage of a gateway to a registry. It connects to one of the servers, and to the next
-/// one after a failure.
+/// Reports the usage of a gateway to a registry, or forwards it at a relay. It connects to one of the servers, and to
+/// the next one after a failure.
 #[derive(Debug)]
 pub struct UsageClient {
     connection: Connection,
@@ -19,20 +18,18 @@ impl UsageClient {
         Self { connection: Connection::new(follower) }
     }
 
-    /// Sends a report.
+    /// Sends a report of this gateway.
     pub async fn report(&self, report: &UsageReport) -> Result<(), LedgerError> {
-        let request = self.connection.request(write_usage_report(report)).await;
-        let (channel, request) = request.map_err(LedgerError::Unavailable)?;
+        self.forward("", report).await
+    }
+
+    /// Sends the report of a gateway in its name. Requires the role relay.
+    pub async fn forward(&self, gateway: &str, report: &UsageReport) -> Result<(), LedgerError> {
+        let message = write_usage_report(gateway, report);
+        let (channel, request) = self.connection.request(message).await?;
         match UsageServiceClient::new(channel).report_usage(request).await {
             Ok(_) => Ok(()),
-            Err(status) => {
-                let reason = self.connection.fail(&status).await;
-                Err(if status.code() == Code::InvalidArgument {
-                    LedgerError::Rejected(reason)
-                } else {
-                    LedgerError::Unavailable(reason)
-                })
-            }
+            Err(status) => Err(self.connection.fail(&status).await),
         }
     }
 }

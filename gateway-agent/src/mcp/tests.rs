@@ -15,6 +15,7 @@ mod identity;
 mod legacy;
 mod lists;
 mod policy;
+mod priced_tasks;
 mod projected;
 mod relayed;
 mod shares;

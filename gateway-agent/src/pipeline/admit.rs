@@ -243,7 +243,7 @@ impl Governed {
             let agent = record.agent().cloned();
             let governance = moment.snapshot.governance.as_ref();
             let caller = governance.map(|governance| governance.caller(agent.as_ref()));
-            let tool = self.target.counted();
+            let tool = self.target.name_in_counts();
             let payer = Payer {
                 agent: agent.as_ref().map(|agent| agent.name.as_str()),
                 team: caller.as_deref().and_then(team),
@@ -370,7 +370,7 @@ impl Governed {
             let part = match key {
                 RateKey::Agent => agent().unwrap_or_default(),
                 RateKey::Tool => {
-                    tool = self.target.counted();
+                    tool = self.target.name_in_counts();
                     &tool
                 }
                 RateKey::Caller => agent().or(principal(&moment.principal)).unwrap_or_default(),
@@ -392,10 +392,10 @@ impl GovernedTarget {
     }
 
     /// The name that rates and budgets per tool count. Aliases of one upstream tool share it.
-    fn counted(&self) -> Cow<'_, str> {
+    fn name_in_counts(&self) -> Cow<'_, str> {
         match self {
             Self::Tool(served) => match served.upstream() {
-                Some((server, tool)) => format!("{}/{tool}", server.name).into(),
+                Some((key, tool)) => format!("{}/{tool}", key.name).into(),
                 None => self.name().into(),
             },
             Self::Feature(_) => self.name().into(),

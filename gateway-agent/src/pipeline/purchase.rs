@@ -5,13 +5,13 @@ use std::sync::{
     atomic::{AtomicBool, Ordering},
 };
 
-use gateway_policy::Traces;
+use gateway_policy::{QuotaKey, Traces};
 use gateway_protocol::mcp::{RawResult, ResultType};
 use gateway_upstream::ResendApproval;
 use ledger::spender::Reservation;
 use policy::{ApplicablePolicies, BudgetRule, Finding, Payer, PolicyInForce, Reason};
 use registry_core::{
-    Amount,
+    Amount, Digest,
     entity::policy::{CallPrice, Decision, FailureCharge, Mode, Price},
 };
 use serde_json::Value;
@@ -19,7 +19,7 @@ use serde_json::Value;
 use super::Error;
 use crate::{
     audit::CallRecord,
-    spending::{BudgetCharge, Spending, Uncovered},
+    spending::{BudgetCharge, OpenTask, Priced, Spending, Uncovered},
 };
 
 #[cfg(test)]
@@ -41,13 +41,6 @@ pub(super) struct Purchase<'a> {
     is_resent: AtomicBool,
 }
 
-/// A price and its reservations.
-#[derive(Debug)]
-struct Priced {
-    price: Price,
-    reservations: Vec<Reservation>,
-}
-
 /// The price of a call in the cost of its trace. Dropping it subtracts the price unless the call was
 /// sent.
 #[derive(Debug)]
@@ -67,10 +60,20 @@ pub(super) enum Outcome<'a> {
     Existing,
     /// The call has a result.
     Result(&'a RawResult),
+    /// The call has started a task, whose result comes later.
+    Started(&'a StartedTask<'a>),
     /// The upstream answered with an error.
     Failed,
     /// The call was sent, and nothing more is known about it.
     Sent,
+}
+
+/// A task that a call has started.
+#[derive(Debug)]
+pub(super) struct StartedTask<'a> {
+    /// The identity of the task.
+    pub(super) key: Digest,
+    pub(super) caller: &'a QuotaKey,
 }
 
 /// A call that is to be paid.
@@ -102,9 +105,9 @@ impl Order<'_> {
         if let (Some(audited), Some(enforced)) = (&mut audited, &enforced) {
             // A release and its pre-release share the budget.
             let is_charged = |charge: &BudgetCharge<'_>| {
-                enforced.charges.iter().any(|other| other.key == charge.key)
+                enforced.budgets.iter().any(|other| other.key == charge.key)
             };
-            audited.charges.retain(|charge| !is_charged(charge));
+            audited.budgets.retain(|charge| !is_charged(charge));
         }
         let audited = match audited {
             Some(audited) => Some(self.reserve_audited(spending, audited, audit).await),
@@ -113,7 +116,7 @@ impl Order<'_> {
         let enforced = match enforced {
             Some(enforced) => {
                 record.set_price(enforced.policy.key(), enforced.price.reserved());
-                record.set_budgets(enforced.charges.iter().map(|charge| &charge.key));
+                record.set_budgets(enforced.budgets.iter().map(|charge| &charge.key));
                 Some(self.reserve_enforced(spending, enforced).await?)
             }
             None => None,
@@ -150,22 +153,22 @@ impl Order<'_> {
             .filter(|_| amount > Amount::ZERO)
             .map(|rule| BudgetCharge::new(rule, payer, amount))
             .collect();
-        Ok(Some(Charges { policy: rule.policy, price: rule.price, charges }))
+        Ok(Some(Charges { policy: rule.policy, price: rule.price, budgets: charges }))
     }
 
     async fn reserve_enforced(
         &self,
         spending: &Spending,
-        charged: Charges<'_>,
+        charges: Charges<'_>,
     ) -> Result<Priced, Finding> {
-        let Charges { price, charges, .. } = charged;
-        let reservation = if charges.is_empty() {
+        let Charges { price, budgets, .. } = charges;
+        let reservation = if budgets.is_empty() {
             None
         } else if self.is_compensation {
-            spending.force(&charges).await
+            spending.force(&budgets).await
         } else {
-            let reserved = spending.reserve(&charges).await;
-            Some(reserved.map_err(|uncovered| violation(&charges, uncovered))?)
+            let reserved = spending.reserve(&budgets).await;
+            Some(reserved.map_err(|uncovered| violation(&budgets, uncovered))?)
         };
         let reservations = reservation.into_iter().collect();
         Ok(Priced { price: price.clone(), reservations })
@@ -174,12 +177,12 @@ impl Order<'_> {
     async fn reserve_audited(
         &self,
         spending: &Spending,
-        charged: Charges<'_>,
+        charges: Charges<'_>,
         audit: &mut Vec<Finding>,
     ) -> Priced {
-        let Charges { price, charges, .. } = charged;
-        let mut reservations = Vec::with_capacity(charges.len());
-        for charge in charges {
+        let Charges { price, budgets, .. } = charges;
+        let mut reservations = Vec::with_capacity(budgets.len());
+        for charge in budgets {
             let policy = charge.rule.policy.key().clone();
             let (reservation, shortage) = spending.reserve_unlimited(charge).await;
             reservations.extend(reservation);
@@ -197,7 +200,7 @@ struct Charges<'a> {
     /// The policy of the price.
     policy: &'a Arc<PolicyInForce>,
     price: &'a Price,
-    charges: Vec<BudgetCharge<'a>>,
+    budgets: Vec<BudgetCharge<'a>>,
 }
 
 fn violation(charges: &[BudgetCharge<'_>], uncovered: Uncovered) -> Finding {
@@ -220,9 +223,10 @@ impl Purchase<'_> {
         }
     }
 
-    /// Charges what the outcome costs.
+    /// Charges what the outcome costs. A task whose result can report its price keeps the reservation.
     pub(super) fn settle(self, outcome: Outcome<'_>, record: &mut CallRecord) {
-        let Self { enforced, audited, trace, is_resent, .. } = self;
+        let Self { spending, enforced, audited, trace, is_resent, .. } = self;
+        let trace_id = trace.as_ref().map(|trace| trace.trace);
         if let Some(Priced { price, .. }) = &enforced {
             let mut charged = charge(price, outcome);
             if is_resent.into_inner() {
@@ -233,11 +237,52 @@ impl Purchase<'_> {
                 trace.traces.refund(trace.trace, trace.price.saturating_sub(charged));
             }
         }
-        for Priced { price, reservations } in [enforced, audited].into_iter().flatten() {
-            let charged = charge(&price, outcome);
-            reservations.into_iter().for_each(|reservation| reservation.settle_at(charged));
+        let Outcome::Started(StartedTask { key, caller }) = outcome else {
+            return settle_all([enforced, audited], outcome);
+        };
+        let (enforced, audited) = (kept(enforced, outcome), kept(audited, outcome));
+        if enforced.is_some() || audited.is_some() {
+            spending.keep_task(*key, caller, OpenTask { enforced, audited, trace: trace_id });
         }
     }
+}
+
+/// A price that the result of a task can report. Charges another one.
+fn kept(priced: Option<Priced>, outcome: Outcome<'_>) -> Option<Priced> {
+    let priced = priced?;
+    if let CallPrice::Reported { .. } = priced.price.call {
+        return Some(priced);
+    }
+    settle_all([Some(priced), None], outcome);
+    None
+}
+
+/// Charges the price of the outcome.
+fn settle_all(priced: [Option<Priced>; 2], outcome: Outcome<'_>) {
+    for Priced { price, reservations } in priced.into_iter().flatten() {
+        let charged = charge(&price, outcome);
+        for reservation in reservations {
+            reservation.settle_at(charged);
+        }
+    }
+}
+
+/// Charges what the result of a task costs, instead of the reserved price. The record receives the difference.
+pub(super) fn settle_task(
+    task: OpenTask,
+    outcome: Outcome<'_>,
+    traces: &Traces,
+    record: &mut CallRecord,
+) {
+    let OpenTask { enforced, audited, trace } = task;
+    if let Some(Priced { price, .. }) = &enforced {
+        let unspent = price.reserved().saturating_sub(charge(price, outcome));
+        record.charge(Amount::ZERO.saturating_sub(unspent));
+        if let Some(trace) = trace {
+            traces.refund(trace, unspent);
+        }
+    }
+    settle_all([enforced, audited], outcome);
 }
 
 impl ResendApproval for Purchase<'_> {
@@ -298,16 +343,18 @@ fn charge(price: &Price, outcome: Outcome<'_>) -> Amount {
     let is_free = price.failures == FailureCharge::Free;
     match outcome {
         Outcome::NotSent | Outcome::Existing => Amount::ZERO,
+        Outcome::Result(RawResult { is_error: true, .. }) | Outcome::Failed if is_free => {
+            Amount::ZERO
+        }
         Outcome::Result(RawResult { result_type: ResultType::InputRequired, .. }) => {
             price.per_round.unwrap_or(Amount::ZERO)
         }
-        // The result with the reported price comes later.
-        Outcome::Result(RawResult { result_type: ResultType::Task, .. }) => price.reserved(),
-        Outcome::Result(result) if result.is_error && is_free => Amount::ZERO,
+        // The result of a task, with its reported price, comes later.
+        Outcome::Sent
+        | Outcome::Started(_)
+        | Outcome::Result(RawResult { result_type: ResultType::Task, .. }) => price.reserved(),
         Outcome::Result(result) => price_of(price, Some(result)),
-        Outcome::Failed if is_free => Amount::ZERO,
         Outcome::Failed => price_of(price, None),
-        Outcome::Sent => price.reserved(),
     }
 }
 

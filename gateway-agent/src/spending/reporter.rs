@@ -62,6 +62,8 @@ impl Reporter {
             () = self.follow_recalls(&*ledger) => {}
             () = working => {}
         }
+        // Results that arrive later have no effect.
+        self.spending.tasks.clear();
         self.spending.spender.stop();
         self.exchange(&*ledger, &mut reports).await;
         // The exact spending replaces the crash marks, so that the next process charges no more.
@@ -109,6 +111,7 @@ impl Reporter {
             () = spending.wake.notified(), if is_available => {}
             () = sleep(REPEAT), if repeats => {}
             _ = ticks.tick() => {
+                spending.tasks.expire(spending.clock.boot());
                 spending.spender.tick(&spending.demands(), spending.clock.boot());
                 reports.series.update(spending);
             }

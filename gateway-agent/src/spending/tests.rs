@@ -8,7 +8,7 @@ use ledger::{
     budget::{BudgetRow, OfflineLimits},
 };
 use policy::PolicyInForce;
-use registry_core::{Document, Kind};
+use registry_core::{Document, Entity, Kind, entity::policy::Price};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use tokio::{
@@ -273,6 +273,50 @@ async fn orderly_stop_leaves_no_rights() {
     process.stop.cancel();
     process.reporting.await.unwrap();
     assert_eq!([fleet.row().settled, fleet.row().exposed], [PRICE; 2]);
+}
+
+/// A price that a result reports.
+fn reported_price() -> Price {
+    let price = json!({ "reportedBy": "_meta.cost", "maximum": PRICE.to_string() });
+    let document = json!({ "name": "p", "version": "1.0.0", "price": price });
+    let document = Document::parse(Kind::Policy, &document).unwrap();
+    let Entity::Policy(policy) = document.entity() else { panic!("{document:?}") };
+    policy.price.clone().unwrap()
+}
+
+impl Fleet {
+    /// A task whose result has not arrived.
+    async fn start_task(&self, process: &Process) -> Digest {
+        let mut call = self.reserve(process).await.unwrap();
+        call.set_sent();
+        let enforced = Some(Priced { price: reported_price(), reservations: vec![call] });
+        let key = Digest::compute(b"task");
+        let task = OpenTask { enforced, audited: None, trace: None };
+        process.spending.keep_task(key, &None, task);
+        key
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn orderly_stop_charges_open_tasks() {
+    let fleet = Fleet::new(times(10));
+    let process = fleet.start();
+    let key = fleet.start_task(&process).await;
+    assert_eq!(fleet.row().settled, Amount::ZERO);
+    process.stop.cancel();
+    process.reporting.await.unwrap();
+    assert_eq!([fleet.row().settled, fleet.row().exposed], [PRICE; 2]);
+    assert!(process.spending.take_task(&key).is_none());
+}
+
+#[tokio::test(start_paused = true)]
+async fn forgotten_task_is_charged_after_half_a_day() {
+    let fleet = Fleet::new(times(10));
+    let process = fleet.start();
+    let key = fleet.start_task(&process).await;
+    advance(Duration::from_hours(12)).await;
+    fleet.until(|row| row.settled == PRICE).await;
+    assert!(process.spending.take_task(&key).is_none());
 }
 
 #[tokio::test(start_paused = true)]

@@ -33,8 +33,9 @@ const FLEET: Requirement =
     Requirement::AnyRole(Roles::new(&[Role::Auditor, Role::Governor, Role::Admin]));
 /// Governors change limits, and close the accounts of lost gateways.
 const GOVERN: Requirement = Requirement::AnyRole(Roles::new(&[Role::Governor, Role::Admin]));
-/// Only gateways spend and count calls.
-const SPEND: Requirement = Requirement::AnyRole(Roles::new(&[Role::Gateway, Role::Admin]));
+/// Only gateways spend and count calls. Relays forward their reports.
+const SPEND: Requirement =
+    Requirement::AnyRole(Roles::new(&[Role::Gateway, Role::Relay, Role::Admin]));
 const ADMIN: Requirement = Requirement::AnyRole(Roles::new(&[Role::Admin]));
 /// Gateways follow the log, and so do users who export or watch it.
 const FOLLOW: Requirement = Requirement::AnyRole(Roles::ALL);

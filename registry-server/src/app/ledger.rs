@@ -1,11 +1,15 @@
-//! Budgets across the fleet: reports of gateways, recalls of idle rights, and the tasks of operators.
+//! Budgets across the fleet: reports of gateways, recalls of idle rights, and the tasks of operators. Usage of tools.
 //!
 //! Reports about one budget wait in a queue, and share a transaction. Rules come from the policies in force.
 
 mod admin;
+mod clock;
+mod recall_streams;
 mod recalls;
 mod rules;
 mod settings;
+mod upstream;
+mod usage;
 
 use std::{
     collections::{HashMap, hash_map::Entry},
@@ -14,7 +18,8 @@ use std::{
 };
 
 use ledger::{
-    AccountAnswer, AccountReport, AccountState, Answer, Epoch, Recall, Refusal, Rejection, Report,
+    AccountAnswer, AccountReport, AccountState, Answer, Epoch, GatewayAccount, Refusal, Rejection,
+    Report,
 };
 use registry_core::Timestamp;
 use tokio::{
@@ -29,13 +34,17 @@ pub use self::{
         Adjustment, Budget, BudgetAccount, BudgetDetail, BudgetSelector, BudgetsWanted,
         Error as AdminError, MAX_ACCOUNTS, Reclamation,
     },
+    recall_streams::{TooManyWatchers, Watcher},
     settings::LedgerConfig,
+    upstream::UpstreamLedger,
 };
 use self::{
-    recalls::{Recalls, TooManyWatchers},
+    clock::{LedgerClock, MAX_LAG, READING_INTERVAL},
+    recalls::Recalls,
     rules::{Rules, RulesCache},
 };
 use crate::{
+    app::concurrency::ConcurrencyLimit,
     clock::Clock,
     feed::Hub,
     metrics,
@@ -59,6 +68,8 @@ const RETENTION: Duration = Duration::from_hours(25);
 const EXPIRY_INTERVAL: Duration = Duration::from_mins(10);
 /// Delay before the listener for recalls reconnects.
 const LISTENER_DELAY: Duration = Duration::from_secs(1);
+/// Maximum number of concurrent queries of usage, so that they leave connections of the database to other reads.
+const USAGE_QUERIES: usize = 2;
 
 /// A failed report.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -75,6 +86,17 @@ pub enum Error {
     /// The task of the transaction stopped, or the database lost transactions repeatedly.
     #[error("the transaction of the ledger did not complete; repeat the report")]
     Incomplete,
+    /// The upstream registry of a relay did not answer.
+    #[error("the relay cannot forward to the ledger of its upstream registry {upstream}: {reason}")]
+    Upstream {
+        /// Addresses of the upstream registry.
+        upstream: String,
+        /// The reason.
+        reason: String,
+    },
+    /// The upstream registry of a relay rejected the report.
+    #[error("the upstream registry rejected the report: {0}")]
+    Rejected(String),
 }
 
 impl From<LedgerFailure> for Error {
@@ -87,10 +109,56 @@ impl From<LedgerFailure> for Error {
     }
 }
 
+/// The ledger that the gateways of this server use.
+#[derive(Clone)]
+pub enum GatewayLedger {
+    /// The ledger of this registry.
+    Own(Arc<Ledger>),
+    /// The ledger of the upstream registry, at a relay.
+    Upstream(Arc<UpstreamLedger>),
+}
+
+impl GatewayLedger {
+    /// Starts the tasks of the ledger, until the server drains.
+    pub fn start(&self, draining: CancellationToken) {
+        match self {
+            Self::Own(ledger) => ledger.start(draining),
+            Self::Upstream(ledger) => ledger.start(draining),
+        }
+    }
+
+    /// Merges a report of an authenticated gateway and grants what it requests.
+    pub async fn report(&self, gateway: &Arc<str>, report: Report) -> Result<Answer, Error> {
+        match self {
+            Self::Own(ledger) => ledger.report(gateway, report).await,
+            Self::Upstream(ledger) => ledger.report(gateway, &report).await,
+        }
+    }
+
+    /// The recalls of idle rights. The channel closes when a relay loses its upstream.
+    pub async fn watch_recalls(
+        &self,
+        watcher: &Watcher,
+    ) -> Result<mpsc::Receiver<Vec<GatewayAccount>>, Error> {
+        match self {
+            Self::Own(ledger) => Ok(ledger.recalls.streams.watch(watcher)?),
+            Self::Upstream(ledger) => ledger.watch_recalls(watcher).await,
+        }
+    }
+
+    /// The error of a stream whose channel has closed.
+    pub fn lost(&self) -> Error {
+        match self {
+            Self::Own(_) => Error::Incomplete,
+            Self::Upstream(ledger) => ledger.lost(),
+        }
+    }
+}
+
 /// The ledger of the registry.
 pub struct Ledger {
     store: Store,
-    clock: Arc<dyn Clock>,
+    clock: LedgerClock,
     config: LedgerConfig,
     rules: RulesCache,
     /// The name of this server in notifications.
@@ -99,6 +167,7 @@ pub struct Ledger {
     contacts: Mutex<HashMap<ProcessKey, Contact>>,
     queues: Mutex<HashMap<BookKey, Vec<Pending>>>,
     recalls: Recalls,
+    usage_queries: ConcurrencyLimit,
 }
 
 /// A process of a gateway.
@@ -132,6 +201,7 @@ impl Ledger {
         clock: Arc<dyn Clock>,
         config: LedgerConfig,
     ) -> Result<Self, store::Error> {
+        let clock = LedgerClock::open(&store, clock).await?;
         let started = store.start_generation(GenerationCause::Check(None), clock.now()).await;
         let seen = started.map_err(|failure| match failure {
             LedgerFailure::Store(error) => error,
@@ -150,23 +220,22 @@ impl Ledger {
             contacts: Mutex::default(),
             queues: Mutex::default(),
             recalls: Recalls::default(),
+            usage_queries: ConcurrencyLimit::new(USAGE_QUERIES),
         })
     }
 
-    /// Starts the deletion of old rows and the listener for recalls of other servers, until the server drains.
-    pub fn start(self: &Arc<Self>, draining: CancellationToken) {
-        let (expiring, listening) = (self.clone(), self.clone());
-        let stop = draining.clone();
+    /// Starts the deletion of old rows, the readings of the clock, and the listener for recalls of other servers, until
+    /// the server drains.
+    fn start(self: &Arc<Self>, draining: CancellationToken) {
+        let (expiring, listening, reading) = (self.clone(), self.clone(), self.clone());
+        let (stop, end) = (draining.clone(), draining.clone());
         tokio::spawn(async move { stop.run_until_cancelled(expiring.expire()).await });
+        tokio::spawn(async move { end.run_until_cancelled(reading.follow_clock()).await });
         tokio::spawn(async move { draining.run_until_cancelled(listening.listen()).await });
     }
 
     /// Merges a report of an authenticated gateway and grants what it requests.
-    pub async fn report(
-        self: &Arc<Self>,
-        gateway: &Arc<str>,
-        report: Report,
-    ) -> Result<Answer, Error> {
+    async fn report(self: &Arc<Self>, gateway: &Arc<str>, report: Report) -> Result<Answer, Error> {
         let now = self.clock.now();
         if report.generation > self.seen().generation {
             self.start_generation(GenerationCause::Reported(report.generation)).await?;
@@ -206,11 +275,6 @@ impl Ledger {
         }
         let generation = oldest.unwrap_or_else(|| self.seen().generation);
         Ok(Answer { generation, accounts })
-    }
-
-    /// The recalls of a gateway's idle rights.
-    pub fn watch_recalls(&self, gateway: &Arc<str>) -> Result<mpsc::Receiver<Recall>, Error> {
-        Ok(self.recalls.watch(gateway)?)
     }
 
     fn seen(&self) -> SeenState {
@@ -296,13 +360,11 @@ impl Ledger {
         rules: &Rules,
         now: Timestamp,
     ) -> Result<oneshot::Receiver<Result<Posted, Error>>, Rejection> {
-        let window = match &account.window {
-            Some(window) => window.clone(),
-            None => {
-                let rule = rules.find(&account.budget).ok_or(Rejection::UnknownBudget)?;
-                let window = rule.windows.window_at(now);
-                window.map_err(|_| Rejection::UnknownWindow)?.id
-            }
+        let window = if let Some(window) = &account.window {
+            window.clone()
+        } else {
+            let rule = rules.find(&account.budget).ok_or(Rejection::UnknownBudget)?;
+            rule.windows.window_at(now).map_err(|_| Rejection::UnknownWindow)?.id
         };
         let book = BookKey { budget: account.budget.clone(), window };
         let (reply, answer) = oneshot::channel();
@@ -392,7 +454,7 @@ impl Ledger {
 
     /// The time after which a silent gateway spends nothing, by the stored time of its contact.
     fn offline_for(&self) -> Duration {
-        self.config.budget_offline_for.saturating_add(CONTACT_PRECISION)
+        self.config.budget_offline_for.saturating_add(CONTACT_PRECISION + MAX_LAG)
     }
 
     /// Deletes old rows from time to time.
@@ -404,7 +466,20 @@ impl Ledger {
                 tracing::warn!(%error, "cannot delete old accounts of the ledger, retrying");
             }
             self.forget_contacts(before);
+            if let Err(error) = self.expire_usage(now).await {
+                tracing::warn!(%error, "cannot delete old usage, retrying");
+            }
             sleep(EXPIRY_INTERVAL).await;
+        }
+    }
+
+    /// Reads the clock of the database from time to time. The last reading counts while it does not answer.
+    async fn follow_clock(self: Arc<Self>) {
+        loop {
+            sleep(READING_INTERVAL).await;
+            if let Err(error) = self.clock.synchronize(&self.store).await {
+                tracing::debug!(%error, "cannot read the clock of the database, retrying");
+            }
         }
     }
 
@@ -441,7 +516,7 @@ fn outcome(result: &Result<AccountState, Rejection>) -> &'static str {
 }
 
 /// A time before another one.
-pub(super) fn earlier(now: Timestamp, by: Duration) -> Timestamp {
+fn earlier(now: Timestamp, by: Duration) -> Timestamp {
     let millis = i64::try_from(by.as_millis()).unwrap_or(i64::MAX);
     Timestamp::from_millis(now.as_millis().saturating_sub(millis))
 }

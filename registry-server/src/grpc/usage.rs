@@ -2,7 +2,7 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    sync::Arc,
+    mem,
 };
 
 use registry_core::Timestamp;
@@ -16,30 +16,25 @@ use super::{
     Service, access,
     deadline::begin_write,
     invalid::{self, FILTER_BYTES, InvalidRequest, field},
+    ledger::reported_gateway,
 };
 use crate::{
-    app::{ReadError, page::Page, usage::UsageLog},
+    app::page::Page,
     store::{UsageGroup, UsageGroupKey, UsageInterval, UsageProperty, UsageQuery},
 };
-
-impl Service {
-    fn usage(&self) -> Result<&Arc<UsageLog>, Status> {
-        self.unless_relay(self.app.usage.as_ref())
-    }
-}
 
 #[tonic::async_trait]
 impl UsageService for Service {
     async fn report_usage(
         &self,
-        request: Request<v1::ReportUsageRequest>,
+        mut request: Request<v1::ReportUsageRequest>,
     ) -> Result<Response<v1::ReportUsageResponse>, Status> {
-        let usage = self.usage()?;
-        let gateway = access::principal(&request)?.name.clone();
+        let caller = access::principal(&request)?;
+        let gateway = reported_gateway(&caller, mem::take(&mut request.get_mut().gateway))?;
         begin_write(&request);
         let report = convert::read_usage_report(request.into_inner());
         let report = report.map_err(InvalidRequest::from)?;
-        usage.report(&gateway, &report).await.map_err(ReadError::Store)?;
+        self.app.ledger.report_usage(&gateway, &report).await?;
         Ok(Response::new(v1::ReportUsageResponse {}))
     }
 
@@ -47,16 +42,16 @@ impl UsageService for Service {
         &self,
         request: Request<v1::QueryUsageRequest>,
     ) -> Result<Response<v1::QueryUsageResponse>, Status> {
-        let (usage, by) = (self.usage()?, access::principal(&request)?);
+        let (ledger, by) = (self.ledger()?, access::principal(&request)?);
         let mut request = request.into_inner();
         let page = page_request!("QueryUsage", request);
         let query = read_query(request)?;
         let has_interval = query.interval.is_some();
-        let Page { items, next_page_token } = usage.query(&by, query, &page).await?;
+        let Page { items, next_page_token } = ledger.query_usage(&by, query, &page).await?;
         Ok(Response::new(v1::QueryUsageResponse {
             usage: items.into_iter().map(|group| encode(group, has_interval)).collect(),
             next_page_token,
-            currency: usage.currency().to_owned(),
+            currency: ledger.currency().to_owned(),
         }))
     }
 }

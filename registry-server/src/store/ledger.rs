@@ -14,7 +14,7 @@ mod usage;
 use std::sync::Arc;
 
 use ledger::{
-    AccountKey, AccountReport, AccountState, BudgetKey, Epoch, Rejection, WindowId, WindowSpan,
+    AccountReport, AccountState, BudgetKey, Epoch, GatewayAccount, Rejection, WindowId, WindowSpan,
     account::AccountRow, budget::BudgetRow,
 };
 use registry_core::{Amount, Timestamp};
@@ -111,15 +111,6 @@ pub struct Posting {
     pub overshoot: Amount,
     /// Rights that gateways claimed and the ledger did not know: grants that a failover lost.
     pub claimed: Amount,
-}
-
-/// An account of a gateway.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct GatewayAccount {
-    /// The principal of the gateway.
-    pub gateway: String,
-    /// The account.
-    pub key: AccountKey,
 }
 
 /// A failed transaction of the ledger. Nothing was written.

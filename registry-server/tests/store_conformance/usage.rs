@@ -130,6 +130,13 @@ pub(crate) async fn large_sums_end_at_their_maximum(fixture: &Fixture) {
         add(&store, &report).await;
     }
     assert_eq!(total(&store).await, UsageTotals::MAX);
+    let least = Amount::ZERO.saturating_sub(UsageTotals::MAX.cost);
+    for sequence in 4..=6 {
+        let mut report = report(sequence, &[Duration::ZERO]);
+        report.rows[0].totals = UsageTotals { cost: least, ..UsageTotals::default() };
+        add(&store, &report).await;
+    }
+    assert_eq!(total(&store).await, UsageTotals { cost: least, ..UsageTotals::MAX });
 }
 
 pub(crate) async fn usage_is_filtered_and_paged(fixture: &Fixture) {

@@ -190,6 +190,7 @@ fn rights(role: &str) -> Option<&'static str> {
         "publisher" => "register and change what the team owns",
         "auditor" => "list gateways and budgets, read usage and token events, and verify the log",
         "gateway" => "follow the registry, and report spending and usage",
+        "relay" => "follow the registry, and forward the reports of gateways",
         "governor" => {
             "register and retire policies about names of any team, change budgets, read usage, and list gateways"
         }

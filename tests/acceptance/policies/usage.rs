@@ -11,7 +11,12 @@ use serde_json::{Value, json};
 use tonic::{Code, Status, service::interceptor::InterceptedService};
 use tonic_types::StatusExt as _;
 
-use super::{agent, applied, bank, roles};
+use super::{
+    agent, applied, bank,
+    budgets::reason,
+    relayed_budgets::{SecureRelay, relay_of},
+    roles,
+};
 
 /// One process of a gateway.
 #[derive(Clone)]
@@ -32,7 +37,11 @@ impl FakeGateway {
 
     async fn send(&self, sequence: u64, usage: Vec<v1::ReportedUsage>) -> Result<(), Status> {
         let process = self.process.clone();
-        let report = v1::ReportUsageRequest { process, sequence, usage };
+        let gateway = String::new();
+        self.post(v1::ReportUsageRequest { process, sequence, usage, gateway }).await
+    }
+
+    async fn post(&self, report: v1::ReportUsageRequest) -> Result<(), Status> {
         self.client.clone().report_usage(report).await.map(drop)
     }
 
@@ -79,11 +88,6 @@ fn counts(rows: &Value, member: &str) -> Vec<(String, u64)> {
 fn total(guarded: &Guarded) -> u64 {
     let rows = usage(guarded, &guarded.admin, &["--by", "agent"]);
     counts(&rows, "agent").iter().map(|(_, calls)| calls).sum()
-}
-
-fn reason(status: &Status) -> (Code, String) {
-    let info = status.get_details_error_info().expect("an ErrorInfo");
-    (status.code(), info.reason)
 }
 
 #[tokio::test]
@@ -141,8 +145,8 @@ async fn invalid_usage_is_rejected_as_a_whole() {
     let gateway = FakeGateway::start(&guarded, "g").await;
     let valid = || calls("a", "pay", 1);
     for (row, field) in [
-        (v1::ReportedUsage { call_count: 0, ..valid() }, "usage[1]"),
-        (v1::ReportedUsage { cost_micros: -1, ..valid() }, "usage[1]"),
+        (v1::ReportedUsage { call_count: u64::MAX, ..valid() }, "usage[1]"),
+        (v1::ReportedUsage { cost_micros: i64::MIN, ..valid() }, "usage[1]"),
         (v1::ReportedUsage { cost_micros: i64::MAX, ..valid() }, "usage[1]"),
         (v1::ReportedUsage { request_bytes: u64::MAX, ..valid() }, "usage[1]"),
         (v1::ReportedUsage { tool: String::new(), ..valid() }, "usage[1].tool"),
@@ -254,12 +258,40 @@ async fn usage_has_pages_in_order() {
 }
 
 #[tokio::test]
-async fn relay_has_no_usage() {
-    let registry = Registry::start();
-    let relay = registry.start_relay(&[]);
-    let mut client = UsageServiceClient::new(relay.channel().await);
+async fn chain_of_relays_forwards_usage() {
+    let guarded = Guarded::start(&[]);
+    let near = relay_of(&guarded);
+    let far = SecureRelay::start(&near.server, &near.token("relay-2", "relay"));
+    let token = far.token("gateway-1", "gateway");
+    let gateway = FakeGateway::with_token(&far.server, token).await;
+    gateway.report(1, &[calls("a", "pay", 2)]).await;
+    gateway.report(1, &[calls("a", "pay", 2)]).await;
+    let rows = usage(&guarded, &guarded.admin, &["--by", "gateway"]);
+    assert_eq!(counts(&rows, "gateway"), [("gateway-1".to_owned(), 2)]);
+    let auditor = FakeGateway::with_token(&far.server, far.token("r", "auditor")).await;
+    let mut client = auditor.client;
     let status = client.query_usage(v1::QueryUsageRequest::default()).await.expect_err("a relay");
     assert_eq!(reason(&status), (Code::FailedPrecondition, "READ_ONLY_RELAY".to_owned()));
+}
+
+#[tokio::test]
+async fn usage_in_other_name_requires_role_relay() {
+    let guarded = Guarded::start(&[]);
+    let gateway = FakeGateway::start(&guarded, "a").await;
+    let forged = v1::ReportUsageRequest {
+        process: gateway.process.clone(),
+        sequence: 1,
+        usage: vec![calls("a", "pay", 1)],
+        gateway: "b".to_owned(),
+    };
+    let denied = gateway.post(forged).await.expect_err("it is forged");
+    assert_eq!(reason(&denied), (Code::PermissionDenied, "PERMISSION_DENIED".to_owned()));
+    // The upstream rejects the reports of a relay that has the role of a gateway only.
+    let weak = SecureRelay::start(&guarded.registry, &guarded.token("relay", "fleet", "gateway"));
+    let behind = FakeGateway::with_token(&weak.server, weak.token("a", "gateway")).await;
+    let status = behind.send(1, vec![calls("a", "pay", 1)]).await.expect_err("no role");
+    assert_eq!(reason(&status), (Code::Unavailable, "UPSTREAM_UNAVAILABLE".to_owned()));
+    assert_eq!(total(&guarded), 0);
 }
 
 /// A bank whose calls cost $0.015. The clerk may spend $0.03, and the teller any amount.

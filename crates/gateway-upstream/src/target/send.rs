@@ -24,7 +24,7 @@ use super::{
         in_flight::InFlight,
         message::Outgoing,
         reply::read_result,
-        request::Request,
+        request::{Request, ResendApproval},
         send_state::SendState,
     },
     MAX_REQUEST_TIME, Target,
@@ -114,7 +114,7 @@ impl Target {
         (request, send_state): (Request<'_>, &SendState),
     ) -> Result<RawResult, Error> {
         let outcome = self.attempt(subject, (request, send_state)).await;
-        let is_approved = || request.resend.is_none_or(|resend| resend.approve());
+        let is_approved = || request.resend.is_none_or(ResendApproval::approve);
         let is_safe = |error: &Error| {
             error.is_unsent() || (request.is_repeatable && error.is_lost() && is_approved())
         };

@@ -186,7 +186,11 @@ fn sums_end_at_their_maximum() {
     totals.add(&UsageTotals::MAX);
     assert_eq!(totals, UsageTotals::MAX);
     assert!(totals.are_valid());
-    let negative = UsageTotals { cost: Amount::from_micros(-1), ..call() };
-    assert!(!negative.are_valid());
+    let refund = UsageTotals { cost: Amount::MIN, ..call() };
+    assert!(!refund.are_valid());
+    totals.add(&refund);
+    totals.add(&refund);
+    assert_eq!(totals.cost.as_micros(), -UsageTotals::MAX.cost.as_micros());
+    assert!(totals.are_valid());
     assert!(!UsageTotals { calls: UsageTotals::MAX.calls + 1, ..call() }.are_valid());
 }

@@ -249,7 +249,10 @@ mod tests {
             "source": { "server": "bank", "serverVersion": "1.0.0", "tool": "pay" },
         });
         let new = tool("refund", refund);
-        assert_eq!(found(&world, &[new.clone()]), ["budget-unpriced tool/refund@1.0.0 "]);
+        assert_eq!(
+            found(&world, std::slice::from_ref(&new)),
+            ["budget-unpriced tool/refund@1.0.0 "]
+        );
         assert_eq!(found(&world, &[new, priced("fees", &json!({}))]), [""; 0]);
     }
 

@@ -4,8 +4,8 @@ use std::fmt::Display;
 
 use ledger::{
     AccountAnswer, AccountKey, AccountReport, AccountState, Answer, BudgetKey, BudgetState, Epoch,
-    Grant, InvalidEpoch, Recall, Refusal, Rejection, Report, ReportError, Totals, Want, WindowId,
-    WindowSpan,
+    GatewayAccount, Grant, InvalidEpoch, Refusal, Rejection, Report, ReportError, Totals, Want,
+    WindowId, WindowSpan,
 };
 use registry_core::Amount;
 
@@ -73,8 +73,8 @@ impl LedgerProblem {
     }
 }
 
-/// Writes a report.
-pub fn write_report(report: &Report) -> v1::ReportSpendingRequest {
+/// Writes a report. `gateway` is its principal in a report that a relay forwards, else empty.
+pub fn write_report(gateway: &str, report: &Report) -> v1::ReportSpendingRequest {
     let Report { process, generation, complete, ended, accounts } = report;
     v1::ReportSpendingRequest {
         process: process.to_string(),
@@ -82,10 +82,11 @@ pub fn write_report(report: &Report) -> v1::ReportSpendingRequest {
         complete_processes: complete.iter().map(Epoch::to_string).collect(),
         ended_processes: ended.iter().map(Epoch::to_string).collect(),
         accounts: accounts.iter().map(write_account_report).collect(),
+        gateway: gateway.to_owned(),
     }
 }
 
-/// Reads a report. Amounts are not checked: the ledger rejects the account with an impossible one.
+/// Reads a report without its gateway. Amounts are not checked: the ledger rejects the account with an impossible one.
 pub fn read_report(report: v1::ReportSpendingRequest) -> Result<Report, InvalidLedgerMessage> {
     let v1::ReportSpendingRequest {
         process,
@@ -93,6 +94,7 @@ pub fn read_report(report: v1::ReportSpendingRequest) -> Result<Report, InvalidL
         complete_processes,
         ended_processes,
         accounts,
+        gateway: _,
     } = report;
     check_count(accounts.len(), "accounts")?;
     let account = |(index, account)| read_account_report(account, &format!("accounts[{index}]"));
@@ -120,30 +122,33 @@ pub fn read_answer(answer: v1::ReportSpendingResponse) -> Result<Answer, Invalid
     Ok(Answer { generation, accounts })
 }
 
-/// Writes a recall.
-pub fn write_recall(Recall { accounts }: &Recall) -> v1::WatchRecallsResponse {
-    let account = |AccountKey { budget, window, epoch }: &AccountKey| v1::AccountKey {
-        budget: Some(budget.into()),
-        window: window.to_string(),
-        epoch: epoch.to_string(),
+/// Writes a recall. A keep-alive has no accounts.
+pub fn write_recall(accounts: &[GatewayAccount]) -> v1::WatchRecallsResponse {
+    let account = |GatewayAccount { gateway, key }: &GatewayAccount| v1::AccountKey {
+        budget: Some((&key.budget).into()),
+        window: key.window.to_string(),
+        epoch: key.epoch.to_string(),
+        gateway: gateway.clone(),
     };
     v1::WatchRecallsResponse { accounts: accounts.iter().map(account).collect() }
 }
 
 /// Reads a recall. A keep-alive has no accounts.
-pub fn read_recall(recall: v1::WatchRecallsResponse) -> Result<Recall, InvalidLedgerMessage> {
+pub fn read_recall(
+    recall: v1::WatchRecallsResponse,
+) -> Result<Vec<GatewayAccount>, InvalidLedgerMessage> {
     let account = |(index, account): (usize, v1::AccountKey)| -> Result<_, InvalidLedgerMessage> {
         let at = format!("accounts[{index}]");
-        let v1::AccountKey { budget, window, epoch: text } = account;
+        let v1::AccountKey { budget, window, epoch: text, gateway } = account;
         let window = read_window(window, &at)?;
-        Ok(AccountKey {
+        let key = AccountKey {
             budget: budget_key(budget, &format!("{at}.budget"))?,
             window: window.ok_or_else(|| LedgerProblem::Missing.at(format!("{at}.window")))?,
             epoch: epoch(&text, &format!("{at}.epoch"))?,
-        })
+        };
+        Ok(GatewayAccount { gateway, key })
     };
-    let accounts = recall.accounts.into_iter().enumerate().map(account);
-    Ok(Recall { accounts: accounts.collect::<Result<_, _>>()? })
+    recall.accounts.into_iter().enumerate().map(account).collect()
 }
 
 impl From<&BudgetKey> for v1::BudgetKey {
@@ -441,7 +446,7 @@ mod tests {
 
     #[test]
     fn report_round_trips() {
-        assert_eq!(read_report(write_report(&report())), Ok(report()));
+        assert_eq!(read_report(write_report("", &report())), Ok(report()));
     }
 
     #[test]
@@ -484,8 +489,8 @@ mod tests {
     fn recall_round_trips() {
         let window = WindowId::new("total");
         let account = AccountKey { budget: key(), window, epoch: Epoch::new(7) };
-        let recall = Recall { accounts: vec![account] };
-        assert_eq!(read_recall(write_recall(&recall)), Ok(recall));
+        let accounts = vec![GatewayAccount { gateway: "gw".to_owned(), key: account }];
+        assert_eq!(read_recall(write_recall(&accounts)), Ok(accounts));
     }
 
     /// A change of a report, the path of its defect, and whether the problem is the expected one.
@@ -525,7 +530,7 @@ mod tests {
             ),
         ];
         for (spoil, path, is_expected) in defects {
-            let mut message = write_report(&report());
+            let mut message = write_report("", &report());
             spoil(&mut message);
             let error = read_report(message).unwrap_err();
             assert!(error.path == path && is_expected(&error.problem), "{error}");

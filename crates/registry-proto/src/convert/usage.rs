@@ -11,21 +11,22 @@ use super::{
 };
 use crate::v1;
 
-/// Writes a report.
-pub fn write_usage_report(report: &UsageReport) -> v1::ReportUsageRequest {
+/// Writes a report. `gateway` is empty, or the gateway whose report a relay forwards.
+pub fn write_usage_report(gateway: &str, report: &UsageReport) -> v1::ReportUsageRequest {
     let UsageReport { process, sequence, rows } = report;
     v1::ReportUsageRequest {
         process: process.to_string(),
         sequence: *sequence,
         usage: rows.iter().map(write_row).collect(),
+        gateway: gateway.to_owned(),
     }
 }
 
-/// Reads a report.
+/// Reads a report without its gateway.
 pub fn read_usage_report(
     report: v1::ReportUsageRequest,
 ) -> Result<UsageReport, InvalidLedgerMessage> {
-    let v1::ReportUsageRequest { process, sequence, usage } = report;
+    let v1::ReportUsageRequest { process, sequence, usage, gateway: _ } = report;
     check_count(usage.len(), "usage")?;
     if sequence == 0 {
         return Err(LedgerProblem::Missing.at("sequence"));
@@ -74,7 +75,7 @@ fn read_row(row: v1::ReportedUsage, at: &str) -> Result<UsageRow, InvalidLedgerM
         request_bytes: row.request_bytes,
         response_bytes: row.response_bytes,
     };
-    if totals.calls == 0 || !totals.are_valid() {
+    if !totals.are_valid() {
         return Err(LedgerProblem::OutOfRange.at(at));
     }
     Ok(UsageRow {
@@ -105,7 +106,7 @@ mod tests {
     }
 
     fn problem(change: impl FnOnce(&mut v1::ReportUsageRequest)) -> (String, LedgerProblem) {
-        let mut message = write_usage_report(&report());
+        let mut message = write_usage_report("", &report());
         change(&mut message);
         let InvalidLedgerMessage { path, problem } = read_usage_report(message).unwrap_err();
         (path, problem)
@@ -113,7 +114,7 @@ mod tests {
 
     #[test]
     fn report_round_trips() {
-        assert_eq!(read_usage_report(write_usage_report(&report())), Ok(report()));
+        assert_eq!(read_usage_report(write_usage_report("g", &report())), Ok(report()));
     }
 
     #[test]
@@ -127,12 +128,15 @@ mod tests {
         let problems = LedgerProblem::TooMany { count: 1_001, limit: 1_000 };
         assert_eq!(problem(|r| r.usage = many), at("usage", problems));
         let of_row = |change: fn(&mut v1::ReportedUsage)| problem(|r| change(&mut r.usage[0]));
-        assert_eq!(of_row(|row| row.call_count = 0), at("usage[0]", LedgerProblem::OutOfRange));
-        assert_eq!(of_row(|row| row.cost_micros = -1), at("usage[0]", LedgerProblem::OutOfRange));
-        assert_eq!(
-            of_row(|row| row.request_bytes = u64::MAX),
-            at("usage[0]", LedgerProblem::OutOfRange)
-        );
+        let out_of_range: [fn(&mut v1::ReportedUsage); 4] = [
+            |row| row.call_count = u64::MAX,
+            |row| row.cost_micros = i64::MAX,
+            |row| row.cost_micros = i64::MIN,
+            |row| row.request_bytes = u64::MAX,
+        ];
+        for change in out_of_range {
+            assert_eq!(of_row(change), at("usage[0]", LedgerProblem::OutOfRange));
+        }
         assert_eq!(of_row(|row| row.tool.clear()), at("usage[0].tool", LedgerProblem::Missing));
         let control = LedgerProblem::Control('\0');
         assert_eq!(of_row(|row| row.agent = "\0".to_owned()), at("usage[0].agent", control));

@@ -25,6 +25,11 @@ const MAX_CHANGES: usize = 100;
 /// A failed task of an operator.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
+    /// A relay, whose budgets are those of its upstream registry.
+    #[error(
+        "this server is a relay without budgets of its own; use its upstream: `registryctl --registry {0}`"
+    )]
+    Relay(String),
     /// No policy in force has the budget, and it has no spending.
     #[error(
         "no policy in force has the budget {0}; `registryctl budget list` shows those with spending"
@@ -273,13 +278,12 @@ impl Ledger {
     /// The budget in the selected window, which may be over.
     fn select(&self, selector: &BudgetSelector, now: Timestamp) -> Result<BookKey, Error> {
         let BudgetSelector { key, window } = selector;
-        let window = match window {
-            Some(window) => window.clone(),
-            None => {
-                let rules = self.rules.current();
-                let current = rules.find(key).and_then(|rule| rule.windows.window_at(now).ok());
-                current.ok_or_else(|| Error::UnknownBudget(key.clone()))?.id
-            }
+        let window = if let Some(window) = window {
+            window.clone()
+        } else {
+            let rules = self.rules.current();
+            let current = rules.find(key).and_then(|rule| rule.windows.window_at(now).ok());
+            current.ok_or_else(|| Error::UnknownBudget(key.clone()))?.id
         };
         Ok(BookKey { budget: key.clone(), window })
     }

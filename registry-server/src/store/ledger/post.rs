@@ -6,16 +6,16 @@ use std::{
 };
 
 use ledger::{
-    AccountKey, AccountReport, AccountState, Epoch, Generation, ProcessRow, Refusal, Rejection,
-    Totals, WindowSpan,
+    AccountKey, AccountReport, AccountState, Epoch, GatewayAccount, Generation, ProcessRow,
+    Refusal, Rejection, Totals, WindowSpan,
     budget::{Holding, Terms, close, find_shortage, post},
 };
 use registry_core::{Amount, Timestamp};
 use sqlx::{FromRow, Row as _, postgres::PgRow, sqlite::SqliteRow};
 
 use super::{
-    BookKey, BookTerms, GatewayAccount, LedgerFailure, LockedBudget, PostContext, PostRequest,
-    Posting, ProcessKey, StoredAccount, sql,
+    BookKey, BookTerms, LedgerFailure, LockedBudget, PostContext, PostRequest, Posting, ProcessKey,
+    StoredAccount, sql,
     transaction::{Failed, LedgerTransaction, epoch, execute_in, signed},
 };
 use crate::store::{

@@ -15,6 +15,9 @@ pub(super) const SQLITE_STATE: &str = "
     RETURNING generation, since, known_until, is_recovered, '' AS seen_system, 0 AS seen_timeline,
               '' AS system, 0 AS timeline, counter";
 
+/// The clock of the database.
+pub(super) const POSTGRES_TIME: &str = "SELECT date_trunc('milliseconds', clock_timestamp())";
+
 /// Locks the generation.
 pub(super) const POSTGRES_LOCK_STATE: &str = "SELECT generation FROM ledger FOR UPDATE";
 
@@ -198,7 +201,7 @@ macro_rules! usage_columns {
     };
 }
 
-/// Adds a column of usage to the stored one. Sums end at `UsageTotals::MAX`.
+/// Adds a column of usage to the stored one. Sums end at `UsageTotals::MAX`, and costs also at its negative.
 macro_rules! added {
     ($column:literal) => {
         concat!(
@@ -207,7 +210,11 @@ macro_rules! added {
             $column,
             " + excluded.",
             $column,
-            " > 1000000000000000 THEN 1000000000000000 ELSE usage_totals.",
+            " > 1000000000000000 THEN 1000000000000000 WHEN usage_totals.",
+            $column,
+            " + excluded.",
+            $column,
+            " < -1000000000000000 THEN -1000000000000000 ELSE usage_totals.",
             $column,
             " + excluded.",
             $column,

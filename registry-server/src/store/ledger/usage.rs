@@ -325,7 +325,7 @@ async fn groups(backend: &Backend, query: &UsageQuery) -> Result<Vec<GroupRecord
         Backend::Sqlite(store) => fetch!(Sqlite, store, |column| format!("sum({column})")),
         Backend::Postgres(store) => fetch!(Postgres, store, |column| {
             // The sum is a `numeric`, which can exceed a `bigint`.
-            format!("CAST(least(sum({column}), {}) AS bigint)", i64::MAX)
+            format!("CAST(least(greatest(sum({column}), {}), {}) AS bigint)", i64::MIN, i64::MAX)
         }),
     }
 }
