@@ -11,7 +11,7 @@ use std::{
 
 use acceptance::access::Authorized;
 use ledger::{
-    Answer, BudgetKey, Epoch, Refusal, Report, Spender,
+    Answer, BudgetKey, Epoch, Recall, Refusal, Report, Spender,
     spender::{BootTime, BudgetSettings, Charge, Demand, Demands, Reservation, Shortfall, Unit},
 };
 use registry_core::{Amount, Timestamp};
@@ -82,7 +82,8 @@ impl SpendingGateway {
             progress: watch::Sender::new(()),
         });
         gateway.write_marks();
-        let recalls = gateway.client.clone().watch_recalls(v1::WatchRecallsRequest {}).await;
+        let recalls =
+            gateway.client.clone().watch_recalls(v1::WatchRecallsRequest::default()).await;
         let recalls = recalls.expect("a stream").into_inner();
         tasks.spawn(gateway.clone().follow_recalls(recalls));
         tasks.spawn(gateway.clone().report_regularly());
@@ -136,7 +137,8 @@ impl SpendingGateway {
 
     async fn follow_recalls(self: Arc<Self>, mut recalls: Streaming<v1::WatchRecallsResponse>) {
         while let Some(recall) = recalls.message().await.expect("a sound stream") {
-            let recall = read_recall(recall).expect("a valid recall");
+            let accounts = read_recall(recall).expect("a valid recall").into_iter();
+            let recall = Recall { accounts: accounts.map(|account| account.key).collect() };
             self.spender.recall(&recall, &self.demands(), self.now());
             self.wake.notify_one();
         }
@@ -161,7 +163,7 @@ impl SpendingGateway {
         let call = *lock(&self.waiting);
         let sent_at = self.now();
         let report = self.spender.report(&self.demands_of(call), sent_at);
-        let answer = self.client.clone().report_spending(write_report(&report)).await;
+        let answer = self.client.clone().report_spending(write_report("", &report)).await;
         let answer = read_answer(answer.expect("an answer").into_inner()).expect("a valid answer");
         let counts = self.spender.answer(&report, &answer, sent_at, self.now());
         assert!(counts, "the answer is of an older generation");
