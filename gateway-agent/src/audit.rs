@@ -338,14 +338,19 @@ impl CallRecord {
     /// Counts the call in the usage of its caller.
     fn count_usage(&mut self, took: Duration) {
         let Some(meter) = self.meter.take() else { return };
+        let cost = self.charged.unwrap_or_default();
         let totals = UsageTotals {
             calls: 1,
-            cost: self.charged.unwrap_or_default(),
+            cost,
             duration: took,
             request_bytes: self.request_bytes as u64,
             response_bytes: self.response_bytes as u64,
         };
-        meter.count(self.registered_tool(), &self.permit(), &totals);
+        // Only the result of a task has a cost without a route to a tool. The gateway issued the task, so that its tool
+        // is registered.
+        let tool = self.registered_tool();
+        let tool = tool.or_else(|| (cost != Amount::ZERO).then_some(&*self.tool));
+        meter.count(tool, &self.permit(), &totals);
     }
 
     fn span_summary(&self) -> SpanSummary<'_> {
