@@ -260,7 +260,7 @@ const LAYERS: &[Layers] = &[
             clock files logging metric_table origin random tls_metrics capacity
             workers buffers trace identity seal
             findings startup catalog_verifier cache freshness feed sync source contract governance
-            spending view health audit pipeline
+            spending usage view health audit pipeline
             mcp bridge admin config check server stdio
         ",
     },

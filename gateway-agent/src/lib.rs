@@ -37,5 +37,6 @@ mod testing;
 mod tests;
 mod tls_metrics;
 pub mod trace;
+pub mod usage;
 pub mod view;
 mod workers;

@@ -80,6 +80,9 @@ async fn run(
     loop {
         let moment = Moment::now(gateway, call);
         moment.record_in(record);
+        if let Some(usage) = gateway.usage() {
+            record.set_usage(usage, &moment.snapshot.catalog, call.target.method());
+        }
         let route = moment.route(gateway, call)?;
         let governed = Governed::find(&moment, call, &route, record.agent());
         if let Some(governed) = &governed {

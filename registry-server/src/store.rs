@@ -35,7 +35,8 @@ pub use self::ledger::{
     AlertAttempt, AlertDelivery, BookKey, BookTerms, BudgetPage, ClaimedAlert, Crossing,
     GenerationCause, GenerationState, LedgerChange, LedgerFailure, ListedAccount, ListedAlert,
     ListedBudget, ListedChange, NewLedgerChange, OpenWindow, PostContext, PostRequest, Posting,
-    RecallListener, RecallNotice, Reclaim, ReclaimFailure, SeenState,
+    RecallListener, RecallNotice, Reclaim, ReclaimFailure, SeenState, UsageAges, UsageGroup,
+    UsageGroupKey, UsageInterval, UsageProperty, UsageQuery,
 };
 pub use audit::{Finding, Findings, Progress, ServedState};
 pub use backend::HeadLock;

@@ -4,6 +4,7 @@ mod budget;
 mod commit;
 mod gateway;
 mod token;
+mod usage;
 
 use std::fmt;
 
@@ -16,6 +17,7 @@ pub(crate) use budget::{AccountView, BudgetAlertView, BudgetChangeView, BudgetVi
 pub(crate) use commit::{ChangeView, CommitView, EventView, OriginView};
 pub(crate) use gateway::{GatewayView, span};
 pub(crate) use token::{AccessEventView, TokenView, roles};
+pub(crate) use usage::UsageView;
 
 /// The key of an entity.
 #[derive(Debug, Clone, Serialize)]

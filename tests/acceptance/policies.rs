@@ -14,6 +14,7 @@ mod roles;
 mod seed_budget;
 mod spending;
 mod stop;
+mod usage;
 
 use std::fs;
 

@@ -10,34 +10,23 @@ use registry_proto::{
     v1::{WatchRecallsRequest, WatchRecallsResponse, ledger_service_client::LedgerServiceClient},
 };
 use tokio::{sync::Mutex, time::timeout};
-use tonic::{Code, Request, Status, Streaming, transport::Channel};
+use tonic::{Request, Streaming, transport::Channel};
 
-use crate::{
-    Follower,
-    session::{Ended, Target, said_by},
-};
+use crate::{Follower, connection::Connection};
 
 /// The ledger of a registry. It connects to one of the servers, and to the next one after a failure.
 ///
 /// A gateway uses it as a [`Ledger`]. A relay forwards the reports and recalls of its gateways.
 #[derive(Debug)]
 pub struct LedgerClient {
-    follower: Follower,
-    connection: Mutex<Connection>,
+    connection: Connection,
     recalls: Mutex<Option<Streaming<WatchRecallsResponse>>>,
-}
-
-#[derive(Debug, Default)]
-struct Connection {
-    target: Option<Target>,
-    /// The number of attempts, which selects the server.
-    attempts: usize,
 }
 
 impl LedgerClient {
     /// Creates a client. It connects when it is used.
     pub fn new(follower: Follower) -> Self {
-        Self { follower, connection: Mutex::default(), recalls: Mutex::default() }
+        Self { connection: Connection::new(follower), recalls: Mutex::default() }
     }
 
     /// Sends the report of a gateway in its name. Requires the role relay.
@@ -53,48 +42,13 @@ impl LedgerClient {
         Ok(GatewayRecalls { client: self, stream })
     }
 
-    async fn target(&self) -> Result<Target, LedgerError> {
-        let mut connection = self.connection.lock().await;
-        if let Some(target) = &connection.target {
-            return Ok(target.clone());
-        }
-        let addresses = &self.follower.addresses;
-        let address = addresses.get(connection.attempts % addresses.len().max(1));
-        let no_server = || LedgerError::Unavailable("the registry has no address".to_owned());
-        let address = address.ok_or_else(no_server)?;
-        connection.attempts = connection.attempts.wrapping_add(1);
-        let target = self.follower.connect(address).await.map_err(|ended| match ended {
-            Ended::Lost(reason)
-            | Ended::ScopeLimit(reason)
-            | Ended::Rejected(reason)
-            | Ended::Final(reason) => LedgerError::Unavailable(format!("{address}: {reason}")),
-        })?;
-        connection.target = Some(target.clone());
-        Ok(target)
-    }
-
     /// The client and a request with the credentials.
     async fn request<T>(
         &self,
         message: T,
     ) -> Result<(LedgerServiceClient<Channel>, Request<T>), LedgerError> {
-        let Target { channel, authorization } = self.target().await?;
-        let mut request = Request::new(message);
-        if let Some(authorization) = authorization {
-            request.metadata_mut().insert("authorization", authorization);
-        }
+        let (channel, request) = self.connection.request(message).await?;
         Ok((LedgerServiceClient::new(channel), request))
-    }
-
-    /// Drops the connection, unless the server rejects the report: the next request uses another server and the
-    /// current credentials.
-    async fn failed(&self, status: &Status) -> LedgerError {
-        let reason = said_by(status);
-        if let Code::InvalidArgument | Code::FailedPrecondition = status.code() {
-            return LedgerError::Rejected(reason);
-        }
-        self.connection.lock().await.target = None;
-        LedgerError::Unavailable(reason)
     }
 
     /// Sends a report in parts of the size that the API accepts.
@@ -121,7 +75,7 @@ impl LedgerClient {
         match client.report_spending(request).await {
             Ok(answer) => read_answer(answer.into_inner())
                 .map_err(|e| LedgerError::Unavailable(format!("the answer is invalid: {e}"))),
-            Err(status) => Err(self.failed(&status).await),
+            Err(status) => Err(self.connection.fail(&status).await),
         }
     }
 
@@ -143,7 +97,7 @@ impl LedgerClient {
         let (mut client, request) = self.request(request).await?;
         match client.watch_recalls(request).await {
             Ok(stream) => Ok(stream.into_inner()),
-            Err(status) => Err(self.failed(&status).await),
+            Err(status) => Err(self.connection.fail(&status).await),
         }
     }
 
@@ -166,13 +120,13 @@ impl LedgerClient {
         &self,
         stream: &mut Streaming<WatchRecallsResponse>,
     ) -> Result<WatchRecallsResponse, LedgerError> {
-        let silence: Duration = self.follower.timing.silence;
+        let silence: Duration = self.connection.follower().timing.silence;
         match timeout(silence, stream.message()).await {
             Ok(Ok(Some(message))) => Ok(message),
             Ok(Ok(None)) => {
                 Err(LedgerError::Unavailable("the registry closed the stream".to_owned()))
             }
-            Ok(Err(status)) => Err(self.failed(&status).await),
+            Ok(Err(status)) => Err(self.connection.fail(&status).await),
             Err(_) => {
                 let seconds = silence.as_secs_f32();
                 let reason = format!("no message from the registry for {seconds} s");

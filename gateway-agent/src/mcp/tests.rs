@@ -22,3 +22,4 @@ mod shares;
 mod streams;
 mod subscriptions;
 mod tasks;
+mod usage;

@@ -1,4 +1,5 @@
-//! Budgets and fleet rates: reports of gateways, recalls of idle rights, alerts, and the tasks of operators.
+//! Budgets and fleet rates: reports of gateways, recalls of idle rights, alerts, and the tasks of operators. Usage of
+//! tools.
 //!
 //! Reports about one budget wait in a queue, and share a transaction. Rules come from the policies in force.
 
@@ -10,6 +11,7 @@ mod recalls;
 mod rules;
 mod settings;
 mod upstream;
+mod usage;
 mod webhook;
 
 use std::{
@@ -47,6 +49,7 @@ use self::{
     rules::{Rules, RulesCache},
 };
 use crate::{
+    app::concurrency::ConcurrencyLimit,
     clock::Clock,
     feed::Hub,
     metrics,
@@ -72,6 +75,8 @@ const RATE_RETENTION: Duration = Duration::from_mins(1);
 const EXPIRY_INTERVAL: Duration = Duration::from_mins(1);
 /// Delay before the listener for recalls reconnects.
 const LISTENER_DELAY: Duration = Duration::from_secs(1);
+/// Maximum number of concurrent queries of usage, so that they leave connections of the database to other reads.
+const USAGE_QUERIES: usize = 2;
 
 /// A failed report.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -170,6 +175,7 @@ pub struct Ledger {
     queues: Mutex<HashMap<BookKey, Vec<Pending>>>,
     recalls: Recalls,
     alerts: Alerts,
+    usage_queries: ConcurrencyLimit,
 }
 
 /// A process of a gateway.
@@ -235,6 +241,7 @@ impl Ledger {
             queues: Mutex::default(),
             recalls: Recalls::default(),
             alerts,
+            usage_queries: ConcurrencyLimit::new(USAGE_QUERIES),
         })
     }
 
@@ -490,6 +497,9 @@ impl Ledger {
                 tracing::warn!(%error, "cannot delete old accounts of the ledger, retrying");
             }
             self.forget_contacts(before);
+            if let Err(error) = self.expire_usage(now).await {
+                tracing::warn!(%error, "cannot delete old usage, retrying");
+            }
             sleep(EXPIRY_INTERVAL).await;
         }
     }

@@ -45,7 +45,7 @@ const FORWARDERS: Roles = Roles::new(&[Role::Relay, Role::Admin]);
 
 impl Service {
     /// The ledger of the registry, for operators. A relay has none.
-    fn ledger(&self) -> Result<&Arc<Ledger>, Status> {
+    pub(super) fn ledger(&self) -> Result<&Arc<Ledger>, Status> {
         match &self.app.ledger {
             GatewayLedger::Own(ledger) => Ok(ledger),
             GatewayLedger::Upstream(ledger) => {
@@ -179,7 +179,7 @@ impl LedgerService for Service {
 }
 
 /// The principal of the gateway of a report.
-fn reported_gateway(caller: &Principal, gateway: String) -> Result<Arc<str>, Status> {
+pub(super) fn reported_gateway(caller: &Principal, gateway: String) -> Result<Arc<str>, Status> {
     if gateway.is_empty() {
         return Ok(caller.name.clone());
     }

@@ -1,4 +1,4 @@
-//! The ledger of budgets: accounts, processes and generations.
+//! The ledger of budgets: accounts, processes and generations. Usage of tools.
 //!
 //! The crate `ledger` computes each change. A transaction locks the one row of its budget first. It reads accounts in
 //! later statements only, because an aggregate in the locking statement can be older than the lock.
@@ -10,6 +10,7 @@ mod notification;
 mod post;
 mod sql;
 mod transaction;
+mod usage;
 
 use std::sync::Arc;
 
@@ -28,6 +29,7 @@ pub use admin::{
 pub use alerts::{AlertAttempt, AlertDelivery, ClaimedAlert, Crossing, ListedAlert};
 pub use generation::{GenerationCause, GenerationState};
 pub use notification::{RecallListener, RecallNotice};
+pub use usage::{UsageAges, UsageGroup, UsageGroupKey, UsageInterval, UsageProperty, UsageQuery};
 
 /// A budget in one window.
 #[derive(

@@ -74,6 +74,8 @@ const RULES: &[(&str, Allowed)] = &[
     ("registry.v1.LedgerService/GetBudget", FLEET),
     ("registry.v1.LedgerService/AdjustBudget", GOVERNORS),
     ("registry.v1.LedgerService/ReclaimBudget", GOVERNORS),
+    ("registry.v1.UsageService/ReportUsage", GATEWAYS),
+    ("registry.v1.UsageService/QueryUsage", FLEET),
     ("registry.v1.AccessService/CreateToken", ADMINS),
     ("registry.v1.AccessService/ListTokens", ADMINS),
     ("registry.v1.AccessService/RevokeToken", ADMINS),

@@ -20,15 +20,15 @@ use super::{
 };
 
 /// A relay with authentication.
-struct SecureRelay {
-    server: Registry,
+pub(super) struct SecureRelay {
+    pub(super) server: Registry,
     database: String,
     dir: TempDir,
 }
 
 impl SecureRelay {
     /// Starts a relay with this token of its upstream.
-    fn start(upstream: &Registry, token: &str) -> Self {
+    pub(super) fn start(upstream: &Registry, token: &str) -> Self {
         let dir = tempfile::tempdir().expect("a directory");
         let database = format!("sqlite:{}", dir.path().join("registry.db").display());
         // The first token makes the relay authenticate its callers.
@@ -42,7 +42,7 @@ impl SecureRelay {
         Self { server, database, dir }
     }
 
-    fn token(&self, name: &str, role: &str) -> String {
+    pub(super) fn token(&self, name: &str, role: &str) -> String {
         create_token(&self.database, name, "fleet", role)
     }
 
@@ -51,7 +51,7 @@ impl SecureRelay {
     }
 }
 
-fn relay_of(guarded: &Guarded) -> SecureRelay {
+pub(super) fn relay_of(guarded: &Guarded) -> SecureRelay {
     SecureRelay::start(&guarded.registry, &guarded.token("relay-1", "fleet", "relay"))
 }
 

@@ -60,10 +60,13 @@ pub enum LedgerProblem {
     /// The value of an enum is not defined.
     #[error("the value {0} is unknown; update the gateway")]
     UnknownValue(i32),
+    /// A number is outside of its range.
+    #[error("a number is outside of its range; the comments of the message state the ranges")]
+    OutOfRange,
 }
 
 impl LedgerProblem {
-    fn at(self, path: impl Display) -> InvalidLedgerMessage {
+    pub(super) fn at(self, path: impl Display) -> InvalidLedgerMessage {
         InvalidLedgerMessage { path: path.to_string(), problem: self }
     }
 }
@@ -186,14 +189,18 @@ fn epochs(texts: &[String], path: &str) -> Result<Vec<Epoch>, InvalidLedgerMessa
     texts.iter().enumerate().map(read).collect()
 }
 
-fn check_count(count: usize, path: &str) -> Result<(), InvalidLedgerMessage> {
+pub(super) fn check_count(count: usize, path: &str) -> Result<(), InvalidLedgerMessage> {
     if count > MAX_REPORTED {
         return Err(LedgerProblem::TooMany { count, limit: MAX_REPORTED }.at(path));
     }
     Ok(())
 }
 
-fn required_text(text: String, limit: usize, path: &str) -> Result<String, InvalidLedgerMessage> {
+pub(super) fn required_text(
+    text: String,
+    limit: usize,
+    path: &str,
+) -> Result<String, InvalidLedgerMessage> {
     if text.is_empty() { Err(LedgerProblem::Missing.at(path)) } else { line(text, limit, path) }
 }
 

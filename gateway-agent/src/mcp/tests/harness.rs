@@ -9,6 +9,7 @@ use gateway_protocol::naming::Prefix;
 use gateway_testkit::{McpServer, Received, Reply, Server};
 use gateway_upstream::{Addresses, TargetConfig, TransportConfig, UpstreamLimits, Upstreams};
 use http::{HeaderMap, Method, Request, StatusCode};
+use ledger::usage::{UsageKey, UsageTotals};
 use registry_core::{Catalog, Key, entity::policy::Reach};
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -32,6 +33,7 @@ use crate::{
     spending::{LocalLedger, Spending, SpendingClock},
     testing::{Registered, catalog},
     trace::{Tracer, settings::TracingConfig},
+    usage::Usage,
 };
 
 /// The settings of a test's gateway; the default is strict.
@@ -185,6 +187,7 @@ impl Bench {
             contracts: contracts.clone(),
             compositions: Arc::new(CompositionState::new(Sagas::open(&cache_file).unwrap())),
             spending,
+            usage: Some(Usage::open(clock).unwrap()),
             sealer: Arc::new(KeyFile::new(None, &cache_file).open()),
             tracer: Tracer::start(&TracingConfig::default(), "under-test"),
         };
@@ -217,6 +220,22 @@ impl Bench {
     /// The calls received by the upstream.
     pub(crate) fn calls(&self) -> Vec<Received> {
         self.upstream.seen("tools/call")
+    }
+
+    /// The usage of this number of calls: `AGENT TOOL VERDICT CALLS COST`.
+    pub(crate) async fn usage(&self, calls: u64) -> Vec<String> {
+        let usage = self.gateway.usage().unwrap();
+        acceptable(|| usage.buffer().pending_calls() >= calls).await;
+        // Calls of two minutes have two rows.
+        let mut sums = BTreeMap::<UsageKey, UsageTotals>::new();
+        for row in usage.next_report().unwrap().rows {
+            sums.entry(row.key).or_default().add(&row.totals);
+        }
+        let row = |(key, totals): (UsageKey, UsageTotals)| {
+            let UsageKey { caller, tool, verdict } = key;
+            format!("{} {tool} {verdict} {} {}", caller.agent, totals.calls, totals.cost)
+        };
+        sums.into_iter().map(row).collect()
     }
 
     /// Waits for this number of calls at the upstream.

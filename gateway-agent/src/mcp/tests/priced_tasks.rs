@@ -194,3 +194,12 @@ async fn lower_price_leaves_room_in_trace() {
     scene.ask("tasks/get", &task).await;
     assert_eq!(call().await["resultType"], "task");
 }
+
+#[tokio::test]
+async fn usage_has_the_reported_price_of_a_task() {
+    let scene = Scene::start(budget(reported())).await;
+    let task = scene.begin("done").await;
+    scene.ask("tasks/get", &task).await;
+    let expected = ["a (tasks/get) allow 1 0", "a works allow 1 0.5"];
+    assert_eq!(scene.bench.usage(2).await, expected);
+}

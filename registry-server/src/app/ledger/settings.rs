@@ -1,4 +1,4 @@
-//! Settings of the ledger.
+//! Settings of the ledger and of usage.
 
 use std::{path::PathBuf, time::Duration};
 
@@ -7,7 +7,7 @@ use registry_core::{Secret, parse_positive_duration};
 
 use crate::flags::https_url;
 
-/// Currency, time limits and alerts of budgets.
+/// Currency, time limits and alerts of budgets, and the retention of usage.
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Budgets")]
 pub struct LedgerConfig {
@@ -48,6 +48,10 @@ pub struct LedgerConfig {
         hide_short_help = true
     )]
     pub budget_webhook_secret_file: Option<PathBuf>,
+
+    /// Delete the usage of tools after this time; after 48h it is kept by hour
+    #[arg(long, env = "REGISTRY_USAGE_RETENTION", default_value = "2160h", value_name = "DURATION", hide_short_help = true, help_heading = "Usage", value_parser = parse_positive_duration)]
+    pub usage_retention: Duration,
 }
 
 /// The path or query of some receivers contains a password.

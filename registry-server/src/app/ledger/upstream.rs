@@ -11,8 +11,8 @@ use std::{
     time::Duration,
 };
 
-use ledger::{Answer, GatewayAccount, LedgerError, Report};
-use registry_follow::{Follower, LedgerClient};
+use ledger::{Answer, GatewayAccount, LedgerError, Report, usage::UsageReport};
+use registry_follow::{Follower, LedgerClient, UsageClient};
 use tokio::{
     sync::{Notify, mpsc, watch},
     time::{sleep, timeout},
@@ -32,6 +32,7 @@ const RETRY: Duration = Duration::from_secs(1);
 /// The ledger of the upstream registry.
 pub struct UpstreamLedger {
     client: LedgerClient,
+    usage: UsageClient,
     /// Addresses of the upstream, for display.
     upstream: String,
     streams: RecallStreams,
@@ -48,6 +49,7 @@ impl UpstreamLedger {
     pub fn new(follower: Follower) -> Self {
         Self {
             upstream: follower.addresses.join(","),
+            usage: UsageClient::new(follower.clone()),
             client: LedgerClient::new(follower),
             streams: RecallStreams::default(),
             is_wanted: Notify::new(),
@@ -71,8 +73,23 @@ impl UpstreamLedger {
 
     /// Forwards the report of an authenticated gateway.
     pub(super) async fn report(&self, gateway: &str, report: &Report) -> Result<Answer, Error> {
-        let answered = timeout(ANSWER_LIMIT, self.client.forward(gateway, report)).await;
-        let failure = match answered {
+        self.forward(self.client.forward(gateway, report)).await
+    }
+
+    /// Forwards the usage that an authenticated gateway reports.
+    pub(super) async fn report_usage(
+        &self,
+        gateway: &str,
+        report: &UsageReport,
+    ) -> Result<(), Error> {
+        self.forward(self.usage.forward(gateway, report)).await
+    }
+
+    async fn forward<T>(
+        &self,
+        forwarding: impl Future<Output = Result<T, LedgerError>>,
+    ) -> Result<T, Error> {
+        let failure = match timeout(ANSWER_LIMIT, forwarding).await {
             Ok(Err(LedgerError::Rejected(reason))) => return Err(Error::Rejected(reason)),
             Ok(Err(LedgerError::Unavailable(reason))) => reason,
             Err(_) => format!("no answer within {} s", ANSWER_LIMIT.as_secs()),

@@ -242,3 +242,104 @@ pub(super) const LIST_ALERTS: &str = "
 
 /// Notifies other servers of a recall: $1 channel, $2 payload.
 pub(super) const NOTIFY: &str = "SELECT pg_notify($1, $2)";
+
+/// Stores the number of a report of usage, and returns it. Returns nothing if it was stored before: $1 gateway,
+/// $2 epoch of the process, $3 number, $4 time.
+pub(super) const RECORD_USAGE_REPORT: &str = "
+    INSERT INTO usage_reports (gateway, process, sequence, reported_at) VALUES ($1, $2, $3, $4)
+    ON CONFLICT (gateway, process) DO UPDATE
+    SET sequence = excluded.sequence, reported_at = excluded.reported_at
+        WHERE usage_reports.sequence < excluded.sequence
+    RETURNING sequence";
+
+/// The columns of usage.
+macro_rules! usage_columns {
+    () => {
+        "(minute, gateway, agent, team, principal, tool, verdict,
+          calls, cost, duration_micros, request_bytes, response_bytes) "
+    };
+}
+
+/// Adds a column of usage to the stored one. Sums end at `UsageTotals::MAX`, and costs also at its negative.
+macro_rules! added {
+    ($column:literal) => {
+        concat!(
+            $column,
+            " = CASE WHEN usage_totals.",
+            $column,
+            " + excluded.",
+            $column,
+            " > 1000000000000000 THEN 1000000000000000 WHEN usage_totals.",
+            $column,
+            " + excluded.",
+            $column,
+            " < -1000000000000000 THEN -1000000000000000 ELSE usage_totals.",
+            $column,
+            " + excluded.",
+            $column,
+            " END"
+        )
+    };
+}
+
+/// Adds usage: the part after the rows.
+macro_rules! add_usage {
+    () => {
+        concat!(
+            " ON CONFLICT (minute, gateway, agent, team, principal, tool, verdict) DO UPDATE SET ",
+            added!("calls"),
+            ", ",
+            added!("cost"),
+            ", ",
+            added!("duration_micros"),
+            ", ",
+            added!("request_bytes"),
+            ", ",
+            added!("response_bytes")
+        )
+    };
+}
+
+/// Adds usage: the part before the rows.
+pub(super) const INSERT_USAGE: &str = concat!("INSERT INTO usage_totals ", usage_columns!());
+
+/// Adds usage: the part after the rows.
+pub(super) const INSERT_USAGE_CONFLICT: &str = add_usage!();
+
+/// Adds rows by minute to those of their hours.
+macro_rules! add_hours {
+    ($from:literal) => {
+        concat!(
+            "INSERT INTO usage_totals ",
+            usage_columns!(),
+            "SELECT minute / 60 * 60, gateway, agent, team, principal, tool, verdict,
+                    sum(calls), sum(cost), sum(duration_micros), sum(request_bytes), sum(response_bytes)
+             FROM ",
+            $from,
+            " GROUP BY minute / 60 * 60, gateway, agent, team, principal, tool, verdict ",
+            add_usage!()
+        )
+    };
+}
+
+/// Merges minutes into hours: $1 the first minute that is kept.
+pub(super) const POSTGRES_MERGE_MINUTES: &str = concat!(
+    "WITH merged AS (
+         DELETE FROM usage_totals WHERE minute < $1 AND minute % 60 <> 0 RETURNING *
+     ) ",
+    add_hours!("merged")
+);
+
+/// The same on SQLite, before the deletion of the minutes.
+pub(super) const SQLITE_MERGE_MINUTES: &str =
+    add_hours!("usage_totals WHERE minute < $1 AND minute % 60 <> 0");
+
+/// Deletes merged minutes: $1 the first minute that is kept.
+pub(super) const SQLITE_DELETE_MINUTES: &str =
+    "DELETE FROM usage_totals WHERE minute < $1 AND minute % 60 <> 0";
+
+/// Deletes usage before the minute $1.
+pub(super) const DELETE_USAGE: &str = "DELETE FROM usage_totals WHERE minute < $1";
+
+/// Deletes the numbers of reports of processes without a report since $1.
+pub(super) const DELETE_USAGE_REPORTS: &str = "DELETE FROM usage_reports WHERE reported_at < $1";
