@@ -3,10 +3,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::{
-    event::{Event, FORMAT, Line},
+    event::{Event, FORMAT, Line, Workload},
     log::{Log, RECORDER},
     replica::FollowerHistory,
     requests::Requests,
+    spending::{Spending, SpendingSummary},
+    validators::{BUDGET_VALIDATORS, VALIDATORS, Validator},
 };
 
 /// A recorded history.
@@ -53,6 +55,27 @@ impl History {
         let requests = Requests::new(&lines, &log);
         let followers = FollowerHistory::all(&lines, &log.registry);
         Self { lines, log, copies, requests, followers }
+    }
+
+    /// The validators of its workload.
+    pub fn validators(&self) -> &'static [Validator] {
+        match self.workload() {
+            Workload::Catalog => &VALIDATORS,
+            Workload::Budgets => &BUDGET_VALIDATORS,
+        }
+    }
+
+    /// The spending and its exceptions; `None` without budgets.
+    pub fn spending(&self) -> Option<SpendingSummary> {
+        (self.workload() == Workload::Budgets).then(|| Spending::new(&self.lines).summary())
+    }
+
+    fn workload(&self) -> Workload {
+        let workload = |line: &Line| match line.event {
+            Event::Begin { workload, .. } => Some(workload),
+            _ => None,
+        };
+        self.lines.first().and_then(workload).unwrap_or_default()
     }
 
     /// The line of the event `settled`.
