@@ -50,7 +50,8 @@ enum GovernedTarget {
 pub(super) struct Admission<'a> {
     rates: &'a Rates,
     taken: Option<TakenRates>,
-    purchase: Option<Purchase<'a>>,
+    // Boxed, because compositions nest.
+    purchase: Option<Box<Purchase<'a>>>,
 }
 
 /// An admitted operation that is being sent. Dropping it keeps the rates and charges the reserved
@@ -59,7 +60,8 @@ pub(super) struct Admission<'a> {
 pub(super) struct SentAdmission<'a> {
     rates: &'a Rates,
     taken: Option<TakenRates>,
-    purchase: Option<Purchase<'a>>,
+    // Boxed, because compositions nest.
+    purchase: Option<Box<Purchase<'a>>>,
 }
 
 impl Governed {
@@ -251,7 +253,7 @@ impl Governed {
             let is_compensation = !self.purpose.is_limited();
             let order = Order { policies: &self.policies, payer, is_compensation };
             let purchase = order.reserve(gateway.spending(), trace, audit, record).await?;
-            admission.purchase = Some(purchase);
+            admission.purchase = Some(Box::new(purchase));
         }
         Ok(admission)
     }
@@ -462,7 +464,7 @@ impl Drop for Admission<'_> {
 impl SentAdmission<'_> {
     /// The approval of sending the operation again.
     pub(super) fn resend(&self) -> Option<&dyn ResendApproval> {
-        self.purchase.as_ref().map(|purchase| purchase as &dyn ResendApproval)
+        self.purchase.as_deref().map(|purchase| purchase as &dyn ResendApproval)
     }
 
     /// Charges the price of the outcome. Returns the rates of an operation that certainly was not

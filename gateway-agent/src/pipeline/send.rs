@@ -10,7 +10,7 @@ use registry_core::Key;
 
 use super::{
     Error, Gateway, Invocation, OperationResult, Output, Target, TaskNames,
-    admit::{Admission, Governed, SentAdmission},
+    admit::{Governed, SentAdmission},
     arguments::Arguments,
     input,
     moment::Moment,
@@ -36,39 +36,19 @@ pub(super) async fn send(
     record: &mut CallRecord,
 ) -> Result<Output, Error> {
     let sending = Sending { gateway, call, moment, governed };
-    match route {
-        AuthorizedRoute::Tool(served, permit) => {
-            sending.tool(&served, ToolBackend::Upstream(permit), record).await.map(Output::Result)
-        }
+    let (served, backend) = match route {
+        AuthorizedRoute::Tool(served, permit) => (served, ToolBackend::Upstream(permit)),
         AuthorizedRoute::Composition(served, composed) => {
-            let backend = ToolBackend::Composition(composed);
-            sending.tool(&served, backend, record).await.map(Output::Result)
+            (served, ToolBackend::Composition(composed))
         }
-        AuthorizedRoute::Feature(route, permit) if route.method == Method::Subscribe => {
-            let admission = sending.admit(None, record).await?;
-            let admission = admission.map(|admission| admission.sent(record));
-            let subscription = gateway.upstreams().subscribe(permit, &moment.principal);
-            let result = match subscription {
-                Ok(subscription) => subscription.agreed().await.map_err(Error::from),
-                Err(error) => Err(error.into()),
-            };
-            let outcome = result.as_ref().err().map_or(Outcome::Sent, Outcome::from);
-            SentAdmission::settle(admission, outcome, record);
-            result.map(Output::Subscribed)
-        }
-        AuthorizedRoute::Feature(FeatureRoute { method, server, .. }, permit) => {
-            let admission = sending.admit(None, record).await?;
-            let admission = admission.map(|admission| admission.sent(record));
-            let result = sending.request(method, permit, record).await;
-            SentAdmission::settle(admission, Outcome::of(&result), record);
-            let result = result?;
-            input::check(&result, &call.context)?;
-            Ok(Output::Result(sending.outcome(result, Some(&server), None)))
+        AuthorizedRoute::Feature(route, permit) => {
+            return sending.feature(route, permit, record).await;
         }
         AuthorizedRoute::Task(route, permit) => {
-            sending.task(route, permit, record).await.map(Output::Result)
+            return sending.task(route, permit, record).await.map(Output::Result);
         }
-    }
+    };
+    sending.tool(&served, backend, record).await.map(Output::Result)
 }
 
 /// The upstream or composition that runs a tool.
@@ -106,16 +86,16 @@ impl Sending<'_> {
         }
     }
 
-    /// Evaluates the policies. `None`: none applies.
-    async fn admit(
+    /// Evaluates the policies, and starts sending. `None`: none applies.
+    async fn start(
         &self,
         arguments: Option<&mut Arguments<'_>>,
         record: &mut CallRecord,
-    ) -> Result<Option<Admission<'_>>, Error> {
+    ) -> Result<Option<SentAdmission<'_>>, Error> {
         let Some(governed) = self.governed else { return Ok(None) };
         // Boxed, because compositions nest.
         let admitted = governed.admit(self.gateway, self.call, self.moment, arguments, record);
-        Box::pin(admitted).await.map(Some)
+        Ok(Some(Box::pin(admitted).await?.sent(record)))
     }
 
     /// Sends a request in the caller's trace.
@@ -157,6 +137,32 @@ impl Sending<'_> {
         revocation::guarded(watched, sent, record).await
     }
 
+    async fn feature(
+        &self,
+        route: FeatureRoute,
+        permit: Permit,
+        record: &mut CallRecord,
+    ) -> Result<Output, Error> {
+        let Self { gateway, call, moment, .. } = *self;
+        let FeatureRoute { method, server, .. } = route;
+        let admission = self.start(None, record).await?;
+        if method == Method::Subscribe {
+            let subscription = gateway.upstreams().subscribe(permit, &moment.principal);
+            let result = match subscription {
+                Ok(subscription) => subscription.agreed().await.map_err(Error::from),
+                Err(error) => Err(error.into()),
+            };
+            let outcome = result.as_ref().err().map_or(Outcome::Sent, Outcome::from);
+            SentAdmission::settle(admission, outcome, record);
+            return result.map(Output::Subscribed);
+        }
+        let result = self.request(method, permit, record).await;
+        SentAdmission::settle(admission, Outcome::of(&result), record);
+        let result = result?;
+        input::check(&result, &call.context)?;
+        Ok(Output::Result(self.outcome(result, Some(&server), None)))
+    }
+
     async fn task(
         &self,
         route: TaskRoute,
@@ -166,8 +172,7 @@ impl Sending<'_> {
         let Self { gateway, call, .. } = *self;
         let TaskRoute { method, resolved, task, known } = route;
         let names = TaskNames::asked(gateway, &call.caller.claim, &task, &known);
-        let admission = self.admit(None, record).await?;
-        let admission = admission.map(|admission| admission.sent(record));
+        let admission = self.start(None, record).await?;
         let result = self.request(method, permit, record).await;
         let result = result.map_err(|error| match error {
             Error::Upstream(error) => Error::from(names.rewrite_error(error)),
@@ -199,12 +204,11 @@ impl Sending<'_> {
         let params = task::params(served, call)?;
         let must_conform = self.governed.is_some_and(Governed::reads_arguments);
         let mut arguments = prepare(gateway, served, (call, must_conform), record).await?;
-        let admission = self.admit(Some(&mut arguments), record).await?;
+        let admission = self.start(Some(&mut arguments), record).await?;
         if served.composed().is_none() {
             arguments.forget_value();
         }
         let projected = served.projection().map(|_| ProjectedCall::new(call, &params));
-        let admission = admission.map(|admission| admission.sent(record));
         let resend = admission.as_ref().and_then(SentAdmission::resend);
         let forwarded = if let Some(ProjectedCall { params, context, side }) = &projected {
             ForwardedCall { params, context, client: side.as_ref(), resend }

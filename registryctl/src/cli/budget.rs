@@ -35,8 +35,9 @@ pub(crate) struct BudgetArg {
     /// Name of the budget in the policy
     pub(crate) budget: String,
     /// Name of the agent, team, principal or tool, or `fleet`
+    #[arg(value_name = "NAME")]
     pub(crate) subject: String,
-    /// Id of the window, as `budget list` prints it [default: the current window]
+    /// Id of a window in `budget list` [default: the current window]
     #[arg(long, value_name = "ID", default_value = "", hide_default_value = true)]
     pub(crate) window: String,
 }
@@ -51,8 +52,10 @@ pub(crate) struct ShowBudgetArgs {
 pub(crate) struct AdjustBudgetArgs {
     #[command(flatten)]
     pub(crate) budget: BudgetArg,
-    /// Change of the limit, for example 5 or -2.50; it replaces an earlier change, and 0 removes it
-    #[arg(long, value_name = "AMOUNT", allow_hyphen_values = true, value_parser = parse_amount)]
+    /// Change of the limit, such as 5 or -2.50
+    ///
+    /// It replaces an earlier change; 0 removes it.
+    #[arg(long = "by", value_name = "AMOUNT", allow_hyphen_values = true, value_parser = parse_amount)]
     pub(crate) adjustment: Amount,
     /// Reason, recorded with the budget
     #[arg(long, value_name = "TEXT")]
@@ -66,7 +69,7 @@ pub(crate) struct ReclaimBudgetArgs {
     #[command(flatten)]
     pub(crate) budget: BudgetArg,
     /// Principal of the lost gateway
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "ID")]
     pub(crate) gateway: String,
     /// Epoch of one account [default: all open accounts of the gateway]
     #[arg(long, default_value = "", hide_default_value = true)]

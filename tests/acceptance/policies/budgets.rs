@@ -392,7 +392,7 @@ async fn governor_adjusts_limit_with_reason() {
     let guarded = bank();
     let gateway = FakeGateway::start(&guarded, "a").await;
     let adjust = ["budget", "adjust", "limit", "b", "fleet", "--reason", "launch week", "--yes"];
-    let adjust = |amount: &'static str| [&adjust[..], &["--adjustment", amount]].concat();
+    let adjust = |amount: &'static str| [&adjust[..], &["--by", amount]].concat();
     let reader = guarded.token("r", "fleet", "auditor");
     let denied = roles::run(&guarded, &reader, &adjust("5"));
     assert!(denied.code == 1 && denied.has_code("PERMISSION_DENIED"), "{denied:?}");

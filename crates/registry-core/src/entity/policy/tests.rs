@@ -216,6 +216,9 @@ fn alert_thresholds_are_sorted_and_unique() {
     let policy = parse(&json!({ "budgets": [alerts] })).unwrap();
     let thresholds = policy.budgets[0].alert_at.iter().map(|at| at.ten_thousandths());
     assert_eq!(thresholds.collect::<Vec<_>>(), [1, 5_000, 8_000, 10_000, 10_000_000]);
+}
+
+#[test]
 fn shortest_staleness_is_accepted() {
     let policy = parse(&json!({ "maxStaleness": "PT25S" })).unwrap();
     assert_eq!(policy.max_staleness, Some(Duration::from_secs(25)));
