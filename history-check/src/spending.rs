@@ -60,7 +60,7 @@ pub(crate) struct BookState<'a> {
     pub(crate) figures: &'a Figures,
     /// The highest limit that could be in force, or the exposure when it was lowered.
     pub(crate) ceiling: i128,
-    /// Rights that the database lost and no gateway claimed.
+    /// Rights that the database lost and that no gateway can claim, because its crash marks are lost.
     pub(crate) lost: i128,
 }
 
@@ -101,7 +101,7 @@ impl<'a> Spending<'a> {
         for (book, figures, line) in lines.iter().filter_map(ended) {
             let limit = spending.rule(&book.id).map_or(0, |rule| rule.limit);
             let ceiling = ceiling(lines, book, limit);
-            let lost = lost(lines, book, figures);
+            let lost = lost(lines, book, figures, &spending.marks_lost);
             spending.books.insert(book, BookState { line, figures, ceiling, lost });
         }
         spending
@@ -261,13 +261,17 @@ fn ceiling(lines: &[Line], book: &Book, limit: i128) -> i128 {
     ceiling
 }
 
-/// The rights that the database lost and that are not known at the end.
-fn lost(lines: &[Line], book: &Book, figures: &Figures) -> i128 {
+/// The rights of gateways without crash marks that the database lost and that are not known at the
+/// end. All others claim theirs.
+fn lost(lines: &[Line], book: &Book, figures: &Figures, marks_lost: &[&str]) -> i128 {
     let mut lost: BTreeMap<[&str; 2], i128> = BTreeMap::new();
     for event in lines.iter().filter_map(event) {
         let BudgetEvent::TransactionsLost { accounts } = event else { continue };
         for BookAccount { account, .. } in accounts.iter().filter(|known| known.book == *book) {
             let AccountFigures { gateway, epoch, .. } = account;
+            if !marks_lost.contains(&gateway.as_str()) {
+                continue;
+            }
             let is_same = |of: &&AccountFigures| (&of.gateway, &of.epoch) == (gateway, epoch);
             let missing = missing(account, figures.accounts.iter().find(is_same));
             let known = lost.entry([gateway, epoch]).or_default();
