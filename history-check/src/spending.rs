@@ -294,7 +294,7 @@ fn missing(before: &AccountFigures, after: Option<&AccountFigures>) -> i128 {
 }
 
 /// The most calls at one gateway that began in one second, plus the most that were in flight. A
-/// crash charges at most the price of so many calls too much.
+/// crash overcharges at most the price of this number of calls.
 pub(crate) fn calls_per_second(lines: &[Line], calls: &BTreeMap<&str, Call<'_>>) -> i128 {
     let mut gateways: BTreeMap<&str, Load> = BTreeMap::new();
     for line in lines {

@@ -64,7 +64,7 @@ pub const BUDGET_VALIDATORS: [Validator; 4] = [
     },
     Validator {
         name: "recovered",
-        invariant: "restarted gateways leave nothing in doubt, and a crash costs at most a second",
+        invariant: "restarted gateways leave no rights in doubt, and a crash overcharges at most one second",
         check: recovered::check,
     },
 ];
