@@ -8,7 +8,6 @@ use crate::{
     replica::FollowerHistory,
     requests::Requests,
     spending::{Spending, SpendingSummary},
-    validators::{BUDGET_VALIDATORS, VALIDATORS, Validator},
 };
 
 /// A recorded history.
@@ -57,20 +56,12 @@ impl History {
         Self { lines, log, copies, requests, followers }
     }
 
-    /// The validators of its workload.
-    pub fn validators(&self) -> &'static [Validator] {
-        match self.workload() {
-            Workload::Catalog => &VALIDATORS,
-            Workload::Budgets => &BUDGET_VALIDATORS,
-        }
-    }
-
     /// The spending and its exceptions; `None` without budgets.
     pub fn spending(&self) -> Option<SpendingSummary> {
         (self.workload() == Workload::Budgets).then(|| Spending::new(&self.lines).summary())
     }
 
-    fn workload(&self) -> Workload {
+    pub(crate) fn workload(&self) -> Workload {
         let workload = |line: &Line| match line.event {
             Event::Begin { workload, .. } => Some(workload),
             _ => None,

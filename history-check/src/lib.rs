@@ -25,4 +25,4 @@ pub use event::{Event, Line, Workload};
 pub use history::{History, ParseError};
 pub use log::Log;
 pub use spending::SpendingSummary;
-pub use validators::{BUDGET_VALIDATORS, VALIDATORS, Validator, Violation};
+pub use validators::{BUDGET_VALIDATORS, VALIDATORS, Validator, Violation, validators_of};

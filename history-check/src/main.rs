@@ -4,7 +4,7 @@
 
 use std::{fs, process::ExitCode};
 
-use history_check::{Event, History};
+use history_check::{Event, History, validators_of};
 
 /// The maximum number of printed violations per invariant.
 const SHOWN: usize = 5;
@@ -44,7 +44,7 @@ fn report(file: &str, history: &History) -> u8 {
         println!("  {spending}");
     }
     let mut worst = 0;
-    for validator in history.validators() {
+    for validator in validators_of(history) {
         let found = (validator.check)(history);
         let verdict = if found.is_empty() { "ok" } else { "VIOLATED" };
         println!("  {:<13} {verdict:<9} {}", validator.name, validator.invariant);

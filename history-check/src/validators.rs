@@ -17,7 +17,7 @@ mod reliable;
 mod resumable;
 mod unique;
 
-use crate::history::History;
+use crate::{event::Workload, history::History};
 
 /// A violation of an invariant.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -43,6 +43,14 @@ pub struct Validator {
     pub invariant: &'static str,
     /// Returns the violations.
     pub check: fn(&History) -> Vec<Violation>,
+}
+
+/// The validators of a history, by its workload.
+pub fn validators_of(history: &History) -> &'static [Validator] {
+    match history.workload() {
+        Workload::Catalog => &VALIDATORS,
+        Workload::Budgets => &BUDGET_VALIDATORS,
+    }
 }
 
 /// The validators of histories with budgets.

@@ -4,6 +4,7 @@ use history_check::{
     BudgetEvent, Event, History, Line, SpendingSummary, Workload,
     budget_event::{AccountFigures, Book, BookAccount, BudgetId, Figures, Payment},
     event::FORMAT,
+    validators_of,
 };
 use serde_json::{Value, json};
 
@@ -117,7 +118,7 @@ impl Script {
         let text: Vec<_> =
             self.lines.iter().map(|line| serde_json::to_string(line).expect("JSON")).collect();
         let history = History::parse(&text.join("\n")).expect("a history");
-        let validators = history.validators().iter();
+        let validators = validators_of(&history).iter();
         let violated = validators.filter(|validator| !(validator.check)(&history).is_empty());
         violated.map(|validator| validator.name).collect()
     }

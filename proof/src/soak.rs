@@ -11,7 +11,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use history_check::{History, SpendingSummary, Workload};
+use history_check::{History, SpendingSummary, Workload, validators_of};
 use tokio::task::JoinSet;
 
 use crate::{BudgetPlan, Plan, Postgres, Recorded, record, record_budgets};
@@ -170,7 +170,7 @@ pub fn verdict(text: &str) -> Vec<String> {
             first.what
         ))
     };
-    history.validators().iter().filter_map(violated).collect()
+    validators_of(&history).iter().filter_map(violated).collect()
 }
 
 /// The spending of a history with budgets.

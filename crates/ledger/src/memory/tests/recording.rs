@@ -5,6 +5,7 @@ use history_check::{
     BudgetEvent, Event, History, Line, Workload,
     budget_event::{AccountFigures, Book, BookAccount, BudgetId, Figures, Payment},
     event::FORMAT,
+    validators_of,
 };
 
 use super::{Defect, MemoryLedger, RUNS, WindowRule, World};
@@ -107,7 +108,8 @@ fn violated(seed: u64, defect: Defect) -> Vec<&'static str> {
         world.handle(message.gateway, &message.wire);
     }
     let history = world.history();
-    let validators = history.validators().iter().filter(|validator| validator.name != "recovered");
+    let validators =
+        validators_of(&history).iter().filter(|validator| validator.name != "recovered");
     let violated = validators.filter(|validator| !(validator.check)(&history).is_empty());
     violated.map(|validator| validator.name).collect()
 }
