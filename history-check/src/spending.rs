@@ -85,6 +85,8 @@ pub(crate) struct Spending<'a> {
     pub(crate) crashes: i128,
     /// The principals of gateways whose crash marks were lost, once for each loss.
     pub(crate) marks_lost: Vec<&'a str>,
+    /// Whether the database lost transactions.
+    loses_transactions: bool,
 }
 
 impl<'a> Spending<'a> {
@@ -140,9 +142,9 @@ impl<'a> Spending<'a> {
                 }
             }
             BudgetEvent::MarksLost { gateway } => self.marks_lost.push(gateway),
+            BudgetEvent::TransactionsLost { .. } => self.loses_transactions = true,
             BudgetEvent::LimitRequested { .. }
             | BudgetEvent::LimitInForce { .. }
-            | BudgetEvent::TransactionsLost { .. }
             | BudgetEvent::Ended { .. } => {}
         }
     }
@@ -161,12 +163,12 @@ impl<'a> Spending<'a> {
 
     /// The calls that charge a budget.
     pub(crate) fn calls_of(&self, id: &BudgetId) -> impl Iterator<Item = &Call<'a>> {
-        self.calls.values().filter(|call| call.charges(id))
+        self.calls.values().filter(move |call| call.charges(id))
     }
 
     /// The windows of a budget.
     pub(crate) fn books_of(&self, id: &BudgetId) -> impl Iterator<Item = &BookState<'a>> {
-        self.books.iter().filter(|(book, _)| book.id == *id).map(|(_, state)| state)
+        self.books.iter().filter(move |(book, _)| book.id == *id).map(|(_, state)| state)
     }
 
     /// The allowances of all gateway processes.
@@ -177,6 +179,14 @@ impl<'a> Spending<'a> {
     /// The most that may be spent from a book: the contract with its exceptions.
     pub(crate) fn bound(&self, id: &BudgetId, state: &BookState<'_>) -> i128 {
         state.ceiling + state.reclaimed() + state.lost + self.allowances(id)
+    }
+
+    /// Rights that were returned before the database lost this, and that no gateway can return again.
+    pub(crate) fn restored(&self, figures: &Figures) -> i128 {
+        let accounts = figures.accounts.iter().filter(|account| {
+            self.loses_transactions && self.marks_lost.contains(&account.gateway.as_str())
+        });
+        accounts.map(AccountFigures::unspent).sum()
     }
 
     pub(crate) fn summary(&self) -> SpendingSummary {

@@ -2,7 +2,11 @@
 //! reclaimed amounts, and the grants that a database lost.
 
 use super::Violation;
-use crate::{history::History, spending::Spending};
+use crate::{
+    budget_event::AccountFigures,
+    history::History,
+    spending::{Call, Spending},
+};
 
 pub(super) fn check(history: &History) -> Vec<Violation> {
     let spending = Spending::new(&history.lines);
@@ -20,16 +24,16 @@ pub(super) fn check(history: &History) -> Vec<Violation> {
         // The metrics of the ledger explain the rights and the spending beyond the limit.
         let overshoot = i128::from(figures.overshoot);
         let explained = state.ceiling + state.reclaimed() + state.lost + overshoot;
-        if i128::from(figures.exposed) > explained {
+        if i128::from(figures.exposed) > explained + spending.restored(figures) {
             wrong(format!("{} are exposed, the terms allow {explained}", figures.exposed));
         }
-        let exposures: i128 = figures.accounts.iter().map(|account| account.exposure()).sum();
+        let exposures: i128 = figures.accounts.iter().map(AccountFigures::exposure).sum();
         if exposures != i128::from(figures.exposed) {
             wrong(format!("the accounts expose {exposures}, the budget {}", figures.exposed));
         }
     }
     for id in spending.budgets() {
-        let executed: i128 = spending.calls_of(id).map(|call| call.executed()).sum();
+        let executed: i128 = spending.calls_of(id).map(Call::executed).sum();
         let bound: i128 = spending.books_of(id).map(|state| spending.bound(id, state)).sum();
         if executed > bound {
             let lines = spending.books_of(id).map(|state| state.line);

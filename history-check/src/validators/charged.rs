@@ -2,7 +2,10 @@
 //! outcome is released.
 
 use super::Violation;
-use crate::{history::History, spending::Spending};
+use crate::{
+    history::History,
+    spending::{Call, Spending},
+};
 
 pub(super) fn check(history: &History) -> Vec<Violation> {
     let spending = Spending::new(&history.lines);
@@ -19,7 +22,7 @@ pub(super) fn check(history: &History) -> Vec<Violation> {
         }
     }
     for id in spending.budgets() {
-        let due: i128 = spending.calls_of(id).map(|call| call.due()).sum();
+        let due: i128 = spending.calls_of(id).map(Call::due).sum();
         // Rights in doubt and reclaimed rights cover the spending of processes without marks.
         let covered: i128 = spending
             .books_of(id)

@@ -4,7 +4,7 @@
 use super::Violation;
 use crate::{
     history::History,
-    spending::{Spending, calls_per_second},
+    spending::{Call, Spending, calls_per_second},
 };
 
 pub(super) fn check(history: &History) -> Vec<Violation> {
@@ -36,7 +36,7 @@ pub(super) fn check(history: &History) -> Vec<Violation> {
     for id in spending.budgets() {
         let settled: i128 =
             spending.books_of(id).map(|state| i128::from(state.figures.settled)).sum();
-        let due: i128 = spending.calls_of(id).map(|call| call.due()).sum();
+        let due: i128 = spending.calls_of(id).map(Call::due).sum();
         // A process near the end of a window has accounts in two.
         let accounts = if spending.books_of(id).count() > 1 { 2 } else { 1 };
         let price = spending.rule(id).map_or(0, |rule| rule.price);
