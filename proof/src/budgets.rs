@@ -70,6 +70,7 @@ pub async fn record_budgets(
     stage.warm_up(plan).await;
     stage.play(plan).await;
     stage.end(plan).await;
+    stage.backend.stop();
     Ok(Recorded { counts: history.finish()?, took: began.elapsed() })
 }
 
@@ -79,6 +80,7 @@ struct Stage {
     servers: Vec<Server>,
     gateways: Vec<PayingGateway>,
     operator: Operator,
+    backend: gateway_testkit::Server,
 }
 
 impl Stage {
@@ -109,7 +111,7 @@ impl Stage {
             Operator { servers: servers.clone(), token: operator, history: history.clone() };
         operator.set_up(&catalog::entities()).await;
         catalog::rules().for_each(|rule| operator.note(rule));
-        let backend = backend::start(plan.seed, history.clone()).await.url();
+        let backend = backend::start(plan.seed, history.clone()).await;
         let mut starting = JoinSet::new();
         for index in 0..GATEWAYS {
             let own = own_dir(dir, &format!("gateway-{index}"))?;
@@ -119,14 +121,14 @@ impl Stage {
                 dir: own,
                 token: token(&database, &principal, "gateway").await,
                 principal,
-                backend: backend.clone(),
+                backend: backend.url(),
             };
             let links = links(&servers).await;
             starting.spawn(PayingGateway::start(index, setup, links, history.clone()));
         }
         let mut gateways = starting.join_all().await;
         gateways.sort_by(|a, b| a.name.cmp(&b.name));
-        Ok(Self { history: history.clone(), database, servers, gateways, operator })
+        Ok(Self { history: history.clone(), database, servers, gateways, operator, backend })
     }
 
     /// Waits for the gateways, and lets two callers compete for a budget of one call.

@@ -18,8 +18,11 @@ const TIMEOUT: Duration = Duration::from_secs(3);
 const IMPATIENCE: Duration = Duration::from_millis(20);
 /// The longest pause between two calls, in milliseconds.
 const PAUSE: u64 = 60;
-/// Maximum number of calls until one succeeds.
-const ATTEMPTS: usize = 10;
+/// Maximum number of duels until a call succeeds.
+const DUELS: usize = 10;
+/// Maximum number of calls until a gateway is warm, and the delay between them.
+const WARM_UP: usize = 100;
+const WARM_UP_DELAY: Duration = Duration::from_millis(100);
 
 pub(super) struct Payer {
     who: String,
@@ -61,7 +64,7 @@ impl Payer {
 
     /// Two concurrent calls at two gateways, whose budget pays one.
     pub(super) async fn duel(first: &mut Self, second: &mut Self) {
-        for _ in 0..ATTEMPTS {
+        for _ in 0..DUELS {
             let (one, other) =
                 tokio::join!(first.pay(0, ONCE_TOOL, TIMEOUT), second.pay(1, ONCE_TOOL, TIMEOUT));
             // The first call of a slow process may be denied before its crash mark is on disk.
@@ -73,10 +76,11 @@ impl Payer {
 
     /// Pays at a gateway until a call succeeds, so that the gateway is warm.
     pub(super) async fn warm_up(&mut self, gateway: usize) {
-        for _ in 0..ATTEMPTS {
+        for _ in 0..WARM_UP {
             if self.pay(gateway, "lend", TIMEOUT).await == (Payment::Paid {}) {
                 return;
             }
+            sleep(WARM_UP_DELAY).await;
         }
     }
 
