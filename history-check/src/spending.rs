@@ -16,6 +16,9 @@ const SECOND: u64 = 1_000_000;
 /// Micro-units of a unit of the currency.
 const UNIT: i128 = 1_000_000;
 
+/// The number of short windows with accounts in one file of crash marks.
+const OPEN_WINDOWS: i128 = 3;
+
 /// The rule of a budget.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Rule {
@@ -82,7 +85,9 @@ pub(crate) struct Spending<'a> {
     /// The starts of gateway processes.
     starts: i128,
     /// The kills of gateway processes.
-    pub(crate) crashes: i128,
+    crashes: i128,
+    /// The number of calls whose price a crash overcharges at most in one account.
+    calls_per_crash: i128,
     /// The principals of gateways whose crash marks were lost, once for each loss.
     pub(crate) marks_lost: Vec<&'a str>,
     /// Whether the database lost transactions.
@@ -100,6 +105,7 @@ impl<'a> Spending<'a> {
                 _ => {}
             }
         }
+        spending.calls_per_crash = calls_per_second(lines, &spending.calls);
         for (book, figures, line) in lines.iter().filter_map(ended) {
             let limit = spending.rule(&book.id).map_or(0, |rule| rule.limit);
             let ceiling = ceiling(lines, book, limit);
@@ -179,6 +185,14 @@ impl<'a> Spending<'a> {
     /// The most that may be spent from a book: the contract with its exceptions.
     pub(crate) fn bound(&self, id: &BudgetId, state: &BookState<'_>) -> i128 {
         state.ceiling + state.reclaimed() + state.lost + self.allowances(id)
+    }
+
+    /// The most that crashes overcharge in all windows of a budget.
+    pub(crate) fn overcharges(&self, id: &BudgetId) -> i128 {
+        // A process has accounts of windows that have just ended, too.
+        let accounts = if self.books_of(id).count() > 1 { OPEN_WINDOWS } else { 1 };
+        let price = self.rule(id).map_or(0, |rule| rule.price);
+        price * self.calls_per_crash * self.crashes * accounts
     }
 
     /// Rights that were returned before the database lost this, and that no gateway can return again.
@@ -305,7 +319,7 @@ fn missing(before: &AccountFigures, after: Option<&AccountFigures>) -> i128 {
 
 /// The most calls at one gateway that began in one second, plus the most that were in flight. A
 /// crash overcharges at most the price of this number of calls.
-pub(crate) fn calls_per_second(lines: &[Line], calls: &BTreeMap<&str, Call<'_>>) -> i128 {
+fn calls_per_second(lines: &[Line], calls: &BTreeMap<&str, Call<'_>>) -> i128 {
     let mut gateways: BTreeMap<&str, Load> = BTreeMap::new();
     for line in lines {
         match event(line) {

@@ -1,5 +1,6 @@
-//! The contract of a budget: spending and executed calls stay within the limit, the allowances, the
-//! reclaimed amounts, and the grants that a database lost.
+//! The contract of a budget: executed calls stay within the limit, the allowances, the reclaimed
+//! amounts, and the grants that a database lost. The spending in the ledger can also have the
+//! overcharges of crashes.
 
 use super::Violation;
 use crate::{
@@ -17,7 +18,8 @@ pub(super) fn check(history: &History) -> Vec<Violation> {
             let name = format!("{:?} in {}", book.id, book.window);
             found.push(Violation::new([line], format!("{name}: {what}")));
         };
-        let bound = spending.bound(&book.id, state);
+        // The crash mark of a process can be above its remaining rights, after it returned some.
+        let bound = spending.bound(&book.id, state) + spending.overcharges(&book.id);
         if i128::from(figures.settled) > bound {
             wrong(format!("{} are settled, the contract allows {bound}", figures.settled));
         }

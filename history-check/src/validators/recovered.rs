@@ -4,7 +4,7 @@
 use super::Violation;
 use crate::{
     history::History,
-    spending::{Call, Spending, calls_per_second},
+    spending::{Call, Spending},
 };
 
 pub(super) fn check(history: &History) -> Vec<Violation> {
@@ -32,15 +32,11 @@ pub(super) fn check(history: &History) -> Vec<Violation> {
             wrong(format!("{} are in doubt", figures.in_doubt));
         }
     }
-    let per_crash = calls_per_second(&history.lines, &spending.calls);
     for id in spending.budgets() {
         let settled: i128 =
             spending.books_of(id).map(|state| i128::from(state.figures.settled)).sum();
         let due: i128 = spending.calls_of(id).map(Call::due).sum();
-        // A process near the end of a window has accounts in two.
-        let accounts = if spending.books_of(id).count() > 1 { 2 } else { 1 };
-        let price = spending.rule(id).map_or(0, |rule| rule.price);
-        let allowed = price * per_crash * spending.crashes * accounts;
+        let allowed = spending.overcharges(id);
         if settled - due > allowed {
             let lines = spending.books_of(id).map(|state| state.line);
             let what =

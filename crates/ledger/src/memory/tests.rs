@@ -22,6 +22,9 @@ const RUNS: u64 = 2_000;
 const LIMITS: OfflineLimits =
     OfflineLimits { offline_for: Duration::from_hours(24), longest_call: Duration::from_mins(10) };
 
+/// The distance of two processes leaves room for the successors of an epoch.
+const EPOCHS: u128 = 1_000;
+
 /// A defect of the protocol.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Defect {
@@ -179,8 +182,7 @@ impl World {
     /// Starts a process on a disk. The ledger and its standby know all processes: grants to others
     /// are those that a failover loses without a claim.
     fn start(&mut self, name: &str, file: &[u8]) -> Gateway {
-        // The distance leaves room for the successors of an epoch.
-        self.epochs += 1_000;
+        self.epochs += EPOCHS;
         let process = Epoch::new(self.epochs);
         let marks = decode_marks(file).unwrap_or_default();
         let spender = Spender::new(process, marks, LIMITS.offline_for);

@@ -8,7 +8,7 @@ use history_check::{
     validators_of,
 };
 
-use super::{Defect, MemoryLedger, RUNS, WindowRule, World};
+use super::{Defect, EPOCHS, MemoryLedger, RUNS, WindowRule, World};
 use crate::memory::{Book as LedgerBook, Entry, ProcessKey};
 
 /// Interleavings of a ledger without a defect.
@@ -32,10 +32,11 @@ impl World {
         let mut lines = Vec::new();
         let mut note = |event: Event| {
             let n = lines.len() as u64 + 1;
-            lines.push(Line { n, us: n, wall: 0, who: "model".to_owned(), event });
+            lines.push(Line { n, us: n, wall: 0, who: "gateway-0".to_owned(), event });
         };
         let (workload, plan) = (Workload::Budgets, Vec::new());
         note(Event::Begin { format: FORMAT, workload, seed: 0, plan });
+        (0..self.epochs / EPOCHS).for_each(|_| note(Event::Killed {}));
         let id = self.id();
         let book = Book { id: id.clone(), window: "total".to_owned() };
         let (limit, price) = (self.limit.as_micros(), self.price.as_micros());
