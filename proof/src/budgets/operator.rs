@@ -26,7 +26,7 @@ const COMMIT: Duration = Duration::from_secs(20);
 /// Time limit until all servers have a commit.
 const SPREAD: Duration = Duration::from_secs(2);
 /// A transaction with the rules of the previous revision ends within this time.
-const IN_FLIGHT: Duration = Duration::from_millis(300);
+const IN_FLIGHT: Duration = Duration::from_secs(1);
 /// Maximum number of budgets on a page.
 const PAGE: i32 = 1_000;
 

@@ -215,3 +215,57 @@ fn condition(rng: &mut Rng) -> NetworkCondition {
         delayed,
     ])
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    fn plans() -> impl Iterator<Item = BudgetPlan> {
+        (0..300).map(BudgetPlan::from_seed)
+    }
+
+    #[test]
+    fn seeds_have_each_fault() {
+        let name = |planned: &Planned| {
+            let text = format!("{:?}", planned.fault);
+            text.split('(').next().unwrap_or_default().to_owned()
+        };
+        let of_plan = |plan: BudgetPlan| plan.faults.iter().map(name).collect::<Vec<_>>();
+        let names: BTreeSet<_> = plans().flat_map(of_plan).collect();
+        assert_eq!(names.len(), 14, "{names:?}");
+    }
+
+    #[test]
+    fn seeds_have_each_database_and_setting() {
+        for kind in [
+            DatabaseKind::Single,
+            DatabaseKind::Restored,
+            DatabaseKind::Synchronous,
+            DatabaseKind::Lagging,
+        ] {
+            assert!(plans().any(|plan| plan.database == kind && plan.work < AFTER_RECOVERY));
+            let is_long = plans().any(|plan| plan.database == kind && plan.work > AFTER_RECOVERY);
+            assert_eq!(is_long, kind != DatabaseKind::Single, "{kind:?}");
+        }
+        assert!(plans().any(|plan| plan.shares_principal));
+        assert!(plans().any(|plan| plan.reclaims()));
+    }
+
+    #[test]
+    fn servers_have_no_other_fault_during_loss() {
+        for plan in plans().filter(|plan| plan.database != DatabaseKind::Single) {
+            let is_of_server = |fault| {
+                matches!(
+                    fault,
+                    BudgetFault::KillServer(_)
+                        | BudgetFault::PauseServer(_)
+                        | BudgetFault::KillPostgres
+                        | BudgetFault::Clock(..)
+                )
+            };
+            assert!(!plan.has(is_of_server) && !plan.reclaims(), "{:?}", plan.faults);
+        }
+    }
+}
