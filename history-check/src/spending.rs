@@ -266,9 +266,9 @@ fn ended(line: &Line) -> Option<(&Book, &Figures, u64)> {
 }
 
 /// The highest limit of a book that could be in force, or the exposure when it was lowered. Lost
-/// transactions can restore any earlier limit.
+/// transactions can restore any earlier limit, and later exposures lack unclaimed rights.
 fn ceiling(lines: &[Line], book: &Book, limit: i128) -> i128 {
-    let (mut ceiling, mut peak) = (limit, limit);
+    let (mut ceiling, mut peak, mut is_complete) = (limit, limit, true);
     for event in lines.iter().filter_map(event) {
         match event {
             BudgetEvent::LimitRequested { book: changed, limit } if changed == book => {
@@ -276,9 +276,12 @@ fn ceiling(lines: &[Line], book: &Book, limit: i128) -> i128 {
                 peak = peak.max((*limit).into());
             }
             BudgetEvent::LimitInForce { book: changed, limit, exposed } if changed == book => {
-                ceiling = i128::from(*limit).max((*exposed).into());
+                let lowered = i128::from(*limit).max((*exposed).into());
+                ceiling = if is_complete { lowered } else { ceiling.max(lowered) };
             }
-            BudgetEvent::TransactionsLost { .. } => ceiling = ceiling.max(peak),
+            BudgetEvent::TransactionsLost { .. } => {
+                (ceiling, is_complete) = (ceiling.max(peak), false);
+            }
             _ => {}
         }
     }
