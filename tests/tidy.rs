@@ -212,7 +212,10 @@ const DEPENDENCIES: [(&str, &[&str]); 30] = [
     ("acceptance", &["registry-core", "registry-proto"]),
     ("bench", &["ledger", "registry-core", "registry-proto", "acceptance"]),
     ("history-check", &[]),
-    ("proof", &["registry-core", "registry-proto", "acceptance", "history-check"]),
+    (
+        "proof",
+        &["registry-core", "registry-proto", "gateway-testkit", "acceptance", "history-check"],
+    ),
 ];
 
 /// The crates without I/O.
