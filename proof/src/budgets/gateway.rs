@@ -94,7 +94,7 @@ impl PayingGateway {
     /// The URL for callers, if it runs.
     pub(super) fn url(&self) -> Option<String> {
         let address = self.address.borrow();
-        (!address.is_empty()).then(|| format!("http://{address}/mcp"))
+        (!address.is_empty()).then(|| format!("http://{}/mcp", *address))
     }
 
     /// Waits for the first catalog.

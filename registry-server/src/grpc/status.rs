@@ -241,6 +241,7 @@ impl From<InvalidRequest> for Status {
                 LedgerProblem::Missing
                 | LedgerProblem::Epoch(_)
                 | LedgerProblem::Control(_)
+                | LedgerProblem::OutOfRange
                 | LedgerProblem::UnknownValue(_) => "INVALID_REQUEST",
             },
             InvalidRequest::Control { .. }
