@@ -348,9 +348,9 @@ impl CallRecord {
         };
         // Only the result of a task has a cost without a route to a tool. The gateway issued the task, so that its tool
         // is registered.
-        let tool = self.registered_tool();
-        let tool = tool.or_else(|| (cost != Amount::ZERO).then_some(&*self.tool));
-        meter.count(tool, &self.permit(), &totals);
+        let called = self.registered_tool();
+        let called = called.or_else(|| (cost != Amount::ZERO).then_some(&*self.tool));
+        meter.count(called, &self.permit(), &totals);
     }
 
     fn span_summary(&self) -> SpanSummary<'_> {

@@ -253,11 +253,11 @@ impl Reporting {
             Some(client) => Arc::new(client),
             None => Arc::new(LocalLedger::open(path, cache.subscribe(), clock)?),
         };
-        let reported = |client| {
+        let opened = |client| {
             let usage = Usage::open(clock)?;
             Ok::<_, std::io::Error>(UsageReporting { usage, client })
         };
-        let usage = source::usage(&config.registry.source).map(reported).transpose()?;
+        let usage = source::usage(&config.registry.source).map(opened).transpose()?;
         Ok((spending, Self { reporter, ledger, usage }))
     }
 

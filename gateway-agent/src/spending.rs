@@ -136,14 +136,12 @@ impl Spending {
         &self,
         charges: &[BudgetCharge<'_>],
     ) -> Result<Reservation, Uncovered> {
-        match self.attempt(charges) {
-            Ok(reservation) => Ok(reservation),
-            // Calls of compositions nest, so each level must need little of the stack.
-            Err(_) => {
-                let reserved = Box::pin(self.wait(charges)).await;
-                reserved.map_err(|failed| self.uncovered(charges, failed.claim))
-            }
+        if let Ok(reservation) = self.attempt(charges) {
+            return Ok(reservation);
         }
+        // Calls of compositions nest, so each level must need little of the stack.
+        let reserved = Box::pin(self.wait(charges)).await;
+        reserved.map_err(|failed| self.uncovered(charges, failed.claim))
     }
 
     /// Takes a call from all fleet rates, or from none. Waits for rights if necessary. `None`: the

@@ -71,7 +71,7 @@ mod tests {
     fn fleet_rate_is_a_budget_of_calls() {
         let FleetRate { name, windows, limit } = FleetRate::new(&rate(100, 60, Some(20)));
         assert_eq!(&*name, "rate:agent,tool:100/PT1M");
-        let length = Duration::from_secs(60);
+        let length = Duration::from_mins(1);
         assert_eq!(windows, WindowRule::Fixed { length, anchor: Timestamp::EPOCH });
         assert_eq!(limit, Amount::from_micros(100_000_000));
         let largest = FleetRate::new(&rate(u32::MAX, 1, None));

@@ -33,7 +33,8 @@ struct Ended {
 impl Stage {
     pub(super) async fn end(&self, plan: &BudgetPlan) {
         let mut restarting = JoinSet::new();
-        for gateway in self.gateways.iter().cloned() {
+        for gateway in &self.gateways {
+            let gateway = gateway.clone();
             let mut rng = Rng::new(plan.seed, "end");
             restarting.spawn(async move {
                 gateway.kill_9(Marks::Kept, &mut rng).await;

@@ -121,9 +121,13 @@ impl BudgetNemesis {
     }
 
     async fn network(links: &[&Link], condition: NetworkCondition, lasts: Duration) {
-        links.iter().for_each(|link| link.set_condition(condition));
+        for link in links {
+            link.set_condition(condition);
+        }
         sleep(lasts).await;
-        links.iter().for_each(|link| link.set_condition(NetworkCondition::Fair));
+        for link in links {
+            link.set_condition(NetworkCondition::Fair);
+        }
     }
 
     async fn clock(&self, server: usize, seconds: i64, lasts: Duration) {

@@ -41,7 +41,7 @@ pub(crate) struct UsageArgs {
     /// Only this tool
     #[arg(long, value_name = "NAME", default_value = "", hide_default_value = true)]
     pub(crate) tool: String,
-    /// Only this verdict, for example allow or deny:BUDGET_EXCEEDED
+    /// Only this verdict, for example allow or `deny:BUDGET_EXCEEDED`
     #[arg(long, value_name = "VERDICT", default_value = "", hide_default_value = true)]
     pub(crate) verdict: String,
 }

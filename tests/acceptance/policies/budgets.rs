@@ -140,13 +140,13 @@ impl FakeGateway {
     /// A request for rights of another budget of the policy.
     pub(super) async fn want_from(&self, budget: &str, want: v1::GrantRequest) -> v1::AccountState {
         let mut account = self.account(Totals::default(), Some(want));
-        account.budget.as_mut().expect("a budget").budget = budget.to_owned();
+        budget.clone_into(&mut account.budget.as_mut().expect("a budget").budget);
         self.state(account).await
     }
 
     fn account_of(&self, subject: &str, totals: Totals) -> v1::AccountReport {
         let mut account = self.account(totals, None);
-        account.budget.as_mut().expect("a budget").subject = subject.to_owned();
+        subject.clone_into(&mut account.budget.as_mut().expect("a budget").subject);
         account
     }
 

@@ -115,7 +115,9 @@ fn lost_and_repeated_messages_count_once() {
         }
     }
     drain(&mut buffer, &mut registry);
-    delayed.iter().for_each(|report| registry.receive(report));
+    for report in &delayed {
+        registry.receive(report);
+    }
     assert_eq!(registry.total(), 100);
 }
 

@@ -65,7 +65,9 @@ impl World {
         }
         let figures = figures(self.book_of(&self.ledger));
         events.push(BudgetEvent::Ended { book, figures });
-        events.into_iter().for_each(|budget| note(Event::Budget { budget }));
+        for budget in events {
+            note(Event::Budget { budget });
+        }
         note(Event::Settled {});
         History::new(lines)
     }
