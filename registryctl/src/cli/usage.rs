@@ -9,14 +9,16 @@ use super::policy::parse_days;
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
-Calls of the last seconds may be missing: gateways report every 10 seconds. Usage older than 48 hours is kept by hour.")]
+Calls of the last seconds may be missing: gateways report every 10 seconds.
+Usage older than 48 hours is kept by hour.")]
 pub(crate) struct UsageArgs {
-    /// Properties to sum by, separated by commas
+    /// Sum by gateway, agent, team, principal, tool or verdict
     #[arg(
         long,
         value_enum,
         value_name = "PROPERTY",
         value_delimiter = ',',
+        hide_possible_values = true,
         default_value = "agent,tool"
     )]
     pub(crate) by: Vec<UsageColumn>,

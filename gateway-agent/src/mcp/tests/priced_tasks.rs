@@ -22,11 +22,11 @@ async fn upstream() -> Server {
                 state = json!({ "resultType": "task", "taskId": id, "status": "working" });
             }
             ("tasks/get", "done") => state["result"] = priced(),
-            ("tasks/get", "failed") => {
+            ("tasks/get", "fails") => {
                 state["status"] = json!("failed");
                 state["error"] = json!({ "code": -32000, "message": "m" });
             }
-            ("tasks/get", "working") => state["status"] = json!("working"),
+            ("tasks/get", "works") => state["status"] = json!("working"),
             // The result is a response of its own, as in 2025-11-25.
             ("tasks/get", _) => {}
             ("tasks/result", _) => {
@@ -131,7 +131,7 @@ async fn result_of_its_own_lowers_price() {
 #[tokio::test]
 async fn unfinished_task_keeps_maximum() {
     let scene = Scene::start(budget(reported())).await;
-    let task = scene.begin("working").await;
+    let task = scene.begin("works").await;
     assert_eq!(scene.ask("tasks/get", &task).await["status"], "working");
     scene.ask("tasks/cancel", &task).await;
     assert_eq!(scene.amounts(), ["0", "1"]);
@@ -144,7 +144,7 @@ async fn failed_task_costs_default_or_nothing() {
         price["perCall"] = json!("0.2");
         price["failures"] = json!(failures);
         let scene = Scene::start(budget(price)).await;
-        let task = scene.begin("failed").await;
+        let task = scene.begin("fails").await;
         assert_eq!(scene.ask("tasks/get", &task).await["status"], "failed");
         assert_eq!(scene.amounts(), [spent, "0"]);
     }
