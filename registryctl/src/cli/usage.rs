@@ -12,7 +12,7 @@ use super::policy::parse_days;
 Calls of the last seconds may be missing: gateways report every 10 seconds.
 Usage older than 48 hours is kept by hour.")]
 pub(crate) struct UsageArgs {
-    /// Sum by gateway, agent, team, principal, tool or verdict
+    /// Gateway, agent, team, principal, tool or verdict
     #[arg(
         long,
         value_enum,
