@@ -78,7 +78,7 @@ pub enum InspectionAction {
 }
 
 /// The decision about images, audio and other content that inspection does not read.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum BinaryContent {
     /// It passes.
