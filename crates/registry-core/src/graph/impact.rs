@@ -14,6 +14,7 @@ use crate::{
     compatibility::Comparison,
     diagnostic::{Code, Diagnostic},
     document::Document,
+    entity::Entity,
     kind::Kind,
     lifecycle::{LifecycleState, Notice},
     limits,
