@@ -179,6 +179,7 @@ const DEPENDENCIES: [(&str, &[&str]); 30] = [
             "gateway-policy",
             "gateway-protocol",
             "gateway-upstream",
+            "inspection",
             "ledger",
             "metric-table",
             "policy",
@@ -260,7 +261,7 @@ const LAYERS: &[Layers] = &[
             clock files logging metric_table origin random tls_metrics capacity
             workers buffers trace identity seal
             findings startup catalog_verifier cache freshness feed sync source contract governance
-            spending view health audit pipeline
+            inspection spending view health audit pipeline
             mcp bridge admin config check server stdio
         ",
     },

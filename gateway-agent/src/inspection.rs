@@ -5,13 +5,18 @@
 mod binary;
 mod tokens;
 
-use std::{sync::Arc, time::Instant};
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, Mutex, PoisonError},
+    time::Instant,
+};
 
 use gateway_policy::QuotaKey;
 use inspection::{
     Class, DigestKey, Finding, Inspector, InvalidJson, Overlap, Part, Placeholder, Selection,
     find_placeholders, map_strings, redaction, rewrite_json, rewrite_text,
 };
+use metrics::counter;
 use policy::{Direction, InspectionRules, Reason};
 use registry_core::{
     Name,
@@ -23,6 +28,7 @@ use crate::random::random_bits;
 
 /// The class in findings about content that is not read.
 const BINARY: &str = "binary";
+const FINDINGS: &str = "gateway_inspection_findings_total";
 
 /// The state of all inspections: the key of digests, and the placeholders of callers.
 #[derive(Debug)]
@@ -45,13 +51,28 @@ pub(crate) struct Inspection {
 #[derive(Debug, Default)]
 pub(crate) struct Inspected {
     /// The text with replaced values. `None`: it is unchanged.
-    pub(crate) changed: Option<String>,
+    pub(crate) changed: Option<ChangedText>,
     /// The violation that rejects the text.
     pub(crate) violation: Option<policy::Finding>,
     /// The violations of policies in audit mode.
     pub(crate) audit: Vec<policy::Finding>,
     /// The applied actions.
     pub(crate) actions: Vec<AppliedAction>,
+}
+
+/// A text with replaced values.
+#[derive(Debug)]
+pub(crate) struct ChangedText {
+    pub(crate) text: String,
+    /// The violation by the first replaced value, for a text that cannot be changed.
+    pub(crate) finding: policy::Finding,
+}
+
+/// Findings whose values are replaced.
+#[derive(Debug, Default)]
+struct Replaced<'f> {
+    findings: Vec<&'f Finding>,
+    first: Option<policy::Finding>,
 }
 
 /// The action on one finding.
@@ -63,9 +84,42 @@ pub(crate) struct AppliedAction {
     pub(crate) mode: &'static str,
 }
 
+/// The actions of all inspections of one call. Its copies share them.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct InspectionLog(Arc<Mutex<BTreeMap<AppliedAction, u64>>>);
+
 /// A placeholder that the gateway did not issue to the caller, or that has expired.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct UnknownPlaceholder(pub(crate) Placeholder);
+
+impl InspectionLog {
+    /// Records and counts actions.
+    pub(crate) fn add(&self, actions: &[AppliedAction]) {
+        if actions.is_empty() {
+            return;
+        }
+        let mut counts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        for applied in actions {
+            *counts.entry(*applied).or_default() += 1;
+            let AppliedAction { direction, class, action, mode } = *applied;
+            counter!(FINDINGS, "direction" => direction, "class" => class, "action" => action, "mode" => mode)
+                .increment(1);
+        }
+    }
+
+    /// The text for audit events: `DIRECTION.CLASS:ACTION=COUNT`, with `audit-` before the actions of
+    /// policies in audit mode, separated by spaces. `None`: nothing was found.
+    pub(crate) fn text(&self) -> Option<String> {
+        let counts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let count = |(applied, count): (&AppliedAction, &u64)| {
+            let AppliedAction { direction, class, action, mode } = applied;
+            let mode = if *mode == Mode::Audit.as_str() { "audit-" } else { "" };
+            format!("{direction}.{class}:{mode}{action}={count}")
+        };
+        let text = counts.iter().map(count).collect::<Vec<_>>().join(" ");
+        (!text.is_empty()).then_some(text)
+    }
+}
 
 impl Default for Inspections {
     fn default() -> Self {
@@ -140,8 +194,9 @@ impl Inspections {
 }
 
 impl Inspection {
-    /// Inspects a JSON text. Content of the protocol that is not text is skipped.
-    pub(crate) fn json(&self, json: &str) -> Inspected {
+    /// Inspects a JSON text. Content of the protocol that is not text is skipped. `place` is the
+    /// pointer of the text in the message.
+    pub(crate) fn json(&self, json: &str, place: &str) -> Inspected {
         let mut inspected = Inspected::default();
         let found = match self.inspector().json(json) {
             Ok(found) => found,
@@ -149,35 +204,37 @@ impl Inspection {
         };
         let binary = self.binary_pointers(json, !found.is_empty());
         self.check_binary(&binary, &mut inspected);
-        let is_read = |finding: &&Finding| {
-            !binary.iter().any(|pointer| **pointer == *finding.pointer)
-        };
-        let replaced = self.apply(found.list.iter().filter(is_read), "", &mut inspected);
+        let is_read =
+            |finding: &&Finding| !binary.iter().any(|pointer| **pointer == *finding.pointer);
+        let replaced = self.apply(found.list.iter().filter(is_read), place, &mut inspected);
         self.check_truncated(found.is_truncated, &mut inspected);
-        if inspected.violation.is_none() && !replaced.is_empty() {
-            // Findings in keys are violations, so they are not replaced.
-            let rewritten = rewrite_json(json, replaced, |overlap| self.replacement(overlap));
-            inspected.changed = rewritten.ok();
+        let Replaced { findings, first } = replaced;
+        if inspected.violation.is_none()
+            && let Some(finding) = first
+        {
+            match rewrite_json(json, findings, |overlap| self.replacement(overlap)) {
+                Ok(text) => inspected.changed = Some(ChangedText { text, finding }),
+                // Findings in keys are violations already.
+                Err(_) => inspected.violation = Some(finding),
+            }
         }
         inspected
     }
 
-    /// Inspects a text. `pointer` is its place in the message.
-    pub(crate) fn text(&self, text: &str, pointer: &str) -> Inspected {
+    /// Inspects a text. `place` is its pointer in the message.
+    pub(crate) fn text(&self, text: &str, place: &str) -> Inspected {
         let mut inspected = Inspected::default();
         let found = self.inspector().text(text);
-        let replaced = self.apply(found.list.iter(), pointer, &mut inspected);
+        let replaced = self.apply(found.list.iter(), place, &mut inspected);
         self.check_truncated(found.is_truncated, &mut inspected);
-        if inspected.violation.is_none() && !replaced.is_empty() {
-            let rewritten = rewrite_text(text, replaced, |overlap| self.replacement(overlap));
-            inspected.changed = Some(rewritten);
+        let Replaced { findings, first } = replaced;
+        if inspected.violation.is_none()
+            && let Some(finding) = first
+        {
+            let text = rewrite_text(text, findings, |overlap| self.replacement(overlap));
+            inspected.changed = Some(ChangedText { text, finding });
         }
         inspected
-    }
-
-    /// The rules.
-    pub(crate) fn rules(&self) -> &Arc<InspectionRules> {
-        &self.rules
     }
 
     fn inspector(&self) -> Inspector {
@@ -189,13 +246,18 @@ impl Inspection {
     fn apply<'f>(
         &self,
         findings: impl Iterator<Item = &'f Finding>,
-        prefix: &str,
+        place: &str,
         inspected: &mut Inspected,
-    ) -> Vec<&'f Finding> {
-        let mut replaced = Vec::new();
+    ) -> Replaced<'f> {
+        let mut replaced = Replaced::default();
         for finding in findings {
             let class = data_class(finding.class());
-            let pointer = format!("{prefix}{}", finding.pointer);
+            let pointer = format!("{place}{}", finding.pointer);
+            // The name of a member can be a found value.
+            let shown = || {
+                let parent = pointer.rsplit_once('/').filter(|_| finding.part == Part::Key);
+                self.without_values(parent.map_or(&*pointer, |(parent, _)| parent))
+            };
             for mode in [Mode::Enforce, Mode::Audit] {
                 let Some(rule) = self.rules.rule(mode, self.direction, class, &pointer) else {
                     continue;
@@ -206,12 +268,19 @@ impl Inspection {
                 inspected.count(self.direction, class.as_str(), action, mode);
                 match (action, mode) {
                     (InspectionAction::Log, _) => {}
-                    (InspectionAction::Block, mode) => {
-                        let reason = self.detected(class.as_str(), pointer.clone());
+                    (InspectionAction::Block, _) => {
+                        let reason = self.detected(class.as_str(), shown());
                         let policy = rule.policy.key().clone();
                         inspected.violate(mode, policy::Finding { policy, reason });
                     }
-                    (_, Mode::Enforce) => replaced.push(finding),
+                    (_, Mode::Enforce) => {
+                        let policy = rule.policy.key();
+                        replaced.first.get_or_insert_with(|| policy::Finding {
+                            policy: policy.clone(),
+                            reason: self.detected(class.as_str(), shown()),
+                        });
+                        replaced.findings.push(finding);
+                    }
                     (_, Mode::Audit) => {}
                 }
             }
@@ -262,7 +331,9 @@ impl Inspection {
 
     /// Rejects a text with more findings than are listed: a rewritten text would contain the others.
     fn check_truncated(&self, is_truncated: bool, inspected: &mut Inspected) {
-        if is_truncated && let Some(violation) = self.strictest(|class| self.detected(class, String::new())) {
+        if is_truncated
+            && let Some(violation) = self.strictest(|class| self.detected(class, String::new()))
+        {
             inspected.violation.get_or_insert(violation);
         }
     }
@@ -282,12 +353,26 @@ impl Inspection {
         })
     }
 
+    /// A pointer without values of any class.
+    fn without_values(&self, pointer: &str) -> String {
+        let all = Inspector::new(Selection::of(Class::ALL), self.state.key.clone());
+        let found = all.text(pointer);
+        rewrite_text(pointer, found.list.iter(), |overlap| redaction(overlap.class()))
+    }
+
     fn detected(&self, class: &'static str, pointer: String) -> Reason {
         Reason::PiiDetected { class, direction: self.direction, pointer }
     }
 }
 
 impl Inspected {
+    /// Adds the outcome for another part of the message, without its text.
+    pub(crate) fn merge(&mut self, other: Self) {
+        self.violation = self.violation.take().or(other.violation);
+        self.audit.extend(other.audit);
+        self.actions.extend(other.actions);
+    }
+
     fn count(
         &mut self,
         direction: Direction,

@@ -15,7 +15,9 @@ pub(super) fn pointers(result: &str) -> Vec<String> {
 /// Collects from a result, or from the result of a task in it.
 fn collect(result: &RawValue, at: &str, found: &mut Vec<String>) {
     let Ok(members) = Object::parse(result) else { return };
-    for (name, read) in [("content", block as Read), ("contents", resource), ("messages", message)] {
+    for (name, read) in
+        [("content", block as Read), ("contents", resource as Read), ("messages", message as Read)]
+    {
         if let Some(list) = members.find(name) {
             each(list, &format!("{at}/{name}"), read, found);
         }
