@@ -43,7 +43,7 @@ pub(crate) struct Inspection {
     state: Arc<Inspections>,
     rules: Arc<InspectionRules>,
     direction: Direction,
-    /// The caller, who can use its placeholders again.
+    /// The owner of placeholders: the caller.
     owner: QuotaKey,
 }
 

@@ -6,6 +6,7 @@ mod decisions;
 mod entity;
 mod files;
 mod followers;
+mod inspection;
 mod page;
 mod roles;
 mod seed_budget;
