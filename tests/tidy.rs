@@ -121,7 +121,7 @@ fn modules_have_one_layout() {
 }
 
 /// Workspace crates that each crate may depend on, except for tests (docs/architecture.md).
-const DEPENDENCIES: [(&str, &[&str]); 30] = [
+const DEPENDENCIES: [(&str, &[&str]); 31] = [
     ("schema-compat", &[]),
     ("registry-core", &["schema-compat"]),
     ("registry-proto", &["ledger", "registry-core", "schema-compat"]),
@@ -136,6 +136,7 @@ const DEPENDENCIES: [(&str, &[&str]); 30] = [
     ("mcp-registry", &["registry-core", "schema-compat"]),
     ("policy", &["registry-core", "schema-compat"]),
     ("ledger", &["registry-core"]),
+    ("inspection", &[]),
     ("gateway-protocol", &[]),
     ("gateway-policy", &["policy", "registry-core"]),
     (
@@ -217,7 +218,8 @@ const DEPENDENCIES: [(&str, &[&str]); 30] = [
 ];
 
 /// The crates without I/O.
-const PURE: [&str; 5] = ["registry-core", "policy", "ledger", "gateway-protocol", "gateway-policy"];
+const PURE: [&str; 6] =
+    ["registry-core", "policy", "ledger", "inspection", "gateway-protocol", "gateway-policy"];
 
 fn metadata() -> Value {
     let output = Command::new(env!("CARGO"))

@@ -1,0 +1,68 @@
+//! The accepted values of one text, while detectors search it.
+
+use std::ops::Range;
+
+use crate::{
+    context::Text,
+    detector::{Detector, Selection},
+    finding::{Encoding, MAX_FINDINGS},
+};
+
+/// An accepted value.
+pub(crate) struct Hit {
+    pub(crate) detector: &'static Detector,
+    pub(crate) span: Range<usize>,
+    pub(crate) encoding: Option<Encoding>,
+    /// The value, if the span covers its encoding.
+    pub(crate) decoded: Option<String>,
+}
+
+/// The state of a search.
+pub(crate) struct Scan<'a> {
+    pub(crate) text: Text<'a>,
+    selection: &'a Selection,
+    /// Values start here or later. The text before is context.
+    from: usize,
+    hits: Vec<Hit>,
+}
+
+impl<'a> Scan<'a> {
+    pub(crate) fn new(text: Text<'a>, from: usize, selection: &'a Selection) -> Self {
+        Self { text, selection, from, hits: Vec::new() }
+    }
+
+    /// Whether no more hits are collected. One more than the maximum shows the truncation.
+    pub(crate) fn is_full(&self) -> bool {
+        self.hits.len() > MAX_FINDINGS
+    }
+
+    pub(crate) fn wants(&self, detector: &Detector) -> bool {
+        self.selection.contains(detector)
+    }
+
+    /// Whether a value may start here.
+    pub(crate) fn is_after_context(&self, start: usize) -> bool {
+        start >= self.from
+    }
+
+    /// Accepts a value, if its detector is selected.
+    pub(crate) fn add(&mut self, detector: &'static Detector, span: Range<usize>) {
+        if self.is_after_context(span.start) && self.wants(detector) {
+            self.hits.push(Hit { detector, span, encoding: None, decoded: None });
+        }
+    }
+
+    /// The number of accepted values.
+    pub(crate) fn count(&self) -> usize {
+        self.hits.len()
+    }
+
+    /// The ends of the values after the first `count`.
+    pub(crate) fn ends_since(&self, count: usize) -> impl Iterator<Item = usize> + '_ {
+        self.hits[count..].iter().map(|hit| hit.span.end)
+    }
+
+    pub(crate) fn into_hits(self) -> Vec<Hit> {
+        self.hits
+    }
+}
