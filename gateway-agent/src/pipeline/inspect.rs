@@ -214,13 +214,16 @@ impl CallInspection {
             Error::Composition(mut failed) if !is_step => {
                 let shown = shown(inspecting.target(), &failed);
                 let found = inspection.json(&shown, "/error");
-                match inspecting.record(found, record) {
-                    Err(denial) => denial,
-                    Ok(Inspected { changed, .. }) => {
-                        failed.shown = changed.and_then(|changed| read_shown(&changed.text));
-                        Error::Composition(failed)
-                    }
-                }
+                let changed = match inspecting.record(found, record) {
+                    Err(denial) => return denial,
+                    Ok(Inspected { changed: None, .. }) => return Error::Composition(failed),
+                    Ok(Inspected { changed: Some(changed), .. }) => changed,
+                };
+                let Some(shown) = read_shown(&changed.text) else {
+                    return inspecting.denial(changed.finding, &[], record);
+                };
+                failed.shown = Some(shown);
+                Error::Composition(failed)
             }
             other => other,
         }

@@ -3,12 +3,15 @@
 #![expect(clippy::needless_pass_by_value, reason = "tests write the value in place")]
 
 use futures_util::stream;
+use gateway_protocol::mcp::Era;
 use gateway_testkit::{McpServer, Received, Reply};
+use gateway_upstream::UpstreamLimits;
 use serde_json::{Value, json};
 
 use super::{
+    far_side::FarSide,
     harness::{Ask, Bench, Setup, http},
-    relayed::messages,
+    relayed::{ERAS, able, messages},
 };
 use crate::{
     pipeline::DenialForm,
@@ -98,7 +101,7 @@ async fn seed_form_has_the_code_of_the_seed() {
 }
 
 #[tokio::test]
-async fn finding_in_a_key_is_blocked_without_its_text() {
+async fn finding_in_a_key_is_blocked() {
     let bench = bench(json!({ "results": { "contact": "redact" } })).await;
     let got = bench.call("a", "mail", json!({ "to": { MAIL: 1 } })).await;
     let found = &got.result()["_meta"]["registry/governance"];
@@ -249,6 +252,41 @@ async fn progress_and_log_messages_are_redacted() {
     assert_eq!(received.len(), 3, "the blocked message is dropped: {got:?}");
     assert_eq!(received[0]["params"]["message"], "asks [redacted:contact]");
     assert_eq!(received[1]["params"]["data"], json!({ "to": "[redacted:contact]" }));
+}
+
+#[tokio::test]
+async fn questions_and_answers_are_inspected_in_each_era() {
+    for era in ERAS {
+        let (_, transport) = FarSide::start(era).await;
+        let limits = UpstreamLimits { call_timeout_ms: 3_000, ..UpstreamLimits::default() };
+        let setup = Setup { transport: Some(transport), limits, ..Setup::default() };
+        let inspection = json!({ "results": { "contact": "redact" },
+            "arguments": { "financial": "block" } });
+        let entities = vec![
+            server("up", &["asks"], &[]),
+            tool("asks", "1.0.0", json!({})),
+            agent("a", "1.0.0", &[("asks", "1.0.0")]),
+            inspected(inspection),
+        ];
+        let bench = Bench::start(setup, entities).await;
+        let mut call = json!({ "name": "asks", "arguments": { "ask": MAIL } });
+        let asked = bench.got(able("tools/call", call.clone()).build()).await.result();
+        let (name, question) = asked["inputRequests"].as_object().unwrap().iter().next().unwrap();
+        assert_eq!(question["params"]["message"], "[redacted:contact]", "{era:?}");
+        let answer = json!({ "action": "accept", "content": { "card": CARD } });
+        call["inputResponses"] = json!({ name.as_str(): answer });
+        call["requestState"] = asked["requestState"].clone();
+        let got = bench.got(able("tools/call", call).build()).await;
+        let received = messages(&got.text).pop().unwrap_or_else(|| got.json());
+        let result = &received["result"];
+        match era {
+            Era::Modern => {
+                assert_eq!(result["_meta"]["registry/governance"]["reason"], DETECTED);
+            }
+            // The server gets an error instead of the answer, and returns its code.
+            Era::Legacy => assert_eq!(result["content"][0]["text"], "-32602", "{received}"),
+        }
+    }
 }
 
 #[tokio::test]

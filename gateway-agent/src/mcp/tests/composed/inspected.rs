@@ -15,7 +15,7 @@ fn redacts(tool: &str) -> Registered {
 }
 
 #[tokio::test]
-async fn steps_exchange_values_and_their_rules_apply_to_the_result() {
+async fn steps_exchange_values_and_result_is_redacted() {
     let steps = [step("first", "echo", json!(null)), step("second", "say", json!(null))];
     let outer = composition("outer", pipeline(&steps));
     let composed = Composed::start(vec![outer, redacts("echo")]).await;
