@@ -28,6 +28,9 @@ use crate::random::random_bits;
 
 /// The class in findings about content that is not read.
 const BINARY: &str = "binary";
+/// Members of results and messages that callers return unchanged to the server. A changed one would
+/// be invalid.
+const OPAQUE: [&str; 4] = ["/requestState", "/taskId", "/task/taskId", "/progressToken"];
 const FINDINGS: &str = "gateway_inspection_findings_total";
 
 /// The state of all inspections: the key of digests, and the placeholders of callers.
@@ -204,8 +207,13 @@ impl Inspection {
         };
         let binary = self.binary_pointers(json, !found.is_empty());
         self.check_binary(&binary, &mut inspected);
-        let is_read =
-            |finding: &&Finding| !binary.iter().any(|pointer| **pointer == *finding.pointer);
+        let is_opaque = |pointer: &str| {
+            self.direction == Direction::Results && place.is_empty() && OPAQUE.contains(&pointer)
+        };
+        let is_read = |finding: &&Finding| {
+            let pointer = &*finding.pointer;
+            !is_opaque(pointer) && !binary.iter().any(|binary| binary == pointer)
+        };
         let replaced = self.apply(found.list.iter().filter(is_read), place, &mut inspected);
         self.check_truncated(found.is_truncated, &mut inspected);
         let Replaced { findings, first } = replaced;
