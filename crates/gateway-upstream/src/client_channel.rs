@@ -135,7 +135,6 @@ impl ClientChannel {
     }
 
     /// The channel whose messages pass a filter, and then those of the enclosing requests.
-    #[must_use]
     pub fn filtered(&self, filter: Arc<dyn MessageFilter>) -> Self {
         let filters = std::iter::once(filter).chain(self.filters.iter().cloned()).collect();
         Self { filters, ..self.clone() }
@@ -166,7 +165,7 @@ impl ClientChannel {
             }
             _ => return None,
         };
-        let filtered = |params| {
+        let filtered = |params: Box<RawValue>| {
             self.filters.iter().try_fold(params, |params, filter| filter.notification(&params))
         };
         let params = match params {
