@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use super::{
     far_side::FarSide,
     harness::{Ask, Bench, Setup, http},
-    relayed::{ERAS, able, messages},
+    relayed::{ERAS, able, knowing, messages},
 };
 use crate::{
     pipeline::DenialForm,
@@ -49,7 +49,8 @@ async fn scripted(
     inspection: Value,
     script: impl Fn(&Received) -> Reply + Send + Sync + 'static,
 ) -> Bench {
-    let capabilities = json!({ "tools": {}, "prompts": {}, "resources": {} });
+    let capabilities = json!({ "tools": {}, "prompts": {}, "resources": {}, "completions": {},
+        "extensions": { "io.modelcontextprotocol/tasks": {} } });
     let upstream = McpServer::modern().with_capabilities(capabilities).start(script).await;
     let setup = Setup { transport: Some(http(&upstream)), ..Setup::default() };
     let mut bench = Bench::start(setup, entities([inspected(inspection)])).await;
@@ -289,30 +290,66 @@ async fn questions_and_answers_are_inspected_in_each_era() {
     }
 }
 
+/// The result of each method, with the address.
+fn leaking(method: &str) -> Value {
+    let text = json!({ "type": "text", "text": MAIL });
+    let mut result = match method {
+        "tools/call" => {
+            return json!({ "resultType": "task", "taskId": "7+7", "status": "working" });
+        }
+        "tasks/get" => json!({ "taskId": "7+7", "status": "completed", "statusMessage": MAIL,
+            "result": { "content": [text] } }),
+        "prompts/list" => json!({ "prompts": [{ "name": "p" }] }),
+        "prompts/get" => json!({ "messages": [{ "role": "user", "content": text }] }),
+        "resources/read" => json!({ "contents": [{ "uri": "test://r", "text": MAIL }] }),
+        "completion/complete" => json!({ "completion": { "values": [MAIL] } }),
+        _ => json!({ "resources": [], "resourceTemplates": [] }),
+    };
+    result["resultType"] = "complete".into();
+    result
+}
+
+/// A request of a client that supports tasks. `note` is a member of its `_meta`.
+async fn noted(bench: &Bench, (method, mut params): (&str, Value), note: &str) -> Value {
+    params["_meta"] = json!({ "acme.example/note": note });
+    let mut ask = knowing(method, params.clone());
+    if let Some(id) = params["taskId"].as_str().or(params["uri"].as_str()) {
+        ask = ask.with("mcp-name", id);
+    }
+    bench.got(ask.build()).await.json()
+}
+
 #[tokio::test]
-async fn prompts_and_resources_are_redacted() {
-    let redact = json!({ "results": { "contact": "redact" }, "arguments": { "contact": "block" } });
-    let bench = scripted(redact, |received| {
-        received.result(&match received.rpc_method() {
-            "prompts/list" => json!({ "resultType": "complete", "prompts": [{ "name": "p" }] }),
-            "prompts/get" => json!({ "resultType": "complete", "messages": [{ "role": "user",
-                "content": { "type": "text", "text": MAIL } }] }),
-            "resources/read" => json!({ "resultType": "complete",
-                "contents": [{ "uri": "test://r", "text": MAIL }] }),
-            _ => json!({ "resultType": "complete", "resources": [], "resourceTemplates": [] }),
-        })
-    })
-    .await;
+async fn each_method_is_inspected_in_both_directions() {
+    let inspection =
+        json!({ "results": { "contact": "redact" }, "arguments": { "financial": "block" } });
+    let bench =
+        scripted(inspection, |received| received.result(&leaking(received.rpc_method()))).await;
     bench.until_features().await;
-    let prompt = bench.modern("a", "prompts/get", json!({ "name": "p" })).await.result();
-    assert_eq!(prompt["messages"][0]["content"]["text"], "[redacted:contact]");
-    let read = Ask::modern("resources/read", json!({ "uri": "test://r" })).by("a");
-    let read = bench.got(read.with("mcp-name", "test://r").build()).await.result();
-    assert_eq!(read["contents"][0]["text"], "[redacted:contact]");
-    assert_eq!(read["cacheScope"], "private");
-    let blocked = json!({ "name": "p", "arguments": { "to": MAIL } });
-    let denied = bench.modern("a", "prompts/get", blocked).await;
-    assert_eq!(denied.json()["error"]["data"]["reason"], DETECTED);
+    let call = ("tools/call", json!({ "name": "mail", "arguments": {} }));
+    let task = noted(&bench, call.clone(), "").await["result"]["taskId"].clone();
+    let argument = json!({ "name": "x", "value": "v" });
+    let reference = json!({ "type": "ref/prompt", "name": "p" });
+    let requests = [
+        ("tasks/get", json!({ "taskId": task })),
+        ("prompts/get", json!({ "name": "p" })),
+        ("resources/read", json!({ "uri": "test://r" })),
+        ("completion/complete", json!({ "ref": reference, "argument": argument })),
+    ];
+    for request in &requests {
+        let text = noted(&bench, request.clone(), "").await.to_string();
+        assert!(text.contains("[redacted:contact]") && !text.contains(MAIL), "{text}");
+    }
+    for request in requests.into_iter().chain([call]) {
+        let sent = bench.upstream.seen(request.0).len();
+        let denied = noted(&bench, request.clone(), CARD).await;
+        let reasons = [
+            &denied["error"]["data"]["reason"],
+            &denied["result"]["_meta"]["registry/governance"]["reason"],
+        ];
+        assert!(reasons.iter().any(|reason| **reason == DETECTED), "{denied}");
+        assert_eq!(bench.upstream.seen(request.0).len(), sent, "{} was sent", request.0);
+    }
 }
 
 #[tokio::test]
