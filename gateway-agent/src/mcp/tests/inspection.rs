@@ -299,7 +299,7 @@ fn leaking(method: &str) -> Value {
         }
         "tasks/get" => json!({ "taskId": "7+7", "status": "completed", "statusMessage": MAIL,
             "result": { "content": [text] } }),
-        "prompts/list" => json!({ "prompts": [{ "name": "p" }] }),
+        "prompts/list" => json!({ "prompts": [{ "name": "p", "description": MAIL }] }),
         "prompts/get" => json!({ "messages": [{ "role": "user", "content": text }] }),
         "resources/read" => json!({ "contents": [{ "uri": "test://r", "text": MAIL }] }),
         "completion/complete" => json!({ "completion": { "values": [MAIL] } }),
@@ -326,6 +326,8 @@ async fn each_method_is_inspected_in_both_directions() {
     let bench =
         scripted(inspection, |received| received.result(&leaking(received.rpc_method()))).await;
     bench.until_features().await;
+    let listed = bench.modern("a", "prompts/list", json!({})).await.result();
+    assert_eq!(listed["prompts"][0]["description"], "[redacted:contact]");
     let call = ("tools/call", json!({ "name": "mail", "arguments": {} }));
     let task = noted(&bench, call.clone(), "").await["result"]["taskId"].clone();
     let argument = json!({ "name": "x", "value": "v" });
