@@ -39,9 +39,9 @@ bench: ## measure against peers and budgets; records the results in bench/README
 	$(CARGO) build --profile dist --workspace --bins
 	target/dist/bench
 
-soak: ## record and check histories under faults: make soak FOR=10m SEED=1
+soak: ## record and check histories under faults: make soak FOR=10m SEED=1 WORKLOAD=budgets
 	$(CARGO) build --release --workspace --bins
-	target/release/proof soak --for $(or $(FOR),10m) --seed $(or $(SEED),1)
+	target/release/proof soak --for $(or $(FOR),10m) --seed $(or $(SEED),1) $(WORKLOAD:%=--workload %)
 
 fuzz: ## run each fuzz target for a minute (needs cargo-fuzz)
 	./.ci/fuzz

@@ -171,6 +171,40 @@ charge() { printf '{"orderId": "o-4", "amount": %s, "currency": "GBP", "paymentM
 call payment_charge "$(charge 1000)"
 refused demo-client --url "$mcp" call payment_charge "$(charge 1000.01)"
 
+step "Two gateways share a budget of 0.05: three concurrent calls at 0.015 fit, the fourth does not"
+sed -e "s|^listen:.*|listen: 127.0.0.1:0|; s|cache:.*|cache: $work/cache-2/registry-v2.json|" \
+    "$work/gateway.yaml" >"$work/gateway-2.yaml"
+start gateway-2 gateway-agent --config "$work/gateway-2.yaml" --name gateway-2
+second_pid=$started
+mcp_2="http://$(address gateway-2)/mcp"
+tell_time=(call get_current_time '{"timezone": "Europe/Berlin"}')
+for url in "$mcp" "$mcp_2"; do until_true demo-client --url "$url" "${tell_time[@]}"; done
+cat >"$work/budget.yaml" <<'YAML'
+schemaVersion: "2.0"
+policies:
+  - name: time-cost
+    version: 1.0.0
+    appliesTo: { tools: [get_current_time] }
+    price: { perCall: "0.015" }
+    budgets:
+      - { name: fleet-total, per: fleet, limit: "0.05", window: total }
+YAML
+cat "$work/budget.yaml"
+show registryctl apply -f "$work/budget.yaml" --yes --wait --message "limit spending"
+calls=()
+for url in "$mcp" "$mcp" "$mcp_2"; do
+  show demo-client --url "$url" "${tell_time[@]}" & calls+=($!)
+done
+for call in "${calls[@]}"; do wait "$call"; done
+budget=(registryctl budget show time-cost fleet-total fleet)
+spent() { "${budget[@]}" --output json | grep -q '"settled": "0.045"'; }
+until_true spent
+refused demo-client --url "$mcp_2" "${tell_time[@]}" | tee "$work/denial"
+grep -q 'the budget fleet-total of the policy time-cost@1.0.0 has 0.045 of 0.05 spent' "$work/denial" \
+  || { echo "this call should be rejected because of its budget" >&2; exit 1; }
+show "${budget[@]}"
+stop "$second_pid"
+
 step "A policy redacts card numbers in results, and blocks keys in arguments"
 cat >"$work/privacy.yaml" <<'YAML'
 schemaVersion: "2.0"

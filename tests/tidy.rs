@@ -212,9 +212,12 @@ const DEPENDENCIES: [(&str, &[&str]); 31] = [
     ),
     ("demo-backend", &[]),
     ("acceptance", &["registry-core", "registry-proto"]),
-    ("bench", &["registry-core", "registry-proto", "acceptance"]),
+    ("bench", &["ledger", "registry-core", "registry-proto", "acceptance"]),
     ("history-check", &[]),
-    ("proof", &["registry-core", "registry-proto", "acceptance", "history-check"]),
+    (
+        "proof",
+        &["registry-core", "registry-proto", "gateway-testkit", "acceptance", "history-check"],
+    ),
 ];
 
 /// The crates without I/O.
@@ -263,7 +266,7 @@ const LAYERS: &[Layers] = &[
             clock files logging metric_table origin random tls_metrics capacity
             workers buffers trace identity seal
             findings startup catalog_verifier cache freshness feed sync source contract governance
-            inspection spending view health audit pipeline
+            inspection spending usage view health audit pipeline
             mcp bridge admin config check server stdio
         ",
     },

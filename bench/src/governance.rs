@@ -4,18 +4,13 @@ use std::{fmt::Write as _, time::Instant};
 
 use acceptance::{Gateway, GatewayOptions, ModernClient, Registry, mcp::MODERN};
 use registry_proto::v1;
-use serde_json::json;
 
 use crate::{
-    calls::{self, Hop},
     report::{Report, Row},
     sample,
+    turns::{self, CONNECTIONS, Case},
 };
 
-const CASES: usize = 4;
-const CONNECTIONS: usize = 16;
-/// The loads of all cases alternate this many times.
-const ROUNDS: usize = 3;
 const AGENTS: usize = 1_000;
 const POLICIES: usize = 10_000;
 /// Declared tools of an agent. A policy about each applies to the agent.
@@ -42,19 +37,6 @@ fn conditions(count: usize) -> String {
     text
 }
 
-fn policy(name: &str, caller: &str, tool: &str) -> v1::Policy {
-    v1::Policy {
-        name: name.to_owned(),
-        version: "1.0.0".to_owned(),
-        applies_to: Some(v1::PolicySelector {
-            callers: vec![caller.to_owned()],
-            tools: vec![tool.to_owned()],
-            ..Default::default()
-        }),
-        ..Default::default()
-    }
-}
-
 fn with_conditions(policy: v1::Policy, cedar: String) -> v1::Policy {
     v1::Policy { authorization: Some(v1::PolicyAuthorization { cedar }), ..policy }
 }
@@ -68,11 +50,7 @@ fn by_names(name: &str, caller: &str, tool: &str) -> v1::Policy {
         ..Default::default()
     };
     let cedar = "forbid (principal == Agent::\"intruder\", action, resource);".to_owned();
-    v1::Policy { rates: vec![rate], ..with_conditions(policy(name, caller, tool), cedar) }
-}
-
-fn register(policy: v1::Policy) -> v1::EntityChange {
-    sample::register(v1::entity::Kind::Policy(policy))
+    v1::Policy { rates: vec![rate], ..with_conditions(sample::policy(name, caller, tool), cedar) }
 }
 
 async fn apply(registry: &Registry, changes: Vec<v1::EntityChange>) {
@@ -82,66 +60,21 @@ async fn apply(registry: &Registry, changes: Vec<v1::EntityChange>) {
     }
 }
 
-/// The agent of each case, and its policies.
-fn cases() -> [(&'static str, Option<v1::Policy>); CASES] {
-    let cedar = |caller: &str, count| {
-        Some(with_conditions(policy(caller, caller, "echo"), conditions(count)))
+fn cases() -> [Case; 4] {
+    let conditional = |agent, count| Case {
+        agent,
+        policy: Some(with_conditions(sample::policy(agent, agent, "echo"), conditions(count))),
     };
     [
-        ("ungoverned", None),
-        ("names", Some(by_names("names", "names", "echo"))),
-        ("one-condition", cedar("one-condition", 1)),
-        ("six-conditions", cedar("six-conditions", 6)),
+        Case { agent: "ungoverned", policy: None },
+        Case { agent: "names", policy: Some(by_names("names", "names", "echo")) },
+        conditional("one-condition", 1),
+        conditional("six-conditions", 6),
     ]
 }
 
-#[expect(clippy::cast_precision_loss, reason = "counts of calls fit a double")]
 async fn governed_calls(report: &mut Report, seconds: u64) {
-    let backend = acceptance::Backend::start();
-    let registries = [Registry::start(), Registry::start()];
-    let mut gateways = Vec::new();
-    for (number, registry) in registries.iter().enumerate() {
-        let mut changes = sample::own();
-        for (agent, policy) in cases() {
-            changes.push(sample::agent(agent, sample::OWN_TOOLS.len()));
-            // The first gateway has no policies.
-            changes.extend(policy.filter(|_| number == 1).map(register));
-        }
-        apply(registry, changes).await;
-        let options = GatewayOptions {
-            source: format!("grpc://{}", registry.address),
-            targets: format!(
-                "targets:\n  - {{ server: bench-server, version: 1.0.0, http: \"http://{}/bench/mcp\" }}\n",
-                backend.process.address()
-            ),
-            runtime: Some("{ inputValidation: deny, undeclaredDependency: deny }".to_owned()),
-            more: String::new(),
-        };
-        let gateway = Gateway::start(&options);
-        gateway.ready().await;
-        let client = ModernClient::agent(&gateway.mcp_url(), "names", "1.0.0");
-        acceptance::eventually("the gateway lists the tools", || async {
-            client.tool_names().await.len() == sample::OWN_TOOLS.len()
-        })
-        .await;
-        gateways.push(gateway);
-    }
-    let mut totals = [(0.0, 0); CASES];
-    for _ in 0..ROUNDS {
-        for (total, (agent, policy)) in totals.iter_mut().zip(cases()) {
-            let gateway = &gateways[usize::from(policy.is_some())];
-            let hop = Hop {
-                name: agent,
-                url: gateway.mcp_url(),
-                cpu: Box::new(|| gateway.process.cpu_seconds()),
-            };
-            let params = json!({ "name": "echo", "arguments": { "payload": "x".repeat(40) } });
-            let request = (MODERN, "tools/call", params);
-            let measured = calls::drive(&hop, CONNECTIONS, seconds, (agent, request)).await;
-            *total = (total.0 + measured.cpu_seconds, total.1 + measured.load.count);
-        }
-    }
-    let [none, names, one, six] = totals.map(|(seconds, calls)| seconds * 1e6 / calls as f64);
+    let [none, names, one, six] = turns::cpu_per_call(&cases(), seconds).await;
     let baseline = format!("without policies {none:.1} µs");
     let what = format!("CPU per tools/call of {MODERN}, 40 B, {CONNECTIONS} connections");
     report.add(Row {
@@ -202,7 +135,11 @@ async fn views_of(policies: usize) -> ViewCosts {
     changes.extend((0..AGENTS).map(|agent| sample::agent(&format!("agent-{agent}"), declared)));
     let about = |number: usize| {
         let (agent, tool) = (format!("agent-{}", number % AGENTS), number / AGENTS);
-        register(by_names(&format!("policy-{number}"), &agent, &sample::tool_name(tool)))
+        sample::register_policy(by_names(
+            &format!("policy-{number}"),
+            &agent,
+            &sample::tool_name(tool),
+        ))
     };
     changes.extend((0..policies).map(about));
     apply(&registry, changes).await;

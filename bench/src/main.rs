@@ -2,6 +2,7 @@
 //!
 //! `make bench` runs all of them and records the table in `bench/README.md`.
 
+mod budgets;
 mod bulk;
 mod calls;
 mod catalog;
@@ -15,12 +16,14 @@ mod large;
 mod load;
 mod memory;
 mod nginx;
+mod pgbench;
 mod reads;
 mod report;
 mod sample;
 mod sbom;
 mod search;
 mod storm;
+mod turns;
 mod writes;
 
 use clap::{Parser, ValueEnum};
@@ -75,6 +78,8 @@ enum Section {
     Compositions,
     /// Policies: governed calls, and views with 10,000 policies.
     Governance,
+    /// Budgets: priced calls, grants compared with pgbench, a budget of 100 gateways, idle rights.
+    Budgets,
     /// Memory of both processes, and the gateway's cold start.
     Memory,
 }
@@ -103,6 +108,7 @@ async fn main() {
             Section::Bridge => calls::bridge::measure(&mut report, cli.seconds).await,
             Section::Compositions => calls::composed::measure(&mut report, cli.seconds).await,
             Section::Governance => governance::measure(&mut report, cli.seconds).await,
+            Section::Budgets => budgets::measure(&mut report, cli.seconds).await,
             Section::Memory => memory::measure(&mut report).await,
         }
     }

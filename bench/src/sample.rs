@@ -185,3 +185,21 @@ pub(crate) fn register(kind: v1::entity::Kind) -> v1::EntityChange {
         if_digest: None,
     }
 }
+
+pub(crate) fn register_policy(policy: v1::Policy) -> v1::EntityChange {
+    register(v1::entity::Kind::Policy(policy))
+}
+
+/// A policy about the calls of one agent to one tool.
+pub(crate) fn policy(name: &str, caller: &str, tool: &str) -> v1::Policy {
+    v1::Policy {
+        name: name.to_owned(),
+        version: "1.0.0".to_owned(),
+        applies_to: Some(v1::PolicySelector {
+            callers: vec![caller.to_owned()],
+            tools: vec![tool.to_owned()],
+            ..Default::default()
+        }),
+        ..Default::default()
+    }
+}

@@ -1,12 +1,11 @@
 //! Registrations with one entity per request, compared with pgbench and the same rows in one
 //! transaction each on the same Postgres.
 
-use std::{fs, process::Command};
-
 use acceptance::{Registry, postgres::PrivateCluster};
 
 use crate::{
     load::{self, Load},
+    pgbench,
     report::{Report, Row},
     sample,
 };
@@ -25,7 +24,7 @@ pub(crate) async fn measure(report: &mut Report, seconds: u64) {
         );
         let database = cluster.create_database(&format!("bench_{clients}")).await;
         let postgres = singles(&Registry::start_on(&database), clients, seconds).await;
-        let pgbench = pgbench(&peer, clients, seconds);
+        let pgbench = pgbench::transactions_per_second(&peer, SCRIPT, clients, seconds);
         report.add(Row {
             path: format!("register, one schema per request, {clients} clients, Postgres"),
             value: postgres.text(),
@@ -61,21 +60,3 @@ INSERT INTO changes (revision, ordinal, action, kind, name, version, digest)
   VALUES (:id, 0, 'register', 'schema', 'Query' || :id, '1.0.0', 'sha256:' || repeat('0', 64));
 END;
 ";
-
-/// Transactions per second of pgbench.
-fn pgbench(database: &str, clients: usize, seconds: u64) -> f64 {
-    let dir = tempfile::tempdir().expect("a temporary directory");
-    let script = dir.path().join("register.sql");
-    fs::write(&script, SCRIPT).expect("the script is written");
-    let output = Command::new("pgbench")
-        .args(["-n", "-M", "prepared", "-j", "2", "-c", &clients.to_string()])
-        .args(["-T", &seconds.to_string(), "-f"])
-        .arg(&script)
-        .arg(database)
-        .output()
-        .expect("pgbench is installed");
-    let text = String::from_utf8_lossy(&output.stdout);
-    let line = text.lines().find_map(|line| line.strip_prefix("tps = "));
-    let line = line.unwrap_or_else(|| panic!("{}", String::from_utf8_lossy(&output.stderr)));
-    line.split_whitespace().next().and_then(|tps| tps.parse().ok()).expect("a number")
-}

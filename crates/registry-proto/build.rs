@@ -14,6 +14,7 @@ const FILES: &[&str] = &[
     "registry/v1/sync.proto",
     "registry/v1/sbom.proto",
     "registry/v1/ledger.proto",
+    "registry/v1/usage.proto",
 ];
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {

@@ -9,7 +9,11 @@ mod origin;
 mod parent;
 mod verdicts;
 
-use std::{borrow::Cow, sync::Arc, time::Instant};
+use std::{
+    borrow::Cow,
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use gateway_policy::{CallOutcome, Denial, PolicyFinding};
 use gateway_protocol::{
@@ -17,9 +21,9 @@ use gateway_protocol::{
     trace_context::{TraceContext, TraceId},
 };
 use http::{HeaderMap, HeaderName};
-use ledger::BudgetKey;
+use ledger::{BudgetKey, usage::UsageTotals};
 use policy::{ApplicablePolicies, Finding};
-use registry_core::{Amount, Key, Kind, Revision};
+use registry_core::{Amount, Catalog, Key, Kind, Revision};
 
 pub use self::metric::{Gauge, GaugeGuard, count_list, count_rejection};
 pub use self::origin::origin;
@@ -29,6 +33,7 @@ use crate::{
     identity::Caller,
     inspection::InspectionLog,
     trace::{Span, SpanSummary},
+    usage::{CallMeter, Usage},
     view::ServedTool,
 };
 
@@ -101,6 +106,8 @@ pub struct CallRecord {
     error: Option<String>,
     request_bytes: usize,
     response_bytes: usize,
+    /// Counts the call in the usage of its caller.
+    meter: Option<CallMeter>,
 }
 
 impl CallRecord {
@@ -142,6 +149,7 @@ impl CallRecord {
             error: None,
             request_bytes,
             response_bytes: 0,
+            meter: None,
         }
     }
 
@@ -157,6 +165,19 @@ impl CallRecord {
     pub fn set_caller(&mut self, revision: Revision, caller: &Caller) {
         self.revision = revision;
         self.caller = Some(caller.clone());
+    }
+
+    /// Counts the call in the usage of its caller. `method`: that of an operation that is no call of a
+    /// tool.
+    pub fn set_usage(
+        &mut self,
+        usage: &Arc<Usage>,
+        catalog: &Catalog,
+        method: Option<&'static str>,
+    ) {
+        if self.meter.is_none() {
+            self.meter = Some(CallMeter::new(usage, catalog, self.caller.as_ref(), method));
+        }
     }
 
     /// Sets the age of the catalog that authorizes the call.
@@ -316,17 +337,40 @@ impl CallRecord {
         }
     }
 
-    /// Counts the call by registered tool and server.
-    fn measure(&self) {
-        let tool = self.served.as_ref().map(|served| match served.server() {
+    /// The name of the registered tool or skill.
+    fn registered_tool(&self) -> Option<&str> {
+        self.served.as_ref().map(|served| match served.server() {
             // The key of a skill is its agent's.
             Some(server) if server.kind == Kind::Agent => &*self.tool,
             _ => served.key().name.as_str(),
-        });
+        })
+    }
+
+    /// Counts the call by registered tool and server.
+    fn measure(&self) {
+        let tool = self.registered_tool();
         metric::count_tool(tool, self.outcome, [self.request_bytes, self.response_bytes]);
         if let (Some(server), Some(took)) = (self.server(), self.span.upstream_took()) {
             metric::count_upstream(&name_of(server), self.outcome, took);
         }
+    }
+
+    /// Counts the call in the usage of its caller.
+    fn count_usage(&mut self, took: Duration) {
+        let Some(meter) = self.meter.take() else { return };
+        let cost = self.charged.unwrap_or_default();
+        let totals = UsageTotals {
+            calls: 1,
+            cost,
+            duration: took,
+            request_bytes: self.request_bytes as u64,
+            response_bytes: self.response_bytes as u64,
+        };
+        // Only the result of a task has a cost without a route to a tool. The gateway issued the task, so that its tool
+        // is registered.
+        let called = self.registered_tool();
+        let called = called.or_else(|| (cost != Amount::ZERO).then_some(&*self.tool));
+        meter.count(called, &self.permit(), &totals);
     }
 
     fn span_summary(&self) -> SpanSummary<'_> {
@@ -415,7 +459,8 @@ fn name_of(server: &Key) -> Cow<'_, str> {
 
 impl Drop for CallRecord {
     fn drop(&mut self) {
-        let seconds = self.started.elapsed().as_secs_f64();
+        let took = self.started.elapsed();
+        let seconds = took.as_secs_f64();
         // Steps are counted by tool and server only.
         if self.composition.is_none() {
             metric::count_call(self.era, self.outcome, seconds);
@@ -434,6 +479,7 @@ impl Drop for CallRecord {
         }
         self.observe();
         self.measure();
+        self.count_usage(took);
         self.write(seconds);
         self.span.end(|| self.span_summary());
     }

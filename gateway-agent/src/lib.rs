@@ -38,5 +38,6 @@ mod testing;
 mod tests;
 mod tls_metrics;
 pub mod trace;
+pub mod usage;
 pub mod view;
 mod workers;

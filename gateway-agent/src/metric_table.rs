@@ -133,6 +133,14 @@ pub const METRICS: &[Metric] = &[
     Metric::histogram("gateway_upstream_call_duration_seconds", "Response time of upstreams")
         .labels(&[SERVER]),
     Metric::counter("gateway_upstream_calls_total", "Upstream calls").labels(&[SERVER, OUTCOME]),
+    Metric::counter(
+        "gateway_usage_calls_lost_total",
+        "Calls whose usage the registry rejected, or did not receive before the gateway stopped",
+    ),
+    Metric::counter(
+        "gateway_usage_calls_other_total",
+        "Calls whose usage is reported as (other), because too many rows wait for the registry",
+    ),
 ];
 
 /// Registers the help texts.

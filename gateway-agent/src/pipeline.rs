@@ -18,6 +18,7 @@ mod moment;
 mod prepare;
 pub mod projection;
 mod purchase;
+mod rates;
 mod revocation;
 mod route;
 mod sagas;
@@ -80,6 +81,9 @@ async fn run(
     loop {
         let moment = Moment::now(gateway, call);
         moment.record_in(record);
+        if let Some(usage) = gateway.usage() {
+            record.set_usage(usage, &moment.snapshot.catalog, call.target.method());
+        }
         let route = moment.route(gateway, call)?;
         let governed = Governed::find(&moment, call, &route, record.agent());
         if let Some(governed) = &governed {

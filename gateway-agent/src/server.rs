@@ -15,7 +15,8 @@ use axum::Router;
 use gateway_compose::{CompositionState, Sagas};
 use gateway_upstream::{TargetHealth, TargetState, Upstreams, WorkerRuntimes, redact_url};
 use ledger::Ledger;
-use registry_core::Kind;
+use registry_core::{Kind, entity::policy::Reach};
+use registry_follow::UsageClient;
 use registry_tls::{Acceptor, InvalidFile, MetricsHooks};
 use tokio::{
     net::TcpListener,
@@ -47,6 +48,7 @@ use crate::{
     spending::{LocalLedger, Reporter, Spending, SpendingClock},
     tls_metrics,
     trace::Tracer,
+    usage::Usage,
 };
 
 /// Maximum drain time of the admin listener, after the callers' listener.
@@ -227,39 +229,67 @@ pub async fn run(
     outcome
 }
 
-/// The reports to the ledger of budgets, before they start.
+/// The reports to the ledger of budgets and those of usage, before they start.
 struct Reporting {
     reporter: Reporter,
     ledger: Arc<dyn Ledger>,
+    /// `None` without a registry.
+    usage: Option<UsageReporting>,
+}
+
+struct UsageReporting {
+    usage: Arc<Usage>,
+    client: UsageClient,
 }
 
 impl Reporting {
     /// Opens the crash marks and the ledger: that of the registry, or a local one.
     fn open(config: &Config, cache: &Cache) -> std::io::Result<(Arc<Spending>, Self)> {
         let (path, clock) = (&config.registry.cache, SpendingClock::System);
-        let (spending, reporter) = Spending::open(path, &config.name, clock)?;
-        let ledger: Arc<dyn Ledger> = match source::ledger(&config.registry.source) {
+        let client = source::ledger(&config.registry.source);
+        let reach = if client.is_some() { Reach::Fleet } else { Reach::Gateway };
+        let (spending, reporter) = Spending::open(path, &config.name, reach, clock)?;
+        let ledger: Arc<dyn Ledger> = match client {
             Some(client) => Arc::new(client),
             None => Arc::new(LocalLedger::open(path, cache.subscribe(), clock)?),
         };
-        Ok((spending, Self { reporter, ledger }))
+        let opened = |client| {
+            let usage = Usage::open(clock)?;
+            Ok::<_, std::io::Error>(UsageReporting { usage, client })
+        };
+        let usage = source::usage(&config.registry.source).map(opened).transpose()?;
+        Ok((spending, Self { reporter, ledger, usage }))
+    }
+
+    fn usage(&self) -> Option<Arc<Usage>> {
+        self.usage.as_ref().map(|reporting| Arc::clone(&reporting.usage))
     }
 
     fn start(self) -> RunningReports {
+        let Self { reporter, ledger, usage } = self;
         let stop = CancellationToken::new();
-        let task = tokio::spawn(self.reporter.run(self.ledger, stop.clone()));
+        let spending = reporter.run(ledger, stop.clone());
+        let counting = stop.clone();
+        let reporting_usage = async move {
+            if let Some(UsageReporting { usage, client }) = usage {
+                usage.report(&client, counting).await;
+            }
+        };
+        let task = tokio::spawn(async move {
+            tokio::join!(spending, reporting_usage);
+        });
         RunningReports { task, stop }
     }
 }
 
-/// The task that reports to the ledger.
+/// The task that reports to the ledger, and reports usage.
 struct RunningReports {
     task: JoinHandle<()>,
     stop: CancellationToken,
 }
 
 impl RunningReports {
-    /// Closes the accounts. All calls must have ended.
+    /// Closes the accounts, and reports the last usage. All calls must have ended.
     async fn stop(self) {
         self.stop.cancel();
         // A panic was already logged.
@@ -320,6 +350,7 @@ impl Assembly {
             contracts: contracts.clone(),
             compositions: compositions.clone(),
             spending,
+            usage: reporting.usage(),
             sealer: Arc::clone(&sealer),
             tracer: Arc::clone(&tracer),
         };

@@ -8,7 +8,7 @@ mod loader;
 mod scope;
 mod settings;
 
-use registry_follow::{Follower, LedgerClient, Timing};
+use registry_follow::{Follower, LedgerClient, Timing, UsageClient};
 
 pub(crate) use self::file::{LoadError, LoadedFile, load as load_file};
 pub use self::{
@@ -63,6 +63,14 @@ pub async fn follow(
 pub fn ledger(config: &SourceConfig) -> Option<LedgerClient> {
     match &config.address {
         Source::Grpc(addresses) => Some(LedgerClient::new(follower(addresses, config))),
+        Source::Http(_) | Source::File(_) | Source::Discovered => None,
+    }
+}
+
+/// The client that reports usage. `None`: the source takes no reports.
+pub fn usage(config: &SourceConfig) -> Option<UsageClient> {
+    match &config.address {
+        Source::Grpc(addresses) => Some(UsageClient::new(follower(addresses, config))),
         Source::Http(_) | Source::File(_) | Source::Discovered => None,
     }
 }

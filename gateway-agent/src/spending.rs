@@ -1,13 +1,15 @@
-//! The spending of this gateway: reservations in the accounts of budgets, their crash marks, and the
-//! rights that the ledger grants.
+//! The spending of this gateway: reservations in the accounts of budgets and fleet rates, their crash
+//! marks, and the rights that the ledger grants.
 //!
 //! Calls reserve from memory. A call without rights waits for the [`Reporter`], which talks to the
 //! ledger of the registry, or to a local one.
 
+mod claim;
 mod clock;
 mod local;
 mod mark_file;
 mod metric;
+mod open_tasks;
 mod reporter;
 mod rules;
 mod state;
@@ -25,19 +27,24 @@ use std::{
     time::Duration,
 };
 
+use gateway_policy::QuotaKey;
 use ledger::{
-    BudgetKey, BudgetState, Epoch, Spender,
-    spender::{Account, BootTime, BudgetSettings, Charge, Demands, Reservation, Shortfall, Unit},
+    BudgetState, CALL, Epoch, Spender,
+    spender::{Account, BootTime, Charge, Demands, Reservation, Shortfall},
 };
-use policy::{BudgetRule, BudgetShortage, Payer};
-use registry_core::{Amount, Timestamp, entity::policy::OnUnavailable};
+use policy::BudgetShortage;
+use registry_core::{Amount, Digest, Timestamp, entity::policy::Reach};
 use tokio::{
     sync::{Notify, watch},
     time::timeout,
 };
 
+use self::{claim::Claim, mark_file::MarkFile, open_tasks::OpenTasks, waiting::WaitingCalls};
+pub(crate) use self::{
+    claim::{BudgetCharge, RateCharge},
+    open_tasks::{OpenTask, Priced},
+};
 pub use self::{clock::SpendingClock, local::LocalLedger, reporter::Reporter};
-use self::{mark_file::MarkFile, waiting::WaitingCalls};
 use crate::random::random_bits;
 
 /// The time after which a gateway without an answer of the ledger stops reserving.
@@ -50,7 +57,10 @@ const MAX_WAIT: Duration = Duration::from_millis(500);
 pub struct Spending {
     spender: Spender,
     clock: SpendingClock,
+    /// The gateways that share the ledger.
+    reach: Reach,
     waiting: Mutex<WaitingCalls>,
+    tasks: OpenTasks,
     /// Whether the last report was answered.
     is_available: AtomicBool,
     answered_at: Mutex<Option<BootTime>>,
@@ -62,14 +72,6 @@ pub struct Spending {
     progress: watch::Sender<()>,
 }
 
-/// A budget that a call charges.
-#[derive(Debug)]
-pub(crate) struct BudgetCharge<'a> {
-    pub(crate) rule: BudgetRule<'a>,
-    pub(crate) key: BudgetKey,
-    pub(crate) amount: Amount,
-}
-
 /// A budget that does not cover a call.
 #[derive(Debug)]
 pub(crate) struct Uncovered {
@@ -78,38 +80,33 @@ pub(crate) struct Uncovered {
     pub(crate) shortage: BudgetShortage,
 }
 
+/// A fleet rate that is exhausted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct FleetRateExceeded {
+    /// The position of its charge.
+    pub(crate) charge: usize,
+    /// The time until the next window.
+    pub(crate) retry_after: Duration,
+}
+
 /// A failed attempt to reserve.
 #[derive(Debug, Clone, Copy)]
 struct Failed {
-    charge: usize,
+    /// The position of the claim.
+    claim: usize,
     /// `None`: there is no account.
     shortfall: Option<Shortfall>,
-}
-
-impl<'a> BudgetCharge<'a> {
-    pub(crate) fn new(rule: BudgetRule<'a>, payer: &Payer<'_>, amount: Amount) -> Self {
-        let key = BudgetKey {
-            policy: rule.policy.key().name.as_str().into(),
-            budget: rule.budget.name.as_str().into(),
-            subject: rule.subject(payer).into(),
-        };
-        Self { rule, key, amount }
-    }
-
-    fn settings(&self) -> BudgetSettings {
-        let allowance = match self.rule.budget.on_unavailable {
-            OnUnavailable::Deny => Amount::ZERO,
-            OnUnavailable::Allow(allowance) => allowance,
-        };
-        BudgetSettings { unit: Unit::Money, allowance }
-    }
+    /// Whether the ledger answered that it does not grant the claim.
+    is_declined: bool,
 }
 
 impl Spending {
-    /// Reads the crash marks beside a cache. `gateway` is the name of the gateway for a local ledger.
+    /// Reads the crash marks beside a cache. `gateway` is the name of the gateway for a local ledger,
+    /// `reach` are the gateways that share the ledger.
     pub fn open(
         cache: &Path,
         gateway: &str,
+        reach: Reach,
         clock: SpendingClock,
     ) -> io::Result<(Arc<Self>, Reporter)> {
         let (file, predecessors) = MarkFile::open(cache, clock.wall())?;
@@ -118,7 +115,9 @@ impl Spending {
         let spending = Arc::new(Self {
             spender: Spender::new(process, predecessors, OFFLINE_FOR),
             clock,
+            reach,
             waiting: Mutex::default(),
+            tasks: OpenTasks::new(),
             is_available: AtomicBool::new(true),
             answered_at: Mutex::default(),
             wake: Notify::new(),
@@ -137,11 +136,50 @@ impl Spending {
         &self,
         charges: &[BudgetCharge<'_>],
     ) -> Result<Reservation, Uncovered> {
-        match self.attempt(charges) {
-            Ok(reservation) => Ok(reservation),
-            // Calls of compositions nest, so each level must need little of the stack.
-            Err(_) => Box::pin(self.wait(charges)).await,
+        if let Ok(reservation) = self.attempt(charges) {
+            return Ok(reservation);
         }
+        // Calls of compositions nest, so each level must need little of the stack.
+        let reserved = Box::pin(self.wait(charges)).await;
+        reserved.map_err(|failed| self.uncovered(charges, failed.claim))
+    }
+
+    /// Takes a call from all fleet rates, or from none. Waits for rights if necessary. `None`: the
+    /// gateway must count alone, because there is no ledger of the fleet, it does not answer, or it
+    /// does not know a rate.
+    pub(crate) async fn take_calls(
+        &self,
+        charges: &[RateCharge],
+    ) -> Result<Option<Reservation>, FleetRateExceeded> {
+        if charges.is_empty() || self.reach == Reach::Gateway || !self.is_available() {
+            return Ok(None);
+        }
+        if let Ok(reservation) = self.attempt(charges) {
+            return Ok(Some(reservation));
+        }
+        let charge = if let Some(charge) = charges.iter().position(|rate| self.is_used_up(rate)) {
+            charge
+        } else {
+            // Calls of compositions nest, so each level must need little of the stack.
+            match Box::pin(self.wait(charges)).await {
+                Ok(reservation) => return Ok(Some(reservation)),
+                Err(Failed { claim, is_declined: true, .. }) => claim,
+                Err(_) => return Ok(None),
+            }
+        };
+        let end = self.end_of_window(&charges[charge]);
+        let retry_after = end.map(|end| end.since(self.clock.wall())).unwrap_or_default();
+        Err(FleetRateExceeded { charge, retry_after })
+    }
+
+    /// Whether the fleet has used all calls of the window, so that a report is useless.
+    fn is_used_up(&self, rate: &RateCharge) -> bool {
+        let account = self.spender.account(&rate.key, self.clock.boot());
+        account.map(|account| account.budget()).is_some_and(
+            |BudgetState { limit, settled, .. }| {
+                limit > Amount::ZERO && limit.saturating_sub(settled) < CALL
+            },
+        )
     }
 
     /// Charges a call once more, because it is sent again and its first outcome is unknown. Returns
@@ -198,81 +236,100 @@ impl Spending {
         Some(reservation)
     }
 
-    fn attempt(&self, charges: &[BudgetCharge<'_>]) -> Result<Reservation, Failed> {
+    /// Keeps the price of a task reserved until its result reports the price. `key` identifies the task.
+    pub(crate) fn keep_task(&self, key: Digest, caller: &QuotaKey, task: OpenTask) {
+        self.tasks.add(key, caller, task, self.clock.boot());
+    }
+
+    /// The price of a task whose result has arrived. `None`: it is charged already.
+    pub(crate) fn take_task(&self, key: &Digest) -> Option<OpenTask> {
+        self.tasks.remove(key)
+    }
+
+    fn attempt<C: Claim>(&self, claims: &[C]) -> Result<Reservation, Failed> {
         let now = self.clock.boot();
-        let mut accounts = Vec::with_capacity(charges.len());
-        for (number, charge) in charges.iter().enumerate() {
-            let account = self.spender.account(&charge.key, now);
-            let account = account.ok_or(Failed { charge: number, shortfall: None })?;
-            accounts.push(Charge { account, amount: charge.amount });
+        let failed = |claim, shortfall| Failed { claim, shortfall, is_declined: false };
+        let mut accounts = Vec::with_capacity(claims.len());
+        for (number, claim) in claims.iter().enumerate() {
+            let account = self.spender.account(claim.key(), now);
+            let account = account.ok_or_else(|| failed(number, None))?;
+            accounts.push(Charge { account, amount: claim.amount() });
         }
         self.spender.reserve(accounts, now).map_err(|uncovered| {
             let budget = &uncovered.charge.account.key().budget;
-            let charge = charges.iter().position(|charge| charge.key == *budget);
-            Failed { charge: charge.unwrap_or_default(), shortfall: Some(uncovered.shortfall) }
+            let claim = claims.iter().position(|claim| claim.key() == budget);
+            failed(claim.unwrap_or_default(), Some(uncovered.shortfall))
         })
     }
 
     /// Waits for the rights of a call.
-    async fn wait(&self, charges: &[BudgetCharge<'_>]) -> Result<Reservation, Uncovered> {
-        for charge in charges {
-            self.spender.add_budget(&charge.key, charge.settings());
-        }
-        let waiting = WaitingCall::new(self, charges);
+    async fn wait<C: Claim>(&self, claims: &[C]) -> Result<Reservation, Failed> {
+        let waiting = WaitingCall::new(self, claims);
+        self.add_budgets(claims);
+        self.wake.notify_one();
         let mut progress = self.progress.subscribe();
-        let mut last = Failed { charge: 0, shortfall: None };
+        let mut last = Failed { claim: 0, shortfall: None, is_declined: false };
         let reserved = async {
             loop {
                 if !self.is_available() {
-                    self.open_accounts(charges);
+                    self.open_accounts(claims);
                 }
-                match self.attempt(charges) {
+                match self.attempt(claims) {
                     Ok(reservation) => return Some(reservation),
                     Err(failed) => last = failed,
                 }
-                if last.shortfall == Some(Shortfall::Mark) {
-                    self.wake_writer.notify_one();
-                }
-                if self.is_final(charges, last, waiting.added) {
-                    return None;
+                match last.shortfall {
+                    Some(Shortfall::Mark) => self.wake_writer.notify_one(),
+                    _ if self.is_final(claims, last, waiting.added) => return None,
+                    _ => {}
                 }
                 // The sender is a part of `self`.
                 let _ = progress.changed().await;
+                // A report that started before this call forgets rates without accounts.
+                self.add_budgets(claims);
             }
         };
-        let reserved = timeout(MAX_WAIT, reserved).await;
-        reserved.ok().flatten().ok_or_else(|| self.uncovered(charges, last.charge))
+        let reserved = timeout(MAX_WAIT, reserved).await.ok().flatten();
+        reserved.ok_or_else(|| {
+            let key = claims[last.claim].key();
+            let is_declined = lock(&self.waiting).is_declined(key, waiting.added);
+            Failed { is_declined, ..last }
+        })
+    }
+
+    fn add_budgets<C: Claim>(&self, claims: &[C]) {
+        for claim in claims {
+            self.spender.add_budget(claim.key(), claim.settings());
+        }
     }
 
     /// Whether waiting does not help.
-    fn is_final(&self, charges: &[BudgetCharge<'_>], failed: Failed, added: u64) -> bool {
-        if failed.shortfall == Some(Shortfall::Mark) {
-            return false;
-        }
-        let Some(charge) = charges.get(failed.charge) else { return true };
-        !self.is_available() || lock(&self.waiting).is_refused(&charge.key, added)
+    fn is_final<C: Claim>(&self, claims: &[C], failed: Failed, added: u64) -> bool {
+        let Some(claim) = claims.get(failed.claim) else { return true };
+        !self.is_available() || lock(&self.waiting).is_refused(claim.key(), added)
     }
 
     /// Opens missing accounts in the windows of the local clock, so that calls can spend allowances
     /// without the ledger.
-    fn open_accounts(&self, charges: &[BudgetCharge<'_>]) {
+    fn open_accounts<C: Claim>(&self, claims: &[C]) {
         let now = self.clock.boot();
-        for charge in charges {
-            if self.spender.account(&charge.key, now).is_none() {
-                self.open_account(charge, now);
+        for claim in claims {
+            if self.spender.account(claim.key(), now).is_none() {
+                self.open_account(claim, now);
             }
         }
     }
 
-    fn open_account(&self, charge: &BudgetCharge<'_>, now: BootTime) -> Option<Arc<Account>> {
+    fn open_account<C: Claim>(&self, claim: &C, now: BootTime) -> Option<Arc<Account>> {
         let wall = self.clock.wall();
-        let open = rules::windows(&charge.rule.budget.window).ok()?.open_at(wall).ok()?;
-        self.spender.open(&charge.key, &open.span(&open.current, wall), now);
-        self.spender.account(&charge.key, now)
+        let open = claim.windows().ok()?.open_at(wall).ok()?;
+        self.spender.open(claim.key(), &open.span(&open.current, wall), now);
+        self.spender.account(claim.key(), now)
     }
 
     fn uncovered(&self, charges: &[BudgetCharge<'_>], position: usize) -> Uncovered {
-        let BudgetCharge { rule, key, amount } = &charges[position];
+        let charge = &charges[position];
+        let BudgetCharge { rule, key, amount } = charge;
         metric::count_refusal();
         let account = self.spender.account(key, self.clock.boot());
         let settled = account.as_ref().map(|account| account.settled()).unwrap_or_default();
@@ -290,14 +347,14 @@ impl Spending {
             reserved: exposed.saturating_sub(spent).max(Amount::ZERO),
             requested: *amount,
             in_doubt,
-            resets_at: self.end_of_window(rule),
+            resets_at: self.end_of_window(charge),
             is_unavailable: !self.is_available(),
         };
         Uncovered { charge: position, shortage }
     }
 
-    fn end_of_window(&self, rule: &BudgetRule<'_>) -> Option<Timestamp> {
-        rules::windows(&rule.budget.window).ok()?.window_at(self.clock.wall()).ok()?.end
+    fn end_of_window<C: Claim>(&self, claim: &C) -> Option<Timestamp> {
+        claim.windows().ok()?.window_at(self.clock.wall()).ok()?.end
     }
 
     fn is_available(&self) -> bool {
@@ -315,27 +372,26 @@ impl Spending {
 }
 
 /// A call that waits for rights.
-struct WaitingCall<'a> {
+struct WaitingCall<'a, C: Claim> {
     spending: &'a Spending,
-    charges: &'a [BudgetCharge<'a>],
+    claims: &'a [C],
     /// The number of reports before the call.
     added: u64,
 }
 
-impl<'a> WaitingCall<'a> {
-    fn new(spending: &'a Spending, charges: &'a [BudgetCharge<'a>]) -> Self {
-        let prices = charges.iter().map(|charge| (&charge.key, charge.amount));
-        let added = lock(&spending.waiting).add(prices);
-        spending.wake.notify_one();
-        Self { spending, charges, added }
+impl<'a, C: Claim> WaitingCall<'a, C> {
+    fn new(spending: &'a Spending, claims: &'a [C]) -> Self {
+        let amounts = claims.iter().map(|claim| (claim.key(), claim.amount()));
+        let added = lock(&spending.waiting).add(amounts);
+        Self { spending, claims, added }
     }
 }
 
-impl Drop for WaitingCall<'_> {
+impl<C: Claim> Drop for WaitingCall<'_, C> {
     fn drop(&mut self) {
         let mut waiting = lock(&self.spending.waiting);
-        for BudgetCharge { key, amount, .. } in self.charges {
-            waiting.remove(key, *amount);
+        for claim in self.claims {
+            waiting.remove(claim.key(), claim.amount());
         }
     }
 }

@@ -6,10 +6,15 @@
 //! So the order of lines is consistent with real time: an answered call took effect before the line
 //! of its answer, and not before the line of the call.
 
+use std::{fmt, str::FromStr};
+
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::state::{Entity, SettingState};
+use crate::{
+    budget_event::BudgetEvent,
+    state::{Entity, SettingState},
+};
 
 /// The version of this format.
 pub const FORMAT: u32 = 1;
@@ -23,12 +28,42 @@ pub struct Line {
     pub us: u64,
     /// Milliseconds since 1970-01-01T00:00:00Z, on the recorder's wall clock.
     pub wall: u64,
-    /// The observer: `writer-0`, `follower-2`, `gateway-1`, `server-0`, `relay-2`, `nemesis`,
-    /// `recorder`. Servers and relays are numbered together, servers first.
+    /// The observer: `writer-0`, `follower-2`, `gateway-1`, `server-0`, `relay-2`, `payer-0`,
+    /// `backend`, `nemesis`, `recorder`. Servers and relays are numbered together, servers first.
     pub who: String,
     /// What happened.
     #[serde(flatten)]
     pub event: Event,
+}
+
+/// The kind of a history.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum Workload {
+    /// Writers, readers and followers of a catalog.
+    #[default]
+    Catalog,
+    /// Callers of tools with prices.
+    Budgets,
+}
+
+impl fmt::Display for Workload {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Catalog => "catalog",
+            Self::Budgets => "budgets",
+        })
+    }
+}
+
+impl FromStr for Workload {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let all = [Self::Catalog, Self::Budgets];
+        let found = all.into_iter().find(|workload| workload.to_string() == text);
+        found.ok_or_else(|| format!("`{text}` is not a workload; use catalog or budgets"))
+    }
 }
 
 /// What happened.
@@ -39,6 +74,9 @@ pub enum Event {
     Begin {
         /// The version of the format.
         format: u32,
+        /// The workload.
+        #[serde(default)]
+        workload: Workload,
         /// The seed.
         seed: u64,
         /// The plan as text, for people.
@@ -130,8 +168,14 @@ pub enum Event {
         resends: bool,
     },
     /// All faults have ended and all followers had time to catch up. From here on, each follower
-    /// must have everything.
+    /// must have everything. With budgets: each gateway has restarted on its disk and reported.
     Settled {},
+    /// An event of a history with budgets.
+    Budget {
+        /// The event.
+        #[serde(flatten)]
+        budget: BudgetEvent,
+    },
     /// The head of a log in the database of the servers or of a relay. Its commits follow.
     Log {
         /// The registry's id.

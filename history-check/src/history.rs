@@ -3,10 +3,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::{
-    event::{Event, FORMAT, Line},
+    event::{Event, FORMAT, Line, Workload},
     log::{Log, RECORDER},
     replica::FollowerHistory,
     requests::Requests,
+    spending::{Spending, SpendingSummary},
 };
 
 /// A recorded history.
@@ -53,6 +54,19 @@ impl History {
         let requests = Requests::new(&lines, &log);
         let followers = FollowerHistory::all(&lines, &log.registry);
         Self { lines, log, copies, requests, followers }
+    }
+
+    /// The spending and its exceptions; `None` without budgets.
+    pub fn spending(&self) -> Option<SpendingSummary> {
+        (self.workload() == Workload::Budgets).then(|| Spending::new(&self.lines).summary())
+    }
+
+    pub(crate) fn workload(&self) -> Workload {
+        let workload = |line: &Line| match line.event {
+            Event::Begin { workload, .. } => Some(workload),
+            _ => None,
+        };
+        self.lines.first().and_then(workload).unwrap_or_default()
     }
 
     /// The line of the event `settled`.

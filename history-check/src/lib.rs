@@ -4,7 +4,11 @@
 //! process in the order of observation, followed by the log in the database. The validators use
 //! nothing else. They share no code with the registry: the application of commits, the closure of a
 //! scope and the chain are implemented again from their definitions.
+//!
+//! A history with budgets ([`budget_event`]) has the calls of priced tools, what the tools executed,
+//! and the figures of the ledger at the end. It has its own validators.
 
+pub mod budget_event;
 pub mod closure;
 pub mod event;
 mod history;
@@ -12,10 +16,13 @@ mod journal;
 pub mod log;
 mod replica;
 mod requests;
+mod spending;
 pub mod state;
 pub mod validators;
 
-pub use event::{Event, Line};
+pub use budget_event::BudgetEvent;
+pub use event::{Event, Line, Workload};
 pub use history::{History, ParseError};
 pub use log::Log;
-pub use validators::{VALIDATORS, Validator, Violation};
+pub use spending::SpendingSummary;
+pub use validators::{BUDGET_VALIDATORS, VALIDATORS, Validator, Violation, validators_of};

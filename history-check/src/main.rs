@@ -4,7 +4,7 @@
 
 use std::{fs, process::ExitCode};
 
-use history_check::{Event, History, VALIDATORS};
+use history_check::{Event, History, validators_of};
 
 /// The maximum number of printed violations per invariant.
 const SHOWN: usize = 5;
@@ -40,8 +40,11 @@ fn report(file: &str, history: &History) -> u8 {
     });
     let (commits, lines) = (history.log.commits.len(), history.lines.len());
     println!("{file}: seed {}, {commits} commits, {lines} events", seed.unwrap_or_default());
+    if let Some(spending) = history.spending() {
+        println!("  {spending}");
+    }
     let mut worst = 0;
-    for validator in VALIDATORS {
+    for validator in validators_of(history) {
         let found = (validator.check)(history);
         let verdict = if found.is_empty() { "ok" } else { "VIOLATED" };
         println!("  {:<13} {verdict:<9} {}", validator.name, validator.invariant);

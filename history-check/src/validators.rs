@@ -3,17 +3,21 @@
 mod acknowledged;
 mod atomic;
 mod bookmarkable;
+mod budget;
 mod caches;
 mod chain;
+mod charged;
+mod denied;
 mod filtered;
 mod linearizable;
 mod ordered;
+mod recovered;
 mod references;
 mod reliable;
 mod resumable;
 mod unique;
 
-use crate::history::History;
+use crate::{event::Workload, history::History};
 
 /// A violation of an invariant.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -41,7 +45,39 @@ pub struct Validator {
     pub check: fn(&History) -> Vec<Violation>,
 }
 
-/// All validators.
+/// The validators of a history, by its workload.
+pub fn validators_of(history: &History) -> &'static [Validator] {
+    match history.workload() {
+        Workload::Catalog => &VALIDATORS,
+        Workload::Budgets => &BUDGET_VALIDATORS,
+    }
+}
+
+/// The validators of histories with budgets.
+pub const BUDGET_VALIDATORS: [Validator; 4] = [
+    Validator {
+        name: "budget",
+        invariant: "spending and executed calls stay within the limit and its stated exceptions",
+        check: budget::check,
+    },
+    Validator {
+        name: "charged",
+        invariant: "every executed call is charged",
+        check: charged::check,
+    },
+    Validator {
+        name: "denied",
+        invariant: "denied calls are not sent, and state their budget and price",
+        check: denied::check,
+    },
+    Validator {
+        name: "recovered",
+        invariant: "restarted gateways leave no rights in doubt, and a crash overcharges at most one second",
+        check: recovered::check,
+    },
+];
+
+/// The validators of histories of a catalog.
 pub const VALIDATORS: [Validator; 12] = [
     Validator {
         name: "chain",

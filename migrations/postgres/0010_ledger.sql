@@ -54,6 +54,8 @@ CREATE TABLE ledger_budgets (
     reclaimed  bigint      NOT NULL,
     -- The change of the limit. Negative: lower.
     adjustment bigint      NOT NULL,
+    -- The highest reached threshold of alerts, in ten-thousandths of the limit. 0: none.
+    alerted    bigint      NOT NULL,
     CONSTRAINT ledger_budgets_pkey PRIMARY KEY (policy, budget, subject, window_id),
     CONSTRAINT ledger_budgets_id UNIQUE (id),
     CONSTRAINT ledger_budgets_amounts
@@ -85,6 +87,32 @@ CREATE TABLE ledger_accounts (
 
 CREATE INDEX ledger_accounts_of_process ON ledger_accounts (gateway, process);
 CREATE INDEX ledger_accounts_closed ON ledger_accounts (closed_at) WHERE closed_at IS NOT NULL;
+
+-- The thresholds that the spending of budgets has reached, each once in a window.
+CREATE TABLE ledger_alerts (
+    -- Identifies the alert for receivers.
+    id              text        COLLATE "C" NOT NULL,
+    budget_id       bigint      NOT NULL,
+    -- Ten-thousandths of the limit.
+    threshold       bigint      NOT NULL,
+    crossed_at      timestamptz NOT NULL,
+    -- The spending and the limit at that time.
+    settled         bigint      NOT NULL,
+    effective_limit bigint      NOT NULL,
+    -- The deliveries that were tried.
+    attempts        bigint      NOT NULL,
+    -- Null: no further attempt.
+    next_attempt_at timestamptz,
+    -- Null: not delivered.
+    delivered_at    timestamptz,
+    CONSTRAINT ledger_alerts_pkey PRIMARY KEY (id),
+    CONSTRAINT ledger_alerts_once UNIQUE (budget_id, threshold),
+    CONSTRAINT ledger_alerts_budget FOREIGN KEY (budget_id) REFERENCES ledger_budgets (id)
+        ON DELETE CASCADE,
+    CONSTRAINT ledger_alerts_numbers CHECK (threshold > 0 AND attempts >= 0)
+);
+
+CREATE INDEX ledger_alerts_due ON ledger_alerts (next_attempt_at) WHERE next_attempt_at IS NOT NULL;
 
 -- The changes of budgets by operators.
 CREATE TABLE ledger_changes (

@@ -1,4 +1,5 @@
-/* Shifts the wall clock of the program that it is loaded into by the seconds in CLOCK_OFFSET_FILE. */
+/* Shifts the clocks of the program that it is loaded into. CLOCK_OFFSET_FILE has two 64-bit numbers of
+ * seconds: the offset of the wall clock, and the offset of CLOCK_BOOTTIME, as after a suspension. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <fcntl.h>
@@ -8,7 +9,12 @@
 #include <time.h>
 #include <unistd.h>
 
-static volatile int64_t *offset;
+struct offsets {
+    int64_t wall;
+    int64_t boot;
+};
+
+static volatile struct offsets *offsets;
 static int (*real)(clockid_t, struct timespec *);
 
 __attribute__((constructor)) static void begin(void) {
@@ -16,17 +22,21 @@ __attribute__((constructor)) static void begin(void) {
     int file = path ? open(path, O_RDONLY | O_CLOEXEC) : -1;
     if (file < 0)
         return;
-    void *mapped = mmap(NULL, sizeof *offset, PROT_READ, MAP_SHARED, file, 0);
+    void *mapped = mmap(NULL, sizeof *offsets, PROT_READ, MAP_SHARED, file, 0);
     close(file);
     if (mapped != MAP_FAILED)
-        offset = mapped;
+        offsets = mapped;
 }
 
 int clock_gettime(clockid_t clock, struct timespec *time) {
     if (!real)
         real = (int (*)(clockid_t, struct timespec *))dlsym(RTLD_NEXT, "clock_gettime");
     int result = real(clock, time);
-    if (result == 0 && clock == CLOCK_REALTIME && offset)
-        time->tv_sec += *offset;
+    if (result == 0 && offsets) {
+        if (clock == CLOCK_REALTIME)
+            time->tv_sec += offsets->wall;
+        else if (clock == CLOCK_BOOTTIME)
+            time->tv_sec += offsets->boot;
+    }
     return result;
 }

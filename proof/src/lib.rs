@@ -1,7 +1,8 @@
 //! Records histories of real servers, gateways and Postgres, with writers, readers and followers,
-//! while a nemesis injects faults. One seed determines the plan; thread scheduling is not
+//! or with callers of priced tools, while a nemesis injects faults. One seed determines the plan; thread scheduling is not
 //! deterministic.
 
+mod budgets;
 mod caller;
 mod corruption;
 mod entity;
@@ -23,6 +24,7 @@ pub mod soak;
 mod workload;
 mod writer;
 
+pub use budgets::{BudgetPlan, record_budgets};
 pub use plan::Plan;
 pub use postgres::Postgres;
 pub use run::{Recorded, record};

@@ -3,9 +3,10 @@
 use std::{path::PathBuf, process::ExitCode, time::Duration};
 
 use clap::{Parser, Subcommand};
+use history_check::Workload;
 use proof::{
-    Plan, Postgres, record,
-    soak::{Soak, soak},
+    BudgetPlan, Plan, Postgres,
+    soak::{Soak, record_seed, soak},
 };
 use registry_core::parse_duration;
 
@@ -20,6 +21,9 @@ struct Cli {
 enum Command {
     /// Records the history of one seed into DIR/history.jsonl.
     Record {
+        /// Workload: catalog or budgets.
+        #[arg(long, default_value_t = Workload::Catalog)]
+        workload: Workload,
         /// Seed of the plan.
         #[arg(long)]
         seed: u64,
@@ -29,12 +33,18 @@ enum Command {
     },
     /// Prints the plan of a seed.
     Plan {
+        /// Workload: catalog or budgets.
+        #[arg(long, default_value_t = Workload::Catalog)]
+        workload: Workload,
         /// Seed of the plan.
         #[arg(long)]
         seed: u64,
     },
     /// Records and checks histories for a time; fails if one violates an invariant.
     Soak {
+        /// Workload: catalog or budgets [default: both, every third history has budgets].
+        #[arg(long)]
+        workload: Option<Workload>,
         /// Time during which histories are started: 90s, 10m, 2h.
         #[arg(long = "for", value_parser = parse_duration)]
         lasts: Duration,
@@ -56,9 +66,9 @@ enum Command {
 #[tokio::main]
 async fn main() -> ExitCode {
     match Cli::parse().command {
-        Command::Record { seed, dir } => {
+        Command::Record { workload, seed, dir } => {
             let postgres = Postgres::start().await;
-            match record(&Plan::from_seed(seed), &postgres, &dir).await {
+            match record_seed(workload, seed, &postgres, &dir).await {
                 Ok(recorded) => println!("{recorded:?}: {}", dir.join("history.jsonl").display()),
                 Err(e) => {
                     eprintln!("error: {}: {e}", dir.display());
@@ -66,10 +76,16 @@ async fn main() -> ExitCode {
                 }
             }
         }
-        Command::Plan { seed } => println!("{}", Plan::from_seed(seed).shown().join("\n")),
-        Command::Soak { lasts, seed, histories, at_once, dir } => {
+        Command::Plan { workload, seed } => {
+            let shown = match workload {
+                Workload::Catalog => Plan::from_seed(seed).shown(),
+                Workload::Budgets => BudgetPlan::from_seed(seed).shown(),
+            };
+            println!("{}", shown.join("\n"));
+        }
+        Command::Soak { workload, lasts, seed, histories, at_once, dir } => {
             let began = std::time::Instant::now();
-            let tally = soak(Soak { seed, histories, lasts, at_once, dir }).await;
+            let tally = soak(Soak { workload, seed, histories, lasts, at_once, dir }).await;
             println!(
                 "{} histories in {:.0} s from seed {seed}: {} faults, {} commits, {} events; {} violated",
                 tally.histories,

@@ -7,7 +7,7 @@ use std::{
     time::Duration,
 };
 
-use history_check::{Event, event::FORMAT, log::RECORDER};
+use history_check::{Event, Workload, event::FORMAT, log::RECORDER};
 use tokio::{sync::watch, task::JoinSet, time::Instant};
 
 use crate::{
@@ -43,19 +43,25 @@ pub async fn record(plan: &Plan, postgres: &Postgres, dir: &Path) -> io::Result<
     let began = Instant::now();
     std::fs::create_dir_all(dir)?;
     let history = Arc::new(HistoryWriter::create(&dir.join("history.jsonl"))?);
-    let first = Event::Begin { format: FORMAT, seed: plan.seed, plan: plan.shown() };
+    let first = Event::Begin {
+        format: FORMAT,
+        workload: Workload::Catalog,
+        seed: plan.seed,
+        plan: plan.shown(),
+    };
     history.note(RECORDER, first);
-    let database = postgres.create_database(&name_of(plan)).await;
+    let database = postgres.create_database(&database_name(plan.seed)).await;
     let stage = Stage::set(plan, dir, (&database, &history)).await?;
     stage.play(plan, (postgres, &database)).await;
     stage.write_logs(&database).await;
     Ok(Recorded { counts: history.finish()?, took: began.elapsed() })
 }
 
-fn name_of(plan: &Plan) -> String {
+/// A new name of the database of a history.
+pub(crate) fn database_name(seed: u64) -> String {
     use std::sync::atomic::{AtomicU64, Ordering};
     static NUMBER: AtomicU64 = AtomicU64::new(0);
-    format!("history_{}_{}", plan.seed, NUMBER.fetch_add(1, Ordering::Relaxed))
+    format!("history_{seed}_{}", NUMBER.fetch_add(1, Ordering::Relaxed))
 }
 
 struct Stage {
@@ -211,7 +217,7 @@ async fn relays(
     Ok(relays)
 }
 
-fn own_dir(dir: &Path, name: &str) -> io::Result<PathBuf> {
+pub(crate) fn own_dir(dir: &Path, name: &str) -> io::Result<PathBuf> {
     let dir = dir.join(name);
     std::fs::create_dir_all(&dir)?;
     dir.canonicalize()

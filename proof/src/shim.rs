@@ -1,7 +1,8 @@
-//! A wall clock that jumps: a preloaded library shifts `clock_gettime` by the offset in a file. The
-//! program itself is unchanged.
+//! Clocks that jump: a preloaded library shifts `clock_gettime` by the offsets in a file. The program
+//! itself is unchanged.
 //!
-//! The monotonic clock is not shifted, because no administrator can set it.
+//! The wall clock jumps in both directions. `CLOCK_BOOTTIME` jumps ahead, as after a suspension. The
+//! monotonic clock is not shifted, because no administrator can set it.
 
 use std::{
     path::{Path, PathBuf},
@@ -30,7 +31,8 @@ impl Shim {
     /// A clock without an offset.
     pub(crate) fn new(library: PathBuf, offset: PathBuf) -> Self {
         let shim = Self { library, offset };
-        shim.jump(0);
+        shim.write(0, 0);
+        shim.write(1, 0);
         shim
     }
 
@@ -39,13 +41,22 @@ impl Shim {
         command.env("LD_PRELOAD", &self.library).env("CLOCK_OFFSET_FILE", &self.offset);
     }
 
-    /// Sets the offset in seconds.
+    /// Sets the offset of the wall clock in seconds.
     pub(crate) fn jump(&self, seconds: i64) {
-        use std::io::Write as _;
+        self.write(0, seconds);
+    }
+
+    /// Sets the offset of `CLOCK_BOOTTIME` in seconds.
+    pub(crate) fn suspend(&self, seconds: i64) {
+        self.write(1, seconds);
+    }
+
+    fn write(&self, number: u64, seconds: i64) {
+        use std::os::unix::fs::FileExt as _;
         let open =
             std::fs::File::options().create(true).truncate(false).write(true).open(&self.offset);
         // In place: the library has mapped the file.
-        let written = open.and_then(|mut file| file.write_all(&seconds.to_ne_bytes()));
+        let written = open.and_then(|file| file.write_all_at(&seconds.to_ne_bytes(), number * 8));
         written.expect("a file of our own can be written");
     }
 }

@@ -2,7 +2,8 @@
 //! for each.
 
 use std::{
-    path::PathBuf,
+    io,
+    path::{Path, PathBuf},
     sync::{
         Arc,
         atomic::{AtomicU64, Ordering},
@@ -10,14 +11,16 @@ use std::{
     time::{Duration, Instant},
 };
 
-use history_check::{History, VALIDATORS};
+use history_check::{History, SpendingSummary, Workload, validators_of};
 use tokio::task::JoinSet;
 
-use crate::{Plan, Postgres, record};
+use crate::{BudgetPlan, Plan, Postgres, Recorded, record, record_budgets};
 
 /// The parameters of a soak run.
 #[derive(Debug, Clone)]
 pub struct Soak {
+    /// The workload. Without one, every third history has budgets.
+    pub workload: Option<Workload>,
     /// The first seed; the next histories use the following numbers.
     pub seed: u64,
     /// The maximum number of histories.
@@ -63,7 +66,9 @@ pub async fn soak(soak: Soak) -> Tally {
                     break;
                 }
                 let seed = soak.seed + number;
-                let one = tokio::spawn(one(seed, postgres.clone(), soak.dir.clone()));
+                let workload = soak.workload.unwrap_or_else(|| mixed(seed));
+                let one = one(workload, seed, postgres.clone(), soak.dir.clone());
+                let one = tokio::spawn(one);
                 match one.await {
                     Ok(of_one) => tally.add(of_one),
                     Err(e) => {
@@ -94,31 +99,54 @@ impl Tally {
     }
 }
 
+/// The workload of a seed among all.
+fn mixed(seed: u64) -> Workload {
+    if seed.is_multiple_of(3) { Workload::Budgets } else { Workload::Catalog }
+}
+
+/// Records the history of a seed.
+pub async fn record_seed(
+    workload: Workload,
+    seed: u64,
+    postgres: &Postgres,
+    dir: &Path,
+) -> io::Result<Recorded> {
+    match workload {
+        Workload::Catalog => record(&Plan::from_seed(seed), postgres, dir).await,
+        Workload::Budgets => record_budgets(&BudgetPlan::from_seed(seed), postgres, dir).await,
+    }
+}
+
 /// Records and checks one history, and prints its result.
-async fn one(seed: u64, postgres: Postgres, dir: PathBuf) -> Tally {
+async fn one(workload: Workload, seed: u64, postgres: Postgres, dir: PathBuf) -> Tally {
     let dir = dir.join(format!("seed-{seed}"));
     let _ = std::fs::remove_dir_all(&dir);
-    let recorded = record(&Plan::from_seed(seed), &postgres, &dir).await;
+    let recorded = record_seed(workload, seed, &postgres, &dir).await;
     let recorded = recorded.unwrap_or_else(|e| panic!("seed {seed}: {}: {e}", dir.display()));
     let file = dir.join("history.jsonl");
     let text = std::fs::read_to_string(&file).expect("the history was written");
-    let checking = tokio::task::spawn_blocking(move || verdict(&text));
-    let verdict = checking.await.expect("validators do not break");
+    let checking = tokio::task::spawn_blocking(move || (verdict(&text), spending(&text)));
+    let (verdict, spending) = checking.await.expect("validators do not break");
     let counts = recorded.counts;
     println!(
-        "seed {seed}: {} faults, {} commits, {} events, {:.1} s: {}",
+        "{workload} seed {seed}: {} faults, {} commits, {} events, {:.1} s: {}",
         counts.faults,
         counts.commits,
         counts.lines,
         recorded.took.as_secs_f64(),
         if verdict.is_empty() { "ok".to_owned() } else { verdict.join("; ") }
     );
+    if let Some(spending) = spending {
+        println!("  {spending}");
+    }
     let violated = if verdict.is_empty() {
         let _ = std::fs::remove_dir_all(&dir);
         Vec::new()
     } else {
         println!("  kept: {}", file.display());
-        println!("  again: proof record --seed {seed} --dir DIR; history-check DIR/history.jsonl");
+        println!(
+            "  again: proof record --workload {workload} --seed {seed} --dir DIR; history-check DIR/history.jsonl"
+        );
         vec![seed]
     };
     let (commits, events, faults) = (counts.commits, counts.lines, counts.faults);
@@ -142,5 +170,10 @@ pub fn verdict(text: &str) -> Vec<String> {
             first.what
         ))
     };
-    VALIDATORS.iter().filter_map(violated).collect()
+    validators_of(&history).iter().filter_map(violated).collect()
+}
+
+/// The spending of a history with budgets.
+fn spending(text: &str) -> Option<SpendingSummary> {
+    History::parse(text).ok()?.spending()
 }

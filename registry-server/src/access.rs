@@ -93,7 +93,10 @@ impl Access {
         let lookup = self.failures.lookup(credentials.address, Instant::now());
         let failed = |denied| self.failures.record(credentials.address, denied, Instant::now());
         let principal = self.authenticate(credentials, lookup).await.map_err(failed)?;
-        if let Some(rate) = &self.rate {
+        // A relay forwards the requests of many gateways, and limits each of them.
+        if let Some(rate) = &self.rate
+            && !principal.roles.has(Role::Relay)
+        {
             rate.take(&principal.rate_key(), Instant::now()).map_err(Denied::RateLimited)?;
         }
         if let Requirement::AnyRole(roles) = requirement

@@ -49,8 +49,8 @@ pub struct App {
     pub catalogs: Catalogs,
     /// The database.
     pub store: Store,
-    /// The ledger of budgets. A relay has none.
-    pub ledger: Option<Arc<ledger::Ledger>>,
+    /// The ledger of budgets.
+    pub ledger: ledger::GatewayLedger,
     /// Sync streams.
     pub feed: Arc<Feed>,
     /// The gateways that follow.

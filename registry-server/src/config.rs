@@ -178,7 +178,7 @@ pub struct Config {
     #[command(flatten)]
     pub registrar: RegistrarConfig,
 
-    /// Currency and time limits of budgets.
+    /// Currency, time limits and alerts of budgets.
     #[command(flatten)]
     pub ledger: LedgerConfig,
 
@@ -334,6 +334,20 @@ mod tests {
     fn short_help_fits_one_screen() {
         let help = <Config as clap::CommandFactory>::command().render_help().to_string();
         assert!(help.lines().count() <= 50, "{help}");
+    }
+
+    #[test]
+    fn webhook_requires_https_and_secret() {
+        let secret = ["--budget-webhook-secret-file", "secret"];
+        let parse = |url: &str, more: &[&str]| {
+            let arguments = [&["registry-server", "--budget-webhook-url", url], more].concat();
+            Config::try_parse_from(arguments)
+        };
+        assert!(parse("https://hooks.example/alerts", &[]).is_err());
+        assert!(parse("http://hooks.example/alerts", &secret).is_err());
+        assert!(parse("http://127.0.0.1:9000/alerts", &secret).is_ok());
+        let config = parse("https://hooks.example/s3cret", &secret).unwrap();
+        assert!(!format!("{config:?}").contains("s3cret"));
     }
 
     #[test]

@@ -34,6 +34,7 @@ mod registry;
 mod sbom;
 mod status;
 mod sync;
+mod usage;
 
 use std::{sync::Arc, time::Duration};
 
@@ -46,6 +47,7 @@ use registry_proto::{
         discovery_service_server::DiscoveryServiceServer, graph_service_server::GraphServiceServer,
         history_service_server::HistoryServiceServer, ledger_service_server::LedgerServiceServer,
         registry_service_server::RegistryServiceServer, sbom_service_server::SbomServiceServer,
+        usage_service_server::UsageServiceServer,
     },
 };
 use tonic::{codec::CompressionEncoding::Gzip, service::Routes};
@@ -70,6 +72,7 @@ const SERVICES: &[&str] = &[
     "registry.v1.SbomService",
     "registry.v1.AccessService",
     "registry.v1.LedgerService",
+    "registry.v1.UsageService",
 ];
 
 /// Limits of requests.
@@ -123,6 +126,7 @@ pub async fn router(
     let discovery = bounded!(limit, DiscoveryServiceServer::new(service.clone()));
     let sbom = bounded!(limit, SbomServiceServer::new(service.clone()));
     let ledger = bounded!(limit, LedgerServiceServer::new(service.clone()));
+    let usage = bounded!(limit, UsageServiceServer::new(service.clone()));
     let access =
         AccessServiceServer::new(service.clone()).max_decoding_message_size(ACCESS_REQUEST_BYTES);
     let (reporter, health) = tonic_health::server::health_reporter();
@@ -136,6 +140,7 @@ pub async fn router(
         .add_service(sbom)
         .add_service(access)
         .add_service(ledger)
+        .add_service(usage)
         .add_service(health)
         .add_service(reflection().build_v1()?)
         .add_service(reflection().build_v1alpha()?);

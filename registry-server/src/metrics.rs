@@ -183,6 +183,11 @@ define_metrics! {
         "Amounts beyond the limits of budgets, in micro-units of the currency",
     )
     .labels(&[label("term", "overshoot, lost_grants, reclaimed")]);
+    BUDGET_ALERTS = Metric::counter(
+        "registry_budget_alerts_total",
+        "Alerts of budgets: reached thresholds, and deliveries by this server",
+    )
+    .labels(&[label("event", "crossed, delivered, retried, failed")]);
 }
 
 /// Interval between calls that move samples into histograms.
@@ -420,6 +425,11 @@ pub(crate) fn ledger_generation_started() {
 /// Counts an amount beyond the limit of a budget. Negative amounts count as zero.
 pub(crate) fn ledger_excess(term: &'static str, amount: Amount) {
     LEDGER_EXCESS.count([term]).increment(u64::try_from(amount.as_micros()).unwrap_or(0));
+}
+
+/// Counts alerts of budgets.
+pub(crate) fn budget_alerts(event: &'static str, count: usize) {
+    BUDGET_ALERTS.count([event]).increment(u64::try_from(count).unwrap_or(u64::MAX));
 }
 
 #[expect(clippy::cast_precision_loss, reason = "a count past 2^53 may lose its last digits")]

@@ -39,7 +39,9 @@ pub(super) async fn run(config: &Config, command: LedgerCommand) -> Result<ExitC
 
 /// Starts a generation, in which budgets grant nothing until the gateways have reported. Returns its number.
 pub(super) async fn start(store: &Store) -> Result<u64, (u8, String)> {
-    let started = store.start_generation(GenerationCause::Restored, SystemClock.now()).await;
+    let time = store.database_time().await.map_err(|e| database_failure(&e))?;
+    let now = time.unwrap_or_else(|| SystemClock.now());
+    let started = store.start_generation(GenerationCause::Restored, now).await;
     Ok(started.map_err(|e| failure(&e))?.generation)
 }
 

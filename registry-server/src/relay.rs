@@ -129,6 +129,11 @@ impl Relay {
         self.contact.age()
     }
 
+    /// The connection settings of the registry.
+    pub fn follower(&self) -> &Follower {
+        &self.follower
+    }
+
     /// Addresses of the registry, for display.
     pub fn upstream(&self) -> String {
         self.follower.addresses.join(",")

@@ -25,7 +25,7 @@ use crate::{
         concurrency::ConcurrencyLimit,
         export::Export,
         gateways::Gateways,
-        ledger::Ledger,
+        ledger::{self, GatewayLedger, Ledger, UpstreamLedger},
         sbom,
         search::Searcher,
     },
@@ -73,6 +73,9 @@ pub enum Error {
     /// An unusable database.
     #[error(transparent)]
     Store(#[from] store::Error),
+    /// An unusable webhook of alerts.
+    #[error(transparent)]
+    Webhook(#[from] ledger::InvalidWebhook),
     /// An admin address that cannot be bound.
     #[error("cannot listen on {address}: {source}; {} (--admin-listen)", listen_remedy(.source))]
     Admin {
@@ -129,7 +132,7 @@ impl Server {
         metrics::loaded(&catalog);
         let hub = Arc::new(Hub::new(catalog, &config.feed, signer));
         hub.load_recent(&store).await?;
-        let ledger = open_ledger(&config, relay.is_some(), &store, &hub, &clock).await?;
+        let ledger = open_ledger(&config, relay.as_ref(), &store, &hub, &clock).await?;
         let parts = registrar::Parts {
             store: store.clone(),
             hub: hub.clone(),
@@ -169,9 +172,7 @@ impl Server {
         });
         let fleet_writer = FleetWriter::start(app.feed.clone());
         app.feed.start_retention();
-        if let Some(ledger) = &app.ledger {
-            ledger.start(app.draining.clone());
-        }
+        app.ledger.start(app.draining.clone());
         Ok(Self { app, writer, fleet_writer, config: config.serve, tls, admin, _lock: lock })
     }
 
@@ -311,20 +312,25 @@ async fn open_key(config: &Config, store: &Store) -> Result<Arc<Ed25519KeyPair>,
     Ok(key)
 }
 
-/// Opens the ledger of budgets; `None` at a relay, whose database has none.
+/// Opens the ledger of budgets. A relay uses that of its upstream registry.
 async fn open_ledger(
     config: &Config,
-    is_relay: bool,
+    relay: Option<&Relay>,
     store: &Store,
     hub: &Arc<Hub>,
     clock: &Arc<dyn Clock>,
-) -> Result<Option<Arc<Ledger>>, Error> {
-    if is_relay {
-        return Ok(None);
+) -> Result<GatewayLedger, Error> {
+    if let Some(relay) = relay {
+        let follower = relay.follower().clone();
+        return Ok(GatewayLedger::Upstream(Arc::new(UpstreamLedger::new(follower))));
     }
     let (store, hub, clock) = (store.clone(), hub.clone(), clock.clone());
-    let ledger = Ledger::open(store, hub, clock, config.ledger.clone()).await?;
-    Ok(Some(Arc::new(ledger)))
+    let opened = Ledger::open(store, hub, clock, config.ledger.clone()).await;
+    let ledger = opened.map_err(|error| match error {
+        ledger::OpenError::Store(error) => Error::Store(error),
+        ledger::OpenError::Webhook(error) => Error::Webhook(error),
+    })?;
+    Ok(GatewayLedger::Own(Arc::new(ledger)))
 }
 
 /// Connects a relay to its upstream registry; `None` without `--follow`.

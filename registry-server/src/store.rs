@@ -32,10 +32,11 @@ use std::time::Duration;
 use registry_core::{Catalog, ChainHash, RegistryId, Revision, SealedCommit, Timestamp};
 
 pub use self::ledger::{
-    BookKey, BookTerms, BudgetPage, GatewayAccount, GenerationCause, GenerationState, LedgerChange,
-    LedgerFailure, ListedAccount, ListedBudget, ListedChange, NewLedgerChange, OpenWindow,
-    PostContext, PostRequest, Posting, RecallListener, RecallNotice, Reclaim, ReclaimFailure,
-    SeenState,
+    AlertAttempt, AlertDelivery, BookKey, BookTerms, BudgetPage, ClaimedAlert, Crossing,
+    GenerationCause, GenerationState, LedgerChange, LedgerFailure, ListedAccount, ListedAlert,
+    ListedBudget, ListedChange, NewLedgerChange, OpenWindow, PostContext, PostRequest, Posting,
+    RecallListener, RecallNotice, Reclaim, ReclaimFailure, SeenState, UsageAges, UsageGroup,
+    UsageGroupKey, UsageInterval, UsageProperty, UsageQuery,
 };
 pub use audit::{Finding, Findings, Progress, ServedState};
 pub use backend::HeadLock;

@@ -22,6 +22,7 @@ mod redacted;
 mod sbom;
 mod search;
 mod selector;
+mod usage;
 
 use std::path::PathBuf;
 
@@ -64,6 +65,7 @@ pub(crate) use policy::{
 pub(crate) use sbom::{SbomCommand, SbomDiffArgs, SbomExportArgs, SbomSource, WhereUsedArgs};
 pub(crate) use search::SearchArgs;
 pub(crate) use selector::{EntityArg, NameArg, VersionPair, parse_kind};
+pub(crate) use usage::{UsageArgs, UsageColumn};
 
 use crate::address::Address;
 
@@ -259,6 +261,8 @@ pub(crate) enum Command {
     /// Show the spending of budgets, change limits, and reclaim the rights of lost gateways
     #[command(subcommand)]
     Budget(BudgetCommand),
+    /// Show calls, costs, durations and sizes by agent, tool and other properties
+    Usage(UsageArgs),
     /// List the settings of names, namespaces and the registry
     Settings(SettingsArgs),
     /// Create, list and revoke API tokens

@@ -8,7 +8,7 @@ use registry_proto::v1::{
     discovery_service_client::DiscoveryServiceClient, graph_service_client::GraphServiceClient,
     history_service_client::HistoryServiceClient, ledger_service_client::LedgerServiceClient,
     registry_service_client::RegistryServiceClient, sbom_service_client::SbomServiceClient,
-    sync_service_client::SyncServiceClient,
+    sync_service_client::SyncServiceClient, usage_service_client::UsageServiceClient,
 };
 use tokio::time::timeout;
 use tonic::{
@@ -176,6 +176,10 @@ impl Client {
 
     pub(crate) fn ledger(&self) -> LedgerServiceClient<Connection> {
         LedgerServiceClient::new(self.channel.clone()).max_decoding_message_size(ANSWER_BYTES)
+    }
+
+    pub(crate) fn usage(&self) -> UsageServiceClient<Connection> {
+        UsageServiceClient::new(self.channel.clone()).max_decoding_message_size(ANSWER_BYTES)
     }
 
     pub(crate) fn audit(&self) -> AuditServiceClient<Connection> {

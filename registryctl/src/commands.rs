@@ -34,6 +34,7 @@ mod search;
 mod settings;
 mod token;
 mod tree;
+mod usage;
 mod validate;
 mod watch;
 mod who_can_call;
@@ -126,6 +127,7 @@ async fn dispatch(session: &Session, command: Command) -> Result<(), Failure> {
         Command::Policy(command) => policy::run(session, command).await,
         Command::WhoCanCall(args) => who_can_call::run(session, &args).await,
         Command::Budget(command) => budget::run(session, command).await,
+        Command::Usage(args) => usage::run(session, args).await,
         Command::Settings(args) => settings::list(session, &args).await,
         Command::Token(command) => token::run(session, command).await,
         Command::Whoami => token::who_am_i(session).await,

@@ -4,6 +4,7 @@ mod budget;
 mod commit;
 mod gateway;
 mod token;
+mod usage;
 
 use std::fmt;
 
@@ -12,10 +13,11 @@ use registry_proto::{convert, v1};
 use serde::Serialize;
 use serde_json::{Value, value::RawValue};
 
-pub(crate) use budget::{AccountView, BudgetChangeView, BudgetView};
+pub(crate) use budget::{AccountView, BudgetAlertView, BudgetChangeView, BudgetView};
 pub(crate) use commit::{ChangeView, CommitView, EventView, OriginView};
 pub(crate) use gateway::{GatewayView, span};
 pub(crate) use token::{AccessEventView, TokenView, roles};
+pub(crate) use usage::UsageView;
 
 /// The key of an entity.
 #[derive(Debug, Clone, Serialize)]

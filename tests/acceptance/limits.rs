@@ -178,9 +178,13 @@ async fn gateway_probes_need_no_admin_token() {
     let more = format!("admin: 127.0.0.1:0\nadminTokenFile: {}\n", token.display());
     let gateway = gateway(&more);
     gateway.ready().await;
-    for (path, status) in
-        [("/livez", 200), ("/readyz", 200), ("/metrics", 200), ("/admin/targets", 401)]
-    {
+    for (path, status) in [
+        ("/livez", 200),
+        ("/readyz", 200),
+        ("/metrics", 200),
+        ("/admin/targets", 401),
+        ("/admin/budgets", 401),
+    ] {
         let answer = reqwest::get(format!("{}{path}", gateway.admin_url())).await;
         assert_eq!(answer.expect("an answer").status(), status, "{path}");
     }

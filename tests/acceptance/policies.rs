@@ -1,17 +1,21 @@
-//! Policies: registration, versions in force, roles, scopes, emergencies, and decisions without calls.
+//! Policies: registration, versions in force, roles, scopes, budgets, emergencies, and decisions without calls.
 
+mod alerts;
 mod breaks;
 mod budgets;
 mod decisions;
 mod entity;
 mod files;
+mod fleet_rates;
 mod followers;
 mod inspection;
 mod page;
+mod relayed_budgets;
 mod roles;
 mod seed_budget;
 mod spending;
 mod stop;
+mod usage;
 
 use std::fs;
 

@@ -44,7 +44,10 @@ const FIELDS: &[(&str, &str)] = &[
     ("invocation", "id of a call that a policy rejected, as the caller sees it"),
     ("price", "price that the call reserved, in the currency of the registry"),
     ("price_policy", "policy of the price: `NAME@VERSION`"),
-    ("charged", "charge of all rounds of the call; the reserved price if the outcome is unknown"),
+    (
+        "charged",
+        "charge of all rounds of the call; the reserved price if the outcome is unknown. Negative: the result of a task lowers the charge of the call that started it",
+    ),
     ("budgets", "budgets that the price charges: `POLICY/BUDGET`, separated by spaces"),
     (
         "inspection",

@@ -256,7 +256,7 @@ const REASONS: &[[&str; 4]] = &[
     [
         "TOO_MANY_STREAMS",
         "RESOURCE_EXHAUSTED",
-        "the server has its maximum of followers, or the gateway its maximum of streams of recalls",
+        "the server has its maximum of followers, or the gateway or relay its maximum of streams of recalls",
         "use another server, retry after 5 s, or close streams",
     ],
     [
@@ -288,6 +288,12 @@ const REASONS: &[[&str; 4]] = &[
         "OUT_OF_RANGE",
         "the changed amount does not fit",
         "use a smaller amount",
+    ],
+    [
+        "UPSTREAM_UNAVAILABLE",
+        "UNAVAILABLE",
+        "a [relay](../operate/relays.md) cannot forward to the ledger of its upstream (metadata `upstream`); the message has the reason",
+        "retry; give the credential of the relay the role `relay`, or repair the connection",
     ],
     [
         "UNKNOWN_GENERATION",

@@ -24,7 +24,7 @@ pub use self::{
         authorize_composition, check_standing, format_age,
     },
     quota::{QuotaExceeded, QuotaGuard, QuotaKey, QuotaKind, Quotas},
-    rates::{RateExceeded, Rates, TakenRates},
+    rates::{CountedRate, RateExceeded, Rates, TakenRates},
     rules::{ToolSelector, ToolValidation, ValidationModes, ValidationRules},
     subject::SubjectToken,
     traces::{TraceTotals, Traces},

@@ -21,6 +21,8 @@ pub enum QuotaKind {
     Watches,
     /// Task subscriptions.
     Tasks,
+    /// Tasks that have not reported their price.
+    Prices,
     /// Keys of idempotent steps.
     Keys,
     /// Requests of sessions that continue without a connection.
@@ -42,6 +44,7 @@ impl fmt::Display for QuotaKind {
             Self::Inputs => "calls that wait for input",
             Self::Watches => "resource subscriptions at this server",
             Self::Tasks => "task subscriptions",
+            Self::Prices => "tasks without a reported price",
             Self::Keys => "idempotency keys",
             Self::Detached => "requests without a connection",
             Self::Events => "buffered bytes of events",

@@ -26,6 +26,15 @@ struct Bucket {
     key: Box<str>,
 }
 
+/// A rate that applies to a call.
+#[derive(Debug, Clone)]
+pub struct CountedRate<'a> {
+    /// The rate, with its policy.
+    pub rule: RateRule<'a>,
+    /// The text that the calls with the same rate share.
+    pub key: Box<str>,
+}
+
 /// The rates that a call has taken.
 #[derive(Debug, Default)]
 pub struct TakenRates(Vec<Bucket>);
@@ -40,20 +49,13 @@ pub struct RateExceeded {
 }
 
 impl Rates {
-    /// Takes the rates of a call. `key` returns the text that identifies the calls which share a
-    /// rate.
-    pub fn take<'a>(
+    /// Takes the rates of a call.
+    pub fn take(
         &self,
-        rules: impl IntoIterator<Item = RateRule<'a>>,
-        key: impl Fn(&Rate) -> Box<str>,
+        rates: &[CountedRate<'_>],
         now: Instant,
     ) -> Result<TakenRates, RateExceeded> {
-        let buckets = rules.into_iter().map(|rule| Bucket {
-            policy: rule.policy.key().name.clone(),
-            rate: rule.rate.clone(),
-            key: key(rule.rate),
-        });
-        let buckets: Vec<_> = buckets.collect();
+        let buckets: Vec<_> = rates.iter().map(Bucket::of).collect();
         let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let mut taken = Vec::with_capacity(buckets.len());
         for (rate, bucket) in buckets.iter().enumerate() {
@@ -76,6 +78,12 @@ impl Rates {
                 *full_at = full_at.checked_sub(interval).unwrap_or(*full_at);
             }
         }
+    }
+}
+
+impl Bucket {
+    fn of(CountedRate { rule, key }: &CountedRate<'_>) -> Self {
+        Self { policy: rule.policy.key().name.clone(), rate: rule.rate.clone(), key: key.clone() }
     }
 }
 
@@ -116,7 +124,8 @@ mod tests {
         now: Instant,
     ) -> Result<TakenRates, RateExceeded> {
         let rules = policy.policy().rates.iter().map(|rate| RateRule { policy, rate });
-        rates.take(rules, |_| "a".into(), now)
+        let counted: Vec<_> = rules.map(|rule| CountedRate { rule, key: "a".into() }).collect();
+        rates.take(&counted, now)
     }
 
     #[test]

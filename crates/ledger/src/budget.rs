@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-use registry_core::{Amount, Timestamp};
+use registry_core::{Amount, Timestamp, entity::policy::Fraction};
 use serde::{Deserialize, Serialize};
 
 use crate::{
@@ -56,6 +56,15 @@ impl BudgetRow {
     /// The limit with adjustments. It is never negative.
     pub fn effective_limit(&self, limit: Amount) -> Amount {
         limit.saturating_add(self.adjustment).max(Amount::ZERO)
+    }
+
+    /// Whether the spending has reached a fraction of the limit. The first spending reaches every
+    /// fraction of a limit of zero.
+    pub fn has_reached(&self, fraction: Fraction, limit: Amount) -> bool {
+        let micros = |amount: Amount| i128::from(amount.as_micros());
+        let (whole, parts) = (Fraction::ONE.ten_thousandths(), fraction.ten_thousandths());
+        let threshold = micros(self.effective_limit(limit)) * i128::from(parts);
+        self.settled > Amount::ZERO && micros(self.settled) * i128::from(whole) >= threshold
     }
 
     /// The amounts for gateways.

@@ -6,6 +6,9 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _};
 
 use crate::window::WindowId;
 
+/// Maximum length of a subject, in bytes.
+pub const MAX_SUBJECT_BYTES: usize = 512;
+
 /// The identity of a budget. New versions of the policy keep it, and with it the spending.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct BudgetKey {

@@ -2,7 +2,7 @@
 //!
 //! The ledger grants rights to spend, and each gateway spends its rights from memory. The registry
 //! stores the ledger in its database with the functions of [`budget`]; gateways hold a [`Spender`].
-//! The crate performs no I/O and reads no clock.
+//! Gateways also report the [`usage`] of tools. The crate performs no I/O and reads no clock.
 //!
 //! Rights never expire by themselves: a silent gateway may still spend. They end with their window,
 //! by a report of the gateway or its successor, or by an operator.
@@ -16,16 +16,18 @@ mod memory;
 mod message;
 mod rate;
 pub mod spender;
+pub mod usage;
 mod window;
 
 pub use self::{
     generation::{DatabaseState, Generation, ProcessRow, RECOVERY, UNREACHABLE_AFTER},
-    key::{AccountKey, BudgetKey, Epoch, InvalidEpoch},
+    key::{AccountKey, BudgetKey, Epoch, InvalidEpoch, MAX_SUBJECT_BYTES},
     mark::{Mark, MarkError, ProcessMarks, decode_marks, encode_marks},
     memory::{BudgetRule, MemoryLedger, Reply},
     message::{
-        AccountAnswer, AccountReport, AccountState, Answer, BudgetState, Grant, Ledger,
-        LedgerError, LedgerFuture, Recall, Refusal, Rejection, Report, ReportError, Totals, Want,
+        AccountAnswer, AccountReport, AccountState, Answer, BudgetState, GatewayAccount, Grant,
+        Ledger, LedgerError, LedgerFuture, Recall, Refusal, Rejection, Report, ReportError, Totals,
+        Want,
     },
     rate::{CALL, FleetRate},
     spender::Spender,

@@ -209,6 +209,15 @@ impl BudgetState {
     }
 }
 
+/// An account of a gateway.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct GatewayAccount {
+    /// The principal of the gateway.
+    pub gateway: String,
+    /// The account.
+    pub key: AccountKey,
+}
+
 /// The ledger needs the idle rights of these accounts.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Recall {

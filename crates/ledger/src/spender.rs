@@ -194,6 +194,7 @@ impl Spender {
     pub fn report(&self, demands: &Demands, now: BootTime) -> Report {
         let mut state = self.write();
         state.finish_accounts(now);
+        state.forget_rates(demands);
         let generation = state.generation;
         let is_unanswered = |acknowledged: Option<u64>| acknowledged != Some(generation);
         let mut accounts = Vec::new();
@@ -400,6 +401,14 @@ impl State {
         }
     }
 
+    /// Removes fleet rates without accounts and waiting calls. There can be one for each caller.
+    fn forget_rates(&mut self, demands: &Demands) {
+        self.budgets.retain(|budget, entry| {
+            let is_used = !entry.accounts.is_empty() || demands.contains_key(budget);
+            is_used || entry.settings.unit == Unit::Money
+        });
+    }
+
     fn acknowledge(&mut self, reported: &AccountReport, generation: u64) {
         let is_reported = |closed: &&mut Closed| {
             let AccountKey { budget, window, epoch } = &closed.mark.account;
@@ -498,7 +507,7 @@ impl Entry {
         for account in &self.accounts {
             let is_current = account.is_current(now);
             let demand = if is_current { demand } else { Demand::default() };
-            let want = account.want(demand).filter(|_| !account.is_over(now));
+            let want = account.want(demand, now).filter(|_| !account.is_over(now));
             if want.is_some() || !account.is_acknowledged(generation) {
                 let AccountKey { window, epoch, .. } = account.key();
                 reports.push(report(Some(window.clone()), *epoch, account.totals(), want));

@@ -2,58 +2,44 @@
 
 use std::time::Duration;
 
-use ledger::{AccountReport, Answer, Ledger, LedgerError, LedgerFuture, Recall, Report};
+use ledger::{
+    AccountReport, Answer, Epoch, GatewayAccount, Ledger, LedgerError, LedgerFuture, Recall, Report,
+};
 use registry_proto::{
     convert::{MAX_REPORTED, read_answer, read_recall, write_report},
     v1::{WatchRecallsRequest, WatchRecallsResponse, ledger_service_client::LedgerServiceClient},
 };
 use tokio::{sync::Mutex, time::timeout};
-use tonic::{Code, Request, Status, Streaming, transport::Channel};
+use tonic::{Request, Streaming, transport::Channel};
 
-use crate::{
-    Follower,
-    session::{Ended, Target, said_by},
-};
+use crate::{Follower, connection::Connection};
 
 /// The ledger of a registry. It connects to one of the servers, and to the next one after a failure.
+///
+/// A gateway uses it as a [`Ledger`]. A relay forwards the reports and recalls of its gateways.
 #[derive(Debug)]
 pub struct LedgerClient {
-    follower: Follower,
-    connection: Mutex<Connection>,
+    connection: Connection,
     recalls: Mutex<Option<Streaming<WatchRecallsResponse>>>,
-}
-
-#[derive(Debug, Default)]
-struct Connection {
-    target: Option<Target>,
-    /// The number of attempts, which selects the server.
-    attempts: usize,
 }
 
 impl LedgerClient {
     /// Creates a client. It connects when it is used.
     pub fn new(follower: Follower) -> Self {
-        Self { follower, connection: Mutex::default(), recalls: Mutex::default() }
+        Self { connection: Connection::new(follower), recalls: Mutex::default() }
     }
 
-    async fn target(&self) -> Result<Target, LedgerError> {
-        let mut connection = self.connection.lock().await;
-        if let Some(target) = &connection.target {
-            return Ok(target.clone());
-        }
-        let addresses = &self.follower.addresses;
-        let address = addresses.get(connection.attempts % addresses.len().max(1));
-        let no_server = || LedgerError::Unavailable("the registry has no address".to_owned());
-        let address = address.ok_or_else(no_server)?;
-        connection.attempts = connection.attempts.wrapping_add(1);
-        let target = self.follower.connect(address).await.map_err(|ended| match ended {
-            Ended::Lost(reason)
-            | Ended::ScopeLimit(reason)
-            | Ended::Rejected(reason)
-            | Ended::Final(reason) => LedgerError::Unavailable(format!("{address}: {reason}")),
-        })?;
-        connection.target = Some(target.clone());
-        Ok(target)
+    /// Sends the report of a gateway in its name. Requires the role relay.
+    pub async fn forward(&self, gateway: &str, report: &Report) -> Result<Answer, LedgerError> {
+        self.send(gateway, report).await
+    }
+
+    /// Subscribes to the recalls of all gateways. Requires the role relay.
+    pub async fn watch_gateways(&self) -> Result<GatewayRecalls<'_>, LedgerError> {
+        let mut stream = self.watch(WatchRecallsRequest { all_gateways: true }).await?;
+        // The first message shows that the subscription is active.
+        self.message(&mut stream).await?;
+        Ok(GatewayRecalls { client: self, stream })
     }
 
     /// The client and a request with the credentials.
@@ -61,35 +47,15 @@ impl LedgerClient {
         &self,
         message: T,
     ) -> Result<(LedgerServiceClient<Channel>, Request<T>), LedgerError> {
-        let Target { channel, authorization } = self.target().await?;
-        let mut request = Request::new(message);
-        if let Some(authorization) = authorization {
-            request.metadata_mut().insert("authorization", authorization);
-        }
+        let (channel, request) = self.connection.request(message).await?;
         Ok((LedgerServiceClient::new(channel), request))
     }
 
-    /// Drops the connection: the next request uses another server and the current credentials.
-    async fn failed(&self, status: &Status) -> LedgerError {
-        self.connection.lock().await.target = None;
-        let reason = said_by(status);
-        if status.code() == Code::InvalidArgument {
-            LedgerError::Rejected(reason)
-        } else {
-            LedgerError::Unavailable(reason)
-        }
-    }
-
-    /// Sends a report in parts of the size that the API accepts. The last part ends processes, so
-    /// that their marks are known before.
-    async fn send(&self, report: &Report) -> Result<Answer, LedgerError> {
-        let rest = report.accounts.len().saturating_sub(1) / MAX_REPORTED * MAX_REPORTED;
-        let (first, last) = report.accounts.split_at(rest);
+    /// Sends a report in parts of the size that the API accepts.
+    async fn send(&self, gateway: &str, report: &Report) -> Result<Answer, LedgerError> {
         let mut whole: Option<Answer> = None;
-        let parts = first.chunks(MAX_REPORTED).map(|accounts| part(report, accounts));
-        let last = Report { accounts: last.to_vec(), ..report.clone() };
-        for part in parts.chain([last]) {
-            let answer = self.post(&part).await?;
+        for part in parts(report) {
+            let answer = self.post(gateway, &part).await?;
             match &mut whole {
                 None => whole = Some(answer),
                 Some(whole) if whole.generation == answer.generation => {
@@ -104,12 +70,12 @@ impl LedgerClient {
         whole.ok_or_else(|| LedgerError::Unavailable("no answer".to_owned()))
     }
 
-    async fn post(&self, report: &Report) -> Result<Answer, LedgerError> {
-        let (mut client, request) = self.request(write_report(report)).await?;
+    async fn post(&self, gateway: &str, report: &Report) -> Result<Answer, LedgerError> {
+        let (mut client, request) = self.request(write_report(gateway, report)).await?;
         match client.report_spending(request).await {
             Ok(answer) => read_answer(answer.into_inner())
                 .map_err(|e| LedgerError::Unavailable(format!("the answer is invalid: {e}"))),
-            Err(status) => Err(self.failed(&status).await),
+            Err(status) => Err(self.connection.fail(&status).await),
         }
     }
 
@@ -117,24 +83,36 @@ impl LedgerClient {
         let mut recalls = self.recalls.lock().await;
         let mut stream = match recalls.take() {
             Some(stream) => stream,
-            None => self.watch().await?,
+            None => self.watch(WatchRecallsRequest { all_gateways: false }).await?,
         };
-        loop {
-            let message = self.message(&mut stream).await?;
-            let recall = read_recall(message)
-                .map_err(|e| LedgerError::Unavailable(format!("the recall is invalid: {e}")))?;
-            if !recall.accounts.is_empty() {
-                *recalls = Some(stream);
-                return Ok(recall);
-            }
+        let accounts = self.recalled(&mut stream).await?;
+        *recalls = Some(stream);
+        Ok(Recall { accounts: accounts.into_iter().map(|account| account.key).collect() })
+    }
+
+    async fn watch(
+        &self,
+        request: WatchRecallsRequest,
+    ) -> Result<Streaming<WatchRecallsResponse>, LedgerError> {
+        let (mut client, request) = self.request(request).await?;
+        match client.watch_recalls(request).await {
+            Ok(stream) => Ok(stream.into_inner()),
+            Err(status) => Err(self.connection.fail(&status).await),
         }
     }
 
-    async fn watch(&self) -> Result<Streaming<WatchRecallsResponse>, LedgerError> {
-        let (mut client, request) = self.request(WatchRecallsRequest {}).await?;
-        match client.watch_recalls(request).await {
-            Ok(stream) => Ok(stream.into_inner()),
-            Err(status) => Err(self.failed(&status).await),
+    /// The accounts of the next recall. Skips messages that keep the stream alive.
+    async fn recalled(
+        &self,
+        stream: &mut Streaming<WatchRecallsResponse>,
+    ) -> Result<Vec<GatewayAccount>, LedgerError> {
+        loop {
+            let message = self.message(stream).await?;
+            let accounts = read_recall(message)
+                .map_err(|e| LedgerError::Unavailable(format!("the recall is invalid: {e}")))?;
+            if !accounts.is_empty() {
+                return Ok(accounts);
+            }
         }
     }
 
@@ -142,13 +120,13 @@ impl LedgerClient {
         &self,
         stream: &mut Streaming<WatchRecallsResponse>,
     ) -> Result<WatchRecallsResponse, LedgerError> {
-        let silence: Duration = self.follower.timing.silence;
+        let silence: Duration = self.connection.follower().timing.silence;
         match timeout(silence, stream.message()).await {
             Ok(Ok(Some(message))) => Ok(message),
             Ok(Ok(None)) => {
                 Err(LedgerError::Unavailable("the registry closed the stream".to_owned()))
             }
-            Ok(Err(status)) => Err(self.failed(&status).await),
+            Ok(Err(status)) => Err(self.connection.fail(&status).await),
             Err(_) => {
                 let seconds = silence.as_secs_f32();
                 let reason = format!("no message from the registry for {seconds} s");
@@ -158,21 +136,52 @@ impl LedgerClient {
     }
 }
 
-/// A part of a report that ends no process.
-fn part(report: &Report, accounts: &[AccountReport]) -> Report {
-    Report {
+/// The recalls of all gateways.
+#[derive(Debug)]
+pub struct GatewayRecalls<'a> {
+    client: &'a LedgerClient,
+    stream: Streaming<WatchRecallsResponse>,
+}
+
+impl GatewayRecalls<'_> {
+    /// Waits for the next recall.
+    pub async fn next(&mut self) -> Result<Vec<GatewayAccount>, LedgerError> {
+        self.client.recalled(&mut self.stream).await
+    }
+}
+
+/// Splits a report into parts of the size that the API accepts. Processes end in the last parts, so that the ledger
+/// knows the final totals of their accounts before.
+fn parts(report: &Report) -> Vec<Report> {
+    let processes = |from: &[Epoch], index: usize| -> Vec<Epoch> {
+        from.chunks(MAX_REPORTED).nth(index).unwrap_or_default().to_vec()
+    };
+    let empty = Report {
         process: report.process,
         generation: report.generation,
         complete: Vec::new(),
         ended: Vec::new(),
-        accounts: accounts.to_vec(),
-    }
+        accounts: Vec::new(),
+    };
+    let part = |accounts: &[AccountReport]| Report { accounts: accounts.to_vec(), ..empty.clone() };
+    let mut parts: Vec<_> = report.accounts.chunks(MAX_REPORTED).map(part).collect();
+    let mut last = parts.pop().unwrap_or_else(|| empty.clone());
+    last.complete = processes(&report.complete, 0);
+    last.ended = processes(&report.ended, 0);
+    parts.push(last);
+    let most = report.complete.len().max(report.ended.len());
+    parts.extend((1..most.div_ceil(MAX_REPORTED)).map(|index| Report {
+        complete: processes(&report.complete, index),
+        ended: processes(&report.ended, index),
+        ..empty.clone()
+    }));
+    parts
 }
 
 impl Ledger for LedgerClient {
     /// The registry authenticates the gateway.
     fn report<'a>(&'a self, _gateway: &'a str, report: &'a Report) -> LedgerFuture<'a, Answer> {
-        Box::pin(self.send(report))
+        Box::pin(self.send("", report))
     }
 
     fn recall<'a>(&'a self, _gateway: &'a str) -> LedgerFuture<'a, Recall> {

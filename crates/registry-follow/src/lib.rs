@@ -1,5 +1,6 @@
 //! The client side of the Sync stream, for every program that keeps a copy of a registry: gateways
-//! and relays. [`LedgerClient`] is the client of the ledger of budgets.
+//! and relays. [`LedgerClient`] is the client of the ledger of budgets, and [`UsageClient`] reports the
+//! usage of tools.
 //!
 //! A [`Follower`] connects to one of several servers, sends the messages of a [`Follow`]
 //! implementation, passes the server's messages to it, and reconnects after an interruption. A
@@ -7,6 +8,7 @@
 //! server is tried immediately; the delay grows only when all servers have failed.
 
 mod address;
+mod connection;
 mod credentials;
 mod follow;
 mod follower;
@@ -15,8 +17,12 @@ mod registry_clock;
 mod session;
 mod stream;
 mod timing;
+mod usage;
 
-pub use self::ledger::LedgerClient;
+pub use self::{
+    ledger::{GatewayRecalls, LedgerClient},
+    usage::UsageClient,
+};
 pub use address::{InvalidAddress, MAX_SERVERS, addresses};
 pub use credentials::{Credentials, Token};
 pub use follow::{Follow, FollowerMessage, MessageEffect, RejectedMessage, StreamState};

@@ -25,6 +25,7 @@ mod setting;
 mod snapshot;
 mod sync;
 mod time;
+mod usage;
 
 pub use self::ledger::{
     InvalidLedgerMessage, LedgerProblem, MAX_REPORTED, budget_key, epoch, read_answer, read_recall,
@@ -51,6 +52,7 @@ pub use setting::{InvalidSetting, compatibility_mode, setting_state, settings};
 pub use snapshot::InvalidSnapshotEntity;
 pub use sync::{InvalidDelta, InvalidPosition, chain_hash, sealed_commit};
 pub use time::{InvalidTime, LONGEST_DURATION, duration, read_duration, read_timestamp, timestamp};
+pub use usage::{read_usage_report, write_usage_report};
 
 #[cfg(test)]
 mod tests;

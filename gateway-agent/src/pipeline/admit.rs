@@ -2,18 +2,18 @@
 
 use std::{borrow::Cow, sync::Arc, time::Instant};
 
-use gateway_policy::{AuthMethod, CallerIdentity, Denial, QuotaKey, Rates, Standing, TakenRates};
+use gateway_policy::{AuthMethod, CallerIdentity, CountedRate, Denial, QuotaKey, Standing};
 use gateway_protocol::mcp::Method;
 use gateway_upstream::ResendApproval;
 use policy::{
     Action, AgentFacts, ApplicablePolicies, CallContext, Called, Caller, Finding, InspectionRules,
-    Payer, Purpose, Reason, ResourceKind,
+    Payer, Purpose, RateRule, ResourceKind,
 };
 use registry_core::{
     Amount, Key,
     entity::policy::{Mode, Rate, RateKey},
 };
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
 use super::{
     Error, FeatureSubject, Gateway, Invocation, Target,
@@ -22,6 +22,7 @@ use super::{
     inspect::CallInspection,
     moment::Moment,
     purchase::{Order, Outcome, Purchase, TraceCost},
+    rates::TakenRates,
     route::Route,
 };
 use crate::{audit::CallRecord, clock, governance::Governance, view::ServedTool};
@@ -49,8 +50,7 @@ enum GovernedTarget {
 /// and releases its price.
 #[derive(Debug)]
 pub(super) struct Admission<'a> {
-    rates: &'a Rates,
-    taken: Option<TakenRates>,
+    rates: Option<TakenRates<'a>>,
     // Boxed, because compositions nest.
     purchase: Option<Box<Purchase<'a>>>,
 }
@@ -59,8 +59,7 @@ pub(super) struct Admission<'a> {
 /// price.
 #[derive(Debug)]
 pub(super) struct SentAdmission<'a> {
-    rates: &'a Rates,
-    taken: Option<TakenRates>,
+    rates: Option<TakenRates<'a>>,
     // Boxed, because compositions nest.
     purchase: Option<Box<Purchase<'a>>>,
 }
@@ -243,17 +242,22 @@ impl Governed {
         record: &mut CallRecord,
         audit: &mut Vec<Finding>,
     ) -> Result<Admission<'a>, Finding> {
-        let mut admission = Admission { rates: gateway.rates(), taken: None, purchase: None };
+        let mut admission = Admission { rates: None, purchase: None };
         if self.purpose == Purpose::Poll {
             return Ok(admission);
         }
+        let agent = record.agent().cloned();
         let mut trace = None;
         if self.purpose.is_limited() {
             trace = self.count_trace(gateway, call, record, audit)?;
-            admission.taken = self.take_rates(gateway, call, moment, record, audit)?;
+            let enforced = self.rates(Mode::Enforce, call, moment, agent.as_ref());
+            let audited = self.rates(Mode::Audit, call, moment, agent.as_ref());
+            count_audited(gateway, &enforced, audited, audit).await;
+            if !enforced.is_empty() {
+                admission.rates = Some(TakenRates::take(gateway, &enforced).await?);
+            }
         }
         if self.has_price() {
-            let agent = record.agent().cloned();
             let governance = moment.snapshot.governance.as_ref();
             let caller = governance.map(|governance| governance.caller(agent.as_ref()));
             let tool = self.target.name_in_counts();
@@ -304,31 +308,16 @@ impl Governed {
         violation(Mode::Enforce).map_or(Ok(Some(cost)), Err)
     }
 
-    fn take_rates(
+    /// The rates of the policies in a mode.
+    fn rates(
         &self,
-        gateway: &Gateway,
+        mode: Mode,
         call: &Invocation,
         moment: &Moment,
-        record: &CallRecord,
-        audit: &mut Vec<Finding>,
-    ) -> Result<Option<TakenRates>, Finding> {
-        let key = |rate: &Rate| self.rate_key(rate, call, moment, record.agent());
-        let take = |mode| {
-            let rules: Vec<_> = self.policies.rates(mode).collect();
-            if rules.is_empty() {
-                return Ok(None);
-            }
-            let taken = gateway.rates().take(rules.iter().copied(), key, Instant::now());
-            taken.map(Some).map_err(|exceeded| {
-                let reason = Reason::RateLimited { retry_after: exceeded.retry_after };
-                let policy = rules[exceeded.rate].policy.key().clone();
-                Finding { policy, reason }
-            })
-        };
-        if let Err(finding) = take(Mode::Audit) {
-            audit.push(finding);
-        }
-        take(Mode::Enforce)
+        agent: Option<&Key>,
+    ) -> Vec<CountedRate<'_>> {
+        let counted = |rule: RateRule<'_>| self.rate_key(rule.rate, call, moment, agent);
+        self.policies.rates(mode).map(|rule| CountedRate { rule, key: counted(rule) }).collect()
     }
 
     /// Evaluates the policies again for an operation that was admitted. No rate is taken.
@@ -368,7 +357,7 @@ impl Governed {
         verdict.denial.map_or(Ok(()), Err)
     }
 
-    /// The text that the calls with the same rate share.
+    /// The text that the calls with the same rate share: a JSON list, which is unambiguous.
     fn rate_key(
         &self,
         rate: &Rate,
@@ -376,23 +365,37 @@ impl Governed {
         moment: &Moment,
         agent: Option<&Key>,
     ) -> Box<str> {
-        let agent = || agent.map(|agent| agent.name.as_str());
-        let mut text = String::new();
-        for key in &rate.per {
-            let tool;
-            let part = match key {
-                RateKey::Agent => agent().unwrap_or_default(),
-                RateKey::Tool => {
-                    tool = self.target.name_in_counts();
-                    &tool
-                }
-                RateKey::Caller => agent().or(principal(&moment.principal)).unwrap_or_default(),
-                RateKey::Principal => verified_principal(call).unwrap_or_default(),
-            };
-            text.push_str(part);
-            text.push('\n');
-        }
-        text.into()
+        let agent: Option<Cow<'_, str>> = agent.map(|agent| agent.name.as_str().into());
+        let part = |key: &RateKey| match key {
+            RateKey::Agent => agent.clone(),
+            RateKey::Tool => Some(self.target.name_in_counts()),
+            RateKey::Caller => agent.clone().or(principal(&moment.principal).map(Cow::from)),
+            RateKey::Principal => verified_principal(call).map(Cow::from),
+        };
+        let parts: Vec<_> = rate.per.iter().map(part).collect();
+        json!(parts).to_string().into()
+    }
+}
+
+/// Counts a call in the rates of policies in audit mode. A release and its pre-release share their
+/// equal rates.
+async fn count_audited(
+    gateway: &Gateway,
+    enforced: &[CountedRate<'_>],
+    mut audited: Vec<CountedRate<'_>>,
+    audit: &mut Vec<Finding>,
+) {
+    audited.retain(|CountedRate { rule, .. }| {
+        let name = &rule.policy.key().name;
+        let mut enforced = enforced.iter().map(|other| other.rule);
+        !enforced.any(|other| other.rate == rule.rate && other.policy.key().name == *name)
+    });
+    if audited.is_empty() {
+        return;
+    }
+    match TakenRates::take(gateway, &audited).await {
+        Ok(mut taken) => taken.set_sent(),
+        Err(finding) => audit.push(finding),
     }
 }
 
@@ -458,19 +461,14 @@ fn context(call: &Invocation, purpose: Purpose, hops: u32) -> CallContext<'_> {
 impl<'a> Admission<'a> {
     /// Starts sending.
     pub(super) fn sent(mut self, record: &mut CallRecord) -> SentAdmission<'a> {
-        let mut purchase = self.purchase.take();
-        if let Some(purchase) = &mut purchase {
+        if let Some(rates) = &mut self.rates {
+            rates.set_sent();
+        }
+        if let Some(purchase) = &mut self.purchase {
             purchase.set_sent(record);
         }
-        SentAdmission { rates: self.rates, taken: self.taken.take(), purchase }
-    }
-}
-
-impl Drop for Admission<'_> {
-    fn drop(&mut self) {
-        if let Some(taken) = self.taken.take() {
-            self.rates.release(taken);
-        }
+        let Self { rates, purchase } = self;
+        SentAdmission { rates, purchase }
     }
 }
 
@@ -483,9 +481,9 @@ impl SentAdmission<'_> {
     /// Charges the price of the outcome. Returns the rates of an operation that certainly was not
     /// sent.
     pub(super) fn settle(admission: Option<Self>, outcome: Outcome<'_>, record: &mut CallRecord) {
-        let Some(Self { rates, taken, purchase }) = admission else { return };
-        if let (Outcome::NotSent, Some(taken)) = (outcome, taken) {
-            rates.release(taken);
+        let Some(Self { rates, purchase }) = admission else { return };
+        if let (Outcome::NotSent, Some(rates)) = (outcome, rates) {
+            rates.release();
         }
         if let Some(purchase) = purchase {
             purchase.settle(outcome, record);

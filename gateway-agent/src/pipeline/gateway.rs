@@ -25,6 +25,7 @@ use crate::{
     seal::Sealer,
     spending::Spending,
     trace::Tracer,
+    usage::Usage,
     view::{
         Snapshot, View, Views,
         validators::Validators,
@@ -72,6 +73,8 @@ pub struct GatewayParts {
     pub compositions: Arc<CompositionState>,
     /// The reservations in budgets.
     pub spending: Arc<Spending>,
+    /// Counts calls for the registry. `None` without a registry.
+    pub usage: Option<Arc<Usage>>,
     /// Seals the ids of sessions and tasks.
     pub(crate) sealer: Arc<Sealer>,
     /// The tracer of calls.
@@ -176,6 +179,11 @@ impl Gateway {
     /// The reservations in budgets.
     pub(crate) fn spending(&self) -> &Arc<Spending> {
         &self.parts.spending
+    }
+
+    /// Counts calls for the registry. `None` without a registry.
+    pub(crate) fn usage(&self) -> Option<&Arc<Usage>> {
+        self.parts.usage.as_ref()
     }
 
     /// The counts of calls in traces.

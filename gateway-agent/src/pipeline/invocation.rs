@@ -81,6 +81,11 @@ impl Target {
         }
     }
 
+    /// The method of an operation that is no call of a tool.
+    pub(super) fn method(&self) -> Option<&'static str> {
+        if let Self::Feature { method, .. } = self { Some(method.as_str()) } else { None }
+    }
+
     pub(super) fn mcp_headers(&self) -> Option<&HeaderMap> {
         if let Self::Tool(call) = self { call.mcp_headers.as_ref() } else { None }
     }

@@ -5,13 +5,13 @@ use std::sync::{
     atomic::{AtomicBool, Ordering},
 };
 
-use gateway_policy::Traces;
+use gateway_policy::{QuotaKey, Traces};
 use gateway_protocol::mcp::{RawResult, ResultType};
 use gateway_upstream::ResendApproval;
 use ledger::spender::Reservation;
 use policy::{ApplicablePolicies, BudgetRule, Finding, Payer, PolicyInForce, Reason};
 use registry_core::{
-    Amount,
+    Amount, Digest,
     entity::policy::{CallPrice, Decision, FailureCharge, Mode, Price},
 };
 use serde_json::Value;
@@ -19,7 +19,7 @@ use serde_json::Value;
 use super::Error;
 use crate::{
     audit::CallRecord,
-    spending::{BudgetCharge, Spending, Uncovered},
+    spending::{BudgetCharge, OpenTask, Priced, Spending, Uncovered},
 };
 
 #[cfg(test)]
@@ -41,13 +41,6 @@ pub(super) struct Purchase<'a> {
     is_resent: AtomicBool,
 }
 
-/// A price and its reservations.
-#[derive(Debug)]
-struct Priced {
-    price: Price,
-    reservations: Vec<Reservation>,
-}
-
 /// The price of a call in the cost of its trace. Dropping it subtracts the price unless the call was
 /// sent.
 #[derive(Debug)]
@@ -67,10 +60,20 @@ pub(super) enum Outcome<'a> {
     Existing,
     /// The call has a result.
     Result(&'a RawResult),
+    /// The call has started a task, whose result comes later.
+    Started(&'a StartedTask<'a>),
     /// The upstream answered with an error.
     Failed,
     /// The call was sent, and nothing more is known about it.
     Sent,
+}
+
+/// A task that a call has started.
+#[derive(Debug)]
+pub(super) struct StartedTask<'a> {
+    /// The identity of the task.
+    pub(super) key: Digest,
+    pub(super) caller: &'a QuotaKey,
 }
 
 /// A call that is to be paid.
@@ -220,9 +223,10 @@ impl Purchase<'_> {
         }
     }
 
-    /// Charges what the outcome costs.
+    /// Charges what the outcome costs. A task whose result can report its price keeps the reservation.
     pub(super) fn settle(self, outcome: Outcome<'_>, record: &mut CallRecord) {
-        let Self { enforced, audited, trace, is_resent, .. } = self;
+        let Self { spending, enforced, audited, trace, is_resent, .. } = self;
+        let trace_id = trace.as_ref().map(|trace| trace.trace);
         if let Some(Priced { price, .. }) = &enforced {
             let mut charged = charge(price, outcome);
             if is_resent.into_inner() {
@@ -233,13 +237,52 @@ impl Purchase<'_> {
                 trace.traces.refund(trace.trace, trace.price.saturating_sub(charged));
             }
         }
-        for Priced { price, reservations } in [enforced, audited].into_iter().flatten() {
-            let charged = charge(&price, outcome);
-            for reservation in reservations {
-                reservation.settle_at(charged);
-            }
+        let Outcome::Started(StartedTask { key, caller }) = outcome else {
+            return settle_all([enforced, audited], outcome);
+        };
+        let (enforced, audited) = (kept(enforced, outcome), kept(audited, outcome));
+        if enforced.is_some() || audited.is_some() {
+            spending.keep_task(*key, caller, OpenTask { enforced, audited, trace: trace_id });
         }
     }
+}
+
+/// A price that the result of a task can report. Charges another one.
+fn kept(priced: Option<Priced>, outcome: Outcome<'_>) -> Option<Priced> {
+    let priced = priced?;
+    if let CallPrice::Reported { .. } = priced.price.call {
+        return Some(priced);
+    }
+    settle_all([Some(priced), None], outcome);
+    None
+}
+
+/// Charges the price of the outcome.
+fn settle_all(priced: [Option<Priced>; 2], outcome: Outcome<'_>) {
+    for Priced { price, reservations } in priced.into_iter().flatten() {
+        let charged = charge(&price, outcome);
+        for reservation in reservations {
+            reservation.settle_at(charged);
+        }
+    }
+}
+
+/// Charges what the result of a task costs, instead of the reserved price. The record receives the difference.
+pub(super) fn settle_task(
+    task: OpenTask,
+    outcome: Outcome<'_>,
+    traces: &Traces,
+    record: &mut CallRecord,
+) {
+    let OpenTask { enforced, audited, trace } = task;
+    if let Some(Priced { price, .. }) = &enforced {
+        let unspent = price.reserved().saturating_sub(charge(price, outcome));
+        record.charge(Amount::ZERO.saturating_sub(unspent));
+        if let Some(trace) = trace {
+            traces.refund(trace, unspent);
+        }
+    }
+    settle_all([enforced, audited], outcome);
 }
 
 impl ResendApproval for Purchase<'_> {
@@ -307,9 +350,9 @@ fn charge(price: &Price, outcome: Outcome<'_>) -> Amount {
             price.per_round.unwrap_or(Amount::ZERO)
         }
         // The result of a task, with its reported price, comes later.
-        Outcome::Sent | Outcome::Result(RawResult { result_type: ResultType::Task, .. }) => {
-            price.reserved()
-        }
+        Outcome::Sent
+        | Outcome::Started(_)
+        | Outcome::Result(RawResult { result_type: ResultType::Task, .. }) => price.reserved(),
         Outcome::Result(result) => price_of(price, Some(result)),
         Outcome::Failed => price_of(price, None),
     }

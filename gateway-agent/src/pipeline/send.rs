@@ -212,6 +212,7 @@ impl<'a> Sending<'a> {
         });
         SentAdmission::settle(admission, Outcome::of(&result), record);
         let result = result?;
+        task::settle_price(gateway, &call.caller.claim, (method, &task, &result), record);
         input::check(&result, &call.context)?;
         // The registry can have moved the tool to another server since.
         if resolved.served.server() == Some(&task.server) {
@@ -260,7 +261,11 @@ impl<'a> Sending<'a> {
                     self.upstream(served, permit, &arguments, forwarded, record).await
                 };
                 let result = revocation::guarded(watched, sent, record).await;
-                SentAdmission::settle(admission, Outcome::of(&result), record);
+                let principal = &self.moment.principal;
+                let started = task::started(call, served.server(), principal, &result);
+                let outcome =
+                    started.as_ref().map_or_else(|| Outcome::of(&result), Outcome::Started);
+                SentAdmission::settle(admission, outcome, record);
                 (result, None)
             }
             ToolBackend::Composition(composed) => {

@@ -3,17 +3,21 @@
 
 use std::{borrow::Cow, sync::Arc};
 
-use gateway_policy::{CallerIdentity, ValidationMode};
+use gateway_policy::{CallerIdentity, QuotaKey, ValidationMode};
 use gateway_protocol::{
     jsonrpc::{self, Object},
-    mcp::{Method, Param, RawResult, TASK_PARAM},
+    mcp::{Method, Param, RawResult, ResultType, TASK_PARAM},
 };
 use gateway_upstream::RequestContext;
-use registry_core::Key;
+use registry_core::{Digest, Key};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
-use super::{Error, Gateway, Invocation, Target, ToolCall, validate};
+use super::{
+    Error, Gateway, Invocation, Target, ToolCall,
+    purchase::{self, Outcome, StartedTask},
+    validate,
+};
 use crate::{
     audit::CallRecord,
     seal::Sealer,
@@ -71,6 +75,60 @@ pub(super) async fn check(
         return Ok(());
     }
     validate::output(gateway, served, (result, context), record).await
+}
+
+/// Lowers the price of a task to the one that its result reports.
+pub(super) fn settle_price(
+    gateway: &Gateway,
+    caller: &CallerIdentity,
+    (method, task, answer): (Method, &Task, &RawResult),
+    record: &mut CallRecord,
+) {
+    let settle = |outcome: Outcome<'_>, record: &mut CallRecord| {
+        if let Some(open) = gateway.spending().take_task(&key(caller, &task.server, &task.id)) {
+            purchase::settle_task(open, outcome, gateway.traces(), record);
+        }
+    };
+    match method {
+        Method::TaskResult if answer.result_type.is_final() => {
+            settle(Outcome::Result(answer), record);
+        }
+        // The state of an ended task has its result or its error since 2026-07-28.
+        Method::GetTask => {
+            let state = Object::parse(&answer.result).unwrap_or_default();
+            if let Some(result) = state.find("result") {
+                let IsError { is_error } = jsonrpc::read_object(result).unwrap_or_default();
+                let (result, result_type) = (result.to_owned(), ResultType::Complete);
+                let (era, has_meta) = (answer.era, answer.has_meta);
+                let result = RawResult { result, is_error, result_type, has_meta, era };
+                settle(Outcome::Result(&result), record);
+            } else if state.find("error").is_some() {
+                settle(Outcome::Failed, record);
+            }
+        }
+        _ => {}
+    }
+}
+
+/// The task that the result of a call has started.
+pub(super) fn started<'a>(
+    call: &Invocation,
+    server: Option<&Key>,
+    principal: &'a QuotaKey,
+    result: &Result<RawResult, Error>,
+) -> Option<StartedTask<'a>> {
+    let result = result.as_ref().ok().filter(|result| result.result_type == ResultType::Task)?;
+    // A step returns no task.
+    let Target::Tool(_) = &call.target else { return None };
+    let id = id_in(&result.result)?;
+    Some(StartedTask { key: key(&call.caller.claim, server?, &id), caller: principal })
+}
+
+/// The identity of a task. Servers choose ids of any length, also the same one for several callers.
+fn key(caller: &CallerIdentity, server: &Key, id: &str) -> Digest {
+    let mut text = owner(caller);
+    text.extend_from_slice(format!("\n{server}\n{id}").as_bytes());
+    Digest::compute(&text)
 }
 
 #[derive(Default, Deserialize)]

@@ -22,7 +22,7 @@ pub enum SpendingClock {
 
 impl SpendingClock {
     /// The time that includes suspension and ignores changes of the wall clock.
-    pub(super) fn boot(self) -> BootTime {
+    pub(crate) fn boot(self) -> BootTime {
         match self {
             Self::System => BootTime::new(since_boot()),
             #[cfg(test)]

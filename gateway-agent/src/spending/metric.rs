@@ -2,7 +2,10 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use ledger::{BudgetKey, spender::Account};
+use ledger::{
+    BudgetKey,
+    spender::{Account, Unit},
+};
 use metrics::{counter, gauge};
 use registry_core::Amount;
 
@@ -60,7 +63,8 @@ impl BudgetSeries {
     /// Sets the gauges. Budgets without accounts are set to zero.
     pub(super) fn update(&mut self, spending: &Spending) {
         self.0.values_mut().for_each(|sums| *sums = Sums::default());
-        for account in spending.spender.accounts() {
+        let accounts = spending.spender.accounts().into_iter();
+        for account in accounts.filter(|account| account.unit() == Unit::Money) {
             let BudgetKey { policy, budget, .. } = account.key().budget.clone();
             let name = BudgetName { policy, budget };
             if self.0.len() < MAX_BUDGETS || self.0.contains_key(&name) {

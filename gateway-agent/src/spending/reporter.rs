@@ -62,6 +62,8 @@ impl Reporter {
             () = self.follow_recalls(&*ledger) => {}
             () = working => {}
         }
+        // Results that arrive later have no effect.
+        self.spending.tasks.clear();
         self.spending.spender.stop();
         self.exchange(&*ledger, &mut reports).await;
         // The exact spending replaces the crash marks, so that the next process charges no more.
@@ -109,6 +111,7 @@ impl Reporter {
             () = spending.wake.notified(), if is_available => {}
             () = sleep(REPEAT), if repeats => {}
             _ = ticks.tick() => {
+                spending.tasks.expire(spending.clock.boot());
                 spending.spender.tick(&spending.demands(), spending.clock.boot());
                 reports.series.update(spending);
             }
@@ -198,11 +201,14 @@ impl Reporter {
             if reported.want.is_none_or(|want| want.minimum.is_none()) {
                 continue;
             }
-            let is_refused = match &answered.result {
-                Ok(state) => state.grant.refusal.is_some_and(is_lasting),
-                Err(_) => true,
+            let Ok(state) = &answered.result else {
+                // The ledger has no account.
+                waiting.refuse(&reported.budget, number);
+                continue;
             };
-            if is_refused {
+            let Some(refusal) = state.grant.refusal else { continue };
+            waiting.decline(&reported.budget, number);
+            if is_lasting(refusal) {
                 waiting.refuse(&reported.budget, number);
             }
         }

@@ -2,7 +2,10 @@
 
 use std::sync::Arc;
 
-use ledger::{AccountKey, BudgetState, WindowId, spender::Account};
+use ledger::{
+    AccountKey, BudgetState, WindowId,
+    spender::{Account, Unit},
+};
 use registry_core::Amount;
 use serde::Serialize;
 
@@ -87,10 +90,11 @@ impl Spending {
         let answered_at = *lock(&self.answered_at);
         let age = answered_at.map(|at| self.clock.boot().since(at));
         let accounts = self.spender.accounts();
+        let budgets = accounts.iter().filter(|account| account.unit() == Unit::Money);
         SpendingView {
             is_ledger_available: self.is_available(),
             age_ms: age.map(|age| u64::try_from(age.as_millis()).unwrap_or(u64::MAX)),
-            budgets: accounts.iter().map(|account| BudgetView::new(account)).collect(),
+            budgets: budgets.map(|account| BudgetView::new(account)).collect(),
         }
     }
 }

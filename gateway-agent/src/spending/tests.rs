@@ -3,12 +3,12 @@
 use std::sync::atomic::AtomicU64;
 
 use ledger::{
-    AccountKey, Answer, BudgetRule as LedgerRule, Ledger, LedgerError, LedgerFuture, MemoryLedger,
-    Recall, Report, WindowId, WindowRule,
+    AccountKey, Answer, BudgetKey, BudgetRule as LedgerRule, FleetRate, Ledger, LedgerError,
+    LedgerFuture, MemoryLedger, Recall, Report, WindowId, WindowRule,
     budget::{BudgetRow, OfflineLimits},
 };
-use policy::PolicyInForce;
-use registry_core::{Document, Kind};
+use policy::{BudgetRule, Payer, PolicyInForce, RateRule};
+use registry_core::{Document, Entity, Kind, entity::policy::Price};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use tokio::{
@@ -28,6 +28,7 @@ struct TestLedger {
     clock: SpendingClock,
     ledger: Mutex<MemoryLedger>,
     limit: Amount,
+    rate: LedgerRule,
     state: Mutex<LedgerState>,
     recalls: tokio::sync::Mutex<mpsc::Receiver<Recall>>,
     reports: AtomicU64,
@@ -50,9 +51,11 @@ impl Ledger for TestLedger {
                 LedgerState::Silent => std::future::pending::<()>().await,
                 LedgerState::Up => {}
             }
-            let rule = LedgerRule { limit: self.limit, windows: WindowRule::Total };
-            let now = self.clock.wall();
-            let reply = lock(&self.ledger).report(gateway, report, |_| Some(rule.clone()), now)?;
+            let rule = |key: &BudgetKey| {
+                let budget = LedgerRule { limit: self.limit, windows: WindowRule::Total };
+                Some(if key.is_rate() { self.rate.clone() } else { budget })
+            };
+            let reply = lock(&self.ledger).report(gateway, report, rule, self.clock.wall())?;
             self.reports.fetch_add(1, Ordering::Relaxed);
             self.reported.send_replace(());
             Ok(reply.answer)
@@ -96,8 +99,12 @@ impl Fleet {
         let mut budget =
             json!({ "name": "b", "per": "agent", "limit": limit.to_string(), "window": "total" });
         budget.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
-        let document = json!({ "name": "p", "version": "1.0.0", "budgets": [budget] });
+        let rate = json!({ "limit": 3, "window": "PT1M", "reach": "fleet" });
+        let document =
+            json!({ "name": "p", "version": "1.0.0", "budgets": [budget], "rates": [rate] });
         let document = Document::parse(Kind::Policy, &document).unwrap();
+        let policy = Arc::new(PolicyInForce::new(Arc::new(document)).unwrap());
+        let FleetRate { windows, limit: calls, .. } = FleetRate::new(&policy.policy().rates[0]);
         let clock = SpendingClock::Paused { start: Instant::now() };
         let hour = Duration::from_hours(1);
         let limits = OfflineLimits { offline_for: hour, longest_call: hour };
@@ -106,18 +113,13 @@ impl Fleet {
             clock,
             ledger: Mutex::new(MemoryLedger::new(limits, clock.wall())),
             limit,
+            rate: LedgerRule { limit: calls, windows },
             state: Mutex::new(LedgerState::Up),
             recalls: tokio::sync::Mutex::new(recalls),
             reports: AtomicU64::new(0),
             reported: watch::Sender::new(()),
         };
-        Self {
-            clock,
-            ledger: Arc::new(ledger),
-            recall,
-            disk: tempfile::tempdir().unwrap(),
-            policy: Arc::new(PolicyInForce::new(Arc::new(document)).unwrap()),
-        }
+        Self { clock, ledger: Arc::new(ledger), recall, disk: tempfile::tempdir().unwrap(), policy }
     }
 
     fn cache(&self) -> std::path::PathBuf {
@@ -125,7 +127,12 @@ impl Fleet {
     }
 
     fn start(&self) -> Process {
-        let (spending, reporter) = Spending::open(&self.cache(), "gateway", self.clock).unwrap();
+        self.start_at(&self.cache(), Reach::Fleet)
+    }
+
+    /// A process of a gateway with another disk.
+    fn start_at(&self, cache: &Path, reach: Reach) -> Process {
+        let (spending, reporter) = Spending::open(cache, "gateway", reach, self.clock).unwrap();
         let stop = CancellationToken::new();
         let ledger: Arc<dyn Ledger> = self.ledger.clone();
         let reporting = tokio::spawn(reporter.run(ledger, stop.clone()));
@@ -153,6 +160,20 @@ impl Fleet {
     fn row(&self) -> BudgetRow {
         let key = self.charge(PRICE).key;
         lock(&self.ledger.ledger).budget(&key, &WindowId::new("total")).unwrap_or_default()
+    }
+
+    /// A call under the fleet rate. `None`: the gateway counts alone.
+    async fn take(&self, process: &Process) -> Result<Option<Reservation>, FleetRateExceeded> {
+        let rule = RateRule { policy: &self.policy, rate: &self.policy.policy().rates[0] };
+        process.spending.take_calls(&[RateCharge::new(&rule, "[]")]).await
+    }
+
+    /// A call under the fleet rate that is sent. Whether the fleet counts it.
+    async fn call(&self, process: &Process) -> Result<bool, FleetRateExceeded> {
+        let Some(mut call) = self.take(process).await? else { return Ok(false) };
+        call.set_sent();
+        call.settle();
+        Ok(true)
     }
 
     /// Waits until the budget in the ledger meets a condition.
@@ -275,6 +296,50 @@ async fn orderly_stop_leaves_no_rights() {
     assert_eq!([fleet.row().settled, fleet.row().exposed], [PRICE; 2]);
 }
 
+/// A price that a result reports.
+fn reported_price() -> Price {
+    let price = json!({ "reportedBy": "_meta.cost", "maximum": PRICE.to_string() });
+    let document = json!({ "name": "p", "version": "1.0.0", "price": price });
+    let document = Document::parse(Kind::Policy, &document).unwrap();
+    let Entity::Policy(policy) = document.entity() else { panic!("{document:?}") };
+    policy.price.clone().unwrap()
+}
+
+impl Fleet {
+    /// A task whose result has not arrived.
+    async fn start_task(&self, process: &Process) -> Digest {
+        let mut call = self.reserve(process).await.unwrap();
+        call.set_sent();
+        let enforced = Some(Priced { price: reported_price(), reservations: vec![call] });
+        let key = Digest::compute(b"task");
+        let task = OpenTask { enforced, audited: None, trace: None };
+        process.spending.keep_task(key, &None, task);
+        key
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn orderly_stop_charges_open_tasks() {
+    let fleet = Fleet::new(times(10));
+    let process = fleet.start();
+    let key = fleet.start_task(&process).await;
+    assert_eq!(fleet.row().settled, Amount::ZERO);
+    process.stop.cancel();
+    process.reporting.await.unwrap();
+    assert_eq!([fleet.row().settled, fleet.row().exposed], [PRICE; 2]);
+    assert!(process.spending.take_task(&key).is_none());
+}
+
+#[tokio::test(start_paused = true)]
+async fn forgotten_task_is_charged_after_half_a_day() {
+    let fleet = Fleet::new(times(10));
+    let process = fleet.start();
+    let key = fleet.start_task(&process).await;
+    advance(Duration::from_hours(12)).await;
+    fleet.until(|row| row.settled == PRICE).await;
+    assert!(process.spending.take_task(&key).is_none());
+}
+
 #[tokio::test(start_paused = true)]
 async fn idle_rights_return_after_five_seconds() {
     let fleet = Fleet::new(times(10));
@@ -330,6 +395,59 @@ async fn view_has_amounts_of_fleet_and_gateway() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn fleet_rate_is_shared_and_renewed() {
+    let fleet = Fleet::new(PRICE);
+    let disk = tempfile::tempdir().unwrap();
+    let a = fleet.start();
+    let b = fleet.start_at(&disk.path().join("registry.json"), Reach::Fleet);
+    for process in [&a, &b, &a] {
+        assert_eq!(fleet.call(process).await, Ok(true));
+    }
+    let exceeded = fleet.call(&b).await.unwrap_err();
+    assert!(exceeded.retry_after <= Duration::from_mins(1), "{exceeded:?}");
+    advance(exceeded.retry_after).await;
+    assert_eq!(fleet.call(&b).await, Ok(true));
+}
+
+#[tokio::test(start_paused = true)]
+async fn released_call_of_fleet_rate_is_available() {
+    let fleet = Fleet::new(PRICE);
+    let process = fleet.start();
+    fleet.take(&process).await.unwrap().unwrap().release();
+    for _ in 0..3 {
+        assert_eq!(fleet.call(&process).await, Ok(true));
+    }
+    assert!(fleet.call(&process).await.is_err());
+}
+
+#[tokio::test(start_paused = true)]
+async fn used_up_fleet_rate_needs_no_report() {
+    let fleet = Fleet::new(PRICE);
+    let process = fleet.start();
+    while fleet.call(&process).await.is_ok() {}
+    let reports = fleet.ledger.reports.load(Ordering::Relaxed);
+    let start = Instant::now();
+    assert!(fleet.call(&process).await.is_err());
+    assert_eq!(fleet.ledger.reports.load(Ordering::Relaxed), reports);
+    assert_eq!(start.elapsed(), Duration::ZERO);
+}
+
+#[tokio::test(start_paused = true)]
+async fn gateway_counts_fleet_rate_without_ledger() {
+    for state in [LedgerState::Down, LedgerState::Silent] {
+        let fleet = Fleet::new(PRICE);
+        fleet.set(state);
+        let process = fleet.start();
+        for _ in 0..4 {
+            assert_eq!(fleet.call(&process).await, Ok(false), "{state:?}");
+        }
+    }
+    let fleet = Fleet::new(PRICE);
+    let local = fleet.start_at(&fleet.cache(), Reach::Gateway);
+    assert_eq!(fleet.call(&local).await, Ok(false));
+}
+
+#[tokio::test(start_paused = true)]
 async fn gateway_without_budgets_writes_no_file() {
     let fleet = Fleet::new(PRICE);
     let process = fleet.start();
@@ -355,7 +473,8 @@ async fn local_ledger_keeps_spending_across_restarts() {
     let (_publish, catalog) = watch::channel(catalog);
     let start = || {
         let ledger = LocalLedger::open(&fleet.cache(), catalog.clone(), fleet.clock).unwrap();
-        let (spending, reporter) = Spending::open(&fleet.cache(), "g", fleet.clock).unwrap();
+        let (spending, reporter) =
+            Spending::open(&fleet.cache(), "g", Reach::Gateway, fleet.clock).unwrap();
         let stop = CancellationToken::new();
         let reporting = tokio::spawn(reporter.run(Arc::new(ledger), stop.clone()));
         Process { spending, reporting, stop }

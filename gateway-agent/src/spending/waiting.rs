@@ -19,8 +19,10 @@ pub(super) struct WaitingCalls {
 #[derive(Debug, Default)]
 struct Queue {
     prices: Vec<Amount>,
-    /// The last report whose request the ledger refused.
+    /// The last report whose request the ledger certainly refuses again.
     refused: Option<u64>,
+    /// The last report whose request the ledger answered without a grant.
+    declined: Option<u64>,
 }
 
 impl WaitingCalls {
@@ -61,11 +63,24 @@ impl WaitingCalls {
         self.reports
     }
 
-    /// Records that the ledger refused the request of a report.
+    /// Records that the ledger refuses the request of a report, and would refuse its repetition.
     pub(super) fn refuse(&mut self, budget: &BudgetKey, report: u64) {
         if let Some(queue) = self.budgets.get_mut(budget) {
             queue.refused = Some(report);
         }
+    }
+
+    /// Records that the ledger answered the request of a report without a grant.
+    pub(super) fn decline(&mut self, budget: &BudgetKey, report: u64) {
+        if let Some(queue) = self.budgets.get_mut(budget) {
+            queue.declined = Some(report);
+        }
+    }
+
+    /// Whether the ledger answered without a grant after this number of reports.
+    pub(super) fn is_declined(&self, budget: &BudgetKey, added: u64) -> bool {
+        let declined = self.budgets.get(budget).and_then(|queue| queue.declined);
+        declined.is_some_and(|report| report > added)
     }
 
     /// Whether the ledger refused a call that was added after this number of reports. The refused

@@ -8,8 +8,8 @@ use std::{
 
 use futures_util::{Stream, StreamExt, stream};
 use ledger::{
-    AccountAnswer, AccountKey, AccountReport, Answer, BudgetKey, Epoch, Ledger as _, LedgerError,
-    Recall, Rejection, Report, Totals, WindowId,
+    AccountAnswer, AccountKey, AccountReport, Answer, BudgetKey, Epoch, GatewayAccount,
+    Ledger as _, LedgerError, Recall, Rejection, Report, Totals, WindowId,
 };
 use registry_follow::{Credentials, Follower, LedgerClient, Timing};
 use registry_proto::{
@@ -27,11 +27,12 @@ use tonic::{Request, Response, Status};
 
 use crate::script::Aborted;
 
-/// A ledger that knows no budget. It records the reports.
+/// A ledger that knows no budget. It records the reports, and the gateways that they name.
 #[derive(Debug, Default)]
 struct Scripted {
     reports: Mutex<Vec<Report>>,
-    recall: Recall,
+    gateways: Mutex<Vec<String>>,
+    recall: Vec<GatewayAccount>,
 }
 
 #[derive(Clone)]
@@ -51,7 +52,9 @@ impl LedgerService for Service {
         &self,
         request: Request<ReportSpendingRequest>,
     ) -> Result<Response<ReportSpendingResponse>, Status> {
-        let report = read_report(request.into_inner());
+        let request = request.into_inner();
+        self.0.gateways.lock().expect("no panic").push(request.gateway.clone());
+        let report = read_report(request);
         let report = report.map_err(|e| Status::invalid_argument(e.to_string()))?;
         let answer = |account: &AccountReport| AccountAnswer {
             budget: account.budget.clone(),
@@ -66,10 +69,13 @@ impl LedgerService for Service {
 
     async fn watch_recalls(
         &self,
-        _request: Request<WatchRecallsRequest>,
+        request: Request<WatchRecallsRequest>,
     ) -> Result<Response<Recalls>, Status> {
-        let keep_alive = write_recall(&Recall::default());
-        let messages = [Ok(keep_alive), Ok(write_recall(&self.0.recall))];
+        let is_own =
+            |account: &&GatewayAccount| request.get_ref().all_gateways || account.gateway == "own";
+        let recall: Vec<_> = self.0.recall.iter().filter(is_own).cloned().collect();
+        let keep_alive = write_recall(&[]);
+        let messages = [Ok(keep_alive), Ok(write_recall(&recall))];
         Ok(Response::new(Box::pin(stream::iter(messages).chain(stream::pending()))))
     }
 
@@ -179,12 +185,49 @@ async fn next_server_answers_after_a_failure() {
 }
 
 #[tokio::test]
-async fn keep_alive_is_no_recall() {
-    let account =
-        AccountKey { budget: budget(), window: WindowId::new("total"), epoch: Epoch::new(1) };
-    let recall = Recall { accounts: vec![account] };
-    let script = Arc::new(Scripted { recall: recall.clone(), ..Scripted::default() });
+async fn ends_of_many_processes_follow_accounts() {
+    let script = Arc::new(Scripted::default());
     let (address, _serving) = serve(&script).await;
     let client = client(&[format!("http://{address}")]);
+    let epochs: Vec<_> = (0..2_001).map(Epoch::new).collect();
+    let report = Report { complete: epochs[..1_001].to_vec(), ended: epochs, ..report(1) };
+    assert_eq!(client.report("", &report).await.expect("an answer").accounts.len(), 1);
+    let sent = script.reports.lock().expect("no panic");
+    let counts = |part: &Report| (part.accounts.len(), part.complete.len(), part.ended.len());
+    assert_eq!(
+        sent.iter().map(counts).collect::<Vec<_>>(),
+        [(1, 1_000, 1_000), (0, 1, 1_000), (0, 0, 1)]
+    );
+    assert_eq!(sent.iter().flat_map(|part| part.ended.clone()).collect::<Vec<_>>(), report.ended);
+    let complete = sent.iter().flat_map(|part| part.complete.clone());
+    assert_eq!(complete.collect::<Vec<_>>(), report.complete);
+}
+
+fn recalled(gateway: &str, epoch: u128) -> GatewayAccount {
+    let key =
+        AccountKey { budget: budget(), window: WindowId::new("total"), epoch: Epoch::new(epoch) };
+    GatewayAccount { gateway: gateway.to_owned(), key }
+}
+
+#[tokio::test]
+async fn keep_alive_is_no_recall() {
+    let accounts = vec![recalled("own", 1), recalled("other", 2)];
+    let script = Arc::new(Scripted { recall: accounts, ..Scripted::default() });
+    let (address, _serving) = serve(&script).await;
+    let client = client(&[format!("http://{address}")]);
+    let recall = Recall { accounts: vec![recalled("own", 1).key] };
     assert_eq!(client.recall("").await, Ok(recall));
+}
+
+#[tokio::test]
+async fn relay_forwards_principals_of_gateways() {
+    let accounts = vec![recalled("own", 1), recalled("other", 2)];
+    let script = Arc::new(Scripted { recall: accounts.clone(), ..Scripted::default() });
+    let (address, _serving) = serve(&script).await;
+    let client = client(&[format!("http://{address}")]);
+    client.forward("gateway-1", &report(1)).await.expect("an answer");
+    client.report("gateway-2", &report(1)).await.expect("an answer");
+    assert_eq!(*script.gateways.lock().expect("no panic"), ["gateway-1", ""]);
+    let mut recalls = client.watch_gateways().await.expect("a subscription");
+    assert_eq!(recalls.next().await, Ok(accounts));
 }

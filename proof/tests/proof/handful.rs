@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use history_check::Workload;
 use proof::soak::{Soak, soak};
 
 #[tokio::test(flavor = "multi_thread")]
@@ -10,8 +11,36 @@ async fn sampled_histories_satisfy_all_invariants() {
     // Kept for analysis after a failure.
     let path = dir.keep();
     let lasts = Duration::from_secs(40);
-    let soaked = soak(Soak { seed: 1, histories: 8, lasts, at_once: 2, dir: path.clone() }).await;
+    let soak = soak(Soak {
+        workload: Some(Workload::Catalog),
+        seed: 1,
+        histories: 8,
+        lasts,
+        at_once: 2,
+        dir: path.clone(),
+    });
+    let soaked = soak.await;
     assert!(soaked.violated.is_empty() && soaked.broken.is_empty(), "{soaked:?}: {path:?}");
     assert!(soaked.histories >= 2 && soaked.commits > 0 && soaked.faults > 0, "{soaked:?}");
+    let _ = std::fs::remove_dir_all(path);
+}
+
+/// One history in a synchronous failover and one after a restore are among them.
+#[tokio::test(flavor = "multi_thread")]
+async fn sampled_budgets_satisfy_all_invariants() {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    // Kept for analysis after a failure.
+    let path = dir.keep();
+    let soak = soak(Soak {
+        workload: Some(Workload::Budgets),
+        seed: 4,
+        histories: 5,
+        lasts: Duration::from_mins(2),
+        at_once: 3,
+        dir: path.clone(),
+    });
+    let soaked = soak.await;
+    assert!(soaked.violated.is_empty() && soaked.broken.is_empty(), "{soaked:?}: {path:?}");
+    assert_eq!(soaked.histories, 5);
     let _ = std::fs::remove_dir_all(path);
 }

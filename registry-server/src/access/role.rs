@@ -20,15 +20,18 @@ pub enum Role {
     Governor = 32,
     /// Reads, and decides requests for approval.
     Approver = 64,
+    /// Follows the log, and forwards the reports of gateways in their names.
+    Relay = 128,
 }
 
 impl Role {
     /// All roles.
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 8] = [
         Self::Reader,
         Self::Publisher,
         Self::Auditor,
         Self::Gateway,
+        Self::Relay,
         Self::Governor,
         Self::Approver,
         Self::Admin,
@@ -44,13 +47,16 @@ impl Role {
             Self::Admin => "admin",
             Self::Governor => "governor",
             Self::Approver => "approver",
+            Self::Relay => "relay",
         }
     }
 }
 
 /// An unknown role name.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("unknown role `{0}`; use reader, publisher, auditor, gateway, governor, approver or admin")]
+#[error(
+    "unknown role `{0}`; use reader, publisher, auditor, gateway, relay, governor, approver or admin"
+)]
 pub struct InvalidRole(String);
 
 impl FromStr for Role {
@@ -135,6 +141,6 @@ mod tests {
         assert_eq!("admin  reader".parse(), Ok(some));
         assert!(some.has(Role::Admin) && !some.has(Role::Gateway) && !Roles::NONE.intersects(some));
         assert!("reader root".parse::<Roles>().unwrap_err().to_string().contains("`root`"));
-        assert_eq!(Roles::ALL.iter().count(), 7);
+        assert_eq!(Roles::ALL.iter().count(), 8);
     }
 }

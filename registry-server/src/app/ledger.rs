@@ -1,11 +1,18 @@
-//! Budgets across the fleet: reports of gateways, recalls of idle rights, and the tasks of operators.
+//! Budgets and fleet rates: reports of gateways, recalls of idle rights, alerts, and the tasks of operators. Usage of
+//! tools.
 //!
 //! Reports about one budget wait in a queue, and share a transaction. Rules come from the policies in force.
 
 mod admin;
+mod alerts;
+mod clock;
+mod recall_streams;
 mod recalls;
 mod rules;
 mod settings;
+mod upstream;
+mod usage;
+mod webhook;
 
 use std::{
     collections::{HashMap, hash_map::Entry},
@@ -14,7 +21,8 @@ use std::{
 };
 
 use ledger::{
-    AccountAnswer, AccountReport, AccountState, Answer, Epoch, Recall, Refusal, Rejection, Report,
+    AccountAnswer, AccountReport, AccountState, Answer, Epoch, GatewayAccount, Refusal, Rejection,
+    Report,
 };
 use registry_core::Timestamp;
 use tokio::{
@@ -29,13 +37,19 @@ pub use self::{
         Adjustment, Budget, BudgetAccount, BudgetDetail, BudgetSelector, BudgetsWanted,
         Error as AdminError, MAX_ACCOUNTS, Reclamation,
     },
+    recall_streams::{TooManyWatchers, Watcher},
     settings::LedgerConfig,
+    upstream::UpstreamLedger,
+    webhook::InvalidWebhook,
 };
 use self::{
-    recalls::{Recalls, TooManyWatchers},
+    alerts::Alerts,
+    clock::{LedgerClock, MAX_LAG, READING_INTERVAL},
+    recalls::Recalls,
     rules::{Rules, RulesCache},
 };
 use crate::{
+    app::concurrency::ConcurrencyLimit,
     clock::Clock,
     feed::Hub,
     metrics,
@@ -55,10 +69,14 @@ const CONTACT_PRECISION: Duration = Duration::from_secs(1);
 /// How long closed accounts and windows that are over are kept. Gateways repeat the reports of closed accounts for 24
 /// hours.
 const RETENTION: Duration = Duration::from_hours(25);
-/// Interval between deletions.
-const EXPIRY_INTERVAL: Duration = Duration::from_mins(10);
+/// How long windows of fleet rates that are over are kept.
+const RATE_RETENTION: Duration = Duration::from_mins(1);
+/// Interval between deletions. A window of a rate can be as short as a second.
+const EXPIRY_INTERVAL: Duration = Duration::from_mins(1);
 /// Delay before the listener for recalls reconnects.
 const LISTENER_DELAY: Duration = Duration::from_secs(1);
+/// Maximum number of concurrent queries of usage, so that they leave connections of the database to other reads.
+const USAGE_QUERIES: usize = 2;
 
 /// A failed report.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -75,6 +93,17 @@ pub enum Error {
     /// The task of the transaction stopped, or the database lost transactions repeatedly.
     #[error("the transaction of the ledger did not complete; repeat the report")]
     Incomplete,
+    /// The upstream registry of a relay did not answer.
+    #[error("the relay cannot forward to the ledger of its upstream registry {upstream}: {reason}")]
+    Upstream {
+        /// Addresses of the upstream registry.
+        upstream: String,
+        /// The reason.
+        reason: String,
+    },
+    /// The upstream registry of a relay rejected the report.
+    #[error("the upstream registry rejected the report: {0}")]
+    Rejected(String),
 }
 
 impl From<LedgerFailure> for Error {
@@ -87,10 +116,56 @@ impl From<LedgerFailure> for Error {
     }
 }
 
+/// The ledger that the gateways of this server use.
+#[derive(Clone)]
+pub enum GatewayLedger {
+    /// The ledger of this registry.
+    Own(Arc<Ledger>),
+    /// The ledger of the upstream registry, at a relay.
+    Upstream(Arc<UpstreamLedger>),
+}
+
+impl GatewayLedger {
+    /// Starts the tasks of the ledger, until the server drains.
+    pub fn start(&self, draining: CancellationToken) {
+        match self {
+            Self::Own(ledger) => ledger.start(&draining),
+            Self::Upstream(ledger) => ledger.start(draining),
+        }
+    }
+
+    /// Merges a report of an authenticated gateway and grants what it requests.
+    pub async fn report(&self, gateway: &Arc<str>, report: Report) -> Result<Answer, Error> {
+        match self {
+            Self::Own(ledger) => ledger.report(gateway, report).await,
+            Self::Upstream(ledger) => ledger.report(gateway, &report).await,
+        }
+    }
+
+    /// The recalls of idle rights. The channel closes when a relay loses its upstream.
+    pub async fn watch_recalls(
+        &self,
+        watcher: &Watcher,
+    ) -> Result<mpsc::Receiver<Vec<GatewayAccount>>, Error> {
+        match self {
+            Self::Own(ledger) => Ok(ledger.recalls.streams.watch(watcher)?),
+            Self::Upstream(ledger) => ledger.watch_recalls(watcher).await,
+        }
+    }
+
+    /// The error of a stream whose channel has closed.
+    pub fn lost(&self) -> Error {
+        match self {
+            Self::Own(_) => Error::Incomplete,
+            Self::Upstream(ledger) => ledger.lost(),
+        }
+    }
+}
+
 /// The ledger of the registry.
 pub struct Ledger {
     store: Store,
-    clock: Arc<dyn Clock>,
+    clock: LedgerClock,
     config: LedgerConfig,
     rules: RulesCache,
     /// The name of this server in notifications.
@@ -99,6 +174,8 @@ pub struct Ledger {
     contacts: Mutex<HashMap<ProcessKey, Contact>>,
     queues: Mutex<HashMap<BookKey, Vec<Pending>>>,
     recalls: Recalls,
+    alerts: Alerts,
+    usage_queries: ConcurrencyLimit,
 }
 
 /// A process of a gateway.
@@ -118,6 +195,17 @@ struct Pending {
     reply: oneshot::Sender<Result<Posted, Error>>,
 }
 
+/// The ledger cannot be opened.
+#[derive(Debug, thiserror::Error)]
+pub enum OpenError {
+    /// The webhook of alerts.
+    #[error(transparent)]
+    Webhook(#[from] InvalidWebhook),
+    /// The database.
+    #[error(transparent)]
+    Store(#[from] store::Error),
+}
+
 /// The result of a report about one account.
 struct Posted {
     generation: u64,
@@ -131,7 +219,9 @@ impl Ledger {
         hub: Arc<Hub>,
         clock: Arc<dyn Clock>,
         config: LedgerConfig,
-    ) -> Result<Self, store::Error> {
+    ) -> Result<Self, OpenError> {
+        let alerts = Alerts::open(&config)?;
+        let clock = LedgerClock::open(&store, clock).await?;
         let started = store.start_generation(GenerationCause::Check(None), clock.now()).await;
         let seen = started.map_err(|failure| match failure {
             LedgerFailure::Store(error) => error,
@@ -150,23 +240,23 @@ impl Ledger {
             contacts: Mutex::default(),
             queues: Mutex::default(),
             recalls: Recalls::default(),
+            alerts,
+            usage_queries: ConcurrencyLimit::new(USAGE_QUERIES),
         })
     }
 
-    /// Starts the deletion of old rows and the listener for recalls of other servers, until the server drains.
-    pub fn start(self: &Arc<Self>, draining: CancellationToken) {
-        let (expiring, listening) = (self.clone(), self.clone());
-        let stop = draining.clone();
-        tokio::spawn(async move { stop.run_until_cancelled(expiring.expire()).await });
-        tokio::spawn(async move { draining.run_until_cancelled(listening.listen()).await });
+    /// Starts the deletion of old rows, the readings of the clock, the listener for recalls of other servers and the
+    /// delivery of alerts, until the server drains.
+    fn start(self: &Arc<Self>, draining: &CancellationToken) {
+        let stop = || draining.clone();
+        tokio::spawn(stop().run_until_cancelled_owned(self.clone().expire()));
+        tokio::spawn(stop().run_until_cancelled_owned(self.clone().follow_clock()));
+        tokio::spawn(stop().run_until_cancelled_owned(self.clone().listen()));
+        tokio::spawn(stop().run_until_cancelled_owned(self.clone().deliver_alerts()));
     }
 
     /// Merges a report of an authenticated gateway and grants what it requests.
-    pub async fn report(
-        self: &Arc<Self>,
-        gateway: &Arc<str>,
-        report: Report,
-    ) -> Result<Answer, Error> {
+    async fn report(self: &Arc<Self>, gateway: &Arc<str>, report: Report) -> Result<Answer, Error> {
         let now = self.clock.now();
         if report.generation > self.seen().generation {
             self.start_generation(GenerationCause::Reported(report.generation)).await?;
@@ -206,11 +296,6 @@ impl Ledger {
         }
         let generation = oldest.unwrap_or_else(|| self.seen().generation);
         Ok(Answer { generation, accounts })
-    }
-
-    /// The recalls of a gateway's idle rights.
-    pub fn watch_recalls(&self, gateway: &Arc<str>) -> Result<mpsc::Receiver<Recall>, Error> {
-        Ok(self.recalls.watch(gateway)?)
     }
 
     fn seen(&self) -> SeenState {
@@ -325,14 +410,17 @@ impl Ledger {
             let (requests, replies): (Vec<_>, Vec<_>) =
                 batch.into_iter().map(|pending| (pending.request, pending.reply)).unzip();
             match self.post(&book, &requests).await {
-                Ok(Posting { seen, results, recalls, overshoot, claimed }) => {
-                    metrics::ledger_excess("overshoot", overshoot);
-                    metrics::ledger_excess("lost_grants", claimed);
+                Ok(Posting { seen, results, recalls, overshoot, claimed, crossings }) => {
+                    if !book.budget.is_rate() {
+                        metrics::ledger_excess("overshoot", overshoot);
+                        metrics::ledger_excess("lost_grants", claimed);
+                    }
                     for (reply, result) in replies.into_iter().zip(results) {
                         metrics::ledger_report(outcome(&result));
                         // The sender has disconnected if this fails, and repeats its report.
                         let _ = reply.send(Ok(Posted { generation: seen.generation, result }));
                     }
+                    self.note_crossings(&book, &crossings);
                     self.recall(&book, recalls).await;
                 }
                 Err(error) => {
@@ -359,7 +447,12 @@ impl Ledger {
         let began = Instant::now();
         for _ in 0..ATTEMPTS {
             let now = self.clock.now();
-            let context = PostContext { seen: self.seen(), offline_for: self.offline_for(), now };
+            let context = PostContext {
+                seen: self.seen(),
+                offline_for: self.offline_for(),
+                now,
+                has_webhook: self.alerts.has_webhook(),
+            };
             let terms = self.terms(book, now);
             match self.store.post_to_budget(book, &terms, requests, context).await {
                 Ok(posting) => {
@@ -385,12 +478,13 @@ impl Ledger {
             let window = open.find(Some(&book.window))?;
             Some(OpenWindow { span: open.span(window, now), end: window.end })
         });
-        BookTerms { limit: rule.map(|rule| rule.limit), open }
+        let alert_at = rule.map(|rule| rule.alert_at.clone()).unwrap_or_default();
+        BookTerms { limit: rule.map(|rule| rule.limit), open, alert_at }
     }
 
     /// The time after which a silent gateway spends nothing, by the stored time of its contact.
     fn offline_for(&self) -> Duration {
-        self.config.budget_offline_for.saturating_add(CONTACT_PRECISION)
+        self.config.budget_offline_for.saturating_add(CONTACT_PRECISION + MAX_LAG)
     }
 
     /// Deletes old rows from time to time.
@@ -398,11 +492,25 @@ impl Ledger {
         loop {
             let now = self.clock.now();
             let before = earlier(now, RETENTION);
-            if let Err(error) = self.store.expire_ledger(before).await {
+            let expired = self.store.expire_ledger(before, earlier(now, RATE_RETENTION)).await;
+            if let Err(error) = expired {
                 tracing::warn!(%error, "cannot delete old accounts of the ledger, retrying");
             }
             self.forget_contacts(before);
+            if let Err(error) = self.expire_usage(now).await {
+                tracing::warn!(%error, "cannot delete old usage, retrying");
+            }
             sleep(EXPIRY_INTERVAL).await;
+        }
+    }
+
+    /// Reads the clock of the database from time to time. The last reading counts while it does not answer.
+    async fn follow_clock(self: Arc<Self>) {
+        loop {
+            sleep(READING_INTERVAL).await;
+            if let Err(error) = self.clock.synchronize(&self.store).await {
+                tracing::debug!(%error, "cannot read the clock of the database, retrying");
+            }
         }
     }
 
@@ -436,6 +544,12 @@ fn outcome(result: &Result<AccountState, Rejection>) -> &'static str {
         Some(Refusal::OutsideWindow) => "outside_window",
         Some(Refusal::Closed) => "closed",
     }
+}
+
+/// A time after another one.
+fn later(now: Timestamp, by: Duration) -> Timestamp {
+    let millis = i64::try_from(by.as_millis()).unwrap_or(i64::MAX);
+    Timestamp::from_millis(now.as_millis().saturating_add(millis))
 }
 
 /// A time before another one.

@@ -15,7 +15,7 @@ pub const LARGEST_SIZE: usize = 1_000;
 const DEFAULT_SEARCH_SIZE: usize = 20;
 /// The maximum of `page_size` in searches.
 pub const LARGEST_SEARCH_SIZE: usize = 100;
-const LONGEST_TOKEN: usize = 2_048;
+const LONGEST_TOKEN: usize = 4_096;
 const FINGERPRINT: usize = 8;
 /// The maximum size of a page of entities in bytes, so that it fits into a message.
 pub(super) const PAGE_BYTES: usize = 3 << 20;

@@ -109,6 +109,7 @@ fn read_role(number: i32) -> Result<Role, String> {
         Ok(v1::AccessRole::Admin) => Ok(Role::Admin),
         Ok(v1::AccessRole::Governor) => Ok(Role::Governor),
         Ok(v1::AccessRole::Approver) => Ok(Role::Approver),
+        Ok(v1::AccessRole::Relay) => Ok(Role::Relay),
         Ok(v1::AccessRole::Unspecified) | Err(_) => Err(format!("{number} is not a known role")),
     }
 }
@@ -122,6 +123,7 @@ fn encode_roles(roles: Roles) -> Vec<i32> {
         Role::Admin => v1::AccessRole::Admin,
         Role::Governor => v1::AccessRole::Governor,
         Role::Approver => v1::AccessRole::Approver,
+        Role::Relay => v1::AccessRole::Relay,
     };
     roles.iter().map(|role| encode(role).into()).collect()
 }

@@ -1,17 +1,18 @@
 //! `LedgerService`: reports of gateways, recalls, and budgets for operators.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use futures_util::{
-    StreamExt as _,
+    Stream, StreamExt as _,
     stream::{self, BoxStream},
 };
-use ledger::{Recall, WindowId};
+use ledger::WindowId;
 use registry_core::Amount;
 use registry_proto::{
     convert,
     v1::{self, ledger_service_server::LedgerService},
 };
+use tokio::time::sleep;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Request, Response, Status};
 
@@ -19,29 +20,38 @@ use super::{
     Service, access,
     deadline::begin_write,
     invalid::{self, FILTER_BYTES, InvalidRequest, field},
+    status,
 };
 use crate::{
+    access::{Principal, Role, Roles},
     app::{
         ledger::{
-            Adjustment, Budget, BudgetAccount, BudgetDetail, BudgetSelector, BudgetsWanted, Ledger,
-            Reclamation,
+            Adjustment, AdminError, Budget, BudgetAccount, BudgetDetail, BudgetSelector,
+            BudgetsWanted, GatewayLedger, Ledger, Reclamation, Watcher,
         },
         page::Page,
     },
-    feed, registrar,
-    relay::Relay,
-    store::{LedgerChange, ListedChange, NewLedgerChange},
+    feed,
+    store::{AlertDelivery, Crossing, LedgerChange, ListedAlert, ListedChange, NewLedgerChange},
 };
 
 /// Maximum length of a reason, in bytes.
 const REASON_BYTES: usize = 1024;
 
+/// Interval between messages that keep a stream of recalls alive.
+const KEEP_ALIVE: Duration = Duration::from_secs(10);
+/// The callers that report in the name of gateways.
+const FORWARDERS: Roles = Roles::new(&[Role::Relay, Role::Admin]);
+
 impl Service {
-    /// The ledger of the registry. A relay has none.
-    fn ledger(&self) -> Result<&Arc<Ledger>, Status> {
-        let upstream = || self.app.relay.as_ref().map(Relay::upstream).unwrap_or_default();
-        let relay = || registrar::Error::Relay { upstream: upstream() };
-        Ok(self.app.ledger.as_ref().ok_or_else(relay)?)
+    /// The ledger of the registry, for operators. A relay has none.
+    pub(super) fn ledger(&self) -> Result<&Arc<Ledger>, Status> {
+        match &self.app.ledger {
+            GatewayLedger::Own(ledger) => Ok(ledger),
+            GatewayLedger::Upstream(ledger) => {
+                Err(AdminError::Relay(ledger.upstream().to_owned()).into())
+            }
+        }
     }
 }
 
@@ -51,13 +61,13 @@ impl LedgerService for Service {
 
     async fn report_spending(
         &self,
-        request: Request<v1::ReportSpendingRequest>,
+        mut request: Request<v1::ReportSpendingRequest>,
     ) -> Result<Response<v1::ReportSpendingResponse>, Status> {
-        let ledger = self.ledger()?;
-        let gateway = access::principal(&request)?.name.clone();
+        let caller = access::principal(&request)?;
+        let gateway = reported_gateway(&caller, std::mem::take(&mut request.get_mut().gateway))?;
         begin_write(&request);
         let report = convert::read_report(request.into_inner()).map_err(InvalidRequest::from)?;
-        let answer = ledger.report(&gateway, report).await?;
+        let answer = self.app.ledger.report(&gateway, report).await?;
         Ok(Response::new(convert::write_answer(&answer)))
     }
 
@@ -66,9 +76,17 @@ impl LedgerService for Service {
         request: Request<v1::WatchRecallsRequest>,
     ) -> Result<Response<Self::WatchRecallsStream>, Status> {
         let principal = access::principal(&request)?;
-        let recalls = ReceiverStream::new(self.ledger()?.watch_recalls(&principal.name)?);
-        let recalls = stream::iter([Recall::default()]).chain(recalls);
+        let v1::WatchRecallsRequest { all_gateways } = request.into_inner();
+        let watcher = if all_gateways {
+            check_forwarder(&principal)?;
+            Watcher::Relay(principal.name.clone())
+        } else {
+            Watcher::Gateway(principal.name.clone())
+        };
+        let recalls = ReceiverStream::new(self.app.ledger.watch_recalls(&watcher).await?);
         let recalls = recalls.map(|recall| Ok::<_, Status>(convert::write_recall(&recall)));
+        let ledger = self.app.ledger.clone();
+        let recalls = recalls.chain(stream::once(async move { Err(ledger.lost().into()) }));
         let (access, draining) = (self.app.access.clone(), self.app.draining.clone());
         let end = async move {
             let error = tokio::select! {
@@ -77,7 +95,10 @@ impl LedgerService for Service {
             };
             Err::<v1::WatchRecallsResponse, Status>(error.into())
         };
-        Ok(Response::new(stream::select(recalls, stream::once(end)).boxed()))
+        let messages = stream::select(stream::select(recalls, stream::once(end)), keep_alive());
+        // The subscription is active now.
+        let first = stream::iter([Ok(v1::WatchRecallsResponse::default())]);
+        Ok(Response::new(first.chain(messages).boxed()))
     }
 
     async fn list_budgets(
@@ -102,7 +123,7 @@ impl LedgerService for Service {
         let ledger = self.ledger()?;
         let v1::GetBudgetRequest { key, window } = request.into_inner();
         let detail = ledger.show_budget(&read_selector(key, window)?).await?;
-        let BudgetDetail { budget, accounts, more_accounts, changes, generation } = detail;
+        let BudgetDetail { budget, accounts, more_accounts, alerts, changes, generation } = detail;
         Ok(Response::new(v1::GetBudgetResponse {
             budget: Some(encode(ledger, &budget)),
             accounts: accounts.into_iter().map(encode_account).collect(),
@@ -110,6 +131,7 @@ impl LedgerService for Service {
             generation: generation.number,
             is_recovering: !generation.is_recovered,
             changes: changes.into_iter().map(encode_change).collect(),
+            alerts: alerts.into_iter().map(encode_alert).collect(),
         }))
     }
 
@@ -156,6 +178,31 @@ impl LedgerService for Service {
     }
 }
 
+/// The principal of the gateway of a report.
+pub(super) fn reported_gateway(caller: &Principal, gateway: String) -> Result<Arc<str>, Status> {
+    if gateway.is_empty() {
+        return Ok(caller.name.clone());
+    }
+    check_forwarder(caller)?;
+    Ok(invalid::line("gateway", gateway, FILTER_BYTES)?.into())
+}
+
+/// A caller without the role of a relay reports for itself only.
+fn check_forwarder(caller: &Principal) -> Result<(), Status> {
+    if caller.roles.intersects(FORWARDERS) {
+        return Ok(());
+    }
+    Err(status::forwarding_denied(&caller.name, FORWARDERS))
+}
+
+/// Messages that keep a stream of recalls alive.
+fn keep_alive() -> impl Stream<Item = Result<v1::WatchRecallsResponse, Status>> {
+    stream::repeat_with(v1::WatchRecallsResponse::default).then(|message| async move {
+        sleep(KEEP_ALIVE).await;
+        Ok::<_, Status>(message)
+    })
+}
+
 fn read_selector(
     key: Option<v1::BudgetKey>,
     window: String,
@@ -200,6 +247,25 @@ fn encode_account(BudgetAccount { listed, is_reachable }: BudgetAccount) -> v1::
         is_closed: listed.row.is_closed,
         is_reachable,
         last_contact_time: listed.last_contact.map(convert::timestamp),
+    }
+}
+
+fn encode_alert(ListedAlert { crossing, delivery }: ListedAlert) -> v1::BudgetAlert {
+    use v1::BudgetAlertDelivery as Wire;
+    let Crossing { threshold, at, settled, limit } = crossing;
+    let (delivery, delivered) = match delivery {
+        AlertDelivery::NoWebhook => (Wire::NoWebhook, None),
+        AlertDelivery::Pending => (Wire::Pending, None),
+        AlertDelivery::Delivered(at) => (Wire::Delivered, Some(at)),
+        AlertDelivery::Failed => (Wire::Failed, None),
+    };
+    v1::BudgetAlert {
+        threshold: threshold.into(),
+        crossed_time: Some(convert::timestamp(at)),
+        settled: settled.to_string(),
+        limit: limit.to_string(),
+        delivery: delivery.into(),
+        delivered_time: delivered.map(convert::timestamp),
     }
 }
 

@@ -12,6 +12,7 @@ use registry_core::{Code as Finding, Diagnostic};
 use registry_proto::convert::{InvalidBatch, LedgerProblem, validation_failure};
 use tonic::{Code, Status};
 
+pub(super) use self::budgets::forwarding_denied;
 use super::{findings, invalid::InvalidRequest, refusal::Refusal};
 use crate::{
     access::Denied,
@@ -241,6 +242,7 @@ impl From<InvalidRequest> for Status {
                 LedgerProblem::Missing
                 | LedgerProblem::Epoch(_)
                 | LedgerProblem::Control(_)
+                | LedgerProblem::OutOfRange
                 | LedgerProblem::UnknownValue(_) => "INVALID_REQUEST",
             },
             InvalidRequest::Control { .. }

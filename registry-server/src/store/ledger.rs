@@ -1,22 +1,24 @@
-//! The ledger of budgets: accounts, processes and generations.
+//! The ledger of budgets: accounts, processes and generations. Usage of tools.
 //!
 //! The crate `ledger` computes each change. A transaction locks the one row of its budget first. It reads accounts in
 //! later statements only, because an aggregate in the locking statement can be older than the lock.
 
 mod admin;
+mod alerts;
 mod generation;
 mod notification;
 mod post;
 mod sql;
 mod transaction;
+mod usage;
 
 use std::sync::Arc;
 
 use ledger::{
-    AccountKey, AccountReport, AccountState, BudgetKey, Epoch, Rejection, WindowId, WindowSpan,
+    AccountReport, AccountState, BudgetKey, Epoch, GatewayAccount, Rejection, WindowId, WindowSpan,
     account::AccountRow, budget::BudgetRow,
 };
-use registry_core::{Amount, Timestamp};
+use registry_core::{Amount, Timestamp, entity::policy::Fraction};
 
 use super::Error;
 
@@ -24,8 +26,10 @@ pub use admin::{
     BudgetPage, LedgerChange, ListedAccount, ListedBudget, ListedChange, NewLedgerChange, Reclaim,
     ReclaimFailure,
 };
+pub use alerts::{AlertAttempt, AlertDelivery, ClaimedAlert, Crossing, ListedAlert};
 pub use generation::{GenerationCause, GenerationState};
 pub use notification::{RecallListener, RecallNotice};
+pub use usage::{UsageAges, UsageGroup, UsageGroupKey, UsageInterval, UsageProperty, UsageQuery};
 
 /// A budget in one window.
 #[derive(
@@ -54,6 +58,8 @@ pub struct BookTerms {
     pub limit: Option<Amount>,
     /// The window, if its accounts may be opened.
     pub open: Option<OpenWindow>,
+    /// The fractions of the limit that raise alerts, in ascending order.
+    pub alert_at: Arc<[Fraction]>,
 }
 
 /// A window whose accounts may be opened.
@@ -94,6 +100,8 @@ pub struct PostContext {
     pub offline_for: std::time::Duration,
     /// The time of the ledger.
     pub now: Timestamp,
+    /// Whether this server delivers alerts.
+    pub has_webhook: bool,
 }
 
 /// The results of the reports about one budget.
@@ -109,15 +117,8 @@ pub struct Posting {
     pub overshoot: Amount,
     /// Rights that gateways claimed and the ledger did not know: grants that a failover lost.
     pub claimed: Amount,
-}
-
-/// An account of a gateway.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct GatewayAccount {
-    /// The principal of the gateway.
-    pub gateway: String,
-    /// The account.
-    pub key: AccountKey,
+    /// The thresholds of alerts that the spending has reached.
+    pub crossings: Vec<Crossing>,
 }
 
 /// A failed transaction of the ledger. Nothing was written.
@@ -148,6 +149,8 @@ struct LockedBudget {
     id: i64,
     end: Option<Timestamp>,
     row: BudgetRow,
+    /// The highest reached threshold of alerts, in ten-thousandths of the limit.
+    alerted: i64,
 }
 
 /// The identity of a process.

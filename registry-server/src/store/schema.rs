@@ -19,7 +19,7 @@ pub(super) struct Schema {
 }
 
 /// Latest migration of this program.
-pub(super) const KNOWN: i64 = 10;
+pub(super) const KNOWN: i64 = 11;
 
 /// Value of `registry.needs_version` after these migrations; later migrations may raise it.
 pub(super) const NEEDED: i64 = 9;
@@ -37,6 +37,7 @@ pub(super) static SQLITE: Schema = Schema {
             ("commit_events", include_str!("../../../migrations/sqlite/0008_commit_events.sql")),
             ("policies", include_str!("../../../migrations/sqlite/0009_policies.sql")),
             ("ledger", include_str!("../../../migrations/sqlite/0010_ledger.sql")),
+            ("usage", include_str!("../../../migrations/sqlite/0011_usage.sql")),
         ])
     }),
     tables: "SELECT name FROM sqlite_schema
@@ -56,6 +57,7 @@ pub(super) static POSTGRES: Schema = Schema {
             ("commit_events", include_str!("../../../migrations/postgres/0008_commit_events.sql")),
             ("policies", include_str!("../../../migrations/postgres/0009_policies.sql")),
             ("ledger", include_str!("../../../migrations/postgres/0010_ledger.sql")),
+            ("usage", include_str!("../../../migrations/postgres/0011_usage.sql")),
         ])
     }),
     tables: "SELECT tablename::text FROM pg_tables

@@ -15,7 +15,10 @@ use registry_proto::v1::{
     self, history_service_client::HistoryServiceClient,
     registry_service_client::RegistryServiceClient, sync_service_client::SyncServiceClient,
 };
-use registry_server::{Config, Server, clock::SystemClock};
+use registry_server::{
+    Config, Server,
+    clock::{Clock, SystemClock},
+};
 use tempfile::TempDir;
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},
@@ -47,8 +50,17 @@ impl TestServer {
 
     /// Starts a server on the database in a directory, or on another one by its options.
     pub(crate) async fn on(directory: Arc<TempDir>, flags: &[&str]) -> Self {
+        Self::open(directory, flags, Arc::new(SystemClock)).await
+    }
+
+    /// Starts a server with another wall clock.
+    pub(crate) async fn with_clock(flags: &[&str], clock: Arc<dyn Clock>) -> Self {
+        Self::open(Arc::new(tempfile::tempdir().unwrap()), flags, clock).await
+    }
+
+    async fn open(directory: Arc<TempDir>, flags: &[&str], clock: Arc<dyn Clock>) -> Self {
         let config = config(directory.path(), flags);
-        let server = Server::open(config, Arc::new(SystemClock)).await.unwrap();
+        let server = Server::open(config, clock).await.unwrap();
         let admin = server.admin_address().unwrap();
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();

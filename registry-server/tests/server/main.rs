@@ -7,6 +7,7 @@ mod crowd;
 mod fleet;
 mod follower;
 mod harness;
+mod ledger;
 mod lost_answer;
 mod postgres;
 mod property;

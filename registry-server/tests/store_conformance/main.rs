@@ -2,6 +2,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that panics says where")]
 
+mod alerts;
 mod append;
 mod bulk;
 mod fixture;
@@ -14,6 +15,7 @@ mod read;
 mod sqlite_only;
 mod tamper;
 mod tokens;
+mod usage;
 
 use fixture::Fixture;
 
@@ -41,6 +43,10 @@ macro_rules! conformance {
 }
 
 conformance! {
+    alerts::each_threshold_is_recorded_once,
+    alerts::claimed_alert_is_claimed_again_later,
+    alerts::alert_without_webhook_is_not_claimed,
+    alerts::rates_expire_before_budgets,
     append::empty_store_loads_an_empty_catalog,
     append::loaded_catalog_equals_the_folded_log,
     append::stored_commits_round_trip_byte_for_byte,
@@ -81,6 +87,11 @@ conformance! {
     gateways::gateways_are_filtered_and_paged,
     gateways::commit_times_are_returned,
     gateways::many_gateways_are_upserted_together,
+    usage::usage_report_is_added_once,
+    usage::old_minutes_merge_into_hours,
+    usage::old_usage_is_deleted,
+    usage::large_sums_end_at_their_maximum,
+    usage::usage_is_filtered_and_paged,
     open::registry_id_is_stable,
     open::concurrent_opens_create_one_registry,
     open::interrupted_creation_is_completed,
@@ -95,6 +106,7 @@ conformance! {
     open::migration_8_keeps_access_events,
     open::migration_9_accepts_policies,
     open::migration_10_adds_the_ledger,
+    open::migration_11_adds_usage,
     open::new_database_becomes_a_relay,
     open::concurrent_signature_updates_are_kept,
     open::edited_migration_is_reported,

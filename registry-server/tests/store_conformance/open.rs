@@ -1,7 +1,7 @@
 //! Opening databases: new, current, older, newer and foreign ones.
 
 use registry_core::{Attestation, ChainHash, RegistryId, Revision, Timestamp};
-use registry_server::store::{Error, Store};
+use registry_server::store::{Error, Store, UsageQuery};
 
 use crate::{
     append::assert_holds,
@@ -52,7 +52,7 @@ pub(crate) async fn database_of_a_newer_schema_is_rejected(fixture: &Fixture) {
     drop(fixture.open().await);
     fixture.execute("UPDATE registry SET needs_version = 99").await;
     let error = fixture.try_open().await.unwrap_err();
-    assert!(matches!(&error, Error::SchemaTooNew { found: 99, known: 10, .. }), "{error}");
+    assert!(matches!(&error, Error::SchemaTooNew { found: 99, known: 11, .. }), "{error}");
     assert!(error.to_string().contains("upgrade registry-server"), "{error}");
 }
 
@@ -90,18 +90,22 @@ async fn left_earlier(
     let events = if first <= 8 { without_commit_events(fixture) } else { "" };
     let migrations = format!("DELETE FROM _sqlx_migrations WHERE version >= {first}");
     let policies = if first <= 9 { without_policies(fixture) } else { "" };
-    let ledger = without_ledger(fixture);
-    fixture.execute(&format!("{ledger}{policies}{events}{undo};{migrations}")).await;
+    let ledger = if first <= 10 { without_ledger(fixture) } else { String::new() };
+    let undo = format!("{WITHOUT_USAGE}{ledger}{policies}{events}{undo}");
+    fixture.execute(&format!("{undo};{migrations}")).await;
     let again = fixture.open().await;
     assert_holds(&again, &log).await;
     assert_eq!(fixture.number(NEEDS_VERSION).await, 9);
     (again, log)
 }
 
+/// SQL that reverts migration 11.
+const WITHOUT_USAGE: &str = "DROP TABLE usage_totals; DROP TABLE usage_reports;";
+
 /// SQL that reverts migration 10.
 fn without_ledger(fixture: &Fixture) -> String {
-    let tables = "DROP TABLE ledger_changes; DROP TABLE ledger_accounts; DROP TABLE ledger_budgets;
-                  DROP TABLE ledger_processes; DROP TABLE ledger;";
+    let tables = "DROP TABLE ledger_changes; DROP TABLE ledger_alerts; DROP TABLE ledger_accounts;
+                  DROP TABLE ledger_budgets; DROP TABLE ledger_processes; DROP TABLE ledger;";
     match fixture {
         Fixture::Sqlite(_) => tables.to_owned(),
         Fixture::Postgres(_) => format!("{tables} DROP SEQUENCE ledger_counter;"),
@@ -235,6 +239,14 @@ pub(crate) async fn migration_10_adds_the_ledger(fixture: &Fixture) {
     let again = left_earlier(fixture, 10, [Draft::new().register("A", "1.0.0")], "").await;
     let generation = again.0.ledger_generation().await.unwrap();
     assert_eq!((generation.number, generation.is_recovered), (0, true));
+    goes_on(again).await;
+}
+
+/// A database before migration 11, without usage.
+pub(crate) async fn migration_11_adds_usage(fixture: &Fixture) {
+    let again = left_earlier(fixture, 11, [Draft::new().register("A", "1.0.0")], "").await;
+    let usage = again.0.query_usage(&UsageQuery { limit: 1, ..Default::default() }).await;
+    assert_eq!(usage.unwrap(), []);
     goes_on(again).await;
 }
 

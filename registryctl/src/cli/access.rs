@@ -149,7 +149,7 @@ pub(crate) struct CreateTokenArgs {
     /// Team that owns the entities registered with the token [default: the name]
     #[arg(long, default_value = "", hide_default_value = true)]
     pub(crate) team: String,
-    /// reader, publisher, auditor, gateway, governor, approver or admin
+    /// reader, publisher, auditor, gateway, relay, governor, approver or admin
     ///
     /// May be repeated.
     #[arg(long = "role", value_name = "ROLE", required = true, hide_possible_values = true)]
@@ -177,6 +177,8 @@ pub(crate) enum Role {
     Auditor,
     /// Follow the registry as a gateway
     Gateway,
+    /// Follow the registry as a relay, and forward the reports of gateways
+    Relay,
     /// Read, and change policies about names of any team
     Governor,
     /// Read, and decide requests for approval
@@ -192,6 +194,7 @@ impl From<Role> for v1::AccessRole {
             Role::Publisher => Self::Publisher,
             Role::Auditor => Self::Auditor,
             Role::Gateway => Self::Gateway,
+            Role::Relay => Self::Relay,
             Role::Governor => Self::Governor,
             Role::Approver => Self::Approver,
             Role::Admin => Self::Admin,

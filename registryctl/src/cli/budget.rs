@@ -9,7 +9,7 @@ use super::ConfirmArgs;
 pub(crate) enum BudgetCommand {
     /// List budgets with spending or grants
     List(ListBudgetsArgs),
-    /// Show one budget, its accounts and its changes
+    /// Show one budget, its accounts, its alerts and its changes
     Show(ShowBudgetArgs),
     /// Change the limit of a budget in one window
     Adjust(AdjustBudgetArgs),

@@ -18,6 +18,7 @@ const GROUPS: [(&str, &[&str]); 9] = [
             "policy",
             "who-can-call",
             "budget",
+            "usage",
             "compatibility",
             "archive",
             "unarchive",

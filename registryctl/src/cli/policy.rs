@@ -169,7 +169,7 @@ pub(crate) struct WhoCanCallArgs {
 }
 
 /// Parses days (`7d`), or a positive duration.
-fn parse_days(text: &str) -> Result<Duration, String> {
+pub(super) fn parse_days(text: &str) -> Result<Duration, String> {
     const DAY: u64 = 24 * 60 * 60;
     let days = text.strip_suffix('d').and_then(|days| days.parse::<u64>().ok());
     match days.and_then(|days| days.checked_mul(DAY)).filter(|seconds| *seconds > 0) {

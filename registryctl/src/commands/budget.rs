@@ -13,7 +13,7 @@ use crate::{
     failure::Failure,
     screen::TextTable,
     style::Paint,
-    view::{AccountView, BudgetChangeView, BudgetView},
+    view::{AccountView, BudgetAlertView, BudgetChangeView, BudgetView},
 };
 
 pub(super) async fn run(session: &Session, command: BudgetCommand) -> Result<(), Failure> {
@@ -56,6 +56,7 @@ async fn show(session: &Session, ShowBudgetArgs { budget }: ShowBudgetArgs) -> R
     let shown = client.answer(client.ledger().get_budget(request(wanted))).await?;
     let budget = view(shown.budget)?;
     let accounts: Vec<_> = shown.accounts.into_iter().map(AccountView::from).collect();
+    let alerts: Vec<_> = shown.alerts.into_iter().map(BudgetAlertView::from).collect();
     let changes: Vec<_> = shown.changes.into_iter().map(BudgetChangeView::from).collect();
     let (more, is_recovering) = (shown.more_accounts_count, shown.is_recovering);
     if session.screen.format == Format::Json {
@@ -63,6 +64,7 @@ async fn show(session: &Session, ShowBudgetArgs { budget }: ShowBudgetArgs) -> R
             "budget": budget,
             "accounts": accounts,
             "moreAccounts": more,
+            "alerts": alerts,
             "changes": changes,
             "generation": shown.generation,
             "isRecovering": is_recovering,
@@ -78,6 +80,10 @@ async fn show(session: &Session, ShowBudgetArgs { budget }: ShowBudgetArgs) -> R
     }
     if more > 0 {
         session.screen.line(&format!("{more} more accounts"))?;
+    }
+    if !alerts.is_empty() {
+        session.screen.line("")?;
+        session.screen.table(&alert_table(&alerts))?;
     }
     if !changes.is_empty() {
         session.screen.line("")?;
@@ -193,6 +199,21 @@ fn account_table(accounts: &[AccountView]) -> TextTable {
             account.last_contact_at.as_deref().unwrap_or("never"),
         ];
         if account.state == "closed" { table.painted(Paint::Dim, cells) } else { table.row(cells) }
+    }
+    table
+}
+
+fn alert_table(alerts: &[BudgetAlertView]) -> TextTable {
+    let mut table = TextTable::new(&["ALERT", "CROSSED", "SETTLED", "LIMIT", "DELIVERY"]);
+    for alert in alerts {
+        let threshold = alert.threshold.to_string();
+        table.row([
+            &*threshold,
+            alert.crossed_at.as_deref().unwrap_or_default(),
+            &alert.settled,
+            &alert.limit,
+            alert.delivery,
+        ]);
     }
     table
 }

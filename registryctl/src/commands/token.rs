@@ -188,10 +188,11 @@ fn rights(role: &str) -> Option<&'static str> {
     Some(match role {
         "reader" => "read the catalog and the history",
         "publisher" => "register and change what the team owns",
-        "auditor" => "list gateways and budgets, read token events, and verify the log",
-        "gateway" => "follow the registry, and report the spending of budgets",
+        "auditor" => "list gateways and budgets, read usage and token events, and verify the log",
+        "gateway" => "follow the registry, and report spending and usage",
+        "relay" => "follow the registry, and forward the reports of gateways",
         "governor" => {
-            "register and retire policies about names of any team, change budgets, and list gateways"
+            "register and retire policies about names of any team, change budgets, read usage, and list gateways"
         }
         "approver" => "decide requests for approval",
         "admin" => "everything, including names of other teams, and tokens",

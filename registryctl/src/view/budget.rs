@@ -79,6 +79,38 @@ impl From<v1::Account> for AccountView {
     }
 }
 
+/// A threshold that the spending has reached.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct BudgetAlertView {
+    pub(crate) threshold: f64,
+    pub(crate) crossed_at: Option<String>,
+    pub(crate) settled: String,
+    pub(crate) limit: String,
+    pub(crate) delivery: &'static str,
+    pub(crate) delivered_at: Option<String>,
+}
+
+impl From<v1::BudgetAlert> for BudgetAlertView {
+    fn from(alert: v1::BudgetAlert) -> Self {
+        let delivery = match v1::BudgetAlertDelivery::try_from(alert.delivery) {
+            Ok(v1::BudgetAlertDelivery::NoWebhook) => "no-webhook",
+            Ok(v1::BudgetAlertDelivery::Pending) => "pending",
+            Ok(v1::BudgetAlertDelivery::Delivered) => "delivered",
+            Ok(v1::BudgetAlertDelivery::Failed) => "failed",
+            Ok(v1::BudgetAlertDelivery::Unspecified) | Err(_) => "unknown",
+        };
+        Self {
+            threshold: alert.threshold,
+            crossed_at: time(alert.crossed_time),
+            settled: alert.settled,
+            limit: alert.limit,
+            delivery,
+            delivered_at: time(alert.delivered_time),
+        }
+    }
+}
+
 /// A change by an operator.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]

@@ -107,6 +107,7 @@ pub(crate) fn roles(numbers: &[i32]) -> Vec<&'static str> {
         Ok(v1::AccessRole::Admin) => "admin",
         Ok(v1::AccessRole::Governor) => "governor",
         Ok(v1::AccessRole::Approver) => "approver",
+        Ok(v1::AccessRole::Relay) => "relay",
         Ok(v1::AccessRole::Unspecified) | Err(_) => "unknown",
     };
     numbers.iter().map(name).collect()

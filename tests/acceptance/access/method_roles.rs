@@ -19,8 +19,8 @@ use tonic_reflection::pb::v1::{
 };
 use tonic_types::StatusExt as _;
 
-const ROLES: [&str; 7] =
-    ["reader", "publisher", "auditor", "gateway", "governor", "approver", "admin"];
+const ROLES: [&str; 8] =
+    ["reader", "publisher", "auditor", "gateway", "relay", "governor", "approver", "admin"];
 
 /// The callers that may call a method.
 #[derive(Clone, Copy)]
@@ -37,7 +37,7 @@ const READERS: Allowed =
 const WRITERS: Allowed = Allowed::Roles(&["publisher", "governor", "admin"]);
 const FLEET: Allowed = Allowed::Roles(&["auditor", "governor", "admin"]);
 const AUDITORS: Allowed = Allowed::Roles(&["auditor", "admin"]);
-const GATEWAYS: Allowed = Allowed::Roles(&["gateway", "admin"]);
+const GATEWAYS: Allowed = Allowed::Roles(&["gateway", "relay", "admin"]);
 const GOVERNORS: Allowed = Allowed::Roles(&["governor", "admin"]);
 const ADMINS: Allowed = Allowed::Roles(&["admin"]);
 
@@ -74,6 +74,8 @@ const RULES: &[(&str, Allowed)] = &[
     ("registry.v1.LedgerService/GetBudget", FLEET),
     ("registry.v1.LedgerService/AdjustBudget", GOVERNORS),
     ("registry.v1.LedgerService/ReclaimBudget", GOVERNORS),
+    ("registry.v1.UsageService/ReportUsage", GATEWAYS),
+    ("registry.v1.UsageService/QueryUsage", FLEET),
     ("registry.v1.AccessService/CreateToken", ADMINS),
     ("registry.v1.AccessService/ListTokens", ADMINS),
     ("registry.v1.AccessService/RevokeToken", ADMINS),

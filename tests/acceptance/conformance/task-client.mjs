@@ -80,7 +80,9 @@ for (let turns = 0; ended().length < 3 && turns < 100; turns++) {
 }
 assert.deepEqual(ended(), ids.slice(0, 3), JSON.stringify(told));
 const states = told.filter(({ taskId }) => taskId === confirm.id).map(({ status }) => status);
-assert.deepEqual(states, ["input_required", "completed"]);
+// A state that ends before the gateway polls it is not reported.
+assert.equal(states.pop(), "completed");
+assert.ok(states.every((status) => status === "input_required"), JSON.stringify(states));
 assert.ok(told.every(({ taskId }) => ids.includes(taskId)));
 console.log(JSON.stringify(ids));
 await client.close();

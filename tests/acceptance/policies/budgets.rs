@@ -18,10 +18,10 @@ use tonic_types::StatusExt as _;
 use super::{limit, roles};
 
 /// Micro-units of one dollar.
-const DOLLAR: i64 = 1_000_000;
+pub(super) const DOLLAR: i64 = 1_000_000;
 
 /// A registry with a budget of $10 for the fleet.
-fn bank() -> Guarded {
+pub(super) fn fleet_budget() -> Guarded {
     let guarded = Guarded::start(&[]);
     set_limit(&guarded, "1.0.0", "10");
     guarded
@@ -37,32 +37,36 @@ fn set_limit(guarded: &Guarded, version: &str, amount: &str) {
 
 /// One process of a gateway, whose account has the same epoch.
 #[derive(Clone)]
-struct FakeGateway {
-    client: LedgerServiceClient<Authorized>,
-    epoch: String,
+pub(super) struct FakeGateway {
+    pub(super) client: LedgerServiceClient<Authorized>,
+    pub(super) epoch: String,
     generation: u64,
 }
 
 /// The totals of an account in micro-units.
 #[derive(Clone, Copy, Default)]
-struct Totals {
-    granted: i64,
-    returned: i64,
-    settled: i64,
+pub(super) struct Totals {
+    pub(super) granted: i64,
+    pub(super) returned: i64,
+    pub(super) settled: i64,
 }
 
 impl FakeGateway {
-    async fn start(guarded: &Guarded, name: &str) -> Self {
+    pub(super) async fn start(guarded: &Guarded, name: &str) -> Self {
         Self::with_token(&guarded.registry, guarded.token(name, "fleet", "gateway")).await
     }
 
-    async fn with_token(registry: &Registry, token: String) -> Self {
+    pub(super) async fn with_token(registry: &Registry, token: String) -> Self {
         let channel = InterceptedService::new(registry.channel().await, Bearer(token));
         let client = LedgerServiceClient::new(channel);
         Self { client, epoch: "a".repeat(32), generation: 0 }
     }
 
-    fn account(&self, totals: Totals, want: Option<v1::GrantRequest>) -> v1::AccountReport {
+    pub(super) fn account(
+        &self,
+        totals: Totals,
+        want: Option<v1::GrantRequest>,
+    ) -> v1::AccountReport {
         let key = |text: &str| text.to_owned();
         let budget =
             v1::BudgetKey { policy: key("limit"), budget: key("b"), subject: key("fleet") };
@@ -78,19 +82,26 @@ impl FakeGateway {
         }
     }
 
-    async fn send(&self, account: v1::AccountReport) -> Result<v1::ReportSpendingResponse, Status> {
-        let report = v1::ReportSpendingRequest {
+    pub(super) fn message(&self, account: v1::AccountReport) -> v1::ReportSpendingRequest {
+        v1::ReportSpendingRequest {
             process: self.epoch.clone(),
             generation: self.generation,
             complete_processes: vec![self.epoch.clone()],
             ended_processes: Vec::new(),
             accounts: vec![account],
-        };
+            gateway: String::new(),
+        }
+    }
+
+    pub(super) async fn send(
+        &self,
+        report: v1::ReportSpendingRequest,
+    ) -> Result<v1::ReportSpendingResponse, Status> {
         self.client.clone().report_spending(report).await.map(tonic::Response::into_inner)
     }
 
     async fn outcome(&self, account: v1::AccountReport) -> Outcome {
-        let mut response = self.send(account).await.expect("an answer");
+        let mut response = self.send(self.message(account)).await.expect("an answer");
         response.accounts.remove(0).outcome.expect("an outcome")
     }
 
@@ -111,25 +122,49 @@ impl FakeGateway {
     }
 
     /// Reports totals without a request.
-    async fn report(&self, totals: Totals) -> v1::AccountState {
+    pub(super) async fn report(&self, totals: Totals) -> v1::AccountState {
         self.state(self.account(totals, None)).await
     }
 
+    /// Reports totals of another subject of the budget.
+    pub(super) async fn report_about(&self, subject: &str, totals: Totals) {
+        self.state(self.account_of(subject, totals)).await;
+    }
+
+    /// Whether the server knows the budget.
+    pub(super) async fn is_known(&self, subject: &str) -> bool {
+        let account = self.account_of(subject, Totals::default());
+        matches!(self.outcome(account).await, Outcome::State(_))
+    }
+
+    /// A request for rights of another budget of the policy.
+    pub(super) async fn want_from(&self, budget: &str, want: v1::GrantRequest) -> v1::AccountState {
+        let mut account = self.account(Totals::default(), Some(want));
+        budget.clone_into(&mut account.budget.as_mut().expect("a budget").budget);
+        self.state(account).await
+    }
+
+    fn account_of(&self, subject: &str, totals: Totals) -> v1::AccountReport {
+        let mut account = self.account(totals, None);
+        subject.clone_into(&mut account.budget.as_mut().expect("a budget").subject);
+        account
+    }
+
     /// A waiting call that needs this granted total.
-    async fn wait_for(&self, granted: i64) -> v1::AccountState {
+    pub(super) async fn wait_for(&self, granted: i64) -> v1::AccountState {
         let totals = Totals::default();
         self.state(self.account(totals, Some(waiting(granted)))).await
     }
 
     /// A prefetch of this granted total.
-    async fn prefetch(&self, granted: i64) -> v1::AccountState {
+    pub(super) async fn prefetch(&self, granted: i64) -> v1::AccountState {
         let want = v1::GrantRequest { minimum_micros: None, granted_micros: granted };
         self.state(self.account(Totals::default(), Some(want))).await
     }
 
     /// A stream of recalls that is active.
-    async fn recalls(&self) -> tonic::Streaming<v1::WatchRecallsResponse> {
-        let stream = self.client.clone().watch_recalls(v1::WatchRecallsRequest {}).await;
+    pub(super) async fn recalls(&self) -> tonic::Streaming<v1::WatchRecallsResponse> {
+        let stream = self.client.clone().watch_recalls(v1::WatchRecallsRequest::default()).await;
         let mut stream = stream.expect("a stream").into_inner();
         let first = stream.message().await.expect("a message").expect("the stream is open");
         assert!(first.accounts.is_empty());
@@ -137,27 +172,27 @@ impl FakeGateway {
     }
 }
 
-fn waiting(granted: i64) -> v1::GrantRequest {
+pub(super) fn waiting(granted: i64) -> v1::GrantRequest {
     v1::GrantRequest { minimum_micros: Some(granted), granted_micros: granted }
 }
 
 /// An account that has spent all its rights.
-fn spent(amount: i64) -> Totals {
+pub(super) fn spent(amount: i64) -> Totals {
     Totals { granted: amount, returned: 0, settled: amount }
 }
 
-fn reason(status: &Status) -> (Code, String) {
+pub(super) fn reason(status: &Status) -> (Code, String) {
     let info = status.get_details_error_info().expect("an ErrorInfo");
     (status.code(), info.reason)
 }
 
-fn shown(guarded: &Guarded) -> Value {
+pub(super) fn shown(guarded: &Guarded) -> Value {
     roles::run(guarded, &guarded.admin, &["budget", "show", "limit", "b", "fleet"]).json()
 }
 
 #[tokio::test]
 async fn budget_grants_exactly_its_limit() {
-    let guarded = bank();
+    let guarded = fleet_budget();
     let gateway = FakeGateway::start(&guarded, "a").await;
     let state = gateway.wait_for(10 * DOLLAR).await;
     assert_eq!((state.granted_micros, state.refusal()), (10 * DOLLAR, GrantRefusal::Unspecified));
@@ -170,7 +205,7 @@ async fn budget_grants_exactly_its_limit() {
 
 #[tokio::test]
 async fn limit_of_zero_grants_nothing() {
-    let guarded = bank();
+    let guarded = fleet_budget();
     set_limit(&guarded, "1.1.0", "0");
     let gateway = FakeGateway::start(&guarded, "a").await;
     assert_eq!(gateway.wait_for(1).await.refusal(), GrantRefusal::Exhausted);
@@ -180,7 +215,7 @@ async fn limit_of_zero_grants_nothing() {
 
 #[tokio::test]
 async fn concurrent_requests_of_limit_grant_one() {
-    let guarded = bank();
+    let guarded = fleet_budget();
     let gateways =
         [FakeGateway::start(&guarded, "a").await, FakeGateway::start(&guarded, "b").await];
     let [a, b] = &gateways;
@@ -193,7 +228,7 @@ async fn concurrent_requests_of_limit_grant_one() {
 
 #[tokio::test]
 async fn prefetch_receives_rest_that_waiting_call_leaves() {
-    let guarded = bank();
+    let guarded = fleet_budget();
     let [a, b, c] = [
         FakeGateway::start(&guarded, "a").await,
         FakeGateway::start(&guarded, "b").await,
@@ -209,7 +244,7 @@ async fn prefetch_receives_rest_that_waiting_call_leaves() {
 
 #[tokio::test]
 async fn new_limit_and_version_keep_spending() {
-    let guarded = bank();
+    let guarded = fleet_budget();
     let gateway = FakeGateway::start(&guarded, "a").await;
     gateway.wait_for(10 * DOLLAR).await;
     gateway.report(spent(10 * DOLLAR)).await;
@@ -223,7 +258,7 @@ async fn new_limit_and_version_keep_spending() {
 
 #[tokio::test]
 async fn account_of_other_gateway_is_unchanged() {
-    let guarded = bank();
+    let guarded = fleet_budget();
     let (a, b) = (FakeGateway::start(&guarded, "a").await, FakeGateway::start(&guarded, "b").await);
     assert_eq!(a.epoch, b.epoch);
     a.wait_for(5 * DOLLAR).await;
@@ -242,7 +277,7 @@ async fn account_of_other_gateway_is_unchanged() {
 
 #[tokio::test]
 async fn forged_totals_are_rejected_without_effect() {
-    let guarded = bank();
+    let guarded = fleet_budget();
     let gateway = FakeGateway::start(&guarded, "a").await;
     gateway.wait_for(DOLLAR).await;
     let forged = |totals: Totals, want: Option<v1::GrantRequest>| {
@@ -265,7 +300,7 @@ async fn forged_totals_are_rejected_without_effect() {
 
 #[tokio::test]
 async fn unknown_budget_and_window_are_rejected() {
-    let guarded = bank();
+    let guarded = fleet_budget();
     let gateway = FakeGateway::start(&guarded, "a").await;
     let mut account = gateway.account(Totals::default(), None);
     account.window = "2020-01".to_owned();
@@ -275,7 +310,7 @@ async fn unknown_budget_and_window_are_rejected() {
     assert_eq!(gateway.rejection(account).await, AccountRejection::UnknownBudget);
     let mut account = gateway.account(Totals::default(), None);
     account.epoch = "none".to_owned();
-    let status = gateway.send(account).await.expect_err("it is invalid");
+    let status = gateway.send(gateway.message(account)).await.expect_err("it is invalid");
     assert_eq!(reason(&status), (Code::InvalidArgument, "INVALID_REQUEST".to_owned()));
     let violations = status.get_details_bad_request().expect("the field").field_violations;
     assert_eq!(violations[0].field, "accounts[0].epoch");
@@ -283,7 +318,7 @@ async fn unknown_budget_and_window_are_rejected() {
 
 #[tokio::test]
 async fn killed_server_keeps_totals() {
-    let mut guarded = bank();
+    let mut guarded = fleet_budget();
     let token = guarded.token("a", "fleet", "gateway");
     let gateway = FakeGateway::with_token(&guarded.registry, token.clone()).await;
     gateway.wait_for(6 * DOLLAR).await;
@@ -357,12 +392,12 @@ async fn two_servers_never_exceed_a_limit() {
 
 #[tokio::test]
 async fn recovered_ledger_waits_for_gateways() {
-    let guarded = bank();
+    let guarded = fleet_budget();
     let mut gateway = FakeGateway::start(&guarded, "a").await;
     gateway.wait_for(DOLLAR).await;
     assert!(server(&guarded.database, &["ledger", "recover"]).status.success());
     let account = gateway.account(spent(DOLLAR), Some(waiting(2 * DOLLAR)));
-    let answer = gateway.send(account.clone()).await.expect("an answer");
+    let answer = gateway.send(gateway.message(account.clone())).await.expect("an answer");
     assert_eq!(answer.generation, 1);
     let Some(Outcome::State(state)) = &answer.accounts[0].outcome else { panic!("{answer:?}") };
     assert_eq!(state.refusal(), GrantRefusal::Recovering);
@@ -377,19 +412,25 @@ async fn recovered_ledger_waits_for_gateways() {
 
 #[tokio::test]
 async fn newer_generation_of_gateway_starts_recovery() {
-    let guarded = bank();
+    let guarded = fleet_budget();
     let mut gateway = FakeGateway::start(&guarded, "a").await;
     gateway.generation = 3;
-    let answer = gateway.send(gateway.account(spent(DOLLAR), None)).await.expect("an answer");
+    let answer = gateway
+        .send(gateway.message(gateway.account(spent(DOLLAR), None)))
+        .await
+        .expect("an answer");
     assert_eq!(answer.generation, 4, "the database was restored unnoticed");
     gateway.generation = u64::MAX;
-    let status = gateway.send(gateway.account(spent(DOLLAR), None)).await.expect_err("forged");
+    let status = gateway
+        .send(gateway.message(gateway.account(spent(DOLLAR), None)))
+        .await
+        .expect_err("forged");
     assert_eq!(reason(&status), (Code::FailedPrecondition, "UNKNOWN_GENERATION".to_owned()));
 }
 
 #[tokio::test]
 async fn governor_adjusts_limit_with_reason() {
-    let guarded = bank();
+    let guarded = fleet_budget();
     let gateway = FakeGateway::start(&guarded, "a").await;
     let adjust = ["budget", "adjust", "limit", "b", "fleet", "--reason", "launch week", "--yes"];
     let adjust = |amount: &'static str| [&adjust[..], &["--by", amount]].concat();
@@ -415,7 +456,7 @@ async fn rights_of_lost_gateway_are_reclaimed_later() {
     let flags = ["--budget-offline-for", "1s", "--budget-longest-call", "1ms"];
     let reclaim = ["budget", "reclaim", "limit", "b", "fleet", "--gateway", "a"];
     let reclaim = [&reclaim[..], &["--reason", "host lost", "--yes"]].concat();
-    let guarded = bank();
+    let guarded = fleet_budget();
     let gateway = FakeGateway::start(&guarded, "a").await;
     gateway.wait_for(10 * DOLLAR).await;
     gateway.report(Totals { granted: 10 * DOLLAR, returned: 0, settled: 4 * DOLLAR }).await;
@@ -441,7 +482,7 @@ async fn rights_of_lost_gateway_are_reclaimed_later() {
 
 #[tokio::test]
 async fn list_shows_amounts_as_decimals() {
-    let guarded = bank();
+    let guarded = fleet_budget();
     let gateway = FakeGateway::start(&guarded, "a").await;
     gateway.wait_for(15_000).await;
     gateway.report(spent(15_000)).await;
@@ -456,13 +497,4 @@ async fn list_shows_amounts_as_decimals() {
     assert_eq!(listed, expected);
     let other = roles::run(&guarded, &auditor, &["budget", "list", "--policy", "none"]).json();
     assert_eq!(other, json!([]));
-}
-
-#[tokio::test]
-async fn relay_has_no_ledger() {
-    let registry = Registry::start();
-    let relay = registry.start_relay(&[]);
-    let mut client = LedgerServiceClient::new(relay.channel().await);
-    let status = client.list_budgets(v1::ListBudgetsRequest::default()).await.expect_err("a relay");
-    assert_eq!(reason(&status), (Code::FailedPrecondition, "READ_ONLY_RELAY".to_owned()));
 }

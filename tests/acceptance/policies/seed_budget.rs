@@ -47,7 +47,7 @@ impl Seed {
                 upstream.url()
             ),
             runtime: Some("{ undeclaredDependency: deny }".to_owned()),
-            more: "governance:\n  denials: error\n".to_owned(),
+            more: "admin: 127.0.0.1:0\ngovernance:\n  denials: error\n".to_owned(),
         });
         gateway.ready().await;
         gateway.upstreams_up(1).await;
@@ -109,4 +109,34 @@ async fn seed_budget_admits_666_calls_in_order() {
     assert_eq!(seed.received().len(), PAID, "the tool does not receive the denied call");
     let charged = || seed.gateway.process.logged(&[" audit: ", "charged=0.015"]).len();
     eventually("each charge is audited", || async { charged() == PAID }).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn admin_address_lists_budgets_of_gateway() {
+    let seed = Seed::start().await;
+    let url = format!("{}/admin/budgets", seed.gateway.admin_url());
+    let budgets = || async {
+        reqwest::get(&url).await.expect("an answer").json::<Value>().await.expect("JSON")
+    };
+    let unused = json!({ "isLedgerAvailable": true, "ageMs": null, "budgets": [] });
+    assert_eq!(budgets().await, unused);
+    for number in 0..2 {
+        assert!(seed.call("charge", number).await["error"].is_null());
+    }
+    eventually("the ledger has answered the report of the spending", || async {
+        budgets().await["budgets"][0]["fleet"]["spent"] == "0.03"
+    })
+    .await;
+    let listed = budgets().await;
+    assert!(listed["ageMs"].as_u64().is_some_and(|age| age < 60_000), "{listed}");
+    assert_eq!(listed["isLedgerAvailable"], true);
+    let [budget] = &listed["budgets"].as_array().expect("a list")[..] else { panic!("{listed}") };
+    let members = ["policy", "budget", "subject", "window"].map(|name| &budget[name]);
+    assert_eq!(members, ["seed-004", "agent-total", "clerk", "total"]);
+    let (fleet, gateway) = (&budget["fleet"], &budget["gateway"]);
+    assert_eq!([&fleet["limit"], &fleet["inDoubt"]], ["10", "0"]);
+    assert_eq!([&gateway["spent"], &gateway["reserved"]], ["0.03", "0"]);
+    assert!(fleet["granted"].is_string() && gateway["granted"].is_string(), "{listed}");
+    let posted = reqwest::Client::new().post(&url).send().await.expect("an answer");
+    assert_eq!(posted.status(), 405);
 }

@@ -35,6 +35,29 @@ fn prefetch(granted: i64) -> Want {
     Want { minimum: None, granted: units(granted) }
 }
 
+#[test]
+fn thresholds_are_reached_at_exact_fractions() {
+    let row = |settled: i64, adjustment: i64| BudgetRow {
+        settled: Amount::from_micros(settled),
+        adjustment: Amount::from_micros(adjustment),
+        ..BudgetRow::default()
+    };
+    let fraction = Fraction::from_ten_thousandths;
+    for (settled, adjustment, parts, limit, is_reached) in [
+        (8, 0, 8_000, 10, true),
+        (7, 0, 8_000, 10, false),
+        (8, 1, 8_000, 10, false),
+        (0, 0, 1, 0, false),
+        (1, 0, 10_000, 0, true),
+        (i64::MAX, 0, 10_000, i64::MAX, true),
+        (i64::MAX, 0, 10_000_000, i64::MAX, false),
+    ] {
+        let found =
+            row(settled, adjustment).has_reached(fraction(parts), Amount::from_micros(limit));
+        assert_eq!(found, is_reached, "{settled} of {limit} at {parts}");
+    }
+}
+
 /// A budget with one account.
 #[derive(Debug, Clone, Copy, Default)]
 struct Ledger {

@@ -4,8 +4,11 @@
 //! deliberate defect in the messages must make some run overspend, which shows that the driver would
 //! notice the same defect in the code.
 
+mod recording;
+
 use std::{collections::BTreeMap, time::Duration};
 
+use super::BookKey;
 use crate::{
     AccountAnswer, AccountReport, Answer, BudgetKey, BudgetRule, Epoch, MemoryLedger, Recall,
     Rejection, Report, Totals, WindowId, WindowRule,
@@ -18,6 +21,9 @@ use registry_core::{Amount, Timestamp};
 const RUNS: u64 = 2_000;
 const LIMITS: OfflineLimits =
     OfflineLimits { offline_for: Duration::from_hours(24), longest_call: Duration::from_mins(10) };
+
+/// The distance of two processes leaves room for the successors of an epoch.
+const EPOCHS: u128 = 1_000;
 
 /// A defect of the protocol.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -39,6 +45,10 @@ enum Defect {
     NoGenerations,
     /// Calls do not wait for the write of their crash mark.
     UnwrittenMarks,
+    /// A transaction reads the sum of the exposures before it waits for the lock.
+    StaleSums,
+    /// Calls with an unknown outcome are released.
+    ReleasedOutcomes,
 }
 
 /// `SplitMix64`.
@@ -84,6 +94,7 @@ struct Gateway {
 struct Call {
     reservation: Reservation,
     window: WindowId,
+    number: usize,
 }
 
 /// A message on the network. A report that was delivered has an answer.
@@ -113,6 +124,10 @@ struct World {
     network: Vec<Message>,
     /// The charges of the tools, by window.
     spent: BTreeMap<WindowId, Amount>,
+    /// For each call, whether a tool may have executed it.
+    executed: Vec<bool>,
+    /// The ledgers before each failover.
+    lost: Vec<MemoryLedger>,
     epochs: u128,
     is_torn: bool,
     /// For [`Defect::Differences`]: the sums at the ledger, and the last reported totals.
@@ -120,6 +135,8 @@ struct World {
     reported: BTreeMap<(usize, Epoch), Amount>,
     /// For [`Defect::ForgottenClose`].
     closed: Vec<(usize, Epoch)>,
+    /// For [`Defect::StaleSums`]: the exposures before the last report.
+    earlier: BTreeMap<BookKey, Amount>,
 }
 
 impl World {
@@ -144,11 +161,14 @@ impl World {
             gateways: Vec::new(),
             network: Vec::new(),
             spent: BTreeMap::new(),
+            executed: Vec::new(),
+            lost: Vec::new(),
             epochs: 0,
             is_torn: false,
             sums: BTreeMap::new(),
             reported: BTreeMap::new(),
             closed: Vec::new(),
+            earlier: BTreeMap::new(),
             random,
         };
         for number in 0..world.random.range(1, 4) {
@@ -162,8 +182,7 @@ impl World {
     /// Starts a process on a disk. The ledger and its standby know all processes: grants to others
     /// are those that a failover loses without a claim.
     fn start(&mut self, name: &str, file: &[u8]) -> Gateway {
-        // The distance leaves room for the successors of an epoch.
-        self.epochs += 1_000;
+        self.epochs += EPOCHS;
         let process = Epoch::new(self.epochs);
         let marks = decode_marks(file).unwrap_or_default();
         let spender = Spender::new(process, marks, LIMITS.offline_for);
@@ -276,16 +295,22 @@ impl World {
             reservation.set_sent();
             let spent = self.spent.entry(window.clone()).or_default();
             *spent = spent.checked_add(price).unwrap();
-            gateway.calls.push(Call { reservation, window });
+            let number = self.executed.len();
+            self.executed.push(true);
+            gateway.calls.push(Call { reservation, window, number });
         }
     }
 
     fn settle(&mut self, number: usize) {
         let is_unsent = self.random.chance(20);
-        let Some(Call { reservation, window }) = self.gateways[number].calls.pop() else { return };
+        let Some(call) = self.gateways[number].calls.pop() else { return };
+        let Call { reservation, window, number } = call;
         if is_unsent {
             let spent = self.spent.entry(window).or_default();
             *spent = spent.checked_sub(self.price).unwrap();
+            self.executed[number] = false;
+            reservation.release();
+        } else if self.defect == Defect::ReleasedOutcomes && self.random.chance(20) {
             reservation.release();
         } else {
             reservation.settle();
@@ -328,6 +353,7 @@ impl World {
 
     fn fail_over(&mut self) {
         let seen = self.ledger.generation().number;
+        self.lost.push(self.ledger.clone());
         self.ledger = self.standby.clone();
         let now = self.wall();
         self.ledger.start_generation(seen, now).unwrap();
@@ -372,6 +398,9 @@ impl World {
     fn handle(&mut self, number: usize, report: &Report) -> Answer {
         let mut changed = report.clone();
         self.damage(number, &mut changed);
+        if self.defect == Defect::StaleSums {
+            self.use_earlier_sums();
+        }
         let (name, now) = (self.gateways[number].name.clone(), self.wall());
         let rule = BudgetRule { limit: self.limit, windows: self.windows.clone() };
         let reply = self.ledger.report(&name, &changed, |_| Some(rule.clone()), now).unwrap();
@@ -420,7 +449,22 @@ impl World {
             Defect::None
             | Defect::CreditOnSilence
             | Defect::NoRecovery
-            | Defect::UnwrittenMarks => {}
+            | Defect::UnwrittenMarks
+            | Defect::StaleSums
+            | Defect::ReleasedOutcomes => {}
+        }
+    }
+
+    /// Sometimes replaces the sums of exposures by those before the last report, as if its transaction
+    /// ran at the same time.
+    fn use_earlier_sums(&mut self) {
+        let is_concurrent = self.random.chance(30);
+        for (key, book) in &mut self.ledger.books {
+            let current = book.row.exposed;
+            let earlier = self.earlier.insert(key.clone(), current);
+            if let Some(earlier) = earlier.filter(|_| is_concurrent) {
+                book.row.exposed = earlier;
+            }
         }
     }
 
@@ -575,4 +619,14 @@ fn ignored_generations_overspend() {
 #[test]
 fn unwritten_marks_overspend() {
     assert_caught(Defect::UnwrittenMarks);
+}
+
+#[test]
+fn stale_sums_overspend() {
+    assert_caught(Defect::StaleSums);
+}
+
+#[test]
+fn released_outcomes_overspend() {
+    assert_caught(Defect::ReleasedOutcomes);
 }

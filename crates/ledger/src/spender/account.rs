@@ -18,6 +18,7 @@ use super::sizing::{BootTime, SpendingRate, prefetch};
 use crate::{
     key::AccountKey,
     message::{AccountState, BudgetState, Totals, Want},
+    rate::CALL,
     window::{OPENS_BEFORE, WindowId},
 };
 
@@ -351,13 +352,15 @@ impl Account {
     }
 
     /// The rights that the gateway wants now.
-    pub(crate) fn want(&self, demand: Demand) -> Option<Want> {
+    pub(crate) fn want(&self, demand: Demand, now: BootTime) -> Option<Want> {
         let control = self.control();
         if !self.is_open() {
             return None;
         }
         let free = control.rights().saturating_sub(self.used(&control));
-        let prefetch = prefetch(control.rate.per_second(), &control.budget);
+        let useful_for = self.useful_for(now);
+        let prefetch = prefetch(control.rate.per_second(), &control.budget, useful_for);
+        let prefetch = self.whole(prefetch);
         let is_waiting = demand.total > Amount::ZERO && demand.lowest > free;
         let is_low = free < Amount::from_micros(prefetch.as_micros() / 2);
         if !is_waiting && !is_low && !free.is_negative() {
@@ -381,10 +384,33 @@ impl Account {
         control.next_window.clone().filter(|_| is_used && opens_at <= now)
     }
 
-    /// The first request for an account in the next window.
+    /// The first request for an account in the next window: at most an equal share of the limit.
     pub(crate) fn prefetch_of_next(&self) -> Want {
-        let granted = self.per_second().checked_mul(FIRST_SECONDS);
-        Want { minimum: None, granted: granted.unwrap_or(Amount::MAX) }
+        let BudgetState { limit, active_gateways, .. } = self.budget();
+        let share = limit.as_micros() / i64::from(active_gateways.max(1));
+        let spending = self.per_second().checked_mul(FIRST_SECONDS).unwrap_or(Amount::MAX);
+        let granted = self.whole(spending.min(Amount::from_micros(share)));
+        Want { minimum: None, granted }
+    }
+
+    /// Whole calls of a fleet rate: a part of a call is useless. Money is unchanged.
+    fn whole(&self, amount: Amount) -> Amount {
+        match self.unit {
+            Unit::Money => amount,
+            Unit::Calls => {
+                let part = amount.as_micros() % CALL.as_micros();
+                amount.saturating_sub(Amount::from_micros(part))
+            }
+        }
+    }
+
+    /// How long rights are useful. Windows of fleet rates can be as short as a second.
+    fn useful_for(&self, now: BootTime) -> Duration {
+        let ends_at = Duration::from_millis(self.ends_at.load(Ordering::Acquire));
+        match self.unit {
+            Unit::Money => Duration::MAX,
+            Unit::Calls => BootTime::new(ends_at).since(now),
+        }
     }
 
     /// The mark that a write of the file stores. It is not below spending and reservations.

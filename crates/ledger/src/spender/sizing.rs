@@ -75,12 +75,13 @@ impl SpendingRate {
 }
 
 /// The rights that a gateway wants to hold in advance: a minute of spending, 15 seconds once half of
-/// the limit is taken, and a share of the rest below a tenth.
-pub(crate) fn prefetch(per_second: Amount, state: &BudgetState) -> Amount {
+/// the limit is taken, and a share of the rest below a tenth. `useful_for`: the time after which rights
+/// expire.
+pub(crate) fn prefetch(per_second: Amount, state: &BudgetState, useful_for: Duration) -> Amount {
     let available = micros(state.available().max(Amount::ZERO));
     let limit = micros(state.limit);
     let seconds = if available > limit / 2 { 60 } else { 15 };
-    let wanted = micros(per_second) * seconds;
+    let wanted = micros(per_second) * millis(useful_for).clamp(1_000, seconds * 1_000) / 1_000;
     let gateways = i128::from(state.active_gateways.max(1));
     let share = if available < limit / 10 { available / (2 * gateways) } else { available };
     amount(wanted.min(share))
@@ -114,13 +115,23 @@ mod tests {
     #[test]
     fn prefetch_shrinks_near_the_limit() {
         let one = units(1);
-        assert_eq!(prefetch(one, &state(1_000, 0)), units(60));
-        assert_eq!(prefetch(one, &state(1_000, 500)), units(15));
-        assert_eq!(prefetch(one, &state(1_000, 920)), units(10));
-        assert_eq!(prefetch(one, &state(1_000, 1_000)), Amount::ZERO);
-        assert_eq!(prefetch(one, &state(1_000, 2_000)), Amount::ZERO);
-        assert_eq!(prefetch(one, &state(20, 0)), units(20));
-        assert_eq!(prefetch(Amount::MAX, &state(1_000, 0)), units(1_000));
+        assert_eq!(prefetch(one, &state(1_000, 0), Duration::MAX), units(60));
+        assert_eq!(prefetch(one, &state(1_000, 500), Duration::MAX), units(15));
+        assert_eq!(prefetch(one, &state(1_000, 920), Duration::MAX), units(10));
+        assert_eq!(prefetch(one, &state(1_000, 1_000), Duration::MAX), Amount::ZERO);
+        assert_eq!(prefetch(one, &state(1_000, 2_000), Duration::MAX), Amount::ZERO);
+        assert_eq!(prefetch(one, &state(20, 0), Duration::MAX), units(20));
+        assert_eq!(prefetch(Amount::MAX, &state(1_000, 0), Duration::MAX), units(1_000));
+    }
+
+    #[test]
+    fn prefetch_covers_time_until_rights_expire() {
+        let ends_in = |millis| prefetch(units(1), &state(1_000, 0), Duration::from_millis(millis));
+        assert_eq!(
+            [ends_in(60_000), ends_in(2_500)].map(Amount::as_micros),
+            [60_000_000, 2_500_000]
+        );
+        assert_eq!(ends_in(0), units(1), "calls at the end do not wait either");
     }
 
     #[test]

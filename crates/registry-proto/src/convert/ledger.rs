@@ -4,8 +4,8 @@ use std::fmt::Display;
 
 use ledger::{
     AccountAnswer, AccountKey, AccountReport, AccountState, Answer, BudgetKey, BudgetState, Epoch,
-    Grant, InvalidEpoch, Recall, Refusal, Rejection, Report, ReportError, Totals, Want, WindowId,
-    WindowSpan,
+    GatewayAccount, Grant, InvalidEpoch, MAX_SUBJECT_BYTES, Refusal, Rejection, Report,
+    ReportError, Totals, Want, WindowId, WindowSpan,
 };
 use registry_core::Amount;
 
@@ -14,8 +14,6 @@ use crate::v1;
 
 /// Maximum number of accounts, and of processes in each list, of a report.
 pub const MAX_REPORTED: usize = 1_000;
-/// Maximum length of a subject, in bytes.
-const SUBJECT_BYTES: usize = 512;
 /// Maximum length of the name of a policy or budget, in bytes.
 const NAME_BYTES: usize = 256;
 /// Maximum length of the id of a window, in bytes.
@@ -62,16 +60,19 @@ pub enum LedgerProblem {
     /// The value of an enum is not defined.
     #[error("the value {0} is unknown; update the gateway")]
     UnknownValue(i32),
+    /// A number is outside of its range.
+    #[error("a number is outside of its range; the comments of the message state the ranges")]
+    OutOfRange,
 }
 
 impl LedgerProblem {
-    fn at(self, path: impl Display) -> InvalidLedgerMessage {
+    pub(super) fn at(self, path: impl Display) -> InvalidLedgerMessage {
         InvalidLedgerMessage { path: path.to_string(), problem: self }
     }
 }
 
-/// Writes a report.
-pub fn write_report(report: &Report) -> v1::ReportSpendingRequest {
+/// Writes a report. `gateway` is its principal in a report that a relay forwards, else empty.
+pub fn write_report(gateway: &str, report: &Report) -> v1::ReportSpendingRequest {
     let Report { process, generation, complete, ended, accounts } = report;
     v1::ReportSpendingRequest {
         process: process.to_string(),
@@ -79,10 +80,11 @@ pub fn write_report(report: &Report) -> v1::ReportSpendingRequest {
         complete_processes: complete.iter().map(Epoch::to_string).collect(),
         ended_processes: ended.iter().map(Epoch::to_string).collect(),
         accounts: accounts.iter().map(write_account_report).collect(),
+        gateway: gateway.to_owned(),
     }
 }
 
-/// Reads a report. Amounts are not checked: the ledger rejects the account with an impossible one.
+/// Reads a report without its gateway. Amounts are not checked: the ledger rejects the account with an impossible one.
 pub fn read_report(report: v1::ReportSpendingRequest) -> Result<Report, InvalidLedgerMessage> {
     let v1::ReportSpendingRequest {
         process,
@@ -90,6 +92,7 @@ pub fn read_report(report: v1::ReportSpendingRequest) -> Result<Report, InvalidL
         complete_processes,
         ended_processes,
         accounts,
+        gateway: _,
     } = report;
     check_count(accounts.len(), "accounts")?;
     let account = |(index, account)| read_account_report(account, &format!("accounts[{index}]"));
@@ -117,30 +120,33 @@ pub fn read_answer(answer: v1::ReportSpendingResponse) -> Result<Answer, Invalid
     Ok(Answer { generation, accounts })
 }
 
-/// Writes a recall.
-pub fn write_recall(Recall { accounts }: &Recall) -> v1::WatchRecallsResponse {
-    let account = |AccountKey { budget, window, epoch }: &AccountKey| v1::AccountKey {
-        budget: Some(budget.into()),
-        window: window.to_string(),
-        epoch: epoch.to_string(),
+/// Writes a recall. A keep-alive has no accounts.
+pub fn write_recall(accounts: &[GatewayAccount]) -> v1::WatchRecallsResponse {
+    let account = |GatewayAccount { gateway, key }: &GatewayAccount| v1::AccountKey {
+        budget: Some((&key.budget).into()),
+        window: key.window.to_string(),
+        epoch: key.epoch.to_string(),
+        gateway: gateway.clone(),
     };
     v1::WatchRecallsResponse { accounts: accounts.iter().map(account).collect() }
 }
 
 /// Reads a recall. A keep-alive has no accounts.
-pub fn read_recall(recall: v1::WatchRecallsResponse) -> Result<Recall, InvalidLedgerMessage> {
+pub fn read_recall(
+    recall: v1::WatchRecallsResponse,
+) -> Result<Vec<GatewayAccount>, InvalidLedgerMessage> {
     let account = |(index, account): (usize, v1::AccountKey)| -> Result<_, InvalidLedgerMessage> {
         let at = format!("accounts[{index}]");
-        let v1::AccountKey { budget, window, epoch: text } = account;
+        let v1::AccountKey { budget, window, epoch: text, gateway } = account;
         let window = read_window(window, &at)?;
-        Ok(AccountKey {
+        let key = AccountKey {
             budget: budget_key(budget, &format!("{at}.budget"))?,
             window: window.ok_or_else(|| LedgerProblem::Missing.at(format!("{at}.window")))?,
             epoch: epoch(&text, &format!("{at}.epoch"))?,
-        })
+        };
+        Ok(GatewayAccount { gateway, key })
     };
-    let accounts = recall.accounts.into_iter().enumerate().map(account);
-    Ok(Recall { accounts: accounts.collect::<Result<_, _>>()? })
+    recall.accounts.into_iter().enumerate().map(account).collect()
 }
 
 impl From<&BudgetKey> for v1::BudgetKey {
@@ -163,7 +169,7 @@ pub fn budget_key(
     Ok(BudgetKey {
         policy: required_text(policy, NAME_BYTES, &format!("{path}.policy"))?.into(),
         budget: required_text(budget, NAME_BYTES, &format!("{path}.budget"))?.into(),
-        subject: required_text(subject, SUBJECT_BYTES, &format!("{path}.subject"))?.into(),
+        subject: required_text(subject, MAX_SUBJECT_BYTES, &format!("{path}.subject"))?.into(),
     })
 }
 
@@ -183,14 +189,18 @@ fn epochs(texts: &[String], path: &str) -> Result<Vec<Epoch>, InvalidLedgerMessa
     texts.iter().enumerate().map(read).collect()
 }
 
-fn check_count(count: usize, path: &str) -> Result<(), InvalidLedgerMessage> {
+pub(super) fn check_count(count: usize, path: &str) -> Result<(), InvalidLedgerMessage> {
     if count > MAX_REPORTED {
         return Err(LedgerProblem::TooMany { count, limit: MAX_REPORTED }.at(path));
     }
     Ok(())
 }
 
-fn required_text(text: String, limit: usize, path: &str) -> Result<String, InvalidLedgerMessage> {
+pub(super) fn required_text(
+    text: String,
+    limit: usize,
+    path: &str,
+) -> Result<String, InvalidLedgerMessage> {
     if text.is_empty() { Err(LedgerProblem::Missing.at(path)) } else { line(text, limit, path) }
 }
 
@@ -434,7 +444,7 @@ mod tests {
 
     #[test]
     fn report_round_trips() {
-        assert_eq!(read_report(write_report(&report())), Ok(report()));
+        assert_eq!(read_report(write_report("", &report())), Ok(report()));
     }
 
     #[test]
@@ -477,8 +487,8 @@ mod tests {
     fn recall_round_trips() {
         let window = WindowId::new("total");
         let account = AccountKey { budget: key(), window, epoch: Epoch::new(7) };
-        let recall = Recall { accounts: vec![account] };
-        assert_eq!(read_recall(write_recall(&recall)), Ok(recall));
+        let accounts = vec![GatewayAccount { gateway: "gw".to_owned(), key: account }];
+        assert_eq!(read_recall(write_recall(&accounts)), Ok(accounts));
     }
 
     /// A change of a report, the path of its defect, and whether the problem is the expected one.
@@ -518,7 +528,7 @@ mod tests {
             ),
         ];
         for (spoil, path, is_expected) in defects {
-            let mut message = write_report(&report());
+            let mut message = write_report("", &report());
             spoil(&mut message);
             let error = read_report(message).unwrap_err();
             assert!(error.path == path && is_expected(&error.problem), "{error}");

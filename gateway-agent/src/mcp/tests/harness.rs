@@ -9,7 +9,8 @@ use gateway_protocol::naming::Prefix;
 use gateway_testkit::{McpServer, Received, Reply, Server};
 use gateway_upstream::{Addresses, TargetConfig, TransportConfig, UpstreamLimits, Upstreams};
 use http::{HeaderMap, Method, Request, StatusCode};
-use registry_core::{Catalog, Key};
+use ledger::usage::{UsageKey, UsageTotals};
+use registry_core::{Catalog, Key, entity::policy::Reach};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use tokio::sync::watch;
@@ -32,6 +33,7 @@ use crate::{
     spending::{LocalLedger, Spending, SpendingClock},
     testing::{Registered, catalog},
     trace::{Tracer, settings::TracingConfig},
+    usage::Usage,
 };
 
 /// The settings of a test's gateway; the default is strict.
@@ -175,7 +177,8 @@ impl Bench {
         tokio::spawn(contracts.clone().monitor(catalog.clone(), listed, stop));
         let clock = SpendingClock::System;
         let ledger = LocalLedger::open(&cache_file, catalog.clone(), clock).unwrap();
-        let (spending, reporter) = Spending::open(&cache_file, "under-test", clock).unwrap();
+        let (spending, reporter) =
+            Spending::open(&cache_file, "under-test", Reach::Gateway, clock).unwrap();
         tokio::spawn(reporter.run(Arc::new(ledger), CancellationToken::new()));
         let parts = GatewayParts {
             catalog,
@@ -184,6 +187,7 @@ impl Bench {
             contracts: contracts.clone(),
             compositions: Arc::new(CompositionState::new(Sagas::open(&cache_file).unwrap())),
             spending,
+            usage: Some(Usage::open(clock).unwrap()),
             sealer: Arc::new(KeyFile::new(None, &cache_file).open()),
             tracer: Tracer::start(&TracingConfig::default(), "under-test"),
         };
@@ -216,6 +220,22 @@ impl Bench {
     /// The calls received by the upstream.
     pub(crate) fn calls(&self) -> Vec<Received> {
         self.upstream.seen("tools/call")
+    }
+
+    /// The usage of this number of calls: `AGENT TOOL VERDICT CALLS COST`.
+    pub(crate) async fn usage(&self, calls: u64) -> Vec<String> {
+        let usage = self.gateway.usage().unwrap();
+        acceptable(|| usage.buffer().pending_calls() >= calls).await;
+        // Calls of two minutes have two rows.
+        let mut sums = BTreeMap::<UsageKey, UsageTotals>::new();
+        for row in usage.next_report().unwrap().rows {
+            sums.entry(row.key).or_default().add(&row.totals);
+        }
+        let row = |(key, totals): (UsageKey, UsageTotals)| {
+            let UsageKey { caller, tool, verdict } = key;
+            format!("{} {tool} {verdict} {} {}", caller.agent, totals.calls, totals.cost)
+        };
+        sums.into_iter().map(row).collect()
     }
 
     /// Waits for this number of calls at the upstream.

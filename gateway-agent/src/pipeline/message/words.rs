@@ -160,6 +160,7 @@ pub(super) fn quota_exceeded(tool: &str, why: &QuotaExceeded) -> String {
     match why.kind() {
         QuotaKind::Watches
         | QuotaKind::Tasks
+        | QuotaKind::Prices
         | QuotaKind::Keys
         | QuotaKind::Detached
         | QuotaKind::Events

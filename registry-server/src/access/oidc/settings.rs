@@ -5,7 +5,10 @@ use std::{path::PathBuf, str::FromStr};
 
 use clap::Args;
 
-use crate::access::{InvalidRole, Role};
+use crate::{
+    access::{InvalidRole, Role},
+    flags::https_url,
+};
 
 /// Identity provider.
 #[derive(Debug, Clone, Args)]
@@ -46,7 +49,8 @@ pub struct OidcConfig {
         group = "keys",
         requires = "oidc_issuer",
         hide_short_help = true,
-        value_parser = parse_url
+        // An attacker on the network could replace the keys.
+        value_parser = https_url
     )]
     pub oidc_jwks_url: Option<String>,
 
@@ -112,18 +116,5 @@ impl FromStr for RoleRule {
     fn from_str(text: &str) -> Result<Self, InvalidRole> {
         let (value, role) = text.rsplit_once('=').unwrap_or((text, ""));
         Ok(Self { value: value.to_owned(), role: role.parse()? })
-    }
-}
-
-/// Requires HTTPS, because an attacker on the network could replace the keys.
-fn parse_url(text: &str) -> Result<String, String> {
-    let url: http::Uri = text.parse().map_err(|_| format!("invalid URL `{text}`"))?;
-    let is_local = matches!(url.host(), Some("localhost" | "127.0.0.1" | "[::1]"));
-    match url.scheme_str() {
-        Some("https") => Ok(text.to_owned()),
-        Some("http") if is_local => Ok(text.to_owned()),
-        _ => Err(format!(
-            "invalid URL `{text}`: use https:// (http:// is allowed on localhost only)"
-        )),
     }
 }

@@ -1,19 +1,22 @@
 //! The tasks of operators: list and show budgets, change limits, and reclaim the rights of lost gateways.
 
 use ledger::{
-    BudgetKey, BudgetRule, Epoch, UNREACHABLE_AFTER, Window, WindowId,
+    BudgetKey, Epoch, UNREACHABLE_AFTER, Window, WindowId,
     budget::{OfflineLimits, ReclaimError},
 };
 use registry_core::{Amount, Selector, Timestamp};
 
-use super::{Ledger, earlier, rules::Rules};
+use super::{
+    Ledger, earlier,
+    rules::{Rule, Rules},
+};
 use crate::{
     access::Principal,
     app::page::{InvalidPage, Page, PageRequest},
     metrics,
     store::{
-        self, BookKey, BudgetPage, GenerationState, LedgerFailure, ListedAccount, ListedBudget,
-        ListedChange, NewLedgerChange, Reclaim, ReclaimFailure,
+        self, BookKey, BudgetPage, GenerationState, LedgerFailure, ListedAccount, ListedAlert,
+        ListedBudget, ListedChange, NewLedgerChange, Reclaim, ReclaimFailure,
     },
 };
 
@@ -21,10 +24,17 @@ use crate::{
 pub const MAX_ACCOUNTS: usize = 1_000;
 /// Maximum number of changes of a shown budget.
 const MAX_CHANGES: usize = 100;
+/// Maximum number of alerts of a shown budget.
+const MAX_ALERTS: usize = 100;
 
 /// A failed task of an operator.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
+    /// A relay, whose budgets are those of its upstream registry.
+    #[error(
+        "this server is a relay without budgets of its own; use its upstream: `registryctl --registry {0}`"
+    )]
+    Relay(String),
     /// No policy in force has the budget, and it has no spending.
     #[error(
         "no policy in force has the budget {0}; `registryctl budget list` shows those with spending"
@@ -152,7 +162,7 @@ impl Budget {
     }
 }
 
-/// A budget with its accounts and changes.
+/// A budget with its accounts, alerts and changes.
 #[derive(Debug)]
 pub struct BudgetDetail {
     /// The budget.
@@ -161,6 +171,8 @@ pub struct BudgetDetail {
     pub accounts: Vec<BudgetAccount>,
     /// The number of further accounts.
     pub more_accounts: u64,
+    /// The reached thresholds of alerts.
+    pub alerts: Vec<ListedAlert>,
     /// The newest changes by operators.
     pub changes: Vec<ListedChange>,
     /// The generation of the ledger.
@@ -223,6 +235,7 @@ impl Ledger {
             budget,
             accounts: listed.into_iter().map(account).collect(),
             more_accounts: count.saturating_sub(shown),
+            alerts: self.store.list_alerts(&book, MAX_ALERTS).await?,
             changes: self.store.list_ledger_changes(&book, MAX_CHANGES).await?,
             generation: self.store.ledger_generation().await?,
         })
@@ -299,7 +312,7 @@ fn with_limit(rules: &Rules, listed: ListedBudget) -> Budget {
 
 /// The current or next window. `None`: the time has no window.
 fn open_window(
-    rule: &BudgetRule,
+    rule: &Rule,
     id: Option<&WindowId>,
     now: Timestamp,
 ) -> Option<Result<Window, Error>> {

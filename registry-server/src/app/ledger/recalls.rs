@@ -1,60 +1,32 @@
-//! Recalls of idle rights, for the connected gateways.
+//! Recalls of idle rights.
 
 use std::{
     collections::HashMap,
-    sync::{Arc, Mutex, PoisonError},
+    sync::{Mutex, PoisonError},
     time::{Duration, Instant},
 };
 
-use ledger::{AccountKey, Recall, account::AccountRow};
+use ledger::{AccountKey, GatewayAccount, account::AccountRow};
 use registry_core::Amount;
-use tokio::sync::mpsc;
 
-use super::{Ledger, MAX_ACCOUNTS};
+use super::{Ledger, MAX_ACCOUNTS, recall_streams::RecallStreams};
 use crate::{
     metrics,
-    store::{BookKey, GatewayAccount, RecallNotice},
+    store::{BookKey, RecallNotice},
 };
 
-/// Maximum number of streams of one gateway.
-const WATCHERS: usize = 64;
-/// Recalls that wait for a slow stream; further ones are dropped, and the waiting gateways repeat their requests.
-const QUEUE: usize = 16;
 /// Minimum interval between recalls of one budget. Gateways answer within 250 ms.
 const INTERVAL: Duration = Duration::from_millis(100);
 
-/// Too many streams of recalls.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("the gateway has {WATCHERS} streams of recalls; close some of them")]
-pub struct TooManyWatchers;
-
-/// The streams of the gateways that are connected to this server.
+/// The recalls of this server.
 #[derive(Debug, Default)]
 pub(super) struct Recalls {
-    watchers: Mutex<HashMap<Arc<str>, Vec<mpsc::Sender<Recall>>>>,
+    pub(super) streams: RecallStreams,
     /// The times of the last recalls.
     last: Mutex<HashMap<BookKey, Instant>>,
 }
 
 impl Recalls {
-    pub(super) fn watch(
-        &self,
-        gateway: &Arc<str>,
-    ) -> Result<mpsc::Receiver<Recall>, TooManyWatchers> {
-        let mut watchers = self.watchers.lock().unwrap_or_else(PoisonError::into_inner);
-        watchers.retain(|_, streams| {
-            streams.retain(|stream| !stream.is_closed());
-            !streams.is_empty()
-        });
-        let streams = watchers.entry(gateway.clone()).or_default();
-        if streams.len() >= WATCHERS {
-            return Err(TooManyWatchers);
-        }
-        let (sender, receiver) = mpsc::channel(QUEUE);
-        streams.push(sender);
-        Ok(receiver)
-    }
-
     /// Whether a budget was not recalled recently.
     fn is_due(&self, book: &BookKey) -> bool {
         let now = Instant::now();
@@ -69,17 +41,7 @@ impl Recalls {
 
     fn send(&self, accounts: Vec<GatewayAccount>) {
         metrics::ledger_recalled(accounts.len());
-        let mut by_gateway: HashMap<String, Recall> = HashMap::new();
-        for GatewayAccount { gateway, key } in accounts {
-            by_gateway.entry(gateway).or_default().accounts.push(key);
-        }
-        let watchers = self.watchers.lock().unwrap_or_else(PoisonError::into_inner);
-        for (gateway, recall) in by_gateway {
-            for stream in watchers.get(gateway.as_str()).into_iter().flatten() {
-                // A full queue has recalls already.
-                let _ = stream.try_send(recall.clone());
-            }
-        }
+        self.streams.send(accounts);
     }
 }
 

@@ -1,13 +1,16 @@
-//! The budgets of the policies in force.
+//! The budgets and fleet rates of the policies in force.
 
 use std::{
     collections::HashMap,
     sync::{Arc, Mutex, PoisonError},
 };
 
-use ledger::{BudgetKey, BudgetRule, WindowRule};
+use ledger::{BudgetKey, FleetRate, WindowRule};
 use policy::PoliciesInForce;
-use registry_core::{Revision, entity::policy::Mode};
+use registry_core::{
+    Amount, Revision,
+    entity::policy::{Fraction, Mode, Reach},
+};
 
 use crate::feed::Hub;
 
@@ -16,12 +19,22 @@ use crate::feed::Hub;
 pub(super) struct Rules {
     revision: Option<Revision>,
     policies: PoliciesInForce,
-    budgets: HashMap<(Arc<str>, Arc<str>), BudgetRule>,
+    budgets: HashMap<(Arc<str>, Arc<str>), Rule>,
+}
+
+/// A budget or fleet rate in force.
+#[derive(Debug)]
+pub(super) struct Rule {
+    /// The limit in each window.
+    pub(super) limit: Amount,
+    pub(super) windows: WindowRule,
+    /// The fractions of the limit that raise alerts, in ascending order.
+    pub(super) alert_at: Arc<[Fraction]>,
 }
 
 impl Rules {
-    /// The rule of a budget. `None`: no policy in force has it.
-    pub(super) fn find(&self, key: &BudgetKey) -> Option<&BudgetRule> {
+    /// The rule of a budget or fleet rate. `None`: no policy in force has it.
+    pub(super) fn find(&self, key: &BudgetKey) -> Option<&Rule> {
         self.budgets.get(&(key.policy.clone(), key.budget.clone()))
     }
 }
@@ -50,7 +63,7 @@ impl RulesCache {
 }
 
 /// Of two versions of a policy in force, the enforced one counts.
-fn budgets(policies: &PoliciesInForce) -> HashMap<(Arc<str>, Arc<str>), BudgetRule> {
+fn budgets(policies: &PoliciesInForce) -> HashMap<(Arc<str>, Arc<str>), Rule> {
     let mut budgets = HashMap::new();
     for mode in [Mode::Audit, Mode::Enforce] {
         for policy in policies.iter().filter(|policy| policy.mode() == mode) {
@@ -63,8 +76,14 @@ fn budgets(policies: &PoliciesInForce) -> HashMap<(Arc<str>, Arc<str>), BudgetRu
                 else {
                     continue;
                 };
-                let rule = BudgetRule { limit: budget.limit, windows };
+                let alert_at = budget.alert_at.as_slice().into();
+                let rule = Rule { limit: budget.limit, windows, alert_at };
                 budgets.insert((name.clone(), budget.name.as_str().into()), rule);
+            }
+            let rates = policy.policy().rates.iter().filter(|rate| rate.reach == Reach::Fleet);
+            for FleetRate { name: rate, windows, limit } in rates.map(FleetRate::new) {
+                let rule = Rule { limit, windows, alert_at: Arc::default() };
+                budgets.insert((name.clone(), rate), rule);
             }
         }
     }

@@ -1,11 +1,13 @@
-//! Settings of the ledger.
+//! Settings of the ledger and of usage.
 
-use std::time::Duration;
+use std::{path::PathBuf, time::Duration};
 
 use clap::Args;
-use registry_core::parse_positive_duration;
+use registry_core::{Secret, parse_positive_duration};
 
-/// Currency and time limits of budgets.
+use crate::flags::https_url;
+
+/// Currency, time limits and alerts of budgets, and the retention of usage.
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Budgets")]
 pub struct LedgerConfig {
@@ -20,6 +22,41 @@ pub struct LedgerConfig {
     /// Maximum duration of a priced call; rights of a lost gateway cannot be reclaimed earlier
     #[arg(long, env = "REGISTRY_BUDGET_LONGEST_CALL", default_value = "15m", value_name = "DURATION", hide_short_help = true, value_parser = parse_positive_duration)]
     pub budget_longest_call: Duration,
+
+    /// URL of the webhook that receives the alerts of budgets
+    ///
+    /// Requires HTTPS, except on localhost. Redirects are not followed.
+    #[arg(
+        long,
+        env = "REGISTRY_BUDGET_WEBHOOK_URL",
+        value_name = "URL",
+        hide_env_values = true,
+        requires = "budget_webhook_secret_file",
+        hide_short_help = true,
+        value_parser = webhook_url
+    )]
+    pub budget_webhook_url: Option<Secret>,
+
+    /// File with the secret that signs alerts: `whsec_` and 24 to 64 bytes in base64
+    ///
+    /// All servers of one database use the same webhook and secret.
+    #[arg(
+        long,
+        env = "REGISTRY_BUDGET_WEBHOOK_SECRET_FILE",
+        value_name = "FILE",
+        requires = "budget_webhook_url",
+        hide_short_help = true
+    )]
+    pub budget_webhook_secret_file: Option<PathBuf>,
+
+    /// Delete the usage of tools after this time; after 48h it is kept by hour
+    #[arg(long, env = "REGISTRY_USAGE_RETENTION", default_value = "2160h", value_name = "DURATION", hide_short_help = true, help_heading = "Usage", value_parser = parse_positive_duration)]
+    pub usage_retention: Duration,
+}
+
+/// The path or query of some receivers contains a password.
+fn webhook_url(text: &str) -> Result<Secret, String> {
+    https_url(text).map(Secret::from)
 }
 
 fn parse_currency(text: &str) -> Result<String, String> {

@@ -6,10 +6,27 @@ use ledger::budget::ReclaimError;
 use tonic::{Code, Status};
 
 use super::{super::refusal::Refusal, store_refusal};
-use crate::app::ledger::{AdminError, Error};
+use crate::{
+    access::Roles,
+    app::ledger::{AdminError, Error},
+};
 
 /// The delay before a report is repeated after an incomplete transaction.
 const RETRY: Duration = Duration::from_millis(100);
+/// The delay before a report is repeated while a relay has no connection to its upstream.
+const UPSTREAM_RETRY: Duration = Duration::from_secs(1);
+
+/// A caller without the role of a relay reports for another gateway, or subscribes to the recalls of all gateways.
+pub(crate) fn forwarding_denied(name: &str, needs: Roles) -> Status {
+    let message = format!(
+        "permission denied: `{name}` reports for itself only; reports and recalls of other gateways require the \
+         role {}",
+        needs.to_string().replace(' ', " or ")
+    );
+    Refusal::new(Code::PermissionDenied, "PERMISSION_DENIED", message)
+        .with("needsOneOf", &needs)
+        .into()
+}
 
 impl From<Error> for Status {
     fn from(error: Error) -> Self {
@@ -22,6 +39,10 @@ impl From<Error> for Status {
             Error::Incomplete => {
                 say(Code::Unavailable, "LEDGER_TRANSACTION_FAILED").retry_after(RETRY)
             }
+            Error::Upstream { upstream, .. } => say(Code::Unavailable, "UPSTREAM_UNAVAILABLE")
+                .with("upstream", upstream)
+                .retry_after(UPSTREAM_RETRY),
+            Error::Rejected(_) => say(Code::InvalidArgument, "INVALID_REQUEST"),
             Error::Store(error) => store_refusal(error),
         };
         refusal.into()
@@ -32,6 +53,9 @@ impl From<AdminError> for Status {
     fn from(error: AdminError) -> Self {
         let say = |code, reason| Refusal::new(code, reason, error.to_string());
         let refusal = match &error {
+            AdminError::Relay(upstream) => {
+                say(Code::FailedPrecondition, "READ_ONLY_RELAY").with("upstream", upstream)
+            }
             AdminError::UnknownBudget(_)
             | AdminError::Unused(_)
             | AdminError::Reclaim(ReclaimError::Unknown) => say(Code::NotFound, "NOT_FOUND"),

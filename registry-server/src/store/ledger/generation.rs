@@ -48,6 +48,18 @@ impl Store {
         self.within(OPERATION_TIMEOUT, starting).await
     }
 
+    /// The time of the database. `None` on SQLite: the database has the clock of its server.
+    pub async fn database_time(&self) -> Result<Option<Timestamp>, Error> {
+        let Backend::Postgres(store) = &self.backend else { return Ok(None) };
+        let reading = async {
+            let read: Result<(SqlTimestamp,), _> =
+                sqlx::query_as(sql::POSTGRES_TIME).fetch_one(store.reader()).await;
+            let (SqlTimestamp(time),) = read.map_err(|e| store.explain(&e))?;
+            Ok(Some(time))
+        };
+        self.within(OPERATION_TIMEOUT, reading).await
+    }
+
     /// The current generation.
     pub async fn ledger_generation(&self) -> Result<GenerationState, Error> {
         let backend = &self.backend;
@@ -68,9 +80,16 @@ impl Store {
     }
 
     /// Deletes windows that ended before a time, accounts closed before it, and processes that are silent since then.
-    pub async fn expire_ledger(&self, before: Timestamp) -> Result<(), Error> {
+    /// Windows of rates have a time of their own.
+    pub async fn expire_ledger(
+        &self,
+        before: Timestamp,
+        rates_before: Timestamp,
+    ) -> Result<(), Error> {
         let (backend, before) = (&self.backend, SqlTimestamp(before));
+        let rates_before = SqlTimestamp(rates_before);
         let expiring = async {
+            execute!(backend, sql::DELETE_ENDED_RATES, [rates_before])?;
             execute!(backend, sql::DELETE_ENDED_BUDGETS, [before])?;
             execute!(backend, sql::DELETE_CLOSED_ACCOUNTS, [before])?;
             execute!(backend, sql::DELETE_PROCESSES, [before])

@@ -6,16 +6,18 @@ use std::{
 };
 
 use ledger::{
-    AccountKey, AccountReport, AccountState, Epoch, Generation, ProcessRow, Refusal, Rejection,
-    Totals, WindowSpan,
+    AccountKey, AccountReport, AccountState, Epoch, GatewayAccount, Generation, ProcessRow,
+    Refusal, Rejection, Totals, WindowSpan,
     budget::{Holding, Terms, close, find_shortage, post},
 };
 use registry_core::{Amount, Timestamp};
 use sqlx::{FromRow, Row as _, postgres::PgRow, sqlite::SqliteRow};
 
 use super::{
-    BookKey, BookTerms, GatewayAccount, LedgerFailure, LockedBudget, PostContext, PostRequest,
-    Posting, ProcessKey, StoredAccount, sql,
+    BookKey, BookTerms, LedgerFailure, LockedBudget, PostContext, PostRequest, Posting, ProcessKey,
+    StoredAccount,
+    alerts::record_crossings,
+    sql,
     transaction::{Failed, LedgerTransaction, epoch, execute_in, signed},
 };
 use crate::store::{
@@ -87,7 +89,7 @@ impl Store {
         reported: &[AccountReport],
         now: Timestamp,
     ) -> Result<(), LedgerFailure> {
-        for (book, epoch) in self.open_accounts(gateway, process).await? {
+        for (book, epoch) in self.open_accounts(gateway, process, now).await? {
             let is_reported = reported.iter().any(|account| {
                 (&account.budget, account.window.as_ref(), account.epoch)
                     == (&book.budget, Some(&book.window), epoch)
@@ -112,13 +114,14 @@ impl Store {
         &self,
         gateway: &str,
         process: Epoch,
+        now: Timestamp,
     ) -> Result<Vec<(BookKey, Epoch)>, Error> {
-        let (backend, process) = (&self.backend, process.to_string());
+        let (backend, process, now) = (&self.backend, process.to_string(), SqlTimestamp(now));
         let rows: Result<Vec<OpenAccountRecord>, _> = run!(
             Backend(backend),
             OpenAccountRecord,
             sql::ACCOUNTS_OF_PROCESS,
-            [gateway, process.as_str()],
+            [gateway, process.as_str(), now],
             fetch_all
         );
         let rows = rows.map_err(|e| backend.explain(&e))?;
@@ -160,6 +163,7 @@ async fn post_all(
             recalls: Vec::new(),
             overshoot: Amount::ZERO,
             claimed: Amount::ZERO,
+            crossings: Vec::new(),
         });
     };
     let accounts = transaction.accounts(budget.id).await?;
@@ -173,13 +177,16 @@ async fn post_all(
     if desk.budget.row != budget.row {
         transaction.update_budget(budget.id, &desk.budget.row).await?;
     }
+    let row = desk.budget.row;
+    let crossings = record_crossings(&mut transaction, &budget, &row, terms, context).await?;
     transaction.commit().await?;
     Ok(Posting {
         seen: state.seen(),
         results,
         recalls: desk.recalls,
-        overshoot: desk.budget.row.overshoot.saturating_sub(budget.row.overshoot),
+        overshoot: row.overshoot.saturating_sub(budget.row.overshoot),
         claimed: desk.claimed,
+        crossings,
     })
 }
 
@@ -231,7 +238,9 @@ impl<'a> Desk<'a> {
     ) -> Self {
         let span = terms.open.as_ref().map(|open| open.span.clone());
         let outside = span.is_none().then_some(Refusal::OutsideWindow);
-        let recovering = (!generation.is_recovered).then_some(Refusal::Recovering);
+        // The rights of a rate expire soon, so that lost grants do not matter for long.
+        let is_recovering = !generation.is_recovered && !book.budget.is_rate();
+        let recovering = is_recovering.then_some(Refusal::Recovering);
         let past = || WindowSpan {
             id: book.window.clone(),
             starts_in: Duration::ZERO,

@@ -1,4 +1,6 @@
 //! Statements of the ledger. Those without the name of a database run on both.
+//!
+//! The names of fleet rates start with `rate:`, see `ledger::FleetRate`.
 
 /// The generation, with the identity of the database.
 pub(super) const POSTGRES_STATE: &str = "
@@ -14,6 +16,9 @@ pub(super) const SQLITE_STATE: &str = "
     UPDATE ledger SET counter = counter + 1
     RETURNING generation, since, known_until, is_recovered, '' AS seen_system, 0 AS seen_timeline,
               '' AS system, 0 AS timeline, counter";
+
+/// The clock of the database.
+pub(super) const POSTGRES_TIME: &str = "SELECT date_trunc('milliseconds', clock_timestamp())";
 
 /// Locks the generation.
 pub(super) const POSTGRES_LOCK_STATE: &str = "SELECT generation FROM ledger FOR UPDATE";
@@ -58,15 +63,16 @@ pub(super) const COMPLETE_PROCESS: &str = "
 /// Creates a budget: $1 policy, $2 budget, $3 subject, $4 window, $5 end.
 pub(super) const INSERT_BUDGET: &str = "
     INSERT INTO ledger_budgets
-        (policy, budget, subject, window_id, ends_at, exposed, settled, overshoot, reclaimed, adjustment)
-    VALUES ($1, $2, $3, $4, $5, 0, 0, 0, 0, 0)
+        (policy, budget, subject, window_id, ends_at, exposed, settled, overshoot, reclaimed, adjustment,
+         alerted)
+    VALUES ($1, $2, $3, $4, $5, 0, 0, 0, 0, 0, 0)
     ON CONFLICT (policy, budget, subject, window_id) DO NOTHING";
 
 /// A budget: $1 policy, $2 budget, $3 subject, $4 window.
 macro_rules! budget {
     ($lock:literal) => {
         concat!(
-            "SELECT id, ends_at, exposed, settled, overshoot, reclaimed, adjustment
+            "SELECT id, ends_at, exposed, settled, overshoot, reclaimed, adjustment, alerted
              FROM ledger_budgets
              WHERE policy = $1 AND budget = $2 AND subject = $3 AND window_id = $4",
             $lock
@@ -100,11 +106,13 @@ pub(super) const UPSERT_ACCOUNTS_CONFLICT: &str = "
     SET granted = excluded.granted, returned = excluded.returned, settled = excluded.settled,
         closed_at = excluded.closed_at";
 
-/// The open accounts of a process: $1 gateway, $2 epoch of the process.
+/// The open accounts of a process, without those of rates whose rights have expired: $1 gateway, $2 epoch of the
+/// process, $3 now.
 pub(super) const ACCOUNTS_OF_PROCESS: &str = "
     SELECT b.policy, b.budget, b.subject, b.window_id, a.epoch
     FROM ledger_accounts a JOIN ledger_budgets b ON b.id = a.budget_id
-    WHERE a.gateway = $1 AND a.process = $2 AND a.closed_at IS NULL";
+    WHERE a.gateway = $1 AND a.process = $2 AND a.closed_at IS NULL
+      AND (b.budget NOT LIKE 'rate:%' OR b.ends_at > $3)";
 
 /// A page of budgets after a key and window, or one of them.
 macro_rules! listed {
@@ -125,11 +133,12 @@ macro_rules! listed {
     };
 }
 
-/// A page of budgets: $1 time of the last contact of unreachable processes, $2 policy, $3 budget, $4 subject and
-/// $5 window of the previous budget, $6 policy or empty, $7 minimum end of a window, $8 limit.
+/// A page of budgets without rates: $1 time of the last contact of unreachable processes, $2 policy, $3 budget,
+/// $4 subject and $5 window of the previous budget, $6 policy or empty, $7 minimum end of a window, $8 limit.
 pub(super) const LIST_BUDGETS: &str = listed!(
     "WHERE (b.policy, b.budget, b.subject, b.window_id) > ($2, $3, $4, $5)
        AND ($6 = '' OR b.policy = $6) AND (b.ends_at IS NULL OR b.ends_at > $7)
+       AND b.budget NOT LIKE 'rate:%'
      ORDER BY b.policy, b.budget, b.subject, b.window_id LIMIT $8"
 );
 
@@ -169,6 +178,10 @@ pub(super) const READ_GENERATION: &str = "SELECT generation, is_recovered FROM l
 /// Deletes windows that ended before $1, with their accounts.
 pub(super) const DELETE_ENDED_BUDGETS: &str = "DELETE FROM ledger_budgets WHERE ends_at < $1";
 
+/// Deletes windows of rates that ended before $1. Their number can be large, and late reports do not matter.
+pub(super) const DELETE_ENDED_RATES: &str =
+    "DELETE FROM ledger_budgets WHERE ends_at < $1 AND budget LIKE 'rate:%'";
+
 /// Deletes accounts closed before $1. The sums of their budgets keep their spending.
 pub(super) const DELETE_CLOSED_ACCOUNTS: &str = "DELETE FROM ledger_accounts WHERE closed_at < $1";
 
@@ -178,5 +191,155 @@ pub(super) const DELETE_PROCESSES: &str = "
         SELECT 1 FROM ledger_accounts a
         WHERE a.gateway = ledger_processes.gateway AND a.process = ledger_processes.epoch)";
 
+/// Stores an alert: $1 id, $2 id of the budget, $3 threshold, $4 time, $5 spending, $6 limit, $7 first attempt.
+pub(super) const INSERT_ALERT: &str = "
+    INSERT INTO ledger_alerts
+        (id, budget_id, threshold, crossed_at, settled, effective_limit, attempts, next_attempt_at)
+    VALUES ($1, $2, $3, $4, $5, $6, 0, $7)";
+
+/// Stores the highest reached threshold of a budget: $1 id, $2 threshold.
+pub(super) const SET_ALERTED: &str = "UPDATE ledger_budgets SET alerted = $2 WHERE id = $1";
+
+/// The time of the next attempt to deliver an alert.
+pub(super) const NEXT_ALERT_ATTEMPT: &str = "
+    SELECT next_attempt_at FROM ledger_alerts WHERE next_attempt_at IS NOT NULL
+    ORDER BY next_attempt_at LIMIT 1";
+
+/// Alerts that are due: $1 now, $2 limit.
+macro_rules! due_alerts {
+    ($lock:literal) => {
+        concat!(
+            "SELECT a.id, a.threshold, a.crossed_at, a.settled, a.effective_limit, a.attempts,
+                    b.policy, b.budget, b.subject, b.window_id, b.ends_at
+             FROM ledger_alerts a JOIN ledger_budgets b ON b.id = a.budget_id
+             WHERE a.next_attempt_at <= $1 ORDER BY a.next_attempt_at LIMIT $2",
+            $lock
+        )
+    };
+}
+
+/// Locks alerts that are due. Those that another server claims at the same time are skipped.
+pub(super) const POSTGRES_DUE_ALERTS: &str = due_alerts!(" FOR UPDATE OF a SKIP LOCKED");
+/// The same on SQLite, whose transaction excludes other writers.
+pub(super) const SQLITE_DUE_ALERTS: &str = due_alerts!("");
+
+/// Starts an attempt to deliver an alert: $1 id, $2 time of the next attempt if this one has no result.
+pub(super) const CLAIM_ALERT: &str =
+    "UPDATE ledger_alerts SET attempts = attempts + 1, next_attempt_at = $2 WHERE id = $1";
+
+/// Stores the result of an attempt: $1 id, $2 time of the next one or null, $3 time of the delivery or null.
+pub(super) const RECORD_ALERT_ATTEMPT: &str = "
+    UPDATE ledger_alerts SET next_attempt_at = $2, delivered_at = $3
+    WHERE id = $1 AND delivered_at IS NULL";
+
+/// The alerts of a budget: $1 policy, $2 budget, $3 subject, $4 window, $5 limit.
+pub(super) const LIST_ALERTS: &str = "
+    SELECT a.threshold, a.crossed_at, a.settled, a.effective_limit, a.attempts, a.next_attempt_at,
+           a.delivered_at
+    FROM ledger_alerts a JOIN ledger_budgets b ON b.id = a.budget_id
+    WHERE b.policy = $1 AND b.budget = $2 AND b.subject = $3 AND b.window_id = $4
+    ORDER BY a.threshold LIMIT $5";
+
 /// Notifies other servers of a recall: $1 channel, $2 payload.
 pub(super) const NOTIFY: &str = "SELECT pg_notify($1, $2)";
+
+/// Stores the number of a report of usage, and returns it. Returns nothing if it was stored before: $1 gateway,
+/// $2 epoch of the process, $3 number, $4 time.
+pub(super) const RECORD_USAGE_REPORT: &str = "
+    INSERT INTO usage_reports (gateway, process, sequence, reported_at) VALUES ($1, $2, $3, $4)
+    ON CONFLICT (gateway, process) DO UPDATE
+    SET sequence = excluded.sequence, reported_at = excluded.reported_at
+        WHERE usage_reports.sequence < excluded.sequence
+    RETURNING sequence";
+
+/// The columns of usage.
+macro_rules! usage_columns {
+    () => {
+        "(minute, gateway, agent, team, principal, tool, verdict,
+          calls, cost, duration_micros, request_bytes, response_bytes) "
+    };
+}
+
+/// Adds a column of usage to the stored one. Sums end at `UsageTotals::MAX`, and costs also at its negative.
+macro_rules! added {
+    ($column:literal) => {
+        concat!(
+            $column,
+            " = CASE WHEN usage_totals.",
+            $column,
+            " + excluded.",
+            $column,
+            " > 1000000000000000 THEN 1000000000000000 WHEN usage_totals.",
+            $column,
+            " + excluded.",
+            $column,
+            " < -1000000000000000 THEN -1000000000000000 ELSE usage_totals.",
+            $column,
+            " + excluded.",
+            $column,
+            " END"
+        )
+    };
+}
+
+/// Adds usage: the part after the rows.
+macro_rules! add_usage {
+    () => {
+        concat!(
+            " ON CONFLICT (minute, gateway, agent, team, principal, tool, verdict) DO UPDATE SET ",
+            added!("calls"),
+            ", ",
+            added!("cost"),
+            ", ",
+            added!("duration_micros"),
+            ", ",
+            added!("request_bytes"),
+            ", ",
+            added!("response_bytes")
+        )
+    };
+}
+
+/// Adds usage: the part before the rows.
+pub(super) const INSERT_USAGE: &str = concat!("INSERT INTO usage_totals ", usage_columns!());
+
+/// Adds usage: the part after the rows.
+pub(super) const INSERT_USAGE_CONFLICT: &str = add_usage!();
+
+/// Adds rows by minute to those of their hours.
+macro_rules! add_hours {
+    ($from:literal) => {
+        concat!(
+            "INSERT INTO usage_totals ",
+            usage_columns!(),
+            "SELECT minute / 60 * 60, gateway, agent, team, principal, tool, verdict,
+                    sum(calls), sum(cost), sum(duration_micros), sum(request_bytes), sum(response_bytes)
+             FROM ",
+            $from,
+            " GROUP BY minute / 60 * 60, gateway, agent, team, principal, tool, verdict ",
+            add_usage!()
+        )
+    };
+}
+
+/// Merges minutes into hours: $1 the first minute that is kept.
+pub(super) const POSTGRES_MERGE_MINUTES: &str = concat!(
+    "WITH merged AS (
+         DELETE FROM usage_totals WHERE minute < $1 AND minute % 60 <> 0 RETURNING *
+     ) ",
+    add_hours!("merged")
+);
+
+/// The same on SQLite, before the deletion of the minutes.
+pub(super) const SQLITE_MERGE_MINUTES: &str =
+    add_hours!("usage_totals WHERE minute < $1 AND minute % 60 <> 0");
+
+/// Deletes merged minutes: $1 the first minute that is kept.
+pub(super) const SQLITE_DELETE_MINUTES: &str =
+    "DELETE FROM usage_totals WHERE minute < $1 AND minute % 60 <> 0";
+
+/// Deletes usage before the minute $1.
+pub(super) const DELETE_USAGE: &str = "DELETE FROM usage_totals WHERE minute < $1";
+
+/// Deletes the numbers of reports of processes without a report since $1.
+pub(super) const DELETE_USAGE_REPORTS: &str = "DELETE FROM usage_reports WHERE reported_at < $1";

@@ -53,6 +53,7 @@ row!(
         overshoot: i64,
         reclaimed: i64,
         adjustment: i64,
+        alerted: i64,
     }
 );
 row!(
@@ -366,6 +367,7 @@ impl From<BudgetRecord> for LockedBudget {
                 reclaimed: Amount::from_micros(record.reclaimed),
                 adjustment: Amount::from_micros(record.adjustment),
             },
+            alerted: record.alerted,
         }
     }
 }

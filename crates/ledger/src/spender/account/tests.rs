@@ -83,11 +83,37 @@ fn all_rights_can_be_reserved() {
 #[test]
 fn calls_of_fleet_rate_need_no_mark() {
     let account = account(Unit::Calls, 0);
-    grant(&account, Amount::from_micros(2));
-    let one = Amount::from_micros(1);
-    assert_eq!([account.reserve(one, at(0)), account.reserve(one, at(0))], [Ok(()), Ok(())]);
-    assert_eq!(account.reserve(one, at(0)), Err(Shortfall::Rights));
+    grant(&account, units(2));
+    assert_eq!([account.reserve(CALL, at(0)), account.reserve(CALL, at(0))], [Ok(()), Ok(())]);
+    assert_eq!(account.reserve(CALL, at(0)), Err(Shortfall::Rights));
     assert_eq!(account.needed_mark(NONE), None);
+}
+
+#[test]
+fn fleet_rate_prefetches_whole_calls() {
+    let account = account(Unit::Calls, 0);
+    grant(&account, units(4));
+    account.reserve(CALL, at(1)).unwrap();
+    for second in 1..=4 {
+        account.tick(NONE, at(second));
+    }
+    account.reserve(units(3), at(4)).unwrap();
+    let want = account.want(NONE, at(4)).unwrap();
+    let more = want.granted.saturating_sub(units(4));
+    assert!(more >= CALL && more.as_micros() % CALL.as_micros() == 0, "{want:?}");
+    assert_eq!(account.prefetch_of_next().granted.as_micros() % CALL.as_micros(), 0);
+}
+
+#[test]
+fn first_request_of_window_is_an_equal_share() {
+    let account = funded(900);
+    let mut shared = state(units(900));
+    shared.budget = BudgetState { limit: units(10), active_gateways: 4, ..BudgetState::default() };
+    account.answer(&shared, account.totals(), 0, at(0), at(0));
+    account.reserve(units(900), at(1)).unwrap();
+    account.tick(NONE, at(1));
+    let want = account.prefetch_of_next();
+    assert_eq!((want.minimum, want.granted), (None, Amount::from_micros(2_500_000)));
 }
 
 #[test]
@@ -149,13 +175,13 @@ fn rights_above_the_mark_are_returned_too() {
 #[test]
 fn request_covers_waiting_calls_and_overrun() {
     let account = funded(2);
-    assert_eq!(account.want(NONE), None);
-    let want = account.want(demand(3, 5)).unwrap();
+    assert_eq!(account.want(NONE, at(0)), None);
+    let want = account.want(demand(3, 5), at(0)).unwrap();
     assert_eq!((want.minimum, want.granted), (Some(units(3)), units(5)));
     account.force(units(6));
-    let want = account.want(demand(3, 5)).unwrap();
+    let want = account.want(demand(3, 5), at(0)).unwrap();
     assert_eq!((want.minimum, want.granted), (Some(units(9)), units(11)));
-    let want = account.want(NONE).unwrap();
+    let want = account.want(NONE, at(0)).unwrap();
     assert_eq!((want.minimum, want.granted), (None, units(6)));
 }
 
@@ -168,9 +194,9 @@ fn steady_spending_prefetches() {
         account.reserve(units(1), at(second)).unwrap();
         account.tick(NONE, at(second));
     }
-    assert_eq!(account.want(NONE), None, "rights for more than 30 seconds");
+    assert_eq!(account.want(NONE, at(0)), None, "rights for more than 30 seconds");
     account.force(units(120));
-    let want = account.want(NONE).unwrap();
+    let want = account.want(NONE, at(0)).unwrap();
     assert_eq!(want.minimum, None, "a part is useful");
     assert!(want.granted > units(230), "{want:?}");
 }
@@ -201,7 +227,7 @@ fn older_grants_and_closed_account_add_nothing() {
     account.answer(&closed, account.totals(), 0, at(0), at(0));
     assert_eq!(account.totals().granted, units(5));
     assert_eq!(account.reserve(units(1), at(0)), Err(Shortfall::Closed));
-    assert_eq!(account.want(demand(1, 1)), None);
+    assert_eq!(account.want(demand(1, 1), at(0)), None);
 }
 
 #[test]
@@ -231,7 +257,7 @@ fn extreme_amounts_do_not_overflow() {
     assert_eq!(account.settled(), Amount::MAX);
     assert_eq!(account.reserve(ONE, at(0)), Err(Shortfall::Rights));
     let demand = Demand { lowest: Amount::MAX, total: Amount::MAX };
-    assert!(account.want(demand).is_some_and(|want| want.minimum <= Some(want.granted)));
+    assert!(account.want(demand, at(0)).is_some_and(|want| want.minimum <= Some(want.granted)));
     account.tick(demand, at(1));
 }
 

@@ -350,6 +350,11 @@ impl Fraction {
     /// Micro-units in a ten-thousandth.
     const MICROS: i64 = 100;
 
+    /// Converts ten-thousandths, such as those in a database.
+    pub fn from_ten_thousandths(parts: u32) -> Self {
+        Self(parts)
+    }
+
     /// The fraction in ten-thousandths.
     pub fn ten_thousandths(self) -> u32 {
         self.0

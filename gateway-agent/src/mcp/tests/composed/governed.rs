@@ -102,3 +102,13 @@ async fn cached_result_of_composition_is_free() {
     let view = serde_json::to_value(composed.bench.gateway.spending().view()).unwrap();
     assert_eq!(view["budgets"][0]["gateway"]["spent"], "1");
 }
+
+#[tokio::test]
+async fn usage_counts_steps_and_their_composition() {
+    let outer = composition("outer", pipeline(&[step("s", "echo", json!(null))]));
+    let price = policy("price", json!({ "price": { "perCall": "0.015" } }));
+    let composed = Composed::start(vec![outer, price]).await;
+    composed.value("outer", json!({ "x": 1 })).await;
+    let expected = ["(unknown) echo allow 1 0.015", "(unknown) outer allow 1 0.015"];
+    assert_eq!(composed.bench.usage(2).await, expected);
+}

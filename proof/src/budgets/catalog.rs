@@ -1,0 +1,166 @@
+//! The registered tools, agents and policies of a history with budgets.
+
+use std::sync::Arc;
+
+use history_check::{
+    BudgetEvent,
+    budget_event::{Book, BudgetId},
+};
+use registry_core::{Amount, Document, Kind, rules::Proposed};
+use serde_json::{Value, json};
+
+/// The price of a call in micro-units: $0.015.
+pub(super) const PRICE: i64 = 15_000;
+/// The price and the limit of the tool that one call exhausts: $10.
+const ONCE: i64 = 10_000_000;
+
+/// The name of each budget in its policy.
+const BUDGET: &str = "limit";
+/// The server of all tools.
+pub(super) const BANK: &str = "bank";
+pub(super) const TOOLS: [&str; 5] = ["pay", "rent", "both", "lend", "buy"];
+/// The tool of the budget that pays one call.
+pub(super) const ONCE_TOOL: &str = "buy";
+pub(super) const AGENTS: [&str; 2] = ["clerk", "buyer"];
+
+/// A policy with one budget.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Policy {
+    name: &'static str,
+    tools: &'static [&'static str],
+    per: &'static str,
+    window: &'static str,
+    price: i64,
+    pub(super) limit: i64,
+    /// The spending of a gateway that is allowed without the ledger.
+    allowance: i64,
+}
+
+/// The policy whose limit changes.
+pub(super) const TOTAL: Policy = Policy {
+    name: "total",
+    tools: &["pay", "both"],
+    per: "fleet",
+    window: "total",
+    price: PRICE,
+    // The rest does not pay a call.
+    limit: 40 * PRICE + 7_000,
+    allowance: 0,
+};
+
+static POLICIES: [Policy; 4] = [
+    TOTAL,
+    Policy {
+        name: "short",
+        tools: &["rent", "both"],
+        per: "agent",
+        window: "PT4S",
+        limit: 12 * PRICE,
+        ..TOTAL
+    },
+    Policy { name: "spare", tools: &["lend"], limit: 30 * PRICE, allowance: 4 * PRICE, ..TOTAL },
+    Policy { name: "once", tools: &[ONCE_TOOL], price: ONCE, limit: ONCE, ..TOTAL },
+];
+
+impl Policy {
+    fn document(&self, version: u64) -> Proposed {
+        let amount = |micros: i64| Amount::from_micros(micros).to_string();
+        let on_unavailable = match self.allowance {
+            0 => json!("deny"),
+            allowance => json!({ "allow": amount(allowance) }),
+        };
+        let budget = json!({
+            "name": BUDGET, "per": self.per, "limit": amount(self.limit), "window": self.window,
+            "onUnavailable": on_unavailable,
+        });
+        register(
+            Kind::Policy,
+            &json!({
+                "name": self.name, "version": format!("1.0.{version}"),
+                "appliesTo": { "tools": self.tools },
+                "price": { "perCall": amount(self.price) }, "budgets": [budget],
+            }),
+        )
+    }
+
+    fn rule(&self) -> BudgetEvent {
+        BudgetEvent::Rule {
+            policy: self.name.to_owned(),
+            budget: BUDGET.to_owned(),
+            limit: self.limit,
+            price: self.price,
+            allowance: self.allowance,
+        }
+    }
+
+    fn id(&self, agent: &str) -> BudgetId {
+        let subject = if self.per == "agent" { agent } else { self.per };
+        BudgetId {
+            policy: self.name.to_owned(),
+            budget: BUDGET.to_owned(),
+            subject: subject.to_owned(),
+        }
+    }
+}
+
+/// The budget whose limit changes.
+pub(super) fn total_book() -> Book {
+    Book { id: TOTAL.id(""), window: TOTAL.window.to_owned() }
+}
+
+/// A version of the policy with another limit.
+pub(super) fn total_with_limit(limit: i64, version: u64) -> Proposed {
+    Policy { limit, ..TOTAL }.document(version)
+}
+
+/// The rules of all budgets.
+pub(super) fn rules() -> impl Iterator<Item = BudgetEvent> {
+    POLICIES.iter().map(Policy::rule)
+}
+
+/// The price of a call.
+pub(super) fn price(tool: &str) -> i64 {
+    if tool == ONCE_TOOL { ONCE } else { PRICE }
+}
+
+/// The budgets that a call of an agent charges.
+pub(super) fn budgets(tool: &str, agent: &str) -> Vec<BudgetId> {
+    let charged = POLICIES.iter().filter(|policy| policy.tools.contains(&tool));
+    charged.map(|policy| policy.id(agent)).collect()
+}
+
+/// The server, its tools, the agents and the first versions of the policies.
+pub(super) fn entities() -> Vec<Proposed> {
+    let version = "1.0.0";
+    let provides = TOOLS.map(|tool| json!({ "tool": tool, "version": version }));
+    let server = json!({ "name": BANK, "version": version, "provides": provides });
+    let tool = |name: &&str| {
+        let source = json!({ "server": BANK, "serverVersion": version, "tool": name });
+        let id = json!({ "type": "object", "properties": { "id": { "type": "string" } } });
+        let value =
+            json!({ "name": name, "version": version, "inputSchema": id, "source": source });
+        register(Kind::Tool, &value)
+    };
+    let mut entities = vec![register(Kind::Server, &server)];
+    entities.extend(TOOLS.iter().map(tool));
+    entities.extend(AGENTS.iter().map(|name| register(Kind::Agent, &agent(name))));
+    entities.extend(POLICIES.iter().map(|policy| policy.document(0)));
+    entities
+}
+
+/// An agent that declares all tools.
+fn agent(name: &str) -> Value {
+    let depends = TOOLS.map(|tool| json!({ "type": "tool", "name": tool, "version": "1.0.0" }));
+    let skill = json!({ "id": "work", "name": "Work", "description": "works", "tags": [] });
+    let sbom = json!({ "uri": "urn:agentgateway:sbom", "params": { "depends": depends } });
+    json!({
+        "name": name, "version": "1.0.0", "description": "pays", "url": "http://localhost",
+        "protocolVersion": "0.3.0", "defaultInputModes": ["text"], "defaultOutputModes": ["text"],
+        "skills": [skill], "capabilities": { "extensions": [sbom] },
+    })
+}
+
+fn register(kind: Kind, value: &Value) -> Proposed {
+    let document = Document::parse(kind, value);
+    Proposed::Register(Arc::new(document.unwrap_or_else(|found| panic!("{value}: {found:?}"))))
+}

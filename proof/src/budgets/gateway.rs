@@ -1,0 +1,211 @@
+//! A gateway process that spends, with its crash marks on disk.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
+
+use acceptance::Process;
+use history_check::{BudgetEvent, Event};
+use registry_core::Amount;
+use serde_json::Value;
+use tokio::{
+    sync::{Mutex, watch},
+    task::spawn_blocking,
+    time::{Instant, sleep},
+};
+
+use super::{backend::CALL_TIMEOUT_MS, catalog::BANK};
+use crate::{
+    corruption::Corruption, history_writer::HistoryWriter, link::Link, rng::Rng, shim::Shim,
+};
+
+/// The cache of the catalog. The crash marks are in the same directory.
+const CACHE: &str = "registry-v2.json";
+const MARKS: &str = "registry-v2.json.spend";
+/// Time limit of the first catalog.
+const READY: Duration = Duration::from_secs(30);
+
+/// The crash marks after a kill.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Marks {
+    Kept,
+    Lost,
+    Torn,
+}
+
+/// The configuration of a gateway.
+#[derive(Debug, Clone)]
+pub(super) struct GatewaySetup {
+    pub(super) dir: PathBuf,
+    /// The principal of its token. Two gateways may share it.
+    pub(super) principal: String,
+    pub(super) token: String,
+    /// The URL of the backend.
+    pub(super) backend: String,
+    pub(super) shim: Option<Shim>,
+}
+
+/// One gateway. A clone is the same one.
+#[derive(Debug, Clone)]
+pub(super) struct PayingGateway {
+    pub(super) name: String,
+    /// One proxy to each server.
+    pub(super) links: Vec<Link>,
+    setup: GatewaySetup,
+    history: Arc<HistoryWriter>,
+    process: Arc<Mutex<Option<Process>>>,
+    /// The address for callers; empty while it does not run.
+    address: watch::Sender<String>,
+    /// The offset of `CLOCK_BOOTTIME` in seconds.
+    suspended: Arc<Mutex<i64>>,
+    /// Whether the crash marks of a process were lost.
+    has_lost: Arc<AtomicBool>,
+}
+
+impl PayingGateway {
+    pub(super) async fn start(
+        index: usize,
+        setup: GatewaySetup,
+        links: Vec<Link>,
+        history: Arc<HistoryWriter>,
+    ) -> Self {
+        let name = format!("gateway-{index}");
+        write_config(&name, &setup, &links);
+        let gateway = Self {
+            name,
+            links,
+            setup,
+            history,
+            process: Arc::default(),
+            address: watch::Sender::new(String::new()),
+            suspended: Arc::default(),
+            has_lost: Arc::default(),
+        };
+        gateway.restart().await;
+        gateway
+    }
+
+    /// The URL for callers, if it runs.
+    pub(super) fn url(&self) -> Option<String> {
+        let address = self.address.borrow();
+        (!address.is_empty()).then(|| format!("http://{}/mcp", *address))
+    }
+
+    /// Waits for the first catalog.
+    pub(super) async fn ready(&self) {
+        let url = format!("http://{}/readyz", *self.address.borrow());
+        let deadline = Instant::now() + READY;
+        while !reqwest::get(&url).await.is_ok_and(|answer| answer.status().is_success()) {
+            assert!(Instant::now() < deadline, "{} has no catalog", self.name);
+            sleep(Duration::from_millis(25)).await;
+        }
+    }
+
+    /// Kills the process, and damages its crash marks.
+    pub(super) async fn kill_9(&self, marks: Marks, rng: &mut Rng) {
+        let mut process = self.process.lock().await;
+        let Some(mut killed) = process.take() else { return };
+        killed.kill_9();
+        self.address.send_replace(String::new());
+        self.history.note(&self.name, Event::Killed {});
+        let path = self.setup.dir.join("cache").join(MARKS);
+        let is_lost = match marks {
+            Marks::Kept => false,
+            Marks::Lost => fs::remove_file(&path).is_ok(),
+            Marks::Torn => Corruption::Torn.file(&path, rng),
+        };
+        if is_lost {
+            self.has_lost.store(true, Ordering::Relaxed);
+            let gateway = self.setup.principal.clone();
+            self.note(BudgetEvent::MarksLost { gateway });
+        }
+    }
+
+    /// Whether crash marks of this principal were lost here.
+    pub(super) fn has_lost_marks(&self, principal: &str) -> bool {
+        self.setup.principal == principal && self.has_lost.load(Ordering::Relaxed)
+    }
+
+    /// Starts it unless it runs.
+    pub(super) async fn restart(&self) {
+        let mut process = self.process.lock().await;
+        if process.is_some() {
+            return;
+        }
+        let setup = self.setup.clone();
+        let start = move || {
+            Process::start("gateway-agent", &setup.dir, |command| {
+                command.arg("--config").arg(setup.dir.join("gateway.yaml"));
+                command.args(["--log-format", "json"]);
+                command.env("GATEWAY_REGISTRY_TOKEN", &setup.token);
+                if let Some(shim) = &setup.shim {
+                    shim.put_under(command);
+                }
+            })
+        };
+        let started = spawn_blocking(start).await.expect("the gateway starts");
+        self.history.note(&self.name, Event::Started { revision: None });
+        self.address.send_replace(started.address());
+        *process = Some(started);
+    }
+
+    /// SIGSTOP or SIGCONT.
+    pub(super) async fn signal(&self, signal: &str) {
+        if let Some(process) = &*self.process.lock().await {
+            process.signal(signal);
+        }
+    }
+
+    /// Lets `CLOCK_BOOTTIME` jump ahead. Returns false without a C compiler.
+    pub(super) async fn suspend(&self, seconds: i64) -> bool {
+        let Some(shim) = &self.setup.shim else { return false };
+        let mut suspended = self.suspended.lock().await;
+        *suspended += seconds;
+        shim.suspend(*suspended);
+        true
+    }
+
+    /// Records the charges in the audit log of all its processes.
+    pub(super) fn record_charges(&self) {
+        let log = fs::read_to_string(self.setup.dir.join("gateway-agent.stderr.log"));
+        let events = log.unwrap_or_default();
+        let events = events.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
+        for event in events.filter(|event| event["target"] == "audit") {
+            let charged = event["charged"].as_str().and_then(|text| Amount::parse(text).ok());
+            if let (Some(call), Some(charged)) = (event["request_id"].as_str(), charged) {
+                let (call, amount) = (call.to_owned(), charged.as_micros());
+                self.note(BudgetEvent::Charged { call, amount });
+            }
+        }
+    }
+
+    fn note(&self, budget: BudgetEvent) {
+        self.history.note(&self.name, Event::Budget { budget });
+    }
+}
+
+fn write_config(name: &str, setup: &GatewaySetup, links: &[Link]) {
+    let cache = setup.dir.join("cache");
+    fs::create_dir_all(&cache).expect("a directory of our own");
+    let yaml = config(name, setup, links, &cache.join(CACHE));
+    fs::write(setup.dir.join("gateway.yaml"), yaml).expect("a file of our own");
+}
+
+fn config(name: &str, setup: &GatewaySetup, links: &[Link], cache: &Path) -> String {
+    let addresses: Vec<&str> = links.iter().map(|link| link.address.as_str()).collect();
+    format!(
+        "name: {name}\nlisten: 127.0.0.1:0\nidentity: {{ trustHeaders: true }}\n\
+         limits: {{ callTimeoutMs: {CALL_TIMEOUT_MS} }}\n\
+         registry:\n  source: grpc://{}\n  cache: {}\n\
+         targets:\n  - {{ server: {BANK}, version: \"*\", http: \"{}\" }}\n",
+        addresses.join(","),
+        cache.display(),
+        setup.backend,
+    )
+}

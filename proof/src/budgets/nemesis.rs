@@ -1,0 +1,189 @@
+//! Injects the faults of a plan with budgets at their times, and ends them.
+
+use std::{sync::Arc, time::Duration};
+
+use history_check::{BudgetEvent, Event};
+use tokio::{
+    sync::Mutex,
+    task::JoinSet,
+    time::{Instant, sleep, sleep_until},
+};
+
+use super::{
+    database::Database,
+    gateway::PayingGateway,
+    plan::{BudgetFault, BudgetPlan, Planned},
+};
+use crate::{
+    history_writer::HistoryWriter,
+    link::{Link, NetworkCondition},
+    rng::Rng,
+    server::Server,
+};
+
+/// The processes and links with faults. Clones share them.
+#[derive(Debug, Clone)]
+pub(super) struct BudgetNemesis {
+    pub(super) history: Arc<HistoryWriter>,
+    pub(super) servers: Vec<Server>,
+    pub(super) gateways: Vec<PayingGateway>,
+    pub(super) database: Database,
+    /// Serializes faults of the database.
+    pub(super) turn: Arc<Mutex<()>>,
+}
+
+impl BudgetNemesis {
+    /// Runs the plan and returns when all faults have ended.
+    pub(super) async fn run(self, plan: BudgetPlan, began: Instant) {
+        let mut running = JoinSet::new();
+        for (i, planned) in plan.faults.iter().cloned().enumerate() {
+            let (nemesis, rng) = (self.clone(), Rng::new(plan.seed, &format!("fault {i}")));
+            running.spawn(async move {
+                sleep_until(began + planned.at).await;
+                nemesis.break_and_mend(planned, rng).await;
+            });
+        }
+        while let Some(done) = running.join_next().await {
+            done.expect("the nemesis does not break itself");
+        }
+        for server in &self.servers {
+            server.signal("CONT").await;
+            server.restart().await;
+        }
+        for gateway in &self.gateways {
+            gateway.signal("CONT").await;
+            gateway.restart().await;
+        }
+    }
+
+    fn note(&self, fault: impl Into<String>, repeats: bool) {
+        let event = Event::Fault { fault: fault.into(), repeats, resends: repeats };
+        self.history.note("nemesis", event);
+    }
+
+    async fn break_and_mend(&self, Planned { lasts, fault, .. }: Planned, mut rng: Rng) {
+        let repeats = matches!(fault, BudgetFault::Replay(..));
+        self.note(format!("{fault:?} for {} ms", lasts.as_millis()), repeats);
+        match fault {
+            BudgetFault::KillServer(server) => {
+                self.servers[server].kill_9().await;
+                sleep(lasts).await;
+                self.servers[server].restart().await;
+            }
+            BudgetFault::PauseServer(server) => {
+                self.servers[server].signal("STOP").await;
+                sleep(lasts).await;
+                self.servers[server].signal("CONT").await;
+            }
+            BudgetFault::KillGateway(gateway, marks) => {
+                self.gateways[gateway].kill_9(marks, &mut rng).await;
+                sleep(lasts).await;
+                self.gateways[gateway].restart().await;
+            }
+            BudgetFault::PauseGateway(gateway) => {
+                self.gateways[gateway].signal("STOP").await;
+                sleep(lasts).await;
+                self.gateways[gateway].signal("CONT").await;
+            }
+            BudgetFault::SuspendGateway(gateway, seconds) => {
+                if !self.gateways[gateway].suspend(seconds).await {
+                    self.note("without a C compiler, no clock jumps", false);
+                }
+            }
+            BudgetFault::Clock(server, seconds) => self.clock(server, seconds, lasts).await,
+            BudgetFault::Partition(gateway) => {
+                let links: Vec<_> = self.gateways[gateway].links.iter().collect();
+                Self::network(&links, NetworkCondition::Severed, lasts).await;
+            }
+            BudgetFault::Network(gateway, server, condition) => {
+                Self::network(&[self.link(gateway, server)], condition, lasts).await;
+            }
+            BudgetFault::Cut(gateway, server) => self.link(gateway, server).cut(),
+            BudgetFault::Replay(gateway, server) => {
+                sleep(lasts).await;
+                if let Err(e) = self.link(gateway, server).replay().await {
+                    self.note(format!("no data is replayed: {e}"), false);
+                }
+            }
+            BudgetFault::KillPostgres => {
+                let _turn = self.turn.lock().await;
+                self.database.kill_9(lasts).await;
+            }
+            BudgetFault::Restore => self.restore(lasts).await,
+            BudgetFault::LoseStandby => self.lose_standby(lasts).await,
+            BudgetFault::FailOver => self.database.fail_over().await,
+        }
+        self.note(format!("{fault:?} is over"), false);
+    }
+
+    fn link(&self, gateway: usize, server: usize) -> &Link {
+        &self.gateways[gateway].links[server]
+    }
+
+    async fn network(links: &[&Link], condition: NetworkCondition, lasts: Duration) {
+        for link in links {
+            link.set_condition(condition);
+        }
+        sleep(lasts).await;
+        for link in links {
+            link.set_condition(NetworkCondition::Fair);
+        }
+    }
+
+    async fn clock(&self, server: usize, seconds: i64, lasts: Duration) {
+        let Some(shim) = self.servers[server].shim() else {
+            self.note("without a C compiler, no clock is shifted", false);
+            return;
+        };
+        shim.jump(seconds);
+        sleep(lasts).await;
+        shim.jump(0);
+    }
+
+    /// Makes a backup, and restores it later as the documentation describes.
+    async fn restore(&self, lasts: Duration) {
+        self.kill_servers().await;
+        assert!(self.database.back_up().await, "the database is copied");
+        self.restart_servers().await;
+        sleep(lasts).await;
+        self.kill_servers().await;
+        self.note_lost().await;
+        assert!(self.database.restore().await, "the database is restored");
+        self.database.recover().await.unwrap_or_else(|e| panic!("ledger recover: {e}"));
+        self.restart_servers().await;
+    }
+
+    /// Promotes a standby that lacks the last transactions.
+    async fn lose_standby(&self, lasts: Duration) {
+        self.database.stop_following().await;
+        sleep(lasts).await;
+        self.signal_servers("STOP").await;
+        self.note_lost().await;
+        self.database.fail_over().await;
+        self.signal_servers("CONT").await;
+    }
+
+    async fn note_lost(&self) {
+        let accounts = self.database.accounts().await.expect("the database has accounts");
+        let budget = BudgetEvent::TransactionsLost { accounts };
+        self.history.note("nemesis", Event::Budget { budget });
+    }
+
+    async fn kill_servers(&self) {
+        for server in &self.servers {
+            server.kill_9().await;
+        }
+    }
+
+    async fn restart_servers(&self) {
+        for server in &self.servers {
+            server.restart().await;
+        }
+    }
+
+    async fn signal_servers(&self, signal: &str) {
+        for server in &self.servers {
+            server.signal(signal).await;
+        }
+    }
+}

@@ -1,0 +1,84 @@
+//! `usage`: the calls of the fleet by caller, tool and verdict.
+
+use std::cmp::Reverse;
+
+use registry_core::{Amount, Timestamp};
+use registry_proto::{convert, v1};
+
+use super::Session;
+use crate::{
+    cli::{Format, UsageArgs, UsageColumn},
+    client::{PAGE_SIZE, request},
+    clock,
+    failure::Failure,
+    screen::TextTable,
+    view::UsageView,
+};
+
+pub(super) async fn run(session: &Session, args: UsageArgs) -> Result<(), Failure> {
+    let UsageArgs { by, interval, since, gateway, agent, team, principal, tool, verdict } = args;
+    let millis = i64::try_from(since.as_millis()).unwrap_or(i64::MAX);
+    let start = Timestamp::from_millis(clock::timestamp().as_millis().saturating_sub(millis));
+    let properties = by.iter().copied().map(v1::UsageProperty::from);
+    let interval = interval.map(v1::UsageInterval::from);
+    let mut wanted = v1::QueryUsageRequest {
+        group_by: properties.map(i32::from).collect(),
+        interval: interval.unwrap_or_default().into(),
+        start_time: Some(convert::timestamp(start)),
+        gateway,
+        agent,
+        team,
+        principal,
+        tool,
+        verdict,
+        page_size: PAGE_SIZE,
+        ..Default::default()
+    };
+    let client = session.connect().await?;
+    let mut usage = Vec::new();
+    loop {
+        let page = client.answer(client.usage().query_usage(request(wanted.clone()))).await?;
+        let currency = page.currency;
+        usage.extend(page.usage.into_iter().map(|usage| UsageView::new(usage, &currency)));
+        if page.next_page_token.is_empty() {
+            break;
+        }
+        wanted.page_token = page.next_page_token;
+    }
+    if interval.is_none() {
+        // The largest costs first.
+        let cost = |usage: &UsageView| Amount::parse(&usage.cost).unwrap_or_default();
+        usage.sort_by_key(|usage| Reverse((cost(usage), usage.calls)));
+    }
+    if session.screen.format == Format::Json {
+        return session.screen.json(&usage);
+    }
+    session.screen.table(&table(&by, interval.is_some(), &usage))
+}
+
+fn table(by: &[UsageColumn], has_interval: bool, usage: &[UsageView]) -> TextTable {
+    let mut head = Vec::new();
+    if has_interval {
+        head.push("START");
+    }
+    head.extend(by.iter().map(|column| column.heading()));
+    head.extend(["CALLS", "COST", "CURRENCY", "MEAN MS", "REQUEST BYTES", "RESPONSE BYTES"]);
+    let mut table = TextTable::new(&head);
+    for usage in usage {
+        let mut cells = Vec::with_capacity(head.len());
+        if has_interval {
+            cells.push(usage.starts_at.clone().unwrap_or_default());
+        }
+        cells.extend(by.iter().map(|column| usage.property(*column).to_owned()));
+        cells.extend([
+            usage.calls.to_string(),
+            usage.cost.clone(),
+            usage.currency.clone(),
+            (usage.duration_ms / usage.calls.max(1)).to_string(),
+            usage.request_bytes.to_string(),
+            usage.response_bytes.to_string(),
+        ]);
+        table.row(cells);
+    }
+    table
+}
