@@ -146,6 +146,7 @@ impl CallInspection {
         let Inspected { changed, .. } = inspecting.record(found, record)?;
         let Some(ChangedText { text, finding }) = changed else { return Ok(result) };
         let text = copies::aligned(result.result.get(), text);
+        context.buffer(text.len()).map_err(gateway_upstream::Error::from)?;
         let Ok(changed) = RawValue::from_string(text) else {
             return Err(inspecting.denial(finding, &[], record));
         };
