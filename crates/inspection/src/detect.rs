@@ -47,12 +47,12 @@ pub(crate) fn is_generic(detector: &Detector) -> bool {
     [&assigned::ASSIGNED_SECRET, &authorization::BEARER].contains(&detector)
 }
 
-/// Validates the candidates at a run of digits. Returns the end of the run or of the accepted values.
+/// Validates the candidates at a run of digits. Returns the end of the accepted values.
 pub(crate) fn digits(scan: &mut Scan<'_>, start: usize) -> usize {
-    let end = scan.text.run_end(start, usize::MAX, |byte| byte.is_ascii_digit());
     let is_first = !scan.text.byte_before(start).is_some_and(|byte| byte.is_ascii_digit());
     if is_first && scan.is_after_context(start) {
         let known = scan.count();
+        let end = scan.text.run_end(start, usize::MAX, |byte| byte.is_ascii_digit());
         let groups = digits::Groups::read(scan.text, start..end);
         card::find(scan, &groups);
         iban::find(scan, &groups);
@@ -60,7 +60,7 @@ pub(crate) fn digits(scan: &mut Scan<'_>, start: usize) -> usize {
         national_id::find(scan, &groups);
         phone::find(scan, &groups);
         network::quad(scan, &groups);
-        return scan.ends_since(known).fold(end, usize::max);
+        return scan.ends_since(known).fold(start, usize::max);
     }
-    end
+    start
 }

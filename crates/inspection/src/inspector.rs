@@ -58,6 +58,9 @@ impl Inspector {
             if hits.list.is_empty() {
                 continue;
             }
+            if token.part == Part::Key {
+                reader.hide_key(hits.list[0].detector.class());
+            }
             let place = Place { pointer: reader.pointer(), part: token.part, token: token.span };
             let room = MAX_FINDINGS - found.list.len();
             found.is_truncated |= hits.is_truncated || hits.list.len() > room;

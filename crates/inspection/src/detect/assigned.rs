@@ -24,14 +24,16 @@ const VALUE_BYTES: usize = 512;
 enum Secret {
     /// Chosen by a person.
     Password,
-    Random,
+    /// A UUID is an identifier as often as a token.
+    Token,
+    Key,
 }
 
 const PASSWORDS: [&str; 6] = ["password", "passwd", "pwd", "passphrase", "passcode", "passwords"];
-const SECRETS: [&str; 14] = [
+const TOKENS: [&str; 3] = ["token", "authtoken", "accesstoken"];
+const SECRETS: [&str; 11] = [
     "secret",
     "secrets",
-    "token",
     "apikey",
     "accesskey",
     "secretkey",
@@ -41,8 +43,6 @@ const SECRETS: [&str; 14] = [
     "masterkey",
     "encryptionkey",
     "clientsecret",
-    "authtoken",
-    "accesstoken",
 ];
 /// Words before `key` in the name of a secret.
 const KEYS: [&str; 12] = [
@@ -135,13 +135,19 @@ fn promised(name: &str) -> Option<Secret> {
     if is_one_of(last, &DESCRIPTIONS) || words.iter().any(|word| is_one_of(word, &OTHER)) {
         return None;
     }
-    if words.iter().any(|word| is_one_of(word, &PASSWORDS)) {
+    // `PGPASSWORD` and `MYSQLPWD` are one word.
+    let is_password = |word: &&str| {
+        let word = word.to_ascii_lowercase();
+        PASSWORDS.iter().any(|password| word.ends_with(password))
+    };
+    if words.iter().any(is_password) {
         return Some(Secret::Password);
     }
     let is_key = |pair: &[&str]| is_one_of(pair[0], &KEYS) && is_one_of(pair[1], &["key"]);
-    let is_secret =
-        words.iter().any(|word| is_one_of(word, &SECRETS)) || words.windows(2).any(is_key);
-    is_secret.then_some(Secret::Random)
+    if words.iter().any(|word| is_one_of(word, &SECRETS)) || words.windows(2).any(is_key) {
+        return Some(Secret::Key);
+    }
+    words.iter().any(|word| is_one_of(word, &TOKENS)).then_some(Secret::Token)
 }
 
 fn words(name: &str) -> Vec<&str> {
@@ -168,10 +174,8 @@ fn is_one_of(word: &str, wanted: &[&str]) -> bool {
 fn is_secret(kind: Secret, value: &str) -> bool {
     match kind {
         Secret::Password => randomness::is_password(value),
-        Secret::Random => {
-            let is_ascii = value.bytes().all(|byte| byte.is_ascii_graphic());
-            is_ascii && randomness::is_random(value)
-        }
+        Secret::Token => randomness::is_random(value),
+        Secret::Key => randomness::is_random(value) || randomness::is_uuid(value),
     }
 }
 
@@ -247,7 +251,7 @@ fn assigned(text: Text<'_>, name: &Range<usize>) -> Option<Range<usize>> {
 fn unquoted_end(text: Text<'_>, start: usize) -> usize {
     let belongs = |byte: u8| byte.is_ascii_graphic() && !b"\"'`<>,;&|)}]\\".contains(&byte);
     let end = text.run_end(start, VALUE_BYTES, belongs);
-    start + text.slice(start..end).trim_end_matches(['.', ':', '!', '?']).len()
+    start + text.slice(start..end).trim_end_matches(['.', ':']).len()
 }
 
 #[cfg(test)]
@@ -258,10 +262,10 @@ mod tests {
     fn names_promise_secrets() {
         for (name, expected) in [
             ("db_password", Some(Secret::Password)),
-            ("API_KEY", Some(Secret::Random)),
-            ("clientSecret", Some(Secret::Random)),
-            ("aws_secret_access_key", Some(Secret::Random)),
-            ("x-auth-token", Some(Secret::Random)),
+            ("API_KEY", Some(Secret::Key)),
+            ("clientSecret", Some(Secret::Key)),
+            ("aws_secret_access_key", Some(Secret::Key)),
+            ("x-auth-token", Some(Secret::Token)),
             ("max_tokens", None),
             ("nextPageToken", None),
             ("token_type", None),
