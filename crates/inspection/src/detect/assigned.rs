@@ -18,6 +18,8 @@ pub(crate) static ASSIGNED_SECRET: Detector = Detector::new(
 
 const NAME_BYTES: usize = 48;
 const VALUE_BYTES: usize = 512;
+/// The shortest password.
+const MIN_BYTES: usize = 6;
 
 /// The kind of secret that a name promises.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -150,6 +152,13 @@ fn promised(name: &str) -> Option<Secret> {
     words.iter().any(|word| is_one_of(word, &TOKENS)).then_some(Secret::Token)
 }
 
+/// Whether a name contains a part of each name that promises a secret.
+fn may_promise(name: &str) -> bool {
+    const PARTS: [&[u8; 3]; 5] = [b"pas", b"pwd", b"sec", b"tok", b"key"];
+    let has = |part: &[u8]| PARTS.iter().any(|known| part.eq_ignore_ascii_case(*known));
+    name.as_bytes().windows(3).any(has)
+}
+
 fn words(name: &str) -> Vec<&str> {
     let mut words = Vec::new();
     for part in name.split(|char: char| !char.is_ascii_alphabetic()) {
@@ -182,7 +191,11 @@ fn is_secret(kind: Secret, value: &str) -> bool {
 /// Validates a whole value by the name of its JSON member.
 pub(crate) fn find_keyed(scan: &mut Scan<'_>) {
     let text = scan.text;
-    if text.key.is_empty() || text.key.len() > NAME_BYTES || text.len() > VALUE_BYTES {
+    let is_possible = (MIN_BYTES..=VALUE_BYTES).contains(&text.len());
+    if text.key.is_empty() || text.key.len() > NAME_BYTES || !is_possible {
+        return;
+    }
+    if !may_promise(text.key) {
         return;
     }
     if promised(text.key).is_some_and(|kind| is_secret(kind, text.text)) {
@@ -193,11 +206,15 @@ pub(crate) fn find_keyed(scan: &mut Scan<'_>) {
 /// Validates the value after a name, from a part of the name.
 pub(crate) fn find(scan: &mut Scan<'_>, start: usize, end: usize) {
     let text = scan.text;
+    if scan.is_deep_in_assigned(start) {
+        return;
+    }
     let is_name = |byte: u8| is_word_byte(byte) || byte == b'-';
     let name_end = text.run_end(end, NAME_BYTES, is_name);
     let name_start = text.run_start(start, NAME_BYTES, is_name);
     let name = name_start..name_end;
     let Some(value) = assigned(text, &name) else { return };
+    scan.enter_assigned(&value);
     let kind =
         promised(text.slice(name.clone())).or_else(|| promised(&with_word_before(text, &name)));
     if kind.is_some_and(|kind| is_secret(kind, text.slice(value.clone()))) {
@@ -223,6 +240,8 @@ fn assigned(text: Text<'_>, name: &Range<usize>) -> Option<Range<usize>> {
     let is_option = text.slice(name.start..name.end).starts_with("--");
     let is_element = text.byte_before(name.start) == Some(b'<') && rest.first() == Some(&b'>');
     let separator = match rest {
+        // A path, as in `Secret::Key`.
+        [b':', b':', ..] => return None,
         [b':' | b'=', b'=' | b'>', ..] => 2,
         [b':' | b'=', ..] => 1,
         _ if is_element => 1,

@@ -85,7 +85,21 @@ fn is_random_part(part: &str) -> bool {
     let entropy = entropy(part);
     let least = if is_hex { 2.8 } else { 3.2 };
     let is_mixed = digits >= 2 && entropy >= least || digits == 1 && entropy >= 4.0;
-    part.len() >= 16 && letters >= 2 && is_mixed
+    part.len() >= 16 && letters >= 2 && is_mixed && !is_name(part)
+}
+
+/// Whether a text consists of words and numbers, as in `Curve25519SeedBin`.
+fn is_name(part: &str) -> bool {
+    let kind = |byte: u8| match byte {
+        b'a'..=b'z' => 0,
+        b'A'..=b'Z' => 1,
+        b'0'..=b'9' => 2,
+        _ => 3,
+    };
+    let pairs = part.as_bytes().windows(2).map(|pair| (kind(pair[0]), kind(pair[1])));
+    // A capital starts a word.
+    let words = 1 + pairs.filter(|(a, b)| a != b && (*a, *b) != (1, 0)).count();
+    words * 3 < part.len()
 }
 
 fn is_path(value: &str) -> bool {
@@ -131,6 +145,7 @@ mod tests {
             "refresh-token-rotation-v2",
             "0123456789abcdef0123",
             "${API_KEY_PRODUCTION_1}",
+            "EcPrivateKeyRfc5915Der",
             "your-api-key-goes-here-1234567890",
             "/run/secrets/api-key-2026-v1x",
         ] {
