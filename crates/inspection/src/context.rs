@@ -97,6 +97,9 @@ impl<'a> Text<'a> {
 
     fn text_has(self, at: usize, wanted: &[&str]) -> bool {
         let before = &self.bytes()[at.saturating_sub(CONTEXT_BYTES)..at];
+        if !before.iter().any(u8::is_ascii_alphabetic) {
+            return false;
+        }
         // The words before a redaction belong to another value.
         words(before).fold(false, |found, word| {
             (found || is_one_of(word, wanted)) && !word.eq_ignore_ascii_case(b"redacted")

@@ -81,7 +81,12 @@ impl Selection {
 
     pub(crate) fn contains(&self, detector: &Detector) -> bool {
         let is_default = !detector.is_opt_in && self.classes.contains(detector.class);
-        is_default || self.opt_in.contains(&detector)
+        is_default || self.opt_in.iter().any(|selected| std::ptr::eq(*selected, detector))
+    }
+
+    /// Whether an opt-in detector is selected.
+    pub(crate) fn has_opt_in(&self) -> bool {
+        !self.opt_in.is_empty()
     }
 
     /// Whether no detector is selected.

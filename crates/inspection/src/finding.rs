@@ -88,8 +88,8 @@ pub enum Encoding {
 pub struct Finding {
     /// The detector, which has the class.
     pub detector: &'static Detector,
-    /// JSON pointer of the value, or of the member whose key has the finding; empty in a text. After
-    /// 1,024 bytes it ends with `…`.
+    /// JSON pointer of the value, or of the member whose key has the finding; empty in a text. A key
+    /// with a finding is redacted. After 1,024 bytes the pointer ends with `…`.
     pub pointer: Arc<str>,
     /// Key or value.
     pub part: Part,

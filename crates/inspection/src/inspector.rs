@@ -11,6 +11,11 @@ use crate::{
     search::{Hits, search},
 };
 
+/// The shortest value has six bytes: `a@b.co`, with quotes.
+const MIN_STRING: usize = 8;
+/// The shortest number is one of nine digits.
+const MIN_NUMBER: usize = 9;
+
 /// Finds the values of selected detectors.
 #[derive(Debug, Clone)]
 pub struct Inspector {
@@ -49,6 +54,10 @@ impl Inspector {
         let mut found = Findings::default();
         let mut reader = Reader::new(json);
         while let Some(token) = reader.next()? {
+            let least = if token.is_number { MIN_NUMBER } else { MIN_STRING };
+            if token.span.len() < least {
+                continue;
+            }
             let text = json::string(&json[token.span.clone()]);
             let key = match token.part {
                 Part::Key => Cow::default(),
@@ -57,6 +66,9 @@ impl Inspector {
             let hits = search(Text { text: &text, key: &key }, 0, &self.selection);
             if hits.list.is_empty() {
                 continue;
+            }
+            if token.part == Part::Key {
+                reader.hide_key(hits.list[0].detector.class());
             }
             let place = Place { pointer: reader.pointer(), part: token.part, token: token.span };
             let room = MAX_FINDINGS - found.list.len();

@@ -4,7 +4,7 @@ use std::{borrow::Cow, fmt::Write as _, ops::Range, sync::Arc};
 
 use memchr::{memchr, memchr2};
 
-use crate::finding::Part;
+use crate::{class::Class, finding::Part, placeholder::redaction};
 
 /// Maximum nesting.
 pub const MAX_DEPTH: usize = 1_024;
@@ -36,9 +36,11 @@ enum Frame {
     Array {
         index: usize,
     },
-    /// The bytes of the current key, with quotes.
     Object {
+        /// The bytes of the current key, with quotes.
         key: Range<usize>,
+        /// The class of a value in the key, which pointers do not show.
+        hidden: Option<Class>,
     },
 }
 
@@ -93,7 +95,7 @@ impl<'a> Reader<'a> {
     fn punctuation(&mut self, byte: u8) -> Result<(), InvalidJson> {
         match (self.expected, byte) {
             (Expected::Value | Expected::ValueOrEnd, b'{') => {
-                self.open(Frame::Object { key: 0..0 }, Expected::KeyOrEnd)?;
+                self.open(Frame::Object { key: 0..0, hidden: None }, Expected::KeyOrEnd)?;
             }
             (Expected::Value | Expected::ValueOrEnd, b'[') => {
                 self.open(Frame::Array { index: 0 }, Expected::ValueOrEnd)?;
@@ -145,8 +147,8 @@ impl<'a> Reader<'a> {
             return Err(self.invalid());
         }
         self.at += 1;
-        if let Some(Frame::Object { key }) = self.frames.last_mut() {
-            *key = span.clone();
+        if let Some(Frame::Object { key, hidden }) = self.frames.last_mut() {
+            (*key, *hidden) = (span.clone(), None);
         }
         self.expected = Expected::Value;
         Ok(Token { span, part: Part::Key, is_number: false })
@@ -192,10 +194,17 @@ impl<'a> Reader<'a> {
     pub(crate) fn nearest_key(&self) -> Cow<'a, str> {
         let frames = self.frames.iter().rev();
         let mut keys = frames.filter_map(|frame| match frame {
-            Frame::Object { key } => Some(string(&self.json[key.clone()])),
+            Frame::Object { key, .. } => Some(string(&self.json[key.clone()])),
             Frame::Array { .. } => None,
         });
         keys.next().unwrap_or_default()
+    }
+
+    /// Hides the last key in pointers: it has a value of this class.
+    pub(crate) fn hide_key(&mut self, class: Class) {
+        if let Some(Frame::Object { hidden, .. }) = self.frames.last_mut() {
+            *hidden = Some(class);
+        }
     }
 
     /// The JSON pointer of the last token.
@@ -205,7 +214,10 @@ impl<'a> Reader<'a> {
             // Writing into a string cannot fail.
             let _ = match frame {
                 Frame::Array { index } => write!(pointer, "/{index}"),
-                Frame::Object { key } => {
+                Frame::Object { hidden: Some(class), .. } => {
+                    write!(pointer, "/{}", redaction(*class))
+                }
+                Frame::Object { key, .. } => {
                     let raw = &self.json[key.clone()];
                     let raw = &raw[..raw.floor_char_boundary(2 * POINTER_BYTES)];
                     write!(pointer, "/{}", string(raw).replace('~', "~0").replace('/', "~1"))

@@ -8,6 +8,9 @@ use crate::{
     finding::{Encoding, MAX_FINDINGS},
 };
 
+/// Maximum assignments inside of the value of another one. More would cost quadratic time.
+const NESTED_ASSIGNMENTS: u32 = 3;
+
 /// An accepted value.
 pub(crate) struct Hit {
     pub(crate) detector: &'static Detector,
@@ -24,11 +27,19 @@ pub(crate) struct Scan<'a> {
     /// Values start here or later. The text before is context.
     from: usize,
     hits: Vec<Hit>,
+    assigned: Assigned,
+}
+
+/// Values of assignments, which may contain further assignments: `secret=password=…`.
+#[derive(Default)]
+struct Assigned {
+    end: usize,
+    nested: u32,
 }
 
 impl<'a> Scan<'a> {
     pub(crate) fn new(text: Text<'a>, from: usize, selection: &'a Selection) -> Self {
-        Self { text, selection, from, hits: Vec::new() }
+        Self { text, selection, from, hits: Vec::new(), assigned: Assigned::default() }
     }
 
     /// Whether no more hits are collected. One more than the maximum shows the truncation.
@@ -38,6 +49,10 @@ impl<'a> Scan<'a> {
 
     pub(crate) fn wants(&self, detector: &Detector) -> bool {
         self.selection.contains(detector)
+    }
+
+    pub(crate) fn wants_opt_in(&self) -> bool {
+        self.selection.has_opt_in()
     }
 
     /// Whether a value may start here.
@@ -50,6 +65,18 @@ impl<'a> Scan<'a> {
         if self.is_after_context(span.start) && self.wants(detector) {
             self.hits.push(Hit { detector, span, encoding: None, decoded: None });
         }
+    }
+
+    /// Records the value of an assignment.
+    pub(crate) fn enter_assigned(&mut self, value: &Range<usize>) {
+        let Assigned { end, nested } = self.assigned;
+        let nested = if value.start < end { nested + 1 } else { 0 };
+        self.assigned = Assigned { end: end.max(value.end), nested };
+    }
+
+    /// Whether a name is in a value that already had the maximum of assignments.
+    pub(crate) fn is_deep_in_assigned(&self, name: usize) -> bool {
+        name < self.assigned.end && self.assigned.nested >= NESTED_ASSIGNMENTS
     }
 
     /// The number of accepted values.

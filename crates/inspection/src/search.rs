@@ -8,7 +8,7 @@ use crate::{
     detect,
     detector::Selection,
     encoded::{self, Decoded},
-    finding::MAX_FINDINGS,
+    finding::{Encoding, MAX_FINDINGS},
     prefilter::{Anchor, Match, Prefilter},
     scan::{Hit, Scan},
 };
@@ -27,12 +27,16 @@ pub(crate) fn search(text: Text<'_>, from: usize, selection: &Selection) -> Hits
         return Hits::default();
     }
     let mut hits = plain(text, from, selection);
+    let credentials = credentials(&mut hits);
     encoded::decode(text.text, from, |decoded| {
         if hits.len() <= MAX_FINDINGS {
             let inner = Text { text: &decoded.text, key: text.key };
-            let found = plain(inner, 0, selection).into_iter();
-            let found: Vec<_> = found.map(|hit| outer(&decoded, hit)).collect();
-            hits.extend(found);
+            let found = plain(inner, 0, selection).into_iter().map(|hit| outer(&decoded, hit));
+            // A decoded `@` in a password changes the parts of its URL.
+            let is_part = |hit: &Hit| {
+                hit.encoding == Some(Encoding::Percent) && overlaps(&credentials, &hit.span)
+            };
+            hits.extend(found.filter(|hit| !is_part(hit)));
         }
     });
     finish(hits)
@@ -74,16 +78,21 @@ fn outer(decoded: &Decoded, hit: Hit) -> Hit {
     Hit { span, encoding: Some(decoded.encoding), decoded: Some(value), ..hit }
 }
 
-/// Orders hits, and removes repetitions and generic secrets that overlap with another credential.
-fn finish(mut list: Vec<Hit>) -> Hits {
+/// Orders hits, and returns the spans of credentials that were found by their structure.
+fn credentials(hits: &mut [Hit]) -> Vec<Range<usize>> {
     // A plain hit precedes the same hit in a decoded text.
     let order = |hit: &Hit| (hit.span.start, hit.span.end, hit.detector.name(), hit.encoding);
-    list.sort_by(|a, b| order(a).cmp(&order(b)));
-    list.dedup_by(|a, b| a.detector == b.detector && a.span == b.span);
+    hits.sort_by(|a, b| order(a).cmp(&order(b)));
     let is_specific =
         |hit: &&Hit| hit.detector.class() == Class::Credential && !detect::is_generic(hit.detector);
-    let specific: Vec<_> = list.iter().filter(is_specific).map(|hit| hit.span.clone()).collect();
-    list.retain(|hit| !detect::is_generic(hit.detector) || !overlaps(&specific, &hit.span));
+    hits.iter().filter(is_specific).map(|hit| hit.span.clone()).collect()
+}
+
+/// Removes repetitions, and generic secrets that overlap with another credential.
+fn finish(mut list: Vec<Hit>) -> Hits {
+    let credentials = credentials(&mut list);
+    list.dedup_by(|a, b| a.detector == b.detector && a.span == b.span);
+    list.retain(|hit| !detect::is_generic(hit.detector) || !overlaps(&credentials, &hit.span));
     let is_truncated = list.len() > MAX_FINDINGS;
     list.truncate(MAX_FINDINGS);
     Hits { list, is_truncated }

@@ -18,20 +18,24 @@ pub(crate) static ASSIGNED_SECRET: Detector = Detector::new(
 
 const NAME_BYTES: usize = 48;
 const VALUE_BYTES: usize = 512;
+/// The shortest password.
+const MIN_BYTES: usize = 6;
 
 /// The kind of secret that a name promises.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Secret {
     /// Chosen by a person.
     Password,
-    Random,
+    /// A UUID is an identifier as often as a token.
+    Token,
+    Key,
 }
 
 const PASSWORDS: [&str; 6] = ["password", "passwd", "pwd", "passphrase", "passcode", "passwords"];
-const SECRETS: [&str; 14] = [
+const TOKENS: [&str; 3] = ["token", "authtoken", "accesstoken"];
+const SECRETS: [&str; 11] = [
     "secret",
     "secrets",
-    "token",
     "apikey",
     "accesskey",
     "secretkey",
@@ -41,8 +45,6 @@ const SECRETS: [&str; 14] = [
     "masterkey",
     "encryptionkey",
     "clientsecret",
-    "authtoken",
-    "accesstoken",
 ];
 /// Words before `key` in the name of a secret.
 const KEYS: [&str; 12] = [
@@ -135,13 +137,26 @@ fn promised(name: &str) -> Option<Secret> {
     if is_one_of(last, &DESCRIPTIONS) || words.iter().any(|word| is_one_of(word, &OTHER)) {
         return None;
     }
-    if words.iter().any(|word| is_one_of(word, &PASSWORDS)) {
+    // `PGPASSWORD` and `MYSQLPWD` are one word.
+    let is_password = |word: &&str| {
+        let word = word.to_ascii_lowercase();
+        PASSWORDS.iter().any(|password| word.ends_with(password))
+    };
+    if words.iter().any(is_password) {
         return Some(Secret::Password);
     }
     let is_key = |pair: &[&str]| is_one_of(pair[0], &KEYS) && is_one_of(pair[1], &["key"]);
-    let is_secret =
-        words.iter().any(|word| is_one_of(word, &SECRETS)) || words.windows(2).any(is_key);
-    is_secret.then_some(Secret::Random)
+    if words.iter().any(|word| is_one_of(word, &SECRETS)) || words.windows(2).any(is_key) {
+        return Some(Secret::Key);
+    }
+    words.iter().any(|word| is_one_of(word, &TOKENS)).then_some(Secret::Token)
+}
+
+/// Whether a name contains a part of each name that promises a secret.
+fn may_promise(name: &str) -> bool {
+    const PARTS: [&[u8; 3]; 5] = [b"pas", b"pwd", b"sec", b"tok", b"key"];
+    let has = |part: &[u8]| PARTS.iter().any(|known| part.eq_ignore_ascii_case(*known));
+    name.as_bytes().windows(3).any(has)
 }
 
 fn words(name: &str) -> Vec<&str> {
@@ -168,17 +183,19 @@ fn is_one_of(word: &str, wanted: &[&str]) -> bool {
 fn is_secret(kind: Secret, value: &str) -> bool {
     match kind {
         Secret::Password => randomness::is_password(value),
-        Secret::Random => {
-            let is_ascii = value.bytes().all(|byte| byte.is_ascii_graphic());
-            is_ascii && randomness::is_random(value)
-        }
+        Secret::Token => randomness::is_random(value),
+        Secret::Key => randomness::is_random(value) || randomness::is_uuid(value),
     }
 }
 
 /// Validates a whole value by the name of its JSON member.
 pub(crate) fn find_keyed(scan: &mut Scan<'_>) {
     let text = scan.text;
-    if text.key.is_empty() || text.key.len() > NAME_BYTES || text.len() > VALUE_BYTES {
+    let is_possible = (MIN_BYTES..=VALUE_BYTES).contains(&text.len());
+    if text.key.is_empty() || text.key.len() > NAME_BYTES || !is_possible {
+        return;
+    }
+    if !may_promise(text.key) {
         return;
     }
     if promised(text.key).is_some_and(|kind| is_secret(kind, text.text)) {
@@ -189,11 +206,15 @@ pub(crate) fn find_keyed(scan: &mut Scan<'_>) {
 /// Validates the value after a name, from a part of the name.
 pub(crate) fn find(scan: &mut Scan<'_>, start: usize, end: usize) {
     let text = scan.text;
+    if scan.is_deep_in_assigned(start) {
+        return;
+    }
     let is_name = |byte: u8| is_word_byte(byte) || byte == b'-';
     let name_end = text.run_end(end, NAME_BYTES, is_name);
     let name_start = text.run_start(start, NAME_BYTES, is_name);
     let name = name_start..name_end;
     let Some(value) = assigned(text, &name) else { return };
+    scan.enter_assigned(&value);
     let kind =
         promised(text.slice(name.clone())).or_else(|| promised(&with_word_before(text, &name)));
     if kind.is_some_and(|kind| is_secret(kind, text.slice(value.clone()))) {
@@ -219,6 +240,8 @@ fn assigned(text: Text<'_>, name: &Range<usize>) -> Option<Range<usize>> {
     let is_option = text.slice(name.start..name.end).starts_with("--");
     let is_element = text.byte_before(name.start) == Some(b'<') && rest.first() == Some(&b'>');
     let separator = match rest {
+        // A path, as in `Secret::Key`.
+        [b':', b':', ..] => return None,
         [b':' | b'=', b'=' | b'>', ..] => 2,
         [b':' | b'=', ..] => 1,
         _ if is_element => 1,
@@ -247,7 +270,7 @@ fn assigned(text: Text<'_>, name: &Range<usize>) -> Option<Range<usize>> {
 fn unquoted_end(text: Text<'_>, start: usize) -> usize {
     let belongs = |byte: u8| byte.is_ascii_graphic() && !b"\"'`<>,;&|)}]\\".contains(&byte);
     let end = text.run_end(start, VALUE_BYTES, belongs);
-    start + text.slice(start..end).trim_end_matches(['.', ':', '!', '?']).len()
+    start + text.slice(start..end).trim_end_matches(['.', ':']).len()
 }
 
 #[cfg(test)]
@@ -258,10 +281,10 @@ mod tests {
     fn names_promise_secrets() {
         for (name, expected) in [
             ("db_password", Some(Secret::Password)),
-            ("API_KEY", Some(Secret::Random)),
-            ("clientSecret", Some(Secret::Random)),
-            ("aws_secret_access_key", Some(Secret::Random)),
-            ("x-auth-token", Some(Secret::Random)),
+            ("API_KEY", Some(Secret::Key)),
+            ("clientSecret", Some(Secret::Key)),
+            ("aws_secret_access_key", Some(Secret::Key)),
+            ("x-auth-token", Some(Secret::Token)),
             ("max_tokens", None),
             ("nextPageToken", None),
             ("token_type", None),

@@ -14,6 +14,8 @@ pub(crate) static BEARER: Detector =
     Detector::new("bearer-token", Class::Credential, "random tokens of the HTTP scheme Bearer");
 
 const MAX_BYTES: usize = 512;
+/// Shorter credentials are those of examples.
+const MIN_CHARACTERS: usize = 8;
 
 /// Validates the text after `Basic `.
 pub(crate) fn basic(scan: &mut Scan<'_>, start: usize, end: usize) {
@@ -28,6 +30,9 @@ pub(crate) fn basic(scan: &mut Scan<'_>, start: usize, end: usize) {
 }
 
 fn is_user_and_password(encoded: &str) -> bool {
+    if encoded.len() < MIN_CHARACTERS {
+        return false;
+    }
     let decoded = STANDARD.decode(encoded).ok().and_then(|bytes| String::from_utf8(bytes).ok());
     decoded.is_some_and(|text| {
         let is_printable = !text.chars().any(char::is_control);

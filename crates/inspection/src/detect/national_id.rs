@@ -46,6 +46,9 @@ pub(super) static RULES: [IdRule; 16] = [
 ];
 
 pub(super) fn find(scan: &mut Scan<'_>, groups: &Groups<'_>) {
+    if !scan.wants_opt_in() {
+        return;
+    }
     for IdRule { detector, find } in &RULES {
         if !scan.wants(detector) {
             continue;

@@ -71,8 +71,10 @@ fn is_version(text: Text<'_>, span: &Range<usize>, address: Ipv4Addr) -> bool {
         return true;
     }
     let is_small = address.octets().iter().all(|part| *part <= VERSION_PART);
-    // A port, a prefix length, or a URL.
-    let is_located = matches!(text.byte(span.end), Some(b':' | b'/')) || in_url(text, span);
+    // A port, a prefix length, a URL, or a user of SSH.
+    let is_located = matches!(text.byte(span.end), Some(b':' | b'/'))
+        || text.byte_before(span.start) == Some(b'@')
+        || in_url(text, span);
     is_small && !is_located && !text.has_context(span.start, &CONTEXT)
 }
 

@@ -1,9 +1,17 @@
 //! Phone numbers: international (E.164), or national next to a keyword.
 
-use std::ops::{Range, RangeInclusive};
+use std::{
+    net::Ipv4Addr,
+    ops::{Range, RangeInclusive},
+};
 
 use super::digits::Groups;
-use crate::{class::Class, context::Text, detector::Detector, scan::Scan};
+use crate::{
+    class::Class,
+    context::{Text, is_word_byte},
+    detector::Detector,
+    scan::Scan,
+};
 
 pub(super) static PHONE: Detector = Detector::new(
     "phone",
@@ -32,8 +40,10 @@ const CONTEXT: [&str; 18] = [
     "landline",
 ];
 /// Words that count if the number has separators.
-const WEAK_CONTEXT: [&str; 5] = ["call", "dial", "reach", "ring", "text"];
+const WEAK_CONTEXT: [&str; 3] = ["call", "dial", "reach"];
 const MAX_DIGITS: usize = 15;
+/// Shorter national numbers are also the form of many other numbers.
+const NATIONAL_DIGITS: RangeInclusive<usize> = 9..=12;
 const MAX_BYTES: usize = 28;
 
 pub(super) fn find(scan: &mut Scan<'_>, groups: &Groups<'_>) {
@@ -43,7 +53,7 @@ pub(super) fn find(scan: &mut Scan<'_>, groups: &Groups<'_>) {
     let (text, digits) = (groups.text, groups.start());
     if text.byte_before(digits) == Some(b'+') {
         international(scan, digits);
-    } else if text.key_has(&CONTEXT) || groups.first().len() <= 11 {
+    } else {
         national(scan, digits);
     }
 }
@@ -58,7 +68,7 @@ fn international(scan: &mut Scan<'_>, digits: usize) {
     }
     let number = Number::read(text, digits);
     // A following number belongs to the phone number only if the length allows it.
-    let ends = number.ends.iter().rev();
+    let ends = number.ends().iter().rev();
     let mut ends = ends.filter(|end| is_international(&number.digits[..end.digits]));
     if let Some(end) = ends.next() {
         scan.add(&PHONE, start..end.at);
@@ -69,18 +79,21 @@ fn national(scan: &mut Scan<'_>, digits: usize) {
     let text = scan.text;
     let start = if text.byte_before(digits) == Some(b'(') { digits - 1 } else { digits };
     let number = Number::read(text, digits);
-    let is_separated = number.ends.len() > 1;
+    if !number.ends().iter().any(|end| NATIONAL_DIGITS.contains(&end.digits)) {
+        return;
+    }
+    let is_separated = number.ends().len() > 1;
     let is_labeled =
         text.has_context(start, &CONTEXT) || is_separated && text.has_label(start, &WEAK_CONTEXT);
     if !is_labeled {
         return;
     }
     let is_american = |end: &&End| end.digits == 10 && is_north_american(&number.digits[..10]);
-    let american = number.ends.iter().filter(is_american).filter(|_| is_separated);
-    let mut spans = american.chain(number.ends.iter().rev()).filter_map(|end| {
-        let is_whole = (9..=12).contains(&end.digits) && text.is_number(&(start..end.at));
+    let american = number.ends().iter().filter(is_american).filter(|_| is_separated);
+    let mut spans = american.chain(number.ends().iter().rev()).filter_map(|end| {
+        let is_whole = NATIONAL_DIGITS.contains(&end.digits) && text.is_number(&(start..end.at));
         let is_phone = is_whole && !is_fictional(&number.digits[..end.digits]);
-        (is_phone && !is_date(text, &(start..end.at))).then_some(start..end.at)
+        (is_phone && !is_other(text, &(start..end.at))).then_some(start..end.at)
     });
     if let Some(span) = spans.next() {
         scan.add(&PHONE, span);
@@ -88,11 +101,14 @@ fn national(scan: &mut Scan<'_>, digits: usize) {
 }
 
 /// Digits with separators, and the positions after which the number may end.
+#[derive(Default)]
 struct Number {
-    digits: Vec<u8>,
-    ends: Vec<End>,
+    digits: [u8; MAX_DIGITS],
+    ends: [End; MAX_DIGITS],
+    count: usize,
 }
 
+#[derive(Default, Clone, Copy)]
 struct End {
     /// The position after the last digit.
     at: usize,
@@ -102,30 +118,43 @@ struct End {
 
 impl Number {
     fn read(text: Text<'_>, start: usize) -> Self {
-        let (mut digits, mut ends, mut at) = (Vec::new(), Vec::new(), start);
+        let mut number = Self::default();
+        let (mut count, mut at) = (0, start);
         loop {
             let end = text.run_end(at, MAX_DIGITS + 1, |byte| byte.is_ascii_digit());
-            digits.extend_from_slice(&text.bytes()[at..end]);
-            if end == at || digits.len() > MAX_DIGITS || end - start > MAX_BYTES {
+            let Some(digits) = number.digits.get_mut(count..count + end - at) else { break };
+            if end == at || end - start > MAX_BYTES {
                 break;
             }
-            if !text.byte(end).is_some_and(|byte| byte.is_ascii_alphanumeric() || byte == b'_') {
-                ends.push(End { at: end, digits: digits.len() });
+            digits.copy_from_slice(&text.bytes()[at..end]);
+            count += end - at;
+            if !text.byte(end).is_some_and(is_word_byte) {
+                number.ends[number.count] = End { at: end, digits: count };
+                number.count += 1;
             }
             // `) ` and ` (` have two characters.
-            at = text
-                .run_end(end, 2, |byte| matches!(byte, b' ' | b'-' | b'.' | b'(' | b')' | b'/'));
+            at = text.run_end(end, 2, |byte| b" -.()/".contains(&byte));
             if at == end {
                 break;
             }
         }
-        Self { digits, ends }
+        number
+    }
+
+    /// The ends, the first one first.
+    fn ends(&self) -> &[End] {
+        &self.ends[..self.count]
     }
 }
 
-fn is_date(text: Text<'_>, span: &Range<usize>) -> bool {
+/// Whether the text is a date or an IPv4 address.
+fn is_other(text: Text<'_>, span: &Range<usize>) -> bool {
     let parts: Vec<_> = text.slice(span.clone()).split(['-', '.', '/']).map(str::len).collect();
-    matches!(parts[..], [4, 2, 2, ..] | [2, 2, 4, ..])
+    matches!(parts[..], [4, 2, 2, ..] | [2, 2, 4, ..]) || is_quad(text, span)
+}
+
+fn is_quad(text: Text<'_>, span: &Range<usize>) -> bool {
+    text.slice(span.clone()).parse::<Ipv4Addr>().is_ok()
 }
 
 /// Whether a number has a country code and a length of this country.

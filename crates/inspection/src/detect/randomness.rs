@@ -72,21 +72,39 @@ pub(super) fn is_random(value: &str) -> bool {
     let parts = value.split(|char: char| !char.is_ascii_alphanumeric() && !"+/".contains(char));
     let longest = parts.max_by_key(|part| part.len()).unwrap_or_default();
     (16..=512).contains(&value.len())
+        && value.bytes().all(|byte| byte.is_ascii_graphic())
         && !is_placeholder(value)
         && !is_path(value)
-        && (is_random_part(longest) || is_uuid(value))
+        && is_random_part(longest)
 }
 
 fn is_random_part(part: &str) -> bool {
     let digits = part.bytes().filter(u8::is_ascii_digit).count();
     let letters = part.bytes().filter(u8::is_ascii_alphabetic).count();
     let is_hex = part.bytes().all(|byte| byte.is_ascii_hexdigit());
+    let entropy = entropy(part);
     let least = if is_hex { 2.8 } else { 3.2 };
-    part.len() >= 16 && digits >= 2 && letters >= 2 && entropy(part) >= least
+    let is_mixed = digits >= 2 && entropy >= least || digits == 1 && entropy >= 4.0;
+    part.len() >= 16 && letters >= 2 && is_mixed && !is_name(part)
+}
+
+/// Whether a text consists of words and numbers, as in `Curve25519SeedBin`.
+fn is_name(part: &str) -> bool {
+    let kind = |byte: u8| match byte {
+        b'a'..=b'z' => 0,
+        b'A'..=b'Z' => 1,
+        b'0'..=b'9' => 2,
+        _ => 3,
+    };
+    let pairs = part.as_bytes().windows(2).map(|pair| (kind(pair[0]), kind(pair[1])));
+    // A capital starts a word.
+    let words = 1 + pairs.filter(|(a, b)| a != b && (*a, *b) != (1, 0)).count();
+    words * 3 < part.len()
 }
 
 fn is_path(value: &str) -> bool {
-    value.starts_with(['/', '~']) || value.starts_with("./") || value.contains("://")
+    let is_base64 = value.ends_with('=');
+    value.starts_with(['/', '~']) && !is_base64 || value.starts_with("./") || value.contains("://")
 }
 
 /// Whether a value is an expression such as `config.password2`.
@@ -127,6 +145,7 @@ mod tests {
             "refresh-token-rotation-v2",
             "0123456789abcdef0123",
             "${API_KEY_PRODUCTION_1}",
+            "EcPrivateKeyRfc5915Der",
             "your-api-key-goes-here-1234567890",
             "/run/secrets/api-key-2026-v1x",
         ] {

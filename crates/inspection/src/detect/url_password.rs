@@ -10,6 +10,8 @@ pub(crate) static URL_PASSWORD: Detector = Detector::new(
 );
 
 const USER_INFO_BYTES: usize = 512;
+/// Shorter passwords are those of examples.
+const MIN_BYTES: usize = 3;
 
 /// Validates the user information after `://`.
 pub(crate) fn find(scan: &mut Scan<'_>, scheme_end: usize, start: usize) {
@@ -23,7 +25,7 @@ pub(crate) fn find(scan: &mut Scan<'_>, scheme_end: usize, start: usize) {
     }
     let Some((user, password)) = text.slice(start..end).split_once(':') else { return };
     let is_default = password == user || password.eq_ignore_ascii_case("pass");
-    if !password.is_empty() && !is_default && !randomness::is_placeholder(password) {
+    if password.len() >= MIN_BYTES && !is_default && !randomness::is_placeholder(password) {
         scan.add(&URL_PASSWORD, end - password.len()..end);
     }
 }
